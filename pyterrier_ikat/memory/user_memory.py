@@ -1,5 +1,6 @@
 """Statements learned about users over several conversations, in one file."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -11,13 +12,15 @@ import pyterrier as pt
 from ..arguments import at_least, utc
 from ..completions.learned import highest_number, merge
 from ..completions.statements import normalised
-from ..conversations.frame import conversation, statements_of, well_formed
+from ..conversations.frame import NoResultWarning, conversation, statements_of, well_formed
 from ..errors import UsageError, advice
 from ..generate.statements import UpdatePtkb
 from ..llm_operator import as_llm
 from ..llms import LLM
 from ..prompts import checksum_of
 from ..rank import RankStatements
+from ..retrieve.eager import refuse_wordless
+from ..retrieve.words import WORD, has_word, in_other_script
 from .history import Event, History, Messages, Statement, digests, without, words_of
 from .memory_file import MemoryFile
 
@@ -144,7 +147,10 @@ class UserMemory:
         with self._file.users() as users:
             history = _of(users, user)
             if ranker is None:
-                return history.index.search(question, n)
+                found = history.index.search(question, n)
+                if not found:
+                    _tell_other_script(question, history.known())
+                return found
             turn = conversation([{"role": "user", "content": question}], history.known())
         return list(RankStatements(ranker, n).transform(turn)["qstatements"].item())
 
@@ -274,6 +280,19 @@ class UserMemory:
         update = UpdatePtkb(self._model(), messages=new, prompts=self.prompts, on_error="raise")
         found: list[Statement] = update.transform(frame)["qlearned"].item()
         return found
+
+
+def _tell_other_script(question: str, statements: Mapping[str, str]) -> None:
+    """Say why BM25 finds nothing, if it is for want of words.
+
+    Raises:
+        DataError: when the statements have letters of another script, and none of them a word.
+    """
+    if any(map(in_other_script, statements.values())):
+        refuse_wordless(any(map(has_word, statements.values())), "statement")
+    if statements and in_other_script(question):
+        message = f"the question has no {WORD}, so BM25 finds no statement; give ranker=ikat.BiEncoder(MODEL) with a model of its language"
+        warnings.warn(message, NoResultWarning, stacklevel=3)
 
 
 def _of(users: Mapping[str, History], user: str) -> History:

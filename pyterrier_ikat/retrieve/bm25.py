@@ -1,6 +1,7 @@
 """BM25 retrieval, and RM3, which expands queries by the terms of the best passages."""
 
 import math
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -11,14 +12,14 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least, one_of
-from ..conversations.frame import STALE_WITH_QUERY, texts_in, turns_of, with_columns
-from ..errors import DataError, UsageError
+from ..conversations.frame import STALE_WITH_QUERY, NoResultWarning, texts_in, turns_of, with_columns
+from ..errors import DataError, UsageError, counted, list_first
 from ..operator import Operator, with_fields
 from ..order import order_by_score, set_ranks
 from .artifact import Opened
-from .eager import LexicalIndex
+from .eager import LexicalIndex, refuse_wordless
 from .retriever import IndexRetriever, Query
-from .words import STEMMERS, STOPS, ascii_text, stop_terms, tokenize
+from .words import STEMMERS, STOPS, WORD, ascii_text, in_other_script, stop_terms, tokenize
 
 
 def check_bm25(k1: float, b: float) -> None:
@@ -146,7 +147,8 @@ class BM25Rerank(Operator):
 
     Raises:
         UsageError: when an argument is out of range or unknown.
-        DataError: when a row has no qid, query or text.
+        DataError: when a row has no qid, query or text, or no text has a word, as in Chinese. A ``NoResultWarning`` names
+            turns of which that is true, or whose query has no word, where others have some.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -171,16 +173,28 @@ class BM25Rerank(Operator):
         pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
         queries, texts, turn = texts_in(inp, "query"), texts_in(inp, "text"), turns_of(inp)
         by_turn = np.argsort(turn, kind="stable")
+        bounds = np.flatnonzero(np.diff(turn[by_turn])) + 1
         scores = np.empty(len(inp))
-        known: dict[tuple[str, ...], LexicalIndex] = {}
-        for rows in np.split(by_turn, np.flatnonzero(np.diff(turn[by_turn])) + 1) if len(inp) else ():
+        indexes: dict[tuple[str, ...], LexicalIndex] = {}
+        unread: list[str] = []
+        for rows in np.split(by_turn, bounds) if len(inp) else ():
             of_turn = tuple(texts[row] for row in rows)
-            if of_turn not in known:
-                passages = ((str(number), text) for number, text in enumerate(of_turn))
-                known[of_turn] = LexicalIndex(passages, stemmer=self.stemmer, stops=self.stops, k1=self.k1, b=self.b)
-            scores[rows] = known[of_turn].scores(queries[rows[0]])
+            if of_turn not in indexes:
+                indexes[of_turn] = self._index(of_turn)
+            index, query = indexes[of_turn], queries[rows[0]]
+            scores[rows] = index.scores(query)
+            if in_other_script(query) or (not index.has_words and any(map(in_other_script, of_turn))):
+                unread.append(str(inp["qid"].iloc[rows[0]]))
+        if unread:
+            refuse_wordless(any(index.has_words for index in indexes.values()), "text")
+            message = f"{counted(len(unread), 'turn')} without a {WORD} in the query or the texts: {list_first(unread)}"
+            warnings.warn(f"{message}; BM25 scores them 0", NoResultWarning, stacklevel=4)
         order = order_by_score(inp, turn, scores)
         return set_ranks(inp.take(order).reset_index(drop=True), turn[order], scores[order], by_docno=True)
+
+    def _index(self, texts: Sequence[str]) -> LexicalIndex:
+        passages = ((str(number), text) for number, text in enumerate(texts))
+        return LexicalIndex(passages, stemmer=self.stemmer, stops=self.stops, k1=self.k1, b=self.b)
 
 
 LENGTHS = range(2, 21)

@@ -25,7 +25,7 @@ from scipy.sparse._sparsetools import csc_matvec  # its public form, csc_matrix[
 
 from ..errors import DataError
 from .retriever import Ranking
-from .words import ascii_text, plain_parts, stem, stop_terms, tokenize, words_in
+from .words import WORD, ascii_text, plain_parts, stem, stop_terms, tokenize, words_in
 
 SAMPLE = 2048
 PASSAGES_AT_ONCE = 10_000
@@ -266,14 +266,21 @@ def build_words(folder: Path, passages: Iterable[tuple[str, str]], stemmer: str,
     save_postings(folder, found.terms, found.docnos, **postings, counts=found.counts.data, lengths=found.lengths)
 
 
-def refuse_wordless(has_words: bool) -> None:
-    """Check that some passage has a word.
+def refuse_wordless(has_words: bool, what: str = "passage") -> None:
+    """Check that some text has a word.
+
+    Args:
+        has_words: whether one has.
+        what: what the texts are.
 
     Raises:
         DataError: when none has.
     """
     if not has_words:
-        raise DataError("no passage has a word of ASCII letters and digits: use a SPLADE or dense index with a model of its language")
+        repair = "use a SPLADE or dense index with a model of its language"
+        if what != "passage":
+            repair = "rank by meaning with a model of its language, such as ikat.BiEncoder(MODEL)"
+        raise DataError(f"no {what} has a {WORD}: {repair}")
 
 
 class Words:
@@ -328,6 +335,11 @@ class LexicalIndex:
         columns = {term: number for number, term in enumerate(found.terms)}
         held, docnos, ranks = found.counts, np.array(sorted(found.docnos), dtype=object), ranks_of(found.docnos)
         self.postings = Postings(held.indptr, held.indices, found.impacts(k1, b), docnos, ranks, columns)
+
+    @property
+    def has_words(self) -> bool:
+        """Whether some passage has a word."""
+        return bool(self.postings.columns)
 
     def search(self, query: str, num_results: int = 1000) -> list[tuple[str, float]]:
         """The (docno, score) of the best passages, ties by docno, the greatest first. A query without a known word finds nothing."""

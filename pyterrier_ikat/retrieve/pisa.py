@@ -24,7 +24,7 @@ import pandas as pd
 from ..errors import DataError, UsageError, advice
 from .eager import refuse_wordless
 from .retriever import NOTHING, Ranking, rank_past_ties
-from .words import ascii_text, plain_tokens
+from .words import ascii_text, has_word
 
 SPARE = ("inv.docs", "inv.freqs")
 """Postings that are read only to add files for other parameters. They are eight tenths of PISA's index, and may be removed."""
@@ -62,7 +62,7 @@ def build_words(
     """
     from pyterrier_pisa import PisaIndex
 
-    refuse_wordless(any(plain_tokens(ascii_text(text)) for _, text in passages()))
+    refuse_wordless(any(has_word(text) for _, text in passages()))
     with _quiet():
         PisaIndex(str(folder), text_field="text", stemmer=stemmer, threads=THREADS).index(
             {"docno": docno, "text": ascii_text(text)} for docno, text in passages()

@@ -14,6 +14,8 @@ from ..errors import UsageError
 STEMMERS = ("porter2", "none")
 STOPS = ("lucene", "terrier", "none")
 
+WORD = "word of ASCII letters and digits"
+
 _NOT_PRINTABLE_ASCII = re.compile("[^ -~]")
 _APOSTROPHES = frozenset("\u2018\u2019\u201b\u02bb\u02bc\u02be\u02bf")
 """Quotation marks, and the Hawaiian, Ukrainian and Arabic letters, that are written for an apostrophe."""
@@ -173,6 +175,21 @@ def tokenize(text: Any, stemmer: str) -> list[str]:
         (['the', 'us', 'univers', 'tram'], ['trams'])
     """
     return stem(plain_tokens(ascii_text(text)), stemmer)
+
+
+def in_other_script(text: str) -> bool:
+    """Whether a text has letters but no word, as in Chinese or Cyrillic.
+
+    Example:
+        >>> in_other_script("我能吃花生吗？"), in_other_script("花生 peanuts"), in_other_script("?!")
+        (True, False, False)
+    """
+    return any(map(str.isalpha, text)) and not has_word(text)
+
+
+def has_word(text: Any) -> bool:
+    """Whether a text has a word."""
+    return bool(plain_tokens(ascii_text(text)))
 
 
 def plain_tokens(text: str) -> list[str]:

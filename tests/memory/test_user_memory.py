@@ -17,6 +17,7 @@ from trust.killing import killed_before, started
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.memory.history import StatementIndex
+from pyterrier_ikat.retrieve import NoResultWarning
 from pyterrier_ikat.retrieve.eager import LexicalIndex
 
 LYON, OSLO, DOG, TEA = "I live in Lyon.", "I live in Oslo.", "I own a dog.", "I like tea."
@@ -430,3 +431,23 @@ def test_what_holds_is_the_same_as_statements_memories_and_column_now_and_at_any
     assert not memory.path.exists() or read_as_documented(memory.path, "u1") == memory.known("u1")
     ids = [one["id"] for one in memory.memories("u1")]
     assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("statements", [["我住在公寓里。", "我对花生过敏。"], ["Я живу в квартире.", "У меня аллергия."], ["Ζω εδώ."]])
+def test_statements_without_a_word_are_refused_not_unfound(tmp_path, statements):
+    memory = ikat.UserMemory(tmp_path / "m.jsonl")
+    memory.add("ann", statements)
+    for question in ("我能吃花生吗？", "peanuts"):
+        with pytest.raises(ikat.DataError, match=r"no statement has a word of ASCII letters and digits: rank by meaning .*BiEncoder"):
+            memory.search("ann", question)
+
+
+@pytest.mark.parametrize("question", ["我能吃花生吗？", "Можно орехи?", "가"])
+def test_a_question_without_a_word_is_told(tmp_path, question):
+    memory = ikat.UserMemory(tmp_path / "m.jsonl")
+    assert memory.search("ann", question) == []  # nothing to find
+    memory.add("ann", ["I own a dog.", "我对花生过敏。"])
+    with pytest.warns(NoResultWarning, match="the question has no word of ASCII letters and digits"):
+        assert memory.search("ann", question) == []
+    assert memory.search("ann", "?!") == memory.search("ann", "cats") == []
+    assert memory.search("ann", "dog 我")[0][0] == "1"
