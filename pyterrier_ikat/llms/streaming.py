@@ -100,7 +100,7 @@ def seen_so_far(text: str, reading: Reading = PLAIN) -> str | None:
 
     Example:
         >>> [seen_so_far("<think>hm</think>Mint <b"[:end]) for end in (5, 10, 19, 22, 25)]
-        ['', None, 'Mi', 'Mint', 'Mint']
+        [None, None, 'Mi', 'Mint', 'Mint']
     """
     known = forms(reading.named)
     settled = known.half_a_mention.sub("", _UNFINISHED.sub("", text))
