@@ -23,7 +23,17 @@ from .events import repaired
 from .llms import LLM, Completion, LLMFailure, Request, StageError, llm
 from .llms.failures import NotStructured, Refused, list_failed
 from .operator import Operator, with_fields
-from .prompts import STYLES, checksum_of, history_text, instructions_for, pick_statements, prompts_or_default, ptkb_text, render
+from .prompts import (
+    STYLES,
+    checksum_of,
+    declare_templates,
+    history_text,
+    instructions_for,
+    pick_statements,
+    prompts_or_default,
+    ptkb_text,
+    render,
+)
 
 if TYPE_CHECKING:
     from .planning import Plan
@@ -52,6 +62,19 @@ def as_llm(given: Any) -> LLM:
     return made
 
 
+def is_of_package(cls: type) -> bool:
+    """Whether a class is defined in this package."""
+    return cls.__module__.partition(".")[0] == __package__
+
+
+def _declared_by(cls: type) -> list[str]:
+    """The templates that a class of operators names in its attributes."""
+    found = [vars(cls).get("stage"), vars(cls).get("template_name")]
+    _argument, of_values = vars(cls).get("template_of") or ("", {})
+    found += of_values.values()
+    return [name for name in found if isinstance(name, str) and name]
+
+
 @dataclass(eq=False, repr=False)
 class AsksLLM(Checked):
     """Base class of operators and judges, which ask a model.
@@ -78,7 +101,14 @@ class AsksLLM(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.llm, self.prompts = as_llm(self.llm), prompts_or_default(self.prompts)
+        self.llm = as_llm(self.llm)
+        read_by_own = None if is_of_package(type(self)) else self.templates()
+        self.prompts = prompts_or_default(self.prompts, read_by_own)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if not is_of_package(cls):
+            declare_templates(_declared_by(cls))
 
     def prompt_of(self, template: str) -> str:
         """Name of the prompt that ``template`` makes, in recorded files: its own, with ``_llama`` and ``_human`` if they apply."""

@@ -13,19 +13,19 @@ import os
 import re
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import FileSystemLoader, StrictUndefined, TemplateNotFound
+from jinja2 import FileSystemLoader, StrictUndefined, TemplateNotFound, TemplateSyntaxError
 from jinja2.meta import find_referenced_templates
 from jinja2.runtime import Context, Macro
 from jinja2.sandbox import SandboxedEnvironment
 
-from ..errors import UsageError, list_first
+from ..errors import UsageError, did_you_mean, list_first
 from ..store.cache import digest
 
 FOLDER = Path(__file__).parent
@@ -173,7 +173,74 @@ _default: ContextVar[str | None] = ContextVar("prompts", default=None)
 
 
 class UnknownPromptWarning(UserWarning):
-    """A folder of prompts has a template that no operator of the package reads."""
+    """A folder of prompts has a file that no operator reads."""
+
+
+_of_operators: set[str] = set()
+"""The templates of operators that are defined elsewhere; see :func:`declare_templates`."""
+
+
+def declare_templates(names: Iterable[str]) -> None:
+    """Say that an operator reads these templates, so that :func:`tell_unread` doesn't tell of their files."""
+    _of_operators.update(names)
+
+
+def tell_unread(folder: str, read_by_own: Iterable[str] | None = None) -> None:
+    """Warn of the files of a folder that no operator reads, because the package's templates would silently stand for them.
+
+    Files of other stages are read by their operators. So are those that a file of the folder includes, extends or imports, and those of
+    operators that are defined elsewhere. A file of another kind is told if it is named like a template, such as ``answer.txt``.
+
+    Args:
+        folder: a folder of a user's templates.
+        read_by_own: for an operator that isn't of this package, the templates that it reads. It may read more, so only names that are
+            almost those of templates are told.
+
+    Warns:
+        UnknownPromptWarning: with the names, and those that they may mean.
+    """
+    known = {path.stem for path in FOLDER.glob("*.jinja")} | _of_operators | set(read_by_own or ())
+    unread = []
+    meant = []
+    for name in sorted(_unread_in(folder, known)):
+        near = did_you_mean(_prompt_of(name), known)
+        if near:
+            meant.append(f"{name}: {near.removesuffix('?')}.jinja?")
+        if near or (name.endswith(".jinja") and read_by_own is None):
+            unread.append(name)
+    if unread:
+        said = f"{folder}: no operator of the package reads {list_first(unread)}, only operators of your own"
+        warnings.warn("; ".join([said, *meant]), UnknownPromptWarning, stacklevel=2)
+
+
+def _unread_in(folder: str, known: set[str]) -> set[str]:
+    """The files of a folder without those of known templates and those that these, or others of the folder, refer to."""
+    files = {name for name in os.listdir(folder) if os.path.isfile(os.path.join(folder, name))}
+    read = {name for name in files if name.endswith(".jinja") and _prompt_of(name) in known}
+    following = list(read)
+    while following:
+        for name in _referred_to(folder, following.pop()):
+            if name is None:  # it is computed, and may be any
+                return set()
+            if name in files - read:
+                read.add(name)
+                following.append(name)
+    return files - read
+
+
+def _prompt_of(file: str) -> str:
+    """The prompt of a template's file, which may be for its system message or for the few-shot style."""
+    return re.sub(r"(_system)?(_llama)?$", "", file.partition(".")[0])
+
+
+def _referred_to(folder: str, name: str) -> list[str | None]:
+    """What a template includes, extends or imports. None stands for a name that it computes."""
+    environment = _environment(folder)
+    try:
+        source = Path(folder, name).read_text("utf-8")
+        return list(find_referenced_templates(environment.parse(source)))
+    except (OSError, UnicodeDecodeError, TemplateSyntaxError):
+        return []  # the first request with it raises the error
 
 
 @contextmanager
@@ -188,6 +255,9 @@ def prompts_from(folder: str | Path | None) -> Iterator[None]:
     Raises:
         UsageError: when the folder has no template.
 
+    Warns:
+        UnknownPromptWarning: when the folder has a file that no operator reads.
+
     Example:
         >>> import tempfile, pyterrier_ikat as ikat
         >>> folder = tempfile.mkdtemp()
@@ -198,10 +268,8 @@ def prompts_from(folder: str | Path | None) -> Iterator[None]:
         True
     """
     if folder is not None:
-        folder, ours = os.path.expanduser(folder), {path.name for path in FOLDER.glob("*.jinja")}
-        if unknown := sorted(name for name in _names_in(folder) - ours if re.sub(r"(_system)?(_llama)?\.", ".", name) not in ours):
-            said = f"{folder}: no operator of the package reads {list_first(unknown)}, only operators of your own"
-            warnings.warn(said, UnknownPromptWarning, stacklevel=3)
+        folder = _checked(folder)
+        tell_unread(folder)
     token = _default.set(folder or _default.get())
     try:
         yield
@@ -209,23 +277,32 @@ def prompts_from(folder: str | Path | None) -> Iterator[None]:
         _default.reset(token)
 
 
-def prompts_or_default(folder: str | None) -> str | None:
+def prompts_or_default(folder: str | None, read_by_own: Iterable[str] | None = None) -> str | None:
     """The folder that an operator reads: its own, else that of :func:`prompts_from`, else None for the package's.
+
+    Args:
+        folder: its own.
+        read_by_own: the templates that it reads, if it isn't of this package.
 
     Raises:
         UsageError: when its own folder has no template, because those of the package would silently replace them.
+
+    Warns:
+        UnknownPromptWarning: when its own folder has a file that no operator reads.
     """
     if folder is None:
         return _default.get()
-    _names_in(place := os.path.expanduser(folder))
+    place = _checked(folder)
+    tell_unread(place, read_by_own)
     return place
 
 
-def _names_in(folder: str | Path) -> set[str]:
-    names = {path.name for path in Path(folder).expanduser().glob("*.jinja")}
-    if not names:
+def _checked(folder: str | Path) -> str:
+    """The path of a folder with templates."""
+    place = os.path.expanduser(folder)
+    if not any(Path(place).glob("*.jinja")):
         raise UsageError(f"prompts: {folder} is not a folder with templates: put those that differ there, such as answer.jinja")
-    return names
+    return place
 
 
 def history_text(history: Sequence[Mapping[str, str]], style: str = "gpt", numbers: Mapping[int, int] | None = None) -> str:

@@ -5,7 +5,9 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.llm_operator import LLMOperator
 from pyterrier_ikat.methods.definition import Method
+from pyterrier_ikat.operator import with_fields
 from pyterrier_ikat.prompts import FOLDER, UnknownPromptWarning, checksum_of, history_text, prompts_from, render
 
 TEMPLATES = [path for path in sorted(FOLDER.glob("*.jinja")) if path.stem != "ikat_macros"]
@@ -195,6 +197,76 @@ def test_a_folder_without_templates_is_refused_and_names_that_nobody_reads_are_t
         prompts_from(tmp_path),
     ):
         pass
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Writes templates, and gives their folder."""
+
+    def write(**texts):
+        for name, text in texts.items():
+            (tmp_path / name.replace("__", ".")).write_text(text)
+        return str(tmp_path)
+
+    return write
+
+
+OTHERS = {"answer__jinja": "A {{ question }}", "rewrite_llama__jinja": "R {{ question }}", "judge_system__jinja": "J"}
+
+
+@pytest.mark.parametrize(
+    ("misnamed", "meant"),
+    [
+        ("rewrit__jinja", "rewrite"),
+        ("Rewrite__jinja", "rewrite"),
+        ("rewrite__jinja2", "rewrite"),
+        ("rewrite__txt", "rewrite"),
+        ("rewrite__jinja__bak", "rewrite"),
+        ("rewrite-llama__jinja", "rewrite_clear|rewrite"),
+        ("quereis_llama__jinja", "queries"),
+    ],
+)
+def test_an_operator_tells_of_a_misnamed_file_of_its_folder(folder, misnamed, meant):
+    place, name = folder(**OTHERS, **{misnamed: "x"}), misnamed.replace("__", ".")
+    for make in (
+        lambda: ikat.Rewrite("recorded:sample", prompts=place),
+        lambda: ikat.SelectStatements("recorded:sample", prompts=place),
+        lambda: ikat.evaluation.Judge("recorded:sample", prompts=place),
+        lambda: Method("mine", lambda llm, retriever: ikat.Rewrite(llm) >> retriever).build(
+            llm="recorded:sample", retriever=ikat.RawUtterance(), prompts=place
+        ),
+    ):
+        with pytest.warns(UnknownPromptWarning) as told:
+            make()
+        assert len(told) == 1
+        assert re.search(rf"no operator of the package reads {name}, .*did you mean ({meant})\.jinja\?", str(told[0].message))
+
+
+def test_files_that_other_templates_refer_to_are_read(folder):
+    parts = {"head__jinja": "{% import 'tools.jinja' as t %}H", "base__jinja": "{% block b %}{% endblock %}", "tools__jinja": "T"}
+    place = folder(rewrite__jinja="{% extends 'base.jinja' %}{% block b %}{% include 'head.jinja' %}{% endblock %}", **parts)
+    assert ikat.Rewrite("recorded:sample", prompts=place).prompts == place
+    folder(spare__jinja="{% include 'head.jinja' %}")  # nothing refers to it
+    with pytest.warns(UnknownPromptWarning, match="reads spare.jinja, only"):
+        ikat.Rewrite("recorded:sample", prompts=place)
+    folder(rewrite__jinja="{% include question ~ '.jinja' %}")  # which may be any of them
+    assert ikat.Rewrite("recorded:sample", prompts=place).prompts == place
+
+
+def test_files_that_are_no_templates_and_those_of_own_operators_are_not_told(folder):
+    @with_fields
+    class Headline(LLMOperator):
+        stage = "headline"
+
+    place = folder(headline__jinja="{{ question }}", headline_llama__jinja="x", README__md="x", notes__txt="x", **OTHERS)
+    assert Headline("recorded:sample", prompts=place).prompts == ikat.Rewrite("recorded:sample", prompts=place).prompts == place
+
+
+def test_a_file_that_is_no_template_yet_is_told_where_it_is_asked_with(folder):
+    place = folder(rewrite__jinja="{% include 'a.jinja' ")
+    operator = ikat.Rewrite("recorded:sample", prompts=place)
+    with pytest.raises(UsageError, match=r"rewrite.jinja, line 1|prompt template"):
+        operator.requests(ikat.conversation([{"role": "user", "content": "Which tea?"}]))
 
 
 @pytest.mark.parametrize(("name", "last"), [("queries_llama", 2), ("queries_given_answer_llama", 3)])

@@ -85,6 +85,7 @@ def test_an_added_or_unused_template_refuses_no_finished_run(own_package, tmp_pa
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.filterwarnings("ignore:.*reads notes.jinja:pyterrier_ikat.prompts.UnknownPromptWarning")
 def test_prompts_in_a_moved_folder_are_the_same(tmp_path, sample_index):
     index, folder = sample_index, tmp_path / "own"
     folder.mkdir()
