@@ -1,7 +1,10 @@
-"""What is running, and how to follow it: the current chain, and the stream of stage events.
+"""What is running, for whom, and how to follow it: the current chain, the sign of who left, and the stream of stage events.
 
 Each run of a system that is run several times is a chain of stages with its own completions; the plain run is chain 0. A stage that asks a
 language model puts the number of the chain into its requests; other stages give the same results in every chain.
+
+A turn of a conversation is worked on for somebody who may leave: a browser, a client of a server. Whoever learns that they have left sets
+their sign, and no call to a language model begins for them any more. The one under way is finished and kept, since it is paid for.
 
 The stream of stage events reports the input and output of each stage, and the requests to language models in between. Recorder, chat
 and the line of progress read it, each as an :class:`Observer`. Stages of other packages make no events, nor does the work of a
@@ -12,9 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Any, NamedTuple
 
 import pandas as pd
+
+from .errors import IkatError
 
 Exchange = tuple[Any, Any]
 """A `Request` to a language model, and its outcome: a `Completion` or an `LLMFailure`."""
@@ -35,7 +41,7 @@ class Heard(NamedTuple):
 
 
 Write = Callable[[str], None]
-"""Gets what a model has written so far, each time all of it, and the same again while it is silent; what it raises ends the call."""
+"""Gets what a model has written so far, each time all of it; what it raises is raised when the call is finished and kept."""
 
 CHAIN: ContextVar[int] = ContextVar("chain", default=0)
 """The number of the current chain, 0 for the plain run."""
@@ -57,6 +63,57 @@ def in_chain(number: int) -> Iterator[None]:
         yield
     finally:
         CHAIN.reset(token)
+
+
+class AskerLeft(IkatError):
+    """Whoever asked has left, so that nobody waits for the answer."""
+
+    def __init__(self) -> None:
+        super().__init__("whoever asked has left: finished calls are kept, and no other one begins")
+
+
+_LEFT: ContextVar[Event | None] = ContextVar("left", default=None)
+
+
+@contextmanager
+def asked_by(left: Event) -> Iterator[None]:
+    """The work inside the block is done for somebody; once ``left`` is set, they have left.
+
+    Example:
+        >>> left = Event()
+        >>> with asked_by(left):
+        ...     has_left()
+        ...     left.set()
+        ...     has_left()
+        False
+        True
+    """
+    token = _LEFT.set(left)
+    try:
+        yield
+    finally:
+        _LEFT.reset(token)
+
+
+def has_left() -> bool:
+    """Whether those for whom this context works have left."""
+    left = _LEFT.get()
+    return left is not None and left.is_set()
+
+
+def check_asker() -> None:
+    """End the work for somebody who has left.
+
+    Raises:
+        AskerLeft: when they have.
+    """
+    if has_left():
+        raise AskerLeft
+
+
+def may_leave() -> bool:
+    """Whether this context works for somebody who may leave."""
+    return _LEFT.get() is not None
 
 
 @dataclass(eq=False)

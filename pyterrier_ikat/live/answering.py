@@ -10,7 +10,7 @@ import pyterrier as pt
 
 from ..conversations.frame import column, conversation, histories, values, with_columns, without_result_warnings
 from ..errors import DataError, UsageError, advice, counted
-from ..events import Heard, Observer, Step, Write, hearing, observed_by
+from ..events import Heard, Observer, Step, Write, check_asker, hearing, observed_by
 from ..llms import StageError
 from ..llms.failures import TooLong
 from ..llms.ledger import Spend
@@ -50,8 +50,8 @@ def answer(
         history: the most tokens of history that the system sees, at four characters each: whole exchanges are omitted, the oldest first;
             None for all.
         tell: called when a step begins, and when a language model that does not answer is retried, then in any thread.
-        write: gets the text of the last stage while a model writes it, each time all of it, and the same again while the model is silent;
-            unchecked, in any thread. What it raises ends the call. Models that can't stream, and known completions, give it nothing.
+        write: gets the text of the last stage while a model writes it, each time all of it, unchecked, in any thread. What it raises is
+            raised when the call is finished and kept. Models that can't stream, and known completions, give it nothing.
 
     Returns:
         The turn, with the calls and seconds of all attempts. Where the history was halved, ``more["history"]`` is its last limit. Where the
@@ -60,6 +60,7 @@ def answer(
     Raises:
         DataError: when the system returns something else than rows of this turn.
         StillTooLong: when the prompt is too long without history as well.
+        AskerLeft: when whoever asked has left, see :func:`~pyterrier_ikat.events.asked_by`.
         IkatError: when the system fails.
 
     Example:
@@ -116,9 +117,11 @@ def _attempt(pipeline: pt.Transformer, turn: pd.DataFrame, history: int | None, 
         parts = list(stages(pipeline.compile()))  # `bm25 % 10` reads ten texts, not a thousand
         watch.last = parts[-1]
         for stage in parts:
+            check_asker()
             if not isinstance(stage, Operator | pt.RankCutoff):
                 watch.say(f"running {label_of(stage)}")
             found = stage(found)
+    check_asker()  # nobody has read the answer: it is no part of the conversation
     _check_turn(found, turn)
     (number,), (utterance,) = values(turn, "qturn", 1), values(turn, "qutterance", "")
     return Turn.of(int(number), utterance, found, **watch.record(), omitted=omitted)

@@ -10,7 +10,7 @@ from jinja2 import TemplateError
 
 from ..completions.forms import is_mark
 from ..completions.reasoning import Named, opening_mark
-from ..events import Write
+from ..events import Write, check_asker
 from ..store.cache import digest
 from ..store.models import load, model_state
 from .backend import Backend, Remade
@@ -77,6 +77,7 @@ class HFBackend(Remade, Backend):
     def _generate(self, requests: list[Request], write: Write | None = None) -> list[Reply | LLMFailure]:
         """The replies to requests with the same parameters."""
         with self._lock:
+            check_asker()  # they may have left while another call was under way
             import torch
 
             tokenizer, model = self._load()

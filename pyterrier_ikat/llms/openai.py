@@ -36,7 +36,7 @@ from .refusals import (
     words_of,
 )
 from .request import NoCompletionError, Reply, Request
-from .streaming import STREAMED, Reader, Writing
+from .streaming import STREAMED, Writing
 from .waits import asked_wait
 
 if TYPE_CHECKING:
@@ -127,8 +127,6 @@ class OpenAIBackend(Remade, Backend):
         def work(client: openai.OpenAI) -> Reply:
             post = self._post(request, STREAMED)
             with client.post("/chat/completions", stream=True, stream_cls=openai.Stream[object], **post) as stream:
-                if isinstance(write, Reader):
-                    write.waits_for(stream.response.extensions["network_stream"].get_extra_info("socket"))
                 return Reply.of(read_answer(lines_of(_pieces_of(stream)), Writing(write, self.reading(request))))
 
         answer = self._sent(work, request)

@@ -5,8 +5,10 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from itertools import count
 from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
@@ -15,7 +17,7 @@ from typing import Any
 import tenacity
 
 from ..errors import counted
-from ..events import OBSERVERS, Exchange, follower, tell
+from ..events import OBSERVERS, AskerLeft, Exchange, check_asker, follower, has_left, may_leave, tell
 from ..progress import bar as bar_of
 from .failures import BudgetExceeded, FatalLLMError, LLMFailure, StageEnded, Transient, Unanswered, Unavailable, WrongAnswers
 from .ledger import Spend
@@ -24,7 +26,7 @@ from .request import Completion, Request
 from .streaming import Reader
 
 LOOK = 0.25
-"""Seconds in which a stream may be silent before its reader is asked whether they are still there."""
+"""Seconds between two looks whether whoever asked is still there, while nothing is finished."""
 TURNED_AWAY = 3
 """Requests in a row whose every try was answered by 401 or 403, after which a key that was accepted before counts as refused."""
 Outcome = Completion | LLMFailure
@@ -93,6 +95,7 @@ class Sending:
 
     def run(self, requests: Sequence[Request]) -> list[Outcome]:
         """Ask; see `LLM.ask`."""
+        check_asker()
         exchanges = list[Exchange]()
         try:
             fresh = self._add(enumerate(requests))
@@ -180,12 +183,14 @@ class Sending:
 
         Raises:
             KeyboardInterrupt: after the calls under way are finished; at the second one at once.
+            AskerLeft: after the calls under way are finished.
         """
         llm, size, hits, left, failed = self.llm, self.llm.backend.batch_size, len(self._answers), 0, 0
-        reader = self._reader
-        workers = range(min(llm.backend.concurrency, math.ceil(len(fresh) / size)))
-        # Daemons: the program's end does not wait for them, since a second Ctrl-C must end it.
-        threads = [Thread(target=self._serve, args=(place == 0,), name=f"ikat-llm_{place}", daemon=True) for place in workers]
+        threads = []
+        for place in range(min(llm.backend.concurrency, math.ceil(len(fresh) / size))):
+            target = partial(copy_context().run, self._serve, place == 0)  # it works for whom this thread works
+            # A daemon: the program's end does not wait for it, since a second Ctrl-C must end it.
+            threads.append(Thread(target=target, name=f"ikat-llm_{place}", daemon=True))
         for thread in threads:
             thread.start()
         try:
@@ -194,7 +199,7 @@ class Sending:
                 for start in range(0, len(items), size):
                     self._todo.put(dict(items[start : start + size]))
                     left += 1
-                found, left = (self._done.get() if reader is None else self._next(reader)), left - 1
+                found, left = self._next(), left - 1
                 if isinstance(found, BaseException):
                     raise found.with_traceback(None)  # its frames hold the connections
                 fresh = self._add(self._give(found))
@@ -217,20 +222,25 @@ class Sending:
         for _ in threads:
             self._todo.put(None)
         for thread in threads:
-            thread.join(LOOK if self._reader and self._reader.left else None)
+            thread.join()
 
-    def _next(self, reader: Reader) -> Any:
-        """What is finished next. The reader of a silent stream gets the same text again; if they have left, their error ends the call."""
-        while True:
-            try:
-                return self._done.get(timeout=LOOK)
-            except Empty:
-                try:
-                    reader.again()
-                except BaseException:
-                    self._stop.set()  # before the thread that waits for the server is woken, so that it does not ask again
-                    reader.cut()
-                    raise
+    def _next(self) -> dict[str, Outcome] | BaseException:
+        """What is finished next.
+
+        Raises:
+            AskerLeft: when whoever asked has left.
+        """
+        found = None
+        while found is None:
+            with suppress(Empty):
+                found = self._done.get(timeout=LOOK if may_leave() else None)
+            check_asker()  # a thread that saw that they left has asked nothing
+        return found
+
+    @property
+    def _over(self) -> bool:
+        """Whether no further call may begin."""
+        return self._stop.is_set() or has_left()
 
     def _serve(self, first: bool) -> None:
         """Work on tasks. The first call is on its way alone for a moment, so that a wrong key or name costs one call."""
@@ -239,9 +249,11 @@ class Sending:
         while (batch := self._todo.get()) is not None:
             found: dict[str, Outcome] | BaseException = {}
             try:
-                if not self._stop.is_set():
+                if not self._over:
                     found = self._attempt(batch)
                     self._finished += found.values()
+                    if self._reader is not None and self._reader.error is not None:
+                        raise self._reader.error
             except BaseException as error:
                 self._stop.set()  # before anybody else begins a call
                 found = error
@@ -266,7 +278,7 @@ class Sending:
                 llm.turned_away += 1
                 if llm.turned_away >= TURNED_AWAY:
                     raise FatalLLMError(error.lasting) from None
-            for key, request in batch.items() if not self._stop.is_set() else ():
+            for key, request in batch.items() if not self._over else ():
                 if key not in found:
                     self.count(request.stage, llm.model, failures=1)
                     found[key] = Unavailable(request.stage, request.qid, f"{error.reason} (given up after {tried})")
@@ -277,10 +289,10 @@ class Sending:
         llm = self.llm
         found.update(llm.kept(batch))  # another process may have asked meanwhile
         fresh = {key: request for key, request in batch.items() if key not in found}
-        if not fresh or self._stop.is_set():
+        if not fresh or self._over:
             return
-        with llm.pace.call(llm.retry.max_seconds, llm.retry.sleeping(self._stop), self._stop.is_set):
-            if self._stop.is_set():
+        with llm.pace.call(llm.retry.max_seconds, llm.retry.sleeping(self._stop), lambda: self._over):
+            if self._over:
                 return
             llm.budget.check()
             tries.number += 1
@@ -290,6 +302,8 @@ class Sending:
                     replies = llm.backend.complete(requests)
                 else:
                     replies = [llm.backend.stream(requests[0], self._reader)]
+            except AskerLeft:  # before the model was asked
+                raise
             except BaseException as error:
                 if not llm.backend.replays:
                     self._count_failed(fresh, error, (time.perf_counter() - started) / len(fresh), tries)

@@ -1,10 +1,7 @@
 """A completion while it is written: who reads it, and what of it may be seen already."""
 
 import re
-import socket
-import threading
 import time
-from contextlib import suppress
 
 from ..completions.forms import forms
 from ..completions.reasoning import names_in, split_reasoning, unknown_mark
@@ -21,40 +18,24 @@ _UNFINISHED = re.compile(r"(?:[\[&◁◀⟨⟪\uff1c\u3008]|<(?!\s))[^<>\];▷�
 
 
 class Reader:
-    """Whoever reads what a model writes, and may leave while it is silent.
+    """Passes on what a model writes to its reader, until that raises an error.
 
     Attributes:
-        left: whether their calls were cut because they have left.
+        error: the reader's error; it is raised when the call is finished and kept.
     """
 
     def __init__(self, write: Write) -> None:
-        self._write, self._text, self._sockets = write, "", list[socket.socket]()
-        self._lock = threading.Lock()
-        self.left = False
+        self._write = write
+        self.error: Exception | None = None
 
     def __call__(self, text: str) -> None:
         """Give them what is written so far."""
-        with self._lock:
-            self._text = text
+        if self.error is not None:
+            return
+        try:
             self._write(text)
-
-    def again(self) -> None:
-        """Give them the same text again, in whichever thread."""
-        with self._lock:
-            self._write(self._text)
-
-    def waits_for(self, connection: socket.socket) -> None:
-        """A call for them waits for a connection."""
-        self._sockets.append(connection)
-        if self.left:
-            self.cut()
-
-    def cut(self) -> None:
-        """End the connections of their calls. A thread that waits for one wakes up, which closing it would not do."""
-        self.left = True
-        for one in self._sockets:
-            with suppress(OSError):  # it has ended by itself
-                socket.socket.shutdown(one, socket.SHUT_RDWR)  # also below TLS
+        except Exception as error:
+            self.error = error
 
 
 class Writing:

@@ -59,7 +59,6 @@ class ChatServer:
         self.respond = lambda body: said(f"answer to {body['messages'][-1]['content']}")
         self.bodies, self.headers, self.paths = [], [], []
         self.now, self.most = 0, 0
-        self.left = threading.Event()
         self.lock = threading.Lock()
         chat_server = self
 
@@ -96,11 +95,7 @@ class ChatServer:
                     if isinstance(event, threading.Event):
                         event.wait(60)
                         continue
-                    try:
-                        self.wfile.write(f"data: {event if isinstance(event, str) else json.dumps(event)}\n\n".encode())
-                    except OSError:
-                        chat_server.left.set()
-                        return
+                    self.wfile.write(f"data: {event if isinstance(event, str) else json.dumps(event)}\n\n".encode())
 
             def log_message(self, *args):
                 pass

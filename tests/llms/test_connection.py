@@ -1,7 +1,6 @@
 """What a hostile or absent server can do to one call: never longer than its time, never silently, never with a secret kept."""
 
 import contextlib
-import json
 import os
 import signal
 import socket
@@ -11,17 +10,12 @@ import time
 from pathlib import Path
 
 import forked_python
-import httpx
 import pytest
 from chat_server import DROP, KEY, Answer, ask, refused, said
 
-import pyterrier_ikat as ikat
-from pyterrier_ikat.live.answering import answer
-from pyterrier_ikat.live.serving import running
 from pyterrier_ikat.llms import FatalLLMError, llm
 from pyterrier_ikat.llms.failures import Transient, Unavailable
 from pyterrier_ikat.llms.sending import Retry
-from pyterrier_ikat.study.systems import System
 
 ENDED = threading.Event()
 """The test is over."""
@@ -170,73 +164,6 @@ def test_no_redirect_is_followed(model, server, status, location):
     with pytest.raises(FatalLLMError, match=f"redirects .{status}., and no redirect is followed: correct base_url="):
         made.ask(ask("a", "b"))
     assert server.calls == 1
-
-
-class GoneError(Exception):
-    """The reader has left."""
-
-
-class Silent:
-    """A server that writes the head of a stream, some of its events, and then nothing; ``left`` is set when its client has left."""
-
-    def __init__(self, *deltas):
-        events = [{"model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
-        told = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
-        self.told = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + told.encode()
-        self.silent, self.left = threading.Event(), threading.Event()
-
-    def __call__(self, client):
-        client.recv(1 << 20)
-        client.sendall(self.told)
-        self.silent.set()
-        client.settimeout(LONG)
-        with contextlib.suppress(OSError):
-            while client.recv(1 << 20):
-                pass
-            self.left.set()
-
-
-@pytest.mark.parametrize(("deltas", "seen"), [([{"content": "Rooibos"}], "Rooibos"), ([{"reasoning_content": "hm"}], ""), ([], "")])
-def test_a_reader_who_leaves_a_silent_stream_ends_it_within_a_second(raw, deltas, seen):
-    silent, reads, gone = Silent(*deltas), threading.Event(), threading.Event()
-    made = llm(f"openai:m base_url={raw(silent)[0]} cache=none")
-    system, ended = System.of(ikat.Answer(made), "mine"), []
-
-    def write(text):
-        if gone.is_set():
-            raise GoneError
-        if text == seen:
-            reads.set()
-
-    def read():
-        with pytest.raises(GoneError):
-            answer(system, [{"role": "user", "content": "Which tea?"}], write=write)
-        ended.append(time.monotonic())
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    assert silent.silent.wait(LONG)
-    assert reads.wait(LONG)
-    began = time.monotonic()
-    gone.set()
-    assert silent.left.wait(1)
-    reader.join(1)
-    assert ended[0] - began < 1
-    assert eventually(lambda: not any(thread.name.startswith("ikat-llm") for thread in threading.enumerate()))
-    assert time.monotonic() - began < 1
-    assert made.ledger.frame()[["calls", "unanswered", "retries"]].values.tolist() == [[0, 1, 0]]  # it is not asked again
-    made.close()
-
-
-def test_a_silent_stream_ends_when_a_client_of_our_server_leaves(raw):
-    silent = Silent({"content": "Rooibos"})
-    made = llm(f"openai:m base_url={raw(silent)[0]} cache=none")
-    asked = {"model": "mine", "messages": [{"role": "user", "content": "Which tea?"}], "stream": True, "stream_unchecked": True}
-    with running({"mine": ikat.Answer(made)}) as server:
-        with httpx.stream("POST", f"{server.url}/v1/chat/completions", json=asked, timeout=LONG) as reply:
-            assert any("Rooibos" in line for line in reply.iter_lines())
-        assert silent.left.wait(1)
-    made.close()
 
 
 PROGRAM = """

@@ -1,4 +1,4 @@
-"""A completion is read while it is written: its words, what is never shown of it, broken streams, and a reader who leaves."""
+"""A completion is read while it is written: its words, what is never shown of it, broken streams, and a reader who fails."""
 
 import json
 import threading
@@ -92,21 +92,20 @@ def test_a_stream_that_never_ends_well_is_a_failure_that_says_so(server, model):
         followed(model("cache=none"))
 
 
-def test_whoever_leaves_ends_the_call(server, model, tmp_path):
-    class LeftError(Exception):
+def test_a_reader_who_fails_is_told_when_the_call_is_kept(server, model, tmp_path):
+    class LostError(Exception):
         pass
 
-    def leave(text):
-        raise LeftError
+    def lose(text):
+        raise LostError
 
-    server.script = [streamed("Rooibos", *[f" {number}" for number in range(100_000)])]
+    server.script = [streamed("Rooibos", " has none.")]
     llm = model(f"cache={tmp_path / 'c.sqlite'}")
-    with pytest.raises(LeftError):
-        followed(llm, leave)
-    assert server.left.wait(1)  # its connection is closed
-    row = llm.ledger.frame().iloc[0]
-    assert (row.calls, row.unanswered, row.retries) == (0, 1, 0)
-    assert followed(llm)[0].startswith("answer to")  # the next one is not kept waiting
+    with pytest.raises(LostError):
+        followed(llm, lose)
+    assert llm.ledger.frame()[["calls", "retries", "completion_tokens"]].values.tolist() == [[1, 0, 3]]
+    assert followed(llm) == ("Rooibos has none.", [])
+    assert server.calls == 1
 
 
 @pytest.mark.parametrize("refusal", ["stream is not supported", "Unknown field: stream_options"])

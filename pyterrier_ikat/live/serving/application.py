@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .replies import Failure, Reply, as_json, content_of, failure_of, model_object
 from .requests import ChatRequest, SearchRequest, read
-from .service import Service
+from .service import Service, while_there
 
 PAGE = Path(__file__).with_name("page")
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:"
@@ -118,12 +118,12 @@ class _Routes:
         chat = "" if self.service.saved is None else asked.metadata.chat_id or request.headers.get("x-openwebui-chat-id", "")
         if asked.stream:
             return EventSourceResponse(_stream(self.service, asked, chat, reply), sep="\n", headers={"cache-control": "no-store"})
-        return _json(reply.completion(await self.service.answer(asked, chat)))
+        return _json(reply.completion(await while_there(request, self.service.answer(asked, chat))))
 
     async def search(self, request: Request) -> Response:
         """Passages of queries."""
         asked = read(SearchRequest, await request.body())
-        results = await self.service.search(asked)
+        results = await while_there(request, self.service.search(asked))
         return _json({"model": self.service.system(asked.model).name, "results": results})
 
 
@@ -147,7 +147,6 @@ async def _stream(service: Service, asked: ChatRequest, chat: str, reply: Reply)
     except Exception as error:
         yield _event(failure_of(error).record)
     finally:
-        news.over = True
         job.cancel()
     yield {"data": "[DONE]"}
 
@@ -159,11 +158,10 @@ class News:
 
     Attributes:
         queue: each step that begins; an empty text where a text is to be taken; None at the end.
-        over: whether nobody reads any more.
     """
 
     def __init__(self) -> None:
-        self.queue, self.over = asyncio.Queue[str | None](), False
+        self.queue = asyncio.Queue[str | None]()
         self._loop, self._text, self._waits = asyncio.get_running_loop(), "", False
 
     def tell(self, step: str) -> None:
@@ -172,13 +170,7 @@ class News:
             self._loop.call_soon_threadsafe(self.queue.put_nowait, step)
 
     def write(self, text: str) -> None:
-        """A model has written this so far.
-
-        Raises:
-            ConnectionError: when nobody reads it: the call is ended.
-        """
-        if self.over:
-            raise ConnectionError("the reader left")
+        """A model has written this so far."""
         self._text = text
         if not self._waits:
             self._waits = True
@@ -191,7 +183,6 @@ class News:
 
     def end(self) -> None:
         """The work is done, or nobody waits for it any more."""
-        self.over = True
         self.queue.put_nowait(None)
 
 

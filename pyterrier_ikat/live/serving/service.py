@@ -1,11 +1,12 @@
 """What a server does, apart from HTTP: its systems are opened before it listens, asked in a bounded number of threads, and saved."""
 
+import asyncio
 import hashlib
 import itertools
 import re
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,12 +14,13 @@ from typing import Any, TypeVar
 
 import anyio
 import pandas as pd
+from starlette.requests import Request
 
 from ...conversations import dataset as dataset_named
 from ...conversations.frame import object_frame, values
 from ...conversations.topics import Conversation
 from ...errors import IkatError, UsageError, advice, list_first
-from ...events import Write, in_chain
+from ...events import AskerLeft, Write, asked_by, check_asker, in_chain
 from ...llms import LLM, Ledger
 from ...runs.answered_turn import Turn
 from ...runs.log import TOPICS, Dialogue, Event, Log, session_event, topics_of, turn_event, write_topics
@@ -30,6 +32,8 @@ from .replies import Failure, failure_of, log
 from .requests import ChatRequest, SearchRequest
 
 Result = TypeVar("Result")
+CLIENT_LEFT = 499
+"""The status in the log of a request whose client left before the answer, as nginx has it (ngx_http_request.h)."""
 
 
 @dataclass
@@ -84,15 +88,60 @@ class Service:
         return await self._run(lambda: search(system, asked.every_query, asked.k))
 
     async def _run(self, work: Callable[[], Result]) -> Result:
-        """Work in a thread. Who stops waiting frees the place; a call that has begun is finished, since it is paid for and cached."""
+        """Work in a thread, which keeps its place until it ends.
+
+        Whoever stops waiting has left: the call to a language model under way is finished, since it is paid for, and no other one begins.
+        """
+        left = threading.Event()
 
         def told() -> Result:
             try:
-                return work()
+                with asked_by(left):
+                    check_asker()
+                    return work()
+            except AskerLeft:
+                raise
             except BaseException as error:  # also SystemExit of a system, which would end the server
                 raise failure_of(error) from None
 
-        return await anyio.to_thread.run_sync(told, limiter=self.workers, abandon_on_cancel=True)
+        job = asyncio.ensure_future(anyio.to_thread.run_sync(told, limiter=self.workers))  # not cancelled with those who wait for it
+        try:
+            await asyncio.wait({job})
+        except asyncio.CancelledError:
+            left.set()
+            job.add_done_callback(_forget)
+            log.warning("a client left before its answer: the call under way is finished, and no other one begins for it")
+            raise
+        return job.result()
+
+
+async def while_there(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+    """The result of ``work`` for the client of a request whose body is read; when the client leaves, the work is cancelled.
+
+    Raises:
+        Failure: when they have left. Nobody reads it.
+    """
+    job, leaves = asyncio.ensure_future(work), asyncio.ensure_future(_leaves(request))
+    try:
+        await asyncio.wait({job, leaves}, return_when=asyncio.FIRST_COMPLETED)
+        if not job.done():
+            raise Failure(CLIENT_LEFT, "the client left")
+        return job.result()
+    finally:
+        job.cancel()
+        leaves.cancel()
+
+
+async def _leaves(request: Request) -> None:
+    """Wait until the client of a request leaves."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _forget(job: "asyncio.Future[Any]") -> None:
+    """Take the outcome for which nobody waits; asyncio prints the error of an outcome that nobody takes."""
+    if not job.cancelled():
+        job.exception()
 
 
 def answer_request(system: System, asked: ChatRequest, tell: Any = None, write: Write | None = None) -> Turn:

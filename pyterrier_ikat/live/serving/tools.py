@@ -3,15 +3,16 @@
 import logging
 from typing import Any
 
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import ValidationError
+from starlette.requests import Request
 
 from ...runs.folder import OURS, versions
 from .replies import citations, content_of
 from .requests import ChatRequest, SearchRequest, first_error, read
-from .service import Service
+from .service import Service, while_there
 
 TOOLS = "Conversational search over a collection of passages. Answers cite their passages as [1], [2], ..."
 
@@ -38,7 +39,11 @@ def tools_of(service: Service) -> tuple[list[Any], Any]:
     root.removeHandler(quiet)
 
     async def ask(
-        question: str, history: list[dict[str, str]] | None = None, statements: list[str] | None = None, model: str = first
+        context: Context[Any, Any],
+        question: str,
+        history: list[dict[str, str]] | None = None,
+        statements: list[str] | None = None,
+        model: str = first,
     ) -> dict[str, Any]:
         """Answer a question from the collection.
 
@@ -47,16 +52,25 @@ def tools_of(service: Service) -> tuple[list[Any], Any]:
         """
         messages = [*(history or []), {"role": "user", "content": question}]
         given = {"model": model, "messages": messages, "metadata": {"ptkb": statements}}
-        turn = await service.answer(read(ChatRequest, given))
+        turn = await while_there(_request(context), service.answer(read(ChatRequest, given)))
         return {"answer": content_of(turn), "citations": citations(turn)}
 
-    async def search(query: str | None = None, queries: list[str] | None = None, k: int = 10, model: str = first) -> dict[str, Any]:
+    async def search(
+        context: Context[Any, Any], query: str | None = None, queries: list[str] | None = None, k: int = 10, model: str = first
+    ) -> dict[str, Any]:
         """Find the best k passages for `query`, or for each of `queries`."""
         given = {"model": model, "query": query, "queries": queries or [], "k": k}
-        return {"results": await service.search(read(SearchRequest, given))}
+        return {"results": await while_there(_request(context), service.search(read(SearchRequest, given)))}
 
     server.add_tool(ask)
     server.add_tool(search)
     unguarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the application's guard stands before it
     mounted = server.streamable_http_app(stateless_http=True, json_response=True, transport_security=unguarded)
     return list(mounted.routes), lambda _: server.session_manager.run()
+
+
+def _request(context: Context[Any, Any]) -> Request:
+    """The HTTP request of a call."""
+    request = context.request_context.request
+    assert isinstance(request, Request)  # all come by HTTP
+    return request

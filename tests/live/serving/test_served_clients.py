@@ -7,23 +7,19 @@ import re
 import socket
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from itertools import count
 from pathlib import Path
 
 import httpx
 import openai
 import pyterrier as pt
 import pytest
-from fakes import Types
 from talking import Talks, Waits, says
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.live.serving import running, server
-from pyterrier_ikat.llms import LLM
 
 MESSAGES = says("Which tea?")["messages"]
 # without the certificates, which take a while to read, and which nobody needs here
@@ -57,27 +53,6 @@ def test_openai_s_client_gets_answers_with_citations(client):
     chunks = list(client.chat.completions.create(model="talks", messages=MESSAGES, stream=True))
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks).startswith('[{}, [], "Which tea?"]')
     assert (chunks[-1].choices[0].finish_reason, len(chunks[-1].citations)) == ("stop", 2)
-
-
-def test_a_client_that_leaves_ends_the_call_whose_words_it_read():
-    left, may = threading.Event(), threading.Event()
-
-    class Endless(Types):
-        def stream(self, request, write):
-            write("Rooibos")
-            assert may.wait(60)
-            try:
-                for number in count():
-                    write(f"Rooibos {number}")
-            finally:
-                left.set()
-
-    with running({"mine": ikat.Answer(LLM(Endless()))}) as server:
-        asked = {"model": "mine", "messages": MESSAGES, "stream": True, "stream_unchecked": True}
-        with stream("POST", f"{server.url}/v1/chat/completions", json=asked) as answer:
-            assert any('"content":"Rooibos"' in line for line in answer.iter_lines())  # it is there while the model still writes
-        may.set()
-        assert left.wait(60)
 
 
 def test_openai_s_client_gets_errors_of_its_own_kinds(client):
@@ -173,32 +148,6 @@ def test_an_answer_does_not_wait_for_its_head():
         accepted, _ = listener.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-
-
-def test_an_aborted_stream_frees_its_place(waits):
-    with running({"waits": waits}, workers=1) as server:
-        body = says("Hi", model="waits", stream=True)
-        for _ in range(3):
-            with stream("POST", f"{server.url}/v1/chat/completions", json=body) as left:
-                assert any('"activity"' in line for line in left.iter_lines())
-                assert waits.asked.acquire(timeout=60)  # it holds the only place
-        with stream("POST", f"{server.url}/v1/chat/completions", json=body) as last:
-            lines = last.iter_lines()
-            assert waits.asked.acquire(timeout=60)
-            waits.may.release(4)
-            assert any('"finish_reason":"stop"' in line for line in lines)
-
-
-def test_one_that_waits_and_leaves_is_never_asked_for(waits):
-    with running({"waits": waits}, workers=1) as server, ThreadPoolExecutor(1) as people:
-        busy = people.submit(post, f"{server.url}/v1/chat/completions", json=says("Hi", model="waits"))
-        assert waits.asked.acquire(timeout=60)
-        with stream("POST", f"{server.url}/v1/chat/completions", json=says("Ho", model="waits", stream=True)) as left:
-            assert '"role":"assistant"' in next(left.iter_lines())
-        time.sleep(0.2)  # until the server has noticed
-        waits.may.release()
-        assert busy.result().status_code == 200
-    assert not waits.asked.acquire(blocking=False)
 
 
 def test_a_model_behind_a_dead_socket_is_told_and_the_server_goes_on(monkeypatch):

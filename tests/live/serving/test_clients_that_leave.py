@@ -1,0 +1,170 @@
+"""Clients that leave before their answer: the call under way is finished and kept, no later stage asks, and the place is free then."""
+
+import json
+import logging
+import socket
+import threading
+from contextlib import contextmanager
+
+import httpx
+import pytest
+from talking import Talks, says
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.live.serving import running
+from pyterrier_ikat.llms import Backend
+from pyterrier_ikat.llms.request import Reply
+from pyterrier_ikat.runs.log import Log
+
+LONG = 60
+WAYS = {
+    "whole": ("/v1/chat/completions", {}),
+    "streamed": ("/v1/chat/completions", {"stream": True}),
+    "unchecked": ("/v1/chat/completions", {"stream": True, "stream_unchecked": True}),
+    "tool": ("/mcp", None),
+}
+
+
+class Waits(Backend):
+    """Tells of each call, and answers once it may."""
+
+    model, identity, concurrency = "waits", {"provider": "waits", "model": "waits"}, 8
+
+    def __init__(self):
+        self.there, self.may, self.stages = threading.Semaphore(0), threading.Semaphore(0), []
+
+    def complete(self, requests):
+        self.stages += [request.stage for request in requests]
+        self.there.release()
+        assert self.may.acquire(timeout=LONG)
+        return [Reply("Rooibos.", prompt_tokens=7, completion_tokens=3) for _ in requests]
+
+
+class Heard(logging.Handler):
+    """The lines of the server's log; ``left`` counts those that say that a client left."""
+
+    def __init__(self):
+        super().__init__()
+        self.lines, self.left = [], threading.Semaphore(0)
+
+    def emit(self, record):
+        self.lines.append(self.format(record))
+        if "client left" in self.lines[-1]:
+            self.left.release()
+
+
+@pytest.fixture
+def log():
+    heard, logger = Heard(), logging.getLogger("pyterrier_ikat.live.serving")
+    logger.addHandler(heard)
+    yield heard
+    logger.removeHandler(heard)
+
+
+@contextmanager
+def three_stages(cache="none", **options):
+    """A server of a system that asks three times, its model, and its account."""
+    backend = Waits()
+    llm = ikat.llm(backend, cache=cache)
+    with running({"talks": ikat.Rewrite(llm) >> ikat.Answer(llm) >> Talks() >> ikat.Respond(llm)}, **options) as server:
+        yield server, backend, llm
+        backend.may.release(100)
+
+
+def body_of(way, words):
+    if way == "tool":
+        call = {"name": "ask", "arguments": {"question": words}}
+        return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    chat = {"metadata": {"chat_id": "mine"}}
+    return says("Which tea?", "Rooibos.", words, **chat, **WAYS[way][1])
+
+
+def ask(server, way, words="And cold?"):
+    """A connection over which a request was sent."""
+    connection = socket.create_connection(("127.0.0.1", int(server.url.rsplit(":")[-1])), timeout=LONG)
+    body = json.dumps(body_of(way, words)).encode()
+    kinds = "application/json, text/event-stream"
+    head = f"POST {WAYS[way][0]} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nAccept: {kinds}\r\n"
+    connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    return connection
+
+
+def leave(connection):
+    connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
+
+
+def whole(server):
+    """Another client's answer."""
+    return httpx.post(f"{server.url}/v1/chat/completions", json=says("Hi"), timeout=LONG, verify=False).json()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_client_that_leaves_pays_for_the_call_under_way_alone(way, log, tmp_path, caplog):
+    with three_stages(workers=1, mcp=True, save_to=tmp_path / "saved") as (server, backend, llm):
+        client = ask(server, way)
+        assert backend.there.acquire(timeout=LONG)
+        leave(client)
+        assert log.left.acquire(timeout=LONG)
+        backend.may.release(1)
+        backend.may.release(3)  # for the next client, who gets the only place when the turn has ended
+        assert whole(server)["choices"][0]["message"]["content"].startswith("Rooibos.")
+        assert backend.stages == ["rewrite", "rewrite", "answer", "respond"]
+        assert llm.ledger.frame()["calls"].sum() == 4
+    assert Log(tmp_path / "saved" / "talks").known == {}
+    assert "Traceback" not in caplog.text
+
+
+def test_the_call_under_way_is_not_paid_for_again(log, tmp_path):
+    with three_stages(workers=1, cache=tmp_path / "c.sqlite") as (server, backend, llm):
+        client = ask(server, "unchecked")
+        assert backend.there.acquire(timeout=LONG)
+        leave(client)
+        assert log.left.acquire(timeout=LONG)
+        backend.may.release(3)
+        again = httpx.post(f"{server.url}/v1/chat/completions", json=body_of("whole", "And cold?"), timeout=LONG, verify=False)
+        assert again.json()["ikat"]["known"] == 1
+        assert backend.stages == ["rewrite", "answer", "respond"]
+
+
+def test_a_place_is_taken_until_the_call_under_way_has_ended(log):
+    with three_stages(workers=2) as (server, backend, _):
+        clients = [ask(server, "whole", "One?"), ask(server, "streamed", "Two?")]
+        for _ in clients:
+            assert backend.there.acquire(timeout=LONG)
+        waiting = ask(server, "streamed", "Three?")
+        assert b"assistant" in waiting.recv(1 << 16)  # it waits for a place
+        for client in clients:
+            leave(client)
+            assert log.left.acquire(timeout=LONG)
+        assert not backend.there.acquire(blocking=False)
+        backend.may.release(1)
+        assert backend.there.acquire(timeout=LONG)
+        assert backend.stages == ["rewrite"] * 3
+        leave(waiting)
+
+
+def test_a_client_that_waits_for_a_place_and_leaves_is_never_asked_for(log):
+    with three_stages(workers=1) as (server, backend, _):
+        clients = [ask(server, way) for way in ("whole", "streamed", "unchecked", "whole")]
+        assert backend.there.acquire(timeout=LONG)
+        for client in clients:
+            leave(client)
+        for _ in clients:
+            assert log.left.acquire(timeout=LONG)
+        backend.may.release(4)
+        assert whole(server)["ikat"]["calls"] == 3
+        assert backend.stages == ["rewrite"] * 2 + ["answer", "respond"]
+
+
+def test_whoever_stays_gets_the_answer_to_the_same_question(log):
+    with three_stages(workers=2) as (server, backend, _):
+        leaves, stays = ask(server, "whole"), ask(server, "whole")
+        for _ in range(2):
+            assert backend.there.acquire(timeout=LONG)
+        leave(leaves)
+        assert log.left.acquire(timeout=LONG)
+        backend.may.release(4)
+        assert b'"finish_reason":"stop"' in stays.recv(1 << 16)
+        assert sorted(backend.stages) == ["answer", "respond", "rewrite", "rewrite"]
+        leave(stays)
