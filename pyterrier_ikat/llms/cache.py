@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
+from weakref import WeakValueDictionary
 
 import pyterrier as pt
 
@@ -31,6 +33,20 @@ def default_path() -> Path:
     return Path(os.environ.get("IKAT_HOME") or Path(pt.io.pyterrier_home()) / "ikat").expanduser() / "llm.sqlite"
 
 
+_caches: WeakValueDictionary[str, Cache] = WeakValueDictionary()
+_opening = Lock()
+
+
+def _shared(path: str) -> Cache:
+    """The cache in a file. A process opens a file once: sqlite keeps what belongs to a removed file as long as anybody has it open."""
+    place = os.path.realpath(path)
+    with _opening:
+        cache = _caches.get(place)
+        if cache is None:
+            cache = _caches[place] = Cache(path, COMPLETIONS)
+        return cache
+
+
 class CompletionCache:
     """Completions by key: JSON in a :class:`~pyterrier_ikat.store.cache.Cache`.
 
@@ -39,8 +55,9 @@ class CompletionCache:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = os.path.expanduser(path)
-        self._cache = Cache(None if self.path == IN_MEMORY else self.path, COMPLETIONS)
+        place = os.path.expanduser(path)
+        self.path = place if place == IN_MEMORY else os.path.abspath(place)
+        self._cache = Cache(None, COMPLETIONS) if self.path == IN_MEMORY else _shared(self.path)
 
     def __reduce__(self) -> tuple[type["CompletionCache"], tuple[str]]:
         return CompletionCache, (self.path,)  # another process opens the file itself; entries in memory stay here

@@ -6,6 +6,7 @@ import math
 import os
 import sqlite3
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +20,8 @@ WAIT_FOR_OTHERS = 60.0
 KEYS_AT_ONCE, ROWS_AT_ONCE = 500, 100
 BYTES_IN_MEMORY, BYTES_IN_A_FILE = 1 << 30, 10 << 30
 IN_MEMORY = ":memory:"
+BESIDE = ("-wal", "-shm")
+"""How the names of the files end that sqlite keeps beside a database."""
 
 log = logging.getLogger("pyterrier_ikat")
 Asked = TypeVar("Asked")
@@ -37,8 +40,16 @@ class Kind(NamedTuple):
 RESULTS = Kind("cache of results", 0x696B7263, "name another one with cache=PATH, on the command line --cache FILE", bounded=True)
 
 
+class CacheMovedWarning(UserWarning):
+    """The file of a cache was removed, moved or replaced while it was open."""
+
+
 class Cache:
     """Bytes by key for any number of threads, and with a file also for any number of processes. A kill loses no value that was put.
+
+    A file that was removed, moved or replaced while it was open is noticed at the next use, with a warning: the file that is then at the
+    path is used, and a new one is created if there is none. An unbounded cache also writes there what it had. Windows lets nobody remove
+    an open file.
 
     Args:
         path: the sqlite file, created at its first use. None keeps everything in memory.
@@ -49,6 +60,9 @@ class Cache:
     Raises:
         DataError: at use, when the file can't be read or written, is damaged, or is not a cache of this kind.
 
+    Warns:
+        CacheMovedWarning: at use, when the file isn't the one that was opened.
+
     Example:
         >>> from pyterrier_ikat.store.cache import Cache
         >>> cache = Cache()
@@ -58,13 +72,15 @@ class Cache:
     """
 
     def __init__(self, path: str | Path | None = None, kind: Kind = RESULTS, max_bytes: float | None = None) -> None:
-        self.path = IN_MEMORY if path is None else str(path)
+        self.path = IN_MEMORY if path is None else os.path.abspath(path)  # also sqlite takes file:x?mode=memory for a file then
         self.kind = kind
         default = BYTES_IN_MEMORY if path is None else BYTES_IN_A_FILE
         self.max_bytes = max_bytes or (default if kind.bounded else math.inf)
         self._full = False
         self._connection: sqlite3.Connection | None = None
         self._end: finalize[..., Cache] | None = None
+        self._files: dict[str, Identity | None] = {}
+        self._rescued: sqlite3.Connection | None = None
         self._lock = threading.Lock()
         _caches.add(self)
 
@@ -98,10 +114,7 @@ class Cache:
         """The connection, for one thread at a time. Changes that weren't committed are rolled back."""
         with self._lock:
             try:
-                if self._connection is None:
-                    self._connection = self._connect()
-                    self._end = finalize(self, self._connection.close)  # no __del__: some modules are unloaded before
-                yield self._connection
+                yield self._open()
             except (sqlite3.Error, OSError) as error:
                 raise self.unusable(error) from None
             finally:
@@ -110,9 +123,65 @@ class Cache:
 
     def close(self) -> None:
         """Close the file. The next use opens it again."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
         if self._end is not None:
             self._end()
         self._connection = self._end = None
+
+    def _open(self) -> sqlite3.Connection:
+        """The connection to the file that is at the path now."""
+        if self._connection is not None and self._has_moved():
+            self._leave()
+        if self._connection is None:
+            self._connection = self._connect()
+            self._end = finalize(self, self._connection.close)  # no __del__: some modules are unloaded before
+            real = os.path.realpath(self.path)
+            self._files = _identities(self.path, *(real + end for end in BESIDE))
+        if self._rescued is not None:
+            self._write_again(self._connection, self._rescued)
+        return self._connection
+
+    def _has_moved(self) -> bool:
+        """Whether another file is at the path than the one that was opened, or none."""
+        if self.path == IN_MEMORY:
+            return False
+        now = _identities(*self._files)
+        for name, opened in self._files.items():
+            if opened is not None and opened != now[name]:
+                return True
+        self._files = now  # sqlite makes the files beside it when it needs them
+        return False
+
+    def _leave(self) -> None:
+        """Close a file that has moved, and keep what it holds if that can't be computed again."""
+        if self._connection is not None and not self.kind.bounded:
+            rescued = sqlite3.connect("", check_same_thread=False)  # a temporary file, which nobody sees
+            self._connection.backup(rescued)
+            self._rescued = rescued
+        self._close()  # before the path is opened again: sqlite would share the files beside it
+        if not os.path.exists(self.path):
+            self._remove_beside()
+        again = "its entries are written again" if self._rescued is not None else "its entries are lost and computed again when needed"
+        moved = f"the {self.kind.name} {self.path} was removed, moved or replaced while it was open"
+        warnings.warn(f"{moved}: {again}. To start anew, first end what uses it", CacheMovedWarning, stacklevel=2)
+
+    def _remove_beside(self) -> None:
+        """Remove the files beside a file that has gone, which are of no use, and which a new one would share with who still has it open."""
+        for name, there in _identities(*self._files).items():
+            if there is not None and there == self._files[name]:
+                Path(name).unlink(missing_ok=True)
+
+    def _write_again(self, connection: sqlite3.Connection, rescued: sqlite3.Connection) -> None:
+        """Add what another file had to this one. What this one has stays."""
+        connection.execute("BEGIN IMMEDIATE")
+        rows = rescued.execute("SELECT key, value FROM cache ORDER BY rowid")
+        connection.executemany("INSERT OR IGNORE INTO cache VALUES (?, ?)", rows)
+        connection.execute("COMMIT")
+        rescued.close()
+        self._rescued = None
 
     def unusable(self, error: Exception) -> DataError:
         """The error that says why the file cannot be used, and what to do."""
@@ -230,6 +299,23 @@ def set_default_cache(path: str | Path) -> None:
     _opened[None] = open_cache(path)
 
 
+Identity = tuple[int, int]
+"""The device and inode of a file."""
+
+
+def _identities(*names: str) -> dict[str, Identity | None]:
+    """Those of some files; None for a file that isn't there."""
+    found = dict[str, Identity | None]()
+    for name in names:
+        try:
+            state = os.stat(name)
+        except OSError:
+            found[name] = None
+        else:
+            found[name] = state.st_dev, state.st_ino
+    return found
+
+
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
     return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
 
@@ -253,8 +339,7 @@ def _close_all() -> None:
     """Close the files before a fork, because a process must not use a connection that another process opened."""
     for cache in list(_caches):
         if cache.path != IN_MEMORY:
-            with cache._lock:
-                cache.close()
+            cache.close()
 
 
 def _unlock_all() -> None:
