@@ -69,6 +69,7 @@ class OpenAIBackend(Remade, Backend):
         timeout: seconds without a sign of the server, after which a call counts as failed and is retried.
         concurrency: the maximum number of concurrent calls.
         structured: ``"on"``: requests have the JSON schema of their answer if the operator has one.
+        body: further fields of each request, see `pyterrier_ikat.llms.extra`.
 
     Attributes:
         answered: whether the server has answered in this process, in whatever way.
@@ -92,6 +93,7 @@ class OpenAIBackend(Remade, Backend):
         timeout: float = 120.0,
         concurrency: int = 32,
         structured: str = "off",
+        body: Mapping[str, Any] | None = None,
     ) -> None:
         address = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI
         if not re.fullmatch(r"https?://([\w.-]+|\[[\da-f:]+\])(:\d+)?(/[^?#\s]*)?", address, re.IGNORECASE):  # without a secret
@@ -101,6 +103,9 @@ class OpenAIBackend(Remade, Backend):
         self.identity = {"provider": "openai", "model": model, "base_url": self.url, "params": dict(params or {})}
         if structured == "on":
             self.identity["structured"] = structured
+        self.more = dict(body or {})
+        if self.more:
+            self.identity["body"] = self.more
         self._here = urlsplit(self.url).hostname in ("localhost", "127.0.0.1", "::1")
         if self._here:
             self.patience = PATIENCE_HERE
@@ -314,7 +319,7 @@ class OpenAIBackend(Remade, Backend):
         if (form := request.structure) is not None:
             schema = {"name": form.name, "strict": True, "schema": form.schema}
             params["response_format"] = {"type": "json_schema", "json_schema": schema}
-        return {"model": self.model, "messages": [dict(message) for message in request.messages], **params}
+        return {"model": self.model, "messages": [dict(message) for message in request.messages], **self.more, **params}
 
 
 def _answer_in(body: Any) -> Any:

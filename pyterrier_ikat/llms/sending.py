@@ -392,7 +392,7 @@ class Retry:
 
         Args:
             stop: once set, nothing is retried.
-            waits: gets the number of tries so far, before each wait.
+            waits: gets the number of tries that count so far, before each wait.
             is_paced: whether the call itself waits after a 429 (see `Pace`).
         """
         spent = _Spent()
@@ -424,7 +424,7 @@ class Retry:
             wait=wait,
             stop=tenacity.stop_any(tenacity.stop_when_event_set(stop), is_last),  # type: ignore[arg-type]
             sleep=sleep,
-            before_sleep=None if waits is None else lambda state: waits(state.attempt_number),
+            before_sleep=None if waits is None else lambda state: waits(spent.tries),
             reraise=True,
         )
 

@@ -11,6 +11,7 @@ from ..errors import UsageError, did_you_mean
 from ..store.cache import IN_MEMORY
 from .backend import Backend, GeneratorBackend
 from .cache import CompletionCache, default_path
+from .extra import as_json, body_of
 from .hf import HFBackend
 from .ledger import Budget, Ledger
 from .model import LLM
@@ -49,10 +50,11 @@ MARKS = Kind(
 DECODING = {"temperature": NUMBER, "top_p": NUMBER, "top_k": POSITIVE, "max_tokens": POSITIVE, "seed": WHOLE}
 PRICES = dict.fromkeys(("price_in", "price_out", "price_cached"), NUMBER)
 ACCOUNT = {"on_error": POLICY, "retries": WHOLE, "cache": TEXT, "budget": NUMBER, **PRICES}
+BODY = Kind("a JSON object", body_of)
 READING = {"reasoning": MARKS}
 SERVER = {"base_url": TEXT, "api_key_env": VARIABLE, "structured": SWITCH, "timeout": NUMBER, "concurrency": POSITIVE}
 OPTIONS: dict[str, dict[str, Kind]] = {
-    "openai": {**SERVER, **DECODING, "frequency_penalty": PENALTY, **READING, **ACCOUNT, "batch": SWITCH},
+    "openai": {**SERVER, **DECODING, "frequency_penalty": PENALTY, **READING, **ACCOUNT, "batch": SWITCH, "body": BODY},
     "hf": {**DECODING, "device": TEXT, "batch_size": POSITIVE, **READING, **ACCOUNT},
     "recorded": {"on_error": POLICY, **READING},
 }
@@ -100,7 +102,28 @@ def parse(text: str) -> Spec:
         near = did_you_mean(provider, OPTIONS)
         raise UsageError(f"unknown LLM {provider!r}: {near}{' ' * bool(near)}it is named {FORMS}")
     options = dict(_option(OPTIONS[provider], provider, word) for word in words)
-    return Spec(provider, os.path.expanduser(name), options, shlex.join([head, *words]))
+    shown = [head]
+    for word in words:
+        if not word.startswith("body="):
+            shown.append(word)
+        elif options["body"]:
+            shown.append(f"body={as_json(options['body'])}")
+    return Spec(provider, os.path.expanduser(name), options, shlex.join(shown))
+
+
+def with_body(spec: str, body: Mapping[str, Any]) -> str:
+    r"""A specification with the fields of a dict.
+
+    Raises:
+        UsageError: when it has ``body`` already.
+
+    Example:
+        >>> with_body("openai:m", {"reasoning_effort": "low"})
+        'openai:m \'body={"reasoning_effort": "low"}\''
+    """
+    if "body" in parse(spec).options:
+        raise UsageError("body is given twice: in the specification and as body=")
+    return f"{spec} {shlex.join([f'body={as_json(body_of(body))}'])}"
 
 
 def _option(known: Mapping[str, Kind], provider: str, word: str) -> tuple[str, Any]:
@@ -112,6 +135,8 @@ def _option(known: Mapping[str, Kind], provider: str, word: str) -> tuple[str, A
     if key not in known:
         near = did_you_mean(key, known)
         raise UsageError(f"unknown LLM option {key!r}: {near}{' ' * bool(near)}{provider} knows {', '.join(known)}")
+    if known[key] is BODY:
+        return key, body_of(text)  # its errors say more
     with suppress(ValueError):
         value = known[key].convert(text)
         if known[key].holds(value):
@@ -136,7 +161,7 @@ def deciding_options(spec: str) -> str:
 
 
 def llm(spec_or_object: Any, *, ledger: Ledger | None = None, identity: Any = None, **options: Any) -> LLM:
-    """Make a language model for operators.
+    r"""Make a language model for operators.
 
     Args:
         spec_or_object: one of
@@ -144,8 +169,9 @@ def llm(spec_or_object: Any, *, ledger: Ledger | None = None, identity: Any = No
             - ``"openai:MODEL key=value ..."``: any server with OpenAI's chat completions; the key is read from ``OPENAI_API_KEY``. Keys:
               ``base_url``, ``api_key_env`` (the name of another variable), ``timeout`` (seconds without a sign of the server, 120),
               ``concurrency`` (the most calls at a time, 32); ``structured=on`` sends the JSON schema of the answer where the operator
-              has one; ``batch=on`` sends a stage's requests as batches, which the provider answers within a day for half the price: a
-              stage then raises `BatchUnderWay` until it is answered.
+              has one; ``body='{"reasoning_effort": "low"}'`` adds fields to each request; ``batch=on`` sends a stage's requests as
+              batches, which the provider answers within a day for half the price: a stage then raises `BatchUnderWay` until it is
+              answered.
             - ``"hf:MODEL_OR_FOLDER key=value ..."``: a local Hugging Face model, or a GGUF file. Keys: ``device``, ``batch_size``.
             - ``"recorded:FILE"``: replays completions from JSON lines; ``recorded:sample`` replays those of the bundled sample,
               ``recorded:NAME`` those of others that are public (`ikat datasets` lists them).
@@ -156,8 +182,8 @@ def llm(spec_or_object: Any, *, ledger: Ledger | None = None, identity: Any = No
         ledger: the account to count in; a new one when None.
         identity: for an object, what determines its answers besides its class and ``model_id``, such as ``{"temperature": 0, "version":
             3}``; the object's own ``identity`` when None. With one, its completions are kept in the cache file like those of other models.
-        options: of an object; a specification has them as words. ``reasoning`` (the marks of the model's reasoning, if they are not known:
-            ``reasoning="<ponder> </ponder>"``; kept answers are read again without a call); ``retries`` (5); ``cache`` (a file, or
+        options: of an object; a specification has them as words, and takes ``body=`` as a dict. ``reasoning`` (the marks of the
+            model's reasoning, if they are not known: ``reasoning="<ponder> </ponder>"``; kept answers are read again without a call); ``retries`` (5); ``cache`` (a file, or
             ``none``; without an ``identity`` completions are kept in this process, unless a file is named and ``model_id`` alone tells
             them from those of every other model); ``price_in``, ``price_out``, ``price_cached`` (US dollars per million tokens; the last
             for prompt tokens that the provider had in its own cache) and ``budget`` (US dollars); ``on_error``: ``raise``, or
@@ -172,7 +198,11 @@ def llm(spec_or_object: Any, *, ledger: Ledger | None = None, identity: Any = No
         >>> import pyterrier_ikat as ikat
         >>> ikat.llm("openai:gpt-4o temperature=0")
         ikat.llm('openai:gpt-4o temperature=0')
+        >>> ikat.llm("openai:gpt-5", body={"reasoning_effort": "low"})
+        ikat.llm('openai:gpt-5 \'body={"reasoning_effort": "low"}\'')
     """
+    if isinstance(spec_or_object, str) and "body" in options:
+        spec_or_object = with_body(spec_or_object, options.pop("body") or {})
     if isinstance(spec_or_object, LLM | str) and (identity is not None or options):
         raise UsageError("identity= and the options are for an object with .generate; a specification has its options as key=value")
     if isinstance(spec_or_object, LLM):
