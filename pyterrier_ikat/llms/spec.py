@@ -182,12 +182,12 @@ def llm(spec_or_object: Any, *, ledger: Ledger | None = None, identity: Any = No
         ledger: the account to count in; a new one when None.
         identity: for an object, what determines its answers besides its class and ``model_id``, such as ``{"temperature": 0, "version":
             3}``; the object's own ``identity`` when None. With one, its completions are kept in the cache file like those of other models.
-        options: of an object; a specification has them as words, and takes ``body=`` as a dict. ``reasoning`` (the marks of the
-            model's reasoning, if they are not known: ``reasoning="<ponder> </ponder>"``; kept answers are read again without a call); ``retries`` (5); ``cache`` (a file, or
-            ``none``; without an ``identity`` completions are kept in this process, unless a file is named and ``model_id`` alone tells
-            them from those of every other model); ``price_in``, ``price_out``, ``price_cached`` (US dollars per million tokens; the last
-            for prompt tokens that the provider had in its own cache) and ``budget`` (US dollars); ``on_error``: ``raise``, or
-            ``fallback``: operators use their fallback for a failed call, and count it.
+        options: of an object; a specification has them as words, and takes ``body=`` as a dict. ``reasoning`` (the marks of the model's
+            reasoning, if they are not known: ``reasoning="<ponder> </ponder>"``; kept answers are read again without a call);
+            ``retries`` (5); ``cache`` (a file, or ``none``; without an ``identity`` completions are kept in this process, unless a file
+            is named and ``model_id`` alone tells them from those of every other model); ``price_in``, ``price_out``, ``price_cached``
+            (US dollars per million tokens; the last for prompt tokens that the provider had in its own cache) and ``budget`` (US
+            dollars); ``on_error``: ``raise``, or ``fallback``: operators use their fallback for a failed call, and count it.
 
     Raises:
         UsageError: for an invalid specification (the message lists what is valid), or for an `LLM` that counts in another ledger. For a
