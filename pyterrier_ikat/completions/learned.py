@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from ..conversations.frame import well_formed
 from .json_answers import OPENING, json_values, objects_in, value_at
-from .statements import EXCEPT, NONE, normalised
+from .statement_numbers import EXCEPT, NONE, read_ids
+from .statements import match_label, normalised
 from .usable import FENCE, own_turn, usable_text
 
 LONGEST = 300
@@ -128,7 +129,21 @@ def _number(piece: Mapping[str, Any]) -> int | None:
 
 def _replaced(labels: Any, ptkb: Mapping[str, str]) -> tuple[list[str], list[str]]:
     """The ids of known statements among ``labels``, each once, and the labels that name no statement."""
-    texts = [str(label).strip(" []()#\"'") for label in (labels if isinstance(labels, list) else [labels]) if label]
-    found = {text: next((label for label in (text, *_NUMBER.findall(text)) if label in ptkb), None) for text in texts}
-    ids = list(dict.fromkeys(filter(None, found.values())))
-    return ids, [repr(text[:20]) for text, number in found.items() if number is None and not NONE.match(text)]
+    ids, unknown = list[str](), list[str]()
+    for label in labels if isinstance(labels, list) else [labels]:
+        text = str(label).strip(" []()#\"'") if label else ""
+        if not text:
+            continue
+        named = _named(text, ptkb)
+        ids += named
+        if not named and not NONE.match(text):
+            unknown.append(repr(text[:20]))
+    return list(dict.fromkeys(ids)), list(dict.fromkeys(unknown))
+
+
+def _named(text: str, ptkb: Mapping[str, str]) -> list[str]:
+    """The ids of the known statements that a label names."""
+    if text in ptkb:
+        return [text]
+    matched = [match_label(number, ptkb) for number in read_ids(text) or []]
+    return [number for number in matched if number is not None]

@@ -3,183 +3,29 @@
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import Any, NamedTuple
 
-from .json_answers import OPENING, TRIED, begun, json_values, value_at
-from .texts import QUOTES
+from .json_answers import OPENING, json_values, value_at
+from .signs import QUOTES, plain_signs
+from .statement_numbers import (
+    ENDLESS,
+    EXCEPT,
+    NONE,
+    NUMBERED,
+    SCORE_KEYS,
+    Found,
+    is_one,
+    label_of,
+    not_denied,
+    read_ids,
+    says_none,
+)
 from .usable import FENCE, own_turn, usable_text
 
-_LABEL = r"(?:[^\W\d_]+ ){0,3}(?:provenance|statement|ptkb|number|id|fact|information|answer|relevant)s?"
-NONE = re.compile(
-    rf"\W*(?:{_LABEL}\W{{0,9}}?:\W{{0,99}})?(?:none\b|nothing\b|n/a\b|not any\b|no\s*(?:[-–—(]|\W*$)|no (?:\w+ ){{0,2}}statements?\b)",
-    re.IGNORECASE,
-)
-"""The beginning of a text which says that no statement is relevant."""
-EXCEPT = re.compile(r"\b(?:except|apart from|other than|besides)\b", re.IGNORECASE)
-"""Words that make an exception to "none"."""
-NUMBERED = re.compile(
-    r"^\s*(?:[-*•–>]\s+)?(?:\d{1,3}[.)]\s+(?=\W*(?:statement|ptkb|\d{1,3}\W*$)))?[*_#`]*(?:(?:statement|ptkb|number|id)\s+)?"
-    r"[(\[#]*(\d{1,3})[*_]*(?:[.):\]]+(?!\d)[*_]*|\s+[-–—]\s(?!\s*\d+\s*$)|$)\s*",
-    re.IGNORECASE,
-)
-"""The number of a statement before a line."""
-
-_DENIED = re.compile(
-    r"(?:\b(?:not|never)\b(?! only)|n['’]t\b)(?:[^\w.;!?]+\w+){0,2}?[^\w.;!?]+(?:relevan|relat|applicab|matter)\w*"
-    r"|\b(?:is|are|do|does)(?:\s+not|n['’]t)\W*\Z"
-    r"|\b(?:irrelevant|unrelated|unimportant)\b",
-    re.IGNORECASE,
-)
-
-_BETWEEN = r"(?:[\s,;&*#\"']+(?:and[\s*#\"']+)?|\)[\s,;&]+(?:and\s+)?\()"
-_NUMBERS = re.compile(rf"[\s*#_(\"'•–-]*(?:{_LABEL}[\s*:=#_(\"']+)?(\d{{1,3}}\b(?:{_BETWEEN}\d{{1,9}}\b)*)[\s.,;*\"')_]*", re.IGNORECASE)
-"""Numbers alone, perhaps behind a label."""
-_REMARKED = re.compile(
-    rf"[\s*#_•–-]*(?:{_LABEL}[\s*:=#_]+)?(\d{{1,3}})[\s*_.:,]*(?:\((?:[^()]|\([^()]*\))*\)|\[[^\[\]]*[^\W\d][^\[\]]*\])[\s.,;*_]*",
-    re.IGNORECASE,
-)
-"""A number with a remark in brackets, on a line of their own."""
-_NEXT_CHOICE = re.compile(rf"[\s*#_•–-]*(?:\d{{1,3}}[.)]\s+)?[*_]*(?:{_LABEL})\W{{0,9}}?:\W*\d", re.IGNORECASE)
-"""The beginning of a line that makes a further choice, such as ``2. Provenance: 7``."""
-_SHOWN = re.compile(r"(?:\A|,\s)(\d{1,3}):\s")
-"""Numbers of statements that are copied on one line, as prompts show them: ``1: I am vegan., 2: I own a dog.``"""
-_IDS = r"[\s\d,#*\"']*"
-_WITHIN = re.compile(rf"\[({_IDS}(?:\][ \t]*(?:[,;&]|and\b)[ \t]*\[{_IDS})*)(\]|\Z)")
-"""Ids in brackets, or each in brackets of its own."""
-_SEPARATED = re.compile(r"[^\w\s,;&.:()\[\]{}\"'*#•–—-]")
-"""Characters around ids that are neither digits nor known separators, such as those of money, code or tables."""
-_ID_KEYS = ("id", "index", "number", "statement_id", "statement")
-_SCORE_KEYS = ("score", "relevance")
-_NO = (False, "false", "no", "not relevant", "irrelevant")
-
-
-_OTHER = re.compile(rf"(?:{_LABEL}|^[ \t]*(?:[-*•–][ \t]+)?(?=\[))(?P<label>[*_\s]*:[*_\s]*)?\[({_IDS})\]", re.IGNORECASE | re.MULTILINE)
-"""A list in brackets behind a label, or at the beginning of a line."""
-AGAIN = "another list, because the model answers more than once"
-ENDLESS = "a list that never ends"
-
-
-class Found(list[Any]):
-    """The parsed choice; ``told`` has what a reader of it should know, ``copied`` says that it copies the texts of its statements."""
-
-    def __init__(self, items: Iterable[Any] = (), told: Sequence[str] = (), copied: bool = False) -> None:
-        super().__init__(items)
-        self.told, self.copied = list(told), copied
-
-
-def read_ids(text: str) -> Found | None:
-    r"""The statement numbers in a completion. A stray number in running text does not count.
-
-    The first list counts: in brackets (JSON or nearly so, fenced or in prose), on lines that hold numbers or begin with one, or a number
-    with a remark on the first line. A list without end counts as far as it is complete, and ``told`` says so.
-
-    Returns:
-        The numbers as text, in the completion's order. Empty if it says that no statement is relevant; ``None`` if it has no usable choice.
-
-    Example:
-        >>> read_ids("[4, 1]. Note that [2] is not relevant."), read_ids("1, 4"), read_ids("None of them."), read_ids("Sure!")
-        (['4', '1'], ['1', '4'], [], None)
-        >>> read_ids("8 (I have a bike.)\nProvenance: 3 (We like soup.)"), read_ids("[3, 5, 7").told
-        (['8'], ['a list that never ends'])
-    """
-    said = FENCE.sub("", usable_text(text))
-    if not any(map(str.isalpha, said)):
-        said = _SEPARATED.sub(" ", said)
-    found = _first_list(own_turn(said).strip())
-    if found is not None and not found.told and any(_differs(other, set(found)) for other in _OTHER.finditer(said)):
-        found.told.append(AGAIN)
-    return found
-
-
-def _differs(other: re.Match[str], chosen: set[str]) -> bool:
-    """Whether a later list makes another choice. One behind a label says all that it chooses."""
-    numbers = set(re.findall(r"\d+", other[2]))
-    return numbers != chosen if other["label"] else not numbers <= chosen
-
-
-def _first_list(text: str) -> Found | None:
-    first, *others = text.split("\n")
-    if _says_none(text):
-        return None if EXCEPT.search(first) else Found()
-    remarked, again = _REMARKED.fullmatch(first), any(map(_NEXT_CHOICE.match, others))
-    if remarked and not _DENIED.search(first) and (again or not any(map(str.isdecimal, text[remarked.end(1) :]))):
-        return Found([remarked[1]], [AGAIN] * again)
-    for opening in islice(OPENING.finditer(text), TRIED):
-        before = text[: opening.start()]
-        bracketed = None if _DENIED.search(re.split(r"[.!?,;\n]", before[-60:])[-1]) else _bracket_at(text, opening.start())
-        if bracketed is not None:
-            lines = _in_lines(before.split("\n")[:-1])
-            return bracketed if lines is None else lines
-    return None if OPENING.match(text) else _in_lines([first, *others])
-
-
-def _says_none(text: str) -> bool:
-    """Whether the first sentence says that no statement is relevant, and names none in brackets."""
-    line = text.split("\n")[0]
-    return bool(NONE.match(line)) and not OPENING.search(line.split(". ")[0])
-
-
-def _bracket_at(text: str, start: int) -> Found | None:
-    """The choice in the brackets at ``start``. None if they cannot be read."""
-    within = _WITHIN.match(text, start)
-    numbers = re.findall(r"\d+", within[1]) if within else []
-    if within and (within[2] or numbers):
-        return Found(numbers, [] if within[2] else [ENDLESS])
-    whole = value_at(text, start)[0]
-    value = begun(text, start) or None if whole is None else whole
-    if value is None:
-        return None
-    if _is_one(value):
-        value = list(takewhile(_is_one, json_values(text[start:])))
-    items = _labels(value if isinstance(value, list) else _listed(value))
-    texts = list(value.values()) if isinstance(value, dict) else value
-    copied = all(len(item) > 1 if isinstance(item, dict) else re.search(r"[^\W\d_]", str(item)) for item in texts)
-    return Found([] if len(items) == 1 and NONE.match(items[0]) else items, [ENDLESS] * (whole is None), bool(copied))
-
-
-def _labels(items: Iterable[Any]) -> list[str]:
-    kept = [item for item in items if not isinstance(item, dict) or not any(_is_no(item.get(key)) for key in ("relevant", *_SCORE_KEYS))]
-    return [label for item in kept for label in (_labels(item) if isinstance(item, list) else [_label(item)])]
-
-
-def _in_lines(lines: Iterable[str]) -> Found | None:
-    """The first lines that hold only numbers, or that begin with a number."""
-    lines = list(_not_denied(lines))
-    for index, line in enumerate(lines):
-        if _numbers(line):
-            return Found(number for numbers in takewhile(bool, map(_numbers, lines[index:])) for number in numbers)
-        if NUMBERED.match(line):
-            return _items(lines[index:])
-    return None
-
-
-def _numbers(line: str) -> list[str]:
-    """The numbers on a line that holds only numbers and perhaps a label."""
-    found = _NUMBERS.fullmatch(line)
-    return re.findall(r"\d+", found[1]) if found and not _DENIED.search(line) else []
-
-
-def _items(lines: Sequence[str]) -> Found:
-    """The numbers at the beginning of the lines up to a further choice, without those whose lines call their statement irrelevant."""
-    ends = next((place for place, line in enumerate(lines) if place and _NEXT_CHOICE.match(line)), len(lines))
-    found = Found(told=[AGAIN] * (ends < len(lines)), copied=True)
-    for line in lines[:ends]:
-        if (item := NUMBERED.match(line)) and not (_DENIED.search(line) or NONE.match(line, item.end())):
-            found += _SHOWN.findall(line) or [item[1]]
-            found.copied &= line[item.end() :].strip() != ""
-    return found
-
-
-def _not_denied(lines: Iterable[str]) -> Iterator[str]:
-    """The lines without headings that deny, and without the lines below such headings."""
-    denied = False
-    for line in lines:
-        denied = bool(_DENIED.search(line)) if line.rstrip().endswith(":") else denied
-        if not denied:
-            yield line
+__all__ = ["ALIKE", "Chosen", "choose", "match_copy", "match_label", "normalised", "read_copies", "read_ids", "read_scores", "score_in"]
 
 
 def read_copies(text: str) -> Found | None:
@@ -200,7 +46,7 @@ def read_copies(text: str) -> Found | None:
         return Found(first)
     lines = [line.strip() for line in text.splitlines() if any(map(str.isalnum, line))]
     cut_off = first is None and OPENING.match(text)
-    return Found(line for line in _not_denied(lines) if not line.endswith(":")) if lines and not cut_off else None
+    return Found(line for line in not_denied(lines) if not line.endswith(":")) if lines and not cut_off else None
 
 
 def read_scores(text: str) -> Found | None:
@@ -214,22 +60,22 @@ def read_scores(text: str) -> Found | None:
         ([('3', 0.9), ('7', 0.4)], [], None)
     """
     text = own_turn(usable_text(text))
-    if _says_none(text):
+    if says_none(text):
         return Found()
     values = [value for value in json_values(text) if isinstance(value, dict) or not value or any(isinstance(item, dict) for item in value)]
     if not values:
         return None
     opening = OPENING.search(text)
     cut = opening is not None and value_at(text, opening.start())[1] is None
-    return Found(_pairs(list(takewhile(_is_one, values)) or values[:1]), [ENDLESS] * cut)
+    return Found(_pairs(list(takewhile(is_one, values)) or values[:1]), [ENDLESS] * cut)
 
 
 def _pairs(value: Any) -> list[tuple[str, Any]]:
     """Ids and scores of an object about one statement, of an object id -> score, or of the only list or object inside."""
     if isinstance(value, list):
         return [pair for item in value if isinstance(item, list | dict) for pair in _pairs(item)]
-    if _is_one(value):
-        return [(_label(value), score_in(value))]
+    if is_one(value):
+        return [(label_of(value), score_in(value))]
     inner = [part for part in value.values() if isinstance(part, list) or (isinstance(part, dict) and score_in(part) is None)]
     single = len(inner) == 1 and not any(isinstance(part, int | float) for part in value.values())
     return _pairs(inner[0]) if single else [(str(key), score) for key, score in value.items()]
@@ -237,29 +83,7 @@ def _pairs(value: Any) -> list[tuple[str, Any]]:
 
 def score_in(item: Mapping[str, Any]) -> Any:
     """The score in a JSON object about one statement, or ``None``."""
-    return next((item[key] for key in _SCORE_KEYS if key in item), None)
-
-
-def _listed(item: Mapping[str, Any]) -> list[Any]:
-    """The first list in an object whose key does not deny. In an object without lists, the keys whose values are not "no"."""
-    lists = {str(key).replace("_", " "): value for key, value in item.items() if isinstance(value, list)}
-    found = [value for key, value in lists.items() if not _DENIED.search(key)]
-    return found[0] if found else [] if lists else [key for key in item if not _is_no(item[key])]
-
-
-def _is_no(value: Any) -> bool:
-    return (value.strip().casefold() if isinstance(value, str) else value) in _NO
-
-
-def _is_one(item: Any) -> bool:
-    """Whether this is an object about one statement."""
-    return isinstance(item, dict) and any(key in item and not isinstance(item[key], list) for key in _ID_KEYS)
-
-
-def _label(item: Any) -> str:
-    if isinstance(item, dict):
-        item = next((item[key] for key in _ID_KEYS if key in item), next(iter(item), ""))
-    return str(int(item)) if isinstance(item, float) and item.is_integer() else str(item)
+    return next((item[key] for key in SCORE_KEYS if key in item), None)
 
 
 ALIKE = 0.9
@@ -298,14 +122,18 @@ def choose(form: str, found: Sequence[Any], ptkb: Mapping[str, str]) -> Chosen:
         [('2', 1.0), ('1', 0.2)]
     """
     chosen, dropped = dict[str, float](), list[str]()
+    match = match_copy if form == "copies" else match_label
     for position, piece in enumerate(found, 1):
         label, value = piece if form == "scores" else (piece, 1 / (len(chosen) + 1))
-        number, score = (match_copy if form == "copies" else match_label)(label, ptkb), _score(value)
-        if number is None and form == "copies" and NONE.match(label) and not EXCEPT.search(label):
+        number, score = match(label, ptkb), _score(value)
+        if number is None and form == "copies" and _means_none(label):
             dropped += [f"behind 'none': {later}" for later in found[position:] if match_copy(later, ptkb) not in (None, *chosen)]
             break
-        if number is None or score is None:
-            dropped.append(f"no statement {label}" if number is None else f"score {value!r} of statement {label}")
+        if number is None:
+            dropped.append(_unmatched(label, ptkb))
+            continue
+        if score is None:
+            dropped.append(f"score {value!r} of statement {label}")
             continue
         if not 0 <= score <= 1:
             dropped.append(f"score {score} of statement {label}")
@@ -317,13 +145,66 @@ def choose(form: str, found: Sequence[Any], ptkb: Mapping[str, str]) -> Chosen:
     return Chosen(statements, dropped)
 
 
+def _means_none(copy: str) -> bool:
+    return bool(NONE.match(copy)) and not EXCEPT.search(copy)
+
+
+def _unmatched(label: str, ptkb: Mapping[str, str]) -> str:
+    alike = _same_number(label, ptkb)
+    return f"statement {label}, which may be {' or '.join(alike)}" if alike else f"no statement {label}"
+
+
+def only_unknown(form: str, found: Sequence[Any], ptkb: Mapping[str, str]) -> str:
+    """What a choice names, where it names something and none of it is a statement of the persona; otherwise an empty text.
+
+    Where there is no persona, nothing could be chosen.
+
+    Example:
+        >>> only_unknown("ids", ["12"], {"1": "I am vegan."}), only_unknown("ids", ["12", "1"], {"1": "I am vegan."})
+        ("no statement 12: the user's statements are 1", '')
+    """
+    match = match_copy if form == "copies" else match_label
+    unmatched = list[str]()
+    for piece in found:
+        label = piece[0] if form == "scores" else piece
+        if match(label, ptkb) is not None or (form == "copies" and _means_none(label)):
+            return ""
+        unmatched.append(_unmatched(label, ptkb)[:80])
+    return f"{', '.join(unmatched[:5])}: the user's statements are {', '.join(ptkb)}" if unmatched and ptkb else ""
+
+
 def match_label(label: str, ptkb: Mapping[str, str]) -> str | None:
-    """The id that ``label`` means: the id itself, a text that starts with it or names it, or a copy of its statement."""
+    """The id that ``label`` means: the id itself, a text that starts with it or names it, or a copy of its statement.
+
+    A number means the only id of the same value: ``1`` means ``01`` where there is no ``1``. None where several ids have that value.
+
+    Example:
+        >>> match_label("1", {"01": "I run."}), match_label("١", {"1": "I run."}), match_label("1", {"01": "I run.", "001": "I swim."})
+        ('01', '1', None)
+    """
     label = label.strip().strip(QUOTES + "[]()#").strip()
     if label in ptkb:
         return label
     found = NUMBERED.match(label)
-    return found[1] if found and found[1] in ptkb else match_copy(label, ptkb)
+    if found and found[1] in ptkb:
+        return found[1]
+    alike = _same_number(found[1] if found else label, ptkb)
+    if len(alike) == 1:
+        return alike[0]
+    return match_copy(label, ptkb)
+
+
+def _same_number(label: str, ptkb: Mapping[str, str]) -> list[str]:
+    """The ids whose number is that of ``label``, such as ``01`` and ``١`` for ``1``."""
+    number = plain_signs(label.strip())
+    if not number.isdecimal():
+        return []
+    same = list[str]()
+    for name in ptkb:
+        plain = plain_signs(name)
+        if plain.isdecimal() and plain.lstrip("0") == number.lstrip("0"):
+            same.append(name)
+    return same
 
 
 def match_copy(copy: str, ptkb: Mapping[str, str]) -> str | None:
@@ -346,7 +227,7 @@ def match_copy(copy: str, ptkb: Mapping[str, str]) -> str | None:
 
 def normalised(text: str) -> str:
     """The words of a text in lower case, without punctuation, with a blank between them."""
-    text = unicodedata.normalize("NFKC", text).casefold().replace("'", "").replace("’", "")
+    text = plain_signs(unicodedata.normalize("NFKC", text)).casefold().replace("'", "").replace("’", "")
     return " ".join(re.findall(r"\w+", text))
 
 

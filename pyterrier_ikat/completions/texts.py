@@ -6,6 +6,8 @@ from itertools import takewhile
 from typing import Any
 
 from .json_answers import OPENING, json_values, value_at
+from .signs import QUOTES
+from .statement_numbers import Found, read_ids
 from .usable import FENCE, is_loop, own_turn, usable_text, usable_words
 
 _MARK = re.compile(r"^\s*(?:[-*•–]\s+|\(?\d{1,2}(?:\.?\)|、|[.:](?!\d))\s*|(?:search\s+)?query\s*\d*\s*[:.)]\s*)", re.IGNORECASE)
@@ -20,8 +22,6 @@ _REWRITE_LABEL = re.compile(
 _REWRITE_KEY = re.compile(_REWRITE_NAME, re.IGNORECASE)
 _OBJECTS = re.compile(r"^\s*\{.*\}\s*$", re.DOTALL | re.MULTILINE)
 _COLONS = (":", "\uff1a")
-QUOTES = "\"'`“”„‘’‚«»‹›「」『』"
-"""Quotation marks that models put around their answers."""
 
 
 def _clean(line: str) -> str:
@@ -224,18 +224,37 @@ def parse_answer_and_queries(text: str) -> tuple[str, str] | None:
     return (queries, answer) if queries and answer else None
 
 
-def parse_chosen_rewrite(text: str) -> tuple[str, str, list[str]] | None:
+def parse_chosen_rewrite(text: str) -> tuple[str, str, Found] | None:
     r"""Read the numbers of chosen statements, a rewrite and an answer, each after a label on its own line.
 
     Returns:
-        The rewrite, the answer, and the numbers as text. ``None`` if one of them is missing. "None" is an empty list.
+        The rewrite, the answer, and the numbers as ``read_ids`` gives them. ``None`` if one of them is missing. "None" is an empty list.
 
     Example:
         >>> parse_chosen_rewrite('Statements: [2, 5]\nRewrite: Is rooibos safe?\nResponse: Yes.')
         ('Is rooibos safe?', 'Yes.', ['2', '5'])
+        >>> parse_chosen_rewrite('Statements: None of the 5.\nRewrite: Is rooibos safe?\nResponse: Yes.')[2]
+        []
     """
-    both, named = parse_rewrite_and_answer(text), _lines_of(text, "statement", "provenance")
-    return (*both, re.findall(r"\d+", named[0])) if both and named else None
+    both, choice = parse_rewrite_and_answer(text), _choice_of_statements(text)
+    if both is None or choice is None:
+        return None
+    found = read_ids(choice)
+    return None if found is None else (*both, found)
+
+
+def _choice_of_statements(text: str) -> str | None:
+    """What stands between the first label of statements and the next label of another part, such as the rewrite."""
+    words = FENCE.sub("", usable_words(text))
+    start, end = None, len(words)
+    for label in _PART.finditer(words):
+        of_statements = label["name"].casefold().startswith(("statement", "provenance"))
+        if start is None and of_statements:
+            start = label.end()
+        elif start is not None and not of_statements:
+            end = label.start()
+            break
+    return None if start is None else words[start:end].strip()
 
 
 def parse_level(text: str) -> tuple[str, str] | None:

@@ -29,6 +29,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count, takewhile
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,8 @@ def conversation(
 
     Args:
         messages: chat messages ``{"role": "user" | "assistant", "content": text}``, oldest first; the last one is the user's.
-        ptkb: statements about the user: a dict id -> statement, or a list of statements (ids ``"1"``, ``"2"``, ...).
+        ptkb: statements about the user: a dict id -> statement, or a list of statements (ids ``"1"``, ``"2"``, ...). Ids given as whole
+            numbers become texts.
         number: the conversation's name; the qid is ``<number>_<turn>``.
         every_turn: one row per message of the user, each with the messages before it. The chat may then end with an answer.
         memories: instead of ``ptkb``, the result of ``UserMemory.memories``.
@@ -243,9 +245,33 @@ def statements_of(ptkb: Any) -> dict[str, str]:
     """
     if not is_persona(ptkb):
         raise UsageError(f"ptkb={repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements")
-    if isinstance(ptkb, Mapping):  # a dict from a parquet file has the ids of all users
-        return {name: text for name, text in ptkb.items() if not is_missing(text)}
-    return {str(number): text for number, text in enumerate(ptkb or [], 1)}
+    if not isinstance(ptkb, Mapping):
+        return {str(number): text for number, text in enumerate(ptkb or [], 1)}
+    found = dict[str, str]()
+    for name, text in ptkb.items():
+        if is_missing(text):  # a dict from a parquet file has the ids of all users
+            continue
+        if (number := statement_id(name)) in found:
+            raise UsageError(f"ptkb={repr(ptkb)[:80]}: two statements have the id {number}: give each its own")
+        found[number] = text
+    return found
+
+
+def statement_id(name: Any) -> str:
+    """The id of a statement as a text. It may be given as a whole number.
+
+    Raises:
+        UsageError: when it is something else.
+
+    Example:
+        >>> statement_id("1"), statement_id(1), statement_id(np.int64(1))
+        ('1', '1', '1')
+    """
+    if isinstance(name, str):
+        return name
+    if isinstance(name, Integral) and not isinstance(name, bool):
+        return str(int(name))
+    raise UsageError(f"id {name!r} of a statement: give a text or a whole number")
 
 
 def texts_in(frame: pd.DataFrame, name: str, blank: bool = True) -> list[str]:

@@ -23,7 +23,7 @@ from ..llm_operator import LLMOperator, as_long_as
 from ..operator import Operator, with_fields
 from ..store.cache import compute_missing, digest, open_cache
 from ..store.models import load, loaded_once, model_state
-from .statements import TRAINING, examples_of
+from .statements import TRAINING, examples_of, without_unknown_choices
 
 if TYPE_CHECKING:
     from ..planning import Plan
@@ -364,6 +364,11 @@ class Reformulate(RewritesAndAnswers):
         """The rewrite or queries, the answer, and the pieces that name statements."""
         found = PARSERS[self.form](text)
         return Reformulation(*found) if found else None
+
+    def settle(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[Any]:
+        """As for every operator. A choice that names only statements which the persona lacks is a failure."""
+        choices = [getattr(one, "statements", ()) for one in outcomes]
+        return super().settle(frame, without_unknown_choices(self, "ids", frame["qid"], outcomes, choices, self.personas(frame)))
 
     def list_dropped(self, frame: pd.DataFrame, found: Sequence[Reformulation]) -> list[str]:
         """The pieces that name no statement."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, field
 from functools import cache
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -11,13 +12,13 @@ import pyterrier as pt
 from ..arguments import one_of, utc
 from ..completions.kinds import COPIES, IDS, LEARNED, SCORES, Kind
 from ..completions.learned import Learned, merge
-from ..completions.statements import Chosen, choose
+from ..completions.statements import Chosen, choose, only_unknown
 from ..conversations import dataset
-from ..conversations.frame import histories, personas, texts_in, values, with_columns
+from ..conversations.frame import histories, personas, statement_id, texts_in, values, with_columns
 from ..conversations.topics import Conversation
 from ..errors import DataError, UsageError, counted
 from ..llm_operator import LLMOperator
-from ..llms import Request
+from ..llms import LLMFailure, Request
 from ..operator import Operator, with_fields
 from ..prompts import history_text, ptkb_text
 from .utterances import WritesQuery
@@ -85,6 +86,29 @@ class AsksSome(LLMOperator):
         return [next(outcomes) if asked else None for asked in self.asked(frame)]
 
 
+def without_unknown_choices(
+    asker: LLMOperator, form: str, qids: Iterable[str], outcomes: Sequence[Any], choices: Sequence[Any], ptkbs: Sequence[Mapping[str, str]]
+) -> list[Any]:
+    """The outcomes, with a failure in place of each whose choice names something, but no statement of its turn's persona.
+
+    Args:
+        asker: the operator that asked.
+        form: the form of the choices, as :func:`choose` takes it.
+        qids: the turns.
+        outcomes: what was read for each turn, or its failure.
+        choices: what each of them chooses.
+        ptkbs: the persona of each turn.
+    """
+    checked = list[Any]()
+    for qid, outcome, choice, ptkb in zip(qids, outcomes, choices, ptkbs, strict=True):
+        unknown = "" if isinstance(outcome, LLMFailure) else only_unknown(form, choice, ptkb)
+        if unknown:
+            asker.count(failures=1)
+            outcome = LLMFailure(asker.stage, qid, f"all chosen statements are unknown ({unknown})", kept=True)
+        checked.append(outcome)
+    return checked
+
+
 KINDS = {"ids": IDS, "copies": COPIES, "scores": SCORES}
 
 
@@ -95,7 +119,8 @@ class SelectStatements(AsksSome):
     Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qstatements``, a list of (id, score), best
     first. One call per turn. A turn without a persona makes no call and gets an empty list. "No statement is relevant" is a valid answer,
     not a failure. Pieces that name no statement are omitted, and scores outside 0 to 1 are clipped. The ledger counts both as ``dropped``.
-    A completion without a readable choice (such as prose instead of JSON scores) is a failed turn; the fallback is an empty list.
+    A completion without a readable choice (such as prose instead of JSON scores), or whose choice names only statements that the persona
+    lacks, is a failed turn; the fallback is an empty list.
 
     Sources: ``"ids"``: Fu et al., NII@TREC iKAT 2024, appendix A2 (with ``history=False`` and the rewrite as
     ``question``); ``"copies"``: Lupart et al., IRLab@iKAT24, Table 4, and Fu et al., appendix A6; ``"scores"``: De Lima
@@ -174,6 +199,11 @@ class SelectStatements(AsksSome):
         firsts = [list(ptkb.items())[:2] for ptkb in self.personas(self.rows_asked(frame))]
         return [[{"ids": number, "copies": text, "scores": (number, 0.5)}[self.form] for number, text in first] for first in firsts]
 
+    def settle(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[Any]:
+        """As for every operator. A choice that names only statements which the persona lacks is a failure."""
+        asked = self.rows_asked(frame)
+        return super().settle(frame, without_unknown_choices(self, self.form, asked["qid"], outcomes, outcomes, self.personas(asked)))
+
     def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
         """The pieces that name no statement, and scores out of range."""
         return [piece for chosen in self._chosen(frame, found) for piece in chosen.dropped]
@@ -186,6 +216,15 @@ class SelectStatements(AsksSome):
     def _chosen(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[Chosen]:
         personas = self.personas(self.rows_asked(frame))
         return [choose(self.form, pieces, ptkb) for pieces, ptkb in zip(found, personas, strict=True)]
+
+
+def _ids_in(chosen: Iterable[Any] | None) -> list[str]:
+    """The ids in a list of ids, as ``qgoldptkb``, or of (id, score), as ``qstatements``."""
+    ids = list[str]()
+    for item in chosen or []:
+        alone = isinstance(item, str | Integral)
+        ids.append(statement_id(item if alone else item[0]))
+    return ids
 
 
 SHOWN = {"none": None, "chosen": "qstatements", "gold": "qgoldptkb"}
@@ -236,7 +275,7 @@ class ShowStatements(Operator):
         ptkbs = personas(inp)
         if column is None:
             return with_columns(inp, qptkb=[{one: text for one, text in ptkb.items() if one == self.shown} for ptkb in ptkbs])
-        named = [[one if isinstance(one, str) else one[0] for one in chosen or []] for chosen in values(inp, column)]
+        named = [_ids_in(chosen) for chosen in values(inp, column)]
         return with_columns(inp, qptkb=[{one: ptkb[one] for one in ids if one in ptkb} for ids, ptkb in zip(named, ptkbs, strict=True)])
 
 
@@ -279,7 +318,7 @@ class AppendStatements(WritesQuery):
         return [" ".join([query, *self._texts(qid, ptkb, chosen or [])]) for qid, query, ptkb, chosen in rows]
 
     def _texts(self, qid: str, ptkb: Mapping[str, str], chosen: Iterable[Any]) -> list[str]:
-        ids = [item if isinstance(item, str) else item[0] for item in chosen]
+        ids = _ids_in(chosen)
         unknown = [number for number in ids if number not in ptkb]
         if unknown:
             what = f"{self.column} names statement {unknown[0]!r}, its persona has {', '.join(ptkb) or 'none'}"
