@@ -7,7 +7,7 @@ from .json_answers import NUMBER, TEXT, WHOLE, Schema, Structure, answer_in, lis
 from .learned import read_learned
 from .statements import read_copies, read_ids, read_scores
 from .texts import parse_passage, parse_queries, parse_rewrite
-from .usable import answer_text, usable_words
+from .usable import answer_text, says_no_query, usable_words
 from .verdicts import NO_REASON, Verdict, parse_label, read_action, read_ranking
 
 
@@ -40,9 +40,12 @@ def _line(text: str) -> str | None:
 
 
 def _queries(text: str) -> list[str] | None:
-    """All queries, perhaps an empty list. None for a refusal, for reasoning without an answer, or for a value that means "nothing"."""
+    """All queries, perhaps an empty list. None for a refusal, for reasoning without an answer, or for a text that means "nothing"."""
     queries = parse_queries(text, None)
-    return queries if queries or usable_words(text) else None
+    if queries:
+        return queries
+    words = usable_words(text)
+    return [] if words and not says_no_query(words) else None
 
 
 def _each_once(said: dict[str, Any]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from .json_answers import OPENING, json_values, value_at
 from .signs import QUOTES
 from .statement_numbers import Found, read_ids
-from .usable import FENCE, is_loop, own_turn, usable_text, usable_words
+from .usable import FENCE, is_loop, own_turn, says_no_query, usable_text, usable_words
 
 _MARK = re.compile(r"^\s*(?:[-*•–]\s+|\(?\d{1,2}(?:\.?\)|、|[.:](?!\d))\s*|(?:search\s+)?query\s*\d*\s*[:.)]\s*)", re.IGNORECASE)
 _CHANGED = r"(?:re-?written|re-?phrased|re-?stated|re-?formulated|clarified|resolved)"
@@ -79,7 +79,8 @@ def _texts(value: Any) -> list[str]:
     if isinstance(value, str):
         return [value]
     if isinstance(value, dict):
-        value = [value[key] for key in value if "quer" in key.casefold()] or list(value.values())
+        queries = [value[key] for key in value if "quer" in key.casefold()]
+        value = queries or [value[key] for key in value if not _EXPLAINS.fullmatch(key)]
     return [text for part in value for text in _texts(part)] if isinstance(value, list) else []
 
 
@@ -89,7 +90,7 @@ def _is_one(value: Any) -> bool:
 
 def _lines(text: str) -> list[str]:
     """The query lines: the marked lines if any, else the quoted lines if most are, else all lines but those with a colon at the end."""
-    listed = [line for line in text.splitlines() if line.strip() and not _clean(line).endswith(_COLONS)]
+    listed = [line for line in _without_explanations(text) if not _clean(line).endswith(_COLONS)]
     quoted = [line for line in listed if unquoted(line.strip()) != line.strip()]
     # A single quoted query among bare ones is a literal search.
     found = [line for line in listed if _MARK.match(line)] or (quoted if 2 * len(quoted) > len(listed) else listed)
@@ -98,11 +99,50 @@ def _lines(text: str) -> list[str]:
     return [_clean(_MARK.sub("", _clean(_MARK.sub("", line, count=1)), count=1)) for line in found[: len(found) - loops]]
 
 
+_EXPLAINS = re.compile(r"(?:rationale|explanation|reason(?:ing)?|why|justification|purpose|motivation|note|intent)s?", re.IGNORECASE)
+_EXPLANATION = re.compile(rf"[\W\d_]*{_EXPLAINS.pattern}[*_]*\s*[:\uff1a]", re.IGNORECASE)
+_NUMBER = re.compile(r"\s*\W?\d")
+
+
+def _without_explanations(text: str) -> list[str]:
+    """The lines of a list without those that explain its queries: a label such as ``Rationale:``, or bullets below a query."""
+    lines = [line for line in text.splitlines() if line.strip() and not _EXPLANATION.match(line)]
+    marked = [line for line in lines if _MARK.match(line)]
+    kept, above = list[str](), list[str]()
+    for line in lines:
+        if _MARK.match(line):
+            above = [one for one in above if _indent(one) < _indent(line)]
+            below_query = bool(above) and _explains(line, above[-1], marked)
+            above.append(line)
+            if below_query:
+                continue
+        kept.append(line)
+    return kept
+
+
+def _explains(line: str, above: str, marked: Sequence[str]) -> bool:
+    """Whether an indented line explains the query above it: a bullet below a number, or below one of several bullets.
+
+    Below a heading, which ends with a colon, are queries. Below the first line alone, whose own indent is lost, as well.
+    """
+    if _clean(above).endswith(_COLONS) or _NUMBER.match(line):
+        return False
+    if _NUMBER.match(above):
+        return True
+    return sum(_indent(one) == _indent(above) for one in marked) > 1
+
+
+def _indent(line: str) -> int:
+    plain = line.expandtabs(4)
+    return len(plain) - len(plain.lstrip())
+
+
 def parse_queries(text: str, n: int | None = 5) -> list[str]:
     r"""Read a list of search queries: JSON, numbered, bulleted, quoted or bare lines, prose around it.
 
     Numbering, bullets and quotes are stripped; empty lines and repeats (ignoring letter case) are dropped; the first ``n`` are kept. If any
-    line is numbered or bulleted, or more than half of the lines are quoted, the other lines count as prose.
+    line is numbered or bulleted, or more than half of the lines are quoted, the other lines count as prose. Indented bullets below a query,
+    lines with a label such as "Rationale:", and lines which say that no query is needed, are no queries.
 
     Args:
         text: the completion.
@@ -119,7 +159,7 @@ def parse_queries(text: str, n: int | None = 5) -> list[str]:
     found = _in_json(text)
     items = dict[str, str]()
     for query in _lines(text) if found is None else map(_clean, found):
-        if any(map(str.isalnum, query)):
+        if any(map(str.isalnum, query)) and not says_no_query(query):
             items.setdefault(query.casefold(), query)
     return list(items.values())[:n]
 

@@ -117,9 +117,57 @@ _REST = rf"(?:(?!{_TURN})[^;:?.!])*(?:{_OFFER}[^;:?.!]*)?"
 _DECLINING = rf"(?:{_MACHINE})?(?:{_SORRY})?(?:{_MACHINE})?{_UNABLE}(?:{_WANTED}{_REST})?|(?:{_SORRY})?{_MACHINE}{_LACK}{_REST}"
 _DECLINES = re.compile(rf"(?:{_DECLINING})(?:[.!]+(?: |\Z)|\Z)", re.IGNORECASE)
 
+_WANTED_QUERY = (
+    r"(?:(?:more|further|other|additional|relevant|suitable|new|specific|useful|meaningful|appropriate|such|good|valid|sub-?) ?){0,3}"
+    r"(?:(?:search|web) )?(?:quer(?:y|ies)|search(?:es)?(?: terms?)?)\b"
+)
+_WHY = (
+    r"(?: (?:here|at this (?:point|time)|(?:for|in) (?:this|that|the|these|it|such|your)\b[^.!?;]*|(?:because|since|as|that|which) [^.!?;]*"
+    r"|to (?:search|ask|add|answer|find)\b[^.!?;]*))?"
+)
+_THINK_OF = r"(?:think of|come up with|find|see|have|suggest|propose|formulate|identify|generate|provide|write|make|need)"
+_DO_NOT = r"(?:do|does|did)(?: not|n't)"
+_NEEDED = r"(?:needed|required|necessary)"
+_DONE = rf"(?:{_NEEDED}|possible|generated|found|made|written|to (?:add|make|suggest))"
+_IS_DONE = rf"(?: (?:(?:is|are|was|were|can be|could be|needs? to be) )?{_DONE})?"
+_NO = rf"(?:(?:there (?:is|are)|there's|i (?:have|see|find)) )?no {_WANTED_QUERY}{_IS_DONE}"
+_I_CANNOT = rf"(?:i|we) (?:(?:{_CANNOT})|(?:am|are) (?:unable|not able) to|{_DO_NOT})"
+_NO_NEED = rf"(?:there(?: is|'s) )?no need (?:to search|(?:for|to (?:make|generate|write))(?: (?:any|a))? {_WANTED_QUERY})"
+_IT_NEEDS_NO = rf"(?:it|this|(?:the|this|that) (?:\w+ ){{0,3}}\w+) {_DO_NOT} (?:need|require|call for) (?:any |a )?{_WANTED_QUERY}"
+_NO_QUERY = re.compile(
+    rf"(?:{_NO}|{_I_CANNOT} {_THINK_OF} (?:\w+ )?(?:any|a) {_WANTED_QUERY}{_IS_DONE}|{_IT_NEEDS_NO}|{_NO_NEED}){_WHY}", re.IGNORECASE
+)
+"""A sentence which says that there is no query: ``I can't think of any query``, ``No queries are needed because ...``."""
+_NONE_NEEDED = re.compile(rf"(?:none|nothing|not)(?: (?:is|are|was|were))? (?:{_NEEDED}|applicable){_WHY}", re.IGNORECASE)
+"""A sentence which says so of anything that was asked for."""
+_PROSE = re.compile(r"[^\W\d_].*[.!]\Z", re.DOTALL)
+
+
+def says_no_query(text: str) -> bool:
+    """Whether the whole text says, in its first sentence, that there is no query to search with. Sentences may follow, but no list.
+
+    Example:
+        >>> says_no_query("No queries are needed because the answer is above."), says_no_query("no sugar cake recipes")
+        (True, False)
+    """
+    return _begins_by_saying(text, _NO_QUERY) or _begins_by_saying(text, _NONE_NEEDED)
+
+
+def _begins_by_saying(text: str, meaning: re.Pattern[str]) -> bool:
+    """Whether a short text of prose has such a first sentence, and no turn such as "but"."""
+    lines = [line.strip("*_\"'“”„«»「」` ").replace("’", "'") for line in text.strip().splitlines() if line.strip()]
+    if not lines or sum(map(len, lines)) > LONGEST_REFUSAL:
+        return False
+    first, *sentences = re.split(r"(?<=[.!?]) ", " ".join(lines[0].split()))
+    if not meaning.fullmatch(first.rstrip(".! ")) or re.search(_TURN, first, re.IGNORECASE):
+        return False
+    return all(_PROSE.match(line) and not re.search(_TURN, line, re.IGNORECASE) for line in [*sentences, *lines[1:]])
+
 
 def is_refusal(text: str) -> bool:
     """Whether the whole text only declines: it is short, declines from its first words on, and only offers help after that.
+
+    A text which says that there is no query to search with declines as well.
 
     Example:
         >>> is_refusal("I'm sorry, but I can't help with that."), is_refusal("I'm sorry, but rooibos has no caffeine.")
@@ -127,6 +175,8 @@ def is_refusal(text: str) -> bool:
     """
     said = " ".join(text.split()).strip("*_\"'“”„«»「」` ") if len(text) <= 2 * LONGEST_REFUSAL else ""
     said = said.replace("’", "'")
+    if said and _begins_by_saying(text, _NO_QUERY):
+        return True
     declined = _DECLINES.match(said)
     if declined is None or len(said) > LONGEST_REFUSAL:
         return False
