@@ -155,22 +155,23 @@ def _unmatched(label: str, ptkb: Mapping[str, str]) -> str:
 
 
 def only_unknown(form: str, found: Sequence[Any], ptkb: Mapping[str, str]) -> str:
-    """What a choice names, where it names something and none of it is a statement of the persona; otherwise an empty text.
+    """What a choice names, where it names something by number and none of it is a statement of the persona; otherwise an empty text.
 
-    Where there is no persona, nothing could be chosen.
+    Where there is no persona, nothing could be chosen. Copies, which small models write freely, are only dropped and told.
 
     Example:
         >>> only_unknown("ids", ["12"], {"1": "I am vegan."}), only_unknown("ids", ["12", "1"], {"1": "I am vegan."})
         ("no statement 12: the user's statements are 1", '')
     """
-    match = match_copy if form == "copies" else match_label
+    if form == "copies" or not found or not ptkb:
+        return ""
     unmatched = list[str]()
     for piece in found:
         label = piece[0] if form == "scores" else piece
-        if match(label, ptkb) is not None or (form == "copies" and _means_none(label)):
+        if match_label(label, ptkb) is not None:
             return ""
         unmatched.append(_unmatched(label, ptkb)[:80])
-    return f"{', '.join(unmatched[:5])}: the user's statements are {', '.join(ptkb)}" if unmatched and ptkb else ""
+    return f"{', '.join(unmatched[:5])}: the user's statements are {', '.join(ptkb)}"
 
 
 def match_label(label: str, ptkb: Mapping[str, str]) -> str | None:

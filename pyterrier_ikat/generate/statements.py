@@ -119,8 +119,8 @@ class SelectStatements(AsksSome):
     Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qstatements``, a list of (id, score), best
     first. One call per turn. A turn without a persona makes no call and gets an empty list. "No statement is relevant" is a valid answer,
     not a failure. Pieces that name no statement are omitted, and scores outside 0 to 1 are clipped. The ledger counts both as ``dropped``.
-    A completion without a readable choice (such as prose instead of JSON scores), or whose choice names only statements that the persona
-    lacks, is a failed turn; the fallback is an empty list.
+    A completion without a readable choice (such as prose instead of JSON scores), or whose numbers are all unknown, is a
+    failed turn; the fallback is an empty list.
 
     Sources: ``"ids"``: Fu et al., NII@TREC iKAT 2024, appendix A2 (with ``history=False`` and the rewrite as
     ``question``); ``"copies"``: Lupart et al., IRLab@iKAT24, Table 4, and Fu et al., appendix A6; ``"scores"``: De Lima

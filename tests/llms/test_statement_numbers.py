@@ -175,7 +175,6 @@ SAR = "Statements: [{}]\nRewrite: Which food is vegan?\nResponse: Beans."
     ("stage", "text"),
     [
         (lambda llm: ikat.SelectStatements(llm), "[12]"),
-        (lambda llm: ikat.SelectStatements(llm, "copies"), "I like wine."),
         (lambda llm: ikat.SelectStatements(llm, "scores"), '{"12": 0.9}'),
         (lambda llm: ikat.generate.Reformulate(llm, "select"), SAR.format(12)),
     ],
@@ -183,7 +182,7 @@ SAR = "Statements: [{}]\nRewrite: Which food is vegan?\nResponse: Beans."
 def test_a_choice_of_unknown_statements_alone_is_a_failure(stage, text):
     with pytest.raises(StageError, match="unknown"):
         stage(ikat.llm(Says(text)))(TURN)
-    llm = ikat.llm(Says(text.replace("12", "2").replace("I like wine.", "I run.")))
+    llm = ikat.llm(Says(text.replace("12", "2")))
     assert [name for name, _ in stage(llm)(TURN)["qstatements"][0]] == ["2"]
 
 
