@@ -14,6 +14,7 @@ from .batch import BatchSending, jobs_of
 from .cache import AGAIN, CompletionCache
 from .failures import LLMFailure, StageError, Unanswered, UnknownMark
 from .ledger import Budget, Ledger, estimated_tokens
+from .lengths import Lengths
 from .pace import Pace
 from .request import Completion, Reply, Request, read
 from .sending import Retry, Sending, Then
@@ -59,6 +60,7 @@ class LLM:
         structured: whether requests have a JSON schema if the operator has one (``structured=on``).
         reached: whether a call has got an answer.
         pace: the calls under way, which all threads that ask this model share.
+        lengths: the lengths of its prompts, which show whether the server cuts them.
         turned_away: how many requests in a row were given up because the server did not accept the key any more.
     """
 
@@ -80,7 +82,7 @@ class LLM:
         self.cache, self.budget, self.retry = cache, budget or Budget(), retry or Retry()
         self.on_error, self.batches = on_error, batches
         self.structured, self.reached = "structured" in backend.identity, False
-        self.pace, self.turned_away = Pace(), 0
+        self.pace, self.turned_away, self.lengths = Pace(), 0, Lengths()
         self._warned_of = set[str]()
 
     def ask(self, requests: Sequence[Request], then: Then | None = None, calls: int = 0) -> list[Completion | LLMFailure]:
@@ -254,6 +256,7 @@ class LLM:
                 count(request.stage, self.model, served=reply.model, seconds=seconds, failures=failures, **known)
             else:
                 self.pay(key, request, reply, seconds, count, usable=fault is None, failures=failures, **counted)
+        self.note_length(request, reply)
         self.check_served(reply.model)
         if kept is not written:
             text, fault = read(kept, reading)
@@ -313,6 +316,11 @@ class LLM:
             amounts |= {"lost_tokens": tokens, "cost": None}
             self.budget.spend(self.budget.price(tokens, 0) or 0.0)
         count(request.stage, self.model, key=key, answered=False, **amounts, **counted)
+
+    def note_length(self, request: Request, told: Reply | Completion) -> None:
+        """Note how many tokens of a prompt were read. A recorded answer may be of another prompt."""
+        if not self.backend.replays:
+            self.lengths.note(request, told.prompt_tokens)
 
     def check_served(self, served: str | None) -> None:
         """Warn once of each model that answers instead of the requested one. A dated snapshot is the same model."""

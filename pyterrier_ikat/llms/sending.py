@@ -106,6 +106,7 @@ class Sending:
                 exchanges += self._exchanges[place]
         finally:
             tell(self.llm, exchanges, self._spend)
+            self.llm.lengths.warn()
         return [self._exchanges[place][-1][1] for place in range(len(requests))]
 
     def count(self, stage: str, model: str, **counted: Any) -> None:
@@ -175,6 +176,7 @@ class Sending:
             return type(outcome)(stage, request.qid, outcome.reason, kept=outcome.kept)
         worth = self.llm.budget.cost(outcome)
         self.count(stage, model, served=outcome.model, key=key, known=1, worth=worth)
+        self.llm.note_length(request, outcome)
         self.llm.check_served(outcome.model)
         return replace(outcome, cached=True)
 

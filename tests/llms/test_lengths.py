@@ -1,0 +1,110 @@
+"""A prompt that the server has cut is told, and other prompts aren't."""
+
+import pickle
+import warnings
+
+import pytest
+from chat_server import ask, said
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.llms.lengths import CutPromptWarning
+
+TEA = "I like tea with lemon. "
+"""23 characters, 6 tokens of most models."""
+CHINESE = "我喜欢喝柠檬茶。"
+"""8 characters, 6 tokens of most models."""
+
+
+def reading(window):
+    """A server whose model reads the end of a prompt: a token for 4 characters of English, or for 1.4 of Chinese."""
+
+    def respond(body):
+        text = body["messages"][0]["content"]
+        tokens = len(text) / (4 if text.isascii() else 1.4)
+        return said(usage=(min(int(tokens), window), 3))
+
+    return respond
+
+
+def told(made, *texts):
+    """The warnings about texts that are asked one after the other."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        made.ask(ask(*texts))
+    return [str(one.message) for one in caught if one.category is CutPromptWarning]
+
+
+@pytest.mark.parametrize("window", [512, 1024, 2048, 4096, 8192])
+def test_a_prompt_of_which_a_fraction_was_read_is_named(model, server, window):
+    server.respond = reading(window)
+    (message,) = told(model("cache=none concurrency=1"), TEA, TEA * 14_000)
+    assert f"answer of turn 1_2 ({window} tokens of 322000 characters)" in message
+    assert "OLLAMA_CONTEXT_LENGTH" in message
+
+
+@pytest.mark.parametrize("text", [TEA, CHINESE])
+@pytest.mark.parametrize("turned", [False, True])
+def test_two_prompts_of_different_length_with_one_count_are_told(model, server, text, turned):
+    server.respond = reading(4096)
+    prompts = [text * 1000, text * 1800]
+    (message,) = told(model("cache=none concurrency=1"), *(reversed(prompts) if turned else prompts))
+    assert f"turn {'1_1' if turned else '1_2'} (4096 tokens of {len(text) * 1800} characters)" in message
+
+
+def test_one_warning_names_the_turns_of_a_stage(model, server):
+    server.respond = reading(4096)
+    (message,) = told(model("cache=none concurrency=1"), *(TEA * (10_000 + number) for number in range(3)))
+    assert all(f"1_{number} (4096 tokens" in message for number in (1, 2, 3))
+
+
+def test_a_kept_answer_to_a_cut_prompt_is_told_again(model, server):
+    server.respond = reading(4096)
+    for _ in range(2):
+        assert len(told(model(), TEA * 14_000)) == 1
+    assert server.calls == 1
+
+
+def test_a_streamed_answer_and_a_failed_one_are_told_too(model, server):
+    server.script = [said("", usage=(2048, 3))]
+    assert len(told(model("cache=none"), TEA * 5000)) == 1
+
+
+@pytest.mark.parametrize("usage", [None, (0, 0), (1, 1), (10, 5), (255, 3)])
+def test_a_server_that_counts_nothing_is_no_cutter(model, server, usage):
+    server.respond = lambda body: said(usage=usage)
+    assert told(model("cache=none concurrency=1"), TEA, TEA * 100, TEA * 14_000) == []
+
+
+def test_tokens_of_the_providers_cache_were_read(model, server):
+    answer = said(usage=(300, 3))
+    answer.body["usage"] |= {"cache_read_input_tokens": 5000, "total_tokens": 303}
+    server.script = [answer]
+    assert told(model("cache=none"), TEA * 900) == []
+
+
+@given(st.lists(st.tuples(st.sampled_from([TEA, CHINESE, "Какой чай? "]), st.integers(1, 900)), min_size=2, max_size=6))
+def test_prompts_that_are_read_whole_are_never_told(prompts):
+    """By the number of tokens that a byte pair encoding gives them."""
+    per_text = {TEA: 6, CHINESE: 6, "Какой чай? ": 5}
+
+    class Counts:
+        model_id = "counts"
+
+        def generate(self, chats):
+            class Said:
+                text, completion_tokens, finish_reason, model = "fine", 1, "stop", "counts"
+
+            outputs = []
+            for chat in chats:
+                said, content = Said(), chat[0]["content"]
+                said.prompt_tokens = next(count * content.count(text) for text, count in per_text.items() if content.startswith(text))
+                outputs.append(said)
+            return outputs
+
+    assert told(ikat.llm(Counts(), cache="none"), *(text * times for text, times in prompts)) == []
+
+
+def test_lengths_go_with_a_model_into_another_process(model):
+    assert pickle.loads(pickle.dumps(model())).lengths.note(ask("a")[0], None) is None
