@@ -16,7 +16,7 @@ from ...errors import DataError, IkatError, UsageError, advice, counted, list_fi
 from ...evaluation.evaluator import REPEAT, check_baseline, compared, grouped
 from ...evaluation.experiment_table import TEST
 from ...evaluation.sessions import MEASURES, cached_note, format_measure, recorded_note, session_measures, session_notes, shown_columns
-from ...events import asked_by, hearing, in_chain
+from ...events import hearing, in_chain
 from ...llms import LLM, Ledger
 from ...llms.failures import StageEnded
 from ...planning import PASSAGE_STAND_IN, Plan, PlanTable
@@ -212,7 +212,7 @@ class Simulation:
                     error = session.exception()
                     if error is not None and (isinstance(error, StageEnded) or not isinstance(error, IkatError)):
                         raise error
-            finally:  # after an error or Ctrl-C, the calls under way are finished and kept, and no session goes on
+            finally:  # after an error or Ctrl-C, the turns under way are finished and kept
                 stop.set()
                 workers.shutdown(wait=False, cancel_futures=True)
         ends = zip(pairs, (session.exception() for session in sessions), strict=True)
@@ -224,7 +224,7 @@ class Simulation:
         if user.id not in log.known:
             log.begin(user.id, user.person, user.rubrics)
         known = log.known[user.id]
-        with in_chain(system.repeat - 1), asked_by(stop):
+        with in_chain(system.repeat - 1):
             while not known.end and not stop.is_set():
                 now = self.situation(user, system.method.name, known)
                 if isinstance(now, str):

@@ -1,5 +1,6 @@
 """A chat's history and folder: what the system sees, what is kept, continued and taken back, and what is refused."""
 
+import _thread
 import json
 
 import pandas as pd
@@ -224,3 +225,24 @@ def test_what_cannot_be_begun_or_continued_is_refused_at_once(path, monkeypatch,
 def test_nothing_is_no_question():
     with pytest.raises(ikat.UsageError, match="say something"):
         chat_of().say(" \n")
+
+
+def test_ctrl_c_keeps_the_call_under_way_and_asks_no_later_stage(tmp_path):
+    class Stopped:
+        asked = 0
+
+        def generate(self, chats):
+            self.asked += 1
+            if self.asked == 1:
+                _thread.interrupt_main()
+            return ["Rooibos."] * len(chats)
+
+    model = Stopped()
+    llm = ikat.llm(model)
+    memory = ikat.UserMemory(tmp_path / "memory.jsonl", scripted()[0])
+    chat = Chat(ikat.Rewrite(llm) >> ikat.Answer(llm), save_to=tmp_path / "chat", memory=memory)
+    with pytest.raises(KeyboardInterrupt):
+        chat.say("Which tea?")
+    assert (model.asked, chat.turns, chat.spent.total().calls) == (1, [], 1)
+    assert not (tmp_path / "chat").exists()
+    assert memory.memories("me") == []
