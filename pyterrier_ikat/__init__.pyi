@@ -46,9 +46,11 @@ from .live import interact as interact
 from .live import serve as serve
 from .live import simulate as simulate
 from .live import simulation as simulation
+from .llm_operator import LLMOperator as LLMOperator
 from .llms import llm as llm
 from .memory import UserMemory as UserMemory
 from .methods import method as method
+from .operator import Operator as Operator
 from .rank import BiEncoder as BiEncoder
 from .rank import ColBERT as ColBERT
 from .rank import CrossEncoder as CrossEncoder

@@ -85,7 +85,7 @@ def test_every_promise_names_tests_that_exist():
 def test_every_name_of_the_front_is_on_the_page_of_python():
     listed = re.findall(r"^   (?:\w+\.)?(\w+)$", TEXTS["python.md"], re.MULTILINE)
     assert set(ikat.__all__) <= {*listed, "generate"}
-    assert len(ikat.__all__) <= 75
+    assert len(ikat.__all__) <= 80
 
 
 def test_the_tables_have_every_method_paper_dataset_and_decision(monkeypatch):

@@ -1,6 +1,7 @@
 """Read the retrieved passages: decide whether to answer, condense them, and write the response, or choose the best of several."""
 
 import json
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY
@@ -9,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
 
@@ -18,7 +20,7 @@ from ..completions.kinds import ACTION, ANSWER, FINAL_ACTION, Kind
 from ..completions.reasoning import without_reasoning
 from ..completions.verdicts import ACTIONS
 from ..conversations.frame import column, texts_in, turns_of, values, with_columns
-from ..errors import DataError, UsageError, counted
+from ..errors import DataError, UsageError, counted, list_first
 from ..llm_operator import LLMOperator, as_long_as
 from ..llms import Request
 from ..operator import frame_for, with_fields
@@ -29,9 +31,16 @@ if TYPE_CHECKING:
     from ..planning import Plan
 
 
+class NoTextWarning(UserWarning):
+    """Some of the best passages have an empty text, so the model isn't shown them."""
+
+
 @with_fields
 class ReadsPassages(LLMOperator):
-    """Asks the LLM once per turn, shows the turn's best passages, and keeps the rows and the ranking of a result frame."""
+    """Asks the LLM once per turn, shows the turn's best passages, and keeps the rows and the ranking of a result frame.
+
+    A passage with an empty text is not shown. The next one takes its place, and a ``NoTextWarning`` names it.
+    """
 
     one_row_per_turn = False
     least = {"passages": 1}
@@ -43,12 +52,20 @@ class ReadsPassages(LLMOperator):
         return [*super().needs(), "rank", "text"]
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """For each turn, the values that every prompt shows, and its ``passages``."""
+        """For each turn, the values that every prompt shows, and its ``passages``.
+
+        Raises:
+            DataError: when a passage has no text, or all passages of a turn have an empty one.
+        """
         turns = frame.drop_duplicates("qid")
         used = frame[self.used(frame)].sort_values("rank", kind="stable")
         shown = dict[str, list[str]]()
         for qid, text in zip(used["qid"], texts_in(used, "text"), strict=True):
             shown.setdefault(qid, []).append(text)
+        empty = [qid for qid in turns["qid"] if qid not in shown]
+        if empty:
+            what = f"all passages of {counted(len(empty), 'turn')} have an empty text ({list_first(empty)})"
+            raise DataError(f"{what}: load the texts from the collection that was searched, or omit these turns")
         return [{**row, "passages": shown[qid]} for row, qid in zip(super().contexts(turns), turns["qid"], strict=True)]
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
@@ -70,13 +87,43 @@ class ReadsPassages(LLMOperator):
         """For each row the value of its turn."""
         return column([of_turn[qid] for qid in frame["qid"]], frame.index)
 
+    def ask_and_write(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Ask for all turns, and tell of the best passages that have an empty text.
+
+        Warns:
+            NoTextWarning: when there are any.
+        """
+        best = places_by_rank(turns_of(frame), _ranks(frame)) < self.passages
+        skipped = frame["docno"][best & _empty(frame)].unique()
+        if len(skipped):
+            said = f"{counted(len(skipped), 'passage has', 'passages have')} an empty text and are not shown to the model"
+            warnings.warn(f"{said}; the next ones are: {list_first(skipped)}", NoTextWarning, stacklevel=2)
+        return super().ask_and_write(frame)
+
     def used(self, frame: pd.DataFrame) -> "pd.Series[bool]":
         """Which passages are shown."""
-        ranks, turns = frame["rank"].to_numpy(dtype=np.float64, na_value=np.nan), turns_of(frame)
-        if len(without := np.flatnonzero(np.isnan(ranks))):
-            where = frame["qid"].iloc[without[0]]
-            raise DataError(f"a passage of turn {where} has no rank: rank the frame first with pt.model.add_ranks(frame)")
-        return pd.Series(places_by_rank(turns, ranks) < self.passages, index=frame.index)
+        empty = _empty(frame)
+        places = places_by_rank(turns_of(frame), np.where(empty, np.inf, _ranks(frame)))
+        return pd.Series((places < self.passages) & ~empty, index=frame.index)
+
+
+def _empty(frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Which passages have an empty text. One without any is an error where the texts are read."""
+    return np.array([isinstance(text, str) and not text.strip() for text in frame["text"]], dtype=bool)
+
+
+def _ranks(frame: pd.DataFrame) -> npt.NDArray[np.float64]:
+    """The rank of each passage.
+
+    Raises:
+        DataError: when one has none.
+    """
+    ranks: npt.NDArray[np.float64] = frame["rank"].to_numpy(dtype=np.float64, na_value=np.nan)
+    without = np.flatnonzero(np.isnan(ranks))
+    if len(without):
+        where = frame["qid"].iloc[without[0]]
+        raise DataError(f"a passage of turn {where} has no rank: rank the frame first with pt.model.add_ranks(frame)")
+    return ranks
 
 
 @with_fields
@@ -274,7 +321,8 @@ class Respond(ReadsPassages):
     Keeps rows and ranking. Writes ``qanswer``, the response, and ``used``, whether the passage was shown to the model. One call per turn. A
     response of more than ``words`` words is cut at the end of a sentence (:func:`~pyterrier_ikat.completions.citations.cut_at_sentence`)
     and counted in the ledger as ``dropped``. The fallback for a failed turn is the beginning of its best passage, cut in the same way. A
-    turn without passages has no row in a result frame, so the model is not asked for it.
+    turn without passages has no row in a result frame, so the model is not asked for it. A passage with an empty text is not shown; the
+    next one takes its place, and a ``NoTextWarning`` names it.
 
     With ``cite``, ``used`` says whether the passage is cited; where the response cites none, whether it was shown. ``qcitations`` then has
     for each sentence ``sentence``, ``docnos``, which it cites, and ``unknown``, numbers that no passage has, which count as ``dropped``,
@@ -301,7 +349,8 @@ class Respond(ReadsPassages):
     Raises:
         UsageError: when ``passages``, ``words`` or ``passage_words`` is below 1, ``form`` or ``statements`` is unknown, or ``cite`` is
             given with the form ``"condensed"``, whose summaries are not of one passage.
-        DataError: when a passage has no rank or qid, a passage to be shown has no text, or a ``qaction`` is unknown.
+        DataError: when a passage has no rank or qid, a passage to be shown has no text, all passages of a turn have an empty one, or a
+            ``qaction`` is unknown.
 
     Example:
         >>> import pyterrier_ikat as ikat

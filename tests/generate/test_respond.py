@@ -1,9 +1,12 @@
+from contextlib import nullcontext
+
 import pyterrier as pt
 import pytest
 from fakes import scripted
 from operators import a_turn, found, ledger, texts, two_turns
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.generate.respond import NoTextWarning
 from pyterrier_ikat.llms import StageError
 
 
@@ -27,6 +30,44 @@ def test_the_best_passages_are_shown_and_marked_and_the_ranking_stays():
     assert "I own a dog." in first
     assert "200 words" in first
     assert "Passage 0 of other_1." in second
+
+
+def with_empty(count, *ranks, text=" \n"):
+    """A turn's passages, of which those at some ranks have an empty text."""
+    results = found(a_turn(), count)
+    return results.assign(text=[text if rank in ranks else said for rank, said in zip(results["rank"], results["text"], strict=True)])
+
+
+READERS = {
+    "Respond": lambda llm: ikat.Respond(llm, passages=2, cite=True),
+    "Decide": lambda llm: ikat.generate.Decide(llm, passages=2),
+    "Condense": lambda llm: ikat.generate.Condense(llm, passages=2, direct=0),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_an_empty_passage_is_not_shown_but_the_next_one_and_told(name):
+    llm, backend = scripted('{"reason": "x", "action": "answer"} Tea grows [2].', '{"reason": "x", "action": "answer"}')
+    with pytest.warns(NoTextWarning, match="1 passage has an empty text .*: chat_2-0"):
+        out = READERS[name](llm)(with_empty(4, 0, 3))
+    shown = "\n".join(texts(backend))
+    assert [f"Passage {rank}" in shown for rank in range(4)] == [False, True, True, False]
+    if name == "Respond":
+        assert out["used"].tolist() == [False, True, False, False]  # the second passage that was shown is of rank 2
+
+
+def test_the_fallback_is_the_best_passage_with_a_text():
+    with pytest.warns(NoTextWarning):
+        out = ikat.Respond(scripted("<think>")[0], words=4, on_error="fallback")(with_empty(2, 0))
+    assert out["qanswer"].tolist() == ["Passage 1 of chat_2."] * 2
+
+
+@pytest.mark.parametrize(("text", "message"), [("", "all passages of 1 turn have an empty text .chat_2"), (None, "no text in text")])
+def test_a_turn_without_any_text_is_refused_before_it_is_asked(text, message):
+    llm, backend = scripted("Tea.")
+    with pytest.raises(ikat.DataError, match=message), pytest.warns(NoTextWarning) if text == "" else nullcontext():
+        ikat.Respond(llm, passages=2)(with_empty(2, 0, 1, text=text))
+    assert backend.asked == []
 
 
 FORMS = {"rag": "respond", "passages_only": "respond_passages_only", "suggested": "respond_suggested"}
