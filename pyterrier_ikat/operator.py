@@ -26,6 +26,7 @@ from typing_extensions import dataclass_transform
 from .arguments import Checked, checked_frame, missing_columns
 from .errors import DataError, counted
 from .events import OBSERVERS, observed
+from .foreign import held_by, named_file, untold
 
 if TYPE_CHECKING:
     from .planning import Plan
@@ -124,11 +125,12 @@ class Operator(Checked, pt.Transformer):
         return plan.by_columns(self, frame)
 
     def parts(self) -> Iterator[Any]:
-        """The language models, indexes and folders in its arguments, but no folder of prompts: their texts count, not their path.
+        """The language models, indexes, folders and files in its arguments.
 
-        With its repr and its prompts, they determine its results.
+        With its repr and its prompts, they determine its results. A folder of prompts is not among them, because their texts count, and
+        no cache, because it is written to.
         """
-        return parts_of([value for name, value in self.arguments().items() if name != "prompts"])
+        return parts_of([value for name, value in self.arguments().items() if name not in ("prompts", "cache")])
 
     def without_texts(self: Made) -> Made:
         """This operator for a pipeline in which no later stage reads texts: it may omit the column ``text``."""
@@ -304,30 +306,47 @@ def subpipelines(stage: pt.Transformer) -> list[pt.Transformer]:
 
 
 def parts_of(value: Any) -> Iterator[Any]:
-    """The language models, indexes (whatever has a ``fingerprint()``) and folders in ``value``, an argument or a pipeline.
+    """The language models, indexes (whatever has a ``fingerprint()``), folders and files in ``value``, an argument or a pipeline.
 
-    For a stage of another package they are looked for in its attributes, where a text is not taken for a folder.
+    For a stage of another package they are looked for in its attributes, see :mod:`pyterrier_ikat.foreign`.
     """
-    if isinstance(value, Operator):
-        yield from value.parts()
-    elif isinstance(value, pt.Transformer):
-        held = [one for one in vars(value).values() if callable(getattr(one, "fingerprint", None))]
-        yield from parts_of([*subpipelines(value), *held])
-    elif isinstance(value, list | tuple):
+    return _parts_of(value, {})
+
+
+def _parts_of(value: Any, seen: dict[int, Any]) -> Iterator[Any]:
+    """Objects are looked at once. ``seen`` has them by identity, and keeps them, so that no other one gets their identity."""
+    if isinstance(value, list | tuple):
         for one in value:
-            yield from parts_of(one)
+            yield from _parts_of(one, seen)
     elif isinstance(value, str | Path):
         if os.path.isdir(value):  # never an error, however long the text is
             yield str(value)
-    elif callable(getattr(value, "fingerprint", None)):
-        yield value
-        yield from parts_of(getattr(value, "text", None))
+        elif (file := named_file(value)) is not None:
+            yield file
+    elif id(value) not in seen:
+        seen[id(value)] = value
+        if isinstance(value, Operator):
+            yield from value.parts()
+        elif callable(getattr(value, "fingerprint", None)):
+            yield value
+            yield from _parts_of(getattr(value, "text", None), seen)
+        else:
+            if isinstance(value, pt.Transformer):
+                yield from _parts_of(subpipelines(value), seen)
+            for one in held_by(value):
+                yield from _parts_of(one, seen)
 
 
 def alike(pipeline: pt.Transformer) -> list[str]:
-    """The stages whose repr can't identify them: those that hold a function, or show an address in memory."""
-    found = [stage for stage in every_stage(pipeline) if not subpipelines(stage)]
-    return list(dict.fromkeys(repr(stage) for stage in found if " at 0x" in repr(stage) or _holds_function(stage)))
+    """The stages that can't be identified: those that show an address in memory, or hold a function or untold files or objects."""
+    found: dict[str, None] = {}
+    for stage in every_stage(pipeline):
+        shown = repr(stage)
+        is_untold = not isinstance(stage, Operator) and untold(stage)
+        is_alike = " at 0x" in shown or _holds_function(stage)
+        if is_untold or (is_alike and not subpipelines(stage)):
+            found[shown] = None
+    return list(found)
 
 
 def _holds_function(stage: pt.Transformer) -> bool:

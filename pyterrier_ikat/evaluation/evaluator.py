@@ -247,6 +247,35 @@ class Evaluator:
         groups = [[one for one in of_trec_eval if one not in alone], *([one] for one in alone)]
         self._passes = [ir_measures.pytrec_eval.evaluator(group, readable) for group in groups if group]
 
+    def without_judged(self, ranking: Ranking) -> str:
+        """Words for a ranking none of whose passages is judged, for any turn; empty for any other, and for one without passages.
+
+        Such a ranking is of another collection, or its ids have another form. Its scores would be 0.
+
+        Example:
+            >>> from ir_measures import nDCG
+            >>> Evaluator({"1_1": {"a": 1}}, [nDCG @ 5]).without_judged({"1_1": {"d7": 2.0, "d8": 1.0}})
+            'none of its 2 passages is judged (they are like d7, the judged ones like a)'
+        """
+        found = set().union(*ranking.values())
+        judged = set().union(*self._judged.values())
+        if not found or not judged or found & judged:
+            return ""
+        what = counted(len(found), "passage")
+        first = next(docno for passages in ranking.values() for docno in passages)
+        like = next(docno for labels in self._judged.values() for docno in labels)
+        return f"none of its {what} is judged (they are like {first}, the judged ones like {like})"
+
+    def check_some_judged(self, who: str, ranking: Ranking) -> None:
+        """Check that a passage of a ranking is judged.
+
+        Raises:
+            DataError: when none is.
+        """
+        if unlike := self.without_judged(ranking):
+            repair = "search the collection that the judgements are about, or give the judgements of this one"
+            raise DataError(f"{who}: {unlike}, so that every score would be 0: {repair}")
+
     def per_turn(self, name: str, ranking: Ranking) -> dict[str, list[float]]:
         """Measure -> a score for each judged turn. ``name`` is the name of the run in errors.
 
@@ -311,12 +340,13 @@ def turn_scores(rankings: Iterable[tuple[str, Ranking]], evaluator: Evaluator) -
     """Run -> measure -> a score for each turn of the judgements, for rankings by name.
 
     Raises:
-        DataError: when one shares no turn with the judgements, or names turns with hyphens.
+        DataError: when one shares no turn with the judgements, names turns with hyphens, or has no judged passage.
     """
     scores = {}
     for name, ranking in rankings:
         scores[name] = evaluator.per_turn(name, ranking)
         check_common_turns(f"run {name}", ranking, evaluator.turns)
+        evaluator.check_some_judged(f"run {name}", ranking)
     return scores
 
 
@@ -510,6 +540,10 @@ def check_common_turns(who: str, ours: Iterable[str], theirs: Iterable[str], wha
     if given and wanted and not set(given) & set(wanted):
         mismatch = f"its turns are like {given[0]}, the wanted ones like {wanted[0]}"
         raise DataError(f"{who} has no {what}: {mismatch}; take the topics that the judgements were made for")
+
+
+class NotJudgedWarning(UserWarning):
+    """No turn, or no passage of a run, has a judgement."""
 
 
 class RelevanceWarning(UserWarning):

@@ -77,7 +77,7 @@ def evaluate(
     Raises:
         UsageError: when there is no run, a frame has no name, the baseline is not among the runs, a run lacks a column, or the judgements
             are unknown.
-        DataError: when a run shares no turn with the qrels or names turns with hyphens, or run or qrels are not clean.
+        DataError: when a run shares no turn or no passage with the qrels or names turns with hyphens, or run or qrels are not clean.
 
     Warns:
         OtherTurnsWarning: when a run has other turns than the qrels, or run folders were made for different turns.
@@ -130,7 +130,7 @@ def per_turn(run: pd.DataFrame, qrels: pd.DataFrame, measures: Sequence[Measure]
 
     Raises:
         UsageError: when the run lacks a column.
-        DataError: when run or qrels are not clean, or share no turn.
+        DataError: when run or qrels are not clean, or share no turn or no passage.
 
     Example:
         >>> run = pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "score": [1.0], "rank": [0]})

@@ -1,7 +1,6 @@
 """Models and the user's Python files: they are loaded once, and errors say what to do. Models are distinguished by their state."""
 
 import hashlib
-import os
 import sys
 from collections.abc import Callable, Iterable
 from functools import lru_cache, wraps
@@ -12,6 +11,7 @@ from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 from ..errors import UsageError, did_you_mean
+from ..foreign import files_below
 from ..progress import doing, without_loading_bars
 from .cache import digest
 
@@ -34,11 +34,6 @@ def model_state(model: str) -> list[str]:
         return [model]
     files = [folder] if folder.is_file() else files_below(folder)
     return [str(folder.resolve()), *(f"{path.relative_to(folder)} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files)]
-
-
-def files_below(folder: Path) -> list[Path]:
-    """All files of a folder and its subfolders, also of those that are links."""
-    return sorted(Path(place, name) for place, _, names in os.walk(folder, followlinks=True) for name in names)
 
 
 def loaded_once(size: int) -> Callable[[Callable[Arguments, Model]], Callable[Arguments, Model]]:

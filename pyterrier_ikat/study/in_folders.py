@@ -19,6 +19,7 @@ from ..conversations.frame import column
 from ..errors import DataError, IkatError, UsageError, counted
 from ..evaluation import TRACK_2023, as_measures, label
 from ..evaluation.evaluator import Evaluator, computable, provider_of
+from ..evaluation.evaluator import NotJudgedWarning as NotJudgedWarning  # also exported from here
 from ..events import in_chain, observed_by
 from ..llms import BudgetExceeded, Ledger
 from ..llms.failures import BatchUnderWay, Waiting
@@ -34,6 +35,7 @@ from ..runs.folder import (
     check_same,
     checksum_of,
     describe_difference,
+    read_parameters,
     run_lines,
     turn_lines,
     versions,
@@ -42,7 +44,7 @@ from ..runs.folder import (
 from ..store.files import atomic_write, lock_folders, read_lines
 from ..store.trec import read_rankings
 from .recorder import REST, Account, Recorder, Shown, Spending, ledger_of
-from .systems import System, check_ranking, distinct_models
+from .systems import System, check_ranking, distinct_models, searches_judged
 from .turns import batches
 
 if TYPE_CHECKING:
@@ -52,8 +54,8 @@ TURNS_AT_ONCE = 128
 """The number of turns retrieved and re-ranked at a time: with 5 queries of 1000 passages each, 640,000 rows."""
 
 
-class NotJudgedWarning(UserWarning):
-    """No turn has a judgement, so there are no scores."""
+WRITTEN = "written to during the run"
+"""Instead of the checksum of files that a stage changed while it ran: they can't tell one run from another."""
 
 
 class AlikeWarning(UserWarning):
@@ -165,38 +167,83 @@ class Run:
         self.study, self.system, self.turns = study, system, study.turns_of(system)
         self.folder = RunFolder(out / system.name)
         self.path = self.folder.partial
-        self.known = {"method": system.method.name, "turns": len(self.turns.ids), "topics_sha256": checksum_of(self.turns.frame)}
-        if system.repeat > 1:
-            self.known["repeat"] = system.repeat
         self.about = {} if study.dataset is None else {"dataset": study.dataset}
-        if not Path(study.dataset or "").is_absolute():  # for a folder the topics count, not its location
-            self.known |= self.about
-        self.known |= system.parameters()
+        self.known = self._identity()
         self.found, self.scores = set[str](), dict[str, list[float]]()
+        begun = not self.folder.complete and bool(self._pieces(TURNS))
+        written = []
+        if self.folder.complete:
+            written = self._accept_written(self.folder.parameters())
+        elif begun:
+            written = self._accept_written(read_parameters(self.path))
         self.finished = self.folder.reusable(self.known)
-        begun = not self.finished and bool(self._pieces(TURNS))
         if begun:
             check_same(self.path, "finished batches of a run", self.known | {"versions": versions()})
-        unknown = [f"stage {one}" for one in alike(system.pipeline)]
-        unknown += [f"model {one.backend.model}" for one in system.models if not one.backend.identified]
-        if (self.finished or begun) and unknown:
-            told = f"system {system.name} uses what is kept in {self.folder.path if self.finished else self.path}, and its"
-            told = f"{told} {', '.join(unknown)} may be another one now: if it is, remove the folder; a class with a __repr__ that shows"
-            warnings.warn(f"{told} what it does, and a model with an identity, are told apart", AlikeWarning, stacklevel=5)
+        if self.finished or begun:
+            self._tell_what_may_differ(written)
+
+    def _identity(self) -> dict[str, Any]:
+        system = self.system
+        known = {"method": system.method.name, "turns": len(self.turns.ids), "topics_sha256": checksum_of(self.turns.frame)}
+        if system.repeat > 1:
+            known["repeat"] = system.repeat
+        if not Path(self.study.dataset or "").is_absolute():  # for a folder the topics count, not its location
+            known |= self.about
+        return known | system.parameters()
+
+    def _accept_written(self, kept: Mapping[str, Any]) -> list[str]:
+        """Take over which files were written to during the run that is kept, and return them: they no longer identify it."""
+        parts = kept.get("parts", {})
+        written = [name for name in sorted(self.system.may_be_written) if parts.get(name) == WRITTEN]
+        for name in written:
+            self.known["parts"][name] = WRITTEN
+        return written
+
+    def _tell_what_may_differ(self, written: Iterable[str]) -> None:
+        unknown = [f"stage {one}" for one in alike(self.system.pipeline)]
+        unknown += [f"model {one.backend.model}" for one in self.system.models if not one.backend.identified]
+        unknown += [f"file {path}, {WRITTEN}," for path in written]
+        if unknown:
+            where = self.folder.path if self.finished else self.path
+            named = ", ".join(dict.fromkeys(unknown))
+            told = f"system {self.system.name} uses what is kept in {where}, and its {named} may be another one now"
+            repair = "if it is, remove the folder; a class with a __repr__ that shows what it does, an index that names its files, and a"
+            warnings.warn(f"{told}: {repair} model with an identity, are told apart", AlikeWarning, stacklevel=6)
 
     def complete(self, size: int, measures: Sequence[ir_measures.Measure]) -> None:
-        """Make the run in batches of ``size`` turns, and score it. A finished one gets the scores that its folder lacks."""
+        """Make the run in batches of ``size`` turns, and score it. A finished one gets the scores that its folder lacks.
+
+        Raises:
+            DataError: when none of its passages is judged, although turns are. The run is finished, without scores.
+        """
         judged = {"qrels_sha256": checksum_of(self.study.qrels)}
         ranking = self.folder.ranking() if self.finished else self._made(size)
         # The track's measures, those in the folder and the given ones. A user's own aren't stored: they may change under the same name.
         kept = computable(self.folder.measures().columns) if (self.folder.path / "measures.csv").is_file() else []
         wanted, labels = as_measures([*TRACK_2023, *kept, *measures]), self.study.labels
         self.found = set(ranking)
-        self.scores = Evaluator(labels, wanted).per_turn(self.system.name, ranking) if labels else {label(one): [] for one in wanted}
+        self.scores = {label(one): [] for one in wanted}
+        unlike = ""
+        if labels:
+            evaluator = Evaluator(labels, wanted)
+            unlike = evaluator.without_judged(ranking)
+            if unlike and searches_judged(self.system, set(self.study.qrels["docno"])):
+                unlike = ""
+            if unlike:
+                labels = {}  # the results are kept, without scores, which would say nothing
+            else:
+                self.scores = evaluator.per_turn(self.system.name, ranking)
         stored = {label(one): self.scores[label(one)] for one in wanted if provider_of(one) is not ir_measures.runtime}
-        scores = pd.DataFrame({"qid": column(labels), **stored})
+        self._store(pd.DataFrame({"qid": column(labels), **stored}), judged)
+        if unlike:
+            repair = "search the collection that the judgements are about, or give the judgements of this one as qrels"
+            told = f"system {self.system.name}: {unlike}, so that every score would be 0"
+            raise DataError(f"{told}: {repair}. The run is in {self.folder.path}")
+
+    def _store(self, scores: pd.DataFrame, judged: Mapping[str, Any]) -> None:
+        """Finish the folder, or renew the scores of a finished one."""
         if self.finished:
-            self.folder.describe(scores, self.folder.parameters() | judged)
+            self.folder.describe(scores, {**self.folder.parameters(), **judged})
             shutil.rmtree(self.path, ignore_errors=True)  # left by a kill
             return
         ledger = ledger_of(self.folder)
@@ -234,15 +281,29 @@ class Run:
                 except BatchUnderWay as error:
                     waiting += error.waiting
                     continue
-                if changed := describe_difference(self.known, self.system.parameters()):  # then the batch isn't kept
-                    what = f"what {self.system.name} uses was replaced or changed during its run"
-                    raise DataError(f"{what} ({changed}): put back what the run began with, or start the run again elsewhere")
+                self._check_unchanged()  # else the batch isn't kept
                 rest, account.rest = account.rest, Ledger()
                 ranking |= self._keep(left[places.start], turns, results, rest, recorder.take(turns["qid"].tolist()))
                 count.update(len(turns))
         if waiting:
             raise BatchUnderWay(waiting)
         return ranking
+
+    def _check_unchanged(self) -> None:
+        """Check that all that the system uses is what the run began with. Files that a stage wrote itself are noted.
+
+        Raises:
+            DataError: when something was replaced.
+        """
+        now = self.system.parameters()
+        written = [name for name in self.system.may_be_written if now["parts"][name] != self.known["parts"].get(name)]
+        if any(self.known["parts"].get(name) != WRITTEN for name in written):
+            self.known["parts"].update(dict.fromkeys(written, WRITTEN))
+            write_parameters(self.path, self.known | {"versions": versions()})
+        now["parts"].update(dict.fromkeys(written, WRITTEN))
+        if changed := describe_difference(self.known, now):
+            what = f"what {self.system.name} uses was replaced or changed during its run"
+            raise DataError(f"{what} ({changed}): put back what the run began with, or start the run again elsewhere")
 
     def _keep(self, position: int, turns: pd.DataFrame, results: pd.DataFrame, rest: Ledger, stages: bytes) -> dict[str, dict[str, float]]:
         """Keep a finished batch.

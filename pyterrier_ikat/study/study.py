@@ -18,7 +18,14 @@ from ..conversations.ikat_dataset import STATEMENTS
 from ..conversations.qrels import check_qrels, read_qrels
 from ..errors import DataError, UsageError, advice, counted, list_first, option
 from ..evaluation import TRACK_2023, as_measures
-from ..evaluation.evaluator import check_baseline, check_common_turns, check_turn_names, experiment_rows, judgements_by_turn
+from ..evaluation.evaluator import (
+    NotJudgedWarning,
+    check_baseline,
+    check_common_turns,
+    check_turn_names,
+    experiment_rows,
+    judgements_by_turn,
+)
 from ..evaluation.experiment_table import DEVIATIONS, experiment_table, notes_of, repeated_rows
 from ..evaluation.finished_runs import ranking_of
 from ..evaluation.scores import make_evaluator
@@ -32,9 +39,9 @@ from ..planning import PlanTable, estimate
 from ..progress import doing
 from ..runs import RunFolder
 from ..tables import Table, of_frame, wrapped
-from .in_folders import NotJudgedWarning, Run, check_names, run_in_folders
+from .in_folders import Run, check_names, run_in_folders
 from .recorder import Shown
-from .systems import Given, System, Systems, check_collection, check_ranking, indexes_of, load_models, open_systems
+from .systems import Given, System, Systems, check_collection, check_ranking, indexes_of, load_models, open_systems, searches_judged
 from .turns import AskedTurns
 
 
@@ -352,7 +359,8 @@ def run(
     Raises:
         UsageError: before anything is run, for an unknown system, option, turn or resource, a resource that no system uses, a model that
             can't be loaded, a folder that isn't writable or holds another run, or a run that another process is making.
-        DataError: for an index or file that can't be used, or an invalid ranking.
+        DataError: for an index or file that can't be used, or an invalid ranking; or when the turns are judged and none of the passages
+            of a run is. Its results are kept, without scores.
         BatchUnderWay: when systems wait for an LLM's batches (``batch=on``). All others are finished. Run it again later.
 
     Example:
@@ -448,7 +456,10 @@ def experiment(
         if len(found) == 0:
             raise DataError(f"system {one.name} found no passage for any turn: look at what its first stages give")
         check_common_turns(f"system {one.name}", found["qid"].unique(), evaluator.turns)
-        scores[one.name] = evaluator.per_turn(one.name, ranking_of(one.name, found))
+        ranking = ranking_of(one.name, found)
+        if not searches_judged(one, set(study.qrels["docno"])):
+            evaluator.check_some_judged(f"system {one.name}", ranking)
+        scores[one.name] = evaluator.per_turn(one.name, ranking)
     if waiting:
         raise BatchUnderWay(waiting)
     return ScoreTable.of(pd.DataFrame(experiment_rows({name: scores[name] for name in names}, wanted, baseline)), study.systems)

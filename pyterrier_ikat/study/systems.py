@@ -15,6 +15,7 @@ import pyterrier as pt
 
 from ..conversations import Conversation, conversation
 from ..errors import UsageError, advice, counted, option
+from ..foreign import HeldFiles
 from ..llms import LLM, Ledger
 from ..llms.spec import deciding_options
 from ..methods import Method, find_all, methods_of
@@ -138,7 +139,7 @@ class System:
     @cached_property
     def _names(self) -> dict[str, str]:
         """The repr of a part -> its name in run folders. The longest are replaced first."""
-        names = {repr(part): name for name, part in reversed(self._parts) if not isinstance(part, str)}
+        names = {repr(part): name for name, part in reversed(self._parts) if not isinstance(part, str | HeldFiles)}
         asking = [stage for stage in every_stage(self.pipeline) if hasattr(stage, "prompt_checksums")]
         folders = dict.fromkeys(folder for stage in asking if (folder := getattr(stage, "prompts", None)) is not None)
         names |= {f"prompts={folder!r}": f"prompts={f'own {number}'.removesuffix(' 1')!r}" for number, folder in enumerate(folders, 1)}
@@ -146,13 +147,35 @@ class System:
 
     @property
     def _parts(self) -> list[tuple[str, Any]]:
-        """Its language models, indexes and folders, with their names in run folders."""
+        """Its language models, indexes, folders and files, with their names in run folders."""
+        distinct: dict[Any, Any] = {}
+        for part in parts_of(self.pipeline):
+            key: Any = id(part)
+            if isinstance(part, str):
+                key = part
+            elif isinstance(part, HeldFiles):
+                key = part.path
+            if not getattr(distinct.get(key), "artifact", False):  # of an artifact it is known which of its files count
+                distinct[key] = part
         found = list[tuple[str, Any]]()
-        for part in {part if isinstance(part, str) else id(part): part for part in parts_of(self.pipeline)}.values():
-            indexes = sum(not isinstance(one, str | LLM) for _, one in found)
-            name = part if isinstance(part, str) else f"index {1 + indexes}".removesuffix(" 1")
-            found.append((f"ikat.llm({deciding_options(part.spec)!r})" if isinstance(part, LLM) else name, part))
+        indexes = 0
+        for part in distinct.values():
+            if isinstance(part, str):
+                name = part
+            elif isinstance(part, HeldFiles):
+                name = part.path
+            elif isinstance(part, LLM):
+                name = f"ikat.llm({deciding_options(part.spec)!r})"
+            else:
+                indexes += 1
+                name = "index" if indexes == 1 else f"index {indexes}"
+            found.append((name, part))
         return found
+
+    @property
+    def may_be_written(self) -> set[str]:
+        """The names of files that a stage may write itself while it runs: those of an object that is no artifact of PyTerrier."""
+        return {name for name, part in self._parts if isinstance(part, HeldFiles) and not part.artifact}
 
 
 def checksums_of(asks: Any) -> dict[str, str]:
@@ -339,6 +362,12 @@ def check_collection(index: Any, dataset: Any, name: str | None, qrels: pd.DataF
     sizes = counted(len(index), "passage") + (f", not the same {size:,}" if size else "")
     known = f"{1 + sum(1 for _ in there) if judged else 0:,} of {counted(len(judged), 'judged passage')} found in it"
     warnings.warn(f"the index {index.path} {what} ({sizes}): {known}, and what it lacks can't be found", OtherCollectionWarning, 3)
+
+
+def searches_judged(system: System, docnos: Iterable[str]) -> bool:
+    """Whether an index of the system has one of the judged passages, so that a run without any is a bad one of the right collection."""
+    judged = sorted(docnos)
+    return any(next(index.docnos(judged), None) is not None for index in indexes_of([system]))
 
 
 def indexes_of(systems: Iterable[System]) -> list[Any]:

@@ -69,7 +69,7 @@ def test_a_stage_that_changes_its_input_does_not_change_its_neighbours(setting):
 
     def spoil(found):
         found["docno"] = "x" + found["docno"].astype(object)
-        return found
+        return pd.concat([found, found.tail(1).assign(docno=qrels["docno"][0], score=-9.0, rank=1000)])
 
     found = systems["one"]
     table = experiment({"spoilt": found >> pt.apply.generic(spoil), "as is": found % 1000}, measures=["R@20"], topics=topics, qrels=qrels)

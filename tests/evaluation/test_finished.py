@@ -10,6 +10,7 @@ from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations import write_qrels
 from pyterrier_ikat.evaluation.evaluator import OtherTurnsWarning
 from pyterrier_ikat.runs import RunFolder, write_run
+from pyterrier_ikat.study.in_folders import AlikeWarning, SystemFailed
 
 SAMPLE = ikat.dataset("ikat:sample")
 TURNS = SAMPLE.get_topics()["qid"].tolist()
@@ -26,6 +27,8 @@ def made(tmp_path):
 
     def make(**given):
         systems = {"one": finding("sample-walk-001:0"), "two": finding("sample-walk-084:0")}
+        if given.get("qrels") == "provenance":  # which judge other passages
+            systems = dict.fromkeys(systems, finding("sample-garden-001:0"))
         return ikat.run(systems, "ikat:sample", out=tmp_path / "runs", **given).table
 
     make.folders = [tmp_path / "runs" / name for name in ("one", "two")]
@@ -112,3 +115,45 @@ def test_a_measure_whose_level_no_label_has_is_named():
     run, qrels = finding("a")(pd.DataFrame({"qid": ["1_1"]})), pd.DataFrame({"qid": ["1_1"], "docno": "a", "label": 1})
     with pytest.warns(UserWarning, match=r"highest label of these judgements is 1: each score of P\(rel=2\)@5 is 0"):
         assert ikat.evaluate({"x": run}, qrels, ["P(rel=1)@5", "P(rel=2)@5"])["P(rel=2)@5"].item() == 0
+
+
+def of_another_collection(count=3):
+    """A retriever over passages that nobody judged, and that PyTerrier's own frames hold."""
+    rows = [{"docno": f"other-{rank}", "score": -float(rank), "rank": rank} for rank in range(count)]
+    return pt.apply.generic(lambda turns: turns.merge(pd.DataFrame(rows), how="cross"))
+
+
+def test_a_run_without_any_judged_passage_is_an_error_and_is_kept(tmp_path):
+    systems = {"other": of_another_collection(), "good": finding("sample-walk-001:0")}
+    with pytest.raises(
+        SystemFailed, match=r"other: none of its 3 passages is judged \(they are like other-0, the judged ones like sample-"
+    ):
+        ikat.run(systems, "ikat:sample", out=tmp_path)
+    assert len(RunFolder(tmp_path / "other").results()) == 72
+    assert RunFolder(tmp_path / "good").measures()["nDCG@5"].sum() > 0
+    assert RunFolder(tmp_path / "other").measures().empty
+    for run in (tmp_path / "other", RunFolder(tmp_path / "other").results()):
+        with pytest.raises(ikat.DataError, match="run other: none of its 3 passages is judged"):
+            ikat.evaluate({"other": run}, SAMPLE.get_qrels())
+    with pytest.raises(ikat.DataError, match="system other: none of its 3 passages is judged"):
+        ikat.experiment({"other": of_another_collection()}, "ikat:sample")
+    assert evaluate(tmp_path / "other", "--dataset", "ikat:sample").exit_code == 2
+
+
+def test_a_kept_run_without_any_judged_passage_is_scored_with_its_own_judgements(tmp_path):
+    with pytest.raises(ikat.DataError, match="none of its 3 passages is judged"):
+        ikat.run({"other": of_another_collection()}, "ikat:sample", out=tmp_path)
+    own = pd.DataFrame({"qid": TURNS[:2], "docno": ["other-0", "other-9"], "label": [1, 1]})
+    with pytest.warns(AlikeWarning):
+        again = ikat.run({"other": of_another_collection()}, "ikat:sample", out=tmp_path, qrels=own)
+    assert again.table["nDCG@5"].tolist() == [0.5]
+
+
+def test_a_poor_run_over_the_right_collection_counts_zero(tmp_path):
+    """Its only passage is not judged, but its index has judged ones."""
+    passages = [{"docno": "d1", "text": "tea"}, {"docno": "d2", "text": "milk"}]
+    index = ikat.PassageIndex(tmp_path / "index").index(passages)
+    qrels = pd.DataFrame({"qid": ["1_1"], "docno": "d2", "label": 1})
+    topics = pd.DataFrame({"qid": ["1_1"], "query": "tea"})
+    assert ikat.run({"poor": index.bm25()}, topics=topics, qrels=qrels, out=tmp_path / "runs").table["nDCG@5"].tolist() == [0.0]
+    assert ikat.experiment({"poor": index.bm25()}, topics=topics, qrels=qrels)["nDCG@5"].tolist() == [0.0]

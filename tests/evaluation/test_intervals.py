@@ -112,7 +112,7 @@ def test_the_interval_of_a_sum_is_one_of_sums():
     qrels = pd.DataFrame({"qid": ["1_1", "2_1", "3_1"], "docno": "a", "label": 1})
 
     def finding(*counts):
-        rows = [(qid, str(rank), -float(rank), rank) for qid, count in zip(qrels["qid"], counts, strict=True) for rank in range(count)]
+        rows = [(qid, "abcdef"[rank], -float(rank), rank) for qid, count in zip(qrels["qid"], counts, strict=True) for rank in range(count)]
         return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])
 
     table = evaluate({"base": finding(1, 2, 3), "ours": finding(3, 3, 6)}, qrels, ["NumRet"], "base", by="turn")

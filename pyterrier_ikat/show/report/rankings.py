@@ -1,5 +1,6 @@
 """The passages that the runs found for each turn, and the scores of the turns."""
 
+import warnings
 from collections.abc import Sequence
 
 import ir_measures
@@ -9,7 +10,7 @@ import pyterrier as pt
 
 from ...errors import DataError
 from ...evaluation import TRACK_2023, as_measures, label
-from ...evaluation.evaluator import computable
+from ...evaluation.evaluator import NotJudgedWarning, computable
 from ...evaluation.finished_runs import ranking_of
 from ...evaluation.scores import make_evaluator
 from .material import RunData
@@ -126,7 +127,12 @@ def scores_to_show(
             first = qrels["qid"].iloc[0] if len(qrels) else "none at all"
             raise DataError(f"none of the turns ({turns[0]}, ...) is judged: the qrels have turns like {first}")
         evaluator = make_evaluator(judged, measures_to_show(runs, measures))
-        found = [evaluator.per_turn(run.name, ranking_of(run.name, run.results)) for run in runs]
+        found = []
+        for run in runs:
+            ranking = ranking_of(run.name, run.results)
+            if unlike := evaluator.without_judged(ranking):
+                warnings.warn(f"run {run.name}: {unlike}, so that each of its scores is 0", NotJudgedWarning, stacklevel=4)
+            found.append(evaluator.per_turn(run.name, ranking))
         tables = [pd.DataFrame({"qid": evaluator.turns, **scores}) for scores in found]
     if not tables or tables[0].empty:
         return [], {}

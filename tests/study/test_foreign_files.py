@@ -1,0 +1,212 @@
+"""What a stage of another package holds on disk counts: an index that was exchanged at its path makes another run."""
+
+import json
+import shutil
+import warnings
+from pathlib import Path
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.operator import Operator
+from pyterrier_ikat.study import AlikeWarning
+
+TOPICS = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "query": ["tea", "milk", "tea"]})
+QRELS = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": ["a", "b"], "label": [1, 1]})
+
+
+class JsonIndex(pt.Artifact):
+    """An index of another package: query -> docnos, in a file of its folder."""
+
+    def find(self, query):
+        return json.loads((Path(self.path) / "lists.json").read_text()).get(query, [])
+
+
+class Finds(pt.Transformer):
+    """A retriever of another package: its repr shows neither what it holds nor where that lies."""
+
+    def __init__(self, find, **held):
+        super().__init__()
+        self._find = find
+        vars(self).update(held)
+
+    def transform(self, inp):
+        rows = [(qid, query, docno, 1.0, 0) for qid, query in inp[["qid", "query"]].to_numpy() for docno in self._find(self, query)[:1]]
+        return pd.DataFrame(rows, columns=["qid", "query", "docno", "score", "rank"])
+
+    def __repr__(self):
+        return "Finds()"
+
+
+class Holder:
+    """A searcher as others have it: an object between the retriever and its files."""
+
+    def __init__(self, **held):
+        vars(self).update(held)
+
+
+class Slotted:
+    __slots__ = ("index_dir",)
+
+    def __init__(self, index_dir):
+        self.index_dir = index_dir
+
+
+class Search:
+    """A callable that isn't a function, so that the retriever holds none."""
+
+    def __init__(self, folder):
+        self.read = str(folder)
+
+    def __call__(self, stage, query):
+        return json.loads(Path(self.read, "lists.json").read_text()).get(query, [])
+
+
+def write(folder, docno):
+    Path(folder).mkdir(exist_ok=True)
+    (Path(folder) / "lists.json").write_text(json.dumps({"tea": [docno], "milk": ["b"]}))
+
+
+HOLDERS = {
+    "an artifact": lambda folder: {"index": JsonIndex(folder)},
+    "a path": lambda folder: {"anything": Path(folder)},
+    "a text in an attribute for paths": lambda folder: {"index_path": str(folder)},
+    "a file": lambda folder: {"lists": Path(folder) / "lists.json"},
+    "an object with a path": lambda folder: {"searcher": Holder(path=str(folder))},
+    "an object with slots": lambda folder: {"searcher": Slotted(str(folder))},
+    "an object in an object": lambda folder: {"searcher": Holder(reader=Holder(directory=str(folder)))},
+    "a list of artifacts": lambda folder: {"shards": [JsonIndex(folder)]},
+    "a dict of objects": lambda folder: {"shards": {"en": Holder(path=Path(folder))}},
+    "a stage in a private attribute": lambda folder: {"_inner": Finds(None, index=JsonIndex(folder))},
+}
+
+
+def retriever(folder, holds):
+    return Finds(Search(folder), **HOLDERS[holds](folder))
+
+
+def run(out, stage, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", AlikeWarning)
+        return ikat.run({"mine": stage}, topics=TOPICS, qrels=QRELS, out=out, measures=["R@20"], **options)
+
+
+@pytest.mark.parametrize("holds", HOLDERS)
+def test_an_index_that_was_exchanged_at_its_path_is_another_run(holds, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "lists", "a")
+    assert run("runs", retriever("lists", holds)).table.iloc[0, 1] == 1.0
+    assert run("runs", retriever("lists", holds)).table.iloc[0, 1] == 1.0
+    write(tmp_path / "lists", "c")  # of the same size
+    with pytest.raises(ikat.UsageError, match="different parts"):
+        run("runs", retriever("lists", holds))
+    assert run("others", retriever("lists", holds)).table.iloc[0, 1] == 0.5
+
+
+def test_a_large_file_counts_where_its_size_stays(tmp_path):
+    write(tmp_path / "lists", "a")
+    large = tmp_path / "lists" / "vectors.bin"
+    for place in (0, 4 << 20, (8 << 20) - 1):
+        content = bytearray(8 << 20)
+        large.write_bytes(content)
+        found = run(tmp_path / f"runs-{place}", retriever(tmp_path / "lists", "an artifact"))
+        assert found.table.iloc[0, 1] == 1.0
+        content[place] = 1
+        large.write_bytes(content)
+        with pytest.raises(ikat.UsageError, match="different parts"):
+            run(tmp_path / f"runs-{place}", retriever(tmp_path / "lists", "an artifact"))
+
+
+def test_locks_and_hidden_files_do_not_count(tmp_path):
+    write(tmp_path / "lists", "a")
+    run(tmp_path / "runs", retriever(tmp_path / "lists", "an artifact"))
+    for name in ("write.lock", ".DS_Store", "part.tmp"):
+        (tmp_path / "lists" / name).touch()
+    run(tmp_path / "runs", retriever(tmp_path / "lists", "an artifact"))
+
+
+class Opaque:
+    """It searches, and names no file."""
+
+    def __call__(self, stage, query):
+        return ["a"]
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {},
+        {"client": Holder(address="http://localhost:9200")},
+        {"index": JsonIndex("not there")},
+        {"frame": pd.DataFrame({"docno": ["a"]})},
+    ],
+)
+def test_a_retriever_whose_index_cannot_be_told_is_named_when_it_is_used_again(held, tmp_path):
+    run(tmp_path, Finds(Opaque(), **held))
+    with pytest.raises(AlikeWarning, match=r"system mine uses what is kept in .*, and its stage Finds\(\) may be another one now"):
+        run(tmp_path, Finds(Opaque(), **held))
+
+
+class Notes(pt.Transformer):
+    """A re-ranker of a user's own that writes notes while it works."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.path = str(path)
+
+    def transform(self, inp):
+        with Path(self.path).open("a") as file:
+            file.write(f"{len(inp)}\n")
+        return inp
+
+    def __repr__(self):
+        return "Notes()"
+
+
+def test_a_stage_that_writes_its_own_file_runs_on_and_is_named_when_it_is_used_again(tmp_path):
+    write(tmp_path / "lists", "a")
+    (tmp_path / "notes.txt").touch()
+    stage = retriever(tmp_path / "lists", "an artifact") >> Notes(tmp_path / "notes.txt")
+    assert run(tmp_path / "runs", stage, batch=1).table.iloc[0, 1] == 1.0
+    with pytest.raises(AlikeWarning, match=r"notes\.txt, written to during the run"):
+        run(tmp_path / "runs", stage)
+    write(tmp_path / "lists", "c")
+    with pytest.raises(ikat.UsageError, match="different parts"):
+        run(tmp_path / "runs", stage)
+
+
+class Lexicon(Operator):
+    """A user's operator, whose argument names a file."""
+
+    def __init__(self, words):
+        super().__init__()
+        self.words = words
+
+    def transform(self, inp):
+        return inp
+
+
+def test_a_changed_file_that_an_operator_names_makes_another_run(tmp_path):
+    write(tmp_path / "lists", "a")
+    (tmp_path / "words.txt").write_text("tea")
+    stage = Lexicon(str(tmp_path / "words.txt")) >> retriever(tmp_path / "lists", "an artifact")
+    run(tmp_path / "runs", stage)
+    run(tmp_path / "runs", stage)
+    (tmp_path / "words.txt").write_text("ale")
+    with pytest.raises(ikat.UsageError, match="different parts"):
+        run(tmp_path / "runs", stage)
+
+
+def test_pisa_writes_into_its_index_and_is_the_same(tmp_path):
+    pisa = pytest.importorskip("pyterrier_pisa")
+    folder = str(tmp_path / "pisa")
+    pisa.PisaIndex(folder, text_field="text").index([{"docno": "a", "text": "tea"}, {"docno": "b", "text": "milk"}])
+    run(tmp_path / "runs", pisa.PisaIndex(folder).bm25())
+    pisa.PisaIndex(folder).bm25(k1=2.0).search("tea")  # writes the bounds of another scorer
+    assert run(tmp_path / "runs", pisa.PisaIndex(folder).bm25()).table.iloc[0, 1] == 1.0
+    shutil.rmtree(folder)
+    pisa.PisaIndex(folder, text_field="text").index([{"docno": "b", "text": "milk"}])
+    with pytest.raises(ikat.UsageError, match="different parts"):
+        run(tmp_path / "runs", pisa.PisaIndex(folder).bm25())
