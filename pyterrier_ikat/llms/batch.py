@@ -2,7 +2,8 @@
 
 Sources: OpenAI's API reference (Files, Batches: a file has at most 50,000 requests and 200 MB, the window is ``24h``, a listing begins with
 the newest batch) and its guide "Batch API" (the lines of a result file are in any order; a batch that expired or was cancelled has its
-answers in the result file, and they are paid).
+answers in the result file, and they are paid). A batch that exceeds what the account may have enqueued fails with ``token_limit_exceeded``
+(openai/openai-python#2084, #1643): it waits for the others under way, and if there are none, half of it is sent and then the rest.
 
 A file beside the cache lists the batches under way (`Job`). A batch is listed there before it is created, so that it is sent once, wherever
 the process is killed, and until its results are in the cache and what it left without an answer is in a batch that follows.
@@ -21,8 +22,7 @@ from ..completions.usable import is_refusal
 from ..errors import counted
 from ..store.files import atomic_write
 from .cache import CompletionCache
-from .failures import BatchUnderWay, FatalLLMError, LLMFailure, Refused, StageEnded, Transient, Unavailable, UnknownMark, Waiting
-from .ledger import CHARACTERS_PER_TOKEN
+from .failures import NOT_SENT, BatchUnderWay, FatalLLMError, LLMFailure, Refused, StageEnded, Transient, Unavailable, UnknownMark, Waiting
 from .openai import quoted
 from .request import NoCompletionError, Reply, Request
 from .sending import Outcome, Sending
@@ -30,6 +30,12 @@ from .sending import Outcome, Sending
 ENDPOINT = "/v1/chat/completions"
 REQUESTS, BYTES = 50_000, 200_000_000
 """The most in one file."""
+ENDED = ("completed", "failed", "expired", "cancelled")
+"""What a batch is in the end."""
+FULL = "token_limit_exceeded"
+"""The error of a batch that exceeds the tokens that the account may have enqueued."""
+PER_MESSAGE, PER_CHAT = 3, 3
+"""The tokens that a chat has beside its texts: OpenAI's cookbook, "How to count tokens with tiktoken"."""
 SETTLED = 60.0
 """Seconds after which a batch whose creation was interrupted is listed, if it was created."""
 
@@ -47,6 +53,7 @@ class Job:
         begun: when it was about to be created, in seconds since the epoch.
         batch: the provider's id of it, once that is known.
         status: how far it was when it was last looked at.
+        most: how many requests a batch may have now, and one batch at a time; 0 until the account's limit was reached.
     """
 
     file: str
@@ -57,6 +64,7 @@ class Job:
     begun: float
     batch: str = ""
     status: str = "its creation was interrupted: the provider lists it in a minute, if it was created"
+    most: int = 0
 
     def told(self, batch: Any) -> None:
         """Note what the provider says about it."""
@@ -82,6 +90,21 @@ def keep_jobs(cache: CompletionCache, jobs: Sequence[Job]) -> None:
         json.dump([vars(job) for job in jobs], file)
 
 
+def most_tokens(request: Request) -> int:
+    """The most tokens that a prompt can have, in any script: a token holds one byte or more.
+
+    Example:
+        >>> tea = "\N{CJK UNIFIED IDEOGRAPH-8336}"
+        >>> most_tokens(Request([{"role": "user", "content": tea * 10}], "answer", "1_1"))
+        40
+    """
+    texts = [text for message in request.messages for text in message.values()]
+    if request.structure is not None:
+        texts.append(json.dumps(request.structure.schema))
+    size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+    return size + PER_MESSAGE * len(request.messages) + PER_CHAT
+
+
 class BatchSending(Sending):
     """Sends requests as batches and collects their results, round by round: first the initial requests, then their follow-ups."""
 
@@ -99,14 +122,31 @@ class BatchSending(Sending):
         self.instead = f"or omit batch=on; or remove {place} to ask, and pay for, all that is under way again"
         with FileLock(f"{place}.lock"):  # one process sends or collects
             self.jobs = jobs_of(self.cache)
+            self.most = min((job.most for job in self.jobs if job.most), default=0)
+            self.has_sent = False
             try:
                 while fresh:
                     fresh = self._add(self._give(self._round(fresh)))
             except StageEnded as error:
                 done = len(self.cache.get(fresh))
                 raise error.after(done, len(fresh) - done, self.llm.kept_in) from None
-        if under_way := [job for job in self.jobs if self._waiting.keys() & job.keys]:
-            raise BatchUnderWay([Waiting(job.stage, len(job.keys), job.batch or "not confirmed yet", job.status) for job in under_way])
+        waiting = self._still_waiting()
+        if waiting:
+            raise BatchUnderWay(waiting)
+
+    def _still_waiting(self) -> list[Waiting]:
+        """The batches that hold requests of this call, and the requests that are not sent yet."""
+        found = list[Waiting]()
+        unsent = set(self._waiting)
+        for job in self.jobs:
+            if self._waiting.keys() & job.keys:
+                unsent.difference_update(job.keys)
+                found.append(Waiting(job.stage, len(job.keys), job.batch or "not confirmed yet", job.status))
+        if unsent:
+            (_, request), *_others = self._waiting[min(unsent)]
+            full = "the account's limit of enqueued tokens is reached, they follow when its other batches have ended"
+            found.append(Waiting(request.stage, len(unsent), NOT_SENT, full))
+        return found
 
     def _round(self, fresh: dict[str, Request]) -> dict[str, Outcome]:
         """The outcomes of some requests, as far as their batches have ended. Those that no batch holds are sent."""
@@ -135,14 +175,41 @@ class BatchSending(Sending):
         elif batch.status == "failed":
             self.jobs.remove(job)
             keep_jobs(self.cache, self.jobs)
-            why = quoted("; ".join(f"{one.message} ({one.code})" for one in (batch.errors and batch.errors.data) or []))
-            raise FatalLLMError(f"{batch.id} of {counted(len(job.keys), 'request')} was refused: {why}")
+            self._refused(job, batch)
         elif batch.status in ("completed", "expired", "cancelled"):
             left = self._keep(job, batch)
             self.jobs.remove(job)
             self._send(left, job.tried + 1)
         else:
             job.told(batch)
+
+    def _refused(self, job: Job, batch: Any) -> None:
+        """Send less than a batch that exceeds the account's limit, once nothing else is under way.
+
+        Raises:
+            FatalLLMError: if it was refused for another reason, or can't be less.
+        """
+        errors = (batch.errors and batch.errors.data) or []
+        why = quoted("; ".join(f"{one.message} ({one.code})" for one in errors))
+        if not errors or any(one.code != FULL for one in errors):
+            raise FatalLLMError(f"{batch.id} of {counted(len(job.keys), 'request')} was refused: {why}")
+        self.most = len(job.keys)
+        if not self._is_busy():
+            if self.most == 1:
+                room = f"the account has no room for even one request of {job.stage} in a batch"
+                raise FatalLLMError(f"{room} ({batch.id}: {why}): wait until its other batches have ended, or omit batch=on")
+            self.most //= 2
+        self._send(job.keys, job.tried)
+
+    def _is_busy(self) -> bool:
+        """Whether another batch of this cache is under way."""
+        for job in self.jobs:
+            if not job.batch:
+                return True
+            batch = self._asked(lambda client: client.batches.retrieve(job.batch))  # noqa: B023 - called at once
+            if batch.status not in ENDED:
+                return True
+        return False
 
     def _keep(self, job: Job, batch: Any) -> list[str]:
         """Keep the results of an ended batch. Returns the requests that it left without an answer, if they may be asked again.
@@ -195,9 +262,17 @@ class BatchSending(Sending):
         return True
 
     def _send(self, keys: Sequence[str], tried: int = 0) -> None:
-        """Send requests in as few batches as the provider allows. Those that nobody asks for now are left out."""
+        """Send requests in as few batches as the provider allows. Those that nobody asks for now are left out.
+
+        Where the account's limit was reached, only as many as it takes, and only if nothing else is under way.
+        """
+        asked_now = [key for key in keys if key in self.fresh]
+        if self.most:
+            if not asked_now or self.has_sent or self._is_busy():
+                return
+            asked_now = asked_now[: self.most]
         lines, size = dict[str, bytes](), 0
-        for key in filter(self.fresh.__contains__, keys):
+        for key in asked_now:
             asked = {"custom_id": key, "method": "POST", "url": ENDPOINT, "body": self.backend.body(self.fresh[key])}
             line = json.dumps(asked).encode() + b"\n"
             if lines and (len(lines) == REQUESTS or size + len(line) > BYTES):
@@ -214,7 +289,8 @@ class BatchSending(Sending):
         self.llm.budget.check(at_most + sum(job.at_most for job in self.jobs))
         file = self._asked(lambda client: client.files.create(file=("requests.jsonl", b"".join(lines.values())), purpose="batch"))
         asked: Any = {"input_file_id": file.id, "completion_window": "24h", "endpoint": ENDPOINT}
-        job = Job(file.id, requests[0].stage, list(lines), tried, at_most, time.time())
+        job = Job(file.id, requests[0].stage, list(lines), tried, at_most, time.time(), most=self.most)
+        self.has_sent = True
         self.jobs.append(job)
         keep_jobs(self.cache, self.jobs)
         try:
@@ -228,12 +304,11 @@ class BatchSending(Sending):
             keep_jobs(self.cache, self.jobs)
 
     def _at_most(self, request: Request) -> float:
-        """US dollars that a request may cost. Without a budget, it need not be known."""
+        """US dollars that a request costs at most. Without a budget, it need not be known."""
         most = {**self.backend.identity["params"], **request.params}.get("max_tokens")
         if most is None and self.llm.budget.limit is not None:
             raise FatalLLMError("a budget for batches needs max_tokens=...: a batch can't be stopped, so its cost must be bounded before")
-        prompt = sum(len(message["content"]) for message in request.messages) // CHARACTERS_PER_TOKEN
-        return self.llm.budget.price(prompt, most) or 0.0
+        return self.llm.budget.price(most_tokens(request), most) or 0.0
 
     def _asked(self, work: Callable[[Any], Any]) -> Any:
         """What the provider answers.

@@ -259,13 +259,17 @@ def list_failed(failures: Sequence[LLMFailure]) -> str:
     return list_first([f"{list_first(qids)} ({reason})" for reason, qids in turns.items()])
 
 
+NOT_SENT = "not sent yet"
+"""The name of requests that follow when others are answered."""
+
+
 class Waiting(NamedTuple):
     """A batch of requests that the provider has not yet answered.
 
     Attributes:
         stage: the operators that asked.
         requests: how many requests it holds.
-        batch: the provider's id of it.
+        batch: the provider's id of it, or `NOT_SENT`.
         status: how far it is, in words.
     """
 
@@ -299,7 +303,9 @@ class BatchUnderWay(IkatError):
             batches = [one for one in self.waiting if one.stage == stage]
             wait = counted(sum(one.requests for one in batches), "request waits", "requests wait")
             names = list_first([f"{one.batch}: {one.status}" for one in batches])
-            told.append(f"stage {stage}: {wait} in {counted(len(batches), 'batch', 'batches')} ({names})")
+            sent = sum(one.batch != NOT_SENT for one in batches)
+            where = f" in {counted(sent, 'batch', 'batches')}" if sent else ""
+            told.append(f"stage {stage}: {wait}{where} ({names})")
         return f"{'; '.join(told)}; run the same {self.again} again later"
 
 

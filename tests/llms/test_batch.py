@@ -277,14 +277,14 @@ def test_draws_and_chains_are_requests_of_their_own(server, model):
 
 
 def test_a_budget_is_refused_before_anything_is_sent(server, model):
-    # a prompt of 400 characters is about 100 tokens: 100 at 1 dollar per million and up to 1000 at 5, for each of two
+    # a prompt of 400 bytes has at most 400 tokens, "user" 4, a message 3 and a chat 3: 410 at 1 dollar per million and up to 1000 at 5
     with pytest.raises(BudgetExceeded) as raised:
         model("batch=on budget=0.01 max_tokens=1000").ask(ask("a" * 400, "b" * 400))
-    assert "with the batches under way this one, which isn't sent, may cost 0.0102 USD" in str(raised.value)
+    assert "with the batches under way this one, which isn't sent, may cost 0.0108 USD" in str(raised.value)
     assert (server.files, server.batches) == ({}, {})
-    enough = model("batch=on budget=0.0103 max_tokens=1000")
+    enough = model("batch=on budget=0.0109 max_tokens=1000")
     under_way(enough, "a" * 400, "b" * 400)
-    with pytest.raises(BudgetExceeded, match="may cost 0.0152 USD"):
+    with pytest.raises(BudgetExceeded, match="may cost 0.0158 USD"):
         enough.ask(ask("c"))  # what is under way counts
     server.complete()
     enough.ask(ask("a" * 400, "b" * 400))
@@ -308,6 +308,104 @@ def test_tokens_that_the_server_does_not_tell_end_a_budget_and_nothing_is_lost(s
         made.ask(ask(*TEXTS))
     assert texts(model("batch=on max_tokens=10").ask(ask(*TEXTS))) == ["fine"] * 3
     assert len(server.batches) == 1
+
+
+SCRIPTS = {
+    "Latin": "tea",
+    "Chinese": "\N{CJK UNIFIED IDEOGRAPH-8336}",
+    "Devanagari": "\N{DEVANAGARI LETTER KA}",
+    "emoji": "\N{TEACUP WITHOUT HANDLE}",
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_budget_holds_for_prompts_of_every_script(server, model, script):
+    prompt = SCRIPTS[script] * 1000  # a byte-level tokenizer makes at most one token of a byte
+    most = (len(prompt.encode()) * 1 + 10 * 5) / 1e6
+    with pytest.raises(BudgetExceeded):
+        model(f"batch=on budget={most} max_tokens=10").ask(ask(prompt))
+    assert server.files == {}
+    made = model(f"batch=on budget={most * 1.02} max_tokens=10")
+    under_way(made, prompt)
+    server.complete(answer=lambda body: said("fine", usage=(len(prompt.encode()), 10)))
+    made.ask(ask(prompt))
+    assert made.budget.spent <= most
+
+
+def with_a_limit(server, limit):
+    """The account may have that many requests enqueued."""
+
+    def hook(done):
+        open_ones = [number for number, one in server.batches.items() if one["status"] in ("validating", "in_progress")]
+        if done == "created" and sum(len(server.requests(number)) for number in open_ones) > limit:
+            server.fail(open_ones[-1], ("token_limit_exceeded", "Enqueued token limit reached for m.", None))
+
+    server.hook = hook
+
+
+def sizes(server):
+    return [len(server.requests(number)) for number in server.batches]
+
+
+def until_done(server, make, letters, runs=20):
+    """The answers, after as many runs as that takes; the provider ends what it has taken between two runs."""
+    for _ in range(runs):
+        try:
+            return texts(make().ask(ask(*letters)))
+        except BatchUnderWay:
+            server.complete()
+    raise AssertionError("it does not end")
+
+
+def test_a_batch_that_exceeds_the_accounts_limit_is_halved(server, model):
+    with_a_limit(server, 3)
+    assert until_done(server, model, "abcdefghij") == [f"answer to {letter}" for letter in "abcdefghij"]
+    assert sizes(server) == [10, 5, 2, 2, 2, 2, 2]
+
+
+def test_requests_that_wait_for_the_accounts_limit_are_named(server, model):
+    with_a_limit(server, 2)
+    under_way(model(), *"abcd")
+    told = str(under_way(model(), *"abcd"))
+    assert told.startswith("stage answer: 4 requests wait in 1 batch (batch_1: validating, not sent yet: the account's limit of ")
+    assert str(under_way(model(), *"abcd")) == told
+    assert sizes(server) == [4, 2]
+
+
+def test_a_batch_waits_for_others_under_way_before_it_is_halved(server, model):
+    with_a_limit(server, 4)
+    under_way(model(), *"abc")
+    under_way(model(), *"xyz", stage="rewrite")  # refused: three are enqueued
+    under_way(model(), *"xyz", stage="rewrite")
+    assert sizes(server) == [3, 3]  # it is not sent again before the other ends
+    server.complete()
+    under_way(model(), *"xyz", stage="rewrite")
+    server.complete()
+    assert texts(model().ask(ask(*"xyz", stage="rewrite"))) == ["answer to x", "answer to y", "answer to z"]
+    assert sizes(server) == [3, 3, 3]
+
+
+def test_a_single_request_that_exceeds_the_limit_stops_with_a_sentence(server, model, home):
+    with_a_limit(server, 0)
+    under_way(model(), "a")
+    with pytest.raises(FatalLLMError, match="no room for even one request of answer in a batch .*wait until .*or omit batch=on"):
+        model().ask(ask("a"))
+    assert notes(home) == []
+    with_a_limit(server, 1)
+    assert until_done(server, model, "a") == ["answer to a"]
+
+
+def test_paid_lines_without_a_completion_are_counted(server, model):
+    made = model("batch=on retries=1")
+    under_way(made, "a", "b")
+    empty = said(usage=(1_000_000, 0))
+    empty.body["choices"] = []
+    server.complete(answer=lambda body: empty if asked(body) == "a" else said("B", usage=(1_000_000, 0)))
+    under_way(made, "a", "b")
+    assert made.budget.spent == 2.0  # 1 dollar each, in a batch
+    server.complete(answer=lambda body: empty)
+    assert texts(made.ask(ask("a", "b"))) == ["Unavailable", "B"]
+    assert counted(made, "calls", "unanswered", "retries", "failures", "prompt_tokens", "cost") == [[1, 1, 1, 1, 3_000_000, 3.0]]
 
 
 @pytest.mark.parametrize(
