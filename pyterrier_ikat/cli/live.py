@@ -52,7 +52,9 @@ ikat serve ad my_systems.py:gate --index mini.index \\
 )
 @click.argument("names", nargs=-1, required=True, metavar="METHOD...")
 @resources
-@click.option("--host", default="127.0.0.1", show_default=True, help="the address to listen on; any address but loopback needs IKAT_TOKEN")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="the address to listen on; any address but loopback needs IKAT_SERVE_TOKEN"
+)
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="the port; 0 for a free one")
 @click.option("--mcp", is_flag=True, help="also offer the tools ask and search over the Model Context Protocol, at /mcp")
 @click.option("--workers", type=click.IntRange(1), default=16, show_default=True, help="number of requests that are answered at a time")
@@ -61,8 +63,8 @@ def serve(names: tuple[str, ...], workers: int, **options: Any) -> None:
     """Serve METHODs over OpenAI's chat protocol, with a search endpoint and a chat page.
 
     A METHOD is a name from `ikat methods`, or FILE.py:NAME. Clients see each METHOD as a model. Requests hold the whole conversation, so
-    nothing is stored without --save. If the environment variable IKAT_TOKEN is set, every request needs this token as its API key. Ctrl-C
-    stops the server; requests under way get a second to finish.
+    nothing is stored without --save. If the environment variable IKAT_SERVE_TOKEN is set, every request needs this token as its API key.
+    Ctrl-C stops the server; requests under way get a second to finish.
     """
     from ..live.serving import serve
     from ..llms import Ledger

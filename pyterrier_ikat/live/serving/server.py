@@ -17,7 +17,9 @@ from ...errors import UsageError
 from ...llms import Ledger
 from ...study.systems import Systems, distinct_models
 
-TOKEN = "IKAT_TOKEN"
+TOKEN = "IKAT_SERVE_TOKEN"
+TEAM = "IKAT_TOKEN"
+"""The variable of `ikat interact` with the team's token at the track, which no client of a server may get."""
 MAKE_A_TOKEN = f"export {TOKEN}=$(python -c 'import secrets; print(secrets.token_urlsafe(32))')"
 GRACE = 1
 """Seconds that requests under way get to finish when the server stops."""
@@ -102,7 +104,7 @@ def running(
         systems: any pipelines, functions or names of methods, as for :func:`pyterrier_ikat.run`; each is a model.
         host: the address to listen on; by default only this machine reaches it.
         port: the port; 0 for a free one.
-        token: what every request needs after ``Authorization: Bearer``; by default the environment variable ``IKAT_TOKEN``. Required
+        token: what every request needs after ``Authorization: Bearer``; by default the environment variable ``IKAT_SERVE_TOKEN``. Required
             on any other address than loopback.
         origins: pages of other sites that may use it from a browser, such as ``"https://chat.example.org"``.
         workers: the requests that are worked on at a time; others wait.
@@ -161,10 +163,15 @@ def running(
 def _token(host: str, given: str | None) -> tuple[str | None, str]:
     """The token that requests need, and a sentence on where it comes from."""
     token = (os.environ.get(TOKEN) if given is None else given) or None
+    team = os.environ.get(TEAM, "").strip()
+    of_team = f"{TEAM} is the token of your team at the track, and clients don't get it"
     if token is None:
+        told = f"; {of_team}" if team else ""
         if host not in ("localhost", "127.0.0.1", "::1"):
-            raise UsageError(f"{host} is reached from other machines, and there is no token: {MAKE_A_TOKEN}, and call it again")
-        return None, f"no token: only this machine is answered; {TOKEN} is not set"
+            raise UsageError(f"{host} is reached from other machines, and there is no token{told}: {MAKE_A_TOKEN}, and call it again")
+        return None, f"no token: only this machine is answered; {TOKEN} is not set{told}"
+    if token.strip() == team:
+        raise UsageError(f"the token of the server is that of {TEAM}; {of_team}: {MAKE_A_TOKEN}, and call it again")
     if len(token) < 16 or not re.fullmatch("[!-~]+", token):
         raise UsageError(f"the token ({TOKEN}) needs at least 16 letters, digits or punctuation marks of ASCII: {MAKE_A_TOKEN}")
     source = f"the environment variable {TOKEN}" if given is None else "the argument token"

@@ -168,16 +168,16 @@ def test_a_model_behind_a_dead_socket_is_told_and_the_server_goes_on(monkeypatch
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1"])
 def test_other_machines_need_a_token(host, monkeypatch):
-    monkeypatch.delenv("IKAT_TOKEN", raising=False)
+    monkeypatch.delenv("IKAT_SERVE_TOKEN", raising=False)
     with (
-        pytest.raises(ikat.UsageError, match="reached from other machines, and there is no token: export IKAT_TOKEN="),
+        pytest.raises(ikat.UsageError, match="reached from other machines, and there is no token: export IKAT_SERVE_TOKEN="),
         running(Talks(), host=host),
     ):
         pass
 
 
 def test_the_token_of_the_environment_counts_on_this_machine_too(monkeypatch):
-    monkeypatch.setenv("IKAT_TOKEN", "a-token-of-twenty-signs")
+    monkeypatch.setenv("IKAT_SERVE_TOKEN", "a-token-of-twenty-signs")
     with running({"talks": Talks()}) as server:
         assert httpx.get(f"{server.url}/v1/models").status_code == 401
         known = openai.OpenAI(base_url=f"{server.url}/v1", api_key="a-token-of-twenty-signs")

@@ -133,18 +133,38 @@ def test_no_header_makes_the_server_fail(local, headers):
 
 @pytest.mark.parametrize("token", ["short", "with blanks in the middle", "überlang-aber-nicht-ascii", "line\nbreaks-are-no-header"])
 def test_a_token_that_can_be_guessed_or_not_be_sent_is_refused(token):
-    with pytest.raises(ikat.UsageError, match="needs at least 16 letters, .* export IKAT_TOKEN=") as refused, running("raw", token=token):
+    with (
+        pytest.raises(ikat.UsageError, match="needs at least 16 letters, .* export IKAT_SERVE_TOKEN=") as refused,
+        running("raw", token=token),
+    ):
         pass
     assert token not in str(refused.value)
 
 
 def test_it_is_said_where_the_token_comes_from(monkeypatch):
-    monkeypatch.delenv("IKAT_TOKEN", raising=False)
-    assert server._token("127.0.0.1", None) == (None, "no token: only this machine is answered; IKAT_TOKEN is not set")
+    monkeypatch.delenv("IKAT_SERVE_TOKEN", raising=False)
+    assert server._token("127.0.0.1", None) == (None, "no token: only this machine is answered; IKAT_SERVE_TOKEN is not set")
     assert "the argument token" in server._token("0.0.0.0", TOKEN)[1]
-    monkeypatch.setenv("IKAT_TOKEN", TOKEN)
+    monkeypatch.setenv("IKAT_SERVE_TOKEN", TOKEN)
     token, said = server._token("127.0.0.1", None)
-    assert (token, "the environment variable IKAT_TOKEN" in said, TOKEN in said) == (TOKEN, True, False)
+    assert (token, "the environment variable IKAT_SERVE_TOKEN" in said, TOKEN in said) == (TOKEN, True, False)
+
+
+def test_the_token_of_the_team_is_no_key_of_the_server(monkeypatch):
+    monkeypatch.delenv("IKAT_SERVE_TOKEN", raising=False)
+    monkeypatch.setenv("IKAT_TOKEN", f"{TOKEN}\n")
+    with (
+        pytest.raises(ikat.UsageError, match="IKAT_TOKEN is the token of your team .*: export IKAT_SERVE_TOKEN="),
+        running("raw", host="::"),
+    ):
+        pass
+    token, said = server._token("127.0.0.1", None)
+    assert (token, "IKAT_TOKEN is the token of your team" in said, TOKEN in said) == (None, True, False)
+    monkeypatch.setenv("IKAT_SERVE_TOKEN", TOKEN)
+    for argument in (None, TOKEN):
+        with pytest.raises(ikat.UsageError, match="is that of IKAT_TOKEN") as refused:
+            server._token("127.0.0.1", argument)
+        assert TOKEN not in str(refused.value)
 
 
 def test_the_log_has_no_words_of_anybody(guarded, caplog):

@@ -47,7 +47,7 @@ class Served:
         self.process = start(
             [*command, "--llm", "openai:m cache=none", "--port", "0", "--workers", "2"],
             cwd=folder,
-            env=os.environ | {"PYTHONPATH": paths, "IKAT_TOKEN": TOKEN, "OPENAI_API_KEY": KEY, "PYTHONUNBUFFERED": "1"},
+            env=os.environ | {"PYTHONPATH": paths, "IKAT_SERVE_TOKEN": TOKEN, "OPENAI_API_KEY": KEY, "PYTHONUNBUFFERED": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -104,7 +104,7 @@ def test_ctrl_c_ends_with_code_0_within_three_seconds(start):
         told = "".join(str(one.exception() or one.result().text) for one in cut)
     assert took < 3 * max(slow, slowness())
     printed = served.begun + served.process.stdout.read()
-    assert "the environment variable IKAT_TOKEN" in printed
+    assert "the environment variable IKAT_SERVE_TOKEN" in printed
     assert not re.search(f"{KEY}|{TOKEN}|xyzzy|Traceback", printed + told)
 
 
