@@ -211,10 +211,29 @@ class StatementIndex:
         return list(zip(found.docnos, found.scores.tolist(), strict=True))
 
 
-def without(event: Event, id: str) -> Event:
-    """An event without the text of a statement: what it replaced stays replaced, and its message is not learned from again."""
-    learned = [{**one, "statement": "", "words": ""} if one["id"] == id else one for one in event.get("learned", ())]
-    return {**event, "learned": learned} if learned else event
+def without(events: Sequence[Event], id: str) -> list[Event]:
+    """Events without the text of a statement, whose message is not learned from again.
+
+    What it had replaced holds again, or is replaced by what replaced the statement itself.
+    """
+    freed = list[str]()
+    for event in events:
+        for one in event.get("learned", ()):
+            if one["id"] == id:
+                freed += one["replaces"]
+    left = list[Event]()
+    for event in events:
+        learned = [_without(one, id, freed) for one in event.get("learned", ())]
+        left.append({**event, "learned": learned} if learned else event)
+    return left
+
+
+def _without(one: Statement, id: str, freed: Sequence[str]) -> Statement:
+    if one["id"] == id:
+        return {**one, "statement": "", "words": "", "replaces": []}
+    if id in one["replaces"]:
+        return {**one, "replaces": list(dict.fromkeys([*one["replaces"], *freed]))}
+    return one
 
 
 def words_of(messages: Messages) -> list[str]:

@@ -13,7 +13,7 @@ from ..arguments import at_least, utc
 from ..completions.learned import highest_number, merge
 from ..completions.statements import normalised
 from ..conversations.frame import NoResultWarning, conversation, statements_of, well_formed
-from ..errors import UsageError, advice
+from ..errors import UsageError, advice, did_you_mean, list_first
 from ..generate.statements import UpdatePtkb
 from ..llm_operator import as_llm
 from ..llms import LLM
@@ -228,18 +228,40 @@ class UserMemory:
         """Delete a user or a statement for good: no byte of it is left in the memory's file.
 
         Other files are not touched: caches of completions, saved chats and logs may have the user's words, too. For conversations that you
-        may have to forget, give the model ``cache=none``, and save no chats. What a forgotten statement had replaced stays replaced.
+        may have to forget, give the model ``cache=none``, and save no chats.
+
+        What a forgotten statement had replaced holds again, or is replaced by what replaced the statement itself.
 
         Args:
             user: the user's id.
             id: the statement; None: everything about the user.
+
+        Raises:
+            UsageError: when the memory has no such user or statement; it names those that it has.
+
+        Example:
+            >>> import pyterrier_ikat as ikat
+            >>> class Model:
+            ...     def generate(self, chats):
+            ...         return ['[{"message": 1, "words": "in Oslo", "statement": "I live in Oslo.", "replaces": ["1"]}]']
+            >>> memory = ikat.UserMemory("mistaken.jsonl", Model())
+            >>> memory.add("ann", ["I live in Lyon."])
+            >>> _ = memory.learn("ann", "trip", [{"role": "user", "content": "My sister lives in Oslo."}])
+            >>> memory.known("ann")
+            {'2': 'I live in Oslo.'}
+            >>> memory.forget("ann", id="2")
+            >>> memory.known("ann")
+            {'1': 'I live in Lyon.'}
         """
         with self._file.changing() as users:
-            events = _of(users, user).events
-            left = [] if id is None else [without(event, id) for event in events]
-            if left != events:
-                others = [event for other, history in users.items() if other != user for event in history.events]
-                self._file.rewrite([*others, *left])
+            history = _of(users, user)
+            _check_there(users, user, id)
+            left = [] if id is None else without(history.events, id)
+            others = list[Event]()
+            for other, theirs in users.items():
+                if other != user:
+                    others += theirs.events
+            self._file.rewrite([*others, *left])
 
     def require_learning(self) -> None:
         """Check before a conversation begins that the memory can learn from it.
@@ -299,6 +321,20 @@ def _of(users: Mapping[str, History], user: str) -> History:
     if not isinstance(user, str) or not user or well_formed(user) != user:  # a file has one letter for all halves of surrogate pairs
         raise UsageError(f"user={user!r}: give the user's id, a text")
     return users.get(user) or History()
+
+
+def _check_there(users: Mapping[str, History], user: str, id: str | None) -> None:
+    """Check that there is something to forget.
+
+    Raises:
+        UsageError: when there is no such user or statement.
+    """
+    if user not in users:
+        known = did_you_mean(user, users) or f"it knows {list_first(list(users)) or 'nobody'}"
+        raise UsageError(f"the memory knows no user {user!r}, so nothing is forgotten: {known}")
+    ids = [one["id"] for one in users[user].memories()]
+    if id is not None and id not in ids:
+        raise UsageError(f"the memory has no statement {id!r} of {user}, so nothing is forgotten: it has {list_first(ids, 20) or 'none'}")
 
 
 def _learned(user: str, session: str, turn: int, learned: list[Statement], when: str, said: Sequence[str] = ()) -> Event:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import stat
 from concurrent.futures import ThreadPoolExecutor
@@ -133,10 +134,9 @@ def test_statements_that_were_told_keep_their_ids_and_come_back_only_once(memory
         (lambda memory: memory.undo("u1", "a", 2), {"3": OSLO}, []),
         (lambda memory: memory.undo("u1", "b"), {"1": LYON, "2": DOG}, []),
         (lambda memory: memory.undo("u1", "c"), {"2": DOG, "3": OSLO}, []),
-        (lambda memory: memory.forget("u1", id="3"), {"2": DOG}, [OSLO]),  # what it replaced stays replaced
-        (lambda memory: memory.forget("u1", id="9"), {"2": DOG, "3": OSLO}, []),
+        (lambda memory: memory.forget("u1", id="3"), {"1": LYON, "2": DOG}, [OSLO]),  # what it replaced is back
+        (lambda memory: memory.forget("u1", id="1"), {"2": DOG, "3": OSLO}, [LYON]),
         (lambda memory: memory.forget("u1"), {}, [LYON, OSLO, DOG, "u1"]),
-        (lambda memory: memory.forget("nobody"), {"2": DOG, "3": OSLO}, []),
     ],
 )
 def test_what_is_undone_or_taken_back_no_longer_holds_and_what_is_forgotten_is_gone(memory, change, known, gone):
@@ -155,11 +155,52 @@ def test_what_is_forgotten_is_not_learned_again_and_its_id_is_not_given_again(me
     assert memory.learn("u1", "a", chat(LYON, OSLO)) == []
     assert len(notes.prompts) == 2
     memory.learn("u1", "b", chat(TEA))
-    assert memory.known("u1") == {"3": TEA}
-    assert [(one["id"], one["until"] is None) for one in memory.memories("u1")] == [("1", False), ("3", True)]
+    assert memory.known("u1") == {"1": LYON, "3": TEA}
+    assert [(one["id"], one["until"] is None) for one in memory.memories("u1")] == [("1", True), ("3", True)]
     memory.undo("u1", "b")
     memory.forget("u1", id="3")
-    assert (memory.known("u1"), TEA in memory.path.read_text()) == ({}, False)
+    assert (memory.known("u1"), TEA in memory.path.read_text()) == ({"1": LYON}, False)
+
+
+def test_a_chain_of_replacements_closes_over_what_is_forgotten(memory):
+    rome = "I live in Rome."
+    tell(memory, "a", LYON, OSLO, rome)  # each replaces the one before
+    memory.forget("u1", id="2")
+    assert memory.known("u1") == ikat.UserMemory(memory.path).known("u1") == {"3": rome}
+    assert [(one["id"], one["until"] is None) for one in memory.memories("u1")] == [("1", False), ("3", True)]
+    assert memory.search("u1", "Lyon") == []
+    memory.undo("u1", "a", 3)
+    assert memory.known("u1") == {"1": LYON}
+    memory.forget("u1", id="3")
+    assert memory.known("u1") == {"1": LYON}
+    assert [one[0] for one in memory.search("u1", "Lyon")] == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("user", "id", "told"),
+    [
+        ("an", None, "no user 'an', so nothing is forgotten: did you mean ann?"),
+        ("an", "1", "no user 'an', so nothing is forgotten: did you mean ann?"),
+        ("x", None, "no user 'x', so nothing is forgotten: it knows ann, bob"),
+        ("ann", "9", "no statement '9' of ann, so nothing is forgotten: it has 1, 2"),
+        ("ann", 1, "no statement 1 of ann, so nothing is forgotten: it has 1, 2"),
+        ("bob", "1", "no statement '1' of bob, so nothing is forgotten: it has none"),
+    ],
+)
+def test_who_or_what_is_not_there_to_be_forgotten_is_told(memory, user, id, told):
+    memory.add("ann", [LYON, DOG])
+    memory.add("bob", [TEA])
+    memory.forget("bob", id="1")
+    before = memory.path.read_bytes()
+    with pytest.raises(ikat.UsageError, match=re.escape(told)):
+        memory.forget(user, id=id)
+    assert memory.path.read_bytes() == before
+
+
+def test_an_empty_memory_has_nobody_to_forget(memory):
+    with pytest.raises(ikat.UsageError, match="it knows nobody"):
+        memory.forget("ann")
+    assert not memory.path.exists()
 
 
 def test_the_past_can_be_asked(memory):
@@ -410,7 +451,7 @@ STEPS = {
     "add": lambda memory, session, text, when: memory.add("u1", [text], when=when),
     "learn": lambda memory, session, text, when: memory.learn("u1", session, chat(text), when=when),
     "undo": lambda memory, session, text, when: memory.undo("u1", session, when=when),
-    "forget": lambda memory, session, text, when: memory.forget("u1", id=next(iter(memory.known("u1")), "1")),
+    "forget": lambda memory, session, text, when: [memory.forget("u1", id=id) for id in [*memory.known("u1")][:1]],
 }
 changes = st.tuples(st.sampled_from(["learn", "learn", *STEPS]), st.sampled_from("abc"), sayings.map(lambda said: said[0]))
 
