@@ -12,6 +12,7 @@ from ..store.cache import IN_MEMORY
 from .backend import Backend
 from .batch import BatchSending, jobs_of
 from .cache import AGAIN, CompletionCache
+from .checking import Check, check
 from .failures import LLMFailure, StageError, Unanswered, UnknownMark
 from .ledger import Budget, Ledger, estimated_tokens
 from .lengths import Lengths
@@ -329,6 +330,23 @@ class LLM:
         self._warned_of.add(served)
         known = f"{served!r} answers instead of {self.model!r}, says the server: the ledger and run.json name it"
         warnings.warn(f"{known}; ask for that model if you want it, or correct base_url", OtherModelWarning, stacklevel=2)
+
+    def check(self, tokens: int = 5000) -> Check:
+        """Find out by five short calls which forms a server uses: its stream, its end, its usage, schemas, and long prompts.
+
+        Ledger and budget count the calls; the cache has no part in them.
+
+        Args:
+            tokens: the length in words of the prompt that shows whether the server cuts prompts. It is the dear one.
+
+        Returns:
+            ten lines to print.
+
+        Raises:
+            UsageError: for a model that is no server.
+            FatalLLMError: when no call can succeed.
+        """
+        return check(self, tokens)
 
     def fingerprint(self) -> dict[str, Any]:
         """Everything that determines its answers, and how they are read."""

@@ -74,6 +74,7 @@ class OpenAIBackend(Remade, Backend):
     Attributes:
         answered: whether the server has answered in this process, in whatever way.
         accepted: whether it has completed a chat, so that it accepts the key, the model and the address.
+        seen: gets each answer as the server sends it, for `LLM.check`.
         completion_limit: whether it is sent ``max_completion_tokens`` instead of ``max_tokens``: OpenAI is, and who asks for it.
 
     Raises:
@@ -81,6 +82,7 @@ class OpenAIBackend(Remade, Backend):
     """
 
     keeps_beginnings = True
+    seen: Callable[[Any], None] | None = None
     of_this_process = {"_lock": threading.Lock, "_clients": dict, "answered": bool, "accepted": bool}
 
     def __init__(
@@ -121,7 +123,7 @@ class OpenAIBackend(Remade, Backend):
         (request,) = requests
 
         def work(client: "openai.OpenAI") -> Reply:
-            return Reply.of(_answer_in(client.post("/chat/completions", **self._post(request))))
+            return self._reply(_answer_in(client.post("/chat/completions", **self._post(request))))
 
         return [self._sent(work, request)]
 
@@ -132,12 +134,17 @@ class OpenAIBackend(Remade, Backend):
         def work(client: openai.OpenAI) -> Reply:
             post = self._post(request, STREAMED)
             with client.post("/chat/completions", stream=True, stream_cls=openai.Stream[object], **post) as stream:
-                return Reply.of(read_answer(lines_of(_pieces_of(stream)), Writing(write, self.reading(request))))
+                return self._reply(read_answer(lines_of(_pieces_of(stream)), Writing(write, self.reading(request))))
 
         answer = self._sent(work, request)
         if isinstance(answer, BadRequest) and "stream" in answer.reason:  # it can't, or not with the number of tokens
             return self.complete([request])[0]
         return answer
+
+    def _reply(self, answer: Any) -> Reply:
+        if self.seen is not None:
+            self.seen(answer)
+        return Reply.of(answer)
 
     def _post(self, request: Request, more: Mapping[str, Any] | None = None) -> Any:
         """The arguments of the client's ``post``.

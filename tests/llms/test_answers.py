@@ -7,7 +7,7 @@ from chat_server import Answer, ask, piece, said
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyterrier_ikat.events import Observer, observed_by
+from pyterrier_ikat.events import Observer, observed, observed_by
 from pyterrier_ikat.llms import Transient
 from pyterrier_ikat.llms.answers import lines_of, read_answer
 from pyterrier_ikat.llms.failures import Empty, Unavailable
@@ -52,7 +52,7 @@ def streamed(made, *texts):
             return lambda text: None
 
     with observed_by(Follows()):
-        return made.ask(ask(*texts))
+        return observed(object(), None, lambda: made.ask(ask(*texts)))
 
 
 def asked(made, *texts):
@@ -65,6 +65,7 @@ def test_a_good_stream_is_read_with_one_call(model, server, way, name):
     server.respond = lambda body: Answer(200, STREAMS[name].encode(), SSE)
     (completion,) = way(model("cache=none"), "a")
     assert (completion.text, server.calls) == ("Rooibos", 1)
+    assert server.bodies[0].get("stream", False) == (way is streamed)
 
 
 @pytest.mark.parametrize("way", [asked, streamed])
