@@ -165,7 +165,7 @@ def _checked(asked: ir_measures.Measure | str) -> ir_measures.Measure:
 
 def _in_file(path: str, name: str) -> ir_measures.Measure:
     """A measure in a user's file: one of ir_measures, or a function that returns a score for a turn's judgements and passages."""
-    from ..store.models import load_python
+    from ..store.python_files import load_python
 
     value = getattr(load_python(path, "a measure"), name, None)
     if isinstance(value, ir_measures.Measure):

@@ -25,7 +25,7 @@ from ..conversations import conversation
 from ..errors import UsageError
 from ..llms import llm
 from ..planning import Asks, Plan
-from ..store.models import load_python
+from ..store.python_files import load_python
 from .definition import Method, StandIn, methods_of
 
 if sys.version_info >= (3, 11):

