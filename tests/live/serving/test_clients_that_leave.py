@@ -5,7 +5,9 @@ import logging
 import socket
 import threading
 from contextlib import contextmanager
+from functools import partial
 
+import anyio
 import httpx
 import pytest
 from talking import Talks, says
@@ -113,6 +115,26 @@ def test_a_client_that_leaves_pays_for_the_call_under_way_alone(way, log, tmp_pa
         assert llm.ledger.frame()["calls"].sum() == 4
     assert Log(tmp_path / "saved" / "talks").known == {}
     assert "Traceback" not in caplog.text
+
+
+def test_a_tool_s_call_that_is_cancelled_asks_no_later_stage(log):
+    from mcp.client.client import Client as ToolClient
+    from mcp.client.streamable_http import streamable_http_client
+
+    async def go(server, backend):
+        async with ToolClient(streamable_http_client(f"{server.url}/mcp")) as client:
+            with anyio.CancelScope() as stopped:
+                async with anyio.create_task_group() as calls:
+                    calls.start_soon(client.call_tool, "ask", {"question": "And cold?"})
+                    assert await anyio.to_thread.run_sync(partial(backend.there.acquire, timeout=LONG))
+                    stopped.cancel()
+
+    with three_stages(workers=1, mcp=True) as (server, backend, _):
+        anyio.run(go, server, backend)
+        assert log.left.acquire(timeout=LONG)
+        backend.may.release(4)
+        assert whole(server)["ikat"]["calls"] == 3
+        assert backend.stages == ["rewrite"] * 2 + ["answer", "respond"]
 
 
 def test_the_call_under_way_is_not_paid_for_again(log, tmp_path):
