@@ -310,6 +310,6 @@ def print_ledger(ledger: "Ledger", about: str = "", *, err: bool = False) -> Non
     from ..llms.ledger import account_table
 
     account = ledger.frame()
-    if account[["calls", "failures", "cost", "worth"]].fillna(0).to_numpy().any():
+    if account[["calls", "unanswered", "failures", "cost", "worth"]].fillna(0).to_numpy().any():
         click.echo(err=err)
         show(account_table(account, title=f"LLM ledger{about}"), err=err)

@@ -241,7 +241,9 @@ def account_table(frame: pd.DataFrame, notes: Sequence[str] = (), title: str = "
     omitted += ["served"] * bool(frame["served"].fillna("").isin(["", *frame["model"]]).all())
     decimals = {**dict.fromkeys((*COUNTS, *AMOUNTS), 0), "seconds": 1, "cost": 4, "worth": 4}
     columns = frame.astype(dict.fromkeys(decimals, "Float64")).drop(columns=omitted).rename(columns=TITLES)
-    if frame["cost"].isna().any():
+    if (frame["lost_tokens"].fillna(0) > 0).any():
+        notes = [*notes, "Requests to which nothing came back make the cost unknown; a budget counts their prompts, by an estimate."]
+    elif frame["cost"].isna().any():
         notes = [*notes, "The cost is known with price_in= and price_out= of the model, where the server tells the tokens."]
     shown = of_frame(columns, notes, title, decimals={TITLES.get(name, name): places for name, places in decimals.items()})
     return Table(frame, shown.columns, shown.notes, title)
