@@ -125,7 +125,7 @@ class LLM:
         inps: Sequence[str | Sequence[Mapping[str, str]]],
         *,
         max_new_tokens: int | None = None,
-        stop_sequences: Sequence[str] = (),
+        stop_sequences: Sequence[str] | None = None,
         num_responses: int = 1,
         return_logprobs: bool = False,
     ) -> list[Completion]:
@@ -134,7 +134,7 @@ class LLM:
         Args:
             inps: texts, or lists of messages ``{"role", "content"}``.
             max_new_tokens: the maximum number of tokens of a completion; None: the model's own ``max_tokens``.
-            stop_sequences: texts before which a completion ends; only for a model of a server.
+            stop_sequences: texts before which a completion ends; only for a model of a server. None: no such texts.
             num_responses: the number of completions of each prompt, which stand together.
             return_logprobs: not supported.
 
@@ -149,7 +149,11 @@ class LLM:
         """
         if return_logprobs or (stop_sequences and self.backend.identity["provider"] != "openai"):
             raise UsageError(f"{self!r} has no stop_sequences or logprobs: omit the argument")
-        params = {name: one for name, one in {"max_tokens": max_new_tokens, "stop": list(stop_sequences)}.items() if one}
+        params = dict[str, Any]()
+        if max_new_tokens:
+            params["max_tokens"] = max_new_tokens
+        if stop_sequences:
+            params["stop"] = list(stop_sequences)
         requests = []
         for place, one in enumerate(inps, 1):
             chat = [{"role": "user", "content": one}] if isinstance(one, str) else one

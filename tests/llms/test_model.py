@@ -37,6 +37,15 @@ def test_a_prompt_of_another_package_is_cached_and_counted_like_ours(server, mod
     assert (row["stage"], row["calls"], row["known"], made.model_id) == ("generate", 4, 4, "m")
 
 
+def test_it_is_asked_as_the_reader_of_pyterrier_rag_asks(server, model):
+    """The arguments of pyterrier_rag 0.3.0: ``TextGenerator.transform`` names them all, and ``Reader`` leaves their defaults."""
+    of_reader = {"return_logprobs": False, "num_responses": 1, "max_new_tokens": None, "stop_sequences": None}
+    chats = [[{"role": "system", "content": ""}, {"role": "user", "content": "a"}], "b"]
+    found = model("cache=none").generate(chats, **of_reader)
+    assert [one.text for one in found] == ["answer to a", "answer to b"]
+    assert not any("stop" in body or "max_tokens" in body for body in server.bodies)
+
+
 def test_a_prompt_of_another_package_without_an_answer_is_an_error_and_no_text(server, model):
     server.respond = lambda body: said("half", finish="length")
     with pytest.raises(StageError, match="1 CutOff"):

@@ -13,9 +13,11 @@ import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.events import Observer, observed_by
 from pyterrier_ikat.llms import Request
 from pyterrier_ikat.llms.backend import ShortCompletionsWarning
 from pyterrier_ikat.llms.failures import Filtered, TooLong, Unavailable
+from pyterrier_ikat.operator import Operator
 
 pytestmark = pytest.mark.filterwarnings("default")  # those of other packages are not ours to mend
 
@@ -47,7 +49,12 @@ class Answers(BaseHTTPRequestHandler):
         pass
 
     def do_POST(self):
-        words = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["messages"][-1]["content"]
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append(asked)
+        words = asked["messages"][-1]["content"]
+        if asked.get("stream"):
+            self.stream()
+            return
         errors = {"long": "This model's maximum context length is 9 tokens", "rude": "The response was filtered", "odd": "no idea"}
         choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "No."}}
         answer = (
@@ -62,13 +69,30 @@ class Answers(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def stream(self):
+        """Two pieces of text and the end, as OpenAI's API reference has them (Chat completion chunk)."""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        for text, end in (("N", None), ("o.", None), ("", "stop")):
+            chunk = {"model": "m", "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": end}]}
+            self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
+        self.wfile.write(b"data: [DONE]\n\n")
+        self.close_connection = True
+
 
 @pytest.fixture
-def address():
+def chat_server():
     with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        server.asked = []
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/v1"
+        yield server
         server.shutdown()
+
+
+@pytest.fixture
+def address(chat_server):
+    return f"http://127.0.0.1:{chat_server.server_port}/v1"
 
 
 def test_a_backend_of_pyterrier_rag_is_a_model(rag, address, turns):
@@ -115,6 +139,46 @@ def test_our_model_is_a_backend_of_pyterrier_rag_with_its_cache_budget_and_ledge
     with pytest.raises(ikat.llms.BudgetExceeded):
         (passages >> readers.Reader(ikat.llm(f"{line}0"), prompt="{{ query }}: {{ qcontext }}"))(turns)
     assert model.text_generator(num_responses=2)(pd.DataFrame({"qid": ["1"], "prompt": ["hi"]}))["qanswer"].tolist() == ["No.", "No."]
+
+
+@pytest.mark.parametrize("raw", [False, True], ids=["messages", "prompts"])
+def test_a_reader_asks_our_model_with_messages_and_with_prompts(rag, address, chat_server, monkeypatch, raw):
+    readers, prompt = pytest.importorskip("pyterrier_rag.readers"), pytest.importorskip("pyterrier_rag.prompt")
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    made = prompt.PromptTransformer("{{ qcontext }}: {{ query }}", raw_instruction=raw, system_message=None if raw else "Be short.")
+    reader = readers.Reader(ikat.llm(f"openai:m base_url={address} cache=none"), prompt=made)
+    frame = pd.DataFrame({"qid": ["1", "2"], "query": ["Which tea?", "Why?"], "qcontext": ["Mint.", "Rooibos."]})
+    assert reader(frame)["qanswer"].tolist() == ["No.", "No."]
+    system = [] if raw else [{"role": "system", "content": "Be short."}]
+    asked = [[*system, {"role": "user", "content": words}] for words in ("Mint.: Which tea?", "Rooibos.: Why?")]
+    assert sorted((one["messages"] for one in chat_server.asked), key=str) == sorted(asked, key=str)
+    assert not any("stop" in one for one in chat_server.asked)
+    generator = ikat.llm(f"openai:m base_url={address} cache=none").text_generator(stop_sequences=["\n"], max_new_tokens=5)
+    generator(pd.DataFrame({"qid": ["1"], "prompt": ["hi"]}))
+    assert (chat_server.asked[-1]["stop"], chat_server.asked[-1]["max_tokens"]) == (["\n"], 5)
+
+
+def test_what_a_reader_asks_is_seen_while_it_is_written(rag, address, chat_server, monkeypatch):
+    readers = pytest.importorskip("pyterrier_rag.readers")
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.setattr("pyterrier_ikat.llms.streaming.PAUSE", -1e9)
+    reader = readers.Reader(ikat.llm(f"openai:m base_url={address} cache=none"))
+
+    class Reads(Operator):
+        def transform(self, inp):
+            return reader(inp)
+
+    class Follows(Observer):
+        texts = []
+
+        def follow(self, step):
+            return self.texts.append
+
+    with observed_by(Follows()):
+        answers = Reads()(pd.DataFrame({"qid": ["1"], "query": ["Which tea?"], "qcontext": ["Mint."]}))
+    assert answers["qanswer"].tolist() == ["No."]
+    assert list(dict.fromkeys(Follows.texts)) == ["N", "No."]
+    assert chat_server.asked[0]["stream"] is True
 
 
 class Counting(pt.Transformer):
