@@ -330,7 +330,8 @@ _OPEN = re.compile(
 def while_written(text: str, passages: int) -> str:
     """The part of an unfinished response that can be shown: finished sentences with their numbers, the rest without.
 
-    Text that may become a mark is held back. The numbers are those of the finished response: passages are numbered by their first citation.
+    Text that may become a mark is held back, and so is what follows the last sentence, such as the mark of the next line of a list: the
+    numbers of a sentence stand before it. The numbers are those of the finished response: passages are numbered by their first citation.
 
     Example:
         >>> text = "Rooibos has none [3]. Mint [1][3]. It"
@@ -338,13 +339,35 @@ def while_written(text: str, passages: int) -> str:
         ['Rooibos has none', 'Rooibos has none.', 'Rooibos has none. [1] Mint', 'Rooibos has none. [1] Mint. [2][1] It']
     """
     cited = read_citations(_settled(text), passages)
-    finished = cited.sentences[:-1]
-    places = {number: place for place, number in enumerate(dict.fromkeys(number for one in finished for number in one.numbers), 1)}
-    return with_marks(cited.text, [one._replace(numbers=tuple(places[number] for number in one.numbers)) for one in finished])
+    if not cited.sentences:
+        return ""
+    *finished, last = cited.sentences
+    places = dict[int, int]()
+    shown = list[CitedSentence]()
+    for one in finished:
+        for number in one.numbers:
+            places.setdefault(number, len(places) + 1)
+        shown.append(one._replace(numbers=tuple(places[number] for number in one.numbers)))
+    end = cited.text.rfind(last.text) + len(last.text) if last.text else len(cited.text)
+    return with_marks(cited.text[:end], shown)
 
 
 def _settled(text: str) -> str:
-    """The beginning of a text that no later piece can make part of a mark."""
+    """The beginning of a text that no later piece can make part of a mark, or of a list of sources."""
     while (held := _OPEN.search(text, max(0, len(text) - 2 * LOOK_BACK))) is not None and held.start() < len(text):
         text = text[: held.start()]
-    return text
+    start = text.rfind("\n") + 1
+    words = " ".join(text[start:].strip(" \t>*_#:").casefold().split())
+    if words and any(title.startswith(words) for title in _TITLES):
+        return text[:start]
+    titles = list(_SOURCES.finditer(text))
+    if not titles:
+        return text
+    *lines, last = text[titles[-1].end() :].split("\n")
+    listed = all(re.match(_SOURCE, line) for line in lines if line.strip())
+    unfinished = not any(map(str.isalnum, last)) or re.match(_SOURCE, last)
+    return text[: titles[-1].start()] if listed and unfinished else text
+
+
+_TITLES = [f"{word}s{more}" for word in ("source", "reference", "citation") for more in ("", " used", " cited")]
+"""What may become the title of a list of sources."""
