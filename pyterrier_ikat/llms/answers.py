@@ -147,6 +147,8 @@ def read_stream(events: Iterable[Any], writing: Writing | None = None) -> Any:
                 if part is None:
                     continue
                 is_there = True
+                if part.get("usage"):  # Moonshot: earendil-works/pi#2017
+                    told["usage"] = part["usage"]
                 text = _add(part, message)
                 choice.update({name: part[name] for name in ("finish_reason", "error") if part.get(name)})
             except (TypeError, AttributeError, KeyError):  # no event of a chat completion

@@ -22,8 +22,21 @@ from ..completions.usable import is_refusal
 from ..errors import counted
 from ..store.files import atomic_write
 from .cache import CompletionCache
-from .failures import NOT_SENT, BatchUnderWay, FatalLLMError, LLMFailure, Refused, StageEnded, Transient, Unavailable, UnknownMark, Waiting
+from .failures import (
+    NOT_SENT,
+    BadRequest,
+    BatchUnderWay,
+    FatalLLMError,
+    LLMFailure,
+    Refused,
+    StageEnded,
+    Transient,
+    Unavailable,
+    UnknownMark,
+    Waiting,
+)
 from .openai import quoted
+from .refusals import real_status
 from .request import NoCompletionError, Reply, Request
 from .sending import Outcome, Sending
 
@@ -240,15 +253,19 @@ class BatchSending(Sending):
         """Keep what a line says. Returns whether that is the end, and no other batch may bring an answer."""
         request, response = self.fresh.get(key, Request([], job.stage, "")), line.get("response") or {}
         status, body = response.get("status_code") or 500, response.get("body")
-        error = body.get("error", body) if isinstance(body, dict) else body
+        said = body.get("error", body) if isinstance(body, dict) else body
         try:
-            reply: Any = Reply.of(body) if status == 200 else self.backend.refused(request, status, error, {})
+            reply: Any = Reply.of(body) if status == 200 else self.backend.refused(request, status, said, {})
         except NoCompletionError as error:
             for paid in error.paid:
                 self.llm.pay(key, request, paid, 0.0, self.count, usable=False)
             return False
-        except (Transient, FatalLLMError):
+        except Transient:
             return False
+        except FatalLLMError as fatal:
+            if real_status(status, said) in (401, 402):  # the key or the credit may be repaired until the next batch
+                return False
+            reply = BadRequest(request.stage, request.qid, fatal.reason)
         sent = "unanswered" if isinstance(reply, LLMFailure) else "calls"
         outcome = self.llm.settle(key, request, reply, 0.0, self.count, **{sent: 1}, retries=job.tried)
         if isinstance(outcome, UnknownMark):  # the completion is kept

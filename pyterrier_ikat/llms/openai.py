@@ -123,7 +123,11 @@ class OpenAIBackend(Remade, Backend):
         (request,) = requests
 
         def work(client: "openai.OpenAI") -> Reply:
-            return self._reply(_answer_in(client.post("/chat/completions", **self._post(request))))
+            try:
+                body = client.post("/chat/completions", **self._post(request))
+            except json.JSONDecodeError as error:  # it may be a stream that is called JSON
+                body = error.doc
+            return self._reply(_answer_in(body))
 
         return [self._sent(work, request)]
 

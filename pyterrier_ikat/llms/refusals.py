@@ -43,6 +43,12 @@ def _words(status: int, *patterns: str) -> Words:
 
 SAID_AS_400 = (
     _words(
+        402,
+        r"credit balance is too low",  # Anthropic: anthropics/claude-code#4684
+        r"insufficient (?:account )?(?:balance|credits?|funds|quota)",
+    ),
+    _words(403, r"location is not supported"),  # Gemini: google-gemini/gemini-cli#24641
+    _words(
         401,
         r"API.key not (?:valid|found)|API_KEY_INVALID|API key expired",  # Gemini: continuedev/continue#10748
         r"incorrect API key",  # xAI: continuedev/continue#10778, docs.x.ai "Debugging errors"
@@ -60,7 +66,7 @@ SAID_AS_400 = (
         r"model [^ ]{1,200} (?:does not exist|is not (?:found|available)|not found|not exist)",  # OpenAI's words for 404
     ),
 )
-"""A wrong key or model that a server calls a bad request (400, 422)."""
+"""A wrong key or model, or no money, that a server calls a bad request (400, 422)."""
 
 FILTERED = re.compile(
     r"content_?filter|ResponsibleAIPolicy"  # Azure
@@ -68,7 +74,7 @@ FILTERED = re.compile(
     r"|data_?inspection_?failed|inappropriate content"  # DashScope: QwenLM/qwen-code#3145, camel-ai/owl#432
     r"|content exists risk"  # DeepSeek: 666ghj/BettaFish#108
     r"|sensitive[ _]words?"  # new-api: openai/openai-cookbook#1224
-    r"|violat\w+ [^.]{0,60}(?:usage|content|safety|acceptable)[^.]{0,20}(?:guideline|polic)|SAFETY_CHECK_TYPE"  # xAI
+    r"|content violates usage guidelines|SAFETY_CHECK_TYPE"  # xAI: UKGovernmentBEIS/inspect_ai#2267, theopenco/llmgateway#1785
     r"|content[ _](?:policy|management|moderation)|moderation[ _](?:blocked|failed)|blocked by [^.]{0,30}(?:safety|moderation|content)"
     r"|PROHIBITED_CONTENT|considered high risk",  # Gemini, Moonshot
     re.IGNORECASE,
@@ -76,8 +82,9 @@ FILTERED = re.compile(
 """Words about a prompt that is withheld. The other prompts are answered."""
 FLAGGED = ("flagged_input", "reasons", "content_filter_result")
 """Fields beside such words: OpenRouter's ``metadata`` (openrouter.ai/docs, "Errors"), Azure's ``innererror``."""
+VIOLATES = re.compile(r"violat\w+ [^.]{0,60}(?:usage|use|content|safety|acceptable)[^.]{0,20}(?:guideline|polic)", re.IGNORECASE)
 OF_THE_ACCOUNT = re.compile(r"\b(?:account|organi[sz]ation|team|suspended|banned|deactivated|region|country)\b", re.IGNORECASE)
-"""A refusal with such words is about all prompts."""
+"""Words that say who violates a policy: with these it is not the prompt."""
 
 TOO_LONG = re.compile(
     r"context.(?:length|size|window|limit)|(?:prompt|input) is too long|(?:maximum|allowed) (?:model|prompt|input) length"
@@ -168,15 +175,20 @@ def is_filtered(status: int, body: Any) -> bool:
     if any(f'"{name}"' in beside for name in FLAGGED):
         return True
     words = words_of(error)
-    return FILTERED.search(words) is not None and (status != 403 or not OF_THE_ACCOUNT.search(words))
+    if words.lstrip().startswith("<"):  # the page of a firewall, which may hold any word
+        return False
+    violates = VIOLATES.search(words) is not None and not OF_THE_ACCOUNT.search(words)
+    return violates or FILTERED.search(words) is not None
 
 
 def status_in(body: Any) -> int | None:
     """The status of a refusal that a server sends as an answer with status 200, such as an event of a stream."""
     error = inner(body)
     code = error.get("code") if isinstance(error, Mapping) else None
-    if isinstance(code, str) and code.isdigit():
+    if isinstance(code, str) and code.isdecimal():
         code = int(code)
+    if isinstance(error, Mapping) and any("rate_limit" in str(error.get(name)) for name in ("code", "type")):
+        return LIMITED
     return code if isinstance(code, int) and 400 <= code < 500 else None
 
 
@@ -192,5 +204,6 @@ def other_address(url: str) -> str:
     short = re.sub(r"(?:/chat)?/completions/?\Z", "", url)
     parts = urlsplit(short)
     if not re.search(r"/v\d", parts.path):
-        short = f"{parts.scheme}://{parts.netloc}" + PATHS.get(parts.hostname or "", f"{parts.path}/v1")
+        path = re.sub(r"/api(?:/chat|/generate)?\Z", "", parts.path)  # Ollama's own interface
+        short = f"{parts.scheme}://{parts.netloc}" + PATHS.get(parts.hostname or "", f"{path}/v1")
     return "" if short == url else short

@@ -60,9 +60,10 @@ def asked(made, *texts):
 
 
 @pytest.mark.parametrize("way", [asked, streamed])
+@pytest.mark.parametrize("headers", [SSE, JSON, PLAIN])
 @pytest.mark.parametrize("name", STREAMS)
-def test_a_good_stream_is_read_with_one_call(model, server, way, name):
-    server.respond = lambda body: Answer(200, STREAMS[name].encode(), SSE)
+def test_a_good_stream_is_read_with_one_call(model, server, way, headers, name):
+    server.respond = lambda body: Answer(200, STREAMS[name].encode(), headers)
     (completion,) = way(model("cache=none"), "a")
     assert (completion.text, server.calls) == ("Rooibos", 1)
     assert server.bodies[0].get("stream", False) == (way is streamed)
@@ -108,6 +109,11 @@ def test_a_stream_that_says_nothing_is_empty_and_one_without_choices_none(model,
     made = model("cache=none retries=0")
     assert type(streamed(made, "a")[0]) is Empty
     assert "holds no completion" in streamed(made, "a")[0].reason
+
+
+def test_usage_is_read_where_moonshot_tells_it():
+    last = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "usage": {"prompt_tokens": 4, "completion_tokens": 2}}]}
+    assert read_answer([f"data: {ROO}", f"data: {json.dumps(last)}"])["usage"] == {"prompt_tokens": 4, "completion_tokens": 2}
 
 
 def test_reason_and_usage_stay_when_the_connection_is_cut_after_them():

@@ -143,6 +143,15 @@ def test_what_is_missing_failed_or_expired_is_asked_again_and_what_came_is_kept(
     assert counted(last, "calls", "retries", "known", "failures") == [[4, 4, 1, 0]]
 
 
+def test_the_other_name_of_max_tokens_is_found_out_by_a_batch(server, model):
+    told = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+    under_way(model("batch=on max_tokens=9"), "a")
+    server.end("batch_0", "completed", lambda body: refused(400, told))
+    under_way(model("batch=on max_tokens=9"), "a")
+    bodies = [line["body"] for line in server.lines(server.batches["batch_1"]["input_file_id"])]
+    assert [(body["max_completion_tokens"], "max_tokens" in body) for body in bodies] == [(9, False)]
+
+
 @pytest.mark.parametrize("status", ["completed", "expired", "cancelled"])
 def test_a_file_of_errors_alone_is_read(server, model, status):
     under_way(model(), "a", "b")
@@ -183,6 +192,8 @@ def test_batches_that_never_answer_are_given_up(server, model):
         (said(None, refusal="no"), "Refused", "the model refused: no"),
         (said("I'm sorry, but I can't help with that."), "Refused", "the model refused: "),
         (refused(400, code="content_filter"), "Filtered", "the provider's content filter withheld the prompt"),
+        (refused(403, "Your input was flagged"), "Filtered", "the provider's content filter withheld the prompt"),
+        (refused(400, "m is not a valid model ID"), "BadRequest", "http://127.0.0.1"),
     ],
 )
 def test_a_failure_is_typed_kept_and_not_paid_again(server, model, answer, kind, reason):

@@ -12,11 +12,16 @@ from pyterrier_ikat.llms.failures import BadRequest, Filtered, TooLong, Unavaila
 from pyterrier_ikat.llms.refusals import other_address
 
 FLAGGED = {"code": 403, "message": "The model requires moderation.", "metadata": {"reasons": ["self-harm"], "flagged_input": "..."}}
-# enricoros/big-AGI#352, enricoros/big-AGI#712, camel-ai/owl#432, 666ghj/BettaFish#108, openai/openai-cookbook#1224; Azure's and xAI's pages
+# enricoros/big-AGI#352 and #712, UKGovernmentBEIS/inspect_ai#2267, camel-ai/owl#432, 666ghj/BettaFish#108, openai/openai-cookbook#1224;
+# Azure's page on content filters
 WITHHELD = [
     (403, {"error": FLAGGED}),
     (403, {"error": {"code": 403, "message": "Input blocked", "metadata": {"reasons": ["violence"], "flagged_input": "x"}}}),
-    (403, {"code": "x", "error": "Content violates usage guidelines. Failed check: SAFETY_CHECK_TYPE_BIO"}),
+    (
+        403,
+        {"code": "x", "error": "Content violates usage guidelines. Team: t, API key ID: k, Model: m, Failed check: SAFETY_CHECK_TYPE_BIO"},
+    ),
+    (403, {"error": {"message": "This request violates our acceptable use policy"}}),
     (
         400,
         {
@@ -63,8 +68,13 @@ GEMINI = {
     "details": [{"reason": "API_KEY_INVALID"}],
 }
 # continuedev/continue#10748 and #10778, definableai/definable.ai#112, RightNow-AI/openfang#697 and #60, langbot-app/LangBot#1643,
-# mistralai/mistral-vibe#617
+# mistralai/mistral-vibe#617, anthropics/claude-code#4684, google-gemini/gemini-cli#24641
 WRONG = [
+    (
+        {"error": {"type": "invalid_request_error", "message": "Your credit balance is too low to access the Anthropic API."}},
+        "quota of the key",
+    ),
+    ({"error": {"code": 400, "message": "User location is not supported for the API use."}}, "does not allow the call"),
     ([{"error": GEMINI}], "does not accept the key in OPENAI_API_KEY"),
     ({"error": {**GEMINI, "message": "API key expired. Please renew the API key."}}, "does not accept the key"),
     ({"code": "Client specified an invalid argument", "error": "Incorrect API key provided: na***ys."}, "does not accept the key"),
@@ -119,6 +129,16 @@ def test_a_key_that_is_refused_for_good_ends_the_stage(model, server, status):
     assert server.calls == 7
 
 
+PAGE = b"<!DOCTYPE html><p>Your team was flagged by our content policy and security filter.</p>"
+
+
+@pytest.mark.parametrize("body", [{"error": "Your account violates the usage policy and was suspended"}, {"detail": "Forbidden"}, PAGE])
+def test_a_403_about_the_account_is_no_withheld_prompt(model, server, body):
+    server.respond = lambda asked: Answer(403, body)
+    with pytest.raises(FatalLLMError, match="does not allow the call"):
+        model().ask(ask("a", "b"))
+
+
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_key_that_was_never_accepted_costs_one_call(model, server, status):
     server.respond = lambda asked: refused(status, "no")
@@ -165,6 +185,8 @@ def test_a_missing_model_at_a_right_address_is_no_wrong_address(model, server):
         ("https://openrouter.ai/api", "https://openrouter.ai/api/v1"),
         ("https://host/v1/chat/completions", "https://host/v1"),
         ("https://host/v1", ""),
+        ("http://127.0.0.1:11434/api", "http://127.0.0.1:11434/v1"),
+        ("http://127.0.0.1:11434/api/chat", "http://127.0.0.1:11434/v1"),
         ("https://generativelanguage.googleapis.com/v1beta/openai", ""),
         ("https://open.bigmodel.cn/api/paas/v4", ""),
     ],
