@@ -66,6 +66,7 @@ class Job:
         begun: when it was about to be created, in seconds since the epoch.
         batch: the provider's id of it, once that is known.
         status: how far it was when it was last looked at.
+        renamed: whether its requests say ``max_completion_tokens``, as this server wants.
         most: how many requests a batch may have now, and one batch at a time; 0 until the account's limit was reached.
     """
 
@@ -78,6 +79,7 @@ class Job:
     batch: str = ""
     status: str = "its creation was interrupted: the provider lists it in a minute, if it was created"
     most: int = 0
+    renamed: bool = False
 
     def told(self, batch: Any) -> None:
         """Note what the provider says about it."""
@@ -177,6 +179,7 @@ class BatchSending(Sending):
 
     def _look_at(self, job: Job) -> None:
         """Look how far a batch is. One that has ended leaves the list."""
+        self.backend.completion_limit |= job.renamed
         if job.batch:
             batch = self._asked(lambda client: client.batches.retrieve(job.batch))
         else:
@@ -306,7 +309,9 @@ class BatchSending(Sending):
         self.llm.budget.check(at_most + sum(job.at_most for job in self.jobs))
         file = self._asked(lambda client: client.files.create(file=("requests.jsonl", b"".join(lines.values())), purpose="batch"))
         asked: Any = {"input_file_id": file.id, "completion_window": "24h", "endpoint": ENDPOINT}
-        job = Job(file.id, requests[0].stage, list(lines), tried, at_most, time.time(), most=self.most)
+        job = Job(
+            file.id, requests[0].stage, list(lines), tried, at_most, time.time(), most=self.most, renamed=self.backend.completion_limit
+        )
         self.has_sent = True
         self.jobs.append(job)
         keep_jobs(self.cache, self.jobs)

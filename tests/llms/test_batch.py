@@ -150,6 +150,10 @@ def test_the_other_name_of_max_tokens_is_found_out_by_a_batch(server, model):
     under_way(model("batch=on max_tokens=9"), "a")
     bodies = [line["body"] for line in server.lines(server.batches["batch_1"]["input_file_id"])]
     assert [(body["max_completion_tokens"], "max_tokens" in body) for body in bodies] == [(9, False)]
+    server.complete()
+    later = model("batch=on max_tokens=9")  # another process, whose next stage does not have to find it out again
+    later.ask(ask("a"))
+    assert later.backend.body(ask("b")[0])["max_completion_tokens"] == 9
 
 
 @pytest.mark.parametrize("status", ["completed", "expired", "cancelled"])
