@@ -23,7 +23,7 @@ def index(sample_index):
 def answer(body):
     """As long as the last question, of its words, and the same for the same question."""
     words = body["messages"][-1]["content"].split()
-    return said(f"1. {' '.join(words[-5:])}\n2. {' '.join(words[-9:-4])}", usage=(1000, 100))
+    return said(f"1. {' '.join(words[-5:])}\n2. {' '.join(words[-9:-4])}", usage=(900, 100))
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_a_command_sends_and_collects_stage_by_stage(server, index, tmp_path, ho
     both = [ledger_frame([tmp_path / folder / name for name in ("aqd", "qr")]) for folder in ("runs", "whole")]
     paid, full = (frame[["calls", "known", "cost"]].sum().tolist() for frame in both)
     assert paid == [15, 0, pytest.approx(full[2] / 2)]
-    assert full == [15, 0, pytest.approx(15 * 0.0035)]
+    assert full == [15, 0, pytest.approx(15 * 0.00325)]
 
 
 def test_the_plan_knows_the_price_and_what_is_under_way(server, index, tmp_path):
@@ -174,11 +174,11 @@ def test_a_failed_request_does_not_keep_the_stages_behind_waiting(server, index,
 
 
 def test_a_budget_of_the_folder_counts_what_is_under_way(server, index, tmp_path):
-    llm = spec(server, "batch=on max_tokens=100 budget=0.05")
+    llm = spec(server, "batch=on max_tokens=100 budget=0.1")
 
     def run(*names):
         return ikat.run(names, "ikat:sample", out=tmp_path, index=index, llm=llm, reranker="none")
 
-    with pytest.raises(BudgetExceeded, match="the budget of 0.05 USD may be exceeded .*this one, which isn't sent, may cost 0.0... USD"):
+    with pytest.raises(BudgetExceeded, match="the budget of 0.1 USD may be exceeded .*this one, which isn't sent, may cost 0.1... USD"):
         run("qr", "ad")
     assert sizes(server) == [24]

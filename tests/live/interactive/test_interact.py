@@ -168,7 +168,7 @@ def test_a_run_stops_while_the_model_is_unavailable_and_learns_when_it_is_starte
     with pytest.raises(ikat.IkatError, match="update_ptkb.*raised OSError: down"):
         play(track, tmp_path / "run", memory=memory)
     assert play(track, tmp_path / "run", memory=memory).finished
-    assert memory.llm.ledger.frame()[["calls", "failures"]].values.tolist() == [[4, 1]]  # three conversations
+    assert memory.llm.ledger.frame()[["calls", "unanswered", "failures"]].values.tolist() == [[3, 1, 1]]  # three conversations
 
 
 def test_a_system_without_an_answer_tells_the_user_so(tmp_path):
