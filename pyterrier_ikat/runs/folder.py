@@ -3,12 +3,14 @@
 ========================  ==========================================================================================
 ``run.trec``              the ranking, scores strictly decreasing
 ``turns.jsonl``           one line per turn: utterance, rewrite, answer, sub-queries, persona, number of passages; if the
-                          system ran Respond also ``response`` and ``used``, the passages that the response is based on
+                          system ran Respond also ``response`` and ``used``, the passages that the response is based on; a turn without
+                          passages has the response that stands for no answer
 ``measures.csv``          one line per turn of the qrels, one column per measure: the track's and those that were requested
 ``stages.jsonl.gz``       the work of each stage for each turn, with its LLM calls, see below; a frame
                           written with ``RunFolder.write`` has none
 ``ledger.csv``            LLM calls, cache hits, failures, tokens, seconds and cost of this system, per stage
-``run.json``              method, expression, dataset, parameters, versions, and the checksum of ``run.trec``; with it, a run is complete
+``run.json``              method, expression, dataset, parameters, versions, notes, and the checksum of ``run.trec``; with it, a run is
+                          complete
 ========================  ==========================================================================================
 
 While a run is made, its batches are in ``NAME.partial``, where ``run.json`` has only the parameters, and each finished batch of turns has
@@ -205,8 +207,13 @@ def checksum_of(frame: pd.DataFrame) -> str:
     return digest.hexdigest()
 
 
-def turn_lines(topics: pd.DataFrame, results: pd.DataFrame) -> Iterator[str]:
+def turn_lines(topics: pd.DataFrame, results: pd.DataFrame, abstention: str | None = None) -> Iterator[str]:
     """A line for each turn, in the order of the topics.
+
+    Args:
+        topics: the turns that were asked.
+        results: the ranking, with the columns of the turns.
+        abstention: the response to a turn without passages, if others have a response; None: it has none.
 
     Raises:
         DataError: when a turn occurs twice in the topics, the results have others, or chosen statements are no list of (id, score).
@@ -233,6 +240,8 @@ def turn_lines(topics: pd.DataFrame, results: pd.DataFrame) -> Iterator[str]:
         shown = {name: chosen_statements(qid, value) if name == "qstatements" else as_json(value) for name, value in cells}
         if qid in used:
             shown |= {"response": shown.pop("qanswer", ""), "used": used[qid]}
+        elif "used" in results and abstention is not None:
+            shown |= {"response": abstention, "used": []}  # an answer from before the retrieval stays a draft
         if "qdraft" in shown:
             shown["qanswer"] = shown.pop("qdraft")
         yield json.dumps(shown | {"passages": int(counts.get(qid, 0))}) + "\n"

@@ -16,7 +16,7 @@ import ir_measures
 import pandas as pd
 
 from ..conversations.frame import column
-from ..errors import DataError, IkatError, UsageError, counted
+from ..errors import DataError, IkatError, UsageError, counted, list_first
 from ..evaluation import TRACK_2023, as_measures, label
 from ..evaluation.evaluator import Evaluator, computable, provider_of
 from ..evaluation.evaluator import NotJudgedWarning as NotJudgedWarning  # also exported from here
@@ -60,6 +60,16 @@ WRITTEN = "written to during the run"
 
 class AlikeWarning(UserWarning):
     """A stored run was made by a stage whose repr, or a model whose name, doesn't identify it, so that it may have changed."""
+
+
+def is_unanswered(turn: Mapping[str, Any]) -> bool:
+    """Whether a turn found no passage, so that its response is an abstention."""
+    return turn["passages"] == 0 and "response" in turn
+
+
+def note_of_abstention(qids: Sequence[str], abstention: str) -> str:
+    """The note on the turns without passages in a run whose system responds."""
+    return f"{counted(len(qids), 'turn')} without any passage, answered {abstention!r}: {list_first(qids)}"
 
 
 class SystemFailed(IkatError):
@@ -250,6 +260,9 @@ class Run:
         sources = sorted({model.backend.source for model in self.system.models} - {""})
         about = self.known | {"versions": versions(), "deviations": list(self.system.deviations), "sources": sources}
         about |= {"served": ledger.served(), **judged, **self.about}
+        unanswered = [turn["qid"] for path in self._pieces(TURNS) for _, turn in read_lines(path) if is_unanswered(turn)]
+        if unanswered:
+            about["notes"] = [note_of_abstention(unanswered, self.system.abstention)]
         pieces = {kind: (path.read_bytes() for path in self._pieces(kind)) for kind in (RANKING, STAGES, TURNS)}
         self.folder.finish(pieces, scores, ledger.frame(), about)
         shutil.rmtree(self.path)
@@ -324,7 +337,7 @@ class Run:
             RANKING: "".join(run_lines(strict, self.system.name)).encode(),
             STAGES: stages,
             REST: json.dumps(rest.rows()).encode(),
-            TURNS: "".join(turn_lines(turns, results)).encode(),  # the last one: the batch is done
+            TURNS: "".join(turn_lines(turns, results, self.system.abstention)).encode(),  # the last one: the batch is done
         }
         for kind, content in pieces.items():
             with atomic_write(self.path / f"{position:06d}.{kind}", "wb") as file:

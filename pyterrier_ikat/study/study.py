@@ -86,11 +86,13 @@ class Results:
         return Table(self.table, shown.columns, [*shown.notes, *notes_of(self.table)], shown.title)
 
     def gaps(self) -> Iterator[str]:
-        """Sentences on the turns without results, judged or not."""
+        """Sentences on the turns without results, judged or not, and the notes of the runs."""
         for one in self.study.systems:
             wanted = {*self.study.qrels["qid"], *self.study.turns_of(one).ids}
             if lost := sorted(wanted - self.runs[one.name].found):
                 yield f"{one.name}: {counted(len(lost), 'turn')} without any passage, counted 0: {list_first(lost)}"
+            for note in self.folders[one.name].parameters().get("notes", ()):
+                yield f"{one.name}: {note}"
 
     def __repr__(self) -> str:
         return self.shown().text().rstrip("\n")

@@ -16,6 +16,7 @@ import pyterrier as pt
 from ..conversations import Conversation, conversation
 from ..errors import UsageError, advice, counted, option
 from ..foreign import HeldFiles
+from ..generate.respond import ABSTENTION
 from ..llms import LLM, Ledger
 from ..llms.spec import deciding_options
 from ..methods import Method, find_all, methods_of
@@ -85,6 +86,14 @@ class System:
         """
         columns = self.columns(conversation([{"role": "user", "content": "?"}]))
         return None if columns is None else "used" in columns or ("qanswer" in columns and "docno" not in columns)
+
+    @cached_property
+    def abstention(self) -> str:
+        """Its response to a turn for which nothing was found: that of its last stage which has one, or the one of ``Respond``."""
+        found = ABSTENTION
+        for stage in every_stage(self.pipeline):
+            found = getattr(stage, "abstention", found)
+        return str(found)
 
     @cached_property
     def retriever(self) -> pt.Transformer | None:

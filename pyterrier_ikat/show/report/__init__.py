@@ -145,7 +145,12 @@ def _report_rankings(
         [*material.notes, *cut],
         f"{caption} {comparison_note(units, unit, names[0])}" if len(read) > 1 else caption,
         {
-            run.name: [run.parameters["expression"], describe_calls(run.ledger), *run.parameters.get("deviations", ())]
+            run.name: [
+                run.parameters["expression"],
+                describe_calls(run.ledger),
+                *run.parameters.get("deviations", ()),
+                *run.parameters.get("notes", ()),
+            ]
             for run in read
             if run.parameters
         },
