@@ -90,7 +90,7 @@ def data_of(lines: Iterable[str]) -> Iterator[Any]:
         field, _, value = line.partition(":")
         if not line:
             if data and event not in SILENT:
-                json.loads(data)  # raises
+                yield _unread(event, data)
             event, data = "", ""
         elif field == "event":
             event = value.strip()
@@ -99,12 +99,22 @@ def data_of(lines: Iterable[str]) -> Iterator[Any]:
             if data.startswith(DONE):
                 yield DONE
                 return
-            if data and event not in SILENT and (found := _json(data)) is not None:
+            found = _json(data) if data and event not in SILENT else None
+            if found is not None:
                 told = isinstance(found, dict) and "error" in found
                 yield {"error": found} if event == "error" and not told else found
                 data = ""
-    if data and event not in SILENT:
-        json.loads(data)
+    if data and event == "error":  # another event without an end broke off
+        yield _unread(event, data)
+
+
+def _unread(event: str, data: str) -> Any:
+    """An event whose data is no JSON: an error in words.
+
+    Raises:
+        ValueError: when it is no error.
+    """
+    return {"error": data} if event == "error" else json.loads(data)
 
 
 def _json(text: str) -> Any:

@@ -92,7 +92,7 @@ class Probe:
 
 def check(llm: Any, tokens: int) -> Check:
     """Find out which forms a server uses; see `LLM.check`."""
-    if llm.backend.identity["provider"] != "openai":
+    if not hasattr(llm.backend, "completion_limit"):
         raise UsageError(f"{llm!r} is no server: there is nothing to check")
     raw, spent = list[Any](), Ledger()
     backend = copy.copy(llm.backend)

@@ -237,8 +237,8 @@ class OpenAIBackend(Remade, Backend):
             status = None if isinstance(answer, dict) and answer.get("choices") else status_in(answer)
             if status is not None:
                 return self.refused(request, status, answer, {})
-            hint = self._hint(words_of(answer))
-            if hint and not self.accepted:
+            hint = self._hint()
+            if hint and not self.accepted and NO_ADDRESS.search(words_of(answer)):
                 raise FatalLLMError(f"{self.url} answers no chat completions ({quoted(answer)}){hint}") from None
             reason = f"the server's answer holds no completion. It says: {quoted(answer)}"
             paid, unanswered = list[Reply](), Unanswered.LOST
@@ -311,14 +311,14 @@ class OpenAIBackend(Remade, Backend):
         if status in (401, 403) and self.accepted:
             lasting = f"{told}; it has accepted that key before"
             raise Transient(None, f"the server answers {said}, and has accepted the key before", lasting=lasting) from None
-        if status in (404, 405) and not self.accepted:
-            told += self._hint(words_of(body) or said)
+        if status in (404, 405) and not self.accepted and "model" not in words_of(body).lower():
+            told += self._hint()
         raise FatalLLMError(told) from None
 
-    def _hint(self, words: str) -> str:
-        """The address to try, if an answer shows that ``base_url`` is no address of chat completions."""
+    def _hint(self) -> str:
+        """The address to try instead of ``base_url``, if it lacks what all have."""
         address = other_address(self.url)
-        return f"; the address is probably wrong: try base_url={address}" if address and NO_ADDRESS.search(words) else ""
+        return f"; the address is probably wrong: try base_url={address}" if address else ""
 
     def body(self, request: Request) -> dict[str, Any]:
         """The body of the HTTP request for ``request``."""

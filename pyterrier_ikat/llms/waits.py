@@ -123,7 +123,7 @@ def _headers_in(error: Any) -> Mapping[str, str]:
 
 
 def _resets(headers: Mapping[str, str], now: float) -> list[float]:
-    """When limits are renewed: of those that are used up, if the server says which."""
+    """When the limits that are used up are renewed; if the server doesn't say which are, when the first one is."""
     waits, of_used_up = list[float](), list[float]()
     for name, value in headers.items():
         limit = re.fullmatch(r"x-rate-?limit-reset(?P<of>-\w+)?", name.lower())
@@ -134,4 +134,4 @@ def _resets(headers: Mapping[str, str], now: float) -> list[float]:
         remaining = headers.get(f"x-ratelimit-remaining{limit['of'] or ''}")
         if remaining is not None and remaining.strip() == "0":
             of_used_up.append(wait)
-    return of_used_up or waits
+    return of_used_up or sorted(waits)[:1]

@@ -120,8 +120,10 @@ def test_reason_and_usage_stay_when_the_connection_is_cut_after_them():
     lines = [f"data: {one}" for one in (ROO, IBOS, END, json.dumps({"choices": [], "usage": {"prompt_tokens": 4}}))]
     found = read_answer(lines)
     assert (found["choices"][0]["finish_reason"], found["usage"]) == ("stop", {"prompt_tokens": 4})
-    with pytest.raises(Transient):
-        read_answer(lines[:2])
+    assert read_answer([*lines[:3], 'data: {"choi'])["choices"][0]["message"]["content"] == "Rooibos"
+    for broken in (lines[:2], [*lines[:2], 'data: {"choi']):
+        with pytest.raises(Transient):
+            read_answer(broken)
 
 
 @given(st.lists(st.text(st.sampled_from("a\u2028\u2029\x85\x0b\x0c\x1e ü"))), st.integers(1, 9), st.sampled_from(["\n", "\r\n"]))

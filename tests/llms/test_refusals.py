@@ -152,6 +152,8 @@ PAGES = [
     (404, b"<!DOCTYPE html><pre>Cannot POST /chat/completions</pre>", "text/html"),  # Express
     (404, b"404 page not found", "text/plain"),  # Ollama
     (404, b'{"detail": "Not Found"}', "application/json"),  # FastAPI, as in vLLM
+    (404, b'{"error": {"message": "Invalid URL (POST /chat/completions)", "code": null}}', "application/json"),  # OpenAI
+    (404, b"", "text/plain"),
     (405, b'{"detail": "Method Not Allowed"}', "application/json"),
     (200, b'{"error": "Unexpected endpoint or method. (POST /chat/completions)"}', "application/json"),  # lmstudio-bug-tracker#618
 ]
@@ -169,11 +171,14 @@ def test_an_address_without_v1_is_named_at_the_first_call(model, server, status,
     made.close()
 
 
-def test_a_missing_model_at_a_right_address_is_no_wrong_address(model, server):
+@pytest.mark.parametrize("path", ["/v1", ""])
+def test_a_missing_model_at_a_right_address_is_no_wrong_address(model, server, path):
     server.respond = lambda asked: refused(404, "model 'm' not found, try pulling it first")
+    made = ikat.llm(f"openai:m base_url={server.url.removesuffix('/v1')}{path} cache=none")
     with pytest.raises(FatalLLMError, match="has no model 'm'") as raised:
-        model().ask(ask("a"))
+        made.ask(ask("a"))
     assert "try base_url" not in str(raised.value)
+    made.close()
 
 
 @pytest.mark.parametrize(
