@@ -321,8 +321,8 @@ class Respond(ReadsPassages):
     Keeps rows and ranking. Writes ``qanswer``, the response, and ``used``, whether the passage was shown to the model. One call per turn. A
     response of more than ``words`` words is cut at the end of a sentence (:func:`~pyterrier_ikat.completions.citations.cut_at_sentence`)
     and counted in the ledger as ``dropped``. The fallback for a failed turn is the beginning of its best passage, cut in the same way. A
-    turn without passages has no row in a result frame, so the model is not asked for it; a run gives it ``abstention``. A passage with an empty text is not shown; the
-    next one takes its place, and a ``NoTextWarning`` names it.
+    turn without passages has no row in a result frame, so the model is not asked for it; a run gives it ``abstention``. A passage with an
+    empty text is not shown; the next one takes its place, and a ``NoTextWarning`` names it.
 
     With ``cite``, ``used`` says whether the passage is cited; where the response cites none, whether it was shown. ``qcitations`` then has
     for each sentence ``sentence``, ``docnos``, which it cites, and ``unknown``, numbers that no passage has, which count as ``dropped``,

@@ -143,14 +143,16 @@ def run_in_folders(
     return done
 
 
-def check_names(names: Iterable[Any]) -> None:
-    """Check that each system's name can be that of its folder.
+def check_names(names: Iterable[Any], in_memory: bool = False) -> None:
+    """Check that each system's name can be that of its folder; in memory, that it is a text.
 
     Raises:
         UsageError: when one can't.
     """
     for name in names:
-        if not isinstance(name, str) or not name.strip() or Path(name).name != name or name.startswith("."):
+        if not isinstance(name, str) or not name.strip():
+            raise UsageError(f"a system is named {name!r}: a name is a text that can be a folder's, without slash or leading dot")
+        if not in_memory and (Path(name).name != name or name.startswith(".")):
             raise UsageError(f"a system is named {name!r}: a name is a text that can be a folder's, without slash or leading dot")
 
 

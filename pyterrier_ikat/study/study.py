@@ -39,6 +39,7 @@ from ..planning import PlanTable, estimate
 from ..progress import doing
 from ..runs import RunFolder
 from ..tables import Table, of_frame, wrapped
+from .given import Measures, baseline_of, data_of, named_systems, only_topics
 from .in_folders import Run, check_names, run_in_folders
 from .recorder import Shown
 from .systems import Given, System, Systems, check_collection, check_ranking, indexes_of, load_models, open_systems, searches_judged
@@ -152,6 +153,7 @@ class Study:
         repeats: the number of runs of each system that asks an LLM.
         ledger: the ledger of the LLMs that are given as text.
         only_plan: whether nothing will be run. Then no model is loaded, and a system need not end in a ranking.
+        in_memory: whether the systems get no folders, so that their names may be any text.
         **resources: see :class:`~pyterrier_ikat.study.Resources`.
 
     Attributes:
@@ -179,6 +181,7 @@ class Study:
         repeats: int = 1,
         ledger: Ledger | None = None,
         only_plan: bool = False,
+        in_memory: bool = False,
         **resources: Any,
     ) -> None:
         if dataset is None and topics is None:
@@ -187,7 +190,7 @@ class Study:
         judgements = _judgements(data, qrels)
         self.ledger, self.dataset = ledger or Ledger(), None if data is None else str(data.name)
         opened = open_systems(systems, self.ledger, **resources)
-        check_names(one.name for one in opened)
+        check_names((one.name for one in opened), in_memory)
         self._turns: dict[bool, AskedTurns] = {}
         for manual in {one.method.manual for one in opened}:
             found = AskedTurns.of_dataset(data, manual) if topics is None else AskedTurns.given(topics)
@@ -391,10 +394,11 @@ def run(
 
 def experiment(
     systems: Given | Mapping[str, Given | pd.DataFrame] | Sequence[Given | pd.DataFrame],
+    *data: Any,
     dataset: IkatDataset | str | Path | None = None,
-    measures: Sequence[ir_measures.Measure | str] = TRACK_2023,
-    baseline: str | None = None,
-    *,
+    measures: Measures | None = None,
+    baseline: str | int | None = None,
+    names: Sequence[str] | None = None,
     topics: pd.DataFrame | None = None,
     qrels: QrelsSource | None = None,
     turns: Turns | None = None,
@@ -406,11 +410,17 @@ def experiment(
     for which a system finds nothing counts 0. The order is that of the ranks, as in :func:`pyterrier_ikat.run`: tied scores are lowered by
     the smallest possible step.
 
+    The order of ``pt.Experiment`` works, too: ``experiment(systems, topics, qrels, measures)``. As there, only the judgements of these
+    topics count.
+
     Args:
-        systems: as for :func:`pyterrier_ikat.run`; a dict may also contain finished runs (result frames).
+        systems: as for :func:`pyterrier_ikat.run`, and finished runs (result frames) among them. Pipelines in a list may have no name:
+            they are called by their repr.
+        *data: ``dataset, measures, baseline``, or as in PyTerrier ``topics, qrels, measures``.
         dataset: an iKAT dataset or its name.
-        measures: ir_measures measures, or their names.
-        baseline: the system that the others are compared with: two-sided paired t-test, Bonferroni.
+        measures: ir_measures measures, or their names; by default those of the track in 2023.
+        baseline: the system that the others are compared with, by its name, or by its number from 0: two-sided paired t-test, Bonferroni.
+        names: the names of the systems in a list.
         topics: the turns, instead of the dataset's: ``get_topics("manual")`` for pipelines that use gold fields.
         qrels: the judgements: a frame, the name of a variant of the dataset's, or a TREC qrels file.
         turns: only these turns: a list of ids, or the path of a file with one on each line.
@@ -432,15 +442,18 @@ def experiment(
         >>> experiment({"always a": find_a}, measures=["R@20"], topics=topics, qrels=qrels).values.tolist()
         [['always a', 0.5, 2]]
     """
-    wanted, given, finished = as_measures(measures), systems, dict[Any, pd.DataFrame]()
-    if isinstance(systems, Mapping):
-        finished = {name: system for name, system in systems.items() if isinstance(system, pd.DataFrame)}
-        given = {**systems, **{name: pt.Transformer.from_df(frame) for name, frame in finished.items()}}
-    if dataset is None and (topics is None or qrels is None):
+    given = data_of(data, {"dataset": dataset, "measures": measures, "baseline": baseline, "topics": topics, "qrels": qrels})
+    wanted = as_measures(TRACK_2023 if given.measures is None else given.measures)
+    if given.dataset is None and (given.topics is None or given.qrels is None):
         raise UsageError('there is nothing to run or evaluate on: give a dataset such as "ikat:sample", or topics=... and qrels=...')
-    study = Study(given, dataset, topics=topics, qrels=qrels, turns=turns, **resources)
-    names = [one.name for one in study.systems]
-    check_baseline(names, baseline, "systems")
+    in_order = bool(data) and isinstance(data[0], pd.DataFrame)
+    judged_by = only_topics(data[0], given.qrels) if in_order else given.qrels
+    called = named_systems(systems, names)
+    finished = {name: one for name, one in called.items() if isinstance(one, pd.DataFrame)}
+    pipelines = {name: pt.Transformer.from_df(one) if name in finished else one for name, one in called.items()}
+    study = Study(pipelines, given.dataset, topics=given.topics, qrels=judged_by, turns=turns, in_memory=True, **resources)
+    base = baseline_of(list(called), given.baseline)
+    check_baseline([one.name for one in study.systems], base, "systems")
     if study.unasked:
         raise DataError(
             f"{counted(len(study.unasked), 'turn')} of the qrels not in the topics ({list_first(study.unasked)}), which would count "
@@ -464,4 +477,5 @@ def experiment(
         scores[one.name] = evaluator.per_turn(one.name, ranking)
     if waiting:
         raise BatchUnderWay(waiting)
-    return ScoreTable.of(pd.DataFrame(experiment_rows({name: scores[name] for name in names}, wanted, baseline)), study.systems)
+    ordered = {one.name: scores[one.name] for one in study.systems}
+    return ScoreTable.of(pd.DataFrame(experiment_rows(ordered, wanted, base)), study.systems)

@@ -101,7 +101,12 @@ def test_mistakes_are_found_before_anything_runs(setting):
     systems, runs, topics, qrels = setting
     one = systems["one"]
     wrong = [
-        (lambda: experiment([one], topics=topics, qrels=qrels), UsageError, "has no name: give {'name': pipeline}"),
+        (lambda: experiment([one, one], topics=topics, qrels=qrels), UsageError, "two systems are named"),
+        (lambda: experiment([one], topics, qrels, names=["a", "b"]), UsageError, "2 names for 1 systems"),
+        (lambda: experiment({"a": one}, topics, qrels, names=["a"]), UsageError, "have names already"),
+        (lambda: experiment([one], topics, qrels, baseline=1), UsageError, "numbers 0 to 0"),
+        (lambda: experiment([one], topics, qrels, ["P@5"], 0), UsageError, "4 arguments behind the systems"),
+        (lambda: experiment([one], topics, qrels, qrels=qrels), UsageError, "qrels is given twice"),
         (lambda: experiment({" ": one}, topics=topics, qrels=qrels), UsageError, "named ' '"),
         (lambda: experiment({}, topics=topics, qrels=qrels), UsageError, "no system"),
         (lambda: experiment(systems, topics=topics, qrels=qrels, baseline="four"), UsageError, "not one of the systems: one, two"),

@@ -244,12 +244,13 @@ def test_frames_in_the_order_of_pt_experiment_are_told_their_names(index, tmp_pa
     sample = ikat.dataset("ikat:sample")
     topics, systems = sample.get_topics(), {"bm25": index.bm25()}
     for call in (
-        lambda: ikat.experiment(systems, topics),
         lambda: ikat.experiment(systems, dataset=topics),
         lambda: ikat.run(systems, topics, out=tmp_path),
     ):
         with pytest.raises(ikat.UsageError, match="give topics=FRAME, qrels=FRAME"):
             call()
+    with pytest.raises(ikat.UsageError, match=r"topics=... and qrels=..."):
+        ikat.experiment(systems, topics)
 
 
 def test_a_method_that_reads_gold_columns_is_told_to_say_so(index, tmp_path):

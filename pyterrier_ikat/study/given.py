@@ -1,0 +1,130 @@
+"""What ``ikat.experiment`` is given: systems with names, and data in its own order or in that of ``pt.Experiment``."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ir_measures
+import pandas as pd
+import pyterrier as pt
+
+from ..conversations.datasets import QrelsSource
+from ..errors import UsageError
+from .systems import methods_in
+
+Measures = Sequence[ir_measures.Measure | str]
+
+
+@dataclass(frozen=True)
+class ExperimentData:
+    """The data of an experiment.
+
+    Attributes:
+        dataset: a dataset or its name; None: topics and judgements are given.
+        topics: the turns.
+        qrels: the judgements.
+        measures: the measures; None: the default ones.
+        baseline: the system that the others are compared with, by name or by number.
+    """
+
+    dataset: Any = None
+    topics: pd.DataFrame | None = None
+    qrels: QrelsSource | None = None
+    measures: Measures | None = None
+    baseline: str | int | None = None
+
+
+def data_of(positional: Sequence[Any], named: Mapping[str, Any]) -> ExperimentData:
+    """The data by name. A frame in the first place means PyTerrier's order: topics, qrels, measures; else dataset, measures, baseline.
+
+    Args:
+        positional: the arguments behind the systems.
+        named: those that were given by name, None for the others.
+
+    Raises:
+        UsageError: when there are too many, or one is given twice.
+
+    Example:
+        >>> data_of(["ikat:sample", ["P@5"]], {}).measures
+        ['P@5']
+        >>> data_of([pd.DataFrame({"qid": ["1_1"]}), "my.qrels", ["P@5"]], {}).qrels
+        'my.qrels'
+    """
+    order: Sequence[str] = ("dataset", "measures", "baseline")
+    if positional and isinstance(positional[0], pd.DataFrame):
+        order = ("topics", "qrels", "measures")
+    elif len(positional) > 1 and isinstance(positional[1], pd.DataFrame):
+        order = ("dataset", "qrels", "measures")
+    if len(positional) > len(order):
+        written = f"experiment(systems, {', '.join(order)})"
+        raise UsageError(f"{len(positional)} arguments behind the systems: give {written}, and the others by name")
+    found = {name: value for name, value in named.items() if value is not None}
+    for name, value in zip(order, positional, strict=False):
+        if value is None:
+            continue
+        if name in found:
+            raise UsageError(f"{name} is given twice, by its place and by its name: omit one")
+        found[name] = value
+    return ExperimentData(**found)
+
+
+def only_topics(topics: pd.DataFrame, qrels: Any) -> Any:
+    """The judgements of these topics alone, as ``pt.Experiment`` takes them. A file or the name of a variant stays as it is."""
+    if not isinstance(qrels, pd.DataFrame) or "qid" not in qrels.columns or "qid" not in topics.columns:
+        return qrels
+    return qrels[qrels["qid"].isin(set(topics["qid"]))]
+
+
+def named_systems(systems: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
+    """Systems and finished runs by name.
+
+    Args:
+        systems: a system, a result frame, a dict name -> one of these, or a list of them.
+        names: the names of those in a list. Without them a pipeline is named by its repr, as in ``pt.Experiment``.
+
+    Raises:
+        UsageError: when names don't fit the systems, or two systems have the same name.
+
+    Example:
+        >>> list(named_systems([pt.Transformer.identity()], ["a"])), list(named_systems(["raw"]))
+        (['a'], ['raw'])
+    """
+    if isinstance(systems, Mapping):
+        if names is not None:
+            raise UsageError("names= is for a list of systems: the systems have names already, omit it")
+        return dict(systems)
+    listed = list(systems) if isinstance(systems, list | tuple) else [systems]
+    if names is not None and len(names) != len(listed):
+        raise UsageError(f"names= has {len(names)} names for {len(listed)} systems: give one for each")
+    found: dict[str, Any] = {}
+    for place, system in enumerate(listed):
+        if names is not None:
+            own = {names[place]: system}
+        elif isinstance(system, pd.DataFrame):
+            own = {f"run {place + 1}": system}
+        elif isinstance(system, pt.Transformer):
+            own = {str(system): system}
+        else:
+            own = {entry.name: entry for entry in methods_in([system])}
+        for name, one in own.items():
+            if name in found:
+                raise UsageError(f"two systems are named {name!r}: give each its own name, with names=[...] or as a dict")
+            found[name] = one
+    return found
+
+
+def baseline_of(names: Sequence[str], given: str | int | None) -> str | None:
+    """The name of the baseline, which may be given by its number, from 0.
+
+    Raises:
+        UsageError: when there is no system of this number.
+
+    Example:
+        >>> baseline_of(["a", "b"], 1)
+        'b'
+    """
+    if given is None or isinstance(given, str):
+        return given
+    if not 0 <= given < len(names):
+        raise UsageError(f"baseline={given}: the systems have the numbers 0 to {len(names) - 1}")
+    return names[given]

@@ -1,0 +1,86 @@
+"""`ikat.experiment` with the arguments of `pt.Experiment`: the same numbers."""
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from ir_measures import P, R, nDCG
+
+import pyterrier_ikat as ikat
+
+MEASURES = [nDCG @ 5, P @ 3, R(rel=2) @ 10]
+NUMBERS = [str(measure) for measure in MEASURES]
+
+
+@pytest.fixture(scope="module")
+def data():
+    return pt.get_dataset("ikat:sample")
+
+
+@pytest.fixture(scope="module")
+def systems(tmp_path_factory, data):
+    index = ikat.PassageIndex(tmp_path_factory.mktemp("index") / "i").index(data.get_corpus_iter(verbose=False))
+    return [ikat.RawUtterance() >> index.bm25(num_results=20), ikat.AllUtterances() >> index.bm25(num_results=20)]
+
+
+def theirs(*arguments, **options):
+    return pt.Experiment(*arguments, **options)
+
+
+def means(table):
+    """The means in the order of the measures; our table says the level of ``P @ 3``."""
+    own = {"P@3": "P(rel=1)@3"}
+    names = [name if name in table.columns else own[name] for name in NUMBERS]
+    return table[names].to_numpy(dtype=float)
+
+
+def test_topics_qrels_and_measures_in_their_places(data, systems):
+    topics, qrels = data.get_topics(), data.get_qrels()
+    expected = theirs(systems, topics, qrels, MEASURES)
+    found = ikat.experiment(systems, topics, qrels, MEASURES)
+    assert found["name"].tolist() == expected["name"].tolist() == [str(one) for one in systems]
+    assert means(found) == pytest.approx(means(expected), abs=1e-9)
+    assert means(ikat.experiment(systems, "ikat:sample", MEASURES)) == pytest.approx(means(expected), abs=1e-9)
+    assert means(ikat.experiment(systems, data, qrels, MEASURES)) == pytest.approx(means(expected), abs=1e-9)
+
+
+def test_names_and_a_baseline_by_its_number(data, systems):
+    topics, qrels = data.get_topics(), data.get_qrels()
+    expected = theirs(systems, topics, qrels, MEASURES, names=["raw", "all"], baseline=0)
+    found = ikat.experiment(systems, topics, qrels, MEASURES, names=["raw", "all"], baseline=0)
+    assert found["name"].tolist() == ["raw", "all"]
+    assert means(found) == pytest.approx(means(expected), abs=1e-9)
+    for better in ("nDCG@5 +", "nDCG@5 -"):
+        assert found[better].tolist()[1] == expected[better].tolist()[1]
+    named = ikat.experiment(dict(zip(["raw", "all"], systems, strict=True)), topics, qrels, MEASURES, baseline="raw")
+    pd.testing.assert_frame_equal(pd.DataFrame(named), pd.DataFrame(found))
+    assert means(ikat.experiment(systems, "ikat:sample", MEASURES, 1)) == pytest.approx(means(expected), abs=1e-9)
+
+
+def test_judgements_of_other_topics_do_not_count(data, systems):
+    topics, qrels = data.get_topics().iloc[3:9], data.get_qrels()
+    expected = theirs(systems, topics, qrels, MEASURES)
+    found = ikat.experiment(systems, topics, qrels, MEASURES)
+    assert means(found) == pytest.approx(means(expected), abs=1e-9)
+    assert found["turns"].tolist() == [6, 6]
+
+
+def test_a_single_system_and_finished_runs_in_a_list(data, systems):
+    topics, qrels = data.get_topics(), data.get_qrels()
+    run = systems[0](topics)
+    alone = ikat.experiment(systems[0], topics, qrels, MEASURES)
+    both = ikat.experiment([systems[1], run], topics, qrels, MEASURES)
+    assert both["name"].tolist() == [str(systems[1]), "run 2"]
+    assert means(both)[1] == pytest.approx(means(alone)[0], abs=1e-9)
+    assert ikat.experiment([systems[1], run], topics, qrels, MEASURES, names=["a", "b"])["name"].tolist() == ["a", "b"]
+
+
+def test_methods_and_pipelines_stand_in_one_list(data, systems):
+    index = systems[0][-1].index
+    found = ikat.experiment(["raw", systems[1]], data.get_topics(), data.get_qrels(), MEASURES, index=index)
+    assert found["name"].tolist() == ["raw", str(systems[1])]
+
+
+def test_a_file_of_judgements_may_stand_in_its_place(data, systems, tmp_path):
+    ikat.conversations.write_qrels(data.get_qrels(), tmp_path / "qrels")
+    found = ikat.experiment(systems, data.get_topics(), str(tmp_path / "qrels"), MEASURES)
+    assert means(found) == pytest.approx(means(ikat.experiment(systems, data, MEASURES)), abs=1e-9)
