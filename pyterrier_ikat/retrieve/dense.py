@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
 
@@ -18,18 +17,17 @@ from ..operator import Operator, with_fields
 from ..store.models import checksum_model, load_bi_encoder
 from .artifact import PT_META, IndexArtifact, Opened, write_json
 from .eager import read_names
-from .retriever import IndexRetriever, Query, Ranking, rank_past_ties
+from .retriever import IndexRetriever, Query
 from .texts import Corpus, TextStore, read_step
+from .vectors import DOCNOS, VECTORS, Floats, Vectors
 
 if TYPE_CHECKING:
     from pyterrier_dr import FlexIndex
 
-VECTORS, DOCNOS, NPIDS = "vecs.f4", "docnos.txt", "docnos.npids"
+NPIDS = "docnos.npids"
 SIMILARITIES = ("cosine", "dot")
 STEP = 4096
 """Passages that are encoded before they are written."""
-SCORES_AT_ONCE = 1 << 26
-Floats = npt.NDArray[np.float32]
 
 
 @with_fields
@@ -314,40 +312,6 @@ def _encode(model: str, of: str, prefix: str | None, similarity: str, texts: Seq
     given = [well_formed(text) for text in texts]
     found = encode(given, prompt=prefix, batch_size=batch_size, show_progress_bar=False, normalize_embeddings=similarity == "cosine")
     return np.asarray(found, dtype=np.float32)
-
-
-class Vectors:
-    """The vectors of a folder, mapped into memory.
-
-    Args:
-        folder: has the vectors and a file of docnos.
-        size: the number of dimensions of a vector.
-    """
-
-    def __init__(self, folder: Path, size: int) -> None:
-        self.vectors: Floats = np.memmap(folder / VECTORS, dtype="<f4", mode="c").reshape(-1, size)
-        self.docnos = read_names(folder / DOCNOS)
-        self._held: dict[str, Any] = {}
-
-    def rankings(self, queries: Floats, depth: int, device: str = "auto") -> list[Ranking]:
-        """The passages with the highest dot product with each query."""
-        import torch
-
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        if device not in self._held:
-            self._held = {device: torch.from_numpy(self.vectors).to(device)}
-        vectors, asked = self._held[device], torch.from_numpy(queries).to(device)
-
-        def find(places: Sequence[int], depth: int) -> list[Ranking]:
-            found: list[Ranking] = []
-            for part in torch.split(asked[list(places)], max(SCORES_AT_ONCE // len(vectors), 1)):
-                scores, rows = torch.topk(part @ vectors.T, min(depth, len(vectors)))
-                for best, of_query in zip(scores.cpu().numpy(), rows.tolist(), strict=True):
-                    found.append(Ranking([self.docnos[row] for row in of_query], best))
-            return found
-
-        return rank_past_ties(find, len(queries), depth)
 
 
 def _finish_flex(folder: Path, rows: int, size: int) -> None:

@@ -11,6 +11,7 @@ import pytest
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import NoResultWarning
 from pyterrier_ikat.retrieve import dense as dense_module
+from pyterrier_ikat.retrieve import vectors as vectors_module
 from pyterrier_ikat.store.models import BUNDLED, load_bi_encoder
 
 SIZE = 8
@@ -164,7 +165,7 @@ def test_the_best_of_many_vectors_are_those_of_a_plain_product_ties_by_docno(tmp
     (tmp_path / "vecs.f4").write_bytes(vectors.tobytes())
     docnos = [f"d{number * 7919 % 3000:04}" for number in range(3000)]
     (tmp_path / "docnos.txt").write_text("".join(f"{docno}\n" for docno in docnos))
-    monkeypatch.setattr(dense_module, "SCORES_AT_ONCE", 7000)  # two queries at a time
+    monkeypatch.setattr(vectors_module, "SCORES_AT_ONCE", {"cpu": 7000})  # a thousand vectors at a time
     queries = np.concatenate([vectors[:1], draw.standard_normal((6, SIZE)).astype("<f4")])
     for found, query in zip(dense_module.Vectors(tmp_path, SIZE).rankings(queries, 50), queries, strict=True):
         products = vectors.astype(np.float64) @ query.astype(np.float64)
@@ -268,3 +269,50 @@ def test_minilm_gives_the_product_of_its_own_vectors(tmp_path, similarity):
     expected = model.encode(["hot drinks"], normalize_embeddings=True) @ held.T
     found = index.dense()(topics("hot drinks")).set_index("docno")["score"]
     np.testing.assert_allclose(found[[docno for docno in TEXTS if TEXTS[docno].strip()]], expected[0], atol=1e-6)
+
+
+def searched(folder, vectors, docnos):
+    folder.mkdir(exist_ok=True)
+    (folder / "vecs.f4").write_bytes(vectors.astype("<f4").tobytes())
+    (folder / "docnos.txt").write_text("".join(f"{docno}\n" for docno in docnos))
+    return dense_module.Vectors(folder, vectors.shape[1])
+
+
+def exactly(vectors, query, docnos, depth):
+    """Scores in 64 bits, rounded to 32 bits, and docnos."""
+    products = (vectors.astype(np.float64) * query.astype(np.float64)).sum(axis=1).astype(np.float32)
+    return sorted(zip(products.tolist(), docnos, strict=True), reverse=True)[:depth]
+
+
+@pytest.mark.parametrize(("count", "size", "depth"), [(7, 16, 5), (100, 384, 50), (1003, 384, 1000), (5000, 16, 5), (20_000, 24, 30)])
+@pytest.mark.parametrize("length", [1.0, 40.0])
+def test_a_ranking_is_the_same_alone_and_in_any_batch(tmp_path, monkeypatch, count, size, depth, length):
+    monkeypatch.setattr(vectors_module, "QUERIES_AT_ONCE", 20)
+    draw = np.random.default_rng(count)
+    vectors = draw.normal(size=(count, size)).astype(np.float32)
+    vectors *= length / np.linalg.norm(vectors, axis=1, keepdims=True)
+    copied = draw.integers(0, count, (2, count // 3))
+    vectors[copied[0]] = vectors[copied[1]]  # equal vectors go by docno
+    docnos = [f"d{number}" for number in draw.permutation(count)]
+    index = searched(tmp_path / "i", vectors, docnos)
+    queries = draw.normal(size=(33, size)).astype(np.float32)
+    together = index.rankings(queries, depth)
+    for place in (0, 1, 19, 20, 32):
+        for found in (index.rankings(queries[place : place + 1], depth)[0], index.rankings(queries[place:], depth)[0]):
+            assert found.docnos == together[place].docnos
+            assert found.scores.tolist() == together[place].scores.tolist()
+        expected = exactly(vectors, queries[place], docnos, depth)
+        assert together[place].docnos == [docno for _, docno in expected]
+        assert together[place].scores.tolist() == [score for score, _ in expected]
+
+
+def test_what_no_sample_shows_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(vectors_module, "SAMPLE", 400)
+    draw = np.random.default_rng(4)
+    vectors = draw.normal(size=(4000, 8)).astype(np.float32)
+    vectors[::10] = 9 * np.eye(8)[0]  # the sample has these alone: 400 of the 4000, all the same
+    docnos = [f"d{number:04}" for number in range(4000)]
+    index = searched(tmp_path / "i", vectors, docnos)
+    queries = np.stack([np.eye(8)[0], -np.eye(8)[0], np.eye(8)[1]]).astype(np.float32)
+    for query, found in zip(queries, index.rankings(queries, 5), strict=True):
+        assert list(zip(found.scores.tolist(), found.docnos, strict=True)) == exactly(vectors, query, docnos, 5)
