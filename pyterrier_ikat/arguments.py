@@ -91,16 +91,32 @@ class MissingColumnError(DataError, pt.validate.InputValidationError):
         return self.message
 
 
+def columns_once(frame: pd.DataFrame, who: str = "the frame") -> None:
+    """Check that no two columns have the same name, because either could be meant.
+
+    Raises:
+        DataError: naming one.
+    """
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        repair = "keep one, as in frame.loc[:, ~frame.columns.duplicated()]"
+        raise DataError(f"{who} has several columns {str(twice[0])!r}: {repair}")
+
+
 def by_position(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with its rows numbered 0, 1, 2, ..., in their order. A frame that has these numbers is returned itself.
 
     A frame of a user may have any index: equal labels after ``pd.concat``, gaps after a selection, texts, dates, several levels.
     Rows are never found by them.
 
+    Raises:
+        DataError: when two columns have the same name.
+
     Example:
         >>> by_position(pd.DataFrame({"qid": ["1_1", "1_2"]}, index=[7, 7])).index.tolist()
         [0, 1]
     """
+    columns_once(frame)
     numbers = pd.RangeIndex(len(frame))
     is_numbered = isinstance(frame.index, pd.RangeIndex) and frame.index.name is None and frame.index.equals(numbers)
     return frame if is_numbered else frame.set_axis(numbers, axis=0)
@@ -143,7 +159,9 @@ def missing_columns(stage: Any, frame: pd.DataFrame, error: pt.validate.InputVal
         return error
     mode = error.modes[0]
     if not mode.missing_columns:
-        return MissingColumnError(f"{stage!r} takes turns, and the frame has passages (docno): put it before the retriever", error.modes)
+        instead = f", or take {stage.on_passages}, which re-ranks passages" if stage.on_passages else ""
+        what = f"{stage!r} takes turns, and the frame has passages (docno): put it before the retriever{instead}"
+        return MissingColumnError(what, error.modes)
     lacking = mode.missing_columns
     repairs = dict.fromkeys(REPAIRS.get(name, f"add the column {name}") for name in lacking)
     there = f"it has {', '.join(map(str, frame.columns)) or 'no column'}"

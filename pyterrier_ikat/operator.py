@@ -93,6 +93,9 @@ class Operator(Checked, pt.Transformer):
     """Whether it may read the column ``text`` of its input, besides passing it on. It isn't inherited, because only a subclass knows what
     it reads."""
 
+    on_passages: ClassVar[str] = ""
+    """The operator that does the same with passages that are there already, for the error where it gets passages in place of turns."""
+
     gives_texts: bool = True
     """Whether it looks up the texts of the passages that it finds; see :meth:`without_texts`."""
 

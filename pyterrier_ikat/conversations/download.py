@@ -12,13 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-import pyterrier as pt
 import requests
 
 from ..errors import DataError, UsageError
-from ..store.files import atomic_write
+from ..store.files import atomic_write, home_folder
 
-DATA_FOLDER, HOME_FOLDER = "IKAT_DATA", "IKAT_HOME"
+DATA_FOLDER = "IKAT_DATA"
 TIMEOUT = (15, 60)
 """The time-out in seconds to connect, and between two pieces of a download."""
 DOWNLOADED = ("outputs", "memory")
@@ -49,7 +48,7 @@ SOURCES = {name: Source(*fields) for name, *fields in (line.split("\t") for line
 
 def data_folder() -> Path:
     """The folder of the data: ``IKAT_DATA`` when set, else ``IKAT_HOME``, else ``ikat`` in PyTerrier's home folder."""
-    return Path(os.environ[DATA_FOLDER]).expanduser() if os.environ.get(DATA_FOLDER) else _home()
+    return Path(os.environ[DATA_FOLDER]).expanduser() if os.environ.get(DATA_FOLDER) else home_folder()
 
 
 def data_file(name: str) -> Path:
@@ -86,7 +85,7 @@ def at_hand(name: str) -> Path | None:
     top, *parts = name.split("/")
     shorter = ["/".join(parts[skipped:]) for skipped in range(1, len(parts))]
     names = [name, *(f"{top}/{short}" for short in shorter if sum(other.endswith(f"/{short}") for other in SOURCES) == 1)]
-    beside = [data_folder().parent, _home()] if parts and os.environ.get(DATA_FOLDER) else []
+    beside = [data_folder().parent, home_folder()] if parts and os.environ.get(DATA_FOLDER) else []
     return next((folder / one for folder in [data_folder(), *beside] for one in names if (folder / one).is_file()), None)
 
 
@@ -117,12 +116,8 @@ def _checksum(content: bytes, source: Source) -> str:
     return f"{algorithm}:{hashlib.new(algorithm, content).hexdigest()}"
 
 
-def _home() -> Path:
-    return Path(os.environ.get(HOME_FOLDER) or Path(pt.io.pyterrier_home()) / "ikat").expanduser()
-
-
 def _download(name: str) -> Path:
-    source, path = SOURCES[name], _home() / name
+    source, path = SOURCES[name], home_folder() / name
     repair = f"or put {name} into a folder yourself and set {DATA_FOLDER} to that folder"
     print(f"downloading {source.url} (licence: {source.licence})", file=sys.stderr)
     try:

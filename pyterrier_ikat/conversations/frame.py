@@ -36,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..arguments import is_missing
+from ..arguments import columns_once, is_missing
 from ..errors import DataError, UsageError, counted, list_first
 
 TOPIC_COLUMNS = ("qid", "query", "qutterance", "qhistory", "qptkb", "qconversation", "qturn")
@@ -345,6 +345,7 @@ def with_text_ids(who: str, frame: pd.DataFrame, names: Sequence[str] = ("qid", 
         >>> str(found["qid"].dtype), found["qid"].tolist()
         ('object', ['9-1_3'])
     """
+    columns_once(frame, who)
     for name in names:
         if pd.api.types.infer_dtype(frame[name]) in ("string", "empty") and not frame[name].isna().any():
             continue

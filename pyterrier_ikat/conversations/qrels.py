@@ -27,7 +27,8 @@ def read_qrels(path: str | Path) -> pd.DataFrame:
     """Read a TREC qrels file. Unlike PyTerrier's reader, it raises an error for a line that is truncated, not numeric or repeated.
 
     Args:
-        path: a text file with ``qid 0 docno label`` per line. In PTKB qrels ``docno`` is the statement id.
+        path: a text file with ``qid 0 docno label`` per line, which may be compressed with gzip. In PTKB qrels ``docno`` is the
+            statement id.
 
     Returns:
         A frame ``qid``, ``docno``, ``label`` (int64) in the file's order.

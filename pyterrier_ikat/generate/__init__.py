@@ -1,5 +1,6 @@
 """Queries, statements and responses: operators that write queries, choose statements, and decide whether and what to answer."""
 
+from ..names import asked_for
 from .history import Enhance, Summarise
 from .queries import ExplodeQueries, MultiQuery, PassageQueries, Queries, StatementQueries
 from .respond import BestResponse, Condense, Decide, Respond
@@ -42,3 +43,5 @@ __all__ = [
     "ShowStatements",
     "UpdatePtkb",
 ]
+
+__getattr__ = asked_for(__name__, __all__)

@@ -10,7 +10,7 @@ import pyterrier as pt
 
 from ..completions.kinds import PASSAGE, QUERIES
 from ..conversations.frame import each_turn_once, texts_in, values, with_columns, with_query
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, counted, list_first
 from ..llm_operator import LLMOperator, as_long_as, log
 from ..llms import Request
 from ..operator import Operator, with_fields
@@ -53,7 +53,8 @@ class QueryLists(LLMOperator):
             return found
         blank = [request.qid for request, queries in zip(self.requests(frame), found, strict=True) if not queries]
         self.count(failures=len(blank), fallbacks=len(blank))
-        log.warning("stage %s: no query in the completions for %s; the fallback is used", self.stage, ", ".join(map(str, blank)))
+        told = f"{counted(len(blank), 'turn')}: {list_first(blank)}"
+        log.warning("stage %s: no query in the completions of %s; the fallback is used", self.stage, told)
         return [queries or instead for queries, instead in zip(found, self.fallback(frame), strict=True)]
 
 

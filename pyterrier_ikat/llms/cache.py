@@ -14,10 +14,8 @@ from pathlib import Path
 from threading import Lock
 from weakref import WeakValueDictionary
 
-import pyterrier as pt
-
 from ..store.cache import IN_MEMORY, Cache, Kind
-from ..store.files import hold_lock
+from ..store.files import hold_lock, home_folder
 from .failures import KINDS, LLMFailure, UnknownMark
 from .request import PLAIN, Completion, Reading, read
 
@@ -30,7 +28,7 @@ PROBE = b"probe"
 
 def default_path() -> Path:
     """``llm.sqlite`` in ``$IKAT_HOME``, or in the folder ``ikat`` of PyTerrier's home."""
-    return Path(os.environ.get("IKAT_HOME") or Path(pt.io.pyterrier_home()) / "ikat").expanduser() / "llm.sqlite"
+    return home_folder() / "llm.sqlite"
 
 
 _caches: WeakValueDictionary[str, Cache] = WeakValueDictionary()

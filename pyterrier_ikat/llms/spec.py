@@ -99,8 +99,7 @@ def parse(text: str) -> Spec:
         raise UsageError(f"an LLM is named {FORMS}; this one is empty or has an open quote") from None
     provider, _, name = head.partition(":")
     if not name or provider not in OPTIONS or "://" in head:
-        near = did_you_mean(provider, OPTIONS)
-        raise UsageError(f"unknown LLM {provider!r}: {near}{' ' * bool(near)}it is named {FORMS}")
+        raise UsageError(f"unknown LLM {provider!r}: {_meant(head, provider)}it is named {FORMS}")
     options = dict(_option(OPTIONS[provider], provider, word) for word in words)
     shown = [head]
     for word in words:
@@ -109,6 +108,14 @@ def parse(text: str) -> Spec:
         elif options["body"]:
             shown.append(f"body={as_json(options['body'])}")
     return Spec(provider, os.path.expanduser(name), options, shlex.join(shown))
+
+
+def _meant(head: str, provider: str) -> str:
+    """What a wrong name of a model may mean, in words that end with a blank; empty if nothing is near."""
+    if provider in OPTIONS and "://" not in head:
+        return f"it names no model of {provider}; "
+    near = did_you_mean(provider, OPTIONS)
+    return f"{near} " if near else ""
 
 
 def with_body(spec: str, body: Mapping[str, Any]) -> str:
@@ -231,7 +238,7 @@ def llm(spec_or_object: Any, *, ledger: Ledger | None = None, identity: Any = No
 def _model(backend: Backend, options: Mapping[str, Any], ledger: Ledger | None, text: str | None = None) -> LLM:
     """The model over a backend, with the options of `ACCOUNT` and `READING`."""
     backend.reasoning = options.get("reasoning", backend.reasoning)
-    batches, place = options.get("batch") == "on", options.get("cache") or default_path()
+    batches, place = options.get("batch") == "on", options.get("cache") or ("none" if backend.replays else default_path())
     prices = {name: options[name] * (BATCHED if batches else 1) for name in PRICES if name in options}
     if place not in ("none", IN_MEMORY) and not backend.identified:
         raise UsageError(f"{backend.model} in the cache {place}: give identity=..., what decides its answers, or omit cache=")
@@ -240,7 +247,7 @@ def _model(backend: Backend, options: Mapping[str, Any], ledger: Ledger | None, 
     return LLM(
         backend,
         ledger=ledger,
-        cache=None if place == "none" or backend.replays else CompletionCache(place),
+        cache=None if place == "none" else CompletionCache(place),
         budget=Budget(**prices, limit=options.get("budget"), model=backend.model),
         retry=Retry(tries=1 + options.get("retries", 5)),
         on_error=options.get("on_error", "raise"),

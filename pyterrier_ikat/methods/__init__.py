@@ -6,6 +6,7 @@ need an entry anywhere. The functions are available here under their names, such
 
 from typing import Any
 
+from ..names import unknown_name
 from .catalogue import METHODS, TABLES, PublishedTable, catalogue, find, find_all, published
 from .definition import Method, method, methods_of, noting
 
@@ -16,7 +17,7 @@ _SYSTEMS = {entry.system.__name__: noting(entry.system) for entry in METHODS.val
 
 def __getattr__(name: str) -> Any:
     if name not in _SYSTEMS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise unknown_name(__name__, name, __dir__())
     return _SYSTEMS[name]
 
 

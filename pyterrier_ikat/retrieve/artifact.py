@@ -237,6 +237,9 @@ class IndexArtifact(pt.Artifact):
     def _make(self: Made, corpus: Corpus, made_with: Mapping[str, Any], **given: Any) -> Made:
         """Build the engine, or compare an existing one with the passages and settings."""
         target = Path(self.path).absolute()
+        file = next((place for place in (target, *target.parents) if place.is_file()), None)
+        if file is not None:
+            raise UsageError(f"{self.path}: {file} is a file, and an index is a folder: give another path")
         target.parent.mkdir(parents=True, exist_ok=True)
         with lock_folders(target):
             engine = engine_folder(target, self.KIND)

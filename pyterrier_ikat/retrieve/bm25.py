@@ -5,6 +5,7 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,10 @@ def check_bm25(k1: float, b: float) -> None:
     """Check the parameters of BM25.
 
     Raises:
-        UsageError: when they are out of range, or have more digits than PISA distinguishes.
+        UsageError: when they are no numbers, are out of range, or have more digits than PISA distinguishes.
     """
-    if not (k1 >= 0 and 0 <= b <= 1):
+    are_numbers = isinstance(k1, Real) and isinstance(b, Real)
+    if not (are_numbers and k1 >= 0 and 0 <= b <= 1):
         raise UsageError(f"BM25 needs k1 >= 0 and 0 <= b <= 1, not k1={k1!r}, b={b!r}; the usual values here are k1=0.9, b=0.4")
     for name, value in (("k1", k1), ("b", b)):
         if float(f"{value:g}") != value:
@@ -84,6 +86,7 @@ class BM25(IndexRetriever):
     schematic = {"label": "BM25"}
     reads_texts = False
     label, method, settings = "BM25", "bm25", ("k1", "b")
+    on_passages = "ikat.BM25Rerank()"
 
     k1: float = 0.9
     b: float = 0.4

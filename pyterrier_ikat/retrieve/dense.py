@@ -67,6 +67,7 @@ class DenseRetriever(IndexRetriever):
     schematic = {"label": "Dense"}
     reads_texts = False
     label, method, settings = "dense", "dense", ("query_prefix",)
+    on_passages = "ikat.BiEncoder(MODEL)"
 
     query_prefix: str | None = None
     device: str = "auto"

@@ -5,11 +5,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import column, each_turn_once, report_turns_without_result
+from ..arguments import by_position
+from ..conversations.frame import column, each_turn_once, report_turns_without_result, turns_of, with_text_ids
+from ..errors import DataError, counted
 from ..operator import Operator, parts_of, with_fields
+from ..order import order_by_score, set_ranks
 from ..runs import RunFolder, read_run
 from ..runs.folder import checksum_of
 
@@ -18,7 +22,7 @@ NOTHING = pd.DataFrame({"qid": column([]), "docno": column([]), "score": pd.Seri
 
 
 class RunRead:
-    """The ranking of a run file or folder, read once. Its ``fingerprint`` distinguishes it from another run of the same name."""
+    """The ranking of a run, read once. Its ``fingerprint`` distinguishes it from another run of the same name."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -37,6 +41,57 @@ class RunRead:
         return repr(self.path)
 
 
+class FrameGiven(RunRead):
+    """The ranking in a result frame, which is copied. Two with the same rows are equal.
+
+    Args:
+        given: ``qid``, ``docno``, ``score``, and ``text`` if it has one. Ids may be whole numbers.
+
+    Raises:
+        DataError: when a column is missing, a score is not a finite number, or a passage occurs twice for a turn.
+    """
+
+    def __init__(self, given: pd.DataFrame) -> None:
+        super().__init__("a frame")
+        lacking = [name for name in ("qid", "docno", "score") if name not in given.columns]
+        if lacking:
+            there = ", ".join(map(str, given.columns)) or "none"
+            raise DataError(f"the given ranking has no column {', '.join(lacking)}, only {there}: give a result frame")
+        frame = by_position(given)
+        for name in ("qid", "docno"):
+            if pd.api.types.is_integer_dtype(frame[name]):
+                frame = frame.assign(**{name: column(map(str, frame[name]))})
+        frame = with_text_ids("the given ranking", frame)
+        scores = pd.to_numeric(frame["score"], errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        odd = np.flatnonzero(~np.isfinite(scores))
+        if len(odd):
+            row = frame.iloc[odd[0]]
+            raise DataError(f"the given ranking: passage {row['docno']} of turn {row['qid']} has the score {row['score']}: give a number")
+        twice = frame[frame.duplicated(["qid", "docno"])]
+        if len(twice):
+            row = twice.iloc[0]
+            raise DataError(f"the given ranking has passage {row['docno']} of turn {row['qid']} twice: keep one of the two rows")
+        turns_of(frame)  # which checks them
+        turn = pd.factorize(frame["qid"], sort=True)[0].astype(np.int64)  # so that equal rankings are in one order
+        order = order_by_score(frame, turn, scores)
+        kept = frame[["qid", "docno", *(["text"] if "text" in frame.columns else [])]].take(order).reset_index(drop=True)
+        self._frame = set_ranks(kept, turn[order], scores[order], by_docno=True)
+
+    @property
+    def frame(self) -> pd.DataFrame:  # type: ignore[override]
+        """``qid``, ``docno``, ``score``, ``rank``, and ``text`` if the frame has one; best first, equal scores by docno."""
+        return self._frame
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FrameGiven) and self.fingerprint() == other.fingerprint()
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint())
+
+    def __repr__(self) -> str:
+        return f"<{counted(len(self.frame), 'passage')} of {counted(self.frame['qid'].nunique(), 'turn')}>"
+
+
 @with_fields
 class GivenRanking(Operator):
     """Give each turn the passages of an existing run, whatever its query is.
@@ -46,11 +101,11 @@ class GivenRanking(Operator):
     and, with ``texts``, ``text``. A turn that is missing from the run has no rows, and a ``NoResultWarning`` names it.
 
     Args:
-        path: a TREC run file, which may be compressed with gzip, or the folder of a finished run.
+        path: a TREC run file, which may be compressed with gzip, the folder of a finished run, or a result frame.
         texts: an operator that adds ``text`` by ``docno``, such as the ``text_loader()`` of an index or a dataset.
 
     Raises:
-        DataError: when the run can't be read.
+        DataError: when the run can't be read, or a frame lacks a column or has a passage twice.
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
@@ -61,12 +116,17 @@ class GivenRanking(Operator):
 
     schematic = {"label": "Given ranking"}
 
-    path: str
+    path: Any
     texts: pt.Transformer | None = None
 
     def __post_init__(self) -> None:
-        self.path = str(self.path)
-        self._run = RunRead(self.path)
+        if isinstance(self.path, pd.DataFrame):
+            self.path = FrameGiven(self.path)
+        if isinstance(self.path, FrameGiven):
+            self._run: RunRead = self.path
+        else:
+            self.path = str(self.path)
+            self._run = RunRead(self.path)
 
     def parts(self) -> Iterator[Any]:
         """The run, and the source of the texts."""

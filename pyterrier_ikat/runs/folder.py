@@ -9,15 +9,16 @@
 ``stages.jsonl.gz``       the work of each stage for each turn, with its LLM calls, see below; a frame
                           written with ``RunFolder.write`` has none
 ``ledger.csv``            LLM calls, cache hits, failures, tokens, seconds and cost of this system, per stage
-``run.json``              method, expression, dataset, parameters, versions, notes, and the checksum of ``run.trec``; with it, a run is
-                          complete
+``run.json``              method, expression, dataset, parameters, versions, notes, the checksums of ``run.trec`` and ``measures.csv``,
+                          and the number of rows of ``ledger.csv``; with it, a run is complete
 ========================  ==========================================================================================
 
 While a run is made, its batches are in ``NAME.partial``, where ``run.json`` has only the parameters, and each finished batch of turns has
 ``N.run.trec``, ``N.stages.jsonl.gz``, ``N.ledger.json`` and ``N.turns.jsonl``. The last one means that the batch is done.
 ``costs.jsonl`` there has the costs, call by call, also of batches that were not finished. At the end the batches are joined in a hidden
 folder, which then gets the run's name.
-A ``run.trec`` with another checksum is an error. Each ``response`` in ``turns.jsonl`` may be edited.
+A ``run.trec`` or ``measures.csv`` with another checksum, and a ``ledger.csv`` with fewer rows, is an error where it is read. Each
+``response`` in ``turns.jsonl`` may be edited.
 
 ``stages.jsonl.gz`` has one JSON line per turn and stage, in the order of the turns, then of the stages. A line has ``qid`` (the turn),
 ``stage`` and one or more of these:
@@ -271,6 +272,7 @@ ENDING = ".partial"
 COSTS = "costs.jsonl"
 """The costs of an unfinished run, call by call."""
 RANKING, TURNS, STAGES = "run.trec", "turns.jsonl", "stages.jsonl.gz"
+MEASURES, LEDGER = "measures.csv", "ledger.csv"
 IDENTITY = ("method", "topics_sha256", "prompts", "stages", "parts")
 """The entries of ``run.json`` that are equal for all repeats of one system."""
 OURS = "pyterrier_ikat"
@@ -388,8 +390,18 @@ class RunFolder:
         return read_stages(self.path / STAGES)
 
     def measures(self) -> pd.DataFrame:
-        """The scores of each turn: index ``qid``, a column per measure."""
-        scores = pd.read_csv(self.path / "measures.csv", dtype=str)
+        """The scores of each turn: index ``qid``, a column per measure.
+
+        Raises:
+            DataError: when ``measures.csv`` can't be read, or isn't the file that was written.
+        """
+        path = self.path / MEASURES
+        try:
+            if self.parameters().get("measures_sha256") != checksum(path):
+                raise ValueError("it is not the file that this run wrote: it was cut or changed")
+            scores = pd.read_csv(path, dtype=str)
+        except (OSError, ValueError) as error:
+            raise DataError(f"{path} can't be read ({error}): the same `ikat run` writes it again, and repeats nothing else") from None
         return scores.set_index("qid").astype(float)  # converting texts gives exactly the written numbers
 
     def reusable(self, parameters: Mapping[str, Any]) -> bool:
@@ -428,17 +440,17 @@ class RunFolder:
         """Make the finished run of the contents of its files, its scores, costs and parameters."""
         made = self.path.with_name(f".{self.path.name}.tmp")
         shutil.rmtree(made, ignore_errors=True)  # of a killed process
-        for name, pieces in {**files, "ledger.csv": [ledger.to_csv(index=False).encode()]}.items():
+        for name, pieces in {**files, LEDGER: [ledger.to_csv(index=False).encode()]}.items():
             with atomic_write(made / name, "wb") as file:
                 file.writelines(pieces)
-        RunFolder(made).describe(measures, {**parameters, "sha256": checksum(made / RANKING)})
+        RunFolder(made).describe(measures, {**parameters, "ledger_rows": len(ledger), "sha256": checksum(made / RANKING)})
         made.rename(self.path)  # replaces an empty folder
 
     def describe(self, measures: pd.DataFrame, parameters: Mapping[str, Any]) -> None:
         """Write scores and parameters."""
-        with atomic_write(self.path / "measures.csv") as file:
+        with atomic_write(self.path / MEASURES) as file:
             file.write(measures.to_csv(index=False))
-        write_parameters(self.path, parameters)
+        write_parameters(self.path, {**parameters, "measures_sha256": checksum(self.path / MEASURES)})
 
 
 def check_same(folder: Path, held: str, wanted: Mapping[str, Any]) -> None:

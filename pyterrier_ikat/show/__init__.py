@@ -1,6 +1,7 @@
 """Show what happened: runs as conversations to read, plots, and tables for papers."""
 
 from ..evaluation.experiment_table import table
+from ..names import asked_for
 from ..tables import Table
 from .drawing import Drawing, draw
 from .ledgers import ledger, ledger_frame, refusals
@@ -21,3 +22,5 @@ __all__ = [
     "save_plot",
     "table",
 ]
+
+__getattr__ = asked_for(__name__, __all__)

@@ -15,6 +15,25 @@ from typing import IO, Any
 
 from ..errors import DataError, UsageError
 
+HOME_FOLDER = "IKAT_HOME"
+
+
+def home_folder() -> Path:
+    """``$IKAT_HOME``, or the folder ``ikat`` of PyTerrier's home, which is created if missing: for caches and downloads.
+
+    Raises:
+        DataError: when PyTerrier's home can't be created.
+    """
+    given = os.environ.get(HOME_FOLDER)
+    if given:
+        return Path(given).expanduser()
+    import pyterrier as pt  # imported late: some commands need no frame
+
+    try:
+        return Path(pt.io.pyterrier_home()) / "ikat"
+    except OSError as error:
+        raise DataError(f"there is no home folder for caches and downloads ({error}): set {HOME_FOLDER} to a folder") from None
+
 
 @contextmanager
 def atomic_write(path: str | Path, mode: str = "w", *, private: bool = False) -> Iterator[IO[Any]]:

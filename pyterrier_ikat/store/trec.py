@@ -71,16 +71,19 @@ def _rankings(path: Path) -> dict[str, dict[str, float]]:
 
 
 def read_judgements(path: str | Path) -> list[tuple[str, str, int]]:
-    """The judgements of a qrels file: turn, passage and label, in the file's order.
+    """The judgements of a qrels file, which may be compressed with gzip: turn, passage and label, in the file's order.
 
     Raises:
         DataError: when a line is faulty; it names file and line.
     """
     try:
-        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+        content = Path(path).read_bytes()
+        if content.startswith(_GZIP):
+            content = gzip.decompress(content)
+        lines = content.decode("utf-8-sig").splitlines()
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; give the path of a qrels file ({_JUDGEMENT})") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise DataError(f"{path}: not a readable text file ({error}); give a qrels file ({_JUDGEMENT})") from None
     found: dict[tuple[str, str], int] = {}
     for number, line in enumerate(lines, 1):

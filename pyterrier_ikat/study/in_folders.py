@@ -231,7 +231,7 @@ class Run:
         judged = {"qrels_sha256": checksum_of(self.study.qrels)}
         ranking = self.folder.ranking() if self.finished else self._made(size)
         # The track's measures, those in the folder and the given ones. A user's own aren't stored: they may change under the same name.
-        kept = computable(self.folder.measures().columns) if (self.folder.path / "measures.csv").is_file() else []
+        kept = computable(self._measures_kept())
         wanted, labels = as_measures([*TRACK_2023, *kept, *measures]), self.study.labels
         self.found = set(ranking)
         self.scores = {label(one): [] for one in wanted}
@@ -251,6 +251,13 @@ class Run:
             repair = "search the collection that the judgements are about, or give the judgements of this one as qrels"
             told = f"system {self.system.name}: {unlike}, so that every score would be 0"
             raise DataError(f"{told}: {repair}. The run is in {self.folder.path}")
+
+    def _measures_kept(self) -> list[str]:
+        """The measures of a finished run; none where its file is not there, or was cut."""
+        try:
+            return list(self.folder.measures().columns) if self.finished else []
+        except DataError:
+            return []
 
     def _store(self, scores: pd.DataFrame, judged: Mapping[str, Any]) -> None:
         """Finish the folder, or renew the scores of a finished one."""

@@ -27,7 +27,7 @@ from ..llms.ledger import AMOUNTS, COUNTS, Budget
 from ..operator import label_of
 from ..progress import doing
 from ..runs import RunFolder
-from ..runs.folder import COSTS, ENDING, as_json
+from ..runs.folder import COSTS, ENDING, LEDGER, as_json
 from ..store.files import drop_cut_line, read_lines
 
 OF_ROWS = ("qid", "qid_0", "qquery", "qsub", "qweight")  # columns of a sub-query whose names begin like those of a turn
@@ -240,7 +240,7 @@ def ledger_of(folder: RunFolder) -> Ledger:
             for row in json.loads(path.read_text(encoding="utf-8")):
                 found.count(**row)
         return found
-    path = folder.path / "ledger.csv"
+    path = folder.path / LEDGER
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = csv.DictReader(file)
@@ -249,6 +249,9 @@ def ledger_of(folder: RunFolder) -> Ledger:
             for row in rows:
                 amounts = {name: json.loads(row[name] or "null") for name in (*COUNTS, *AMOUNTS)}
                 found.count(row["stage"], row["model"], served=row["served"], **amounts)
+        written = folder.parameters().get("ledger_rows", 0)
+        if len(found.rows()) < written:
+            raise LookupError(f"{len(found.rows())} of {written} rows")  # it was cut
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise DataError(f"{path} can't be read ({error!r}): what the run has cost is unknown: repeat the run") from None
     return found

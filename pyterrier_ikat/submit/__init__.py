@@ -1,5 +1,6 @@
 """Submissions to TREC iKAT 2023, 2024 and 2025, and predictions for MTRAG: written, checked, and read back for evaluation."""
 
+from ..names import asked_for
 from .checks import validate
 from .predictions import check_predictions, read_predictions, write_predictions, write_reports
 from .problem import Problem, RefusedError
@@ -19,3 +20,5 @@ __all__ = [
     "write_reports",
     "write_submission",
 ]
+
+__getattr__ = asked_for(__name__, __all__)

@@ -211,7 +211,9 @@ class Topics:
         """
         data = datasets.dataset(dataset)
         if data.year is None:
-            raise UsageError(f"{data.name} is of no year of the track, and each year has its own format: give a dataset such as ikat:2025")
+            what = f"{data.name} is of no year of the track, and each year has its own format"
+            instead = advice("write_reports", "--run-type autojudge")
+            raise UsageError(f"{what}: give a dataset such as ikat:2025, or take {instead}, which writes reports on any dataset")
         topics = data.get_topics()
         return cls(data.name, data.year, dict(zip(topics["qid"], topics["qptkb"], strict=True)))
 

@@ -1,5 +1,7 @@
 """A ranking that is there already in the place of a retriever."""
 
+import pickle
+
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -63,3 +65,48 @@ def test_responses_are_written_to_the_passages_of_another_systems_run(tmp_path):
     first, second = (ikat.runs.RunFolder(tmp_path / "runs" / name) for name in ("human_qr", "answers"))
     assert second.results()[["qid", "docno", "rank"]].equals(first.results()[["qid", "docno", "rank"]])
     assert all(turn["response"] and len(turn["used"]) == 5 for turn in second.turns())
+
+
+@pytest.mark.parametrize("index", [[7, 7, 7], ["x", "y", "z"]])
+def test_a_frame_is_given_like_its_run_file(path, index):
+    shuffled = RUN.sample(frac=1, random_state=2).drop(columns="rank").set_axis(index)
+    found, expected = ikat.GivenRanking(shuffled)(TURNS), ikat.GivenRanking(path)(TURNS)
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+    given = ikat.GivenRanking(shuffled)
+    assert given == ikat.GivenRanking(RUN)  # the same rows
+    assert hash(given) == hash(ikat.GivenRanking(RUN))
+    assert given != ikat.GivenRanking(RUN[:2])
+    assert [part.fingerprint() for part in given.parts()] == [part.fingerprint() for part in ikat.GivenRanking(RUN).parts()]
+    assert repr(given) == "ikat.GivenRanking(<3 passages of 2 turns>)"
+    shuffled["docno"] = "changed later"
+    pd.testing.assert_frame_equal(given(TURNS), found)
+    pd.testing.assert_frame_equal(pickle.loads(pickle.dumps(given))(TURNS), found)
+
+
+def test_a_frame_brings_its_texts_and_its_ids_may_be_numbers():
+    given = pd.DataFrame({"qid": [1, 1], "docno": [8, 9], "score": [1, 2], "text": ["Mint.", "Rooibos."]})
+    found = ikat.GivenRanking(given)(pd.DataFrame({"qid": ["1"], "query": ["tea?"]}))
+    assert found[["docno", "score", "rank", "text"]].values.tolist() == [["9", 2.0, 0, "Rooibos."], ["8", 1.0, 1, "Mint."]]
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (RUN.drop(columns="score"), "has no column score, only qid, docno, rank"),
+        (RUN.assign(score=[1.0, float("nan"), 2.0]), "passage a of turn 1_1 has the score nan"),
+        (pd.concat([RUN, RUN[:1]]), "has passage b of turn 1_1 twice"),
+        (RUN.assign(docno=[1.5, "a", "b"]), "the docno 1.5 is not a text"),
+    ],
+)
+def test_a_frame_that_is_no_ranking_is_refused(frame, message):
+    with pytest.raises(DataError, match=message):
+        ikat.GivenRanking(frame)
+
+
+def test_two_frames_in_one_study_are_told_apart(tmp_path):
+    data = ikat.dataset("ikat:sample")
+    run = ikat.PassageIndex(tmp_path / "index").index(data.get_corpus_iter(verbose=False)).bm25()(data.get_topics())
+    ikat.run({"a": ikat.GivenRanking(run)}, "ikat:sample", out=tmp_path / "runs")
+    ikat.run({"a": ikat.GivenRanking(run.copy())}, "ikat:sample", out=tmp_path / "runs")
+    with pytest.raises(ikat.UsageError, match="holds a run with different parts"):
+        ikat.run({"a": ikat.GivenRanking(run[run["rank"] < 5])}, "ikat:sample", out=tmp_path / "runs")
