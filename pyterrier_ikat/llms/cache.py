@@ -36,11 +36,14 @@ _opening = Lock()
 
 
 def _shared(path: str) -> Cache:
-    """The cache in a file. A process opens a file once: sqlite keeps what belongs to a removed file as long as anybody has it open."""
+    """The cache in a file, which a process opens once: sqlite keeps what belongs to a file as long as anybody has it open.
+
+    Where the file was removed, whoever opens it now starts anew.
+    """
     place = os.path.realpath(path)
     with _opening:
         cache = _caches.get(place)
-        if cache is None:
+        if cache is None or cache.has_moved():
             cache = _caches[place] = Cache(path, COMPLETIONS)
         return cache
 

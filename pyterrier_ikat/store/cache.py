@@ -109,6 +109,11 @@ class Cache:
             self._remove_oldest(connection)
             connection.execute("COMMIT")
 
+    def has_moved(self) -> bool:
+        """Whether another file is at the path than the one that is open, or none."""
+        with self._lock:
+            return self._connection is not None and self._has_moved()
+
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
         """The connection, for one thread at a time. Changes that weren't committed are rolled back."""
@@ -138,14 +143,12 @@ class Cache:
         if self._connection is None:
             self._connection = self._connect()
             self._end = finalize(self, self._connection.close)  # no __del__: some modules are unloaded before
-            real = os.path.realpath(self.path)
-            self._files = _identities(self.path, *(real + end for end in BESIDE))
+            self._files = _identities(self.path, *_beside(self.path))
         if self._rescued is not None:
             self._write_again(self._connection, self._rescued)
         return self._connection
 
     def _has_moved(self) -> bool:
-        """Whether another file is at the path than the one that was opened, or none."""
         if self.path == IN_MEMORY:
             return False
         now = _identities(*self._files)
@@ -162,17 +165,9 @@ class Cache:
             self._connection.backup(rescued)
             self._rescued = rescued
         self._close()  # before the path is opened again: sqlite would share the files beside it
-        if not os.path.exists(self.path):
-            self._remove_beside()
         again = "its entries are written again" if self._rescued is not None else "its entries are lost and computed again when needed"
         moved = f"the {self.kind.name} {self.path} was removed, moved or replaced while it was open"
-        warnings.warn(f"{moved}: {again}. To start anew, first end what uses it", CacheMovedWarning, stacklevel=2)
-
-    def _remove_beside(self) -> None:
-        """Remove the files beside a file that has gone, which are of no use, and which a new one would share with who still has it open."""
-        for name, there in _identities(*self._files).items():
-            if there is not None and there == self._files[name]:
-                Path(name).unlink(missing_ok=True)
+        warnings.warn(f"{moved}: {again}. To start anew, remove it when nothing uses it", CacheMovedWarning, stacklevel=2)
 
     def _write_again(self, connection: sqlite3.Connection, rescued: sqlite3.Connection) -> None:
         """Add what another file had to this one. What this one has stays."""
@@ -193,11 +188,13 @@ class Cache:
     def _connect(self) -> sqlite3.Connection:
         if self.path != IN_MEMORY:
             Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+            _remove_stale(self.path)
         connection = sqlite3.connect(self.path, timeout=WAIT_FOR_OTHERS, isolation_level=None, check_same_thread=False)
         try:
             if _pragma(connection, "application_id") != self.kind.mark:
                 self._create(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("SELECT 1 FROM sqlite_master").fetchone()  # makes the files beside it, which `_has_moved` looks at
         except BaseException:
             connection.close()
             raise
@@ -314,6 +311,24 @@ def _identities(*names: str) -> dict[str, Identity | None]:
         else:
             found[name] = state.st_dev, state.st_ino
     return found
+
+
+def _beside(path: str) -> list[str]:
+    """The files that sqlite keeps beside a database."""
+    return [os.path.realpath(path) + end for end in BESIDE]
+
+
+def _remove_stale(path: str) -> None:
+    """Remove what a removed database has left beside it.
+
+    It is of no use, and a new database would share it with a process that still has the old one open.
+    """
+    left = _identities(*_beside(path))  # looked at first: a new database is there before what belongs to it
+    if os.path.exists(path):
+        return
+    for name, there in _identities(*left).items():
+        if there is not None and there == left[name]:
+            Path(name).unlink(missing_ok=True)
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

@@ -10,10 +10,12 @@ from contextlib import closing
 import pytest
 
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.llms.cache import COMPLETIONS
+from pyterrier_ikat.llms import Completion
+from pyterrier_ikat.llms.cache import COMPLETIONS, CompletionCache
 from pyterrier_ikat.store.cache import Cache, CacheMovedWarning, digest
 
 KEYS = [digest(str(number)) for number in range(40)]
+TEA = Completion("tea", "m", "stop", 1, 1, 0.0, cached=False)
 VALUES = {key: b"%d" % number for number, key in enumerate(KEYS)}
 
 
@@ -108,6 +110,34 @@ def test_a_folder_that_can_not_be_made_again_is_named(place):
     place.parent.write_text("a file in the place of the folder")
     with pytest.raises(DataError, match=r"llm\.sqlite cannot be used"):
         cache.get(KEYS)
+
+
+@pytest.mark.parametrize("mishap", ["removed", "removed with all beside it", "moved"])
+def test_who_opens_a_removed_file_starts_anew_and_who_had_it_open_adds_what_it_has(place, mishap):
+    old = CompletionCache(place)
+    old.put("a", TEA)
+    MISHAPS[mishap](place)
+    new = CompletionCache(place)
+    assert new.get("a") == {}
+    new.put("b", TEA)
+    with pytest.warns(CacheMovedWarning):
+        old.put("c", TEA)
+    assert set(new.get("abc")) == set(old.get("abc")) == set("abc")
+    new.close()
+    old.close()
+
+
+def test_models_of_a_process_share_what_they_have_open(place):
+    one, other = CompletionCache(place), CompletionCache(place)
+    one.put("a", TEA)
+    for end in ("-wal", "-shm"):
+        place.with_name(place.name + end).unlink()
+    with pytest.warns(CacheMovedWarning):
+        other.put("b", TEA)
+    assert set(one.get("ab")) == set("ab")
+    one.close()
+    assert set(other.get("ab")) == set("ab")
+    other.close()
 
 
 def test_results_go_on_in_a_new_file_and_are_computed_again(tmp_path):
