@@ -222,9 +222,14 @@ FAMILIES = (
     Family(
         "Qwen, SmolLM2, and whatever is trained with ChatML",
         ("vllm-project/vllm#48748", "moltis-org/moltis#306"),
-        own=("<|im_start|> assistant",),
+        own=("<|im_start|> assistant <|im_sep|>", "<|im_start|> assistant"),  # the first one is Phi-4's
         others=("<|im_start|>",),
         ends=("<|im_end|>", "<|endoftext|>"),
+    ),
+    Family(
+        "GLM-4.5V, around answers and within them",
+        ("zai-org/GLM-V: README.md",),
+        empty=("<|begin_of_box|>", "<|end_of_box|>"),
     ),
     Family(
         "Llama 3 and 4",
@@ -289,11 +294,19 @@ class HARMONY:  # noqa: N801
     next_channel = re.compile(r"assistant(?:analysis|commentary|final)")
 
 
+OWN_LABEL = re.compile(r"\A\s*assistant[ \t]*\n")
+"""What is left of a header where a server removes its tokens (meta-pytorch/torchtune#1555)."""
 LABELS = re.compile(r"\A\s*thought[ \t]*\n")
 """What is left of Gemma 4's reasoning where a server removes its tokens (Blaizzy/mlx-vlm#1351, raullenchai/Rapid-MLX#447): where it ends
 is lost."""
 BEGINNINGS = ("analysis", "commentary", "assistant", "thought")
 """The words with which a text begins whose special tokens were removed."""
+TOKENS = re.compile(
+    r"<(?:unused|extra_id_|reserved_|reserved_token_)\d{1,5}>|\[unused\d{1,4}\]|<unk>|<mask>|<0x[0-9A-F]{2}>"
+    r"|</?(?:tool_calls?|function_calls?)>|<function=|\[TOOL_CALLS\]",
+    re.IGNORECASE,
+)
+"""Tokens that say nothing, and calls of tools that nobody offered, wherever they stand (software-mansion-labs/private-mind#342)."""
 STRUCK = re.compile(r"</?s\s?>", re.IGNORECASE)
 """A mark of Llama 2 that is HTML, too: behind other words it strikes out."""
 ATTRIBUTES = r"(?:\s[^<>\n]{0,200})?"
@@ -318,7 +331,7 @@ def pattern_of(mark: str) -> str:
         end = r"(?!\w)" if mark[-1].isalnum() else ""
         return between.join(words) + end
     blanks = r"\s?" if tag[1] else ATTRIBUTES
-    return f"<{tag[1]}{re.escape(tag[2])}{blanks}>"
+    return rf"<\s?{tag[1]}\s?{re.escape(tag[2])}{blanks}>"
 
 
 class Forms:

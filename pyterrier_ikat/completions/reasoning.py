@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from .forms import ANSWER_TAGS, HARMONY, LABELS, STRUCK, Forms, forms
+from .forms import ANSWER_TAGS, HARMONY, LABELS, OWN_LABEL, STRUCK, TOKENS, Forms, forms
 
 Named = tuple[tuple[str, str], ...]
 """Marks of reasoning that a user names: opening and closing ones."""
@@ -43,7 +43,7 @@ def split_reasoning(text: str, named: Named = ()) -> Said:
     outside = _outside(final if worded is None else final[worded.end() :], known)
     if outside is None or LABELS.match(outside):
         return Said("", True)
-    said = outside.strip()
+    said = OWN_LABEL.sub("", outside).strip()
     return Said(said if outside == text else unwrapped(said), False)
 
 
@@ -175,12 +175,19 @@ _ELEMENTS = """
 HTML = frozenset(_ELEMENTS.split())
 """The elements of HTML (html.spec.whatwg.org, "Elements", and those of HTML 4), and ``ref`` and
 ``citation``, with which texts cite."""
-_NAMED = re.compile(r"<\s?/?\s?([A-Za-z][\w:.-]{0,60})")
+_NAMED = re.compile(r"<\s?/?\s?([^\W\d][\w:.-]{0,60})")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|[\"'“‘«]<[^<>\n]{1,60}>[\"'”’»]", re.DOTALL)
-_SPECIAL = re.compile(r"<[|｜][^<>\s][^<>\n]{0,60}>|<[^<>|｜\s]{1,60}[|｜]>")
-_SIGNED = re.compile(r"\A\s*([◁◀⟨⟪＜][^\s◁◀⟨⟪＜▷▶⟩⟫＞]{1,40}[▷▶⟩⟫＞])|([◁◀⟨⟪＜]/[^\s◁◀⟨⟪＜▷▶⟩⟫＞]{1,40}[▷▶⟩⟫＞])")
-_BRACKETED = re.compile(r"\A\s*(\[/?[A-Z][A-Z_]{2,40}\])(?=\s*\S)|(\[/[A-Z][A-Z_]{2,40}\])")
-_CLOSING = re.compile(r"</([A-Za-z][\w:.-]{0,60})\s?>")
+_BEFORE = r"\A[\s\ufeff\u200b\u2060*_>#\"'“~-]*"
+"""What may stand before a mark that begins a text."""
+_SPECIAL = re.compile(rf"<[|｜][^<>\s][^<>\n]{{0,60}}>|<[^<>|｜\s]{{1,60}}[|｜]>|{TOKENS.pattern}", re.IGNORECASE)
+_BRACKETED = re.compile(rf"{_BEFORE}(\[[A-Z][A-Z_]{{2,40}}\])(?=\s*[^\s\]])")
+_SIGNED = re.compile(rf"{_BEFORE}([◁◀⟨⟪＜][^\s◁◀⟨⟪＜▷▶⟩⟫＞]{{1,40}}[▷▶⟩⟫＞])")
+_ESCAPED = re.compile(rf"{_BEFORE}(&lt;[\w:.|-]{{1,60}}&gt;)|(&lt;/[\w:.|-]{{1,60}}&gt;)")
+_SLASHED = re.compile(r"[\[【《〈{◁◀⟨⟪＜]\s?[/／]\s?[^\W\d][\w:.-]{1,40}\s?[\]】》〉}▷▶⟩⟫＞]")
+"""A closing mark in other brackets. Those of forums are HTML in another coat."""
+_FORUM = re.compile(r"\[\s?/\s?(?:b|i|u|s|url|img|quote|code|list|size|color|center|table|tr|td)\s?\]", re.IGNORECASE)
+_BEGINS = re.compile(rf"{_BEFORE}(<(?!https?:|mailto:)(?=[^<>\n]{{0,4}}[^\W\d_]|!--)[^<>\n]{{1,200}}>)")
+_CLOSING = re.compile(r"<\s?/\s?([^\W\d][\w:.-]{0,60})\s?>")
 
 
 def names_in(messages: Sequence[Mapping[str, str]]) -> frozenset[str]:
@@ -209,21 +216,29 @@ def unknown_mark(text: str, messages: Sequence[Mapping[str, str]] = ()) -> str:
         >>> unknown_mark("<ponder>hm</ponder>Rooibos."), unknown_mark("hm</ponder>Rooibos."), unknown_mark("<b>Rooibos</b>.")
         ('<ponder>', '</ponder>', '')
     """
-    if not re.search(r"[<\[◁◀⟨⟪＜]", text):
+    if not re.search(r"[<\[◁◀⟨⟪＜&【《〈{]", text):
         return ""
     plain = _CODE.sub(lambda found: " " * len(found[0]), text)
     asked = [str(message["content"]) for message in messages]
-    for pattern in (_SPECIAL, _SIGNED, _BRACKETED):
+    for pattern in (_SPECIAL, _SIGNED, _BRACKETED, _ESCAPED, _SLASHED):
         for found in pattern.finditer(plain):
-            mark = found[0].strip()
-            if not any(mark in content for content in asked):
+            mark = found[found.lastindex or 0].strip()
+            if not (_FORUM.fullmatch(mark) or any(mark in content for content in asked)):
                 return mark
-    allowed = HTML | names_in(messages)
-    opening = _TAG.match(plain)
-    if opening and opening[1].casefold() not in allowed:
-        return opening[0].strip()
-    for closing in _CLOSING.finditer(plain):
-        begun = re.search(rf"<{re.escape(closing[1])}\b", plain[: closing.start()], re.IGNORECASE)
-        if begun is None and closing[1].casefold() not in allowed:
-            return closing[0]
+    return _unknown_tag(plain, HTML | names_in(messages))
+
+
+def _unknown_tag(text: str, allowed: Collection[str]) -> str:
+    """The tag that begins a text, or the first one that ends something in it, if its name is not one of those that are allowed."""
+    begins = _BEGINS.match(text)
+    if begins:
+        name = re.search(r"[^\W\d_][\w:.-]*", begins[1])
+        if begins[1].startswith("<!--"):
+            return "<!--"
+        if name is None or name[0].casefold() not in allowed:
+            return begins[1]
+    for closing in _CLOSING.finditer(text):
+        if closing[1].casefold() not in allowed:
+            begun = re.search(rf"<\s?{re.escape(closing[1])}\b[^<>\n]*>", text[: closing.start()], re.IGNORECASE)
+            return closing[0] if begun is None else begun[0]
     return ""

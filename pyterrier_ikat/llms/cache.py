@@ -78,6 +78,8 @@ class CompletionCache:
         found = dict[str, Completion | LLMFailure]()
         for key, (_, now) in _usable(self._cache.get([key.encode() for key in keys]), readings).items():
             found[key] = now
+            if isinstance(now, LLMFailure) and self.path != IN_MEMORY:
+                found[key] = type(now)("", "", f"{now.reason}; {AGAIN}", kept=True)
         return found
 
     def put(self, key: str, completion: Completion, reading: Reading = PLAIN) -> Completion:
@@ -156,5 +158,5 @@ def _usable(
             if fault is None:
                 found[key] = kept, replace(kept, text=text)
             elif fault[0] is UnknownMark:
-                found[key] = kept, UnknownMark("", "", f"{fault[1]}; {AGAIN}", kept=True)
+                found[key] = kept, UnknownMark("", "", fault[1], kept=True)
     return found

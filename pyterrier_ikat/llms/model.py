@@ -268,9 +268,9 @@ class LLM:
         if fault is None:
             return replace(kept, cached=False, text=text)
         kind, reason = fault
-        if kind is UnknownMark and (self.cache is not None or self.backend.replays):
-            return kind(request.stage, request.qid, f"{reason}; {AGAIN}", kept=True)
-        return kind(request.stage, request.qid, reason)
+        if kind is UnknownMark and self.kept_in == "file":
+            reason = f"{reason}; {AGAIN}"
+        return kind(request.stage, request.qid, reason, kept=kind is UnknownMark and bool(self.kept_in))
 
     def pay(
         self,

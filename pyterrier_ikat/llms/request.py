@@ -315,12 +315,14 @@ def _option_for(mark: str) -> str:
 
     Example:
         >>> _option_for("</ponder>"), _option_for("[PONDER]"), _option_for("<|ponder|>")
-        ('reasoning="<ponder> </ponder>"', 'reasoning="[PONDER] [/PONDER]"', 'reasoning="<|ponder|> <|END|>"')
+        ('reasoning="<ponder> </ponder>"', 'reasoning="[PONDER] [/PONDER]"', 'reasoning="<|ponder|> <|/ponder|>"')
     """
-    named = re.fullmatch(r"([<\[◁◀⟨⟪＜])/?([\w:.-]+)(?:\s[^<>]*)?([>\]▷▶⟩⟫＞])", mark)
+    if mark == "<!--":
+        return 'reasoning="<!-- -->"'
+    named = re.fullmatch(r"(&lt;|\W+?)[/／]?\s?([^\W\d][\w:.-]*)[^<>]*?(&gt;|\W+)", mark)
     if named is None:
-        return f'reasoning="{mark} <|END|>"'
-    left, name, right = named.groups()
+        return 'reasoning="OPENING CLOSING"'
+    left, name, right = named[1].strip(), named[2], named[3].strip()
     return f'reasoning="{left}{name}{right} {left}/{name}{right}"'
 
 

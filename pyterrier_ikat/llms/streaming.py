@@ -85,12 +85,12 @@ def seen_so_far(text: str, reading: Reading = PLAIN) -> str | None:
     """
     known = forms(reading.named)
     settled = known.half_a_mention.sub("", _UNFINISHED.sub("", text))
-    beginning = " ".join(settled.split()).casefold()
-    if any(word.startswith(beginning) for word in known.beginnings):
-        return None
     if known.worded_begins.match(settled) and not known.worded.match(settled):
         return None
     said = split_reasoning(settled, reading.named)
+    begins = " ".join(said.text.split()).casefold()
+    if any(word.startswith(begins) for word in known.beginnings):
+        return None
     if said.open or unknown_mark(said.text, reading.messages):
         return None
     asked = re.match(r"<([\w:.-]+)", said.text)

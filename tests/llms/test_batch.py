@@ -215,6 +215,19 @@ def test_a_failure_is_typed_kept_and_not_paid_again(server, model, answer, kind,
     assert texts(model().ask(ask("a", "b"))) == ["well", "B"]
 
 
+def test_an_answer_of_a_batch_with_an_unknown_mark_is_read_again(server, model):
+    under_way(model(), "a")
+    server.complete(answer=lambda body: said("<ponder>hm</ponder>A"))
+    for made in (model(), model()):
+        [failure] = made.ask(ask("a"))
+        assert (type(failure).__name__, failure.kept) == ("UnknownMark", True)
+        assert failure.reason.endswith("the answer is kept, and then read without a call")
+        assert counted(made, "failures") == [[1]]
+    assert texts(model("reasoning='<ponder> </ponder>'").ask(ask("a"))) == ["A"]
+    assert texts(model("reasoning='<ponder> </ponder>' batch=on").ask(ask("a"))) == ["A"]
+    assert len(server.batches) == 1
+
+
 def test_a_batch_that_is_refused_says_why_in_one_line_and_is_sent_again_later(server, model):
     under_way(model())
     server.fail("batch_0", ("token_limit_exceeded", "Enqueued token limit reached for m.\nTry again later.", None), ("x", "y", 3))

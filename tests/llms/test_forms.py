@@ -88,6 +88,10 @@ def test_a_text_ends_where_its_turn_ends(end):
         f"<|open|>think<|sep|>hm<|close|>think<|sep|><|open|>response<|sep|>{ANSWER}<|close|>response<|sep|><|close|>message<|sep|>",
         f"<|begin_of_thought|>hm<|end_of_thought|>\n\n<|begin_of_solution|>{ANSWER}<|end_of_solution|>",
         f"<details done='true' type='reasoning'>\n<summary>3 seconds</summary>\n> hm\n</details>\n{ANSWER}",
+        f"assistant\n\n{ANSWER}",
+        f"<|im_start|>assistant<|im_sep|>{ANSWER}<|im_end|>",
+        f"< think >hm</ think >{ANSWER}",
+        f"<think>hm</think><|begin_of_box|>{ANSWER}<|end_of_box|>",
         f"<|turn>model\n<|channel>thought\n<channel|>{ANSWER}<turn|>",
     ],
 )
@@ -135,6 +139,16 @@ def test_what_is_seen_of_a_stream_is_how_its_text_begins(text):
         (f"[PONDER]hm[/PONDER]{ANSWER}", "[PONDER]"),
         (f"hm[/PONDER]{ANSWER}", "[/PONDER]"),
         (f"◁ponder▷hm◁/ponder▷{ANSWER}", "◁ponder▷"),
+        (f"Sure. <ponder>hm</ponder>{ANSWER}", "<ponder>"),
+        (f"\ufeff**<ponder>** hm **</ponder>** {ANSWER}", "<ponder>"),
+        (f"< ponder >hm</ ponder >{ANSWER}", "< ponder >"),
+        (f"<思考>hm</思考>{ANSWER}", "<思考>"),
+        (f"【思考】hm【/思考】{ANSWER}", "【/思考】"),
+        (f"[ponder]hm[/ponder]{ANSWER}", "[/ponder]"),
+        (f"&lt;think&gt;hm&lt;/think&gt;{ANSWER}", "&lt;think&gt;"),
+        (f"<!-- hm -->{ANSWER}", "<!--"),
+        (f"{ANSWER}<unused6226>", "<unused6226>"),
+        (f"{ANSWER}<tool_call>{{}}</tool_call>", "<tool_call>"),
         (f"<think>hm</think><ponder>more</ponder>{ANSWER}", "<ponder>"),
         (f"<verdict>{ANSWER}</verdict>", "<verdict>"),
         (f"<answer>{ANSWER}</answer> It grows there.", "<answer>"),
@@ -159,7 +173,7 @@ def test_an_unknown_mark_is_told_with_the_option_that_explains_it(text, mark):
         "1 <2> 3",
         "<https://a.b>",
     ]
-    + ["```\n<note>Mint</note>\n```", "a <- b", "Mint <ponder>hm</ponder>."],
+    + ["```\n<note>Mint</note>\n```", "a <- b", "The <ponder> tag.", "[b]Mint[/b]"],
 )
 def test_html_citations_code_and_mentions_are_not_unknown(text):
     assert read(Reply(text)) == (text, None)
