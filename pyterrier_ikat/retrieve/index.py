@@ -189,7 +189,7 @@ class Index:
         """The index of one kind, opened and checked.
 
         Args:
-            kind: ``"bm25"``, ``"splade"`` or ``"dense"``; optional if the folder holds only one kind.
+            kind: ``"bm25"``, ``"splade"`` or ``"dense"``; without it the folder's only kind, or words (``"bm25"``) if it holds them.
             model: the model that encoded the passages, if the index doesn't store its name or the model has moved.
 
         Raises:
@@ -200,8 +200,10 @@ class Index:
         if kind not in (None, *KINDS):
             raise UsageError(f"{advice(f'retriever={kind!r}', f'--resources retriever={kind}')} is unknown: give one of {', '.join(KINDS)}")
         if kind is None and len(held) > 1:
-            example = advice(f"retriever={held[-1]!r}", f"--resources retriever={held[-1]}")
-            raise UsageError(f"the index {self.path} holds {', '.join(held)}: choose one, such as {example}")
+            if "bm25" not in held:
+                examples = [advice(f"retriever={one!r}", f"--resources retriever={one}") for one in held]
+                raise UsageError(f"the index {self.path} holds {', '.join(held)}: choose one, {' or '.join(examples)}")
+            kind = "bm25"
         if kind is not None and held and kind not in held:
             add = f"`ikat index SOURCE {self.path}{KINDS[kind].OPTION}` adds it"
             raise UsageError(f"the index {self.path} holds {', '.join(held)}, not {kind}: {add}")

@@ -34,7 +34,8 @@ class Resources:
         llm: a specification such as ``"openai:gpt-4o temperature=0"``, or any other value for :func:`pyterrier_ikat.llm`.
         second_llm: the second LLM of ``gtr``, and the one that writes the answer in ``aqd_given_llama``.
         responders: the LLMs of ``raguteam``, a list, or specifications separated by commas.
-        retriever: ``"bm25"``, ``"splade"`` or ``"dense"``, if ``index`` is a folder that holds several of them; ``"hybrid"``, BM25 and
+        retriever: ``"bm25"``, ``"splade"`` or ``"dense"``, if ``index`` is a folder that holds several of them (without it ``"bm25"``,
+            which a note says); ``"hybrid"``, BM25 and
             dense vectors fused by reciprocal ranks; or, instead of the index, any PyTerrier retriever.
         reranker: a cross-encoder's name, ``bi:NAME``, ``colbert:NAME``, ``monot5:NAME``, ``listwise:LLM`` (such as
             ``listwise:openai:gpt-4o``), ``ensemble``, or several of these separated by commas; or a transformer, or a list.
@@ -90,10 +91,8 @@ class Resources:
             if name not in spare:
                 raise unused(name)
             del given[name]
-        index = given.get("index")
-        if beside and isinstance(index, str | Path | Index) and "retriever" not in given:
-            others = [kind for kind in (index if isinstance(index, Index) else Index(index)).kinds if kind != "dense"]
-            given |= {"retriever": others[0]} if len(others) == 1 else {}  # beside dense vectors, the only other kind in the folder
+        if beside and "retriever" not in given and _kinds_of(given.get("index")) == ["splade", "dense"]:
+            given["retriever"] = "splade"  # beside dense vectors, the only other kind in the folder
         return cls(**given)
 
     def opened(self, ledger: Ledger, known: Opened) -> "Resources":
@@ -192,7 +191,26 @@ def deviations(entry: Method, given: Resources, opened: Resources) -> list[str]:
         used["retriever"] = " ".join([label, *(f"{name}={value}" for name, value in settings.items() if value is not None)])
     shown = given.statements if "llm" in entry.resources.values() else None
     replayed = "; recorded completions stay what they were for all of them" if shown and opened.llm.backend.replays else ""
-    return entry.deviations(used) + [f"statements about the user: {shown}{replayed}"] * bool(shown)
+    told = [f"statements about the user: {shown}{replayed}"] if shown else []
+    return entry.deviations(used) + told + _note_of_words(entry, given)
+
+
+def _kinds_of(index: Any) -> list[str]:
+    """The kinds of index in a folder; none for an index that is opened already."""
+    if isinstance(index, str | Path):
+        index = Index(index)
+    return index.kinds if isinstance(index, Index) else []
+
+
+def _note_of_words(entry: Method, given: Resources) -> list[str]:
+    """The note that words are searched in a folder with several kinds, because no retriever was named."""
+    kinds = _kinds_of(given.index)
+    searches = "retriever" in entry.resources.values() and "dense" not in entry.resources
+    if given.retriever is not None or not searches or len(kinds) < 2 or "bm25" not in kinds:
+        return []
+    others = [advice(f"retriever={kind!r}", f"--resources retriever={kind}") for kind in kinds if kind != "bm25"]
+    path = getattr(given.index, "path", given.index)
+    return [f"{path} holds {', '.join(kinds)}: words are searched (bm25); {' or '.join(others)} searches the others"]
 
 
 def _open_llm(given: Any, ledger: Ledger) -> LLM:

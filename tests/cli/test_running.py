@@ -243,7 +243,8 @@ def test_dense_vectors_are_added_to_an_index_and_chosen(call, run, refused, tmp_
     path, out = tmp_path / "i", tmp_path / "runs"
     for more in ((), ("--dense", MINILM)):
         assert done(call("index", "ikat:sample", path, *more)).output.splitlines()[-1] == f"{path}: 230 passages"
-    assert f"{path} holds bm25, dense: choose one, such as --resources retriever=dense" in refused(run(out, "raw", index=path))
+    made = done(run(tmp_path / "words", "raw", *ONE, index=path)).output
+    assert "words are searched (bm25); --resources retriever=dense searches the others" in " ".join(made.split())
     lacking = refused(run(out, "raw", "--resources", "retriever=splade", index=path))
     assert f"holds bm25, dense, not splade: `ikat index SOURCE {path} --splade MODEL` adds it" in lacking
     for more in ((), ("--plan",)):

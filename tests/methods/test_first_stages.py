@@ -107,6 +107,25 @@ def test_a_model_of_its_own_answers_in_one_method_alone(folder):
     assert find("ad:question=qresolved").manual
 
 
+def test_words_are_the_default_of_a_folder_with_several_kinds_alone_and_beside_others(folder, topics):
+    both = folder / "both"
+    [alone] = open_systems("raw", index=str(both))
+    assert alone.retriever == ikat.Index(str(both)).bm25()
+    [note] = [line for line in alone.deviations if "holds" in line]
+    assert note == f"{both} holds bm25, dense: words are searched (bm25); retriever='dense' searches the others"
+    beside = open_systems(["raw", "raw:retriever=dense", "rewrite_answer_hybrid"], index=str(both), llm="recorded:sample")
+    assert [system.retriever for system in beside[:2]] == [alone.retriever, ikat.Index(str(both)).dense()]
+    assert [note in system.deviations for system in beside] == [True, False, False]
+    [words] = open_systems("raw", index=str(folder / "words"))
+    assert not any("holds" in line for line in words.deviations)
+    done = run(folder, "default", "raw", "all_utterances", "--index", both)
+    assert done.exit_code == 0, done.output
+    shown = " ".join(done.output.split())
+    assert shown.count("words are searched (bm25); --resources retriever=dense searches the others") == 1
+    frame = ranking(folder, "default", "raw")
+    pd.testing.assert_frame_equal(frame, alone.retriever(topics)[frame.columns].reset_index(drop=True), rtol=1e-6, check_dtype=False)
+
+
 def test_other_depths_than_the_papers_are_noted(folder):
     [system] = open_systems("ad:depth=100", index=str(folder / "words"), llm="recorded:sample")
     assert "depth: the paper has 1000, this run 100" in system.deviations
@@ -122,7 +141,6 @@ def test_what_is_unknown_missing_or_unused_is_said_in_one_line(folder):
         ("mq4cs:n=three", "--index", words, *model): "method mq4cs: n=three is no value for this argument, whose default is 5",
         ("ad:style=lama", "--index", words, *model): "style='lama' is unknown: did you mean llama?",
         ("mqcs:n=3", "--index", words, *model): "there is no method 'mqcs': did you mean mq4cs",
-        ("raw", "--index", both): "choose one, such as --resources retriever=dense",
         ("raw:retriever=hybrid", "--index", words): "holds bm25, not dense: `ikat index SOURCE",
         ("raw:retriever=hybrid", "--index", vectors): "holds dense, not bm25: `ikat index SOURCE",
         ("raw:retriever=dense",): "retriever=dense names what the folder of --index holds",

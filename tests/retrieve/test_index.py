@@ -85,12 +85,14 @@ def test_a_package_has_one_kind_and_opens_as_that(together, tmp_path, alone):
         pd.testing.assert_frame_equal(opened.open().retriever()(ASKED), alone[kind])
 
 
-def test_which_one_is_meant_has_to_be_said_where_there_are_several(together, build, tmp_path):
+def test_words_are_meant_where_there_are_several_and_else_it_is_said(together, build, tmp_path):
     one, path = str(build["bm25"](tmp_path / "i").path), together.path
     assert [type(ikat.Index(path).open(kind)).__name__ for kind in together.kinds] == ["PassageIndex", "SpladeIndex", "DenseIndex"]
-    assert type(ikat.Index(one).open()) is ikat.PassageIndex
+    assert type(ikat.Index(one).open()) is type(ikat.Index(path).open()) is ikat.PassageIndex
+    vectors = str(build["splade"](tmp_path / "vectors").path)
+    build["dense"](tmp_path / "vectors")
     for (where, *kind), message in (
-        ((path,), r"holds bm25, splade, dense: choose one, such as retriever='dense'$"),
+        ((vectors,), r"holds splade, dense: choose one, retriever='splade' or retriever='dense'$"),
         ((one, "dense"), r"holds bm25, not dense: `ikat index SOURCE .*/i --dense MODEL` adds it"),
         ((one, "bm52"), r"retriever='bm52' is unknown: give one of bm25, splade, dense"),
         ((path, "bm25", "some/model"), "is a passage index for BM25: omit splade_model="),
@@ -98,8 +100,8 @@ def test_which_one_is_meant_has_to_be_said_where_there_are_several(together, bui
     ):
         with pytest.raises((ikat.UsageError, ikat.DataError), match=message):
             ikat.Index(where).open(*kind)
-    with commands_advised(), pytest.raises(ikat.UsageError, match=r"choose one, such as --resources retriever=dense$"):
-        ikat.Index(path).open()
+    with commands_advised(), pytest.raises(ikat.UsageError, match=r"choose one, --resources retriever=splade or --res.*=dense$"):
+        ikat.Index(vectors).open()
     with pytest.raises(ikat.UsageError, match="retriever='dense' names what the folder of index=... holds: give that folder, too"):
         Resources(retriever="dense").opened(None, {})
 
