@@ -240,7 +240,9 @@ class StageError(IkatError):
         self.stage, self.failures, self.kept_in = stage, list(failures), kept_in
         kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(type(failure).__name__ for failure in failures).items())
         again = f"run it again{_kept(kept_in)}, or "
-        if kept_in and all(failure.kept for failure in failures):
+        if all(isinstance(failure, UnknownMark) for failure in failures):
+            again = "give the LLM the option that is named, or "
+        elif kept_in and all(failure.kept for failure in failures):
             again = "these completions are kept, so running it again gives the same: "
         repair = f"{again}set on_error=fallback for the operator or the LLM to continue without them"
         super().__init__(f"stage {stage}: {counted(len(failures), 'request')} failed ({kinds}): {list_failed(failures)}; {repair}")

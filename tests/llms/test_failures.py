@@ -6,6 +6,7 @@ from fakes import Scripted
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, LLMFailure, StageError
+from pyterrier_ikat.llms.failures import UnknownMark
 
 TURNS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "coffee"]})
 HERE = " (finished calls are kept in this process only, and not repeated in it)"
@@ -50,6 +51,8 @@ def test_an_error_says_of_a_cache_what_there_is(kept_in, said):
     ],
 )
 def test_an_unusable_completion_stays_only_where_it_is_kept(kept_in, alone, beside):
+    unknown = UnknownMark("answer", "1_1", "no text", kept=True)
+    assert "(no text); give the LLM the option that is named, or set on_error=fallback" in str(StageError("answer", [unknown], kept_in))
     unusable, late = LLMFailure("answer", "1_1", "no text", kept=True), LLMFailure("answer", "1_2", "late")
     assert f"(no text); {alone}" in str(StageError("answer", [unusable], kept_in))
     assert str(StageError("answer", [unusable, late], kept_in)).endswith(f"(late); {beside}")
