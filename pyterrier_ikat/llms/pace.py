@@ -19,8 +19,9 @@ LONGEST_WAIT = 60.0
 class Pace:
     """The calls of a model that are under way, of all threads that ask it.
 
-    After a 429 one call alone tries again, when the wait is over that the server asked for; each answer allows one call more. Calls that a
-    server refuses may count for its limit, too (OpenAI's guide on rate limits), so waiting threads don't ask at the same time.
+    After a 429 one call alone tries again, when the wait is over that the server asked for. If it is answered, a quarter of the calls of
+    before may follow, and each answer allows one more. Calls that a server refuses may count for its limit, too (OpenAI's guide on rate
+    limits), so waiting threads don't ask at the same time.
 
     Attributes:
         waited: seconds of the waits since the last answer.
@@ -28,7 +29,7 @@ class Pace:
 
     def __init__(self) -> None:
         self._changed = Condition()
-        self._under_way, self._most = 0, 0  # no limit while _most is 0
+        self._under_way, self._most, self._next = 0, 0, 0  # no limit while _most is 0
         self._round, self._until, self.waited = 0, 0.0, 0.0
 
     def __reduce__(self) -> Any:
@@ -85,6 +86,7 @@ class Pace:
             if is_new:
                 self._round += 1
                 self.waited += wait
+                self._next = self._under_way // 4
             self._most = 1
             self._until = max(self._until, time.monotonic() + wait)
             waited = max(self.waited, wait)
@@ -95,7 +97,8 @@ class Pace:
         with self._changed:
             self._round, self.waited = 0, 0.0
             if self._most:
-                self._most += 1
+                self._most = max(self._most, self._next) + 1
+                self._next = 0
 
 
 def _too_long(error: Transient, wait: float, most_seconds: float) -> str:
