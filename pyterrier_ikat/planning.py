@@ -12,7 +12,7 @@ from .events import in_chain
 from .llms import LLM, Request
 from .llms.ledger import CHARACTERS_PER_TOKEN, TITLES, estimated_tokens
 from .operator import Operator, stages, subpipelines
-from .tables import Table, of_frame
+from .tables import Table, of_frame, wrapped
 
 PASSAGE_STAND_IN = "word " * 150
 RANKING_DEPTH = 1000
@@ -23,6 +23,8 @@ AT_LEAST = ", at least"
 AT_MOST = ", at most"
 """Added to the name of a stage that follows one of another package, which may give it fewer turns or passages than planned."""
 COLUMNS = ("system", "stage", "model", "calls", "known", "shared", "new", "prompt_tokens", "completion_tokens", "cost")
+REFUSED = "refused"
+"""The attribute of a plan with the reasons for which its run would be refused."""
 TOLD = ("calls", "new", "prompt_tokens", "completion_tokens")
 
 
@@ -43,9 +45,18 @@ class PlanTable(pd.DataFrame):
         """
         return {name: pd.NA if self[name].isna().any() else self[name].sum().item() for name in COLUMNS[3:]}
 
+    @property
+    def refused(self) -> list[str]:
+        """Why a run of these systems would be refused: a sentence for each system that would; empty without a folder for the runs."""
+        return list(self.attrs.get(REFUSED, ()))
+
     def shown(self) -> Table:
-        """The plan as a table to print, with the total as its note."""
-        return of_frame(pd.DataFrame(self).rename(columns=TITLES), [self._in_words()], decimals={TITLES["cost"]: 4})
+        """The plan as a table to print. Its notes are the total and why the run would be refused."""
+        notes = [self._in_words(), *self._refusals()]
+        return of_frame(pd.DataFrame(self).rename(columns=TITLES), notes, decimals={TITLES["cost"]: 4})
+
+    def _refusals(self) -> list[str]:
+        return [f"The run would be refused: {told}" for told in self.refused]
 
     def _in_words(self) -> str:
         total = self.total
@@ -63,7 +74,9 @@ class PlanTable(pd.DataFrame):
         return told
 
     def __str__(self) -> str:
-        return self.shown().text().rstrip("\n") if len(self) else "No LLM is asked."
+        if len(self):
+            return self.shown().text().rstrip("\n")
+        return "\n".join(["No LLM is asked.", *map(wrapped, self._refusals())])
 
     __repr__ = __str__
 

@@ -61,7 +61,7 @@ ikat run aqd my_systems.py:gate --dataset ikat:2023-mini --index mini.index \\
 @MEASURES
 @BASELINE
 @click.option("--cache", type=click.Path(dir_okay=False), help="file that keeps searches and scores, so that later runs do not repeat them")
-@click.option("--plan", "only_plan", is_flag=True, help="only estimate LLM calls, tokens and cost")
+@click.option("--plan", "only_plan", is_flag=True, help="only estimate LLM calls, tokens and cost, and say what the run would refuse")
 @FORMAT
 def run(names: tuple[str, ...], dataset_name: str, out: str, cache: str | None, only_plan: bool, form: str, **options: Any) -> None:
     """Run METHODs on a dataset and compare them.
@@ -79,8 +79,12 @@ def run(names: tuple[str, ...], dataset_name: str, out: str, cache: str | None, 
         set_default_cache(cache)
     given = {name: value for name, value in options.items() if value is not None}
     if only_plan:
-        given = {name: value for name, value in given.items() if name not in ("measures", "baseline")}
-        show(plan(names, dataset_name, **given).shown(), form)
+        planned = plan(names, dataset_name, out=out, **given)
+        show(planned.shown(), form)
+        if planned.refused:
+            if form != "text":
+                click.echo("\n".join(planned.refused), err=True)
+            click.get_current_context().exit(2)
         return
     print_results(run_systems(names, dataset_name, out=out, **given), form)
 

@@ -35,7 +35,7 @@ from ..llms import Ledger
 from ..llms.failures import BatchUnderWay, Waiting
 from ..llms.recorded import RecordedBackend
 from ..operator import without_unread_texts
-from ..planning import PlanTable, estimate
+from ..planning import REFUSED, PlanTable, estimate
 from ..progress import doing
 from ..runs import RunFolder
 from ..tables import Table, of_frame, wrapped
@@ -273,6 +273,9 @@ def plan(
     topics: pd.DataFrame | None = None,
     turns: Turns | None = None,
     repeats: int = 1,
+    out: str | Path | None = None,
+    measures: Measures | None = None,
+    baseline: str | None = None,
     **resources: Any,
 ) -> PlanTable:
     """Estimate the LLM calls, tokens and cost of systems before you spend anything.
@@ -295,13 +298,18 @@ def plan(
         topics: the turns, instead of the dataset's.
         turns: only these turns: a list of ids, or the path of a file with one on each line.
         repeats: the number of runs of each system, as for :func:`pyterrier_ikat.run`; each repeat is a system in the table.
+        out: the folder of the runs. With it the plan says which runs would be refused, such as those of another prompt in a folder that
+            holds a run already.
+        measures: the measures, as for :func:`pyterrier_ikat.run`; an unknown one is an error here, too.
+        baseline: the system that the others will be compared with.
         **resources: as for :func:`pyterrier_ikat.run`.
 
     Returns:
         One row per system, stage and model: ``system``, ``stage``, ``model``, ``calls`` (requests of the stage),
         ``known`` (paid for already, or under way in a batch), ``shared`` (repeats of a request made before), ``new`` (still to be paid),
         ``prompt_tokens`` and ``completion_tokens`` of the new ones, and ``cost`` in US dollars (missing if the price is
-        unknown). The counts of a stage that can't be planned are missing. ``.total`` has the sums, which are printed below the table.
+        unknown). The counts of a stage that can't be planned are missing. ``.total`` has the sums, which are printed below the table, and
+        ``.refused`` the reasons for which the run would be refused.
 
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
@@ -312,7 +320,28 @@ def plan(
     if isinstance(dataset, pd.DataFrame):
         dataset, topics = None, dataset
     study = Study(systems, dataset, topics=topics, turns=turns, repeats=repeats, only_plan=True, **resources)
-    return estimate([(one.name, one.pipeline, study.turns_of(one).frame, one.repeat - 1) for one in study.systems])
+    as_measures(TRACK_2023 if measures is None else measures)
+    check_baseline(list(dict.fromkeys(one.method.name for one in study.systems)), baseline, "systems")
+    table = estimate([(one.name, one.pipeline, study.turns_of(one).frame, one.repeat - 1) for one in study.systems])
+    if out is not None:
+        table.attrs[REFUSED] = _refusals(study, Path(out))
+    return table
+
+
+def _refusals(study: Study, out: Path) -> list[str]:
+    """Why runs of these systems into a folder would be refused, as far as it can be told without loading a model."""
+    found = []
+    for one in study.systems:
+        turns = study.turns_of(one)
+        try:
+            turns.check_once()
+            columns = one.columns(turns.frame)
+            if columns is not None:
+                check_ranking(one.name, columns)
+            Run(study, one, out)
+        except (UsageError, DataError) as error:
+            found.append(str(error))
+    return found
 
 
 def run(

@@ -146,6 +146,55 @@ def test_plan_prints_calls_and_writes_nothing(run, tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+def prompts_in(folder, text):
+    folder.mkdir(exist_ok=True)
+    (folder / "answer.jinja").write_text(text)
+    return folder
+
+
+@pytest.mark.usefixtures("first_words")
+def test_a_plan_ends_with_code_2_where_the_run_would_be_refused(run, tmp_path):
+    """Another prompt, other turns, half a run with another prompt, and something else in the folder."""
+    out, own = tmp_path / "runs", prompts_in(tmp_path / "p", "Answer {{ question }} in short.")
+    given = ["ad", *BOTH, "--resources", f"prompts={own}"]
+    done(run(out, *given, "--plan"))
+    done(run(out, *given))
+    done(run(out, *given, "--plan"))  # the same run
+    done(run(tmp_path / "others", *given, "--plan"))
+    prompts_in(own, "Answer {{ question }} at length.")
+    for more in ((), ("--format", "csv")):
+        planned = run(out, *given, "--plan", *more)
+        told = " ".join(planned.output.split())
+        assert planned.exit_code == 2
+        assert f"{out}/ad holds a run with different prompts (1 answer): choose another --out, or remove it" in told
+        assert "answer" in planned.stdout
+    assert run(out, *given).exit_code == 2
+    assert run(out, "ad", *ONE, "--plan").exit_code == 2
+    (tmp_path / "full" / "raw").mkdir(parents=True)
+    (tmp_path / "full" / "raw" / "notes.txt").touch()
+    refused = run(tmp_path / "full", "raw", "--plan")
+    assert refused.exit_code == 2
+    assert "is not empty and holds no finished run" in " ".join(refused.output.split())
+
+
+def test_a_plan_of_an_unknown_measure_or_baseline_is_refused_as_the_run_is(run, refused, tmp_path):
+    for more in (("--measures", "nDGC@5"), ("--baseline", "other")):
+        planned, ran = (refused(run(tmp_path / "runs", "ad", *more, *end)) for end in (("--plan",), ()))
+        assert planned == ran
+
+
+def test_a_plan_in_python_says_what_would_be_refused(sample_index, tmp_path):
+    system = {"mine": ikat.RawUtterance() >> ikat.PassageIndex(sample_index).bm25(num_results=5)}
+    other = {"mine": ikat.RawUtterance() >> ikat.PassageIndex(sample_index).bm25(num_results=6)}
+    ikat.run(system, "ikat:sample", out=tmp_path)
+    assert ikat.plan(system, "ikat:sample", out=tmp_path).refused == []
+    [told] = ikat.plan(other, "ikat:sample", out=tmp_path).refused
+    assert "mine holds a run with different stages" in told
+    assert "The run would be refused:" in str(ikat.plan(other, "ikat:sample", out=tmp_path))
+    [told] = ikat.plan({"mine": ikat.RawUtterance()}, "ikat:sample", out=tmp_path / "new").refused
+    assert "makes no ranking" in told
+
+
 def test_a_reranker_that_cannot_be_loaded_is_found_before_an_llm_is_asked(run, refused, tmp_path, monkeypatch):
     monkeypatch.setattr("pyterrier_ikat.llms.LLM.ask", lambda *_: pytest.fail("asked"))
     for name in ("bi:none/such", "none/such"):
