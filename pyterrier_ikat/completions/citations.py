@@ -1,12 +1,15 @@
-r"""The sentences of a response and the passages that they cite. This module finds sentence ends and marks such as ``[1]``.
+r"""The sentences of a response and the passages that they cite.
 
-A mark is what models write when they are asked to cite with numbers in square brackets: ``[1]``, ``[1][2]``, ``[1, 2]``, ``[1-3]``,
-``[1]–[3]``, ``[Doc 1]``, ``[Doc 1, p. 3]``, ``(Doc 1, Doc 2)``, ``(see Doc 1)``, ``([Passage 3](#3))``, ``**[1]**``,
-``<sup>[1]</sup>``, ``[^1]``, ``【1】``. A number in round brackets counts only with such a name. A bracket is not a mark, and stays, if it
-holds a year or another number above 99, or a zero. The same holds for two numbers after "range", "scale", "interval", "CI" or "between",
-for an index in code (``list[1]``, without a blank), after an equals sign, before the address of a Markdown link, and at the beginning of a
-line with text after it, because lists are numbered there. "According to [1], ..." cites and becomes "According to passage 1, ...". Pure
-functions: no model, no frame.
+The marks are what models write when they are asked to cite with numbers in square brackets; :mod:`.citation_marks` finds them: ``[1]``,
+``[1][2]``, ``[1, 2]``, ``[1-3]``, ``[1]–[3]``, ``[Doc 1]``, ``[Doc 1, p. 3]``, ``(Doc 1, Doc 2)``, ``(see Doc 1)``, ``([Passage 3](#3))``,
+``**[1]**``, ``<sup>[1]</sup>``, ``[^1]``, ``【1】``. A number in round brackets counts only with such a name.
+
+The words of a response stay as the model wrote them, and marks are removed. A mark stays as words only where the sentence speaks it: after
+"according to", "see" or "in" ("According to [1], ..." becomes "According to passage 1, ...") and where it begins a sentence ("[1] says").
+
+A bracket is not a mark, and stays, if it holds a year or another number above 99, or a zero. The same holds for two numbers after "range
+of", "interval", "CI" or "between", for an index in code (``take list[1]``), after an equals sign, before the address of a Markdown link,
+and at the beginning of a line with text after it, because lists are numbered there. Pure functions: no model, no frame.
 """
 
 import re
@@ -15,48 +18,20 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from .citation_marks import HIGHEST, Run, mark_at, run_at, runs
+
 LOOK_BACK = 40
 """How many characters before a place decide what it is."""
-HIGHEST = 99
-"""A bare number above this one is a mark only if that many passages were shown."""
-_B = r"[^\S\n]"
-_NAME = r"(?:reference[ _])?(?:passage|document|doc|source|reference|ref|citation|snippet)s?"
-_ONE = rf"(?:{_NAME}{_B}{{0,2}}(?:no\.?|number)?[ :#=\"_.-]{{0,3}})?\d{{1,4}}\"?"
-_TO = rf"{_B}{{0,2}}(?:[~‐‑‒–—−-]|\b(?:to|through)\b){_B}{{0,2}}"
-_BETWEEN = rf"(?:{_TO}|{_B}{{0,2}}(?:[,;、，&/]|and\b){_B}{{0,2}})"
-_PART = r"(?:§§?|¶|\b(?:pp?|pages?|par|paras?|paragraphs?|sect?|sections?|lines?|sentences?|chapters?|ch|figs?|figures?|tables?)\b\.?)"
-_PLACE = rf"{_B}{{0,2}}[,;:(]?{_B}{{0,2}}{_PART}{_B}{{0,2}}\d{{1,4}}(?:[.~‐‑‒–—−-]\d{{1,4}}){{0,3}}\)?"
-_LIST = rf"{_ONE}(?:{_PLACE}){{0,3}}(?:{_BETWEEN}(?:and{_B})?{_ONE}(?:{_PLACE}){{0,3}}){{0,19}}"
-_SQUARE = rf"(?:\[\[?|［|【)\^?{_B}{{0,2}}{_LIST}{_B}{{0,2}}(?:†[^\]】\n]{{0,40}})?(?:\]\]?|］|】)(?:\(#[^()\s]{{0,40}}\)|(?!\())"
-_SEE = rf"(?:(?:see|cf\.|e\.g\.,?|from|according to|as in|via|sources?:|references?:){_B})?"
-MARK = rf"(?i:{_SQUARE}|[\[(（]{_B}{{0,2}}{_SEE}(?={_NAME}){_LIST}{_B}{{0,2}}[\])）])"
-"""The pattern of one mark."""
-_TAG = r"(?:sup|sub|small|cite|ref|span|a|b|i|u|em|strong|font)\b"
-_WRAPPED = rf"(?:<{_TAG}[^<>\n]{{0,99}}>){{1,3}}{MARK}(?:[ ,;]{{0,3}}{MARK})*(?:</{_TAG}>){{1,3}}|\^{MARK}\^?"
-_UNIT = rf"(?:{_WRAPPED}|{MARK})"
-_MARKS = rf"{_UNIT}(?:(?:{_TO}|[ ,;&/]{{0,3}}(?:and )?){_UNIT})*"
-# _RUN and _SOURCE are compiled at their first use: together they take a quarter of a second.
-_RUN = rf"(?i)(?P<bold>\*\*?)?(?:\((?:see |cf\. |sources?:? )?(?=[\[【]){_MARKS}\)|{_MARKS})(?(bold)(?P=bold))"
-_NUMBERS = re.compile(rf"(\d{{1,4}})\"?{_TO}(?:{_NAME})?[ \"#]?(\d{{1,4}})|(\d{{1,4}})", re.IGNORECASE)
-_NO_NUMBERS = re.compile(rf"†[^\]】]*|\(#[^)]*\)|</?{_TAG}[^<>]*>|{_PLACE}", re.IGNORECASE)
-"""Parts of marks whose numbers are not those of passages."""
-_JOINED = re.compile(rf"[\])）］】]({_TO})[\[(（［【]", re.IGNORECASE)
-_TWO = re.compile(rf"\W*\d+(?:{_TO}|{_B}?,{_B}?)\d+\W*", re.IGNORECASE)
+_BLANK = " \t\u00a0\u2009\u202f"
 _CODE = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```|\Z)|`[^`\n]*`", re.DOTALL | re.MULTILINE)
-_OTHER_BEHIND = re.compile(
-    r"(?:[\\\]]|[=∈] ?|(?<![^\W_])[a-z]|[^\W_]_\w*|(?i:\b(?:range|interval|scale|array|list|index|vector|set|tuple|matrix)))\Z"
-)
-_INTERVAL_BEHIND = re.compile(r"\b(?:(?:range|interval|scale|CI|IQR)s?(?: of| from|:|,)?|ranging from|between) \Z", re.IGNORECASE)
-_SAID_BEHIND = re.compile(rf"\b(?:according to|based on|in|by|from|see|per|of|with|{_NAME}) \Z", re.IGNORECASE)
-_LINE_BEGINS = re.compile(r"(?:\A|\n)[ \t>*#•-]*\Z")
-_SENTENCE_BEGINS = re.compile(r"(?:\A|[.!?]\s|\n)\s*\Z")
 _SOURCES = re.compile(
     r"^[ \t>*_#]{0,9}(?:sources?|references?|citations?)(?: used| cited)?(?:[*_]{0,3}:[*_]{0,3}|[*_]{0,3}$)", re.IGNORECASE | re.MULTILINE
 )
-_SOURCE = rf"(?i)[ \t*•>-]{{0,9}}({_MARKS})"
+_BULLET = re.compile(r"[ \t*•>-]{0,9}")
 
-_CLOSING = rf"(?:{MARK}|[\"'”’»)\]*])*"
-_END = re.compile(rf"[.!?…]+{_CLOSING}(?=\s+[^\sa-z]|\s*$)|[。！？]+(?:{MARK}|[」』”])*|(?=\n)")
+_STOP = re.compile(r"[.!?…]+|[。！？]+|\n")
+_CLOSES = re.compile(r"[\"'”’»)\]*」』]+")
+_NEXT_BEGINS = re.compile(r"\s+[^\sa-z]|\s*$")
 _LIST_NUMBER = r"(?:^|[.!?:]\s|\n\s*)\d{1,2}"
 _SHORTENED = re.compile(rf"(?:\b(?:dr|mr|mrs|ms|prof|st|vs|ca|cf|approx|e\.g|i\.e)|\b[a-z]|{_LIST_NUMBER})\.$", re.IGNORECASE)
 
@@ -102,11 +77,24 @@ def whole_sentences(text: str) -> list[str]:
 
 def _ends(text: str) -> Iterator[int]:
     """Where sentences and lines end."""
-    for found in _END.finditer(text):
-        start = max(0, found.end() - LOOK_BACK)
-        last = text[start : found.end()].rstrip()
+    for stop in _STOP.finditer(text):
+        end = stop.start() if stop[0] == "\n" else _behind_closing(text, stop.end())
+        if stop[0][0] in ".!?…" and not _NEXT_BEGINS.match(text, end):
+            continue
+        start = max(0, end - LOOK_BACK)
+        last = text[start:end].rstrip()
         if last and not _SHORTENED.search(last):
             yield start + len(last)
+
+
+def _behind_closing(text: str, place: int) -> int:
+    """The place behind the quotation marks, brackets and citations that belong to the sentence before it."""
+    while True:
+        closes = _CLOSES.match(text, place)
+        mark = None if closes else mark_at(text, place)
+        if closes is None and mark is None:
+            return place
+        place = closes.end() if closes else mark.end  # type: ignore[union-attr]
 
 
 def _first_words(text: str, words: int) -> str:
@@ -189,23 +177,30 @@ def read_citations(text: str, passages: int) -> CitedText:
         [((2,), ()), ((1,), (7,)), ((), ())]
     """
     body, listed = _without_sources(text)
-    plain, marks, place = "", list[tuple[int, str]](), 0
-    for mark in _marks(body, passages):
-        before, said = body[place : mark.start()], _said(mark)
-        plain += (before if said else before.rstrip(" \t\n" if _is_alone(mark) else " \t")) + said
-        marks.append((len(plain), mark[0]))
-        place = mark.end() + (plain.endswith((".", "!", "?")) and body[mark.end() : mark.end() + 1] == ".")  # a repeated full stop
-        plain += " " * (not said and before != before.rstrip() and body[place : place + 1].isalnum())
-    return _attributed(plain + body[place:], [*marks, *((-1, mark) for mark in listed)], passages)
+    pieces, marks = list[str](), list[tuple[int, Sequence[int]]]()
+    place, length = 0, 0
+    for run in _citing_runs(body, passages):
+        before, words = body[place : run.start], _spoken(body, run)
+        blanks = _BLANK + "\n" if _is_alone(body, run) else _BLANK
+        kept = before + words if words else before.rstrip(blanks)
+        place = run.end
+        if kept.endswith((".", "!", "?")) and body.startswith(".", place):
+            place += 1  # a repeated full stop: "Oats keep. [1]."
+        marks.append((length + len(kept), run.numbers))
+        if not words and before[-1:].isspace() and body[place : place + 1].isalnum():
+            kept += " "
+        pieces.append(kept)
+        length += len(kept)
+    return _attributed("".join(pieces) + body[place:], [*marks, *((-1, numbers) for numbers in listed)], passages)
 
 
-def _attributed(plain: str, marks: Sequence[tuple[int, str]], passages: int) -> CitedText:
-    """The text with each mark assigned to its sentence. A mark at -1 belongs to the whole response."""
+def _attributed(plain: str, marks: Sequence[tuple[int, Sequence[int]]], passages: int) -> CitedText:
+    """The text with the numbers of each mark assigned to its sentence. A mark at -1 belongs to the whole response."""
     sentences = list(_sentences(plain))
     starts = [start for start, _ in sentences]
     cited: list[list[int]] = [[] for _ in [*sentences, ""]]
-    for place, mark in marks:
-        cited[max(0, bisect_left(starts, place) - 1) if place >= 0 else -1] += _numbers(mark)
+    for place, numbers in marks:
+        cited[max(0, bisect_left(starts, place) - 1) if place >= 0 else -1] += numbers
     texts = [*(sentence for _, sentence in sentences), ""]
     read = [_sentence(sentence, numbers, passages) for sentence, numbers in zip(texts, cited, strict=True)]
     return CitedText(plain.strip(), tuple(one for one in read if one.text or one.numbers or one.unknown))
@@ -217,70 +212,165 @@ def _sentence(text: str, numbers: Sequence[int], passages: int) -> CitedSentence
     return CitedSentence(text, known, tuple(number for number in each if number not in known))
 
 
-def _marks(text: str, passages: int) -> Iterator[re.Match[str]]:
-    """The runs of marks that cite."""
-    outside = _CODE.sub(lambda code: "\0" * len(code[0]), text)
-    return (run for run in re.finditer(_RUN, outside) if _cites(run, max(passages, HIGHEST)))
+def _citing_runs(text: str, passages: int) -> Iterator[Run]:
+    """The runs of marks that cite, outside of code."""
+    outside = _CODE.sub(lambda code: "\0" * len(code[0]), text) if "`" in text else text
+    highest = max(passages, HIGHEST)
+    for run in runs(outside):
+        belongs = _is_index(outside, run) or _is_interval(outside, run) or _numbers_a_line(outside, run)
+        if not belongs and _has_passages(run, highest):
+            yield run
 
 
-def _cites(run: re.Match[str], highest: int) -> bool:
-    before = _before(run)
-    if _OTHER_BEHIND.search(before) or (_INTERVAL_BEHIND.search(before) and _TWO.fullmatch(run[0].replace("] to [", " to "))):
+# What looks like a mark and belongs to the text
+
+
+def _has_passages(run: Run, highest: int) -> bool:
+    """Whether all numbers can be those of passages. ``[2023]`` and ``[0]`` are none; ``[Doc 0]`` is one that nobody was shown."""
+    return run.named or all(1 <= number <= highest for number in run.numbers)
+
+
+_BARE = re.compile(r"\[\s?\d")
+_BEHIND_OTHER = re.compile(r"(?:[=∈] ?|[^\W_]_\w*)\Z")
+_BEHIND_WORD = re.compile(r"(?:\A|[^\w'’-])(?:(?P<letter>[a-z])|(?i:array|list|index|vector|set|tuple|matrix))\Z")
+_IN_CODE = frozenset(
+    ("and", "at", "by", "call", "element", "entry", "for", "from", "get", "if", "in", "is", "let", "of", "or", "print")
+    + ("return", "set", "than", "then", "to", "take", "use", "value", "variable", "where", "with")
+)
+"""Words before a value in code, and in prose about code."""
+_BEFORE_WORD = re.compile(r"([^\W\d_]+)[ \t]\Z")
+
+
+def _is_index(text: str, run: Run) -> bool:
+    """Whether a run is the index of a value, a value, or the second half of a link: ``x[2]``, ``my_values[3]``, ``x = [1]``, ``[oats][1]``.
+
+    A letter or a word such as "list" is a value only where no other word names it: ``take list[1]`` is one, and ``vitamin c[2]`` or
+    ``the glycemic index[2]`` cites.
+    """
+    before = _before(text, run)
+    if before.endswith(("\\", "]")):
+        return True
+    if run.named or not _BARE.match(text, run.start):
         return False
-    if not re.search(_NAME, run[0], re.IGNORECASE) and not all(1 <= number <= highest for number in _numbers(run[0])):
+    if _BEHIND_OTHER.search(before):
+        return True
+    word = _BEHIND_WORD.search(before)
+    if word is None:
         return False
-    return not _begins_line(run) or _is_alone(run) or bool(_said(run))
+    if word["letter"] and "vitamin" in before.lower():
+        return False
+    if word["letter"] == "a" and _GOES_ON.match(text, run.end):  # an article: "with a[1] doctor"
+        return False
+    other = _BEFORE_WORD.search(before[: word.start() + 1])
+    return other is None or other[1].lower() in _IN_CODE
 
 
-def _before(run: re.Match[str]) -> str:
-    return run.string[max(0, run.start() - LOOK_BACK) : run.start()]
+_BEHIND_INTERVAL = re.compile(
+    r"\b(?:(?:range|scale)s?(?: of| from|:|,)|(?:interval|CI|IQR)s?(?: of| from|:|,)?|ranging from|(?<!in )between) \Z", re.IGNORECASE
+)
 
 
-def _begins_line(run: re.Match[str]) -> bool:
-    before = _before(run)
+def _is_interval(text: str, run: Run) -> bool:
+    """Whether two numbers are an interval: ``a range of [1, 3]``, ``95% CI [2, 4]``, ``between [1, 5]``. ``a wide range [1, 2]`` cites."""
+    return run.two and _BARE.match(text, run.start) is not None and _BEHIND_INTERVAL.search(_before(text, run)) is not None
+
+
+def _numbers_a_line(text: str, run: Run) -> bool:
+    """Whether a run is the number of a line: ``[1] Oats are cheap.`` A line of marks alone cites, and so does ``[1] says that ...``."""
+    return _begins_line(text, run) and not _is_alone(text, run) and not _spoken(text, run)
+
+
+_LINE_BEGINS = re.compile(r"(?:\A|\n)[ \t>*#•-]*\Z")
+
+
+def _begins_line(text: str, run: Run) -> bool:
+    before = _before(text, run)
     found = _LINE_BEGINS.search(before)
     return found is not None and (len(before) < LOOK_BACK or before[found.start()] == "\n")
 
 
-def _rest_of_line(run: re.Match[str]) -> str:
-    return run.string[run.end() :].partition("\n")[0]
-
-
-def _is_alone(run: re.Match[str]) -> bool:
+def _is_alone(text: str, run: Run) -> bool:
     """Whether nothing else but marks is in its line."""
-    return _begins_line(run) and not any(map(str.isalnum, re.sub(_RUN, "", _rest_of_line(run))))
+    if not _begins_line(text, run):
+        return False
+    end = text.find("\n", run.end)
+    end = len(text) if end < 0 else end
+    place = run.end
+    for further in runs(text, run.end, end):
+        if _has_word(text, place, further.start):
+            return False
+        place = further.end
+    return not _has_word(text, place, end)
 
 
-def _said(run: re.Match[str]) -> str:
-    """The words that replace marks which the sentence needs, such as ``passages 1 and 3``. Empty for all other marks."""
-    before, rest = _before(run), _rest_of_line(run)
-    subject = _SENTENCE_BEGINS.search(before) is not None and re.match(r" [a-z]", rest) is not None
-    if not subject and not _SAID_BEHIND.search(before):
-        return ""
-    numbers = [str(number) for number in dict.fromkeys(_numbers(run[0]))]
-    listed = " and ".join(filter(None, (", ".join(numbers[:-1]), numbers[-1])))
-    if re.search(rf"{_NAME} \Z", before, re.IGNORECASE):
-        return listed
-    return f"{'Passage' if subject else 'passage'}{'s' * (len(numbers) > 1)} {listed}"
+def _has_word(text: str, start: int, end: int) -> bool:
+    return any(map(str.isalnum, text[start:end]))
 
 
-def _numbers(mark: str) -> list[int]:
-    """The numbers in marks. A range means all numbers in it."""
-    found = list[int]()
-    for first, last, alone in _NUMBERS.findall(_JOINED.sub(r"\1", _NO_NUMBERS.sub("", mark))):
-        start, end = int(first or alone), int(last or alone)
-        found += range(start, end + 1) if 0 <= end - start <= HIGHEST else (start, end)
-    return found
+def _before(text: str, run: Run) -> str:
+    return text[max(0, run.start - LOOK_BACK) : run.start]
 
 
-def _without_sources(text: str) -> tuple[str, list[str]]:
-    """The text without a list of sources at its end, and the marks of that list."""
+# Marks that the sentence speaks, which become words
+
+_BEHIND_SPOKEN = re.compile(r"\b(?:according to|see|in) \Z", re.IGNORECASE)
+_BEHIND_NAME = re.compile(r"\b(?:(?P<passage>passage|document|doc)|source|reference|snippet)(?P<several>s?) \Z", re.IGNORECASE)
+_SPEAKS_SOURCE = re.compile(r"(?:\A|[.!?:;,(\n]\s*|\b(?:according to|see|in|as) )\Z", re.IGNORECASE)
+_SPEAKS_PASSAGE = re.compile(rf"{_SPEAKS_SOURCE.pattern}|\b(?:by|from|of|per|with|and|while|but|that|both|via) \Z", re.IGNORECASE)
+_SENTENCE_BEGINS = re.compile(r"(?:\A|[.!?]\s|\n)\s*\Z")
+_GOES_ON = re.compile(r" [a-z]")
+
+
+def _spoken(text: str, run: Run) -> str:
+    """The words in place of marks that the sentence needs, such as ``passages 1 and 3``. Empty for all other marks."""
+    if _is_named_before(text, run):
+        return _listed(run)
+    if _begins_sentence(text, run):
+        return f"Passage{_plural(run)} {_listed(run)}"
+    if _BEHIND_SPOKEN.search(_before(text, run)):
+        return f"passage{_plural(run)} {_listed(run)}"
+    return ""
+
+
+def _is_named_before(text: str, run: Run) -> bool:
+    """Whether a name speaks the numbers of a run behind it: ``Passage [2] denies it``, ``see source [1]``, not ``protein sources [1]``."""
+    before = _before(text, run)
+    name = _BEHIND_NAME.search(before)
+    if name is None or run.named or bool(name["several"]) != (len({*run.numbers}) > 1):
+        return False
+    speaks = _SPEAKS_PASSAGE if name["passage"] else _SPEAKS_SOURCE
+    return speaks.search(before[: name.start()]) is not None
+
+
+def _plural(run: Run) -> str:
+    return "s" if len({*run.numbers}) > 1 else ""
+
+
+def _listed(run: Run) -> str:
+    """The numbers in words: ``1, 2 and 3``."""
+    *first, last = [str(number) for number in dict.fromkeys(run.numbers)]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _begins_sentence(text: str, run: Run) -> bool:
+    """Whether a run is the subject of a sentence: ``[1] says that ...``, but not behind ``e.g. [1]``."""
+    before = _before(text, run)
+    if not _SENTENCE_BEGINS.search(before) or _SHORTENED.search(before.rstrip()):
+        return False
+    return _GOES_ON.match(text, run.end) is not None
+
+
+def _without_sources(text: str) -> tuple[str, list[Sequence[int]]]:
+    """The text without a list of sources at its end, and the numbers of each mark of that list."""
     titles = list(_SOURCES.finditer(text))
     lines = [line for line in text[titles[-1].end() :].splitlines() if line.strip()] if titles else []
-    listed = [found[1] for line in lines if (found := re.match(_SOURCE, line))]
-    if not listed or len(listed) < len(lines):
-        return text, []
-    return text[: titles[-1].start()], listed
+    listed = list[Sequence[int]]()
+    for line in lines:
+        run = run_at(line, _BULLET.match(line).end())  # type: ignore[union-attr]
+        if run is None:
+            return text, []
+        listed.append(run.numbers)
+    return (text[: titles[-1].start()], listed) if listed else (text, [])
 
 
 def without_marks(text: str) -> str:

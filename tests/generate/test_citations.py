@@ -80,7 +80,7 @@ def test_marks_are_read_and_taken_out(said, plain, cited):
         "See [oats](https://oats.org), [1](https://oats.org/1) and [rye][1].",
         "Take `a[1]`, x[2] or values = [1, 2].\n```\nb[1]\n```",
         "In the interval [1, 5], on a scale of [1-5], or in [0, 1].",
-        "Values in the range [1, 4], ranges from [1] to [5], intervals [2–3].",
+        "Values in the range of [1, 4], ranges from [1] to [5], intervals [2–3].",
         "Odds fell (95% CI [2, 4]; IQR: [1-3]), between [1, 5] and ranging from [2, 3].",
         "Take list[1], index[2], my_values[3] and set[1, 2].",
         "10<sup>3</sup> m<sup>2</sup>, p. 3.",

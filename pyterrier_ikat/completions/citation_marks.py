@@ -1,0 +1,229 @@
+r"""The marks by which models cite passages, found by a tokeniser: ``[1]``, ``[1][2]``, ``(Doc 1, p. 3)``, ``【1†source】``.
+
+A mark is a bracket with numbers. Marks beside each other, with what wraps them (tags, emphasis, round brackets), are a run. The tokeniser
+goes through a text once and looks a bounded way ahead, so that its time grows with the length of the text. Whether a run cites is decided
+in :mod:`.citations`.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+HIGHEST = 99
+"""A bare number above this one is a mark only if that many passages were shown; a range is no longer than this."""
+MOST = 20
+"""The most numbers in a mark."""
+NAME = r"(?:reference[ _])?(?:passage|document|doc|source|reference|ref|citation|snippet)s?"
+"""What models call a passage."""
+
+_I = re.IGNORECASE
+_BLANKS = r"[^\S\n]{0,2}"
+_SEE = r"(?:see|cf\.|e\.g\.,?|from|according to|as in|via|sources?:|references?:)[^\S\n]"
+_TAG = r"(?:sup|sub|small|cite|ref|span|a|b|i|u|em|strong|font)\b"
+_PART = r"(?:§§?|¶|\b(?:pp?|pages?|par|paras?|paragraphs?|sect?|sections?|lines?|sentences?|chapters?|ch|figs?|figures?|tables?)\b\.?)"
+
+_IN_ROUND = rf"{_BLANKS}(?:see |cf\. |sources?:? )?(?=[\[【])"
+_BEGINNINGS = (
+    r"[\[［【]",
+    rf"[(（](?={_BLANKS}(?:{_SEE})?{NAME})",
+    rf"\({_IN_ROUND}",
+    rf"<(?={_TAG})",
+    r"\^(?=\[)",
+    r"\*(?=[*\[(<^])",
+)
+_STARTS = re.compile(rf"(?=[\[(（［【<^*])(?:{'|'.join(_BEGINNINGS)})", _I)  # several times as fast with its first characters ahead
+"""Where a run may begin."""
+_OPENING = re.compile(rf"(?P<bracket>\[\[?|[(（［【])\^?{_BLANKS}(?P<see>{_SEE})?", _I)
+_CLOSING = {"[[": "]]", "[": "]", "［": "］", "【": "】", "(": ")", "（": "）"}
+_ITEM = re.compile(rf"(?P<name>{NAME}{_BLANKS}(?:no\.?|number)?[ :#=\"_.-]{{0,3}})?\"?(?P<number>\d{{1,4}})\"?", _I)
+"""A number, perhaps with a name: ``1``, ``Doc 1``, ``"3"``."""
+_WHERE = rf"{_PART}{_BLANKS}\d{{1,4}}(?:[.~‐‑‒–—−-]\d{{1,4}}){{0,3}}"
+_PLACES = re.compile(rf"(?:{_BLANKS}[,;:]?{_BLANKS}{_WHERE}|{_BLANKS}\({_BLANKS}{_WHERE}\)){{1,3}}", _I)
+"""Places in a passage: ``, p. 3``."""
+_TO = re.compile(rf"{_BLANKS}(?:[~‐‑‒–—−-]|\b(?:to|through)\b){_BLANKS}", _I)
+_AND = re.compile(rf"{_BLANKS}(?P<sign>[,;、，&/]|and\b){_BLANKS}(?:and\b{_BLANKS})?", _I)
+_END = re.compile(rf"{_BLANKS}(?P<file>†[^\]】\n]{{0,40}})?")
+"""What may stand before a closing bracket; ``†source`` for a file that was uploaded."""
+_ANCHOR = re.compile(r"\(#[^()\s]{0,40}\)")
+"""The address of a mark that is a link within the page: ``[1](#doc1)``."""
+_OPEN_TAGS = re.compile(rf"(?:<{_TAG}[^<>\n]{{0,99}}>){{1,3}}", _I)
+_CLOSE_TAGS = re.compile(rf"(?:</{_TAG}>){{1,3}}", _I)
+_IN_TAGS = re.compile(r"[ ,;]{0,3}")
+_IN_RUN = re.compile(r"[ ,;&/]{0,3}(?:and )?", _I)
+_ROUND = re.compile(rf"\({_IN_ROUND}", _I)
+_ROUND_END = re.compile(rf"{_BLANKS}\)")
+_EMPHASIS = re.compile(r"\*\*?")
+
+
+class Run(NamedTuple):
+    """Marks beside each other.
+
+    Attributes:
+        start: where they begin, with what wraps them.
+        end: where they end.
+        numbers: the cited numbers, also those within ranges.
+        named: whether a number has a name, as in ``[Doc 1]``.
+        two: whether they are two bare numbers with a comma, or a range: these may be an interval.
+    """
+
+    start: int
+    end: int
+    numbers: tuple[int, ...]
+    named: bool = False
+    two: bool = False
+
+
+Reader = Callable[[str, int], Run | None]
+"""Reads what begins at a place of a text. None if it is something else."""
+
+
+def runs(text: str, start: int = 0, end: int | None = None) -> Iterator[Run]:
+    """The runs of marks that begin between two places of a text, in order.
+
+    Example:
+        >>> [run.numbers for run in runs("Oats keep [1-3], rye (Doc 2), [4](https://oats.org) spelt <sup>[5]</sup>.")]
+        [(1, 2, 3), (2,), (5,)]
+    """
+    last = len(text) if end is None else end
+    while begins := _STARTS.search(text, start, last):
+        run = run_at(text, begins.start())
+        if run is not None:
+            yield run
+        start = begins.end() if run is None else run.end
+
+
+def run_at(text: str, start: int) -> Run | None:
+    """The run of marks that begins at ``start``. None if there is none."""
+    return _beside(text, start, (_emphasised, _in_round, _tagged, _raised, mark_at))
+
+
+def _beside(text: str, start: int, readers: Sequence[Reader]) -> Run | None:
+    """Marks beside each other: ``[1][2]``, ``[1], [2]``, ``[1] and [2]``, and ``[1]–[3]``, which is a range."""
+    first = _first_of(readers, text, start)
+    if first is None:
+        return None
+    units, ranges = [first], list[bool]()
+    while further := _further(text, units[-1].end, readers):
+        unit, is_range = further
+        units.append(unit)
+        ranges.append(is_range)
+    if not ranges:
+        return first
+    numbers = list(first.numbers)
+    for unit, is_range in zip(units[1:], ranges, strict=True):
+        if is_range:
+            numbers += _range(numbers.pop(), unit.numbers[0])
+            numbers += unit.numbers[1:]
+        else:
+            numbers += unit.numbers
+    named = any(unit.named for unit in units)
+    two = ranges == [True] and not named and len(units[0].numbers) == len(units[1].numbers) == 1
+    return Run(start, units[-1].end, tuple(numbers), named, two)
+
+
+def _first_of(readers: Sequence[Reader], text: str, start: int) -> Run | None:
+    for read in readers:
+        run = read(text, start)
+        if run is not None:
+            return run
+    return None
+
+
+def _further(text: str, end: int, readers: Sequence[Reader]) -> tuple[Run, bool] | None:
+    """The next mark of a run, and whether it is the end of a range."""
+    for between, is_range in ((_TO, True), (_IN_RUN, False)):
+        found = between.match(text, end)
+        unit = _first_of(readers, text, found.end()) if found else None
+        if unit is not None:
+            return unit, is_range
+    return None
+
+
+def _range(first: int, last: int) -> list[int]:
+    """All numbers from the first to the last, or the two alone where they are no range."""
+    return list(range(first, last + 1)) if 0 <= last - first <= HIGHEST else [first, last]
+
+
+def _emphasised(text: str, start: int) -> Run | None:
+    """Marks in emphasis: ``**[1]**``, ``*[1], [2]*``."""
+    stars = _EMPHASIS.match(text, start)
+    inner = _beside(text, stars.end(), (_in_round, _tagged, _raised, mark_at)) if stars else None
+    if stars is None or inner is None or not text.startswith(stars[0], inner.end):
+        return None
+    return inner._replace(start=start, end=inner.end + len(stars[0]))
+
+
+def _in_round(text: str, start: int) -> Run | None:
+    """Marks in round brackets: ``([1])``, ``(see [1], [2])``."""
+    opening = _ROUND.match(text, start)
+    inner = _beside(text, opening.end(), (mark_at,)) if opening else None
+    closing = _ROUND_END.match(text, inner.end) if inner else None
+    return inner._replace(start=start, end=closing.end()) if inner and closing else None
+
+
+def _tagged(text: str, start: int) -> Run | None:
+    """Marks in tags: ``<sup>[1][2]</sup>``, ``<sup><a href="#1">[1]</a></sup>``."""
+    opening = _OPEN_TAGS.match(text, start)
+    inner = _beside(text, opening.end(), (mark_at,)) if opening else None
+    closing = _CLOSE_TAGS.match(text, inner.end) if inner else None
+    return inner._replace(start=start, end=closing.end()) if inner and closing else None
+
+
+def _raised(text: str, start: int) -> Run | None:
+    """A raised mark: ``^[1]^``, ``^[1]``."""
+    mark = mark_at(text, start + 1) if text.startswith("^", start) else None
+    return mark and mark._replace(start=start, end=mark.end + text.startswith("^", mark.end))
+
+
+def mark_at(text: str, start: int) -> Run | None:
+    """The mark whose bracket opens at ``start``. None if there is none.
+
+    In round brackets, or behind "see", the first number needs a name: ``(Doc 1)``, ``[see Doc 1]``. Square brackets before the address of
+    another page are a link.
+
+    Example:
+        >>> mark_at("[Doc 1, p. 3; 4]", 0), mark_at("[1](https://oats.org)", 0)
+        (Run(start=0, end=16, numbers=(1, 4), named=True, two=False), None)
+    """
+    opening = _OPENING.match(text, start)
+    if opening is None:
+        return None
+    bracket = opening["bracket"]
+    is_round = bracket in ("(", "（")
+    needs_name = is_round or opening["see"] is not None
+    inner = _items(text, opening.end(), needs_name)
+    if inner is None:
+        return None
+    ends = _END.match(text, inner.end)
+    if ends is None or (is_round and ends["file"]) or not text.startswith(_CLOSING[bracket], ends.end()):
+        return None
+    end = ends.end() + len(_CLOSING[bracket])
+    if not is_round and text.startswith("(", end):
+        anchor = _ANCHOR.match(text, end)
+        if anchor is None:
+            return None
+        end = anchor.end()
+    return inner._replace(start=start, end=end)
+
+
+def _items(text: str, start: int, needs_name: bool) -> Run | None:
+    """The numbers inside a bracket, each perhaps with a name and places: ``Doc 1, p. 3; 4``, ``1-3``, ``1 and 2``."""
+    item = _ITEM.match(text, start)
+    if item is None or (needs_name and not item["name"]):
+        return None
+    numbers, named, signs = [int(item["number"])], bool(item["name"]), list[str]()
+    end = item.end()
+    while len(signs) < MOST:
+        places = _PLACES.match(text, end)
+        end = places.end() if places else end
+        to = _TO.match(text, end)
+        between = to or _AND.match(text, end)
+        item = _ITEM.match(text, between.end()) if between else None
+        if item is None or between is None:
+            break
+        numbers += _range(numbers.pop(), int(item["number"])) if to else [int(item["number"])]
+        named |= bool(item["name"])
+        signs.append("to" if to else between["sign"])
+        end = item.end()
+    two = not named and signs in (["to"], [","])
+    return Run(start, end, tuple(numbers), named, two)
