@@ -13,8 +13,8 @@ HIGHEST = 99
 """A bare number above this one is a mark only if that many passages were shown; a range is no longer than this."""
 MOST = 20
 """The most numbers in a mark."""
-NAME = r"(?:reference[ _])?(?:passage|document|doc|source|reference|ref|citation|snippet)s?"
-"""What models call a passage."""
+NAME = r"(?:reference[ _])?(?:passage|document|doc|source|reference|ref|citation|cite|snippet)s?"
+"""What models call a passage. Gemini writes ``[cite 5]`` (HanaokaYuzu/Gemini-API#148)."""
 
 _I = re.IGNORECASE
 _BLANKS = r"[^\S\n]{0,2}"

@@ -366,11 +366,16 @@ def _without_sources(text: str) -> tuple[str, list[Sequence[int]]]:
     lines = [line for line in text[titles[-1].end() :].splitlines() if line.strip()] if titles else []
     listed = list[Sequence[int]]()
     for line in lines:
-        run = run_at(line, _BULLET.match(line).end())  # type: ignore[union-attr]
+        run = _source_on(line)
         if run is None:
             return text, []
         listed.append(run.numbers)
     return (text[: titles[-1].start()], listed) if listed else (text, [])
+
+
+def _source_on(line: str) -> Run | None:
+    """The marks at the beginning of a line of a list of sources: ``- [1] The oat``."""
+    return run_at(line, _BULLET.match(line).end())  # type: ignore[union-attr]
 
 
 def without_marks(text: str) -> str:
@@ -454,8 +459,8 @@ def _settled(text: str) -> str:
     if not titles:
         return text
     *lines, last = text[titles[-1].end() :].split("\n")
-    listed = all(re.match(_SOURCE, line) for line in lines if line.strip())
-    unfinished = not any(map(str.isalnum, last)) or re.match(_SOURCE, last)
+    listed = all(_source_on(line) for line in lines if line.strip())
+    unfinished = not any(map(str.isalnum, last)) or _source_on(last)
     return text[: titles[-1].start()] if listed and unfinished else text
 
 
