@@ -63,6 +63,11 @@ class ReleasedDataset(IkatDataset):
         rewrites = {qid: text.strip() for qid, _, text in (line.partition("\t") for line in lines)}
         return [replace(chat, turns=tuple(replace(turn, resolved=rewrites[chat.qid(turn)]) for turn in chat.turns)) for chat in chats]
 
+    @property
+    def topics_file(self) -> Path:
+        """The file of its topics, which is a dataset without judgements by itself."""
+        return data_file(self.entry["topics"])
+
     def get_topics(self, variant: str | None = None) -> pd.DataFrame:
         """The turn frame; see :meth:`IkatDataset.get_topics`."""
         if variant == "automatic" and variant in self.entry:

@@ -361,7 +361,7 @@ def check_collection(index: Any, dataset: Any, name: str | None, qrels: pd.DataF
         make = advice(f"ikat.PassageIndex(path).index(pt.get_dataset({name!r}).get_corpus_iter())", f"`ikat index {name} PATH`")
         told = f"the index {index.path} has none of the {counted(len(judged), 'passage')} judged in {name} (such as {judged[0]})"
         repair = f"give an index of its collection, as {make} makes, or the dataset that {index.path} was made for"
-        raise UsageError(f"{told}, so that every score would be 0: {repair}")
+        raise UsageError(f"{told}, so that every score would be 0: {repair}{_way_to_run_without_scores(dataset)}")
     size, docnos = dataset.collection() if hasattr(dataset, "collection") else (None, None)
     if size is None and not judged:
         return  # only turns, without a collection
@@ -371,6 +371,18 @@ def check_collection(index: Any, dataset: Any, name: str | None, qrels: pd.DataF
     sizes = counted(len(index), "passage") + (f", not the same {size:,}" if size else "")
     known = f"{1 + sum(1 for _ in there) if judged else 0:,} of {counted(len(judged), 'judged passage')} found in it"
     warnings.warn(f"the index {index.path} {what} ({sizes}): {known}, and what it lacks can't be found", OtherCollectionWarning, 3)
+
+
+def _way_to_run_without_scores(dataset: Any) -> str:
+    """How the topics of a year are run on other passages, and submitted; empty for a dataset without a topics file of its own."""
+    file = getattr(dataset, "topics_file", None)
+    if file is None:
+        return ""
+    give = advice(f"dataset={str(file)!r}", f"--dataset {file}")
+    way = f". To run its topics on your own passages, without scores: {give}"
+    if dataset.year is None:
+        return way
+    return f"{way}, then `ikat submit RUN --dataset {dataset.name}`"
 
 
 def searches_judged(system: System, docnos: Iterable[str]) -> bool:

@@ -1,6 +1,7 @@
 """Judging and handing in from the command line: what is printed, exit codes, errors of one line; and all of it on real turns."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -220,3 +221,28 @@ def test_real_turns_of_each_year_are_submitted_and_evaluated_like_pytrec_eval(ye
     assert min(expected) > 0
     table = ikat.evaluate({"run": run, "submission": read.results}, qrels, list(TRACK_2023)).drop(columns=["name", "turns"])
     assert table.to_numpy(dtype=float) == pytest.approx(np.array([expected, expected]), abs=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.evaluation.evaluator.NotJudgedWarning")
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.frame.NoResultWarning")
+def test_a_years_topics_are_run_on_ones_own_passages_and_submitted(call, refused, ikat_data, tmp_path):
+    """The whole way, each step by the line that the step before has printed."""
+    rows = [json.loads(line) for line in (ikat_data / "2023_test_topics_psg_text.jsonl").read_text().splitlines()[:60]]
+    passages = [json.dumps({"docno": f"{row['doc_id']}:{row['passage_id']}", "text": row["passage_text"]}) for row in rows]
+    (tmp_path / "own.jsonl").write_text("\n".join(passages))
+    (tmp_path / "mine.py").write_text(
+        "import pyterrier_ikat as ikat\n"
+        "class Model:\n    def generate(self, chats):\n        return ['It is so.' for _ in chats]\n"
+        "@ikat.method(paper='ours')\ndef mine(retriever):\n    'Mine.'\n"
+        "    return ikat.RawUtterance() >> retriever % 5 >> ikat.Respond(ikat.llm(Model(), identity='m'))\n"
+    )
+    assert call("index", tmp_path / "own.jsonl", tmp_path / "own.index").exit_code == 0
+    command = ["run", f"{tmp_path}/mine.py:mine", "--index", tmp_path / "own.index", "--out", tmp_path / "runs", "--dataset"]
+    told = refused(call(*command, "ikat:2024"))
+    [topics, submit] = re.findall(r"--dataset (\S+2024\S*), then `ikat (submit RUN --dataset ikat:2024)`", told)[0]
+    ran = call(*command, topics)
+    assert ran.exit_code == 0, ran.output
+    words = submit.replace("RUN", str(tmp_path / "runs" / "mine")).split()
+    written = call(*words, "--run-id", "mine", "--run-type", "automatic", "--out", tmp_path / "submitted.json")
+    assert written.exit_code == 0, written.output
+    assert "0 errors" in call("submit", "--check", tmp_path / "submitted.json", "--dataset", "ikat:2024").output
