@@ -6,8 +6,9 @@ told, so that no part of a text gets lost unnoticed.
 
 import warnings
 from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..arguments import is_missing
 
@@ -80,19 +81,44 @@ def read_fields(item: Any, *, may_be_empty: bool = False) -> tuple[dict[str, str
     """
     if not isinstance(item, Mapping):
         raise ValueError("no passage id in the fields none")
-    docno = _docno(item)
-    body = _body(item, docno, may_be_empty)
-    url = "" if is_missing(item.get(URL)) else item[URL]
+    roles = _roles_of(tuple(item))
+    docno = _docno(item, roles)
+    body = _body(item, roles, docno, may_be_empty)
+    url = item.get(URL, "")
+    if is_missing(url):
+        url = ""
     if not isinstance(url, str):
         raise ValueError(f"the {URL} of passage {docno} is no text")
-    before = [item[name] for name in BEFORE if isinstance(item.get(name), str)]
-    passage = {"docno": docno, "text": joined(before, body), "url": url}
+    before = [item[name] for name in roles.before if isinstance(item[name], str)]
+    passage = {"docno": docno, "text": joined(before, body) if before else body, "url": url}
+    if not roles.perhaps_lost:
+        return passage, []
     known = {docno, body, url, *before}
-    return passage, [str(name) for name, value in item.items() if name not in NOT_TEXT and _is_lost(value, known)]
+    return passage, [str(name) for name in roles.perhaps_lost if _is_lost(item[name], known)]
 
 
-def _docno(item: Mapping[str, Any]) -> str:
-    named = [item[name] for name in DOCNOS if name not in IN_PARTS and not is_missing(item.get(name))]
+class _Roles(NamedTuple):
+    """What the fields of items with these names may be, each in the order of its table."""
+
+    docnos: tuple[str, ...]
+    bodies: tuple[str, ...]
+    before: tuple[str, ...]
+    perhaps_lost: tuple[str, ...]
+
+
+@lru_cache(maxsize=1024)
+def _roles_of(names: tuple[str, ...]) -> _Roles:
+    docnos = [name for name in DOCNOS if name in names and name not in IN_PARTS]
+    bodies = [name for name in BODIES if name in names]
+    before = [name for name in BEFORE if name in names]
+    surely_read = {URL, *NOT_TEXT, *docnos[:1], *bodies[:1]}
+    return _Roles(tuple(docnos), tuple(bodies), tuple(before), tuple(name for name in names if name not in surely_read))
+
+
+def _docno(item: Mapping[str, Any], roles: _Roles) -> str:
+    named = [item[name] for name in roles.docnos if not is_missing(item[name])]
+    if named and isinstance(named[0], str) and _is_docno(named[0]):
+        return named[0]
     parts = [str(item[part]) for part in IN_PARTS if not is_missing(item.get(part)) and item[part] != ""]
     if named:
         found = named[0]
@@ -114,10 +140,9 @@ def _is_docno(name: str) -> bool:
     return name.split() == [name] and "\0" not in name and name == name.encode("utf-8", "replace").decode()
 
 
-def _body(item: Mapping[str, Any], docno: str, may_be_empty: bool) -> str:
-    there = [item[name] for name in BODIES if name in item]
-    filled = [value for value in there if not is_missing(value)]
-    if may_be_empty and there and not filled:
+def _body(item: Mapping[str, Any], roles: _Roles, docno: str, may_be_empty: bool) -> str:
+    filled = [item[name] for name in roles.bodies if not is_missing(item[name])]
+    if may_be_empty and roles.bodies and not filled:
         return ""
     if not filled or not isinstance(filled[0], str):
         raise ValueError(f"passage {docno} has no text in the fields {', '.join(map(str, item))}")

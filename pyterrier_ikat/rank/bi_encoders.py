@@ -14,7 +14,7 @@ from ..arguments import at_least
 from ..errors import UsageError, advice
 from ..operator import with_fields
 from ..store.cache import Cache, compute_missing, digest, open_cache
-from ..store.models import load, load_bi_encoder, loaded_once, model_state
+from ..store.models import cut_at_positions, load, load_bi_encoder, loaded_once, model_state
 from .reranker import Floats, Reranker, as_texts, distinct, longest_first, scored_once, scoring
 
 Embeddings = npt.NDArray[np.float32]
@@ -184,7 +184,7 @@ def load_multi_vector_encoder(model: str) -> Any:
     def make() -> Any:
         from sentence_transformers import MultiVectorEncoder
 
-        return MultiVectorEncoder(model)
+        return cut_at_positions(MultiVectorEncoder(model))
 
     loaded = load("multi-vector model", model, make)
     # The library turns any other model into a multi-vector model with a random projection, and reports it only in its log.

@@ -15,7 +15,7 @@ from ..arguments import at_least
 from ..conversations.frame import well_formed
 from ..errors import DataError, UsageError, advice
 from ..store.cache import digest
-from ..store.models import checksum_model, load, loaded_once
+from ..store.models import checksum_model, cut_at_positions, load, loaded_once
 from .artifact import PYTERRIER_META, IndexArtifact, Opened, made_by_pyterrier
 from .eager import new_array, open_postings, save_postings
 from .pisa import count_passages, count_terms, open_impacts
@@ -42,7 +42,7 @@ def load_sparse_encoder(model: str) -> Any:
     def make() -> Any:
         from sentence_transformers import SparseEncoder
 
-        return SparseEncoder(model)
+        return cut_at_positions(SparseEncoder(model))
 
     loaded = load("sparse encoder", model, make)
     if not any(type(module).__name__ == "SpladePooling" for module in loaded.modules()):

@@ -134,6 +134,18 @@ def positions_of(network: Any) -> int | None:
     return positions
 
 
+def cut_at_positions(model: Any) -> Any:
+    """A model of ``sentence-transformers`` that cuts texts where its network has no more positions.
+
+    The library takes the table's size, which is too much for networks of RoBERTa's family (huggingface/sentence-transformers#3302).
+    """
+    network = getattr(model[0], "auto_model", None)  # a static embedding has none
+    positions = None if network is None else positions_of(network)
+    if positions is not None and model.max_seq_length is not None and model.max_seq_length > positions:
+        model.max_seq_length = positions
+    return model
+
+
 @loaded_once(size=4)
 def load_bi_encoder(model: str) -> Any:
     """The loaded ``sentence_transformers.SentenceTransformer``. Equal names share one model.
@@ -145,7 +157,7 @@ def load_bi_encoder(model: str) -> Any:
     def make() -> Any:
         from sentence_transformers import SentenceTransformer
 
-        return SentenceTransformer(bundled_weights() if model == BUNDLED else model)
+        return cut_at_positions(SentenceTransformer(bundled_weights() if model == BUNDLED else model))
 
     return load("bi-encoder", model, make, known=[BUNDLED])
 

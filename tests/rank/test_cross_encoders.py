@@ -172,3 +172,15 @@ def test_what_is_no_cross_encoder_is_refused_with_the_reason(name, tmp_path):
     save, reason = NO_CROSS_ENCODERS[name]
     with pytest.raises(ikat.UsageError, match=reason):
         scores(save(tmp_path), PAIRS[:2])
+
+
+@pytest.mark.parametrize("name", ["roberta", "bert", "modernbert"])
+def test_a_bi_encoder_cuts_a_text_at_the_positions_of_its_network(tmp_path, name):
+    config = CONFIGS[name]()
+    config.max_position_embeddings = 24
+    torch.manual_seed(7)
+    encoder = ikat.BiEncoder(save_network(tmp_path / "m", AutoModel.from_config(config)))
+    frame = pd.DataFrame(
+        {"qid": "t", "query": "tea", "docno": ["a", "b"], "text": ["coffee " * 400, "coffee " * 399 + "late"], "rank": [0, 1]}
+    )
+    assert encoder(frame.assign(score=1.0))["score"].nunique() == 1
