@@ -338,8 +338,10 @@ def _reasoned(line: str) -> list[str]:
     numbers = re.findall(r"\d+", found[1])
     reason = _BECAUSE.fullmatch(line, found.end(1))
     labelled = (begins["label"] or "").endswith(":")
-    if reason is None and (len(numbers) > 1 or labelled):  # "1. The user ..." may be a list of anything
+    if reason is None:
         reason = _SENTENCE.fullmatch(line, found.end(1))
+        if reason and len(numbers) == 1 and not labelled and not _OTHERS.search(reason[0]):
+            return []  # "1. The user ..." may be a list of anything
     if reason is None or _denies(reason[0]) or _NOT_WANTED.search(reason[0]):
         return []
     return numbers

@@ -130,6 +130,11 @@ def test_further_choices_of_small_models_are_told(text, chosen):
     assert (found, len(found.told)) == (chosen, 1)
 
 
+@pytest.mark.parametrize("form", sorted(LINES))
+def test_a_remark_on_the_others_hides_no_number(form):
+    assert read_ids(LINES[form](["3", "5"]) + ". The other 7 are not relevant.") == ["3", "5"]
+
+
 def test_copied_statements_on_one_line_are_all_chosen():
     assert read_ids("[1] I am vegan. [5] I am allergic to nuts.") == ["1", "5"]
 
