@@ -19,9 +19,8 @@ LONGEST_WAIT = 60.0
 class Pace:
     """The calls of a model that are under way, of all threads that ask it.
 
-    After a 429 one call alone tries again, when the wait is over that the server asked for. If it is answered, a quarter of the calls of
-    before may follow, and each answer allows one more. Calls that a server refuses may count for its limit, too (OpenAI's guide on rate
-    limits), so waiting threads don't ask at the same time.
+    After a 429 one call alone tries again, when the wait is over that the server asked for; each answer allows one call more. Calls that a
+    server refuses may count for its limit, too (OpenAI's guide on rate limits), so waiting threads don't ask at the same time.
 
     Attributes:
         waited: seconds of the waits since the last answer.
@@ -29,8 +28,9 @@ class Pace:
 
     def __init__(self) -> None:
         self._changed = Condition()
-        self._under_way, self._most, self._next = 0, 0, 0  # no limit while _most is 0
-        self._round, self._until, self.waited = 0, 0.0, 0.0
+        self._under_way, self._most = 0, 0  # no limit while _most is 0
+        self._round, self._in_a_row = 0, 0  # the waits so far, and those since the last answer
+        self._until, self.waited = 0.0, 0.0
 
     def __reduce__(self) -> Any:
         return Pace, ()  # another process has calls and a clock of its own
@@ -56,7 +56,7 @@ class Pace:
             raise
         else:
             if not is_over():
-                self._speed_up()
+                self._speed_up(begun_in)
         finally:
             with self._changed:
                 self._under_way -= 1
@@ -81,24 +81,25 @@ class Pace:
             is_new = begun_in == self._round  # else it was on its way when another one was refused
             wait = error.retry_after
             if wait is None:
-                backoff = 2.0 ** min(self._round, 10) + random.random()
+                backoff = 2.0 ** min(self._in_a_row, 10) + random.random()
                 wait = min(backoff, LONGEST_WAIT) if is_new else 0.0
             if is_new:
                 self._round += 1
+                self._in_a_row += 1
                 self.waited += wait
-                self._next = self._under_way // 4
             self._most = 1
             self._until = max(self._until, time.monotonic() + wait)
             waited = max(self.waited, wait)
         if waited > most_seconds:
             raise RateLimited(_too_long(error, wait, most_seconds)) from None
 
-    def _speed_up(self) -> None:
+    def _speed_up(self, begun_in: int) -> None:
         with self._changed:
-            self._round, self.waited = 0, 0.0
+            if begun_in < self._round:  # it was on its way when another one was refused
+                return
+            self._in_a_row, self.waited = 0, 0.0
             if self._most:
-                self._most = max(self._most, self._next) + 1
-                self._next = 0
+                self._most += 1
 
 
 def _too_long(error: Transient, wait: float, most_seconds: float) -> str:
