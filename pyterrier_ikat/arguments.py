@@ -1,7 +1,7 @@
 """Checks of what a user gives: values of arguments, and frames at the entrance of every operator."""
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -10,6 +10,8 @@ import pandas as pd
 import pyterrier as pt
 
 from .errors import DataError, UsageError, did_you_mean
+
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
 def at_least(least: int, **numbers: int | None) -> None:
@@ -189,3 +191,14 @@ def utc(when: str | datetime | None) -> str:
         raise UsageError(f"{when!r} is not a time: give a datetime, or a text such as 2024-05-02 or 2024-05-02T10:30") from None
     zoned = found if found.tzinfo else found.replace(tzinfo=timezone.utc)
     return zoned.astimezone(timezone.utc).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+def day_of(time: str) -> str:
+    """The day of a time of :func:`utc`, with its name, in English wherever the program runs.
+
+    Example:
+        >>> day_of("2024-05-02T08:30:00.000Z")
+        'Thursday, 2024-05-02'
+    """
+    day = date.fromisoformat(time[:10])
+    return f"{DAYS[day.weekday()]}, {day}"

@@ -355,6 +355,8 @@ class UpdatePtkb(LLMOperator):
         llm: the model to ask.
         messages: how many of the user's last messages to learn from, including the question. ``None``: all. The prompt shows these messages
             and the three exchanges before them.
+        day: the day on which these messages were said, as the prompt shows it, such as ``"Thursday, 2024-05-02"``, so that "next week"
+            becomes a date. Without it, the prompt mentions no day.
 
     Raises:
         UsageError: when ``messages`` is below 1.
@@ -379,12 +381,15 @@ class UpdatePtkb(LLMOperator):
 
     _: KW_ONLY
     messages: int | None = None
+    day: str = ""
     question: str = field(default="qutterance", init=False)  # the words of a manual rewrite are not the user's
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """The values that the prompt shows: ``ptkb`` and ``context``, which ends with the question."""
-        shown = zip(self._conversations(frame), self.personas(frame), strict=True)
-        return [{"context": self._context(said), "ptkb": ptkb_text(ptkb) or NOTHING} for said, ptkb in shown]
+        """The values that the prompt shows: ``ptkb``, ``day``, and ``context``, which ends with the question."""
+        contexts = []
+        for said, ptkb in zip(self._conversations(frame), self.personas(frame), strict=True):
+            contexts.append({"context": self._context(said), "ptkb": ptkb_text(ptkb) or NOTHING, "day": self.day})
+        return contexts
 
     def describe_unusable(self, text: str) -> str:
         """The reason why a completion counts as a failure. It quotes nothing, because the words may be personal."""

@@ -9,10 +9,10 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from ..arguments import at_least, utc
+from ..arguments import at_least, day_of, utc
 from ..completions.learned import highest_number, merge
 from ..completions.statements import normalised
-from ..conversations.frame import NoResultWarning, conversation, statements_of, well_formed
+from ..conversations.frame import NoResultWarning, conversation, statement_id, statements_of, well_formed
 from ..errors import UsageError, advice, did_you_mean, list_first
 from ..generate.statements import UpdatePtkb
 from ..llm_operator import as_llm
@@ -113,6 +113,14 @@ class UserMemory:
             history = _of(users, user)
             return (history if as_of is None else history.until(utc(as_of))).memories()
 
+    def all(self, user: str) -> list[dict[str, Any]]:
+        """The statements that hold, in their order, as :meth:`memories` gives them.
+
+        Args:
+            user: the user's id.
+        """
+        return [one for one in self.memories(user) if one["until"] is None]
+
     def table(self, user: str) -> pd.DataFrame:
         """Everything that was ever learned about a user, in its order.
 
@@ -164,7 +172,7 @@ class UserMemory:
             user: the user's id.
             session: the session's name.
             messages: the whole conversation, oldest first; a response at its end doesn't matter.
-            when: when it was said; now by default.
+            when: when it was said; now by default. The prompt has this day, so that "next week" becomes a date.
 
         Returns:
             What was learned, as ``qlearned`` of :class:`UpdatePtkb`.
@@ -184,7 +192,7 @@ class UserMemory:
             history = _of(users, user)
             first, known, learned = history.last_turn(session), history.known(), history.learned_before(session, len(said))
         if learned is None:
-            found = self._ask(known, session, messages, len(said) - first)
+            found = self._ask(known, session, messages, len(said) - first, day_of(time))
             with self._file.changing() as users:
                 history = _of(users, user)
                 learned = history.learned_before(session, len(said))  # by another thread or process meanwhile
@@ -209,6 +217,47 @@ class UserMemory:
             with self._file.changing() as users:
                 if new := _new(_of(users, user), given):
                     self._file.append(_learned(user, "", 0, new, time))
+
+    def update(self, user: str, id: str, text: str, *, when: str | datetime | None = None) -> str:
+        """Replace a statement that holds by another text; the history keeps both.
+
+        Args:
+            user: the user's id.
+            id: the statement.
+            text: what holds now.
+            when: since when it holds; now by default.
+
+        Returns:
+            The id of the new text. An id never means another text, so it is a new one, unless the text is the same.
+
+        Raises:
+            UsageError: when the text is empty, or no such statement of the user holds; it names those that do.
+
+        Example:
+            >>> import pyterrier_ikat as ikat
+            >>> memory = ikat.UserMemory("moved.jsonl")
+            >>> memory.add("ann", ["I live in Lyon."], when="2024-01-05")
+            >>> memory.update("ann", "1", "I live in Oslo.", when="2024-05-02")
+            '2'
+            >>> memory.known("ann"), memory.known("ann", as_of="2024-02-01")
+            ({'2': 'I live in Oslo.'}, {'1': 'I live in Lyon.'})
+        """
+        [text] = statements_of([text]).values()
+        if not normalised(text):
+            raise UsageError(f"text={text!r}: give the statement as it is now; forget(user, id=...) deletes one")
+        id, time = statement_id(id), utc(when)
+        with self._file.changing() as users:
+            history = _of(users, user)
+            known = history.known()
+            if id not in known:
+                held = list_first(list(known), 20) or "none"
+                raise UsageError(f"no statement {id!r} of {user!r} holds, so nothing is replaced: it has {held}")
+            if text == known[id]:
+                return id
+            new = str(highest_number(history.ids) + 1)
+            statement = {"id": new, "statement": text, "message": 0, "words": "", "replaces": [id]}
+            self._file.append(_learned(user, "", 0, [statement], time))
+        return new
 
     def undo(self, user: str, session: str, turn: int = 1, *, when: str | datetime | None = None) -> None:
         """Note that what was learned from a session doesn't hold any more; the history keeps it.
@@ -295,11 +344,11 @@ class UserMemory:
     def __repr__(self) -> str:
         return f"ikat.UserMemory({str(self.path)!r})"
 
-    def _ask(self, known: dict[str, str], session: str, messages: Messages, new: int) -> list[Statement]:
-        """What the model finds in the user's last ``new`` messages."""
+    def _ask(self, known: dict[str, str], session: str, messages: Messages, new: int, day: str) -> list[Statement]:
+        """What the model finds in the user's last ``new`` messages, said on a day."""
         last = max(place for place, message in enumerate(messages) if message["role"] == "user")
         frame = conversation(messages[: last + 1], known, number=session)
-        update = UpdatePtkb(self._model(), messages=new, prompts=self.prompts, on_error="raise")
+        update = UpdatePtkb(self._model(), messages=new, day=day, prompts=self.prompts, on_error="raise")
         found: list[Statement] = update.transform(frame)["qlearned"].item()
         return found
 

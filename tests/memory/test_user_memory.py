@@ -492,3 +492,64 @@ def test_a_question_without_a_word_is_told(tmp_path, question):
         assert memory.search("ann", question) == []
     assert memory.search("ann", "?!") == memory.search("ann", "cats") == []
     assert memory.search("ann", "dog 我")[0][0] == "1"
+
+
+def test_an_updated_statement_replaces_the_old_one_from_then_on(tmp_path):
+    memory = ikat.UserMemory(tmp_path / "m.jsonl")
+    memory.add("ann", [LYON, DOG], when="2024-01-05")
+    assert memory.update("ann", "1", OSLO, when="2024-05-02") == "3"
+    assert memory.known("ann") == {"2": DOG, "3": OSLO}
+    assert memory.known("ann", as_of="2024-02-01") == {"1": LYON, "2": DOG}
+    assert [(one["id"], one["statement"], one["when"][:10], one["until"]) for one in memory.all("ann")] == [
+        ("2", DOG, "2024-01-05", None),
+        ("3", OSLO, "2024-05-02", None),
+    ]
+    assert memory.update("ann", "3", OSLO) == "3"  # nothing to change
+    assert len(memory.export("ann")) == 2
+    assert [number for number, _ in memory.search("ann", "Oslo or Lyon?")] == ["3"]
+    assert ikat.UserMemory(tmp_path / "m.jsonl").all("ann") == memory.all("ann")
+    memory.forget("ann", id="3")
+    assert memory.known("ann") == {"1": LYON, "2": DOG}  # as for every statement that is forgotten
+    assert memory.all("bob") == []
+
+
+@pytest.mark.parametrize(
+    ("user", "id", "text", "message"),
+    [
+        ("ann", "9", OSLO, "no statement '9' of 'ann' holds, so nothing is replaced: it has 2, 3"),
+        ("ann", "1", OSLO, "no statement '1' of 'ann' holds"),  # it was replaced
+        ("an", "2", OSLO, "no statement '2' of 'an' holds, so nothing is replaced: it has none"),
+        ("ann", "2", " .", "give the statement as it is now"),
+        ("ann", "2", None, "ptkb="),
+    ],
+)
+def test_an_update_of_nothing_or_to_nothing_is_refused(tmp_path, user, id, text, message):
+    memory = ikat.UserMemory(tmp_path / "m.jsonl")
+    memory.add("ann", [LYON, DOG])
+    memory.update("ann", "1", OSLO)
+    before = memory.export("ann")
+    with pytest.raises(ikat.UsageError, match=message):
+        memory.update(user, id, text)
+    assert memory.export("ann") == before
+
+
+@pytest.mark.parametrize(
+    ("when", "day"),
+    [
+        ("2024-05-02T23:30", "Thursday, 2024-05-02"),
+        ("2024-02-29", "Thursday, 2024-02-29"),
+        (datetime(2025, 6, 1, 1, tzinfo=timezone.utc), "Sunday, 2025-06-01"),
+    ],
+)
+def test_the_learning_prompt_has_the_day_on_which_it_was_said(tmp_path, when, day):
+    asked = []
+
+    class Notes:
+        def generate(self, chats):
+            asked.extend(chat[-1]["content"] for chat in chats)
+            return ["[]"] * len(chats)
+
+    ikat.UserMemory(tmp_path / "m.jsonl", Notes()).learn("ann", "trip", chat("I fly to Oslo next week."), when=when)
+    assert f"written on {day}. In a statement, put the date" in asked[0]
+    ikat.generate.UpdatePtkb(Notes())(ikat.conversation(chat("I fly to Oslo next week.")))
+    assert "written on" not in asked[1]
