@@ -44,6 +44,7 @@ SHOWN = {
     "after": "again",
     "skill": "low",
     "cooperativeness": "low",
+    "day": "Thursday, 2024-05-02",
     "judged": [("Emmer.", 3)],
 }
 
@@ -83,7 +84,7 @@ simulate_user: persona need rubrics context
 statements_copies_suggested: ptkb context question suggestion
 statements_ids_shots: examples ptkb context question
 statements_ids_suggested: context question ptkb suggestion
-update_ptkb: ptkb context
+update_ptkb: ptkb context day
 """
 """The values in prompts that methods don't send, or not with all values. ``#``: how many. See also ``methods/test_prompt_values.py``."""
 
