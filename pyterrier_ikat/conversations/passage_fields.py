@@ -132,7 +132,8 @@ def _docno(item: Mapping[str, Any], roles: _Roles) -> str:
         found = str(found)
     if not isinstance(found, str) or not _is_docno(found):
         fields = ", ".join(map(str, item)) or "none"
-        raise ValueError(f"no passage id in the fields {fields}")
+        what = "" if found is None else f": {found!r} is no text without white space"
+        raise ValueError(f"no passage id in the fields {fields}{what}")
     return found
 
 

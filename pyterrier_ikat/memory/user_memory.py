@@ -17,7 +17,7 @@ from ..errors import UsageError, advice, did_you_mean, list_first
 from ..generate.statements import UpdatePtkb
 from ..llm_operator import as_llm
 from ..llms import LLM
-from ..prompts import checksum_of
+from ..prompts import checksum_of, prompts_or_default
 from ..rank import RankStatements
 from ..retrieve.eager import refuse_wordless
 from ..retrieve.words import WORD, has_word, in_other_script
@@ -73,7 +73,8 @@ class UserMemory:
     """
 
     def __init__(self, path: str | Path, llm: Any = None, *, run: str = "", prompts: str | None = None, dated: bool = False) -> None:
-        self.path, self.prompts, self.dated = Path(path), prompts, dated
+        self.path, self.dated = Path(path), dated
+        self.prompts = None if prompts is None else prompts_or_default(prompts)
         self.llm = None if llm is None else as_llm(llm)
         self._file = MemoryFile(path, run)
 

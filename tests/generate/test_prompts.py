@@ -233,6 +233,7 @@ def test_an_operator_tells_of_a_misnamed_file_of_its_folder(folder, misnamed, me
         lambda: ikat.Rewrite("recorded:sample", prompts=place),
         lambda: ikat.SelectStatements("recorded:sample", prompts=place),
         lambda: ikat.evaluation.Judge("recorded:sample", prompts=place),
+        lambda: ikat.UserMemory("memory.jsonl", prompts=place),
         lambda: Method("mine", lambda llm, retriever: ikat.Rewrite(llm) >> retriever).build(
             llm="recorded:sample", retriever=ikat.RawUtterance(), prompts=place
         ),
