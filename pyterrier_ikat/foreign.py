@@ -139,14 +139,16 @@ def held_by(owner: Any) -> list[Any]:
 def untold(stage: pt.Transformer) -> bool:
     """Whether a stage of another package holds something whose change can't be told.
 
-    That is a path without files, such as an address, or with too many; or, in a retriever, an object that names no file at all.
+    That is an artifact without files or a folder with too many; or, in a retriever, the address of a server, or an object that names no
+    file at all.
     """
     found = held_by(stage)
     files = [one for one in found if isinstance(one, HeldFiles)]
     if any(not one.told for one in files):
         return True
-    opaque = any(not _is_plain(value) for value in _attributes(stage).values())
-    return opaque and not found and _retrieves(stage)
+    held = _attributes(stage).values()
+    is_opaque = not all(map(_is_plain, held)) or any(map(_names_server, held))
+    return is_opaque and not found and _retrieves(stage)
 
 
 def _retrieves(stage: pt.Transformer) -> bool:
@@ -202,6 +204,15 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, Mapping):
         return all(map(_is_plain, value.values()))
     return value is None or isinstance(value, _PLAIN)
+
+
+def _names_server(value: Any) -> bool:
+    """Whether a value is or holds the address of a server, whose index may change at any time."""
+    if isinstance(value, list | tuple | set | frozenset):
+        return any(map(_names_server, value))
+    if isinstance(value, Mapping):
+        return any(map(_names_server, value.values()))
+    return isinstance(value, str) and "://" in value
 
 
 def _attributes(owner: Any) -> dict[str, Any]:

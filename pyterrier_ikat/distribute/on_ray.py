@@ -42,8 +42,13 @@ class _Worker:
             found: Any = self.pipeline.transform(pickle.loads(row["cell"]))
         except IkatError as error:  # told as in one process, not as an error of Ray's with its traces
             found = error
-        indexes = {part.path: part.fingerprint() for part in parts_of(self.pipeline) if hasattr(part, "path")}
+        indexes = {part.path: part.fingerprint() for part in parts_of(self.pipeline) if _is_index(part)}
         return {"number": row["number"], "cell": pickle.dumps((found, indexes))}
+
+
+def _is_index(part: Any) -> bool:
+    """Whether a part has a path and is never written to by the stage that reads it."""
+    return hasattr(part, "path") and getattr(part, "artifact", True)
 
 
 class OnRay(Operator):

@@ -10,7 +10,7 @@ import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.operator import Operator
+from pyterrier_ikat.operator import Operator, parts_of
 from pyterrier_ikat.study import AlikeWarning
 
 TOPICS = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "query": ["tea", "milk", "tea"]})
@@ -139,6 +139,7 @@ class Opaque:
     [
         {},
         {"client": Holder(address="http://localhost:9200")},
+        {"url": "https://search.example.org/api"},
         {"index": JsonIndex("not there")},
         {"frame": pd.DataFrame({"docno": ["a"]})},
     ],
@@ -197,6 +198,41 @@ def test_a_changed_file_that_an_operator_names_makes_another_run(tmp_path):
     (tmp_path / "words.txt").write_text("ale")
     with pytest.raises(ikat.UsageError, match="different parts"):
         run(tmp_path / "runs", stage)
+
+
+class Served(pt.Transformer):
+    """A retriever that asks a server."""
+
+    def __init__(self, url):
+        super().__init__()
+        self.url = url
+
+    def transform(self, inp):
+        return inp.assign(docno="a", score=1.0, rank=0)[["qid", "query", "docno", "score", "rank"]]
+
+    def __repr__(self):
+        return f"Served({self.url!r})"
+
+
+def test_a_retriever_that_asks_a_server_is_named_when_it_is_used_again(tmp_path):
+    run(tmp_path, Served("https://search.example.org"))
+    with pytest.raises(AlikeWarning, match=r"stage Served\('https://search.example.org'\) may be another one now"):
+        run(tmp_path, Served("https://search.example.org"))
+
+
+def test_a_dense_index_of_pyterrier_dr_counts_by_its_vectors(tmp_path):
+    dense = pytest.importorskip("pyterrier_dr")
+    numpy = pytest.importorskip("numpy")
+
+    def fingerprints(seed):
+        shutil.rmtree(tmp_path / "flex", ignore_errors=True)
+        vectors = numpy.random.default_rng(seed).normal(size=(30, 8)).astype("float32")
+        index = dense.FlexIndex(str(tmp_path / "flex"), verbose=False)
+        index.index([{"docno": f"d{number}", "doc_vec": vector} for number, vector in enumerate(vectors)])
+        (tmp_path / "flex" / "hnsw.faiss").write_text("built at first use")
+        return [part.fingerprint() for part in parts_of(index.np_retriever())]
+
+    assert fingerprints(0) == fingerprints(0) != fingerprints(1)
 
 
 def test_pisa_writes_into_its_index_and_is_the_same(tmp_path):
