@@ -51,6 +51,8 @@ def with_names(who: str, frame: pd.DataFrame, names: Sequence[str], repair: str)
         pyterrier_ikat.errors.UsageError: no column qanswer in the answers, only qid: add it
     """
     if lacking := [name for name in names if name not in frame.columns]:
+        if set(lacking) <= set(frame.index.names):
+            raise UsageError(f"{', '.join(lacking)} is the index of {who}, not a column: give it with reset_index()")
         there = ", ".join(map(str, frame.columns)) or "none"
         raise UsageError(f"no column {', '.join(lacking)} in {who}, only {there}: {repair}")
     return by_position(frame)

@@ -426,6 +426,7 @@ def experiment(
     *data: Any,
     dataset: IkatDataset | str | Path | None = None,
     measures: Measures | None = None,
+    eval_metrics: Measures | None = None,
     baseline: str | int | None = None,
     names: Sequence[str] | None = None,
     topics: pd.DataFrame | None = None,
@@ -448,6 +449,7 @@ def experiment(
         *data: ``dataset, measures, baseline``, or as in PyTerrier ``topics, qrels, measures``.
         dataset: an iKAT dataset or its name.
         measures: ir_measures measures, or their names; by default those of the track in 2023.
+        eval_metrics: PyTerrier's name for ``measures``.
         baseline: the system that the others are compared with, by its name, or by its number from 0: two-sided paired t-test, Bonferroni.
         names: the names of the systems in a list.
         topics: the turns, instead of the dataset's: ``get_topics("manual")`` for pipelines that use gold fields.
@@ -471,6 +473,9 @@ def experiment(
         >>> experiment({"always a": find_a}, measures=["R@20"], topics=topics, qrels=qrels).values.tolist()
         [['always a', 0.5, 2]]
     """
+    if measures is not None and eval_metrics is not None:
+        raise UsageError("measures and eval_metrics are the same: omit one")
+    measures = eval_metrics if measures is None else measures
     given = data_of(data, {"dataset": dataset, "measures": measures, "baseline": baseline, "topics": topics, "qrels": qrels})
     wanted = as_measures(TRACK_2023 if given.measures is None else given.measures)
     if given.dataset is None and (given.topics is None or given.qrels is None):

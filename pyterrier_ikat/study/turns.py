@@ -12,6 +12,7 @@ import pyterrier as pt
 from ..arguments import by_position
 from ..conversations.datasets import Turns, read_turns
 from ..conversations.frame import each_turn_once, values, with_text_ids
+from ..errors import DataError
 
 
 class NoRewritesWarning(UserWarning):
@@ -40,8 +41,10 @@ class AskedTurns:
 
         Raises:
             InputValidationError: when it has no column ``qid``.
-            DataError: when an id is not a text.
+            DataError: when an id is not a text, or the ids are the index.
         """
+        if "qid" not in topics.columns and "qid" in topics.index.names:
+            raise DataError("the topics frame has qid as its index, not as a column: give topics.reset_index()")
         pt.validate.columns(topics, includes=["qid"])
         return cls(by_position(with_text_ids("the topics frame", topics, ["qid"])))
 

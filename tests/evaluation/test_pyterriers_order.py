@@ -84,3 +84,20 @@ def test_a_file_of_judgements_may_stand_in_its_place(data, systems, tmp_path):
     ikat.conversations.write_qrels(data.get_qrels(), tmp_path / "qrels")
     found = ikat.experiment(systems, data.get_topics(), str(tmp_path / "qrels"), MEASURES)
     assert means(found) == pytest.approx(means(ikat.experiment(systems, data, MEASURES)), abs=1e-9)
+
+
+def test_measures_may_have_pyterriers_name(data, systems):
+    topics, qrels = data.get_topics(), data.get_qrels()
+    found = ikat.experiment(systems, topics, qrels, eval_metrics=MEASURES)
+    assert means(found) == pytest.approx(means(theirs(systems, topics, qrels, eval_metrics=MEASURES)), abs=1e-9)
+    with pytest.raises(ikat.UsageError, match="are the same"):
+        ikat.experiment(systems, topics, qrels, measures=MEASURES, eval_metrics=MEASURES)
+
+
+def test_ids_that_are_the_index_are_told_to_be_columns(data, systems):
+    topics, qrels = data.get_topics(), data.get_qrels()
+    with pytest.raises(ikat.DataError, match=r"give topics.reset_index\(\)"):
+        ikat.experiment(systems, topics.set_index("qid"), qrels)
+    run = systems[0](topics)
+    with pytest.raises(ikat.UsageError, match=r"qid is the index of run a, not a column: give it with reset_index\(\)"):
+        ikat.evaluate({"a": run.set_index("qid")}, qrels)
