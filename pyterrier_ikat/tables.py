@@ -115,12 +115,14 @@ class Table:
         columns: what is shown.
         notes: what a reader has to know, a sentence each.
         title: what it is; empty when that is clear.
+        below: a second table about the same values, which is shown below.
     """
 
     rows: "pd.DataFrame | Sequence[Mapping[str, Any]]"
     columns: Sequence[Column]
     notes: Sequence[str]
     title: str = ""
+    below: "Table | None" = None
 
     @property
     def frame(self) -> "pd.DataFrame":
@@ -145,7 +147,8 @@ class Table:
         shown = self._marked(
             escape_latex, r"\textbf{%s}", r"\underline{%s}", r"\rlap{$^{%s}$}"
         )  # the mark takes no room: scores stay aligned
-        return str(shown.to_latex(index=False, escape=False, column_format=sides, caption=escape_latex(self._caption())))
+        made = str(shown.to_latex(index=False, escape=False, column_format=sides, caption=escape_latex(self._caption())))
+        return made if self.below is None else f"{made}\n{self.below.latex()}"
 
     def markdown(self) -> str:
         """A table in Markdown, as GitHub and Jupyter read it, the notes below."""
@@ -154,7 +157,8 @@ class Table:
         lines = [f"| {' | '.join(row)} |" for row in (shown.columns, sides, *shown.itertuples(index=False, name=None))]
         above = [f"**{escape_markdown(self.title)}**", ""] if self.title else []
         below = ["", " ".join(map(escape_markdown, self.notes))] if self.notes else []
-        return "\n".join([*above, *lines, *below]) + "\n"
+        made = "\n".join([*above, *lines, *below]) + "\n"
+        return made if self.below is None else f"{made}\n{self.below.markdown()}"
 
     def text(self) -> str:
         """A table for a file or a pipe: a line for each row, without bold and underlined scores, the notes below."""
@@ -166,10 +170,11 @@ class Table:
         lines = ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
         notes = [note for note in self.notes if note != MARKS]
         above = [*wrapped(self.title).splitlines(), ""] if self.title else []
-        return "\n".join([*above, *lines, *[""] * bool(notes), *map(wrapped, notes)]) + "\n"
+        made = "\n".join([*above, *lines, *[""] * bool(notes), *map(wrapped, notes)]) + "\n"
+        return made if self.below is None else f"{made}\n{self.below.text()}"
 
     def csv(self) -> str:
-        """All columns of the frame, unrounded: for the experiment table with p-values and numbers of turns won and lost."""
+        """All columns of the frame, unrounded: for the experiment table with p-values, intervals and numbers of turns won and lost."""
         return str(self.frame.to_csv(index=False))
 
     def _repr_html_(self) -> str:
@@ -179,7 +184,8 @@ class Table:
         shown = self._marked(escape, "<b>%s</b>", "<u>%s</u>", "<sup>%s</sup>")
         with pd.option_context("display.max_colwidth", None):
             drawn = shown.to_html(index=False, escape=False, border=0, classes="ikat-table")
-        return f'<div style="overflow-x: auto">{drawn}<p>{escape(self._caption())}</p></div>'
+        made = f'<div style="overflow-x: auto">{drawn}<p>{escape(self._caption())}</p></div>'
+        return made if self.below is None else made + self.below._repr_html_()
 
     def __str__(self) -> str:
         return self.text()

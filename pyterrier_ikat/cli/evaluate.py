@@ -17,6 +17,7 @@ from .main import (
     QRELS,
     RUNS,
     TURNS,
+    UNIT,
     dataset_named,
     judged_by,
     load_runs,
@@ -30,6 +31,8 @@ from .main import (
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..evaluation.units import Clusters
+
 PLAIN = {"rouge-l": "RougeL", "token-f1": "TokenF1", "cited-sentences": "CitedSentences", "existing-citations": "ExistingCitations"}
 """Judges of responses that ask no model."""
 ASKING = ("Groundedness", "Completeness", "Relevance", "Naturalness", "Preference", "Correctness")
@@ -40,11 +43,11 @@ OF = ("passages", "statements", "responses", "actions", "nuggets")
 PUBLISHED = "published"
 """The word instead of RUNs for the responses that a dataset has, or for people's labels."""
 TAKEN_BY = {
-    "passages": {"qrels", "turns", "measures", "baseline", "by"},
+    "passages": {"qrels", "turns", "measures", "baseline", "by", "unit"},
     "statements": {"qrels", "turns"},
-    "responses": {"qrels", "turns", "judges", "llm", "index"},
-    "actions": {"turns"},
-    "nuggets": {"turns"},
+    "responses": {"qrels", "turns", "judges", "llm", "index", "unit"},
+    "actions": {"turns", "unit"},
+    "nuggets": {"turns", "unit"},
 }
 """What is evaluated -> the options that it takes besides the dataset."""
 
@@ -69,10 +72,10 @@ ikat evaluate published --of nuggets --dataset ikat:2024""",
 @BASELINE
 @click.option(
     "--by",
-    type=click.Choice(["depth", "conversation", "category", "topic", "turn"]),
-    help="means of one measure by depth (turn number), conversation or category (locomo:); with --baseline the unit of intervals of "
-    "differences: conversation, topic or turn",
+    type=click.Choice(["depth", "conversation", "category"]),
+    help="means of one measure by depth (turn number), conversation or category (locomo:)",
 )
+@UNIT
 @click.option("--judge", "judges", multiple=True, metavar="JUDGE", help="of responses, see above; may be repeated; by default rouge-l")
 @click.option("--llm", help="the model that judges responses")
 @click.option("--index", help="passage index with the texts, for groundedness of responses")
@@ -119,13 +122,16 @@ def evaluate(paths: tuple[str, ...], of: str, cost: bool, dataset_name: str | No
 
 def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mapping[str, Any], form: str) -> None:
     qrels, baseline, by = given["qrels"], given["baseline"], given["by"]
-    if by in ("topic", "turn") and not baseline:
-        raise UsageError(f"--by {by} is the unit of intervals of differences: give --baseline")
-    if by and not baseline:
+    from ..evaluation.units import check_unit
+
+    check_unit(given["unit"], baseline)
+    if by and baseline:
+        raise UsageError(f"--by {by} shows means without a baseline: omit one of the two; --unit is what tests and intervals go by")
+    if by:
         _show_means(load_runs(paths), judged_by(dataset_name, qrels, given["turns"], paths), dataset_name, given, form)
         return
     from ..evaluation.evaluator import TRACK_2023, Evaluator, as_measures, check_baseline, experiment_rows, grouped, name_runs, turn_scores
-    from ..evaluation.experiment_table import averaged, experiment_table, repeated_rows
+    from ..evaluation.experiment_table import experiment_table, repeated_rows
 
     wanted = as_measures(given["measures"] or (dataset_named(dataset_name).measures if dataset_name else ()) or TRACK_2023)
     named = name_runs(paths)
@@ -136,24 +142,30 @@ def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mappin
     evaluator = Evaluator(judged, wanted)
     scores = turn_scores(rankings.items(), evaluator)
     of_systems = {system: [scores[name] for name in names] for system, names in groups.items()}
+    clusters, silent = _compared_over(named, rankings, evaluator.turns, dataset_name, given["unit"]) if baseline else (None, [])
     if len(groups) == len(named):
-        rows = experiment_rows(scores, wanted, baseline)
+        rows = experiment_rows(scores, wanted, baseline, clusters, silent=silent)
     else:
         from ..runs import RunFolder
         from ..runs.folder import check_repeats
 
         for names in groups.values():
             check_repeats([RunFolder(named[name]) for name in names if named[name].is_dir()])  # only folders say how they were made
-        rows = repeated_rows(of_systems, wanted, baseline)
+        rows = repeated_rows(of_systems, wanted, baseline, clusters, silent=[name for name in groups if set(groups[name]) <= set(silent)])
     show(experiment_table(rows), form)
-    if baseline and len(groups) > 1 and (by or form != "csv"):  # CSV has one table
-        from ..evaluation.experiment_table import default_unit, difference_table
-
-        click.echo()
-        means = {system: averaged(repeats) for system, repeats in of_systems.items()}
-        show(difference_table(means, evaluator.turns, baseline, by or default_unit(evaluator.turns)), form)
     for line in _unmatched(rankings, judged, dataset_name, qrels, chosen=given["turns"] is not None):
         click.echo(wrapped(line), err=form != "text")
+
+
+def _compared_over(
+    named: Mapping[str, Any], rankings: Mapping[str, Any], turns: Sequence[str], dataset_name: str | None, unit: str | None
+) -> "tuple[Clusters, list[str]]":
+    """The clusters of the turns, and the runs that found nothing for any of them."""
+    from ..evaluation.finished_runs import known_dataset
+    from ..evaluation.scores import find_silent
+    from ..evaluation.units import find_clusters
+
+    return find_clusters(turns, unit, known_dataset(named, dataset_name)), find_silent(rankings, turns)
 
 
 def _show_means(runs: "dict[str, pd.DataFrame]", judged: "pd.DataFrame", data: str | None, given: Mapping[str, Any], form: str) -> None:

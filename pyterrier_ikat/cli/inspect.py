@@ -8,7 +8,7 @@ import click
 
 from ..errors import counted
 from ..tables import Table, format_score, of_frame, wrapped
-from .main import FORMAT, MEASURES, QRELS, RUNS, TEXTS, TURNS, dataset_named, main, show, text_loader_of
+from .main import FORMAT, MEASURES, QRELS, RUNS, TEXTS, TURNS, UNIT, dataset_named, main, show, text_loader_of
 
 if TYPE_CHECKING:
     from ..methods import Method
@@ -139,6 +139,7 @@ def broken(expression: str) -> str:
 @TEXTS
 @MEASURES
 @click.option("--baseline", help="the run that all others are compared with; by default that of the simulation, `raw`, or the first run")
+@UNIT
 @click.option("--out", required=True, type=click.Path(dir_okay=False), help="the HTML file to write")
 def report(paths: tuple[str, ...], dataset_name: str | None, index_path: str | None, out: str, **options: Any) -> None:
     """Write one HTML file that shows RUNs as conversations to read and compare.

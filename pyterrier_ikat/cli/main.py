@@ -182,6 +182,12 @@ TEXTS = click.option("--index", "index_path", help="passage index with the texts
 DATASET = click.option("--dataset", "dataset_name", help="dataset whose qrels are used, such as ikat:2023-mini; run folders know theirs")
 FORMAT = click.option("--format", "form", type=click.Choice(FORMS), default="text", show_default=True, help="how tables are printed")
 BASELINE = click.option("--baseline", help="the system that all others are compared with; significant differences are marked")
+UNIT = click.option(
+    "--unit",
+    type=click.Choice(["turn", "conversation", "topic", "user"]),
+    help="of which turns tests and intervals assume that they depend on each other: those of one conversation, topic or user, or none "
+    "(turn); by default what the dataset says",
+)
 
 RESOURCES = (
     click.option("--index", help="folder made by `ikat index`, or a PISA index of SPLADE vectors"),

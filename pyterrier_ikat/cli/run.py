@@ -7,7 +7,7 @@ import click
 
 from ..errors import UsageError, counted
 from ..tables import format_score, wrapped
-from .main import BASELINE, FORMAT, MEASURES, TURNS, dataset_named, main, print_ledger, resources, show
+from .main import BASELINE, FORMAT, MEASURES, TURNS, UNIT, dataset_named, main, print_ledger, resources, show
 
 if TYPE_CHECKING:
     from ..study import Results
@@ -60,6 +60,7 @@ ikat run aqd my_systems.py:gate --dataset ikat:2023-mini --index mini.index \\
 @click.option("--repeats", default=1, show_default=True, help="runs of each system with an LLM; the others are in NAME.repeat-2, ...")
 @MEASURES
 @BASELINE
+@UNIT
 @click.option("--cache", type=click.Path(dir_okay=False), help="file that keeps searches and scores, so that later runs do not repeat them")
 @click.option("--plan", "only_plan", is_flag=True, help="only estimate LLM calls, tokens and cost, and say what the run would refuse")
 @FORMAT

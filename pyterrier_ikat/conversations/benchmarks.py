@@ -252,7 +252,12 @@ class LocomoDataset(MemoryBenchmark):
         "extracted facts; CC BY-NC 4.0"
     )
     form, page = "LoCoMo", "https://github.com/snap-research/locomo"
+    unit = "user"
+    unit_reason = "All questions on a conversation are about the same two speakers."
     read_from = cached_property(lambda self: data_file("memory/locomo10.json"))  # type: ignore[assignment]
+
+    def _unit_of(self, conversation: str) -> str:
+        return conversation  # of two speakers, who have no other
 
 
 class LongMemEvalDataset(MemoryBenchmark):
@@ -273,6 +278,7 @@ class LongMemEvalDataset(MemoryBenchmark):
 
     summary = "a file of LongMemEval"
     form, page = "LongMemEval", "https://github.com/xiaowu0162/LongMemEval"
+    unit_reason = "Each question has a history of its own, and is a conversation of one turn."
 
     def __init__(self, path: str | Path):
         self.read_from = Path(path).expanduser().absolute()

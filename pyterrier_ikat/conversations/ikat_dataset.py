@@ -55,6 +55,9 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         page: the address of a page about it.
         topic_variants: the variants that ``get_topics`` takes.
         measures: the measures that its field reports, by name; empty for those of the track.
+        unit: the highest unit that its turns are known to share, over which tests and intervals are made: ``"conversation"``, ``"topic"``,
+            ``"user"``, or ``"turn"`` for turns that are independent.
+        unit_reason: why it is this unit, a sentence.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -69,6 +72,10 @@ class IkatDataset(pt.datasets.Dataset, ABC):
     page: str | None = None
     topic_variants: tuple[str | None, ...] = (None, "manual")
     measures: tuple[str, ...] = ()
+    unit: str = "conversation"
+    unit_reason: str = "The turns of a conversation depend on each other, and nothing says that conversations do."
+    declares_unit: bool = True
+    """Whether it says which conversation a turn belongs to."""
 
     @property
     @abstractmethod
@@ -89,6 +96,39 @@ class IkatDataset(pt.datasets.Dataset, ABC):
     def get_answers(self) -> pd.DataFrame:
         """The gold answers, ``qid`` and ``gold_answer``: for evaluation only."""
         return answers_frame(self.conversations)
+
+    def clusters(self, unit: str | None = None) -> dict[str, str]:
+        """The unit of each turn, by qid: turns of the same one may depend on each other.
+
+        Args:
+            unit: ``"turn"``, ``"conversation"`` or the dataset's own :attr:`unit`, which is the default.
+
+        Raises:
+            UsageError: for another unit.
+
+        Example:
+            >>> import pyterrier_ikat as ikat
+            >>> sample = ikat.dataset("ikat:sample")  # two of its four conversations are about topic 1
+            >>> sample.unit, len(set(sample.clusters().values())), len(set(sample.clusters("conversation").values()))
+            ('topic', 3, 4)
+        """
+        unit = unit or self.unit
+        known = list(dict.fromkeys(["turn", "conversation", self.unit]))
+        if unit not in known:
+            raise UsageError(f"{self.name} doesn't say which {unit} a turn belongs to: its units are {', '.join(known)}")
+        conversations = self._conversation_of_turns()
+        if unit == "turn":
+            return {qid: qid for qid in conversations}
+        if unit == "conversation":
+            return conversations
+        return {qid: self._unit_of(conversation) for qid, conversation in conversations.items()}
+
+    def _conversation_of_turns(self) -> dict[str, str]:
+        return {chat.qid(turn): chat.number for chat in self.conversations for turn in chat.turns}
+
+    def _unit_of(self, conversation: str) -> str:
+        """The topic or user of a conversation: the first number of ``9-1``."""
+        return conversation.partition("-")[0]
 
     def get_qrels(self, variant: str | None = None) -> pd.DataFrame:
         """Judgements ``qid``, ``docno``, ``label``; for the PTKB variants ``docno`` is the statement id.
@@ -201,6 +241,11 @@ class GivenDataset(IkatDataset):
         self.summary = f"a {type(self.given).__name__}"
         self.year = getattr(self.given, "year", None)
 
+    @cached_property
+    def declares_unit(self) -> bool:  # type: ignore[override]
+        """Whether its topics have ``qconversation``."""
+        return "qconversation" in self.given.get_topics().columns
+
     @property
     def conversations(self) -> list[Conversation]:
         """Each turn as its own conversation, with its history."""
@@ -217,6 +262,10 @@ class GivenDataset(IkatDataset):
             return frame.drop(columns=gold)
         stand_ins: dict[str, list[Any]] = {"qresolved": texts_in(frame, "qutterance"), "qgoldptkb": [[] for _ in range(len(frame))]}
         return with_columns(frame, **{name: cells for name, cells in stand_ins.items() if name not in gold})
+
+    def _conversation_of_turns(self) -> dict[str, str]:
+        topics = self.get_topics()
+        return dict(zip(topics["qid"], map(str, topics["qconversation"]), strict=True))
 
     def get_answers(self) -> pd.DataFrame:
         """Its gold answers. Empty when it has none.
@@ -381,6 +430,8 @@ class SampleDataset(FolderDataset):
     """The bundled sample: small conversations and passages written for this package, and recorded LLM completions."""
 
     year = 2023
+    unit = "topic"
+    unit_reason = "Conversations 1-1 and 1-2 are about the same topic with two users, as in 2023."
 
     get_qrels = IkatDataset.get_qrels  # nothing in it is doubtful
 
@@ -414,6 +465,7 @@ class IrdsDataset(IkatDataset):
 
     def __init__(self, irds_id: str):
         self.irds_id, self.name = irds_id, IRDS + irds_id
+        self.unit, self.unit_reason = "turn", "Queries of ir_datasets are independent of each other."
         self.summary, self.page = f"{irds_id} of ir_datasets", f"https://ir-datasets.com/{irds_id.partition('/')[0]}.html"
         self.size = self.given.metadata().get("docs", {}).get("count")
         if self.given.has_queries() and "turn_number" in self.given.queries_cls()._fields:

@@ -37,10 +37,10 @@ class ReleasedDataset(IkatDataset):
     """Topics, judgements and passages in files under their published names, as ``released.json`` lists them.
 
     Its entries have ``topics`` (the file), ``qrels`` (variant -> the file, or the gold field of the topics that they are made of),
-    ``summary``, and where they apply ``year`` (of TREC iKAT), ``passages`` (the file of released passages, those of the gold provenance,
-    which are the collection), ``size`` (their number), ``irds`` (the collection's name in ir_datasets), ``judged_only`` (only the turns
-    with provenance, with histories of all turns), ``rewrites`` (the file of manual rewrites) and ``automatic`` (the file of topics with the
-    organisers' automatic rewrites).
+    ``summary``, ``unit`` and ``unit_reason`` (see :class:`IkatDataset`), and where they apply ``year`` (of TREC iKAT), ``passages`` (the
+    file of released passages, those of the gold provenance, which are the collection), ``size`` (their number), ``irds`` (the collection's
+    name in ir_datasets), ``judged_only`` (only the turns with provenance, with histories of all turns), ``rewrites`` (the file of manual
+    rewrites) and ``automatic`` (the file of topics with the organisers' automatic rewrites).
 
     Args:
         name: its name.
@@ -52,6 +52,7 @@ class ReleasedDataset(IkatDataset):
         self.page = "https://www.trecikat.com/" if self.year else "https://www.treccast.ai/"
         self.size = self.entry.get("size", COLLECTION_SIZE if self.year else None)
         self.topic_variants = (None, "manual", "automatic") if "automatic" in self.entry else (None, "manual")
+        self.unit, self.unit_reason = self.entry["unit"], self.entry["unit_reason"]
 
     @cached_property
     def conversations(self) -> list[Conversation]:

@@ -9,10 +9,10 @@ from .evaluator import TRACK_2023 as TRACK_2023
 from .evaluator import TRACK_2024 as TRACK_2024
 from .evaluator import as_measures as as_measures
 from .evaluator import label as label
-from .experiment_table import difference_interval as difference_interval
 from .experiment_table import repeated_rows as repeated_rows
-from .experiment_table import units_of as units_of
 from .experiment_table import variance_shares as variance_shares
+from .inference import Difference as Difference
+from .inference import compare as compare
 from .judgements import Agreement as Agreement
 from .judgements import Filled as Filled
 from .judgements import FillingJudge as FillingJudge
@@ -48,7 +48,11 @@ from .responses import evaluate_responses as evaluate_responses
 from .responses import response_means as response_means
 from .responses import response_turns as response_turns
 from .scores import breakdown as breakdown
+from .scores import differing_pairs as differing_pairs
 from .scores import evaluate as evaluate
 from .scores import per_turn as per_turn
 from .sessions import session_means as session_means
 from .sessions import session_measures as session_measures
+from .units import UNITS as UNITS
+from .units import Clusters as Clusters
+from .units import find_clusters as find_clusters

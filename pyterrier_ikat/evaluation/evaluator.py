@@ -17,11 +17,12 @@ from typing import Any, TypeAlias
 import ir_measures
 import ir_measures.util
 import numpy as np
-import numpy.typing as npt
 from ir_measures import AP, P, R, nDCG
 from ir_measures.providers import Provider
 
 from ..errors import DataError, UsageError, advice, counted, did_you_mean, list_first
+from .inference import ALPHA, NO_VALUE, Difference, compare, differences_of
+from .units import Clusters, independent
 
 TRACK_2023 = (nDCG @ 3, nDCG @ 5, nDCG, P(rel=1) @ 20, R(rel=1) @ 20, R(rel=1) @ 1000, AP(rel=1))
 """nDCG with the labels 0-4 as linear gains, and binary measures with relevance >= 1, as in the track's overview."""
@@ -194,9 +195,6 @@ Rows: TypeAlias = list[dict[str, Any]]
 
 REPEAT = re.compile(r"(.+)\.repeat-([1-9]\d*)")
 """The name of a system's second, third, ... run."""
-ALPHA = 0.05
-SAME = 1e-9
-"""Scores of a turn are a tie if they differ by less."""
 ORACLE = "oracle"
 
 
@@ -350,19 +348,31 @@ def turn_scores(rankings: Iterable[tuple[str, Ranking]], evaluator: Evaluator) -
     return scores
 
 
-def experiment_rows(scores: Mapping[str, Any], measures: Sequence[ir_measures.Measure], baseline: str | None) -> Rows:
-    """The rows of the table of ``pt.Experiment(..., correction="bonferroni")``, from existing scores.
+def experiment_rows(
+    scores: Mapping[str, Any],
+    measures: Sequence[ir_measures.Measure],
+    baseline: str | None,
+    clusters: Clusters | None = None,
+    *,
+    silent: Collection[str] = (),
+) -> Rows:
+    """The rows of a table of scores, with tests and intervals of the differences from a baseline.
+
+    With independent turns they are those of ``pt.Experiment(..., correction="bonferroni")``.
 
     Args:
         scores: name -> measure -> a score for each turn; see :meth:`Evaluator.per_turn`.
         measures: the measures; each says how it is aggregated (most by the mean, ``NumRet`` by the sum).
-        baseline: the system with which the others are compared in a two-sided paired t-test. The p-value is multiplied by the number of
-            comparisons (Bonferroni). Without a baseline, or with one system, no p-value is corrected.
+        baseline: the system with which the others are compared, see :func:`~pyterrier_ikat.evaluation.inference.compare`. The p-value is
+            multiplied by the number of comparisons (Bonferroni). Without a baseline, or with one system, no p-value is corrected.
+        clusters: the clusters of the turns; by default each turn is independent.
+        silent: systems that found nothing for any of the turns. They aren't tested.
 
     Returns:
         ``name``; per measure its score and, with a baseline, `` +`` and `` -`` (turns on which the system is better and
-        worse), `` p-value``, `` reject`` (at .05) and `` p-value corrected``; ``turns``. A system with the baseline's score on every turn
-        has the p-value NaN.
+        worse), `` p-value``, `` reject`` (at .05), `` p-value corrected``, and `` low`` and `` high``, the 95 % interval of the difference;
+        ``turns``; and with a baseline ``unit``, ``clusters`` (how many) and ``unit_from``. A system with the baseline's score on every turn
+        has the p-value NaN. With fewer than five clusters nothing is rejected.
 
     Example:
         >>> from ir_measures import nDCG
@@ -373,13 +383,22 @@ def experiment_rows(scores: Mapping[str, Any], measures: Sequence[ir_measures.Me
     rows = []
     for name, ours in scores.items():
         row: dict[str, Any] = {"name": name}
+        turns = len(ours[label(measures[0])])
+        known = clusters or independent(turns)
         for measure in measures:
             column = label(measure)
             row[column] = aggregated(measure, ours[column])
             if baseline is not None:
-                theirs = None if name == baseline else np.asarray(scores[baseline][column])
-                row |= compared(column, np.asarray(ours[column]), theirs, len(scores) - 1)
-        rows.append(row | {"turns": len(ours[label(measures[0])])})
+                theirs = None if name == baseline else scores[baseline][column]
+                tested = compared(column, ours[column], theirs, known, len(scores) - 1, tested=name not in silent)
+                of_all = aggregated(measure, [1.0] * turns)  # as many as turns for a sum, such as NumRet
+                for end in ("low", "high"):
+                    tested[f"{column} {end}"] *= of_all
+                row.update(tested)
+        row["turns"] = turns
+        if baseline is not None:
+            row.update(known.columns())
+        rows.append(row)
     return rows
 
 
@@ -417,35 +436,38 @@ def aggregated(measure: ir_measures.Measure, scores: Iterable[float]) -> float:
     return float(aggregator.result())
 
 
-def compared(column: str, ours: Any, theirs: Any, comparisons: int) -> dict[str, Any]:
-    """How scores differ from those of a baseline, see :func:`experiment_rows`. For the baseline itself, all values are None."""
-    better, worse, p = None, None, float("nan")
+def compared(
+    column: str, ours: Sequence[float], theirs: Sequence[float] | None, clusters: Clusters, comparisons: int, *, tested: bool = True
+) -> dict[str, Any]:
+    """How scores differ from those of a baseline, see :func:`experiment_rows`. For the baseline itself, no value is known."""
+    better, worse = None, None
+    found = Difference(NO_VALUE, NO_VALUE, NO_VALUE, NO_VALUE, clusters.number)
     if theirs is not None:
         differences = differences_of(ours, theirs)
-        better, worse, p = int((differences > 0).sum()), int((differences < 0).sum()), p_value(ours, theirs)
-    found: dict[str, Any] = {f"{column} +": better, f"{column} -": worse, f"{column} p-value": p}
+        better, worse = int((differences > 0).sum()), int((differences < 0).sum())
+        if tested:
+            found = compare(ours, theirs, clusters.names)
+    row: dict[str, Any] = {f"{column} +": better, f"{column} -": worse, f"{column} p-value": found.p_value}
     if comparisons:
-        from statsmodels.stats.multitest import multipletests
-
-        # it depends on the number of tests, not on the others
-        reject, corrected, *_ = multipletests([p] * comparisons, ALPHA, "bonferroni")
-        found |= {f"{column} reject": bool(reject[0]), f"{column} p-value corrected": float(corrected[0])}
-    return found
+        reject, corrected = bonferroni([found.p_value] * comparisons)  # it depends on the number of tests, not on the others
+        row[f"{column} reject"] = reject[0] and clusters.enough
+        row[f"{column} p-value corrected"] = corrected[0]
+    return {**row, f"{column} low": found.low, f"{column} high": found.high}
 
 
-def differences_of(ours: Any, theirs: Any) -> npt.NDArray[np.float64]:
-    """The differences of two runs' scores, turn by turn; 0 where they are alike but for rounding, as the means of equal repeats are."""
-    found = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
-    return np.where(np.abs(found) < SAME, 0.0, found)
+def bonferroni(p_values: Sequence[float]) -> tuple[list[bool], list[float]]:
+    """Which of some tests reject at .05 after Bonferroni's correction, and the corrected p-values.
 
+    Example:
+        >>> bonferroni([0.01, 0.04])
+        ([True, False], [0.02, 0.08])
+    """
+    from statsmodels.stats.multitest import multipletests
 
-def p_value(ours: Any, theirs: Any) -> float:
-    """The p-value of a two-sided paired t-test; NaN if the scores don't differ."""
-    from scipy.stats import ttest_1samp
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # with equal differences or a single turn, the p-value is 0 or NaN
-        return float(ttest_1samp(differences_of(ours, theirs), 0.0).pvalue)
+    if not p_values:
+        return [], []
+    reject, corrected, *_ = multipletests(p_values, ALPHA, "bonferroni")
+    return [bool(one) for one in reject], [float(one) for one in corrected]
 
 
 def grouped(names: Iterable[str]) -> dict[str, list[str]]:
@@ -544,6 +566,10 @@ def check_common_turns(who: str, ours: Iterable[str], theirs: Iterable[str], wha
 
 class NotJudgedWarning(UserWarning):
     """No turn, or no passage of a run, has a judgement."""
+
+
+class NotTestedWarning(UserWarning):
+    """A system found nothing at all, so its differences from others aren't tested."""
 
 
 class RelevanceWarning(UserWarning):

@@ -1,9 +1,8 @@
-"""The experiment table, with marks for the best and for significant differences: of runs, repeats, all pairs, and with intervals."""
+"""The experiment table, with marks for the best and for significant differences, and the intervals of the differences below it."""
 
 import math
-import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -12,8 +11,10 @@ import ir_measures
 import numpy as np
 
 from ..errors import DataError, counted
-from ..tables import HIGHER, LOWER, MARKS, Cell, Column, Table, format_score, mark_best
-from .evaluator import ALPHA, ORACLE, Rows, aggregated, experiment_rows, label, p_value
+from ..tables import HIGHER, LOWER, MARKS, UNKNOWN, Cell, Column, Table, format_score, mark_best
+from .evaluator import ORACLE, Rows, aggregated, bonferroni, experiment_rows, label
+from .inference import NO_VALUE, compare
+from .units import Clusters, notes_on_unit, said_of_test
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +27,7 @@ DEVIATIONS = "deviations"
 def experiment_table(rows: Rows) -> Table:
     """The table of the rows of :func:`~pyterrier_ikat.evaluation.evaluator.experiment_rows` or :func:`repeated_rows`.
 
-    Scores that read the same with four decimals share their mark.
+    Scores that read the same with four decimals share their mark. With a baseline, the differences and their intervals are a table below.
 
     Args:
         rows: a row per system, at least one, with means over the same turns.
@@ -34,31 +35,92 @@ def experiment_table(rows: Rows) -> Table:
     Example:
         >>> from ir_measures import nDCG
         >>> from pyterrier_ikat.evaluation.evaluator import experiment_rows
-        >>> scores = {"QR": {"nDCG@5": [0.2, 0.3, 0.4]}, "AD": {"nDCG@5": [0.7, 0.81, 0.9]}}
-        >>> print(experiment_table(experiment_rows(scores, [nDCG @ 5], "QR")))
+        >>> from pyterrier_ikat.evaluation.units import Clusters
+        >>> scores = {"QR": {"nDCG@5": [0.2, 0.3, 0.4, 0.3, 0.4]}, "AD": {"nDCG@5": [0.7, 0.81, 0.9, 0.7, 0.8]}}
+        >>> print(experiment_table(experiment_rows(scores, [nDCG @ 5], "QR", Clusters("conversation", list("abcde")))))
         system  nDCG@5
-        QR       .3000
-        AD       .8033↑
+        QR       .3200
+        AD       .7820↑
         <BLANKLINE>
-        Mean over 3 judged turns; a turn without results counts 0.
-        ↑ significantly higher, ↓ significantly lower than QR: two-sided paired t-test,
-        Bonferroni, p < .05. The test treats all turns as independent, also those of one
-        conversation or topic.
+        Mean over 5 judged turns; a turn without results counts 0.
+        ↑ significantly higher, ↓ significantly lower than QR: two-sided paired t-test
+        robust to clusters, over 5 turns of 5 conversations, Bonferroni, p < .05.
+        <BLANKLINE>
+        system  nDCG@5
+        AD      +.4620 [+.3915, +.5325]
+        <BLANKLINE>
+        Differences from QR, with 95 % intervals of the same test, not corrected.
         <BLANKLINE>
     """
     measures = measures_of(rows[0])
     base = next((row for row in rows if f"{measures[0]} reject" in row and _unknown(row[f"{measures[0]} +"])), None)
-    columns = [Column("system", [Cell(str(row["name"])) for row in rows]), *(_column(rows, name, base) for name in measures)]
+    columns = [Column("system", [Cell(str(row["name"])) for row in rows])]
+    for name in measures:
+        columns.append(_column(rows, name, base))
     notes = [f"Mean over {counted(rows[0]['turns'], 'judged turn')}; a turn without results counts 0."]
     if len(rows) > 1:
         notes.append(MARKS)
     if base is not None:
-        notes.append(f"{HIGHER} significantly higher, {LOWER} significantly lower than {base['name']}: {TEST}. {INDEPENDENT}")
+        notes += _notes_on_test(rows, measures, base)
     if rows[-1]["name"] == ORACLE:
         notes.append(f"{ORACLE}: of each turn the run that is best there by {measures[0]}, which no system knows.")
     if "repeats" in rows[0]:
         notes += _notes_on_repeats(rows, None if base is None else base["name"])
-    return Table(rows, columns, notes)
+    return Table(rows, columns, notes, below=None if base is None else difference_table(rows, base))
+
+
+def _notes_on_test(rows: Rows, measures: Sequence[str], base: Mapping[str, Any]) -> list[str]:
+    """What the marks mean, what their unit is, and which systems have no test."""
+    unit, number = base["unit"], int(base["clusters"])
+    source = "" if _unknown(base["unit_from"]) else base["unit_from"]
+    test = said_of_test(unit, number, int(base["turns"]))
+    notes = [f"{HIGHER} significantly higher, {LOWER} significantly lower than {base['name']}: {test}."]
+    notes += notes_on_unit(unit, number, source)
+    untested = []
+    for row in rows:
+        for name in measures:
+            differs = not _unknown(row.get(f"{name} +")) and row[f"{name} +"] + row[f"{name} -"] > 0
+            if differs and _unknown(row[f"{name} p-value"]):
+                untested.append(f"{row['name']} by {name}")
+    if untested and number > 1:
+        notes.append(
+            f"Not tested: {', '.join(untested)}. A system that found nothing isn't tested, and differences that are equal in each {unit} "
+            "don't show how much they vary."
+        )
+    return notes
+
+
+def difference_table(rows: Rows, base: Mapping[str, Any]) -> Table:
+    """The differences of each system from the baseline, with their intervals: a column per measure, or a row if there are over two.
+
+    Args:
+        rows: the rows of :func:`~pyterrier_ikat.evaluation.evaluator.experiment_rows`.
+        base: that of the baseline.
+    """
+    measures = measures_of(base)
+    others = [row for row in rows if row["name"] not in (base["name"], ORACLE)]
+    notes = [f"Differences from {base['name']}, with 95 % intervals of the same test, not corrected."]
+    if len(measures) <= WIDE:
+        columns = [Column("system", [Cell(str(row["name"])) for row in others])]
+        for name in measures:
+            columns.append(Column(name, [Cell(_difference(row, base, name)) for row in others]))
+        return Table(others, columns, notes)
+    names, titles, differences = list[Cell](), list[Cell](), list[Cell]()
+    for row in others:
+        for name in measures:
+            names.append(Cell(str(row["name"])))
+            titles.append(Cell(name))
+            differences.append(Cell(_difference(row, base, name)))
+    return Table(others, [Column("system", names), Column("measure", titles), Column("difference", differences)], notes)
+
+
+def _difference(row: Mapping[str, Any], base: Mapping[str, Any], measure: str) -> str:
+    """A difference with its interval, such as ``+.0312 [-.0100, +.0724]``; the sign for an unknown number if there is none."""
+    difference, low, high = row[measure] - base[measure], row[f"{measure} low"], row[f"{measure} high"]
+    if _unknown(difference):
+        return UNKNOWN
+    interval = UNKNOWN if _unknown(low) else f"{format_score(low, signed=True)}, {format_score(high, signed=True)}"
+    return f"{format_score(difference, signed=True)} [{interval}]"
 
 
 def table(evaluated: "pd.DataFrame") -> Table:
@@ -67,7 +129,7 @@ def table(evaluated: "pd.DataFrame") -> Table:
     Source: IRLab@iKAT24, Table 1, which marks best and second best in this way.
 
     Scores that read the same with four decimals share their mark. An arrow up means that a score is significantly higher than the
-    baseline's, and an arrow down that it is significantly lower.
+    baseline's, and an arrow down that it is significantly lower. A second table has the differences with their intervals.
 
     Args:
         evaluated: the result of ``ikat.experiment``, ``ikat.evaluation.evaluate`` or ``ikat.evaluation.evaluate_ptkb``.
@@ -94,7 +156,7 @@ def table(evaluated: "pd.DataFrame") -> Table:
     if len(turns) > 1:
         raise DataError(f"the rows are means over different turns ({', '.join(map(str, turns))} of them): make a table of each")
     shown = experiment_table(evaluated.to_dict("records"))
-    return Table(evaluated, shown.columns, [*shown.notes, *notes_of(evaluated)])
+    return replace(shown, rows=evaluated, notes=[*shown.notes, *notes_of(evaluated)])
 
 
 def notes_of(scores: "pd.DataFrame") -> list[str]:
@@ -105,7 +167,8 @@ def notes_of(scores: "pd.DataFrame") -> list[str]:
 def measures_of(row: Mapping[str, Any]) -> list[str]:
     """The measures of a row of an experiment table, without the columns that compare with the baseline or describe repeats."""
     derived = (" +", " -", " p-value", " reject", " p-value corrected", " std", " LLM share", " low", " high")
-    return [name for name in row if name not in ("name", "turns", "relevant_turns", "repeats") and not name.endswith(derived)]
+    others = ("name", "turns", "relevant_turns", "repeats", "unit", "clusters", "unit_from")
+    return [name for name in row if name not in others and not name.endswith(derived)]
 
 
 def _column(rows: Rows, measure: str, base: Mapping[str, Any] | None) -> Column:
@@ -119,8 +182,8 @@ def _column(rows: Rows, measure: str, base: Mapping[str, Any] | None) -> Column:
     return Column(measure, cells, numeric=True)
 
 
-TEST = "two-sided paired t-test, Bonferroni, p < .05"
-INDEPENDENT = "The test treats all turns as independent, also those of one conversation or topic."
+WIDE = 2
+"""The number of measures up to which the table of differences has a column for each."""
 
 
 def _unknown(value: Any) -> bool:
@@ -129,7 +192,6 @@ def _unknown(value: Any) -> bool:
 
 Scores: TypeAlias = Mapping[str, Sequence[float]]
 """Measure -> a score for each turn."""
-NO_VALUE = float("nan")
 
 
 def averaged(repeats: Sequence[Scores]) -> dict[str, list[float]]:
@@ -176,18 +238,27 @@ def variance_shares(scores: Sequence[Sequence[float]]) -> tuple[float, float]:
     return 1 - llm, llm
 
 
-def repeated_rows(systems: Mapping[str, Sequence[Scores]], measures: Sequence[ir_measures.Measure], baseline: str | None) -> Rows:
+def repeated_rows(
+    systems: Mapping[str, Sequence[Scores]],
+    measures: Sequence[ir_measures.Measure],
+    baseline: str | None,
+    clusters: Clusters | None = None,
+    *,
+    silent: Collection[str] = (),
+) -> Rows:
     """The rows of :func:`~pyterrier_ikat.evaluation.evaluator.experiment_rows` for systems that were run several times.
 
-    Each turn's score is its mean over the repeats, so the paired t-test is still one over turns.
+    Each turn's score is its mean over the repeats, so the paired test is still one over turns.
 
     Source of the test: Smucker, Allan and Carterette, A Comparison of Statistical Significance Tests for Information Retrieval Evaluation
-    (CIKM 2007): the topic, here the turn, is the unit.
+    (CIKM 2007): the repeats of a topic, here of a turn, are no further topics.
 
     Args:
         systems: name -> its repeats, at least one.
         measures: the measures.
         baseline: the system with which the others are compared.
+        clusters: the clusters of the turns; by default each turn is independent.
+        silent: systems that found nothing for any of the turns.
 
     Returns:
         The rows with ``repeats``, and per measure `` std`` (over the repeats, n - 1) and `` LLM share`` from :func:`variance_shares`.
@@ -198,7 +269,8 @@ def repeated_rows(systems: Mapping[str, Sequence[Scores]], measures: Sequence[ir
         >>> [(row["nDCG@5"], row["repeats"], row["turns"]) for row in rows]
         [(0.5, 2, 2)]
     """
-    rows = experiment_rows({name: averaged(repeats) for name, repeats in systems.items()}, measures, baseline)
+    means = {name: averaged(repeats) for name, repeats in systems.items()}
+    rows = experiment_rows(means, measures, baseline, clusters, silent=silent)
     return [row | _of_repeats(systems[row["name"]], measures) for row in rows]
 
 
@@ -228,134 +300,19 @@ def _notes_on_repeats(rows: Rows, baseline: str | None = None) -> list[str]:
     return found
 
 
-def differing_pairs(scores: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The pairs of runs whose scores differ significantly: two-sided paired t-test over the turns, Bonferroni over all pairs, p < .05.
+def pairs_that_differ(scores: Mapping[str, Sequence[float]], clusters: Clusters) -> list[tuple[str, str]]:
+    """The pairs of runs whose scores differ significantly, with Bonferroni's correction over all pairs.
 
     Args:
         scores: run -> a score for each turn, in one order.
+        clusters: the clusters of these turns.
 
     Example:
-        >>> differing_pairs({"a": [0.1, 0.2, 0.3, 0.4], "b": [0.6, 0.7, 0.81, 0.9], "c": [0.1, 0.2, 0.31, 0.4]})
+        >>> scores = {"a": [0.1, 0.2, 0.3, 0.4], "b": [0.6, 0.7, 0.81, 0.9], "c": [0.1, 0.21, 0.3, 0.4]}
+        >>> pairs_that_differ(scores, Clusters("turn", ["1", "2", "3", "4"]))
         [('a', 'b'), ('b', 'c')]
     """
-    from statsmodels.stats.multitest import multipletests
-
     pairs = list(combinations(scores, 2))
-    tests = [p_value(np.asarray(scores[one]), np.asarray(scores[other])) for one, other in pairs]
-    return [pair for pair, differs in zip(pairs, multipletests(tests, ALPHA, "bonferroni")[0] if pairs else (), strict=True) if differs]
-
-
-UNITS = ("turn", "conversation", "topic")
-RESAMPLES = 9999
-SEED = 0
-_QID = re.compile(r"(?P<topic>[^-_]+)(?:-[^_]*)?_\d+")
-"""``9-1_3``: turn 3 of conversation 9-1, which is on topic 9."""
-
-
-def units_of(turns: Iterable[str], by: str = "conversation") -> list[str]:
-    """The unit of each turn: the turn itself, its conversation, or the topic of its conversation.
-
-    Raises:
-        UsageError: when ``by`` is unknown.
-        DataError: when a turn is not named ``<topic>-<persona>_<turn>`` or ``<conversation>_<turn>``.
-
-    Example:
-        >>> units_of(["9-1_1", "9-1_2", "9-2_1"]), units_of(["9-1_1", "9-2_1"], "topic")
-        (['9-1', '9-1', '9-2'], ['9', '9'])
-    """
-    from ..arguments import one_of  # imports pandas, which scores of runs do without
-
-    one_of(UNITS, by=by)
-    names = list(turns)
-    if by == "turn":
-        return names
-    found = [_QID.fullmatch(qid) for qid in names]
-    if None in found:
-        raise DataError(f"turn {names[found.index(None)]!r} is not <conversation>_<turn>, such as 9-1_3: give by='turn'")
-    return [match["topic"] if by == "topic" else match[0].rpartition("_")[0] for match in found if match]
-
-
-def default_unit(turns: Iterable[str]) -> str:
-    """The conversation, where all turns are named ``<conversation>_<turn>``, else the turn."""
-    return "conversation" if all(map(_QID.fullmatch, turns)) else "turn"
-
-
-def difference_interval(
-    ours: Sequence[float], theirs: Sequence[float], units: Sequence[str], *, level: float = 0.95, seed: int = SEED
-) -> tuple[float, float]:
-    """The interval of the difference of two runs' means over turns, by a paired percentile bootstrap.
-
-    The units are drawn with replacement, each with all its turns, because the turns of a conversation depend on each other. Source: Efron
-    and Tibshirani, An Introduction to the Bootstrap (1993), by :func:`scipy.stats.bootstrap`; for retrieval: Sakai, Evaluating Evaluation
-    Metrics based on the Bootstrap (SIGIR 2006).
-
-    Args:
-        ours: a score for each turn.
-        theirs: the baseline's scores for the same turns.
-        units: the unit of each turn, see :func:`units_of`.
-        level: the confidence level.
-        seed: of the random numbers. The same seed gives the same interval.
-
-    Returns:
-        The lower and the upper bound; NaN with fewer than two units.
-
-    Example:
-        >>> low, high = difference_interval([0.5, 0.7, 0.4, 0.9], [0.4, 0.4, 0.4, 0.5], ["1-1", "1-1", "2-1", "3-1"])
-        >>> round(low, 3), round(high, 3)
-        (0.0, 0.4)
-    """
-    from scipy.stats import bootstrap
-
-    names, numbers = np.unique(np.asarray(units, dtype=str), return_inverse=True)
-    if len(names) < 2:
-        return float("nan"), float("nan")
-    sums = np.bincount(numbers, np.asarray(ours, dtype=float) - np.asarray(theirs, dtype=float))
-    sizes = np.bincount(numbers).astype(float)
-    found = bootstrap(
-        (sums, sizes),
-        lambda differences, turns, axis: differences.sum(axis=axis) / turns.sum(axis=axis),
-        paired=True,
-        vectorized=True,
-        n_resamples=RESAMPLES,
-        batch=1000,
-        confidence_level=level,
-        method="percentile",
-        random_state=np.random.default_rng(seed),
-    ).confidence_interval
-    return float(found.low), float(found.high)
-
-
-def difference_table(scores: Mapping[str, Mapping[str, Sequence[float]]], turns: Sequence[str], baseline: str, by: str) -> Table:
-    """The difference of each run's means from the baseline's, with their intervals.
-
-    Args:
-        scores: run -> measure -> a score for each turn.
-        turns: the turns, in the order of the scores.
-        baseline: one of the runs.
-        by: the unit, see :data:`UNITS`.
-
-    Example:
-        >>> runs = {"QR": {"nDCG": [0.4, 0.4, 0.4, 0.5]}, "AD": {"nDCG": [0.5, 0.7, 0.4, 0.9]}}
-        >>> print(difference_table(runs, ["1-1_1", "1-1_2", "2-1_1", "3-1_1"], "QR", "conversation").text().splitlines()[1])
-        AD      +.2000 [+.0000, +.4000]
-    """
-    units, measures = units_of(turns, by), list(scores[baseline])
-    rows: list[dict[str, Any]] = []
-    for name in [name for name in scores if name != baseline]:
-        rows.append({"system": name})
-        for measure in measures:
-            ours, theirs = scores[name][measure], scores[baseline][measure]
-            low, high = difference_interval(ours, theirs, units)
-            rows[-1] |= {measure: float(np.mean(ours) - np.mean(theirs)), f"{measure} low": low, f"{measure} high": high}
-    columns = [Column("system", [Cell(row["system"]) for row in rows])]
-    columns += [Column(measure, [Cell(_told(row, measure)) for row in rows]) for measure in measures]
-    notes = [
-        f"Differences from {baseline}, with intervals of 95 %: paired bootstrap over {counted(len(set(units)), by)} "
-        f"({RESAMPLES:,} resamples, seed {SEED}). --by chooses the unit: {', '.join(UNITS)}."
-    ]
-    return Table(rows, columns, notes)
-
-
-def _told(row: Mapping[str, Any], measure: str) -> str:
-    low, high = (format_score(row[f"{measure} {end}"], signed=True) for end in ("low", "high"))
-    return f"{format_score(row[measure], signed=True)} [{low}, {high}]"
+    tests = [compare(scores[one], scores[other], clusters.names).p_value for one, other in pairs]
+    rejected, _ = bonferroni(tests)
+    return [pair for pair, differs in zip(pairs, rejected, strict=True) if differs and clusters.enough]

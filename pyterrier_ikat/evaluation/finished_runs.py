@@ -145,6 +145,27 @@ def dataset_of(folders: Sequence[RunFolder]) -> IkatDataset:
     return dataset(str(next(iter(names.values()))))
 
 
+def known_dataset(runs: Mapping[str, Source], given: IkatDataset | str | Path | None = None) -> IkatDataset | None:
+    """The dataset of some runs: the given one, else the one that all run folders among them name; None if it isn't known.
+
+    Raises:
+        UsageError: when the given dataset doesn't exist.
+    """
+    if given is not None:
+        return dataset(given)
+    names = set()
+    for run in runs.values():
+        folder = RunFolder(run) if isinstance(run, str | Path) and Path(run).is_dir() else run
+        if isinstance(folder, RunFolder):
+            names.add(full_name(str(folder.parameters().get("dataset"))))
+    if len(names) != 1 or "None" in names:
+        return None
+    try:
+        return dataset(names.pop())
+    except UsageError:  # a folder that isn't there any more, or a dataset that was an object
+        return None
+
+
 def qrels_of(folders: Sequence[RunFolder]) -> pd.DataFrame:
     """The judgements with which these runs were scored: the default ones of their dataset, for the turns of the runs.
 

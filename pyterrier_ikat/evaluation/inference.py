@@ -7,10 +7,10 @@ interval come from one t-distribution, so that they can't disagree:
 - its variance is the cluster-robust estimator CR2, which is without bias if the turns are independent of each other;
 - the degrees of freedom are those of Bell and McCaffrey, which are few if there are few clusters or one of them has most turns.
 
-Source: Bell and McCaffrey, Bias reduction in standard errors for linear regression with multi-stage samples (Survey Methodology 28(2), 2002);
-Pustejovsky and Tipton, Small-sample methods for cluster-robust variance estimation and hypothesis testing in fixed effects models (Journal
-of Business and Economic Statistics 36(4), 2018). The regression here has a constant alone, for which both are short formulas. With one turn
-in each cluster they are those of the paired t-test.
+Source: Bell and McCaffrey, Bias reduction in standard errors for linear regression with multi-stage samples (Survey Methodology 28(2),
+2002); Pustejovsky and Tipton, Small-sample methods for cluster-robust variance estimation and hypothesis testing in fixed effects models
+(Journal of Business and Economic Statistics 36(4), 2018). The regression here has a constant alone, for which both are short formulas.
+With one turn in each cluster they are those of the paired t-test.
 """
 
 from collections.abc import Sequence
@@ -86,6 +86,17 @@ def compare(ours: Sequence[float], theirs: Sequence[float], clusters: Sequence[s
     return Difference(mean, mean - half_width, mean + half_width, p_value, len(names))
 
 
+def interval_of_mean(values: Sequence[float], clusters: Sequence[str], *, level: float = 0.95) -> Difference:
+    """The mean of scores over turns with its interval, see :func:`compare`. The p-value is that of the mean 0.
+
+    Example:
+        >>> found = interval_of_mean([0.5, 0.7, 0.4, 0.9], ["1-1", "1-1", "2-1", "3-1"])
+        >>> round(found.mean, 3), round(found.low, 3), round(found.high, 3)
+        (0.625, 0.126, 1.124)
+    """
+    return compare(values, [0.0] * len(values), clusters, level=level)
+
+
 def standard_error(residuals: Floats, numbers: npt.NDArray[np.intp], sizes: Floats) -> tuple[float, float]:
     """The standard error CR2 of a mean, and its degrees of freedom.
 
@@ -100,9 +111,7 @@ def standard_error(residuals: Floats, numbers: npt.NDArray[np.intp], sizes: Floa
     turns = sizes.sum()
     left = 1 - sizes / turns
     sums = np.bincount(numbers, residuals)
-    # What stays of sums that cancel out is the rounding error of their turns.
-    rounding = np.finfo(float).eps * turns * np.abs(residuals).max()
-    sums = np.where(np.abs(sums) <= rounding, 0.0, sums)
+    sums = np.where(np.abs(sums) < SAME * sizes, 0.0, sums)  # what stays of sums that cancel out is rounding
     error = float(np.sqrt((sums**2 / left).sum()) / turns)
     return error, degrees_of_freedom(sizes)
 

@@ -3,6 +3,7 @@
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import ir_measures
@@ -10,6 +11,8 @@ import pandas as pd
 from ir_measures import nDCG
 
 from ..arguments import is_missing, one_of
+from ..conversations.datasets import IkatDataset, find_qrels
+from ..conversations.datasets import dataset as dataset_named
 from ..conversations.frame import column, with_text_ids
 from ..conversations.qrels import judgements_in
 from ..errors import DataError, UsageError, advice, list_first
@@ -17,8 +20,9 @@ from ..runs import RunFolder
 from .evaluator import (
     TRACK_2023,
     Evaluator,
+    NotTestedWarning,
     OtherTurnsWarning,
-    aggregated,
+    Ranking,
     as_measures,
     check_baseline,
     experiment_rows,
@@ -29,8 +33,10 @@ from .evaluator import (
     turn_scores,
     warn_of_other_turns,
 )
-from .experiment_table import difference_interval, units_of
-from .finished_runs import Finished, check_once, folders_in, qrels_of, ranking_of, results_of
+from .experiment_table import pairs_that_differ
+from .finished_runs import Finished, Source, check_once, folders_in, known_dataset, qrels_of, ranking_of, results_of
+from .inference import interval_of_mean
+from .units import Clusters, check_unit, find_clusters
 
 GROUPS = {"conversation": "qconversation", "depth": "qturn", "category": "qcategory"}
 """By what the scores of turns are grouped -> the column that says it."""
@@ -51,7 +57,8 @@ def evaluate(
     baseline: str | None = None,
     *,
     oracle: bool = False,
-    by: str | None = None,
+    unit: str | None = None,
+    dataset: IkatDataset | str | Path | None = None,
 ) -> pd.DataFrame:
     """Compare runs like TREC: with the mean over all turns of the qrels. A turn that is missing from a run counts 0.
 
@@ -63,16 +70,21 @@ def evaluate(
         runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``), run folder, run file or submission, or a list of such paths;
             turns that are not judged are ignored.
         qrels: ``qid``, ``docno``, ``label``; only they define the turns. Run folders know theirs: the default ones of their dataset, for
-            their turns.
+            their turns, and so does ``dataset``.
         measures: ir_measures measures, or their names.
-        baseline: the run with which the others are compared, in a two-sided paired t-test with Bonferroni correction.
-        by: the unit of the intervals: ``"turn"``, ``"conversation"`` or ``"topic"``. With it and a baseline, each measure has two more
-            columns, `` low`` and `` high``: the interval of the difference (see :func:`~pyterrier_ikat.evaluation.difference_interval`).
+        baseline: the run with which the others are compared, in a two-sided paired t-test that is robust to clusters of turns, with
+            Bonferroni correction. The test and the 95 % interval are from one t-distribution, see
+            :func:`~pyterrier_ikat.evaluation.compare`.
         oracle: whether to add a last row with the scores of the best run for each turn, by the first measure. No system can know this run.
+        unit: what a cluster is: ``"conversation"``, ``"topic"``, ``"user"``, or ``"turn"`` for independent turns, as in ``pt.Experiment``.
+            By default the unit that the dataset declares; without a dataset, the conversation of ``qconversation`` or of the ids
+            ``<conversation>_<turn>``, else the turn. With fewer than five clusters no difference counts as significant.
+        dataset: the dataset of the turns. By default the one that the run folders name.
 
     Returns:
-        PyTerrier's experiment table: one row per run, a column per measure (with its relevance level), with a baseline its significance
-        columns, and ``turns``, over how many turns the means are.
+        PyTerrier's experiment table: one row per run, a column per measure (with its relevance level), ``turns``, over how many turns the
+        means are, and with a baseline its significance columns, for each measure `` low`` and `` high``, the interval of the difference,
+        and ``unit``, ``clusters`` (their number) and ``unit_from`` (how the unit is known if no dataset declares it).
 
     Raises:
         UsageError: when there is no run, a frame has no name, the baseline is not among the runs, a run lacks a column, or the judgements
@@ -81,6 +93,7 @@ def evaluate(
 
     Warns:
         OtherTurnsWarning: when a run has other turns than the qrels, or run folders were made for different turns.
+        NotTestedWarning: when a run found nothing for any judged turn. It has no p-value.
 
     Example:
         >>> run = pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "score": [1.0], "rank": [0]})
@@ -90,27 +103,53 @@ def evaluate(
     """
     named = name_runs(runs)
     check_baseline(named, baseline)
-    if qrels is None:
-        if not (folders := folders_in(named)):
-            raise UsageError("there are no judgements: give qrels=... Only run folders of a dataset know theirs")
-        qrels = qrels_of(folders)
-        _warn_of_fewer_turns(folders, qrels)
-    evaluator = make_evaluator(qrels, measures)
-    rankings = {name: ranking_of(name, results_of(name, run)) for name, run in named.items()}
+    check_unit(unit, baseline)
+    evaluator = make_evaluator(_judgements(named, qrels, dataset), measures)
+    results = {name: results_of(name, run) for name, run in named.items()}
+    rankings = {name: ranking_of(name, run) for name, run in results.items()}
     scores = turn_scores(rankings.items(), evaluator)
-    rows = experiment_rows(scores, evaluator.measures, baseline)
-    if by is not None and baseline is not None:
-        units = units_of(evaluator.turns, by)
-        for row in (row for row in rows if row["name"] != baseline):
-            for measure in evaluator.measures:
-                name, of_all = label(measure), aggregated(measure, [1.0] * len(units))  # as many as turns for a sum, such as NumRet
-                bounds = difference_interval(scores[row["name"]][name], scores[baseline][name], units)
-                row[f"{name} low"], row[f"{name} high"] = (bound * of_all for bound in bounds)
+    clusters = None
+    silent = list[str]()
+    if baseline is not None:
+        clusters = find_clusters(evaluator.turns, unit, known_dataset(named, dataset), results.values())
+        silent = find_silent(rankings, evaluator.turns)
+    rows = experiment_rows(scores, evaluator.measures, baseline, clusters, silent=silent)
     if oracle:
         rows.append(oracle_row(scores, evaluator.measures))
     for name, ranking in rankings.items():
         warn_of_other_turns(f"run {name}", ranking, evaluator.turns)
     return pd.DataFrame(rows)
+
+
+def _judgements(named: Mapping[str, Source], qrels: pd.DataFrame | None, dataset: IkatDataset | str | Path | None) -> pd.DataFrame:
+    """The given judgements, else the default ones of the given dataset or of the run folders.
+
+    Raises:
+        UsageError: when there are none.
+    """
+    if qrels is not None:
+        return qrels
+    folders = folders_in(named)
+    if folders:
+        found = qrels_of(folders)
+        _warn_of_fewer_turns(folders, found)
+        return found
+    if dataset is None:
+        raise UsageError("there are no judgements: give qrels=... Only run folders of a dataset know theirs")
+    return find_qrels(None, dataset_named(dataset))
+
+
+def find_silent(rankings: Mapping[str, Ranking], turns: Sequence[str]) -> list[str]:
+    """The systems that found nothing for any of the turns, as if they had never run.
+
+    Warns:
+        NotTestedWarning: when there are such systems.
+    """
+    silent = [name for name, ranking in rankings.items() if not any(ranking.get(qid) for qid in turns)]
+    if silent:
+        what = f"{list_first(silent)} found nothing for any judged turn: every score is 0, and no difference is tested"
+        warnings.warn(what, NotTestedWarning, stacklevel=3)
+    return silent
 
 
 def _warn_of_fewer_turns(folders: Sequence[RunFolder], qrels: pd.DataFrame) -> None:
@@ -160,6 +199,8 @@ def breakdown(
     by: str = "conversation",
     *,
     topics: pd.DataFrame | None = None,
+    unit: str | None = None,
+    dataset: IkatDataset | str | Path | None = None,
 ) -> pd.DataFrame:
     """The mean of each conversation, of each depth (turn number), or of each category of questions, for every system.
 
@@ -168,18 +209,20 @@ def breakdown(
     Args:
         runs: runs as :func:`evaluate` takes them, or name -> the scores of a run for each turn: ``qid`` and a column named like the
             measure, as in the result of :func:`per_turn` and in the ``measures.csv`` of a run folder.
-        qrels: ``qid``, ``docno``, ``label``; needed for rankings.
+        qrels: ``qid``, ``docno``, ``label``; needed for rankings where :func:`evaluate` needs them.
         measure: an ir_measures measure or its name.
         by: ``"conversation"``, ``"depth"`` or ``"category"``.
         topics: ``qid``, ``qconversation``, ``qturn``: needed if qids are not ``<conversation>_<turn>`` and no run has these columns for all
             turns. For categories ``qid`` and ``qcategory``, as in ``ikat.dataset("locomo:").get_topics("manual")``.
+        unit: what the clusters of turns are, as for :func:`evaluate`.
+        dataset: the dataset of the turns. By default the one that the run folders name.
 
     Returns:
         One row per conversation, depth or category, in their natural order: that column, one column per system, and ``turns``, over how
         many turns each mean is. A judged turn that is missing from a run counts 0. The columns' name is the measure.
         ``attrs["half_widths"]`` has half
-        of the 95 % confidence interval (Student's t) of each mean of two or more turns, by system and by conversation or depth. The
-        interval treats turns as independent of each other. The turns of one conversation are not.
+        of the 95 % confidence interval of each mean over two or more clusters, by system and by conversation, depth or category. It is
+        robust to clusters of turns, like those of :func:`evaluate`. ``attrs["unit"]`` is what a cluster is.
 
     Raises:
         UsageError: for another ``by``, a run named like a column of the table, or a result frame without qrels.
@@ -191,20 +234,36 @@ def breakdown(
         [[1.0, 0.625, 2.0], [2.0, 0.5, 1.0]]
     """
     one_of(GROUPS, by=by)
-    runs = {name: run if isinstance(run, pd.DataFrame) else results_of(name, run) for name, run in name_runs(runs).items()}
-    taken = [name for name in runs if name in (by, "turns")]
+    named = name_runs(runs)
+    frames = {name: results_of(name, run) for name, run in named.items()}
+    taken = [name for name in named if name in (by, "turns")]
     if taken:
         raise UsageError(f"a run is named {taken[0]!r}, as a column of the breakdown: rename it")
-    from scipy.stats import t
-
-    scores = scores_by_run(runs, qrels, measure)
-    groups = pd.Series(_groups(scores.index, by, [*runs.values(), *([] if topics is None else [topics])]), index=scores.index, name=by)
+    if any("docno" in frame.columns for frame in frames.values()):
+        qrels = _judgements(named, qrels, dataset)
+    scores = scores_by_run(frames, qrels, measure)
+    about = [*frames.values(), *([] if topics is None else [topics])]
+    groups = pd.Series(_groups(scores.index, by, about), index=scores.index, name=by)
     grouped = scores.groupby(groups, sort=False)
-    widths = grouped.sem().mul(t.ppf(0.975, grouped.size() - 1), axis=0)
     table = grouped.mean().assign(turns=grouped.size())
     table = table.loc[sorted(table.index, key=lambda key: natural_key(str(key)))]
-    table.attrs["half_widths"] = {name: widths[name].dropna().to_dict() for name in scores}
+    clusters = find_clusters(scores.index, unit, known_dataset(named, dataset), about)
+    table.attrs["half_widths"] = _half_widths(scores, groups, clusters)
+    table.attrs["unit"] = clusters.unit
     return table.reset_index().rename_axis(columns=label(as_measures(measure)[0]))
+
+
+def _half_widths(scores: pd.DataFrame, groups: "pd.Series[Any]", clusters: Clusters) -> dict[str, dict[Any, float]]:
+    """System -> group -> half of the interval of its mean. Groups without an interval are missing."""
+    of_turns = pd.Series(list(clusters.names), index=scores.index)
+    found: dict[str, dict[Any, float]] = {}
+    for name in scores:
+        found[str(name)] = {}
+        for group, values in scores[name].groupby(groups, sort=False):
+            interval = interval_of_mean(values.tolist(), of_turns[values.index].tolist())
+            if interval.high == interval.high:
+                found[str(name)][group] = interval.high - interval.mean
+    return found
 
 
 def _groups(qids: Sequence[str], by: str, frames: Sequence[pd.DataFrame]) -> list[Any]:
@@ -221,6 +280,39 @@ def _groups(qids: Sequence[str], by: str, frames: Sequence[pd.DataFrame]) -> lis
             raise DataError(f"nothing says the {by} of turn {which}: give {advice(python, '--dataset, whose turns these are')}")
         known[qid] = conversation if by == "conversation" else int(turn)
     return [known[qid] for qid in qids]
+
+
+def differing_pairs(
+    runs: Finished,
+    qrels: pd.DataFrame | None = None,
+    measure: Measure = nDCG @ 5,
+    *,
+    unit: str | None = None,
+    dataset: IkatDataset | str | Path | None = None,
+) -> list[tuple[str, str]]:
+    """The pairs of runs whose scores differ significantly: the test of :func:`evaluate`, with Bonferroni's correction over all pairs.
+
+    Args:
+        runs: as for :func:`evaluate`, or name -> the scores of a run for each turn, as for :func:`breakdown`.
+        qrels: as for :func:`evaluate`.
+        measure: an ir_measures measure or its name.
+        unit: what the clusters of turns are, as for :func:`evaluate`.
+        dataset: the dataset of the turns. By default the one that the run folders name.
+
+    Example:
+        >>> at = {"a": [1, 2, 2, 1, 2, 2], "b": [3, 4, 4, 4, 3, 4], "c": [1, 2, 2, 1, 2, 1]}  # ranks of the relevant passage
+        >>> turns = [f"{number}_1" for number in range(6)]
+        >>> runs = {name: pd.DataFrame({"qid": turns, "RR(rel=1)": [1 / rank for rank in ranks]}) for name, ranks in at.items()}
+        >>> differing_pairs(runs, measure="RR")
+        [('a', 'b'), ('b', 'c')]
+    """
+    named = name_runs(runs)
+    frames = {name: results_of(name, run) for name, run in named.items()}
+    if any("docno" in frame.columns for frame in frames.values()):
+        qrels = _judgements(named, qrels, dataset)
+    scores = scores_by_run(frames, qrels, measure)
+    clusters = find_clusters(scores.index, unit, known_dataset(named, dataset), frames.values())
+    return pairs_that_differ({str(name): scores[name].tolist() for name in scores}, clusters)
 
 
 def scores_by_run(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame | None, measure: Measure) -> pd.DataFrame:

@@ -9,7 +9,8 @@ import pandas as pd
 
 from ..conversations.public_outputs import turn_lists
 from ..errors import UsageError, counted
-from ..evaluation.experiment_table import differing_pairs
+from ..evaluation.experiment_table import pairs_that_differ
+from ..evaluation.units import independent
 from ..methods import METHODS
 from ..methods.catalogue import PublishedTable
 from ..prompts import FOLDER
@@ -23,7 +24,10 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 PUBLISHED_LETTERS = (
     "Published letters: the systems of its block that a score differs from, as printed; those after a semicolon are of another block."
 )
-OUR_LETTERS = "Letters of ours: the systems of its block that a score differs from (paired t-test, Bonferroni, p < .05)."
+OUR_LETTERS = (
+    "Letters of ours: the systems of its block that a score differs from. The test is the papers' own, a paired t-test over turns taken as "
+    "independent, Bonferroni, p < .05; `ikat evaluate` has one that is robust to conversations."
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,14 +86,16 @@ class PaperTable:
     def significant(self) -> dict[tuple[str, str], str]:
         """(system, measure) -> the letters of the systems in its blocks from which it differs.
 
-        Two-sided paired t-tests over the turns for each pair of a block that was run, with Bonferroni correction over these pairs, p < .05.
+        Two-sided paired t-tests over the turns for each pair of a block that was run, with Bonferroni correction over these pairs, p < .05:
+        the papers' own test, which takes turns as independent.
         There are none if we have fewer or more turns than the paper.
         """
         found = defaultdict[tuple[str, str], set[str]](set)
         for block in self.part.blocks or [tuple(self.part.systems)] if self.same_turns else []:
             run_ones = [name for name in block if name in self.scores]
             for measure in self.part.measures:
-                for first, second in differing_pairs({name: self.scores[name][measure] for name in run_ones}):
+                scores = {name: self.scores[name][measure].tolist() for name in run_ones}
+                for first, second in pairs_that_differ(scores, independent(self.turns)):
                     found[first, measure].add(self._letter(second))
                     found[second, measure].add(self._letter(first))
         return {key: "".join(sorted(letters)) for key, letters in found.items()}

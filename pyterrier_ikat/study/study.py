@@ -29,6 +29,7 @@ from ..evaluation.evaluator import (
 from ..evaluation.experiment_table import DEVIATIONS, experiment_table, notes_of, repeated_rows
 from ..evaluation.finished_runs import ranking_of
 from ..evaluation.scores import make_evaluator
+from ..evaluation.units import Clusters, check_unit, find_clusters
 from ..events import in_chain, observed_by
 from ..generate.sampled_queries import samples_asked
 from ..llms import Ledger
@@ -57,6 +58,7 @@ class Results:
         table: the scores, as from :func:`pyterrier_ikat.experiment`, or with several repeats as from
             :func:`~pyterrier_ikat.evaluation.repeated_rows`; only the names if no turn is judged.
         baseline: the system that the others are compared with.
+        unit: what the clusters of turns are in tests and intervals; None for the dataset's own unit.
     """
 
     study: "Study"
@@ -64,6 +66,7 @@ class Results:
     runs: Mapping[str, Run]
     table: pd.DataFrame
     baseline: str | None = None
+    unit: str | None = None
 
     @property
     def folders(self) -> dict[str, RunFolder]:
@@ -79,12 +82,12 @@ class Results:
         """The runs as conversations to read and compare, the baseline first: see :func:`pyterrier_ikat.report`."""
         from .. import report  # from a room below
 
-        return report(list(self.folders.values()), **{"baseline": self.baseline, **options})
+        return report(list(self.folders.values()), **{"baseline": self.baseline, "unit": self.unit, **options})
 
     def shown(self) -> Table:
         """The table of scores, to print. Its last notes say how the systems differ from those of the papers."""
         shown = of_frame(self.table) if self.study.qrels.empty else experiment_table(self.table.to_dict("records"))
-        return Table(self.table, shown.columns, [*shown.notes, *notes_of(self.table)], shown.title)
+        return replace(shown, rows=self.table, notes=[*shown.notes, *notes_of(self.table)])
 
     def gaps(self) -> Iterator[str]:
         """Sentences on the turns without results, judged or not, and the notes of the runs."""
@@ -162,6 +165,7 @@ class Study:
         asked: the turns that systems are run on.
         unasked: judged turns missing from the given topics.
         dataset: the dataset's own name. A dataset may have several, such as sample and ikat:sample.
+        data: the dataset; None if there are only topics.
         ledger: the ledger.
 
     Raises:
@@ -188,7 +192,7 @@ class Study:
             raise UsageError('there is nothing to run on: give a dataset such as "ikat:sample", or topics=...')
         data: Any = None if dataset is None else dataset_named(dataset)
         judgements = _judgements(data, qrels)
-        self.ledger, self.dataset = ledger or Ledger(), None if data is None else str(data.name)
+        self.ledger, self.dataset, self.data = ledger or Ledger(), None if data is None else str(data.name), data
         opened = open_systems(systems, self.ledger, **resources)
         check_names((one.name for one in opened), in_memory)
         self._turns: dict[bool, AskedTurns] = {}
@@ -222,6 +226,10 @@ class Study:
     def turns_of(self, system: System) -> AskedTurns:
         """The turns that a system is run on. They have the manual rewrites only for a manual run."""
         return self._turns[system.method.manual]
+
+    def clusters(self, turns: Sequence[str], unit: str | None) -> Clusters:
+        """The clusters of judged turns in tests and intervals."""
+        return find_clusters(turns, unit, self.data, [asked.frame for asked in self._turns.values()])
 
     @cached_property
     def labels(self) -> dict[str, dict[str, int]]:
@@ -276,6 +284,7 @@ def plan(
     out: str | Path | None = None,
     measures: Measures | None = None,
     baseline: str | None = None,
+    unit: str | None = None,
     **resources: Any,
 ) -> PlanTable:
     """Estimate the LLM calls, tokens and cost of systems before you spend anything.
@@ -302,6 +311,7 @@ def plan(
             holds a run already.
         measures: the measures, as for :func:`pyterrier_ikat.run`; an unknown one is an error here, too.
         baseline: the system that the others will be compared with.
+        unit: what the clusters of turns will be in tests, as for :func:`pyterrier_ikat.run`.
         **resources: as for :func:`pyterrier_ikat.run`.
 
     Returns:
@@ -322,6 +332,7 @@ def plan(
     study = Study(systems, dataset, topics=topics, turns=turns, repeats=repeats, only_plan=True, **resources)
     as_measures(TRACK_2023 if measures is None else measures)
     check_baseline(list(dict.fromkeys(one.method.name for one in study.systems)), baseline, "systems")
+    check_unit(unit, baseline)
     table = estimate([(one.name, one.pipeline, study.turns_of(one).frame, one.repeat - 1) for one in study.systems])
     if out is not None:
         table.attrs[REFUSED] = _refusals(study, Path(out))
@@ -355,6 +366,7 @@ def run(
     batch: int | None = None,
     measures: Sequence[ir_measures.Measure | str] | None = None,
     baseline: str | None = None,
+    unit: str | None = None,
     repeats: int = 1,
     **resources: Any,
 ) -> Results:
@@ -379,7 +391,9 @@ def run(
         batch: the number of turns at a time after the first stages, 128 by default.
         measures: the measures of the returned table, from ir_measures or by name; by default those of the dataset, or the track's. The
             folders have the track's measures and these. If some are missing in the folder of a finished run, they are computed.
-        baseline: the system that the others are compared with.
+        baseline: the system that the others are compared with: see :func:`~pyterrier_ikat.evaluate`.
+        unit: what the clusters of turns are in tests and intervals: ``"turn"``, ``"conversation"``, ``"topic"`` or ``"user"``. By default
+            the highest unit that the dataset's turns are known to share.
         repeats: the number of runs of each system that asks an LLM, each with its own completions. The first is the plain run, in the
             folder NAME. The others are in ``NAME.repeat-2``, ``NAME.repeat-3``, ...
         **resources: the resources of methods, each as text or as an object: ``index``, ``llm``, ``second_llm``, ``retriever``,
@@ -411,14 +425,22 @@ def run(
     for one in study.systems:
         groups.setdefault(one.method.name, []).append(one.name)
     check_baseline(list(groups), baseline, "systems")
+    check_unit(unit, baseline)
+    clusters = None
+    if baseline is not None and len(study.qrels):
+        clusters = study.clusters(list(study.labels), unit)
     runs = run_in_folders(study, out, batch, wanted)
     table = pd.DataFrame({"name": list(groups)})
     if len(study.qrels):
         scores = {name: run.scores for name, run in runs.items()}
         repeated = {name: [scores[one] for one in names] for name, names in groups.items()}
-        rows = experiment_rows(scores, wanted, baseline) if repeats == 1 else repeated_rows(repeated, wanted, baseline)
+        silent = [name for name, ones in groups.items() if not any(runs[one].found & study.labels.keys() for one in ones)]
+        if repeats == 1:
+            rows = experiment_rows(scores, wanted, baseline, clusters, silent=silent)
+        else:
+            rows = repeated_rows(repeated, wanted, baseline, clusters, silent=silent)
         table = pd.DataFrame(rows)
-    return Results(study, Path(out), runs, ScoreTable.of(table, study.systems), baseline)
+    return Results(study, Path(out), runs, ScoreTable.of(table, study.systems), baseline, unit)
 
 
 def experiment(
@@ -432,6 +454,7 @@ def experiment(
     topics: pd.DataFrame | None = None,
     qrels: QrelsSource | None = None,
     turns: Turns | None = None,
+    unit: str | None = None,
     **resources: Any,
 ) -> pd.DataFrame:
     """Run systems on the judged turns in memory and compare them as TREC does. :func:`pyterrier_ikat.run` does so with folders.
@@ -450,11 +473,13 @@ def experiment(
         dataset: an iKAT dataset or its name.
         measures: ir_measures measures, or their names; by default those of the track in 2023.
         eval_metrics: PyTerrier's name for ``measures``.
-        baseline: the system that the others are compared with, by its name, or by its number from 0: two-sided paired t-test, Bonferroni.
+        baseline: the system that the others are compared with, by its name, or by its number from 0: see
+            :func:`~pyterrier_ikat.evaluate`.
         names: the names of the systems in a list.
         topics: the turns, instead of the dataset's: ``get_topics("manual")`` for pipelines that use gold fields.
         qrels: the judgements: a frame, the name of a variant of the dataset's, or a TREC qrels file.
         turns: only these turns: a list of ids, or the path of a file with one on each line.
+        unit: what the clusters of turns are in tests and intervals, as for :func:`pyterrier_ikat.run`.
         **resources: as for :func:`pyterrier_ikat.run`. With ``repeats``, each run of a system is a row.
 
     Returns:
@@ -488,12 +513,14 @@ def experiment(
     study = Study(pipelines, given.dataset, topics=given.topics, qrels=judged_by, turns=turns, in_memory=True, **resources)
     base = baseline_of(list(called), given.baseline)
     check_baseline([one.name for one in study.systems], base, "systems")
+    check_unit(unit, base)
     if study.unasked:
         raise DataError(
             f"{counted(len(study.unasked), 'turn')} of the qrels not in the topics ({list_first(study.unasked)}), which would count "
             '0; give the topics they belong to, or omit them with qrels[qrels["qid"].isin(topics["qid"])]'
         )
     evaluator, scores, waiting = make_evaluator(study.qrels, wanted), dict[str, dict[str, list[float]]](), list[Waiting]()
+    clusters = None if base is None else study.clusters(evaluator.turns, unit)
     for one in sorted(study.systems, key=lambda one: one.name not in finished):  # what needs no run is checked first
         judged = study.turns_of(one).among(set(study.qrels["qid"])).frame
         try:
@@ -512,4 +539,5 @@ def experiment(
     if waiting:
         raise BatchUnderWay(waiting)
     ordered = {one.name: scores[one.name] for one in study.systems}
-    return ScoreTable.of(pd.DataFrame(experiment_rows(ordered, wanted, base)), study.systems)
+    rows = experiment_rows(ordered, wanted, base, clusters)
+    return ScoreTable.of(pd.DataFrame(rows), study.systems)

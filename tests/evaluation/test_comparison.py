@@ -182,7 +182,9 @@ def test_breakdowns_by_hand():
 def test_the_interval_of_a_mean_is_that_of_students_t():
     """Of 0 and 1 the standard error is a half; of one degree of freedom 95 % lie within 12.706 of them, and one turn has none."""
     scores = pd.DataFrame({"qid": ["9-1_1", "9-1_2", "10-1_1"], "nDCG@5": [0.0, 1.0, 0.25]})
-    assert breakdown({"AD": scores}, by="conversation").attrs["half_widths"] == {"AD": {"9-1": pytest.approx(12.706 / 2, abs=1e-3)}}
+    table = breakdown({"AD": scores}, by="conversation", unit="turn")
+    assert table.attrs["half_widths"] == {"AD": {"9-1": pytest.approx(12.706 / 2, abs=1e-3)}}
+    assert breakdown({"AD": scores}, by="conversation").attrs["half_widths"] == {"AD": {}}  # a conversation is a single cluster
 
 
 def test_breakdowns_of_rankings_weigh_up_to_the_mean():
@@ -223,7 +225,7 @@ GOOD = figures(nDCG_5=[1.0, 0.5, 0.0, 0.25])
         ({"a": GOOD, "b": GOOD[:2]}, {}, DataError, "b and a have scores of different turns .9-1_10, 10-1_1."),
         ({"turns": GOOD}, {"by": "depth"}, UsageError, "a run is named 'turns'"),
         ({"depth": GOOD}, {"by": "depth"}, UsageError, "a run is named 'depth'"),
-        ({"a": random_runs()[0]["one"]}, {}, UsageError, "a is a ranking: give the qrels"),
+        ({"a": random_runs()[0]["one"]}, {}, UsageError, "there are no judgements: give qrels"),
         ({"a": GOOD}, {"measure": "R@20"}, DataError, "a has no scores R.rel=1.@20 by qid"),
     ],
 )

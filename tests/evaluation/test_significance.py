@@ -10,8 +10,9 @@ from statsmodels.stats.multitest import multipletests
 from test_evaluate import random_runs
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.evaluation import evaluate, per_turn
-from pyterrier_ikat.evaluation.experiment_table import differing_pairs
+from pyterrier_ikat.evaluation import evaluate, label, per_turn
+from pyterrier_ikat.evaluation.experiment_table import pairs_that_differ
+from pyterrier_ikat.evaluation.units import independent
 
 MEASURES = [nDCG @ 5, P(rel=2) @ 20, NumRet]
 
@@ -25,16 +26,19 @@ def pyterriers(runs, qrels, baseline, correction):
 def test_the_table_is_pyterriers(baseline, correction):
     runs, qrels = random_runs(turns=12, names=("one", "two", "three", "four"))
     theirs = pyterriers(runs, qrels, baseline, correction).assign(turns=12)
-    ours = evaluate(runs, qrels, MEASURES, baseline)
-    assert set(ours.columns) == set(theirs.columns)
-    pd.testing.assert_frame_equal(ours, theirs[ours.columns], check_dtype=False, atol=1e-12, rtol=1e-9)
+    unit = None if baseline is None else "turn"
+    ours = evaluate(runs, qrels, MEASURES, baseline, unit=unit)
+    added = {"unit", "clusters", "unit_from", *(f"{label(one)} {end}" for one in MEASURES for end in ("low", "high"))}
+    shared = [name for name in ours.columns if name not in added]
+    assert set(shared) == set(theirs.columns)
+    pd.testing.assert_frame_equal(ours[shared], theirs[shared], check_dtype=False, atol=1e-12, rtol=1e-9)
     topics = pd.DataFrame({"qid": qrels["qid"].unique(), "query": "q"})
-    pd.testing.assert_frame_equal(ikat.experiment(runs, measures=MEASURES, baseline=baseline, topics=topics, qrels=qrels), ours)
+    pd.testing.assert_frame_equal(ikat.experiment(runs, measures=MEASURES, baseline=baseline, topics=topics, qrels=qrels, unit=unit), ours)
 
 
 def test_bonferroni_is_statsmodels():
     runs, qrels = random_runs(turns=25, names=("one", "two", "three", "four"))
-    table = evaluate(runs, qrels, [nDCG @ 5], "three").set_index("name").drop("three")
+    table = evaluate(runs, qrels, [nDCG @ 5], "three", unit="turn").set_index("name").drop("three")
     base = per_turn(runs["three"], qrels, [nDCG @ 5])["nDCG@5"]
     p = [stats.ttest_rel(per_turn(runs[name], qrels, [nDCG @ 5])["nDCG@5"], base).pvalue for name in table.index]
     reject, corrected, _, _ = multipletests(p, alpha=0.05, method="bonferroni")
@@ -60,5 +64,5 @@ def test_one_turn_and_one_system():
 def test_many_pairs_ask_for_smaller_p_values():
     """The differences .1, .2, .3, .4 have t = 3.87 and p = .03: significant alone, not as one of three pairs."""
     scores = {"low": [0.1, 0.2, 0.3, 0.4], "high": [0.2, 0.4, 0.6, 0.8]}
-    assert differing_pairs(scores) == [("low", "high")]
-    assert differing_pairs(scores | {"other": [0.9, 0.0, 0.5, 0.2]}) == []
+    assert pairs_that_differ(scores, independent(4)) == [("low", "high")]
+    assert pairs_that_differ(scores | {"other": [0.9, 0.0, 0.5, 0.2]}, independent(4)) == []

@@ -103,11 +103,12 @@ def test_the_means_have_their_differences_and_intervals_in_columns_of_their_own(
     # RR: low 0.5, 0.25, 1; high 1, 0.25, 0.5; lost 0.25, 1, 0
     assert texts(browser, ".means table:first-child td:nth-child(2)") == [".5833", ".5833", ".4167"]
     assert texts(browser, ".means table:first-child td:nth-child(3)") == ["", ".0000", "−.1667"]
-    # of two conversations: both turns of the first, or the one of the second: high +.25 or -.5, lost +.25 or -1
-    assert texts(browser, ".means table:first-child td:nth-child(4)") == ["", "[−.5000, +.2500]", "[−1.0000, +.2500]"]
+    # two turns of the first conversation and one of the second: sums of +.5 and -.5, of +.8333 and -.8333 about the means; one degree of
+    # freedom; standard errors of .5 and .8333 times sqrt((1 / (1 - 2/3) + 1 / (1 - 1/3)) / 9) = .7071
+    assert texts(browser, ".means table:first-child td:nth-child(4)") == ["", "[−4.4923, +4.4923]", "[−7.6539, +7.3205]"]
     caption = " ".join(texts(browser, ".caption"))
-    assert "Differences are from low; their intervals of 95 % are of a paired bootstrap over 2 conversations." in caption
-    assert "The test treats all turns as independent, also those of one conversation or topic." in caption
+    assert "Differences are from low." in caption
+    assert "over 3 turns of 2 conversations" in caption
 
 
 def test_the_first_three_measures_are_shown_and_the_others_behind_a_click(browser, tmp_path):

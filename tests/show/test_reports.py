@@ -198,7 +198,7 @@ def test_a_tenth_of_a_test_set_of_three_systems_stays_within_a_tenth_of_12_megab
     assert "the first 30 words of each" in page
 
 
-def test_the_intervals_are_drawn_by_the_unit_that_is_given_and_the_page_says_what_is_independent():
+def test_the_page_says_what_tests_and_intervals_go_by():
     turns = ["1-1_1", "1-2_1", "2-1_1", "3-1_1"]
     qrels = pd.DataFrame({"qid": turns, "docno": "a", "label": 1})
     raw = ranking([(qid, docno, 2.0 - place) for qid in turns for place, docno in enumerate("xa")])
@@ -207,14 +207,11 @@ def test_the_intervals_are_drawn_by_the_unit_that_is_given_and_the_page_says_wha
     def page(**given):
         return Page(report(runs, qrels=qrels, measures=["RR"], **given).html).said()
 
-    # new less raw: -.5, +.5, +.5, +.5; the two conversations of topic 1 are drawn together
-    assert "paired bootstrap over 4 conversations" in page()
-    assert "The intervals treat conversations of one topic as independent." in page()
-    assert "raw .5000 new .7500 +.2500 [−.2500, +.5000]" in page()
-    assert "paired bootstrap over 3 topics" in page(by="topic")
-    assert "The intervals treat" not in page(by="topic")
-    assert "raw .5000 new .7500 +.2500 [.0000, +.5000]" in page(by="topic")
-    assert "The test treats all turns as independent" in page(by="turn")
-    assert "So do the intervals." in page(by="turn")
-    with pytest.raises(UsageError, match="by='depth'"):
-        page(by="depth")
+    # new less raw: -.5, +.5, +.5, +.5: mean .25 and standard error .25, and 3.1824 of them for three degrees of freedom
+    assert "over 4 turns of 4 conversations, Bonferroni, p < .05" in page()
+    assert "a test needs 5 conversations or more, and these are 4" in page()
+    assert "raw .5000 new .7500 +.2500 [−.5456, +1.0456]" in page()
+    assert "over 4 turns of 3 topics" in page(unit="topic")
+    assert "The test treats all turns as independent" in page(unit="turn")
+    with pytest.raises(UsageError, match="unit='depth'"):
+        page(unit="depth")

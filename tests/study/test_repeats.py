@@ -117,7 +117,7 @@ def test_a_killed_run_with_repeats_resumes_and_pays_nothing_twice(sampled, tmp_p
 def test_the_table_has_mean_and_deviation_over_repeats_and_tests_their_averages(sampled, index, tmp_path):
     _, system = sampled()
     with pytest.warns(RepeatsWarning, match="system raw asks no LLM, so that every repeat would be the same: it is run once"):
-        table = ikat.run({**system, "raw": "raw"}, **FEW, out=tmp_path, repeats=3, baseline="raw", index=index).table
+        table = ikat.run({**system, "raw": "raw"}, **FEW, out=tmp_path, repeats=3, baseline="raw", index=index, unit="turn").table
     assert not (tmp_path / "raw.repeat-2").exists()
     each = [RunFolder(tmp_path / name).measures()["nDCG@5"] for name in ("QR", "QR.repeat-2", "QR.repeat-3")]
     row = table.set_index("name").loc["QR"]

@@ -14,8 +14,8 @@ from ...arguments import one_of
 from ...conversations import conversation
 from ...errors import DataError, IkatError, UsageError, advice, counted, list_first
 from ...evaluation.evaluator import REPEAT, check_baseline, compared, grouped
-from ...evaluation.experiment_table import TEST
 from ...evaluation.sessions import MEASURES, cached_note, format_measure, recorded_note, session_measures, session_notes, shown_columns
+from ...evaluation.units import Clusters, notes_on_unit, said_of_test
 from ...events import hearing, in_chain
 from ...llms import LLM, Ledger
 from ...llms.failures import StageEnded
@@ -383,7 +383,10 @@ class Simulated:
             notes.append(f"\u00b1: standard deviation over {repeats} repeats; means are over all of them.")
         notes += [SHARED] * (len(rows) > 1)
         if base:
-            notes.append(f"{HIGHER} significantly higher, {LOWER} significantly lower than {self.baseline}: {TEST}; over users.")
+            clusters = users_of(self.frames)
+            test = said_of_test(clusters.unit, clusters.number, len(clusters.names), clusters.of)
+            notes.append(f"{HIGHER} significantly higher, {LOWER} significantly lower than {self.baseline}: {test}.")
+            notes += notes_on_unit(clusters.unit, clusters.number, of=clusters.of)
         return Table(rows, columns, [*notes, *self._notes()])
 
     def _notes(self) -> list[str]:
@@ -408,14 +411,19 @@ class Simulated:
         return self.shown()._repr_html_()
 
 
+def users_of(frames: Mapping[str, pd.DataFrame]) -> Clusters:
+    """The users of the sessions, which are the clusters of tests: one person may have several sessions."""
+    return Clusters("user", next(iter(frames.values()))["user"].tolist(), of="session")
+
+
 def simulation_rows(frames: Mapping[str, pd.DataFrame], baseline: str | None = None) -> list[dict[str, Any]]:
     """The means of each system over the users, and how it differs from a baseline.
 
-    Differences are tested by a two-sided paired t-test over users, the p-value times the number of comparisons (Bonferroni). With several
-    repeats, each user's values are averaged over the repeats first: the user is the unit, as the topic is in Smucker, Allan and
-    Carterette, A Comparison of Statistical Significance Tests for Information Retrieval Evaluation (CIKM 2007). ``turns until satisfied``
-    is not tested, because each system satisfies different users; ``seconds`` is not, because a session finds what others have searched,
-    scored and asked before.
+    Differences are tested by a two-sided paired t-test that is robust to several sessions of one person, the p-value times the number of
+    comparisons (Bonferroni). With fewer than five persons nothing is rejected. With several repeats, each user's values are averaged over
+    the repeats first: the user is the unit, as the topic is in Smucker, Allan and Carterette, A Comparison of Statistical Significance
+    Tests for Information Retrieval Evaluation (CIKM 2007). ``turns until satisfied`` is not tested, because each system satisfies different
+    users; ``seconds`` is not, because a session finds what others have searched, scored and asked before.
 
     Args:
         frames: run -> the measures of its sessions, in one order of users; repeats are named ``NAME.repeat-2``, ...
@@ -424,7 +432,8 @@ def simulation_rows(frames: Mapping[str, pd.DataFrame], baseline: str | None = N
     Returns:
         ``name``, ``users``, ``repeats``, ``satisfied`` (the share of the users) and the measures; with repeats the standard deviation
         over them (`` std``); with a baseline `` +`` and `` -`` (users with a higher and a lower value; None
-        where a cost is unknown), `` p-value``, `` p-value corrected`` and `` reject`` (at .05).
+        where a cost is unknown), `` p-value``, `` p-value corrected``, `` reject`` (at .05), and `` low`` and `` high``, the interval of
+        the difference.
 
     Example:
         >>> from pyterrier_ikat.runs import Dialogue
@@ -440,7 +449,7 @@ def simulation_rows(frames: Mapping[str, pd.DataFrame], baseline: str | None = N
         row = {"name": name, "users": len(repeats[0]), "repeats": len(repeats), **_means(repeats)}
         for measure in TESTED if baseline is not None else ():
             theirs = None if name == baseline else of_users[str(baseline)][measure]
-            row |= _differences(measure, of_users[name][measure], theirs, len(systems) - 1)
+            row |= _differences(measure, of_users[name][measure], theirs, users_of(frames), len(systems) - 1)
         rows.append(row)
     return rows
 
@@ -456,9 +465,12 @@ def _means(repeats: Sequence[pd.DataFrame]) -> dict[str, float]:
     return found
 
 
-def _differences(measure: str, ours: Any, theirs: Any, comparisons: int) -> dict[str, Any]:
+def _differences(measure: str, ours: Any, theirs: Any, clusters: Clusters, comparisons: int) -> dict[str, Any]:
     unknown = theirs is not None and (ours - theirs).isna().any()
-    return compared(measure, ours, theirs, comparisons) | ({f"{measure} +": None, f"{measure} -": None} if unknown else {})
+    found = compared(measure, ours, theirs, clusters, comparisons)
+    if unknown:
+        found.update({f"{measure} +": None, f"{measure} -": None})
+    return found
 
 
 def _cell(row: Mapping[str, Any], measure: str, base: Mapping[str, Any]) -> Cell:

@@ -16,7 +16,7 @@ from ...conversations import datasets
 from ...conversations.datasets import IkatDataset, QrelsSource, Turns, read_turns
 from ...errors import UsageError, counted
 from ...evaluation.evaluator import check_baseline, name_runs
-from ...evaluation.experiment_table import UNITS, default_unit, units_of
+from ...evaluation.units import UNITS, find_clusters
 from .material import Material, RunData, Runs, find_material, only_turns, read_runs
 from .means import ShownMeasure, compare_means, comparison_note
 from .page import Content, Report
@@ -41,7 +41,7 @@ def report(
     measures: Sequence[ir_measures.Measure | str] | None = None,
     baseline: str | None = None,
     passages: int = 20,
-    by: str | None = None,
+    unit: str | None = None,
 ) -> Report:
     """Show one run, or several side by side, as conversations to read.
 
@@ -70,8 +70,8 @@ def report(
         baseline: the run with which the others are compared. By default that of the simulation, otherwise the run ``raw``, otherwise the
             first one.
         passages: how many passages of each run and turn are shown; for conversations with users, how many sources of each response.
-        by: what the bootstrap of the intervals draws, with all its turns: ``"turn"``, ``"conversation"`` (default) or ``"topic"``. For
-            conversations with users it is the user.
+        unit: what the clusters of turns are in tests and intervals: ``"turn"``, ``"conversation"``, ``"topic"`` or ``"user"``. By default
+            the highest unit that the dataset's turns are known to share. For conversations with users it is the user.
 
     Returns:
         The page. As the last line of a notebook's cell, it is displayed. ``.save(path)`` writes it. It has the first 120 words of a
@@ -92,22 +92,22 @@ def report(
     """
     if passages < 1:
         raise UsageError(f"passages={passages!r}: show at least one")
-    if by is not None:
-        one_of(UNITS, by=by)
+    if unit is not None:
+        one_of(UNITS, unit=unit)
     named = name_runs(runs, "run")
     check_baseline(named, baseline)
     logs = find_logs(named)
     first = baseline or kept_baseline(logs) or (DEFAULT if DEFAULT in named else next(iter(named)))
     named = {first: named[first], **named}
     if logs:
-        refuse_arguments(logs, dataset=dataset, qrels=qrels, turns=turns, measures=measures, by=by)
+        refuse_arguments(logs, dataset=dataset, qrels=qrels, turns=turns, measures=measures, unit=unit)
         return report_sessions({name: logs[name] for name in named}, texts, passages)
     data = None if dataset is None else datasets.dataset(dataset)
     read = read_runs(named, data)
     material = find_material(read, data, qrels, texts)
     if turns is not None:
         read, material = only_turns(read, material, read_turns(turns, turns_to_show(read, material), material.name or "none of the runs"))
-    return _report_rankings(read, material, measures, passages, by)
+    return _report_rankings(read, material, measures, passages, unit)
 
 
 def _report_rankings(
@@ -115,7 +115,7 @@ def _report_rankings(
     material: Material,
     measures: Sequence[ir_measures.Measure | str] | None,
     passages: int,
-    by: str | None,
+    unit: str | None,
 ) -> Report:
     """The page of runs of topics, the baseline first, with the turns of all systems side by side."""
     turns, names = turns_to_show(read, material), [run.name for run in read]
@@ -125,8 +125,7 @@ def _report_rankings(
     reasons = reasons_by_turn(read, material.qrels, scores, measures_to_show(read, measures), texts)
     fitting, cut = fit_calls(read)
     columns = [ShownMeasure(name) for name in labels]
-    unit = by or default_unit(scores)
-    units = units_of(scores, unit)
+    clusters = find_clusters(scores, unit, material.dataset)
     means = np.mean(list(scores.values()), axis=0).tolist() if scores else []
     caption = f"Means over the {len(scores)} judged turns. A turn without results counts 0."
     groups = build_conversations(fitting, material, listed, scores, reasons, missed_by_turn(read, material.qrels, shown))
@@ -141,9 +140,9 @@ def _report_rankings(
         groups,
         columns,
         columns,
-        compare_means(means, scores, columns, units) if scores else [],
+        compare_means(means, scores, columns, clusters) if scores else [],
         [*material.notes, *cut],
-        f"{caption} {comparison_note(units, unit, names[0])}" if len(read) > 1 else caption,
+        f"{caption} {comparison_note(clusters, names[0])}" if len(read) > 1 else caption,
         {
             run.name: [
                 run.parameters["expression"],

@@ -166,6 +166,7 @@ class Material:
         texts: adds ``text`` by ``docno``; None if there are no texts.
         notes: what is unknown, and why. They are shown in the report.
         titles: conversation -> its subject, if known.
+        dataset: the dataset; None without one.
     """
 
     name: str
@@ -174,6 +175,7 @@ class Material:
     texts: pt.Transformer | None
     notes: tuple[str, ...]
     titles: Mapping[str, str] = field(default_factory=dict)
+    dataset: IkatDataset | None = None
 
 
 def find_material(
@@ -194,7 +196,7 @@ def find_material(
     name, turns = ("", {}) if found is None else (found.name, _topics_by_turn(found))
     judged = _given(qrels) if found is None else _qrels(found, qrels, notes)
     loader = texts if texts is not None else _text_loader(found, runs, notes)
-    return Material(name, turns, judged, loader, tuple(notes), {} if found is None else _titles(found))
+    return Material(name, turns, judged, loader, tuple(notes), {} if found is None else _titles(found), found)
 
 
 def _dataset_of(runs: Sequence[RunData], notes: list[str]) -> IkatDataset | None:

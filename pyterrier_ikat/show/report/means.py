@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...errors import counted
 from ...evaluation.evaluator import compared
-from ...evaluation.experiment_table import INDEPENDENT, TEST, difference_interval, units_of
+from ...evaluation.units import Clusters, notes_on_unit, said_of_test
 from ...tables import HIGHER, LOWER, UNKNOWN, format_score
 
 Scores = list[list[float]]
@@ -62,7 +61,7 @@ class Mean:
     interval: str = ""
 
 
-def compare_means(means: Scores, values: Mapping[str, Scores], columns: Sequence[ShownMeasure], units: Sequence[str]) -> list[list[Mean]]:
+def compare_means(means: Scores, values: Mapping[str, Scores], columns: Sequence[ShownMeasure], clusters: Clusters) -> list[list[Mean]]:
     """The means of all systems, with their differences from the baseline.
 
     The test is that of ``ikat evaluate``. A measure is neither tested nor has an interval if a system lacks a value.
@@ -71,22 +70,22 @@ def compare_means(means: Scores, values: Mapping[str, Scores], columns: Sequence
         means: for each system its means, the baseline first.
         values: turn or session -> for each system its values, in the order of the columns.
         columns: the measures.
-        units: the unit of each turn or session that the bootstrap draws.
+        clusters: those of the turns or sessions.
 
     Example:
         >>> values = {f"9-{turn}_1": [[0.0], [0.5 + turn / 100]] for turn in range(1, 7)}
-        >>> found = compare_means([[0.0], [0.535]], values, [ShownMeasure("P@1")], list(values))
+        >>> found = compare_means([[0.0], [0.535]], values, [ShownMeasure("P@1")], Clusters("turn", list(values)))
         >>> [(one.text, one.change, one.side, one.interval) for (one,) in found]
-        [('.0000', '', '', ''), ('.5350', '↑+.5350', 'win', '[+.5217, +.5483]')]
+        [('.0000', '', '', ''), ('.5350', '↑+.5350', 'win', '[+.5154, +.5546]')]
     """
     table = np.array(list(values.values()), dtype=float).reshape(-1, len(means), len(columns))
     return [
-        [_compare(means, table[:, :, place], columns[place], (run, place), units) for place in range(len(columns))]
+        [_compare(means, table[:, :, place], columns[place], (run, place), clusters) for place in range(len(columns))]
         for run in range(len(means))
     ]
 
 
-def _compare(means: Scores, values: "np.ndarray", measure: ShownMeasure, of: tuple[int, int], units: Sequence[str]) -> Mean:
+def _compare(means: Scores, values: "np.ndarray", measure: ShownMeasure, of: tuple[int, int], clusters: Clusters) -> Mean:
     run, place = of
     value, column = means[run][place], [row[place] for row in means]
     known = {measure.text(one): one * measure.better for one in column if one == one}
@@ -96,33 +95,27 @@ def _compare(means: Scores, values: "np.ndarray", measure: ShownMeasure, of: tup
     change, side, interval = value - column[0], "", ""
     ours, theirs = values[:, run], values[:, 0]
     if measure.tested and not np.isnan(values).any():
-        low, high = difference_interval(ours.tolist(), theirs.tolist(), units)
+        found = compared("", ours.tolist(), theirs.tolist(), clusters, len(means) - 1)
+        low, high = found[" low"], found[" high"]
         interval = "" if low != low else f"[{measure.text(low, signed=True)}, {measure.text(high, signed=True)}]"
-        if compared("", ours, theirs, len(means) - 1)[" reject"]:
+        if found[" reject"]:
             side = "win" if change * measure.better >= 0 else "loss"
     arrow = "" if not side else HIGHER if change > 0 else LOWER
     return Mean(value, measure.text(value), best, arrow + measure.text(change, signed=True), side, interval)
 
 
-def comparison_note(units: Sequence[str], by: str, baseline: str) -> str:
+def comparison_note(clusters: Clusters, baseline: str) -> str:
     """What the differences, arrows and intervals of the table are, and what they take to be independent.
 
     Args:
-        units: the unit of each turn or session.
-        by: the kind of unit: ``turn``, ``conversation``, ``topic`` or ``user``.
+        clusters: those of the turns or sessions.
         baseline: the name of the baseline.
 
     Example:
-        >>> comparison_note(["9-1", "9-2"], "conversation", "raw")[-62:]
-        'The intervals treat conversations of one topic as independent.'
+        >>> comparison_note(Clusters("conversation", ["9-1", "9-2"]), "raw")[:57]
+        'Differences are from raw. ↑ significantly higher, ↓ signi'
     """
-    number = len(set(units))
-    said = [f"Differences are from {baseline}; their intervals of 95 % are of a paired bootstrap over {counted(number, by)}."]
-    said.append(f"{HIGHER} significantly higher, {LOWER} significantly lower: {TEST}.")
-    if by != "user":
-        said.append(INDEPENDENT)
-    if by == "turn":
-        said.append("So do the intervals.")
-    elif by == "conversation" and len(set(units_of([f"{one}_1" for one in units], "topic"))) < number:
-        said.append("The intervals treat conversations of one topic as independent.")
-    return " ".join(said)
+    test = said_of_test(clusters.unit, clusters.number, len(clusters.names), clusters.of)
+    said = [f"Differences are from {baseline}. {HIGHER} significantly higher, {LOWER} significantly lower: {test}."]
+    said.append("The intervals of 95 % are of the same test, not corrected.")
+    return " ".join([*said, *notes_on_unit(clusters.unit, clusters.number, clusters.source, clusters.of)])

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ...errors import counted
 from ...evaluation import label
-from ...evaluation.evaluator import SAME
+from ...evaluation.inference import SAME
 from ...tables import format_score
 from .material import RunData
 from .means import Scores

@@ -22,6 +22,7 @@ from ...evaluation.sessions import (
     session_notes,
     shown_columns,
 )
+from ...evaluation.units import Clusters
 from ...llms.ledger import Spend
 from ...runs import RunFolder
 from ...runs.answered_turn import Turn
@@ -98,15 +99,15 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
     places = [place for place, one in enumerate(columns) if one.better and one.name != "satisfied"]
     measures = [replace(columns[place], digits=0) if columns[place].name in COUNTS else columns[place] for place in places]
     values = _values(aligned, measured, columns)
-    units = [next(one.user for one in sides if one is not None) for sides in aligned.values()]
+    clusters = Clusters("user", [next(one.user for one in sides if one is not None) for sides in aligned.values()], of="session")
     caption, *notes = session_notes(measured)
     notes += [*cached_note(turns), *recorded_note(headers)]
     if len(logs) > 1:
         notes += [] if faster else [UNORDERED]
-        caption += f" {comparison_note(units, 'user', names[0])}"
+        caption += f" {comparison_note(clusters, names[0])}"
     shown = _Shown(turns, load_missing(turns, texts, passages), passages, list(headers.values()))
     rows = means.assign(satisfied=means["satisfied"] / means["sessions"])[[one.name for one in columns]].to_numpy(dtype=float).tolist()
-    facts = f"{counted(len(aligned), 'session')} of {counted(len(set(units)), 'user')}."
+    facts = f"{counted(len(aligned), 'session')} of {counted(clusters.number, 'user')}."
     content = Content(
         names,
         "session",
@@ -115,7 +116,7 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
         _groups(aligned, values, places, shown),
         measures,
         columns,
-        compare_means(rows, values, columns, units),
+        compare_means(rows, values, columns, clusters),
         notes,
         caption,
         {name: _describe(header) for name, header in headers.items()},

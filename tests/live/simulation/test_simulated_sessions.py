@@ -28,6 +28,7 @@ from scipy.stats import ttest_rel
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.evaluation import compare
 from pyterrier_ikat.events import hearing
 from pyterrier_ikat.live.simulation import LLMPlayer, LLMRubricJudge, ScriptedPlayer, SessionsFailed, Simulated, Situation
 from pyterrier_ikat.llms import LLM, BudgetExceeded, Ledger, LLMFailure, Reply
@@ -291,22 +292,33 @@ def test_repeats_are_whole_sessions_with_their_own_completions(tmp_path):
 
 
 def test_differences_are_tested_over_users_and_marked_only_where_they_hold_after_bonferroni(tmp_path):
-    users = [user(f"u{number}", patience=number) for number in range(2, 6)]
-    systems = {"base": Says("Mate."), "good": SaysOnePerTurn(*["Rooibos, 95 degrees."] * 5), "same": Says("Mate.")}
+    users = [user(f"u{number}", patience=patience) for number, patience in enumerate((2, 2, 3, 5, 6))]
+    systems = {"base": Says("Mate."), "good": SaysOnePerTurn(*["Rooibos, 95 degrees."] * 7), "same": Says("Mate.")}
     rows = simulated(tmp_path, systems, users, judged=Phrases(), baseline="base")
-    wanted = ttest_rel([1, 1, 1, 1], [2, 3, 4, 5]).pvalue  # turns of each user
+    wanted = ttest_rel([1] * 5, [2, 2, 3, 5, 6]).pvalue  # turns of each user
     assert rows.loc["good", ["turns p-value", "turns p-value corrected"]].tolist() == pytest.approx([wanted, 2 * wanted])
     assert 0.025 < wanted < 0.05
-    assert (rows.loc["good", "turns -"], rows.loc["good", "rubrics met +"]) == (4, 4)
+    assert (rows.loc["good", "turns -"], rows.loc["good", "rubrics met +"]) == (5, 5)
     assert math.isnan(rows.loc["same", "rubrics met p-value"])  # nothing differs
+    assert math.isnan(rows.loc["good", "rubrics met p-value"])  # all users differ by the same
     for names, marked in ((("base", "good", "same"), False), (("base", "good"), True)):
         done = Simulated({name: Log(tmp_path / name) for name in names}, Ledger(), "user", "judge", "base")
         good = done.table.set_index("name").loc["good"]
-        assert (good["turns reject"], good["rubrics met reject"]) == (marked, True)
+        assert (good["turns reject"], good["rubrics met reject"]) == (marked, False)
         table = str(done.shown())
         [line] = [line for line in table.split("\n") if line.split()[:1] == ["good"]]
-        assert ("1.0000↑" in line, "↓" in line) == (True, marked)
+        assert ("1.0000" in line, "↓" in line) == (True, marked)
         assert "significantly lower than base" in table
+        assert "over 5 sessions of 5 users" in " ".join(table.split())
+
+
+def test_sessions_of_one_person_are_one_cluster(tmp_path):
+    users = [user(f"u{number}", patience=2 + number, person=f"p{number // 2}") for number in range(8)]
+    systems = {"base": Says("Mate."), "good": SaysOnePerTurn(*["Rooibos, 95 degrees."] * 10)}
+    rows = simulated(tmp_path, systems, users, judged=Phrases(), baseline="base")
+    wanted = compare([1] * 8, list(range(2, 10)), list("00112233"))
+    assert rows.loc["good", "turns p-value"] == pytest.approx(wanted.p_value)
+    assert not rows.loc["good", "turns reject"]  # of four persons
 
 
 def test_wrong_calls_and_another_simulation_in_the_folder_are_refused(tmp_path):
