@@ -68,6 +68,8 @@ class Lengths(Remade):
         texts = [str(message["content"]) for message in request.messages]
         size = sum(len(text.encode(errors="replace")) for text in texts)
         sent = Sent(request.stage, request.qid, sum(map(len, texts)), size)
+        if read > size:  # a token has a byte or more, so this count says nothing of the prompt
+            return
         with self._lock:
             cut = self._equal(sent, read)
             if read * CHARACTERS < sent.characters:

@@ -77,6 +77,11 @@ def test_a_server_that_counts_nothing_is_no_cutter(model, server, usage):
     assert told(model("cache=none concurrency=1"), TEA, TEA * 100, TEA * 14_000) == []
 
 
+def test_a_count_that_short_prompts_cannot_have_is_not_told(model, server):
+    server.respond = lambda body: said(usage=(1000, 3))
+    assert not told(model("cache=none concurrency=1"), "tea", "rooibos tea", TEA * 3)
+
+
 def test_tokens_of_the_providers_cache_were_read(model, server):
     answer = said(usage=(300, 3))
     answer.body["usage"] |= {"cache_read_input_tokens": 5000, "total_tokens": 303}

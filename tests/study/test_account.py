@@ -25,7 +25,7 @@ from pyterrier_ikat.study.systems import distinct_models
 
 FIVE = ["1-1_1", "1-1_2", "1-1_3", "2-1_1", "2-1_2"]
 TURNS = len(FIVE)
-PRICE = 0.0035  # 1000 tokens in at 2.5 dollars per million, 100 tokens out at 10
+PRICE = 0.0035  # 500 tokens in at 2.5 dollars per million, 225 tokens out at 10
 CODE = "import sys; from pyterrier_ikat.cli import main; main(sys.argv[1:])"
 
 
@@ -38,7 +38,7 @@ def index(sample_index):
 def server(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     made = ChatServer()
-    made.respond = lambda body: said("1. easy walk\n2. soft path", usage=(1000, 100))
+    made.respond = lambda body: said("1. easy walk\n2. soft path", usage=(500, 225))
     yield made
     made.http.shutdown()
     made.http.server_close()
