@@ -4,14 +4,17 @@ import itertools
 import re
 import shlex
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.cli.run import SYSTEMS
 from pyterrier_ikat.methods import METHODS
+from pyterrier_ikat.methods.catalogue import origin
 from pyterrier_ikat.papers import PAPERS
 
 ROOT = Path(__file__).parents[1]
@@ -71,6 +74,19 @@ def test_every_make_target_and_script_in_the_texts_exists():
 def test_the_readme_counts_the_systems_that_there_are():
     assert "compares fourteen systems" in TEXTS["README.md"]
     assert len(SYSTEMS) == 14
+
+
+def test_the_texts_count_the_methods_that_there_are():
+    counts = Counter(origin(entry) for entry in METHODS.values())
+    papers = {entry.paper for entry in METHODS.values() if origin(entry) == "papers"}
+    said = f"{counts['papers']} methods from {len(papers)} papers"
+    assert said in TEXTS["README.md"]
+    assert said in TEXTS["methods.md"]
+    assert f"{counts['organisers']} baselines of the organisers" in TEXTS["README.md"]
+    assert f"{counts['organisers']} baselines of the track's organisers, and {counts['ours']} of our own" in TEXTS["methods.md"]
+    assert (counts["papers"], counts["papers"] + counts["organisers"]) == (57, 70)
+    listed = " ".join(CliRunner().invoke(main, ["methods"]).output.split())
+    assert f"{len(METHODS)} methods: {counts['papers']} from {len(papers)} papers" in listed
 
 
 def test_every_promise_names_tests_that_exist():

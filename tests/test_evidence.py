@@ -102,20 +102,27 @@ def test_the_mini_turns_are_of_25_conversations_about_13_topics(part, ikat_data)
     assert (len(turns), common.conversation_of(turns).nunique(), common.topic_of(turns).nunique()) == (280, 25, 13)
 
 
-def test_single_runs_order_prompts_as_their_means_do_as_often_as_counted(part):
+def test_single_runs_order_prompts_as_their_other_runs_as_counted(part):
     means = np.array([[0.1, 0.3], [0.2, 0.6], [0.9, 0.7]])
-    found = part("variance").ordered(means)
-    # 1 and 2: 3 of 4 pairs of runs; the third is above both in all
-    assert found.same == (0.75 + 1 + 1) / 3
+    found = part("variance").ordered(means, groups=[[1, 0], [2]])
+    # 1 and 2: the runs .1 and .2 as .3 and .6, and the other way round, but not .1 and .6 as .3 and .2; the third is above both in all
+    assert found.same == pytest.approx((0.5 + 1 + 1) / 3)
+    assert (found.alike, found.alike_pairs) == (0.5, 1)
     assert found.prompts == pytest.approx(np.std([0.2, 0.4, 0.8], ddof=1))
     runs = np.sqrt(np.mean([0.02, 0.08, 0.02]))
     assert (found.runs, found.apart) == (pytest.approx(runs), pytest.approx(1.959964 * np.sqrt(2) * runs))
 
 
+def test_a_run_is_not_a_part_of_the_means_that_it_agrees_with(part):
+    noise = np.random.default_rng(3)
+    shares = [part("variance").ordered(noise.random((10, 5))).same for _ in range(100)]
+    assert np.mean(shares) == pytest.approx(0.5, abs=0.02)
+
+
 def test_the_deviations_of_prompts_and_of_runs_are_those_of_the_table_of_prompts():
     cells = [re.findall(r"(\.\d+) ± (\.\d+)", line) for line in TABLES["variance"].splitlines() if "±" in line]
     values = np.array(cells, dtype=float)  # prompts x kinds of query x mean and deviation
-    shown = re.findall(r"^\| [a-z ]+ \| (\.\d+) \| (\.\d+) \| \d+% \|", TABLES["variance"], re.MULTILINE)
+    shown = re.findall(r"^\| [a-z ]+ \| (\.\d+) \| (\.\d+) \| [\d.]+% \|", TABLES["variance"], re.MULTILINE)
     assert len(values) == 18
     assert [tuple(map(float, pair)) for pair in shown] == [
         (round(values[:, kind, 0].std(ddof=1), 3), round(np.sqrt((values[:, kind, 1] ** 2).mean()), 3)) for kind in (0, 1)

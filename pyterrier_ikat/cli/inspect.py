@@ -1,6 +1,7 @@
 """Commands that list datasets and methods, show one method, and show runs."""
 
 import ast
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -51,9 +52,20 @@ def methods(name: str | None, form: str) -> None:
     elif name is None or name.endswith(".py"):
         click.echo("\n".join(list_methods(found)))
         one = "NAME" if name is None else f"{name}:NAME"
-        click.echo(f"{counted(len(found), 'method')}. `ikat methods {one}` shows one, and its arguments.")
+        whose = _whose(found) if name is None else ""
+        click.echo(wrapped(f"{counted(len(found), 'method')}{whose}. `ikat methods {one}` shows one, and its arguments."))
     else:
         click.echo("\n".join(describe(found[0])))
+
+
+def _whose(found: "Sequence[Method]") -> str:
+    """How many of the package's methods come from papers, from the organisers, and from us."""
+    from ..methods.catalogue import origin
+
+    counts = Counter(origin(entry) for entry in found)
+    papers = {entry.paper for entry in found if origin(entry) == "papers"}
+    of_papers = f"{counts['papers']} from {counted(len(papers), 'paper')}"
+    return f": {of_papers}, {counted(counts['organisers'], 'baseline')} of the organisers, {counts['ours']} of ours"
 
 
 def _as_table(found: "Sequence[Method]") -> Table:

@@ -251,6 +251,18 @@ TABLES = {part["key"]: PublishedTable(**part) for paper in PUBLISHED.values() fo
 """Key -> table of scores."""
 
 
+def origin(entry: Method) -> str:
+    """Whose method of the package it is: ``"papers"``, ``"organisers"`` (their baselines) or ``"ours"``.
+
+    Example:
+        >>> origin(find("aqd")), origin(find("organizers_2023_auto")), origin(find("raw"))
+        ('papers', 'organisers', 'ours')
+    """
+    if entry.paper.startswith("organisers'"):
+        return "organisers"
+    return "ours" if entry.paper.startswith(("ours", "baseline without an LLM")) else "papers"
+
+
 COLUMNS = ["name", "paper", "tables", "expression", "llm_calls", "queries", "depth", "manual", "models", "published", "turns"]
 
 

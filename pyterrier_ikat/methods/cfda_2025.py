@@ -22,8 +22,9 @@ def personal_chiq(llm: LLM) -> Stage:
 
     They are the topic, from the conversation alone; the clarified question; a guess at the answer, from the raw history and utterance; the
     expanded last response; and the user's preferences, from the history with that response and the clarified question. All prompts but the
-    first show the persona and follow a system message. There is no summary. If a new topic begins, as in a first turn, the answer is not
-    guessed, and the response is not expanded. Their code also asks for the topic in a first turn. We don't, because the answer is known.
+    first show the persona and follow a system message. The guess has at most 20 words (``CHIQ/prompts.py``). There is no summary. If a new
+    topic begins, as in a first turn, the answer is not guessed, and the response is not expanded. Their code also asks for the topic in a
+    first turn. We don't, because the answer is known.
 
     Example:
         >>> import pyterrier_ikat as ikat

@@ -16,7 +16,9 @@ def enhanced(llm: LLM, *, summarise: bool = True, words: int = 30) -> Stage:
     """The five enhancements of the history (section 3.2), in an order in which each can read those before it.
 
     They are the history without an old topic, the clarified question, the expanded last response, a guess at the answer of at most
-    ``words`` words (the authors ask for one sentence), and, with ``summarise``, the summary of the history.
+    ``words`` words, and, with ``summarise``, the summary of the history. The authors' code (``generation/enhancement_generation.py`` of
+    fengranMark/CHIQ at 4fa68a5) asks for one sentence of fewer than 20 words as the expanded response, and for one sentence as the guess;
+    ours asks for one sentence as the expanded response, without a number of words.
 
     Example:
         >>> import pyterrier_ikat as ikat

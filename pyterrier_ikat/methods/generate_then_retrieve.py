@@ -4,8 +4,8 @@ Each system is one function that returns its operator expression. These argument
 
 - ``llm``: the model to ask; ``second_llm``: the model that writes the answer from which the queries are made, the paper's [G].
 - ``retriever``: the first stage, which adds the passages' texts; ``reranker``: any PyTerrier re-ranker, or ``None`` for none.
-- ``style``: ``"gpt"`` (zero-shot, all responses in the history) or ``"llama"`` (few-shot where the paper uses it, last
-  response only).
+- ``style``: ``"gpt"`` (zero-shot, all responses in the history) or ``"llama"`` (LLaMA's prompts: two examples for AQD's queries, one for
+  QD's, and none for answers and rewrites, section 4; the last response only, but all for rewrites, appendix A.3).
 - ``question``: ``"qutterance"``, or ``"qresolved"`` for the manual rewrite in place of the utterance, the paper's [H].
 - ``depth``: passages per query (section 4: BM25 1000).
 """
@@ -20,7 +20,7 @@ PAPER = "Abbasiantaeb and Aliannejadi, Generate then Retrieve"
 _MINILM_6 = "cross-encoder/ms-marco-MiniLM-L-6-v2"
 _GPT_4 = {"llm": "openai:gpt-4", "retriever": "BM25", "reranker": _MINILM_6}
 _LLAMA = {"llm": "Llama-2-13b-chat temperature=0.75 top_p=0.9 top_k=10", "retriever": "BM25", "reranker": _MINILM_6}
-_FEW_SHOT, _HUMAN = {"style": "llama"}, {"question": "qresolved"}
+_OF_LLAMA, _HUMAN = {"style": "llama"}, {"question": "qresolved"}
 
 
 def retrieve(retriever: Stage, reranker: Stage | None, depth: int) -> Stage:
@@ -29,7 +29,7 @@ def retrieve(retriever: Stage, reranker: Stage | None, depth: int) -> Stage:
 
 
 @method(paper=PAPER, models=_GPT_4)
-@method("ad_llama", paper=PAPER, settings=_FEW_SHOT, models=_LLAMA)
+@method("ad_llama", paper=PAPER, settings=_OF_LLAMA, models=_LLAMA)
 def ad(
     llm: LLM, retriever: Stage, reranker: Stage | None = None, *, style: str = "gpt", question: str = "qutterance", depth: int = 1000
 ) -> Stage:
@@ -44,7 +44,7 @@ def ad(
 
 
 @method(paper=PAPER, models=_GPT_4)
-@method("qd_llama", paper=PAPER, settings=_FEW_SHOT, models=_LLAMA)
+@method("qd_llama", paper=PAPER, settings=_OF_LLAMA, models=_LLAMA)
 def qd(
     llm: LLM,
     retriever: Stage,
@@ -75,9 +75,9 @@ def _answer_then_queries(llm: LLM, second_llm: LLM | None, n: int, style: str, q
 
 @method(paper=PAPER, models=_GPT_4)
 @method("aqd_human", paper=PAPER, settings=_HUMAN, models=_GPT_4)
-@method("aqd_llama", paper=PAPER, settings=_FEW_SHOT, models=_LLAMA)
-@method("aqd_human_llama", paper=PAPER, settings=_FEW_SHOT | _HUMAN, models=_LLAMA)
-@method("aqd_given_llama", paper=PAPER, settings=_FEW_SHOT | {"second_llm": "second_llm"}, models=_LLAMA | {"second_llm": "openai:gpt-4"})
+@method("aqd_llama", paper=PAPER, settings=_OF_LLAMA, models=_LLAMA)
+@method("aqd_human_llama", paper=PAPER, settings=_OF_LLAMA | _HUMAN, models=_LLAMA)
+@method("aqd_given_llama", paper=PAPER, settings=_OF_LLAMA | {"second_llm": "second_llm"}, models=_LLAMA | {"second_llm": "openai:gpt-4"})
 def aqd(
     llm: LLM,
     retriever: Stage,
@@ -91,7 +91,8 @@ def aqd(
 ) -> Stage:
     """AQD: the LLM's answer, then up to ``n`` queries for it, each retrieved and re-ranked separately, interleaved (section 3).
 
-    Two LLM calls, at most ``n`` queries per turn. With ``second_llm``, that model writes the answer, with the zero-shot prompt.
+    Two LLM calls, at most ``n`` queries per turn. With ``second_llm``, that model writes the answer, with the zero-shot prompt. What the
+    prompt for the queries asks is our own: our copy of the paper lacks the second prompt of Table 5.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -102,7 +103,7 @@ def aqd(
 
 
 @method(paper=PAPER, models=_GPT_4)
-@method("aqd_a_llama", paper=PAPER, settings=_FEW_SHOT, models=_LLAMA)
+@method("aqd_a_llama", paper=PAPER, settings=_OF_LLAMA, models=_LLAMA)
 def aqd_a(
     llm: LLM,
     retriever: Stage,
@@ -128,7 +129,7 @@ def aqd_a(
 
 
 @method(paper=PAPER, models=_GPT_4)
-@method("qr_llama", paper=PAPER, settings=_FEW_SHOT, models=_LLAMA)
+@method("qr_llama", paper=PAPER, settings=_OF_LLAMA, models=_LLAMA)
 def qr(llm: LLM, retriever: Stage, reranker: Stage | None = None, *, style: str = "gpt", depth: int = 1000) -> Stage:
     """QR: one rewritten query (Table 7). One LLM call, one query per turn.
 

@@ -6,6 +6,10 @@ keeps 1000, and responds from the top three passages only. The response and each
 that finds nothing, because it has no indexed word, doesn't count in the mean. The authors' code decodes greedily, and the paper says
 nothing of it: give the LLM ``temperature=0``.
 
+The last response is shown whole, as in the authors' code, which puts its summary into later turns. The paper sums it up, too (section 3.1
+(1)). The choice of statements sees the history. Section 3.3.2 names the query text and the list of statements alone; two of the authors'
+three notebooks show the history.
+
 The authors' notebooks differ further from the paper, which we follow. They clarify the utterance first, without the statements; they show
 the passage query of weight 1 the best three statements; weighted responses see no history; the raw JSON of a passage is embedded; a
 completion has at most 512 tokens; a summary has at most 150 characters. Ours shows the chosen statements to all these stages, embeds the
@@ -56,11 +60,12 @@ def weighted_reranking(
 
     The first passage query is written from all chosen statements and has weight 1. Each other one is written from one of the best
     ``statements`` statements, and its weight is the statement's score. This makes 1 to 4 queries, and 4 to 7 LLM calls per turn besides the
-    summaries. The paper says both that one re-ranker is MiniLM (Table 1) and that it is MSMDistilbert (section 4.2.1); the catalogue
-    follows Table 1.
+    summaries. Run 1 has one re-ranker: MiniLM by Table 1 and the released notebook, which the catalogue follows, and MSMDistilbert by
+    section 4.2.1.
 
-    With one chosen statement there are two passage queries (the paper writes extra ones only "if multiple" statements are chosen, and
-    counts 1 to 4). The response answers the clarified utterance (section 3.1, step 6).
+    With one chosen statement there are two passage queries. The paper writes extra ones "if multiple" statements are chosen (section
+    4.2.1), and counts 1 to 4 (Table 1); the notebook writes one for each of the best three. The response answers the clarified utterance
+    (section 3.1 (6)).
 
     Example:
         >>> import pyterrier_ikat as ikat

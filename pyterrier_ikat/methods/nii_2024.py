@@ -69,8 +69,9 @@ def gtr(
     of the first LLM in its order, then the new ones of the second. The first LLM writes the response from the top five passages. Three LLM
     calls and at most ``n`` queries per turn and LLM, and one call for the response.
 
-    Algorithm 1, line 26, merges both first answers into the response. Appendix A8 has no answer in that prompt, nor have we. Section III.B
-    has GPT-4o write the response. In ``gtr_claude`` Claude, its only LLM, writes it.
+    Algorithm 1, line 26, merges both first answers into the response. Appendix A8 has no answer in that prompt, nor have we. Lines 4 and 14
+    write the queries for the prompt that selects statements; section III.B and appendix A7 write them for the answer, and so do we. Section
+    III.B has GPT-4o write the response. In ``gtr_claude`` Claude, its only LLM, writes it.
 
     Example:
         >>> import pyterrier_ikat as ikat

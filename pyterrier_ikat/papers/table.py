@@ -16,7 +16,7 @@ from ..methods.catalogue import PublishedTable
 from ..prompts import FOLDER
 from ..tables import Table, format_score, of_frame
 from .paper_scores import TIMES, Judgements
-from .published import ANSWERS, EVIDENCE, Figure, Listing, Matrix, Prompts, Row, find_paper, find_table
+from .published import ANSWERS, EVIDENCE, JUDGES, Figure, Listing, Matrix, Prompts, Row, find_paper, find_table
 
 JUDGED = "Judged@10"
 NOTHING_OF_OURS = "Published scores only. With --resources FILE, ours are computed and shown beside those that they compare with."
@@ -135,6 +135,7 @@ class PaperTable:
                 "LLMeval: the share of responses that say what the gold answer says, which the track's is inferred to be; "
                 "BEM: that of the user's classifier."
             )
+            notes += self._without_judges()
         if self.judgements.unjudged:
             notes.append(f"{self.judgements.unjudged} of the turns of {listed or 'turns='} are not judged, and left out.")
         notes += [f"The paper's first stage ran on {self.engine}."] * bool(self.engine and not self.sample)
@@ -158,6 +159,21 @@ class PaperTable:
             shares.append(f"published {1 - published[later].mean() / 10:.2%}")
         rows = "the row" if len(scored) == 1 else f"the {len(scored)} rows"
         return [f"Unjudged in the top 10, over {rows} outside the track's pool: {', '.join(shares)}."] * bool(shares)
+
+    def _without_judges(self) -> list[str]:
+        """The columns without a score of ours, and the keys of the judges that fill them."""
+        empty = []
+        for measure in self.part.measures:
+            values = [scores[measure] for scores in self.scores.values()]
+            if values and all(of_run.isna().all() for of_run in values):
+                empty.append(measure)
+        if not empty:
+            return []
+        keys = [f"{measure} by {JUDGES[measure]!r}" for measure in empty if JUDGES.get(measure)]
+        return [
+            f"Columns that no judge filled: {', '.join(keys)}. A resources file names judges by these keys, as in "
+            '"groundedness" = "openai:MODEL"; \'bem\' is the folder of a classifier, and R-Nuggets needs turns with nuggets.'
+        ]
 
     def _unscored(self, row: Row) -> str:
         """Why a row has no score of ours; empty if it has one."""

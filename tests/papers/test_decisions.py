@@ -314,6 +314,78 @@ def texts_are_embedded():
     assert set(seen) == {"word, word, end."}
 
 
+def the_first_run_has_minilm():
+    assert METHODS["wghtdrerank_1"].models["reranker"] == "bi:sentence-transformers/all-MiniLM-L12-v2"
+    row = find_table("infosense_2024", "1").rows[0]
+    assert row.split("; ")[3] == "MiniLM"
+
+
+def one_statement_makes_two_passage_queries():
+    _, _, model = run("wghtdrerank_1", statements_scores='{"2": 0.4}')
+    asked = [request.messages[-1]["content"] for request in model.asked if request.prompt == "passage_queries_article"]
+    assert len(asked) == 2
+    assert all(PTKB["2"] in prompt for prompt in asked)
+
+
+def the_choice_of_statements_sees_the_history():
+    prompt = run("short_long_2")[1]["statements_scores"]
+    assert "Where can I walk?" in prompt
+    assert "How far?" in prompt
+
+
+def figure_3_of_infosense_is_guessed():
+    figure = find_table("infosense_2024", "figure-3")
+    assert (figure.measure, figure.part.judgements) == ("nDCG@5", "NIST")
+
+
+def niis_fourth_table_has_114_turns():
+    [third], [fourth] = find_table("nii_2024", "III"), find_table("nii_2024", "IV")
+    assert (third.turns, fourth.turns) == (None, 114)
+    fitting = []
+    for turns in range(40, 340):
+        sums = fourth.frame()["P@5"] * 5 * turns
+        if (((sums.round() / (5 * turns)).round(4) - fourth.frame()["P@5"]).abs() < 1e-9).all():
+            fitting.append(turns)
+    assert fitting == [114, 228]
+
+
+def gtrs_queries_are_written_for_the_answer():
+    _, _, model = run("gtr_gpt")
+    [request] = [request for request in model.asked if request.prompt == "queries_given_answer"]
+    assert [message["role"] for message in request.messages][-2:] == ["assistant", "user"]
+    assert request.messages[-2]["content"] == "Nuts and oats."
+
+
+def the_queries_of_aqd_are_asked_for_its_answer():
+    _, _, model = run("aqd")
+    [request] = [request for request in model.asked if request.prompt == "queries_given_answer"]
+    assert request.messages[-2]["content"] == "Nuts and oats."
+    assert "at most 5" in request.messages[-1]["content"]
+
+
+def table_4_repeats_two_counts():
+    counts = find_table("generate_then_retrieve", "4").counts
+    assert counts[3][3:] == counts[4][3:] == [284, 52]
+    pairs = sum(map(sum, counts))
+    agreed = sum(map(sum, (row[:2] for row in counts[:2]))) + sum(map(sum, (row[2:] for row in counts[2:])))
+    assert round(100 * agreed / pairs, 2) == 66.51
+    assert [more for more in range(300) if round(100 * (agreed + more) / (pairs + more), 2) == 66.84] == list(range(220, 227))
+
+
+def the_rows_are_gpt_4o_minis():
+    assert all(METHODS[name].models["llm"] == "openai:gpt-4o-mini" for name in find_table("ptkb_2024", "2023")[0].systems)
+
+
+def rows_of_2024_have_neither_examples_nor_deviations():
+    [rows_2024] = find_table("ptkb_2024", "2024")
+    rewriting = [name for name in rows_2024.systems if not name.endswith("_queries")]
+    assert rewriting == ["ptkb_sar"]
+    rows = [row.split("; ") for row in PAPERS["ptkb_2024"].tables["deviations"].rows]
+    in_2023 = TABLES["ptkb_on_2023"].frame()["nDCG@5"].to_dict()
+    without_examples = {name: float(cells[1].split("±")[0]) for name, shots, *cells in rows if shots == "0" and name in in_2023}
+    assert without_examples == in_2023
+
+
 def nothing_limits_completions():
     _, prompts, model = run("short_long_2")
     assert {request.params.get("max_tokens") for request in model.asked} == {None}
@@ -489,6 +561,16 @@ SHOWN_BY = {
     "Weighted responses see the history.": weighted_responses_see_the_history,
     "The text of a passage is embedded.": texts_are_embedded,
     "Completions and summaries have no limit of their own.": nothing_limits_completions,
+    "`wghtdrerank_1` has MiniLM as its re-ranker.": the_first_run_has_minilm,
+    "With one chosen statement there are two passage queries.": one_statement_makes_two_passage_queries,
+    "The choice of statements sees the history.": the_choice_of_statements_sees_the_history,
+    "Figure 3 has nDCG@5 by NIST's judgements.": figure_3_of_infosense_is_guessed,
+    "Table IV has 114 turns.": niis_fourth_table_has_114_turns,
+    "The queries of GtR are written for the first answer.": gtrs_queries_are_written_for_the_answer,
+    "The prompt for AQD's queries with GPT-4 is our own.": the_queries_of_aqd_are_asked_for_its_answer,
+    "Table 4 repeats 284 and 52 in its rows 3 and 4, and its counts give an agreement of 66.51 %.": table_4_repeats_two_counts,
+    "The rows are those of GPT-4o-mini.": the_rows_are_gpt_4o_minis,
+    "The deviations and the rows with examples are those of 2023.": rows_of_2024_have_neither_examples_nor_deviations,
     "Table 2 has 116 turns, Table 3 114.": infosenses_turns_fit_its_scores,
     "Figures 3 and 4 have nDCG by NIST's judgements.": figures_3_and_4_are_guessed,
     "The judge also writes a reason.": the_judges_reason_follows_its_label,
@@ -525,6 +607,8 @@ def test_the_released_data_has_the_statistics_that_stand_beside_the_papers(share
     listed = {qid.rpartition("_")[0] for qid in turn_lists()["irlab-2024"].turns}
     assert f"{len(listed)} conversations of the 103 turns have {sum(ptkbs[one] for one in listed) / len(listed):.2f} statements" in said
     assert f"{len(ptkbs)} released conversations have {sum(ptkbs.values()) / len(ptkbs):.2f}" in said
+    assert f"released topics of 2024 have {len(ptkbs)} conversations" in said
+    assert sum(len(one["turns"]) for one in released(shared, 2024)) == 218
     judged = [line.split()[0] for line in (shared / "ikat" / "2023-qrels.all-turns.txt").read_text().splitlines()]
     assert f"{len(judged):,} pairs of the {len(set(judged))} turns" in said
     assert len({line.split()[0] for line in (shared / "ikat" / "ptkb_rel_nist").read_text().splitlines()}) == 98
@@ -533,6 +617,7 @@ def test_the_released_data_has_the_statistics_that_stand_beside_the_papers(share
 
 OF_RELEASED_DATA = {
     "The released topics have 13.28 turns a conversation.",
+    "The released topics of 2024 have 17 conversations.",
     "The 13 conversations of the 103 turns have 16.85 statements on average.",
 }
 

@@ -246,6 +246,20 @@ def test_responses_are_judged_on_the_turns_that_were_run(monkeypatch, ikat_data)
     assert set(made.judgements(part).qrels["qid"]) == passages | statements | nist != set(ikat.dataset("ikat:2023").get_topics()["qid"])
 
 
+def test_columns_without_a_judge_name_the_keys_that_fill_them():
+    [part] = find_table("infosense_2024", "4")
+    row = Row(METHODS["short_long_2"], {})
+    frame = pd.DataFrame(float("nan"), index=range(3), columns=part.measures)
+    frame["Rouge-L"], frame["R-Nuggets"] = 0.5, [0.2, float("nan"), 0.4]
+    table = PaperTable(part, [row], Judgements(judgements(3).qrels, None, 2024), {row.name: frame})
+    [note] = [note for note in table.notes if "no judge filled" in note]
+    for key in ("BEM by 'bem'", "Groundedness by 'groundedness'", "LLMeval SOLAR by 'solar'", "LLMeval GPT-4o by 'gpt-4o'"):
+        assert key in note
+    assert "by 'nuggets'" not in note
+    full = PaperTable(part, [row], Judgements(judgements(3).qrels, None, 2024), {row.name: frame.fillna(0.1)})
+    assert "no judge filled" not in " ".join(full.notes)
+
+
 def test_another_snapshot_of_the_judge_makes_labels_of_its_own(tmp_path):
     data = ikat.dataset("ikat:sample")
     pairs = data.get_qrels()[["qid", "docno"]].itertuples(index=False)
