@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError, counted, did_you_mean, list_first
-from ..tables import of_frame, wrapped
+from ..tables import Table, of_frame, wrapped
 from .main import (
     BASELINE,
     DATASET,
@@ -261,12 +261,14 @@ def _show_responses(paths: Sequence[str], data: Any, given: Mapping[str, Any], f
         responses = {name: answers_of(RunFolder(path), texts) for name, path in name_runs(paths).items()}
     if without := [name for name, answers in responses.items() if answers is None]:
         raise UsageError(f"{without[0]} has no responses: its system writes none")
-    means = {name: response_means(evaluate_responses(wanted, answers, judges)) for name, answers in responses.items()}
+    means = {}
+    for name, answers in responses.items():
+        means[name] = response_means(evaluate_responses(wanted, answers, judges), unit=given["unit"], dataset=data)
     table = pd.concat(means, names=["run"]).reset_index(level="run")
     models = {judge.name: judge.llm.model if hasattr(judge, "llm") else getattr(judge, "model", "") for judge in judges}
     if any(models.values()):
         table.insert(2, "model", table["judge"].map(models))
-    show(of_frame(table), form)
+    show(_with_unit(table, form), form)
     tell_circular(list(models.values()), paths, err=form != "text")
 
 
@@ -285,9 +287,7 @@ def _is_published(paths: Sequence[str], data: Any, method: str) -> bool:
 
 def _show_nuggets(paths: Sequence[str], data: Any, given: Mapping[str, Any], form: str) -> None:
     """The mean share of nuggets that each run states, according to people's labels."""
-    import pandas as pd
-
-    from ..evaluation.nuggets import nugget_scores
+    from ..evaluation.nuggets import nugget_means, nugget_scores
 
     if not _is_published(paths, data, "get_nugget_labels"):
         raise UsageError(
@@ -296,9 +296,8 @@ def _show_nuggets(paths: Sequence[str], data: Any, given: Mapping[str, Any], for
     labels = data.get_nugget_labels().drop(columns="nugget")  # a turn may have two nuggets with the same words
     if (turns := turns_of(data.name, given["turns"])) is not None:
         labels = labels[labels["qid"].isin(turns)]
-    scores = {run: nugget_scores(found) for run, found in labels.groupby("run")}
-    rows = [(run, found["all"].mean(), len(found), int(found["nuggets"].sum())) for run, found in scores.items()]
-    show(of_frame(pd.DataFrame(rows, columns=["run", "recall", "turns", "nuggets"])), form)
+    scores = {str(run): nugget_scores(found) for run, found in labels.groupby("run")}
+    show(_with_unit(nugget_means(scores, unit=given["unit"], dataset=data), form), form)
 
 
 def _show_actions(paths: Sequence[str], data: Any, given: Mapping[str, Any], form: str) -> None:
@@ -309,7 +308,14 @@ def _show_actions(paths: Sequence[str], data: Any, given: Mapping[str, Any], for
     answers = data.get_answers()
     if (turns := turns_of(data.name, given["turns"])) is not None:
         answers = answers[answers["qid"].isin(turns)]
-    show(of_frame(evaluate_actions(name_runs(paths), answers), ["_low and _high: intervals of 95 %."]), form)
+    show(_with_unit(evaluate_actions(name_runs(paths), answers, unit=given["unit"], dataset=data), form), form)
+
+
+def _with_unit(table: "pd.DataFrame", form: str) -> Table:
+    """A table of means with intervals. What these rest on stands in a line below it, in CSV in columns."""
+    from ..evaluation.units import UNIT_COLUMNS, note_on_intervals
+
+    return of_frame(table if form == "csv" else table.drop(columns=[*UNIT_COLUMNS]), [note_on_intervals(table)])
 
 
 def _judges(names: Sequence[str], spec: str | None) -> list[Any]:

@@ -29,6 +29,7 @@ from .judgements import with_gold as with_gold
 from .nuggets import assign_nuggets as assign_nuggets
 from .nuggets import create_nuggets as create_nuggets
 from .nuggets import nugget_agreement as nugget_agreement
+from .nuggets import nugget_means as nugget_means
 from .nuggets import nugget_precision as nugget_precision
 from .nuggets import nugget_scores as nugget_scores
 from .response_judges import AnswerEquivalence as AnswerEquivalence

@@ -17,13 +17,16 @@ from ir_measures import P, R, SetF, SetP, SetR, nDCG
 
 from ..completions.statements import normalised
 from ..completions.verdicts import ACTIONS
+from ..conversations.datasets import IkatDataset
 from ..conversations.frame import column, is_persona, statements_of, values, with_columns
 from ..conversations.qrels import check_qrels
 from ..conversations.topics import ANSWERABILITY
 from ..errors import DataError, UsageError, counted, list_first
 from ..runs.folder import chosen_statements
 from .evaluator import Evaluator, check_common_turns, judgements_by_turn, label
-from .finished_runs import check_once, turns_of, with_names, written_by
+from .finished_runs import check_once, known_dataset, turns_of, with_names, written_by
+from .inference import interval_of_share
+from .units import UNIT_COLUMNS, Clusters, find_clusters
 
 System: TypeAlias = pd.DataFrame | str | Path
 """A frame with what a system wrote for each turn, or a folder made by `ikat run`."""
@@ -303,26 +306,30 @@ WANTED = {"abstain": "unanswerable", "ask": "underspecified"}
 MEASURES = ("precision", "recall", "F1")
 
 
-def evaluate_actions(systems: Mapping[str, System], answers: pd.DataFrame) -> pd.DataFrame:
+def evaluate_actions(
+    systems: Mapping[str, System], answers: pd.DataFrame, *, unit: str | None = None, dataset: IkatDataset | str | Path | None = None
+) -> pd.DataFrame:
     """Compare what systems decided with labels of answerability: precision, recall and F1 of abstaining, and of asking back.
 
     Abstaining is right if a turn is labelled unanswerable, and not if it is partially answerable or conversational. Asking back is right if
     a turn is labelled underspecified. If no turn has that label (MTRAG has none, MTRAG-UN does), there is no row for asking. A turn for
     which a system decided nothing, such as one without passages, counts as answered.
 
-    The intervals of 95 % of precision and recall are Wilson's (Wilson, 1927). F1 is 2 J / (1 + J), where J is the share of right turns
-    among those that are labelled or chosen. So its interval is that of J, converted. All intervals treat turns as independent of each
-    other. The turns of a conversation are not quite independent.
+    The intervals of 95 % of precision and recall are Wilson's (Wilson, 1927), widened for turns that depend on each other, see
+    :func:`~pyterrier_ikat.evaluation.inference.interval_of_share`. F1 is 2 J / (1 + J), where J is the share of right turns among those
+    that are labelled or chosen. So its interval is that of J, converted.
 
     Args:
         systems: name -> a frame with ``qid`` and ``qaction``, such as the output of a pipeline with
             :class:`~pyterrier_ikat.generate.Decide`, or a folder made by ``ikat run``.
         answers: ``qid`` and ``gold_answerability``, as from ``dataset("mtrag:mini").get_answers()``. Only turns with a label count.
+        unit: what the clusters of turns are in intervals, as for :func:`~pyterrier_ikat.evaluate`; ``"turn"`` for Wilson's own.
+        dataset: the dataset of the turns. By default the one that the run folders name.
 
     Returns:
         One row per system and action: ``name``, ``action``, ``turns`` (with a label), ``labelled`` (for which the action is right),
-        ``chosen`` (for which the system took it), ``right`` (both), and ``precision``, ``recall`` and ``F1``, each with ``_low`` and
-        ``_high``. A value is NaN if there are no turns to compute it from.
+        ``chosen`` (for which the system took it), ``right`` (both), ``precision``, ``recall`` and ``F1``, each with ``_low`` and
+        ``_high``, and ``unit``, ``clusters`` and ``unit_from``. A value is NaN if there are no turns to compute it from.
 
     Raises:
         UsageError: when the answers have no labels, a frame lacks a column, or a system made no decision.
@@ -333,22 +340,26 @@ def evaluate_actions(systems: Mapping[str, System], answers: pd.DataFrame) -> pd
 
     Example:
         >>> answers = pd.DataFrame({"qid": list("abcd"), "gold_answerability": ["unanswerable"] * 2 + ["answerable", "partial"]})
-        >>> ours = pd.DataFrame({"qid": list("abcd"), "qaction": ["abstain", "answer", "abstain", "answer"]})
+        >>> ours = pd.DataFrame({"qid": list("abcd"), "qaction": ["abstain", "answer", "abstain", "answer"]})  # not of one conversation
         >>> row = evaluate_actions({"ours": ours}, answers).iloc[0]
         >>> row[["precision", "recall", "recall_low", "recall_high"]].astype(float).round(3).tolist()
         [0.5, 0.5, 0.095, 0.905]
     """
     labels = labels_by_turn(answers)
     actions = [action for action, label in WANTED.items() if action == "abstain" or label in labels.values()]
+    clusters = find_clusters(
+        labels, unit, known_dataset(systems, dataset), [one for one in systems.values() if isinstance(one, pd.DataFrame)]
+    )
     rows = []
     for name, system in systems.items():
         decided = _decided(name, system, labels)
         if without := [qid for qid, action in decided.items() if not action]:
             told = f"{name} made no decision for {len(without)} of {counted(len(labels), 'turn')}"
             warnings.warn(f"{told} ({list_first(without)}): counted as answered", stacklevel=3)
-        rows += [{"name": name, "action": action, **_scores(action, decided, labels)} for action in actions]
+        for action in actions:
+            rows.append({"name": name, "action": action, **_scores(action, decided, labels, clusters), **clusters.columns()})
     columns = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high")]
-    return pd.DataFrame(rows, columns=["name", "action", "turns", "labelled", "chosen", "right", *columns])
+    return pd.DataFrame(rows, columns=["name", "action", "turns", "labelled", "chosen", "right", *columns, *UNIT_COLUMNS])
 
 
 def labels_by_turn(answers: pd.DataFrame) -> dict[str, str]:
@@ -370,21 +381,6 @@ def _action(qid: str, action: Any) -> str:
     return action or ""
 
 
-def wilson(right: int, of: int, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's interval of a share; NaN for a share of nothing.
-
-    Example:
-        >>> [round(bound, 3) for bound in wilson(7, 7)]
-        [0.646, 1.0]
-    """
-    if not of:
-        return math.nan, math.nan
-    from scipy.stats import binomtest
-
-    interval = binomtest(right, of).proportion_ci(level, "wilson")
-    return float(interval.low), float(interval.high)
-
-
 def _decided(name: str, system: System, labels: Mapping[str, str]) -> dict[str, str]:
     found = written_by(system, "qaction", "generate.Decide(llm)", _action)
     if not any(found.values()):
@@ -394,12 +390,16 @@ def _decided(name: str, system: System, labels: Mapping[str, str]) -> dict[str, 
     return decided
 
 
-def _scores(action: str, decided: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, Any]:
+def _scores(action: str, decided: Mapping[str, str], labels: Mapping[str, str], clusters: Clusters) -> dict[str, Any]:
     wanted = {qid for qid, label in labels.items() if label == WANTED[action]}
     taken = {qid for qid, chosen in decided.items() if chosen == action}
-    right = len(wanted & taken)
-    found: dict[str, Any] = {"turns": len(labels), "labelled": len(wanted), "chosen": len(taken), "right": right}
-    for measure, of in zip(MEASURES, (len(taken), len(wanted), len(wanted | taken)), strict=True):
-        for end, share in zip(("", "_low", "_high"), (right / of if of else math.nan, *wilson(right, of)), strict=True):
-            found[f"{measure}{end}"] = 2 * share / (1 + share) if measure == "F1" else share
+    right = wanted & taken
+    of_turn = dict(zip(labels, clusters.names, strict=True))
+    found: dict[str, Any] = {"turns": len(labels), "labelled": len(wanted), "chosen": len(taken), "right": len(right)}
+    for measure, among in zip(MEASURES, (taken, wanted, wanted | taken), strict=True):
+        turns = sorted(among)
+        low, high = interval_of_share([qid in right for qid in turns], [of_turn[qid] for qid in turns])
+        share = len(right) / len(turns) if turns else math.nan
+        for end, value in (("", share), ("_low", low), ("_high", high)):
+            found[f"{measure}{end}"] = 2 * value / (1 + value) if measure == "F1" else value
     return found

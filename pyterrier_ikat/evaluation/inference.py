@@ -97,6 +97,51 @@ def interval_of_mean(values: Sequence[float], clusters: Sequence[str], *, level:
     return compare(values, [0.0] * len(values), clusters, level=level)
 
 
+def interval_of_share(hits: Sequence[bool], clusters: Sequence[str], *, level: float = 0.95) -> tuple[float, float]:
+    """Wilson's interval of a share of turns, for the number of independent turns that would tell as much as these clusters.
+
+    That number is the turns divided by the design effect: CR2's variance of the share by that of independent turns, at least 1. It is
+    lowered further for the few degrees of freedom of CR2. If the share is 0 or 1 the effect is unknown, and each cluster counts once.
+
+    Source: Franco, Little, Louis and Slud, Comparative study of confidence intervals for proportions in complex sample surveys (Journal of
+    Survey Statistics and Methodology 7(3), 2019), Wilson's interval with an effective sample size, and Korn and Graubard's degrees of
+    freedom.
+
+    Args:
+        hits: whether each turn counts.
+        clusters: the cluster of each turn. If these are the turns themselves, it is Wilson's interval.
+        level: the level of confidence.
+
+    Returns:
+        The lower and the upper bound; NaN without turns, or with several turns of a single cluster.
+
+    Example:
+        >>> [round(bound, 3) for bound in interval_of_share([True] * 7, list("abcdefg"))]
+        [0.646, 1.0]
+        >>> [round(bound, 3) for bound in interval_of_share([True, True, False, True, True, False, False], list("aabbccc"))]
+        [0.038, 0.981]
+    """
+    from scipy.stats import t
+    from statsmodels.stats.proportion import proportion_confint
+
+    turns = len(hits)
+    names, numbers = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
+    if not turns or (turns > 1 and len(names) == 1):
+        return NO_VALUE, NO_VALUE
+    values = np.asarray(hits, dtype=np.float64)
+    share = float(values.mean())
+    enough = float(turns)
+    if len(names) < turns and share in (0, 1):
+        enough = float(len(names))
+    elif len(names) < turns:
+        error, freedom = standard_error(values - share, numbers, np.bincount(numbers).astype(float))
+        effect = max(error**2 / (share * (1 - share) / (turns - 1)), 1.0)
+        upper = (1 + level) / 2
+        enough = min(turns / effect * float(t.ppf(upper, turns - 1) / t.ppf(upper, freedom)) ** 2, turns)
+    low, high = proportion_confint(share * enough, enough, alpha=1 - level, method="wilson")
+    return float(low), float(high)
+
+
 def standard_error(residuals: Floats, numbers: npt.NDArray[np.intp], sizes: Floats) -> tuple[float, float]:
     """The standard error CR2 of a mean, and its degrees of freedom.
 

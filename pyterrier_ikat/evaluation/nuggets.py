@@ -6,6 +6,7 @@ The wording of the prompts is ours.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -14,13 +15,17 @@ from ..arguments import at_least
 from ..completions.json_answers import TEXT, answer_in, json_values, list_of, one_of
 from ..completions.kinds import Kind
 from ..completions.reasoning import without_reasoning
+from ..conversations.datasets import IkatDataset
+from ..conversations.datasets import dataset as dataset_named
 from ..conversations.frame import object_frame, values, with_columns, with_text_ids
 from ..errors import DataError, UsageError, counted
 from ..llm_operator import AsksLLM
 from ..llms import LLMFailure, StageError
 from .finished_runs import check_once, with_names
+from .inference import interval_of_mean
 from .judgements import cohens_kappa
 from .responses import asked_column
+from .units import UNIT_COLUMNS, find_clusters
 
 AT_ONCE = 10
 """How many passages or nuggets one prompt shows."""
@@ -291,6 +296,36 @@ def nugget_scores(assigned: pd.DataFrame) -> pd.DataFrame:
     ).reindex(assigned["qid"].drop_duplicates())
     found = found.assign(nuggets=found["nuggets"].fillna(0).astype(int), unlabelled=assigned["label"].isna().groupby(assigned["qid"]).sum())
     return found.rename_axis("qid").reset_index()
+
+
+def nugget_means(
+    systems: Mapping[str, pd.DataFrame], *, unit: str | None = None, dataset: IkatDataset | str | Path | None = None
+) -> pd.DataFrame:
+    """The mean share of nuggets that each system states, with its interval.
+
+    Args:
+        systems: name -> the result of :func:`nugget_scores`.
+        unit: what the clusters of turns are in intervals, as for :func:`~pyterrier_ikat.evaluate`.
+        dataset: the dataset of the turns.
+
+    Returns:
+        One row per system: ``run``; ``recall``, the mean of ``all`` over the turns that have a value; ``low`` and ``high``, its 95 %
+        interval, which is robust to clusters of turns; ``turns``; ``nuggets``; ``unit``, ``clusters`` and ``unit_from``.
+
+    Example:
+        >>> scores = pd.DataFrame({"qid": ["1_1", "1_2", "2_1", "3_1"], "all": [0.5, 0.7, 0.4, 0.9], "nuggets": [2, 10, 5, 10]})
+        >>> nugget_means({"ours": scores})[["run", "recall", "low", "high", "turns", "clusters"]].round(3).values.tolist()
+        [['ours', 0.625, 0.126, 1.124, 4, 3]]
+    """
+    data = None if dataset is None else dataset_named(dataset)
+    rows = []
+    for name, scores in systems.items():
+        valued = scores[scores["all"].notna()]
+        clusters = find_clusters(valued["qid"], unit, data)
+        found = interval_of_mean(valued["all"].tolist(), clusters.names)
+        row = {"run": name, "recall": found.mean, "low": found.low, "high": found.high}
+        rows.append({**row, "turns": len(scores), "nuggets": int(scores["nuggets"].sum()), **clusters.columns()})
+    return pd.DataFrame(rows, columns=["run", "recall", "low", "high", "turns", "nuggets", *UNIT_COLUMNS])
 
 
 def nugget_agreement(ours: pd.DataFrame, given: pd.DataFrame) -> dict[str, float]:

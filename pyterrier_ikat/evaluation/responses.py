@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -10,11 +11,15 @@ import pandas as pd
 
 from ..arguments import is_missing
 from ..conversations import Conversation, answers_frame, topics_frame
+from ..conversations.datasets import IkatDataset
+from ..conversations.datasets import dataset as dataset_named
 from ..conversations.frame import question_column, values, with_columns, with_text_ids
 from ..errors import DataError, UsageError, list_first
 from ..runs.folder import as_json, response_column, used_marks
 from .evaluator import check_common_turns
 from .finished_runs import check_once, with_names
+from .inference import interval_of_mean
+from .units import UNIT_COLUMNS, find_clusters
 
 Outcome = Literal["judged", "unable", "failed", "no response", "no basis"]
 
@@ -194,29 +199,37 @@ def evaluate_responses(turns: pd.DataFrame, answers: pd.DataFrame, judges: Seque
     return pd.DataFrame(rows, columns=COLUMNS, dtype=object).astype({"value": float})
 
 
-def response_means(judged: pd.DataFrame) -> pd.DataFrame:
-    """The mean of each judge's values, and the number of turns behind it.
+def response_means(judged: pd.DataFrame, *, unit: str | None = None, dataset: IkatDataset | str | Path | None = None) -> pd.DataFrame:
+    """The mean of each judge's values with its interval, and the number of turns behind it.
 
     Args:
         judged: the result of :func:`evaluate_responses`.
+        unit: what the clusters of turns are in intervals, as for :func:`~pyterrier_ikat.evaluate`.
+        dataset: the dataset of the turns.
 
     Returns:
         One row per judge: ``judge``; ``mean`` over ``n`` turns, those with a value from the judge and those without a
-        response, which count 0; ``no_response``, how many of the ``n`` have no response; then the turns that are **not** in the mean:
-        ``unable`` (the judge could not tell), ``no_basis`` (nothing to compare with), ``failures`` (no usable answer of the judge);
-        ``turns``, all turns. ``mean`` is NaN when ``n`` is 0.
+        response, which count 0; ``low`` and ``high``, its 95 % interval, which is robust to clusters of turns; ``no_response``, how many
+        of the ``n`` have no response; then the turns that are **not** in the mean: ``unable`` (the judge could not tell), ``no_basis``
+        (nothing to compare with), ``failures`` (no usable answer of the judge); ``turns``, all turns; ``unit``, ``clusters`` (of the ``n``
+        turns) and ``unit_from``. ``mean`` is NaN when ``n`` is 0.
 
     Example:
         >>> judged = pd.DataFrame({"qid": ["1", "2"], "judge": ["x", "x"], "value": [3.0, None], "outcome": ["judged", "failed"]})
         >>> response_means(judged)[["judge", "mean", "n", "failures", "turns"]].values.tolist()
         [['x', 3.0, 1, 1, 2]]
     """
+    data = None if dataset is None else dataset_named(dataset)
     rows = []
     for name, group in judged.groupby("judge", sort=False):
-        averaged = group.loc[group["outcome"].isin(["judged", "no response"]), "value"].astype(float)
-        counts = {title: int((group["outcome"] == outcome).sum()) for title, outcome in COUNTS.items()}
-        rows.append({"judge": name, "mean": averaged.mean(), "n": len(averaged), **counts, "turns": len(group)})
-    return pd.DataFrame(rows, columns=["judge", "mean", "n", *COUNTS, "turns"])
+        valued = group[group["outcome"].isin(["judged", "no response"])]
+        clusters = find_clusters(valued["qid"], unit, data)
+        found = interval_of_mean(valued["value"].astype(float).tolist(), clusters.names)
+        row = {"judge": name, "mean": found.mean, "low": found.low, "high": found.high, "n": len(valued)}
+        for title, outcome in COUNTS.items():
+            row[title] = int((group["outcome"] == outcome).sum())
+        rows.append({**row, "turns": len(group), **clusters.columns()})
+    return pd.DataFrame(rows, columns=["judge", "mean", "low", "high", "n", *COUNTS, "turns", *UNIT_COLUMNS])
 
 
 REPAIRS = {

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ..conversations.ikat_dataset import IkatDataset
 
 UNITS = ("turn", "conversation", "topic", "user")
+UNIT_COLUMNS = ("unit", "clusters", "unit_from")
+"""The columns of a table of scores that say what its intervals rest on."""
 LEVEL = f"p < {ALPHA:.2f}".replace("0.", ".")
 SOURCES = {
     "qconversation": "The conversation of a turn is that of the column qconversation.",
@@ -60,7 +62,7 @@ class Clusters:
 
     def columns(self) -> dict[str, Any]:
         """The columns of a table of scores that say what its intervals rest on."""
-        return {"unit": self.unit, "clusters": self.number, "unit_from": self.source}
+        return dict(zip(UNIT_COLUMNS, (self.unit, self.number, self.source), strict=True))
 
     def over(self) -> str:
         """What the mean is over, for the line below a table.
@@ -105,6 +107,16 @@ def notes_on_unit(unit: str, number: int, source: str = "", of: str = "turn") ->
         if of == "turn":
             notes[-1] += " The unit turn takes the turns as independent."
     return notes
+
+
+def note_on_intervals(table: "pd.DataFrame") -> str:
+    """The line below a table of means with intervals, from its columns ``unit`` and ``clusters``."""
+    unit, source = table["unit"].iloc[0], table["unit_from"].iloc[0]
+    least, most = table["clusters"].min(), table["clusters"].max()
+    number = counted(int(most), unit) if least == most else f"{least} to {counted(int(most), unit)}"
+    kind = "of independent turns" if unit == "turn" else "robust to clusters"
+    said = f"_low and _high, or low and high: intervals of 95 %, {kind}, over {number}."
+    return f"{said} {SOURCES[source]}" if source else said
 
 
 def check_unit(unit: str | None, baseline: str | None) -> None:

@@ -1,10 +1,12 @@
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
@@ -12,7 +14,7 @@ from pyterrier_ikat.completions.verdicts import ACTIONS
 from pyterrier_ikat.conversations.topics import ANSWERABILITY
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import evaluate_actions
-from pyterrier_ikat.evaluation.decisions import wilson
+from pyterrier_ikat.evaluation.inference import interval_of_share, standard_error
 
 LETTERS = {"u": "unanswerable", "a": "answerable", "p": "partial", "c": "conversational", "d": "underspecified", "-": ""}
 TAKEN = {"A": "answer", "Q": "ask", "N": "abstain", "-": None}
@@ -46,9 +48,36 @@ def test_wilsons_bounds_are_where_the_normal_score_of_the_share_is_z(pair, level
 
     right, of = pair
     share, z = right / of, NormalDist().inv_cdf((1 + level) / 2)
-    for bound in wilson(right, of, level):
+    for bound in interval_of_share([place < right for place in range(of)], [str(place) for place in range(of)], level=level):
         assert 0 <= bound <= 1
         assert (share - bound) ** 2 == pytest.approx(z**2 * bound * (1 - bound) / of, abs=1e-12)
+
+
+def test_turns_that_move_with_their_conversation_widen_the_interval_of_a_share():
+    """Three conversations of four turns, right as a whole or not at all: a design effect of 11 / 3 or more."""
+    hits, of_turn, of_chat = [True] * 8 + [False] * 4, list("abcdefghijkl"), list("aaaabbbbcccc")
+    plain, robust = interval_of_share(hits, of_turn), interval_of_share(hits, of_chat)
+    assert robust[0] < plain[0] < 2 / 3 < plain[1] < robust[1]
+    error, freedom = standard_error(np.array(hits) - 2 / 3, np.repeat([0, 1, 2], 4), np.array([4.0, 4.0, 4.0]))
+    effect = error**2 / (2 / 9 / 11)
+    assert (effect, freedom) == (pytest.approx(11 / 2), pytest.approx(2))
+    enough = 12 / effect * (stats.t.ppf(0.975, 11) / stats.t.ppf(0.975, 2)) ** 2
+    z = stats.norm.ppf(0.975)
+    for bound in robust:
+        assert (2 / 3 - bound) ** 2 == pytest.approx(z**2 * bound * (1 - bound) / enough)
+    assert interval_of_share([True] * 12, of_chat) == pytest.approx(interval_of_share([True] * 3, list("abc")))
+    assert np.isnan(interval_of_share([True, False], ["a", "a"])).all()
+
+
+def test_actions_have_the_intervals_of_their_conversations():
+    chats = [f"{number}_{turn}" for number in range(3) for turn in range(4)]
+    labels = answers("u" * 12).assign(qid=chats)
+    ours = system("N" * 8 + "A" * 4).assign(qid=chats)
+    [row] = evaluate_actions({"ours": ours}, labels).to_dict("records")
+    assert (row["unit"], row["clusters"], row["unit_from"]) == ("conversation", 3, "qid")
+    assert (row["recall_low"], row["recall_high"]) == interval_of_share([True] * 8 + [False] * 4, list("aaaabbbbcccc"))
+    [by_turn] = evaluate_actions({"ours": ours}, labels, unit="turn").to_dict("records")
+    assert by_turn["recall_low"] > row["recall_low"]
 
 
 @given(st.lists(st.tuples(st.sampled_from(ANSWERABILITY), st.sampled_from(ACTIONS)), min_size=1, max_size=40))

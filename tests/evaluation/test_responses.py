@@ -61,7 +61,8 @@ def test_means_are_over_what_was_judged_and_the_rest_is_counted():
     assert math.isnan(judged["value"][2])
     assert "no verdict of the requested kind in the completion 'no idea'" in judged["reason"][2]
     row = means(judged).loc["completeness"]
-    assert row.to_dict() == {"mean": 1.0, "n": 3, "no_response": 1, "unable": 1, "no_basis": 0, "failures": 1, "turns": 5}
+    counts = {"mean": 1.0, "n": 3, "no_response": 1, "unable": 1, "no_basis": 0, "failures": 1, "turns": 5}
+    assert row[list(counts)].to_dict() == counts
     assert llm.ledger.frame()[["stage", "failures"]].values.tolist() == [["judge", 1]]
 
 

@@ -8,7 +8,7 @@ from scipy import stats
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.evaluation import compare, differing_pairs, evaluate, find_clusters, per_turn
+from pyterrier_ikat.evaluation import compare, differing_pairs, evaluate, find_clusters, nugget_means, per_turn, response_means
 from pyterrier_ikat.evaluation.units import UNITS
 
 
@@ -240,3 +240,16 @@ def test_half_widths_of_a_breakdown_are_those_of_the_unit():
         names = find_clusters(first["qid"], unit).names
         wanted = compare(first["nDCG@5"].tolist(), [0.0] * 12, names)
         assert table.attrs["half_widths"]["one"][1] == pytest.approx(wanted.high - wanted.mean)
+
+
+def test_means_of_responses_and_nuggets_have_intervals_of_the_unit():
+    qids = ["1-1_1", "1-1_2", "1-2_1", "2-1_1", "3-1_1", "3-1_2"]
+    values = [0.5, 0.7, 0.4, 0.9, 0.1, 0.3]
+    judged = pd.DataFrame({"qid": qids, "judge": "x", "value": values, "outcome": "judged"})
+    nuggets = pd.DataFrame({"qid": qids, "all": values, "nuggets": 4})
+    for options, unit in (({}, "conversation"), ({"unit": "turn"}, "turn"), ({"dataset": "ikat:sample"}, "topic")):
+        wanted = compare(values, [0.0] * 6, find_clusters(qids, unit).names)
+        for table in (response_means(judged, **options), nugget_means({"ours": nuggets}, **options)):
+            row = table.iloc[0]
+            assert (row["low"], row["high"]) == pytest.approx((wanted.low, wanted.high))
+            assert (row["unit"], row["clusters"]) == (unit, wanted.clusters)
