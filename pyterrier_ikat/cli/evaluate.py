@@ -15,17 +15,17 @@ from .main import (
     FORMAT,
     MEASURES,
     QRELS,
-    RUNS,
+    RUNS_SO_FAR,
     TURNS,
     UNIT,
     dataset_named,
     judged_by,
-    load_runs,
     main,
     show,
     tell_circular,
     text_loader_of,
     turns_of,
+    without_unfinished,
 )
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ ikat evaluate runs/* --of responses --dataset ikat:2024 \\
     --judge rouge-l --judge completeness --llm openai:gpt-4o
 ikat evaluate published --of nuggets --dataset ikat:2024""",
 )
-@RUNS
+@RUNS_SO_FAR
 @click.option("--of", type=click.Choice(OF), default="passages", show_default=True, help="what to evaluate of the runs")
 @click.option("--cost", is_flag=True, help="show the LLM calls, tokens and cost of the runs instead of scores")
 @DATASET
@@ -83,11 +83,12 @@ ikat evaluate published --of nuggets --dataset ikat:2024""",
 def evaluate(paths: tuple[str, ...], of: str, cost: bool, dataset_name: str | None, form: str, **given: Any) -> None:
     """Evaluate the passages of RUNs, or with --of their chosen statements, responses or actions.
 
-    A RUN is a folder made by `ikat run`, a TREC run file or a submission. Folders know their dataset. Scores are means over all judged
-    turns. A turn without results counts 0, and a note names it. The runs NAME, NAME.repeat-2, ... are repeats of one system: the table has
-    their mean, deviation and share of variance. --of statements takes folders and submissions. --of responses, --of actions and --cost take
-    folders; actions are whether a run abstains or asks back when it should. `published` in place of RUNs evaluates the responses of the
-    track's runs in ikat:2024. With --of nuggets, it shows the labels of people: the share of nuggets that each of six runs states.
+    A RUN is a folder made by `ikat run`, a TREC run file or a submission. Folders know their dataset, and the turns that they were asked:
+    scores are means over the judged turns that all folders were asked. A turn without results counts 0. Notes below the table say both.
+    The runs NAME, NAME.repeat-2, ... are repeats of one system: the table has their mean, deviation and share of variance. --of statements
+    takes folders and submissions. --of responses, --of actions and --cost take folders; actions are whether a run abstains or asks back
+    when it should. `published` in place of RUNs evaluates the responses of the track's runs in ikat:2024. With --of nuggets, it shows the
+    labels of people: the share of nuggets that each of six runs states.
 
     Judges that ask no model: rouge-l, token-f1, cited-sentences, existing-citations, and bem=FOLDER, a classifier of answer equivalence.
     Judges with --llm: groundedness, completeness, relevance, naturalness, preference, correctness, nuggets.
@@ -97,6 +98,8 @@ def evaluate(paths: tuple[str, ...], of: str, cost: bool, dataset_name: str | No
         if cost or name not in TAKEN_BY[of]:
             others = " and ".join(other for other in OF if name in TAKEN_BY[other])
             raise UsageError(f"--{shown} is for {others}: omit it with {'--cost' if cost else f'--of {of}'}")
+    if cost or of != "passages":
+        paths = without_unfinished(paths)
     if cost:
         from ..show import ledger
 
@@ -128,17 +131,20 @@ def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mappin
     if by and baseline:
         raise UsageError(f"--by {by} shows means without a baseline: omit one of the two; --unit is what tests and intervals go by")
     if by:
-        _show_means(load_runs(paths), judged_by(dataset_name, qrels, given["turns"], paths), dataset_name, given, form)
+        _show_means(paths, judged_by(dataset_name, qrels, paths=paths), dataset_name, given, form)
         return
     from ..evaluation.evaluator import TRACK_2023, Evaluator, as_measures, check_baseline, experiment_rows, grouped, name_runs, turn_scores
     from ..evaluation.experiment_table import experiment_table, repeated_rows
+    from ..evaluation.scored_turns import OF_ALL, scored_judgements
 
     wanted = as_measures(given["measures"] or (dataset_named(dataset_name).measures if dataset_name else ()) or TRACK_2023)
     named = name_runs(paths)
-    judged, groups = _judged(dataset_name, qrels, given["turns"], paths), grouped(named)
+    every, groups = _judged(dataset_name, qrels, paths), grouped(named)
     rankings = {name: _ranking(name, path) for name, path in named.items()}
-    _check(judged, rankings, dataset_name, qrels)
+    _check(every, rankings, dataset_name, qrels)
     check_baseline(groups, baseline)
+    judged, scored = scored_judgements(named, every, given["turns"])
+    about_turns = scored.sentences(rankings)
     evaluator = Evaluator(judged, wanted)
     scores = turn_scores(rankings.items(), evaluator)
     of_systems = {system: [scores[name] for name in names] for system, names in groups.items()}
@@ -152,8 +158,9 @@ def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mappin
         for names in groups.values():
             check_repeats([RunFolder(named[name]) for name in names if named[name].is_dir()])  # only folders say how they were made
         rows = repeated_rows(of_systems, wanted, baseline, clusters, silent=[name for name in groups if set(groups[name]) <= set(silent)])
-    show(experiment_table(rows), form)
-    for line in _unmatched(rankings, judged, dataset_name, qrels, chosen=given["turns"] is not None):
+    show(experiment_table(rows, about_turns), form)
+    lines = [line for line in about_turns if form == "csv" and not OF_ALL.fullmatch(line)]  # others have them below the table
+    for line in [*lines, *_unmatched(rankings, every, dataset_name, qrels, chosen=given["turns"] is not None)]:
         click.echo(wrapped(line), err=form != "text")
 
 
@@ -168,15 +175,24 @@ def _compared_over(
     return find_clusters(turns, unit, known_dataset(named, dataset_name)), find_silent(rankings, turns)
 
 
-def _show_means(runs: "dict[str, pd.DataFrame]", judged: "pd.DataFrame", data: str | None, given: Mapping[str, Any], form: str) -> None:
+def _show_means(paths: Sequence[str], judged: "pd.DataFrame", data: str | None, given: Mapping[str, Any], form: str) -> None:
     """The mean of each conversation, depth or category, next to the number of its turns."""
     from ..evaluation import as_measures, breakdown
+    from ..evaluation.score_frame import notes_on_turns
 
     wanted = as_measures(given["measures"] or "nDCG@5")
     if len(wanted) > 1:
         raise UsageError(f"--by {given['by']} shows one measure: give one, such as --measures nDCG@5")
     topics = None if data is None else dataset_named(data).get_topics("manual" if given["by"] == "category" else None)
-    show(of_frame(breakdown(runs, judged, wanted[0], given["by"], topics=topics)), form)
+    table = breakdown(list(paths), judged, wanted[0], given["by"], topics=topics, turns=given["turns"])
+    _show_with_notes(of_frame(table, notes_on_turns(table)), form)
+
+
+def _show_with_notes(table: Table, form: str) -> None:
+    """Print a table. Its notes, which CSV lacks, go to the other stream then."""
+    show(table, form)
+    for line in table.notes if form == "csv" else ():
+        click.echo(wrapped(line), err=True)
 
 
 def _check(judged: Mapping[str, Any], rankings: Mapping[str, Mapping[str, Any]], dataset_name: str | None, qrels: str | None) -> None:
@@ -191,15 +207,13 @@ def _check(judged: Mapping[str, Any], rankings: Mapping[str, Mapping[str, Any]],
 def _unmatched(
     rankings: Mapping[str, Mapping[str, Any]], judged: Mapping[str, Any], dataset_name: str | None, qrels: str | None, chosen: bool
 ) -> Iterator[str]:
-    """The turns of runs and judgements without a match. A judged one counts 0, another one is in no mean."""
+    """The turns of runs and judgements without a match, which are in no mean."""
     topics = set() if dataset_name is None else set(dataset_named(dataset_name).get_topics()["qid"])
     if topics and qrels is not None and (strange := sorted(judged.keys() - topics)):
         yield f"{qrels} judges {counted(len(strange), 'turn')} that {dataset_name} lacks: {list_first(strange)}"
     said = defaultdict[str, list[str]](list)
     is_none, are_none = (f"{dataset_name} lacks",) * 2 if topics else ("is not judged", "are not judged")
     for name, ranking in rankings.items():
-        if lost := sorted(judged.keys() - ranking):
-            said[f"lacks {counted(len(lost), 'judged turn')}: {list_first(lost)}"].append(name)
         strange = sorted(ranking.keys() - judged.keys() - topics)
         if strange and (topics or not chosen):  # else the run's other turns were omitted on purpose
             said[f"has {counted(len(strange), f'turn that {is_none}', f'turns that {are_none}')}: {list_first(strange)}"].append(name)
@@ -207,14 +221,14 @@ def _unmatched(
         yield from (f"{name} {what}" for name in (["each run"] if len(names) == len(rankings) > 1 else names))
 
 
-def _judged(dataset_name: str | None, qrels: str | None, turns: str | None, paths: Sequence[str]) -> dict[str, dict[str, int]]:
+def _judged(dataset_name: str | None, qrels: str | None, paths: Sequence[str]) -> dict[str, dict[str, int]]:
     """The judgements by turn. A file is read without a frame, because importing pandas takes longer than reading it."""
     from ..evaluation.evaluator import judgements_by_turn
     from ..store.trec import read_judgements
 
-    if dataset_name is None and turns is None and qrels is not None:
+    if dataset_name is None and qrels is not None:
         return judgements_by_turn(read_judgements(qrels))
-    return judgements_by_turn(judged_by(dataset_name, qrels, turns, paths).itertuples(index=False, name=None))
+    return judgements_by_turn(judged_by(dataset_name, qrels, paths=paths).itertuples(index=False, name=None))
 
 
 def _ranking(name: str, path: Path) -> Mapping[str, Mapping[str, float]]:
@@ -223,20 +237,22 @@ def _ranking(name: str, path: Path) -> Mapping[str, Mapping[str, float]]:
 
     if is_run_file(path):
         return read_rankings(path)
-    from ..evaluation.finished_runs import ranking_of, results_of
+    from ..evaluation.finished_runs import ranking_of, results_to_score
 
-    return ranking_of(name, results_of(name, path))
+    return ranking_of(name, results_to_score(name, path))
 
 
 def _show_statements(paths: Sequence[str], data: Any, given: Mapping[str, Any], form: str) -> None:
     """The scores of the PTKB statements that runs (folders or submissions) chose."""
     from ..evaluation.decisions import evaluate_ptkb
     from ..evaluation.evaluator import name_runs
+    from ..evaluation.score_frame import notes_on_turns
     from ..submit import read_submission
 
-    judged = judged_by(data.name, given["qrels"] or "ptkb", given["turns"])
+    judged = judged_by(data.name, given["qrels"] or "ptkb")
     systems = {name: read_submission(path, data).turns if path.is_file() else path for name, path in name_runs(paths).items()}
-    show(of_frame(evaluate_ptkb(systems, judged)), form)
+    table = evaluate_ptkb(systems, judged, given["turns"])
+    _show_with_notes(of_frame(table, notes_on_turns(table)), form)
 
 
 def _show_responses(paths: Sequence[str], data: Any, given: Mapping[str, Any], form: str) -> None:
@@ -245,6 +261,7 @@ def _show_responses(paths: Sequence[str], data: Any, given: Mapping[str, Any], f
 
     from ..evaluation.evaluator import name_runs
     from ..evaluation.responses import evaluate_responses, response_means, response_turns
+    from ..evaluation.scored_turns import OF_ALL, asked_of, choose_turns
     from ..papers.paper_scores import answers_of
     from ..runs import RunFolder
 
@@ -255,9 +272,13 @@ def _show_responses(paths: Sequence[str], data: Any, given: Mapping[str, Any], f
         click.echo(f"nugget recall: all {len(gold)} nuggets of {data.name}; get_nuggets('deduplicated') in Python has fewer", err=True)
         nuggets = gold.groupby("qid")["nugget"].agg(list)
         wanted["gold_nuggets"] = [nuggets.get(qid, []) for qid in wanted["qid"]]
+    about_turns: list[str] = []
     if _is_published(paths, data, "get_responses"):
         responses: dict[str, Any] = dict(iter(data.get_responses().groupby("run")))
     else:
+        scored = choose_turns(wanted["qid"], asked_of(name_runs(paths)), chosen=given["turns"] is not None)
+        wanted = wanted[wanted["qid"].isin(scored.ids)].reset_index(drop=True)
+        about_turns = [line for line in (scored.why, *scored.notes) if not OF_ALL.fullmatch(line)]
         responses = {name: answers_of(RunFolder(path), texts) for name, path in name_runs(paths).items()}
     if without := [name for name, answers in responses.items() if answers is None]:
         raise UsageError(f"{without[0]} has no responses: its system writes none")
@@ -268,7 +289,7 @@ def _show_responses(paths: Sequence[str], data: Any, given: Mapping[str, Any], f
     models = {judge.name: judge.llm.model if hasattr(judge, "llm") else getattr(judge, "model", "") for judge in judges}
     if any(models.values()):
         table.insert(2, "model", table["judge"].map(models))
-    show(_with_unit(table, form), form)
+    _show_with_notes(_with_unit(table, form, about_turns), form)
     tell_circular(list(models.values()), paths, err=form != "text")
 
 
@@ -304,18 +325,18 @@ def _show_actions(paths: Sequence[str], data: Any, given: Mapping[str, Any], for
     """Whether run folders abstain and ask back when they should."""
     from ..evaluation.decisions import evaluate_actions
     from ..evaluation.evaluator import name_runs
+    from ..evaluation.score_frame import notes_on_turns
 
-    answers = data.get_answers()
-    if (turns := turns_of(data.name, given["turns"])) is not None:
-        answers = answers[answers["qid"].isin(turns)]
-    show(_with_unit(evaluate_actions(name_runs(paths), answers, unit=given["unit"], dataset=data), form), form)
+    table = evaluate_actions(name_runs(paths), data.get_answers(), turns=given["turns"], unit=given["unit"], dataset=data)
+    _show_with_notes(_with_unit(table, form, notes_on_turns(table)), form)
 
 
-def _with_unit(table: "pd.DataFrame", form: str) -> Table:
+def _with_unit(table: "pd.DataFrame", form: str, about_turns: Sequence[str] = ()) -> Table:
     """A table of means with intervals. What these rest on stands in a line below it, in CSV in columns."""
     from ..evaluation.units import UNIT_COLUMNS, note_on_intervals
 
-    return of_frame(table if form == "csv" else table.drop(columns=[*UNIT_COLUMNS]), [note_on_intervals(table)])
+    notes = [*about_turns] if form == "csv" else [*about_turns, note_on_intervals(table)]
+    return of_frame(table if form == "csv" else table.drop(columns=[*UNIT_COLUMNS]), notes)
 
 
 def _judges(names: Sequence[str], spec: str | None) -> list[Any]:

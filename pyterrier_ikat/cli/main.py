@@ -11,7 +11,7 @@ import signal
 import sqlite3
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import reduce, wraps
 from pathlib import Path
@@ -157,14 +157,36 @@ def main() -> None:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-NO_RUN = {".partial": "an unfinished run: `ikat run` continues it", ".html": "no run", ".png": "no run", ".pdf": "no run"}
-"""How names of unfinished runs, reports and plots end -> what they are."""
+UNFINISHED = ".partial"
+NO_RUN = {".html", ".png", ".pdf"}
+"""How names of reports and plots end."""
 
 
-def _runs_among(_: click.Context, __: click.Parameter, paths: tuple[str, ...]) -> tuple[str, ...]:
-    """The RUNs without what a pattern such as ``runs/*`` matches beside them: unfinished runs, reports, plots and indexes."""
-    beside = {path: NO_RUN[end] for path in paths if (end := Path(path).suffix) in NO_RUN}
-    beside |= {path: "an index" for path in paths if (Path(path) / "pt_meta.json").is_file()}
+def _runs_so_far(_: click.Context, __: click.Parameter, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """The RUNs without what a pattern such as ``runs/*`` matches beside them: reports, plots, indexes, and runs that have just begun."""
+    beside: dict[str, str] = {}
+    for path in paths:
+        if Path(path).suffix in NO_RUN:
+            beside[path] = "no run"
+        elif Path(path).suffix == UNFINISHED and not any(Path(path).glob("[0-9]*.turns.jsonl")):
+            beside[path] = "an unfinished run: `ikat run` continues it"
+        elif (Path(path) / "pt_meta.json").is_file():
+            beside[path] = "an index"
+    return _without(paths, beside)
+
+
+def _runs_among(context: click.Context, parameter: click.Parameter, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Like :func:`_runs_so_far`, also without unfinished runs."""
+    return without_unfinished(_runs_so_far(context, parameter, paths))
+
+
+def without_unfinished(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """The RUNs without unfinished ones; all of them if none is finished, because the command says what is wrong with them."""
+    unfinished = [path for path in paths if Path(path).suffix == UNFINISHED]
+    return _without(paths, dict.fromkeys(unfinished, "an unfinished run: `ikat run` continues it"))
+
+
+def _without(paths: tuple[str, ...], beside: Mapping[str, str]) -> tuple[str, ...]:
     if len(beside) == len(paths):
         return paths  # the command says what is wrong with them
     for path, what in beside.items():
@@ -173,6 +195,7 @@ def _runs_among(_: click.Context, __: click.Parameter, paths: tuple[str, ...]) -
 
 
 RUNS = click.argument("paths", nargs=-1, required=True, metavar="RUN...", callback=_runs_among)
+RUNS_SO_FAR = click.argument("paths", nargs=-1, required=True, metavar="RUN...", callback=_runs_so_far)
 MEASURES = click.option(
     "--measures", help="measures of ir_measures, or your own as FILE.py:NAME, separated by commas; by default the track's"
 )

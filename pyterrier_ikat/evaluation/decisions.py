@@ -17,7 +17,7 @@ from ir_measures import P, R, SetF, SetP, SetR, nDCG
 
 from ..completions.statements import normalised
 from ..completions.verdicts import ACTIONS
-from ..conversations.datasets import IkatDataset
+from ..conversations.datasets import IkatDataset, Turns
 from ..conversations.frame import column, is_persona, statements_of, values, with_columns
 from ..conversations.qrels import check_qrels
 from ..conversations.topics import ANSWERABILITY
@@ -26,6 +26,8 @@ from ..runs.folder import chosen_statements
 from .evaluator import Evaluator, check_common_turns, judgements_by_turn, label
 from .finished_runs import check_once, known_dataset, turns_of, with_names, written_by
 from .inference import interval_of_share
+from .score_frame import about_turns
+from .scored_turns import asked_of, choose_turns, chosen_turns, scored_judgements
 from .units import UNIT_COLUMNS, Clusters, find_clusters
 
 System: TypeAlias = pd.DataFrame | str | Path
@@ -87,10 +89,11 @@ TRACK_PTKB = (nDCG @ 3, P(rel=1) @ 3, R(rel=1) @ 3, R(rel=1) @ 5, SetP(rel=1), S
 """The ranking measures of 2023 (cut at 3) and 2024 (at 5), then precision, recall and F1 of the chosen set."""
 
 
-def evaluate_ptkb(systems: Mapping[str, System], qrels: pd.DataFrame) -> pd.DataFrame:
+def evaluate_ptkb(systems: Mapping[str, System], qrels: pd.DataFrame, turns: Turns | None = None) -> pd.DataFrame:
     """Compare the statements that systems chose with PTKB qrels.
 
-    Every measure is computed for each turn and averaged over **all** turns of the qrels. A turn counts 0 if the system chose no statement,
+    Every measure is computed for each turn and averaged over **all** turns of the qrels, or over those that all run folders were asked.
+    A turn counts 0 if the system chose no statement,
     and also, as in trec_eval, if no statement is relevant. If the qrels have turns of the latter kind, even a perfect system stays below 1,
     so their number is shown. The qrels of NIST and of the organisers for 2023 have no such turns; the topics' own provenance of 2024 and
     2025 has 123 of 218 and 124 of 188. For the mean over the other turns, give :func:`with_relevant` of the qrels. A warning names a system
@@ -101,8 +104,8 @@ def evaluate_ptkb(systems: Mapping[str, System], qrels: pd.DataFrame) -> pd.Data
         systems: name -> a frame with ``qid`` and ``qstatements``, or a folder made by ``ikat run``; see
             :func:`~pyterrier_ikat.evaluation.decisions.statement_ranking`.
         qrels: ``qid``, ``docno`` (the statement's id), ``label``, such as ``get_qrels("ptkb_nist")`` or
-            ``get_qrels("ptkb_org")`` of ``ikat:2023`` and ``get_qrels("ptkb")`` of ``ikat:2024``, ``ikat:2025``. Only they define the
-            turns.
+            ``get_qrels("ptkb_org")`` of ``ikat:2023`` and ``get_qrels("ptkb")`` of ``ikat:2024``, ``ikat:2025``.
+        turns: the turns to score, all of them judged; by default those that all run folders were asked, or all.
 
     Returns:
         One row per system: ``name``, a column per measure of :data:`TRACK_PTKB`, ``turns`` (over how many turns the means are), and
@@ -120,10 +123,13 @@ def evaluate_ptkb(systems: Mapping[str, System], qrels: pd.DataFrame) -> pd.Data
         [['ours', 0.25, 0.5, 2]]
     """
     qrels = _check_ptkb_qrels(qrels)
+    judged, scored = scored_judgements(systems, judgements_by_turn(qrels.itertuples(index=False, name=None)), turns)
+    qrels = qrels[qrels["qid"].isin(judged)].reset_index(drop=True)
     counts = {"turns": qrels["qid"].nunique(), "relevant_turns": with_relevant(qrels)["qid"].nunique()}
     means = {name: ptkb_per_turn(system, qrels, name).drop(columns="qid").mean() for name, system in systems.items()}
     columns = ["name", *map(label, TRACK_PTKB), *counts]
-    return pd.DataFrame([{"name": name, **mean, **counts} for name, mean in means.items()], columns=columns)
+    table = pd.DataFrame([{"name": name, **mean, **counts} for name, mean in means.items()], columns=columns)
+    return about_turns(table, scored.sentences({name: statements_by_turn(system) for name, system in systems.items()}))
 
 
 def ptkb_per_turn(system: System, qrels: pd.DataFrame, name: str = "") -> pd.DataFrame:
@@ -307,7 +313,12 @@ MEASURES = ("precision", "recall", "F1")
 
 
 def evaluate_actions(
-    systems: Mapping[str, System], answers: pd.DataFrame, *, unit: str | None = None, dataset: IkatDataset | str | Path | None = None
+    systems: Mapping[str, System],
+    answers: pd.DataFrame,
+    *,
+    turns: Turns | None = None,
+    unit: str | None = None,
+    dataset: IkatDataset | str | Path | None = None,
 ) -> pd.DataFrame:
     """Compare what systems decided with labels of answerability: precision, recall and F1 of abstaining, and of asking back.
 
@@ -323,6 +334,7 @@ def evaluate_actions(
         systems: name -> a frame with ``qid`` and ``qaction``, such as the output of a pipeline with
             :class:`~pyterrier_ikat.generate.Decide`, or a folder made by ``ikat run``.
         answers: ``qid`` and ``gold_answerability``, as from ``dataset("mtrag:mini").get_answers()``. Only turns with a label count.
+        turns: the turns to score; by default those that all run folders were asked, or all.
         unit: what the clusters of turns are in intervals, as for :func:`~pyterrier_ikat.evaluate`; ``"turn"`` for Wilson's own.
         dataset: the dataset of the turns. By default the one that the run folders name.
 
@@ -346,6 +358,9 @@ def evaluate_actions(
         [0.5, 0.5, 0.095, 0.905]
     """
     labels = labels_by_turn(answers)
+    wanted = set(chosen_turns(answers["qid"], turns, "the answers"))
+    scored = choose_turns([qid for qid in labels if qid in wanted], asked_of(systems), chosen=turns is not None)
+    labels = {qid: labels[qid] for qid in scored.ids}
     actions = [action for action, label in WANTED.items() if action == "abstain" or label in labels.values()]
     clusters = find_clusters(
         labels, unit, known_dataset(systems, dataset), [one for one in systems.values() if isinstance(one, pd.DataFrame)]
@@ -359,7 +374,8 @@ def evaluate_actions(
         for action in actions:
             rows.append({"name": name, "action": action, **_scores(action, decided, labels, clusters), **clusters.columns()})
     columns = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high")]
-    return pd.DataFrame(rows, columns=["name", "action", "turns", "labelled", "chosen", "right", *columns, *UNIT_COLUMNS])
+    table = pd.DataFrame(rows, columns=["name", "action", "turns", "labelled", "chosen", "right", *columns, *UNIT_COLUMNS])
+    return about_turns(table, [scored.why, *scored.notes])
 
 
 def labels_by_turn(answers: pd.DataFrame) -> dict[str, str]:

@@ -196,6 +196,8 @@ Rows: TypeAlias = list[dict[str, Any]]
 REPEAT = re.compile(r"(.+)\.repeat-([1-9]\d*)")
 """The name of a system's second, third, ... run."""
 ORACLE = "oracle"
+SAME_FORM = "convert the docnos of one of them"
+SAME_COLLECTION = "search the collection that the judgements are about, or give the judgements of this one"
 
 
 def judgements_by_turn(rows: Iterable[tuple[str, str, int]]) -> dict[str, dict[str, int]]:
@@ -209,6 +211,39 @@ def judgements_by_turn(rows: Iterable[tuple[str, str, int]]) -> dict[str, dict[s
     for qid, docno, value in rows:
         found.setdefault(qid, {})[docno] = value
     return found
+
+
+NUMBER_AT_THE_END = re.compile(r"[-:_.#]\d+$")
+"""A passage of a document: ``clueweb22-en0000-94-02275:0`` of iKAT, ``MARCO_D59235-7`` of the organisers' collection of CAsT 2021."""
+
+
+def other_forms(found: Iterable[str], judged: Iterable[str]) -> list[tuple[str, str]]:
+    """The docnos that are judged in another form, each with that form, in order.
+
+    They may differ by case and blanks, and one of the two may have a number at its end. Two different numbers are two passages.
+
+    Example:
+        >>> other_forms(["A:0", "b:1", "c "], ["a", "b:2", "c"])
+        [('A:0', 'a'), ('c ', 'c')]
+    """
+    whole: dict[str, str] = {}
+    without_number: dict[str, str] = {}
+    for docno in judged:
+        plain = _plain(docno)
+        whole[plain] = docno
+        without_number[NUMBER_AT_THE_END.sub("", plain)] = docno
+    pairs = []
+    for docno in sorted(found):
+        plain = _plain(docno)
+        meant = whole.get(plain) or whole.get(NUMBER_AT_THE_END.sub("", plain)) or without_number.get(plain)
+        if meant is not None:
+            pairs.append((docno, meant))
+    return pairs
+
+
+def _plain(docno: str) -> str:
+    """A docno without blanks and capitals."""
+    return "".join(docno.split()).casefold()
 
 
 class Evaluator:
@@ -264,15 +299,45 @@ class Evaluator:
         like = next(docno for labels in self._judged.values() for docno in labels)
         return f"none of its {what} is judged (they are like {first}, the judged ones like {like})"
 
+    def of_other_form(self, ranking: Ranking) -> str:
+        """Words for a ranking whose docnos have another form than the judged ones, with an example of both; empty for any other.
+
+        Forms differ by case, by blanks, or by a number at the end such as ``:0`` or ``-7``, as those of a passage and its document.
+
+        Example:
+            >>> from ir_measures import nDCG
+            >>> Evaluator({"1_1": {"a": 1}}, [nDCG @ 5]).of_other_form({"1_1": {"a:0": 2.0}})
+            "its passages are like 'a:0', the judged ones like 'a'"
+        """
+        found = set().union(*ranking.values())
+        judged = set().union(*self._judged.values())
+        same = len(found & judged)
+        if same * 10 >= len(judged):
+            return ""  # a tenth of the judged passages as they are: this is their form
+        pairs = other_forms(found - judged, judged)
+        if len(pairs) <= same:
+            return ""
+        ours, theirs = pairs[0]
+        return f"its passages are like {ours!r}, the judged ones like {theirs!r}"
+
+    def check_form(self, who: str, ranking: Ranking) -> None:
+        """Check that the docnos of a ranking have the form of the judged ones.
+
+        Raises:
+            DataError: with an example of both forms, when they would match in another form.
+        """
+        if unlike := self.of_other_form(ranking):
+            raise DataError(f"{who}: {unlike}, so that their scores would be 0: {SAME_FORM}")
+
     def check_some_judged(self, who: str, ranking: Ranking) -> None:
         """Check that a passage of a ranking is judged.
 
         Raises:
             DataError: when none is.
         """
+        self.check_form(who, ranking)
         if unlike := self.without_judged(ranking):
-            repair = "search the collection that the judgements are about, or give the judgements of this one"
-            raise DataError(f"{who}: {unlike}, so that every score would be 0: {repair}")
+            raise DataError(f"{who}: {unlike}, so that every score would be 0: {SAME_COLLECTION}")
 
     def per_turn(self, name: str, ranking: Ranking) -> dict[str, list[float]]:
         """Measure -> a score for each judged turn. ``name`` is the name of the run in errors.
@@ -338,13 +403,18 @@ def turn_scores(rankings: Iterable[tuple[str, Ranking]], evaluator: Evaluator) -
     """Run -> measure -> a score for each turn of the judgements, for rankings by name.
 
     Raises:
-        DataError: when one shares no turn with the judgements, names turns with hyphens, or has no judged passage.
+        DataError: when one shares no turn with the judgements, names turns with hyphens, or has docnos of another form.
+
+    Warns:
+        NotJudgedWarning: when no passage of one is judged.
     """
     scores = {}
     for name, ranking in rankings:
         scores[name] = evaluator.per_turn(name, ranking)
         check_common_turns(f"run {name}", ranking, evaluator.turns)
-        evaluator.check_some_judged(f"run {name}", ranking)
+        evaluator.check_form(f"run {name}", ranking)
+        if unlike := evaluator.without_judged(ranking):
+            warnings.warn(f"run {name}: {unlike}, so that each of its scores is 0", NotJudgedWarning, stacklevel=3)
     return scores
 
 

@@ -14,6 +14,7 @@ from ..errors import DataError, counted
 from ..tables import HIGHER, LOWER, MARKS, UNKNOWN, Cell, Column, Table, format_score, mark_best
 from .evaluator import ORACLE, Rows, aggregated, bonferroni, experiment_rows, label
 from .inference import NO_VALUE, compare
+from .scored_turns import TURNS
 from .units import Clusters, notes_on_unit, said_of_test
 
 if TYPE_CHECKING:
@@ -24,13 +25,14 @@ DEVIATIONS = "deviations"
 """The attribute of a frame of scores with sentences on how its systems differ from those of their papers."""
 
 
-def experiment_table(rows: Rows) -> Table:
+def experiment_table(rows: Rows, about_turns: Sequence[str] = ()) -> Table:
     """The table of the rows of :func:`~pyterrier_ikat.evaluation.evaluator.experiment_rows` or :func:`repeated_rows`.
 
     Scores that read the same with four decimals share their mark. With a baseline, the differences and their intervals are a table below.
 
     Args:
         rows: a row per system, at least one, with means over the same turns.
+        about_turns: the sentences about these turns, of :class:`~pyterrier_ikat.evaluation.scored_turns.ScoredTurns`.
 
     Example:
         >>> from ir_measures import nDCG
@@ -57,7 +59,7 @@ def experiment_table(rows: Rows) -> Table:
     columns = [Column("system", [Cell(str(row["name"])) for row in rows])]
     for name in measures:
         columns.append(_column(rows, name, base))
-    notes = [f"Mean over {counted(rows[0]['turns'], 'judged turn')}; a turn without results counts 0."]
+    notes = list(about_turns) or [f"Mean over {counted(rows[0]['turns'], 'judged turn')}; a turn without results counts 0."]
     if len(rows) > 1:
         notes.append(MARKS)
     if base is not None:
@@ -155,7 +157,7 @@ def table(evaluated: "pd.DataFrame") -> Table:
     turns = evaluated["turns"].unique()
     if len(turns) > 1:
         raise DataError(f"the rows are means over different turns ({', '.join(map(str, turns))} of them): make a table of each")
-    shown = experiment_table(evaluated.to_dict("records"))
+    shown = experiment_table(evaluated.to_dict("records"), evaluated.attrs.get(TURNS, ()))
     return replace(shown, rows=evaluated, notes=[*shown.notes, *notes_of(evaluated)])
 
 

@@ -39,6 +39,13 @@ def results_of(name: str, run: Source) -> pd.DataFrame:
     return read_run(run) if is_run_file(Path(run)) else read_ranking(run)
 
 
+def results_to_score(name: str, run: Source) -> pd.DataFrame:
+    """Like :func:`results_of`, and of a run that is not finished the results of its finished batches."""
+    if isinstance(run, str | Path) and Path(run).is_dir():
+        return RunFolder(run).results_so_far()
+    return run.results_so_far() if isinstance(run, RunFolder) else results_of(name, run)
+
+
 def with_names(who: str, frame: pd.DataFrame, names: Sequence[str], repair: str) -> pd.DataFrame:
     """A user's frame, which must have the columns ``names``, with its rows numbered from 0.
 
@@ -167,7 +174,7 @@ def known_dataset(runs: Mapping[str, Source], given: IkatDataset | str | Path | 
 
 
 def qrels_of(folders: Sequence[RunFolder]) -> pd.DataFrame:
-    """The judgements with which these runs were scored: the default ones of their dataset, for the turns of the runs.
+    """The judgements with which these runs were scored: the default ones of their dataset, also of turns that they were not asked.
 
     Raises:
         UsageError: like :func:`dataset_of`, and when a run was scored with other judgements, or there are none.
@@ -177,19 +184,19 @@ def qrels_of(folders: Sequence[RunFolder]) -> pd.DataFrame:
     whole = find_qrels(None, data)
     if whole.empty:
         raise UsageError(f"{data.name} has no judgements: give {option('qrels')}")
-    turns = {qid for folder in folders for qid in _scored(folder, whole, data.name)}
-    return whole[whole["qid"].isin(turns)].reset_index(drop=True)
+    for folder in folders:
+        _check_scored_with(folder, whole, data.name)
+    return whole
 
 
-def _scored(folder: RunFolder, whole: pd.DataFrame, name: str) -> set[str]:
-    """The turns of the judgements with which a run was scored."""
+def _check_scored_with(folder: RunFolder, whole: pd.DataFrame, name: str) -> None:
+    """Check that a run was scored with these judgements, all of them or those of its turns."""
     known = folder.parameters().get("qrels_sha256")
     if known in (None, checksum_of(whole)):
-        return set(whole["qid"])
-    own = whole[whole["qid"].isin({turn["qid"] for turn in folder.turns()})].reset_index(drop=True)
+        return
+    own = whole[whole["qid"].isin(folder.turns_so_far())].reset_index(drop=True)
     if known != checksum_of(own):
         repair = advice(
             f"qrels=..., or those of {name} by pt.get_dataset({name!r}).get_qrels()", f"--qrels, or --dataset {name} for its own"
         )
         raise UsageError(f"{folder.path} was scored with other judgements than the default ones of {name}: give {repair}")
-    return set(own["qid"])

@@ -11,17 +11,15 @@ import pandas as pd
 from ir_measures import nDCG
 
 from ..arguments import is_missing, one_of
-from ..conversations.datasets import IkatDataset, find_qrels
+from ..conversations.datasets import IkatDataset, Turns, find_qrels
 from ..conversations.datasets import dataset as dataset_named
 from ..conversations.frame import column, with_text_ids
 from ..conversations.qrels import judgements_in
 from ..errors import DataError, UsageError, advice, list_first
-from ..runs import RunFolder
 from .evaluator import (
     TRACK_2023,
     Evaluator,
     NotTestedWarning,
-    OtherTurnsWarning,
     Ranking,
     as_measures,
     check_baseline,
@@ -34,8 +32,10 @@ from .evaluator import (
     warn_of_other_turns,
 )
 from .experiment_table import pairs_that_differ
-from .finished_runs import Finished, Source, check_once, folders_in, known_dataset, qrels_of, ranking_of, results_of
+from .finished_runs import Finished, Source, check_once, folders_in, known_dataset, qrels_of, ranking_of, results_to_score
 from .inference import interval_of_mean
+from .score_frame import about_turns
+from .scored_turns import ScoredTurns, scored_judgements
 from .units import Clusters, check_unit, find_clusters
 
 GROUPS = {"conversation": "qconversation", "depth": "qturn", "category": "qcategory"}
@@ -59,8 +59,13 @@ def evaluate(
     oracle: bool = False,
     unit: str | None = None,
     dataset: IkatDataset | str | Path | None = None,
+    turns: Turns | None = None,
 ) -> pd.DataFrame:
     """Compare runs like TREC: with the mean over all turns of the qrels. A turn that is missing from a run counts 0.
+
+    A run folder knows the turns that it was asked: only these are scored. Of several folders, these are the turns that all of them were
+    asked; of a run that is not finished, those of its finished batches. Frames and files don't know their turns. The lines below the table
+    say which turns the means are over, and how many of them a run lacks.
 
     The scores are those of ``trec_eval -c``. The order of passages is that of the ranks from the system: tied scores are lowered by the
     smallest step before trec_eval, or another provider of ir_measures, reads them. So a run has the same scores here as in
@@ -69,8 +74,7 @@ def evaluate(
     Args:
         runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``), run folder, run file or submission, or a list of such paths;
             turns that are not judged are ignored.
-        qrels: ``qid``, ``docno``, ``label``; only they define the turns. Run folders know theirs: the default ones of their dataset, for
-            their turns, and so does ``dataset``.
+        qrels: ``qid``, ``docno``, ``label``. Run folders know theirs, the default ones of their dataset, and so does ``dataset``.
         measures: ir_measures measures, or their names.
         baseline: the run with which the others are compared, in a two-sided paired t-test that is robust to clusters of turns, with
             Bonferroni correction. The test and the 95 % interval are from one t-distribution, see
@@ -80,19 +84,23 @@ def evaluate(
             By default the unit that the dataset declares; without a dataset, the conversation of ``qconversation`` or of the ids
             ``<conversation>_<turn>``, else the turn. With fewer than five clusters no difference counts as significant.
         dataset: the dataset of the turns. By default the one that the run folders name.
+        turns: the turns to score, all of them judged: a list of ids, or the path of a file with one id per line.
 
     Returns:
         PyTerrier's experiment table: one row per run, a column per measure (with its relevance level), ``turns``, over how many turns the
         means are, and with a baseline its significance columns, for each measure `` low`` and `` high``, the interval of the difference,
         and ``unit``, ``clusters`` (their number) and ``unit_from`` (how the unit is known if no dataset declares it).
+        ``attrs["turns"]`` has the sentences about the turns.
 
     Raises:
         UsageError: when there is no run, a frame has no name, the baseline is not among the runs, a run lacks a column, or the judgements
             are unknown.
-        DataError: when a run shares no turn or no passage with the qrels or names turns with hyphens, or run or qrels are not clean.
+        DataError: when a run shares no turn with the qrels, its turns or docnos have another form, folders have no common turn, or run or
+            qrels are not clean.
 
     Warns:
-        OtherTurnsWarning: when a run has other turns than the qrels, or run folders were made for different turns.
+        OtherTurnsWarning: when a frame or file has other turns than the qrels.
+        NotJudgedWarning: when no passage of a run is judged.
         NotTestedWarning: when a run found nothing for any judged turn. It has no p-value.
 
     Example:
@@ -104,8 +112,10 @@ def evaluate(
     named = name_runs(runs)
     check_baseline(named, baseline)
     check_unit(unit, baseline)
-    evaluator = make_evaluator(_judgements(named, qrels, dataset), measures)
-    results = {name: results_of(name, run) for name, run in named.items()}
+    judged = judgements_by_turn(judgements_in(_judgements(named, qrels, dataset)))
+    of_turns, scored = scored_judgements(named, judged, turns)
+    evaluator = Evaluator(of_turns, as_measures(measures))
+    results = {name: results_to_score(name, run) for name, run in named.items()}
     rankings = {name: ranking_of(name, run) for name, run in results.items()}
     scores = turn_scores(rankings.items(), evaluator)
     clusters = None
@@ -116,9 +126,10 @@ def evaluate(
     rows = experiment_rows(scores, evaluator.measures, baseline, clusters, silent=silent)
     if oracle:
         rows.append(oracle_row(scores, evaluator.measures))
-    for name, ranking in rankings.items():
-        warn_of_other_turns(f"run {name}", ranking, evaluator.turns)
-    return pd.DataFrame(rows)
+    for name in scored.strangers if turns is None else ():
+        ours = [qid for qid in rankings[name] if qid in of_turns or qid not in judged]
+        warn_of_other_turns(f"run {name}", ours, evaluator.turns)
+    return about_turns(pd.DataFrame(rows), scored.sentences(rankings))
 
 
 def _judgements(named: Mapping[str, Source], qrels: pd.DataFrame | None, dataset: IkatDataset | str | Path | None) -> pd.DataFrame:
@@ -131,9 +142,7 @@ def _judgements(named: Mapping[str, Source], qrels: pd.DataFrame | None, dataset
         return qrels
     folders = folders_in(named)
     if folders:
-        found = qrels_of(folders)
-        _warn_of_fewer_turns(folders, found)
-        return found
+        return qrels_of(folders)
     if dataset is None:
         raise UsageError("there are no judgements: give qrels=... Only run folders of a dataset know theirs")
     return find_qrels(None, dataset_named(dataset))
@@ -150,15 +159,6 @@ def find_silent(rankings: Mapping[str, Ranking], turns: Sequence[str]) -> list[s
         what = f"{list_first(silent)} found nothing for any judged turn: every score is 0, and no difference is tested"
         warnings.warn(what, NotTestedWarning, stacklevel=3)
     return silent
-
-
-def _warn_of_fewer_turns(folders: Sequence[RunFolder], qrels: pd.DataFrame) -> None:
-    """Warn of folders that were made for fewer of the judged turns than others."""
-    made = {folder.path.name: {turn["qid"] for turn in folder.turns()} & set(qrels["qid"]) for folder in folders}
-    every = set().union(*made.values())
-    if fewer := [f"{name} {len(own)}" for name, own in made.items() if own != every]:
-        what = f"the runs were made for different turns (of {len(every)}: {list_first(fewer)}): a turn that a run lacks counts 0"
-        warnings.warn(what, OtherTurnsWarning, stacklevel=3)
 
 
 def per_turn(run: pd.DataFrame, qrels: pd.DataFrame, measures: Sequence[Measure] = TRACK_2023) -> pd.DataFrame:
@@ -201,6 +201,7 @@ def breakdown(
     topics: pd.DataFrame | None = None,
     unit: str | None = None,
     dataset: IkatDataset | str | Path | None = None,
+    turns: Turns | None = None,
 ) -> pd.DataFrame:
     """The mean of each conversation, of each depth (turn number), or of each category of questions, for every system.
 
@@ -216,11 +217,12 @@ def breakdown(
             turns. For categories ``qid`` and ``qcategory``, as in ``ikat.dataset("locomo:").get_topics("manual")``.
         unit: what the clusters of turns are, as for :func:`evaluate`.
         dataset: the dataset of the turns. By default the one that the run folders name.
+        turns: the turns to score, all of them judged; by default those of :func:`evaluate`.
 
     Returns:
         One row per conversation, depth or category, in their natural order: that column, one column per system, and ``turns``, over how
         many turns each mean is. A judged turn that is missing from a run counts 0. The columns' name is the measure.
-        ``attrs["half_widths"]`` has half
+        ``attrs["turns"]`` has the sentences about the turns. ``attrs["half_widths"]`` has half
         of the 95 % confidence interval of each mean over two or more clusters, by system and by conversation, depth or category. It is
         robust to clusters of turns, like those of :func:`evaluate`. ``attrs["unit"]`` is what a cluster is.
 
@@ -235,12 +237,16 @@ def breakdown(
     """
     one_of(GROUPS, by=by)
     named = name_runs(runs)
-    frames = {name: results_of(name, run) for name, run in named.items()}
+    frames = {name: results_to_score(name, run) for name, run in named.items()}
     taken = [name for name in named if name in (by, "turns")]
     if taken:
         raise UsageError(f"a run is named {taken[0]!r}, as a column of the breakdown: rename it")
-    if any("docno" in frame.columns for frame in frames.values()):
-        qrels = _judgements(named, qrels, dataset)
+    sentences: list[str] = []
+    rankings = {name: frame for name, frame in frames.items() if "docno" in frame.columns}
+    if rankings:
+        judged = _judgements(named, qrels, dataset)
+        qrels, scored = _of_scored_turns({name: named[name] for name in rankings}, judged, turns)
+        sentences = scored.sentences({name: set(frame["qid"]) for name, frame in rankings.items()})
     scores = scores_by_run(frames, qrels, measure)
     about = [*frames.values(), *([] if topics is None else [topics])]
     groups = pd.Series(_groups(scores.index, by, about), index=scores.index, name=by)
@@ -250,7 +256,13 @@ def breakdown(
     clusters = find_clusters(scores.index, unit, known_dataset(named, dataset), about)
     table.attrs["half_widths"] = _half_widths(scores, groups, clusters)
     table.attrs["unit"] = clusters.unit
-    return table.reset_index().rename_axis(columns=label(as_measures(measure)[0]))
+    return about_turns(table.reset_index().rename_axis(columns=label(as_measures(measure)[0])), sentences)
+
+
+def _of_scored_turns(runs: Mapping[str, Source], judged: pd.DataFrame, turns: Turns | None) -> tuple[pd.DataFrame, ScoredTurns]:
+    """The judgements of the turns that runs are scored on, as a frame, and what these turns are."""
+    of_turns, scored = scored_judgements(runs, judgements_by_turn(judgements_in(judged)), turns)
+    return judged[judged["qid"].isin(of_turns)], scored
 
 
 def _half_widths(scores: pd.DataFrame, groups: "pd.Series[Any]", clusters: Clusters) -> dict[str, dict[Any, float]]:
@@ -289,6 +301,7 @@ def differing_pairs(
     *,
     unit: str | None = None,
     dataset: IkatDataset | str | Path | None = None,
+    turns: Turns | None = None,
 ) -> list[tuple[str, str]]:
     """The pairs of runs whose scores differ significantly: the test of :func:`evaluate`, with Bonferroni's correction over all pairs.
 
@@ -298,6 +311,7 @@ def differing_pairs(
         measure: an ir_measures measure or its name.
         unit: what the clusters of turns are, as for :func:`evaluate`.
         dataset: the dataset of the turns. By default the one that the run folders name.
+        turns: the turns to score, as for :func:`evaluate`.
 
     Example:
         >>> at = {"a": [1, 2, 2, 1, 2, 2], "b": [3, 4, 4, 4, 3, 4], "c": [1, 2, 2, 1, 2, 1]}  # ranks of the relevant passage
@@ -307,9 +321,10 @@ def differing_pairs(
         [('a', 'b'), ('b', 'c')]
     """
     named = name_runs(runs)
-    frames = {name: results_of(name, run) for name, run in named.items()}
-    if any("docno" in frame.columns for frame in frames.values()):
-        qrels = _judgements(named, qrels, dataset)
+    frames = {name: results_to_score(name, run) for name, run in named.items()}
+    rankings = {name: named[name] for name, frame in frames.items() if "docno" in frame.columns}
+    if rankings:
+        qrels, _ = _of_scored_turns(rankings, _judgements(named, qrels, dataset), turns)
     scores = scores_by_run(frames, qrels, measure)
     clusters = find_clusters(scores.index, unit, known_dataset(named, dataset), frames.values())
     return pairs_that_differ({str(name): scores[name].tolist() for name in scores}, clusters)

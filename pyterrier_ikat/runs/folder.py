@@ -60,7 +60,7 @@ from ..conversations.frame import column, each_turn_once
 from ..errors import DataError, UsageError, advice, counted, list_first, option
 from ..order import in_trec_eval_order
 from ..order import strictly_decreasing as strictly_decreasing  # also exported from here
-from ..store.files import atomic_write
+from ..store.files import atomic_write, read_lines
 from ..store.trec import read_rankings
 from .log import Log
 
@@ -311,6 +311,16 @@ class RunFolder:
         """Whether the folder holds a finished run."""
         return self.path.suffix != ENDING and (self.path / "run.json").is_file()
 
+    @property
+    def begun(self) -> bool:
+        """Whether the folder holds finished batches of a run that is not finished."""
+        return self.path.suffix == ENDING and bool(self.pieces(TURNS))
+
+    def pieces(self, kind: str) -> list[Path]:
+        """The files of one kind of the finished batches, in the order of the turns, while the run is not finished."""
+        batches = sorted(self.partial.glob(f"[0-9]*.{TURNS}"))
+        return [path.with_name(path.name.replace(TURNS, kind)) for path in batches]
+
     def check_finished(self) -> None:
         """Check that the folder holds a finished run.
 
@@ -331,13 +341,30 @@ class RunFolder:
         )
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters of the finished run.
+        """The parameters of the run, which is finished or has finished batches.
 
         Raises:
             DataError: when ``run.json`` cannot be read.
         """
-        self.check_finished()
+        if not self.begun:
+            self.check_finished()
         return read_parameters(self.path)
+
+    def turns_so_far(self) -> list[str]:
+        """The turns that the run, or its finished batches, were asked."""
+        if not self.begun:
+            return [turn["qid"] for turn in self.turns()]
+        return [turn["qid"] for path in self.pieces(TURNS) for _, turn in read_lines(path)]
+
+    def results_so_far(self) -> pd.DataFrame:
+        """The ranking of the run, or of its finished batches, as a frame."""
+        if not self.begun:
+            return self.results()
+        ranking: dict[str, dict[str, float]] = {}
+        for path in self.pieces(RANKING):
+            if path.stat().st_size:
+                ranking.update(read_rankings(path))
+        return ranking_frame(ranking)
 
     def ranking(self) -> dict[str, dict[str, float]]:
         """The scores: turn -> passage -> score, best first. It has no turn if the system found nothing.

@@ -18,7 +18,7 @@ import pandas as pd
 from ..conversations.frame import column
 from ..errors import DataError, IkatError, UsageError, counted, list_first
 from ..evaluation import TRACK_2023, as_measures, label
-from ..evaluation.evaluator import Evaluator, computable, provider_of
+from ..evaluation.evaluator import SAME_COLLECTION, SAME_FORM, Evaluator, computable, provider_of
 from ..evaluation.evaluator import NotJudgedWarning as NotJudgedWarning  # also exported from here
 from ..events import in_chain, observed_by
 from ..llms import BudgetExceeded, Ledger
@@ -182,7 +182,7 @@ class Run:
         self.about = {} if study.dataset is None else {"dataset": study.dataset}
         self.known = self._identity()
         self.found, self.scores = set[str](), dict[str, list[float]]()
-        begun = not self.folder.complete and bool(self._pieces(TURNS))
+        begun = not self.folder.complete and bool(self.folder.pieces(TURNS))
         written = []
         if self.folder.complete:
             written = self._accept_written(self.folder.parameters())
@@ -235,11 +235,12 @@ class Run:
         wanted, labels = as_measures([*TRACK_2023, *kept, *measures]), self.study.labels
         self.found = set(ranking)
         self.scores = {label(one): [] for one in wanted}
-        unlike = ""
+        unlike, other_form = "", ""
         if labels:
             evaluator = Evaluator(labels, wanted)
-            unlike = evaluator.without_judged(ranking)
-            if unlike and searches_judged(self.system, set(self.study.qrels["docno"])):
+            other_form = evaluator.of_other_form(ranking)
+            unlike = other_form or evaluator.without_judged(ranking)
+            if not other_form and unlike and searches_judged(self.system, set(self.study.qrels["docno"])):
                 unlike = ""
             if unlike:
                 labels = {}  # the results are kept, without scores, which would say nothing
@@ -248,7 +249,7 @@ class Run:
         stored = {label(one): self.scores[label(one)] for one in wanted if provider_of(one) is not ir_measures.runtime}
         self._store(pd.DataFrame({"qid": column(labels), **stored}), judged)
         if unlike:
-            repair = "search the collection that the judgements are about, or give the judgements of this one as qrels"
+            repair = SAME_FORM if other_form else f"{SAME_COLLECTION} as qrels"
             told = f"system {self.system.name}: {unlike}, so that every score would be 0"
             raise DataError(f"{told}: {repair}. The run is in {self.folder.path}")
 
@@ -269,10 +270,10 @@ class Run:
         sources = sorted({model.backend.source for model in self.system.models} - {""})
         about = self.known | {"versions": versions(), "deviations": list(self.system.deviations), "sources": sources}
         about |= {"served": ledger.served(), **judged, **self.about}
-        unanswered = [turn["qid"] for path in self._pieces(TURNS) for _, turn in read_lines(path) if is_unanswered(turn)]
+        unanswered = [turn["qid"] for path in self.folder.pieces(TURNS) for _, turn in read_lines(path) if is_unanswered(turn)]
         if unanswered:
             about["notes"] = [note_of_abstention(unanswered, self.system.abstention)]
-        pieces = {kind: (path.read_bytes() for path in self._pieces(kind)) for kind in (RANKING, STAGES, TURNS)}
+        pieces = {kind: (path.read_bytes() for path in self.folder.pieces(kind)) for kind in (RANKING, STAGES, TURNS)}
         self.folder.finish(pieces, scores, ledger.frame(), about)
         shutil.rmtree(self.path)
 
@@ -282,10 +283,10 @@ class Run:
         these = list(stages(without_unread_texts(self.system.pipeline)))
         # The stages before the first retrieval need little memory; the later ones run batch by batch.
         before = list(takewhile(lambda stage: getattr(stage, "one_row_per_turn", False), these))
-        finished = {turn["qid"] for path in self._pieces(TURNS) for _, turn in read_lines(path)}
+        finished = {turn["qid"] for path in self.folder.pieces(TURNS) for _, turn in read_lines(path)}
         left = self.turns.left(finished)
         written = self.turns.frame.iloc[left].reset_index(drop=True)
-        ranking = {qid: found for path in self._pieces(RANKING) if path.stat().st_size for qid, found in read_rankings(path).items()}
+        ranking = {qid: found for path in self.folder.pieces(RANKING) if path.stat().st_size for qid, found in read_rankings(path).items()}
         account, recorder = Account(self.path / COSTS), Recorder(written["qid"].tolist(), self.system.written)
         waiting = list[Waiting]()
         with ExitStack() as following:
@@ -352,7 +353,3 @@ class Run:
             with atomic_write(self.path / f"{position:06d}.{kind}", "wb") as file:
                 file.write(content)
         return scores_by_turn(strict)
-
-    def _pieces(self, kind: str) -> list[Path]:
-        """The files of one kind of the finished batches, in order."""
-        return [path.with_name(path.name.replace(TURNS, kind)) for path in sorted(self.path.glob(f"[0-9]*.{TURNS}"))]

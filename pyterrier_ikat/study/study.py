@@ -1,10 +1,9 @@
 """Systems, their turns and the judgements, checked before anything is paid for; and what is done with them: plan, run, experiment."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,8 @@ from ..evaluation.evaluator import (
 )
 from ..evaluation.experiment_table import DEVIATIONS, experiment_table, notes_of, repeated_rows
 from ..evaluation.finished_runs import ranking_of
+from ..evaluation.score_frame import ScoreFrame, about_turns
+from ..evaluation.scored_turns import TURNS, Asked, choose_turns
 from ..evaluation.scores import make_evaluator
 from ..evaluation.units import Clusters, check_unit, find_clusters
 from ..events import in_chain, observed_by
@@ -39,7 +40,7 @@ from ..operator import without_unread_texts
 from ..planning import REFUSED, PlanTable, estimate
 from ..progress import doing
 from ..runs import RunFolder
-from ..tables import Table, of_frame, wrapped
+from ..tables import Table, of_frame
 from .given import Measures, baseline_of, data_of, named_systems, only_topics
 from .in_folders import Run, check_names, run_in_folders
 from .recorder import Shown
@@ -86,7 +87,10 @@ class Results:
 
     def shown(self) -> Table:
         """The table of scores, to print. Its last notes say how the systems differ from those of the papers."""
-        shown = of_frame(self.table) if self.study.qrels.empty else experiment_table(self.table.to_dict("records"))
+        if self.study.qrels.empty:
+            shown = of_frame(self.table)
+        else:
+            shown = experiment_table(self.table.to_dict("records"), self.table.attrs.get(TURNS, ()))
         return replace(shown, rows=self.table, notes=[*shown.notes, *notes_of(self.table)])
 
     def gaps(self) -> Iterator[str]:
@@ -105,7 +109,7 @@ class Results:
         return self.shown()._repr_html_()
 
 
-class ScoreTable(pd.DataFrame):
+class ScoreTable(ScoreFrame):
     """A frame of scores. Below it stand the sentences of ``attrs["deviations"]``: how its systems differ from those of the papers."""
 
     @classmethod
@@ -123,21 +127,11 @@ class ScoreTable(pd.DataFrame):
         if not having:
             return scores
         made, common = cls(scores), sorted(having.items(), key=lambda item: -len(item[1]))
+        made.attrs.update(scores.attrs)
         made.attrs[DEVIATIONS] = [
             f"{'all systems' if 1 < len(names) == len(named) else ', '.join(names)}: {line}" for line, names in common
         ]
         return made
-
-    @property
-    def _constructor(self) -> Any:
-        return ScoreTable  # a part of its columns, or its rounded values, have the same notes
-
-    def __repr__(self) -> str:
-        return "\n".join([super().__repr__(), *map(wrapped, notes_of(self))])
-
-    def _repr_html_(self) -> str | None:
-        shown: str | None = super()._repr_html_()
-        return shown and shown + "".join(f"<p>{escape(line)}</p>" for line in notes_of(self))
 
 
 class RepeatsWarning(UserWarning):
@@ -162,6 +156,7 @@ class Study:
     Attributes:
         systems: the systems, with each repeat as a separate system.
         qrels: the judgements of their turns; empty if none is judged.
+        judged: the judged turns, without those that the user didn't choose.
         asked: the turns that systems are run on.
         unasked: judged turns missing from the given topics.
         dataset: the dataset's own name. A dataset may have several, such as sample and ikat:sample.
@@ -205,7 +200,8 @@ class Study:
             check_turn_names("the topics frame", topics["qid"], judgements["qid"])
         self.asked = {qid for found in self._turns.values() for qid in found.ids}
         here = judgements[judgements["qid"].isin(self.asked)].reset_index(drop=True)
-        self.qrels = judgements if topics is None and turns is None and len(here) else here
+        self.qrels = here
+        self.judged = list(dict.fromkeys((judgements if topics is None and turns is None else here)["qid"]))
         self.unasked = [] if topics is None or turns is not None else [qid for qid in judgements["qid"].unique() if qid not in self.asked]
         for one in opened:
             columns = one.columns(self.turns_of(one).frame) if topics is None or not only_plan else None
@@ -216,7 +212,7 @@ class Study:
                     model.backend.check_turns(set(self.turns_of(one).ids))
         if data is not None:
             for index in indexes_of(opened):
-                check_collection(index, data, data.name, judgements if here.empty else self.qrels)
+                check_collection(index, data, data.name, judgements if here.empty else here)
         if not only_plan:
             for found in self._turns.values():
                 found.check_once()
@@ -230,6 +226,16 @@ class Study:
     def clusters(self, turns: Sequence[str], unit: str | None) -> Clusters:
         """The clusters of judged turns in tests and intervals."""
         return find_clusters(turns, unit, self.data, [asked.frame for asked in self._turns.values()])
+
+    def about_turns(self, scores: pd.DataFrame, found: Mapping[str, Collection[str]]) -> pd.DataFrame:
+        """The scores with sentences on their turns.
+
+        Args:
+            scores: the scores.
+            found: run -> the turns for which it has passages.
+        """
+        scored = choose_turns(self.judged, dict.fromkeys(found, Asked(self.asked)))
+        return about_turns(scores, scored.sentences(found))
 
     @cached_property
     def labels(self) -> dict[str, dict[str, int]]:
@@ -439,7 +445,7 @@ def run(
             rows = experiment_rows(scores, wanted, baseline, clusters, silent=silent)
         else:
             rows = repeated_rows(repeated, wanted, baseline, clusters, silent=silent)
-        table = pd.DataFrame(rows)
+        table = study.about_turns(pd.DataFrame(rows), {name: run.found for name, run in runs.items()})
     return Results(study, Path(out), runs, ScoreTable.of(table, study.systems), baseline, unit)
 
 
@@ -521,6 +527,7 @@ def experiment(
         )
     evaluator, scores, waiting = make_evaluator(study.qrels, wanted), dict[str, dict[str, list[float]]](), list[Waiting]()
     clusters = None if base is None else study.clusters(evaluator.turns, unit)
+    answered: dict[str, set[str]] = {}
     for one in sorted(study.systems, key=lambda one: one.name not in finished):  # what needs no run is checked first
         judged = study.turns_of(one).among(set(study.qrels["qid"])).frame
         try:
@@ -533,11 +540,14 @@ def experiment(
             raise DataError(f"system {one.name} found no passage for any turn: look at what its first stages give")
         check_common_turns(f"system {one.name}", found["qid"].unique(), evaluator.turns)
         ranking = ranking_of(one.name, found)
+        evaluator.check_form(f"system {one.name}", ranking)
         if not searches_judged(one, set(study.qrels["docno"])):
             evaluator.check_some_judged(f"system {one.name}", ranking)
         scores[one.name] = evaluator.per_turn(one.name, ranking)
+        answered[one.name] = set(ranking)
     if waiting:
         raise BatchUnderWay(waiting)
     ordered = {one.name: scores[one.name] for one in study.systems}
     rows = experiment_rows(ordered, wanted, base, clusters)
-    return ScoreTable.of(pd.DataFrame(rows), study.systems)
+    table = study.about_turns(pd.DataFrame(rows), {name: answered[name] for name in ordered})
+    return ScoreTable.of(table, study.systems)

@@ -14,7 +14,7 @@ KNOWN = ["1-1_1", "1-1_2", "1-1_3"]
 def test_a_table_in_another_form_comes_alone_and_what_is_lost_goes_to_the_other_stream(call, tiny):
     done = call("evaluate", tiny / "one.trec", "--qrels", tiny / "qrels", "--measures", "P@1,R@2", "--format", "csv")
     assert done.stdout.splitlines() == ["name,P(rel=1)@1,R(rel=1)@2,turns", "one,0.0,0.5,2"]
-    assert done.stderr.splitlines() == ["one lacks 1 judged turn: 1_2"]
+    assert done.stderr.splitlines() == ["one lacks 1 judged turn, counted 0: 1_2."]
 
 
 def test_a_measure_of_ones_own_file_is_evaluated_and_a_file_without_it_is_refused(call, refused, tiny):

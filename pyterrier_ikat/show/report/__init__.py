@@ -20,7 +20,7 @@ from ...evaluation.units import UNITS, find_clusters
 from .material import Material, RunData, Runs, find_material, only_turns, read_runs
 from .means import ShownMeasure, compare_means, comparison_note
 from .page import Content, Report
-from .rankings import measures_to_show, passages_by_turn, scores_to_show
+from .rankings import judged_to_show, measures_to_show, passages_by_turn, scores_to_show
 from .reasons import missed_by_turn, reasons_by_turn
 from .sessions import find_logs, kept_baseline, refuse_arguments, report_sessions
 from .turns import build_conversations, fit_calls, turns_to_show
@@ -105,9 +105,10 @@ def report(
     data = None if dataset is None else datasets.dataset(dataset)
     read = read_runs(named, data)
     material = find_material(read, data, qrels, texts)
+    chosen = turns is not None
     if turns is not None:
         read, material = only_turns(read, material, read_turns(turns, turns_to_show(read, material), material.name or "none of the runs"))
-    return _report_rankings(read, material, measures, passages, unit)
+    return _report_rankings(read, material, measures, passages, unit, chosen)
 
 
 def _report_rankings(
@@ -116,10 +117,12 @@ def _report_rankings(
     measures: Sequence[ir_measures.Measure | str] | None,
     passages: int,
     unit: str | None,
+    chosen: bool,
 ) -> Report:
     """The page of runs of topics, the baseline first, with the turns of all systems side by side."""
     turns, names = turns_to_show(read, material), [run.name for run in read]
-    labels, scores = scores_to_show(read, material.qrels, turns, measures)
+    judged, about_turns = judged_to_show(read, material.qrels, turns, chosen)
+    labels, scores = scores_to_show(read, judged, turns, measures)
     listed, words, texts = passages_by_turn(read, material.qrels, material.texts, passages)
     shown = {qid: {passage.docno for of_run in several for passage in of_run} for qid, several in listed.items()}
     reasons = reasons_by_turn(read, material.qrels, scores, measures_to_show(read, measures), texts)
@@ -127,7 +130,7 @@ def _report_rankings(
     columns = [ShownMeasure(name) for name in labels]
     clusters = find_clusters(scores, unit, material.dataset)
     means = np.mean(list(scores.values()), axis=0).tolist() if scores else []
-    caption = f"Means over the {len(scores)} judged turns. A turn without results counts 0."
+    caption = " ".join(about_turns or [f"Mean over {counted(len(scores), 'judged turn')}; a turn without results counts 0."])
     groups = build_conversations(fitting, material, listed, scores, reasons, missed_by_turn(read, material.qrels, shown))
     facts = [f"{counted(len(turns), 'turn')} of {counted(len(groups), 'conversation')}"]
     facts += [f"{len(scores)} of them judged"] * bool(scores) + [f"the best {counted(passages, 'passage')} of every run"]

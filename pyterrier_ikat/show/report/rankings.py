@@ -12,6 +12,7 @@ from ...errors import DataError
 from ...evaluation import TRACK_2023, as_measures, label
 from ...evaluation.evaluator import NotJudgedWarning, computable
 from ...evaluation.finished_runs import ranking_of
+from ...evaluation.scored_turns import Asked, choose_turns
 from ...evaluation.scores import make_evaluator
 from .material import RunData
 from .means import Scores
@@ -107,6 +108,26 @@ def cut_words(text: str, limit: int) -> tuple[str, str]:
     return " ".join(words[:OPEN_WORDS]), f"{rest} …" if len(words) > max(limit, OPEN_WORDS) else rest
 
 
+def judged_to_show(
+    runs: Sequence[RunData], qrels: pd.DataFrame | None, turns: Sequence[str], chosen: bool = False
+) -> tuple[pd.DataFrame | None, list[str]]:
+    """The judgements of the shown turns that are scored, and the sentences about these turns; None without judgements.
+
+    Raises:
+        DataError: when none of the turns is judged, or no judged turn was asked of all run folders.
+    """
+    if qrels is None:
+        return None, []
+    judged = qrels[qrels["qid"].isin(turns)]
+    if judged.empty:
+        first = qrels["qid"].iloc[0] if len(qrels) else "none at all"
+        raise DataError(f"none of the turns ({turns[0]}, ...) is judged: the qrels have turns like {first}")
+    asked = {run.name: None if run.run_on is None else Asked(run.run_on) for run in runs}
+    scored = choose_turns(judged["qid"], asked, chosen=chosen)
+    found = {run.name: set(run.results["qid"]) for run in runs}
+    return judged[judged["qid"].isin(scored.ids)], scored.sentences(found)
+
+
 def scores_to_show(
     runs: Sequence[RunData], qrels: pd.DataFrame | None, turns: Sequence[str], measures: Sequence[ir_measures.Measure | str] | None = None
 ) -> tuple[list[str], dict[str, Scores]]:
@@ -116,20 +137,18 @@ def scores_to_show(
     measures that all of them have.
 
     Raises:
-        DataError: when none of the turns is judged, or the run folders have no scores for these measures, no common measures, or scores for
-            different turns or qrels.
+        DataError: when none of the turns is judged, a run has docnos of another form than the judgements, or the run folders have no scores
+            for these measures, no common measures, or scores for different turns or qrels.
     """
     if qrels is None:
         tables = _scores_of_folders(runs, None if measures is None else list(map(label, as_measures(measures))))
     else:
-        judged = qrels[qrels["qid"].isin(turns)]
-        if judged.empty:
-            first = qrels["qid"].iloc[0] if len(qrels) else "none at all"
-            raise DataError(f"none of the turns ({turns[0]}, ...) is judged: the qrels have turns like {first}")
+        judged, _ = judged_to_show(runs, qrels, turns, chosen=True)
         evaluator = make_evaluator(judged, measures_to_show(runs, measures))
         found = []
         for run in runs:
             ranking = ranking_of(run.name, run.results)
+            evaluator.check_form(f"run {run.name}", ranking)
             if unlike := evaluator.without_judged(ranking):
                 warnings.warn(f"run {run.name}: {unlike}, so that each of its scores is 0", NotJudgedWarning, stacklevel=4)
             found.append(evaluator.per_turn(run.name, ranking))
