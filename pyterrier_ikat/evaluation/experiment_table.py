@@ -44,7 +44,7 @@ def experiment_table(rows: Rows, about_turns: Sequence[str] = ()) -> Table:
         QR       .3200
         AD       .7820↑
         <BLANKLINE>
-        Mean over 5 judged turns; a turn without results counts 0.
+        Mean over 5 judged turns.
         ↑ significantly higher, ↓ significantly lower than QR: two-sided paired t-test
         robust to clusters, over 5 turns of 5 conversations, Bonferroni, p < .05.
         <BLANKLINE>
@@ -59,7 +59,7 @@ def experiment_table(rows: Rows, about_turns: Sequence[str] = ()) -> Table:
     columns = [Column("system", [Cell(str(row["name"])) for row in rows])]
     for name in measures:
         columns.append(_column(rows, name, base))
-    notes = list(about_turns) or [f"Mean over {counted(rows[0]['turns'], 'judged turn')}; a turn without results counts 0."]
+    notes = list(about_turns) or [f"Mean over {counted(rows[0]['turns'], 'judged turn')}."]
     if len(rows) > 1:
         notes.append(MARKS)
     if base is not None:
@@ -148,7 +148,7 @@ def table(evaluated: "pd.DataFrame") -> Table:
         | QR | <ins>.2500</ins> |
         | AQD | **.5000** |
         <BLANKLINE>
-        Mean over 24 judged turns; a turn without results counts 0. Best bold, second best underlined.
+        Mean over 24 judged turns. Best bold, second best underlined.
         <BLANKLINE>
     """
     if not {"name", "turns"} <= set(evaluated.columns) or evaluated.empty or not measures_of(dict(evaluated.iloc[0])):

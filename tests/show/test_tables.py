@@ -70,7 +70,7 @@ def test_the_marks_are_those_of_counting_the_greater_figures(figures):
 def test_a_single_system_is_not_the_best_of_anything_and_what_is_unknown_no_figure():
     one = table(experiment_table(**{"nDCG@5": [0.5, 0.25, 0.125]})[:1])
     assert latex_rows(one.latex()) == [["QR", ".5000"]]
-    assert one.notes == ["Mean over 24 judged turns; a turn without results counts 0."]
+    assert one.notes == ["Mean over 24 judged turns."]
     rows = latex_rows(table(experiment_table(**{"nDCG@5": [float("nan"), 0.25, 0.125]})).latex())
     assert [row[1] for row in rows] == ["n/a", r"\textbf{.2500}", r"\underline{.1250}"]
 

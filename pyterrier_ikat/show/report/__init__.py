@@ -130,7 +130,7 @@ def _report_rankings(
     columns = [ShownMeasure(name) for name in labels]
     clusters = find_clusters(scores, unit, material.dataset)
     means = np.mean(list(scores.values()), axis=0).tolist() if scores else []
-    caption = " ".join(about_turns or [f"Mean over {counted(len(scores), 'judged turn')}; a turn without results counts 0."])
+    caption = " ".join(about_turns or [f"Mean over {counted(len(scores), 'judged turn')}."])
     groups = build_conversations(fitting, material, listed, scores, reasons, missed_by_turn(read, material.qrels, shown))
     facts = [f"{counted(len(turns), 'turn')} of {counted(len(groups), 'conversation')}"]
     facts += [f"{len(scores)} of them judged"] * bool(scores) + [f"the best {counted(passages, 'passage')} of every run"]
