@@ -93,6 +93,7 @@ def told(measure, labels, one, other):
         (nDCG, {"a": 0}, ["a"], [], "No difference in nDCG: no passage is judged relevant."),
     ],
 )
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.evaluation.evaluator.NotJudgedWarning")
 def test_the_passages_that_make_the_difference_are_named(measure, labels, one, other, expected):
     assert told(measure, labels, one, other)[0] == expected
 
@@ -102,6 +103,7 @@ rankings = st.permutations(DOCNOS).flatmap(lambda order: st.integers(0, len(orde
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.evaluation.evaluator.RelevanceWarning")
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.evaluation.evaluator.NotJudgedWarning")
 @given(
     st.sampled_from([nDCG, nDCG @ 3, nDCG @ 5, P @ 3, P(rel=2) @ 5, R @ 3, R(rel=3) @ 5, AP, RR, RR @ 2, Bpref]),
     st.dictionaries(st.sampled_from(DOCNOS), st.integers(-1, 4), min_size=1),
