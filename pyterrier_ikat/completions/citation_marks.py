@@ -6,16 +6,20 @@ in :mod:`.citations`.
 """
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 HIGHEST = 99
 """A bare number above this one is a mark only if that many passages were shown; a range is no longer than this."""
+NO_PASSAGE = 0
+"""The number of a mark that cites something else than a passage. No passage has it, so it is told."""
 MOST = 20
 """The most numbers in a mark."""
 NAME = r"(?:reference[ _])?(?:passage|document|doc|source|reference|ref|citation|cite|snippet)s?"
 """What models call a passage. Gemini writes ``[cite 5]`` (HanaokaYuzu/Gemini-API#148)."""
 
+RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 _I = re.IGNORECASE
 _BLANKS = r"[^\S\n]{0,2}"
 _SEE = r"(?:see|cf\.|e\.g\.,?|from|according to|as in|via|sources?:|references?:)[^\S\n]"
@@ -24,26 +28,29 @@ _PART = r"(?:§§?|¶|\b(?:pp?|pages?|par|paras?|paragraphs?|sect?|sections?|lin
 
 _IN_ROUND = rf"{_BLANKS}(?:see |cf\. |sources?:? )?(?=[\[【])"
 _BEGINNINGS = (
-    r"[\[［【]",
+    r"[\[［【〔]",
     rf"[(（](?={_BLANKS}(?:{_SEE})?{NAME})",
     rf"\({_IN_ROUND}",
     rf"<(?={_TAG})",
     r"\^(?=\[)",
     r"\*(?=[*\[(<^])",
 )
-_STARTS = re.compile(rf"(?=[\[(（［【<^*])(?:{'|'.join(_BEGINNINGS)})", _I)  # several times as fast with its first characters ahead
+_STARTS = re.compile(rf"(?=[\[(（［【〔<^*])(?:{'|'.join(_BEGINNINGS)})", _I)  # several times as fast with its first characters ahead
 """Where a run may begin."""
-_OPENING = re.compile(rf"(?P<bracket>\[\[?|[(（［【])\^?{_BLANKS}(?P<see>{_SEE})?", _I)
-_CLOSING = {"[[": "]]", "[": "]", "［": "］", "【": "】", "(": ")", "（": "）"}
-_ITEM = re.compile(rf"(?P<name>{NAME}{_BLANKS}(?:no\.?|number)?[ :#=\"_.-]{{0,3}})?\"?(?P<number>\d{{1,4}})\"?", _I)
+_OPENING = re.compile(rf"(?P<bracket>\[\[?|[(（［【〔])\^?{_BLANKS}(?P<see>{_SEE})?", _I)
+_CLOSING = {"[[": "]]", "[": "]", "［": "］", "【": "】", "〔": "〕", "(": ")", "（": "）"}
+_ITEM = re.compile(rf"(?P<name>{NAME}{_BLANKS}(?:no\.?|number)?[ :#=\"_.-]{{0,3}})?[\"#]?(?P<number>\d{{1,4}}|[{RAISED}]{{1,2}})\"?", _I)
 """A number, perhaps with a name: ``1``, ``Doc 1``, ``"3"``."""
 _WHERE = rf"{_PART}{_BLANKS}\d{{1,4}}(?:[.~‐‑‒–—−-]\d{{1,4}}){{0,3}}"
 _PLACES = re.compile(rf"(?:{_BLANKS}[,;:]?{_BLANKS}{_WHERE}|{_BLANKS}\({_BLANKS}{_WHERE}\)){{1,3}}", _I)
 """Places in a passage: ``, p. 3``."""
 _TO = re.compile(rf"{_BLANKS}(?:[~‐‑‒–—−-]|\b(?:to|through)\b){_BLANKS}", _I)
 _AND = re.compile(rf"{_BLANKS}(?P<sign>[,;、，&/]|and\b){_BLANKS}(?:and\b{_BLANKS})?", _I)
-_END = re.compile(rf"{_BLANKS}(?P<file>†[^\]】\n]{{0,40}})?")
+_END = re.compile(rf"{_BLANKS}[,;.]?{_BLANKS}(?P<file>†[^\]】\n]{{0,40}})?")
 """What may stand before a closing bracket; ``†source`` for a file that was uploaded."""
+_FILE = re.compile(r"【\d{1,3}:\d{1,3}†[^】\n]{0,60}】")
+"""What OpenAI's search in files writes: ``【4:0†source】``, ``【4:0†oats.pdf】`` (glific/glific#4004). The numbers are those of a call and of
+its results, which only the provider knows."""
 _ANCHOR = re.compile(r"\(#[^()\s]{0,40}\)")
 """The address of a mark that is a link within the page: ``[1](#doc1)``."""
 _OPEN_TAGS = re.compile(rf"(?:<{_TAG}[^<>\n]{{0,99}}>){{1,3}}", _I)
@@ -139,6 +146,10 @@ def _further(text: str, end: int, readers: Sequence[Reader]) -> tuple[Run, bool]
     return None
 
 
+def _number(item: re.Match[str]) -> int:
+    return int(unicodedata.normalize("NFKC", item["number"]))
+
+
 def _range(first: int, last: int) -> list[int]:
     """All numbers from the first to the last, or the two alone where they are no range."""
     return list(range(first, last + 1)) if 0 <= last - first <= HIGHEST else [first, last]
@@ -185,13 +196,20 @@ def mark_at(text: str, start: int) -> Run | None:
         >>> mark_at("[Doc 1, p. 3; 4]", 0), mark_at("[1](https://oats.org)", 0)
         (Run(start=0, end=16, numbers=(1, 4), named=True, two=False), None)
     """
+    file = _FILE.match(text, start)
+    if file is not None:
+        return Run(start, file.end(), (NO_PASSAGE,), named=True)
     opening = _OPENING.match(text, start)
     if opening is None:
         return None
     bracket = opening["bracket"]
     is_round = bracket in ("(", "（")
-    needs_name = is_round or opening["see"] is not None
-    inner = _items(text, opening.end(), needs_name)
+    inner = None
+    if opening["see"] is not None:
+        inner = _items(text, opening.end(), needs_name=True)
+    if inner is None:  # "Source: " may also be the name of a number
+        first = opening.end() if opening["see"] is None else opening.start("see")
+        inner = _items(text, first, needs_name=is_round)
     if inner is None:
         return None
     ends = _END.match(text, inner.end)
@@ -211,7 +229,7 @@ def _items(text: str, start: int, needs_name: bool) -> Run | None:
     item = _ITEM.match(text, start)
     if item is None or (needs_name and not item["name"]):
         return None
-    numbers, named, signs = [int(item["number"])], bool(item["name"]), list[str]()
+    numbers, named, signs = [_number(item)], bool(item["name"]), list[str]()
     end = item.end()
     while len(signs) < MOST:
         places = _PLACES.match(text, end)
@@ -221,7 +239,7 @@ def _items(text: str, start: int, needs_name: bool) -> Run | None:
         item = _ITEM.match(text, between.end()) if between else None
         if item is None or between is None:
             break
-        numbers += _range(numbers.pop(), int(item["number"])) if to else [int(item["number"])]
+        numbers += _range(numbers.pop(), _number(item)) if to else [_number(item)]
         named |= bool(item["name"])
         signs.append("to" if to else between["sign"])
         end = item.end()

@@ -2,7 +2,8 @@ r"""The sentences of a response and the passages that they cite.
 
 The marks are what models write when they are asked to cite with numbers in square brackets; :mod:`.citation_marks` finds them: ``[1]``,
 ``[1][2]``, ``[1, 2]``, ``[1-3]``, ``[1]–[3]``, ``[Doc 1]``, ``[Doc 1, p. 3]``, ``(Doc 1, Doc 2)``, ``(see Doc 1)``, ``([Passage 3](#3))``,
-``**[1]**``, ``<sup>[1]</sup>``, ``[^1]``, ``【1】``. A number in round brackets counts only with such a name.
+``**[1]**``, ``<sup>[1]</sup>``, ``[^1]``, ``【1】``. A number in round brackets counts only with such a name. What OpenAI's search in files
+writes, ``【4:0†source】``, cites none of the passages, which is told.
 
 The words of a response stay as the model wrote them, and marks are removed. A mark stays as words only where the sentence speaks it: after
 "according to", "see" or "in" ("According to [1], ..." becomes "According to passage 1, ...") and where it begins a sentence ("[1] says").
@@ -417,8 +418,8 @@ def with_marks(text: str, sentences: Sequence[CitedSentence]) -> str:
 
 
 _OPEN = re.compile(
-    r"\s*(?:\*{0,2}[(\[（【［][^)\]）】］\n]{0,60}|\*{1,2}|\^|<[^<>\n]{0,60}|<(?:sup|sub|small|cite|ref|span|a|b|i|u|em|strong|font)\b[^<>\n]{0,60}>"
-    r"|[)\]）】］]\*{0,2}\^?(?:\(#?[^()\s]{0,40}|\s?(?:[~‐‑‒–—−&/,;-]|t|to|th\w{0,5}|an?|and)\s?)?)\Z|\s+\Z"
+    r"\s*(?:\*{0,2}[(\[（【［〔][^)\]）】］〕\n]{0,70}|\*{1,2}|\^|<[^<>\n]{0,60}|<(?:sup|sub|small|cite|ref|span|a|b|i|u|em|strong|font)\b[^<>\n]{0,60}>"
+    r"|[)\]）】］〕]\*{0,2}\^?(?:\(#?[^()\s]{0,40}|\s?(?:[~‐‑‒–—−&/,;-]|t|to|th\w{0,5}|an?|and)\s?)?)\Z|\s+\Z"
 )
 
 
