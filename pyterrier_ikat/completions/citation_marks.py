@@ -49,8 +49,9 @@ _AND = re.compile(rf"{_BLANKS}(?P<sign>[,;、，&/]|and\b){_BLANKS}(?:and\b{_BLA
 _END = re.compile(rf"{_BLANKS}[,;.]?{_BLANKS}(?P<file>†[^\]】\n]{{0,40}})?")
 """What may stand before a closing bracket; ``†source`` for a file that was uploaded."""
 _FILE = re.compile(r"【\d{1,3}:\d{1,3}†[^】\n]{0,60}】")
-"""What OpenAI's search in files writes: ``【4:0†source】``, ``【4:0†oats.pdf】`` (glific/glific#4004). The numbers are those of a call and of
-its results, which only the provider knows."""
+"""What OpenAI's search in files writes: ``【4:0†source】``, ``【4:0†oats.pdf】`` (glific/glific#4004).
+
+Only the provider knows what its numbers mean: a call, and a result of that search."""
 _ANCHOR = re.compile(r"\(#[^()\s]{0,40}\)")
 """The address of a mark that is a link within the page: ``[1](#doc1)``."""
 _OPEN_TAGS = re.compile(rf"(?:<{_TAG}[^<>\n]{{0,99}}>){{1,3}}", _I)

@@ -50,18 +50,23 @@ _DENIED_BEFORE = re.compile(
 )
 """Words that deny what stands before them: ``[5] is not relevant``."""
 _OTHERS = re.compile(r"\b(?:others?|rest|remaining|else)\b", re.IGNORECASE)
+_ON_OTHERS = re.compile(r"(?:all |the )*(?:others?|rest|remaining)\b", re.IGNORECASE)
 _DENIES_FIRST = re.compile(r"\W*(?:(?:it|this|that)(?:['’]s| is) |is )?(?:not|no|irrelevant|unrelated|unimportant)\b", re.IGNORECASE)
 
-_BETWEEN = r"(?:[\s,;&*#\"']+(?:and[\s*#\"']+)?|\)[\s,;&]+(?:and\s+)?\()"
+_BETWEEN = r"(?:[\s,;&*#\"']+(?:and[\s*#\"']+)?(?:(?:statement|ptkb|number|id|fact)s?[\s*#]+)?|\)[\s,;&]+(?:and\s+)?\()"
 _NUMBERS = re.compile(rf"[\s*#_(\"'•–-]*(?:{_LABEL}[\s*:=#_(\"']+)?(\d{{1,3}}\b(?:{_BETWEEN}\d{{1,9}}\b)*)[\s.,;*\"')_]*", re.IGNORECASE)
 """Numbers alone, perhaps behind a label."""
 _REMARK = r"\((?:[^()]|\([^()]*\))*\)|\[[^\[\]]*[^\W\d][^\[\]]*\]"
 _REMARKED_BEGINS = re.compile(rf"[\s*#_•–-]*(?:{_LABEL}[\s*:=#_]+)?", re.IGNORECASE)
 _REMARKED_ITEM = re.compile(rf"(\d{{1,3}})(?!\w)[\s*_.:,]*({_REMARK})?[\s,;&*_]*(?:and\s+)?", re.IGNORECASE)
 """A number, and perhaps a remark on it in brackets."""
-_BARE_OR_LABELLED = re.compile(rf"\W{{0,20}}(?P<label>(?:{_KINDS})s?\W|[^:\n\d]{{0,60}}:)?\W{{0,20}}\d", re.IGNORECASE)
+_BARE_OR_LABELLED = re.compile(
+    rf"\W{{0,20}}(?:(?:only|the) ){{0,2}}(?P<label>(?:{_KINDS})s?\W|[^:\n\d]{{0,60}}:)?\W{{0,20}}\d", re.IGNORECASE
+)
 _BECAUSE = re.compile(r"[\s*_\"'),]*(?:because|since|as|due to)\b.*", re.IGNORECASE)
 """The reason behind the numbers of a line: ``2, 5 because the user is 30 years old``."""
+_ARE_RELEVANT = re.compile(r"[\s*_\"')]*\b(?:is|are)(?: (?:all|both|the|most|\w+ly))* relevant\b[^\d\[]*", re.IGNORECASE)
+"""What says no more than that the numbers before it are the choice: ``Statements 2 and 5 are relevant.``"""
 _SENTENCE = re.compile(r"[\s*_\"')]*(?:[:;.]|\s[–—-])\s+(?=[^\W\d_]|\[).*")
 """A remark behind the numbers of a line: ``2, 5. The user is 30 years old.``"""
 _NOT_WANTED = re.compile(r"(?:\bnot|n['’]t) (?:\w+ )?(?:need|useful|necess|import|help|requir|chosen|select)", re.IGNORECASE)
@@ -80,10 +85,14 @@ _ID_KEYS = ("id", "index", "number", "statement_id", "statement")
 SCORE_KEYS = ("score", "relevance")
 _NO = (False, "false", "no", "not relevant", "irrelevant")
 
-_OTHER = re.compile(rf"(?:{_LABEL}|^[ \t]*(?:[-*•–][ \t]+)?(?=\[))(?P<label>[*_\s]*:[*_\s]*)?{_BRACKETS}\]", re.IGNORECASE | re.MULTILINE)
+_OTHER = re.compile(
+    rf"(?:{_LABEL}|^[ \t]*(?:(?:[-*•–]|\d{{1,3}}[.)])[ \t]+)?(?=\[))(?P<label>[*_\s]*:[*_\s]*)?{_BRACKETS}\]", re.IGNORECASE | re.MULTILINE
+)
 """A list in brackets behind a label, or at the beginning of a line."""
 _COPY = re.compile(r"\[(\d{1,3})\]\s*,?\s+(?P<copy>[^\W\d_])[^\[]*")
 """A number in brackets and the statement behind it."""
+_BRACKETED = re.compile(r"[ \t]*(?:(?:[-*•–]|\d{1,3}[.)])[ \t]+)?[*_]*\[(?P<number>\d{1,3})\][*_.,;:]*[ \t]*(?P<copy>[^\s\d\[].*)?[ \t]*")
+"""A line that is a number in brackets, perhaps with its statement: ``- [5] I run.``"""
 AGAIN = "another list, because the model answers more than once"
 ENDLESS = "a list that never ends"
 
@@ -215,7 +224,7 @@ def _is_denied_before(text: str, start: int) -> bool:
 
 def _bracket_at(text: str, start: int) -> tuple[Found | None, int]:
     """The choice in the brackets at ``start``, by the first reader that finds one, and its end. None if they cannot be read."""
-    for read in (_as_copies, _as_ids, _as_json):
+    for read in (_as_copies, _as_lines, _as_ids, _as_json):
         found, end = read(text, start)
         if found is not None:
             return found, end
@@ -234,6 +243,35 @@ def _as_copies(text: str, start: int) -> tuple[Found | None, int]:
     if any(copy["copy"].islower() for copy in copies):
         return Found([copies[0][1]], [AGAIN]), copies[0].end(1) + 1
     return Found([copy[1] for copy in copies if not DENIED.search(copy[0])], copied=True), copies[-1].end()
+
+
+def _as_lines(text: str, start: int) -> tuple[Found | None, int]:
+    """Two or more numbers on lines of their own, all with their statements or all without: ``[1]`` and below it ``- [5]``.
+
+    What begins with a small letter is a remark, and whether it chooses or denies its statement is not clear.
+    """
+    begins = text.rfind("\n", 0, start) + 1
+    items = list[re.Match[str]]()
+    end = begins
+    for line in text[begins:].split("\n"):
+        item = _BRACKETED.fullmatch(line)
+        if line.strip() and item is None:
+            break
+        end += len(line) + 1
+        if item:
+            items.append(item)
+    copies = [_copy_in(item) for item in items]
+    if len(items) < 2 or start > begins + items[0].start("number") or any(map(bool, copies)) != all(map(bool, copies)):
+        return None, start
+    if any(copy[:1].islower() for copy in copies):
+        return None, start
+    return Found([item["number"] for item in items if not _denies(item[0])], copied=all(map(bool, copies))), min(end, len(text))
+
+
+def _copy_in(item: re.Match[str]) -> str:
+    """The statement behind a number in brackets. Empty if there is none, or a remark on the other statements."""
+    copy = item["copy"] or ""
+    return "" if _ON_OTHERS.match(copy) else copy
 
 
 def _ends_as_items(copies: Sequence[re.Match[str]]) -> bool:
@@ -338,6 +376,8 @@ def _reasoned(line: str) -> list[str]:
     numbers = re.findall(r"\d+", found[1])
     reason = _BECAUSE.fullmatch(line, found.end(1))
     labelled = (begins["label"] or "").endswith(":")
+    if reason is None:
+        reason = _ARE_RELEVANT.fullmatch(line, found.end(1))
     if reason is None:
         reason = _SENTENCE.fullmatch(line, found.end(1))
         if reason and len(numbers) == 1 and not labelled and not _OTHERS.search(reason[0]):

@@ -20,10 +20,11 @@ from ..completions.texts import (
 from ..conversations.frame import histories, question_column, texts_in, values, well_formed, with_columns, with_query
 from ..errors import UsageError, counted, list_first
 from ..llm_operator import LLMOperator, as_long_as
+from ..llms import Request
 from ..operator import Operator, with_fields
 from ..store.cache import compute_missing, digest, open_cache
 from ..store.models import load, loaded_once, model_state
-from .statements import TRAINING, examples_of, without_unknown_choices
+from .statements import TRAINING, check_numbered, examples_of, without_unknown_choices
 
 if TYPE_CHECKING:
     from ..planning import Plan
@@ -325,6 +326,7 @@ class Reformulate(RewritesAndAnswers):
 
     Raises:
         UsageError: when ``form`` is unknown, ``words`` is below 1, ``shots`` below 0, or a form shows no examples.
+        DataError: when it is used with ``"select"`` and a persona whose ids are no numbers.
 
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
@@ -359,6 +361,12 @@ class Reformulate(RewritesAndAnswers):
         """The values that every prompt shows, and ``examples``."""
         examples = examples_of(self.shots, self.examples, True)
         return [{**row, "examples": examples} for row in super().contexts(frame)]
+
+    def requests(self, frame: pd.DataFrame) -> list[Request]:
+        """One request for each row."""
+        if self.form == "select":
+            check_numbered(frame["qid"], self.personas(frame))
+        return super().requests(frame)
 
     def parse(self, text: str) -> Reformulation | None:
         """The rewrite or queries, the answer, and the pieces that name statements."""

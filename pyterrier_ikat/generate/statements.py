@@ -12,6 +12,7 @@ import pyterrier as pt
 from ..arguments import one_of, utc
 from ..completions.kinds import COPIES, IDS, LEARNED, SCORES, Kind
 from ..completions.learned import Learned, merge
+from ..completions.signs import plain_signs
 from ..completions.statements import Chosen, choose, only_unknown
 from ..conversations import dataset
 from ..conversations.frame import histories, personas, statement_id, texts_in, values, with_columns
@@ -86,6 +87,19 @@ class AsksSome(LLMOperator):
         return [next(outcomes) if asked else None for asked in self.asked(frame)]
 
 
+def check_numbered(qids: Iterable[str], ptkbs: Iterable[Mapping[str, str]]) -> None:
+    """Make sure that a model can choose statements by number.
+
+    Raises:
+        DataError: for an id that is no number, such as ``P3`` or ``2a``: its digits alone would be read.
+    """
+    for qid, ptkb in zip(qids, ptkbs, strict=True):
+        for name in ptkb:
+            if not plain_signs(name).isdecimal():
+                numbered = "number them 1, 2, 3, or give the persona as a list of texts, which numbers it"
+                raise DataError(f"turn {qid}: a model chooses statements by number, and the id {name!r} is none: {numbered}")
+
+
 def without_unknown_choices(
     asker: LLMOperator, form: str, qids: Iterable[str], outcomes: Sequence[Any], choices: Sequence[Any], ptkbs: Sequence[Mapping[str, str]]
 ) -> list[Any]:
@@ -139,6 +153,7 @@ class SelectStatements(AsksSome):
 
     Raises:
         UsageError: when ``form`` or ``given`` is unknown, ``shots`` is below 0, or a form shows no examples.
+        DataError: when it is used with ``"ids"`` and a persona whose ids are no numbers.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -189,6 +204,12 @@ class SelectStatements(AsksSome):
         """The values that every prompt shows; without ``history`` an empty ``context``; with ``shots`` the examples."""
         more = {"examples": examples_of(self.shots, self.examples, False), **({} if self.history else {"context": ""})}
         return [{"suggestion": "", **row, **more} for row in super().contexts(frame)]
+
+    def requests(self, frame: pd.DataFrame) -> list[Request]:
+        """One request for each row with a persona."""
+        if self.form == "ids":
+            check_numbered(frame["qid"], self.personas(frame))
+        return super().requests(frame)
 
     def fallback(self, frame: pd.DataFrame) -> list[Any]:
         """No statement."""

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.statements import choose, match_label, read_ids
 from pyterrier_ikat.completions.texts import parse_chosen_rewrite
-from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.llms import StageError
 
 ids = st.lists(st.integers(1, 12).map(str), min_size=1, max_size=5, unique=True)
@@ -37,6 +37,12 @@ LINES = {
     "bullets": lambda numbers: "- " + "\n- ".join(numbers),
     "labelled lines": lambda numbers: "Provenance: " + "\nProvenance: ".join(numbers),
     "lines apart": lambda numbers: numbers[0] + "".join(f" \n\nProvenance: {number}" for number in numbers[1:]),
+    "each on a line": lambda numbers: "\n".join(f"[{number}]" for number in numbers),
+    "bullets in brackets": lambda numbers: "\n".join(f"- [{number}]" for number in numbers),
+    "numbered": lambda numbers: "\n".join(f"{place}. [{number}]" for place, number in enumerate(numbers, 1)),
+    "copies": lambda numbers: "\n".join(f"[{number}] I have {number} dogs." for number in numbers),
+    "each named": lambda numbers: ", ".join(f"statement {number}" for number in numbers),
+    "PTKB": lambda numbers: "PTKB " + ", PTKB ".join(numbers),
 }
 FORMS = BRACKETS | BARE | LINES
 REMARKS = (
@@ -90,6 +96,26 @@ def test_a_denied_list_is_not_chosen(numbers, form, other):
         found = read_ids(denial.format(other, choice))
         assert found is None or found.told or found == numbers
         assert found is None or other not in found
+
+
+@pytest.mark.parametrize("text", ["Statements 3 and 5 are relevant.", "Only statements 3, 5 are really relevant to the user."])
+def test_a_sentence_that_only_names_its_choice_is_read(text):
+    assert read_ids(text) == ["3", "5"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[2]\n[7] is about cars.",
+        "1. [2]\n2. [7] because of it",
+        "[2]\n[7] I run.",
+        "Statements 2 are relevant, and 7 is.",
+        "Only statement 2 is not relevant.",
+    ],
+)
+def test_lines_that_may_deny_are_told_or_unread(text):
+    found = read_ids(text)
+    assert found is None or found.told
 
 
 NONES = (
@@ -211,3 +237,20 @@ def test_ids_given_as_numbers_become_texts():
 def test_ids_that_are_none_or_equal_are_refused(ptkb):
     with pytest.raises(UsageError, match="id"):
         ikat.conversation([{"role": "user", "content": "What may I eat?"}], ptkb)
+
+
+@pytest.mark.parametrize("ids", [["P1", "P2"], ["1a", "2"], ["2.1", "2.2"], ["u:1", "3"]])
+@pytest.mark.parametrize("stage", [ikat.SelectStatements, lambda llm: ikat.generate.Reformulate(llm, "select")])
+def test_ids_that_are_no_numbers_cost_no_call(ids, stage):
+    class Counted:
+        calls = 0
+
+        def generate(self, chats):
+            self.calls += len(chats)
+            return ["[2]"] * len(chats)
+
+    model = Counted()
+    turn = ikat.conversation([{"role": "user", "content": "Tea?"}], dict.fromkeys(ids, "I run."))
+    with pytest.raises(DataError, match="by number, and the id"):
+        stage(ikat.llm(model))(turn)
+    assert model.calls == 0
