@@ -220,6 +220,11 @@ FAMILIES = (
         empty=("<|startoftext|>",),
     ),
     Family(
+        "Reflection 70B, and models that were trained on the steps of agents",
+        ("langchain-ai/langchain#26197", "langchain-ai/langchain: libs/langchain/langchain/agents/output_parsers/xml.py"),
+        answer=(Pair("<output>", "</output>"), Pair("<final_answer>", "</final_answer>")),
+    ),
+    Family(
         "Qwen, SmolLM2, and whatever is trained with ChatML",
         ("vllm-project/vllm#48748", "moltis-org/moltis#306"),
         own=("<|im_start|> assistant <|im_sep|>", "<|im_start|> assistant"),  # the first one is Phi-4's
@@ -280,7 +285,7 @@ FAMILIES = (
 )
 """One row a family of models. Special tokens are in it, too: some servers and tokenizers write them into the text."""
 
-ANSWER_TAGS = ("answer", "response", "query", "rewrite")
+ANSWER_TAGS = ("answer", "final_answer", "output", "response", "query", "rewrite")
 """The names of tags in which models wrap a whole text, though nobody asked for it."""
 
 

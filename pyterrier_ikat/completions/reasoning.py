@@ -163,6 +163,17 @@ def unwrapped(text: str, names: Collection[str] = ANSWER_TAGS) -> str:
     return text if several else inner.strip()
 
 
+def is_wrapped(text: str) -> bool:
+    """Whether a tag, whatever its name, is around all of a text.
+
+    Example:
+        >>> is_wrapped("<verdict>Rooibos.</verdict>"), is_wrapped("<ponder>hm</ponder>Rooibos.")
+        (True, False)
+    """
+    opening = _TAG.match(text)
+    return opening is not None and _CLOSING_TAG.search(text) is not None and unwrapped(text, (opening[1].casefold(),)) != text
+
+
 _TAG = re.compile(r"\A\s*<([A-Za-z][\w:.-]{0,60})(?:\s[^<>\n]{0,200})?>")
 _CLOSING_TAG = re.compile(r"</([A-Za-z][\w:.-]{0,60})\s?>\s*\Z")
 _ELEMENTS = """
@@ -170,7 +181,7 @@ _ELEMENTS = """
     colgroup data datalist dd del details dfn dialog div dl dt em embed fieldset figcaption figure font footer form h1 h2 h3 h4 h5 h6 head
     header hgroup hr html i iframe img input ins kbd label legend li link main map mark menu meta meter nav noscript object ol optgroup
     option p param picture pre progress q ref rp rt ruby s samp script search section select slot small source span strike strong style
-    sub summary sup svg table tbody td template textarea tfoot th thead time title tr track tt u ul var video wbr
+    doctype sub summary sup svg table tbody td template textarea tfoot th thead time title tr track tt u ul var video wbr
 """
 HTML = frozenset(_ELEMENTS.split())
 """The elements of HTML (html.spec.whatwg.org, "Elements", and those of HTML 4), and ``ref`` and
@@ -186,7 +197,9 @@ _ESCAPED = re.compile(rf"{_BEFORE}(&lt;[\w:.|-]{{1,60}}&gt;)|(&lt;/[\w:.|-]{{1,6
 _SLASHED = re.compile(r"[\[【《〈{◁◀⟨⟪＜]\s?[/／]\s?[^\W\d][\w:.-]{1,40}\s?[\]】》〉}▷▶⟩⟫＞]")
 """A closing mark in other brackets. Those of forums are HTML in another coat."""
 _FORUM = re.compile(r"\[\s?/\s?(?:b|i|u|s|url|img|quote|code|list|size|color|center|table|tr|td)\s?\]", re.IGNORECASE)
-_BEGINS = re.compile(rf"{_BEFORE}(<(?!https?:|mailto:)(?=[^<>\n]{{0,4}}[^\W\d_]|!--)[^<>\n]{{1,200}}>)")
+_BEGINS = re.compile(rf"{_BEFORE}(<(?!\w[\w+.-]*://|mailto:)(?=[^<>\n]{{0,4}}[^\W\d_]|!--)[^<>\n]{{1,200}}>)")
+_GOES_ON = re.compile(r"[,.;:?!'’)]")
+"""What stands behind a placeholder that is a word of its sentence, and not behind a mark of reasoning: ``<name>, where ...``"""
 _CLOSING = re.compile(r"<\s?/\s?([^\W\d][\w:.-]{0,60})\s?>")
 
 
@@ -223,7 +236,7 @@ def unknown_mark(text: str, messages: Sequence[Mapping[str, str]] = ()) -> str:
     for pattern in (_SPECIAL, _SIGNED, _BRACKETED, _ESCAPED, _SLASHED):
         for found in pattern.finditer(plain):
             mark = found[found.lastindex or 0].strip()
-            if not (_FORUM.fullmatch(mark) or any(mark in content for content in asked)):
+            if not (_FORUM.fullmatch(mark) or _is_escaped_html(mark) or any(mark in content for content in asked)):
                 return mark
     return _unknown_tag(plain, HTML | names_in(messages))
 
@@ -235,10 +248,24 @@ def _unknown_tag(text: str, allowed: Collection[str]) -> str:
         name = re.search(r"[^\W\d_][\w:.-]*", begins[1])
         if begins[1].startswith("<!--"):
             return "<!--"
-        if name is None or name[0].casefold() not in allowed:
+        if (name is None or name[0].casefold() not in allowed) and not _is_placeholder(text, begins):
             return begins[1]
     for closing in _CLOSING.finditer(text):
         if closing[1].casefold() not in allowed:
             begun = re.search(rf"<\s?{re.escape(closing[1])}\b[^<>\n]*>", text[: closing.start()], re.IGNORECASE)
             return closing[0] if begun is None else begun[0]
     return ""
+
+
+def _is_escaped_html(mark: str) -> bool:
+    """Whether a mark is a tag of HTML that the text is about: ``&lt;div&gt; is a box``."""
+    name = re.fullmatch(r"&lt;/?(\w+)&gt;", mark)
+    return name is not None and name[1].casefold() in HTML
+
+
+def _is_placeholder(text: str, begins: re.Match[str]) -> bool:
+    """Whether what begins a text stands for words that somebody has to fill in: ``<name>, where ...``, or ``<your name> buys oats``."""
+    if _GOES_ON.match(text, begins.end()):
+        return True
+    several_words = re.fullmatch(r"<[^\W\d_]+(?: [^\W\d_]+)+>", begins[1])
+    return several_words is not None and "<" not in text[begins.end() :]

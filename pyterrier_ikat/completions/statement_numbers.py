@@ -91,7 +91,9 @@ _OTHER = re.compile(
 """A list in brackets behind a label, or at the beginning of a line."""
 _COPY = re.compile(r"\[(\d{1,3})\]\s*,?\s+(?P<copy>[^\W\d_])[^\[]*")
 """A number in brackets and the statement behind it."""
-_BRACKETED = re.compile(r"[ \t]*(?:(?:[-*•–]|\d{1,3}[.)])[ \t]+)?[*_]*\[(?P<number>\d{1,3})\][*_.,;:]*[ \t]*(?P<copy>[^\s\d\[].*)?[ \t]*")
+_BRACKETED = re.compile(
+    r"[ \t]*(?P<listed>(?:[-*•–]|\d{1,3}[.)])[ \t]+)?[*_]*\[(?P<number>\d{1,3})\][*_.,;:]*[ \t]*(?P<copy>[^\s\d\[].*)?[ \t]*"
+)
 """A line that is a number in brackets, perhaps with its statement: ``- [5] I run.``"""
 AGAIN = "another list, because the model answers more than once"
 ENDLESS = "a list that never ends"
@@ -246,7 +248,7 @@ def _as_copies(text: str, start: int) -> tuple[Found | None, int]:
 
 
 def _as_lines(text: str, start: int) -> tuple[Found | None, int]:
-    """Two or more numbers on lines of their own, all with their statements or all without: ``[1]`` and below it ``- [5]``.
+    """Two or more numbers on lines of their own, all with their statements or all without: ``- [1]`` and below it ``- [5]``.
 
     What begins with a small letter is a remark, and whether it chooses or denies its statement is not clear.
     """
@@ -261,6 +263,8 @@ def _as_lines(text: str, start: int) -> tuple[Found | None, int]:
         if item:
             items.append(item)
     copies = [_copy_in(item) for item in items]
+    if not any(copies) and items and not items[0]["listed"]:  # "[1]" and "[5]" below it may be two answers
+        return None, start
     if len(items) < 2 or start > begins + items[0].start("number") or any(map(bool, copies)) != all(map(bool, copies)):
         return None, start
     if any(copy[:1].islower() for copy in copies):
@@ -376,7 +380,7 @@ def _reasoned(line: str) -> list[str]:
     numbers = re.findall(r"\d+", found[1])
     reason = _BECAUSE.fullmatch(line, found.end(1))
     labelled = (begins["label"] or "").endswith(":")
-    if reason is None:
+    if reason is None and begins["label"]:
         reason = _ARE_RELEVANT.fullmatch(line, found.end(1))
     if reason is None:
         reason = _SENTENCE.fullmatch(line, found.end(1))

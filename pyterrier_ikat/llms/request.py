@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from ..completions.forms import ANSWER_TAGS
+from ..completions.forms import ANSWER_TAGS, TOKENS
 from ..completions.json_answers import Structure
-from ..completions.reasoning import Named, names_in, split_reasoning, unknown_mark, unwrapped
+from ..completions.reasoning import Named, is_wrapped, names_in, split_reasoning, unknown_mark, unwrapped
 from ..completions.usable import one_line, printable
 from ..events import CHAIN
 from .failures import CutOff, Empty, Filtered, LLMFailure, OnlyReasoning, Refused, Unfinished, UnknownMark
@@ -30,6 +30,14 @@ FILTERED = (
 )
 REASONING = "the completion has reasoning and no answer after it: raise max_tokens, or turn reasoning off"
 UNKNOWN = "the completion has a mark that is not known, {mark}: if reasoning is between it and another one, name both, such as {option}"
+WRAPPED = (
+    "the whole completion is in a tag that is not known, {mark}: if the answer is in it, name the tag in the prompt (prompts=FOLDER); "
+    "if reasoning is in it, there is no answer"
+)
+NO_WORD = (
+    "the completion has a token that is no word, {mark}: the server's tokenizer or chat template is not that of the model, "
+    "or the model calls a tool that nobody offered"
+)
 SAMPLES_OF_A_CHAIN = 1000
 """The number of seeds reserved for each chain."""
 
@@ -298,7 +306,7 @@ def read(told: Reply | Completion, reading: Reading = PLAIN) -> Read:
     elif not text:
         fault = Empty, "the completion is empty"
     elif mark := _unknown_in(told, text, reading):
-        fault = UnknownMark, UNKNOWN.format(mark=one_line(mark), option=_option_for(mark))
+        fault = UnknownMark, _told_of(mark, text)
     return Read(text, fault)
 
 
@@ -308,6 +316,15 @@ def _unknown_in(told: Reply | Completion, text: str, reading: Reading) -> str:
         if token in text:
             return token
     return unknown_mark(text, reading.messages)
+
+
+def _told_of(mark: str, text: str) -> str:
+    """What to do about a mark that is not known."""
+    if TOKENS.fullmatch(mark):
+        return NO_WORD.format(mark=one_line(mark))
+    if is_wrapped(text):
+        return WRAPPED.format(mark=one_line(mark))
+    return UNKNOWN.format(mark=one_line(mark), option=_option_for(mark))
 
 
 def _option_for(mark: str) -> str:

@@ -147,10 +147,7 @@ def test_what_is_seen_of_a_stream_is_how_its_text_begins(text):
         (f"[ponder]hm[/ponder]{ANSWER}", "[/ponder]"),
         (f"&lt;think&gt;hm&lt;/think&gt;{ANSWER}", "&lt;think&gt;"),
         (f"<!-- hm -->{ANSWER}", "<!--"),
-        (f"{ANSWER}<unused6226>", "<unused6226>"),
-        (f"{ANSWER}<tool_call>{{}}</tool_call>", "<tool_call>"),
         (f"<think>hm</think><ponder>more</ponder>{ANSWER}", "<ponder>"),
-        (f"<verdict>{ANSWER}</verdict>", "<verdict>"),
         (f"<answer>{ANSWER}</answer> It grows there.", "<answer>"),
     ],
 )
@@ -159,6 +156,20 @@ def test_an_unknown_mark_is_told_with_the_option_that_explains_it(text, mark):
     assert kind is UnknownMark
     assert mark in reason
     assert 'such as reasoning="' in reason
+
+
+@pytest.mark.parametrize(
+    ("text", "mark", "repair"),
+    [
+        (f"<verdict>{ANSWER}</verdict>", "<verdict>", "name the tag in the prompt"),
+        (f"<think>hm</think>\n<final_text>{ANSWER}</final_text>", "<final_text>", "name the tag in the prompt"),
+        (f"{ANSWER}<unused6226>", "<unused6226>", "chat template"),
+        (f"{ANSWER}<tool_call>{{}}</tool_call>", "<tool_call>", "tool"),
+    ],
+)
+def test_an_unknown_mark_without_an_option_is_told_with_its_repair(text, mark, repair):
+    kind, reason = read(Reply(text)).fault
+    assert (kind, mark in reason, repair in reason, "reasoning=" in reason) == (UnknownMark, True, True, False)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +184,14 @@ def test_an_unknown_mark_is_told_with_the_option_that_explains_it(text, mark):
         "1 <2> 3",
         "<https://a.b>",
     ]
-    + ["```\n<note>Mint</note>\n```", "a <- b", "The <ponder> tag.", "[b]Mint[/b]"],
+    + ["```\n<note>Mint</note>\n```", "a <- b", "The <ponder> tag.", "[b]Mint[/b]"]
+    + [
+        "<name>, where does it grow?",
+        "<your name> grows mint.",
+        "<ftp://a.b/c> has it.",
+        "&lt;div&gt; is a box.",
+        "<!DOCTYPE html><p>Mint",
+    ],
 )
 def test_html_citations_code_and_mentions_are_not_unknown(text):
     assert read(Reply(text)) == (text, None)
@@ -188,7 +206,7 @@ def test_what_the_request_asks_for_is_not_unknown():
     assert read(Reply("<statements>1</statements>"), asked) == ("1", None)
 
 
-@pytest.mark.parametrize("name", ["answer", "response", "query", "rewrite", "Answer"])
+@pytest.mark.parametrize("name", ["answer", "output", "final_answer", "response", "query", "rewrite", "Answer"])
 def test_a_text_wrapped_whole_is_the_text(name):
     for text in (f"<{name}>{ANSWER}</{name}>", f"<{name}>\n{ANSWER}\n</{name}>\n", f"<{name}>{ANSWER}", f"{ANSWER}</{name}>"):
         assert read(Reply(text)) == (ANSWER, None)

@@ -37,7 +37,6 @@ LINES = {
     "bullets": lambda numbers: "- " + "\n- ".join(numbers),
     "labelled lines": lambda numbers: "Provenance: " + "\nProvenance: ".join(numbers),
     "lines apart": lambda numbers: numbers[0] + "".join(f" \n\nProvenance: {number}" for number in numbers[1:]),
-    "each on a line": lambda numbers: "\n".join(f"[{number}]" for number in numbers),
     "bullets in brackets": lambda numbers: "\n".join(f"- [{number}]" for number in numbers),
     "numbered": lambda numbers: "\n".join(f"{place}. [{number}]" for place, number in enumerate(numbers, 1)),
     "copies": lambda numbers: "\n".join(f"[{number}] I have {number} dogs." for number in numbers),
