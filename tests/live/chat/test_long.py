@@ -57,7 +57,7 @@ def test_a_prompt_that_is_too_long_is_repeated_with_half_the_history_which_stays
     assert (chat.history, turn.omitted) == (80, 8)  # 4 of 8 exchanges
     assert steps[1] == "the prompt is too long for the model: asking again with at most 80 tokens of history"
     assert turn.response.startswith("Answer 10.")
-    assert chat.spent.frame()[["calls", "failures"]].values.tolist() == [[2, 1]]
+    assert chat.spent.frame()[["calls", "unanswered", "failures"]].values.tolist() == [[1, 1, 1]]
     assert chat.say("And then?").omitted > 8
 
 
@@ -70,7 +70,8 @@ def test_what_the_first_attempt_has_paid_is_shown_with_the_turn():
     too_long = TooLong("rewrite", "chat_9", "the prompt is long")
     backend.reply = lambda one: too_long if one.stage == "rewrite" and len(one.messages[-1]["content"]) > room else reply(one)
     turn = chat.say("And now?".ljust(40, "?"))
-    assert chat.spent.frame()[["stage", "calls", "failures"]].values.tolist() == [["answer", 2, 0], ["rewrite", 2, 1]]
+    columns = ["stage", "calls", "unanswered", "failures"]
+    assert chat.spent.frame()[columns].values.tolist() == [["answer", 2, 0, 0], ["rewrite", 1, 1, 1]]
     assert (turn.spend.calls, turn.spend.cost) == (3, None)
     assert turn.spend.tokens == chat.spent.frame()[["prompt_tokens", "completion_tokens"]].sum().sum() > 0
 
