@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 @main.command(
     section="Evaluate",
-    example="ikat paper\nikat paper generate_then_retrieve\nikat paper generate_then_retrieve 3 --resources sample",
+    example="ikat paper\nikat paper generate_then_retrieve\nikat paper generate_then_retrieve 3 --resources sample\n"
+    "ikat paper ptkb_2024 2023 --repeats 5 --dataset ikat:2023-mini",
 )
 @click.argument("name", required=False, metavar="[PAPER]")
 @click.argument("number", required=False, metavar="[TABLE]")
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 @QRELS
 @click.option("--judged-by", help="who judged --qrels: NIST or a model; `ikat judge` writes it beside its file")
 @click.option("--systems", help="only these rows, separated by commas")
+@click.option("--repeats", type=int, help="runs of each system with an LLM, whose means are shown  [default: 1]")
 @click.option("--out", default="papers", show_default=True, type=click.Path(), help="folder of the runs; stopped runs continue")
 @click.option("--plan", "only_plan", is_flag=True, help="only estimate LLM calls, tokens and cost")
 @FORMAT
@@ -35,6 +37,9 @@ def paper(name: str | None, number: str | None, resources: str | None, only_plan
 
     Without --resources, the command prints the TABLE as it was published, what each row needs, and what we decided. Without TABLE, it does
     so for all tables, without their scores. Without PAPER, it lists the papers and their tables.
+
+    The completions behind table 2023 of ptkb_2024 are public. With --repeats, --dataset or --plan it runs without --resources: on
+    ikat:2023-mini at once, on ikat:2023 with an index of the collection.
     """
     from ..papers.published import Listing, Matrix, Prompts, find_table
     from ..papers.reproduction import Reproduction
@@ -43,15 +48,20 @@ def paper(name: str | None, number: str | None, resources: str | None, only_plan
     if name is None:
         click.echo("\n".join(_papers()))
         return
-    systems = options.pop("systems")
-    found = Reproduction(name, resources or {}, systems=systems and [one.strip() for one in systems.split(",")], **options)
+    systems, repeats = options.pop("systems"), options.pop("repeats")
+    chosen = systems and [one.strip() for one in systems.split(",")]
+    found = Reproduction(name, resources or {}, systems=chosen, repeats=1 if repeats is None else repeats, **options)
     known: dict[str, Any] = {**found.paper.tables, **found.paper.figures}
     if number is None:
         lines = [wrapped(found.paper.title), *([found.paper.link] if found.paper.link else []), ""]
         click.echo("\n".join([*lines, *_about(found, known, resources is not None)]))
         return
     what = find_table(name, number)
-    if resources is None or isinstance(what, Listing | Prompts):  # nothing to run
+    runs = only_plan or repeats is not None or options["dataset"] is not None
+    if resources is None and runs and not isinstance(what, Matrix | Listing | Prompts):
+        for part in _parts(what, found):
+            found.check_public(part)
+    elif resources is None or isinstance(what, Listing | Prompts):  # nothing to run
         if only_plan:
             raise UsageError("a plan needs models and indexes: give --resources FILE, or --resources sample to plan for the sample")
         for table in published_tables(name, number):
@@ -59,7 +69,8 @@ def paper(name: str | None, number: str | None, resources: str | None, only_plan
             click.echo(err=form != "text")
         of_table = {one: table for one, table in known.items() if table is what}
         click.echo("\n".join(_about(found, of_table, False)), err=form != "text")
-    elif isinstance(what, Matrix):
+        return
+    if isinstance(what, Matrix):
         if unused := [one for one, value in {**options, "systems": systems}.items() if value and one in ("qrels", "judged_by", "systems")]:
             given = unused[0].replace("_", "-")
             raise UsageError(f"table {number} of {name} is about the labels of all official pairs and scores no system: omit --{given}")

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import UsageError, advice, counted, list_first
+from ..errors import DataError, UsageError, advice, counted, list_first
 from .download import SOURCES, data_file
 
 FOLDER = "outputs"
@@ -73,7 +73,11 @@ def output_file(source: str, name: str) -> Path:
     Raises:
         DataError: when it can't be fetched, see :func:`~pyterrier_ikat.conversations.download.data_file`.
     """
-    path = data_file(f"{FOLDER}/{source}/{name}")
+    try:
+        path = data_file(f"{FOLDER}/{source}/{name}")
+    except DataError as error:
+        files = sum(one.startswith(f"{FOLDER}/{source}/") for one in SOURCES)
+        raise DataError(f"{error}. The {files} files of {FOLDER}/{source} are {whose(source)}") from None
     say(source)
     return path
 
@@ -84,8 +88,9 @@ class Output:
 
     A sample has a rewrite and, except for CHIQ, an answer: completions of the stages ``rewrite`` and ``answer``. For the prompts
     ``rewrite_and_answer`` and ``reformulate_*``, the two are combined into one completion in the form that the prompt requires (``forms``
-    in ``public_outputs.json``: stage, prompt or null for any, form), and the name of the model says so. A sample without an answer is no
-    completion of a prompt that asks for one. A rewrite of several lines is one line here, because its authors search with the whole text.
+    in ``public_outputs.json``: stage, prompt or null for any, form), and the name of the model says so. Each part is one line, which
+    :func:`read_parts` reads. A sample without an answer is no completion of a prompt that asks for one. A rewrite of several lines is one
+    line here, because its authors search with the whole text.
 
     Attributes:
         name: the name after ``recorded:``.
@@ -158,12 +163,30 @@ def _samples(line: dict[str, Any]) -> tuple[str, list[Sample]]:
     return "_".join(line["sample_id"].rsplit("-", 1)), [sample]
 
 
+def read_parts(text: str) -> dict[str, str]:
+    r"""The parts of a completion that was combined from the texts of a public output, each as its authors published it.
+
+    Example:
+        >>> read_parts("Response: Rooibos has none.\nQueries: 1. rooibos 2. mint")
+        {'Response': 'Rooibos has none.', 'Queries': '1. rooibos 2. mint'}
+    """
+    found = {}
+    for line in text.split("\n"):
+        label, _, part = line.partition(": ")
+        found[label] = part
+    return found
+
+
 def _flat(text: str) -> str:
     return " ".join(text.split())
 
 
 OUTPUTS = {name: Output(name, **one) for name, one in _LISTED["outputs"].items()}
 """Name -> output, for ``recorded:NAME``."""
+STUDIES = {
+    "personalizedcir": "ptkb_none, ptkb_all, ptkb_human and ptkb_str, also with _queries behind the name, and ptkb_sar",
+}
+"""A study with an output for each of its methods, for ``recorded:STUDY`` -> these methods, in words."""
 
 
 def listed() -> list[tuple[str, str]]:
@@ -171,5 +194,7 @@ def listed() -> list[tuple[str, str]]:
     one, *_, _, _ = OUTPUTS.values()
     prompts = ", ".join(name.removeprefix("personalizedcir-") for name in OUTPUTS if name.startswith("personalizedcir-"))
     rows = [("recorded:personalizedcir-PROMPT", f"{one.model}: {one.about}, with each PROMPT of {prompts}; {whose(one.source)}")]
+    of_methods = "the prompt of each method of the study"
+    rows += [(f"recorded:{name}", f"{of_methods}: {methods}") for name, methods in STUDIES.items()]
     rows += [(f"recorded:{out.name}", f"{out.model}: {out.about}; {whose(out.source)}") for out in list(OUTPUTS.values())[-2:]]
     return rows

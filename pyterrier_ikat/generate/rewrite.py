@@ -1,7 +1,7 @@
 """Queries that an LLM writes: its answer, a rewrite, or both in one completion; its outline of an answer; and a trained T5's rewrite."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,6 +9,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..completions.kinds import ANSWER, REWRITE, Kind
+from ..completions.statement_numbers import read_ids
 from ..completions.statements import Chosen, choose
 from ..completions.texts import (
     parse_answer_and_queries,
@@ -18,9 +19,11 @@ from ..completions.texts import (
     parse_rewrite_and_answer,
 )
 from ..conversations.frame import histories, question_column, texts_in, values, well_formed, with_columns, with_query
+from ..conversations.public_outputs import read_parts
 from ..errors import UsageError, counted, list_first
 from ..llm_operator import LLMOperator, as_long_as
 from ..llms import Request
+from ..llms.spec import recorded_prompt
 from ..operator import Operator, with_fields
 from ..store.cache import compute_missing, digest, open_cache
 from ..store.models import load, loaded_once, model_state
@@ -369,12 +372,29 @@ class Reformulate(RewritesAndAnswers):
         return super().requests(frame)
 
     def parse(self, text: str) -> Reformulation | None:
-        """The rewrite or queries, the answer, and the pieces that name statements."""
+        """The rewrite or queries, the answer, and the pieces that name statements.
+
+        Texts of a public output were read by their authors, so they are taken as published.
+        """
+        if recorded_prompt(self.llm):
+            return self._as_published(read_parts(text))
         found = PARSERS[self.form](text)
         return Reformulation(*found) if found else None
 
+    def _as_published(self, parts: Mapping[str, str]) -> Reformulation | None:
+        """The parts of a completion of a public output; None if it is no completion of this form."""
+        query = "Queries" if self.form == "queries" else "Rewrite"
+        if query not in parts or "Response" not in parts or (self.form == "select" and "Statements" not in parts):
+            return None
+        return Reformulation(parts[query], parts["Response"], read_ids(parts.get("Statements", "")) or ())
+
     def settle(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[Any]:
-        """As for every operator. A choice that names only statements which the persona lacks is a failure."""
+        """As for every operator. A choice that names only statements which the persona lacks is a failure.
+
+        In a public output it is none, because its authors searched for the rewrite.
+        """
+        if recorded_prompt(self.llm):
+            return super().settle(frame, outcomes)
         choices = [getattr(one, "statements", ()) for one in outcomes]
         return super().settle(frame, without_unknown_choices(self, "ids", frame["qid"], outcomes, choices, self.personas(frame)))
 

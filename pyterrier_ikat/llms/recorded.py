@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from ..conversations.public_outputs import OUTPUTS, Output, whose
-from ..errors import DataError, counted, list_first
+from ..conversations.public_outputs import OUTPUTS, STUDIES, Output, whose
+from ..errors import DataError, UsageError, counted, list_first
 from .backend import Backend
 from .failures import LLMFailure
 from .request import Reply, Request
@@ -100,6 +100,37 @@ class RecordedBackend(Backend):
             return ""
         runs = counted(min(self._records[key].runs(number) for key, number in each.items()), "independent run")
         return f"{few} of {counted(len(each), 'record')} of {self.name} with too few completions, enough for {runs}"
+
+
+class StudyBackend(Backend):
+    """The outputs of a study, of which each of its methods takes its own: see :func:`~pyterrier_ikat.llms.spec.recording_of`.
+
+    Other stages have no output in the study, so asking it is an error.
+
+    Args:
+        study: a name of :data:`~pyterrier_ikat.conversations.public_outputs.STUDIES`.
+    """
+
+    replays = True
+
+    def __init__(self, study: str) -> None:
+        self.study, self.model = study, "recorded"
+        self.identity = {"provider": "recorded", "model": study, "params": {}}
+
+    def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
+        """Raise an error, because no method of the study asks.
+
+        Raises:
+            UsageError: naming the methods that have an output.
+        """
+        self.check_turns({request.qid for request in requests})
+        return []
+
+    def check_turns(self, turns: set[str]) -> None:
+        """Refuse the turns of a system that is no method of the study."""
+        one = next(name for name in OUTPUTS if name.startswith(f"{self.study}-"))
+        known = f"recorded:{self.study} has completions of the methods {STUDIES[self.study]}, and a system isn't one of them"
+        raise UsageError(f"{known}: give it another llm, or one of the study's prompts, such as recorded:{one}")
 
 
 def _read_output(output: Output) -> tuple[dict[Key, _Record], str]:

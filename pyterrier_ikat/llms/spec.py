@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from ..conversations.public_outputs import OUTPUTS, STUDIES
 from ..errors import UsageError, did_you_mean
 from ..store.cache import IN_MEMORY
 from .backend import Backend, GeneratorBackend
@@ -16,7 +17,7 @@ from .hf import HFBackend
 from .ledger import Budget, Ledger
 from .model import LLM
 from .openai import OpenAIBackend
-from .recorded import RecordedBackend
+from .recorded import RecordedBackend, StudyBackend
 from .sending import Retry
 
 
@@ -181,7 +182,8 @@ def llm(spec_or_object: Any, *, ledger: Ledger | None = None, identity: Any = No
               answered.
             - ``"hf:MODEL_OR_FOLDER key=value ..."``: a local Hugging Face model, or a GGUF file. Keys: ``device``, ``batch_size``.
             - ``"recorded:FILE"``: replays completions from JSON lines; ``recorded:sample`` replays those of the bundled sample,
-              ``recorded:NAME`` those of others that are public (`ikat datasets` lists them).
+              ``recorded:NAME`` those of others that are public (`ikat datasets` lists them), and ``recorded:personalizedcir`` those of
+              the prompt of each method of that study.
             - an object with ``.generate(list)``, such as a pyterrier_rag backend; or a `Backend`.
 
             A key of all: ``reasoning``. Keys of the first two: ``temperature``, ``top_p``, ``top_k``, ``max_tokens``, ``seed``; of
@@ -221,7 +223,7 @@ def llm(spec_or_object: Any, *, ledger: Ledger | None = None, identity: Any = No
         own = {name: value for name, value in spec.options.items() if name not in {**ACCOUNT, **READING, "batch": SWITCH}}
         params = {name: own.pop(name) for name in (*DECODING, "frequency_penalty") if name in own}
         if spec.provider == "recorded":
-            backend: Backend = RecordedBackend(spec.name)
+            backend: Backend = StudyBackend(spec.name) if spec.name in STUDIES else RecordedBackend(spec.name)
         else:
             backend = (HFBackend if spec.provider == "hf" else OpenAIBackend)(spec.name, params=params, **own)
         return _model(backend, spec.options, ledger, text=spec.shown)
@@ -254,3 +256,45 @@ def _model(backend: Backend, options: Mapping[str, Any], ledger: Ledger | None, 
         batches=batches,
         text=text,
     )
+
+
+def recording_of(model: Any, prompt: str) -> Any:
+    """The model that replays one prompt of a study, for a model that replays the study; any other model unchanged.
+
+    It counts in the same ledger.
+
+    Args:
+        model: an `LLM`, such as ``ikat.llm("recorded:personalizedcir")``, or anything else.
+        prompt: the end of an output's name, such as ``"sar-0shot"``.
+
+    Raises:
+        UsageError: when the study has no such prompt.
+        DataError: when the file of the output can't be fetched.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> recording_of(ikat.llm("recorded:sample"), "sar-0shot")
+        ikat.llm('recorded:sample')
+    """
+    if not isinstance(model, LLM) or not isinstance(model.backend, StudyBackend):
+        return model
+    study = model.backend.study
+    name = f"{study}-{prompt}"
+    if name not in OUTPUTS:
+        prompts = ", ".join(one.removeprefix(f"{study}-") for one in OUTPUTS if one.startswith(f"{study}-"))
+        raise UsageError(f"recorded:{study} has no prompt {prompt}: it has {prompts}")
+    return llm(model.spec.replace(f"recorded:{study}", f"recorded:{name}", 1), ledger=model.ledger)
+
+
+def recorded_prompt(model: Any) -> str:
+    """The name of the public output that a model replays; empty for any other model.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> recorded_prompt(ikat.llm("recorded:sample"))
+        ''
+    """
+    backend = getattr(model, "backend", None)
+    if isinstance(backend, RecordedBackend) and backend.output is not None:
+        return backend.output.name
+    return ""

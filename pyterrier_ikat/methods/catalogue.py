@@ -9,8 +9,8 @@ import inspect
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -190,13 +190,15 @@ class PublishedTable:
         year: the year of the track.
         qrels: the judgements, in words.
         measures: the columns.
-        scores: one line per system: our name for it, then its scores, each followed by the letters of the systems from which the paper
-            says that it differs significantly. A row without a method here has a name of its own.
+        scores: one line per system: our name for it, which may have arguments (``ptkb_str:shots=1``), then its scores, each followed by
+            the letters of the systems from which the paper says that it differs significantly. A row without a method here has a name of
+            its own.
         judgements: who judged: ``NIST``, a model's name, or a kind of judgement of :mod:`pyterrier_ikat.papers.published`.
         about: what is ranked or judged: passages, statements or responses.
         turns: how many turns the scores average over; ``None`` when it is unknown.
         blocks: the groups of systems that the paper tests against each other; empty: all systems.
         listed: the name of the list of these turns, if it is public; see `ikat datasets`.
+        recorded: key of a resources file -> the model that replays the paper's own completions of these turns, if they are public.
     """
 
     key: str
@@ -210,16 +212,17 @@ class PublishedTable:
     turns: int | None = None
     blocks: tuple[list[str], ...] = ()
     listed: str = ""
+    recorded: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def systems(self) -> list[str]:
-        """The names of its rows that have a method here."""
-        return [name for name in self._rows() if name in METHODS]
+        """The names of its rows that have a method here, as :func:`find` takes them."""
+        return [name for name in self._rows() if name.partition(":")[0] in METHODS]
 
     @property
     def only_published(self) -> list[str]:
         """The names of its other rows."""
-        return [name for name in self._rows() if name not in METHODS]
+        return [name for name in self._rows() if name.partition(":")[0] not in METHODS]
 
     def frame(self) -> pd.DataFrame:
         """One row per system (index: its name here), one column per measure. A score that the paper omits is missing."""

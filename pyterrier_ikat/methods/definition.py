@@ -77,6 +77,7 @@ class Method:
         bm25: the paper's BM25 parameters if they are not k1 0.9, b 0.4.
         several: whether ``reranker`` may be a list.
         uses_gold: whether it reads the organisers' gold data, such as the manual rewrite.
+        recorded: the model that replays its paper's own completions, such as ``recorded:personalizedcir``, if they are public.
         of: the method that this one is with other arguments, see :meth:`having`.
     """
 
@@ -88,6 +89,7 @@ class Method:
     bm25: Mapping[str, float] = field(default_factory=dict)
     several: bool = False
     uses_gold: bool = False
+    recorded: str = ""
     of: "Method | None" = None
 
     def __post_init__(self) -> None:
@@ -198,6 +200,8 @@ class Method:
         """
         paper = {name: one for name, one in self.models.items() if name in self.resources.values()}
         used = {name: in_words(given.get(name)) for name in paper}
+        if self.recorded and (used.get("llm") or "").split()[:1] == [self.recorded]:
+            del paper["llm"]
         if paper.get("retriever") == "BM25" and (used["retriever"] or "").startswith("BM25 k1="):
             k1, b = (self.bm25.get(name, default) for name, default in (("k1", 0.9), ("b", 0.4)))
             paper["retriever"] = f"BM25 k1={k1} b={b}"
@@ -278,7 +282,7 @@ def method(name: str | Decorated | None = None, *, paper: str = "", **said: Any)
     Args:
         name: the method's name; None: that of the function.
         paper: where it comes from.
-        **said: further attributes of :class:`Method`: ``settings``, ``models``, ``bm25``, ``several``, ``uses_gold``.
+        **said: further attributes of :class:`Method`: ``settings``, ``models``, ``bm25``, ``several``, ``uses_gold``, ``recorded``.
 
     Raises:
         UsageError: when the function has an argument without a default that is not a resource.

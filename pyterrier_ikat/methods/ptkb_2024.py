@@ -6,6 +6,9 @@ code, prompts and results of the second paper (EricLangezaal/PersonalizedCIR at 
 with ``_queries`` in the name, an answer and queries for it. The tables below have its means over five runs of GPT-4o-mini. We could not
 read those of the first paper, which come from one run of GPT-3.5.
 
+Their completions are public: with ``recorded:personalizedcir`` as the LLM, each method replays those of its own prompt, for the 176 judged
+turns of 2023, and five repeats are the authors' five runs.
+
 What differs: the wording of every prompt is ours; STR's statements come as a JSON list; rewrite and answer are joined by a space, and in
 their code by nothing. ``shots`` shows training conversations of 2023 as examples, like theirs: 1, 3 or 5. What they call *automatic* is not
 a system: each statement is shown alone, and the judgements choose; see :func:`ptkb_statement`.
@@ -18,17 +21,19 @@ import pyterrier as pt
 from ..generate import Reformulate, SelectStatements, ShowStatements
 from ..generate.statements import TRAINING
 from ..llms import LLM
+from ..llms.spec import recorded_prompt, recording_of
 from .definition import Stage, method
 
 PAPER = "Mo et al., PTKB selection, run again by Lupart et al."
 _SAID: dict[str, Any] = {"paper": PAPER, "models": {"llm": "openai:gpt-4o-mini", "retriever": "BM25"}, "bm25": {"k1": 0.82, "b": 0.68}}
+_RECORDED = {**_SAID, "recorded": "recorded:personalizedcir"}
 _QUERIES = {"form": "queries"}
 
 
-@method("ptkb_none", settings={"shown": "none"}, **_SAID)
-@method("ptkb_none_queries", settings={"shown": "none"} | _QUERIES, **_SAID)
-@method("ptkb_all", **_SAID)
-@method("ptkb_all_queries", settings=_QUERIES, **_SAID)
+@method("ptkb_none", settings={"shown": "none"}, **_RECORDED)
+@method("ptkb_none_queries", settings={"shown": "none"} | _QUERIES, **_RECORDED)
+@method("ptkb_all", **_RECORDED)
+@method("ptkb_all_queries", settings=_QUERIES, **_RECORDED)
 def ptkb(llm: LLM, retriever: Stage, *, shown: str = "all", form: str = "rewrite", depth: int = 1000) -> Stage:
     """None or all of the persona is shown, and the query is the rewrite (or queries) with the answer. One LLM call, one query per turn.
 
@@ -39,11 +44,12 @@ def ptkb(llm: LLM, retriever: Stage, *, shown: str = "all", form: str = "rewrite
         >>> ikat.methods.ptkb(ikat.llm("openai:gpt-4o-mini"), ikat.PassageIndex("i").bm25(k1=0.82, b=0.68))  # doctest: +SKIP
     """
     persona = [] if shown == "all" else [ShowStatements(shown)]
-    return pt.Compose(*persona, Reformulate(llm, form), retriever % depth)
+    own = recording_of(llm, _prompt(shown, 0, form))
+    return pt.Compose(*persona, Reformulate(own, form), retriever % depth)
 
 
-@method("ptkb_human", uses_gold=True, **_SAID)
-@method("ptkb_human_queries", settings=_QUERIES, uses_gold=True, **_SAID)
+@method("ptkb_human", uses_gold=True, **_RECORDED)
+@method("ptkb_human_queries", settings=_QUERIES, uses_gold=True, **_RECORDED)
 def ptkb_human(llm: LLM, retriever: Stage, *, form: str = "rewrite", depth: int = 1000) -> Stage:
     """The statements chosen by people, which come with the topics (``get_topics("manual")``), are shown. The rest is as in ``ptkb_all``.
 
@@ -51,13 +57,16 @@ def ptkb_human(llm: LLM, retriever: Stage, *, form: str = "rewrite", depth: int 
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.ptkb_human(ikat.llm("openai:gpt-4o-mini"), ikat.PassageIndex("i").bm25(k1=0.82, b=0.68))  # doctest: +SKIP
     """
-    return ShowStatements("gold") >> Reformulate(llm, form) >> retriever % depth
+    own = recording_of(llm, _prompt("human", 0, form))
+    return ShowStatements("gold") >> Reformulate(own, form) >> retriever % depth
 
 
-@method("ptkb_str", **_SAID)
-@method("ptkb_str_queries", settings=_QUERIES, **_SAID)
+@method("ptkb_str", **_RECORDED)
+@method("ptkb_str_queries", settings=_QUERIES, **_RECORDED)
 def ptkb_str(llm: LLM, retriever: Stage, *, form: str = "rewrite", shots: int = 0, examples: str = TRAINING, depth: int = 1000) -> Stage:
     """STR: the LLM chooses statements, and only those are shown for the rewrite (or queries) and the answer. Two LLM calls per turn.
+
+    With the authors' recorded rewrites of STR, nothing is chosen, because they were written for statements that were chosen already.
 
     - ``shots`` and ``examples``: how many conversations of which dataset the prompt for the choice has as examples.
 
@@ -65,11 +74,14 @@ def ptkb_str(llm: LLM, retriever: Stage, *, form: str = "rewrite", shots: int = 
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.ptkb_str(ikat.llm("openai:gpt-4o-mini"), ikat.PassageIndex("i").bm25(), shots=3)  # doctest: +SKIP
     """
-    chosen = SelectStatements(llm, shots=shots, examples=examples) >> ShowStatements("chosen")
-    return chosen >> Reformulate(llm, form) >> retriever % depth
+    own = recording_of(llm, _prompt("llm", shots, form))
+    rewritten = Reformulate(own, form) >> retriever % depth
+    if recorded_prompt(own).startswith("personalizedcir-llm-"):
+        return rewritten
+    return SelectStatements(own, shots=shots, examples=examples) >> ShowStatements("chosen") >> rewritten
 
 
-@method("ptkb_sar", **_SAID)
+@method("ptkb_sar", **_RECORDED)
 def ptkb_sar(llm: LLM, retriever: Stage, *, shots: int = 0, examples: str = TRAINING, depth: int = 1000) -> Stage:
     """SAR: one completion names the statements that it uses, rewrites and answers. One LLM call, one query per turn.
 
@@ -79,7 +91,8 @@ def ptkb_sar(llm: LLM, retriever: Stage, *, shots: int = 0, examples: str = TRAI
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.ptkb_sar(ikat.llm("openai:gpt-4o-mini"), ikat.PassageIndex("i").bm25(), shots=5)  # doctest: +SKIP
     """
-    return Reformulate(llm, "select", shots=shots, examples=examples) >> retriever % depth
+    own = recording_of(llm, f"sar-{shots}shot")
+    return Reformulate(own, "select", shots=shots, examples=examples) >> retriever % depth
 
 
 @method("ptkb_statement", **_SAID)
@@ -95,3 +108,8 @@ def ptkb_statement(llm: LLM, retriever: Stage, *, statement: int = 1, depth: int
         >>> ikat.evaluation.evaluate({name: one(topics) for name, one in each.items()}, qrels, ["nDCG@3"], oracle=True)  # doctest: +SKIP
     """
     return ShowStatements(str(statement)) >> Reformulate(llm) >> retriever % depth
+
+
+def _prompt(statements: str, shots: int, form: str) -> str:
+    """The authors' name of the prompt for a rewrite or for queries: which statements are shown, and with how many examples."""
+    return f"{statements}-{shots}shot-{'prompt1' if form == 'queries' else 'prompt2'}"

@@ -12,9 +12,9 @@ from typing import Any
 import pandas as pd
 
 from ..errors import DataError, UsageError, did_you_mean
-from ..methods import METHODS, Method
-from ..methods.catalogue import NIST, PUBLISHED, TABLES, PublishedTable, read_toml
-from ..methods.definition import RESOURCES, is_given, model_key
+from ..methods import Method
+from ..methods.catalogue import NIST, PUBLISHED, TABLES, PublishedTable, find, read_toml
+from ..methods.definition import LLMS, RESOURCES, is_given, model_key
 from ..retrieve import Index
 from ..study.systems import ALL
 
@@ -215,7 +215,7 @@ def keys_of(entry: Method) -> dict[str, tuple[str, ...]]:
     """Resource of a method -> the keys that a resources file has for the paper's models. Several re-rankers have several keys.
 
     Example:
-        >>> keys_of(METHODS["ad"])
+        >>> keys_of(find("ad"))
         {'llm': ('gpt-4',), 'retriever': ('bm25',), 'reranker': ('ms-marco-minilm-l-6-v2',)}
     """
     found = {}
@@ -236,7 +236,7 @@ def known_keys() -> list[str]:
         True
     """
     systems = [name for paper in PAPERS.values() for part in paper.parts for name in part.systems]
-    of_methods = [key for name in systems for keys in keys_of(METHODS[name]).values() for key in keys]
+    of_methods = [key for name in systems for keys in keys_of(find(name)).values() for key in keys]
     return sorted({*of_methods, *ALL, *RETRIEVERS, "gpt-3.5-turbo", "splade-model", *(key for key in JUDGES.values() if key)})
 
 
@@ -276,17 +276,25 @@ class Row:
         options: option of :func:`pyterrier_ikat.run` -> the user's resource.
         missing: the keys that are missing from the resources file.
         notes: how the models differ from the paper's.
+        written: its name in the table if that has arguments, such as ``ptkb_str:shots=1``.
     """
 
     method: Method
     options: Mapping[str, Any]
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    written: str = ""
 
     @property
     def name(self) -> str:
-        """The system's name."""
-        return self.method.name
+        """The system's name in the table."""
+        return self.written or self.method.name
+
+    def folders(self, repeats: int) -> list[str]:
+        """The names of the folders of its runs. A system without an LLM is run once."""
+        first = self.method.name
+        asks = any(resource in (*LLMS, "responders") for resource in self.options)
+        return [first, *(f"{first}.repeat-{number}" for number in range(2, repeats + 1) if asks)]
 
     @property
     def needs(self) -> list[str]:
@@ -308,7 +316,7 @@ def given_to(entry: Method, resources: Mapping[str, Any]) -> tuple[dict[str, Any
         Option of :func:`pyterrier_ikat.run` -> the user's resource; and the missing keys.
 
     Example:
-        >>> given_to(METHODS["ad"], {"gpt-4": "openai:gpt-4", "ms-marco-minilm-l-6-v2": "none"})
+        >>> given_to(find("ad"), {"gpt-4": "openai:gpt-4", "ms-marco-minilm-l-6-v2": "none"})
         ({'llm': 'openai:gpt-4'}, ['bm25'])
     """
     options: dict[str, Any] = {}

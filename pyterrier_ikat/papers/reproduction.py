@@ -1,7 +1,7 @@
 """A paper's systems with the user's resources: planned, run, resumed and scored; and official pairs, judged again by the user's model."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +9,15 @@ import pandas as pd
 
 from ..conversations import dataset as dataset_named
 from ..conversations.datasets import QrelsSource, Turns
+from ..conversations.download import DATA_FOLDER
 from ..conversations.qrels import read_qrels, write_qrels
+from ..conversations.released import CLUEWEB, COLLECTION
 from ..errors import DataError, UsageError, counted
 from ..evaluation import Agreement, Judge, agreement, breakdown, per_turn, with_gold
 from ..evaluation.decisions import statement_ranking
 from ..generate import Answer, Rewrite
 from ..llms import llm
-from ..methods import METHODS, Method
+from ..methods import Method, find
 from ..methods.catalogue import PublishedTable
 from ..methods.definition import model_key
 from ..planning import PlanTable
@@ -24,7 +26,7 @@ from ..runs import RunFolder
 from ..show.plots import axes_for, plot_breakdown, save_plot
 from ..study import plan, run
 from ..tables import Table, format_score, of_frame, wrapped
-from .paper_scores import TIMES, Given, Judgements, our_measures, response_scores
+from .paper_scores import MINI, TIMES, Given, Judgements, our_measures, response_scores
 from .published import (
     ANSWERS,
     EVIDENCE,
@@ -60,6 +62,7 @@ class Reproduction:
         judged_by: who made them: ``"NIST"`` or a model's name; by default as ``ikat judge`` noted next to the file.
         turns: only these turns: a list of ids, or the path of a file with one id per line.
         systems: only these rows of a table.
+        repeats: how many runs of each system with an LLM are averaged.
     """
 
     def __init__(
@@ -73,12 +76,13 @@ class Reproduction:
         judged_by: str | None = None,
         turns: Turns | None = None,
         systems: Sequence[str] | None = None,
+        repeats: int = 1,
     ) -> None:
         self.paper: Paper = find_paper(paper)
         self.sample = str(resources) == SAMPLE
         self.resources = dict(resources) if isinstance(resources, Mapping) else read_resources(resources)
         self.given = dataset or ("ikat:sample" if self.sample else None)
-        self.root, self.prompts = Path(out), self.resources.get("prompts")
+        self.root, self.prompts, self.repeats = Path(out), self.resources.get("prompts"), repeats
         self.against = Given(qrels, judged_by, turns)
         self.systems = None if systems is None else list(systems)
         known = dict.fromkeys(name for part in self.paper.parts for name in part.systems)
@@ -96,17 +100,51 @@ class Reproduction:
 
     def out(self, part: PublishedTable) -> Path:
         """The folder of its runs."""
-        return self.root / str(self.dataset(part).name).replace(":", "-")
+        return self.root / self._folder_name(part)
 
     def rows(self, part: PublishedTable) -> list[Row]:
         """The systems of a part, in its order."""
-        return [self._row(METHODS[name]) for name in part.systems if self.systems is None or name in self.systems]
+        return [self._row(part, name) for name in part.systems if self.systems is None or name in self.systems]
 
-    def _row(self, method: Method) -> Row:
+    def _row(self, part: PublishedTable, name: str) -> Row:
+        method = find(name)
         if self.sample:
-            return Row(method, self._sample_options(method))
-        options, missing = given_to(method, self.resources)
-        return Row(method, options, tuple(missing), tuple(resource_differences(method, options)))
+            return Row(method, self._sample_options(method), written=name)
+        options, missing = given_to(method, self._resources_of(part))
+        return Row(method, options, tuple(missing), tuple(resource_differences(method, options)), written=name)
+
+    def _resources_of(self, part: PublishedTable) -> dict[str, str]:
+        """The user's resources. What they lack are the paper's own completions, and the index beside the runs."""
+        if not part.recorded:
+            return self.resources
+        found = {**part.recorded, **self.resources}
+        index = self._index_beside(part)
+        if "bm25" not in found and (index.exists() or self.dataset(part).name == MINI):
+            found["bm25"] = str(index)
+        return found
+
+    def _index_beside(self, part: PublishedTable) -> Path:
+        """The folder of the index that stands for one that the resources lack."""
+        return self.root / f"{self._folder_name(part)}.index"
+
+    def _folder_name(self, part: PublishedTable) -> str:
+        return str(self.dataset(part).name).replace(":", "-")
+
+    def check_public(self, part: PublishedTable) -> None:
+        """Check that a table can be run without resources of the user.
+
+        Raises:
+            UsageError: when the paper's completions aren't public, or there is no index; it says what to get, and from whom.
+        """
+        if not part.recorded:
+            sample = "give --resources FILE, or --resources sample for the bundled sample"
+            raise UsageError(f"{part.key} needs models and indexes, because its completions are not public: {sample}")
+        if self._index_beside(part).exists() or self.dataset(part).name == MINI:
+            return
+        name, index = self.dataset(part).name, self._index_beside(part)
+        have = f"put its files into {COLLECTION}/ in the folder that {DATA_FOLDER} names, and make it with `ikat index {name} {index}`"
+        other = 'an index elsewhere is "bm25" = "FOLDER" in a file for --resources'
+        raise UsageError(f"{part.key} needs an index of the passages of {name}. {CLUEWEB}; {have}; {other}")
 
     def _sample_options(self, method: Method) -> dict[str, Any]:
         known: dict[str, Any] = dict(OF_THE_SAMPLE)
@@ -123,7 +161,9 @@ class Reproduction:
 
     def plan(self, part: PublishedTable) -> PlanTable:
         """The calls that the systems of a part will make."""
-        tables = [plan(names, self.dataset(part).name, turns=self._turns(part), **options) for names, options in self._groups(part)]
+        name, tables = self.dataset(part).name, list[PlanTable]()
+        for names, options in self._groups(part):
+            tables.append(plan(names, name, turns=self._turns(part), repeats=self.repeats, **options))
         return PlanTable(pd.concat(tables, ignore_index=True)) if tables else PlanTable()
 
     def beside_the_plan(self, part: PublishedTable) -> list[str]:
@@ -136,18 +176,25 @@ class Reproduction:
     def run(self, part: PublishedTable) -> None:
         """Run the systems of a part. Finished ones are not run again, and stopped ones are resumed."""
         for names, options in self._groups(part):
-            run(names, self.dataset(part).name, out=self.out(part), turns=self._turns(part), **options)
+            run(names, self.dataset(part).name, out=self.out(part), turns=self._turns(part), repeats=self.repeats, **options)
 
     def _turns(self, part: PublishedTable) -> list[str]:
-        """The judged turns, and those of the paper's other tables on the same dataset, because one run serves all tables."""
+        """The judged turns, and those of the paper's other tables on the same dataset, because one run serves all tables.
+
+        Public completions are of the table's own turns alone.
+        """
         data = self.dataset(part)
-        same = [one for one in self.paper.parts if self.dataset(one).name == data.name and one.about in (PASSAGES, PTKB)]
+        same = [part]
+        if not part.recorded:
+            same = [one for one in self.paper.parts if self.dataset(one).name == data.name and one.about in (PASSAGES, PTKB)]
         judged = {qid for one in same for qid in self.judgements(one).qrels["qid"]}
         return [qid for qid in data.get_topics()["qid"] if qid in judged]
 
     def _groups(self, part: PublishedTable) -> list[tuple[list[str], dict[str, Any]]]:
         """The systems that can be run, grouped by equal resources."""
         self._index()
+        if part.recorded and "bm25" not in self.resources and self.dataset(part).name == MINI:
+            _make_index(self._index_beside(part), MINI)
         groups: dict[str, tuple[list[str], dict[str, Any]]] = {}
         for row in self.rows(part):
             options = {**row.options, **({"prompts": self.prompts} if self.prompts else {})}
@@ -156,33 +203,55 @@ class Reproduction:
         return list(groups.values())
 
     def _index(self) -> None:
-        index = self.root / "sample.index"
-        if self.sample and not index.exists():
-            PassageIndex(index).index(dataset_named("ikat:sample").get_corpus_iter(verbose=False))
+        if self.sample:
+            _make_index(self.root / "sample.index", "ikat:sample")
 
     def table(self, part: PublishedTable) -> "PaperTable":
         """The finished systems of a part next to the published scores."""
-        return PaperTable(part, self.rows(part), self.judgements(part), self.scores(part), self.sample, self.paper.engine)
+        runs = self._scored_runs(part)
+        table = PaperTable(part, self.rows(part), self.judgements(part), _averaged(runs), self.sample, self.paper.engine)
+        deviations = {name: pd.DataFrame([one.mean() for one in repeats]).std(ddof=1) for name, repeats in runs.items() if len(repeats) > 1}
+        return replace(table, repeats=self.repeats, deviations=deviations)
 
     def scores(self, part: PublishedTable) -> dict[str, pd.DataFrame]:
-        """System -> a score for each judged turn and measure, with the paper's names."""
-        folders = {row.name: RunFolder(self.out(part) / row.name) for row in self.rows(part) if not row.reason}
-        found = {name: self._scored(part, folder) for name, folder in folders.items() if folder.complete}
-        return {name: scores for name, scores in found.items() if scores is not None}
+        """System -> a score for each judged turn and measure, with the paper's names; of several runs, each turn's mean."""
+        return _averaged(self._scored_runs(part))
 
-    def _scored(self, part: PublishedTable, folder: RunFolder) -> pd.DataFrame | None:
+    def _scored_runs(self, part: PublishedTable) -> dict[str, list[pd.DataFrame]]:
+        """System -> the scores of each of its runs, if all of them are finished and write what the part is about."""
+        found = {}
+        for row in self.rows(part):
+            folders = [RunFolder(self.out(part) / name) for name in row.folders(self.repeats)]
+            if row.reason or not all(folder.complete for folder in folders):
+                continue
+            scored = [one for folder in folders if (one := self._scored(part, folder, row)) is not None]
+            if scored:
+                found[row.name] = scored
+        return found
+
+    def _scored(self, part: PublishedTable, folder: RunFolder, row: Row) -> pd.DataFrame | None:
         """The scores of a finished run; None if it doesn't write what the part is about."""
         qrels = self.judgements(part).qrels
         if part.about == ANSWERS:
             data, qids = self.dataset(part), list(qrels["qid"].drop_duplicates())
-            index = next((row.options["index"] for row in self.rows(part) if row.name == folder.path.name), None)
-            return response_scores(folder.path, data, qids, self.resources, texts_of(index))
+            return response_scores(folder.path, data, qids, self.resources, texts_of(row.options.get("index")))
         measures = our_measures(part)
         ranking = folder.results() if part.about == PASSAGES else statement_ranking(folder.path)
         if part.about == PTKB and ranking.empty:
             return None
         scores = per_turn(ranking, qrels, list(measures.values()))
         return pd.DataFrame({name: scores[ours] * TIMES.get(name, 1) for name, ours in measures.items()})
+
+
+def _make_index(path: Path, dataset: str) -> None:
+    """Index the passages of a dataset for BM25, unless the index is there."""
+    if not path.exists():
+        PassageIndex(path).index(dataset_named(dataset).get_corpus_iter(verbose=False))
+
+
+def _averaged(runs: Mapping[str, Sequence[pd.DataFrame]]) -> dict[str, pd.DataFrame]:
+    """The mean of each turn over the runs of a system."""
+    return {name: repeats[0] if len(repeats) == 1 else pd.concat(repeats).groupby(level=0).mean() for name, repeats in runs.items()}
 
 
 def figure_scores(reproduction: Reproduction, figure: Figure) -> pd.DataFrame:

@@ -7,18 +7,19 @@ from functools import cached_property
 
 import pandas as pd
 
-from ..conversations.public_outputs import turn_lists
+from ..conversations.public_outputs import OUTPUTS, turn_lists, whose
 from ..errors import UsageError, counted
 from ..evaluation.experiment_table import pairs_that_differ
 from ..evaluation.units import independent
-from ..methods import METHODS
-from ..methods.catalogue import PublishedTable
+from ..methods.catalogue import PublishedTable, find
 from ..prompts import FOLDER
 from ..tables import Table, format_score, of_frame
 from .paper_scores import TIMES, Judgements
 from .published import ANSWERS, EVIDENCE, JUDGES, Figure, Listing, Matrix, Prompts, Row, find_paper, find_table
 
 JUDGED = "Judged@10"
+SPREAD = "± of ours"
+"""The row of the standard deviations of our runs."""
 NOTHING_OF_OURS = "Published scores only. With --resources FILE, ours are computed and shown beside those that they compare with."
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 PUBLISHED_LETTERS = (
@@ -41,6 +42,8 @@ class PaperTable:
         scores: system -> a score for each judged turn, with the paper's measures.
         sample: whether this is the bundled sample.
         engine: the search engine of the paper's first stage.
+        repeats: how many runs of a system its scores are means of.
+        deviations: system -> the standard deviation over its runs, if there are several.
     """
 
     part: PublishedTable
@@ -49,6 +52,8 @@ class PaperTable:
     scores: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     sample: bool = False
     engine: str = ""
+    repeats: int = 1
+    deviations: Mapping[str, pd.Series] = field(default_factory=dict)
 
     @cached_property
     def turns(self) -> int:
@@ -67,13 +72,18 @@ class PaperTable:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """Up to three rows per system, ``ours``, ``published`` and ``difference``, with a column per measure and the number of turns."""
+        """Up to four rows per system, with a column per measure and the number of turns.
+
+        ``ours``; ``± of ours``, the standard deviation over several runs; ``published``; ``difference``.
+        """
         published, rows = self.part.frame(), []
         for row in self.rows:
             theirs = published.loc[row.name]
             if row.name in self.scores:
                 ours = self.scores[row.name].mean()
                 rows.append({"system": row.name + "*" * bool(row.notes), "scores": "ours", **ours, "turns": self.turns})
+            if row.name in self.deviations:
+                rows.append({"system": row.name, "scores": SPREAD, **self.deviations[row.name], "turns": None})
             if self.beside or not self.scores:
                 rows.append({"system": row.name, "scores": "published", **theirs, "turns": self.part.turns})
             if row.name in self.scores and self.same_turns:
@@ -119,6 +129,9 @@ class PaperTable:
         assert self.judgements is not None
         reason, listed = self.judgements.differ_from(self.part), self.judgements.listed
         notes = [f"Ours: {counted(self.turns, 'turn')}."]
+        if self.deviations:
+            notes.append(f"Ours are means of {self.repeats} runs; {SPREAD}: the standard deviation of their scores (n - 1).")
+        notes += self._replayed()
         notes += [EVIDENCE] if self.sample else [f"No published score stands beside ours: {reason}."] * bool(reason)
         if self.beside and not self.same_turns:
             theirs = self.part.turns or "an unknown number of"
@@ -146,6 +159,16 @@ class PaperTable:
             for note in row.notes:
                 systems.setdefault(note, []).append(row.name)
         return notes + [f"* {note} ({', '.join(names)})" for note, names in systems.items()]
+
+    def _replayed(self) -> list[str]:
+        """Whose completions our systems replay, if they are the paper's own."""
+        used = {str(row.options.get("llm", "")).partition(" ")[0] for row in self.rows if row.name in self.scores}
+        notes = []
+        for spec in self.part.recorded.values():
+            sources = {one.source for one in OUTPUTS.values() if one.name.startswith(spec.removeprefix("recorded:"))}
+            if spec in used:
+                notes += [f"Completions: {spec}, the authors' own, {whose(source)}." for source in sources]
+        return notes
 
     def _unjudged(self) -> list[str]:
         """How many of the first ten passages are unjudged, over the rows whose runs weren't in the track's own pool."""
@@ -263,7 +286,7 @@ def published_tables(name: str, number: str) -> list[Table]:
     if isinstance(what, Figure):
         return [_points(name, number, what)]
     engine = find_paper(name).engine
-    return [PaperTable(part, [Row(METHODS[system], {}) for system in part.systems], engine=engine).shown() for part in what]
+    return [PaperTable(part, [Row(find(system), {}, written=system) for system in part.systems], engine=engine).shown() for part in what]
 
 
 def _matrix(matrix: Matrix) -> Table:

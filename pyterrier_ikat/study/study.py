@@ -35,7 +35,7 @@ from ..events import in_chain, observed_by
 from ..generate.sampled_queries import samples_asked
 from ..llms import Ledger
 from ..llms.failures import BatchUnderWay, Waiting
-from ..llms.recorded import RecordedBackend
+from ..llms.recorded import RecordedBackend, StudyBackend
 from ..operator import without_unread_texts
 from ..planning import REFUSED, PlanTable, estimate
 from ..progress import doing
@@ -208,7 +208,7 @@ class Study:
             if columns is not None and not only_plan:
                 check_ranking(one.name, columns)
             for model in one.models:
-                if isinstance(model.backend, RecordedBackend):
+                if isinstance(model.backend, RecordedBackend | StudyBackend):
                     model.backend.check_turns(set(self.turns_of(one).ids))
         if data is not None:
             for index in indexes_of(opened):

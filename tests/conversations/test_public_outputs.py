@@ -4,7 +4,9 @@ import json
 import warnings
 
 import pandas as pd
+import pyterrier as pt
 import pytest
+import requests
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.datasets import FewerTurnsWarning, read_turns
@@ -13,6 +15,8 @@ from pyterrier_ikat.conversations.public_outputs import OUTPUTS, say, turn_lists
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.events import in_chain
 from pyterrier_ikat.llms import Request, llm
+from pyterrier_ikat.methods import find
+from pyterrier_ikat.papers.published import PAPERS
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.study import RepeatsWarning
 
@@ -59,6 +63,77 @@ def test_runs_are_samples_of_rewrite_and_answer_and_composed_of_both(outputs):
     turns = pd.DataFrame({"qid": ["9-1_3"], "query": ["it?"]})
     drawn = ikat.Samples(ikat.RewriteAndAnswer(model), 5, ("qrewrite", "qanswer"))(turns)["qsamples"][0]
     assert drawn[4] == ["9-1-3 tea 5 or mint", "Rooibos 5."]
+
+
+STUDIED = {
+    "ptkb_none": "None_0shot_prompt2",
+    "ptkb_all_queries": "All_0shot_prompt1",
+    "ptkb_human": "human_0shot_prompt2",
+    "ptkb_str": "LLM_0shot_prompt2",
+    "ptkb_str_queries:shots=5": "LLM_5shot_prompt1",
+    "ptkb_sar": "SAR_0shot",
+}
+
+
+@pytest.fixture
+def study(outputs):
+    """A query of its own for each prompt and run of PersonalizedCIR: a list with numbers, and a statement that the user lacks."""
+    for prompt in STUDIED.values():
+        chosen = {"LLM_select": "7"} if "SAR" in prompt else {}
+        for run in range(1, 6):
+            texts = {"rewrite_utt_text": f"1. {prompt} {run} 2. [mint]", "response_utt_text": f'"Response: {run}."'}
+            path = outputs / "personalized-cir" / f"batch_{prompt}_run{run}.jsonl"
+            write(path, [{"sample_id": turn} | chosen | texts for turn in ("9-1-3", "9-1-4")])
+
+
+class Asked(pt.Transformer):
+    """Finds the query itself."""
+
+    def transform(self, queries):
+        return queries.assign(docno=queries["query"], score=1.0, rank=0)
+
+
+@pytest.mark.parametrize(("name", "prompt"), STUDIED.items())
+@pytest.mark.parametrize("by_name", [True, False])
+def test_a_method_replays_its_own_prompt_of_the_study(study, name, prompt, by_name):
+    model = llm("recorded:personalizedcir")
+    if by_name:
+        system = find(name).build(llm=model, retriever=Asked())
+    else:
+        system = find(name).system(model, Asked(), **find(name).settings)
+    turns = pd.DataFrame({"qid": ["9-1_3"], "query": ["it?"], "qptkb": [{"1": "I am vegan."}], "qgoldptkb": [["1"]]})
+    for chain in (0, 4):
+        with in_chain(chain):
+            [query] = system(turns)["query"]
+        assert query == f'1. {prompt} {chain + 1} 2. [mint] "Response: {chain + 1}."'
+    assert model.ledger.frame()["stage"].tolist() == ["rewrite"]
+
+
+def test_the_papers_own_completions_are_no_deviation(study):
+    entry = find("ptkb_str:shots=5")
+    for given in ("recorded:personalizedcir", "recorded:personalizedcir on_error=fallback"):
+        assert entry.deviations({"llm": given, "retriever": "BM25"}) == []
+    assert entry.deviations({"llm": "recorded:sample", "retriever": "BM25"}) != []
+
+
+def test_a_system_without_a_prompt_in_the_study_is_refused(study):
+    turns = pd.DataFrame({"qid": ["9-1_3"], "query": ["tea"]})
+    named = {"llm": "recorded:personalizedcir", "retriever": Asked()}
+    for system, resources in (("qr", named), ({"mine": ikat.Rewrite(llm("recorded:personalizedcir"))}, {})):
+        with pytest.raises(UsageError, match="completions of the methods ptkb_none, .*: give it another llm"):
+            ikat.plan(system, topics=turns, **resources)
+    with pytest.raises(UsageError, match="recorded:personalizedcir has no prompt sar-2shot: it has none-0shot-prompt1, "):
+        find("ptkb_sar:shots=2").build(llm=llm("recorded:personalizedcir"), retriever=Asked())
+
+
+def test_files_that_are_not_there_are_named_with_whose_they_are(outputs, monkeypatch):
+    def offline(*_, **__):
+        raise requests.ConnectionError("no network")
+
+    monkeypatch.setattr(requests, "get", offline)
+    whose_they_are = r"prompt2_run1.jsonl into a folder .* files of outputs/personalized-cir are from https://github.com/.*no licence"
+    with pytest.raises(DataError, match=whose_they_are):
+        llm("recorded:personalizedcir-all-0shot-prompt2")
 
 
 def test_rewrites_without_an_answer_are_no_completion_of_a_prompt_that_asks_for_one(outputs):
@@ -138,6 +213,26 @@ def test_the_real_files_are_the_published_ones_and_have_all_samples(shared):
         for name, turns, samples in (("personalizedcir-sar-0shot", 176, 5), ("cfda-llm4cs", 332, 10), ("cfda-chiq", 332, 10)):
             found = OUTPUTS[name].completions()
             assert (len({key[0] for key in found}), {len(one) for one in found.values()}) == (turns, {samples})
+
+
+@pytest.mark.real_data
+def test_each_row_of_the_study_searches_for_its_own_texts(shared):
+    turns = ikat.dataset("ikat:2023").get_topics("manual")
+    turns = turns[turns["qid"].isin(turn_lists()["judged-2023"].turns)].reset_index(drop=True)
+    for row in PAPERS["ptkb_2024"].tables["deviations"].rows:
+        name, shots, *_ = row.split("; ")
+        if name == "ptkb_statement":
+            continue  # its texts aren't among the copies
+        statements = {"ptkb_str": "LLM", "ptkb_sar": "SAR", "ptkb_none": "None", "ptkb_all": "All", "ptkb_human": "human"}
+        tail = "" if name == "ptkb_sar" else "_prompt1" if name.endswith("_queries") else "_prompt2"
+        file = f"batch_{statements[name.removesuffix('_queries')]}_{shots}shot{tail}_run2.jsonl"
+        lines = (shared / "outputs" / "personalized-cir" / file).read_text(encoding="utf-8").splitlines()
+        texts = {one["sample_id"]: f"{one['rewrite_utt_text']} {one['response_utt_text']}" for one in map(json.loads, lines)}
+        system = find(f"{name}:shots={shots}" if shots != "0" else name).build(llm=llm("recorded:personalizedcir"), retriever=Asked())
+        with in_chain(1):
+            found = system(turns)
+        asked = {qid.replace("_", "-"): query for qid, query in zip(found["qid"], found["query"], strict=True)}
+        assert asked == {qid: " ".join(text.split()) for qid, text in texts.items()}, file
 
 
 @pytest.mark.real_data

@@ -9,8 +9,8 @@ from fakes import ByPrompt
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.statements import choose
-from pyterrier_ikat.conversations.public_outputs import turn_lists
-from pyterrier_ikat.methods import METHODS, TABLES
+from pyterrier_ikat.conversations.public_outputs import OUTPUTS, turn_lists
+from pyterrier_ikat.methods import METHODS, TABLES, find
 from pyterrier_ikat.papers.paper_scores import Given, response_judges
 from pyterrier_ikat.papers.published import GPT_35, MISSING, PAPERS, STATEMENTS_NIST, find_table, keys_of
 from pyterrier_ikat.papers.table import PaperTable
@@ -470,7 +470,7 @@ def the_other_rows_have_no_method():
 
 
 def the_rows_are_bm25s():
-    assert all(METHODS[name].models["retriever"] == "BM25" for name in find_table("ptkb_2024", "2023")[0].systems)
+    assert all(find(name).models["retriever"] == "BM25" for name in find_table("ptkb_2024", "2023")[0].systems)
 
 
 def adarewriters_choice_is_named():
@@ -495,8 +495,25 @@ def examples_are_an_argument():
     rows = [row.split("; ") for row in PAPERS["ptkb_2024"].tables["deviations"].rows]
     with_examples = {name for name, shots, *_ in rows if shots != "0"}
     assert with_examples == {"ptkb_str", "ptkb_str_queries", "ptkb_sar"}
+    systems = find_table("ptkb_2024", "2023")[0].systems
+    assert {tuple(name.split(":shots=")) for name in systems if ":" in name} == {(name, shots) for name, shots, *_ in rows if shots != "0"}
     for name in with_examples:
         assert "shots=3" in repr(METHODS[name].system("recorded:sample", Search(), shots=3))
+
+
+def the_table_of_2023_replays_the_authors_completions():
+    [part] = find_table("ptkb_2024", "2023")
+    assert dict(part.recorded) == {"gpt-4o-mini": "recorded:personalizedcir"}
+    of_study = [name for name in OUTPUTS if name.startswith("personalizedcir-")]
+    assert len(of_study) == len(part.systems) == 18
+    assert {(len(OUTPUTS[name].files), OUTPUTS[name].turns) for name in of_study} == {(5, part.listed)}
+
+
+def recorded_str_chooses_nothing():
+    replaying = ikat.llm("recorded:sample")
+    replaying.backend.output = OUTPUTS["personalizedcir-llm-0shot-prompt2"]
+    assert "SelectStatements" not in repr(METHODS["ptkb_str"].build(llm=replaying, retriever=Search()))
+    assert "SelectStatements" in repr(METHODS["ptkb_str"].build(llm=ikat.llm("recorded:sample"), retriever=Search()))
 
 
 def automatic_selection_is_an_oracle():
@@ -585,7 +602,9 @@ SHOWN_BY = {
     "The scores come from files in the authors' repository.": the_file_is_named,
     "The fused system has no row.": the_fused_system_has_no_row,
     "The scores are means of five runs.": the_study_has_means_of_five_runs,
-    "Rows with examples have no method of their own.": examples_are_an_argument,
+    "Rows with examples are the methods with an argument.": examples_are_an_argument,
+    "Without a model of yours, the table of 2023 replays the authors' completions.": the_table_of_2023_replays_the_authors_completions,
+    "Recorded rewrites of STR come without a choice of statements.": recorded_str_chooses_nothing,
     "Automatic selection is an oracle.": automatic_selection_is_an_oracle,
     "The scores come from the description of the model.": discos_scores_are_the_cards,
     "How many turns they are means over isn't said.": no_difference_without_a_number_of_turns,

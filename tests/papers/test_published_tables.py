@@ -66,7 +66,7 @@ def test_a_figure_without_numbers_and_a_plan_need_resources():
     with pytest.raises(UsageError, match="prints no numbers of figure-4: give --resources FILE"):
         published_tables("generate_then_retrieve", "figure-4")
     found = CliRunner().invoke(main, ["paper", "nii_2024", "I", "--plan"])
-    assert "a plan needs models and indexes" in found.output
+    assert "nii_I needs models and indexes, because its completions are not public: give --resources FILE" in found.output
 
 
 def test_a_figure_has_the_notes_of_a_table_beside_it_and_in_it(tmp_path, first_words, two_turns):
