@@ -97,10 +97,8 @@ class Asked(pt.Transformer):
 @pytest.mark.parametrize("by_name", [True, False])
 def test_a_method_replays_its_own_prompt_of_the_study(study, name, prompt, by_name):
     model = llm("recorded:personalizedcir")
-    if by_name:
-        system = find(name).build(llm=model, retriever=Asked())
-    else:
-        system = find(name).system(model, Asked(), **find(name).settings)
+    entry = find(name)
+    system = entry.build(llm=model, retriever=Asked()) if by_name else entry.system(model, Asked(), **entry.settings)
     turns = pd.DataFrame({"qid": ["9-1_3"], "query": ["it?"], "qptkb": [{"1": "I am vegan."}], "qgoldptkb": [["1"]]})
     for chain in (0, 4):
         with in_chain(chain):
