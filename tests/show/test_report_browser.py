@@ -1,8 +1,10 @@
-import json
+"""The page of a report in a browser: what it may do, its filters and links, without scripts and on a phone."""
 
 import pandas as pd
 import pytest
-from seen import choose, reset, turns
+from in_browser import DESK, PHONE, open_all_boxes
+from playwright.sync_api import expect
+from seen import choose, turns
 from small_runs import ranking
 
 from pyterrier_ikat.conversations.frame import column
@@ -36,21 +38,20 @@ def url(tmp_path_factory):
     return report(runs, qrels=qrels, measures=["P@1", "AP", "nDCG@3", "nDCG@5", "nDCG", "R@20", "R@1000"]).save(path).as_uri()
 
 
-def test_the_page_opens_without_an_error_and_no_text_becomes_script(browser, url):
-    browser.open(url)
-    assert browser.errors == []
-    assert browser.run("document.title") == "a, b"
-    assert len(turns(browser)) == 6
-    assert browser.run("document.querySelectorAll('img, script').length") == 1
-    assert browser.run("performance.getEntriesByType('resource').length") == 0
+def test_no_text_of_a_run_becomes_script(page, url):
+    page.goto(url)
+    expect(page).to_have_title("a, b")
+    expect(turns(page)).to_have_count(6)
+    expect(page.locator("img, script")).to_have_count(1)
+    assert page.evaluate("performance.getEntriesByType('resource').length") == 0
 
 
-def test_a_script_that_gets_into_the_page_does_not_run(browser, url, tmp_path):
-    browser.open(url)
-    browser.run("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"document.title = 1\">')")
-    browser.run("new Promise(done => setTimeout(done, 50))")
-    assert browser.run("document.title") == "a, b"
-    assert any("Content Security Policy" in error for error in browser.errors)
+def test_a_script_that_gets_into_the_page_does_not_run(page, url, allowed_errors):
+    allowed_errors.append("Content Security Policy")
+    page.goto(url)
+    with page.expect_console_message(lambda message: "inline event handler" in message.text):
+        page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"document.title = 1\">')")
+    expect(page).to_have_title("a, b")
 
 
 @pytest.mark.parametrize(
@@ -66,55 +67,62 @@ def test_a_script_that_gets_into_the_page_does_not_run(browser, url, tmp_path):
         ({"search": "<ol"}, []),
         ({"search": "nowhere to be found"}, []),
     ],
+    ids=lambda given: "-".join(given.values()) if isinstance(given, dict) else "",
 )
-def test_filters(browser, url, fields, expected):
-    reset(browser, url)
-    choose(browser, **fields)
-    assert turns(browser) == expected
-    assert browser.run("document.querySelector('#count').textContent") == f"{len(expected)} of 6"
-    assert browser.run("document.querySelector('#none').hidden") == bool(expected)
-    browser.run("document.querySelector('[type=reset]').click(); new Promise(done => setTimeout(done))")
-    assert len(turns(browser)) == 6
-    assert browser.errors == []
+def test_filters(page, url, fields, expected):
+    page.goto(url)
+    choose(page, **fields)
+    expect(turns(page)).to_have_text(expected)
+    expect(page.locator("#count")).to_have_text(f"{len(expected)} of 6")
+    expect(page.locator("#none")).to_be_visible(visible=not expected)
+    page.get_by_role("button", name="Reset").click()
+    expect(turns(page)).to_have_count(6)
 
 
-def test_a_citation_and_an_address_lead_to_a_passage(browser, url):
-    browser.open(url)
-    choose(browser, outcome="loss")
-    browser.run("location.hash = '#p5-0-1-2'; new Promise(done => setTimeout(done, 100))")  # of a turn that the filter has hidden
-    assert browser.run("document.querySelector('#p5-0-1-2').checkVisibility()")
-    browser.run("document.querySelector('#t2 .n1 .cited a').click(); new Promise(done => setTimeout(done, 100))")
-    assert browser.run("document.querySelector('#t2 .n1 .passages').open")
-    assert browser.run("location.hash") == "#p2-1-1-2"
-    box = browser.run("JSON.stringify(document.querySelector('#p2-1-1-2').getBoundingClientRect())")
-    assert 0 <= json.loads(box)["top"] < 900
-    assert browser.errors == []
+def test_an_address_leads_to_a_passage_that_a_filter_hides(page, url):
+    page.goto(url)
+    choose(page, outcome="loss")
+    passage = page.locator("#p5-0-1-2")
+    expect(passage).to_be_hidden()
+    page.evaluate("location.hash = '#p5-0-1-2'")
+    expect(passage).to_be_in_viewport()
 
 
-def test_all_of_it_can_be_read_without_javascript(browser, url):
-    browser.open(url, height=6000, scripts=False)
-    assert browser.errors == []
-    seen = browser.visible_text("What of 2-1_3?")
+def test_a_citation_leads_to_its_passage(page, url):
+    page.goto(url)
+    page.locator("#t2 .n1 .cited a").first.click()
+    expect(page).to_have_url(f"{url}#p2-1-1-2")
+    expect(page.locator("#t2 .n1 .passages")).to_have_attribute("open", "")
+    expect(page.locator("#p2-1-1-2")).to_be_in_viewport()
+
+
+def test_all_of_it_can_be_read_without_javascript(new_page, url):
+    page = new_page(java_script_enabled=False)
+    page.goto(url)
     for text in ("What of 2-1_3?", "It depends.", "2 sub-queries", "2 passages", "Conversation 2-1"):
-        assert text in seen
-    assert "words in any text" not in seen
-    root = browser.call("DOM.getDocument")["root"]["nodeId"]
-    passages = browser.call("DOM.querySelector", nodeId=root, selector="#t6 .passages")["nodeId"]
-    browser.call("DOM.setAttributeValue", nodeId=passages, name="open", value="")
-    assert "2-1_3-else" in browser.visible_text("2-1_3-else")
+        expect(page.locator("main").get_by_text(text).first).to_be_visible()
+    expect(page.locator("#filters")).to_be_hidden()
+    last = page.locator("#t6 .passages").first
+    last.locator("summary").first.click()
+    expect(last.get_by_text("2-1_3-else").first).to_be_visible()
 
 
-@pytest.mark.parametrize(("width", "dark"), [(390, True), (1280, False)])
-def test_it_fits_a_phone_and_a_desk_in_light_and_dark(browser, url, width, dark):
-    browser.open(f"{url}#t1", width=width, dark=dark)
-    browser.run("for (const box of document.querySelectorAll('details')) box.open = true")
-    assert browser.run("document.documentElement.scrollWidth") == width
-    ground = browser.run("getComputedStyle(document.body).backgroundColor")
-    assert ground == ("rgb(20, 23, 27)" if dark else "rgb(250, 249, 246)")
-    assert browser.run("[...document.querySelectorAll('.turn')].every(t => t.scrollWidth <= t.clientWidth)")
-    boxes = "[...document.querySelectorAll('.means table, .passages li, .headline')]"
-    cut = f"{boxes}.filter(one => one.scrollWidth > one.clientWidth + 1).length"
-    assert browser.run(cut) == 0
-    lines = "new Set([...document.querySelectorAll('#filters > *')].map(one => Math.round(one.getBoundingClientRect().bottom))).size"
-    assert width == 390 or browser.run(lines) == 1  # the toolbar
-    assert width == 390 or browser.run("document.querySelector('h1').offsetHeight") < 40  # the title
+@pytest.mark.parametrize("view", [PHONE, DESK], ids=["phone", "desk"])
+def test_it_fits_a_phone_and_a_desk_in_light_and_dark(new_page, url, view):
+    page = new_page(**view)
+    page.goto(f"{url}#t1")
+    open_all_boxes(page)
+    dark = view["color_scheme"] == "dark"
+    expect(page.locator("body")).to_have_css("background-color", "rgb(20, 23, 27)" if dark else "rgb(250, 249, 246)")
+    assert page.evaluate("document.documentElement.scrollWidth") == view["viewport"]["width"]
+    assert page.locator(".turn").evaluate_all("all => all.every(one => one.scrollWidth <= one.clientWidth)")
+    boxes = page.locator(".means table, .passages li, .headline")
+    assert boxes.evaluate_all("all => all.filter(one => one.scrollWidth > one.clientWidth + 1).length") == 0
+
+
+def test_title_and_toolbar_have_one_line_on_a_desk(new_page, url):
+    page = new_page(**DESK)
+    page.goto(url)
+    bottoms = page.locator("#filters > *").evaluate_all("all => all.map(one => Math.round(one.getBoundingClientRect().bottom))")
+    assert len(set(bottoms)) == 1
+    assert page.locator("h1").evaluate("one => one.offsetHeight") < 40

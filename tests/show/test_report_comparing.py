@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from axe import find_axe, violations
-from seen import choose, reset, settle, texts, turns
+from in_browser import DESK, PHONE, open_all_boxes, shown, violations
+from playwright.sync_api import expect
+from seen import choose, turns
 from small_runs import ranking
 
 from pyterrier_ikat.conversations.frame import column
@@ -56,71 +57,85 @@ def url(tmp_path_factory):
     return page.save(tmp_path_factory.mktemp("page") / "report.html").as_uri()
 
 
-def reasons(browser):
-    """The sentences, with {docno} for the first words of a passage."""
-    return [re.sub("“The teas of ([^:]*): mint, and …”", r"{\1}", text) for text in texts(browser, ".reason")]
+def sentence(text):
+    """A sentence with {docno} for the first words of a passage, as the page has it."""
+    return re.sub("{(\\S+)}", r"“The teas of \1: mint, and …”", text)
 
 
-def test_a_sentence_per_turn_names_what_makes_the_difference_from_the_baseline(browser, url):
-    browser.open(url)
-    assert reasons(browser) == [
+def test_a_sentence_per_turn_names_what_makes_the_difference(page, url):
+    page.goto(url)
+    reasons = shown(page, ".reason")
+    expected = [
         "high leads by .5000 in RR(rel=1). high finds {yes} (label 4) at rank 1, low at 2. In low {low-1}, not judged, came in at rank 1.",
         "No difference in RR(rel=1): both rank the relevant passages alike.",
         "low leads by .5000 in RR(rel=1). low finds {yes} (label 3) at rank 1, high at 2. In high {high-1}, not judged, came in at rank 1.",
     ]
-    choose(browser, run="2")
-    assert reasons(browser)[1:] == [
+    expect(reasons).to_have_text([sentence(text) for text in expected])
+    choose(page, run="2")
+    expected = [
+        "low leads by .2500 in RR(rel=1). low finds {yes} (label 4) at rank 2, lost at 4. "
+        "In lost {lost-1}, not judged, came in at rank 1; {lost-2}, not judged, came in at rank 2.",
         "lost leads by .7500 in RR(rel=1). lost finds {yes} (label 2) at rank 1, low at 4. "
         "In low {low-1}, not judged, came in at rank 1; {low-2}, not judged, came in at rank 2.",
         "low leads by 1.0000 in RR(rel=1). low finds {yes} (label 3) at rank 1, lost does not find it. "
         "In lost {lost-1}, not judged, came in at rank 1.",
     ]
-    choose(browser, measure="1")  # the text is about the measure that is shown
-    assert reasons(browser)[1:] == [
+    expect(reasons).to_have_text([sentence(text) for text in expected])
+
+
+def test_the_sentence_is_about_the_measure_that_is_shown(page, url):
+    page.goto(url)
+    choose(page, run="2", measure="1")
+    expected = [
+        "No difference in P(rel=1)@1: neither lost nor low finds a relevant passage among its first 1.",
         "lost leads by 1.0000 in P(rel=1)@1. lost finds {yes} (label 2) at rank 1, low at 4 (+1.0000). "
         "In low {low-1}, not judged, came in at rank 1.",
         "low leads by 1.0000 in P(rel=1)@1. low finds {yes} (label 3) at rank 1, lost does not find it (+1.0000). "
         "In lost {lost-1}, not judged, came in at rank 1.",
     ]
-    assert browser.errors == []
+    expect(shown(page, ".reason")).to_have_text([sentence(text) for text in expected])
 
 
-def test_the_values_of_a_turn_are_those_of_the_two_runs_and_the_chosen_measure(browser, url):
-    reset(browser, url)
-    assert texts(browser, ".headline") == [
-        "RR(rel=1)\nlow .5000\nhigh 1.0000",
-        "RR(rel=1)\nlow .2500\nhigh .2500",
-        "RR(rel=1)\nlow 1.0000\nhigh .5000",
-        "not judged",
-    ]
-    assert (texts(browser, ".headline .win"), texts(browser, ".headline .loss")) == (["1.0000"], [".5000"])
-    choose(browser, run="2", measure="1")
-    assert texts(browser, "#t1 .headline") == ["P(rel=1)@1\nlow .0000\nlost .0000"]
+def test_a_turn_has_the_values_of_two_runs_in_the_chosen_measure(page, url):
+    page.goto(url)
+    expect(page.locator(".headline .n2:visible")).to_have_count(0)
+    expect(shown(page, ".headline :is([data-measure], .n0, .n1)")).to_have_text(
+        [
+            *("RR(rel=1)", "low .5000", "high 1.0000"),
+            *("RR(rel=1)", "low .2500", "high .2500"),
+            *("RR(rel=1)", "low 1.0000", "high .5000"),
+        ]
+    )
+    expect(page.locator("#t4 .headline")).to_have_text("not judged")
+    expect(shown(page, ".headline .win")).to_have_text(["1.0000"])
+    expect(shown(page, ".headline .loss")).to_have_text([".5000"])
+    choose(page, run="2", measure="1")
+    expect(shown(page, "#t1 .headline > span")).to_have_text(["P(rel=1)@1", "low .0000", "lost .0000"])
 
 
-def test_the_means_have_their_differences_and_intervals_in_columns_of_their_own(browser, url):
-    reset(browser, url)
+def test_means_have_differences_and_intervals_in_columns(page, url):
+    page.goto(url)
     # RR: low 0.5, 0.25, 1; high 1, 0.25, 0.5; lost 0.25, 1, 0
-    assert texts(browser, ".means table:first-child td:nth-child(2)") == [".5833", ".5833", ".4167"]
-    assert texts(browser, ".means table:first-child td:nth-child(3)") == ["", ".0000", "−.1667"]
+    column = ".means table:first-child td:nth-child({})"
+    expect(shown(page, column.format(2))).to_have_text([".5833", ".5833", ".4167"])
+    expect(shown(page, column.format(3))).to_have_text(["", ".0000", "−.1667"])
     # two turns of the first conversation and one of the second: sums of +.5 and -.5, of +.8333 and -.8333 about the means; one degree of
     # freedom; standard errors of .5 and .8333 times sqrt((1 / (1 - 2/3) + 1 / (1 - 1/3)) / 9) = .7071
-    assert texts(browser, ".means table:first-child td:nth-child(4)") == ["", "[−4.4923, +4.4923]", "[−7.6539, +7.3205]"]
-    caption = " ".join(texts(browser, ".caption"))
-    assert "Differences are from low." in caption
-    assert "over 3 turns of 2 conversations" in caption
+    expect(shown(page, column.format(4))).to_have_text(["", "[−4.4923, +4.4923]", "[−7.6539, +7.3205]"])
+    expect(page.locator(".caption")).to_contain_text("Differences are from low.")
+    expect(page.locator(".caption")).to_contain_text("over 3 turns of 2 conversations")
 
 
-def test_the_first_three_measures_are_shown_and_the_others_behind_a_click(browser, tmp_path):
+def test_measures_after_the_third_are_behind_a_click(page, tmp_path):
     runs, measures = {name: make_run(name) for name in RANKS}, ["RR", "P@1", "AP", "nDCG@3", "nDCG"]
-    browser.open(report(runs, qrels=LABELS, measures=measures).save(tmp_path / "five.html").as_uri())
-    titles = ".means th:nth-child(2)"
-    assert texts(browser, titles) == ["RR(rel=1)", "P(rel=1)@1", "AP(rel=1)"]
-    browser.run("document.querySelector('.more summary').click()")
-    assert texts(browser, titles) == ["RR(rel=1)", "P(rel=1)@1", "AP(rel=1)", "nDCG@3", "nDCG"]
+    page.goto(report(runs, qrels=LABELS, measures=measures).save(tmp_path / "five.html").as_uri())
+    titles = shown(page, ".means th:nth-child(2)")
+    expect(titles).to_have_text(["RR(rel=1)", "P(rel=1)@1", "AP(rel=1)"])
+    page.locator(".more summary").click()
+    expect(titles).to_have_text(["RR(rel=1)", "P(rel=1)@1", "AP(rel=1)", "nDCG@3", "nDCG"])
 
 
-def test_the_baseline_is_the_given_one_else_raw_else_the_first_run():
+def test_the_baseline_is_the_given_one_else_raw_else_the_first():
     def baseline(names, **given):
         return re.search("Compared with (\\w+) ", report({name: make_run("low") for name in names}, **given).html)[1]
 
@@ -129,104 +144,116 @@ def test_the_baseline_is_the_given_one_else_raw_else_the_first_run():
     assert baseline(["b", "raw"], baseline="b") == "b"
 
 
-def test_what_the_baselines_query_lacks_is_marked(browser, url):
-    reset(browser, url)
-    assert texts(browser, "#t1 mark") == ["with", "fresh", "mint"]
-    choose(browser, run="2")
-    assert texts(browser, "#t1 mark") == ["coffee"]
+def test_what_the_baselines_query_lacks_is_marked(page, url):
+    page.goto(url)
+    expect(shown(page, "#t1 mark")).to_have_text(["with", "fresh", "mint"])
+    choose(page, run="2")
+    expect(shown(page, "#t1 mark")).to_have_text(["coffee"])
 
 
-def test_the_largest_gain_or_loss_comes_first(browser, url):
-    reset(browser, url)
+def test_the_largest_gain_or_loss_comes_first(page, url):
+    page.goto(url)
     for order, expected in (("gain", TURNS), ("loss", ["2-1_1", "1-1_2", "1-1_1", "2-1_2"]), ("", TURNS)):  # not judged: last
-        choose(browser, order=order)
-        assert turns(browser) == expected
+        choose(page, order=order)
+        expect(turns(page)).to_have_text(expected)
 
 
-def test_passages_stand_side_by_side_with_their_ranks_in_the_other_run(browser, url):
-    browser.open(url)
-    browser.run("document.querySelector('#t3 .n1 .passages > summary').click()")
-    settle(browser)
-    listed = "[...document.querySelectorAll('#t3 .passages li')].filter(one => one.checkVisibility())"
-    parts = "[...one.querySelectorAll('.rank, .label, code, small')].filter(e => e.checkVisibility()).map(e => e.innerText).join(' ')"
-    found = browser.run(f"{listed}.map(one => {parts})")
-    assert found == [
-        "1 3 yes score 9 high: rank 2",
-        "2 not judged low-1 score 8 high: not found",
-        "3 not judged low-2 score 7 high: not found",
-        "1 not judged high-1 score 9 low: not found",
-        "2 3 yes score 8 low: rank 1",
-        "3 not judged high-2 score 7 low: not found",
-    ]
-    tops = f"{listed}.map(one => Math.round(one.getBoundingClientRect().top))"
-    heights = browser.run(tops)
-    assert heights[0] == heights[3]  # both lists begin at one height
-
-
-def test_the_histogram_counts_the_turns(browser, url):
-    reset(browser, url)
-    assert texts(browser, "figcaption") == ["RR(rel=1) of high against low: 1 won, 1 tied, 1 lost"]
-    bars = "[...document.querySelectorAll('#bars i')].map((bar, place) => [place - 10, bar.style.height])"
-    heights = f"{bars}.filter(([, height]) => height !== '0%')"
-    assert browser.run(heights) == [[-10, "100%"], [10, "100%"]]  # a tie is only a number
-    choose(browser, run="2")
-    assert texts(browser, "figcaption") == ["RR(rel=1) of lost against low: 1 won, 0 tied, 2 lost"]
-    assert browser.run(heights) == [[-10, "100%"], [-3, "100%"], [8, "100%"]]  # of -1, -.25, +.75
-
-
-def test_prompts_and_completions_are_shown_on_demand_as_text(browser, url):
-    browser.open(url)
-    assert texts(browser, "#t1 .calls pre") == []
-    browser.run("for (const box of document.querySelectorAll('#t1 .calls')) box.open = true")
-    settle(browser)
-    assert texts(browser, "#t1 .calls pre") == [
-        "Rewrite <b>this</b>:\nWhat of it?",
-        "a green tea",
-        "Rewrite <b>this</b>:\nWhat of it?",
-        "no key",
-    ]
-    assert texts(browser, "#t1 .n1 .calls h5") == ["rewrite", "Prompt", "Failed"]
-
-
-def test_fourteen_runs_stay_in_the_view(browser, tmp_path):
-    runs = {f"a_rather_long_name_of_run_{number}": make_run("low") for number in range(14)}
-    page = report(runs, qrels=LABELS, measures=["RR", "P@1"]).save(tmp_path / "many.html").as_uri()
-    for width in (390, 1280):
-        browser.open(page, width=width)
-        assert browser.run("document.documentElement.scrollWidth") == width
-    assert browser.run("document.querySelector('h1').textContent") == "14 systems"
-    assert len(texts(browser, "#t1 .side")) == 2
-
-
-def test_only_significant_differences_of_means_have_colour_and_arrow(browser, tmp_path):
-    turns = [f"1-1_{number}" for number in range(1, 9)]
-    ranks = {"base": [4, 3, 4, 3, 4, 3, 4, 3], "better": [1, 1, 1, 2, 1, 1, 1, 2], "alike": [4, 3, 4, 3, 4, 3, 4, 2]}
-    runs = {
-        name: ranking(
-            [
-                (qid, "yes" if place == rank else f"{name}-{place}", 9.0 - place)
-                for qid, rank in zip(turns, of, strict=True)
-                for place in range(1, 5)
-            ]
-        )
-        for name, of in ranks.items()
+def test_passages_stand_side_by_side_with_their_other_ranks(page, url):
+    page.goto(url)
+    page.locator("#t3 .n1 .passages > summary").click()
+    listed = shown(page, "#t3 .passages li")
+    expected = {
+        "yes": ["1", "3", "yes", "score 9", "high: rank 2"],
+        "low-1": ["2", "not judged", "low-1", "score 8", "high: not found"],
+        "low-2": ["3", "not judged", "low-2", "score 7", "high: not found"],
+        "high-1": ["1", "not judged", "high-1", "score 9", "low: not found"],
+        "yes ": ["2", "3", "yes", "score 8", "low: rank 1"],
+        "high-2": ["3", "not judged", "high-2", "score 7", "low: not found"],
     }
+    expect(listed).to_have_count(len(expected))
+    for place, facts in enumerate(expected.values()):
+        expect(shown(listed.nth(place), ".rank, .label, code, small")).to_have_text(facts)
+    tops = [round(listed.nth(place).bounding_box()["y"]) for place in (0, 3)]
+    assert tops[0] == tops[1]  # both lists begin at one height
+
+
+def test_the_histogram_counts_the_turns(page, url):
+    def heights():
+        """The bars that are not empty: their place, from -10 to 10, and height."""
+        found = page.locator("#bars i").evaluate_all("all => all.map((bar, place) => [place - 10, bar.style.height])")
+        return [[place, height] for place, height in found if height != "0%"]
+
+    page.goto(url)
+    expect(shown(page, "figcaption")).to_have_text("RR(rel=1) of high against low: 1 won, 1 tied, 1 lost")
+    assert heights() == [[-10, "100%"], [10, "100%"]]  # a tie is only a number
+    choose(page, run="2")
+    expect(shown(page, "figcaption")).to_have_text("RR(rel=1) of lost against low: 1 won, 0 tied, 2 lost")
+    assert heights() == [[-10, "100%"], [-3, "100%"], [8, "100%"]]  # of -1, -.25, +.75
+
+
+def test_prompts_and_completions_are_shown_on_demand_as_text(page, url):
+    page.goto(url)
+    texts = shown(page, "#t1 .calls pre")
+    expect(texts).to_have_count(0)
+    for box in page.locator("#t1 .calls:visible > summary").all():
+        box.click()
+    prompt = "Rewrite <b>this</b>:\nWhat of it?"
+    expect(texts).to_have_text([prompt, "a green tea", prompt, "no key"])
+    assert texts.first.text_content() == prompt
+    expect(shown(page, "#t1 .n1 .calls h5")).to_have_text(["rewrite", "Prompt", "Failed"])
+
+
+def test_fourteen_runs_stay_in_the_view(new_page, tmp_path):
+    runs = {f"a_rather_long_name_of_run_{number}": make_run("low") for number in range(14)}
+    url = report(runs, qrels=LABELS, measures=["RR", "P@1"]).save(tmp_path / "many.html").as_uri()
+    for view in (PHONE, DESK):
+        page = new_page(**view)
+        page.goto(url)
+        expect(page.locator("h1")).to_have_text("14 systems")
+        expect(shown(page, "#t1 .side")).to_have_count(2)
+        open_all_boxes(page)
+        assert page.evaluate("document.documentElement.scrollWidth") == view["viewport"]["width"]
+
+
+@pytest.fixture(scope="module")
+def tested_runs():
+    """On turns of eight conversations `better` is significantly better than `base`, and `alike` is not; and their labels."""
+    turns = [f"{number}-1_1" for number in range(1, 9)]
+    ranks = {"base": [4, 3, 4, 3, 4, 3, 4, 3], "better": [1, 1, 1, 2, 1, 1, 1, 2], "alike": [4, 3, 4, 3, 4, 3, 4, 2]}
+    runs = {}
+    for name, places in ranks.items():
+        rows = []
+        for qid, relevant in zip(turns, places, strict=True):
+            docnos = [f"{name}-{place}" for place in range(1, 5)]
+            docnos[relevant - 1] = "yes"
+            rows += [(qid, docno, 8.0 - place) for place, docno in enumerate(docnos)]
+        runs[name] = ranking(rows)
     qrels = pd.DataFrame({"qid": turns, "docno": "yes", "label": 1})
     tested = evaluate(runs, qrels, ["RR"], "base").set_index("name")["RR(rel=1) reject"]
     assert (tested["better"], tested["alike"]) == (True, False)
-    page = report(runs, qrels=qrels, measures=["RR"], baseline="base").save(tmp_path / "tested.html").as_uri()
-    browser.open(page)
-    assert texts(browser, ".means td:nth-child(3)") == ["", "↑+.5833", "+.0208"]
-    kinds = "[...document.querySelectorAll('.means td:nth-child(3)')].map(one => one.className)"
-    assert browser.run(kinds) == ["quiet", "win", "quiet"]
-    browser.open(report(runs, qrels=qrels, measures=["RR"], baseline="better").save(tmp_path / "other.html").as_uri())
-    assert texts(browser, ".means td:nth-child(3)") == ["", "↓−.5833", "↓−.5625"]  # the baseline stands first
+    return runs, qrels
 
 
-@pytest.mark.skipif(find_axe() is None, reason="no axe-core here: pip install axe-core-python")
-@pytest.mark.parametrize(("width", "dark"), [(390, True), (1280, False)])
-def test_nothing_keeps_people_from_using_the_page(browser, url, width, dark):
-    browser.open(url, width=width, dark=dark)
-    browser.run("for (const box of document.querySelectorAll('details')) box.open = true")
-    settle(browser)
-    assert violations(browser) == []
+@pytest.mark.parametrize(
+    ("baseline", "differences", "kinds"),
+    [
+        ("base", ["", "↑+.5833", "+.0208"], ["quiet", "win", "quiet"]),
+        ("better", ["", "↓−.5833", "↓−.5625"], ["quiet", "loss", "loss"]),  # the baseline stands first
+    ],
+    ids=["base", "better"],
+)
+def test_only_significant_differences_have_colour_and_arrow(page, tested_runs, tmp_path, baseline, differences, kinds):
+    runs, qrels = tested_runs
+    made = report(runs, qrels=qrels, measures=["RR"], baseline=baseline)
+    page.goto(made.save(tmp_path / "tested.html").as_uri())
+    cells = shown(page, ".means td:nth-child(3)")
+    expect(cells).to_have_text(differences)
+    expect(cells).to_have_class(kinds)
+
+
+@pytest.mark.parametrize("view", [PHONE, DESK], ids=["phone", "desk"])
+def test_nothing_keeps_people_from_using_the_page(new_page, url, view):
+    page = new_page(**view)
+    page.goto(url)
+    open_all_boxes(page)
+    assert violations(page) == []

@@ -6,10 +6,8 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 import small_dialogues
-from axe import find_axe, violations
 from click.testing import CliRunner
 from parsed_page import ATTACKS, Page
-from seen import choose, reset, texts, turns
 from small_dialogues import RUBRICS, SYSTEMS, turn, write_log, write_logs
 from small_runs import ranking
 
@@ -238,34 +236,3 @@ def test_other_commands_say_what_the_folder_is(folders, words):
     done = command("evaluate", folders[0], *words, "--dataset", "ikat:sample")
     assert done.exit_code == 2
     assert f"ikat: {folders[0]} holds a simulation, not the run of a dataset's topics: `ikat report`" in done.output
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("logs")
-    return report(write_logs(folder)).save(folder / "report.html").as_uri()
-
-
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [  # rubrics met: one 1, 1, 1/4, 0; two 1/2, 1, 1, none
-        ({"outcome": "loss"}, ["u1"]),
-        ({"order": "gain"}, ["u3", "u2", "u1", "u4"]),
-        ({"measure": "2", "outcome": "win"}, ["u1", "u2", "u3"]),  # two makes fewer calls
-        ({"search": "secret-u3-two"}, ["u3"]),  # a source that nobody opened
-    ],
-)
-def test_sessions_are_filtered_sorted_and_searched(browser, url, fields, expected):
-    reset(browser, url)
-    choose(browser, **fields)
-    assert turns(browser) == expected
-    assert texts(browser, "#count") == [f"{len(expected)} of 4"]
-    assert browser.errors == []
-
-
-def test_people_can_use_it_on_a_phone(browser, url):
-    browser.open(url, width=390)
-    browser.run("for (const box of document.querySelectorAll('details')) box.open = true; new Promise(done => setTimeout(done, 100))")
-    assert browser.run("document.documentElement.scrollWidth") == 390
-    assert browser.run("[...document.querySelectorAll('.turn')].every(t => t.scrollWidth <= t.clientWidth)")
-    assert find_axe() is None or violations(browser) == []

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
 from pydantic_core import to_json as encoded
 
 from ...completions.citations import CitedSentence, pieces_with_numbers, with_marks, without_marks
@@ -142,6 +143,17 @@ _MARKDOWN.add_render_rule(
     "text",
     lambda self, tokens, place, *_: _MARK.sub(r'<button type="button" class="cite">[\1]</button>', html.escape(tokens[place].content)),
 )
+
+
+def _align_cells(state: StateCore) -> None:
+    """Columns of a table keep their alignment by an attribute: the page forbids inline styles."""
+    for token in state.tokens:
+        style = token.attrs.pop("style", None)
+        if style is not None:
+            token.attrs["align"] = str(style).removeprefix("text-align:")
+
+
+_MARKDOWN.core.ruler.push("align_cells", _align_cells)
 
 
 def as_html(turn: Turn) -> str:

@@ -1,4 +1,4 @@
-"""The chat page in Chromium: once against a real server on the sample, else against one that answers what the test queues."""
+"""The chat page in a browser: once against a real server on the sample, else against one that answers what the test queues."""
 
 import re
 from collections import Counter
@@ -7,8 +7,10 @@ from itertools import islice
 import pandas as pd
 import pyterrier as pt
 import pytest
-from axe import find_axe, violations
+from chat_page import ask, choose, give_token, open_chat, save_answers, say, wait_for_answers, write_persona
+from in_browser import DESK, PHONE, open_all_boxes, shown, violations
 from page_server import CUT, PAGE, answer, chunk, serving
+from playwright.sync_api import expect
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import conversation, read_topics, topics_frame
@@ -16,7 +18,10 @@ from pyterrier_ikat.live.serving import running
 
 ATTACK = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title = 'owned'\"> [x](javascript:document.title='owned')"
 BIDI = "\u202egnp.exe\u202c \u2066isolated\u2069"
-SIDE = "document.querySelectorAll('.turn')[{}].querySelectorAll('.side')[{}]"
+TITLE = "Chat · pyterrier_ikat"
+TEA = ("tea:1", "Rooibos has no caffeine.", 12.3456)
+MINT = ("tea:2", "Mint tea is made of leaves.", 0.5)
+UNANSWERED = [{"role": "user", "content": "Which tea?"}, {"role": "user", "content": "And how?"}]
 
 
 @pytest.fixture(scope="module")
@@ -26,346 +31,308 @@ def wire():
 
 
 @pytest.fixture
-def server(wire, browser):
-    """The server, as new, and a page that opens as if it were the first."""
+def server(wire):
+    """The server, as if it had just been started."""
     yield wire
     wire.renew()
-    browser.run("sessionStorage.clear(); Storage.prototype.setItem = () => {}")
 
 
-def ready(browser):
-    until(browser, "!document.querySelector('#send').disabled")
-
-
-def reload(browser, server):
-    browser.open(server.url)
-    ready(browser)
-
-
-def open_page(browser, server, plain=(), gtr=(), both=True, **view):
-    server.replies["plain"], server.replies["gtr"] = list(plain), list(gtr)
-    browser.open(server.url, **view)
-    ready(browser)
-    if len(server.models) > 1 and both:
-        choose(browser, "gtr")
-
-
-def choose(browser, name, place=1):
-    browser.run(f"(one => {{ one.value = {name!r}; one.dispatchEvent(new Event('change')) }})(document.querySelector('#system{place}'))")
-
-
-def until(browser, condition):
-    """Wait until a JavaScript expression holds."""
-    frames = "const look = () => (({}) ? done() : performance.now() > end ? fail(new Error({!r})) : setTimeout(look, 5)); look()"
-    browser.run(
-        f"new Promise((done, fail) => {{ const end = performance.now() + 60000; {frames.format(condition, 'never: ' + condition)} }})"
-    )
-
-
-def press(browser, key, shift=False):
-    codes = {"Enter": 13, "Tab": 9, "Escape": 27}
-    more = {"key": key, "windowsVirtualKeyCode": codes[key], "modifiers": 8 if shift else 0}
-    browser.call("Input.dispatchKeyEvent", type="keyDown", **more, **({"text": "\r"} if key == "Enter" else {}))
-    browser.call("Input.dispatchKeyEvent", type="keyUp", **more)
-
-
-def write(browser, text, field="words"):
-    browser.run(f"document.querySelector('#{field}').focus()")
-    browser.call("Input.insertText", text=text)
-
-
-def give(browser, token):
-    until(browser, "document.querySelector('#ask-token').open")
-    write(browser, token, "token")
-    press(browser, "Enter")
-
-
-def say(browser, text, wait=True):
-    write(browser, text)
-    press(browser, "Enter")
-    if wait:
-        until(browser, "document.querySelector('#stop').hidden && !document.querySelector('.activity')")
-
-
-def texts(browser, query):
-    return browser.run(f"[...document.querySelectorAll({query!r})].filter(one => one.checkVisibility()).map(one => one.innerText.trim())")
-
-
-def drawn(browser, query):
-    """The texts of elements, also of those that are not in sight, which the browser has not drawn yet."""
-    return browser.run(f"[...document.querySelectorAll({query!r})].map(one => one.textContent)")
-
-
-def click(browser, query, place=0):
-    browser.run(f"document.querySelectorAll({query!r})[{place}].click()")
-
-
-def focused(browser):
-    return browser.run(
-        "(one => one.id || one.getAttribute('aria-label') || one.textContent.slice(0, 30) || one.localName)(document.activeElement)"
-    )
-
-
-TEA = ("tea:1", "Rooibos has no caffeine.", 12.3456)
-MINT = ("tea:2", "Mint tea is made of leaves.", 0.5)
-UNANSWERED = [{"role": "user", "content": "Which tea?"}, {"role": "user", "content": "And how?"}]
-
-
-def test_systems_on_the_sample_answer_in_the_page_and_the_export_is_what_they_saw(browser):
+def test_the_export_is_what_systems_on_the_sample_saw(page, allowed_errors, tmp_path):
     sample, seen = ikat.dataset("ikat:sample"), []
     [talk, *_], llm = sample.conversations, ikat.llm("recorded:sample")
     passages = pd.DataFrame(islice(sample.get_corpus_iter(verbose=False), 3)).assign(score=[3.0, 2.0, 1.0], rank=[0, 1, 2])
     finds = pt.apply.generic(lambda turns: turns.merge(passages, how="cross"))
     sees = pt.apply.generic(lambda turns: seen.append(turns.drop(columns=["qid", "qconversation"])) or turns)
     systems = {"responds": sees >> ikat.Rewrite(llm) >> finds >> ikat.Respond(llm), "ranks": finds % 2}
+    allowed_errors.append("401")
     with running(systems, token="s3cret-s3cret-s3cret") as server:
-        browser.open(f"{server.url}/")
-        give(browser, "s3cret-s3cret-s3cret")
-        ready(browser)
-        choose(browser, "ranks")
-        assert texts(browser, "#about0") == ["Works by rewriting, answering."]
-        write(browser, "\n".join(talk.ptkb.values()), "persona")
+        page.goto(f"{server.url}/")
+        give_token(page, "s3cret-s3cret-s3cret")
+        choose(page, "ranks")
+        expect(page.locator("#about0")).to_have_text("Works by rewriting, answering.")
+        write_persona(page, "\n".join(talk.ptkb.values()))
         for turn in talk.turns[:2]:
-            say(browser, turn.utterance)
-        click(browser, ".turn:last-child .cite", 1)
-        docnos = texts(browser, ".turn:last-child .s0 code")
-        assert texts(browser, ".target code") == docnos[1:2]
-        assert [len(texts(browser, f".turn:last-child .s{place} .passages li")) for place in (0, 1)] == [3, 2]
-        assert texts(browser, ".s1 .problem") == ["This system writes no response. It found these passages."] * 2
-        assert "rewriting" in browser.run("document.querySelector('#news').textContent")
-        assert drawn(browser, ".turn:last-child .s0 h4") == ["Rewrite"]
-        click(browser, "#exports button")
-        exported = topics_frame(ikat.dataset(saved(browser, "responds")).conversations).drop(columns=["qid", "qconversation"])
+            ask(page, turn.utterance)
+        last = page.locator(".turn:last-child")
+        expect(last.locator(".s0 .passages li")).to_have_count(3)
+        expect(last.locator(".s1 .passages li")).to_have_count(2)
+        last.locator(".cite").nth(1).click()
+        second = last.locator(".s0 code").nth(1).text_content()
+        expect(page.locator(".target code")).to_have_text([second])
+        expect(page.locator(".s1 .problem")).to_have_text(["This system writes no response. It found these passages."] * 2)
+        expect(page.locator("#news")).to_contain_text("rewriting")
+        expect(last.locator(".s0 h4")).to_have_text(["Rewrite"])
+        path = save_answers(page, "responds", tmp_path)
+    exported = topics_frame(ikat.dataset(path).conversations).drop(columns=["qid", "qconversation"])
     turns = pd.concat([turn for turn in seen if len(turn)][-2:], ignore_index=True)
     pd.testing.assert_frame_equal(exported[turns.columns], turns)
-    assert turns["qhistory"][1][1]["content"].split() == texts(browser, ".s0 .answer")[0].partition("\n\nSources: ")[0].split()
-    assert all("401" in error for error in browser.errors)
+    response = turns["qhistory"][1][1]["content"]
+    expect(page.locator(".s0 .answer").first).to_contain_text(response.partition("\n\nSources: ")[0])
 
 
-def test_two_systems_answer_the_same_words_with_their_own_histories(browser, server):
-    open_page(browser, server, [answer("Rooibos."), answer("Hot.")], [answer("Mint."), answer("Cold.")])
-    write(browser, "I avoid caffeine.\n\n  I like mint. \n", "persona")
-    say(browser, "Which tea?")
-    say(browser, "And how?")
-    assert texts(browser, ".side .answer") == ["Rooibos.", "Mint.", "Hot.", "Cold."]
-    assert texts(browser, ".utterance") == ["Which tea?", "And how?"]
+def test_two_systems_answer_with_their_own_histories(page, server):
+    open_chat(page, server, [answer("Rooibos."), answer("Hot.")], [answer("Mint."), answer("Cold.")])
+    write_persona(page, "I avoid caffeine.\n\n  I like mint. \n")
+    ask(page, "Which tea?")
+    ask(page, "And how?")
+    expect(page.locator(".side .answer")).to_have_text(["Rooibos.", "Mint.", "Hot.", "Cold."])
+    expect(page.locator(".utterance")).to_have_text(["Which tea?", "And how?"])
     for model, first in (("plain", "Rooibos."), ("gtr", "Mint.")):
         question, later = UNANSWERED
         assert server.told(model) == [[question], [question, {"role": "assistant", "content": first}, later]]
     assert all(body["stream"] and body["metadata"]["ptkb"] == ["I avoid caffeine.", "I like mint."] for body in server.asked)
     (name,) = {body["metadata"]["chat_id"] for body in server.asked}  # one conversation, whoever answers
     assert re.fullmatch(r"chat-\d{14}-[0-9a-f]+", name)
-    assert browser.errors == []
 
 
-def test_a_turn_shows_how_it_was_answered_and_what_it_cost(browser, server):
-    server.models[1]["writes_response"] = False
+def test_a_turn_shows_how_it_was_answered_and_what_it_cost(page, server):
     facts = {"rewrite": "tea without caffeine", "queries": ["rooibos", "a draft", "mint"], "statements": ["I avoid caffeine."]}
     facts |= {"draft": "a draft", "seconds": 2.25, "calls": 3, "known": 1, "tokens": 1204, "cost": 0.00314, "omitted": 4}
-    listed = answer("(Its best passages:) [1] Rooibos", TEA, response="", html="", rewrite="mint tea", queries=["mint tea"])
-    open_page(browser, server, [answer("Rooibos [1].", TEA, **facts), answer("", seconds=1.0, calls=1, cost=None)], [listed, listed])
-    assert drawn(browser, "#system1 option:checked") == ["gtr (passages only)"]
-    say(browser, "Which tea?")
-    browser.run("document.querySelectorAll('.steps').forEach(one => { one.open = true })")
-    shown = {
-        ".s0 h4": ["Rewrite", "3 queries", "1 statement about you", "Draft answer"],
-        ".s0 .steps li": ["rooibos", "the draft answer", "mint", "I avoid caffeine."],
-        ".s0 .draft": ["a draft"],
-        ".s0 .figures": [
-            "2.3 s · 3 LLM calls · 1 known completion · 1,204 tokens · $0.0031 · without the oldest 4 messages of the history"
-        ],
-        ".s0 .labels": ["Sources\nscore"],
-        ".s0 .passages summary > *": ["[1]", "Rooibos has no caffeine.", "12.35", "tea:1"],
-        ".s1 .steps > :not(summary)": ["Rewrite, the only query", "mint tea"],
-        ".s1 .problem": ["This system writes no response. It found these passages."],
+    open_chat(page, server, [answer("Rooibos [1].", TEA, **facts)], both=False)
+    ask(page, "Which tea?")
+    page.get_by_text("How it searched").click()
+    expected = {
+        "h4": ["Rewrite", "3 queries", "1 statement about you", "Draft answer"],
+        ".steps li": ["rooibos", "the draft answer", "mint", "I avoid caffeine."],
+        ".draft": ["a draft"],
+        ".figures": ["2.3 s · 3 LLM calls · 1 known completion · 1,204 tokens · $0.0031 · without the oldest 4 messages of the history"],
+        ".labels > *": ["", "Sources", "score"],
+        ".passages summary > *": ["[1]", "Rooibos has no caffeine.", "12.35", "tea:1"],
     }
-    assert {query: texts(browser, f".side{query}") for query in shown} == shown
-    say(browser, "And how?")
-    assert texts(browser, ".turn:last-child .s0") == [
-        "plain\n\nThe response is empty.\n\n1.0 s · 1 LLM call · 100 tokens · cost unknown\n\nAsk again"
-    ]
-    assert server.told("gtr")[1] == UNANSWERED  # a list of passages is no response
+    for part, texts in expected.items():
+        expect(shown(page, f".s0 {part}")).to_have_text(texts)
 
 
-def test_a_citation_opens_its_passage_and_an_answer_is_copied_with_its_sources(browser, server):
-    open_page(browser, server, [answer("Rooibos [1]. Or mint [2, 1], born in [2023].", TEA, MINT)], [answer("x")])
-    browser.run("Object.defineProperty(navigator, 'clipboard', {value: {writeText: async text => { window.copied = text }}})")
-    say(browser, "Which tea?")
-    words = "Rooibos. [1] Or mint, born in [2023]. [2][1]"
-    assert texts(browser, ".s0 .answer") == [words]
-    assert texts(browser, ".s0 .cite") == ["[1]", "[2]", "[1]"]
-    click(browser, ".s0 .cite", 1)
-    assert texts(browser, ".s0 .target .whole") == [MINT[1]]
-    assert browser.run("document.activeElement.closest('.target') !== null")
-    click(browser, ".s0 .cite", 0)
-    assert texts(browser, ".s0 .target code") == ["tea:1"]
-    click(browser, "[aria-label^=Copy]")
-    until(browser, "window.copied")
-    assert browser.run("window.copied") == f"{words}\n\n[1] tea:1: {TEA[1]}\n[2] tea:2: {MINT[1]}"
+def test_an_empty_response_and_an_unknown_cost_are_said(page, server):
+    open_chat(page, server, [answer("", seconds=1.0, calls=1, cost=None)], both=False)
+    ask(page, "Which tea?")
+    expected = ["plain", "The response is empty.", "1.0 s · 1 LLM call · 100 tokens · cost unknown", "Ask again"]
+    expect(shown(page, ".s0 > *")).to_have_text(expected)
 
 
-def test_answers_show_their_activity_and_can_be_stopped(browser, server):
+def test_a_list_of_passages_is_no_response(page, server):
+    server.models[1]["writes_response"] = False
+    listed = answer("(Its best passages:) [1] Rooibos", TEA, response="", html="", rewrite="mint tea", queries=["mint tea"])
+    open_chat(page, server, [answer("Rooibos."), answer("Hot.")], [listed, listed])
+    expect(page.locator("#system1 option:checked")).to_have_text("gtr (passages only)")
+    ask(page, "Which tea?")
+    expect(page.locator(".s1 .problem")).to_have_text(["This system writes no response. It found these passages."])
+    page.get_by_text("How it searched").click()
+    expect(shown(page, ".s1 .steps > :not(summary)")).to_have_text(["Rewrite, the only query", "mint tea"])
+    ask(page, "And how?")
+    assert server.told("gtr")[1] == UNANSWERED
+
+
+CITED = "Rooibos [1]. Or mint [2, 1], born in [2023]."
+CITED_AS_SHOWN = "Rooibos. [1] Or mint, born in [2023]. [2][1]"
+
+
+def test_a_citation_opens_its_passage(page, server):
+    open_chat(page, server, [answer(CITED, TEA, MINT)], both=False)
+    ask(page, "Which tea?")
+    expect(page.locator(".answer")).to_have_text([CITED_AS_SHOWN])
+    cites = page.locator(".cite")
+    expect(cites).to_have_text(["[1]", "[2]", "[1]"])
+    cites.nth(1).click()
+    expect(shown(page, ".target .whole")).to_have_text([MINT[1]])
+    expect(page.locator(".target summary")).to_be_focused()
+    cites.nth(0).click()
+    expect(shown(page, ".target code")).to_have_text(["tea:1"])
+
+
+def test_an_answer_is_copied_with_its_sources(page, server):
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    open_chat(page, server, [answer(CITED, TEA, MINT)], both=False)
+    ask(page, "Which tea?")
+    page.get_by_role("button", name="Copy the answer of plain").click()
+    expect(page.locator("#news")).to_contain_text("The answer is copied with its sources.")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == f"{CITED_AS_SHOWN}\n\n[1] tea:1: {TEA[1]}\n[2] tea:2: {MINT[1]}"
+
+
+def test_answers_show_their_activity_and_can_be_stopped(page, server):
     held, other = server.hold(), server.hold()
     slow = [chunk(ikat={"activity": "searching 5 queries"}), chunk("Never "), held, *answer("shown.")]
-    open_page(browser, server, [slow, answer("Rooibos.")], [[other, *answer("Mint.")], answer("Cold.")])
-    say(browser, "Which tea?", wait=False)
-    until(browser, f"{SIDE.format(0, 0)}.querySelector('.answer')")
-    assert texts(browser, ".stage") == ["searching 5 queries", "waiting"]
-    click(browser, "#stop")
-    until(browser, "document.querySelectorAll('.retry').length === 2")
-    assert drawn(browser, ".turn .problem") == ["Stopped."] * 2
-    say(browser, "And how?")
+    open_chat(page, server, [slow, answer("Rooibos.")], [[other, *answer("Mint.")], answer("Cold.")])
+    say(page, "Which tea?")
+    expect(page.locator(".answer")).to_have_text(["Never"])
+    expect(shown(page, ".stage")).to_have_text(["searching 5 queries", "waiting"])
+    page.get_by_role("button", name="Stop").click()
+    expect(shown(page, ".retry")).to_have_count(2)
+    expect(page.locator(".turn .problem")).to_have_text(["Stopped."] * 2)
+    ask(page, "And how?")
     assert server.told("plain")[1] == UNANSWERED  # nothing of the stopped answers is in the history
-    assert texts(browser, ".retry") == ["Ask again"] * 2  # a later answer was given without it
-    assert texts(browser, ".answer") == ["Rooibos.", "Cold."]
+    expect(shown(page, ".retry")).to_have_text(["Ask again"] * 2)  # a later answer was given without it
+    expect(page.locator(".answer")).to_have_text(["Rooibos.", "Cold."])
 
 
-def test_an_answer_appears_as_it_is_written_and_one_that_fails_its_check_is_replaced(browser, server):
+def test_an_answer_that_fails_its_check_is_replaced(page, server):
     held = server.hold()
     taken = [chunk("Half of it"), held, chunk(ikat={"replaced": "2 words too many"}), *answer("Rooibos [1].", TEA)]
-    open_page(browser, server, [taken, answer("Hot.")], [answer("Mint."), answer("Cold.")])
-    say(browser, "Which tea?", wait=False)
-    until(browser, f"{SIDE.format(0, 0)}.querySelector('.answer')?.innerText === 'Half of it'")
+    open_chat(page, server, [taken, answer("Hot.")], [answer("Mint."), answer("Cold.")])
+    say(page, "Which tea?")
+    expect(page.locator(".s0 .answer")).to_have_text("Half of it")  # it is shown while it is written
     held.set()
-    until(browser, "!document.querySelector('.activity')")
-    assert texts(browser, ".answer") == ["Rooibos. [1]", "Mint."]
-    assert "Replaced: 2 words too many." in texts(browser, ".s0 .figures")
-    say(browser, "And how?")
+    wait_for_answers(page)
+    expect(page.locator(".answer")).to_have_text(["Rooibos. [1]", "Mint."])
+    expect(page.locator(".s0 .figures").first).to_have_text("Replaced: 2 words too many.")
+    ask(page, "And how?")
     assert server.told("plain")[1][1] == {"role": "assistant", "content": "Rooibos."}  # what was taken back was never said
     assert all(body["stream_unchecked"] for body in server.asked)
 
 
-def test_an_error_is_readable_and_the_answer_retried(browser, server):
-    told = {
-        "The model is down: start it.": [chunk(ikat={"activity": "answering"}), {"error": {"message": "The model is down: start it."}}],
-        "Full: ask again in 3 seconds": (503, "Full: ask again in 3 seconds", {"Retry-After": "3"}),
-        "The server refused the request (status 413).": (413, "", {}),
-        "The connection ended before the answer was complete. Retry.": [chunk("Half an an"), CUT],
-    }
-    open_page(browser, server, [*told.values(), answer("Rooibos.")], [answer("Mint.")])
-    say(browser, "Which tea?")
-    for message in told:
-        assert texts(browser, ".s0 .problem") == [message]
-        assert texts(browser, ".answer") == ["Mint."]
-        click(browser, ".retry")
-        until(browser, "!document.querySelector('.activity')")
-    assert texts(browser, ".answer") == ["Rooibos.", "Mint."]
-    assert server.told("plain") == [UNANSWERED[:1]] * 5
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        ([chunk(ikat={"activity": "answering"}), {"error": {"message": "The model is down: start it."}}], "The model is down: start it."),
+        ((503, "Full: ask again in 3 seconds", {"Retry-After": "3"}), "Full: ask again in 3 seconds"),
+        ((413, "", {}), "The server refused the request (status 413)."),
+        ([chunk("Half an an"), CUT], "The connection ended before the answer was complete. Retry."),
+    ],
+    ids=["down", "full", "refused", "cut"],
+)
+def test_an_error_is_readable_and_the_answer_retried(page, server, allowed_errors, reply, message):
+    allowed_errors += ["503", "413"]
+    open_chat(page, server, [reply, answer("Rooibos.")], [answer("Mint.")])
+    ask(page, "Which tea?")
+    expect(page.locator(".s0 .problem")).to_have_text([message])
+    expect(page.locator(".answer")).to_have_text(["Mint."])
+    page.get_by_role("button", name="Retry: plain").click()
+    wait_for_answers(page)
+    expect(page.locator(".answer")).to_have_text(["Rooibos.", "Mint."])
+    assert server.told("plain") == [UNANSWERED[:1]] * 2
 
 
-def test_a_token_is_asked_for_and_kept_out_of_addresses(browser, server):
+def test_a_token_is_asked_for_and_kept_out_of_addresses(page, server, allowed_errors):
+    allowed_errors.append("401")
     server.token = "s3cret"
-    server.replies = {"plain": [answer("Rooibos."), answer("Hot.")], "gtr": [answer("Mint."), answer("Cold.")]}
-    browser.open(server.url)
-    until(browser, "document.querySelector('#ask-token').open")
-    assert focused(browser) == "token"
-    assert violations(browser) == [] if find_axe() else True
-    give(browser, "wrong")
-    until(browser, "document.querySelector('#token-why').textContent.includes('refused')")
-    give(browser, "s3cret")
-    ready(browser)
-    choose(browser, "gtr")
-    say(browser, "Which tea?")
-    assert texts(browser, ".answer") == ["Rooibos.", "Mint."]
-    assert browser.run("[sessionStorage.getItem('ikat-token'), document.querySelector('#token').value]") == ["s3cret", ""]
-    assert browser.run("localStorage.length") == 0
-    assert "s3cret" not in "".join(server.paths) + browser.run("document.documentElement.outerHTML + location.href")
-    server.token = "another"  # the server was started again: one question for both systems, and nothing is lost
-    say(browser, "And how?", wait=False)
-    for wrong in ("wrong", "another"):
-        give(browser, wrong)
-        until(browser, "!document.querySelector('#ask-token').open || document.querySelector('#token').value === ''")
-    until(browser, "document.querySelectorAll('.figures').length === 4")
-    assert texts(browser, ".answer") == ["Rooibos.", "Mint.", "Hot.", "Cold."]
+    server.replies = {"plain": [answer("Rooibos.")], "gtr": [answer("Mint.")]}
+    page.goto(server.url)
+    expect(page.get_by_role("dialog")).to_be_visible()
+    expect(page.locator("#token")).to_be_focused()
+    assert violations(page) == []
+    give_token(page, "wrong")
+    expect(page.locator("#token-why")).to_contain_text("refused")
+    give_token(page, "s3cret")
+    choose(page, "gtr")
+    ask(page, "Which tea?")
+    expect(page.locator(".answer")).to_have_text(["Rooibos.", "Mint."])
+    expect(page.locator("#token")).to_have_value("")
+    assert page.evaluate("sessionStorage.getItem('ikat-token')") == "s3cret"
+    assert page.evaluate("localStorage.length") == 0
+    assert "s3cret" not in "".join(server.paths) + page.content() + page.url
 
 
-def test_texts_of_models_and_passages_stay_text(browser, server):
+def test_a_new_token_is_asked_for_once_and_nothing_is_lost(page, server, allowed_errors):
+    allowed_errors.append("401")
+    open_chat(page, server, [answer("Rooibos."), answer("Hot.")], [answer("Mint."), answer("Cold.")])
+    ask(page, "Which tea?")
+    server.token = "another"  # the server was started again
+    say(page, "And how?")
+    give_token(page, "wrong")
+    expect(page.locator("#token-why")).to_contain_text("refused")
+    give_token(page, "another")
+    expect(page.locator(".figures")).to_have_count(4)
+    expect(page.locator(".answer")).to_have_text(["Rooibos.", "Mint.", "Hot.", "Cold."])
+
+
+def test_texts_of_models_and_passages_stay_text(page, server):
     server.models[1]["about"] = ATTACK
     facts = {"rewrite": ATTACK, "queries": [ATTACK, BIDI], "statements": [ATTACK], "draft": ATTACK}
     attack = answer(f"{ATTACK} {BIDI} [1]", (f"d{ATTACK}", f"{ATTACK} {BIDI}", 1.0), activity=(ATTACK,), **facts)
-    open_page(browser, server, [attack], [[{"error": {"message": ATTACK}}]])
-    say(browser, f"{ATTACK} {BIDI}")
-    click(browser, ".cite")
-    assert texts(browser, ".s0 .answer")[0].replace("\n", "") == f"{ATTACK} gnp.exe isolated [1]"
-    assert texts(browser, ".s0 .whole") == [f"{ATTACK} gnp.exe isolated"]
-    assert browser.run("document.querySelectorAll('main script, img, main a, iframe, [onerror]').length") == 0
-    assert browser.run("document.title") == "Chat · pyterrier_ikat"
-    assert not any(control in browser.run("document.body.innerText") for control in "\u202a\u202b\u202d\u202e\u2066\u2067\u2068\u2069")
+    open_chat(page, server, [attack], [[{"error": {"message": ATTACK}}]])
+    ask(page, f"{ATTACK} {BIDI}")
+    page.locator(".cite").click()
+    harmless = f"{ATTACK} gnp.exe isolated"
+    expect(page.locator(".s0 .answer")).to_have_text(f"{harmless} [1]")
+    expect(shown(page, ".s0 .whole")).to_have_text([harmless])
+    expect(page.locator("main script, img, main a, iframe, [onerror]")).to_have_count(0)
+    expect(page).to_have_title(TITLE)
+    assert not set(page.locator("body").inner_text()) & set("\u202a\u202b\u202d\u202e\u2066\u2067\u2068\u2069")
     assert server.told("plain")[0][0]["content"] == f"{ATTACK} {BIDI}"  # the system gets the words as they are
-    assert browser.errors == []
 
 
-def test_the_page_loads_nothing_but_itself_and_markup_that_gets_into_it_does_not_run(browser, server):
-    open_page(browser, server)
-    loaded = browser.run("performance.getEntriesByType('resource').map(one => new URL(one.name).pathname)")
+def test_the_page_loads_nothing_but_itself(page, server):
+    open_chat(page, server, both=False)
+    loaded = page.evaluate("performance.getEntriesByType('resource').map(one => new URL(one.name).pathname)")
     assert loaded == ["/page/page.css", "/page/page.js", "/v1/models"]
     assert sorted(server.paths) == ["/", *loaded]
     assert not any("http" in one.read_text(encoding="utf-8") for one in PAGE.iterdir())
-    assert browser.errors == []
-    browser.run("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"document.title = 1\">')")
-    browser.run("fetch('http://127.0.0.1:9/stolen').catch(() => 0)")
-    assert browser.run("document.title") == "Chat · pyterrier_ikat"
-    assert sum("Content Security Policy" in error for error in browser.errors) >= 2
 
 
-def test_a_conversation_is_held_by_keyboard_alone(browser, server):
+def test_markup_that_gets_into_the_page_does_not_run(page, server, allowed_errors):
+    allowed_errors.append("Content Security Policy")
+    open_chat(page, server, both=False)
+    with page.expect_console_message(lambda message: "inline event handler" in message.text):
+        page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"document.title = 1\">')")
+    with page.expect_console_message(lambda message: "127.0.0.1:9/stolen" in message.text):
+        page.evaluate("fetch('http://127.0.0.1:9/stolen').catch(() => 0)")
+    expect(page).to_have_title(TITLE)
+
+
+FOCUSED = "(one => one.id || one.getAttribute('aria-label') || one.textContent.slice(0, 30))(document.activeElement)"
+
+
+def test_a_conversation_is_held_by_keyboard_alone(page, server):
     held = server.hold()
-    open_page(browser, server, [answer("Rooibos [1].", TEA), [held]], [answer("Mint."), [held]])
-    assert focused(browser) == "words"
-    browser.call("Input.insertText", text="Which")
-    press(browser, "Enter", shift=True)
-    browser.call("Input.insertText", text="tea?")
-    press(browser, "Enter")
-    until(browser, "document.querySelectorAll('.figures').length === 2")
-    assert texts(browser, ".utterance") == ["Which\ntea?"]
+    open_chat(page, server, [answer("Rooibos."), [held]], both=False)
+    words = page.locator("#words")
+    expect(words).to_be_focused()
+    page.keyboard.insert_text("Which")
+    page.keyboard.press("Shift+Enter")
+    page.keyboard.insert_text("tea?")
+    page.keyboard.press("Enter")
+    expect(page.locator(".figures")).to_have_count(1)
+    assert page.locator(".utterance").text_content() == "Which\ntea?"
+    page.keyboard.insert_text("And how?")
+    page.keyboard.press("Enter")
+    expect(page.locator(".activity")).to_have_count(1)
+    page.keyboard.press("Escape")
+    expect(page.locator(".turn .problem")).to_have_text(["Stopped."])
+    expect(shown(page, ".retry")).to_have_count(1)
+    expect(words).to_be_focused()
+
+
+def test_the_tab_key_reaches_all_that_can_be_used(page, server):
+    open_chat(page, server, [answer("Rooibos [1].", TEA)], [answer("Mint.")])
+    ask(page, "Which tea?")
+    page.locator("#conversation").focus()
     walked = []
-    browser.run("document.querySelector('#conversation').focus()")
     for _ in range(9):
-        press(browser, "Tab")
-        walked.append(focused(browser))
-        assert browser.run("document.activeElement.matches(':focus-visible')")
-    tools = [("Copy the answer of plain", "Ask again: plain"), ("Copy the answer of gtr", "Ask again: gtr")]
+        page.keyboard.press("Tab")
+        expect(page.locator(":focus-visible")).to_have_count(1)
+        walked.append(page.evaluate(FOCUSED))
+    tools = [(f"Copy the answer of {system} with its sources", f"Ask again: {system}") for system in ("plain", "gtr")]
     source = "[1]Rooibos has no caffeine.12."
-    found = ["Edit turn 1", "Passage 1", source, *tools[0], *tools[1], "words", "send"]
-    assert [name.removesuffix(" with its sources") for name in walked] == found
+    assert walked == ["Edit turn 1", "Passage 1", source, *tools[0], *tools[1], "words", "send"]
     for _ in range(7):
-        press(browser, "Tab", shift=True)
-    press(browser, "Enter")
-    assert texts(browser, ".target code") == ["tea:1"]
-    browser.run("document.querySelector('#words').focus()")
-    browser.call("Input.insertText", text="And how?")
-    press(browser, "Enter")
-    until(browser, "document.querySelectorAll('.activity').length === 2")
-    press(browser, "Escape")
-    until(browser, "document.querySelectorAll('.turn:last-child .retry').length === 2")
-    assert drawn(browser, ".turn .problem") == ["Stopped."] * 2
-    assert focused(browser) == "words"
+        page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Enter")
+    expect(shown(page, ".target code")).to_have_text(["tea:1"])
 
 
-def test_a_screen_reader_hears_activities_and_whole_answers(browser, server):
-    open_page(
-        browser,
-        server,
-        [answer("Rooibos [1].", TEA, activity=("rewriting", "searching 5 queries", "searching 5 queries"))],
-        [[chunk("Half"), CUT]],
-    )
-    say(browser, "Which tea?")
-    heard = browser.run("[...document.querySelectorAll('#news p')].map(one => one.textContent)")
-    plain = [line for line in heard if line.startswith("plain")]
-    assert plain == ["plain: rewriting", "plain: searching 5 queries", "plain: Rooibos. 1 passage."]
-    assert "gtr: The connection ended before the answer was complete. Retry." in heard
-    assert browser.run("document.querySelectorAll('[aria-live]').length") == 1
+def test_a_screen_reader_hears_activities_and_whole_answers(page, server):
+    activities = ("rewriting", "searching 5 queries", "searching 5 queries")
+    open_chat(page, server, [answer("Rooibos [1].", TEA, activity=activities)], [[chunk("Half"), CUT]])
+    ask(page, "Which tea?")
+    heard = page.locator("#news p")
+    expected = ["plain: rewriting", "plain: searching 5 queries", "plain: Rooibos. 1 passage."]
+    expect(heard.filter(has_text=re.compile("^plain"))).to_have_text(expected)
+    cut = "gtr: The connection ended before the answer was complete. Retry."
+    expect(heard.filter(has_text=cut)).to_have_count(1)
+    expect(page.locator("[aria-live]")).to_have_count(1)
 
 
-def test_an_export_is_a_topics_file_of_what_the_system_saw(browser, server):
+def test_an_export_is_a_topics_file_of_what_the_system_saw(page, server, tmp_path):
     plain, gtr = [answer("Rooibos [1].", TEA, MINT), [CUT], answer("Hot.")], [answer("Mint.", MINT), answer(""), answer("Cold.")]
-    open_page(browser, server, plain, gtr)
-    write(browser, 'I avoid caffeine.\nI like "mint" – and 茶.', "persona")
+    open_chat(page, server, plain, gtr)
+    write_persona(page, 'I avoid caffeine.\nI like "mint" – and 茶.')
     for text in ("Which tea?", "Why?", "And how?"):
-        say(browser, text)
-    click(browser, "#exports button", 0)
-    until(browser, "document.querySelector('#news').textContent.includes('is saved')")
-    [chat] = read_topics(saved(browser, "plain"))
+        ask(page, text)
+    path = save_answers(page, "plain", tmp_path)
+    expect(page.locator("#news")).to_contain_text(f"{path.name} is saved")
+    assert path.name.endswith("-plain.json")
+    [chat] = read_topics(path)
     assert chat.ptkb == {"1": "I avoid caffeine.", "2": 'I like "mint" – and 茶.'}
     assert [(turn.turn_id, turn.utterance, turn.response, turn.passages) for turn in chat.turns] == [
         (1, "Which tea?", "Rooibos.", ("tea:1", "tea:2")),
@@ -375,41 +342,40 @@ def test_an_export_is_a_topics_file_of_what_the_system_saw(browser, server):
     for turn, history, messages in zip(chat.turns, chat.histories(), server.told("plain"), strict=True):
         frame = conversation(messages, list(chat.ptkb.values()), number=chat.number)
         assert frame.loc[0, ["qutterance", "qhistory", "qptkb"]].tolist() == [turn.utterance, history, chat.ptkb]
-    click(browser, "#fresh")
-    assert texts(browser, ".turn") == []
 
 
-def saved(browser, model, kind="json"):
-    """The downloaded file, once the browser has it whole: until then its name has an empty file."""
-    for _ in range(3000):
-        if found := [path for path in browser.saved.glob(f"*-{model}.{kind}") if path.stat().st_size]:
-            return found[0]
-        browser.run("new Promise(done => setTimeout(done, 20))")
-    raise AssertionError(f"no download of {model}")
-
-
-def test_a_conversation_survives_a_reload_until_a_new_one_is_begun(browser, server):
+def test_a_conversation_survives_a_reload(page, server):
     held = server.hold()
     first = [answer("Rooibos [1].", TEA), [chunk("Half"), held], answer("Cold.")]
-    open_page(browser, server, first, [answer("Mint."), answer("Hot."), answer("Cold.")])
-    write(browser, "I avoid caffeine.", "persona")
-    say(browser, "Which tea?")
-    say(browser, "And how?", wait=False)
-    until(browser, f"{SIDE.format(1, 0)}.querySelector('.answer') && {SIDE.format(1, 1)}.querySelector('.figures')")
-    reload(browser, server)
-    assert drawn(browser, ".utterance") == ["Which tea?", "And how?"]
-    assert [text.strip() for text in drawn(browser, ".answer")] == ["Rooibos. [1]", "Mint.", "Hot."]
-    assert drawn(browser, ".turn .problem") == ["The page was reloaded meanwhile."]
-    assert browser.run("document.querySelector('#persona').value") == "I avoid caffeine."
-    click(browser, ".cite")
-    assert texts(browser, ".s0 .target .whole") == [TEA[1]]
-    say(browser, "And cold?")
+    open_chat(page, server, first, [answer("Mint."), answer("Hot."), answer("Cold.")])
+    write_persona(page, "I avoid caffeine.")
+    ask(page, "Which tea?")
+    say(page, "And how?")
+    last = page.locator(".turn:last-child")
+    expect(last.locator(".s0 .answer")).to_have_text("Half")
+    expect(last.locator(".s1 .figures")).to_have_count(1)
+    page.reload()
+    expect(page.locator(".utterance")).to_have_text(["Which tea?", "And how?"])
+    expect(page.locator(".answer")).to_have_text(["Rooibos. [1]", "Mint.", "Hot."])
+    expect(page.locator(".turn .problem")).to_have_text(["The page was reloaded meanwhile."])
+    expect(page.locator("#persona")).to_have_value("I avoid caffeine.")
+    page.locator(".cite").click()
+    expect(shown(page, ".s0 .target .whole")).to_have_text([TEA[1]])
+    ask(page, "And cold?")
     assert server.told("plain")[-1][:2] == [{"role": "user", "content": "Which tea?"}, {"role": "assistant", "content": "Rooibos."}]
-    assert {body["metadata"]["chat_id"] for body in server.asked} == {server.asked[0]["metadata"]["chat_id"]}  # it is the same conversation
-    click(browser, "#fresh")
-    reload(browser, server)
-    assert texts(browser, ".turn") == []
-    assert browser.run("document.querySelector('#choice').disabled") is False
+    assert len({body["metadata"]["chat_id"] for body in server.asked}) == 1  # it is the same conversation
+
+
+def test_a_new_conversation_forgets_the_old_one(page, server):
+    open_chat(page, server, [answer("Rooibos.")], [answer("Mint.")])
+    ask(page, "Which tea?")
+    expect(page.locator("#system0")).to_be_disabled()
+    page.get_by_role("button", name="New conversation").click()
+    expect(page.locator(".turn")).to_have_count(0)
+    page.reload()
+    expect(page.locator("#send")).to_be_enabled()
+    expect(page.locator(".turn")).to_have_count(0)
+    expect(page.locator("#system0")).to_be_enabled()
 
 
 MARKDOWN = """## Teas
@@ -434,112 +400,127 @@ MARKDOWN = """## Teas
 ![x](http://a/x.png) [link](http://a) <u>html</u>"""
 
 
-def test_markdown_is_drawn_and_only_links_of_http_are_links(browser, server):
-    open_page(browser, server, [answer(MARKDOWN, TEA)], both=False)
-    say(browser, "Which tea?")
-    found = {
+def test_markdown_is_drawn_and_only_links_of_http_are_links(page, server):
+    open_chat(page, server, [answer(MARKDOWN, TEA)], both=False)
+    ask(page, "Which tea?")
+    expected = {
         "strong": ["Teas", "Rooibos", "mint", "none"],
         "em": ["red"],
         "tr > *": ["tea", "caffeine", "rooibos", "none [1]"],
         "ol[start='3'] li": ["three", "four"],
-        ":is(img, u, b)": [],
         ".cite": ["[1]", "[1]"],
     }
-    assert {tag: drawn(browser, f".answer {tag}") for tag in found} == found
-    links = browser.run("[...document.querySelectorAll('.answer a')].map(one => [one.href, one.rel])")
+    for tag, texts in expected.items():
+        expect(page.locator(f".answer {tag}")).to_have_text(texts)
+    expect(page.locator(".answer :is(img, u, b)")).to_have_count(0)
+    expect(page.get_by_role("columnheader", name="caffeine")).to_have_css("text-align", re.compile("center$"))
+    links = page.locator(".answer a").evaluate_all("all => all.map(one => [one.href, one.rel])")
     assert links == [["http://a/x.png", "noreferrer"], ["http://a/", "noreferrer"]]
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_a_line_of_an_answer_has_at_most_seventy_characters(browser, server, width):
+LINES = """one => [...one.firstChild.data].map((_, at) => {
+    const range = new Range();
+    range.setStart(one.firstChild, at);
+    range.setEnd(one.firstChild, at + 1);
+    return Math.round(range.getBoundingClientRect().top);
+})"""
+"""The height at which each character of a paragraph stands."""
+
+
+@pytest.mark.parametrize("view", [PHONE, DESK], ids=["phone", "desk"])
+def test_a_line_of_an_answer_has_at_most_seventy_characters(new_page, server, view):
+    page = new_page(**view)
     words = "Rooibos is a red tea of little tannin, it is ill in it, till lilies fill a mill. " * 8
-    open_page(browser, server, [answer(words)], both=False, width=width)
-    say(browser, "Which tea?")
-    tops = browser.run("""(node => [...node.data].map((_, at) => {
-        const range = new Range();
-        range.setStart(node, at);
-        range.setEnd(node, at + 1);
-        return Math.round(range.getBoundingClientRect().top);
-    }))(document.querySelector('.answer p').firstChild)""")
+    open_chat(page, server, [answer(words)], both=False)
+    ask(page, "Which tea?")
+    tops = page.locator(".answer p").evaluate(LINES)
     assert 30 < max(Counter(tops).values()) <= 70
 
 
-def test_three_examples_stand_at_the_start_and_one_click_asks(browser, server):
+def test_examples_stand_at_the_start_and_a_click_asks(page, server):
     server.models[0]["examples"] = ["Which tea?", "And how?", "Why?"]
-    open_page(browser, server, [answer("Rooibos.")], both=False)
-    assert texts(browser, "#examples button") == ["Which tea?", "And how?", "Why?"]
-    choose(browser, "gtr")
-    choose(browser, "gtr", 0)
-    assert len(texts(browser, "#examples button")) == 3  # of any system
-    choose(browser, "plain", 0)
-    choose(browser, "")
-    click(browser, "#examples button")
-    until(browser, "document.querySelector('.figures')")
+    open_chat(page, server, [answer("Rooibos.")], both=False)
+    examples = page.locator("#examples button")
+    expect(examples).to_have_text(["Which tea?", "And how?", "Why?"])
+    choose(page, "gtr", "System")
+    expect(examples).to_have_count(3)  # of any system
+    choose(page, "plain", "System")
+    examples.first.click()
+    wait_for_answers(page)
     assert server.told("plain") == [UNANSWERED[:1]]
 
 
-def test_an_answer_is_asked_for_anew(browser, server):
-    open_page(browser, server, [answer("Rooibos."), answer("Mint."), answer("Sage."), answer("Hot.")], both=False)
-    say(browser, "Which tea?")
+def test_an_answer_is_asked_for_anew(page, server):
+    open_chat(page, server, [answer("Rooibos."), answer("Mint."), answer("Sage."), answer("Hot.")], both=False)
+    ask(page, "Which tea?")
     for text in ("Mint.", "Sage."):
-        click(browser, ".retry")
-        until(browser, f"document.querySelector('.answer')?.innerText === {text!r} && !document.querySelector('.activity')")
+        page.get_by_role("button", name="Ask again").click()
+        expect(page.locator(".answer")).to_have_text([text])
+        wait_for_answers(page)
     assert [body.get("sample") for body in server.asked] == [0, 1, 2]
-    say(browser, "And how?")
+    ask(page, "And how?")
     assert server.told("plain")[-1][1]["content"] == "Sage."
 
 
 @pytest.mark.parametrize("way", ["Enter", "button"])
-def test_an_edited_question_is_asked_again_and_the_later_turns_are_dropped(browser, server, way):
-    open_page(browser, server, [answer(text) for text in ("A.", "B.", "C.", "D.")], both=False)
+def test_an_edited_question_drops_the_later_turns(page, server, way):
+    open_chat(page, server, [answer(text) for text in ("A.", "B.", "C.", "D.")], both=False)
     for text in ("one", "two", "three"):
-        say(browser, text)
-    click(browser, "[aria-label='Edit turn 2']")
-    assert focused(browser) == "The question"
-    browser.run("document.activeElement.value = 'other'")
-    press(browser, "Enter") if way == "Enter" else click(browser, ".turn .main")
-    until(browser, "document.querySelectorAll('.answer').length === 2 && !document.querySelector('.activity')")
-    assert drawn(browser, ".utterance") == ["one", "other"]
-    assert drawn(browser, ".side h3") == ["plain"] * 2  # one system, one side
+        ask(page, text)
+    page.get_by_role("button", name="Edit turn 2").click()
+    question = page.get_by_label("The question", exact=True)
+    expect(question).to_be_focused()
+    question.fill("other")
+    if way == "Enter":
+        question.press("Enter")
+    else:
+        page.get_by_role("button", name="Ask this").click()
+    expect(page.locator(".answer")).to_have_text(["A.", "D."])
+    wait_for_answers(page)
+    expect(page.locator(".utterance")).to_have_text(["one", "other"])
+    expect(page.locator(".side h3")).to_have_text(["plain"] * 2)  # one system, one side
     assert [message["content"] for message in server.told("plain")[-1]] == ["one", "A.", "other"]
-    reload(browser, server)
-    assert drawn(browser, ".utterance") == ["one", "other"]
+    page.reload()
+    expect(page.locator(".utterance")).to_have_text(["one", "other"])
 
 
-def test_a_turn_touches_no_earlier_one(browser, server):
+def test_a_turn_touches_no_earlier_one(page, server):
     """So a conversation of 200 turns is as fast as one of two."""
-    open_page(browser, server, [answer("Rooibos.", TEA)] * 6, [answer("Mint.")] * 6)
+    open_chat(page, server, [answer("Rooibos.", TEA)] * 6, [answer("Mint.")] * 6)
     for number in range(5):
-        say(browser, f"question {number}")
-    browser.run(
+        ask(page, f"question {number}")
+    page.evaluate(
         "window.touched = []; new MutationObserver(all => all.forEach(one => touched.push(one.target.closest?.('.turn') ?? null)))"
         ".observe(document.querySelector('#turns'), {childList: true, subtree: true, attributes: true, characterData: true})"
     )
-    say(browser, "the last question")
-    turns = "[...document.querySelectorAll('.turn')]"
-    assert browser.run(f"[...new Set(touched.filter(Boolean).map(one => {turns}.indexOf(one)))]") == [5]
+    ask(page, "the last question")
+    touched = "[...new Set(touched.filter(Boolean))].map(one => [...document.querySelectorAll('.turn')].indexOf(one))"
+    assert page.evaluate(touched) == [5]
 
 
-@pytest.mark.skipif(find_axe() is None, reason="no axe-core here: pip install axe-core-python")
-@pytest.mark.parametrize(("width", "dark"), [(390, True), (1280, False)])
-def test_nothing_keeps_people_from_using_the_page(browser, server, width, dark):
+@pytest.mark.parametrize("view", [PHONE, DESK], ids=["phone", "desk"])
+def test_nothing_keeps_people_from_using_the_page(new_page, server, view):
+    page = new_page(**view)
     held = server.hold()
     facts = {"rewrite": "tea", "queries": ["a", "b"], "statements": ["I avoid caffeine."], "draft": "A draft"}
     long = ("clueweb22-" + "x" * 90, "word " * 90, 3.0)
     full = answer(f"Rooibos [1] {'y' * 120}\n{MARKDOWN}", long, MINT, **facts)
     slow = [chunk(ikat={"activity": "searching"}), held]
-    open_page(browser, server, [full, full, slow], [[CUT], answer("Mint [1].", MINT), [held]], width=width, dark=dark)
-    assert violations(browser) == []
-    say(browser, "Which tea?")
-    say(browser, "Which one?")
-    click(browser, "[aria-label='Edit turn 1']")
-    assert violations(browser) == []
-    browser.run("[...document.querySelectorAll('.turn button')].find(one => one.innerText === 'Cancel').click()")
-    click(browser, ".cite")
-    browser.run("document.querySelectorAll('details').forEach(one => { one.open = true })")
-    say(browser, "And how?", wait=False)
-    until(browser, "document.querySelectorAll('.activity').length === 2")
-    assert violations(browser) == []
-    tops = [browser.run(f"Math.round({SIDE.format(0, place)}.getBoundingClientRect().top)") for place in (0, 1)]
+    open_chat(page, server, [full, full, slow], [[CUT], answer("Mint [1].", MINT), [held]], both=False)
+    open_all_boxes(page)
+    choose(page, "gtr")
+    assert violations(page) == []
+    ask(page, "Which tea?")
+    ask(page, "Which one?")
+    page.get_by_role("button", name="Edit turn 1").click()
+    assert violations(page) == []
+    page.get_by_role("button", name="Cancel").click()
+    page.locator(".cite").first.click()
+    say(page, "And how?")
+    expect(page.locator(".activity")).to_have_count(2)
+    open_all_boxes(page)
+    assert violations(page) == []
+    width = view["viewport"]["width"]
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    tops = [round(page.locator(".side").nth(place).bounding_box()["y"]) for place in (0, 1)]
     assert (tops[0] == tops[1]) == (width == 1280)
-    assert browser.run("document.documentElement.scrollWidth") == width

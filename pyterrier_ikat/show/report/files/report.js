@@ -88,7 +88,10 @@
   function show() {
     const target = document.getElementById(location.hash.slice(1));
     if (!target) return;
-    if (target.closest("[hidden]")) form.reset();
+    if (target.closest("[hidden]")) {
+      form.reset();
+      compare(); // now, so that there is something to scroll to
+    }
     for (let box = target.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
     target.scrollIntoView();
   }
