@@ -15,7 +15,7 @@ from ..tables import HIGHER, LOWER, MARKS, UNKNOWN, Cell, Column, Table, format_
 from .evaluator import ORACLE, Rows, aggregated, bonferroni, experiment_rows, label
 from .inference import NO_VALUE, compare
 from .scored_turns import TURNS
-from .units import Clusters, notes_on_unit, said_of_test
+from .units import UNIT_COLUMNS, Clusters, notes_on_unit, said_of_test
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -137,7 +137,7 @@ def table(evaluated: "pd.DataFrame") -> Table:
         evaluated: the result of ``ikat.experiment``, ``ikat.evaluation.evaluate`` or ``ikat.evaluation.evaluate_ptkb``.
 
     Raises:
-        DataError: when it is not such a table, or its rows are means over different numbers of turns.
+        DataError: when it is not such a table, lacks columns of a comparison, or its rows are means over different numbers of turns.
 
     Example:
         >>> import pandas as pd
@@ -157,8 +157,22 @@ def table(evaluated: "pd.DataFrame") -> Table:
     turns = evaluated["turns"].unique()
     if len(turns) > 1:
         raise DataError(f"the rows are means over different turns ({', '.join(map(str, turns))} of them): make a table of each")
+    _check_compared(list(evaluated.columns))
     shown = experiment_table(evaluated.to_dict("records"), evaluated.attrs.get(TURNS, ()))
     return replace(shown, rows=evaluated, notes=[*shown.notes, *notes_of(evaluated)])
+
+
+def _check_compared(columns: Sequence[str]) -> None:
+    """Check that a table with significance columns has all that its marks and intervals are shown with.
+
+    Raises:
+        DataError: with the columns that it lacks.
+    """
+    tested = [name.removesuffix(" reject") for name in map(str, columns) if name.endswith(" reject")]
+    wanted = [f"{name}{end}" for name in tested for end in ("", " +", " -", " p-value", " low", " high")]
+    lacking = [name for name in (*wanted, *UNIT_COLUMNS) if name not in columns]
+    if tested and lacking:
+        raise DataError(f"the table of comparisons lacks {', '.join(lacking)}: give what ikat.experiment returned, as a whole")
 
 
 def notes_of(scores: "pd.DataFrame") -> list[str]:

@@ -90,6 +90,11 @@ def test_questions_have_the_turns_as_statements_and_the_facts_of_their_source_tu
 
 
 @small_file
+def test_the_questions_on_two_speakers_are_one_unit(locomo):
+    assert (locomo.unit, set(locomo.clusters().values())) == ("user", {"conv-1"})
+
+
+@small_file
 def test_evidence_is_the_qrels_with_its_slips_repaired(locomo):
     judged = [["conv-1_1", "D1:2"], ["conv-1_2", "D1:1"], ["conv-1_2", "D2:5"], ["conv-1_3", "D2:1"], ["conv-1_5", "D1:2"]]
     qrels = locomo.get_qrels()

@@ -253,3 +253,10 @@ def test_means_of_responses_and_nuggets_have_intervals_of_the_unit():
             row = table.iloc[0]
             assert (row["low"], row["high"]) == pytest.approx((wanted.low, wanted.high))
             assert (row["unit"], row["clusters"]) == (unit, wanted.clusters)
+
+
+def test_a_table_without_the_unit_of_its_marks_is_refused():
+    named, qrels = runs()
+    table = evaluate(named, qrels, ["RR"], "base")
+    with pytest.raises(ikat.DataError, match="the table of comparisons lacks clusters"):
+        ikat.show.table(table.drop(columns="clusters"))
