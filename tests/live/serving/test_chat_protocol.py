@@ -188,6 +188,7 @@ def types(*texts, **options):
 
     def wait():
         assert read.wait(60)
+        read.clear()
 
     model = LLM(Types([*(wait if text is READ else text for text in texts[:-1]), Reply(texts[-1])]))
     system = FINDS >> ikat.Respond(model, **options)
@@ -276,7 +277,11 @@ def test_hostile_markdown_is_drawn_at_once_and_stays_inert(text):
     ("texts", "options", "wanted"),
     [
         (("One [1]. Two", "One [1]. Two three."), {"words": 2}, ["One. [1] Two", {"replaced": "1 word too many"}, "One. [1]", "stop"]),
-        (("Mint [1].\n", "Mint [1].\n-", "Mint [1].\n- It", "Mint [1].\n- It cools."), {}, ["Mint.", " [1]\n- It", " cools.", "stop"]),
+        (
+            ("Mint [1].\n", READ, "Mint [1].\n-", "Mint [1].\n- It", READ, "Mint [1].\n- It cools."),
+            {},
+            ["Mint.", " [1]\n- It", " cools.", "stop"],
+        ),
         (("Roo", READ, "", "Mint", "Mint [1]."), {}, ["Roo", {"replaced": "the model writes it anew"}, "Mint", ". [1]", "stop"]),
         (("I", "I'm sorry, but I can't help with that."), {}, ["I", "llm_failed"]),
     ],
