@@ -12,6 +12,7 @@ from .failures import CutOff, FatalLLMError, LLMFailure, RateLimited, TooLong
 from .ledger import Ledger
 from .lengths import CutPromptWarning
 from .request import Completion, Request
+from .usage import tokens_of
 
 STAGE = "check"
 COUNT = "Count from one to ten in English words, separated by commas, and write nothing else."
@@ -79,15 +80,26 @@ class Probe:
 
     @property
     def choice(self) -> Mapping[str, Any]:
-        """The first choice of the last raw answer."""
-        choices = self.raw[-1].get("choices") if self.raw and isinstance(self.raw[-1], dict) else None
-        return choices[0] if choices else {}
+        """The first choice of the last raw answer. Empty if it has none."""
+        choices = self._last.get("choices")
+        first = choices[0] if isinstance(choices, list) and choices else None
+        return first if isinstance(first, Mapping) else {}
+
+    @property
+    def message(self) -> Mapping[str, Any]:
+        """The message of this choice."""
+        message = self.choice.get("message")
+        return message if isinstance(message, Mapping) else {}
 
     @property
     def usage(self) -> Mapping[str, Any]:
         """The usage of the last raw answer."""
-        usage = self.raw[-1].get("usage") if self.raw and isinstance(self.raw[-1], dict) else None
+        usage = self._last.get("usage")
         return usage if isinstance(usage, Mapping) else {}
+
+    @property
+    def _last(self) -> Mapping[str, Any]:
+        return self.raw[-1] if self.raw and isinstance(self.raw[-1], Mapping) else {}
 
 
 def check(llm: Any, tokens: int) -> Check:
@@ -108,6 +120,8 @@ def check(llm: Any, tokens: int) -> Check:
     llm.backend.completion_limit = backend.completion_limit  # which the calls have found out
     total = spent.total()
     amounts = [counted(total.calls, "call")]
+    if total.unanswered:
+        amounts.append(f"{counted(total.unanswered, 'request')} without an answer")
     for number, what in ((total.prompt_tokens, "tokens in"), (total.completion_tokens, "out")):
         amounts.append(f"{'?' if number is None else number} {what}")
     if total.cost is not None:
@@ -134,7 +148,12 @@ def _lines(probe: Probe, llm: Any, tokens: int) -> dict[str, str]:
     return lines
 
 
+NO_ANSWER = "can't be told: there is no answer"
+
+
 def _end(probe: Probe) -> str:
+    if not probe.message:
+        return NO_ANSWER
     reason = probe.choice.get("finish_reason")
     return f"says {reason!r}" if reason else "gives no reason, so a text that breaks off looks whole"
 
@@ -142,9 +161,15 @@ def _end(probe: Probe) -> str:
 def _usage(probe: Probe, outcome: Outcome) -> str:
     """Whether the numbers of tokens add up, and how they are counted here."""
     usage = probe.usage
+    if not probe.message and not usage:
+        return NO_ANSWER
     read, written, total = (usage.get(name) for name in ("prompt_tokens", "completion_tokens", "total_tokens"))
-    if not isinstance(read, int) or not isinstance(written, int):
-        return "is not told: costs are unknown, and budget= can't be kept"
+    counted_here = tokens_of(usage)
+    if counted_here.prompt is None or counted_here.written is None:
+        told = "is not told" if read is None and written is None else f"makes no sense ({str(dict(usage))[:80]})"
+        return f"{told}: costs are unknown, and budget= can't be kept"
+    if read is None or written is None:
+        return f"is told in another form: counted as {counted_here.prompt} in, {counted_here.written} out"
     told = f"prompt {read} + completion {written}"
     if not isinstance(total, int):
         return f"{told}, without a total"
@@ -155,7 +180,9 @@ def _usage(probe: Probe, outcome: Outcome) -> str:
 
 
 def _reasoning(probe: Probe, outcome: Outcome) -> str:
-    message = probe.choice.get("message") or {}
+    message = probe.message
+    if not message:
+        return NO_ANSWER
     for name in ("reasoning_content", "reasoning"):
         if message.get(name):
             return f"in a field of its own, {name!r}"

@@ -5,6 +5,7 @@ were missing (ollama/ollama#10368, #3839, #17427; NousResearch/hermes-agent#4390
 (ralphgrewe/TradingAgents#168).
 """
 
+import re
 import threading
 import warnings
 from collections import defaultdict
@@ -27,6 +28,14 @@ REPAIR = (
     "raise the context of the server (Ollama: OLLAMA_CONTEXT_LENGTH=..., or num_ctx in a Modelfile; llama.cpp: --ctx-size), "
     "or make prompts shorter"
 )
+
+
+_RUN = re.compile(r"(.)\1{3,}", re.DOTALL)
+
+
+def _without_runs(text: str) -> int:
+    """The characters of a text, a run of the same one counted once: a token holds dozens of blanks, or a whole line of dashes."""
+    return len(_RUN.sub(r"\1", text))
 
 
 class CutPromptWarning(UserWarning):
@@ -72,7 +81,7 @@ class Lengths(Remade):
             return
         with self._lock:
             cut = self._equal(sent, read)
-            if read * CHARACTERS < sent.characters:
+            if read * CHARACTERS < sent.characters and read * CHARACTERS < sum(map(_without_runs, texts)):
                 cut = sent
             if cut is not None:
                 self._cut[cut.stage][cut.qid] = f"{read} tokens of {cut.characters} characters"

@@ -131,3 +131,30 @@ def test_the_other_name_of_max_tokens_is_shown(model, server):
 def test_a_model_that_is_no_server_has_nothing_to_check():
     with pytest.raises(UsageError, match="is no server"):
         ikat.llm("recorded:sample").check()
+
+
+@pytest.mark.parametrize(
+    "respond",
+    [
+        lambda body: Answer(200, "<!doctype html><p>Hello"),
+        lambda body: Answer(200, {"choices": [{"message": "one, two", "finish_reason": "stop"}]}),
+        lambda body: Answer(200, {"choices": ["one"]}),
+        lambda body: refused(500, "boom"),
+    ],
+)
+def test_a_server_without_answers_is_said_to_have_none(model, server, respond):
+    server.respond = respond
+    found = model("cache=none retries=0").check().lines
+    assert found["answer"].startswith("fails")
+    assert found["end"] == found["usage"] == found["reasoning"] == "can't be told: there is no answer"
+
+
+def test_requests_without_an_answer_are_no_calls(model, server):
+    server.respond = lambda body: refused(500, "boom")
+    assert model("cache=none retries=0").check().lines["cost"].startswith("0 calls, 5 requests without an answer")
+
+
+@pytest.mark.parametrize("usage", [(10**40, -1), (-4, 3), (True, True)])
+def test_numbers_that_no_answer_can_have_are_told(model, server, usage):
+    server.respond = lambda body: said(TEN, usage=usage)
+    assert "makes no sense" in model("cache=none").check().lines["usage"]

@@ -113,3 +113,9 @@ def test_prompts_that_are_read_whole_are_never_told(prompts):
 
 def test_lengths_go_with_a_model_into_another_process(model):
     assert pickle.loads(pickle.dumps(model())).lengths.note(ask("a")[0], None) is None
+
+
+@pytest.mark.parametrize("text", [(" " * 42 + "x = 1\n") * 2000, "-" * 60_000, "\n" * 60_000 + TEA])
+def test_blanks_and_lines_of_dashes_have_few_tokens(model, server, text):
+    server.respond = lambda body: said(usage=(max(300, len(body["messages"][0]["content"]) // 20), 3))
+    assert told(model("cache=none"), text) == []

@@ -11,6 +11,7 @@ from small_runs import DOCNOS, ranking
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.show import report
 from pyterrier_ikat.show.report import describe_calls, rankings
 from pyterrier_ikat.show.report.page import FOLDER
@@ -177,6 +178,14 @@ def test_unknown_amounts_are_called_unknown(ledger, told):
     counts = {name: [1, 1] for name in ("calls", "known", "failures", "fallbacks")}
     frame = None if ledger is None else pd.DataFrame({**counts, "completion_tokens": [2, 2], **ledger})
     assert told in describe_calls(frame)
+
+
+def test_requests_without_an_answer_are_said():
+    spent = Ledger()
+    spent.count("answer", "m", calls=2, prompt_tokens=9, completion_tokens=1, cost=0.5)
+    assert "without an answer" not in describe_calls(spent.frame())
+    spent.count("answer", "m", unanswered=3, cost=None)
+    assert "2 LLM calls, 0 known, 10 tokens, unknown cost, 3 requests without an answer" in describe_calls(spent.frame())
 
 
 def test_a_tenth_of_a_test_set_of_three_systems_stays_within_a_tenth_of_12_megabytes(monkeypatch):

@@ -170,4 +170,7 @@ def describe_calls(ledger: pd.DataFrame | None) -> str:
     used = "unknown tokens" if tokens.isna().any() else counted(int(tokens.sum()), "token")
     paid = "unknown cost" if cost.isna().any() else f"{cost.sum():.2f} USD"
     counts = ", ".join(counted(int(ledger[f"{name}s"].sum()), name) for name in ("failure", "fallback"))
+    lost = int(ledger["unanswered"].sum()) if "unanswered" in ledger else 0
+    if lost:
+        counts = f"{counted(lost, 'request')} without an answer, {counts}"
     return f"{counted(int(ledger['calls'].sum()), 'LLM call')}, {int(ledger['known'].sum())} known, {used}, {paid}, {counts}."
