@@ -189,7 +189,7 @@ def measures_of(row: Mapping[str, Any]) -> list[str]:
 
 def _column(rows: Rows, measure: str, base: Mapping[str, Any] | None) -> Column:
     scores = ["n/a" if _unknown(row[measure]) else format_score(row[measure]) for row in rows]
-    differs = [base is not None and row.get(f"{measure} reject") for row in rows]
+    differs = [base is not None and _is_marked(row, measure) for row in rows]
     arrows = [HIGHER if base and row[measure] > base[measure] else LOWER for row in rows]
     cells = mark_best(scores, [arrow * bool(differ) for arrow, differ in zip(arrows, differs, strict=True)])
     for place, row in enumerate(rows):
@@ -200,6 +200,12 @@ def _column(rows: Rows, measure: str, base: Mapping[str, Any] | None) -> Column:
 
 WIDE = 2
 """The number of measures up to which the table of differences has a column for each."""
+
+
+def _is_marked(row: Mapping[str, Any], measure: str) -> bool:
+    """Whether a row differs significantly. The oracle's is not tested."""
+    differs = row.get(f"{measure} reject")
+    return not _unknown(differs) and bool(differs)
 
 
 def _unknown(value: Any) -> bool:

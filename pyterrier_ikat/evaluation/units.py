@@ -164,7 +164,7 @@ def find_clusters(
         one_of(UNITS, unit=unit)
     if unit == "turn":
         return Clusters("turn", names)
-    if data is not None:
+    if data is not None and data.declares_unit:
         return _declared(names, unit or data.unit, data)
     conversations, source = _conversations(names, frames)
     if unit is None and source == "none":
@@ -204,7 +204,8 @@ def _conversations(turns: list[str], frames: "Iterable[pd.DataFrame]") -> tuple[
         if {"qid", "qconversation"} <= set(frame.columns):
             pairs = frame[["qid", "qconversation"]].drop_duplicates("qid").dropna()
             known.update(zip(pairs["qid"], map(str, pairs["qconversation"]), strict=True))
-    if turns and all(qid in known for qid in turns):
+    own = all(known.get(qid) == qid for qid in turns)  # stands in for an unknown conversation
+    if turns and not own and all(qid in known for qid in turns):
         return [known[qid] for qid in turns], "qconversation"
     before = [qid.rpartition("_")[0] for qid in turns]
     return before, "qid" if all(before) else "none"

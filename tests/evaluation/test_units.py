@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pyterrier as pt
 import pytest
 from click.testing import CliRunner
 from scipy import stats
@@ -78,6 +79,41 @@ def test_frames_name_conversations_by_column_or_by_id():
         find_clusters(["9-1_1", "dd6b<::>2"], "conversation")
     with pytest.raises(ikat.UsageError, match="unit='depth' is unknown"):
         find_clusters(["9-1_1"], "depth")
+
+
+class Own:
+    """A user's dataset, which may say what conversation a turn belongs to."""
+
+    def __init__(self, **columns):
+        self.columns = columns
+
+    def get_topics(self):
+        qids = [f"{chat}_{turn}" for chat in "abcdef" for turn in (1, 2, 3)]
+        return pd.DataFrame({"qid": qids, "query": "tea"} | {name: values * 3 for name, values in self.columns.items()})
+
+    def get_qrels(self):
+        return pd.DataFrame({"qid": self.get_topics()["qid"], "docno": "a", "label": 1})
+
+
+@pytest.mark.parametrize(
+    ("columns", "wanted"),
+    [({}, (6, "qid")), ({"qconversation": [1, 2, 1, 2, 1, 2]}, (2, ""))],
+)
+def test_a_users_dataset_names_conversations_or_their_source_is_said(columns, wanted):
+    def find(turns):
+        rows = [(qid, "tea", "xa"[place % 3 > 0], 1.0, 0) for place, qid in enumerate(turns["qid"])]
+        return pd.DataFrame(rows, columns=["qid", "query", "docno", "score", "rank"])
+
+    data = Own(**columns)
+    every = find(data.get_topics()).assign(docno="a")
+    table = ikat.experiment({"every": every, "some": pt.apply.generic(find)}, data, ["RR"], baseline="every")
+    assert tuple(table.iloc[1][["clusters", "unit_from"]]) == wanted
+
+
+def test_the_oracle_is_not_marked():
+    named, qrels = runs(20)
+    table = evaluate(named, qrels, ["RR"], "base", oracle=True)
+    assert [cell.mark for cell in ikat.show.table(table).columns[1].cells] == ["", "↑", ""]
 
 
 def test_turns_that_a_dataset_lacks_are_told():
