@@ -171,7 +171,8 @@ def check(chat: Troubled, failures: Sequence[LLMFailure], ledger: Ledger) -> Non
     """
     counted = ledger.frame()
     assert chat.answered == Counter(dict.fromkeys(chat.asked, 1)), "a request was answered never, or more than once"
-    assert chat.asked.total() == counted["calls"].sum() + counted["retries"].sum(), "calls were sent that nobody counted"
+    sent = counted[["calls", "unanswered", "retries"]].sum().sum()
+    assert chat.asked.total() == sent, "requests were sent that nobody counted"
     named, failed = {failure.qid for failure in failures}, set(map(turn_of, chat.lasting.values()))
     assert named == failed, f"not named: {failed - named}; named without a reason: {named - failed}"
     assert len(failures) >= len(chat.lasting), "of two failures of a turn one is not named"

@@ -236,9 +236,17 @@ def unknown_mark(text: str, messages: Sequence[Mapping[str, str]] = ()) -> str:
     for pattern in (_SPECIAL, _SIGNED, _BRACKETED, _ESCAPED, _SLASHED):
         for found in pattern.finditer(plain):
             mark = found[found.lastindex or 0].strip()
+            if pattern is _SLASHED and _is_begun(mark, plain[: found.start()]):
+                continue
             if not (_FORUM.fullmatch(mark) or _is_escaped_html(mark) or any(mark in content for content in asked)):
                 return mark
     return _unknown_tag(plain, HTML | names_in(messages))
+
+
+def _is_begun(closing: str, before: str) -> bool:
+    """Whether a mark such as ``[/bold]`` ends what was begun within a text, and not at its beginning: words in bold, and no reasoning."""
+    opening = re.sub(r"\s?[/／]\s?", "", closing)
+    return opening in before and not before.lstrip().startswith(opening)
 
 
 def _unknown_tag(text: str, allowed: Collection[str]) -> str:

@@ -96,8 +96,8 @@ class ReadsPassages(LLMOperator):
         best = places_by_rank(turns_of(frame), _ranks(frame)) < self.passages
         skipped = frame["docno"][best & _empty(frame)].unique()
         if len(skipped):
-            said = f"{counted(len(skipped), 'passage has', 'passages have')} an empty text and are not shown to the model"
-            warnings.warn(f"{said}; the next ones are: {list_first(skipped)}", NoTextWarning, stacklevel=2)
+            what = f"{counted(len(skipped), 'passage')} with an empty text ({list_first(skipped)})"
+            warnings.warn(f"{what}: the model is shown the next ones instead", NoTextWarning, stacklevel=2)
         return super().ask_and_write(frame)
 
     def used(self, frame: pd.DataFrame) -> "pd.Series[bool]":

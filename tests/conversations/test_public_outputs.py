@@ -243,6 +243,6 @@ def test_ten_rewrites_of_llm4cs_score_as_measured(shared, tmp_path):
     sar = {"SAR": ikat.Rewrite(llm("recorded:personalizedcir-sar-0shot")) >> index.bm25()}
     with pytest.warns(FewerTurnsWarning, match="ikat:2023-mini has 174 of the 176 turns of judged-2023"):
         found = ikat.experiment(sar, data, measures=["nDCG@10"], turns="judged-2023", repeats=5)["nDCG@10"]
-    assert (found.mean(), found.std()) == (pytest.approx(0.4934, abs=5e-5), pytest.approx(0.0059, abs=5e-5))
+    assert (found.mean(), found.std()) == (pytest.approx(0.4931, abs=5e-5), pytest.approx(0.0056, abs=5e-5))
     with pytest.raises(UsageError, match=r"no completion of 106 of the 280 turns .* give turns='judged-2023'"):
         ikat.plan({"QR": ikat.Rewrite(llm("recorded:personalizedcir-sar-0shot"))}, data)

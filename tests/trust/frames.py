@@ -147,7 +147,7 @@ class Operator(NamedTuple):
 def is_operator(exported):
     """Whether this is an operator's class, or a function that puts operators together."""
     if inspect.isclass(exported):
-        return issubclass(exported, pt.Transformer)
+        return issubclass(exported, pt.Transformer) and exported not in (ikat.Operator, ikat.LLMOperator)
     return inspect.isfunction(exported) and exported.__name__[0].isupper()
 
 
