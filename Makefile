@@ -5,6 +5,7 @@
 # make check   the whole gate: format, lint, types, tests, documentation
 # make docs    install, then the site in docs/_build/html; a warning is an error
 # make audit   look the installed packages up in the advisories; make coverage, make mutants (hours): how good the tests are
+# make neighbours  the tests with packages of others that meet ours, and with a small language model (150 MB)
 # make versions the tests on every supported Python at hand, with pandas 2 and 3 (hours; several GB for each pair)
 # make wheel   build the wheel, and run the tests with it in a folder outside of the checkout (several GB)
 # make bench   install, then the benchmarks (several minutes; real topics and passages are fetched, or read from $IKAT_DATA)
@@ -17,7 +18,7 @@ BIN = $(VENV)/bin
 TORCH_INDEX ?=
 PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test test-portable test-real check lint docs coverage mutants versions wheel audit bench clean
+.PHONY: demo test test-portable test-real check lint docs coverage mutants neighbours versions wheel audit bench clean
 
 $(VENV)/demo: setup.py constraints.txt
 	@echo "Installing into $(VENV). This takes several minutes, most of them without output."
@@ -33,17 +34,19 @@ $(VENV)/dev: $(VENV)/demo
 demo: $(VENV)/demo
 	$(BIN)/ikat demo
 
-# A process per core and one more, for those that wait; each model computes on one thread, or the processes would get in each other's way.
-# Files in the order of tests/conftest.py: the last ones are short, so that no process waits long for the other.
+# A process per core. Tests start Python again: without its own files of compiled code, each start would compile the package.
+export PYTHONDONTWRITEBYTECODE =
+PYTEST = $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+
 test: $(VENV)/dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+	$(PYTEST)
 
 test-portable: $(VENV)/dev
-	IKAT_TEST_PORTABLE=1 OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR) $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder tests/retrieve
+	IKAT_TEST_PORTABLE=1 PYTHONPATH=$(CURDIR) $(PYTEST) tests/retrieve
 
 # The environment may hold another checkout of the package: this one comes first.
 test-real: $(VENV)/dev
-	OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR) $(BIN)/python -m pytest -m real_data --numprocesses auto --dist loadfile --no-loadscope-reorder
+	PYTHONPATH=$(CURDIR) $(PYTEST) -m real_data
 
 lint: $(VENV)/dev
 	$(BIN)/ruff format --check .
@@ -57,7 +60,7 @@ docs: $(VENV)/dev
 check: lint test docs
 
 coverage: $(VENV)/dev
-	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+	$(BIN)/coverage run -m pytest --numprocesses auto --dist loadfile
 	$(BIN)/coverage combine
 	$(BIN)/coverage report
 
@@ -65,6 +68,10 @@ mutants: $(VENV)/dev
 	$(BIN)/python experiments/quality/faults.py
 	OMP_NUM_THREADS=1 $(BIN)/mutmut run
 	$(BIN)/mutmut results
+
+neighbours: $(VENV)/dev
+	$(PIP) nox
+	$(BIN)/nox --session neighbours
 
 # Interpreters that are not on the path are skipped.
 versions: $(VENV)/demo

@@ -7,13 +7,14 @@ One pair alone, some of the tests: `nox --session "tests(python='3.12', pandas='
 
 import re
 import shutil
+import sysconfig
 from pathlib import Path
 
 import nox
 
 PAIRS = [("3.10", "2"), ("3.11", "3"), ("3.12", "2"), ("3.12", "3"), ("3.13", "3")]  # pandas 3 needs Python 3.11
 PANDAS_2 = "pandas==2.3.3"
-PYTEST = ["python", "-m", "pytest", "--numprocesses", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
+PYTEST = ["python", "-m", "pytest", "--numprocesses", "auto", "--dist", "loadfile"]
 
 
 def constraints(session: nox.Session, pandas: str) -> str:
@@ -38,7 +39,12 @@ def tests(session: nox.Session, pandas: str) -> None:
 
 @nox.session(venv_backend="venv", default=False)
 def neighbours(session: nox.Session) -> None:
-    """Packages that people use beside this one, and a real language model of 94 MB, in the tests of their own."""
+    """Packages that people use beside this one, and a real language model of 94 MB, in the tests of their own.
+
+    What the environment of nox itself has, such as torch, is not installed again.
+    """
+    folder = session.run("python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", silent=True)
+    Path(folder.strip(), "beside.pth").write_text(sysconfig.get_path("purelib"))
     session.install("--constraint", "constraints.txt", "torch==2.13.0")
     session.install("--constraint", "constraints.txt", "--editable", ".[dev]")
     others = ["pyterrier_rag", "pyterrier_dr", "pyterrier_caching", "pyterrier_alpha", "bm25s", "gguf"]

@@ -29,6 +29,7 @@ TESTING = [
     "nbclient",
     "nbformat",
     "pytest",
+    "pytest-socket",
     "pytest-xdist",
     "pytrec-eval-terrier",
     "ranx",

@@ -34,8 +34,7 @@ BLOCKS = [
 
 
 @pytest.mark.parametrize(("code", "printed"), BLOCKS)
-def test_code_runs_as_it_stands_and_prints_what_stands_below_it(tmp_path, monkeypatch, capsys, sample_vectors, code, printed):
-    monkeypatch.setenv("IKAT_TEST_VECTORS", str(sample_vectors))
+def test_code_runs_as_it_stands_and_prints_what_stands_below_it(tmp_path, monkeypatch, capsys, code, printed):
     monkeypatch.chdir(tmp_path)
     exec(code, {"__name__": "__main__"})
     found = [line.rstrip() for line in capsys.readouterr().out.strip("\n").split("\n")]

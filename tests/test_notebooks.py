@@ -2,14 +2,11 @@
 
 import os
 import re
-import shlex
 from pathlib import Path
 
 import nbformat
-import numpy as np
 import pytest
 from nbclient import NotebookClient
-from nbformat.v4 import new_code_cell, new_notebook
 
 import pyterrier_ikat as ikat
 
@@ -17,28 +14,7 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 SAVES = bool(os.environ.get("IKAT_SAVE_NOTEBOOKS"))
-VECTORS = ROOT / "tests" / "minilm.npz"
 NUMBER = r"-?\d+\.\d+(?:e[-+]?\d+)?"
-KERNEL = "from ipykernel.kernelapp import launch_new_instance; launch_new_instance()"
-START = """__import__("os").chdir({folder!r})
-__import__("pandas").reset_option("^display")
-__import__("pandas").set_option("display.max_columns", 20)  # as where a kernel imports pandas, not its parent
-%reset -f
-get_ipython().execution_count = 1"""
-FIRST = """import gc, sys
-gc.disable()
-sys.path.append({folder!r})
-import remembering_encoder
-remembering_encoder.install()
-gc.freeze()
-gc.enable()"""
-"""Looking for garbage takes a fifth of the imports, and a second of each `%reset`, with all that is imported."""
-ENCODES = """import numpy as np
-import pyterrier_ikat as ikat
-from pyterrier_ikat.store.models import BUNDLED, load_bi_encoder
-texts = [passage["text"] for passage in ikat.dataset("ikat:sample").get_corpus_iter(verbose=False)][::50]
-encoded = load_bi_encoder(BUNDLED).encode(texts, convert_to_tensor=True).numpy()
-bool((abs((encoded @ np.load({file!r})["vectors"].T).max(axis=1) - 1) < 1e-3).all())"""
 OF_A_MACHINE = r"(?<![\w.:/])/(?:home|root|tmp|work|Users|usr|opt|var|mnt)/|[A-Z]:\\|127\.0\.0\.1:\d|\bsk-\w{6}"
 """A path, the port of a running server, a key."""
 
@@ -65,58 +41,31 @@ def figures(text):
     return [float(number) for number in re.findall(NUMBER, text)]
 
 
-@pytest.fixture(scope="module")
-def vectors(tmp_path_factory, sample_vectors):
-    """The kernel's folder of vectors, see remembering_encoder.py."""
-    return tmp_path_factory.mktemp("vectors") if SAVES else sample_vectors
-
-
-@pytest.fixture(scope="module")
-def execute(tmp_path_factory, vectors):
-    """Run a notebook in a new folder, and return it. All share a kernel, which imports the heavy packages and encodes each text once."""
-    home, data = tmp_path_factory.mktemp("home"), ROOT.parent / "shared" / "ikat"
-    environment = {**os.environ, "TQDM_DISABLE": "1", "IKAT_HOME": str(home), "IKAT_DATA": str(data), "IKAT_TEST_VECTORS": str(vectors)}
-    client = NotebookClient(new_notebook(), timeout=300, kernel_name="python3")
+@pytest.fixture
+def execute(tmp_path, monkeypatch):
+    """Run a notebook in a new folder, in a kernel of its own, and return it."""
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+    monkeypatch.setenv("IKAT_DATA", str(ROOT.parent / "shared" / "ikat"))
 
     def executed(notebook):
-        start = new_code_cell(START.format(folder=str(tmp_path_factory.mktemp("notebook"))))
-        client.nb = new_notebook(cells=[start, *notebook.cells], metadata=notebook.metadata)
-        client.reset_execution_trackers()
-        for number, cell in enumerate(client.nb.cells):
-            client.execute_cell(cell, number)
-        for cell in code(notebook):
+        NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+        for number, cell in enumerate(code(notebook), 1):
             cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
+            cell.execution_count = number
             cell.metadata = {}
         return notebook
 
-    if python := os.environ.get("IKAT_TEST_PYTHON"):
-        client.km = client.create_kernel_manager()
-        client.km.kernel_spec.argv = [*shlex.split(python), "-c", KERNEL, "-f", "{connection_file}"]
-    with client.setup_kernel(env=environment):
-        executed(new_notebook(cells=[new_code_cell(FIRST.format(folder=str(ROOT / "tests")))]))
-        yield executed
+    return executed
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.real_data if name == "evidence" else ()) for name in NAMES])
-def test_the_notebook_runs_and_shows_what_is_saved(name, execute, vectors):
+def test_the_notebook_runs_and_shows_what_is_saved(name, execute):
     got = execute(saved(name))
-    if SAVES and name == "compare":
-        files = sorted(vectors.iterdir())
-        encoded = [np.frombuffer(file.read_bytes(), np.float32) for file in files]
-        np.savez_compressed(VECTORS, names=[file.name for file in files], vectors=np.array(encoded, np.float16))
     if SAVES:
-        first = code(got)[0].execution_count  # 2 with the kernel of Python 3.10
-        for cell in code(got):
-            cell.execution_count -= first - 1
         nbformat.write(got, FOLDER / f"{name}.ipynb")
     for then, now in zip(code(saved(name)), code(got), strict=True):
         assert words(texts(now)) == words(texts(then)), "run this test with IKAT_SAVE_NOTEBOOKS=1"
         assert figures(texts(now)) == pytest.approx(figures(texts(then)), abs=2e-3)
-
-
-def test_the_vectors_that_the_notebooks_need_are_those_of_the_model(execute):
-    (cell,) = code(execute(new_notebook(cells=[new_code_cell(ENCODES.format(file=str(VECTORS)))])))
-    assert texts(cell) == "True"
 
 
 def test_the_notebook_of_a_paper_runs_for_another_paper(execute):

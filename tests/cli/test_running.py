@@ -152,7 +152,6 @@ def prompts_in(folder, text):
     return folder
 
 
-@pytest.mark.usefixtures("first_words")
 def test_a_plan_ends_with_code_2_where_the_run_would_be_refused(run, tmp_path):
     """Another prompt, other turns, half a run with another prompt, and something else in the folder."""
     out, own = tmp_path / "runs", prompts_in(tmp_path / "p", "Answer {{ question }} in short.")
@@ -275,7 +274,6 @@ def test_a_link_in_the_place_of_a_run_is_refused_before_anything_is_run(run, ref
     assert "raw is not empty and holds no finished run" in refused(run(tmp_path / "out", "raw"))
 
 
-@pytest.mark.usefixtures("first_words")
 def test_a_file_of_resources_serves_every_command_and_a_method_takes_what_it_needs(call, sample_index, tmp_path):
     """Also with the names of a paper's models beside them, which `ikat paper` reads; short options come first."""
     file = tmp_path / "mine.toml"
@@ -287,7 +285,6 @@ def test_a_file_of_resources_serves_every_command_and_a_method_takes_what_it_nee
     done(call("run", "gtr:depth=10", *on, "sample"))
 
 
-@pytest.mark.usefixtures("first_words")
 def test_dense_vectors_are_added_to_an_index_and_chosen(call, run, refused, tmp_path):
     path, out = tmp_path / "i", tmp_path / "runs"
     for more in ((), ("--dense", MINILM)):
@@ -328,7 +325,6 @@ def test_a_splade_index_and_another_model_for_queries(splade, call, run, refused
 
 
 @pytest.mark.linux
-@pytest.mark.usefixtures("first_words")
 def test_the_organisers_splade_index_from_the_command_line(splade, run, refused, sample_index, tmp_path):
     """An index as PyTerrier makes it: no texts, no model's name; every passage has every term, by another weight."""
     from pyterrier_pisa import PisaIndex
@@ -340,15 +336,16 @@ def test_the_organisers_splade_index_from_the_command_line(splade, run, refused,
     theirs = tmp_path / "pt.pisa"
     PisaIndex(str(theirs), stemmer="none").toks_indexer().index(documents)
     assert "give it, --resources splade_model=NAME" in refused(run(tmp_path / "no", "human_qr", index=theirs))
-    model, rerank = ("--resources", f"splade_model={splade}"), ("--reranker", f"bi:{MINILM}", *BOTH)
-    done(run(tmp_path / "theirs", "aqd_a", *model, "--resources", f"texts={sample_index}", *rerank, index=theirs))
+    model = ("--resources", f"splade_model={splade}")
+    rerank = ("--llm", "recorded:sample", "--reranker", f"bi:{MINILM}", *BOTH)
+    done(run(tmp_path / "theirs", "aqd_a:depth=10", *model, "--resources", f"texts={sample_index}", *rerank, index=theirs))
     done(run(tmp_path / "plain", "human_qr", *ONE, *model, index=theirs))
-    lacking = refused(run(tmp_path / "lacking", "aqd_a", *model, *rerank, index=theirs))
+    lacking = refused(run(tmp_path / "lacking", "aqd_a:depth=10", *model, *rerank, index=theirs))
     assert "has no texts: give --resources texts=..." in lacking
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
-def test_the_demo_leaves_folders_that_are_evaluated_and_reported_as_they_lie(first_words, two_turns, call, tmp_path):
+def test_the_demo_leaves_folders_that_are_evaluated_and_reported_as_they_lie(two_turns, call, tmp_path):
     assert all(METHODS[name].summary for name in SYSTEMS)
     made = done(call("demo", "--out", tmp_path / "demo"))
     assert len(made.stdout.splitlines()[0]) <= 80

@@ -16,8 +16,6 @@ def cluster():
 
     patch = pytest.MonkeyPatch()
     patch.setenv("RAY_worker_niceness", "0")  # of 15, they wait for all that tests beside them
-    for program in ("monitor", "log_monitor"):  # of clusters that grow, and of lines of many machines: two cores' seconds
-        patch.setattr(f"ray._private.node.Node.start_{program}", lambda self: None, raising=False)
     patch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]))  # for our stages
     ray.init(num_cpus=2, object_store_memory=200 * 1024 * 1024, include_dashboard=False, log_to_driver=False)
     yield

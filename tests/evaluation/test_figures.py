@@ -126,7 +126,7 @@ def test_a_measure_of_ones_own_that_fails_is_told_what_it_gets():
 
 def test_measures_that_need_a_program_name_it(monkeypatch):
     for provider in ir_measures.DefaultPipeline.providers:
-        monkeypatch.setattr(provider, "_is_available", provider.NAME == "pytrec_eval")
+        monkeypatch.setattr(provider, "is_available", lambda name=provider.NAME: name == "pytrec_eval")
     with pytest.raises(UsageError, match=r"measure 'ERR@5' can't be computed here .it needs Install perl"):
         as_measures(["ERR@5"])
 

@@ -4,12 +4,12 @@ import json
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import forked_python
 import pytest
 from llms.batch_server import DROPPED, BatchServer
 from llms.chat_server import KEY, ask, refused, said
@@ -558,7 +558,7 @@ def test_a_process_that_is_killed_in_the_middle_of_the_creation_sends_it_once(se
         "llm(sys.argv[1]).ask([Request([{'role': 'user', 'content': text}], 'answer', '1_1') for text in 'abc'])"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    process = forked_python.Popen([sys.executable, "-c", code, f"openai:m base_url={server.url} batch=on"], env=environment)
+    process = subprocess.Popen([sys.executable, "-c", code, f"openai:m base_url={server.url} batch=on"], env=environment)
     assert reached.wait(60)
     process.send_signal(signal.SIGKILL)
     process.wait()

@@ -7,12 +7,12 @@ import math
 import os
 import signal
 import sqlite3
+import subprocess
 import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
 
-import forked_python
 import pytest
 from chat_server import ask, said
 
@@ -208,8 +208,8 @@ threads = [threading.Thread(target=work, args=(thread,)) for thread in range(16)
 
 def _python(code, *arguments, **kwargs):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return forked_python.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)], env=environment, stderr=forked_python.PIPE, text=True, **kwargs
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)], env=environment, stderr=subprocess.PIPE, text=True, **kwargs
     )
 
 
@@ -233,7 +233,7 @@ print(len(llm(f"openai:m base_url={sys.argv[1]} cache={sys.argv[2]} concurrency=
 
 
 def _asker(server, path):
-    return _python(ASKER, server.url, path, Path(__file__).parent, stdout=forked_python.PIPE)
+    return _python(ASKER, server.url, path, Path(__file__).parent, stdout=subprocess.PIPE)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])

@@ -4,12 +4,12 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
 
-import forked_python
 import pytest
 from chat_server import DROP, KEY, Answer, ask, refused, said
 
@@ -200,7 +200,7 @@ def test_the_first_ctrl_c_says_that_it_waits_and_the_second_one_ends(server, tmp
     server.respond = respond
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OPENAI_API_KEY": KEY}
     command = [sys.executable, "-c", PROGRAM, server.url, str(tmp_path / "llm.sqlite"), str(Path(__file__).parent), pressed]
-    with forked_python.Popen(command, env=environment, stderr=forked_python.PIPE, text=True) as asking:
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as asking:
         assert arrived.wait(120)
         asking.send_signal(signal.SIGINT)
         line = next(line for line in asking.stderr if "stopping" in line)
@@ -211,7 +211,7 @@ def test_the_first_ctrl_c_says_that_it_waits_and_the_second_one_ends(server, tmp
         began = time.monotonic()
         asking.stderr.read()
         asking.wait(120)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < LONG  # the calls under way would take twice as long
     release.set()
     made = llm(f"openai:m base_url={server.url} cache={tmp_path / 'llm.sqlite'}")
     assert [made.peek(request) is not None for request in ask("0", "1")] == [True, True]

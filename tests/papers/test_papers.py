@@ -186,7 +186,7 @@ def test_the_papers_are_listed_with_what_each_row_needs():
     assert given_to(METHODS["rtg"], {"gpt-4": "openai:gpt-4", "bm25": "i"})[1] == ["ms-marco-minilm-l-12-v2"]
 
 
-def test_a_table_runs_on_the_sample_and_says_that_it_is_no_evidence(tmp_path, first_words, two_turns):
+def test_a_table_runs_on_the_sample_and_says_that_it_is_no_evidence(tmp_path, two_turns):
     arguments = ["paper", "nii_2024", "II", "--resources", "sample", "--systems", "rtg", "--out", str(tmp_path)]
     found = CliRunner().invoke(main, arguments)
     assert found.exit_code == 0, found.output

@@ -69,7 +69,7 @@ def test_a_figure_without_numbers_and_a_plan_need_resources():
     assert "nii_I needs models and indexes, because its completions are not public: give --resources FILE" in found.output
 
 
-def test_a_figure_has_the_notes_of_a_table_beside_it_and_in_it(tmp_path, first_words, two_turns):
+def test_a_figure_has_the_notes_of_a_table_beside_it_and_in_it(tmp_path, two_turns):
     arguments = ["generate_then_retrieve", "figure-4", "--resources", "sample", "--systems", "ad", "--out", str(tmp_path)]
     said = " ".join(printed(*arguments).split())
     assert "is no evidence" in said
@@ -92,7 +92,7 @@ FIGURES = [(name, number) for name, paper in PAPERS.items() for number in paper.
 
 
 @pytest.mark.parametrize(("name", "number"), FIGURES)
-def test_a_figure_without_matplotlib_is_its_numbers_and_a_warning_before_the_run(name, number, out, monkeypatch, first_words, two_turns):
+def test_a_figure_without_matplotlib_is_its_numbers_and_a_warning_before_the_run(name, number, out, monkeypatch, two_turns):
     ours = ["matplotlib", *(name for name in sys.modules if name.startswith("matplotlib."))]
     for module in ours:
         monkeypatch.setitem(sys.modules, module, None)

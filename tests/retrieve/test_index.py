@@ -18,8 +18,13 @@ ASKED = pd.DataFrame({"qid": ["1", "2"], "query": ["green tea", "late train"]}, 
 
 
 def unpacked(package, folder):
+    """Written file by file: `extractall` needs a filter from Python 3.12 on, which 3.11.2 doesn't have."""
     with LZ4FrameFile(package) as file, tarfile.open(fileobj=file, mode="r|") as members:
-        members.extractall(folder, filter="data")
+        for member in members:
+            path = folder / member.name
+            if member.isfile():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(members.extractfile(member).read())
     return str(folder)
 
 

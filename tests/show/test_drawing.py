@@ -2,7 +2,6 @@
 
 import html
 import re
-import socket
 
 import pytest
 
@@ -10,14 +9,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.show import draw
 
-
-@pytest.fixture(autouse=True)
-def offline(monkeypatch):
-    def refuse(*_):
-        raise AssertionError("drawing needs no network")
-
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+pytestmark = pytest.mark.disable_socket  # not even loopback
 
 
 @pytest.mark.parametrize("name", ["aqd", "gtr", "mq4cs_qr_deberta", "rtg", "wghtdrerank_2", "baseline_2025_splade"])

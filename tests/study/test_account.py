@@ -3,12 +3,12 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
 
-import forked_python
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -61,7 +61,7 @@ def process(index, out, llm_spec, *names):
     """`ikat run` in a process of its own."""
     options = ["--dataset", "ikat:sample", "--index", index, "--out", str(out), "--llm", llm_spec, "--turns", ",".join(FIVE)]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    return forked_python.Popen([sys.executable, "-c", CODE, "run", *names, *options], env=environment, stderr=forked_python.PIPE, text=True)
+    return subprocess.Popen([sys.executable, "-c", CODE, "run", *names, *options], env=environment, stderr=subprocess.PIPE, text=True)
 
 
 def sums(*folders, columns=("calls", "known", "cost", "worth")):

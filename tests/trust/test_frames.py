@@ -44,7 +44,6 @@ from trust.indexes import INDEXES, with_index
 
 EXAMPLES = settings(max_examples=settings().max_examples // 5)
 TURN_BY_TURN = [*REWRITERS, *EXPANDERS]
-pytestmark = pytest.mark.usefixtures("first_words_all_along")
 
 
 @pytest.fixture(scope="module")

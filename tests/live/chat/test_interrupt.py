@@ -4,12 +4,12 @@ import os
 import pty
 import signal
 import stat
+import subprocess
 import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
 
-import forked_python
 from llms.chat_server import KEY, ChatServer, refused, said
 
 from pyterrier_ikat.conversations import read_topics
@@ -47,7 +47,7 @@ def chatting(folder, server):
     options = ["methods.py:mine", "--llm", model, "--save", "chat"]
     ours, theirs = pty.openpty()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": KEY, "TERM": "xterm", "COLUMNS": "200"}
-    process = forked_python.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, "chat", *options], stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, env=environment
     )
     os.close(theirs)

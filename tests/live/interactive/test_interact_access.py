@@ -3,12 +3,12 @@
 import logging
 import os
 import signal
+import subprocess
 import sys
 import time
 import traceback
 from pathlib import Path
 
-import forked_python
 import pytest
 from click.testing import CliRunner
 from test_interact import EVERY, Model, play, said, system_of
@@ -247,8 +247,8 @@ def test_the_command_is_killed_in_the_middle_of_a_turn_and_continues(serve, tmp_
     )  # it takes seconds to load
     words = ["interact", url, "mine.py:answering", "--run-id", "mine", "--out", "run"]
     call = [sys.executable, "-c", "from pyterrier_ikat.cli import main; main()", *words]
-    before = forked_python.Popen(
-        call, cwd=tmp_path, stderr=forked_python.DEVNULL, env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+    before = subprocess.Popen(
+        call, cwd=tmp_path, stderr=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
     )
     until = time.monotonic() + 120
     while not (tmp_path / "seen").exists() or "1-1_2" not in (tmp_path / "seen").read_text():

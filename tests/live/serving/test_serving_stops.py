@@ -9,7 +9,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import forked_python
 import httpx
 import pytest
 from talking import says
@@ -39,12 +38,12 @@ KEY, TOKEN = "sk-planted-0123456789", "planted-token-0123456789"
 class Served:
     """A started ``ikat serve`` with two workers."""
 
-    def __init__(self, folder, start):
+    def __init__(self, folder):
         (folder / "mine.py").write_text(METHOD)
         paths = os.pathsep.join([str(Path(pyterrier_ikat.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
         command = [sys.executable, "-c", "from pyterrier_ikat.cli import main; main()", "serve", "mine.py:drafts"]
         self.folder = folder
-        self.process = start(
+        self.process = subprocess.Popen(
             [*command, "--llm", "openai:m cache=none", "--port", "0", "--workers", "2"],
             cwd=folder,
             env=os.environ | {"PYTHONPATH": paths, "IKAT_SERVE_TOKEN": TOKEN, "OPENAI_API_KEY": KEY, "PYTHONUNBUFFERED": "1"},
@@ -72,8 +71,8 @@ class Served:
 def start(tmp_path):
     begun = []
 
-    def make(start=forked_python.Popen):
-        begun.append(Served(tmp_path, start))
+    def make():
+        begun.append(Served(tmp_path))
         return begun[-1]
 
     yield make
@@ -92,7 +91,7 @@ def slowness():
 
 
 def test_ctrl_c_ends_with_code_0_within_three_seconds(start):
-    served = start(subprocess.Popen)
+    served = start()
     with ThreadPoolExecutor(3) as people:
         cut = [people.submit(served.ask, number, stream=number == 1) for number in range(3)]  # two are worked on, and one waits
         served.wait_until_asked(2)
