@@ -100,11 +100,17 @@ ENDLESS = "a list that never ends"
 
 
 class Found(list[Any]):
-    """The parsed choice; ``told`` has what a reader of it should know, ``copied`` says that it copies the texts of its statements."""
+    """The parsed choice.
 
-    def __init__(self, items: Iterable[Any] = (), told: Sequence[str] = (), copied: bool = False) -> None:
+    Attributes:
+        told: what a reader of it should know.
+        copied: whether it copies the texts of its statements.
+        on_lines: the numbers in brackets on the lines of which it consists, also denied ones; empty for other choices.
+    """
+
+    def __init__(self, items: Iterable[Any] = (), told: Sequence[str] = (), copied: bool = False, on_lines: Iterable[str] = ()) -> None:
         super().__init__(items)
-        self.told, self.copied = list(told), copied
+        self.told, self.copied, self.on_lines = list(told), copied, set(on_lines)
 
 
 def read_ids(text: str) -> Found | None:
@@ -127,16 +133,17 @@ def read_ids(text: str) -> Found | None:
     if not any(map(str.isalpha, said)):
         said = _SEPARATED.sub(" ", said)
     found = _choice(own_turn(said).strip())
-    if found is not None and not found.told and _chooses_again(said, set(found)):
+    if found is not None and not found.told and _chooses_again(said, found):
         found.told.append(AGAIN)
     return found
 
 
-def _chooses_again(said: str, chosen: set[str]) -> bool:
+def _chooses_again(said: str, found: Found) -> bool:
     """Whether a text makes a choice that differs from the one that was read."""
+    chosen = {*found, *found.on_lines}
     for other in _OTHER.finditer(said):
         numbers = set(re.findall(r"\d+", other["ids"]))
-        says_all = other["label"] is not None
+        says_all = other["label"] is not None and not found.on_lines
         if numbers != chosen if says_all else not numbers <= chosen:
             return True
     further = [line for line in said.split("\n") if _NEXT_CHOICE.match(line)]
@@ -269,7 +276,9 @@ def _as_lines(text: str, start: int) -> tuple[Found | None, int]:
         return None, start
     if any(copy[:1].islower() for copy in copies):
         return None, start
-    return Found([item["number"] for item in items if not _denies(item[0])], copied=all(map(bool, copies))), min(end, len(text))
+    chosen = [item["number"] for item in items if not _denies(item[0])]
+    found = Found(chosen, copied=all(map(bool, copies)), on_lines=[item["number"] for item in items])
+    return found, min(end, len(text))
 
 
 def _copy_in(item: re.Match[str]) -> str:

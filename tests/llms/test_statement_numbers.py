@@ -97,6 +97,19 @@ def test_a_denied_list_is_not_chosen(numbers, form, other):
         assert found is None or other not in found
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Here are the statements:\n[3] I run.\n[5] I swim.",
+        "[3] I run (relevant)\n[8] I bake (not relevant)\n[5] I swim",
+        "1. [3]\n2. [5]\n\nThe other 7 don't matter.",
+    ],
+)
+def test_lines_that_were_all_read_are_no_other_list(text):
+    found = read_ids(text)
+    assert (found, found.told) == (["3", "5"], [])
+
+
 @pytest.mark.parametrize("text", ["Statements 3 and 5 are relevant.", "Only statements 3, 5 are really relevant to the user."])
 def test_a_sentence_that_only_names_its_choice_is_read(text):
     assert read_ids(text) == ["3", "5"]
