@@ -92,12 +92,12 @@ def run(names: tuple[str, ...], dataset_name: str, out: str, cache: str | None, 
 
 def print_results(results: "Results", form: str = "text") -> None:
     """Print the table of scores, the turns without results, the ledger, and where the runs are."""
-    from ..evaluation.experiment_table import notes_of
+    from ..evaluation.score_frame import sentences_below
 
     beside = form != "text"
     if len(results.study.qrels):
         show(results.shown(), form)
-    for note in notes_of(results.table) if form == "csv" or results.study.qrels.empty else ():
+    for note in sentences_below(results.table) if form == "csv" or results.study.qrels.empty else ():
         click.echo(wrapped(note), err=beside)
     for line in results.gaps():
         click.echo(wrapped(line), err=beside)

@@ -94,11 +94,11 @@ class Results:
         return replace(shown, rows=self.table, notes=[*shown.notes, *notes_of(self.table)])
 
     def gaps(self) -> Iterator[str]:
-        """Sentences on the turns without results, judged or not, and the notes of the runs."""
+        """Sentences on the turns without results that are not judged, and the notes of the runs. The table names the judged ones."""
         for one in self.study.systems:
-            wanted = {*self.study.qrels["qid"], *self.study.turns_of(one).ids}
-            if lost := sorted(wanted - self.runs[one.name].found):
-                yield f"{one.name}: {counted(len(lost), 'turn')} without any passage, counted 0: {list_first(lost)}"
+            unjudged = set(self.study.turns_of(one).ids) - self.study.labels.keys()
+            if lost := sorted(unjudged - self.runs[one.name].found):
+                yield f"{one.name}: {counted(len(lost), 'turn')} without any passage, not judged: {list_first(lost)}"
             for note in self.folders[one.name].parameters().get("notes", ()):
                 yield f"{one.name}: {note}"
 

@@ -237,11 +237,11 @@ def test_a_recording_that_lacks_a_turn_stops_no_other_system_and_leaves_nothing(
 def test_turns_and_systems_without_passages_are_kept_and_named(call, run, recorded, tmp_path):
     said = [("1-1_1", "answer", "xyzzy"), ("1-1_2", "answer", "walk in the heath")]
     made = done(run(tmp_path / "runs", "ad", *BOTH, llm=recorded(tmp_path / "r.jsonl", *said)))
-    assert "1 turn without any passage, counted 0: 1-1_1" in made.output
+    assert "ad lacks 1 judged turn, counted 0: 1-1_1." in made.output
     first, second = map(json.loads, (tmp_path / "runs" / "ad" / "turns.jsonl").read_text().splitlines())
     assert (first["qid"], first["qanswer"], first["passages"], second["passages"] > 0) == ("1-1_1", "xyzzy", 0, True)
     nothing = run(tmp_path / "none", "ad", "raw", *ONE, llm=recorded(tmp_path / "r.jsonl", said[0]))
-    assert "ad: 1 turn without any passage, counted 0: 1-1_1" in done(nothing).output
+    assert "ad lacks 1 judged turn, counted 0: 1-1_1." in done(nothing).output
     done(call("evaluate", tmp_path / "none" / "ad", "--dataset", "ikat:sample"))
 
 
