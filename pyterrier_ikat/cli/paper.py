@@ -8,7 +8,7 @@ import click
 
 from ..errors import UsageError, counted
 from ..tables import of_frame, wrapped
-from .main import FORMAT, QRELS, main, show
+from .main import FORMAT, QRELS, TURNS, main, show
 
 if TYPE_CHECKING:
     from ..methods.catalogue import PublishedTable
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 @click.option("--dataset", help="another dataset than the table's, such as ikat:2023-mini")
 @QRELS
 @click.option("--judged-by", help="who judged --qrels: NIST or a model; `ikat judge` writes it beside its file")
+@TURNS
 @click.option("--systems", help="only these rows, separated by commas")
 @click.option("--repeats", type=int, help="runs of each system with an LLM, whose means are shown  [default: 1]")
 @click.option("--out", default="papers", show_default=True, type=click.Path(), help="folder of the runs; stopped runs continue")
@@ -71,7 +72,9 @@ def paper(name: str | None, number: str | None, resources: str | None, only_plan
         click.echo("\n".join(_about(found, of_table, False)), err=form != "text")
         return
     if isinstance(what, Matrix):
-        if unused := [one for one, value in {**options, "systems": systems}.items() if value and one in ("qrels", "judged_by", "systems")]:
+        others = ("qrels", "judged_by", "systems", "turns", "repeats")
+        unused = [one for one, value in {**options, "systems": systems}.items() if value and one in others]
+        if unused:
             given = unused[0].replace("_", "-")
             raise UsageError(f"table {number} of {name} is about the labels of all official pairs and scores no system: omit --{given}")
         _relabel(what, found, only_plan, form)

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 import pyterrier as pt
 
-from ..errors import DataError, UsageError, advice, counted, did_you_mean, list_first
+from ..errors import DataError, UsageError, advice, counted, did_you_mean, list_first, option
 from .benchmarks import LONGMEMEVAL, MTRAG, LocomoDataset, LongMemEvalDataset
 from .ikat_dataset import PREFIX, FolderDataset, GivenDataset, IkatDataset, IrdsDataset, SampleDataset
 from .public_outputs import turn_lists
@@ -211,7 +211,8 @@ def find_qrels(given: QrelsSource | None, dataset: IkatDataset) -> pd.DataFrame:
     if os.path.isfile(path):  # never an error, however long the name is
         return read_qrels(path)
     names = ", ".join(["the default", *(dataset._describe_component("qrels") or [])])  # type: ignore[misc]
-    raise UsageError(f"{dataset.name} has no qrels {str(given)!r}; there are {names}, and there is no file {path}")
+    repair = f"omit {option('qrels')} for the default"
+    raise UsageError(f"{dataset.name} has no qrels {str(given)!r}; there are {names}, and there is no file {path}: {repair}")
 
 
 def is_variant(given: QrelsSource | None, dataset: IkatDataset) -> bool:

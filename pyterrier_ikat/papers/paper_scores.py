@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from ..conversations.datasets import QrelsSource, Turns, find_qrels, is_variant, read_turns
-from ..conversations.download import is_published
+from ..conversations.download import at_hand, is_published
 from ..conversations.qrels import judge_of
-from ..errors import UsageError, counted, list_first, option
+from ..errors import UsageError, advice, counted, list_first, option
 from ..evaluation.response_judges import AnswerEquivalence, Correctness, Groundedness, NuggetRecall, RougeL
 from ..evaluation.responses import evaluate_responses, response_turns
 from ..llms import llm
@@ -37,6 +37,7 @@ class Judgements:
         unjudged: how many of the user's turns have no judgement.
         listed: the name of the list of turns of the paper's table, if the user gives neither turns nor judgements.
         of_some: which part of the collection was judged, in words; empty for all of it.
+        about_turns: sentences on the turns that finished runs were not asked.
     """
 
     qrels: pd.DataFrame
@@ -45,6 +46,7 @@ class Judgements:
     unjudged: int = 0
     listed: str = ""
     of_some: str = ""
+    about_turns: tuple[str, ...] = ()
 
     def differ_from(self, part: PublishedTable) -> str:
         """Why scores with these judgements may not be shown next to published ones; empty if they may."""
@@ -52,8 +54,18 @@ class Judgements:
             return f"the paper's scores are about iKAT {part.year}, these about {self.year or 'another collection'}"
         if self.kind is None or model_key(self.kind) != model_key(part.judgements):
             ours = self.kind or "judges that the resources file names"
-            return f"the paper's scores are by {part.judgements}, these by {ours}; missing: {MISSING[part.judgements]}"
+            return f"the paper's scores are by {part.judgements}, these by {ours}; missing: {_missing(part)}"
         return f"the paper's scores are about the whole collection, these about {self.of_some}" if self.of_some else ""
+
+
+def _missing(part: PublishedTable) -> str:
+    """What is missing for scores by the judgements of a part, and how to get it."""
+    name = FILES.get((f"ikat:{part.year}", None), "")
+    path = at_hand(name) if name and part.judgements == NIST else None
+    if path is None or not is_published(name):
+        return MISSING[part.judgements]
+    given = advice(f'qrels="{path}", judged_by="NIST"', f"--qrels {path} --judged-by NIST")
+    return f"the NIST judgements of this year: give {given}"
 
 
 @dataclass(frozen=True)

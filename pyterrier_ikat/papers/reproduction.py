@@ -15,6 +15,7 @@ from ..conversations.released import CLUEWEB, COLLECTION
 from ..errors import DataError, UsageError, counted
 from ..evaluation import Agreement, Judge, agreement, breakdown, per_turn, with_gold
 from ..evaluation.decisions import statement_ranking
+from ..evaluation.scored_turns import OF_ALL, asked_of, choose_turns
 from ..generate import Answer, Rewrite
 from ..llms import llm
 from ..methods import Method, find
@@ -156,14 +157,27 @@ class Reproduction:
         return {"index": str(self.root / "sample.index")} | {name: value for name, value in known.items() if name in wanted}
 
     def judgements(self, part: PublishedTable) -> Judgements:
-        """The judgements with which a part is scored."""
+        """The judgements with which a part is scored, also of turns that its finished runs were not asked."""
         return self.against.judgements(part, self.dataset(part), self._turns(part) if part.about == ANSWERS else [])
+
+    def scored(self, part: PublishedTable) -> Judgements:
+        """The judgements of the turns that all finished runs of a part were asked.
+
+        Raises:
+            DataError: when they have no common turn.
+        """
+        judged = self.judgements(part)
+        asked = asked_of({folder.path.name: folder for _, folders in self._finished(part) for folder in folders})
+        turns = choose_turns(judged.qrels["qid"], asked, chosen=self.against.turns is not None)
+        qrels = judged.qrels[judged.qrels["qid"].isin(turns.ids)].reset_index(drop=True)
+        about = [line for line in (turns.why, *turns.notes) if not OF_ALL.fullmatch(line)]
+        return replace(judged, qrels=qrels, about_turns=tuple(about))
 
     def plan(self, part: PublishedTable) -> PlanTable:
         """The calls that the systems of a part will make."""
-        name, tables = self.dataset(part).name, list[PlanTable]()
-        for names, options in self._groups(part):
-            tables.append(plan(names, name, turns=self._turns(part), repeats=self.repeats, **options))
+        tables = []
+        for names, turns, options in self._groups(part):
+            tables.append(plan(names, self.dataset(part).name, turns=turns, repeats=self.repeats, **options))
         return PlanTable(pd.concat(tables, ignore_index=True)) if tables else PlanTable()
 
     def beside_the_plan(self, part: PublishedTable) -> list[str]:
@@ -175,8 +189,8 @@ class Reproduction:
 
     def run(self, part: PublishedTable) -> None:
         """Run the systems of a part. Finished ones are not run again, and stopped ones are resumed."""
-        for names, options in self._groups(part):
-            run(names, self.dataset(part).name, out=self.out(part), turns=self._turns(part), repeats=self.repeats, **options)
+        for names, turns, options in self._groups(part):
+            run(names, self.dataset(part).name, out=self.out(part), turns=turns, repeats=self.repeats, **options)
 
     def _turns(self, part: PublishedTable) -> list[str]:
         """The judged turns, and those of the paper's other tables on the same dataset, because one run serves all tables.
@@ -190,17 +204,31 @@ class Reproduction:
         judged = {qid for one in same for qid in self.judgements(one).qrels["qid"]}
         return [qid for qid in data.get_topics()["qid"] if qid in judged]
 
-    def _groups(self, part: PublishedTable) -> list[tuple[list[str], dict[str, Any]]]:
-        """The systems that can be run, grouped by equal resources."""
+    def _groups(self, part: PublishedTable) -> list[tuple[list[str], list[str], dict[str, Any]]]:
+        """The systems that can be run, grouped by equal turns and resources: their names, turns and resources."""
         self._index()
         if part.recorded and "bm25" not in self.resources and self.dataset(part).name == MINI:
             _make_index(self._index_beside(part), MINI)
-        groups: dict[str, tuple[list[str], dict[str, Any]]] = {}
-        for row in self.rows(part):
-            options = {**row.options, **({"prompts": self.prompts} if self.prompts else {})}
-            if not row.reason:
-                groups.setdefault(repr(sorted(options.items(), key=str)), ([], options))[0].append(row.name)
+        rows = [row for row in self.rows(part) if not row.reason]
+        judged = self._turns(part) if rows else []
+        groups: dict[str, tuple[list[str], list[str], dict[str, Any]]] = {}
+        for row in rows:
+            options = dict(row.options)
+            if self.prompts:
+                options["prompts"] = self.prompts
+            turns = self._turns_to_run(RunFolder(self.out(part) / row.name), judged)
+            key = repr((turns, sorted(options.items(), key=str)))
+            groups.setdefault(key, ([], turns, options))[0].append(row.name)
         return list(groups.values())
+
+    def _turns_to_run(self, folder: RunFolder, judged: list[str]) -> list[str]:
+        """The turns that a system is run on: its own if it is finished, whatever is judged, or the user's if it lacks some of these."""
+        if not folder.complete:
+            return judged
+        own = folder.turns_so_far()
+        if self.against.turns is not None and not set(judged) <= set(own):
+            return judged
+        return own
 
     def _index(self) -> None:
         if self.sample:
@@ -208,30 +236,37 @@ class Reproduction:
 
     def table(self, part: PublishedTable) -> "PaperTable":
         """The finished systems of a part next to the published scores."""
-        runs = self._scored_runs(part)
-        table = PaperTable(part, self.rows(part), self.judgements(part), _averaged(runs), self.sample, self.paper.engine)
+        judged = self.scored(part)
+        runs = self._scored_runs(part, judged)
+        table = PaperTable(part, self.rows(part), judged, _averaged(runs), self.sample, self.paper.engine)
         deviations = {name: pd.DataFrame([one.mean() for one in repeats]).std(ddof=1) for name, repeats in runs.items() if len(repeats) > 1}
         return replace(table, repeats=self.repeats, deviations=deviations)
 
     def scores(self, part: PublishedTable) -> dict[str, pd.DataFrame]:
-        """System -> a score for each judged turn and measure, with the paper's names; of several runs, each turn's mean."""
-        return _averaged(self._scored_runs(part))
+        """System -> a score for each scored turn and measure, with the paper's names; of several runs, each turn's mean."""
+        return _averaged(self._scored_runs(part, self.scored(part)))
 
-    def _scored_runs(self, part: PublishedTable) -> dict[str, list[pd.DataFrame]]:
-        """System -> the scores of each of its runs, if all of them are finished and write what the part is about."""
-        found = {}
+    def _finished(self, part: PublishedTable) -> list[tuple[Row, list[RunFolder]]]:
+        """The rows all of whose runs are finished, with the folders of these runs."""
+        found = []
         for row in self.rows(part):
             folders = [RunFolder(self.out(part) / name) for name in row.folders(self.repeats)]
-            if row.reason or not all(folder.complete for folder in folders):
-                continue
-            scored = [one for folder in folders if (one := self._scored(part, folder, row)) is not None]
+            if not row.reason and all(folder.complete for folder in folders):
+                found.append((row, folders))
+        return found
+
+    def _scored_runs(self, part: PublishedTable, judged: Judgements) -> dict[str, list[pd.DataFrame]]:
+        """System -> the scores of each of its runs, if all of them are finished and write what the part is about."""
+        found = {}
+        for row, folders in self._finished(part):
+            scores = [self._scored(part, folder, row, judged.qrels) for folder in folders]
+            scored = [one for one in scores if one is not None]
             if scored:
                 found[row.name] = scored
         return found
 
-    def _scored(self, part: PublishedTable, folder: RunFolder, row: Row) -> pd.DataFrame | None:
+    def _scored(self, part: PublishedTable, folder: RunFolder, row: Row, qrels: pd.DataFrame) -> pd.DataFrame | None:
         """The scores of a finished run; None if it doesn't write what the part is about."""
-        qrels = self.judgements(part).qrels
         if part.about == ANSWERS:
             data, qids = self.dataset(part), list(qrels["qid"].drop_duplicates())
             return response_scores(folder.path, data, qids, self.resources, texts_of(row.options.get("index")))
@@ -267,7 +302,7 @@ def figure_scores(reproduction: Reproduction, figure: Figure) -> pd.DataFrame:
         table = pd.DataFrame({"system": list(scores), "ours": [frame[figure.measure].mean() for frame in scores.values()]})
         points = figure.points if reproduction.table(figure.part).same_turns else {}
         return table.assign(published=[points.get(name, float("nan")) for name in scores])
-    turns = list(reproduction.judgements(figure.part).qrels["qid"].drop_duplicates())
+    turns = list(reproduction.scored(figure.part).qrels["qid"].drop_duplicates())
     measure = our_measures(figure.part)[figure.measure]
     frames = {name: pd.DataFrame({"qid": turns, measure: frame[figure.measure]}) for name, frame in scores.items()}
     return breakdown(frames, measure=measure, by=figure.kind)

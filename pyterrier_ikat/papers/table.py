@@ -8,7 +8,7 @@ from functools import cached_property
 import pandas as pd
 
 from ..conversations.public_outputs import OUTPUTS, turn_lists, whose
-from ..errors import UsageError, counted
+from ..errors import UsageError, counted, option
 from ..evaluation.experiment_table import pairs_that_differ
 from ..evaluation.units import independent
 from ..methods.catalogue import PublishedTable, find
@@ -129,6 +129,7 @@ class PaperTable:
         assert self.judgements is not None
         reason, listed = self.judgements.differ_from(self.part), self.judgements.listed
         notes = [f"Ours: {counted(self.turns, 'turn')}."]
+        notes += self.judgements.about_turns
         if self.deviations:
             notes.append(f"Ours are means of {self.repeats} runs; {SPREAD}: the standard deviation of their scores (n - 1).")
         notes += self._replayed()
@@ -137,7 +138,7 @@ class PaperTable:
             theirs = self.part.turns or "an unknown number of"
             notes.append(
                 f"Ours are means over {counted(self.turns, 'turn')}, the published scores over {theirs}, which are not published: "
-                "so no differences and no significance are shown. In Python, turns= names the turns."
+                f"so no differences and no significance are shown. {option('turns')} names the turns."
             )
         notes += self._unjudged()
         if listed:
