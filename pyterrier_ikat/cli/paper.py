@@ -73,10 +73,10 @@ def paper(name: str | None, number: str | None, resources: str | None, only_plan
         return
     if isinstance(what, Matrix):
         others = ("qrels", "judged_by", "systems", "turns", "repeats")
-        unused = [one for one, value in {**options, "systems": systems}.items() if value and one in others]
+        given = {**options, "systems": systems, "repeats": repeats}
+        unused = [one.replace("_", "-") for one, value in given.items() if value and one in others]
         if unused:
-            given = unused[0].replace("_", "-")
-            raise UsageError(f"table {number} of {name} is about the labels of all official pairs and scores no system: omit --{given}")
+            raise UsageError(f"table {number} of {name} is about the labels of all official pairs and scores no system: omit --{unused[0]}")
         _relabel(what, found, only_plan, form)
     elif only_plan:
         _plan(what, found, form)
@@ -170,7 +170,7 @@ def _plan(what: Any, found: "Reproduction", form: str) -> None:
 def _reproduce(what: Any, found: "Reproduction", picture: str, form: str) -> None:
     """Run the systems of a table or figure, and show their scores beside the published ones."""
     from ..papers.published import Figure
-    from ..papers.reproduction import draw_figure, figure_scores
+    from ..papers.reproduction import draw_figure, figure_notes, figure_scores
 
     parts, drawn = _parts(what, found), find_spec("matplotlib") is not None
     if isinstance(what, Figure) and not drawn:
@@ -182,7 +182,6 @@ def _reproduce(what: Any, found: "Reproduction", picture: str, form: str) -> Non
             click.echo(nl=bool(place))
             show(found.table(part).shown(), form)
         return
-    shown = found.table(what.part)
-    show(of_frame(figure_scores(found, what), shown.notes_of_a_figure, shown.title), form)
+    show(of_frame(figure_scores(found, what), figure_notes(found, what), what.title), form)
     if drawn:
         click.echo(f"\n{draw_figure(found, what, found.root / picture)}", err=form != "text")

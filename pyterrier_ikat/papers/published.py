@@ -103,12 +103,22 @@ class Figure:
         systems: the systems that it draws. Our copies lack the legends, because they are pictures. If the text doesn't name the systems,
             these are the ones that the paper proposes.
         measure: the measure that it draws, with the paper's name for it.
+        name: what it is called, such as ``"Figure 3"``.
     """
 
     kind: str
     part: PublishedTable
     systems: list[str]
     measure: str
+    name: str = "Figure"
+
+    @property
+    def title(self) -> str:
+        """The paper, the figure, and what it is about."""
+        part = self.part
+        by = "by system" if self.kind == "judged" else f"by {self.kind}"
+        about = f"the paper: iKAT {part.year}, {part.about}, judged by {part.judgements}"
+        return f"{part.paper.rpartition(', Table')[0] or part.paper}, {self.name}: {self.measure} {by} ({about})"
 
     @property
     def points(self) -> dict[str, float]:
@@ -157,7 +167,7 @@ def _paper(said: Mapping[str, Any]) -> Paper:
     figures = {}
     for number, one in said.get("figures", {}).items():
         part = TABLES[one["table"]]
-        figures[number] = Figure(one["kind"], part, one.get("systems", part.systems), one["measure"])
+        figures[number] = Figure(one["kind"], part, one.get("systems", part.systems), one["measure"], number.replace("-", " ").capitalize())
     return Paper(said["title"], said["link"], said["engine"], {number: tables[number] for number in ordered}, figures, said["deviations"])
 
 

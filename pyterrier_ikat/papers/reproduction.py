@@ -45,7 +45,7 @@ from .published import (
     resource_differences,
     texts_of,
 )
-from .table import PaperTable
+from .table import NOTHING_BESIDE, PaperTable
 
 THRESHOLD = 2
 """Labels below this one count as not relevant (Generate then Retrieve, section 4)."""
@@ -308,9 +308,26 @@ def figure_scores(reproduction: Reproduction, figure: Figure) -> pd.DataFrame:
     return breakdown(frames, measure=measure, by=figure.kind)
 
 
+def figure_notes(reproduction: Reproduction, figure: Figure) -> list[str]:
+    """What a reader of a figure must know: of its own systems, and not of the others of the table behind it."""
+    whole = reproduction.table(figure.part)
+    drawn = replace(
+        whole,
+        rows=[row for row in whole.rows if row.name in figure.systems],
+        scores={name: scores for name, scores in whole.scores.items() if name in figure.systems},
+        deviations={},
+    )
+    notes = []
+    for note in drawn.notes_of_a_figure:
+        if NOTHING_BESIDE in note and not figure.points:
+            continue  # the paper prints no numbers of it, so nothing could stand beside ours
+        notes.append(note.removeprefix("* ").replace(NOTHING_BESIDE, "so no published points are drawn"))
+    return notes
+
+
 def draw_figure(reproduction: Reproduction, figure: Figure, path: str | Path) -> Path:
     """Draw a figure into a file. Published points are shown next to ours if the paper prints numbers, over equally many turns."""
-    table, shown = figure_scores(reproduction, figure), reproduction.table(figure.part)
+    table = figure_scores(reproduction, figure)
     if figure.kind == "judged":
         axes = axes_for()
         table.set_index("system")["ours"].plot.bar(ax=axes, color="tab:blue", rot=60, xlabel="", ylabel=figure.measure)
@@ -319,7 +336,7 @@ def draw_figure(reproduction: Reproduction, figure: Figure, path: str | Path) ->
         axes.legend()
     else:
         axes = plot_breakdown(table)
-    said = "\n".join(wrapped(note) for note in (shown.title, *shown.notes_of_a_figure))
+    said = "\n".join(wrapped(note) for note in (figure.title, *figure_notes(reproduction, figure)))
     axes.figure.text(0.02, -0.02, said, va="top", fontsize=7)
     saved = save_plot(axes, path)
     from matplotlib import pyplot

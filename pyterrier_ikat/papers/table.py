@@ -21,6 +21,7 @@ JUDGED = "Judged@10"
 SPREAD = "± of ours"
 """The row of the standard deviations of our runs."""
 NOTHING_OF_OURS = "Published scores only. With --resources FILE, ours are computed and shown beside those that they compare with."
+NOTHING_BESIDE = "so no differences and no significance are shown"
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 PUBLISHED_LETTERS = (
     "Published letters: the systems of its block that a score differs from, as printed; those after a semicolon are of another block."
@@ -138,7 +139,7 @@ class PaperTable:
             theirs = self.part.turns or "an unknown number of"
             notes.append(
                 f"Ours are means over {counted(self.turns, 'turn')}, the published scores over {theirs}, which are not published: "
-                f"so no differences and no significance are shown. {option('turns')} names the turns."
+                f"{NOTHING_BESIDE}. {option('turns')} names the turns."
             )
         notes += self._unjudged()
         if listed:

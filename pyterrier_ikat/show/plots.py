@@ -12,14 +12,21 @@ from ir_measures import nDCG
 
 from ..errors import DataError, UsageError, counted
 from ..evaluation import as_measures, label
+from ..evaluation.score_frame import notes_on_turns
 from ..store.files import atomic_write
 from .ledgers import Ledgers, ledger_frame
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""The palette of Okabe and Ito, Color Universal Design (2008), without its yellow, which is too pale for lines on white."""
+COLOURS = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"),
+    *("#882255", "#999933", "#332288", "#44AA99", "#B15928", "#7F7F7F", "#AA4499"),
+)
+"""The palette of Okabe and Ito, Color Universal Design (2008), without its yellow, which is too pale for lines on white.
+
+Systems from the eighth on have colours of Paul Tol's scheme "muted", a brown and a grey.
+"""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", ":")
 
@@ -37,8 +44,8 @@ def line_styles() -> Iterator[tuple[str, str, str]]:
     return zip(cycle(COLOURS), cycle(MARKERS), cycle(LINES), strict=False)
 
 
-def axes_for(ax: "Axes | None" = None) -> "Axes":
-    """The given Axes, or new ones.
+def axes_for(ax: "Axes | None" = None, width: float = 8) -> "Axes":
+    """The given Axes, or new ones of this width in inches.
 
     Raises:
         UsageError: when matplotlib is not installed.
@@ -47,7 +54,7 @@ def axes_for(ax: "Axes | None" = None) -> "Axes":
         from matplotlib import pyplot
     except ImportError:
         raise UsageError("drawing needs matplotlib: pip install pyterrier_ikat[plots]") from None
-    return pyplot.subplots(figsize=(8, 4.8), layout="constrained")[1] if ax is None else ax
+    return pyplot.subplots(figsize=(width, 4.8), layout="constrained")[1] if ax is None else ax
 
 
 def add_legend(ax: "Axes", title: str, handles: Sequence[Any], names: Sequence[str]) -> None:
@@ -95,9 +102,10 @@ def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
         ax: the matplotlib Axes to draw on. New ones when None.
 
     Returns:
-        The Axes. The number of turns is in brackets under each depth or conversation. The lines end where fewer than five turns are
-        left, if any depth has five. Over the depth, vertical lines show the 95 % confidence intervals of the means of five or more
-        turns, from the table's ``attrs``.
+        The Axes. The marks of the systems stand side by side, in the order of the legend, and each conversation has its own strip. The
+        number of turns is in brackets under each depth or conversation. The lines end where fewer than five turns are left, if any depth
+        has five. Vertical lines are the 95 % confidence intervals of the means of five or more turns, from the table's ``attrs``; the label
+        of the axis says so where there are any.
 
     Raises:
         UsageError: when matplotlib is not installed.
@@ -108,24 +116,65 @@ def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
         >>> plot_breakdown(ikat.breakdown({"AD": scores}, by="depth")).get_ylabel()
         'mean nDCG@5'
     """
-    axes, by = axes_for(ax), table.columns[0]
-    shown = _with_enough_turns(table) if by == "depth" else table
-    places = shown[by].to_numpy(dtype=float) if by == "depth" else np.arange(len(shown), dtype=float)
+    by = table.columns[0]
+    joined = by == "depth"
+    shown = _with_enough_turns(table) if joined else table
     systems = [name for name in table.columns[1:] if name != "turns"]
-    drawn = [
-        axes.errorbar(places, shown[name], yerr=_half_widths(shown, name), color=colour, marker=marker, linestyle=line * (by == "depth"))
-        for name, (colour, marker, line) in zip(systems, line_styles(), strict=False)
-    ]
-    gap = "\n" if by == "depth" else " "
+    axes = axes_for(ax, 8 if joined else _width(len(shown), len(systems)))
+    places = shown[by].to_numpy(dtype=float) if joined else np.arange(len(shown), dtype=float)
+    offsets = _side_by_side(len(systems), DEPTH_STRIP if joined else STRIP)
+    drawn = []
+    intervals = False
+    for name, offset, (colour, marker, line) in zip(systems, offsets, line_styles(), strict=False):
+        half = _half_widths(shown, name)
+        intervals = intervals or half is not None
+        look = {"color": colour, "marker": marker, "linestyle": line if joined else "", "markersize": 5, "elinewidth": 1}
+        drawn.append(axes.errorbar(places + offset, shown[name], yerr=half, **look))
+    if not joined:
+        for place in places[1::2]:
+            axes.axvspan(place - 0.5, place + 0.5, color="0.94", linewidth=0, zorder=0)
+        axes.set_xlim(-0.5, len(shown) - 0.5)
+    gap = "\n" if joined else " "
     ticks = [f"{key}{gap}({turns})" for key, turns in zip(shown[by], shown["turns"], strict=True)]
-    axes.set_xticks(places, ticks, rotation=0 if by == "depth" else 90, fontsize="small")
-    what = "depth: number of the turn in its conversation" if by == "depth" else by
-    deeper = f"; deeper: fewer than {_FEWEST_TURNS}" * (len(shown) < len(table))
-    axes.set(xlabel=f"{what} (in brackets: turns, {shown['turns'].sum()} in all{deeper})", ylabel=f"mean {table.columns.name or 'score'}")
+    axes.set_xticks(places, ticks, rotation=0 if joined else 90, fontsize="small")
+    axes.set(xlabel=_label_of_groups(table, shown, intervals), ylabel=f"mean {table.columns.name or 'score'}")
     axes.set_ylim(0, 1.05 if np.nanmax(shown[systems].to_numpy(dtype=float), initial=0.0) <= 1 < axes.get_ylim()[1] else None)
     axes.grid(axis="y", alpha=0.3)
     add_legend(axes, "system", drawn, systems)
     return axes
+
+
+STRIP, DEPTH_STRIP = 0.8, 0.3
+"""The part of the room of a conversation, and of a depth, that the marks of its systems take side by side."""
+
+
+def _side_by_side(systems: int, room: float) -> "np.ndarray":
+    """Where the marks of each system stand, from the middle of a group.
+
+    Example:
+        >>> _side_by_side(3, 0.8).round(2).tolist(), _side_by_side(1, 0.8).tolist()
+        ([-0.27, 0.0, 0.27], [0.0])
+    """
+    return (np.arange(systems) - (systems - 1) / 2) * room / max(systems, 1)
+
+
+def _width(groups: int, systems: int) -> float:
+    """The width of a figure in inches in which neighbouring marks can be told apart."""
+    return min(24.0, max(8.0, 2 + groups * max(0.25, 0.09 * systems)))
+
+
+def _label_of_groups(table: pd.DataFrame, shown: pd.DataFrame, intervals: bool) -> str:
+    """The label below the groups: what they are, how many turns they have, which turns are scored, and what vertical lines are."""
+    by = table.columns[0]
+    what = "depth: number of the turn in its conversation" if by == "depth" else by
+    deeper = f"; deeper: fewer than {_FEWEST_TURNS}" if len(shown) < len(table) else ""
+    lines = [f"{what} (in brackets: turns, {shown['turns'].sum()} in all{deeper})"]
+    if intervals:
+        unit = table.attrs.get("unit")
+        over = f", over {unit}s" if unit else ""
+        lines.append(f"vertical lines: 95 % confidence intervals of the means{over}")
+    lines += notes_on_turns(table)
+    return "\n".join(lines)
 
 
 def _with_enough_turns(table: pd.DataFrame) -> pd.DataFrame:

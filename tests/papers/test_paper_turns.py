@@ -10,6 +10,7 @@ from pyterrier_ikat.conversations import write_qrels
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.papers import Reproduction, find_table
 from pyterrier_ikat.papers.paper_scores import Judgements
+from pyterrier_ikat.papers.reproduction import figure_notes
 from pyterrier_ikat.runs import RunFolder
 
 SAMPLE = ikat.dataset("ikat:sample")
@@ -106,3 +107,15 @@ def test_judgements_that_are_not_there_are_called_missing(home):
 def test_the_default_judgements_have_no_name(tmp_path):
     with pytest.raises(UsageError, match=r"no qrels 'default'; there are the default, .*: omit qrels=\.\.\. for the default"):
         ikat.run("raw", "ikat:sample", qrels="default", out=tmp_path)
+
+
+def test_the_caption_of_a_figure_is_its_own():
+    """It names the figure, and says nothing of rows that it doesn't draw."""
+    figure = find_table(PAPER, "figure-4")
+    made = Reproduction(PAPER, {}, dataset="ikat:sample")
+    assert "Generate then Retrieve, Figure 4: nDCG by depth" in figure.title
+    assert "Table" not in figure.title
+    notes = " ".join(figure_notes(made, figure))
+    assert "aqd_a: not run" in notes
+    assert "monot5" not in notes
+    assert "monot5: not run" in " ".join(made.table(figure.part).notes)

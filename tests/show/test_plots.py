@@ -183,3 +183,32 @@ def test_without_matplotlib_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.delattr(matplotlib, "pyplot", raising=False)
     with pytest.raises(UsageError, match=r"pip install pyterrier_ikat\[plots\]"):
         drawn()
+
+
+def many(systems, conversations=6, turns=5):
+    scores = {}
+    for number in range(systems):
+        rows = [(f"{one}-1_{turn}", (one * turn + number) % 7 / 7) for one in range(1, conversations + 1) for turn in range(1, turns + 1)]
+        scores[f"s{number}"] = pd.DataFrame(rows, columns=["qid", "nDCG@5"])
+    return scores
+
+
+def test_systems_of_a_conversation_stand_side_by_side_in_its_strip():
+    ax = plot_breakdown(breakdown(many(7), by="conversation"))
+    places = [line.get_xdata() for line in ax.lines[:7]]
+    for conversation in range(6):
+        those = [float(of_system[conversation]) for of_system in places]
+        assert those == sorted(set(those))
+        assert conversation - 0.5 < those[0]
+        assert those[-1] < conversation + 0.5
+
+
+def test_fourteen_systems_have_colours_that_differ():
+    ax = plot_breakdown(breakdown(many(14), by="conversation"))
+    assert len({line.get_color() for line in ax.lines[:14]}) == 14
+
+
+def test_the_label_says_what_vertical_lines_are_where_there_are_any():
+    with_lines = plot_breakdown(breakdown(many(2), by="depth", unit="turn")).get_xlabel()
+    assert with_lines.endswith("vertical lines: 95 % confidence intervals of the means, over turns")
+    assert "vertical lines" not in plot_breakdown(breakdown(many(2), by="conversation", unit="conversation")).get_xlabel()
