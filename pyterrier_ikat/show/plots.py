@@ -128,7 +128,7 @@ def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
     for name, offset, (colour, marker, line) in zip(systems, offsets, line_styles(), strict=False):
         half = _half_widths(shown, name)
         intervals = intervals or half is not None
-        look = {"color": colour, "marker": marker, "linestyle": line if joined else "", "markersize": 5, "elinewidth": 1}
+        look: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": line if joined else "", "markersize": 5, "elinewidth": 1}
         drawn.append(axes.errorbar(places + offset, shown[name], yerr=half, **look))
     if not joined:
         for place in places[1::2]:
