@@ -14,6 +14,7 @@ import pytest
 from scipy.stats import ttest_1samp
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.evaluation.inference import compare
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
@@ -79,21 +80,45 @@ def test_the_area_is_the_share_of_pairs_in_the_right_order_and_a_threshold_is_ch
     assert labels.decided(scores, stated, conversation).tolist() == [False, False, True, True]
 
 
-def test_turns_of_a_conversation_count_once_in_a_test_over_conversations(part):
+def test_topics_of_one_turn_each_are_tested_as_turns(part):
     common = part("common")
-    turns = ["1_1", "1_2", "2_1", "3_1"]
-    ours, others = pd.Series([0.9, 0.7, 0.5, 0.4], turns), pd.Series([0.1, 0.5, 0.4, 0.1], turns)
-    assert common.p_of_conversations(ours, others) == pytest.approx(ttest_1samp([0.5, 0.1, 0.3], 0).pvalue)
+    turns = ["1-1_1", "2-1_1", "3-1_1"]
+    values = np.array([0.4, 0.3, -0.1])
+    found = common.difference(pd.Series(0.5 + values, turns), pd.Series(0.5, turns[::-1]))
+    assert found.p_value == pytest.approx(ttest_1samp(values, 0).pvalue)
+    half = 4.302653 * values.std(ddof=1) / np.sqrt(3)  # t of 2 degrees of freedom
+    assert common.interval(found) == f"{0.2 - half:+.3f} to {0.2 + half:+.3f}"
 
 
-def test_conversations_of_a_topic_count_once_in_a_test_and_an_interval_over_topics(part):
-    common = part("common")
-    turns = ["1-1_1", "1-1_2", "1-2_1", "2-1_1", "3_1"]
-    ours, others = pd.Series([0.9, 0.7, 0.5, 0.4, 0.3], turns), pd.Series([0.1, 0.5, 0.3, 0.1, 0.4], turns)
-    means = np.array([0.4, 0.3, -0.1])
-    assert common.p_of_topics(ours, others) == pytest.approx(ttest_1samp(means, 0).pvalue)
-    half = 4.302653 * means.std(ddof=1) / np.sqrt(3)  # t of 2 degrees of freedom
-    assert common.interval(pd.Series(means)) == f"{0.2 - half:+.3f} to {0.2 + half:+.3f}"
+def test_the_unit_of_the_tests_is_the_one_that_the_dataset_declares(part, ikat_data):
+    data, common = ikat.dataset("ikat:2023-mini"), part("common")
+    units = data.clusters()
+    turns = pd.Index(data.get_topics()["qid"])
+    assert data.unit == "topic"
+    for one in turns:
+        same = {other for other in turns if units[other] == units[one]}
+        assert same == set(turns[common.topic_of(turns) == common.topic_of(pd.Index([one]))[0]])
+    values = pd.Series(np.random.default_rng(1).random(len(turns)), turns)
+    expected = compare(values.tolist(), [0.4] * len(turns), [units[one] for one in turns])
+    assert common.difference(values, values * 0 + 0.4) == expected
+    assert common.over(turns) == "280 turns of 13 topics"
+
+
+def test_a_summary_counts_the_sets_on_which_a_rule_is_above_the_mean(evidence):
+    turns = pd.Index([f"{topic}-1_1" for topic in range(6)])
+    mean = pd.Series(0.5, turns)
+    better, worse = mean + [0.1, 0.2, 0.1, 0.2, 0.1, 0.2], mean - [0.1, 0.3, 0.1, 0.2, 0.1, 0.2]
+    every = [
+        evidence.Scored(
+            name, "BM25", scope, {"mean": mean, "score": rule, "agreement": better, "spread": mean, "fusion": better, "oracle": better}
+        )
+        for name, rule in (("one", better), ("two", worse))
+        for scope in (evidence.ALL, evidence.NIST)
+    ]
+    rows = {line.split(" | ")[1]: line.split(" | ")[2:5] for line in evidence.summary(every).splitlines()[2:]}
+    assert rows["score"] == ["1 of 2 (not two)", "-.1667 to +.1500", "2"]
+    assert rows["agreement"] == ["2 of 2", "+.1500 to +.1500", "2"]
+    assert rows["spread"] == ["0 of 2 (not one; two)", "+.0000 to +.0000", "0"]
 
 
 def test_the_mini_turns_are_of_25_conversations_about_13_topics(part, ikat_data):
@@ -168,7 +193,7 @@ def test_the_fusion_of_ten_samples_is_that_of_exact_fractions(part, evidence, ik
 
     row = next(line for line in TABLES["best-query"].splitlines() if line.startswith("| LLM4CS, rewrite | BM25 | 280 |"))
     exact, plain = (f"{np.mean([value(qid, shares) for qid in turns['qid']]):.4f}".removeprefix("0") for shares in (parts, floats))
-    assert f"| {exact} (p = .002) |" in row
+    assert f"| {exact} (p = .008) |" in row
     assert (exact, plain) == (".5313", ".5305")
 
 
@@ -190,16 +215,17 @@ def test_the_shares_of_the_variance_are_those_that_were_put_in(part):
 
 def test_significance_is_corrected_for_the_number_of_comparisons(part):
     systems, common = part("systems"), part("common")
-    turns = [f"{number % 3}_{number}" for number in range(6)]
+    turns = [f"{number}_1" for number in range(6)]  # a topic each
     ours, base = pd.Series([0.5, 0.6, 0.9, 0.8, 0.7, 0.6], turns), pd.Series([0.4, 0.4, 0.8, 0.5, 0.6, 0.5], turns)
-    p = common.p_of_turns(ours, base)
+    p = common.difference(ours, base).p_value
+    assert p == pytest.approx(ttest_1samp(ours - base, 0).pvalue)
     assert 0.005 < p < 0.05
     assert [systems.mark(ours, base, tests) for tests in (1, 10)] == [" ↑", ""]
     assert [systems.mark(base, ours, 1), systems.mark(base, base, 1)] == [" ↓", ""]
     told = systems.against({("a", "x"): ours, ("b", "y"): base}, ("a", "x"), [("b", "y")] * 3)
     row = next(line for line in told.splitlines() if line.startswith("| b, y | +.150 |"))
     assert f"| {common.shown_p(3 * p).replace('0.', '.')} |" in row
-    assert row.endswith(f"| {common.shown_p(common.p_of_topics(ours, base)).replace('0.', '.')} |")
+    assert row.endswith(f"| {common.shown_p(p).replace('0.', '.')} |")
 
 
 def test_a_system_is_picked_on_the_other_conversations(part):

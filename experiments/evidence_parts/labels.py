@@ -42,6 +42,8 @@ def gpt4_and_nist() -> str:
     weighted = [
         format_score(weighted_kappa(found.confusion.to_numpy(), wt=weights, return_results=False)) for weights in ("linear", "quadratic")
     ]
+    one_step = sum(np.trace(found.confusion.to_numpy(), offset) for offset in (-1, 1)) / found.pairs
+    said += f" The labels of {one_step:.1%} are one step apart."
     of_steps = f"Weighted kappa of the labels 0 to 4: {' with linear weights, '.join(weighted)} with quadratic ones."
     return f"{table(['GPT-4 and NIST', 'pairs', 'agreement', 'kappa'], rows)}\n\n{said} {of_steps}"
 

@@ -20,15 +20,13 @@ from .common import (
     Collection,
     Values,
     conversation_of,
+    difference,
     interval,
     ndcg,
     open_collection,
-    p_of_conversations,
-    p_of_topics,
-    p_of_turns,
+    over,
     shown_p,
     table,
-    topic_of,
 )
 
 LISTS = 100
@@ -233,23 +231,27 @@ def compared(ways: Mapping[str, Asking], found: Mapping[tuple[str, str], Values]
 
 def mark(ours: Values, base: Values, tests: int) -> str:
     """An arrow if the values of turns differ significantly, with Bonferroni's correction for this number of tests."""
-    if ours is base or not p_of_turns(ours, base) * tests < 0.05:
+    if ours is base or not difference(ours, base).p_value * tests < 0.05:
         return ""
     return " ↑" if ours.mean() > base.mean() else " ↓"
 
 
 def against(found: Mapping[tuple[str, str], Values], ours: tuple[str, str], others: Sequence[tuple[str, str]]) -> str:
-    """One system against others, with 95 % intervals, and p over turns, conversations and topics after Bonferroni's correction."""
+    """One system against others, with 95 % intervals, and p with and without Bonferroni's correction."""
     rows = []
     for other in others:
-        pair = found[ours], found[other]
-        differences = pair[0] - pair[1]
-        intervals = interval(differences), interval(differences.groupby(topic_of(differences.index)).mean())
-        corrected = [shown_p(min(1.0, p(*pair) * len(others))) for p in (p_of_turns, p_of_conversations, p_of_topics)]
-        rows.append([", ".join(other), f"{differences.mean():+.3f}", *intervals, *corrected, shown_p(p_of_topics(*pair))])
-    intervals_ = [f"95 % over {groups}" for groups in ("turns", "topics")]
-    tested = [*(f"over {groups}" for groups in ("turns", "conversations", "topics")), "over topics, uncorrected"]
-    return table([f"{', '.join(ours)}, against", "difference", *intervals_, *tested], rows)
+        apart = difference(found[ours], found[other])
+        corrected = min(1.0, apart.p_value * len(others))
+        rows.append([", ".join(other), f"{apart.mean:+.3f}", interval(apart), shown_p(corrected), shown_p(apart.p_value)])
+    return table([f"{', '.join(ours)}, against", "difference", "95 %", f"corrected for {len(others)}", "uncorrected"], rows)
+
+
+def tests_and_highest(found: Mapping[tuple[str, str], Values]) -> str:
+    """What the arrows rest on, and the three highest systems."""
+    means = {system: values.mean() for system, values in found.items()}
+    best = sorted(means, key=lambda system: means[system], reverse=True)[:3]
+    highest = "; ".join(f"{', '.join(system)} ({format_score(means[system])})" for system in best)
+    return f"Arrows: {over(found[BASELINE].index)}, {len(found) - 1} comparisons. Highest: {highest}."
 
 
 def of_weights(folder: str | Path, output: str, share: float) -> str:
@@ -267,18 +269,36 @@ def of_weights(folder: str | Path, output: str, share: float) -> str:
     return table(["weight of the answer's list, of 1", "nDCG@10"], rows)
 
 
+def without_rewrite(turns: pd.Index) -> str:
+    """The turns whose manual rewrite is empty in the organisers' file, as a sentence."""
+    empty = []
+    for conversation in ikat.dataset(MINI).conversations:
+        for turn in conversation.turns:
+            if not turn.resolved.strip() and conversation.qid(turn) in turns:
+                empty.append(conversation.qid(turn))
+    return f"Manual rewrites that are empty, so that the utterance is searched for: {len(empty)} of {len(turns)} ({', '.join(empty)})."
+
+
 def systems(folder: str | Path) -> str:
-    """All systems on LLM4CS's texts, what the best of them beats, and the same on SAR's texts."""
+    """All systems on LLM4CS's texts, what the method `rewrite_answer_hybrid` beats, and the same on SAR's texts."""
     ways, found = run_systems(folder, "cfda-llm4cs", DENSE_SHARE)
-    best = max(found, key=lambda system: found[system].mean())
     automatic = {system: values for system, values in found.items() if "manual" not in system[0]}
-    said = (
-        f"Highest: {', '.join(best)} ({format_score(found[best].mean())}). The one of {len(automatic)} automatic ones that is best on "
-        f"all other conversations, conversation by conversation: {format_score(pick(automatic).mean())}."
+    chosen = (
+        f"The one of {len(automatic)} automatic systems that is best on all other conversations, conversation by conversation: "
+        f"{format_score(pick(automatic).mean())}."
     )
-    pairs = against(found, WINNER, AGAINST)
     sar, of_sar = run_systems(folder, FIVE_RUNS, DENSE_SHARE)
-    return "\n\n".join([compared(ways, found), said, pairs, of_weights(folder, "cfda-llm4cs", DENSE_SHARE), compared(sar, of_sar)])
+    against_of_sar = [other for other in AGAINST if other in of_sar]
+    parts = [
+        compared(ways, found),
+        f"{tests_and_highest(found)} {chosen} {without_rewrite(found[BASELINE].index)}",
+        against(found, WINNER, AGAINST),
+        of_weights(folder, "cfda-llm4cs", DENSE_SHARE),
+        compared(sar, of_sar),
+        tests_and_highest(of_sar),
+        against(of_sar, WINNER, against_of_sar),
+    ]
+    return "\n\n".join(parts)
 
 
 def tuning(folder: str | Path) -> str:
