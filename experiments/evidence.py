@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 import click
 from evidence_parts.best_query import best_query, other_prompts
+from evidence_parts.common import table
 from evidence_parts.labels import gpt4_and_nist, nuggets
 from evidence_parts.proxy import proxy
 from evidence_parts.runs import published_runs
@@ -32,6 +33,23 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "nuggets": lambda _: nuggets(),
 }
 """Name -> the function that makes the table, from the folder that keeps indexes and searches."""
+SHORT = (
+    "raw utterance",
+    "manual rewrite (a person's)",
+    "rewrite",
+    "answer",
+    "rewrite and answer, one query",
+    "10 samples, lists fused",
+)
+"""The rows of the short table at the top of the page, from those of `systems`."""
+SHORT_COLUMNS = {
+    "what is searched for": "what is searched for",
+    "LLM calls": "LLM calls",
+    "BM25": "BM25",
+    "dense": "MiniLM",
+    "both": "weighted sum of both",
+}
+"""Column of the short table -> column of `systems`."""
 
 
 @click.command(help=__doc__)
@@ -45,13 +63,30 @@ def main(names: tuple[str, ...], keep: Path | None, write: bool) -> None:
             made = TABLES[name](keep or Path(folder))
             click.echo(f"{name}\n\n{made}\n")
             if write:
-                put(DOCS / "evidence.md", name, made)
+                put(DOCS / "evidence.md", f"evidence-{name}", made)
+            if write and name == "systems":
+                put(DOCS / "evidence.md", "main-result", short(made))
 
 
 def put(page: Path, name: str, made: str) -> None:
-    """Put a table into its place on the page. The short table at the top has some of the figures of `systems`: a test compares them."""
-    place = re.compile(rf"(<!-- generated: evidence-{name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
+    """Put a table into its place on the page."""
+    place = re.compile(rf"(<!-- generated: {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
     page.write_text(place.sub(lambda found: f"{found[1]}{made}{found[2]}", page.read_text(encoding="utf-8"), count=1), encoding="utf-8")
+
+
+def short(made: str) -> str:
+    """The short table at the top of the page, from the tables of `systems`: some rows and columns, without arrows."""
+    lines = made.split("\n\n")[0].splitlines()
+    head, _, *rows = [line.strip("| ").split(" | ") for line in lines]
+    columns = [head.index(column) for column in SHORT_COLUMNS.values()]
+    shown = []
+    for row in rows:
+        if row[0] in SHORT:
+            shown.append([row[column].removesuffix(" ↑").removesuffix(" ↓") for column in columns])
+    calls = [int(row[head.index("LLM calls")]) for row in rows]
+    picked = re.findall(r"on all other conversations, conversation by conversation: (\.\d+)", made)[0]
+    last = ["whichever system is best on the other conversations", f"1 to {max(calls)}", "", "", f"{float(picked):.3f}"]
+    return table(list(SHORT_COLUMNS), [*shown, last])
 
 
 if __name__ == "__main__":

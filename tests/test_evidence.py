@@ -39,7 +39,7 @@ def test_each_table_has_its_place_on_the_page(part, monkeypatch, tmp_path):
     assert sorted(made.TABLES) == sorted(TABLES)
     page = tmp_path / "page.md"
     page.write_text(PAGE, encoding="utf-8")
-    made.put(page, "gpt4", "| made |")
+    made.put(page, "evidence-gpt4", "| made |")
     assert page.read_text(encoding="utf-8") == PAGE.replace(TABLES["gpt4"], "| made |")
 
 
@@ -52,6 +52,12 @@ def test_the_short_table_at_the_top_has_the_figures_of_the_long_one():
     assert len(rows) >= 5
     assert rows == [known[row[0]] for row in rows]
     assert f"on all other conversations, conversation by conversation: {picked[-1]}" in PAGE
+
+
+def test_the_short_table_is_made_of_the_long_one(part):
+    part("common")
+    made = importlib.import_module("evidence").short(TABLES["systems"])
+    assert f"<!-- generated: main-result -->\n{made}\n<!-- end -->" in PAGE
 
 
 @pytest.mark.parametrize(
