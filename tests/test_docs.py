@@ -13,8 +13,8 @@ from click.testing import CliRunner
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.cli.run import SYSTEMS
-from pyterrier_ikat.methods import METHODS
-from pyterrier_ikat.methods.catalogue import origin
+from pyterrier_ikat.methods import METHODS, TABLES
+from pyterrier_ikat.methods.catalogue import find, origin
 from pyterrier_ikat.papers import PAPERS
 
 ROOT = Path(__file__).parents[1]
@@ -84,6 +84,9 @@ def test_the_texts_count_the_methods_that_there_are():
     assert f"{counts['organisers']} baselines of the organisers" in TEXTS["README.md"]
     assert f"{counts['organisers']} baselines of the track's organisers, and {counts['ours']} of our own" in TEXTS["methods.md"]
     assert (counts["papers"], counts["papers"] + counts["organisers"]) == (57, 70)
+    with_tables = {find(name).paper for table in TABLES.values() for name in table.systems}
+    assert len(papers - with_tables) == 7
+    assert "Seven papers have methods but no table" in TEXTS["reproduce.md"]
     listed = " ".join(CliRunner().invoke(main, ["methods"]).output.split())
     assert f"{len(METHODS)} methods: {counts['papers']} from {len(papers)} papers" in listed
 
