@@ -184,18 +184,17 @@ READ = object()
 
 def types(*texts, **options):
     """A client of a server whose model writes these texts, and then the last one."""
-    read = threading.Event()
+    read = threading.Semaphore(0)
 
     def wait():
-        assert read.wait(60)
-        read.clear()
+        assert read.acquire(timeout=60)
 
     model = LLM(Types([*(wait if text is READ else text for text in texts[:-1]), Reply(texts[-1])]))
     system = FINDS >> ikat.Respond(model, **options)
 
     def came(part):
         if re.search(rb'"content":"[^"]', part):
-            read.set()
+            read.release()
 
     return Client(served({"talks": system}), came), model.backend
 
@@ -216,7 +215,7 @@ def test_no_word_is_sent_before_it_is_checked_unless_the_request_asks_for_it():
     client, backend = types("Half of an answer that", "Rooibos.")
     assert told(client) == ["Rooibos.", "stop"]
     assert backend.followed == []
-    client, backend = types("Roo", READ, "Rooibos", "Rooibos [1].")
+    client, backend = types("Roo", READ, "Rooibos", READ, "Rooibos [1].")
     assert told(client, stream_unchecked=True) == ["Roo", "ibos", ". [1]", "stop"]
     assert backend.followed == ["respond"]
     status, answer = types("Roo", "Rooibos [1].")[0].chat(says("Which tea?", stream_unchecked=True))  # no stream: nothing to send early
@@ -276,14 +275,18 @@ def test_hostile_markdown_is_drawn_at_once_and_stays_inert(text):
 @pytest.mark.parametrize(
     ("texts", "options", "wanted"),
     [
-        (("One [1]. Two", "One [1]. Two three."), {"words": 2}, ["One. [1] Two", {"replaced": "1 word too many"}, "One. [1]", "stop"]),
+        (
+            ("One [1]. Two", READ, "One [1]. Two three."),
+            {"words": 2},
+            ["One. [1] Two", {"replaced": "1 word too many"}, "One. [1]", "stop"],
+        ),
         (
             ("Mint [1].\n", READ, "Mint [1].\n-", "Mint [1].\n- It", READ, "Mint [1].\n- It cools."),
             {},
             ["Mint.", " [1]\n- It", " cools.", "stop"],
         ),
-        (("Roo", READ, "", "Mint", "Mint [1]."), {}, ["Roo", {"replaced": "the model writes it anew"}, "Mint", ". [1]", "stop"]),
-        (("I", "I'm sorry, but I can't help with that."), {}, ["I", "llm_failed"]),
+        (("Roo", READ, "", "Mint", READ, "Mint [1]."), {}, ["Roo", {"replaced": "the model writes it anew"}, "Mint", ". [1]", "stop"]),
+        (("I", READ, "I'm sorry, but I can't help with that."), {}, ["I", "llm_failed"]),
     ],
 )
 def test_unchecked_words_are_taken_back_with_the_reason(texts, options, wanted):
