@@ -36,7 +36,7 @@ BUILT_FROM = {
 }
 """Index -> the files that all its others are built from, at any time."""
 PASSING = ("*.lock", "*.tmp", ".*")
-"""Files that come and go: Lucene's write.lock, temporary and hidden ones."""
+"""Files and folders that come and go: Lucene's write.lock, temporary and hidden ones."""
 
 _NAMES_PATH = re.compile(r"(^|_)(path|dir|directory|folder|file|filename|index|location|root)s?$")
 _WRITTEN = re.compile(r"(^|_)(caches?|logs?|tmp|temp|out|output)(_|$)")
@@ -59,19 +59,21 @@ class HeldFiles:
     artifact: bool = False
 
     def files(self) -> list[Path]:
-        """The files that count, in order."""
+        """The files that count, in order; of a folder with too many, one more than ``MOST_FILES``."""
         root = Path(self.path)
         if not root.is_dir():
             return [root] if root.is_file() else []
         counted = BUILT_FROM.get(self.kind, ("*",))
         found = []
-        for path in files_below(root):
-            name = path.relative_to(root).as_posix()
-            if any(fnmatch(path.name, pattern) for pattern in PASSING):
+        for path in _walk(root):
+            name = path.relative_to(root)
+            if any(fnmatch(part, pattern) for part in name.parts for pattern in PASSING):
                 continue
-            if any(fnmatch(name, pattern) for pattern in counted):
+            if any(fnmatch(name.as_posix(), pattern) for pattern in counted) and path.is_file():
                 found.append(path)
-        return found
+            if len(found) > MOST_FILES:
+                break
+        return sorted(found)
 
     @property
     def told(self) -> bool:
@@ -94,7 +96,13 @@ class HeldFiles:
 
 def files_below(folder: Path) -> list[Path]:
     """All files of a folder and its subfolders, also of those that are links."""
-    return sorted(Path(place, name) for place, _, names in os.walk(folder, followlinks=True) for name in names)
+    return sorted(_walk(folder))
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for place, _, names in os.walk(folder, followlinks=True):
+        for name in names:
+            yield Path(place, name)
 
 
 def _content(path: Path, size: int) -> bytes:

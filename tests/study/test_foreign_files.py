@@ -1,6 +1,7 @@
 """What a stage of another package holds on disk counts: an index that was exchanged at its path makes another run."""
 
 import json
+import os
 import shutil
 import warnings
 from pathlib import Path
@@ -125,6 +126,25 @@ def test_locks_and_hidden_files_do_not_count(tmp_path):
     for name in ("write.lock", ".DS_Store", "part.tmp"):
         (tmp_path / "lists" / name).touch()
     run(tmp_path / "runs", retriever(tmp_path / "lists", "an artifact"))
+
+
+def test_what_is_no_file_of_an_index_neither_counts_nor_stops_a_run(tmp_path):
+    write(tmp_path / "lists", "a")
+    run(tmp_path / "runs", retriever(tmp_path / "lists", "an artifact"))
+    (tmp_path / "lists" / "moved").symlink_to(tmp_path / "not there")
+    os.mkfifo(tmp_path / "lists" / "pipe")  # reading it would never end
+    (tmp_path / "lists" / ".cache").mkdir()
+    (tmp_path / "lists" / ".cache" / "page").touch()
+    assert run(tmp_path / "runs", retriever(tmp_path / "lists", "an artifact")).table.iloc[0, 1] == 1.0
+
+
+def test_a_folder_that_links_to_itself_cannot_be_told(tmp_path):
+    write(tmp_path / "lists", "a")
+    for name in "xy":
+        (tmp_path / "lists" / name).symlink_to(tmp_path / "lists")
+    run(tmp_path / "runs", retriever(tmp_path / "lists", "an artifact"))
+    with pytest.raises(AlikeWarning):
+        run(tmp_path / "runs", retriever(tmp_path / "lists", "an artifact"))
 
 
 class Opaque:
