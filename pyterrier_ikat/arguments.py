@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date, datetime, timezone
-from numbers import Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,14 +15,17 @@ DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sun
 
 
 def at_least(least: int, **numbers: int | None) -> None:
-    """Check that no given number is below ``least``.
+    """Check that each given number is whole, and not below ``least``.
 
     Raises:
-        UsageError: when one is.
+        UsageError: when one isn't.
     """
     for name, number in numbers.items():
-        if number is not None and not (isinstance(number, Real) and number >= least):  # also a NaN
-            raise UsageError(f"{name}={number!r}: give {'' if isinstance(number, Real) else 'a number, '}{least} or more")
+        if number is None:
+            continue
+        is_whole = isinstance(number, Integral)
+        if not is_whole or number < least:
+            raise UsageError(f"{name}={number!r}: give {'' if is_whole else 'a whole number, '}{least} or more")
 
 
 def one_of(choices: Iterable[str | None], **values: Any) -> None:

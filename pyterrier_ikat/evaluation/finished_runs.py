@@ -114,6 +114,16 @@ def written_by(system: pd.DataFrame | str | Path, name: str, operator: str, read
     return found
 
 
+def ranking_frame(name: str, run: pd.DataFrame) -> pd.DataFrame:
+    """A result frame, which must have the columns of a ranking, with its rows numbered from 0.
+
+    Raises:
+        UsageError: when it lacks one.
+    """
+    repair = "give a ranking, such as read_run(path) returns; ranks come from pt.model.add_ranks(run)"
+    return with_names(f"run {name}", run, RANKING, repair)
+
+
 def ranking_of(name: str, run: pd.DataFrame) -> dict[str, dict[str, float]]:
     """The scores of a result frame by turn. They strictly decrease in the order of its ranks, so evaluators have no ties to break.
 
@@ -121,8 +131,7 @@ def ranking_of(name: str, run: pd.DataFrame) -> dict[str, dict[str, float]]:
         UsageError: when a column is missing.
         DataError: when an id is not a text, a turn has a passage twice, a score is not a finite number, or scores rise with the rank.
     """
-    repair = "give a ranking, such as read_run(path) returns; ranks come from pt.model.add_ranks(run)"
-    run = with_text_ids(f"run {name}", with_names(f"run {name}", run, RANKING, repair))
+    run = with_text_ids(f"run {name}", ranking_frame(name, run))
     try:
         return scores_by_turn(strictly_decreasing(run))
     except DataError as error:

@@ -32,7 +32,7 @@ from .evaluator import (
     warn_of_other_turns,
 )
 from .experiment_table import pairs_that_differ
-from .finished_runs import Finished, Source, check_once, folders_in, known_dataset, qrels_of, ranking_of, results_to_score
+from .finished_runs import Finished, Source, check_once, folders_in, known_dataset, qrels_of, ranking_frame, ranking_of, results_to_score
 from .inference import interval_of_mean
 from .score_frame import about_turns
 from .scored_turns import ScoredTurns, scored_judgements
@@ -246,7 +246,8 @@ def breakdown(
     if rankings:
         judged = _judgements(named, qrels, dataset)
         qrels, scored = _of_scored_turns({name: named[name] for name in rankings}, judged, turns)
-        sentences = scored.sentences({name: set(frame["qid"]) for name, frame in rankings.items()})
+        found = {name: set(ranking_frame(name, frame)["qid"]) for name, frame in rankings.items()}
+        sentences = scored.sentences(found)
     scores = scores_by_run(frames, qrels, measure)
     about = [*frames.values(), *([] if topics is None else [topics])]
     groups = pd.Series(_groups(scores.index, by, about), index=scores.index, name=by)

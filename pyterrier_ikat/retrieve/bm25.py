@@ -30,7 +30,7 @@ def check_bm25(k1: float, b: float) -> None:
         UsageError: when they are no numbers, are out of range, or have more digits than PISA distinguishes.
     """
     are_numbers = isinstance(k1, Real) and isinstance(b, Real)
-    if not (are_numbers and k1 >= 0 and 0 <= b <= 1):
+    if not (are_numbers and 0 <= k1 < math.inf and 0 <= b <= 1):
         raise UsageError(f"BM25 needs k1 >= 0 and 0 <= b <= 1, not k1={k1!r}, b={b!r}; the usual values here are k1=0.9, b=0.4")
     for name, value in (("k1", k1), ("b", b)):
         if float(f"{value:g}") != value:

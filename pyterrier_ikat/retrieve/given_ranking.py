@@ -11,7 +11,7 @@ import pyterrier as pt
 
 from ..arguments import by_position
 from ..conversations.frame import column, each_turn_once, report_turns_without_result, turns_of, with_text_ids
-from ..errors import DataError, counted
+from ..errors import DataError, UsageError, counted
 from ..operator import Operator, parts_of, with_fields
 from ..order import order_by_score, set_ranks
 from ..runs import RunFolder, read_run
@@ -101,10 +101,12 @@ class GivenRanking(Operator):
     and, with ``texts``, ``text``. A turn that is missing from the run has no rows, and a ``NoResultWarning`` names it.
 
     Args:
-        path: a TREC run file, which may be compressed with gzip, the folder of a finished run, or a result frame.
+        path: a TREC run file, which may be compressed with gzip, the folder of a finished run, as a path or as
+            ``results.folders`` has it, or a result frame.
         texts: an operator that adds ``text`` by ``docno``, such as the ``text_loader()`` of an index or a dataset.
 
     Raises:
+        UsageError: when it is neither a path nor a frame.
         DataError: when the run can't be read, or a frame lacks a column or has a passage twice.
 
     Example:
@@ -122,6 +124,11 @@ class GivenRanking(Operator):
     def __post_init__(self) -> None:
         if isinstance(self.path, pd.DataFrame):
             self.path = FrameGiven(self.path)
+        elif isinstance(self.path, RunFolder):
+            self.path = self.path.path
+        if not isinstance(self.path, str | Path | FrameGiven):
+            shown = " ".join(repr(self.path).split())[:80]
+            raise UsageError(f"the given ranking is {shown}: give a run file, the folder of a finished run, or a result frame")
         if isinstance(self.path, FrameGiven):
             self._run: RunRead = self.path
         else:

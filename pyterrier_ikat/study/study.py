@@ -26,7 +26,7 @@ from ..evaluation.evaluator import (
     judgements_by_turn,
 )
 from ..evaluation.experiment_table import DEVIATIONS, experiment_table, notes_of, repeated_rows
-from ..evaluation.finished_runs import ranking_of
+from ..evaluation.finished_runs import ranking_frame, ranking_of
 from ..evaluation.score_frame import ScoreFrame, about_turns
 from ..evaluation.scored_turns import TURNS, Asked, choose_turns
 from ..evaluation.scores import make_evaluator
@@ -41,7 +41,7 @@ from ..planning import REFUSED, PlanTable, estimate
 from ..progress import doing
 from ..runs import RunFolder
 from ..tables import Table, of_frame
-from .given import Measures, baseline_of, data_of, named_systems, only_topics
+from .given import Measures, baseline_of, check_options, data_of, named_systems, only_topics
 from .in_folders import Run, check_names, run_in_folders
 from .recorder import Shown
 from .systems import Given, System, Systems, check_collection, check_ranking, indexes_of, load_models, open_systems, searches_judged
@@ -507,6 +507,7 @@ def experiment(
     if measures is not None and eval_metrics is not None:
         raise UsageError("measures and eval_metrics are the same: omit one")
     measures = eval_metrics if measures is None else measures
+    check_options(resources)
     given = data_of(data, {"dataset": dataset, "measures": measures, "baseline": baseline, "topics": topics, "qrels": qrels})
     wanted = as_measures(TRACK_2023 if given.measures is None else given.measures)
     if given.dataset is None and (given.topics is None or given.qrels is None):
@@ -514,8 +515,11 @@ def experiment(
     in_order = bool(data) and isinstance(data[0], pd.DataFrame)
     judged_by = only_topics(data[0], given.qrels) if in_order else given.qrels
     called = named_systems(systems, names)
-    finished = {name: one for name, one in called.items() if isinstance(one, pd.DataFrame)}
-    pipelines = {name: pt.Transformer.from_df(one) if name in finished else one for name, one in called.items()}
+    finished = {}
+    for name, one in called.items():
+        if isinstance(one, pd.DataFrame):
+            finished[name] = ranking_frame(name, one)
+    pipelines = {name: pt.Transformer.from_df(finished[name]) if name in finished else one for name, one in called.items()}
     study = Study(pipelines, given.dataset, topics=given.topics, qrels=judged_by, turns=turns, in_memory=True, **resources)
     base = baseline_of(list(called), given.baseline)
     check_baseline([one.name for one in study.systems], base, "systems")

@@ -50,10 +50,16 @@ def test_a_wrong_name_says_which_is_meant_or_where_it_is(room, name, says):
     assert not hasattr(room, "__wrapped__")
 
 
-@pytest.mark.parametrize("given", [{"k1": "x"}, {"b": None}, {"k1": "0.9"}, {"k1": [0.9]}])
+@pytest.mark.parametrize("given", [{"k1": "x"}, {"b": None}, {"k1": "0.9"}, {"k1": [0.9]}, {"k1": float("inf")}])
 def test_a_parameter_of_bm25_that_is_no_number_is_a_usage_error(index, given):
     with pytest.raises(ikat.UsageError, match="BM25 needs k1 >= 0 and 0 <= b <= 1"):
         index.bm25(**given)
+
+
+@pytest.mark.parametrize("number", [2.5, float("nan"), "5", [5]])
+def test_a_number_of_passages_is_whole(index, number):
+    with pytest.raises(ikat.UsageError, match="give a whole number, 1 or more"):
+        index.bm25(num_results=number)
 
 
 def test_a_retriever_behind_a_retriever_names_the_re_ranker(index):

@@ -1,5 +1,7 @@
 """`ikat.experiment` with the arguments of `pt.Experiment`: the same numbers."""
 
+import inspect
+
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -99,5 +101,24 @@ def test_ids_that_are_the_index_are_told_to_be_columns(data, systems):
     with pytest.raises(ikat.DataError, match=r"give topics.reset_index\(\)"):
         ikat.experiment(systems, topics.set_index("qid"), qrels)
     run = systems[0](topics)
+    without_qid = {"a": run.set_index("qid")}
+    for call in (ikat.evaluate, ikat.breakdown, ikat.evaluation.differing_pairs):
+        with pytest.raises(ikat.UsageError, match=r"qid is the index of run a, not a column: give it with reset_index\(\)"):
+            call(without_qid, qrels)
     with pytest.raises(ikat.UsageError, match=r"qid is the index of run a, not a column: give it with reset_index\(\)"):
-        ikat.evaluate({"a": run.set_index("qid")}, qrels)
+        ikat.experiment(without_qid, topics, qrels)
+
+
+def test_an_option_that_pyterrier_alone_has_says_what_is_here_instead(data, systems):
+    ours = inspect.signature(ikat.experiment).parameters
+    for name, parameter in inspect.signature(pt.Experiment).parameters.items():
+        if name in ("retr_systems", *ours) or parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            continue
+        with pytest.raises(ikat.UsageError, match=f"has no {name}=, unlike pt.Experiment: "):
+            ikat.experiment(systems, data.get_topics(), data.get_qrels(), MEASURES, **{name: True})
+
+
+@pytest.mark.parametrize("baseline", [True, 1.0, ["raw"]])
+def test_a_baseline_that_is_neither_a_name_nor_a_number_is_refused(baseline, data, systems):
+    with pytest.raises(ikat.UsageError, match="give the name of a system, or its number from 0 to 1"):
+        ikat.experiment(systems, data.get_topics(), data.get_qrels(), MEASURES, baseline=baseline)

@@ -132,7 +132,7 @@ def test_a_model_that_cannot_be_loaded_is_named_with_what_to_do_and_an_empty_fra
         (ikat.CrossEncoder, {"backend": "auto"}, "backend='auto' is unknown: choose one of torch, openvino, onnx"),
         (ikat.CrossEncoder, {"backend": "onnx", "dtype": "bfloat16"}, "dtype='bfloat16': backend='onnx' computes in float32"),
         (ikat.CrossEncoder, {"batch_size": 0}, "batch_size=0: give 1 or more"),
-        (ikat.CrossEncoder, {"batch_size": "8"}, "batch_size='8': give a number, 1 or more"),
+        (ikat.CrossEncoder, {"batch_size": "8"}, "batch_size='8': give a whole number, 1 or more"),
         (ikat.ListwiseRerank, {"stride": 30}, "stride=30 is larger than window=20: passages between two windows would be skipped"),
         (ikat.ListwiseRerank, {"window": 1}, "window=1: give 2 or more"),
         (ikat.ListwiseRerank, {"k": 0}, "k=0: give 1 or more"),

@@ -103,10 +103,18 @@ def test_a_frame_that_is_no_ranking_is_refused(frame, message):
         ikat.GivenRanking(frame)
 
 
+@pytest.mark.parametrize("given", [None, [RUN], {"a": "run.trec"}, 3])
+def test_what_is_neither_a_path_nor_a_frame_is_refused(given):
+    with pytest.raises(ikat.UsageError, match="give a run file, the folder of a finished run, or a result frame"):
+        ikat.GivenRanking(given)
+
+
 def test_two_frames_in_one_study_are_told_apart(tmp_path):
     data = ikat.dataset("ikat:sample")
     run = ikat.PassageIndex(tmp_path / "index").index(data.get_corpus_iter(verbose=False)).bm25()(data.get_topics())
     ikat.run({"a": ikat.GivenRanking(run)}, "ikat:sample", out=tmp_path / "runs")
     ikat.run({"a": ikat.GivenRanking(run.copy())}, "ikat:sample", out=tmp_path / "runs")
+    folder = ikat.runs.RunFolder(tmp_path / "runs" / "a")  # as in the results of a run
+    assert ikat.GivenRanking(folder)(data.get_topics())["docno"].tolist() == run["docno"].tolist()
     with pytest.raises(ikat.UsageError, match="holds a run with different parts"):
         ikat.run({"a": ikat.GivenRanking(run[run["rank"] < 5])}, "ikat:sample", out=tmp_path / "runs")
