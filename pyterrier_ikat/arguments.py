@@ -178,30 +178,43 @@ def is_missing(value: Any) -> bool:
     return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and value != value)
 
 
-def utc(when: str | datetime | None) -> str:
-    """A time as events have it, in UTC; now for None. A time without a zone is UTC's.
+def utc(when: str | date | None) -> str:
+    """A time as events have it, in UTC; now for None. A time without a zone is UTC's, a date its beginning.
 
     Raises:
         UsageError: when it is not a time.
 
     Example:
-        >>> utc("2024-05-02 10:30+02:00"), utc("2024-05-02")
-        ('2024-05-02T08:30:00.000Z', '2024-05-02T00:00:00.000Z')
+        >>> utc("2024-05-02 10:30+02:00"), utc("2024-05-02"), utc(date(2024, 5, 2))
+        ('2024-05-02T08:30:00.000Z', '2024-05-02T00:00:00.000Z', '2024-05-02T00:00:00.000Z')
     """
-    try:
-        found = datetime.fromisoformat(when.replace("Z", "+00:00")) if isinstance(when, str) else when or datetime.now(timezone.utc)
-    except ValueError:
-        raise UsageError(f"{when!r} is not a time: give a datetime, or a text such as 2024-05-02 or 2024-05-02T10:30") from None
-    zoned = found if found.tzinfo else found.replace(tzinfo=timezone.utc)
-    return zoned.astimezone(timezone.utc).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    return _moment(when).astimezone(timezone.utc).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
-def day_of(time: str) -> str:
-    """The day of a time of :func:`utc`, with its name, in English wherever the program runs.
+def day_of(when: str | date | None) -> str:
+    """The day of a time where it was said, with its name, in English wherever the program runs; for None this computer's day.
+
+    Raises:
+        UsageError: when it is not a time.
 
     Example:
-        >>> day_of("2024-05-02T08:30:00.000Z")
-        'Thursday, 2024-05-02'
+        >>> day_of("2024-05-02T23:30-05:00"), utc("2024-05-02T23:30-05:00")
+        ('Thursday, 2024-05-02', '2024-05-03T04:30:00.000Z')
     """
-    day = date.fromisoformat(time[:10])
+    day = _moment(when).date()
     return f"{DAYS[day.weekday()]}, {day}"
+
+
+def _moment(when: str | date | None) -> datetime:
+    """A time with its zone, UTC if it has none; now in this computer's zone for None."""
+    if when is None:
+        return datetime.now().astimezone()
+    try:
+        found = datetime.fromisoformat(when.replace("Z", "+00:00")) if isinstance(when, str) else when
+    except ValueError:
+        found = None
+    if isinstance(found, date) and not isinstance(found, datetime):
+        found = datetime(found.year, found.month, found.day)
+    if not isinstance(found, datetime):
+        raise UsageError(f"{when!r} is not a time: give a datetime, or a text such as 2024-05-02 or 2024-05-02T10:30")
+    return found if found.tzinfo else found.replace(tzinfo=timezone.utc)

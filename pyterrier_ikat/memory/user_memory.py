@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ class UserMemory:
             :class:`BiEncoder`. Without it, statements are found by their words.
 
     Raises:
-        UsageError: when the path is a folder.
+        UsageError: when the path is a folder, or the encoder is not a name.
         DataError: when the file is not a memory, or belongs to another run.
 
     Example:
@@ -88,6 +88,8 @@ class UserMemory:
     ) -> None:
         self.path, self.dated = Path(path), dated
         self.prompts = None if prompts is None else prompts_or_default(prompts)
+        if not isinstance(encoder, str | Path | None):
+            raise UsageError(f"encoder={encoder!r}: give the model's name or folder; a ranker of your own goes to search(..., ranker=...)")
         self.encoder = None if encoder is None else str(encoder)
         self.llm = None if llm is None else as_llm(llm)
         self._file = MemoryFile(path, run)
@@ -98,7 +100,7 @@ class UserMemory:
         return self._file.run
 
     def known(
-        self, user: str, session: str | None = None, turn: int | None = None, *, as_of: str | datetime | None = None
+        self, user: str, session: str | None = None, turn: int | None = None, *, as_of: str | date | None = None
     ) -> dict[str, str]:
         """The statements about a user, by id.
 
@@ -116,7 +118,7 @@ class UserMemory:
                 history = history.before(session, turn or 0)
             return history.known(self.dated)
 
-    def memories(self, user: str, *, as_of: str | datetime | None = None) -> list[dict[str, Any]]:
+    def memories(self, user: str, *, as_of: str | date | None = None) -> list[dict[str, Any]]:
         """What was ever learned about a user and not forgotten, in its order, as ``qmemories`` has it.
 
         Returns:
@@ -189,7 +191,7 @@ class UserMemory:
         turn = conversation([{"role": "user", "content": question}], known)
         return list(RankStatements(ranker, n).transform(turn)["qstatements"].item())
 
-    def learn(self, user: str, session: str, messages: Messages, *, when: str | datetime | None = None) -> list[Statement]:
+    def learn(self, user: str, session: str, messages: Messages, *, when: str | date | None = None) -> list[Statement]:
         """Learn from the messages of a session that were not learned from yet; one call of the model.
 
         A repeated turn is not asked again. If the user has said something else in a turn that was learned from, the statements of this
@@ -199,7 +201,7 @@ class UserMemory:
             user: the user's id.
             session: the session's name.
             messages: the whole conversation, oldest first; a response at its end doesn't matter.
-            when: when it was said; now by default. The prompt has this day, so that "next week" becomes a date.
+            when: when it was said; now by default. The prompt has this day in the time's own zone, so that "next week" becomes a date.
 
         Returns:
             What was learned, as ``qlearned`` of :class:`UpdatePtkb`.
@@ -219,7 +221,7 @@ class UserMemory:
             history = _of(users, user)
             first, known, learned = history.last_turn(session), history.known(), history.learned_before(session, len(said))
         if learned is None:
-            found = self._ask(known, session, messages, len(said) - first, day_of(time))
+            found = self._ask(known, session, messages, len(said) - first, day_of(when))
             with self._file.changing() as users:
                 history = _of(users, user)
                 learned = history.learned_before(session, len(said))  # by another thread or process meanwhile
@@ -229,7 +231,7 @@ class UserMemory:
                     self._file.append(_learned(user, session, len(words_of(messages)), learned, time, digests(said)))
         return learned
 
-    def add(self, user: str, statements: Mapping[str, str] | Sequence[str], *, when: str | datetime | None = None) -> None:
+    def add(self, user: str, statements: Mapping[str, str] | Sequence[str], *, when: str | date | None = None) -> None:
         """Keep statements that were not learned from a conversation, such as a persona's; known ones are not added again.
 
         Args:
@@ -245,7 +247,7 @@ class UserMemory:
                 if new := _new(_of(users, user), given):
                     self._file.append(_learned(user, "", 0, new, time))
 
-    def update(self, user: str, id: str, text: str, *, when: str | datetime | None = None) -> str:
+    def update(self, user: str, id: str, text: str, *, when: str | date | None = None) -> str:
         """Replace a statement that holds by another text; the history keeps both.
 
         Args:
@@ -258,7 +260,7 @@ class UserMemory:
             The id of the new text. An id never means another text, so it is a new one, unless the text is the same.
 
         Raises:
-            UsageError: when the text is empty, or no such statement of the user holds; it names those that do.
+            UsageError: when the text is empty, there is no such user, or no such statement of the user holds; it names those that do.
 
         Example:
             >>> import pyterrier_ikat as ikat
@@ -269,12 +271,12 @@ class UserMemory:
             >>> memory.known("ann"), memory.known("ann", as_of="2024-02-01")
             ({'2': 'I live in Oslo.'}, {'1': 'I live in Lyon.'})
         """
-        [text] = statements_of([text]).values()
-        if not normalised(text):
+        if not isinstance(text, str) or not normalised(text):
             raise UsageError(f"text={text!r}: give the statement as it is now; forget(user, id=...) deletes one")
         id, time = statement_id(id), utc(when)
         with self._file.changing() as users:
             history = _of(users, user)
+            _check_user(users, user, "replaced")
             known = history.known()
             if id not in known:
                 held = list_first(list(known), 20) or "none"
@@ -286,7 +288,7 @@ class UserMemory:
             self._file.append(_learned(user, "", 0, [statement], time))
         return new
 
-    def undo(self, user: str, session: str, turn: int = 1, *, when: str | datetime | None = None) -> None:
+    def undo(self, user: str, session: str, turn: int = 1, *, when: str | date | None = None) -> None:
         """Note that what was learned from a session doesn't hold any more; the history keeps it.
 
         Args:
@@ -331,6 +333,7 @@ class UserMemory:
         """
         with self._file.changing() as users:
             history = _of(users, user)
+            id = None if id is None else statement_id(id)
             _check_there(users, user, id)
             left = [] if id is None else without(history.events, id)
             others = list[Event]()
@@ -406,15 +409,24 @@ def _of(users: Mapping[str, History], user: str) -> History:
     return users.get(user) or History()
 
 
+def _check_user(users: Mapping[str, History], user: str, what: str) -> None:
+    """Check that the memory knows a user.
+
+    Raises:
+        UsageError: when not; it names those that are known.
+    """
+    if user not in users:
+        known = did_you_mean(user, users) or f"it knows {list_first(list(users)) or 'nobody'}"
+        raise UsageError(f"the memory knows no user {user!r}, so nothing is {what}: {known}")
+
+
 def _check_there(users: Mapping[str, History], user: str, id: str | None) -> None:
     """Check that there is something to forget.
 
     Raises:
         UsageError: when there is no such user or statement.
     """
-    if user not in users:
-        known = did_you_mean(user, users) or f"it knows {list_first(list(users)) or 'nobody'}"
-        raise UsageError(f"the memory knows no user {user!r}, so nothing is forgotten: {known}")
+    _check_user(users, user, "forgotten")
     ids = [one["id"] for one in users[user].memories()]
     if id is not None and id not in ids:
         raise UsageError(f"the memory has no statement {id!r} of {user}, so nothing is forgotten: it has {list_first(ids, 20) or 'none'}")

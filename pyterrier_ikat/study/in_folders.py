@@ -44,7 +44,7 @@ from ..runs.folder import (
 from ..store.files import atomic_write, lock_folders, read_lines
 from ..store.trec import read_rankings
 from .recorder import REST, Account, Recorder, Shown, Spending, ledger_of
-from .systems import System, check_ranking, distinct_models, searches_judged
+from .systems import System, check_ranking, distinct_models
 from .turns import batches
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ class Run:
             evaluator = Evaluator(labels, wanted)
             other_form = evaluator.of_other_form(ranking)
             unlike = other_form or evaluator.without_judged(ranking)
-            if not other_form and unlike and searches_judged(self.system, set(self.study.qrels["docno"])):
+            if unlike and not other_form and self.study.is_of_judged_collection(self.system, ranking):
                 unlike = ""
             if unlike:
                 labels = {}  # the results are kept, without scores, which would say nothing

@@ -19,6 +19,7 @@ from ..errors import DataError, UsageError, advice, counted, list_first, option
 from ..evaluation import TRACK_2023, as_measures
 from ..evaluation.evaluator import (
     NotJudgedWarning,
+    Ranking,
     check_baseline,
     check_common_turns,
     check_turn_names,
@@ -201,6 +202,7 @@ class Study:
         self.asked = {qid for found in self._turns.values() for qid in found.ids}
         here = judgements[judgements["qid"].isin(self.asked)].reset_index(drop=True)
         self.qrels = here
+        self._judged_docnos = frozenset(judgements["docno"])
         self.judged = list(dict.fromkeys((judgements if topics is None and turns is None else here)["qid"]))
         self.unasked = [] if topics is None or turns is not None else [qid for qid in judgements["qid"].unique() if qid not in self.asked]
         for one in opened:
@@ -222,6 +224,15 @@ class Study:
     def turns_of(self, system: System) -> AskedTurns:
         """The turns that a system is run on. They have the manual rewrites only for a manual run."""
         return self._turns[system.method.manual]
+
+    def is_of_judged_collection(self, system: System, ranking: Ranking) -> bool:
+        """Whether a system may find judged passages: it found some, be they judged for a turn that isn't asked, or its index has some.
+
+        Else its scores of 0 would say nothing about it.
+        """
+        if any(docno in self._judged_docnos for passages in ranking.values() for docno in passages):
+            return True
+        return searches_judged(system, self._judged_docnos)
 
     def clusters(self, turns: Sequence[str], unit: str | None) -> Clusters:
         """The clusters of judged turns in tests and intervals."""
@@ -545,7 +556,7 @@ def experiment(
         check_common_turns(f"system {one.name}", found["qid"].unique(), evaluator.turns)
         ranking = ranking_of(one.name, found)
         evaluator.check_form(f"system {one.name}", ranking)
-        if not searches_judged(one, set(study.qrels["docno"])):
+        if not study.is_of_judged_collection(one, ranking):
             evaluator.check_some_judged(f"system {one.name}", ranking)
         scores[one.name] = evaluator.per_turn(one.name, ranking)
         answered[one.name] = set(ranking)

@@ -155,3 +155,14 @@ def test_a_poor_run_over_the_right_collection_counts_zero(tmp_path):
     topics = pd.DataFrame({"qid": ["1_1"], "query": "tea"})
     assert ikat.run({"poor": index.bm25()}, topics=topics, qrels=qrels, out=tmp_path / "runs").table["nDCG@5"].tolist() == [0.0]
     assert ikat.experiment({"poor": index.bm25()}, topics=topics, qrels=qrels)["nDCG@5"].tolist() == [0.0]
+
+
+def test_a_turn_without_a_judged_passage_scores_0_where_its_passages_are_judged_for_another(tmp_path):
+    """Of one turn or two, a ranking without a judged passage is a bad one, not one of another collection."""
+    topics = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "milk"]})
+    qrels = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": ["a", "b"], "label": [1, 1]})
+    finds_b = pt.apply.generic(lambda turns: turns.assign(docno="b", score=1.0, rank=0))
+    found = ikat.run({"mine": finds_b}, topics=topics, qrels=qrels, turns=["1_1"], out=tmp_path, measures=["P@1"])
+    assert found.table[["P(rel=1)@1", "turns"]].values.tolist() == [[0.0, 1]]
+    alone = ikat.experiment({"mine": finds_b}, topics=topics, qrels=qrels, turns=["1_1"], measures=["P@1"])
+    assert alone["P(rel=1)@1"].tolist() == [0.0]

