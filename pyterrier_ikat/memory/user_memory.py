@@ -99,9 +99,7 @@ class UserMemory:
         """The run that the file belongs to."""
         return self._file.run
 
-    def known(
-        self, user: str, session: str | None = None, turn: int | None = None, *, as_of: str | date | None = None
-    ) -> dict[str, str]:
+    def known(self, user: str, session: str | None = None, turn: int | None = None, *, as_of: str | date | None = None) -> dict[str, str]:
         """The statements about a user, by id.
 
         Args:

@@ -1,8 +1,8 @@
 """What ``ikat.experiment`` is given: systems with names, and data in its own order or in that of ``pt.Experiment``."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import ir_measures
