@@ -65,6 +65,8 @@ def paper(name: str | None, number: str | None, resources: str | None, only_plan
     elif resources is None or isinstance(what, Listing | Prompts):  # nothing to run
         if only_plan:
             raise UsageError("a plan needs models and indexes: give --resources FILE, or --resources sample to plan for the sample")
+        if repeats is not None:
+            raise UsageError(f"table {number} of {name} is printed as published, and nothing is run for it: omit --repeats")
         for table in published_tables(name, number):
             show(table, form)
             click.echo(err=form != "text")

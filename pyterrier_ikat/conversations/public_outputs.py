@@ -183,6 +183,17 @@ def _flat(text: str) -> str:
 
 OUTPUTS = {name: Output(name, **one) for name, one in _LISTED["outputs"].items()}
 """Name -> output, for ``recorded:NAME``."""
+CHOSEN = "cfda-2025"
+QUERIES = tuple(one.rpartition("/")[2] for one in SOURCES if one.startswith(f"{FOLDER}/{CHOSEN}/queries_"))
+"""The public files of queries: AdaRewriter's choices of ten rewrites (``npr``: without the response), and GPT-4o's single rewrites."""
+
+
+def query_file(given: str) -> Path:
+    """The path of a file of queries: a path, or a name of `QUERIES`, which is fetched at its first use."""
+    path = Path(given).expanduser()
+    return output_file(CHOSEN, given) if given in QUERIES and not path.is_file() else path
+
+
 STUDIES = {
     "personalizedcir": "ptkb_none, ptkb_all, ptkb_human and ptkb_str, also with _queries behind the name, and ptkb_sar",
 }
@@ -194,6 +205,8 @@ def listed() -> list[tuple[str, str]]:
     one, *_, _, _ = OUTPUTS.values()
     prompts = ", ".join(name.removeprefix("personalizedcir-") for name in OUTPUTS if name.startswith("personalizedcir-"))
     rows = [("recorded:personalizedcir-PROMPT", f"{one.model}: {one.about}, with each PROMPT of {prompts}; {whose(one.source)}")]
+    given = "queries that were chosen already, for best_of_n:queries=FILE or ikat.generate.GivenQueries"
+    rows += [(QUERIES[0], f"{given}; the same for {', '.join(QUERIES[1:])}; {whose(CHOSEN)}")]
     of_methods = "the prompt of each method of the study"
     rows += [(f"recorded:{name}", f"{of_methods}: {methods}") for name, methods in STUDIES.items()]
     rows += [(f"recorded:{out.name}", f"{out.model}: {out.about}; {whose(out.source)}") for out in list(OUTPUTS.values())[-2:]]

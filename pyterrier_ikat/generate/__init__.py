@@ -7,7 +7,7 @@ from .respond import BestResponse, Condense, Decide, Respond
 from .rewrite import Answer, Clarify, OutlineAnswer, Reformulate, Rewrite, RewriteAndAnswer, RewriteByLevel, Seq2SeqRewrite
 from .sampled_queries import Aggregate, BestQuery, Samples
 from .statements import AppendStatements, SelectStatements, ShowStatements, UpdatePtkb
-from .utterances import AllUtterances, AppendQuery, HistoricalQueryExpansion, ManualRewrite, QueryColumn, RawUtterance
+from .utterances import AllUtterances, AppendQuery, GivenQueries, HistoricalQueryExpansion, ManualRewrite, QueryColumn, RawUtterance
 
 __all__ = [
     "Aggregate",
@@ -25,6 +25,7 @@ __all__ = [
     "Condense",
     "Decide",
     "ExplodeQueries",
+    "GivenQueries",
     "HistoricalQueryExpansion",
     "MultiQuery",
     "PassageQueries",

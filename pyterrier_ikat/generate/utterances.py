@@ -2,16 +2,19 @@
 
 import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import each_turn_once, histories, object_frame, question_column, texts_in, with_query
-from ..errors import DataError, counted
+from ..conversations.frame import each_turn_once, histories, object_frame, question_column, texts_in, with_columns, with_query
+from ..conversations.public_outputs import QUERIES, query_file
+from ..errors import DataError, counted, list_first
 from ..operator import Operator, with_fields
+from ..store.cache import digest
 
 if TYPE_CHECKING:
     from ..planning import Plan
@@ -97,6 +100,99 @@ class AllUtterances(WritesQuery):
         said = [message["content"] for message in history if message["content"].strip()] if self.responses else _user_messages(history)
         messages = [*said, last]
         return self.separator.join(reversed(messages) if self.newest_first else messages)
+
+
+class QueriesRead:
+    """A file with a query for each turn, read once. Its ``fingerprint`` distinguishes it from another file of the same name.
+
+    Args:
+        path: the file; or the name of a public one.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    @cached_property
+    def queries(self) -> dict[str, str]:
+        """Turn -> query."""
+        path = query_file(self.path)
+        try:
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            public = f", or the name of a public one: {', '.join(QUERIES)}"
+            raise DataError(f"{path} can't be read as text ({error}): give a file of turns and queries{public}") from None
+        found: dict[str, str] = {}
+        for number, line in enumerate(lines, 1):
+            qid, tab, query = (part.strip() for part in line.partition("\t"))
+            if not line.strip():
+                continue
+            if not qid or not query:
+                raise DataError(f"{path} line {number}: {line[:60]!r} is no turn, a tab and its query")
+            if qid in found:
+                raise DataError(f"{path} line {number}: turn {qid} has a query already: keep one of the two lines")
+            found[qid] = query
+        if not found:
+            raise DataError(f"{path} has no query: give a file with a turn, a tab and its query on each line")
+        return found
+
+    def fingerprint(self) -> str:
+        """The checksum of its queries."""
+        return digest("queries", *(text for one in self.queries.items() for text in one)).hex()
+
+    def __repr__(self) -> str:
+        return repr(self.path)
+
+
+@with_fields
+class GivenQueries(WritesQuery):
+    r"""Make the queries of a file those of its turns, such as rewrites that another model wrote or chose.
+
+    Reads ``qid`` and ``query``. Writes ``qrewrite``, sets ``query`` to it and pushes the old one to ``query_0``. The public files
+    of Chang et al., CFDA & CLIP at TREC iKAT 2025 (arXiv 2509.15588), are AdaRewriter's choices among ten rewrites.
+
+    Args:
+        path: a file with a turn, a tab and its query on each line; or the name of a public one (`ikat datasets` lists them), which is
+            fetched from its authors.
+
+    Raises:
+        DataError: when the file can't be read, a line has no tab, or a turn has two queries or none.
+
+    Example:
+        >>> import pandas as pd, pyterrier_ikat as ikat
+        >>> from pathlib import Path
+        >>> _ = Path("chosen.tsv").write_text("1_2\tIs mint safe?")
+        >>> ikat.generate.GivenQueries("chosen.tsv")(pd.DataFrame({"qid": ["1_2"], "query": ["safe?"]}))["query"].tolist()
+        ['Is mint safe?']
+    """
+
+    schematic = {"label": "Given queries"}
+
+    path: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.path = str(self.path)
+        self._read = QueriesRead(self.path)
+
+    def parts(self) -> Iterator[Any]:
+        """The file."""
+        yield self._read
+
+    def queries(self, frame: pd.DataFrame) -> list[str]:
+        """The query of each turn in the file."""
+        known = self._read.queries
+        lacking = [qid for qid in frame["qid"] if qid not in known]
+        if lacking:
+            like = next(iter(known))
+            have = f"{self.path} has no query of {counted(len(lacking), 'turn')} of {len(frame)} ({list_first(lacking)})"
+            raise DataError(f"{have}; its {counted(len(known), 'turn')} are like {like}: run those turns alone, or add lines")
+        return [known[qid] for qid in frame["qid"]]
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Set ``qrewrite`` and ``query``."""
+        pt.validate.query_frame(inp, extra_columns=self.needs(), context=self)
+        chosen = self.queries(inp)
+        return with_query(with_columns(inp, qrewrite=chosen), chosen)
 
 
 class ManualRewrite(WritesQuery):

@@ -4,11 +4,12 @@ Where the paper leaves details open, we read the released code (gyeozai/CFDA-TRE
 with AdaRewriter (Lai et al., arXiv 2506.01381), a reward model trained on QReCC. Its weights aren't public. So
 :class:`~pyterrier_ikat.generate.BestQuery` here chooses the rewrite whose passages a re-ranker scores highest. The tables below have the
 scores of the authors' runs in that repository. There the reward model chose among rewrites of the same kind, so these are not scores of our
-choice.
+choice. Its choices are public, though: ``best_of_n:queries=queries_adarewriter10_llm4csnpr_cand10_2023.tsv`` searches for them again.
 """
 
+from ..errors import UsageError
 from ..fuse import RRF, RerankAgainst
-from ..generate import BestQuery, Condense, Enhance, Respond, Rewrite, RewriteAndAnswer, Samples, SelectStatements
+from ..generate import BestQuery, Condense, Enhance, GivenQueries, Respond, Rewrite, RewriteAndAnswer, Samples, SelectStatements
 from ..llms import LLM
 from .definition import Stage, method
 
@@ -40,18 +41,27 @@ def _best(drawn: Stage, retriever: Stage, reranker: Stage, passages: int) -> Sta
     return drawn >> BestQuery(retriever % passages >> reranker, passages)
 
 
-@method(paper=PAPER, models=_MODELS)
-def best_of_n(llm: LLM, retriever: Stage, reranker: Stage, *, n: int = 10, passages: int = 10, depth: int = 100) -> Stage:
+@method(paper=PAPER, models=_MODELS, instead={"queries": "llm"})
+def best_of_n(
+    llm: LLM | None, retriever: Stage, reranker: Stage, *, n: int = 10, passages: int = 10, depth: int = 100, queries: str = ""
+) -> Stage:
     """The best of ``n`` sampled LLM4CS rewrites: the one whose top ``passages`` the re-ranker scores highest.
 
     ``n`` LLM calls, up to ``n`` + 1 searches and ``n`` x ``passages`` + ``depth`` re-ranked pairs per turn. The prompt of LLM4CS also asks
     for an answer. As in the authors' released scripts, the answer is not part of the query, and the re-ranker reads the first 100 passages,
     which are the whole ranking.
 
+    ``queries`` is a file of queries that were chosen already, see :class:`~pyterrier_ikat.generate.GivenQueries`: then no LLM is asked and
+    nothing is chosen. With the authors' files these are AdaRewriter's choices, and the systems those of their runs.
+
     Example:
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.best_of_n(ikat.llm("openai:gpt-4o-mini"), ikat.PassageIndex("i").bm25(), minilm)  # doctest: +SKIP
     """
+    if queries:
+        return GivenQueries(queries) >> retriever % depth >> reranker
+    if llm is None:
+        raise UsageError("best_of_n without an llm needs queries=FILE, which were chosen already")
     drawn = Samples(RewriteAndAnswer(llm), n, ("qrewrite",))
     return _best(drawn, retriever, reranker, passages) >> retriever % depth >> reranker
 

@@ -77,6 +77,7 @@ class Method:
         bm25: the paper's BM25 parameters if they are not k1 0.9, b 0.4.
         several: whether ``reranker`` may be a list.
         uses_gold: whether it reads the organisers' gold data, such as the manual rewrite.
+        instead: argument -> the resource that isn't needed if the argument has a value.
         recorded: the model that replays its paper's own completions, such as ``recorded:personalizedcir``, if they are public.
         of: the method that this one is with other arguments, see :meth:`having`.
     """
@@ -89,6 +90,7 @@ class Method:
     bm25: Mapping[str, float] = field(default_factory=dict)
     several: bool = False
     uses_gold: bool = False
+    instead: Mapping[str, str] = field(default_factory=dict)
     recorded: str = ""
     of: "Method | None" = None
 
@@ -174,7 +176,13 @@ class Method:
     def resources(self) -> dict[str, str]:
         """Argument of the function -> the resource that it takes."""
         named = [name for name in self.parameters if name in RESOURCES and (name != "second_llm" or self._requires(name))]
+        named = [name for name in named if name not in self._replaced]
         return {name: self.settings[name] if self.settings.get(name) in LLMS else name for name in named}
+
+    @property
+    def _replaced(self) -> list[str]:
+        """The resources in whose place an argument has a value."""
+        return [resource for argument, resource in self.instead.items() if self._settled(argument)]
 
     @property
     def own(self) -> dict[str, Any]:
@@ -216,8 +224,9 @@ class Method:
 
     def called_with(self, arguments: Mapping[str, Any]) -> list[str]:
         """Like :meth:`deviations`, for the arguments of a call of its function."""
-        depths = {name: value for name, value in arguments.items() if name.endswith("depth")}
-        return self.having(depths).deviations({resource: arguments[name] for name, resource in self.resources.items()})
+        deciding = {name: value for name, value in arguments.items() if name.endswith("depth") or name in self.instead}
+        called = self.having(deciding)
+        return called.deviations({resource: arguments[name] for name, resource in called.resources.items()})
 
     @property
     def manual(self) -> bool:
@@ -250,6 +259,7 @@ class Method:
                 raise UsageError(f"method {self.name} takes {counted(self.depth, 'passage')} per query, {short}")
         with prompts_from(prompts):
             found = {name: value for name, value in taken.items() if value is not None}
+            found |= dict.fromkeys(self._replaced)
             built = self.system(**found, **{name: one for name, one in self.settings.items() if name not in RESOURCES})
             if not isinstance(built, pt.Transformer):
                 code: Any = getattr(self.system, "__code__", None)
@@ -282,7 +292,8 @@ def method(name: str | Decorated | None = None, *, paper: str = "", **said: Any)
     Args:
         name: the method's name; None: that of the function.
         paper: where it comes from.
-        **said: further attributes of :class:`Method`: ``settings``, ``models``, ``bm25``, ``several``, ``uses_gold``, ``recorded``.
+        **said: further attributes of :class:`Method`: ``settings``, ``models``, ``bm25``, ``several``, ``uses_gold``, ``recorded``,
+            ``instead``.
 
     Raises:
         UsageError: when the function has an argument without a default that is not a resource.

@@ -213,6 +213,46 @@ def test_the_real_files_are_the_published_ones_and_have_all_samples(shared):
             assert (len({key[0] for key in found}), {len(one) for one in found.values()}) == (turns, {samples})
 
 
+def test_chosen_queries_are_searched_without_an_llm(tmp_path):
+    path = tmp_path / "chosen.tsv"
+    path.write_text("9-1_1\tIs mint safe?\n9-1_2\trooibos tea\n")
+    turns = pd.DataFrame({"qid": ["9-1_2", "9-1_1"], "query": ["it?", "mint?"]})
+    entry = find(f"best_of_n:queries={path}")
+    assert entry.needs == ["retriever", "reranker"]
+    found = entry.build(retriever=Asked(), reranker=pt.apply.doc_score(lambda row: 1.0))(turns)
+    assert found[["qid", "docno", "qrewrite"]].values.tolist() == [
+        ["9-1_2", "rooibos tea", "rooibos tea"],
+        ["9-1_1", "Is mint safe?", "Is mint safe?"],
+    ]
+    with pytest.raises(UsageError, match="no system uses llm=.*: omit it"):
+        ikat.plan(f"best_of_n:queries={path}", topics=turns, llm="recorded:sample", retriever=Asked(), reranker=Asked())
+    with pytest.raises(UsageError, match="method best_of_n needs llm"):
+        find("best_of_n").build(retriever=Asked(), reranker=Asked())
+    before = ikat.generate.GivenQueries(path)
+    with pytest.raises(DataError, match=r"has no query of 1 turn of 1 \(9-1_3\)"):
+        before(turns.assign(qid=["9-1_3", "9-1_1"]).head(1))
+
+
+@pytest.mark.parametrize(("text", "wrong"), [("9-1_1 tea\n", "line 1"), ("a\tb\na\tc\n", "line 2: turn a has a query"), ("", "no query")])
+def test_a_malformed_file_of_queries_is_refused(tmp_path, text, wrong):
+    path = tmp_path / "chosen.tsv"
+    path.write_text(text)
+    with pytest.raises(DataError, match=wrong):
+        ikat.generate.GivenQueries(path)(pd.DataFrame({"qid": ["9-1_1"], "query": ["it?"]}))
+
+
+@pytest.mark.real_data
+def test_the_public_choices_of_adarewriter_have_all_turns(shared):
+    turns = ikat.dataset("ikat:2023").get_topics()
+    for kind in ("llm4csnpr", "llm4cs"):
+        name = f"queries_adarewriter10_{kind}_cand10_2023.tsv"
+        lines = (shared / "outputs" / "cfda-2025" / name).read_text(encoding="utf-8").splitlines()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = ikat.generate.GivenQueries(name)(turns)
+        assert [f"{qid}\t{query}" for qid, query in zip(found["qid"], found["query"], strict=True)] == [line.strip() for line in lines]
+
+
 @pytest.mark.real_data
 def test_each_row_of_the_study_searches_for_its_own_texts(shared):
     turns = ikat.dataset("ikat:2023").get_topics("manual")

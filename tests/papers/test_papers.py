@@ -1,5 +1,6 @@
 """The papers' tables by one command: what is printed as published, what may stand beside it, what is refused."""
 
+import io
 import json
 import re
 
@@ -365,3 +366,44 @@ def test_a_table_is_scored_on_the_turns_that_are_known_as_its_own():
     assert Given(turns=["0_2"]).judgements(irlab, data).qrels["qid"].unique().tolist() == ["0_2"]
     (passages,) = find_table("infosense_2024", "2")
     assert Given().judgements(passages, data).qrels["qid"].nunique() == 116
+
+
+@pytest.mark.real_data
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.datasets.FewerTurnsWarning")
+def test_public_completions_run_without_resources(shared, tmp_path):
+    """On the mini, with the means and deviations of two runs of a row, as ikat.run has them."""
+    given = ["--dataset", "ikat:2023-mini", "--systems", "ptkb_str:shots=1", "--repeats", "2", "--out", str(tmp_path)]
+    found = CliRunner().invoke(main, ["paper", "ptkb_2024", "2023", *given, "--format", "csv"])
+    assert found.exit_code == 0, found.output
+    options = {"llm": "recorded:personalizedcir", "index": str(tmp_path / "ikat-2023-mini.index"), "turns": "judged-2023", "repeats": 2}
+    results = ikat.run("ptkb_str:shots=1", "ikat:2023-mini", out=tmp_path / "own", measures=["nDCG@3"], **options)
+    same = results.table
+    table = pd.read_csv(io.StringIO(found.stdout))
+    assert table["scores"].tolist() == ["ours", "± of ours"]
+    expected = same[["nDCG@3", "nDCG@3 std"]].iloc[0].tolist()
+    assert table["nDCG@3"].tolist() == pytest.approx(expected)
+    assert table["turns"][0] == 174
+    assert "recorded:personalizedcir, the authors' own, from https://github.com/EricLangezaal/PersonalizedCIR" in table["notes"][0]
+
+
+def test_a_table_that_needs_the_collection_says_whose_it_is(tmp_path):
+    for name, number, said in (
+        ("ptkb_2024", "2023", "ClueWeb22-B licence at https://lemurproject.org"),
+        ("ptkb_2024", "2024", "its completions are not public: give --resources FILE"),
+        ("ptkb_2024", "deviations", "nothing is run for it: omit --repeats"),
+    ):
+        found = CliRunner().invoke(main, ["paper", name, number, "--repeats", "5", "--out", str(tmp_path)])
+        assert (found.exit_code, said in found.output) == (2, True), found.output
+
+
+def test_means_of_several_runs_stand_beside_the_published_ones():
+    [part] = find_table("ptkb_2024", "2023")
+    runs = [scores(part, seed, 176) for seed in range(3)]
+    mean = sum(runs) / 3
+    spread = {"ptkb_none": pd.DataFrame([one.mean() for one in runs]).std()}
+    rows = [Row(find("ptkb_none"), {"llm": "recorded:personalizedcir"})]
+    table = PaperTable(part, rows, judgements(176), {"ptkb_none": mean}, repeats=3, deviations=spread)
+    assert table.frame["scores"].tolist() == ["ours", "± of ours", "published", "difference"]
+    means = [one["nDCG@3"].mean() for one in runs]
+    assert table.frame["nDCG@3"].tolist() == pytest.approx([np.mean(means), np.std(means, ddof=1), 0.1835, np.mean(means) - 0.1835])
+    assert "means of 3 runs" in " ".join(table.notes)
