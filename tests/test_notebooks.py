@@ -58,6 +58,7 @@ def execute(tmp_path, monkeypatch):
     return executed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.real_data if name == "evidence" else ()) for name in NAMES])
 def test_the_notebook_runs_and_shows_what_is_saved(name, execute):
     got = execute(saved(name))

@@ -44,6 +44,7 @@ from trust.indexes import INDEXES, with_index
 
 EXAMPLES = settings(max_examples=settings().max_examples // 5)
 TURN_BY_TURN = [*REWRITERS, *EXPANDERS]
+pytestmark = pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")  # told for some of the frames
 
 
 @pytest.fixture(scope="module")
