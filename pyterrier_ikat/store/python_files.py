@@ -18,6 +18,10 @@ from ..errors import UsageError
 from .cache import digest
 
 
+OURS = __name__.partition(".")[0]
+"""This package, which a file in its own checkout has beside it."""
+
+
 @dataclass
 class _Known:
     """The modules of these files that are loaded now."""
@@ -35,7 +39,7 @@ def load_python(path: str, what: str) -> ModuleType:
     """A user's file as a module. It is run at first use, and again when it has changed.
 
     Modules that lie beside the file and that it imports, directly or by one another, belong to it: a changed one is imported again,
-    and then the file is run again. Installed packages stay as they are.
+    and then the file is run again. Installed packages and Python's own modules stay as they are, whatever lies beside the file.
 
     Args:
         path: the file.
@@ -100,8 +104,8 @@ def _imported_beside(source: bytes, folder: Path) -> dict[str, list[Path]]:
         for one in files:
             left += _imports(one.read_bytes())
     if found:
-        installed = packages_distributions()
-        found = {name: files for name, files in found.items() if name not in installed}
+        elsewhere = {*packages_distributions(), *sys.stdlib_module_names, OURS}
+        found = {name: files for name, files in found.items() if name not in elsewhere}
     return found
 
 

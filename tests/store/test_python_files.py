@@ -73,12 +73,16 @@ def test_two_files_share_what_they_import(folder):
     assert load(folder, "one.py").Shared.depth == 2
 
 
-def test_installed_packages_stay_as_they_are(folder):
+def test_installed_packages_and_pythons_modules_stay_as_they_are(folder):
+    import statistics
+
     import click
 
-    (folder / "click.py").write_text("raise ZeroDivisionError\n")
-    (folder / "mine.py").write_text("import click, pyterrier_ikat\n")
+    for name in ("click", "statistics", "pyterrier_ikat"):
+        (folder / f"{name}.py").write_text("raise ZeroDivisionError\n")
+    (folder / "mine.py").write_text("import click, statistics, pyterrier_ikat\n")
     assert load(folder).click is click
+    assert load(folder).statistics is statistics is sys.modules["statistics"]
     assert load(folder).pyterrier_ikat is ikat
 
 
