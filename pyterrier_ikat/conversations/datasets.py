@@ -150,7 +150,13 @@ def read_turns(given: Turns, known: Iterable[str], where: str) -> list[str]:
         path = None  # it neither is nor looks like the name of a file
     if path is None and isinstance(given, str) and given in turn_lists():
         return _of_list(given, there, where)
-    ids: Any = given.split(",") if isinstance(given, str) else given["qid"] if isinstance(given, pd.DataFrame) else given
+    ids: Any = given
+    if isinstance(given, str):
+        ids = given.split(",")
+    elif isinstance(given, pd.DataFrame):
+        if "qid" not in given.columns:
+            raise UsageError(f"turns= is a frame without the column qid, it has only {', '.join(map(str, given.columns)) or 'none'}: add it")
+        ids = given["qid"]
     named = [(0, str(turn).strip()) for turn in ids] if path is None else _lines(path)
     if not named or not all(turn for _, turn in named):
         written = advice(f"turns={str(given) if path else given!r}", f"--turns {str(given)!r}")

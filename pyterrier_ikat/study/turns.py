@@ -12,7 +12,7 @@ import pyterrier as pt
 from ..arguments import by_position
 from ..conversations.datasets import Turns, read_turns
 from ..conversations.frame import each_turn_once, values, with_text_ids
-from ..errors import DataError
+from ..errors import DataError, UsageError
 
 
 class NoRewritesWarning(UserWarning):
@@ -40,12 +40,18 @@ class AskedTurns:
         """The turns of a user's frame.
 
         Raises:
+            UsageError: when it is not a frame.
             InputValidationError: when it has no column ``qid``.
-            DataError: when an id is not a text, or the ids are the index.
+            DataError: when it has no turn, an id is not a text, or the ids are the index.
         """
+        if not isinstance(topics, pd.DataFrame):
+            shown = " ".join(repr(topics).split())[:80]
+            raise UsageError(f"topics={shown}: give a frame with qid and query, such as dataset.get_topics() or pd.DataFrame(rows)")
         if "qid" not in topics.columns and "qid" in topics.index.names:
             raise DataError("the topics frame has qid as its index, not as a column: give topics.reset_index()")
         pt.validate.columns(topics, includes=["qid"])
+        if topics.empty:
+            raise DataError("the topics frame has no turn: look at what it was selected by")
         return cls(by_position(with_text_ids("the topics frame", topics, ["qid"])))
 
     @classmethod
