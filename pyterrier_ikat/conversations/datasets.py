@@ -155,7 +155,9 @@ def read_turns(given: Turns, known: Iterable[str], where: str) -> list[str]:
         ids = given.split(",")
     elif isinstance(given, pd.DataFrame):
         if "qid" not in given.columns:
-            raise UsageError(f"turns= is a frame without the column qid, it has only {', '.join(map(str, given.columns)) or 'none'}: add it")
+            raise UsageError(
+                f"turns= is a frame without the column qid, it has only {', '.join(map(str, given.columns)) or 'none'}: add it"
+            )
         ids = given["qid"]
     named = [(0, str(turn).strip()) for turn in ids] if path is None else _lines(path)
     if not named or not all(turn for _, turn in named):

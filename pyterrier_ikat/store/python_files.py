@@ -17,7 +17,6 @@ from types import CodeType, ModuleType
 from ..errors import UsageError
 from .cache import digest
 
-
 OURS = __name__.partition(".")[0]
 """This package, which a file in its own checkout has beside it."""
 
