@@ -1,20 +1,42 @@
 """The faults of experiments/quality fit the code and name a test, so none counts as detected because it breaks the syntax."""
 
 import ast
+import importlib
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 
 
-def test_each_fault_changes_one_place_and_leaves_code_that_parses(monkeypatch):
+@pytest.fixture
+def faults(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "experiments" / "quality"))
-    import faults
-
-    assert [f"{fault.where}: {why}" for fault in faults.FAULTS if (why := faults.stale(fault))] == []
-    assert len(faults.FAULTS) >= 60
-    sources = {fault.where: (ROOT / faults.PACKAGE / fault.where).read_text(encoding="utf-8") for fault in faults.FAULTS}
-    trees = {where: ast.dump(ast.parse(source)) for where, source in sources.items()}
-    for fault in faults.FAULTS:
-        assert ast.dump(ast.parse(sources[fault.where].replace(fault.old, fault.new))) != trees[fault.where], fault
+    yield importlib.import_module("faults")
     del sys.modules["faults"]
+
+
+def test_each_fault_is_of_one_place_and_names_a_test(faults):
+    why_stale = {f"{fault.function}: {fault.what}": faults.stale(fault) for fault in faults.FAULTS}
+    assert {name: why for name, why in why_stale.items() if why} == {}
+    assert len(faults.FAULTS) >= 100
+
+
+def test_each_fault_changes_the_code_and_leaves_its_syntax(faults):
+    for fault in faults.FAULTS:
+        module, faulty = faults.with_fault(fault)
+        assert ast.dump(ast.parse(faulty)) != ast.dump(ast.parse(module.read_text(encoding="utf-8"))), fault
+
+
+def test_a_line_that_is_moved_leaves_its_fault_in_place(faults, tmp_path, monkeypatch):
+    package = tmp_path / "pyterrier_ikat"
+    package.mkdir()
+    monkeypatch.setattr(faults, "ROOT", tmp_path)
+    fault = faults.Fault("Cup.fill", "", "+ 1", "+ 2", "")
+    for lines_above in (0, 7):
+        source = "x = 0 + 1\n" * lines_above + "class Cup:\n    def fill(self, tea):\n        return tea + 1\n"
+        (package / "cups.py").write_text(source)
+        faults.sections.cache_clear()
+        module, faulty = faults.with_fault(fault)
+        assert (module, faulty) == (package / "cups.py", source.replace("tea + 1", "tea + 2"))

@@ -587,6 +587,19 @@ def test_lines_of_other_requests_repeated_ones_and_damaged_ones_change_nothing(s
     assert texts(model().ask(ask(*TEXTS))) == ["answer to a", "answer to b", "answer to c"]
 
 
+def test_an_answer_counts_where_an_error_has_its_key_too(server, model):
+    under_way(model(), "a", "b")
+    server.end("batch_0", answer=lambda body: said("fine") if asked(body) == "a" else "batch_expired")
+    batch_0 = server.batches["batch_0"]
+    answered = json.loads(server.files[batch_0["output_file_id"]])["custom_id"]
+    error = {"custom_id": answered, "response": None, "error": {"code": "batch_expired", "message": "expired"}}
+    server.files[batch_0["error_file_id"]] += json.dumps(error).encode() + b"\n"
+    under_way(model(), "a", "b")
+    assert server.texts("batch_1") == ["b"]
+    server.complete()
+    assert texts(model().ask(ask("a", "b"))) == ["fine", "answer to b"]
+
+
 @pytest.mark.parametrize("counts", [{"total": 3, "completed": 3, "failed": 0}, None])
 @pytest.mark.parametrize(
     ("cut", "left"), [(lambda text: b"", 0), (lambda text: text[:-40], 2), (lambda text: b"<html>busy</html>", 0), (None, 0)]

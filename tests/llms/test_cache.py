@@ -19,6 +19,7 @@ from chat_server import ask, said
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.llms import Completion, llm
 from pyterrier_ikat.llms.cache import CompletionCache, default_path
+from pyterrier_ikat.llms.failures import Unavailable
 
 COMPLETION = Completion("text \u2028 🙂", "m", "stop", 5, None, 0.5, cached=True)
 ROOT = Path(__file__).parents[2]
@@ -44,6 +45,14 @@ def test_what_is_put_is_got_also_by_another_connection(cache):
     assert other.put("k", replace(COMPLETION, text="later")) == COMPLETION  # the first answer stays
     assert cache.get(["k"]) == {"k": COMPLETION}
     other.close()
+
+
+def test_a_failure_never_replaces_a_paid_completion(cache):
+    cache.put("k", COMPLETION)
+    for key in ("k", "other"):
+        cache.put_failure(key, Unavailable("answer", "1_1", "the batch expired"))
+    assert cache.get(["k", "other"]) == {"k": COMPLETION}
+    assert list(cache.failures(["k", "other"])) == ["other"]
 
 
 def test_the_mark_of_the_file_is_pinned_so_that_caches_stay_valid(cache):

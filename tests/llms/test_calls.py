@@ -392,6 +392,14 @@ def test_a_budget_stops_before_the_next_call_and_resumes(model, server):
     assert server.calls == 6
 
 
+def test_the_estimate_after_a_budget_is_of_what_is_left(model, server):
+    """By hand: each call costs 1 dollar; after three, two are left."""
+    with pytest.raises(BudgetExceeded) as raised:
+        model("budget=2.5 price_in=100000 price_out=100000 concurrency=1").ask(ask(*"abcde"))
+    assert (raised.value.done, raised.value.left) == (3, 2)
+    assert raised.value.about == pytest.approx(2.0)
+
+
 def test_a_budget_is_exceeded_by_no_more_than_the_calls_under_way(model, server):
     with pytest.raises(BudgetExceeded):
         model("budget=2.5 price_in=100000 price_out=100000 concurrency=4").ask(ask(*map(str, range(30))))

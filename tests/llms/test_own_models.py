@@ -23,6 +23,17 @@ class Echo:
         return [SimpleNamespace(text=chat[-1]["content"] + self.tail, **used) for chat in chats]
 
 
+class TellsSome(Echo):
+    """A model that tells the tokens of its answers, but for that to ``quiet``."""
+
+    def generate(self, chats):
+        found = super().generate(chats)
+        for one in found:
+            if one.text == "quiet":
+                one.prompt_tokens = one.completion_tokens = None
+        return found
+
+
 def texts(model, *questions):
     found = [completion.text for completion in model.ask(ask(*questions))]
     model.close()
@@ -117,3 +128,13 @@ def test_prices_and_a_budget_count_the_tokens_that_it_tells():
 def test_arguments_that_make_no_sense(given, arguments, message):
     with pytest.raises(UsageError, match=message):
         llm(given, **arguments)
+
+
+@pytest.mark.parametrize("questions", [("told", "quiet"), ("quiet", "told")])
+def test_an_error_is_raised_beside_an_answer_that_is_kept(tmp_path, questions):
+    own = TellsSome(tokens=1)
+    model = llm(own, identity="some", cache=tmp_path / "own.sqlite", price_in=1, price_out=1, budget=5)
+    with pytest.raises(FatalLLMError, match="does not tell how many tokens"):
+        model.ask(ask(*questions))
+    kept = [request for request in ask(*questions) if model.peek(request) is not None]
+    assert (own.calls, len(kept)) == (2, 2)

@@ -3,6 +3,7 @@
 import shutil
 import threading
 import warnings
+from contextlib import closing
 
 import pandas as pd
 import pytest
@@ -14,6 +15,7 @@ from pyterrier_ikat.retrieve import dense as dense_module
 from pyterrier_ikat.retrieve import index as index_module
 from pyterrier_ikat.retrieve import pisa
 from pyterrier_ikat.retrieve import splade as splade_module
+from pyterrier_ikat.retrieve.texts import TextStore
 from pyterrier_ikat.store import cache as result_cache
 from pyterrier_ikat.store.models import BUNDLED
 from pyterrier_ikat.study import System
@@ -274,3 +276,13 @@ def test_it_is_searched_while_passages_are_added(tmp_path):
         thread.join()
     assert failed == []
     assert len(ikat.PassageIndex(path)) == 15
+
+
+@pytest.mark.parametrize("count", [1, 9, 10])
+def test_passages_that_an_index_lacks_are_told(tmp_path, count):
+    path = tmp_path / "i"
+    ikat.PassageIndex(path).index(CORPUS)
+    with closing(TextStore(path)) as store:  # as if an addition was killed before the index was built again
+        store.add([(f"more{number}", "green tea") for number in range(count)])
+    with pytest.warns(UserWarning, match=rf"lacks the last {count} passages: call add\(passages\) again"):
+        len(ikat.PassageIndex(path))

@@ -53,6 +53,14 @@ def test_scores_are_those_of_the_formula_also_for_repeated_words(index, query, k
     assert found["score"].tolist() == pytest.approx([expected[docno] for docno in found["docno"]], rel=1e-4)
 
 
+@pytest.mark.parametrize("changed", [{"b": 0.75}, {"k1": 1.2}])
+def test_one_parameter_alone_changes_the_scores(tmp_path, changed):
+    eager = ikat.PassageIndex(tmp_path / "i").index(CORPUS, stemmer="none", engine="eager")
+    expected = plain_bm25(TEXTS, "tea caffeine", **{"k1": 0.9, "b": 0.4, **changed}, stemmer="none")
+    found = eager.bm25(**changed)(queries("tea caffeine"))
+    assert found["score"].tolist() == pytest.approx([expected[docno] for docno in found["docno"]], rel=1e-4)
+
+
 def test_results_come_in_the_order_of_the_queries_with_their_columns_and_text(index):
     histories = [[{"role": "user"}], [], [1]]
     asked = queries("tea", "tram", "tea").assign(qhistory=pd.Series(histories, dtype=object), qturn=[3, 2, 1], query_vec=0)

@@ -79,6 +79,14 @@ def test_errors_of_run_files_name_the_line(tmp_path, text, message):
         read_run(tmp_path / "x.trec")
 
 
+def test_scores_are_written_without_an_exponent_and_read_with_one(tmp_path):
+    write_run(results(("1_1", "a", 1e20, 0), ("1_1", "b", 0.25, 1), ("1_1", "c", 1e-7, 2)), tmp_path / "x.trec")
+    written = [line.split()[4] for line in (tmp_path / "x.trec").read_text().splitlines()]
+    assert written == ["100000000000000000000", "0.25", "0.0000001"]
+    (tmp_path / "y.trec").write_text("1_1 Q0 a 1 1e20 x\n1_1 Q0 b 2 2.5E-1 x\n1_1 Q0 c 3 1e-07 x\n")
+    assert read_run(tmp_path / "y.trec")["score"].tolist() == [1e20, 0.25, 1e-7]
+
+
 def test_a_run_name_with_white_space_stays_one_column(tmp_path):
     for name in ("short and long", " a\tb "):
         write_run(results(("1_1", "a", 1.0, 0)), tmp_path / "x.trec", name)

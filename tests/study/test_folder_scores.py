@@ -9,6 +9,7 @@ from ir_measures import P, nDCG
 import pyterrier_ikat as ikat
 from pyterrier_ikat.evaluation import TRACK_2023, label
 from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.runs.folder import checksum_of
 from pyterrier_ikat.show import report
 from pyterrier_ikat.study import in_folders
 
@@ -70,3 +71,12 @@ def test_a_measure_of_ones_own_is_computed_each_time(run):
         own = ir_measures.define_byquery(lambda qrels, run, value=value: value, name="Own")
         assert run(own, nDCG @ 5)["Own"].tolist() == [value]
         assert "Own" not in kept(run)
+
+
+def test_a_run_evaluated_again_names_its_newest_judgements(run):
+    run()
+    other = QRELS.assign(docno=["d1", "d7"])
+    run(qrels=other)
+    assert run.folder.parameters()["qrels_sha256"] == checksum_of(other)
+    run()
+    assert run.folder.parameters()["qrels_sha256"] == checksum_of(QRELS)

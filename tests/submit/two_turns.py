@@ -10,14 +10,15 @@ PTKB = {"1": "I drink tea.", "2": "I hate coffee."}
 
 
 class Data:
-    """Two turns of one user."""
+    """Two turns of one user, whose questions and statements may be others."""
 
-    def __init__(self, year):
-        self.year, self.name = year, f"ikat:{year}"
+    def __init__(self, year, said=("Tea?", "Coffee?"), ptkb=PTKB):
+        self.year, self.name, self.said, self.ptkb = year, f"ikat:{year}", said, ptkb
         self.number = "0" if year == 2024 else "9-1"
 
     def get_topics(self):
-        return topics_frame([Conversation(self.number, ptkb=PTKB, turns=(TopicTurn(1, "Tea?", "Yes."), TopicTurn(2, "Coffee?", "No.")))])
+        turns = (TopicTurn(1, self.said[0], "Yes."), TopicTurn(2, self.said[1], "No."))
+        return topics_frame([Conversation(self.number, ptkb=self.ptkb, turns=turns)])
 
 
 DATA = {year: Data(year) for year in (2023, 2024, 2025)}

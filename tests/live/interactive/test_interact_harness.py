@@ -144,3 +144,25 @@ def test_the_whole_run_again_sends_nothing(tmp_path):
     calls = list(track.calls)
     check(track, answers, live(track, tmp_path / "run", answers))
     assert track.calls[len(calls) :] == ["/auth/verify"]
+
+
+def message(*utterances, ends=False):
+    """The user's words after those before, each of which was answered."""
+    *earlier, newest = utterances
+    history = [{"role": role, "content": text} for said in earlier for role, text in (("user", said), ("assistant", "Yes."))]
+    return player.UserMessage(
+        topic_id="1-1", user_id="ann", utterance=newest, history=history, last_response_of_session=ends, last_response_of_run=ends
+    )
+
+
+@pytest.mark.parametrize(
+    ("reply", "sent"),
+    [(message("Why?"), []), (message("Why?", "How?"), []), (message("Why?", "How?", "Who?"), [2]), (message("Thanks.", ends=True), [2])],
+    ids=["the server forgot it", "the same message", "the next message", "the end"],
+)
+def test_a_response_is_sent_once_its_reply_has_come(tmp_path, reply, sent):
+    run = player.InteractiveRun(tmp_path / "run", {"kind": "interactive"})
+    run.receive(message("Why?", "How?"))
+    run.note(log.turn_event(Turn(2, "How?", "So.", session=run.session)))
+    run.receive(reply)
+    assert list(run.dialogue.sent) == sent

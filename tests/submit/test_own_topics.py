@@ -1,0 +1,62 @@
+"""What is submitted and what is refused, on two turns of our own words: no file of the track is needed."""
+
+import json
+
+import pandas as pd
+import pytest
+from two_turns import IDS, Data, text_of, valid
+
+from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.submit import read_submission, write_submission
+
+
+def made_run(folder, data, scores=(3.0, 2.0, 1.0), **columns):
+    """A finished run of three passages a turn, the first of which is used."""
+    found = pd.DataFrame({"docno": IDS[:3], "score": scores, "rank": range(3), "used": [True, False, False]})
+    topics = data.get_topics()
+    run = RunFolder(folder)
+    run.write(topics, topics.merge(found, how="cross").assign(qanswer="Yes.", **columns), pd.DataFrame(), pd.DataFrame(), {})
+    return run
+
+
+@pytest.mark.parametrize("year", [2023, 2024])
+def test_a_run_of_other_questions_is_refused(tmp_path, year):
+    run = made_run(tmp_path / "mine", Data(year, said=("Tea?", "Cocoa?")))
+    with pytest.raises(UsageError, match=rf"asks 'Cocoa\?' in turn .*_2, ikat:{year} 'Coffee\?': give the dataset"):
+        write_submission(run, Data(year), tmp_path / "submitted", run_id="x", run_type="automatic")
+    assert not (tmp_path / "submitted").exists()
+
+
+@pytest.mark.parametrize("year", [2023, 2024])
+@pytest.mark.parametrize("rewritten", [1, 2])
+def test_a_single_manual_rewrite_makes_a_run_manual(tmp_path, year, rewritten):
+    by_hand = ["by hand" if turn < rewritten else None for turn in (0, 1) for _ in range(3)]
+    run = made_run(tmp_path / "mine", Data(year), qresolved=by_hand)
+    with pytest.raises(UsageError, match="made with manual rewrites"):
+        write_submission(run, Data(year), tmp_path / "submitted", run_id="x", run_type="automatic")
+    write_submission(run, Data(year), tmp_path / "submitted", run_id="x", run_type="manual")
+    assert read_submission(tmp_path / "submitted").run_type == "manual"
+
+
+def test_scores_of_2025_differ_in_six_decimals(tmp_path):
+    """By hand: 1/1200 and 1/1201 are both 0.000833 in six decimals."""
+    run = made_run(tmp_path / "mine", Data(2025), scores=(1 / 1200, 1 / 1201, 1 / 1202))
+    assert write_submission(run, Data(2025), tmp_path / "submitted", run_id="x", run_type="automatic", team="t") == []
+    for line in (tmp_path / "submitted").read_text().splitlines():
+        references = json.loads(line)["references"]
+        first, second, third = (f"{references[docno]:.6f}" for docno in IDS[:3])
+        assert float(first) > float(second) > float(third)
+
+
+def test_scores_before_2025_stay_as_they_are(tmp_path):
+    """Six decimals are the format of 2025 alone."""
+    run = made_run(tmp_path / "mine", Data(2024), scores=(0.5000002, 0.5000001, 0.5))
+    write_submission(run, Data(2024), tmp_path / "submitted", run_id="x", run_type="automatic")
+    assert read_submission(tmp_path / "submitted").results["score"].tolist() == pytest.approx([0.5000002, 0.5000001, 0.5] * 2, abs=5e-8)
+
+
+def test_equal_statements_are_named_by_their_first_id(tmp_path):
+    data = Data(2025, ptkb={"1": "I hate coffee.", "2": "I drink tea.", "3": "I drink tea."})
+    (tmp_path / "submitted").write_text(text_of(valid(2025)))
+    assert read_submission(tmp_path / "submitted", data).turns["qstatements"].tolist() == [[("2", 1.0)]] * 2
