@@ -1,7 +1,8 @@
 """Realistic faults in all rooms, each with the test that detects it: an off-by-one, a wrong tie, a cost counted twice, a stale cache key.
 
-Usage: ``python experiments/quality/faults.py [WORD ...]`` (only faults with one of these words in their function, description or test). It works in
-a temporary copy, and takes some minutes. A rate for whole modules is ``make mutants``.
+Usage: ``python experiments/quality/faults.py [WORD ...]`` (only faults with one of these words in
+their function, description or test). It works in a temporary copy, and takes some minutes. A rate
+for whole modules is ``make mutants``.
 
 ``faults.txt`` has a block for each fault. It names the function, method or constant and the text that is changed there, no line and no
 module, so that code can be moved::

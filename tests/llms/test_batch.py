@@ -284,12 +284,15 @@ def test_batches_are_split_at_the_providers_limits(server, model, monkeypatch):
     monkeypatch.setattr(batch, "REQUESTS", 2)
     assert str(under_way(model(), *"abcde")).startswith("stage answer: 5 requests wait in 3 batches (batch_0: validating, batch_1: ")
     assert [server.texts(number) for number in server.batches] == [["a", "b"], ["c", "d"], ["e"]]
-    monkeypatch.setattr(batch, "BYTES", 1_000_000)
-    long = [letter * 400_000 for letter in "abc"]
-    under_way(model(name="other"), *long)
-    assert [[text[0] for text in server.texts(f"batch_{number}")] for number in (3, 4)] == [["a", "b"], ["c"]]
     server.complete()
     assert texts(model().ask(ask(*"abcde"))) == [f"answer to {letter}" for letter in "abcde"]
+
+
+def test_a_batch_has_no_more_bytes_than_the_provider_takes(server, model, monkeypatch):
+    monkeypatch.setattr(batch, "BYTES", 1_000_000)
+    under_way(model(), *[letter * 400_000 for letter in "abcde"])
+    assert [[text[0] for text in server.texts(number)] for number in server.batches] == [["a", "b"], ["c", "d"], ["e"]]
+    assert all(len(content) <= 1_000_000 for content in server.files.values())
 
 
 def test_draws_and_chains_are_requests_of_their_own(server, model):
