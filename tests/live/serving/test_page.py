@@ -236,6 +236,28 @@ def test_a_new_token_is_asked_for_once_and_nothing_is_lost(page, server, allowed
     expect(page.locator(".answer")).to_have_text(["Rooibos.", "Mint.", "Hot.", "Cold."])
 
 
+def test_a_late_refusal_of_the_old_token_asks_nobody(page, server, allowed_errors):
+    allowed_errors.append("401")
+    open_chat(page, server, [answer("Rooibos.")], [answer("Mint.")])
+    server.token = "another"
+    late = []
+
+    def hold_the_second_system(route):
+        if route.request.post_data_json["model"] == "gtr" and not late:
+            late.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/v1/chat/completions", hold_the_second_system)
+    say(page, "Which tea?")
+    give_token(page, "another")
+    expect(page.locator(".s0 .answer")).to_have_text("Rooibos.")
+    [refused] = late
+    refused.continue_()
+    expect(page.locator(".s1 .answer")).to_have_text("Mint.")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+
+
 def test_texts_of_models_and_passages_stay_text(page, server):
     server.models[1]["about"] = ATTACK
     facts = {"rewrite": ATTACK, "queries": [ATTACK, BIDI], "statements": [ATTACK], "draft": ATTACK}
