@@ -33,6 +33,10 @@ class RunRead:
         found = RunFolder(self.path).results() if Path(self.path).is_dir() else read_run(self.path)
         return found[["qid", "docno", "score", "rank"]]
 
+    def rows(self, turns: int) -> pd.DataFrame:
+        """The frame; for no turn its columns alone, without reading a file."""
+        return self.frame if turns else NOTHING
+
     def fingerprint(self) -> str:
         """The checksum of its rows."""
         return checksum_of(self.frame)
@@ -81,6 +85,10 @@ class FrameGiven(RunRead):
     def frame(self) -> pd.DataFrame:  # type: ignore[override]
         """``qid``, ``docno``, ``score``, ``rank``, and ``text`` if the frame has one; best first, equal scores by docno."""
         return self._frame
+
+    def rows(self, turns: int) -> pd.DataFrame:
+        """The frame; for no turn its columns alone, which may have ``text``."""
+        return self._frame if turns else self._frame.iloc[:0]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FrameGiven) and self.fingerprint() == other.fingerprint()
@@ -145,6 +153,6 @@ class GivenRanking(Operator):
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
         each_turn_once(inp)
         kept = inp.drop(columns=["docno", "score", "rank", "text"], errors="ignore")
-        found = kept.merge(self._run.frame if len(inp) else NOTHING, on="qid", how="inner")
+        found = kept.merge(self._run.rows(len(inp)), on="qid", how="inner")
         report_turns_without_result(inp, inp["qid"].map(found["qid"].value_counts()).fillna(0).to_numpy())
         return found if self.texts is None else self.texts.transform(found)

@@ -107,7 +107,8 @@ def run_in_folders(
     if size < 1:
         raise UsageError(f"batch={batch}: do at least one turn at a time, or omit it for {TURNS_AT_ONCE}")
     if not set(study.qrels["qid"]) & study.asked:
-        warnings.warn(f"none of the turns is judged in the qrels of {study.dataset}: there will be no scores", NotJudgedWarning, 3)
+        where = "" if study.dataset is None else f" in the qrels of {study.dataset}"
+        warnings.warn(f"none of the turns is judged{where}: there will be no scores", NotJudgedWarning, 3)
     done, failed, waiting, now = dict[str, Run](), dict[str, Exception](), list[Waiting](), Ledger()
     models = distinct_models(study.systems)
     with lock_folders(*(out / one.name for one in study.systems)), ExitStack() as following:

@@ -10,6 +10,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import NoResultWarning
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.runs import write_run
+from pyterrier_ikat.study import NotJudgedWarning
 
 ROWS = [("1_1", "b", 3.0, 0), ("1_1", "a", 2.0, 1), ("1_2", "c", 1.0, 0)]
 RUN = pd.DataFrame(ROWS, columns=["qid", "docno", "score", "rank"])
@@ -118,3 +119,17 @@ def test_two_frames_in_one_study_are_told_apart(tmp_path):
     assert ikat.GivenRanking(folder)(data.get_topics())["docno"].tolist() == run["docno"].tolist()
     with pytest.raises(ikat.UsageError, match="holds a run with different parts"):
         ikat.run({"a": ikat.GivenRanking(run[run["rank"] < 5])}, "ikat:sample", out=tmp_path / "runs")
+
+
+def test_a_frame_with_texts_feeds_a_response_in_a_run(tmp_path):
+    """A run looks at the columns of a system before it begins."""
+
+    class Writes:
+        def generate(self, chats):
+            return ["Mint."] * len(chats)
+
+    given = pd.DataFrame({"qid": ["1"], "docno": ["8"], "score": [1.0], "text": ["Mint."]})
+    system = ikat.GivenRanking(given) >> ikat.Respond(ikat.llm(Writes()))
+    with pytest.warns(NotJudgedWarning, match="none of the turns is judged: there will be no scores"):
+        found = ikat.run({"mine": system}, topics=pd.DataFrame({"qid": ["1"], "query": ["tea?"]}), out=tmp_path)
+    assert [turn["response"] for turn in found.folders["mine"].turns()] == ["Mint."]
