@@ -169,7 +169,10 @@ def per_turn(run: pd.DataFrame, qrels: pd.DataFrame, measures: Sequence[Measure]
 
     Raises:
         UsageError: when the run lacks a column.
-        DataError: when run or qrels are not clean, or share no turn or no passage.
+        DataError: when run or qrels are not clean, share no turn, or have docnos of different forms.
+
+    Warns:
+        NotJudgedWarning: when no passage of the run is judged. Each score is 0.
 
     Example:
         >>> run = pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "score": [1.0], "rank": [0]})
