@@ -46,7 +46,8 @@ def methods() -> Iterator[str]:
     for entry in METHODS.values():
         papers.setdefault(entry.paper, {}).setdefault(entry.system, []).append(entry)
     for paper, systems in papers.items():
-        yield f"**{paper[0].upper() + paper[1:]}**"
+        heading = paper or "no paper named"
+        yield f"**{heading[0].upper() + heading[1:]}**"
         yield table(["methods", "system", "LLM calls", "queries"], map(_system, systems.values()))
 
 

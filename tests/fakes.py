@@ -56,14 +56,19 @@ class Types(Backend):
 
 
 class ByPrompt(Backend):
-    """An LLM whose backend answers by the request's prompt id, and remembers the requests."""
+    """An LLM whose backend answers by the request's prompt id, and remembers the requests. ``otherwise`` answers all other prompts."""
 
-    def __init__(self, **answers):
-        self.answers, self.asked = answers, []
+    def __init__(self, otherwise=None, **answers):
+        self.answers, self.otherwise, self.asked = answers, otherwise, []
         self.model, self.replays = "by-prompt", True
         self.identity = {"provider": "fake", "model": str(id(self)), "params": {}}
         self.llm = LLM(self)
 
     def complete(self, requests):
         self.asked += requests
-        return [BackendReply(self.answers[request.prompt.removesuffix("_human")], self.model) for request in requests]
+        return [BackendReply(self.answer_to(request.prompt.removesuffix("_human")), self.model) for request in requests]
+
+    def answer_to(self, prompt):
+        answer = self.answers.get(prompt, self.otherwise)
+        assert answer is not None, f"add an answer to the prompt {prompt!r} to those of this test's ByPrompt({prompt}=...)"
+        return answer

@@ -37,7 +37,7 @@ GROUPS = {
     "Systems": "index index_path llm llm_spec reranker given user_llm judge_llm style memory",
     "Data": "dataset_name dataset qrels turns users persona number pairs judged_by systems",
     "Measures": "of measures baseline repeats judges by depth agree cost",
-    "Output": "out form save_to continue_from only_plan cache",
+    "Output": "out form save_to continue_from only_plan record cache",
 }
 """Title -> the options below it in a long help text, by the names of their values. All others are below "Options"."""
 LONG = 8
@@ -236,6 +236,8 @@ def resources(command: Command, every: bool = False) -> Command:
         methods, found = None if every else options.get("names") or [options["name"]], dict[str, str]()
         for one in given:
             found |= _named(one) if "=" in one and not Path(one).exists() else _in_file(one, methods)
+        if "record" in options:
+            options["replayed"] = found.get("llm")  # also where --llm names another model
         return command(*args, **options | {name: value for name, value in found.items() if options.get(name) is None})
 
     return cast(Command, reduce(lambda decorated, option: option(decorated), reversed(RESOURCES), run))

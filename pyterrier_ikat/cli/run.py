@@ -1,7 +1,7 @@
 """Commands that build indexes and run systems, the demo among them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -63,14 +63,31 @@ ikat run aqd my_systems.py:gate --dataset ikat:2023-mini --index mini.index \\
 @UNIT
 @click.option("--cache", type=click.Path(dir_okay=False), help="file that keeps searches and scores, so that later runs do not repeat them")
 @click.option("--plan", "only_plan", is_flag=True, help="only estimate LLM calls, tokens and cost, and say what the run would refuse")
+@click.option(
+    "--record",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="only write the completions that `--resources sample` (or --llm recorded:NAME) lacks into FILE: those of the model in --llm, or "
+    "without one, lines to fill in",
+)
 @FORMAT
-def run(names: tuple[str, ...], dataset_name: str, out: str, cache: str | None, only_plan: bool, form: str, **options: Any) -> None:
+def run(
+    names: tuple[str, ...],
+    dataset_name: str,
+    out: str,
+    cache: str | None,
+    only_plan: bool,
+    record: str | None,
+    replayed: str | None,
+    form: str,
+    **options: Any,
+) -> None:
     """Run METHODs on a dataset and compare them.
 
     A METHOD is a name from `ikat methods`, also with arguments, such as mq4cs:n=3 or raw:retriever=dense; or it comes from your own Python
     file: FILE.py:NAME, or FILE.py for all methods in it. Each leaves
     a folder with its run, turns, scores and ledger. Finished runs are kept, and a stopped run continues. If --format is not text, stdout
-    gets only the table of scores.
+    gets only the table of scores. With --record nothing is run into folders or scored.
     """
     from ..store.cache import set_default_cache
     from ..study import plan
@@ -79,6 +96,11 @@ def run(names: tuple[str, ...], dataset_name: str, out: str, cache: str | None, 
     if cache is not None:
         set_default_cache(cache)
     given = {name: value for name, value in options.items() if value is not None}
+    if record is not None:
+        if only_plan:
+            raise UsageError("--record writes completions, and --plan writes nothing: omit one of them")
+        record_completions(names, dataset_name, record, replayed, given)
+        return
     if only_plan:
         planned = plan(names, dataset_name, out=out, **given)
         show(planned.shown(), form)
@@ -88,6 +110,54 @@ def run(names: tuple[str, ...], dataset_name: str, out: str, cache: str | None, 
             click.get_current_context().exit(2)
         return
     print_results(run_systems(names, dataset_name, out=out, **given), form)
+
+
+OF_SCORES = ("qrels", "measures", "baseline", "unit")
+
+
+def record_completions(names: tuple[str, ...], dataset_name: str, path: str, replayed: str | None, given: dict[str, Any]) -> None:
+    """Write the completions that recorded ones lack for these systems into a file, and say how many.
+
+    Args:
+        names: the systems.
+        dataset_name: the dataset.
+        path: the file.
+        replayed: the LLM of ``--resources``.
+        given: the other options. The LLM among them writes what is missing, unless it is itself recorded.
+
+    Raises:
+        UsageError: for an option of scores, or without an LLM.
+        ToFillInError: when lines are left to be filled in. Those of all systems are in the file.
+    """
+    from ..llms import Ledger
+    from ..llms.recording import RecordingBackend, ToFillInError, recording
+    from ..study import Study
+
+    for name in OF_SCORES:
+        if name in given:
+            raise UsageError(f"--record scores nothing: omit --{name}")
+    if given.pop("repeats") != 1:
+        raise UsageError("--record asks for one run of each system: omit --repeats")
+    model = given.pop("llm", None)
+    if model is None:
+        raise UsageError("--record needs --llm, or --resources sample for a method that asks an LLM: give one of them")
+    if model.startswith("recorded:"):
+        replayed, model = model, None
+    elif replayed is not None and not replayed.startswith("recorded:"):
+        replayed = None
+    ledger = Ledger()
+    recorder = recording(path, replayed, model, ledger)
+    study = Study(list(names), dataset_named(dataset_name), ledger=ledger, in_memory=True, llm=recorder, **given)
+    unfinished: ToFillInError | None = None
+    for one in study.systems:
+        try:
+            one.pipeline(study.turns_of(one).frame)
+        except ToFillInError as error:
+            unfinished = error
+    if unfinished is not None:
+        raise unfinished
+    click.echo(f"{path}: {counted(cast(RecordingBackend, recorder.backend).written, 'new line')}")
+    print_ledger(ledger)
 
 
 def print_results(results: "Results", form: str = "text") -> None:

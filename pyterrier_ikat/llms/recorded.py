@@ -3,7 +3,7 @@
 import functools
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,7 +71,11 @@ class RecordedBackend(Backend):
             self.check_turns({request.qid for request in missing})
             wanted = [(one.qid, one.stage, one.prompt, one.item, f"sample {one.sample}" * (one.sample > 0)) for one in missing]
             told = list_first([" ".join(filter(None, one)) for one in wanted])
-            repair = f"add lines {LINE}; or take another llm" if self.output is None else "take another llm for it"
+            repair = (
+                f"add lines {LINE} (`ikat run --record FILE` writes them); or take another llm"
+                if self.output is None
+                else "take another llm for it"
+            )
             repair += ", or fewer samples" * all(one.sample for one in missing)
             raise DataError(f"{self.name} lacks {counted(len(missing), 'completion')}: {told}: {repair}")
         return [reply for reply in map(self.find, requests) if reply is not None]
@@ -86,6 +90,11 @@ class RecordedBackend(Backend):
                 place = min(first + request.sample, len(record.completions) - 1)
                 return Reply(record.completions[place], record.model, finish_reason="stop")
         return None
+
+    def texts(self, key: Key) -> tuple[str, ...]:
+        """The completions of the record with exactly this key; none without such a record."""
+        record = self._records.get(key)
+        return () if record is None else record.completions
 
     def check_turns(self, turns: set[str]) -> None:
         """Refuse turns that a public output lacks. Turns that a file lacks are named when they are asked for."""
@@ -162,15 +171,50 @@ def _parse(path: Path, content: bytes) -> dict[Key, _Record]:
         raise DataError(f"{path} can't be read as recorded completions (UTF-8 JSON lines): {error}") from None
     records: dict[Key, _Record] = {}
     for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                data = json.loads(line)
-                texts = data["completion"] if isinstance(data["completion"], list) else [data["completion"]]
-                key = str(data["qid"]), data["stage"], data.get("prompt") or None, data.get("item") or None
-                if not texts or not all(isinstance(text, str) for text in (*texts, data["model"])):
-                    raise TypeError("a value is no text")
-            except (ValueError, TypeError, KeyError, AttributeError) as error:
-                raise DataError(f"{path} line {number} is not a recorded completion ({error}): a line reads {LINE}") from None
-            if records.setdefault(key, record := _Record(tuple(texts), data["model"])).completions != record.completions:
-                raise DataError(f"{path} line {number} answers the same request as an earlier line, differently: remove one of them")
+        if not line.strip():
+            continue
+        try:
+            key, record = read_line(line)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise DataError(f"{path} line {number} is not a recorded completion ({error}): a line reads {LINE}") from None
+        if records.setdefault(key, record).completions != record.completions:
+            raise DataError(f"{path} line {number} answers the same request as an earlier line, differently: remove one of them")
     return records
+
+
+def read_line(line: str) -> tuple[Key, _Record]:
+    """The key and the record of a line.
+
+    Raises:
+        ValueError: when the line is no JSON; and ``TypeError``, ``KeyError`` or ``AttributeError`` when it is no record.
+
+    Example:
+        >>> read_line('{"qid": "9-1_3", "stage": "answer", "completion": "Mint.", "model": "recorded"}')[0]
+        ('9-1_3', 'answer', None, None)
+    """
+    data = json.loads(line)
+    texts = data["completion"]
+    if not isinstance(texts, list):
+        texts = [texts]
+    key = str(data["qid"]), data["stage"], data.get("prompt") or None, data.get("item") or None
+    if not texts or not all(isinstance(text, str) for text in (*texts, data["model"])):
+        raise TypeError("a value is no text")
+    return key, _Record(tuple(texts), data["model"])
+
+
+def write_line(key: Key, texts: Sequence[str], model: str) -> str:
+    """The line of a record.
+
+    Example:
+        >>> write_line(("9-1_3", "answer", "answer_human", None), ["Mint."], "recorded")
+        '{"qid": "9-1_3", "stage": "answer", "prompt": "answer_human", "completion": "Mint.", "model": "recorded"}'
+    """
+    qid, stage, prompt, item = key
+    data: dict[str, str | list[str]] = {"qid": qid, "stage": stage}
+    if prompt is not None:
+        data["prompt"] = prompt
+    if item is not None:
+        data["item"] = item
+    data["completion"] = texts[0] if len(texts) == 1 else list(texts)
+    data["model"] = model
+    return json.dumps(data, ensure_ascii=False)

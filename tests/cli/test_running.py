@@ -374,3 +374,72 @@ def test_the_mini_collection_end_to_end(ikat_data, call, tmp_path):
     assert all(" ".join(row) in page for row in rows)
     figures = {row[0]: row[2] for row in rows}
     assert figures["all_utterances"] < figures["raw"] < figures["human_qr"]
+
+
+METHOD_WITH_A_NEW_PROMPT = """
+import pyterrier_ikat as ikat
+
+
+class Keywords(ikat.LLMOperator):
+    stage, makes_query, schematic = "keywords", True, {"label": "Keywords"}
+
+    def parse(self, text):
+        return text
+
+
+@ikat.method(paper="ours")
+def keywords(llm, retriever):
+    return Keywords(llm, prompts=PROMPTS) >> retriever
+"""
+
+
+@pytest.fixture
+def new_prompt(tmp_path):
+    """A file with a method whose prompt has no completions yet."""
+    (tmp_path / "keywords.jinja").write_text("Keywords of {{ question }}:")
+    path = tmp_path / "mine.py"
+    path.write_text(METHOD_WITH_A_NEW_PROMPT.replace("PROMPTS", repr(str(tmp_path))))
+    return f"{path}:keywords"
+
+
+def test_record_leaves_the_missing_lines_to_fill_in(call, new_prompt, sample_index, tmp_path, refused):
+    file = tmp_path / "new.jsonl"
+    words = ("run", new_prompt, "ad", "--dataset", "ikat:sample", "--index", sample_index, "--resources", "sample", *BOTH)
+    assert "2 lines with an empty" in refused(call(*words, "--record", file))
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [(one["qid"], one["prompt"], one["completion"]) for one in lines] == [("1-1_1", "keywords", ""), ("1-1_2", "keywords", "")]
+    file.write_text(file.read_text().replace('""', '"tea"'))
+    filled = done(call(*words, "--record", file))
+    assert "0 new lines" in filled.stdout
+    assert not (tmp_path / "runs").exists()
+    done(call("run", new_prompt, *words[3:7], "--llm", f"recorded:{file}", *BOTH, "--out", tmp_path / "runs"))
+
+
+def test_record_asks_the_model_only_for_what_is_missing(call, new_prompt, sample_index, tmp_path):
+    """The draft of `ad` is the sample's own; the model, which replays another file here, has no answer to it."""
+    model = tmp_path / "model.jsonl"
+    model.write_text('{"qid": "1-1_1", "stage": "keywords", "completion": "tea", "model": "m"}')
+    file = tmp_path / "new.jsonl"
+    words = ("run", new_prompt, "ad", "--dataset", "ikat:sample", "--index", sample_index, "--resources", "sample", *ONE)
+    with pytest.MonkeyPatch.context() as patch:
+        recording = import_module("pyterrier_ikat.llms.recording")
+        real = recording.llm
+        patch.setattr(recording, "llm", lambda spec, **given: real(spec.replace("openai:m", f"recorded:{model}"), **given))
+        made = done(call(*words, "--llm", "openai:m", "--record", file))
+    assert "1 new line" in made.stdout
+    expected = {"qid": "1-1_1", "stage": "keywords", "prompt": "keywords", "completion": "tea", "model": "m"}
+    assert json.loads(file.read_text()) == expected
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (("--plan",), "omit one of them"),
+        (("--measures", "P@1"), "omit --measures"),
+        (("--repeats", "2"), "omit --repeats"),
+    ],
+)
+def test_record_refuses_what_it_would_not_do(call, sample_index, tmp_path, refused, more, told):
+    words = ("run", "ad", "--dataset", "ikat:sample", "--index", sample_index, "--resources", "sample")
+    assert told in refused(call(*words, "--record", tmp_path / "new.jsonl", *more))
+    assert not (tmp_path / "new.jsonl").exists()

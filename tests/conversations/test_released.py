@@ -111,7 +111,8 @@ def test_the_collection_streams_from_sorted_files_and_where_there_is_none_the_er
 
 def test_names_variants_and_descriptions(monkeypatch):
     monkeypatch.setitem(pt.datasets._core._loaded_providers, "ikat", IkatProvider())
-    known = "ikat:sample, ikat:2023-mini, ikat:2023, ikat:2023-train, ikat:2024, ikat:2025"
+    known = ", ".join(f"ikat:{name}" for name in OF_IKAT)
+    assert known.startswith("ikat:sample, ikat:2023-mini, ikat:2023, ")
     for ask in (ikat.dataset, pt.get_dataset):
         with pytest.raises(UsageError, match=f"no dataset '(ikat:)?2018'; there are {known}"):
             ask("ikat:2018")

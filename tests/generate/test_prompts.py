@@ -104,9 +104,16 @@ def test_conversation_text_is_data(poison):
     assert poison in render("answer", ptkb=poison, context=poison, question=poison, words=None)
 
 
+def rendered(name, values):
+    try:
+        return render(name, **values)
+    except UsageError as error:
+        raise AssertionError(f"a new value of a template needs a line in SHOWN of {__file__}: {error}") from None
+
+
 @cache
 def all_headings():
-    return sorted({line for path in TEMPLATES for line in render(path.stem, **SHOWN).splitlines() if line.startswith("# ")})
+    return sorted({line for path in TEMPLATES for line in rendered(path.stem, SHOWN).splitlines() if line.startswith("# ")})
 
 
 def headings(prompt):

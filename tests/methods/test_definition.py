@@ -126,6 +126,11 @@ def test_methods_of_a_file_run_from_the_command_line(file, tmp_path):
     assert call("run", f"{file}:twice", *options, "--out", str(tmp_path / "x"), "--plan").count("answer") == 1
 
 
+def test_every_method_of_the_package_says_where_it_comes_from():
+    lacking = [entry.name for entry in METHODS.values() if not entry.paper]
+    assert not lacking, f"add paper=... to @method of {', '.join(lacking)}: the paper, or 'ours: ...'"
+
+
 def test_every_system_can_be_called_by_its_name_in_the_room_of_methods():
     """A file of the same name would hide the function."""
     for entry in METHODS.values():

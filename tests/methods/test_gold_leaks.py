@@ -6,6 +6,7 @@ import pyterrier as pt
 import pytest
 from fakes import ByPrompt
 from methods.test_prompt_values import ANSWERS as OF_EVERY_PROMPT
+from methods.test_prompt_values import NEW
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.topics import topics_frame
@@ -89,7 +90,7 @@ def run(topics):
     """Runs a method on turn 3, and gives everything that its models and its retriever were shown, and what it found."""
 
     def run(name, turn=topics, rewriter=Echo()):  # noqa: B008 (it keeps nothing)
-        first, second = (ByPrompt(**prompts()) for _ in range(2))
+        first, second = (ByPrompt(NEW, **prompts()) for _ in range(2))
         search, score = Search(), Score()
         resources = {"llm": first.llm, "second_llm": second.llm, "rewriter": rewriter, "expander": rewriter}
         turn = turn.assign(qfacts=[{f"{number}%p0": text for number, text in ptkb.items()} for ptkb in turn["qptkb"]])

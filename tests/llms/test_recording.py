@@ -1,0 +1,148 @@
+"""A recording: what recorded completions lack is written into a file, by a model or as lines to fill in."""
+
+import json
+
+import pytest
+from fakes import BackendReply
+
+import pyterrier_ikat.llms.recording as room
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.llms import LLM, Backend, Request, llm
+from pyterrier_ikat.llms.failures import Empty, LLMFailure
+from pyterrier_ikat.llms.recording import ToFillInError, recording
+
+
+class Counts(Backend):
+    """Answers with the number of the call; a text of its queue comes first."""
+
+    model, identity = "counts", {"provider": "fake", "model": "counts"}
+
+    def __init__(self, *texts):
+        self.texts, self.asked = list(texts), []
+
+    def complete(self, requests):
+        self.asked += requests
+        return [BackendReply(self.texts.pop(0) if self.texts else f"answer {len(self.asked)}", "counts-2026") for _ in requests]
+
+
+@pytest.fixture
+def model(monkeypatch):
+    """Makes ``recording`` take a model of this process under the name `fake`, which answers from these texts."""
+
+    def model(*texts):
+        backend = Counts(*texts)
+        made = LLM(backend)
+        monkeypatch.setattr(room, "llm", lambda spec, **given: made if spec == "fake" else llm(spec, **given))
+        return backend
+
+    return model
+
+
+def asked(qid="1-1_1", prompt="keywords", item="", sample=0, samples=1):
+    messages = [{"role": "user", "content": f"Which tea for {qid}?"}]
+    return Request(messages, "keywords", qid, prompt=prompt, item=item, sample=sample, samples=samples)
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def line(completion, qid="1-1_1", model="recorded"):
+    return {"qid": qid, "stage": "keywords", "prompt": "keywords", "completion": completion, "model": model}
+
+
+def test_without_a_model_each_missing_line_is_left_to_fill_in(tmp_path):
+    path = tmp_path / "new.jsonl"
+    with pytest.raises(ToFillInError, match=r"new\.jsonl has 3 lines .*: 1-1_1 keywords keywords, 1-1_2 .*fill them in"):
+        recording(path).ask([asked(), asked("1-1_2"), asked("1-1_2", item="d1")])
+    assert lines(path) == [
+        line(""),
+        line("", "1-1_2"),
+        {"qid": "1-1_2", "stage": "keywords", "prompt": "keywords", "item": "d1", "completion": "", "model": "recorded"},
+    ]
+
+
+def test_filled_lines_are_replayed_and_empty_ones_not_doubled(tmp_path):
+    path = tmp_path / "new.jsonl"
+    for _ in range(2):
+        with pytest.raises(ToFillInError, match="2 lines"):
+            recording(path).ask([asked(), asked("1-1_2")])
+    path.write_text(path.read_text().replace('"completion": ""', '"completion": "tea"', 1))
+    with pytest.raises(ToFillInError, match="1 line .*: 1-1_2"):
+        recording(path).ask([asked(), asked("1-1_2")])
+    assert lines(path) == [line("tea"), line("", "1-1_2")]
+    path.write_text(path.read_text().replace('"completion": ""', '"completion": "mint"'))
+    recorder = recording(path)
+    for reader in (recorder, llm(f"recorded:{path}")):
+        assert [one.text for one in reader.ask([asked(), asked("1-1_2")])] == ["tea", "mint"]
+    assert recorder.backend.written == 0
+
+
+def test_a_model_writes_only_what_is_missing(tmp_path, model):
+    backend = model()
+    path = tmp_path / "new.jsonl"
+    kept = json.dumps(line("as it stands"), indent=None, separators=(",", ":"))
+    path.write_text(f"{kept}\n{json.dumps(line('', '1-1_2'))}")
+    rewrite = Request([], "rewrite", "1-1_3", prompt="rewrite")
+    recorder = recording(path, "recorded:sample", "fake")
+    texts = [one.text for one in recorder.ask([asked(), asked("1-1_2"), rewrite])]
+    assert texts == ["as it stands", "answer 1", llm("recorded:sample").ask([rewrite])[0].text]
+    assert [request.qid for request in backend.asked] == ["1-1_2"]
+    assert path.read_text().splitlines()[0] == kept
+    assert lines(path)[1:] == [line("answer 1", "1-1_2", "counts-2026")]
+    assert recorder.backend.written == 1
+
+
+def test_the_samples_of_a_prompt_are_one_line(tmp_path, model):
+    samples = [asked(sample=number, samples=3) for number in range(3)]
+    path = tmp_path / "new.jsonl"
+    with pytest.raises(ToFillInError, match="1 line"):
+        recording(path).ask(samples)
+    assert lines(path) == [line(["", "", ""])]
+    path.write_text(json.dumps(line(["", "mine", ""])))
+    backend = model()
+    assert [one.text for one in recording(path, model="fake").ask(samples)] == ["answer 1", "mine", "answer 2"]
+    assert lines(path) == [line(["answer 1", "mine", "answer 2"], model="counts-2026")]
+    assert [request.sample for request in backend.asked] == [0, 2]
+
+
+def test_too_short_a_list_is_lengthened(tmp_path, model):
+    path = tmp_path / "new.jsonl"
+    path.write_text(json.dumps(line("only")))
+    model()
+    texts = [one.text for one in recording(path, model="fake").ask([asked(sample=number, samples=2) for number in range(2)])]
+    assert texts == ["only", "answer 1"]
+    assert [one["completion"] for one in lines(path)] == [["only", "answer 1"]]
+
+
+def test_a_failed_call_is_no_line_and_the_others_are_kept(tmp_path, model):
+    model("", "second")
+    path = tmp_path / "new.jsonl"
+    first, second = recording(path, model="fake").ask([asked(), asked("1-1_2")])
+    assert isinstance(first, Empty)
+    assert second.text == "second"
+    assert lines(path) == [line("second", "1-1_2", "counts-2026")]
+    model("", "second")
+    outcomes = recording(path, model="fake").ask([asked("1-1_4", sample=number, samples=2) for number in range(2)])
+    assert all(isinstance(one, LLMFailure) for one in outcomes)
+    assert len(lines(path)) == 1
+
+
+def test_equal_messages_of_two_turns_get_a_line_each(tmp_path, model):
+    model()
+    same = asked().messages
+    turns = [Request(same, "keywords", qid, prompt="keywords") for qid in ("1-1_1", "1-1_2")]
+    path = tmp_path / "new.jsonl"
+    recording(path, model="fake").ask(turns)
+    assert [one["qid"] for one in lines(path)] == ["1-1_1", "1-1_2"]
+
+
+def test_what_cannot_be_recorded_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="omit structured=on"):
+        recording(tmp_path / "new.jsonl", model="openai:gpt-4o structured=on")
+    with pytest.raises(UsageError, match="no file of recorded completions"):
+        recording(tmp_path / "new.jsonl", "openai:gpt-4o")
+    (tmp_path / "odd.jsonl").write_text("[1]")
+    with pytest.raises(DataError, match="line 1 is not a recorded completion"):
+        recording(tmp_path / "odd.jsonl")
+    assert not (tmp_path / "new.jsonl").exists()
