@@ -16,7 +16,6 @@ PERFORMANCE = Path(__file__).parents[1] / "experiments" / "performance"
 @pytest.fixture(autouse=True)
 def path(monkeypatch):
     monkeypatch.syspath_prepend(str(PERFORMANCE))
-    monkeypatch.setattr("gc.collect", int)  # before each measurement; it looks at all that the tests left
     for name in ("IKAT_BENCH_PASSAGES", "IKAT_BENCH_VECTORS"):
         monkeypatch.delenv(name, raising=False)
 
