@@ -319,6 +319,12 @@ def test_an_unknown_special_token_in_the_middle_is_told(tokenizer):
     assert (read(reply).fault[0], "<unk>" in read(reply).fault[1]) == (UnknownMark, True)
 
 
+def test_a_special_token_that_looks_like_no_mark_is_told():
+    """As a tokenizer has it; a text with the same words is an answer."""
+    assert read(Reply("Mint. endofprompt Where?", special=("endofprompt",))).fault[0] is UnknownMark
+    assert read(Reply("Mint. endofprompt Where?")) == ("Mint. endofprompt Where?", None)
+
+
 def test_a_local_models_stream_shows_its_answer_alone(tokenizer, monkeypatch):
     import torch
 
