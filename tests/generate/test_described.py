@@ -11,7 +11,10 @@ ASKING = [value for value in EXPORTED.values() if isinstance(value, type) and is
 
 
 def described(operator):
-    section = inspect.getdoc(operator).split("Args:\n")[1].split("\n\n")[0]
+    _, there, rest = inspect.getdoc(operator).partition("Args:\n")
+    name = operator.__name__
+    assert there, f"decorate {name} with @with_fields, and describe its arguments in a section Args: of its docstring, from llm on"
+    section = rest.split("\n\n")[0]
     return re.findall(r"^    (\w+): ", section, re.MULTILINE)
 
 

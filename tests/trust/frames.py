@@ -174,6 +174,10 @@ def of_room(room, one_row_per_turn=False):
     return found
 
 
+OF_THEIR_TURNS = ("GivenQueries",)
+"""Those that take the turns of a file only: no frame that is drawn has them. `test_public_outputs` tests it."""
+
+
 PASSAGE = ("docno", "rank", "score", "text")
 
 
