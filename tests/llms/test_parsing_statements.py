@@ -172,3 +172,8 @@ def test_labels_hold_no_more_than_turn_shots_and_ids(path):
     labels = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert len({(label["qid"], label["shots"]) for label in labels}) == len(labels) >= 60
     assert all(list(label) == ["qid", "shots", "ids"] for label in labels)
+
+
+@pytest.mark.parametrize("copy", ["I own a dog.", "i own a DOG", "2) I own a dog", "I owned a dog."])
+def test_of_equal_statements_the_first_is_named(copy):
+    assert match_copy(copy, {"1": "I am vegan.", "2": "I own a dog.", "3": "I own a dog."}) == "2"

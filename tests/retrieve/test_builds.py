@@ -286,3 +286,12 @@ def test_passages_that_an_index_lacks_are_told(tmp_path, count):
         store.add([(f"more{number}", "green tea") for number in range(count)])
     with pytest.warns(UserWarning, match=rf"lacks the last {count} passages: call add\(passages\) again"):
         len(ikat.PassageIndex(path))
+
+
+def test_an_index_knows_no_passage_that_it_lacks(tmp_path):
+    path = tmp_path / "i"
+    ikat.PassageIndex(path).index(CORPUS)
+    with closing(TextStore(path)) as store:
+        store.add([("more0", "green tea"), ("more1", "green tea")])
+    with pytest.warns(UserWarning, match="lacks the last 2 passages"):
+        assert list(ikat.PassageIndex(path).docnos(["more0", CORPUS[0]["docno"], "more1"])) == [CORPUS[0]["docno"]]
