@@ -381,7 +381,7 @@ import pyterrier_ikat as ikat
 
 
 class Keywords(ikat.LLMOperator):
-    stage, makes_query, schematic = "keywords", True, {"label": "Keywords"}
+    stage, makes_query, schematic = "unheard_of", True, {"label": "Keywords"}
 
     def parse(self, text):
         return text
@@ -396,7 +396,7 @@ def keywords(llm, retriever):
 @pytest.fixture
 def new_prompt(tmp_path):
     """A file with a method whose prompt has no completions yet."""
-    (tmp_path / "keywords.jinja").write_text("Keywords of {{ question }}:")
+    (tmp_path / "unheard_of.jinja").write_text("Keywords of {{ question }}:")
     path = tmp_path / "mine.py"
     path.write_text(METHOD_WITH_A_NEW_PROMPT.replace("PROMPTS", repr(str(tmp_path))))
     return f"{path}:keywords"
@@ -407,7 +407,7 @@ def test_record_leaves_the_missing_lines_to_fill_in(call, new_prompt, sample_ind
     words = ("run", new_prompt, "ad", "--dataset", "ikat:sample", "--index", sample_index, "--resources", "sample", *BOTH)
     assert "2 lines with an empty" in refused(call(*words, "--record", file))
     lines = [json.loads(line) for line in file.read_text().splitlines()]
-    assert [(one["qid"], one["prompt"], one["completion"]) for one in lines] == [("1-1_1", "keywords", ""), ("1-1_2", "keywords", "")]
+    assert [(one["qid"], one["prompt"], one["completion"]) for one in lines] == [("1-1_1", "unheard_of", ""), ("1-1_2", "unheard_of", "")]
     file.write_text(file.read_text().replace('""', '"tea"'))
     filled = done(call(*words, "--record", file))
     assert "0 new lines" in filled.stdout
@@ -418,7 +418,7 @@ def test_record_leaves_the_missing_lines_to_fill_in(call, new_prompt, sample_ind
 def test_record_asks_the_model_only_for_what_is_missing(call, new_prompt, sample_index, tmp_path):
     """The draft of `ad` is the sample's own; the model, which replays another file here, has no answer to it."""
     model = tmp_path / "model.jsonl"
-    model.write_text('{"qid": "1-1_1", "stage": "keywords", "completion": "tea", "model": "m"}')
+    model.write_text('{"qid": "1-1_1", "stage": "unheard_of", "completion": "tea", "model": "m"}')
     file = tmp_path / "new.jsonl"
     words = ("run", new_prompt, "ad", "--dataset", "ikat:sample", "--index", sample_index, "--resources", "sample", *ONE)
     with pytest.MonkeyPatch.context() as patch:
@@ -427,7 +427,7 @@ def test_record_asks_the_model_only_for_what_is_missing(call, new_prompt, sample
         patch.setattr(recording, "llm", lambda spec, **given: real(spec.replace("openai:m", f"recorded:{model}"), **given))
         made = done(call(*words, "--llm", "openai:m", "--record", file))
     assert "1 new line" in made.stdout
-    expected = {"qid": "1-1_1", "stage": "keywords", "prompt": "keywords", "completion": "tea", "model": "m"}
+    expected = {"qid": "1-1_1", "stage": "unheard_of", "prompt": "unheard_of", "completion": "tea", "model": "m"}
     assert json.loads(file.read_text()) == expected
 
 

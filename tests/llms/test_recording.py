@@ -3,11 +3,12 @@
 import json
 
 import pytest
+from chat_server import KEY
 from fakes import BackendReply
 
 import pyterrier_ikat.llms.recording as room
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.llms import LLM, Backend, Request, llm
+from pyterrier_ikat.llms import LLM, Backend, Ledger, Request, llm
 from pyterrier_ikat.llms.failures import Empty, LLMFailure
 from pyterrier_ikat.llms.recording import ToFillInError, recording
 
@@ -38,9 +39,9 @@ def model(monkeypatch):
     return model
 
 
-def asked(qid="1-1_1", prompt="keywords", item="", sample=0, samples=1):
+def asked(qid="1-1_1", prompt="unheard_of", item="", sample=0, samples=1):
     messages = [{"role": "user", "content": f"Which tea for {qid}?"}]
-    return Request(messages, "keywords", qid, prompt=prompt, item=item, sample=sample, samples=samples)
+    return Request(messages, "unheard_of", qid, prompt=prompt, item=item, sample=sample, samples=samples)
 
 
 def lines(path):
@@ -48,17 +49,17 @@ def lines(path):
 
 
 def line(completion, qid="1-1_1", model="recorded"):
-    return {"qid": qid, "stage": "keywords", "prompt": "keywords", "completion": completion, "model": model}
+    return {"qid": qid, "stage": "unheard_of", "prompt": "unheard_of", "completion": completion, "model": model}
 
 
 def test_without_a_model_each_missing_line_is_left_to_fill_in(tmp_path):
     path = tmp_path / "new.jsonl"
-    with pytest.raises(ToFillInError, match=r"new\.jsonl has 3 lines .*: 1-1_1 keywords keywords, 1-1_2 .*fill them in"):
+    with pytest.raises(ToFillInError, match=r"new\.jsonl has 3 lines .*: 1-1_1 unheard_of unheard_of, 1-1_2 .*fill them in"):
         recording(path).ask([asked(), asked("1-1_2"), asked("1-1_2", item="d1")])
     assert lines(path) == [
         line(""),
         line("", "1-1_2"),
-        {"qid": "1-1_2", "stage": "keywords", "prompt": "keywords", "item": "d1", "completion": "", "model": "recorded"},
+        {"qid": "1-1_2", "stage": "unheard_of", "prompt": "unheard_of", "item": "d1", "completion": "", "model": "recorded"},
     ]
 
 
@@ -131,7 +132,7 @@ def test_a_failed_call_is_no_line_and_the_others_are_kept(tmp_path, model):
 def test_equal_messages_of_two_turns_get_a_line_each(tmp_path, model):
     model()
     same = asked().messages
-    turns = [Request(same, "keywords", qid, prompt="keywords") for qid in ("1-1_1", "1-1_2")]
+    turns = [Request(same, "unheard_of", qid, prompt="unheard_of") for qid in ("1-1_1", "1-1_2")]
     path = tmp_path / "new.jsonl"
     recording(path, model="fake").ask(turns)
     assert [one["qid"] for one in lines(path)] == ["1-1_1", "1-1_2"]
@@ -146,3 +147,15 @@ def test_what_cannot_be_recorded_is_refused(tmp_path):
     with pytest.raises(DataError, match="line 1 is not a recorded completion"):
         recording(tmp_path / "odd.jsonl")
     assert not (tmp_path / "new.jsonl").exists()
+
+
+def test_a_server_is_asked_once_and_its_calls_are_in_the_ledger(tmp_path, server, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    path, spec = tmp_path / "new.jsonl", f"openai:m base_url={server.url} cache=none"
+    ledger = Ledger()
+    first = recording(path, model=spec, ledger=ledger).ask([asked(), asked("1-1_2")])
+    rows = {row["model"]: row for row in ledger.rows()}
+    assert (rows["m"]["calls"], rows["recorded"]["calls"], rows["recorded"]["known"]) == (2, 0, 2)
+    again = recording(path, model=spec).ask([asked(), asked("1-1_2")])
+    assert [one.text for one in again] == [one.text for one in first]
+    assert len(server.bodies) == 2
