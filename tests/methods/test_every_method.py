@@ -179,7 +179,10 @@ def test_every_method_runs_whole(name, built, data):
     results = system(turn)
     assert results["qid"].tolist() == ["1-1_3"] * len(results)
     assert results["docno"].is_unique
-    assert len(results) >= 2
+    told = (
+        f"{name} finds too little with its query {results['query'].unique().tolist()}: do the sample's recorded completions fit the turn?"
+    )
+    assert len(results) >= 2, told
     assert results["rank"].tolist() == list(range(len(results)))
     assert np.isfinite(results["score"].to_numpy(dtype=float)).all()
     assert results["score"].is_monotonic_decreasing
