@@ -1,12 +1,13 @@
 """What is submitted and what is refused, on two turns of our own words: no file of the track is needed."""
 
 import json
+import warnings
 
 import pandas as pd
 import pytest
 from two_turns import IDS, Data, text_of, valid
 
-from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.submit import read_submission, write_submission
 
@@ -60,3 +61,46 @@ def test_equal_statements_are_named_by_their_first_id(tmp_path):
     data = Data(2025, ptkb={"1": "I hate coffee.", "2": "I drink tea.", "3": "I drink tea."})
     (tmp_path / "submitted").write_text(text_of(valid(2025)))
     assert read_submission(tmp_path / "submitted", data).turns["qstatements"].tolist() == [[("2", 1.0)]] * 2
+
+
+@pytest.mark.parametrize(("year", "team", "told"), [(2023, "t", "asks for no team"), (2024, "t", "asks for no team"), (2025, None, "team")])
+def test_a_team_is_named_in_2025_alone(tmp_path, year, team, told):
+    run = made_run(tmp_path / "mine", Data(year))
+    with pytest.raises(UsageError, match=told):
+        write_submission(run, Data(year), tmp_path / "submitted", run_id="x", run_type="automatic", team=team)
+
+
+def test_a_run_of_turns_that_the_topics_lack_is_refused(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2023))
+    with pytest.raises(DataError, match=r"2 turns that ikat:2024 lacks \(9-1_1, 9-1_2\)"):
+        write_submission(run, Data(2024), tmp_path / "submitted", run_id="x", run_type="automatic")
+
+
+def test_a_response_of_250_words_stays_without_a_warning(tmp_path):
+    response = "tea " * 249 + "tea."
+    run = made_run(tmp_path / "mine", Data(2023))
+    lines = [json.dumps({**turn, "response": response}) + "\n" for turn in run.turns()]
+    (run.path / "turns.jsonl").write_text("".join(lines))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        write_submission(run, Data(2023), tmp_path / "submitted", run_id="x", run_type="automatic")
+    assert read_submission(tmp_path / "submitted").turns["qanswer"].tolist() == [response] * 2
+
+
+def test_equal_scores_of_statements_keep_their_order(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2023), qstatements=[[("2", 0.5), ("1", 0.5)]] * 6)
+    write_submission(run, Data(2023), tmp_path / "submitted", run_id="x", run_type="automatic")
+    for (first, score), (second, lower) in read_submission(tmp_path / "submitted").turns["qstatements"]:
+        assert (first, second, score > lower) == ("2", "1", True)
+
+
+def test_a_learned_statement_of_2025_is_submitted_in_its_words(tmp_path):
+    learned = {"1": "I drink tea.", "2": "I hate coffee.", "3": "I ski."}
+    run = made_run(tmp_path / "mine", Data(2025), qptkb=[learned] * 6, qstatements=[[("3", 1.0)]] * 6)
+    write_submission(run, Data(2025), tmp_path / "submitted", run_id="x", run_type="automatic", team="t")
+    assert read_submission(tmp_path / "submitted", Data(2025)).turns["qstatements"].tolist() == [[("I ski.", 1.0)]] * 2
+
+
+def test_the_scores_of_a_single_response_are_its_own(tmp_path):
+    (tmp_path / "submitted").write_text(text_of(valid(2023)))
+    assert read_submission(tmp_path / "submitted").results["score"].tolist() == [3.0, 2.0, 1.0] * 2
