@@ -214,3 +214,9 @@ def test_chosen_statements_are_scored_on_the_turns_of_the_folder(tmp_path):
 def test_turns_with_hyphens_are_refused_in_a_folder_too():
     with pytest.raises(ikat.DataError, match="its turns are like 9-1-3, the wanted ones like 9-1_3"):
         choose_turns(["9-1_3", "9-1_4"], {"mine": Asked(["9-1-3", "9-1_4"])})
+
+
+def test_different_turns_are_told_also_where_there_are_as_many():
+    scored = choose_turns(["1_1", "1_2", "1_3"], {"a": Asked({"1_1", "1_2"}), "b": Asked({"1_2", "1_3"})})
+    assert scored.ids == ("1_2",)
+    assert scored.notes == ("The runs were asked different judged turns: a 2, b 2.",)

@@ -163,3 +163,11 @@ def test_our_stop_words_are_those_that_pisa_drops(tmp_path):
 def test_passages_without_feedback_terms_leave_the_query_alone():
     found = results(("t", "mint tea", 1.0, "the"), ("u", "of the", 1.0, "mint tea"))
     assert ikat.RM3()(found)["query_toks"].tolist() == [{"mint": 0.25, "tea": 0.25}, {"mint": 0.25, "tea": 0.25}]
+
+
+@pytest.mark.parametrize(("letters", "counts"), [(1, False), (2, True), (20, True), (21, False)])
+def test_terms_of_feedback_have_two_to_twenty_letters(letters, counts):
+    term = "q" * letters
+    row = {"qid": "t", "query": "tea", "docno": "d", "score": 1.0, "rank": 0, "text": f"mint {term}"}
+    (weights,) = ikat.RM3(stemmer="none")(pd.DataFrame([row]))["query_toks"]
+    assert (term in weights) is counts
