@@ -30,7 +30,7 @@ def lines_of(path):
         return [tuple(line.values()) for line in csv.DictReader(file)]
 
 
-def test_a_file_has_a_line_for_each_stage_with_the_best_other_and_keeps_what_is_not_measured_again(bench, tmp_path, monkeypatch):
+def test_file_has_a_line_per_stage_and_keeps_the_unmeasured(bench, tmp_path, monkeypatch):
     out = tmp_path / "mine.csv"
     monkeypatch.setattr(bench, "measured", lambda: "2026-01-02 abc")
 

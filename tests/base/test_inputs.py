@@ -36,7 +36,7 @@ def test_an_odd_frame_is_one_line(operator, message):
 @pytest.mark.parametrize(
     "make", [ikat.generate.StatementQueries, ikat.generate.PassageQueries, lambda llm: ikat.generate.AppendStatements()]
 )
-def test_statements_of_another_shape_are_named_before_anything_is_asked(make, value):
+def test_misshaped_statements_are_named_before_anything_is_asked(make, value):
     says = Says("tea")
     with pytest.raises(ikat.DataError, match=r"turn 9-1_1 has the qstatements .*: give a list of pairs of id and score"):
         make(says).transform(with_cells(TURN, "qstatements", value))

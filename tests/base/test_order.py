@@ -56,7 +56,7 @@ def test_rows_in_any_order_keep_it_in_trec_eval(rows, docnos):
 
 
 @given(found, docnos)
-def test_rows_by_score_keep_their_order_in_trec_eval_and_true_ties_their_score(rows, docnos):
+def test_rows_by_score_keep_trec_evals_order_and_true_ties(rows, docnos):
     frame, turn, score = frame_of(rows, docnos)
     order = order_by_score(frame, turn, score)
     out = set_ranks(frame.take(order).reset_index(drop=True), turn[order], score[order], by_docno=True)
@@ -68,7 +68,7 @@ def test_rows_by_score_keep_their_order_in_trec_eval_and_true_ties_their_score(r
         assert out["score"].tolist() == score[order].tolist()  # nothing differs in 64 bits alone, so nothing is lowered
 
 
-def test_a_score_is_lowered_by_the_least_step_that_no_processor_takes_for_zero():
+def test_a_score_is_lowered_by_the_least_step_not_taken_for_zero():
     frame, turn, score = frame_of([("t", 0.0)] * 3 + [("u", 1.0)] * 2, ["a", "b", "c", "a", "b"])
     least = float(np.finfo(np.float32).smallest_normal)
     out = set_ranks(frame, turn, score)["score"].tolist()
@@ -81,7 +81,7 @@ def test_a_score_is_lowered_by_the_least_step_that_no_processor_takes_for_zero()
     ]
 
 
-def test_docnos_that_are_numbers_are_compared_as_the_text_that_an_evaluator_sees():
+def test_numeric_docnos_are_compared_as_text_like_an_evaluator():
     frame = pd.DataFrame({"qid": ["t"] * 3, "docno": [9, 10, 100]})
     order = order_by_score(frame, np.zeros(3, dtype=np.int64), np.ones(3))
     assert frame["docno"].iloc[order].tolist() == [9, 100, 10]
@@ -124,7 +124,7 @@ def test_scores_that_only_64_bits_tell_apart_keep_their_order(first, second, cut
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.evaluation.evaluator.RelevanceWarning")
-def test_pt_experiment_gives_the_figures_of_ikat_experiment_on_real_turns(ikat_data, tmp_path):
+def test_pt_experiment_and_ikat_experiment_agree_on_real_turns(ikat_data, tmp_path):
     data = ikat.dataset("ikat:2023-mini")
     bm25 = ikat.PassageIndex(tmp_path / "index").index(data.get_corpus_iter(verbose=False)).bm25()
     halves = pt.apply.generic(lambda turns: turns.assign(qsubqueries=[[query, query.split(maxsplit=3)[-1]] for query in turns["query"]]))

@@ -46,7 +46,7 @@ def terminal(monkeypatch):
     return made
 
 
-def test_a_line_says_system_stage_turns_rate_and_what_is_counted_inside(terminal):
+def test_a_line_says_system_stage_turns_rate_and_inner_count(terminal):
     terminal = terminal()
     with doing("ikat run"):
         assert terminal.rows()[-1] == "ikat run [00:00]"  # at once, and before anything is counted
@@ -91,7 +91,7 @@ def test_a_count_that_nobody_goes_through_leaves_no_line(terminal):
     assert terminal.rows()[-1] == ""
 
 
-def test_without_a_terminal_a_line_for_each_finished_system_and_only_from_commands(monkeypatch, capsys):
+def test_without_a_terminal_commands_print_each_finished_system(monkeypatch, capsys):
     monkeypatch.setattr(progress, "LINE", Line())
     with doing("raw (1 of 2)") as system:
         system.report("24 turns")
@@ -103,7 +103,7 @@ def test_without_a_terminal_a_line_for_each_finished_system_and_only_from_comman
     assert capsys.readouterr().err == "raw (1 of 2): 24 turns in 01:12\n"
 
 
-def test_no_line_where_the_user_wants_none_or_another_entry_describes_the_work(monkeypatch, terminal):
+def test_no_line_where_unwanted_or_another_entry_describes_it(monkeypatch, terminal):
     terminal = terminal()
     with without_bars(), doing("working"):
         pass
@@ -129,7 +129,7 @@ def test_the_stages_of_a_run_are_said(terminal):
     assert said == ["thinking about 1 query"]
 
 
-def test_loading_bars_are_off_unless_asked_for_and_on_again_afterwards(monkeypatch):
+def test_loading_bars_are_off_unless_asked_for_and_on_afterwards(monkeypatch):
     logging = pytest.importorskip("transformers").utils.logging
     before = logging.is_progress_bar_enabled()
     with without_loading_bars():

@@ -93,7 +93,7 @@ def test_packed_qrels_are_read_like_plain_ones(tmp_path):
 
 
 @pytest.mark.parametrize("inside", ["", "deeper/index"])
-def test_an_index_at_the_path_of_a_file_is_refused_and_the_file_stays(tmp_path, inside):
+def test_an_index_at_a_files_path_is_refused_and_the_file_stays(tmp_path, inside):
     (tmp_path / "file").write_text("mine")
     path = tmp_path / "file" / inside
     result = CliRunner().invoke(main, ["index", "ikat:sample", str(path)])
@@ -149,7 +149,7 @@ def test_a_column_that_occurs_twice_is_refused_by_name(call, name, index):
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.topics.CollectionWarning")
-def test_an_own_collection_cannot_be_submitted_but_can_be_reported(tmp_path):
+def test_an_own_collection_is_reported_but_not_submitted(tmp_path):
     (tmp_path / "topics.jsonl").write_text('{"qid": "a_1", "messages": [{"role": "user", "content": "Tea?"}]}')
     (tmp_path / "file").write_text("{}")
     result = CliRunner().invoke(main, ["submit", "--check", str(tmp_path / "file"), "--dataset", str(tmp_path)])
@@ -170,7 +170,7 @@ def run(index, tmp_path):
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.study.in_folders.AlikeWarning")
 @pytest.mark.parametrize("content", [None, "", "qid,nDCG@3\n"])
-def test_scores_that_were_removed_or_cut_are_told_and_written_again(run, content):
+def test_removed_or_cut_scores_are_told_and_written_again(run, content):
     again, folder = run
     path, before = folder.path / "measures.csv", folder.measures()
     path.unlink() if content is None else path.write_text(content)

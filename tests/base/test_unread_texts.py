@@ -101,7 +101,7 @@ def test_a_run_looks_up_the_texts_that_a_stage_may_read(name, bm25, tmp_path):
     assert ran[["qid", "docno", "rank"]].values.tolist() == expected[["qid", "docno", "rank"]].values.tolist()
 
 
-def test_a_comparison_gives_a_stage_the_texts_it_may_read_and_looks_up_no_others(bm25):
+def test_a_comparison_looks_up_only_texts_that_a_stage_may_read(bm25):
     ikat.experiment({"plain": bm25, "longest": bm25 >> ByLength()}, topics=TOPICS, qrels=QRELS)
     assert Texts.looked_up == 2 * 20
     Texts.looked_up = 0

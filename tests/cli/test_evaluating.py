@@ -11,13 +11,13 @@ from pyterrier_ikat.runs import RunFolder
 KNOWN = ["1-1_1", "1-1_2", "1-1_3"]
 
 
-def test_a_table_in_another_form_comes_alone_and_what_is_lost_goes_to_the_other_stream(call, tiny):
+def test_a_formatted_table_comes_alone_and_losses_go_to_stderr(call, tiny):
     done = call("evaluate", tiny / "one.trec", "--qrels", tiny / "qrels", "--measures", "P@1,R@2", "--format", "csv")
     assert done.stdout.splitlines() == ["name,P(rel=1)@1,R(rel=1)@2,turns", "one,0.0,0.5,2"]
     assert done.stderr.splitlines() == ["one lacks 1 judged turn, counted 0: 1_2."]
 
 
-def test_a_measure_of_ones_own_file_is_evaluated_and_a_file_without_it_is_refused(call, refused, tiny):
+def test_ones_own_measure_is_evaluated_and_a_missing_one_refused(call, refused, tiny):
     own = tiny / "mine.py"
     own.write_text("def first_label(qrels, run):\n    return float(dict(zip(qrels.doc_id, qrels.relevance)).get(run.doc_id.iloc[1], 0))\n")
     given = ("evaluate", tiny / "one.trec", "--qrels", tiny / "qrels", "--format", "csv", "--measures")
@@ -33,7 +33,7 @@ def test_a_dataset_without_judgements_evaluates_nothing(call, refused, tiny):
     assert f"{tiny} has no judgements: give --qrels FILE instead of --dataset" in line
 
 
-def test_turns_are_ids_or_a_file_with_one_on_each_line_in_the_order_of_the_dataset(tmp_path):
+def test_turns_are_ids_or_lines_of_a_file_in_the_datasets_order(tmp_path):
     path = tmp_path / "turns"
     path.write_text("\ufeff1-1_3\n\n 1-1_1 \r\n", encoding="utf-8")
     for given in ("1-1_3,1-1_1", " 1-1_1 , 1-1_3,1-1_1", ["1-1_3", "1-1_1"], path, str(path)):
@@ -89,7 +89,7 @@ def test_the_other_ways_to_evaluate_take_the_same_turns(call, made, tmp_path):
     assert "1-1_3" not in page
 
 
-def test_the_table_of_judges_names_the_model_of_each_that_has_one(call, made):
+def test_the_table_of_judges_names_each_ones_model(call, made):
     asked = ("evaluate", "--of", "responses", made.runs / "rtg", "--dataset", "ikat:sample", "--format", "csv", "--judge", "token-f1")
     assert call(*asked).stdout.startswith("run,judge,mean,")
     header, by_words, by_model = call(*asked, "--judge", "groundedness", "--llm", "recorded:sample").stdout.split("\n")[:3]

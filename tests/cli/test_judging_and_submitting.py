@@ -58,7 +58,7 @@ def test_validate_names_every_problem_and_exits_with_1(call, tmp_path):
 
 
 @pytest.mark.filterwarnings("default:.*not judged, counted as wrong")
-def test_a_submission_of_2025_with_new_statements_goes_through_every_command(call, tmp_path, ikat_data):
+def test_a_2025_submission_with_new_statements_passes_commands(call, tmp_path, ikat_data):
     out, turns = tmp_path / "new.jsonl", ikat.dataset("ikat:2025").get_topics()
     metadata = {"team_id": "t", "run_id": "r", "run_type": "automatic"}
     with out.open("w") as file:
@@ -196,7 +196,7 @@ def mini_index(tmp_path_factory):
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
 @pytest.mark.parametrize("year", [2023, 2024, 2025])
-def test_real_turns_of_each_year_are_submitted_and_evaluated_like_pytrec_eval(year, ikat_data, mini_index, tmp_path):
+def test_real_turns_of_each_year_evaluate_like_pytrec_eval(year, ikat_data, mini_index, tmp_path):
     data, path = ikat.dataset(f"ikat:{year}"), tmp_path / "run"
     data.conversations = data.conversations[:1]
     topics = data.get_topics()
@@ -225,7 +225,7 @@ def test_real_turns_of_each_year_are_submitted_and_evaluated_like_pytrec_eval(ye
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.evaluation.evaluator.NotJudgedWarning")
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.frame.NoResultWarning")
-def test_a_years_topics_are_run_on_ones_own_passages_and_submitted(call, refused, ikat_data, tmp_path):
+def test_a_years_topics_run_on_ones_own_passages_are_submitted(call, refused, ikat_data, tmp_path):
     """The whole way, each step by the line that the step before has printed."""
     rows = [json.loads(line) for line in (ikat_data / "2023_test_topics_psg_text.jsonl").read_text().splitlines()[:60]]
     passages = [json.dumps({"docno": f"{row['doc_id']}:{row['passage_id']}", "text": row["passage_text"]}) for row in rows]

@@ -84,9 +84,7 @@ PYTHON = re.compile(r"\bikat\.[A-Za-z]|\bpt\.\w|\bframe\b")
 
 
 @pytest.mark.parametrize(("words", "message"), [*REFUSED, *(pytest.param(*one, marks=pytest.mark.real_data) for one in REAL)])
-def test_bad_input_is_one_line_with_exit_code_2_and_leaves_nothing(
-    words, message, call, refused, made, sample_index, tmp_path, monkeypatch
-):
+def test_bad_input_is_one_line_with_exit_code_2_leaving_nothing(words, message, call, refused, made, sample_index, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, turn in (("hyphens", "1-1-1"), ("first", "1-1_1"), ("real", "9-1_3")):
         (tmp_path / f"{name}.trec").write_text(f"{turn} Q0 sample-walk-001:0 1 1.0 one\n")
@@ -109,7 +107,7 @@ def test_bad_input_is_one_line_with_exit_code_2_and_leaves_nothing(
 
 
 @pytest.mark.parametrize(("qrels", "message"), [("nowhere.txt", QRELS), ("QRELS", "--qrels judges turns that ikat:sample lacks (77-1_1)")])
-def test_judgements_that_are_not_those_of_the_turns_stand_in_no_papers_table(qrels, message, call, refused, tmp_path, monkeypatch):
+def test_judgements_of_other_turns_stand_in_no_papers_table(qrels, message, call, refused, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "QRELS").write_text("77-1_1 0 d 1\n")
     words = f"paper nii_2024 I --resources sample --systems rtg --plan --out OUT --qrels {qrels}"
@@ -165,7 +163,7 @@ def test_a_defect_keeps_its_traceback(run, tmp_path, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:system raw chose no statement")
 @pytest.mark.parametrize("name", ["run.json", "turns.jsonl", "ledger.csv"])
-def test_a_run_folder_with_a_damaged_file_never_ends_in_a_traceback(name, run, call, refused, tmp_path):
+def test_a_run_folder_with_a_damaged_file_gives_no_traceback(name, run, call, refused, tmp_path):
     assert run(tmp_path, "raw", "--turns", "1-1_1").exit_code == 0
     folder, on = tmp_path / "raw", ["--dataset", "ikat:sample"]
     for content in ('{"turns": [', "\x00\ud800", ""):
@@ -200,7 +198,7 @@ def test_a_method_that_makes_nothing_ends_with_code_2(source, run, refused, tmp_
     assert str(tmp_path / "mine.py") in line
 
 
-def test_half_a_character_in_a_file_is_named_before_anything_is_run(tmp_path):
+def test_half_a_character_in_a_file_is_named_before_a_run(tmp_path):
     topic = {"qid": "1_1", "messages": [{"role": "user", "content": "Tea?\ud83d"}]}
     (tmp_path / "topics.jsonl").write_text(json.dumps(topic) + "\n")
     with pytest.raises(ikat.DataError, match=r"topics\.jsonl, line 1: can.t be read as JSON \(.*\\ud83d"):

@@ -25,7 +25,7 @@ def done(result):
     return result
 
 
-def test_methods_and_datasets_are_listed_and_one_method_is_described(call, monkeypatch):
+def test_methods_and_datasets_are_listed_and_a_method_described(call, monkeypatch):
     listed = call("methods").stdout
     assert sorted(name for line in listed.splitlines() if line.startswith("  ") for name in line.split()) == sorted(METHODS)
     shown = " ".join(call("methods", "aqd_a").output.split())
@@ -54,7 +54,7 @@ def test_index_run_and_evaluate(call, run, tmp_path, monkeypatch):
     assert len(turns) == 24
 
 
-def test_an_automatic_run_sees_no_gold_and_says_how_it_differs_from_the_paper(run, tmp_path):
+def test_an_automatic_run_sees_no_gold_and_says_how_it_differs(run, tmp_path):
     made = done(run(tmp_path, "ad"))
     assert "qresolved" not in (tmp_path / "ad" / "turns.jsonl").read_text()
     differences = [
@@ -65,7 +65,7 @@ def test_an_automatic_run_sees_no_gold_and_says_how_it_differs_from_the_paper(ru
     assert " ".join(f"note: ad: {line}" for line in differences) in " ".join(made.stdout.split())
 
 
-def test_a_finished_run_is_kept_whatever_the_datasets_name_and_a_model_that_is_none(call, run, sample_index, tmp_path):
+def test_other_dataset_names_and_none_models_keep_a_finished_run(call, run, sample_index, tmp_path):
     done(run(tmp_path, "ad", *ONE))
     before = (tmp_path / "ad" / "run.trec").stat().st_mtime_ns
     again = done(call("run", "ad", "--dataset", "sample", *ONE, "--index", sample_index, "--llm", "recorded:sample", "--out", tmp_path))
@@ -92,7 +92,7 @@ def an_edited_recording(folder):
         (an_edited_recording, "holds a run with different parts ("),
     ],
 )
-def test_a_run_with_something_else_is_no_finished_run_and_it_stays_as_it_is(changed, message, run, refused, recorded, tmp_path):
+def test_a_changed_run_is_no_finished_run_and_stays_as_it_is(changed, message, run, refused, recorded, tmp_path):
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "answer.jinja").write_text("In one word: {{ question }}")
     llm = recorded(tmp_path / "r.jsonl", *((qid, "answer", "Walk.") for qid in ("1-1_1", "1-1_2")))
@@ -108,7 +108,7 @@ def test_a_run_with_something_else_is_no_finished_run_and_it_stays_as_it_is(chan
 
 
 @pytest.mark.filterwarnings("default::pyterrier_ikat.study.NotJudgedWarning")
-def test_before_a_track_publishes_its_judgements_a_run_is_made_without_scores(run, tmp_path, monkeypatch):
+def test_before_judgements_are_published_a_run_has_no_scores(run, tmp_path, monkeypatch):
     def get_qrels(self, variant=None):
         raise ikat.DataError("qrels.txt isn't published yet")
 
@@ -176,7 +176,7 @@ def test_a_plan_ends_with_code_2_where_the_run_would_be_refused(run, tmp_path):
     assert "is not empty and holds no finished run" in " ".join(refused.output.split())
 
 
-def test_a_plan_of_an_unknown_measure_or_baseline_is_refused_as_the_run_is(run, refused, tmp_path):
+def test_a_plan_refuses_unknown_measures_or_baselines_as_a_run(run, refused, tmp_path):
     for more in (("--measures", "nDGC@5"), ("--baseline", "other")):
         planned, ran = (refused(run(tmp_path / "runs", "ad", *more, *end)) for end in (("--plan",), ()))
         assert planned == ran
@@ -194,7 +194,7 @@ def test_a_plan_in_python_says_what_would_be_refused(sample_index, tmp_path):
     assert "makes no ranking" in told
 
 
-def test_a_reranker_that_cannot_be_loaded_is_found_before_an_llm_is_asked(run, refused, tmp_path, monkeypatch):
+def test_an_unloadable_reranker_is_found_before_an_llm_is_asked(run, refused, tmp_path, monkeypatch):
     monkeypatch.setattr("pyterrier_ikat.llms.LLM.ask", lambda *_: pytest.fail("asked"))
     for name in ("bi:none/such", "none/such"):
         assert "can't load the" in refused(run(tmp_path / "runs", "aqd_a", "--reranker", name))
@@ -225,7 +225,7 @@ def test_a_system_that_fails_is_named_and_stops_no_other(error, run, tmp_path):
     assert [(tmp_path / "runs" / name / "run.trec").exists() for name in ("raw", "ad", "mine")] == [True, True, False]
 
 
-def test_a_recording_that_lacks_a_turn_stops_no_other_system_and_leaves_nothing(run, recorded, tmp_path):
+def test_a_recording_lacking_a_turn_stops_no_other_system(run, recorded, tmp_path):
     llm = recorded(tmp_path / "r.jsonl", ("1-1_1", "answer", "Walk."))
     made = run(tmp_path / "runs", "ad", "raw", llm=llm)
     assert (made.exit_code, "ad failed: " in made.stderr.splitlines()[-1], "lacks 23 completions" in made.stderr) == (2, True, True)
@@ -267,14 +267,14 @@ def test_a_search_that_is_terminated_keeps_the_finished_batches(run, refused, tm
     assert len(searched) == 4
 
 
-def test_a_link_in_the_place_of_a_run_is_refused_before_anything_is_run(run, refused, tmp_path, monkeypatch):
+def test_a_link_in_place_of_a_run_is_refused_before_running(run, refused, tmp_path, monkeypatch):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "raw").symlink_to(tmp_path / "nowhere")
     monkeypatch.setattr(bm25.BM25, "find_rankings", lambda *_: pytest.fail("searched"))
     assert "raw is not empty and holds no finished run" in refused(run(tmp_path / "out", "raw"))
 
 
-def test_a_file_of_resources_serves_every_command_and_a_method_takes_what_it_needs(call, sample_index, tmp_path):
+def test_a_resource_file_serves_commands_and_methods_take_theirs(call, sample_index, tmp_path):
     """Also with the names of a paper's models beside them, which `ikat paper` reads; short options come first."""
     file = tmp_path / "mine.toml"
     file.write_text('llm = "recorded:sample"\nsecond_llm = "recorded:nothing"\n"gpt-4" = "openai:gpt-4-0613"\n')
@@ -345,7 +345,7 @@ def test_the_organisers_splade_index_from_the_command_line(splade, run, refused,
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
-def test_the_demo_leaves_folders_that_are_evaluated_and_reported_as_they_lie(two_turns, call, tmp_path):
+def test_the_demo_leaves_folders_to_evaluate_and_report(two_turns, call, tmp_path):
     assert all(METHODS[name].summary for name in SYSTEMS)
     made = done(call("demo", "--out", tmp_path / "demo"))
     assert len(made.stdout.splitlines()[0]) <= 80

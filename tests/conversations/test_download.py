@@ -87,7 +87,7 @@ def test_a_refusal_and_no_network_are_named_with_the_address(server, home):
     assert names(home) == []
 
 
-def test_the_users_folder_comes_first_and_another_file_is_named_once(server, tmp_path, monkeypatch):
+def test_the_users_folder_is_first_and_another_file_named_once(server, tmp_path, monkeypatch):
     (tmp_path / NAME).write_bytes(BODY)
     monkeypatch.setenv("IKAT_DATA", str(tmp_path))
     assert data_file(NAME) == tmp_path / NAME  # the published one: no word
@@ -114,7 +114,7 @@ def test_what_is_missing_or_unknown_is_named(server, tmp_path, monkeypatch):
     assert server.asked == 0
 
 
-def test_a_file_is_found_in_a_clone_and_beside_but_never_under_an_ambiguous_name(tmp_path, monkeypatch):
+def test_a_file_is_found_in_a_clone_never_by_an_ambiguous_name(tmp_path, monkeypatch):
     monkeypatch.setenv("IKAT_DATA", str(tmp_path / "ikat"))
     qrels, reference = "mtrag/mtrag-human/retrieval_tasks/govt/qrels/dev.tsv", "mtrag/mtragun-human/generation_tasks/reference.jsonl"
     for folder in (tmp_path, tmp_path / "ikat"):
@@ -140,7 +140,7 @@ def test_the_released_files_are_the_ones_that_a_download_accepts(shared, monkeyp
     assert [name for name in released if not download.is_published(name)] == []
 
 
-def test_every_source_has_its_address_its_checksum_and_its_licence():
+def test_every_source_has_its_address_checksum_and_licence():
     assert [name for name, source in SOURCES.items() if not all(source)] == ["2025-qrels.txt"]
     lengths = {"sha256": 64, "md5": 32, "git": 40}
     assert all(len(digest) == lengths[kind] for kind, _, digest in (one.checksum.partition(":") for one in SOURCES.values()) if kind)

@@ -193,7 +193,7 @@ def test_an_object_with_pyterriers_methods_is_a_dataset(own):
         ikat.dataset(3)
 
 
-def test_two_answers_of_a_turn_are_refused_before_they_double_its_passages():
+def test_two_answers_of_a_turn_are_refused_not_doubling_passages():
     class TwoAnswers(Own):
         def get_answers(self):
             return pd.DataFrame({"qid": ["1", "2", "1"], "gold_answer": ["a", "b", "c"]})
@@ -214,7 +214,7 @@ class Other(pt.datasets.DatasetProvider):
         return ["cast/v0"]
 
 
-def test_a_dataset_of_another_provider_of_pyterrier_is_taken_by_its_name(monkeypatch):
+def test_a_dataset_of_another_provider_is_taken_by_its_name(monkeypatch):
     monkeypatch.setitem(pt.datasets._core._loaded_providers, "other", Other())
     data = ikat.dataset("other:cast/v0")
     assert data.name == "other:cast/v0"

@@ -82,7 +82,7 @@ def test_single_queries_are_turns_without_a_history(told):
     assert told["scores"] == [{"name": "bm25", "nDCG@5": pytest.approx((1 + 0.6131472) / 2), "turns": 2}]
 
 
-def test_passages_are_those_of_ir_datasets_which_leaves_out_the_tracks_duplicates(told):
+def test_passages_are_ir_datasets_without_the_tracks_duplicates(told):
     vaswani = [{"docno": "11", "text": "about rooibos", "url": ""}, {"docno": "12", "text": "the cederberg", "url": ""}]
     assert told["passages"]["vaswani"] == vaswani
     cast = {row["docno"]: row["text"] for row in told["passages"]["cast"]}
@@ -105,7 +105,7 @@ def test_errors_say_where_there_is_what_was_asked_for(told):
         ikat.dataset("irds:trec-cast/v1/2020")
 
 
-def test_a_dataset_without_qrels_says_so_and_knows_its_size_without_a_file():
+def test_a_dataset_without_qrels_says_so_and_knows_its_size():
     data = ikat.dataset("irds:trec-cast/v1")
     for ask in (data.get_qrels, lambda: find_qrels(None, data)):
         with pytest.raises(UsageError, match="irds:trec-cast/v1 has no qrels: give a file of your own"):

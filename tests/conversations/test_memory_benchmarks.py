@@ -67,7 +67,7 @@ def locomo(write):
 
 
 @small_file
-def test_questions_have_the_turns_as_statements_and_the_facts_of_their_source_turns(locomo):
+def test_questions_have_turns_as_statements_and_sources_facts(locomo):
     topics = locomo.get_topics()
     assert topics[["qid", "query"]].values.tolist() == [
         ["conv-1_1", "What does Ben drink?"],
@@ -111,7 +111,7 @@ def test_a_file_of_another_form_is_named_with_the_conversation(write):
 
 
 @small_file
-def test_memories_are_run_scored_by_turn_and_session_and_broken_down_by_category(locomo, tmp_path):
+def test_memories_are_scored_by_turn_session_and_category(locomo, tmp_path):
     def run(*arguments):
         result = CliRunner().invoke(main, [*arguments, "--dataset", "locomo:", "--format", "csv"], catch_exceptions=False)
         assert result.exit_code == 0, result.output
@@ -126,7 +126,7 @@ def test_memories_are_run_scored_by_turn_and_session_and_broken_down_by_category
         ikat.breakdown({"mine": pd.DataFrame({"qid": ["a_1"], "nDCG@5": [1.0]})}, by="category")
 
 
-def test_the_real_file_has_1982_questions_with_evidence_over_5882_turns(shared, monkeypatch):
+def test_the_real_file_has_1982_questions_over_5882_turns(shared, monkeypatch):
     if not (shared / "memory" / "locomo10.json").is_file():
         pytest.skip("no LoCoMo at hand")
     monkeypatch.setenv("IKAT_DATA", str(shared / "ikat"))
@@ -179,7 +179,7 @@ FALSE = {"answer_4_abs": [said("user", "I bought a cup.", has_answer=True)]}
 """The evidence of a question without an answer: what the user said instead. The authors' code of retrieval doesn't score it."""
 
 
-def test_a_file_of_longmemeval_is_its_users_turns_and_those_with_the_answer(longmemeval):
+def test_a_longmemeval_file_is_its_users_turns_and_answer_turns(longmemeval):
     data = longmemeval(question("q_1", SESSIONS))
     topics, manual = data.get_topics(), data.get_topics("manual")
     assert topics[["qid", "query"]].values.tolist() == [["q_1_1", "Which tea did I buy?"]]
@@ -191,7 +191,7 @@ def test_a_file_of_longmemeval_is_its_users_turns_and_those_with_the_answer(long
     assert data.get_answers()["gold_answer"].tolist() == ["2"]
 
 
-def test_longmemeval_asks_all_questions_and_judges_some_in_retrieval(longmemeval):
+def test_longmemeval_asks_all_and_judges_some_in_retrieval(longmemeval):
     asked = [question("q_1", SESSIONS), question("q2_abs", FALSE), question("q3", ONLY_SAID, "single-session-assistant")]
     data = longmemeval(*asked)
     assert data.get_topics()["qid"].tolist() == ["q_1_1", "q2_abs_1", "q3_1"]
@@ -213,7 +213,7 @@ def test_answers_to_all_questions_of_longmemeval_are_judged(longmemeval):
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.topics.CollectionWarning")
-def test_a_run_of_longmemeval_answers_all_and_is_scored_where_judged(longmemeval, tmp_path):
+def test_a_longmemeval_run_answers_all_and_is_scored_if_judged(longmemeval, tmp_path):
     data = longmemeval(question("q_1", SESSIONS), question("q2_abs", FALSE), question("q3", ONLY_SAID))
     arguments = ["run", "memory_bm25", "--dataset", data.name, "--out", str(tmp_path / "runs"), "--format", "csv"]
     result = CliRunner().invoke(main, arguments, catch_exceptions=False)

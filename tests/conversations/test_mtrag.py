@@ -81,7 +81,7 @@ def published_qrels(released):
     return pd.concat(pd.read_csv(released / "retrieval_tasks" / domain / "qrels" / "dev.tsv", sep="\t") for domain in COLLECTIONS)
 
 
-def test_mini_is_159_turns_of_which_150_are_judged_and_350_passages(released):
+def test_mini_is_159_turns_with_150_judged_and_350_passages(released):
     data = ikat.dataset("mtrag:mini")
     topics, qrels, answers = data.get_topics("manual"), data.get_qrels(), data.get_answers()
     passages = list(data.get_corpus_iter(verbose=False))
@@ -104,7 +104,7 @@ def test_mini_is_159_turns_of_which_150_are_judged_and_350_passages(released):
 
 
 @users_words_only
-def test_the_domains_are_777_turns_with_the_three_published_queries(released):
+def test_the_domains_are_777_turns_with_three_published_queries(released):
     turns, pairs = {}, {}
     for domain in COLLECTIONS:
         data = ikat.dataset(f"mtrag:{domain}")
@@ -135,7 +135,7 @@ def write_reference(files):
 
 
 @other_files
-def test_without_the_file_of_tasks_a_domains_histories_have_the_users_words_and_a_warning_says_so(files, tmp_path):
+def test_without_a_task_file_histories_have_user_words_and_warn(files, tmp_path):
     data = ikat.dataset("mtrag:clapnq")
     with pytest.warns(
         CollectionWarning, match=r"histories have the user's questions only.*no file mtrag/mtrag-human/\S+reference.jsonl in it"
@@ -153,7 +153,7 @@ def test_without_the_file_of_tasks_a_domains_histories_have_the_users_words_and_
 
 
 @other_files
-def test_with_the_file_of_tasks_a_domain_has_full_histories_and_target_answers(files):
+def test_with_a_task_file_a_domain_has_histories_and_targets(files):
     write_reference(files)
     data, every = ikat.dataset("mtrag:clapnq"), ikat.dataset("mtrag:reference")
     history = data.get_topics()["qhistory"].tolist()[2]
@@ -170,7 +170,7 @@ def test_with_the_file_of_tasks_a_domain_has_full_histories_and_target_answers(f
 
 @other_files
 @pytest.mark.parametrize("name", ["reference", "un-reference"])
-def test_mtrag_uns_own_file_has_the_key_of_answerability_in_lower_case(files, name):
+def test_mtrag_uns_file_has_its_answerability_key_in_lower_case(files, name):
     labels = ("ANSWERABLE", "PARTIAL", "UNANSWERABLE", "UNDERSPECIFIED")
     tasks = [task(f"{label.lower()}<::>1", "Tea?", answer="Yes.", label=label, key="answerability") for label in labels]
     files(REFERENCE if name == "reference" else REFERENCE.replace("mtrag-", "mtragun-"), lines(*tasks))
@@ -208,7 +208,7 @@ def test_mtrag_un_is_judged_by_its_published_qrels(un, tmp_path):
 
 
 @other_files
-def test_figures_of_mtrag_un_are_those_of_pytrec_eval_and_of_ibms_script(un):
+def test_mtrag_un_figures_are_those_of_pytrec_eval_and_ibm(un):
     data, random = ikat.dataset("mtrag:un-reference"), np.random.default_rng(4)
     rows = [(qid, docno, random.random()) for qid in data.get_topics()["qid"] for docno in [*TEXTS, *map(str, range(8))]]
     run = pt.model.add_ranks(pd.DataFrame(rows, columns=["qid", "docno", "score"]))

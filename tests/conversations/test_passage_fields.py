@@ -112,14 +112,14 @@ def test_title_and_text_keep_all_their_words(title, text):
     assert unread == []
 
 
-def test_the_folder_of_a_beir_collection_is_its_corpus_without_its_queries(write, tmp_path):
+def test_a_beir_folder_is_its_corpus_without_its_queries(write, tmp_path):
     write({"_id": "d1", "title": "Rooibos tea", "text": "A red drink."}, name="corpus.jsonl")
     write({"_id": "q1", "text": "rooibos?"}, name="queries.jsonl")
     assert [one["docno"] for one in ikat.PassageFiles(tmp_path)] == ["d1"]
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_a_folder_of_json_files_has_one_passage_an_array_or_lines_in_each(tmp_path, suffix):
+def test_a_json_file_of_a_folder_holds_a_passage_array_or_lines(tmp_path, suffix):
     one, two, three, four = ({"id": f"d{number}", "title": "T", "contents": f"Text {number}."} for number in range(1, 5))
     for name, text in (("a", json.dumps(one, indent=1)), ("b", json.dumps([two, three])), ("c", json.dumps(four) + "\n")):
         (tmp_path / f"{name}.json{suffix}").write_bytes(gzip.compress(text.encode()) if suffix else text.encode())

@@ -86,7 +86,7 @@ def passages(tmp_path):
     return path
 
 
-def test_the_loader_adds_texts_row_by_row_in_the_place_of_older_ones(passages):
+def test_the_loader_adds_texts_row_by_row_replacing_older_ones(passages):
     results = pd.DataFrame({"qid": ["1_1", "1_1", "1_2"], "docno": ["d2:4", "d1:0", "d2:4"], "text": "old"}, index=[5, 3, 9])
     loaded = TextLoader(passages, ["text", "url"])(results)
     assert loaded["text"].tolist() == ["Mint", "Rooibos.", "Mint"]
@@ -95,7 +95,7 @@ def test_the_loader_adds_texts_row_by_row_in_the_place_of_older_ones(passages):
     assert loaded["text"].dtype == object
 
 
-def test_unknown_repeated_and_missing_passages_and_fields_are_named_and_an_empty_frame_reads_no_file(passages, tmp_path):
+def test_unknown_repeated_and_missing_passages_are_named(passages, tmp_path):
     with pytest.raises(DataError, match=r"lacks 4 of the passages to load \(x1, x2, x3, x4\)"):
         TextLoader(passages)(pd.DataFrame({"docno": ["d1:0", "x1", "x2", "x2", "x3", "x4"]}))
     with pytest.raises(UsageError, match="no field 'title'; there are 'text', 'url'"):
@@ -177,7 +177,7 @@ def test_any_text_comes_back_without_its_outer_white_space(tmp_path_factory, tex
     assert [passage["text"] for passage in read_passages(path)] == [text.strip() for text in texts]
 
 
-def test_passages_are_cut_by_pyterriers_sliding_windows_and_ranked_by_their_best_one(folder):
+def test_passages_are_cut_by_sliding_windows_and_ranked_by_best(folder):
     turns = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["caffeine in rooibos", "is the tram late"]})
     windows = pt.text.sliding("text", length=4, stride=2, prepend_attr=None)
     ranked = ikat.PassageIndex(folder / "index").bm25() >> windows >> ikat.BM25Rerank()

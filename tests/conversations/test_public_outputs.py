@@ -52,7 +52,7 @@ def texts(model, *requests):
     return [completion.text for completion in model.ask(requests)]
 
 
-def test_runs_are_samples_of_rewrite_and_answer_and_composed_of_both(outputs):
+def test_runs_are_samples_of_rewrite_and_answer_and_of_both(outputs):
     model = llm(f"recorded:{NONE}")
     asked = [Request([], stage, "9-1_3", prompt=prompt, sample=1) for stage, prompt in (("rewrite", "rewrite"), ("answer", "answer"))]
     assert texts(model, *asked) == ["9-1-3 tea 2 or mint", "Rooibos 2."]
@@ -134,7 +134,7 @@ def test_files_that_are_not_there_are_named_with_whose_they_are(outputs, monkeyp
         llm("recorded:personalizedcir-all-0shot-prompt2")
 
 
-def test_rewrites_without_an_answer_are_no_completion_of_a_prompt_that_asks_for_one(outputs):
+def test_rewrites_without_an_answer_complete_no_prompt_for_one(outputs):
     model = llm("recorded:cfda-chiq")
     assert texts(model, Request([], "rewrite", "9-1_1", prompt="rewrite_enhanced", sample=9)) == ["tea 9"]
     with pytest.raises(DataError, match=r"recorded:cfda-chiq lacks 1 completion: 9-1_1 rewrite rewrite_and_answer: take another llm"):
@@ -156,7 +156,7 @@ def test_whose_they_are_is_said_once_and_kept_in_the_run_folder(outputs, tmp_pat
     assert "cite Chang et al." in RunFolder(tmp_path / "runs" / "QR").parameters()["sources"][0]
 
 
-def test_turns_that_an_output_lacks_are_refused_before_anything_is_run(outputs):
+def test_turns_missing_in_an_output_are_refused_before_running(outputs):
     turns = pd.DataFrame({"qid": ["9-1_3", "9-1_9"], "query": ["tea", "mint"]})
     lacks = (
         r"none-0shot-prompt1 has no completion of 1 of the 2 turns \(9-1_9\), but of 5 samples for each of the 176 judged turns of 2023: "
@@ -185,7 +185,7 @@ def test_more_runs_than_there_are_is_told_with_their_number(outputs):
         ikat.plan(system, topics=turns, repeats=5)
 
 
-def test_a_list_of_turns_has_a_name_and_those_that_are_there_count():
+def test_a_turn_list_has_a_name_and_those_that_are_there_count():
     with pytest.warns(FewerTurnsWarning, match="mine has 1 of the 62 turns of responses-2024"):
         assert read_turns("responses-2024", ["0_1", "0_2", "0_99"], "mine") == ["0_2"]
     with pytest.raises(UsageError, match=r"mine has none of the turns of irlab-2024 \(0_2, .*give turns of its own"):
@@ -205,7 +205,7 @@ def test_the_lists_are_those_that_were_published(shared):
 
 
 @pytest.mark.real_data
-def test_the_real_files_are_the_published_ones_and_have_all_samples(shared):
+def test_the_real_files_are_as_published_and_have_all_samples(shared):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for name, turns, samples in (("personalizedcir-sar-0shot", 176, 5), ("cfda-llm4cs", 332, 10), ("cfda-chiq", 332, 10)):

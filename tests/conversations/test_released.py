@@ -96,7 +96,7 @@ def test_qrels_that_are_not_there_are_asked_for_and_then_used(files, year, wrong
     assert ikat.dataset(f"ikat:{year}").get_qrels().values.tolist() == [["1_1", "d:0", 2]]
 
 
-def test_the_collection_streams_from_sorted_files_and_where_there_is_none_the_error_says_what_to_do(files):
+def test_the_collection_streams_sorted_files_or_says_what_to_do(files):
     for name, what in (("ikat:2025", "ClueWeb22.* ikat_collection/ in the folder that IKAT_DATA"), ("cast:2021", "KILT.*cast_2021")):
         files({})
         with pytest.raises(DataError, match=what):
@@ -132,7 +132,7 @@ def test_names_variants_and_descriptions(monkeypatch):
     ("typed", "meant"),
     [("ikat:2023mini", "ikat:2023-mini"), ("ikat:smaple", "ikat:sample"), ("ikat:2020", "cast:2020"), ("cast:2024", "ikat:2024")],
 )
-def test_a_mistyped_name_is_answered_with_the_nearest_one_of_its_year(typed, meant):
+def test_a_mistyped_name_gets_the_nearest_one_of_its_year(typed, meant):
     with pytest.raises(UsageError, match=rf"no dataset '{typed}'; did you mean {meant}\?; there are ikat:sample, "):
         ikat.dataset(typed)
 

@@ -54,7 +54,7 @@ def test_every_schema_gives_the_same_conversation(write, item):
 
 
 @pytest.mark.parametrize(("text", "expected"), [("I  avoid\ncaffeine.", "1"), ("i LIKE mint. ", "2"), ("2", "2"), ("I like mint.", "2")])
-def test_gold_statements_as_text_are_found_despite_white_space_and_case(write, text, expected):
+def test_gold_statements_as_text_match_despite_space_and_case(write, text, expected):
     item = in_2025(TEA_2023)
     item["ptkb"].append("I LIKE MINT.")  # an exact statement wins over one that is only similar
     item["responses"][0]["relevant_ptkbs"] = [text]
@@ -146,7 +146,7 @@ def messages(*texts):
     return [{"role": ("user", "assistant")[place % 2], "content": text} for place, text in enumerate(texts)]
 
 
-def test_turns_in_a_line_have_the_turns_before_them_as_their_history(write):
+def test_turns_in_a_line_have_the_earlier_ones_as_history(write):
     (chat,) = read_topics(write(LINE))
     assert chat.histories() == [[], messages("Which tea has no caffeine?", "Rooibos has none.")]
     assert [(chat.qid(turn), turn.turn_id, turn.resolved, turn.automatic, turn.passages) for turn in chat.turns] == [

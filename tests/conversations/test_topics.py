@@ -47,7 +47,7 @@ def test_one_row_a_turn_with_the_history_before_it():
     assert list(topics_frame([])) == AUTOMATIC
 
 
-def test_gold_is_in_frames_of_its_own_and_an_empty_rewrite_falls_back_to_the_utterance():
+def test_gold_has_its_own_frames_and_empty_rewrites_fall_back():
     frame = topics_frame([TEA], manual=True)
     assert list(frame) == [*AUTOMATIC, "qresolved", "qgoldptkb"]
     assert frame["qresolved"].tolist() == ["Which tea has no caffeine?", "And for sleep?", "Thank you"]
@@ -103,7 +103,7 @@ def test_a_bad_chat_is_named(messages, part):
             conversation(messages[every_turn:], every_turn=every_turn)
 
 
-def test_a_new_query_pushes_the_old_one_and_drops_what_came_from_it():
+def test_a_new_query_pushes_the_old_and_drops_what_came_of_it():
     frame = pd.DataFrame({"qid": ["1"], "query": ["old"], "query_0": ["older"], "query_toks": [{"old": 1}], "query_vec": [0]}, index=[3])
     new = with_query(frame, ["new"])
     assert new.to_dict("records") == [{"qid": "1", "query": "new", "query_0": "old", "query_1": "older"}]
@@ -111,7 +111,7 @@ def test_a_new_query_pushes_the_old_one_and_drops_what_came_from_it():
     assert frame["query"].tolist() == ["old"]
 
 
-def test_turns_that_were_in_a_parquet_file_are_the_turns_that_were_written():
+def test_turns_read_from_a_parquet_file_are_those_written():
     turns = pd.concat([conversation(CHAT, {"1": "I'm vegan."}, number="a"), conversation(CHAT[:1], {"2": "I like tea."}, number="b")])
     # A parquet file has one struct for all dicts of a column, and gives lists back as arrays.
     read = turns.assign(
@@ -164,7 +164,7 @@ RELEASED = {
 
 
 @pytest.mark.parametrize("year", RELEASED)
-def test_the_released_files_have_the_published_sizes_and_repeated_provenance_counts_once_in_its_first_place(ikat_data, year):
+def test_released_files_have_published_sizes_and_unique_sources(ikat_data, year):
     conversations, turns, ptkb, unproved, repeated = RELEASED[year]
     path = ikat_data / f"{year}_test_topics.json"
     chats, raw = read_topics(path), json.loads(path.read_text(encoding="utf-8"))
@@ -186,7 +186,7 @@ def test_the_released_files_have_the_published_sizes_and_repeated_provenance_cou
             assert named == [entry["relevant_ptkbs"] for entry in item["responses"]]
 
 
-def test_the_ptkb_qrels_judge_the_whole_ptkb_of_every_listed_turn_the_organisers_as_the_topics_do(ikat_data):
+def test_ptkb_qrels_judge_the_whole_ptkb_of_every_listed_turn(ikat_data):
     chats = read_topics(ikat_data / "2023_test_topics.json")
     sizes = {chat.number: len(chat.ptkb) for chat in chats}
     nist, organisers = (read_qrels(ikat_data / name) for name in ("ptkb_rel_nist", "ptkb_rel_org"))

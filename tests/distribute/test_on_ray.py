@@ -31,7 +31,7 @@ def asked(turns):
     return (ikat.Answer(llm) >> ikat.MultiQuery(llm, n=5, given="answer"))(turns)
 
 
-def test_two_workers_at_the_same_time_give_the_rows_of_one_process(cluster, sample_index, tmp_path):
+def test_two_workers_at_once_give_the_rows_of_one_process(cluster, sample_index, tmp_path):
     queries = asked(pt.get_dataset("ikat:sample").get_topics())
     search = ikat.PassageIndex(sample_index).bm25(num_results=50) >> ByLength()
     found, one = ikat.on_ray(search >> Together(tmp_path), workers=2)(queries), search(queries)

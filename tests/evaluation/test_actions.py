@@ -35,7 +35,7 @@ def test_abstaining_is_compared_with_the_unanswerable_turns():
     assert (row["precision"], row["recall"], row["F1"]) == pytest.approx((3 / 5, 3 / 4, 6 / 9))
 
 
-def test_asking_is_evaluated_only_where_a_turn_is_labelled_for_it():
+def test_asking_is_evaluated_only_on_turns_labelled_for_it():
     both = evaluate_actions({"ours": system("NQQA")}, answers("udad"))
     assert both["action"].tolist() == ["abstain", "ask"]
     assert both.iloc[1][["labelled", "chosen", "right", "precision", "recall"]].tolist() == [2, 2, 1, 0.5, 0.5]
@@ -43,7 +43,7 @@ def test_asking_is_evaluated_only_where_a_turn_is_labelled_for_it():
 
 
 @given(st.integers(1, 500).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))), st.sampled_from([0.5, 0.9, 0.95, 0.99]))
-def test_wilsons_bounds_are_where_the_normal_score_of_the_share_is_z(pair, level):
+def test_wilsons_bounds_are_where_the_shares_normal_score_is_z(pair, level):
     from statistics import NormalDist
 
     right, of = pair
@@ -53,7 +53,7 @@ def test_wilsons_bounds_are_where_the_normal_score_of_the_share_is_z(pair, level
         assert (share - bound) ** 2 == pytest.approx(z**2 * bound * (1 - bound) / of, abs=1e-12)
 
 
-def test_turns_that_move_with_their_conversation_widen_the_interval_of_a_share():
+def test_turns_moving_with_conversations_widen_shares_intervals():
     """Three conversations of four turns, right as a whole or not at all: a design effect of 11 / 3 or more."""
     hits, of_turn, of_chat = [True] * 8 + [False] * 4, list("abcdefghijkl"), list("aaaabbbbcccc")
     plain, robust = interval_of_share(hits, of_turn), interval_of_share(hits, of_chat)
@@ -99,13 +99,13 @@ def test_scores_equal_those_of_a_plain_count(pairs):
             assert math.isnan(row[name]) or row[f"{name}_low"] - 1e-9 <= row[name] <= row[f"{name}_high"] + 1e-9
 
 
-def test_turns_without_a_decision_count_as_answered_and_are_named():
+def test_turns_without_decision_count_as_answered_and_are_named():
     with pytest.warns(UserWarning, match=r"ours made no decision for 2 of 4 turns \(1, 3\): counted as answered"):
         [row] = evaluate_actions({"ours": system("N-N")}, answers("uuau")).to_dict("records")
     assert (row["labelled"], row["chosen"], row["right"], row["recall"]) == (3, 2, 1, 1 / 3)
 
 
-def test_only_labelled_turns_count_and_a_result_frame_has_rows_for_each_passage():
+def test_only_labelled_turns_count_though_results_repeat_turns():
     several = pd.concat([system("NNA")] * 3, ignore_index=True)
     [row] = evaluate_actions({"ours": several}, answers("u-a")).to_dict("records")
     assert (row["turns"], row["chosen"], row["precision"]) == (2, 1, 1.0)

@@ -22,7 +22,7 @@ def matrix_as_qrels(matrix):
     return first, first.assign(label=b).sample(frac=1, random_state=1)
 
 
-def test_the_confusion_matrix_of_the_papers_table_and_what_is_printed():
+def test_the_papers_confusion_matrix_and_what_is_printed():
     gpt, nist = matrix_as_qrels(TABLE_4)
     found = agreement(gpt, pd.concat([nist, qrels(("1_1", "only NIST", 4))]))
     assert found.confusion.to_numpy().tolist() == TABLE_4.tolist()

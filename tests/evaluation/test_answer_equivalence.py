@@ -42,7 +42,7 @@ def direct(folder, ids, segments):
 
 
 @pytest.mark.parametrize("labels", [1, 2])
-def test_the_probability_of_response_then_gold_answer_and_question(tmp_path, labels):
+def test_the_probability_of_response_then_gold_and_question(tmp_path, labels):
     folder = save(tmp_path, labels)
     found = AnswerEquivalence(folder).judge(turns(*ROWS))
     logits = direct(folder, [2, 5, 3, 5, 4, 3, 9, 4, 3], [0, 0, 0, 1, 1, 1, 1, 1, 1])
@@ -71,7 +71,7 @@ def test_texts_are_cut_at_the_positions_of_the_network(tmp_path):
     assert found.reason.endswith(", texts cut")
 
 
-def test_in_the_evaluation_nothing_is_loaded_where_nothing_is_asked():
+def test_in_evaluation_nothing_is_loaded_where_nothing_is_asked():
     frame = turns(*ROWS)
     judged = evaluate_responses(frame.drop(columns="qanswer"), frame[:0], [AnswerEquivalence("no/such/model")])
     assert judged["outcome"].tolist() == ["no response"] * 2

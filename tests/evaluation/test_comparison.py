@@ -64,7 +64,7 @@ def test_a_repeated_pipeline_is_reported_twice(setting):
     assert figures[0] == figures[1] > figures[2] == figures[3]
 
 
-def test_a_stage_that_changes_its_input_does_not_change_its_neighbours(setting):
+def test_a_stage_changing_its_input_leaves_neighbours_unchanged(setting):
     systems, runs, topics, qrels = setting
 
     def spoil(found):
@@ -127,7 +127,7 @@ def test_mistakes_are_found_before_anything_runs(setting):
     assert Finds.calls == 0
 
 
-def test_a_finished_run_of_other_turns_is_refused_before_anything_runs(setting):
+def test_a_finished_run_of_other_turns_is_refused_before_running(setting):
     systems, runs, topics, qrels = setting
     hyphens = runs["one"].assign(qid=runs["one"]["qid"].str.replace("_", "-"))
     for run, message in ((hyphens, "system old: its turns are like 9-1-0"), (hyphens.assign(qid="7_1"), "system old has no turn")):
@@ -159,7 +159,7 @@ def test_a_system_that_ends_in_sub_queries_is_refused(setting):
         experiment({"b": ExplodeQueries() >> dropping}, topics=topics, qrels=qrels)
 
 
-def test_judged_at_k_is_the_share_of_judged_passages_over_all_turns():
+def test_judged_at_k_is_the_judged_share_over_all_turns():
     qrels = pd.DataFrame({"qid": ["1_1", "1_1", "1_2"], "docno": ["a", "b", "c"], "label": [0, 3, 1]})
     run = pd.DataFrame({"qid": "1_1", "docno": ["a", "x", "b", "y"], "score": [4.0, 3, 2, 1], "rank": range(4)})
     assert evaluate({"r": run}, qrels, [Judged @ 2, "Judged@4"])[["Judged@2", "Judged@4"]].values.tolist() == [[0.25, 0.25]]

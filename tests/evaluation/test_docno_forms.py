@@ -54,7 +54,7 @@ def test_another_form_is_an_error_with_both_forms(ours, theirs):
             score()
 
 
-def test_a_run_with_docnos_of_another_form_is_kept_without_scores(tmp_path):
+def test_a_run_with_docnos_of_another_form_is_kept_unscored(tmp_path):
     given = {"topics": pd.DataFrame({"qid": TURNS, "query": "q"}), "out": tmp_path}
     systems = {"x": pt.Transformer.from_df(finding("r:0"))}
     with pytest.raises(ikat.DataError, match="its passages are like 'r:0', the judged ones like 'r', .* convert the docnos"):

@@ -103,7 +103,7 @@ def finding(**ranks):
     return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])
 
 
-def test_the_oracle_takes_each_turns_best_run_by_the_first_measure_by_hand():
+def test_the_oracle_takes_each_turns_best_run_by_first_measure():
     qrels = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "docno": ["good"] * 3, "label": [1] * 3})
     runs = {"one": finding(**{"1_1": 0, "1_2": 1, "1_3": 1}), "two": finding(**{"1_1": 1, "1_2": 0, "1_3": 1})}
     table = evaluate(runs, qrels, [P(rel=1) @ 1, nDCG @ 2], baseline="one", oracle=True).set_index("name")
@@ -116,7 +116,7 @@ def test_the_oracle_takes_each_turns_best_run_by_the_first_measure_by_hand():
     assert evaluate(runs, qrels, [nDCG @ 2])["name"].tolist() == ["one", "two"]
 
 
-def test_the_other_measures_of_the_oracle_are_of_the_run_that_the_first_one_takes():
+def test_the_oracles_other_measures_are_of_the_run_it_takes():
     qrels = pd.DataFrame({"qid": ["1_1"] * 2, "docno": ["good", "fair"], "label": [3, 1]})
     early = pd.DataFrame({"qid": ["1_1"], "docno": ["fair"], "score": [1.0], "rank": [0]})
     late = finding(**{"1_1": 1})

@@ -65,7 +65,7 @@ def foreign_runs(draw):
 
 @settings(max_examples=8, deadline=None)
 @given(foreign_runs(), st.integers(1, 3))
-def test_any_run_gets_trec_evals_figures_in_the_order_of_its_ranks(case, level):
+def test_any_run_gets_trec_evals_figures_in_rank_order(case, level):
     run, qrels = case
     judged = {qid: dict(zip(rows["docno"], rows["label"].tolist(), strict=True)) for qid, rows in qrels.groupby("qid")}
     found = pytrec_eval.RelevanceEvaluator(judged, set(TREC_EVAL), relevance_level=level).evaluate(by_rank(run))
@@ -104,7 +104,7 @@ def test_a_turn_that_was_not_judged_after_all_has_zeros():
     assert per_turn(run, qrels, measures).drop(columns="qid").values.tolist() == [[1.0] * 7, [0.0] * 7]
 
 
-def test_a_measure_of_ones_own_gets_scores_in_the_order_of_the_ranks():
+def test_a_measure_of_ones_own_gets_scores_in_rank_order():
     run = pd.DataFrame({"qid": "1_1", "docno": ["a", "b", "c"], "score": [0.1, 0.1 + 1e-12, 7.0], "rank": [2, 1, 0]})
     qrels = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": "a", "label": 1})
     seen = []

@@ -48,7 +48,7 @@ def kappa(pairs):
 
 
 @pytest.mark.real_data
-def test_real_holes_get_gpt4s_labels_and_kappa_is_that_of_left_out_labels(shared, ikat_data):
+def test_real_holes_get_gpt4s_labels_and_kappa_of_left_out_ones(shared, ikat_data):
     """The model answers with GPT-4's real labels of 2024, the judges are NIST's, the run is CFDA's. Texts are stand-ins."""
     data = ikat.dataset("ikat:2024")
     of_gpt4 = {(qid, docno): label for qid, docno, label in data.get_qrels("gpt4").itertuples(index=False)}

@@ -118,7 +118,7 @@ def of_another_collection(count=3):
     return pt.apply.generic(lambda turns: turns.merge(pd.DataFrame(rows), how="cross"))
 
 
-def test_a_run_without_any_judged_passage_is_an_error_and_is_kept(tmp_path):
+def test_a_run_without_judged_passages_is_an_error_and_kept(tmp_path):
     systems = {"other": of_another_collection(), "good": finding("sample-walk-001:0")}
     with pytest.raises(
         SystemFailed, match=r"other: none of its 3 passages is judged \(they are like other-0, the judged ones like sample-"
@@ -138,7 +138,7 @@ def test_a_run_without_any_judged_passage_is_an_error_and_is_kept(tmp_path):
     assert (told.exit_code, "run other: none of its 3 passages is judged" in told.stderr) == (0, True)
 
 
-def test_a_kept_run_without_any_judged_passage_is_scored_with_its_own_judgements(tmp_path):
+def test_a_kept_unjudged_run_is_scored_with_its_own_judgements(tmp_path):
     with pytest.raises(ikat.DataError, match="none of its 3 passages is judged"):
         ikat.run({"other": of_another_collection()}, "ikat:sample", out=tmp_path)
     own = pd.DataFrame({"qid": TURNS[:2], "docno": ["other-0", "other-9"], "label": [1, 1]})
@@ -157,7 +157,7 @@ def test_a_poor_run_over_the_right_collection_counts_zero(tmp_path):
     assert ikat.experiment({"poor": index.bm25()}, topics=topics, qrels=qrels)["nDCG@5"].tolist() == [0.0]
 
 
-def test_a_turn_without_a_judged_passage_scores_0_where_its_passages_are_judged_for_another(tmp_path):
+def test_a_turn_whose_passages_are_judged_for_another_scores_0(tmp_path):
     """Of one turn or two, a ranking without a judged passage is a bad one, not one of another collection."""
     topics = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "milk"]})
     qrels = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": ["a", "b"], "label": [1, 1]})

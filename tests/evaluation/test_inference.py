@@ -73,7 +73,7 @@ def test_p_value_and_interval_never_disagree(groups):
     assert (found.p_value < 0.05) == (not found.low <= 0 <= found.high)
 
 
-def test_turns_that_move_with_their_conversation_widen_the_interval():
+def test_turns_moving_with_their_conversation_widen_the_interval():
     clusters = np.repeat(list("abcdef"), 5)
     differences = np.repeat([0.3, -0.1, 0.2, 0.0, 0.25, -0.05], 5) + np.tile([0.01, -0.01, 0.0, 0.02, -0.02], 6)
     widths = []

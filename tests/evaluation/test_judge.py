@@ -37,7 +37,7 @@ def test_labels_that_models_send(text, label, reason):
 
 
 @given(st.integers(0, 4), st.text(alphabet="abc XYZ 0123456789.,;-()\n", max_size=40))
-def test_a_label_on_the_first_line_is_read_whatever_the_reason_says(label, reason):
+def test_a_first_line_label_is_read_whatever_the_reason_says(label, reason):
     assert parse_judgement(f"{label}\nBecause {reason}").label == label
 
 
@@ -49,7 +49,7 @@ def sample_pool():
     return data, pooled
 
 
-def test_the_prompt_shows_gold_statements_rewrite_canonical_response_and_passage_in_the_papers_order():
+def test_the_judge_prompt_shows_its_parts_in_the_papers_order():
     data, pooled = sample_pool()
     frame = with_gold(pooled, data)
     gold = [["2"], [], ["99", "1"]]
@@ -68,7 +68,7 @@ def test_the_prompt_shows_gold_statements_rewrite_canonical_response_and_passage
         assert text.endswith("Score:")
 
 
-def test_a_passage_without_a_label_is_missing_and_counted_never_0():
+def test_a_passage_without_a_label_is_missing_and_never_0():
     data, pooled = sample_pool()
     llm, backend = scripted("3\nIt fits.", "The passage lists 3 trails.", "0")
     frame = with_gold(pooled, data)
@@ -100,7 +100,7 @@ class Quota(Backend):
         return [Reply("2", self.model) for _ in requests]
 
 
-def test_judging_again_after_a_stop_asks_only_for_what_is_not_in_the_cache(tmp_path):
+def test_judging_again_after_a_stop_asks_only_for_uncached_pairs(tmp_path):
     data, pooled = sample_pool()
     backend = Quota()
     llm = LLM(backend, cache=CompletionCache(tmp_path / "llm.sqlite"))
@@ -152,7 +152,7 @@ def test_umbrela_reads_its_own_scale(said):
     assert "Which tea?" in model.asked[0][-1]["content"]
 
 
-def test_pairs_of_a_qrels_file_are_judged_again_and_who_judged_is_said(tmp_path):
+def test_qrels_pairs_are_judged_again_and_who_judged_is_said(tmp_path):
     pairs = tmp_path / "pairs.txt"
     pairs.write_text("1-1_1 0 sample-walk-001:0 2\n")
     recorded = tmp_path / "recorded.jsonl"
@@ -168,7 +168,7 @@ def test_pairs_of_a_qrels_file_are_judged_again_and_who_judged_is_said(tmp_path)
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.topics.CollectionWarning")
-def test_only_the_turns_that_the_qrels_judge_are_judged_unless_told_otherwise(tmp_path):
+def test_only_turns_judged_by_qrels_are_judged_by_default(tmp_path):
     folder = tmp_path / "mine"
     folder.mkdir()
     turns = [

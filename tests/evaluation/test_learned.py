@@ -30,7 +30,7 @@ def row(learned, **options):
     return evaluate_learned({"s": learned}, LABELS, **options).iloc[0].to_dict()
 
 
-def test_added_replaced_kept_and_wrong_are_counted_over_all_turns():
+def test_added_replaced_kept_and_wrong_count_over_all_turns():
     # new: Oslo, dog, tea; outdated: Lyon; still: vegan, vegan and Oslo
     found = system([one("I live in Oslo now.", "1")], [one("I eat meat.", "2")], [one(DOG), one("I own a dog")])
     assert row(found) == {
@@ -46,12 +46,12 @@ def test_nothing_learned_keeps_everything_and_adds_nothing():
         assert pd.isna(got["wrong"])
 
 
-def test_a_repeat_of_what_is_known_is_neither_wrong_nor_new_and_its_replacement_counts():
+def test_a_known_repeat_is_not_wrong_and_its_replacement_counts():
     got = row(system([one("I am vegan", "1")]))
     assert (got["added"], got["replaced"], got["wrong"], got["learned"]) == (0, 1, pytest.approx(float("nan"), nan_ok=True), 0)
 
 
-def test_each_label_is_met_once_by_the_statement_that_is_most_like_it():
+def test_each_label_is_met_once_by_its_most_similar_statement():
     # F1 with "I own a dog.": 3 of (4 + 4) words and 4 of (4 + 5); with "I like tea.": 1 of (4 + 3) and 1 of (5 + 3)
     found = system([], [], [one("I own a cat."), one("I own a big dog.")])
     assert (row(found)["added"], row(found)["wrong"]) == (1 / 3, 1 / 2)
@@ -63,7 +63,7 @@ texts = st.lists(st.sampled_from([LYON, VEGAN, DOG, "I like tea.", "I run.", "My
 
 
 @given(texts, texts, st.randoms())
-def test_whoever_learns_what_the_labels_say_has_full_marks_in_any_order(then, now, random):
+def test_learning_what_labels_say_has_full_marks_in_any_order(then, now, random):
     known = {str(number): text for number, text in enumerate(then)}
     gone = [number for number, text in known.items() if text not in now]
     learned = [one(text) for text in now if text not in then]

@@ -26,7 +26,7 @@ def said(text, qid="1_1"):
     return pd.DataFrame({"qid": [qid], "query": ["Which tea?"], "qanswer": [text]})
 
 
-def test_the_list_grows_over_batches_of_ten_and_vital_nuggets_come_first():
+def test_the_list_grows_in_batches_of_ten_with_vital_first():
     llm, model = scripted('["a", "b"]', '["a", "b", "c"]', '["okay", "vital", "okay"]')
     found = create_nuggets(pool(12), llm)
     assert found.values.tolist() == [["1_1", "b", "vital"], ["1_1", "a", "okay"], ["1_1", "c", "okay"]]
@@ -60,7 +60,7 @@ def test_a_rating_that_does_not_fit_is_a_failure(bad):
     assert (row["failures"], row["fallbacks"]) == (1, 1)
 
 
-def test_labels_are_asked_for_ten_nuggets_at_a_time_and_of_no_turn_without_a_response():
+def test_labels_are_asked_ten_at_a_time_and_only_for_responses():
     named = facts(*[(f"n{number}", "vital") for number in range(11)])
     more = facts(("m", "okay"), qid="1_2")
     llm, model = scripted(json.dumps(["support"] * 9 + ["partial support"]), '["not-support"]')
@@ -69,7 +69,7 @@ def test_labels_are_asked_for_ten_nuggets_at_a_time_and_of_no_turn_without_a_res
     assert len(model.asked) == 2
 
 
-def test_a_nugget_without_a_label_is_left_out_of_the_scores_and_counted():
+def test_a_nugget_without_a_label_is_counted_but_not_scored():
     llm, _ = scripted("none of them")
     found = nugget_scores(assign_nuggets(said("Green."), facts(("a", "vital"), ("b", "okay")), llm, on_error="fallback"))
     [row] = found.to_dict("records")
@@ -89,7 +89,7 @@ def test_scores_are_those_of_the_definitions():
     assert found["weighted"] == pytest.approx((1.5 + 0.5 * 1.5) / (3 + 0.5 * 2))
 
 
-def test_precision_looks_for_the_responses_facts_among_the_nuggets():
+def test_precision_seeks_the_responses_facts_in_the_nuggets():
     llm, model = scripted('["x", "y"]', '["okay", "okay"]', '["support", "not_support"]')
     found = nugget_precision(said("x and y"), facts(("x", "vital")), llm)
     assert found["all"].tolist() == [0.5]

@@ -5,7 +5,7 @@ from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import pool_runs
 
 
-def test_a_pool_is_the_union_of_the_tops_in_an_order_that_does_not_depend_on_the_runs():
+def test_a_pool_is_the_union_of_tops_in_an_order_free_of_runs():
     one, two = run(**{"9-1_12": "b a x", "9-1_3": "c"}), run(**{"9-1_12": "d b", "10-1_1": "z"})
     expected = [["9-1_3", "c"], ["9-1_12", "a"], ["9-1_12", "b"], ["9-1_12", "d"], ["10-1_1", "z"]]
     assert pool_runs({"one": one, "two": two}, depth=2).values.tolist() == expected

@@ -48,7 +48,7 @@ def test_reference_values_of_2023(ikat_data):
 
 
 @pytest.mark.parametrize(("year", "turns", "relevant"), [(2024, 218, 95), (2025, 188, 64)])
-def test_turns_without_a_relevant_statement_count_0_and_are_shown(ikat_data, year, turns, relevant):
+def test_turns_without_a_relevant_statement_count_0_and_show(ikat_data, year, turns, relevant):
     data = pt.get_dataset(f"ikat:{year}")
     qrels = data.get_qrels("ptkb")
     all_turns = evaluate_ptkb({"gold": gold(data)}, qrels).iloc[0]
@@ -157,7 +157,7 @@ def test_choices_that_would_be_misread_name_the_turn(system, error, word):
         evaluate_ptkb({"x": system}, QRELS)
 
 
-def test_a_learned_statement_counts_as_wrong_and_is_named_by_its_words():
+def test_a_learned_statement_is_wrong_and_named_by_its_words():
     learned = [{"id": "4", "statement": "I ski.", "message": 1, "words": "I ski", "replaces": []}]
     turns = pd.DataFrame({"qid": ["1_1"], "qstatements": [[("4", 2.0), ("1", 1.0)]], "qlearned": [learned]})
     qrels = pd.DataFrame({"qid": "1_1", "docno": ["1", "2"], "label": [1, 0]})

@@ -109,7 +109,7 @@ def test_ids_that_are_the_index_are_told_to_be_columns(data, systems):
         ikat.experiment(without_qid, topics, qrels)
 
 
-def test_an_option_that_pyterrier_alone_has_says_what_is_here_instead(data, systems):
+def test_an_option_of_pyterrier_alone_says_what_is_here_instead(data, systems):
     ours = inspect.signature(ikat.experiment).parameters
     for name, parameter in inspect.signature(pt.Experiment).parameters.items():
         if name in ("retr_systems", *ours) or parameter.kind is inspect.Parameter.VAR_KEYWORD:
@@ -119,6 +119,6 @@ def test_an_option_that_pyterrier_alone_has_says_what_is_here_instead(data, syst
 
 
 @pytest.mark.parametrize("baseline", [True, 1.0, ["raw"]])
-def test_a_baseline_that_is_neither_a_name_nor_a_number_is_refused(baseline, data, systems):
+def test_a_baseline_neither_name_nor_number_is_refused(baseline, data, systems):
     with pytest.raises(ikat.UsageError, match="give the name of a system, or its number from 0 to 1"):
         ikat.experiment(systems, data.get_topics(), data.get_qrels(), MEASURES, baseline=baseline)

@@ -75,7 +75,7 @@ def test_prompts_show_persona_conversation_and_question(judge):
         assert text in prompt
 
 
-def test_the_question_is_the_users_not_what_the_system_made_of_it():
+def test_the_question_is_the_users_own_and_not_the_systems():
     plain = turns(1).drop(columns="qresolved").assign(query="the system's answer as query", query_0="Question in plain words?")
     for frame in (plain, plain.assign(query_0="a rewrite", query_1="Question in plain words?"), plain.assign(qutterance=plain["query_0"])):
         llm, backend = scripted(said(score=2))
@@ -161,7 +161,7 @@ def test_prompt_ids_replay_recorded_completions(tmp_path):
     assert judged["value"].tolist() == [1.0, 3.0, 1.0, 0.5]
 
 
-def test_the_turns_define_the_mean_and_other_answers_are_passed_over():
+def test_turns_define_the_mean_and_other_answers_are_ignored():
     given = pd.DataFrame({"qid": ["9-1_1", "9-1_2", "5-1_1"], "qanswer": ["gold words here", None, "gold"]})
     judged = evaluate_responses(turns(2), given, [RougeL()])
     assert judged[["qid", "value"]].values.tolist() == [["9-1_1", 1.0], ["9-1_2", 0.0]]
@@ -175,7 +175,7 @@ def test_empty_frames():
     assert len(response_means(judged)) == len(backend.asked) == 0
 
 
-def test_the_responses_of_a_run_folder_are_judged_and_not_its_drafts(tmp_path):
+def test_a_run_folders_responses_are_judged_and_not_its_drafts(tmp_path):
     found = pd.DataFrame({"qid": ["9-1_1"], "docno": ["a"], "score": [1.0], "rank": [0], "qanswer": ["gold words here"], "used": [True]})
     topics = turns(2)[["qid"]].assign(qanswer="a draft")
     RunFolder(tmp_path / "rtg").write(topics, found.assign(qdraft="a draft"), pd.DataFrame(), pd.DataFrame(), {})

@@ -73,7 +73,7 @@ def f1_by_squads_rules(response, reference):
     return 0.0 if same == 0 else 2 * (same / len(ours)) * (same / len(gold)) / (same / len(ours) + same / len(gold))
 
 
-def test_the_f1_of_words_is_squads_on_random_pairs_of_all_scripts():
+def test_the_word_f1_is_squads_on_random_pairs_of_all_scripts():
     drawn = random.Random(36)
     words_ = [*("a", "An", "the", "U.S.", "us", "tea", "Tea's", "чай", "ЧАЙ", "Straße", "緑茶", "été", "3.5%", "35", "theory", "a°")]
     words_ += ["«x»", "don’t", "-"]

@@ -52,7 +52,7 @@ def test_without_rubrics_the_share_is_missing_and_not_0():
     assert math.isnan(row["rubrics met"])
 
 
-def test_sessions_keep_their_order_names_and_ends_and_none_has_no_row():
+def test_sessions_keep_order_names_and_ends_and_none_count_0():
     frame = session_measures([dialogue("b", end="satisfied"), dialogue("a", end="")])
     assert frame[["session", "user", "end"]].values.tolist() == [["b", "user of b", "satisfied"], ["a", "user of a", ""]]
     assert session_means({"raw": session_measures([])}).iloc[0][["sessions", "satisfied"]].tolist() == [0, 0]
@@ -94,7 +94,7 @@ def test_notes_tell_what_is_missing(systems):
     ]
 
 
-def test_an_interactive_run_of_the_track_has_no_columns_of_success():
+def test_an_interactive_track_run_has_no_success_columns():
     turns = {"raw": session_measures([dialogue("1-1_0", (2.0, 3, None, ""), rubrics={}, end="topic ended")])}
     assert shown_columns(turns) == ["sessions", "turns", "seconds", "calls"]
     assert session_notes(turns) == ["Means over sessions. Seconds are per turn, calls per session."]

@@ -47,7 +47,7 @@ def test_bonferroni_is_statsmodels():
     assert table["nDCG@5 reject"].tolist() == reject.tolist()
 
 
-def test_a_system_like_the_baseline_has_no_p_value_and_is_not_marked():
+def test_a_system_like_the_baseline_has_no_p_value_and_no_mark():
     runs, qrels = random_runs(turns=5)
     table = evaluate({"one": runs["one"], "same": runs["one"], "two": runs["two"]}, qrels, [nDCG @ 5], "one").set_index("name")
     assert np.isnan(table.loc["same", "nDCG@5 p-value"])

@@ -99,7 +99,7 @@ class Own:
     ("columns", "wanted"),
     [({}, (6, "qid")), ({"qconversation": [1, 2, 1, 2, 1, 2]}, (2, ""))],
 )
-def test_a_users_dataset_names_conversations_or_their_source_is_said(columns, wanted):
+def test_a_dataset_names_conversations_or_their_source_is_said(columns, wanted):
     def find(turns):
         rows = [(qid, "tea", "xa"[place % 3 > 0], 1.0, 0) for place, qid in enumerate(turns["qid"])]
         return pd.DataFrame(rows, columns=["qid", "query", "docno", "score", "rank"])
@@ -149,7 +149,7 @@ def test_experiments_and_files_agree_with_evaluate(tmp_path):
     pd.testing.assert_frame_equal(of_files, wanted)
 
 
-def test_under_five_clusters_nothing_is_marked_and_the_table_says_why():
+def test_under_five_clusters_nothing_is_marked_and_why_is_said():
     qids = [f"{number}-1_{turn}" for number in range(4) for turn in range(1, 6)]
     qrels = pd.DataFrame({"qid": qids, "docno": "a", "label": 1})
     late = [qid for place, qid in enumerate(qids) if place % 7]
@@ -278,7 +278,7 @@ def test_half_widths_of_a_breakdown_are_those_of_the_unit():
         assert table.attrs["half_widths"]["one"][1] == pytest.approx(wanted.high - wanted.mean)
 
 
-def test_means_of_responses_and_nuggets_have_intervals_of_the_unit():
+def test_response_and_nugget_means_have_intervals_of_the_unit():
     qids = ["1-1_1", "1-1_2", "1-2_1", "2-1_1", "3-1_1", "3-1_2"]
     values = [0.5, 0.7, 0.4, 0.9, 0.1, 0.3]
     judged = pd.DataFrame({"qid": qids, "judge": "x", "value": values, "outcome": "judged"})

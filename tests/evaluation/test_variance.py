@@ -35,7 +35,7 @@ def test_as_scipys_analysis_of_variance_and_plain_python_have_it():
     assert variance_shares(table.tolist()) == pytest.approx((turns / (turns + within), within / (turns + within)))
 
 
-def test_turns_alike_leave_all_to_the_llm_and_a_share_is_never_below_zero():
+def test_turns_alike_leave_all_to_the_llm_and_no_share_below_0():
     assert variance_shares([[0.0, 1.0], [1.0, 0.0]]) == (0.0, 1.0)
 
 
@@ -57,7 +57,7 @@ def test_rows_have_mean_deviation_and_a_test_over_averaged_turns():
     assert math.isnan(rows["base"]["nDCG std"])
 
 
-def test_repeats_that_equal_the_baseline_differ_from_it_on_no_turn():
+def test_repeats_equal_to_the_baseline_differ_on_no_turn():
     """The mean of three times .7 is another float than .7; a t-test of such differences once had p = .001."""
     scores = [0.1, 0.2, 0.3, 0.7, 0.15, 0.35] * 10
     row = repeated_rows({"base": [{"nDCG": scores}], "same": [{"nDCG": scores}] * 3}, [nDCG], "base")[1]

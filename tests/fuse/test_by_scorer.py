@@ -23,7 +23,7 @@ def by_docno(scores):
     return Table(lambda query, docno: scores.get(docno, 0))
 
 
-def test_the_scorer_gets_each_turn_and_passage_once_with_the_column_as_query():
+def test_the_scorer_gets_each_turn_and_passage_once_with_query():
     scorer = by_docno({"c": 3, "a": 2, "b": 1})
     found = expanded({"t": [["a", "b"], ["b", "c"]], "u": [["a"], ["a"]]}).assign(query_vec=0)
     fused = ikat.RerankAgainst(scorer, "qanswer")(found)
@@ -54,7 +54,7 @@ def test_rerank_by_breaks_ties_by_the_order_of_the_pool():
 
 
 @pytest.mark.parametrize("num_results", [1, None])
-def test_rows_that_the_scorer_left_and_its_new_columns_stay_ranked_from_0(num_results):
+def test_rows_the_scorer_left_keep_new_columns_and_rank_from_0(num_results):
     scorer = pt.apply.generic(lambda rows: rows[rows["qid"] != "t"].assign(score=1.0, why="short"))
     fused = ikat.RerankAgainst(scorer, "qanswer", num_results)(expanded({"t": [["a", "b"]], "u": [["c", "d", "e"]]}))
     kept = [["u", "c", 0, "short"], ["u", "d", 1, "short"], ["u", "e", 2, "short"]]
@@ -106,7 +106,7 @@ def asked(turns, weights=None):
 
 @settings(max_examples=10)
 @given(st.data())
-def test_equal_means_keep_the_order_of_the_candidates_in_any_order_of_the_scorers(data):
+def test_equal_means_keep_candidate_order_in_any_scorer_order(data):
     """Scores and weights on a grid of tenths: exact fractions say which means are equal."""
     docnos = list("abcdef"[: data.draw(st.integers(2, 6))])
     weights = data.draw(st.lists(st.integers(1, 3), min_size=2, max_size=3))
@@ -145,7 +145,7 @@ turns_and_weights = st.dictionaries(st.sampled_from(["9-1_1", "9-1_2", "9-1_10"]
 
 @settings(max_examples=10)
 @given(turns_and_weights, st.integers(1, 8), st.sampled_from([1, 10, 500_000]), st.booleans())
-def test_the_score_is_the_plain_mean_whatever_the_size_of_the_chunks(drawn, cut, at_once, backwards):
+def test_the_score_is_the_plain_mean_for_any_chunk_size(drawn, cut, at_once, backwards):
     turns, weights = drawn
     found = asked(turns, weights)
     scores = [lambda query, docno: len(query) * ord(docno) % 7, lambda query, docno: (sum(map(ord, query)) + 3 * ord(docno)) % 11 / 11]
@@ -163,7 +163,7 @@ def test_the_score_is_the_plain_mean_whatever_the_size_of_the_chunks(drawn, cut,
         assert rows["rank"].tolist() == list(range(min(cut, len(mean))))
 
 
-def test_every_candidate_is_scored_once_against_every_sub_query_of_its_own_turn_only_and_no_turn_is_divided(monkeypatch):
+def test_candidates_are_scored_once_per_sub_query_of_their_turn(monkeypatch):
     scorer = Table()
     ikat.MeanScore([scorer])(asked({"t": [("a", ["x", "y"]), ("b", ["x"])], "u": [("c", ["x"])]}))
     [seen] = scorer.seen
@@ -179,7 +179,7 @@ def test_every_candidate_is_scored_once_against_every_sub_query_of_its_own_turn_
     ("weights", "scores", "wanted"),
     [(None, {"a": 0.0, "b": 0.3, "c": 0.9}, 0.4), ([0.0, 0.2, 0.0], {"a": 5.0, "b": 0.25, "c": 7.0}, 0.25)],
 )
-def test_without_weights_sub_queries_count_the_same_and_one_of_weight_0_does_not(weights, scores, wanted):
+def test_unweighted_sub_queries_count_the_same_and_weight_0_not(weights, scores, wanted):
     found = asked({"t": [("a", ["x"]), ("b", ["y"]), ("c", ["x"])]}, weights and {"t": weights})
     assert ikat.MeanScore([Table(lambda query, docno: scores[query])])(found)["score"].tolist() == pytest.approx([wanted] * 2)
 
@@ -212,7 +212,7 @@ def test_weights_of_sub_queries_that_cannot_be_used_are_named(operator, weights)
         operator(found)
 
 
-def test_wrong_arguments_are_refused_and_the_default_is_a_thousand():
+def test_wrong_arguments_are_refused_and_a_thousand_is_default():
     for scorers in ([], Table()):
         with pytest.raises(ikat.UsageError, match="give a list of at least one re-ranker"):
             ikat.MeanScore(scorers)
@@ -224,7 +224,7 @@ def test_wrong_arguments_are_refused_and_the_default_is_a_thousand():
     assert pt.inspect.subtransformers(operator) == {"scorers": operator.scorers}
 
 
-def test_empty_frames_give_the_columns_of_full_ones_without_a_model():
+def test_empty_frames_give_full_ones_columns_without_a_model():
     found = asked({"t": [("a", ["x"])]}, {"t": [1.0]})
     for empty, full in (
         (ikat.MeanScore([ikat.BiEncoder("no/such-model")]), ikat.MeanScore([Table()])),

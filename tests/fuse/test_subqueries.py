@@ -39,7 +39,7 @@ def plain_lists(rows):
 
 @settings(max_examples=10)
 @given(ROWS, st.integers(1, 12))
-def test_orders_equal_the_plain_definitions_whatever_the_order_of_the_rows(rows, cut):
+def test_orders_equal_the_plain_definitions_for_any_row_order(rows, cut):
     found, lists = frame_of(rows), plain_lists(rows)
     read = read_lists(found)
     assert [[turn.docno[part].tolist() for part in turn.lists] for turn in read.turns()] == list(lists.values())
@@ -73,11 +73,11 @@ def test_interleaved_scores_count_down_to_one():
     assert fused[["qid", "docno", "score", "rank"]].values.tolist() == wanted
 
 
-def test_a_later_sub_query_that_stands_first_is_second_though_the_ranks_rise():
+def test_a_later_sub_query_in_the_first_row_comes_second():
     assert ikat.Interleave()(frame_of([("t", 1, "b", 0), ("t", 0, "a", 1)]))["docno"].tolist() == ["a", "b"]
 
 
-def test_ties_of_rrf_go_by_best_rank_then_sub_query_and_sums_of_different_ranks_tie():
+def test_rrf_ties_go_by_best_rank_then_sub_query():
     # 1/61 for b and c; a has 1/62 twice, which is more; d and e have 1/63.
     fused = ikat.RRF()(expanded({"t": [["c", "a", "d"], ["b", "a", "e"]]}))
     assert fused["docno"].tolist() == ["a", "c", "b", "d", "e"]
@@ -114,7 +114,7 @@ def test_docnos_may_be_numbers():
 
 
 @EVERY_FUSION
-def test_the_turn_gets_its_qid_and_query_back_keeps_the_rest_and_tells_what_its_queries_found(fusion):
+def test_the_turn_gets_qid_and_query_back_and_what_queries_found(fusion):
     history = [{"role": "user", "content": "tea?"}]
     found = expanded({"t": [["a", "b"], [], ["a"]], "u": [["c"], []]}).assign(query_1="raw", query_vec=0, query_toks=0, qweight=1.0)
     found["qhistory"] = [history] * len(found)
@@ -131,7 +131,7 @@ def test_the_turn_gets_its_qid_and_query_back_keeps_the_rest_and_tells_what_its_
 
 @EVERY_FUSION
 @pytest.mark.parametrize(("stages", "subs"), [(0, ["a", "b"]), (2, ["a", "b"]), (2, ["a"]), (2, [])])
-def test_the_turns_query_comes_back_over_stages_that_pushed_their_own(fusion, stages, subs):
+def test_the_turns_query_returns_over_stages_pushing_their_own(fusion, stages, subs):
     turns = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["which tea?", "which tram?"], "query_0": ["it?", "that?"]}, dtype=object)
     found = ikat.ExplodeQueries()(turns.assign(qsubqueries=[subs, subs], qanswer="yes"))
     for _ in range(stages):
@@ -157,13 +157,13 @@ def test_a_frame_without_the_turns_own_query_or_qid_is_refused():
 
 
 @given(st.lists(st.sampled_from("abcde")))
-def test_turns_are_numbered_in_the_order_of_their_first_occurrence(qids):
+def test_turns_are_numbered_by_their_first_occurrence(qids):
     numbers = {qid: number for number, qid in enumerate(dict.fromkeys(qids))}
     assert numbered(np.array(qids, dtype=object)).tolist() == [numbers[qid] for qid in qids]
 
 
 @pytest.mark.parametrize("cls", [ikat.Interleave, ikat.Union, ikat.RRF, ikat.WeightedSum])
-def test_num_results_below_one_and_a_negative_constant_are_refused(cls):
+def test_num_results_below_one_or_negative_constants_are_refused(cls):
     with pytest.raises(ikat.UsageError, match="num_results=0: give 1 or more"):
         cls(num_results=0)
     with pytest.raises(ikat.UsageError, match="k=-1: the constant"):

@@ -37,7 +37,7 @@ def by_hand(branches, turns):
 @FUSIONS
 @settings(max_examples=8)
 @given(found_by_branch, st.none() | st.integers(1, 4), st.randoms(use_true_random=False))
-def test_systems_are_fused_as_by_hand_and_as_the_plain_definition_says(fusion, found, num_results, random):
+def test_systems_are_fused_as_by_hand_and_the_plain_definition(fusion, found, num_results, random):
     shuffled = pt.apply.generic(lambda rows: rows.iloc[random.sample(range(len(rows)), len(rows))])
     branches, before = [Finds(passages) for passages in found], TURNS.copy()
     fused = fusion(*(branch >> shuffled for branch in branches), num_results=num_results)(TURNS)
@@ -95,7 +95,7 @@ def test_foreign_pipelines_that_rewrite_their_query_are_fused(fusion):
     assert column_of(fused, "query_1") == {"t": "raw t", "u": "raw u"}
 
 
-def test_sub_queries_that_branches_rewrite_differently_often_come_back_to_their_turns():
+def test_sub_queries_rewritten_by_branches_return_to_their_turns():
     push = pt.apply.query(lambda row: row["query"] + "!")
     for first, second in ((push, push >> push), (push >> push, push), (pt.Transformer.identity(), push)):
         hybrid = ikat.RRF(first >> Finds({"t::0": "xy", "u::0": "x"}), second >> Finds({"t::0": "z", "u::1": "y"}))
@@ -105,7 +105,7 @@ def test_sub_queries_that_branches_rewrite_differently_often_come_back_to_their_
 
 
 @FUSIONS
-def test_a_branch_that_returns_other_turns_is_refused_before_the_next_runs_and_in_a_plan(fusion):
+def test_a_branch_returning_other_turns_is_refused_before_next(fusion):
     def never(turns):
         raise AssertionError
 
@@ -140,7 +140,7 @@ def test_a_cut_is_fused_where_scores_stay():
 
 
 @FUSIONS
-def test_fusions_of_systems_are_values_that_travel_and_are_drawn_with_their_branches(fusion):
+def test_fused_systems_are_values_and_drawn_with_their_branches(fusion):
     first, second = ikat.RawUtterance() >> Finds({"t": ["x"]}), Finds({"t": ["y"]})
     fused = fusion(first, second, num_results=7)
     assert fused == fusion(ikat.RawUtterance() >> Finds({"t": ["x"]}), Finds({"t": ["y"]}), num_results=7)
@@ -173,7 +173,7 @@ def test_an_experiment_with_a_shared_prefix_runs():
 # Columns
 
 
-def test_columns_of_a_passage_keep_values_and_kinds_and_are_empty_where_its_branch_lacks_them():
+def test_passage_columns_keep_kinds_and_are_empty_where_lacking():
     kinds = {"numbered": [2**60 + 1, 7], "found": pd.to_datetime(["2024-01-01", "2024-01-02"]), "maybe": pd.array([1, None], dtype="Int64")}
     rows = TURNS.iloc[[0, 0]].assign(docno=["x", "y"], rank=[0, 1], **kinds)
     other = rows.iloc[1:].assign(docno="z")
@@ -188,7 +188,7 @@ def test_columns_of_a_passage_keep_values_and_kinds_and_are_empty_where_its_bran
     assert united[["docno", "url", "length"]].values.tolist() == [["x", "x.org", 7], ["y", None, None]]
 
 
-def test_the_last_branch_that_has_the_turn_and_the_column_gives_the_turns_values():
+def test_the_last_branch_with_turn_and_column_gives_the_values():
     history = [{"role": "user", "content": "hi"}]
     turns = TURNS.assign(qhistory=ikat.conversations.frame.column([history, []]), qturn=[3, 4])
     gpt = Finds({"t": ["x", "y"], "u": ["x"]}, qanswer={"t": "gpt t", "u": "gpt u"}, qrewrite={"t": "only t"}, query_toks={"t": {"x": 1}})
@@ -237,7 +237,7 @@ def test_turns_that_a_branch_finds_nothing_for_are_named(fusion):
     assert said == ["1 of 3 turns found no passage: v; counted 0 in evaluation", LOST.format(fusion.__name__, "t")]
 
 
-def test_a_turn_that_another_branch_has_does_not_count_0_and_what_an_inner_union_lost_is_still_named():
+def test_a_turn_of_another_branch_is_not_0_and_losses_are_named():
     def warns(turns):
         warnings.warn("1 of 1 turn found no passage: t; counted 0 in evaluation", NoResultWarning, stacklevel=1)
         return Finds({})(turns)

@@ -28,7 +28,7 @@ ROWS = st.lists(
 @pytest.mark.parametrize("normalise", ["min-max", "none"])
 @settings(max_examples=12)
 @given(rows=ROWS, random=st.randoms(use_true_random=False), cut=st.none() | st.integers(1, 5))
-def test_the_sums_are_those_of_exact_fractions_in_any_order_of_rows_with_ties_and_repeats(normalise, rows, random, cut):
+def test_sums_are_exact_fractions_in_any_row_order_with_ties(normalise, rows, random, cut):
     shuffled = random.sample(rows, len(rows))
     fused = ikat.WeightedSum(normalise=normalise, num_results=cut)(frame_of(shuffled, WEIGHTS))
     for turn, found in fused.groupby("qid"):
@@ -64,7 +64,7 @@ def test_min_max_is_worked_out_by_hand():
     assert list(fused_by_hand(*LISTS, weights=[0, 1])) == ["b", "d", "a", "c"]  # a and c have 0; a stands in the better rank
 
 
-def test_scores_as_they_are_give_a_missing_passage_the_lists_least():
+def test_raw_scores_give_a_missing_passage_the_lists_least():
     # a: 12 + .1 * .25; b: 9 + .1 * .75; c: 8 + .1 * .25 (missing); d: 8 (missing) + .1 * .5
     expected = {"a": 12.025, "b": 9.075, "d": 8.05, "c": 8.025}
     assert fused_by_hand(*LISTS, weights=[1, 0.1], normalise="none") == pytest.approx(expected)
@@ -80,13 +80,13 @@ def test_equal_sums_of_different_scores_tie_and_go_by_best_rank():
     assert order.index("x") < order.index("b")
 
 
-def test_a_system_that_finds_nothing_for_a_turn_leaves_the_others_weights_as_they_are():
+def test_a_system_finding_nothing_leaves_the_others_weights():
     with pytest.warns(ikat.retrieve.NoResultWarning, match="branch 1 of WeightedSum found no passage for 1 turn"):
         fused = ikat.WeightedSum(Finds({"t": "xy"}), Finds({"t": "yz", "u": "yz"}), weights=[1, 2])(TURNS)
     assert fused[["qid", "docno", "score"]].values.tolist()[-2:] == [["u", "y", 2.0], ["u", "z", 0.0]]
 
 
-def test_it_equals_the_weighted_sum_of_ranx_where_each_list_has_several_scores():
+def test_it_equals_ranx_where_each_list_has_several_scores():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # numba's, at import
         from ranx import Run, fuse
@@ -101,7 +101,7 @@ def test_it_equals_the_weighted_sum_of_ranx_where_each_list_has_several_scores()
 
 
 @pytest.mark.parametrize("score", [float("nan"), float("inf")])
-def test_a_score_that_is_no_finite_32_bit_float_is_refused_by_branch_passage_and_turn(score):
+def test_a_score_that_is_no_finite_32_bit_float_is_refused(score):
     with pytest.raises(ikat.DataError, match=r"WeightedSum.* got the score .* for passage d of t: give finite"):
         fused_by_hand([("a", 1.0)], [("b", 2.0), ("d", score)])
     rows = [("9-1_1", 0, "a", 0, 1.0), ("9-1_1", 1, "b", 0, score)]

@@ -49,7 +49,7 @@ def test_the_query_whose_best_passages_score_highest_is_chosen():
     assert (out["qrewrite"].item(), out["query_0"].item(), out["qsubqueries"].item()) == ("c", "it?", ["a", "b", "c"])
 
 
-def test_the_plan_counts_what_the_ranker_asks_for_each_query_and_leaves_the_depth_behind_it():
+def test_the_plan_counts_ranker_calls_per_query_and_leaves_depth():
     llm, other = scripted()[0], scripted()[0]
     system = ikat.Samples(ikat.Rewrite(llm), 4) >> ikat.generate.BestQuery(Table({}) % 3 >> ikat.LLMRerank(other, 3)) >> Table({}) % 7
     rows = ikat.plan({"x": system}, ikat.conversation([{"role": "user", "content": "Tea?"}]))
@@ -60,19 +60,19 @@ def test_the_plan_counts_what_the_ranker_asks_for_each_query_and_leaves_the_dept
 THREE = {"a": "xyz", "b": "yxw", "c": "zwy"}
 
 
-def test_the_query_that_shares_most_passages_with_the_fusion_is_chosen():
+def test_the_query_sharing_most_passages_with_fusion_is_chosen():
     assert chosen(Table(THREE), *"cab", rule="agreement", passages=2) == "a"  # of {y, x}: c none, a and b two
     assert chosen(Table(THREE), *"cba", rule="agreement", passages=2) == "b"  # the first of equal ones
     assert chosen(Table(THREE), *"cab", rule="agreement", passages=1) == "b"  # of {y}
 
 
-def test_whole_rankings_are_fused_and_not_only_the_passages_that_count():
+def test_whole_rankings_are_fused_not_only_counting_passages():
     assert chosen(Table({"a": "xy", "b": "zy"}), *"ab", rule="agreement", passages=1) == "a"  # y 2/62, which is nobody's first
     deep = {"a": "xv", "b": "yuz", "c": "zv"}  # z 1/61 + 1/63; v 2/62; without the third ranks v would be first
     assert chosen(Table(deep), *"abc", rule="agreement", passages=1) == "c"
 
 
-def test_a_query_counts_as_often_as_it_was_written_and_is_searched_once():
+def test_a_query_counts_as_often_as_written_and_is_searched_once():
     found = Table({"a": "xy", "c": "zw"})
     assert chosen(found, *"ac", rule="agreement", passages=2) == "a"  # of {x, z} each has one
     assert chosen(found, *"acc", rule="agreement", passages=2) == "c"  # of {z, w}
@@ -80,7 +80,7 @@ def test_a_query_counts_as_often_as_it_was_written_and_is_searched_once():
 
 
 @pytest.mark.parametrize("rule", ["score", "agreement", "spread"])
-def test_a_query_that_finds_nothing_is_last_and_where_none_does_the_first_is_chosen(rule):
+def test_queries_finding_nothing_are_last_or_else_the_first_wins(rule):
     assert chosen(Table({"a": "x"}), *"ca", rule=rule) == "a"
     assert chosen(Table({}), *"ca", rule=rule) == "c"
 
@@ -92,7 +92,7 @@ def test_one_query_or_none_needs_no_search(rule):
     assert not found.searched
 
 
-def test_the_query_whose_scores_spread_most_around_their_mean_is_chosen():
+def test_the_query_with_scores_most_spread_from_mean_is_chosen():
     found = Table({"a": "xy", "b": "xy", "c": "xy"}, {"a": [4, 2], "b": [19, 15], "c": [2, 1]})  # 1/3, 2/17, .5/1.5
     assert chosen(found, *"bac", rule="spread") == "a"
     assert chosen(found, *"bca", rule="spread") == "c"

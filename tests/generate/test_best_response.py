@@ -42,7 +42,7 @@ def test_the_highest_share_wins_then_the_longest(verdicts, number):
     assert len(backend.asked) == 3
 
 
-def test_each_turn_has_its_own_choice_and_equal_responses_are_not_judged():
+def test_each_turn_has_its_choice_and_equal_responses_no_judging():
     turns = found(two_turns(), 2)
     cited = ikat.Respond(scripted("Sage. [2]", "Mint. [1]")[0], passages=2, cite=True)
     llm, backend = scripted(claims(False), claims(True))

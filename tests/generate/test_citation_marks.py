@@ -159,7 +159,7 @@ def test_intervals_indices_and_years_are_told_from_citations(said, cites):
 
 @given(st.sampled_from(SENTENCES[:9]), st.sampled_from(MARKS), st.sampled_from([" ", ""]), st.randoms(use_true_random=False))
 @settings(max_examples=150)
-def test_what_is_shown_while_it_is_written_is_the_beginning_of_the_whole(sentence, mark, blank, random):
+def test_text_shown_while_written_is_the_beginning_of_the_whole(sentence, mark, blank, random):
     place = random.choice([place for place in places(sentence) if re.search(r"[\w.!?。]\Z", sentence[:place])])
     said = with_mark(sentence, place, mark, blank) + " Rye keeps [3], too."
     cited = read_citations(said, 9)

@@ -132,7 +132,7 @@ def test_sentences_are_counted_without_what_says_nothing():
         "Sources of caffeine are:\n- tea [1]\n- mate [2]",
     ],
 )
-def test_what_is_shown_of_a_response_that_is_still_written_is_the_beginning_of_the_whole(said):
+def test_a_response_shown_while_written_begins_the_whole(said):
     cited = read_citations(said, 9)
     cited_numbers = dict.fromkeys(number for one in cited.sentences for number in one.numbers)
     places = {number: place for place, number in enumerate(cited_numbers, 1)}
@@ -163,7 +163,7 @@ def test_respond_asks_for_citations_and_marks_what_is_cited():
     assert "square brackets" in asked[len(plain) :]
 
 
-def test_a_turn_has_what_is_cited_as_its_sources_in_the_order_of_the_text():
+def test_a_turn_has_cited_passages_as_sources_in_text_order():
     llm, _ = scripted("Mint [3]. Ginger [1][3].", "Rooibos.")
     results = ikat.Respond(llm, passages=3, cite=True)(found(two_turns(), 4))
     one, other = (Turn.of(1, "tea?", results[results["qid"] == qid]) for qid in ("chat_2", "other_1"))
@@ -175,7 +175,7 @@ def test_a_turn_has_what_is_cited_as_its_sources_in_the_order_of_the_text():
     assert Turn.read(json.loads(json.dumps(one.record()))) == one
 
 
-def test_a_fallback_cites_the_passage_that_it_is_and_no_number_in_it():
+def test_a_fallback_cites_its_own_passage_and_no_number_in_it():
     llm, _ = scripted("[1]")
     results = found(a_turn(), 2).assign(text="Ginger [2] warms. It is hot.")
     out = ikat.Respond(llm, cite=True, on_error="fallback")(results)

@@ -53,7 +53,7 @@ def test_scores_above_the_threshold_are_read(scores, used):
     assert len(out["qpassages"][0]) == min(used, 3) + (used > 3)
 
 
-def test_turns_are_kept_apart_and_a_failed_summary_is_the_beginning_of_its_passages():
+def test_a_failed_summary_is_the_beginning_of_its_turns_passages():
     llm, _ = scripted("", "Second.")
     both = pd.concat([found(4, qid="t"), found(5, qid="u")], ignore_index=True)
     out = ikat.generate.Condense(llm, on_error="fallback")(both).drop_duplicates("qid").set_index("qid")["qpassages"]
@@ -62,7 +62,7 @@ def test_turns_are_kept_apart_and_a_failed_summary_is_the_beginning_of_its_passa
     assert ledger(llm, "fallbacks") == 1
 
 
-def test_the_response_reads_the_condensed_texts_and_keeps_what_was_used():
+def test_the_response_reads_condensed_texts_and_keeps_those_used():
     model = ByPrompt(condense_passages="Sum of the others.", respond="Sage.")
     system = ikat.generate.Condense(model.llm, 5) >> ikat.Respond(model.llm, 2, form="condensed")
     out = system(found(7))

@@ -40,7 +40,7 @@ def test_actions_and_questions_are_written_and_rows_stay():
     assert "Conversation so far" not in second
 
 
-def test_without_asking_back_the_prompt_does_not_offer_it_and_such_a_completion_is_a_failure():
+def test_without_asking_back_none_is_offered_and_asking_fails():
     llm, backend = scripted(ANSWER)
     operator = ikat.generate.Decide(llm, may_ask=False)
     assert operator(found(a_turn(), 1))["qaction"].tolist() == ["answer"]
@@ -89,7 +89,7 @@ def test_an_action_is_read_or_nothing(text, expected):
     assert read_action(text) == expected
 
 
-def test_only_turns_to_be_answered_are_asked_and_the_others_are_told():
+def test_only_turns_to_be_answered_are_asked_others_are_told():
     llm, backend = scripted("Ginger tea.", "You are welcome.")
     decided = found(three_turns(), 3).sample(frac=1, random_state=4)
     action = {"chat_2": "answer", "other_1": "abstain", "late_1": "answer"}

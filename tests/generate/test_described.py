@@ -23,7 +23,7 @@ def test_every_argument_of_an_operator_is_described_once(operator):
     assert sorted(described(operator)) == sorted(inspect.signature(operator).parameters)
 
 
-def test_an_operator_of_your_own_describes_only_its_own_arguments():
+def test_an_own_operator_describes_only_its_own_arguments():
     @with_fields
     class Keywords(LLMOperator):
         """Ask for keywords.

@@ -29,7 +29,7 @@ SAID = {
 
 
 @pytest.mark.parametrize(("said", "left"), [(said, left) for left, every in SAID.items() for said in every])
-def test_of_a_new_topic_only_the_last_turn_is_left_and_an_unclear_verdict_is_a_failure(said, left):
+def test_a_new_topic_keeps_the_last_turn_and_unclear_ones_fail(said, left):
     turn, (llm, _) = long_turn(), scripted(said)
     out = ikat.generate.Enhance(llm, "topic", on_error="fallback")(turn)
     assert out["qhistory"].item() == LONG[:4][-(left or 4) :]
@@ -61,7 +61,7 @@ def test_a_failed_response_stays_and_other_texts_are_empty(form, column, left):
 
 
 @pytest.mark.parametrize("form", ["topic", "response", "summary"])
-def test_a_turn_without_a_response_is_not_asked_and_the_plan_knows(form):
+def test_a_turn_without_a_response_is_not_asked_nor_planned(form):
     llm, backend = scripted("same")
     turns = two_turns()  # only the first has a history
     assert ikat.plan({"x": ikat.generate.Enhance(llm, form)}, turns).total["calls"] == 1
@@ -73,7 +73,7 @@ def test_a_turn_without_a_response_is_not_asked_and_the_plan_knows(form):
     assert len(backend.asked) == 1
 
 
-def test_the_enhanced_rewrite_sees_the_summary_the_clear_question_and_the_guess():
+def test_enhanced_rewrite_sees_summary_clear_question_and_guess():
     llm, backend = scripted("They spoke about rooibos.", "rooibos against a cold")
     turn = a_turn(qrewrite="Does rooibos help against a cold?", qanswer="It may soothe the throat.")
     out = (ikat.generate.Enhance(llm, "summary") >> ikat.Rewrite(llm, "enhanced", question="qrewrite"))(turn)
@@ -118,7 +118,7 @@ def test_with_the_persona_the_response_before_a_new_topic_stays():
     assert ikat.generate.Enhance(llm, "response")(turn)["qhistory"].item()[1]["content"] == "Rooibos has none."
 
 
-def test_a_template_for_the_system_message_counts_in_the_checksums(tmp_path):
+def test_a_system_message_template_counts_in_the_checksums(tmp_path):
     llm, _ = scripted()
     names = ["preferences", "preferences_system"]
     assert list(ikat.generate.Enhance(llm, "preferences").prompt_checksums()) == names

@@ -13,7 +13,7 @@ def turn():
     return a_turn()
 
 
-def test_answer_shows_persona_history_and_question_and_becomes_the_query(turn):
+def test_answer_shows_persona_and_history_and_becomes_the_query(turn):
     llm, backend = scripted("Ginger tea.")
     out = ikat.Answer(llm)(turn)
     [[message]] = backend.asked
@@ -48,7 +48,7 @@ def test_queries_given_the_answer_continue_the_same_chat(turn):
 
 
 @pytest.mark.parametrize(("style", "given"), [("llama", "answer"), ("llama", "other_answer"), ("gpt", "other_answer")])
-def test_queries_for_another_answer_and_in_llama_style_are_one_message(turn, style, given):
+def test_queries_for_an_answer_or_in_llama_style_are_one_message(turn, style, given):
     llm, backend = scripted("1. ginger tea cold")
     ikat.Queries(llm, given=given, style=style)(turn.assign(qanswer=["Ginger tea."]))
     [[message]] = backend.asked
@@ -72,7 +72,7 @@ def test_the_manual_rewrite_can_stand_in_for_the_utterance(turn):
         ikat.Answer(llm, question="qresolved")(turn)
 
 
-def test_no_query_left_falls_back_to_the_rewrite_or_the_question_and_is_counted(turn):
+def test_no_query_left_falls_back_to_rewrite_or_question_counted(turn):
     llm, _ = scripted("...", "- \n- ")
     first = ikat.Queries(llm)(turn)
     second = ikat.Queries(llm, n=4)(turn.assign(qrewrite=["tea against a cold"]))
@@ -101,7 +101,7 @@ def test_a_next_prompt_that_the_model_invents_gives_no_queries(turn, lines):
     assert ledger(llm, "dropped") == 1
 
 
-def test_an_answer_ends_before_the_next_prompt_and_keeps_its_own_headings(turn):
+def test_an_answer_ends_at_the_next_prompt_and_keeps_headings(turn):
     llm, _ = scripted("# Example\nGinger.\n" + RUN_ON, "# About the user\nYou like tea.")
     assert ikat.Answer(llm)(turn)["qanswer"].tolist() == ["# Example\nGinger."]
     assert ikat.Answer(llm)(turn.assign(qptkb=[{}]))["qanswer"].tolist() == ["# About the user\nYou like tea."]
@@ -126,7 +126,7 @@ def test_failed_turns_are_named_after_the_others_finished():
 
 
 @pytest.mark.parametrize("make", [ikat.Answer, ikat.Rewrite, ikat.MultiQuery, lambda llm: ikat.Queries(llm, given="answer")])
-def test_an_empty_frame_has_the_columns_of_a_full_one_and_asks_nothing(turn, make):
+def test_an_empty_frame_has_all_columns_and_asks_nothing(turn, make):
     full = turn.assign(qanswer=["Ginger."])
     columns = make(scripted("Fine. 1")[0])(full).columns.tolist()
     silent, backend = scripted()
@@ -134,7 +134,7 @@ def test_an_empty_frame_has_the_columns_of_a_full_one_and_asks_nothing(turn, mak
     assert (empty.columns.tolist(), len(empty), backend.asked) == (columns, 0, [])
 
 
-def test_expand_keeps_a_turn_without_sub_queries_and_refuses_to_expand_twice():
+def test_expand_keeps_bare_turns_and_refuses_to_expand_twice():
     frame = pd.DataFrame({"qid": ["1", "2"], "query": ["x", "y"], "qsubqueries": [["a", "b"], []]})
     out = ikat.ExplodeQueries()(frame)
     assert out[["qid", "query", "query_0"]].values.tolist() == [["1::0", "a", "x"], ["1::1", "b", "x"], ["2::0", "y", "y"]]
@@ -152,7 +152,7 @@ def test_queries_without_an_llm(turn):
         assert operator(rewritten)["query"].tolist() == [query]
 
 
-def test_historical_expansion_adds_the_heaviest_words_of_past_turns(turn):
+def test_historical_expansion_adds_heaviest_words_of_past_turns(turn):
     weights = {"caffeine": 5.0, "tea": 2.0, "which": 0.5}
     known = pt.apply.generic(lambda words: words[words["query"].isin(weights)].assign(docno="d", rank=0, score=words["query"].map(weights)))
     assert ikat.generate.HistoricalQueryExpansion(known, words=2)(turn)["query"].tolist() == ["And against a cold? caffeine tea"]
@@ -166,7 +166,7 @@ def test_append_joins_two_queries_by_turn():
     assert out[["query", "query_0", "qrewrite"]].values.tolist() == [["a A", "a", "a"], ["b B", "b", "b"]]
 
 
-def test_the_llm_says_what_happens_on_errors_unless_the_operator_does(turn):
+def test_the_llm_sets_on_error_unless_the_operator_does(turn):
     forgiving = ikat.llm("recorded:sample on_error=fallback")
     assert repr(forgiving) == "ikat.llm('recorded:sample on_error=fallback')"
     assert forgiving != ikat.llm("recorded:sample")

@@ -29,7 +29,7 @@ def responses(history):
     return [message["content"] for message in history if message["role"] == "assistant"]
 
 
-def test_long_past_responses_but_the_last_are_replaced_and_asked_once():
+def test_long_past_responses_but_the_last_are_replaced_once():
     llm, backend = scripted("A!", "Summary: B!")
     turns = talk(4)
     before = copy.deepcopy(turns["qhistory"].tolist())
@@ -53,7 +53,7 @@ def test_only_responses_of_at_least_the_given_length_are_asked(least, asked):
     assert len(ikat.generate.Summarise(scripted()[0], min_characters=least).requests(talk(3))) == asked
 
 
-def test_a_response_without_summary_stays_or_is_named_by_its_turn():
+def test_a_response_without_summary_stays_or_is_named_by_turn():
     with pytest.raises(StageError, match=r"stage summarise: 1 request failed .*: talk_1 \("):
         ikat.generate.Summarise(scripted("...")[0])(talk(3))
     llm, _ = scripted("...", "B!")
@@ -67,7 +67,7 @@ def test_a_response_without_summary_stays_or_is_named_by_its_turn():
     [({}, "1: I am allergic to chamomile., 2: I own a dog., 3: I live in Oslo.\n"), ({"qstatements": []}, "")]
     + [({"qstatements": [("3", 0.9), ("1", 0.5)]}, "3: I live in Oslo., 1: I am allergic to chamomile.\n")],
 )
-def test_clarify_shows_the_chosen_statements_or_the_whole_persona_and_becomes_the_query(columns, shown):
+def test_clarify_shows_chosen_or_all_statements_and_is_the_query(columns, shown):
     llm, backend = scripted("Clarified utterance: Which tea helps against a cold?")
     out = ikat.generate.Clarify(llm)(a_turn(**columns))
     assert out["query"].tolist() == out["qrewrite"].tolist() == ["Which tea helps against a cold?"]
@@ -102,7 +102,7 @@ def test_a_short_rewrite_sees_no_persona():
     assert ikat.Rewrite(llm, "short").prompt == "rewrite_short"
 
 
-def test_an_answer_may_be_told_its_length_and_its_queries_repeat_that_chat():
+def test_an_answer_has_a_set_length_and_its_queries_repeat_it():
     llm, backend = scripted("Ginger tea.", "1. ginger tea")
     (ikat.Answer(llm, words=200) >> ikat.Queries(llm, given="answer", words=200))(a_turn())
     first, second = backend.asked

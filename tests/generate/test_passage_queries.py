@@ -10,7 +10,7 @@ import pyterrier_ikat as ikat
 CHOSEN = [("3", 0.9), ("1", 0.5), ("2", 0.1)]
 
 
-def test_one_passage_about_all_statements_and_one_for_each_of_the_best():
+def test_one_passage_for_all_statements_and_one_for_each_best():
     llm, backend = scripted("About all.", "About Oslo.", "About chamomile.")
     operator = ikat.generate.PassageQueries(llm, per_statement=2)
     turn = a_turn(qstatements=CHOSEN, qrewrite="Which tea helps against a cold?")
@@ -30,7 +30,7 @@ def test_one_passage_about_all_statements_and_one_for_each_of_the_best():
     assert "10 full sentences" in whole
 
 
-def test_the_article_answers_the_clarified_utterance_without_history():
+def test_the_article_answers_the_clarified_turn_without_history():
     llm, backend = scripted("Tea.", "Tea.")
     ikat.generate.PassageQueries(llm)(a_turn(qrewrite="Which tea helps against a cold?"))
     ikat.generate.PassageQueries(llm)(a_turn())
@@ -64,7 +64,7 @@ def test_statements_of_their_own_only_where_some_were_chosen():
         ikat.generate.PassageQueries(llm, per_statement=3)(two_turns())
 
 
-def test_a_failed_passage_is_replaced_by_the_question_and_keeps_its_weight():
+def test_the_question_replaces_a_failed_passage_with_its_weight():
     turn = a_turn(qstatements=CHOSEN, qrewrite="Which tea helps?")
     llm, _ = scripted("All.", "...")
     out = ikat.generate.PassageQueries(llm, per_statement=1, on_error="fallback")(turn)
@@ -84,7 +84,7 @@ def test_expand_gives_each_row_its_weight():
         ikat.ExplodeQueries()(turns.assign(qweights=[[1.0], []]))
 
 
-def test_other_queries_do_not_keep_the_weights_of_passage_queries():
+def test_other_queries_do_not_keep_passage_query_weights():
     llm, _ = scripted("1. ginger tea", '["ginger tea"]')
     turn = a_turn(qweights=[1.0, 0.5], qstatements=[])
     assert "qweights" not in ikat.Queries(llm)(turn)
@@ -93,7 +93,7 @@ def test_other_queries_do_not_keep_the_weights_of_passage_queries():
     assert "qweight" not in ikat.Interleave()(expanded.assign(docno=["d", "e"], rank=[0, 0], score=[1.0, 1.0]))
 
 
-def test_statement_queries_ask_for_each_statement_and_drop_repeats():
+def test_statement_queries_ask_for_each_and_drop_repeats():
     llm, backend = scripted('["tea Oslo", "cold remedy"]', 'Here:\n```json\n["Cold remedy", "tea without chamomile"]\n```')
     operator = ikat.generate.StatementQueries(llm, n=2)
     turn = a_turn(qstatements=CHOSEN[:2]).assign(query="Which tea helps?")
@@ -116,7 +116,7 @@ def test_statement_queries_ask_for_each_statement_and_drop_repeats():
     ("question", "prompt", "shown"),
     [("query", "queries_statement", "Which tea helps?"), ("qresolved", "queries_statement_human", "Which tea helps against a cold?")],
 )
-def test_without_a_statement_the_rewrite_alone_or_the_manual_one_is_asked_for(question, prompt, shown):
+def test_without_a_statement_a_rewrite_alone_is_asked_for(question, prompt, shown):
     operator = ikat.generate.StatementQueries(scripted()[0], question=question)
     turn = a_turn(qstatements=[], qresolved="Which tea helps against a cold?").assign(query="Which tea helps?")
     [request] = operator.requests(turn)
@@ -125,7 +125,7 @@ def test_without_a_statement_the_rewrite_alone_or_the_manual_one_is_asked_for(qu
     assert "statement" not in request.messages[0]["content"].casefold()
 
 
-def test_no_query_for_a_statement_falls_back_to_the_question_counted():
+def test_no_statement_query_falls_back_to_the_question_counted():
     llm, _ = scripted("...", '["tea Oslo"]')
     out = ikat.generate.StatementQueries(llm)(a_turn(qstatements=CHOSEN[:2]))
     assert out["qsubqueries"].tolist() == [["And against a cold?", "tea Oslo"]]

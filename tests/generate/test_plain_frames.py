@@ -46,7 +46,7 @@ def test_the_question_is_the_utterance_else_the_oldest_query(columns, expected):
     assert question_column(pd.DataFrame(columns=columns)) == expected
 
 
-def test_queries_after_a_rewrite_and_the_response_show_the_question(plain):
+def test_queries_after_rewrite_and_response_show_the_question(plain):
     llm, backend = scripted("Does rooibos contain caffeine?", "1. rooibos caffeine\n2. mint tea", "Rooibos does.")
     keep_text = pt.apply.generic(lambda frame: frame.assign(score=frame["score"] + 0.0))
     system = (

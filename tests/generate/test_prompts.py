@@ -147,7 +147,7 @@ VARIANTS = [
 ]
 
 
-def test_a_text_that_is_a_heading_alone_is_none_and_others_stay_as_they_are():
+def test_a_text_that_is_only_a_heading_is_none_others_stay():
     assert render("rerank", question="# Score", passage="3").count("\n# Score") == 1
     for own in ("Task", "C# Score", "A # Score"):
         assert f"\n{own}\n" in render("rerank", question=own, passage="3")
@@ -160,14 +160,14 @@ MACROS = """{% macro section(text, heading="Page") %}
 """
 
 
-def test_headings_that_macros_of_own_templates_write_stay_and_are_known(tmp_path):
+def test_headings_by_macros_of_own_templates_stay_and_are_known(tmp_path):
     (tmp_path / "parts.jinja").write_text(MACROS)
     own = """{% from "parts.jinja" import section %}{{ section(question, heading="My wish") }}{{ section(passage) }}"""
     (tmp_path / "rerank.jinja").write_text(own)
     assert render("rerank", folder=str(tmp_path), question="# My wish", passage="# Score") == "# My wish\n\\# My wish\n# Page\n\\# Score"
 
 
-def test_a_copy_of_a_template_says_the_same_in_a_folder_of_its_own(tmp_path):
+def test_a_copied_template_says_the_same_in_its_own_folder(tmp_path):
     (tmp_path / "answer.jinja").write_text((FOLDER / "answer.jinja").read_text())
     assert render("answer", folder=str(tmp_path), **SHOWN) == render("answer", **SHOWN)
     assert checksum_of("answer", folder=str(tmp_path)) == checksum_of("answer")
@@ -195,7 +195,7 @@ def test_a_folder_for_a_whole_method_and_an_operators_own_one(tmp_path):
     assert ikat.Answer("recorded:sample").prompts is None
 
 
-def test_a_folder_without_templates_is_refused_and_names_that_nobody_reads_are_told(tmp_path):
+def test_a_folder_without_templates_is_refused_unread_names_told(tmp_path):
     with pytest.raises(UsageError, match="is not a folder with templates"), prompts_from(tmp_path):
         pass
     (tmp_path / "answre.jinja").write_text("x")
@@ -262,7 +262,7 @@ def test_files_that_other_templates_refer_to_are_read(folder):
     assert ikat.Rewrite("recorded:sample", prompts=place).prompts == place
 
 
-def test_files_that_are_no_templates_and_those_of_own_operators_are_not_told(folder):
+def test_files_of_own_operators_and_non_templates_are_not_told(folder):
     @with_fields
     class Headline(LLMOperator):
         stage = "headline"
@@ -271,7 +271,7 @@ def test_files_that_are_no_templates_and_those_of_own_operators_are_not_told(fol
     assert Headline("recorded:sample", prompts=place).prompts == ikat.Rewrite("recorded:sample", prompts=place).prompts == place
 
 
-def test_a_file_that_is_no_template_yet_is_told_where_it_is_asked_with(folder):
+def test_a_file_that_is_no_template_yet_is_named_where_used(folder):
     place = folder(rewrite__jinja="{% include 'a.jinja' ")
     operator = ikat.Rewrite("recorded:sample", prompts=place)
     with pytest.raises(UsageError, match=r"rewrite.jinja, line 1|prompt template"):
@@ -279,7 +279,7 @@ def test_a_file_that_is_no_template_yet_is_told_where_it_is_asked_with(folder):
 
 
 @pytest.mark.parametrize(("name", "last"), [("queries_llama", 2), ("queries_given_answer_llama", 3)])
-def test_each_example_that_the_paper_puts_into_a_prompt_stands_in_it_whole(name, last):
+def test_each_prompt_example_of_the_paper_is_included_whole(name, last):
     source = (FOLDER / f"{name}.jinja").read_text(encoding="utf-8")
     examples = re.split(r"^# Example \d\n", source, flags=re.MULTILINE)[1:]
     assert len(examples) == last  # the last one is the turn itself

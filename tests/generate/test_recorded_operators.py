@@ -121,7 +121,7 @@ def test_operators_are_values_whose_repr_can_be_pasted_back(name):
     assert hash(pasted) == hash(operator)
 
 
-def test_the_same_input_gives_the_same_requests_as_many_as_outcomes():
+def test_the_same_input_gives_the_same_requests_one_per_outcome():
     turn = a_turn(qstatements=[("1", 0.5)], qsuggestion="Tea.")
     for name, make in OPERATORS.items():
         frame = found(turn, 3) if name in ("respond", "decide", "condense") else turn

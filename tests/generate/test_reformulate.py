@@ -53,14 +53,14 @@ def test_queries_stand_for_the_rewrite():
     assert "at most 50 words" in texts(backend)[0]
 
 
-def test_the_chosen_statements_are_written_in_their_order_and_others_counted():
+def test_chosen_statements_keep_their_order_and_others_count():
     llm, _ = scripted(f"Statements: [3, 1, 9]\n{BOTH}")
     made = ikat.generate.Reformulate(llm, "select")(a_turn())
     assert made["qstatements"].tolist() == [[("3", 1.0), ("1", 0.5)]]
     assert ledger(llm, "dropped") == 1
 
 
-def test_none_may_be_chosen_and_a_completion_without_a_choice_is_a_failure():
+def test_none_may_be_chosen_but_no_choice_is_a_failure():
     assert ikat.generate.Reformulate(scripted(f"Statements: none\n{BOTH}")[0], "select")(a_turn())["qstatements"].tolist() == [[]]
     llm, _ = scripted(BOTH)
     made = ikat.generate.Reformulate(llm, "select", on_error="fallback")(a_turn()).iloc[0]
@@ -69,7 +69,7 @@ def test_none_may_be_chosen_and_a_completion_without_a_choice_is_a_failure():
 
 
 @pytest.mark.parametrize("statements", ["123", "2", ""])
-def test_the_prompt_speaks_of_the_user_only_where_something_is_known(statements):
+def test_the_prompt_mentions_the_user_only_where_known(statements):
     llm, backend = scripted(BOTH)
     ikat.generate.Reformulate(llm)(a_turn(qptkb={one: PTKB[one] for one in statements}))
     [prompt] = texts(backend)
@@ -126,7 +126,7 @@ def test_the_level_and_the_personal_rewrite_are_written():
     assert "what is known" not in texts(backend)[1]  # no persona
 
 
-def test_a_completion_without_a_level_falls_back_to_the_question_at_level_a():
+def test_no_level_falls_back_to_the_question_at_level_a():
     llm, _ = scripted("Rewrite: Which tea?\nResponse: Sage.")
     made = ikat.generate.RewriteByLevel(llm, think=False, on_error="fallback")(a_turn()).iloc[0]
     assert (made["qlevel"], made["qpersonal"]) == ("a", "And against a cold?")

@@ -10,7 +10,7 @@ from pyterrier_ikat.generate.respond import NoTextWarning
 from pyterrier_ikat.llms import StageError
 
 
-def test_the_best_passages_are_shown_and_marked_and_the_ranking_stays():
+def test_the_best_passages_are_shown_marked_and_ranking_stays():
     llm, backend = scripted("Ginger tea.", "Rooibos.")
     results = found(two_turns(), 4)
     before = results.copy()

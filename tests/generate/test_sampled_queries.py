@@ -103,7 +103,7 @@ def test_the_prompt_asks_for_what_is_wanted():
 # --- samples
 
 
-def test_each_turn_is_asked_n_times_and_the_first_sample_is_the_operators_own():
+def test_each_turn_is_asked_n_times_and_the_first_is_the_own_one():
     llm, backend = scripted("a 1", "b 1", "a 2", "b 2", "a 3", "b 3")
     turns = two_turns()
     out = ikat.Samples(ikat.Rewrite(llm), 3)(turns)
@@ -115,7 +115,7 @@ def test_each_turn_is_asked_n_times_and_the_first_sample_is_the_operators_own():
     assert "qsamples" not in turns.columns
 
 
-def test_several_columns_of_a_sample_stay_apart_and_are_joined_for_a_search():
+def test_columns_of_a_sample_stay_apart_and_are_joined_to_search():
     llm, _ = scripted(both("r1", "a1"), both("r2", "a2"))
     out = ikat.Samples(ikat.RewriteAndAnswer(llm), 2, ("qrewrite", "qanswer"))(a_turn())
     assert out["qsamples"][0] == [["r1", "a1"], ["r2", "a2"]]
@@ -145,7 +145,7 @@ class Counted:
         return [Reply(f"sample {self.asked - place}") for place in reversed(range(len(prompts)))]
 
 
-def test_samples_are_kept_apart_in_the_cache_and_more_of_them_ask_for_the_new_ones_alone(tmp_path):
+def test_samples_are_cached_apart_and_more_ask_only_for_new_ones(tmp_path):
     def again(n):
         model = Counted()
         out = ikat.Samples(ikat.Rewrite(ikat.llm(model, cache=str(tmp_path / "cache.sqlite"))), n)(a_turn())
@@ -157,7 +157,7 @@ def test_samples_are_kept_apart_in_the_cache_and_more_of_them_ask_for_the_new_on
     assert again(5)[1] == 2
 
 
-def test_the_plan_counts_each_sample_and_knows_what_the_cache_has():
+def test_the_plan_counts_each_sample_and_knows_the_cached_ones():
     llm, backend = scripted("a", "b", "c")
     turn = a_turn()
     system = ikat.Samples(ikat.Rewrite(llm), 3)
@@ -214,7 +214,7 @@ def test_the_texts_of_all_samples_or_of_one_are_joined():
     assert ikat.generate.Aggregate()(frame)["query_0"].item() == "it?"
 
 
-def test_the_mean_vector_counts_equal_texts_as_often_as_they_were_drawn_and_encodes_each_once():
+def test_the_mean_vector_counts_repeats_and_encodes_texts_once():
     encoder = Vectors(r=[1, 0], a1=[0, 1], a2=[0, 3])
     frame = drawn(("r", "a1"), ("r", "a2"))
     out = ikat.generate.Aggregate("mean", encoder)(frame)
@@ -223,7 +223,7 @@ def test_the_mean_vector_counts_equal_texts_as_often_as_they_were_drawn_and_enco
     assert sorted(encoder.encoded) == ["a1", "a2", "r"]
 
 
-def test_by_vectors_the_sample_with_the_largest_sum_of_dot_products_is_chosen_with_its_own_answer():
+def test_by_vectors_the_sample_of_largest_dot_sum_is_chosen():
     encoder = Vectors(r1=[1, 0], r2=[0.9, 0.9], r3=[0, 1], a1=[0, 0], a2=[2, 2], a3=[0, 0])
     frame = drawn(("r1", "a1"), ("r2", "a2"), ("r3", "a3"))  # sums: 1.9, 3.42, 1.9
     out = ikat.generate.Aggregate("consistent", encoder)(frame)
@@ -237,7 +237,7 @@ def test_a_query_vector_of_an_earlier_query_does_not_stay():
 
 
 @pytest.mark.parametrize("samples", [[], [["", "a"]], [[]], [["a", None]]])
-def test_a_turn_without_a_sample_and_what_is_no_encoder_are_named(samples):
+def test_a_turn_without_a_sample_and_a_non_encoder_are_named(samples):
     with pytest.raises(ikat.DataError, match=r"turn 1_2 has the qsamples \["):
         ikat.generate.Aggregate()(drawn(("a",)).assign(qsamples=[samples]))
     with pytest.raises(ikat.DataError, match="gave no query_vec for each query"):
@@ -255,7 +255,7 @@ def test_closeness_is_the_cosine_of_word_counts(lists):
     np.testing.assert_allclose(vectors @ vectors.T, plain, atol=1e-12)
 
 
-def test_for_bm25_the_texts_joined_are_ranked_as_by_the_mean_of_their_scores(tmp_path):
+def test_for_bm25_joined_texts_rank_as_by_their_mean_scores(tmp_path):
     passages = {"a": "mint tea is mint", "b": "sage tea cures", "c": "mint leaf", "d": "a tram runs", "e": "sage and mint and tea leaves"}
     index = ikat.PassageIndex(tmp_path / "i").index([{"docno": docno, "text": text} for docno, text in passages.items()])
     texts = ["mint tea", "sage tea", "mint tea", "leaves of sage"]

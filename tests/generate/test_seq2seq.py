@@ -112,7 +112,7 @@ def test_the_output_has_at_most_max_length_tokens(bart):
     assert len(decode(tokenizer, model, ["what is tea ?"], 200, 2)) == 1  # held to the positions that the model has
 
 
-def test_each_distinct_input_is_decoded_once_long_ones_first_and_where_nothing_is_written_the_question_stands(monkeypatch, caplog):
+def test_distinct_inputs_decode_once_and_empty_output_falls_back(monkeypatch, caplog):
     model = Silent(monkeypatch, {"b": "which tea ?"})
     rewritten = ikat.generate.Seq2SeqRewrite("m", batch_size=2)(turns("b", "a longer one", "b", "middle"))
     assert rewritten["query"].tolist() == ["which tea ?", "a longer one", "which tea ?", "middle"]

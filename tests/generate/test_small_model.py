@@ -61,7 +61,7 @@ def test_a_loop_that_the_limit_ended_is_a_failure_that_says_so(name):
 
 
 @pytest.mark.parametrize("name", MAKE)
-def test_what_is_read_of_it_where_nobody_says_that_it_was_cut_off(name):
+def test_what_is_read_where_nothing_says_it_was_cut_off(name):
     if name in VALUES:
         assert written(name, None) == VALUES[name]
     else:

@@ -35,7 +35,7 @@ def test_what_the_model_chooses_is_written_best_first(form, completion, statemen
 
 
 @pytest.mark.parametrize("form", ["ids", "copies", "scores"])
-def test_the_prompt_shows_persona_question_and_as_wished_the_conversation(form):
+def test_the_prompt_shows_persona_question_and_optional_history(form):
     llm, backend = scripted("[]", "[]")
     ikat.SelectStatements(llm, form)(a_turn())
     ikat.SelectStatements(llm, form, history=False, question="qrewrite")(a_turn(qrewrite="Which tea helps against a cold?"))
@@ -67,7 +67,7 @@ def test_a_turn_without_persona_is_not_asked():
 
 
 @pytest.mark.parametrize(("form", "prose"), [("scores", "Statement 1 matters most."), ("ids", "Sure, gladly!"), ("copies", "...")])
-def test_prose_is_a_failure_that_names_the_turn_and_falls_back_to_no_statement(form, prose):
+def test_prose_fails_naming_the_turn_and_falls_back_to_none(form, prose):
     with pytest.raises(StageError, match=r"stage statements: 1 request failed .*chat_2 \(nothing usable in the completion"):
         ikat.SelectStatements(scripted(prose)[0], form)(a_turn())
     llm, _ = scripted("[2]" if form == "ids" else '{"2": 1}' if form == "scores" else "I own a dog.", prose)

@@ -35,7 +35,7 @@ class Table(Operator):
         return inp.assign(score=[self.scores[key] for key in zip(inp["qid"], inp["docno"], strict=True)]).iloc[::-1]
 
 
-def test_every_statement_of_all_turns_is_scored_once_with_the_query_and_the_best_are_chosen():
+def test_every_statement_is_scored_once_and_the_best_are_chosen():
     scorer = Table({("1_1", "1"): 0.5, ("1_1", "2"): 0.9, ("1_1", "10"): 0.5, ("1_2", "1"): 0.0})
     ranked = ikat.RankStatements(scorer, n=2)(turns(qptkb=[PTKB, {"1": "b"}]))
     assert ranked["qstatements"].tolist() == [[("2", 0.9), ("1", 0.5)], [("1", 0.0)]]  # of equal ones the first of the persona
@@ -70,7 +70,7 @@ def test_the_chosen_statements_are_appended_in_their_order():
     assert appended["query_0"].tolist() == ["breakfast?", "and lunch?"]
 
 
-def test_the_organisers_manual_query_is_made_of_the_manual_rewrite_and_the_gold_statements():
+def test_the_manual_query_is_manual_rewrite_plus_gold_statements():
     topics = pt.get_dataset("ikat:sample").get_topics("manual")
     queries = (ikat.ManualRewrite() >> ikat.generate.AppendStatements("qgoldptkb"))(topics)
     for row in queries.itertuples():
@@ -88,13 +88,13 @@ SAID = {"qstatements": [[("10", 0.9), ("7", 0.5), ("1", 0.1)], None], "qgoldptkb
 
 
 @pytest.mark.parametrize(("shown", "ids"), [("none", []), ("chosen", ["10", "1"]), ("gold", ["2"]), ("2", ["2"]), ("7", [])])
-def test_later_stages_see_the_shown_statements_alone_with_their_ids(shown, ids):
+def test_later_stages_see_only_the_shown_statements_with_ids(shown, ids):
     made = ikat.generate.ShowStatements(shown)(turns(**SAID))
     assert [list(ptkb.items()) for ptkb in made["qptkb"]] == [[(one, PTKB[one]) for one in ids], []]
 
 
 @pytest.mark.parametrize(("statements", "shown", "calls"), [(None, {"1", "2"}, 1), ("none", set(), 1), ("chosen", {"2"}, 2)])
-def test_any_method_with_an_llm_is_shown_fewer_statements_on_demand(tmp_path, statements, shown, calls):
+def test_any_llm_method_is_shown_fewer_statements_on_demand(tmp_path, statements, shown, calls):
     model = ByPrompt(statements_ids="[2]", rewrite="vegan breakfast")
     index = ikat.PassageIndex(tmp_path / "index").index([{"docno": "a", "text": "breakfast"}])
     chat = ikat.conversation([{"role": "user", "content": "Breakfast?"}], ["I own a dog.", "I am vegan."])
@@ -104,7 +104,7 @@ def test_any_method_with_an_llm_is_shown_fewer_statements_on_demand(tmp_path, st
     assert {one for one, text in (("1", "I own a dog."), ("2", "I am vegan.")) if text in prompt} == shown
 
 
-def test_statements_are_a_resource_that_methods_without_an_llm_refuse(tmp_path):
+def test_methods_without_an_llm_refuse_the_statements_resource(tmp_path):
     index = ikat.PassageIndex(tmp_path / "index").index(ikat.dataset("ikat:sample").get_corpus_iter(verbose=False))
     with pytest.raises(UsageError, match="statements='all' is unknown: choose one of none, chosen"):
         ikat.plan(["qr"], "ikat:sample", index=index, llm="recorded:sample", statements="all")
@@ -115,7 +115,7 @@ def test_statements_are_a_resource_that_methods_without_an_llm_refuse(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_run_says_which_statements_were_shown_and_that_recordings_do_not_change(tmp_path):
+def test_a_run_says_which_statements_were_shown_recordings_stay(tmp_path):
     index = ikat.PassageIndex(tmp_path / "index").index(ikat.dataset("ikat:sample").get_corpus_iter(verbose=False))
     notes = {}
     asked = SimpleNamespace(generate=lambda chats: ["tea"] * len(chats))

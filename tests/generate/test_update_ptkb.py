@@ -66,7 +66,7 @@ def test_repeats_and_a_correction_within_the_conversation():
     assert ledger(llm, "dropped") == 0
 
 
-def test_the_prompt_numbers_the_users_messages_and_shows_the_question_last():
+def test_the_prompt_numbers_user_messages_and_ends_with_question():
     _, _, backend = update()
     (prompt,) = texts(backend)
     assert "# About the user\n1: I live in Lyon., 2: I am vegan.\n" in prompt
@@ -80,7 +80,7 @@ def test_the_prompt_numbers_the_users_messages_and_shows_the_question_last():
     assert "system: How nice!\nuser 3:" in prompt
 
 
-def test_of_the_last_messages_the_earlier_ones_are_shown_without_a_number():
+def test_earlier_ones_of_the_last_messages_have_no_number():
     said = chat(*[text for turn in range(1, 9) for text in (f"u{turn}", f"a{turn}")][:-1])
     out, llm, backend = update(learned(7, "u7", "Seven."), learned(6, "u6", "Six."), said=said, known={}, messages=2)
     assert out["qptkb"].item() == {"1": "Seven."}
@@ -101,7 +101,7 @@ def test_a_message_cannot_pass_for_another_one():
 SECRET = "The user Ada suffers from gout."
 
 
-def test_an_unusable_completion_is_a_failure_that_does_not_quote_it(caplog):
+def test_an_unusable_completion_is_a_failure_that_quotes_nothing(caplog):
     turn = ikat.conversation(MOVED, KNOWN)
     with pytest.raises(ikat.IkatError, match="no JSON list of statements in the completion of 31 characters") as error:
         ikat.generate.UpdatePtkb(scripted(SECRET)[0])(turn)

@@ -68,7 +68,7 @@ def test_only_the_passages_that_a_turn_uses_are_read(bm25, monkeypatch):
     assert len(read) == 1
 
 
-def test_what_was_written_is_a_draft_where_passages_are_looked_for_and_a_response_where_none_are(bm25):
+def test_written_text_is_a_draft_before_a_search_else_a_response(bm25):
     one, other = (says(text) >> QueryColumn("qanswer") >> bm25 for text in ("rooibos", "coffee"))
     responds = ikat.Union(one, other) >> ikat.Respond(ikat.llm(Model("Rooibos. [1]")))
     for system, draft, response in [
@@ -114,7 +114,7 @@ def test_threads_share_a_system(bm25):
     assert {one.spend.calls for one in found} == {1}
 
 
-def test_a_system_that_ends_with_sub_queries_or_anything_but_the_turns_rows_is_refused(bm25):
+def test_a_system_that_ends_without_the_turns_rows_is_refused(bm25):
     queries = ikat.Queries(ikat.llm(Model('["tea", "coffee"]'))) >> ikat.ExplodeQueries() >> bm25
     for system, told in [
         (queries, "ends with sub-queries: join them"),

@@ -63,7 +63,7 @@ def test_whoever_does_not_follow_gets_it_checked():
         (("Tea.\n\n# About the user", "Tea.\n\n# About the user\nI run."), {}, "Tea.", "it holds more than an answer"),
     ],
 )  # fmt: skip
-def test_a_text_that_fails_its_check_is_replaced_and_the_turn_says_why(texts, options, response, why):
+def test_a_text_that_fails_its_check_is_replaced_with_a_reason(texts, options, response, why):
     turn, told = followed(responds(*texts, **options)[0])
     assert told == [texts[0]]
     assert turn.response == response
@@ -75,7 +75,7 @@ def test_without_a_fallback_the_error_is_the_reason():
         followed(responds("I can", "I'm sorry, but I can't help with that.")[0])
 
 
-def test_in_a_terminal_the_answer_appears_and_gives_way_to_the_checked_one():
+def test_in_a_terminal_the_checked_answer_replaces_the_draft():
     stream, seen = Terminal(), threading.Event()
 
     def look():

@@ -104,7 +104,7 @@ def test_an_error_in_a_stream_is_quoted_and_no_completion(model, server, event):
     assert "It says: upstream broke" in failure.reason
 
 
-def test_a_stream_that_says_nothing_is_empty_and_one_without_choices_none(model, server):
+def test_a_silent_stream_is_empty_and_one_without_choices_none(model, server):
     server.script = [Answer(200, b'data: {"choices": [{"delta": {}}]}\n\ndata: [DONE]\n\n', SSE), Answer(200, b"data: [DONE]\n\n", SSE)]
     made = model("cache=none retries=0")
     assert type(streamed(made, "a")[0]) is Empty
@@ -116,7 +116,7 @@ def test_usage_is_read_where_moonshot_tells_it():
     assert read_answer([f"data: {ROO}", f"data: {json.dumps(last)}"])["usage"] == {"prompt_tokens": 4, "completion_tokens": 2}
 
 
-def test_reason_and_usage_stay_when_the_connection_is_cut_after_them():
+def test_reason_and_usage_survive_a_cut_connection_after_them():
     lines = [f"data: {one}" for one in (ROO, IBOS, END, json.dumps({"choices": [], "usage": {"prompt_tokens": 4}}))]
     found = read_answer(lines)
     assert (found["choices"][0]["finish_reason"], found["usage"]) == ("stop", {"prompt_tokens": 4})

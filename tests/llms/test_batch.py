@@ -67,7 +67,7 @@ def notes(home):
     return json.loads(place.read_text()) if place.exists() else []
 
 
-def test_a_batch_is_sent_once_told_and_collected_for_half_the_price(server, model, home):
+def test_a_batch_is_sent_once_and_collected_for_half_the_price(server, model, home):
     assert str(under_way(model())) == "stage answer: 3 requests wait in 1 batch (batch_0: validating); run the same cell again later"
     server.progress("batch_0", 2)
     with commands_advised():
@@ -87,7 +87,7 @@ def test_a_batch_is_sent_once_told_and_collected_for_half_the_price(server, mode
     assert notes(home) == []
 
 
-def test_the_answers_are_those_of_calls_without_batches_and_the_other_way_round(server, model):
+def test_answers_are_the_same_with_and_without_batches(server, model):
     model("").ask(ask("a"))
     under_way(model(), "a", "b")
     assert server.texts("batch_0") == ["b"]
@@ -106,7 +106,7 @@ def test_a_request_is_what_a_call_would_be(server, model):
     assert sent["response_format"]["json_schema"]["schema"] == QUERIES.structure.schema
 
 
-def test_requests_that_are_asked_twice_are_sent_once_and_each_gets_its_answer(server, model):
+def test_requests_asked_twice_are_sent_once_and_each_is_answered(server, model):
     under_way(model(), "a", "b", "a")
     assert sorted(server.texts("batch_0")) == ["a", "b"]
     server.complete()
@@ -129,7 +129,7 @@ def test_more_requests_later_make_a_batch_of_their_own(server, model):
     assert len(server.sent) == 2
 
 
-def test_what_is_missing_failed_or_expired_is_asked_again_and_what_came_is_kept(server, model):
+def test_missing_failed_or_expired_is_asked_again_the_rest_kept(server, model):
     under_way(model(), *"abcde")
     answers = {"a": said("A"), "b": "batch_expired", "c": None, "d": refused(500, "down"), "e": refused(429, "slow")}
     server.end("batch_0", "expired", lambda body: answers[asked(body)])
@@ -228,7 +228,7 @@ def test_an_answer_of_a_batch_with_an_unknown_mark_is_read_again(server, model):
     assert len(server.batches) == 1
 
 
-def test_a_batch_that_is_refused_says_why_in_one_line_and_is_sent_again_later(server, model):
+def test_a_refused_batch_says_why_in_one_line_and_is_sent_later(server, model):
     under_way(model())
     server.fail("batch_0", ("token_limit_exceeded", "Enqueued token limit reached for m.\nTry again later.", None), ("x", "y", 3))
     with pytest.raises(FatalLLMError) as raised:
@@ -269,7 +269,7 @@ def test_overloaded_servers_are_tried_again(server, model):
 
 
 @pytest.mark.parametrize("removed", ["batch", "results"])
-def test_what_the_provider_has_removed_or_the_key_does_not_see_any_more_is_named(server, model, removed):
+def test_batches_removed_or_not_visible_to_the_key_are_named(server, model, removed):
     under_way(model())
     server.end("batch_0")
     if removed == "batch":
@@ -331,7 +331,7 @@ def test_a_budget_without_a_bound_on_the_answers_is_refused(server, model):
     assert server.files == {}
 
 
-def test_tokens_that_the_server_does_not_tell_end_a_budget_and_nothing_is_lost(server, model):
+def test_untold_tokens_end_a_budget_and_nothing_is_lost(server, model):
     made = model("batch=on budget=1 max_tokens=10")
     under_way(made)
     server.complete(answer=lambda body: said("fine", usage=None))
@@ -416,7 +416,7 @@ def test_a_batch_waits_for_others_under_way_before_it_is_halved(server, model):
     assert sizes(server) == [3, 3, 3]
 
 
-def test_a_single_request_that_exceeds_the_limit_stops_with_a_sentence(server, model, home):
+def test_a_request_that_exceeds_the_limit_stops_with_a_sentence(server, model, home):
     with_a_limit(server, 0)
     under_way(model(), "a")
     with pytest.raises(FatalLLMError, match="no room for even one request of answer in a batch .*wait until .*or omit batch=on"):
@@ -463,7 +463,7 @@ STEPS = [
 ]
 
 
-def test_a_kill_at_any_step_of_the_whole_way_sends_each_request_as_often_as_it_needs(server, model, monkeypatch, home):
+def test_a_kill_at_any_step_sends_each_request_only_as_needed(server, model, monkeypatch, home):
     """Of three requests one is answered, one fails for good, and one expires and is answered by a second batch."""
     monkeypatch.setattr(batch, "SETTLED", 0.0)
     monkeypatch.setattr(batch, "REQUESTS", 2)
@@ -515,7 +515,7 @@ def test_a_kill_at_any_step_of_the_whole_way_sends_each_request_as_often_as_it_n
     assert place > 15
 
 
-def test_a_creation_that_was_interrupted_just_now_is_not_repeated(server, model, monkeypatch, home):
+def test_a_creation_interrupted_just_now_is_not_repeated(server, model, monkeypatch, home):
     server.refuse["POST", "/batches"] = [DROPPED]  # the connection is lost: nobody knows
     told = str(under_way(model()))
     assert told.startswith("stage answer: 3 requests wait in 1 batch (not confirmed yet: its creation was interrupted")
@@ -547,7 +547,7 @@ def test_a_batch_is_found_by_its_name_behind_many_others(server, model, monkeypa
     assert looks == ["listed"] * 3
 
 
-def test_a_process_that_is_killed_in_the_middle_of_the_creation_sends_it_once(server, model, monkeypatch, home):
+def test_a_process_killed_during_the_creation_sends_it_once(server, model, monkeypatch, home):
     reached, go_on = threading.Event(), threading.Event()
 
     def wait(done):
@@ -580,7 +580,7 @@ def test_threads_with_one_cache_send_one_batch(server, model):
     assert len(server.batches) == 1
 
 
-def test_lines_of_other_requests_repeated_ones_and_damaged_ones_change_nothing(server, model):
+def test_foreign_repeated_and_damaged_lines_change_nothing(server, model):
     under_way(model())
     server.end("batch_0")
     file = server.batches["batch_0"]["output_file_id"]
@@ -607,7 +607,7 @@ def test_an_answer_counts_where_an_error_has_its_key_too(server, model):
 @pytest.mark.parametrize(
     ("cut", "left"), [(lambda text: b"", 0), (lambda text: text[:-40], 2), (lambda text: b"<html>busy</html>", 0), (None, 0)]
 )
-def test_results_that_lack_what_the_batch_says_stop_the_run_and_are_not_paid_again(server, model, home, counts, cut, left):
+def test_incomplete_results_stop_the_run_and_are_not_paid_again(server, model, home, counts, cut, left):
     under_way(model())
     server.complete()
     done, file = server.batches["batch_0"], server.batches["batch_0"]["output_file_id"]

@@ -16,7 +16,7 @@ WRONG = [1.5, "7", [], {}, None]
 
 
 @pytest.mark.parametrize("number", WRONG, ids=lambda number: str(number)[:12])
-def test_what_can_be_no_number_of_tokens_is_unknown_and_no_budget_believes_it(server, model, number):
+def test_an_impossible_number_of_tokens_is_unknown_to_budgets(server, model, number):
     server.script = [said("fine", usage=None)]
     server.script[0].body["usage"] = {"prompt_tokens": number, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 2}}
     made = model("price_in=1 price_out=1 price_cached=1 budget=0.01 cache=none")
@@ -37,7 +37,7 @@ def test_an_odd_word_beside_an_answer_costs_no_answer(server, model, name, value
     assert server.calls == 1
 
 
-def test_the_words_of_a_server_hold_no_codes_and_no_half_characters(server, model, home, recwarn):
+def test_server_words_hold_no_codes_and_no_half_characters(server, model, home, recwarn):
     wild = "m\x1b[31m\x1b]0;mine\x07-2\ud800\n\x00\x9bx" + "y" * 500
     server.script = [
         said("tea\x1b[2J\x00 and\ud800", model=wild),
@@ -54,7 +54,7 @@ def test_the_words_of_a_server_hold_no_codes_and_no_half_characters(server, mode
     assert [one.text for one in again.values()] == ["tea and�"]
 
 
-def test_a_text_of_nul_is_empty_and_a_call_of_a_tool_is_no_answer(server, model):
+def test_a_text_of_nul_is_empty_and_a_tool_call_is_no_answer(server, model):
     call = {"id": "1", "type": "function", "function": {"name": "search", "arguments": "{}"}}
     server.script = [said("\x00"), said("Let me search.", tool_calls=[call]), said("Hm.", function_call=call["function"])]
     server.script.append(said("fine", tool_calls=[]))
@@ -69,7 +69,7 @@ def test_texts_are_printable_and_names_short():
 
 
 @pytest.mark.parametrize("piece", ["no, ", "a", "0123456789" * 6, "x\n", "🙂 "])
-def test_a_long_repetition_is_collapsed_to_whole_pieces_and_counted(piece):
+def test_a_long_repetition_collapses_to_whole_pieces_counted(piece):
     times = 16_000 // len(piece)
     left, count = collapsed(f"Well: {piece * times}... yes. {piece * times}")
     assert count == 2

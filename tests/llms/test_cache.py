@@ -55,7 +55,7 @@ def test_a_failure_never_replaces_a_paid_completion(cache):
     assert list(cache.failures(["k", "other"])) == ["other"]
 
 
-def test_the_mark_of_the_file_is_pinned_so_that_caches_stay_valid(cache):
+def test_the_mark_of_the_file_is_pinned_so_caches_stay_valid(cache):
     cache.put("k", COMPLETION)
     cache.close()
     with contextlib.closing(sqlite3.connect(cache.path)) as connection:
@@ -128,7 +128,7 @@ def test_the_environments_base_url_is_in_the_key(monkeypatch):
 @pytest.mark.parametrize(
     "kept", [*({"finish_reason": reason} for reason in ("error", "max_tokens")), *({"text": text} for text in ("<thinking>Mint?", ""))]
 )
-def test_what_an_earlier_version_kept_and_is_not_whole_is_asked_again_and_replaced(model, server, home, kept):
+def test_incomplete_entries_of_earlier_versions_are_asked_again(model, server, home, kept):
     made = model()
     made.cache.put(REQUEST.key(made.backend.identity), replace(COMPLETION, **kept))
     assert made.peek(REQUEST) is None
@@ -136,13 +136,13 @@ def test_what_an_earlier_version_kept_and_is_not_whole_is_asked_again_and_replac
     assert server.calls == 1
 
 
-def test_what_an_earlier_version_kept_is_read_without_its_reasoning_and_half_characters(cache):
+def test_earlier_entries_lose_reasoning_and_half_characters(cache):
     cache.put("k", replace(COMPLETION, text="<thinking>Score: 1?</thinking>3 \ud83e"))
     assert cache.get(["k"])["k"] == replace(COMPLETION, text="3 \N{REPLACEMENT CHARACTER}")
 
 
 @pytest.mark.parametrize("cut", [0, 50, 4096, 12288])
-def test_a_truncated_file_is_an_error_or_a_miss_never_another_answer(cache, cut):
+def test_a_truncated_file_is_an_error_or_miss_not_another_answer(cache, cut):
     for number in range(200):
         cache.put(f"key {number}", replace(COMPLETION, text=f"text {number} " + "x" * 200))
     cache.close()

@@ -40,7 +40,7 @@ def test_without_a_price_of_their_own_they_are_paid_in_full(model, server):
 
 
 @pytest.mark.parametrize("details", [None, {}, {"cached_tokens": None}, {"cached_tokens": "many"}, [900], "many"])
-def test_a_server_that_does_not_tell_leaves_them_unknown_and_is_paid_in_full(model, server, details):
+def test_untold_cached_tokens_are_unknown_and_paid_in_full(model, server, details):
     server.respond = lambda body: with_details(details)
     made = model("price_in=2 price_out=10 price_cached=0")
     assert made.ask(ask("a"))[0].cached_tokens is None
@@ -74,7 +74,7 @@ class Remembers(Backend):
         return [Reply("tea") for _ in requests]
 
 
-def test_the_last_turn_of_each_conversation_is_sent_first_and_results_stay_in_order():
+def test_the_last_turns_are_sent_first_and_results_stay_in_order():
     topics = pt.get_dataset("ikat:sample").get_topics()
     backend = Remembers()
     answers = ikat.Answer(LLM(backend))(topics)
@@ -84,7 +84,7 @@ def test_the_last_turn_of_each_conversation_is_sent_first_and_results_stay_in_or
     assert answers["qid"].tolist() == topics["qid"].tolist()
 
 
-def test_a_model_that_keeps_nothing_is_asked_in_the_order_of_the_turns():
+def test_a_model_that_keeps_nothing_is_asked_in_turn_order():
     topics = pt.get_dataset("ikat:sample").get_topics()
     backend = Remembers()
     backend.keeps_beginnings = False
@@ -93,7 +93,7 @@ def test_a_model_that_keeps_nothing_is_asked_in_the_order_of_the_turns():
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_the_order_is_one_of_all_requests_and_begins_with_the_longest_of_each_conversation(seed):
+def test_the_order_has_all_requests_longest_of_each_chat_first(seed):
     drawn, requests = random.Random(seed), {}
     for conversation in range(drawn.randint(1, 4)):
         text = f"The same task for everybody. Conversation {conversation}: " + "".join(drawn.choices("abcdef", k=100))

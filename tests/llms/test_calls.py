@@ -31,19 +31,19 @@ def test_a_completion_with_everything_the_server_tells(model, server):
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
 
 
-def test_parameters_that_are_not_set_are_not_sent_and_a_request_overrides(model, server):
+def test_unset_parameters_are_not_sent_and_a_request_overrides(model, server):
     model("max_tokens=50 concurrency=1").ask([*ask("a", params={"max_tokens": 5, "response_format": {"type": "json_object"}}), *ask("b")])
     assert server.bodies[0].keys() == {"model", "messages", "max_tokens", "response_format"}
     assert [body["max_tokens"] for body in server.bodies] == [5, 50]
 
 
-def test_openai_itself_is_sent_the_parameter_that_all_its_models_know():
+def test_openai_is_sent_the_parameter_that_all_its_models_know():
     backend = llm("openai:gpt-4o max_tokens=9").backend
     assert backend.body(ask("a")[0])["max_completion_tokens"] == 9
     assert "max_tokens" not in backend.body(ask("a")[0])
 
 
-def test_64_answers_that_arrive_in_reverse_order_give_the_same_bytes(model, server):
+def test_64_answers_in_reverse_order_give_the_same_bytes(model, server):
     count, order = 64, []
     arrived, turn = threading.Barrier(count), [threading.Event() for _ in range(count + 1)]
     turn[count].set()
@@ -74,7 +74,7 @@ def test_64_answers_that_arrive_in_reverse_order_give_the_same_bytes(model, serv
     assert server.most == count
 
 
-def test_never_more_at_a_time_than_allowed_and_none_waits_for_a_slow_one(model, server):
+def test_never_more_at_once_than_allowed_and_none_waits_for_slow(model, server):
     slow = threading.Event()
 
     def respond(body):
@@ -141,7 +141,7 @@ def test_transient_failures_are_retried_and_counted_exactly(model, server, failu
 
 
 @pytest.mark.parametrize(("options", "tries", "told"), [("retries=3", 4, "4 tries"), ("", 6, "6 tries"), ("retries=0", 1, "1 try")])
-def test_a_lasting_failure_stops_at_the_cap_and_the_other_turns_finish(model, server, options, tries, told):
+def test_a_lasting_failure_stops_at_the_cap_other_turns_finish(model, server, options, tries, told):
     server.respond = lambda body: refused(500, "broken") if body["messages"][-1]["content"] == "b" else said()
     made = model(options)
     good, bad, also_good = made.ask(ask("a", "b", "c"))
@@ -152,7 +152,7 @@ def test_a_lasting_failure_stops_at_the_cap_and_the_other_turns_finish(model, se
     assert (server.calls, [row(made)[name] for name in columns]) == (tries + 2, [2, 1, tries - 1, 1])
 
 
-def test_a_refusal_that_comes_late_stops_the_stage_after_the_calls_in_flight(model, server):
+def test_a_late_refusal_stops_the_stage_after_calls_in_flight(model, server):
     everybody = threading.Barrier(4)
     server.respond = lambda body: refused(401) if everybody.wait(120) >= 0 else None
     made = model("concurrency=4")
@@ -214,7 +214,7 @@ BROKEN.body["choices"][0]["error"] = {"code": 502, "message": "upstream broke"}
         (refused(422, "bad"), BadRequest, "422"),
     ],
 )
-def test_an_unusable_completion_is_a_typed_failure_and_is_not_cached(model, server, answer, kind, reason):
+def test_an_unusable_completion_is_a_typed_failure_not_cached(model, server, answer, kind, reason):
     server.script = [answer]
     made = model()
     (failure,) = made.ask(ask("a"))
@@ -237,7 +237,7 @@ def test_a_dated_snapshot_is_recorded_without_a_word(model, server):
     assert server.calls == 2  # the second time from the cache
 
 
-def test_another_model_is_warned_of_once_and_recorded_also_from_the_cache(model, server):
+def test_another_model_is_warned_of_once_also_from_the_cache(model, server):
     server.respond = lambda body: said(model="gpt-4o-mini" if server.calls < 3 else "gpt-4o-2024-05-13")
     made = model("concurrency=1", name="gpt-4o")
     for again in (made, model(name="gpt-4o")):
@@ -275,7 +275,7 @@ def test_which_names_are_one_model(asked, served, same):
 @pytest.mark.parametrize(
     "reason", [None, "", "stop", "STOP", " Stop ", "eos", "eos_token", "end_turn", "END_TURN", "stop_sequence", "COMPLETE", "endoftext"]
 )
-def test_a_completion_is_whole_when_the_server_says_so_or_says_nothing(model, server, reason):
+def test_a_completion_is_whole_if_the_server_says_so_or_nothing(model, server, reason):
     server.script = [said("rooibos", finish=reason)]
     made = model()
     assert made.ask(ask("a"))[0].text == made.peek(ask("a")[0]).text == "rooibos"
@@ -293,7 +293,7 @@ def test_a_completion_in_parts_is_the_parts_that_are_text(model, server):
     assert model().ask(ask("a"))[0].text == "Rooibos"
 
 
-def test_half_characters_in_a_completion_are_mended_and_block_no_later_stage(model, server):
+def test_half_characters_are_mended_and_block_no_later_stage(model, server):
     server.script = [said("\ud83e\uded6 tea \ud83e")]
     made = model()
     (first,), (again,) = made.ask(ask("a")), made.ask(ask("a"))
@@ -352,7 +352,7 @@ def test_no_key_is_said_before_anything_is_sent(monkeypatch):
 
 
 @pytest.mark.parametrize("key", ["sk-abc…", "sk-abc\ndef", "ключ"])
-def test_a_key_that_can_be_none_is_refused_before_anything_is_sent(model, server, monkeypatch, key):
+def test_an_impossible_key_is_refused_before_anything_is_sent(model, server, monkeypatch, key):
     monkeypatch.setenv("OPENAI_API_KEY", key)
     with pytest.raises(FatalLLMError, match="the key in OPENAI_API_KEY has a character that no key has") as raised:
         model().ask(ask("a"))
@@ -360,7 +360,7 @@ def test_a_key_that_can_be_none_is_refused_before_anything_is_sent(model, server
     assert server.calls == 0
 
 
-def test_closing_closes_the_connections_and_the_next_call_opens_them_again(model):
+def test_closing_closes_connections_that_the_next_call_reopens(model):
     made = model()
     made.open()
     (client,) = made.backend._clients.values()
@@ -400,7 +400,7 @@ def test_the_estimate_after_a_budget_is_of_what_is_left(model, server):
     assert raised.value.about == pytest.approx(2.0)
 
 
-def test_a_budget_is_exceeded_by_no_more_than_the_calls_under_way(model, server):
+def test_a_budget_is_exceeded_only_by_the_calls_under_way(model, server):
     with pytest.raises(BudgetExceeded):
         model("budget=2.5 price_in=100000 price_out=100000 concurrency=4").ask(ask(*map(str, range(30))))
     assert 3 <= server.calls <= 6  # 1 dollar each: after 2 dollars, four are under way
@@ -420,7 +420,7 @@ def test_any_text_arrives_as_it_is(model, server, text):
     assert server.bodies[0]["messages"][0]["content"] == text
 
 
-def test_without_a_cache_nothing_is_kept_and_the_error_does_not_say_so(model, server):
+def test_without_a_cache_nothing_is_kept_nor_said_to_be_kept(model, server):
     server.respond = lambda body: said() if server.calls <= 2 else refused(401)
     with pytest.raises(FatalLLMError, match="done and kept: 0 calls, left: 9"):
         model("concurrency=1 cache=none").ask(ask(*map(str, range(9))))
@@ -432,7 +432,7 @@ UNUSABLE = [said("half an ans", "length"), said(""), *WITHHELD, said("null"), sa
 
 
 @pytest.mark.parametrize("operator", ASKING)
-def test_an_unusable_completion_is_never_the_text_of_a_query_or_answer(model, server, operator):
+def test_an_unusable_completion_is_never_a_query_or_an_answer(model, server, operator):
     questions = [f"Which tea {number}?" for number in range(len(UNUSABLE))]
     server.respond = lambda body: next(answer for asked, answer in zip(questions, UNUSABLE, strict=True) if asked in str(body["messages"]))
     turns = pd.DataFrame({"qid": [f"1_{number}" for number in range(len(UNUSABLE))], "query": questions})

@@ -102,7 +102,7 @@ def test_a_stream_with_other_events_and_no_reason_is_described(model, server):
     assert model("retries=0").check().lines["stream"].startswith("fails: the server's answer broke off")
 
 
-def test_a_server_that_answers_nothing_usable_is_described_all_the_same(model, server):
+def test_a_server_with_no_usable_answer_is_still_described(model, server):
     server.respond = lambda body: said("", usage=None)
     found = model().check().lines
     assert found["answer"] == "fails: the completion is empty"

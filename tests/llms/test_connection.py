@@ -84,7 +84,7 @@ def test_a_silent_server_is_left_after_its_time(raw):
 
 
 @pytest.mark.parametrize("try_takes", [0.0, 0.5, 5.0])
-def test_a_server_that_never_answered_is_given_up_within_15_seconds(monkeypatch, try_takes):
+def test_a_server_that_never_answers_is_given_up_in_15_seconds(monkeypatch, try_takes):
     now, tries = [0.0], []
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
 
@@ -101,7 +101,7 @@ def test_a_server_that_never_answered_is_given_up_within_15_seconds(monkeypatch,
     assert now[0] <= 15
 
 
-def test_a_server_that_never_answered_ends_the_run_and_one_that_has_does_not(model, server):
+def test_only_a_server_that_never_answered_ends_the_run(model, server):
     server.respond = lambda body: DROP
     with pytest.raises(
         FatalLLMError,
@@ -187,7 +187,7 @@ finally:
 
 
 @pytest.mark.parametrize("pressed", ["at once", "later"])
-def test_the_first_ctrl_c_says_that_it_waits_and_the_second_one_ends(server, tmp_path, pressed):
+def test_the_first_ctrl_c_says_it_waits_and_the_second_ends(server, tmp_path, pressed):
     arrived, release = threading.Event(), threading.Event()
 
     def respond(body):

@@ -69,7 +69,7 @@ def test_a_users_own_backend_is_asked_each_question_once(counted):
         assert set(backend.asked.values()) == {1}
 
 
-def test_a_server_is_asked_each_question_once_and_by_a_later_run_not_at_all(counted, retriever, server, model):
+def test_a_server_is_asked_once_and_not_again_by_a_later_run(counted, retriever, server, model):
     table, backends = counted
     texts = {backend.model: backend.texts for backend in backends}
     server.respond = lambda body: said(texts[body["model"]][json.dumps(body["messages"])])

@@ -14,7 +14,7 @@ FILE = " (finished calls are in the cache and are not repeated)"
 FALLBACK = "set on_error=fallback for the operator or the LLM to continue without them"
 
 
-def test_the_calls_of_an_object_are_kept_in_this_process_only_which_the_error_says():
+def test_an_objects_calls_are_kept_in_process_as_the_error_says():
     backend = Scripted("green tea", "", "black coffee", "green tea", "black coffee")
     rewrite = ikat.Rewrite(ikat.llm(backend))
     with pytest.raises(StageError) as raised:

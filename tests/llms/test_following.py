@@ -42,7 +42,7 @@ def cached(backend, path=":memory:"):
     return LLM(backend, cache=CompletionCache(path))
 
 
-def test_a_request_follows_each_answer_and_the_last_answer_is_given():
+def test_a_request_follows_each_answer_and_the_last_is_given():
     seen = []
     llm = LLM(Adds())
     assert [one.text for one in llm.ask([request(0), request(10)], up_to(13, seen), calls=16)] == ["13", "13"]
@@ -70,7 +70,7 @@ def test_what_is_cached_costs_nothing_and_opens_nothing(tmp_path):
     assert counts(llm) == [3, 3]
 
 
-def test_a_chain_that_was_interrupted_goes_on_behind_what_is_kept(tmp_path):
+def test_an_interrupted_chain_goes_on_behind_what_is_kept(tmp_path):
     backend = Adds()
     llm = cached(backend, tmp_path / "c")
     llm.ask([request(0)], up_to(2))
@@ -78,13 +78,13 @@ def test_a_chain_that_was_interrupted_goes_on_behind_what_is_kept(tmp_path):
     assert [batch[0] for batch in backend.batches] == ["0", "1", "2", "3", "4"]
 
 
-def test_a_model_that_takes_batches_gets_those_that_follow_together():
+def test_a_batching_model_gets_following_requests_together():
     backend = Adds(concurrency=1, batch_size=3)
     LLM(backend).ask([request(0), request(10), request(20)], lambda place, outcome: up_to(30)(place, outcome) if place else None)
     assert backend.batches[:2] == [["0", "10", "20"], ["11", "21"]]
 
 
-def test_the_budget_ends_a_chain_and_says_how_many_calls_are_left():
+def test_the_budget_ends_a_chain_and_says_what_calls_are_left():
     llm = LLM(Adds(concurrency=1), cache=CompletionCache(":memory:"), budget=Budget(price_in=1e6, price_out=0, limit=2))
     with pytest.raises(BudgetExceeded) as raised:
         llm.ask([request(0)], up_to(9), calls=9)

@@ -151,7 +151,7 @@ def test_what_is_seen_of_a_stream_is_how_its_text_begins(text):
         (f"<answer>{ANSWER}</answer> It grows there.", "<answer>"),
     ],
 )
-def test_an_unknown_mark_is_told_with_the_option_that_explains_it(text, mark):
+def test_an_unknown_mark_names_the_option_that_explains_it(text, mark):
     kind, reason = read(Reply(text)).fault
     assert kind is UnknownMark
     assert mark in reason
@@ -167,7 +167,7 @@ def test_an_unknown_mark_is_told_with_the_option_that_explains_it(text, mark):
         (f"{ANSWER}<tool_call>{{}}</tool_call>", "<tool_call>", "tool"),
     ],
 )
-def test_an_unknown_mark_without_an_option_is_told_with_its_repair(text, mark, repair):
+def test_an_unknown_mark_without_an_option_names_its_repair(text, mark, repair):
     kind, reason = read(Reply(text)).fault
     assert (kind, mark in reason, repair in reason, "reasoning=" in reason) == (UnknownMark, True, True, False)
 
@@ -234,7 +234,7 @@ def test_a_kept_answer_is_read_again_without_a_call(server, model, tmp_path):
     assert first.ledger.frame()[["calls", "failures"]].to_numpy().tolist() == [[1, 2]]
 
 
-def test_how_answers_are_read_is_in_a_runs_identity_and_not_in_the_key(model):
+def test_how_answers_are_read_is_in_a_runs_identity_not_the_key(model):
     plain, named = model(), model(PONDER)
     assert plain != named
     assert plain.fingerprint() != named.fingerprint()

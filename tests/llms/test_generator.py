@@ -30,7 +30,7 @@ class Panic(BaseException):
 
 @pytest.mark.parametrize("cache", [None, ":memory:"])
 @pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError("cancelled"), KeyboardInterrupt(), Panic("index out of bounds")])
-def test_an_exception_of_another_kind_ends_the_stage_and_never_hangs(cache, error):
+def test_any_other_exception_ends_the_stage_without_hanging(cache, error):
     def broken(chats):
         raise error
 
@@ -56,7 +56,7 @@ def test_a_generator_of_plain_text_gets_plain_text():
     assert generator.seen == [["system: be kind\nuser: a\nassistant:"]]
 
 
-def test_its_batch_size_bounds_a_call_and_equal_chats_are_asked_once():
+def test_batch_size_bounds_a_call_and_equal_chats_are_asked_once():
     generator = Upper()
     generator.batch_size = 2
     model = llm(generator)
@@ -66,7 +66,7 @@ def test_its_batch_size_bounds_a_call_and_equal_chats_are_asked_once():
     assert len(generator.seen) == 2
 
 
-def test_two_objects_are_two_models_for_nobody_knows_what_decides_their_answers():
+def test_two_objects_of_unknown_identity_are_two_models():
     generator = Upper()
     assert llm(generator) == llm(generator)
     assert llm(generator) != llm(Upper(str.lower))
@@ -103,7 +103,7 @@ def test_errors_as_text_and_exceptions_are_failures():
 
 
 @pytest.mark.parametrize("returned", ["ab", b"ab", {"a": "A", "b": "B"}, {"A", "B"}, ["one"]])
-def test_one_string_or_what_is_no_list_is_no_completion_of_several_prompts(returned):
+def test_a_string_or_non_list_does_not_complete_several_prompts(returned):
     with pytest.raises(
         UsageError, match=rf"must return a list with one text per chat, not this {type(returned).__name__}( of 1 for 2 chats)?"
     ):
@@ -142,7 +142,7 @@ def test_a_fatal_error_says_how_far_the_stage_came():
         llm(Flaky(Reply("yes"), FatalLLMError("bad key"))).ask(ask("a", "b"))
 
 
-def test_a_stage_error_names_five_turns_of_each_reason_then_counts():
+def test_a_stage_error_names_five_turns_per_reason_then_counts():
     failures = [CutOff("answer", f"1_{number}", "cut off") for number in range(6)] + [Empty("answer", "2_1", "empty")]
     error = StageError("answer", failures)
     assert str(error).startswith(

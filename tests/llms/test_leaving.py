@@ -58,7 +58,7 @@ def test_nothing_is_asked_for_whoever_has_left(server, model):
     assert server.calls == 0
 
 
-def test_the_calls_under_way_are_kept_and_counted_and_no_other_begins(server, model, tmp_path):
+def test_calls_under_way_are_kept_and_counted_and_none_begins(server, model, tmp_path):
     llm = model(f"cache={tmp_path / 'c.sqlite'} concurrency=2")
     llm.reached = True
     with slow(server) as (there, may):
@@ -106,7 +106,7 @@ def test_whoever_stays_gets_the_answer_to_an_equal_request(server, model, tmp_pa
         assert stays.ended() == ["answer to a"]
 
 
-def test_a_local_model_begins_nothing_for_those_who_left_the_queue():
+def test_a_local_model_begins_nothing_for_those_who_left():
     pytest.importorskip("torch")
     from pyterrier_ikat.llms.hf import HFBackend
 

@@ -56,7 +56,7 @@ def test_a_model_without_a_template_gets_plain_text(tmp_path):
     assert outcome.prompt_tokens == len(["user", ":", "tea", "assistant", ":"])
 
 
-def test_what_does_not_end_is_cut_off_and_what_does_not_fit_is_refused_by_turn(templated):
+def test_endless_output_is_cut_off_and_long_prompts_are_refused(templated):
     outcomes = llm(f"hf:{templated} max_tokens=5 cache=none").ask(ask("on", "tea " * ROOM, "tea"))
     assert [type(outcome).__name__ for outcome in outcomes] == ["CutOff", "TooLong", "Completion"]
     assert isinstance(outcomes[0], CutOff)
@@ -81,7 +81,7 @@ def test_samples_differ_by_number_and_are_repeated_by_seed(templated):
     assert texts(llm(f"hf:{templated} max_tokens=5 temperature=1 top_k=1 cache=none"), "tea") == ["drink rooibos"]
 
 
-def test_reasoning_is_seen_whose_marks_are_special_tokens_or_begin_in_the_prompt(templated):
+def test_reasoning_is_seen_by_special_tokens_or_prompt_marks(templated):
     tokenizer = AutoTokenizer.from_pretrained(templated)
     tokenizer.add_special_tokens({"additional_special_tokens": ["[THINK]", "[/THINK]"]})
     begin, end = tokenizer.convert_tokens_to_ids(["[THINK]", "[/THINK]"])
@@ -166,7 +166,7 @@ def test_a_real_model_behind_a_real_server(templated):
     assert isinstance(on, CutOff)
 
 
-def test_a_gguf_file_is_identified_by_its_state_and_needs_its_package(tmp_path, monkeypatch):
+def test_a_gguf_file_is_known_by_its_state_and_needs_its_package(tmp_path, monkeypatch):
     file = tmp_path / "tiny.gguf"
     file.write_bytes(b"GGUF")
     first = llm(f"hf:{file}")

@@ -15,7 +15,7 @@ def test_what_was_recorded_took_no_time(tmp_path):
     assert llm(f"recorded:{path}").peek(ask("a")[0]).seconds == 0.0
 
 
-def test_closing_closes_the_cache_file_and_the_next_call_opens_it_again(model, home):
+def test_closing_closes_the_cache_and_the_next_call_reopens_it(model, home):
     made, log = model(), home / "llm.sqlite-wal"
     made.ask(ask("a"))
     assert log.exists()
@@ -24,7 +24,7 @@ def test_closing_closes_the_cache_file_and_the_next_call_opens_it_again(model, h
     assert made.ask(ask("a"))[0].cached
 
 
-def test_a_prompt_of_another_package_is_cached_and_counted_like_ours(server, model):
+def test_another_packages_prompt_is_cached_and_counted_like_ours(server, model):
     made = model()
     chat = [{"role": "system", "content": "s"}, {"role": "user", "content": "b"}]
     for _ in range(2):
@@ -46,7 +46,7 @@ def test_it_is_asked_as_the_reader_of_pyterrier_rag_asks(server, model):
     assert not any("stop" in body or "max_tokens" in body for body in server.bodies)
 
 
-def test_a_prompt_of_another_package_without_an_answer_is_an_error_and_no_text(server, model):
+def test_another_packages_unanswered_prompt_is_an_error_not_text(server, model):
     server.respond = lambda body: said("half", finish="length")
     with pytest.raises(StageError, match="1 CutOff"):
         model().generate(["a"])

@@ -51,7 +51,7 @@ def row(made, *names):
 
 
 @pytest.mark.parametrize("name", NO_COMPLETIONS)
-def test_a_paid_answer_without_a_completion_counts_and_the_budget_stops(model, server, name):
+def test_a_paid_answer_without_completion_counts_for_the_budget(model, server, name):
     server.respond = lambda body: NO_COMPLETIONS[name]
     made = model("price_in=1 price_out=1 budget=2.5 concurrency=1 cache=none on_error=fallback")
     with pytest.raises(BudgetExceeded):
@@ -102,7 +102,7 @@ def test_a_stream_that_breaks_counts_what_it_told_before(model, server, name):
     assert row(made, "calls", "retries", "unanswered", "prompt_tokens", "cost") == [1, 2, 0, 3_000_000, 3.0]
 
 
-def test_a_stream_that_breaks_before_its_usage_counts_its_prompt_by_an_estimate(model, server):
+def test_a_stream_broken_before_its_usage_counts_an_estimate(model, server):
     server.respond = lambda body: Answer(body=[piece("Roo")])
     made = model("price_in=1000 price_out=1 budget=100 retries=1 cache=none")
     followed(made)
@@ -117,7 +117,7 @@ def test_a_stream_that_breaks_before_its_usage_counts_its_prompt_by_an_estimate(
     [None, "x", [], {}, {"prompt_tokens": 0, "completion_tokens": 0}]
     + [{"prompt_tokens": number, "completion_tokens": 0} for number in (-1_000_000, 10**30, 10**400, True, "9", 1.5, None)],
 )
-def test_an_unknown_cost_is_shown_so_and_stops_a_stage_with_a_budget(model, server, usage):
+def test_an_unknown_cost_is_shown_and_stops_a_budgeted_stage(model, server, usage):
     server.respond = lambda body: paid(usage=usage)
     free = model("price_in=1 price_out=1 cache=none")
     assert isinstance(free.ask(ask("a"))[0], Completion)
@@ -129,7 +129,7 @@ def test_an_unknown_cost_is_shown_so_and_stops_a_stage_with_a_budget(model, serv
     assert (server.calls, limited.budget.spent) == (2, 0.0)
 
 
-def test_an_answer_without_choices_and_usage_stops_a_stage_with_a_budget(model, server):
+def test_no_choices_and_no_usage_stops_a_stage_with_a_budget(model, server):
     server.respond = lambda body: Answer(body={"choices": []})
     made = model("price_in=1 price_out=1 budget=1 cache=none")
     with pytest.raises(FatalLLMError, match="a budget can't be kept"):
@@ -137,7 +137,7 @@ def test_an_answer_without_choices_and_usage_stops_a_stage_with_a_budget(model, 
     assert row(made, "calls", "cost") == [1, pd.NA]
 
 
-def test_a_time_out_is_unanswered_and_counts_its_prompt_by_an_estimate(model, server):
+def test_a_time_out_is_unanswered_and_counts_an_estimate(model, server):
     server.respond = lambda body: time.sleep(0.6) or said()
     made = model("price_in=1 price_out=1 budget=1 timeout=0.2 retries=2 cache=none")
     made.ask(ask("tea " * 100_000, "tea"))
@@ -154,7 +154,7 @@ def test_time_outs_end_a_budget(model, server):
     assert server.calls == 2
 
 
-def test_a_lost_connection_is_unanswered_and_a_refusal_costs_nothing(model, server):
+def test_a_lost_connection_is_unanswered_and_a_refusal_is_free(model, server):
     server.script = [said(), DROP, refused(500), said(), refused(400), refused(503)]
     made = model("price_in=1 price_out=1 concurrency=1 retries=1 cache=none")
     made.ask(ask("first"))

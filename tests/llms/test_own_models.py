@@ -40,7 +40,7 @@ def texts(model, *questions):
     return found
 
 
-def test_with_an_identity_its_completions_are_kept_in_the_file_and_never_those_of_another(tmp_path):
+def test_with_an_identity_completions_are_kept_and_never_mixed(tmp_path):
     file, later = tmp_path / "own.sqlite", Echo("!")
     assert texts(llm(Echo("!"), identity={"tail": "!"}, cache=file), "a") == ["a!"]
     assert texts(llm(later, identity={"tail": "!"}, cache=file), "a") == ["a!"]
@@ -53,7 +53,7 @@ def test_with_an_identity_its_completions_are_kept_in_the_file_and_never_those_o
     assert texts(llm(Other("."), identity={"tail": "!"}, cache=file), "a") == ["a."]
 
 
-def test_an_object_may_say_its_identity_itself_and_then_uses_the_cache_of_all(tmp_path, monkeypatch):
+def test_an_object_stating_its_identity_uses_the_shared_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("IKAT_HOME", str(tmp_path))
     one, two = Echo("!"), Echo("!")
     one.identity = two.identity = "tail !"
@@ -87,7 +87,7 @@ def test_only_a_value_is_an_identity(tmp_path, monkeypatch):
         ikat.Rewrite(OfPyTerrier("!"))(turns)
 
 
-def test_a_limit_of_few_tokens_is_told_since_nothing_tells_which_texts_are_cut_off():
+def test_a_low_token_limit_is_told_when_cut_offs_cannot_be_seen():
     short = OfPyTerrier()
     short.max_new_tokens = 32
     with pytest.warns(ShortCompletionsWarning, match=r"echo-1 writes at most 32 tokens \(max_new_tokens\)"):

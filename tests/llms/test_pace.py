@@ -116,7 +116,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize("refusal", REFUSALS)
 @pytest.mark.parametrize(("options", "turns"), [("", 30), ("retries=0", 30), ("concurrency=1", 45), ("concurrency=128", 150)])
-def test_all_turns_are_answered_however_often_a_server_asks_to_wait(model, server, clock, refusal, options, turns):
+def test_all_turns_are_answered_however_often_a_server_says_wait(model, server, clock, refusal, options, turns):
     limited_to(clock, server, 10, 60, refusal)
     made = paced(model, clock, options)
     outcomes = made.ask(ask(*map(str, range(turns))))
@@ -179,7 +179,7 @@ def test_other_failures_still_count_as_tries(model, server, clock):
     assert server.calls == 8
 
 
-def test_a_pace_is_left_behind_when_a_model_goes_to_another_process():
+def test_a_pace_stays_behind_when_a_model_changes_process():
     pace = pickle.loads(pickle.dumps(Pace()))
     with pace.call(1.0, lambda seconds: None, lambda: False):
         assert pace.waited == 0

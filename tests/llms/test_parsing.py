@@ -78,7 +78,7 @@ def test_labels_on_another_scale(text, label):
     assert parse_label(text, highest=3) == label
 
 
-def test_the_text_in_an_object_is_under_the_longest_key_of_the_first_object():
+def test_an_objects_text_is_under_the_first_ones_longest_key():
     name = re.compile("(rewritten )?query")
     assert in_object('{"query": "a", "rewritten_query": "b"} {"rewritten-query": "c"}', name) == "b"
     assert in_object('{"answer": "a", "query": 3} and {"queries": "b"}', name) is None

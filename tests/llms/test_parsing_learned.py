@@ -16,7 +16,7 @@ def piece(statement, message=1, words="I moved from Lyon to Oslo", replaces=()):
     return {"message": message, "words": words, "statement": statement, "replaces": list(replaces)}
 
 
-def test_a_contradicted_statement_goes_and_the_new_one_gets_the_next_id():
+def test_a_contradicted_statement_goes_and_the_new_has_a_new_id():
     merged = merge([piece("I live in Oslo.", replaces=[1])], KNOWN, SAID)
     assert merged.ptkb == {"2": "I am vegan.", "7": "My sister is vegan.", "8": "I live in Oslo."}
     assert list(merged.ptkb) == ["2", "7", "8"]
@@ -60,7 +60,7 @@ def test_a_statement_that_is_known_still_replaces_another_one():
         ({}, "without a statement"),
     ],
 )
-def test_a_statement_without_its_source_is_dropped_and_named_without_its_words(wrong, fault):
+def test_a_dropped_sourceless_statement_is_named_without_words(wrong, fault):
     merged = merge([wrong], KNOWN, SAID)
     assert (merged.ptkb, merged.statements, len(merged.dropped)) == (KNOWN, [], 1)
     assert fault in merged.dropped[0]
@@ -83,7 +83,7 @@ def test_replaced_statements_are_named_in_any_way(label, gone):
     assert (set(KNOWN) - set(merged.ptkb), merged.dropped) == (set(gone), [])
 
 
-def test_an_unknown_replaced_statement_is_counted_and_the_new_one_kept():
+def test_an_unknown_replaced_id_is_counted_and_the_new_one_kept():
     merged = merge([piece("I live in Oslo.", replaces=[1, 9])], KNOWN, SAID)
     assert merged.statements[0]["replaces"] == ["1"]
     assert merged.dropped == ["no known statement '9'"]

@@ -74,7 +74,7 @@ def test_what_names_a_statement_is_chosen_and_the_rest_is_told(form, found, stat
         ("ids", read_ids('["pet", "car"]'), {"diet": "I am vegan.", "pet": "I own a dog."}, [("pet", 1.0)]),
     ],
 )
-def test_statements_may_begin_with_no_and_ids_need_not_be_numbers(form, found, ptkb, statements):
+def test_statements_may_begin_with_no_and_ids_may_be_no_numbers(form, found, ptkb, statements):
     assert choose(form, found, ptkb).statements == statements
 
 
@@ -120,12 +120,12 @@ def test_a_number_before_a_short_statement_does_not_hide_it(form):
         ("i own a dog, named max", {"1": "I own a dog named Rex.", "2": "I own a dog named Max."}, "2"),
     ],
 )
-def test_similarity_of_nine_tenths_is_enough_and_the_exact_statement_comes_first(copy, ptkb, number):
+def test_nine_tenths_similarity_suffices_and_exact_comes_first(copy, ptkb, number):
     assert match_copy(copy, ptkb) == number
 
 
 @given(st.dictionaries(st.sampled_from("1234567"), st.text(min_size=1), max_size=7), st.text())
-def test_every_statement_matches_itself_and_only_known_ids_come_out(ptkb, text):
+def test_statements_match_themselves_and_only_known_ids_come_out(ptkb, text):
     for form, read in (("ids", read_ids), ("copies", read_copies), ("scores", read_scores)):
         numbers = [number for number, _ in choose(form, read(text) or [], ptkb).statements]
         assert set(numbers) <= set(ptkb)
@@ -161,7 +161,7 @@ def test_readings_are_held_against_labels():
 
 
 @pytest.mark.parametrize(("errors", "bound"), [(0, 0.0183), (1, 0.0275), (4, 0.0504)])
-def test_the_bound_is_the_one_at_which_so_few_errors_have_a_chance_of_a_fortieth(errors, bound):
+def test_the_bound_gives_so_few_errors_a_chance_of_a_fortieth(errors, bound):
     limit = measuring().upper_bound(errors, 200)
     chance = sum(math.comb(200, count) * limit**count * (1 - limit) ** (200 - count) for count in range(errors + 1))
     assert (limit, chance) == (pytest.approx(bound, abs=5e-5), pytest.approx(0.025))

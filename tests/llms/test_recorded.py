@@ -82,7 +82,7 @@ def test_equal_messages_of_two_turns_are_two_completions(recorded):
     assert texts(model, *ask("same", "same")) == ["one", "two"]
 
 
-def test_everything_that_is_missing_is_named_at_once_with_a_line_to_add(recorded):
+def test_all_that_is_missing_is_named_at_once_with_a_line_to_add(recorded):
     spec = recorded(record())
     requests = [*ask(*"abcdefgh"), Request([], "rerank", "3_1", prompt="p", item='d"1')]
     with pytest.raises(DataError) as raised:
@@ -92,7 +92,7 @@ def test_everything_that_is_missing_is_named_at_once_with_a_line_to_add(recorded
     assert '1_6 answer and 3 more: add lines {"qid": "9-1_3", "stage": "answer", "completion": ' in message
 
 
-def test_an_empty_recorded_completion_is_a_failure_like_any_other(recorded):
+def test_an_empty_recorded_completion_is_an_ordinary_failure(recorded):
     model = llm(recorded(record(" ")))
     assert isinstance(model.ask(ask("x"))[0], Empty)
     assert model.peek(ask("x")[0]) is None
@@ -141,6 +141,6 @@ def test_a_missing_or_unreadable_file_is_named(tmp_path):
         llm(f"recorded:{tmp_path}")
 
 
-def test_a_turn_outside_the_sample_is_answered_with_a_model_or_file_of_the_users_own():
+def test_a_turn_outside_the_sample_needs_the_users_model_or_file():
     with pytest.raises(DataError, match="recorded:sample lacks 1 completion: 9_9 rewrite: .*or take another llm"):
         llm("recorded:sample").ask([Request([], "rewrite", "9_9")])

@@ -53,7 +53,7 @@ def test_one_withheld_prompt_fails_alone(model, server, status, body, place):
     assert server.calls == 3
 
 
-def test_the_other_turns_go_on_with_a_fallback_or_an_error_that_names_the_turn(model, server):
+def test_a_refused_turn_falls_back_or_is_named_and_others_go_on(model, server):
     server.respond = lambda asked: Answer(403, {"error": FLAGGED}) if "knives" in str(asked["messages"]) else said("Which tea is best?")
     turns = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["knives", "tea"]})
     assert ikat.Rewrite(model("on_error=fallback"))(turns)["query"].tolist() == ["knives", "Which tea is best?"]
@@ -110,7 +110,7 @@ def test_other_bad_requests_are_of_their_prompt(model, server, message):
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_an_accepted_key_that_is_refused_for_one_prompt_is_tried_again(model, server, slept, status):
+def test_an_accepted_key_refused_for_one_prompt_is_tried_again(model, server, slept, status):
     server.respond = lambda asked: refused(status, "no") if asked["messages"][0]["content"] == "b" else said()
     outcomes = model("retries=2 concurrency=1").ask(ask("a", "b", "c"))
     assert [type(one) for one in outcomes][1] is Unavailable
@@ -201,7 +201,7 @@ def test_which_address_is_proposed(url, better):
 
 
 @pytest.mark.parametrize(("code", "kind"), [(400, BadRequest), ("400", BadRequest)])
-def test_a_refusal_inside_an_answer_or_a_stream_is_no_failure_of_the_server(model, server, code, kind):
+def test_a_refusal_in_an_answer_or_stream_is_no_server_failure(model, server, code, kind):
     error = {"error": {"message": "temperature must be at most 2", "code": code}}
     stream = Answer(200, f"data: {json.dumps(error)}\n\ndata: [DONE]\n\n".encode(), {"Content-Type": "text/event-stream"})
     server.script = [Answer(200, error), stream]
@@ -219,7 +219,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize("follows", [False, True])
-def test_the_other_name_of_max_tokens_is_found_out_at_the_first_call(model, server, follows):
+def test_max_tokens_other_name_is_found_out_at_the_first_call(model, server, follows):
     server.respond = lambda asked: Answer(400, {"error": NAMES}) if "max_tokens" in asked else said()
     made = model("max_tokens=9 cache=none retries=0 concurrency=1")
     if follows:

@@ -46,7 +46,7 @@ def test_a_syllable_and_the_word_for_no_key_are_no_secrets(server, monkeypatch, 
     assert failure.reason == f"the server rejects the request (400: bad {shown})"
 
 
-def test_an_exception_in_a_log_record_is_redacted_with_its_message(monkeypatch, caplog):
+def test_a_logged_exception_is_redacted_with_its_message(monkeypatch, caplog):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     llm("openai:m cache=none").open()
     try:

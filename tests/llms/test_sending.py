@@ -40,6 +40,6 @@ class Own(Backend):
         return [self.work(request.messages[0]["content"]) for request in requests]
 
 
-def test_a_completion_without_a_models_name_has_that_of_the_backend():
+def test_a_completion_without_model_name_has_that_of_the_backend():
     named, unnamed = llm(Own(lambda text: Reply("fine", model=text or None))).ask(ask("own-2026-01-31", ""))
     assert (named.model, unnamed.model) == ("own-2026-01-31", "own")

@@ -49,7 +49,7 @@ def followed(llm, then=lambda text: None):
     return found["qanswer"].item(), follows.texts
 
 
-def test_words_are_seen_before_the_answer_is_finished_and_the_whole_is_kept(server, model, tmp_path):
+def test_words_are_seen_before_the_end_and_the_whole_is_kept(server, model, tmp_path):
     more = threading.Event()
     server.script = [streamed("Rooi", "bos", more, " has none.")]
     llm = model(f"cache={tmp_path / 'c.sqlite'}")
@@ -81,7 +81,7 @@ def test_a_broken_stream_is_asked_again_from_its_beginning(server, model, slept)
     assert (llm.ledger.frame().iloc[0].retries, len(slept)) == (1, 1)
 
 
-def test_an_answer_that_is_there_survives_the_end_of_its_connection(server, model):
+def test_a_complete_answer_survives_the_end_of_its_connection(server, model):
     server.script = [Answer(body=[piece("Mint."), piece(finish="stop")])]
     assert followed(model("cache=none"))[0] == "Mint."
 
@@ -121,7 +121,7 @@ def test_a_server_that_ignores_the_wish_answers_as_a_whole(server, model):
 
 
 @pytest.mark.parametrize("sign", ["\u2028", "\u2029", "\x85"])
-def test_an_event_ends_at_no_other_line_separator_than_the_protocol_says(server, model, sign):
+def test_an_event_ends_only_at_the_protocols_line_separators(server, model, sign):
     event = json.dumps(piece(f"Mint.{sign}Tea."), ensure_ascii=False)
     server.script = [Answer(body=[event, piece(finish="stop"), "[DONE]"])]
     llm = model("cache=none")

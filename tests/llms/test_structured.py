@@ -55,7 +55,7 @@ def test_queries(model, server):
     assert body["messages"][-1]["content"].endswith(json.dumps(body["response_format"]["json_schema"]["schema"], separators=(",", ":")))
 
 
-def test_queries_that_continue_the_chat_of_an_answer_ask_for_json_in_the_last_message_alone(model, server):
+def test_queries_in_a_chat_ask_for_json_in_the_last_message_only(model, server):
     answering(server, queries=["tea"])
     (ikat.Answer(llm := model("structured=on")) >> ikat.Queries(llm, given="answer"))(TURN)
     answer, queries = server.bodies
@@ -86,7 +86,7 @@ def test_labels_rankings_and_actions(model, server):
     assert decided[["qaction", "qaskback"]].drop_duplicates().values.tolist() == [["ask", "Green or black?"]]
 
 
-def test_an_empty_ranking_and_an_action_that_is_not_offered_are_failures(model, server):
+def test_an_empty_ranking_and_an_action_not_offered_are_failures(model, server):
     answering(server, ranking=[], action="ask", question="Green or black?")
     for operator in (ikat.ListwiseRerank(model("structured=on")), ikat.generate.Decide(model("structured=on"), may_ask=False)):
         with pytest.raises(StageError, match="isn't the JSON that structured=on asks for"):
@@ -124,7 +124,7 @@ NO_JSON = ("1. rooibos caffeine", '{"queries": ["a"], "more": 1}', '["a"]', '{"q
 
 
 @pytest.mark.parametrize("text", NO_JSON)
-def test_anything_but_the_json_that_was_asked_for_is_a_typed_failure_and_never_read_as_text(model, server, text):
+def test_anything_but_the_json_is_a_typed_failure_never_text(model, server, text):
     server.respond = lambda body: said(text)
     with pytest.raises(StageError) as raised:
         ikat.Queries(model("structured=on"))(TURN)
@@ -151,7 +151,7 @@ def test_a_server_that_ignores_the_schema_is_told_so(model, server):
         (400, "failed to parse grammar"),
     ],
 )
-def test_a_server_that_refuses_the_schema_ends_the_stage_with_its_own_error(model, server, status, message):
+def test_a_refused_schema_ends_the_stage_with_the_servers_error(model, server, status, message):
     server.respond = lambda body: refused(status, message) if "response_format" in body else said("tea")
     with pytest.raises(FatalLLMError, match=f"does not take a JSON schema for the answers of 'm' .{status}: .*omit structured=on"):
         ikat.Queries(model("structured=on"))(TURN)
@@ -165,7 +165,7 @@ def test_another_refusal_is_not_blamed_on_the_schema(model, server):
         ikat.Queries(model("structured=on"))(TURN)
 
 
-def test_structured_answers_have_their_own_keys_and_free_text_shares_those_of_all(model, server):
+def test_structured_answers_have_own_keys_and_text_shared_ones(model, server):
     answering(server, queries=["tea"])
     on, off = model("structured=on"), model()
     question = Request([{"role": "user", "content": "tea"}], "queries", "1_1")

@@ -39,7 +39,7 @@ def slow_and_never_the_same(server):
     server.respond = respond
 
 
-def test_two_processes_with_the_same_requests_pay_few_of_them_twice(server, tmp_path):
+def test_two_processes_with_the_same_requests_pay_few_twice(server, tmp_path):
     slow_and_never_the_same(server)
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OPENAI_API_KEY": KEY}
     command = [sys.executable, "-c", CODE, server.url, str(tmp_path / "llm.sqlite"), str(Path(__file__).parent)]

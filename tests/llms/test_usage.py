@@ -105,7 +105,7 @@ def test_no_usage_and_zeros_are_unknown(told):
     assert tokens_of(told) == UNKNOWN
 
 
-def test_cached_tokens_below_zero_are_none_and_at_most_the_prompt():
+def test_cached_tokens_are_at_most_the_prompt_and_negatives_none():
     assert tokens_of(usage(100, 1, **stored(-50_000_000))) == Tokens(100, 0, 1)
     assert tokens_of(usage(100, 1, **stored(5000))) == Tokens(100, 100, 1)
 

@@ -41,7 +41,7 @@ def test_a_frame_with_memories_statements_or_both(tmp_path):
     assert both["qptkb"].tolist() == [HOLDS] * 2
 
 
-def test_prompts_are_the_same_and_show_date_and_turn_only_when_asked():
+def test_prompts_stay_and_show_date_and_turn_only_when_asked():
     def asked(frame):
         llm, backend = scripted("Yes.")
         ikat.Answer(llm)(frame)

@@ -80,7 +80,7 @@ def test_a_turn_sees_what_was_learned_before_it(memory):
     assert memory.users() == ["u1"]
 
 
-def test_each_turn_is_asked_once_with_the_earlier_ones_as_context(memory, notes):
+def test_each_turn_is_asked_once_with_earlier_turns_as_context(memory, notes):
     one, both, answered = chat(DOG), chat(DOG, TEA), [*chat(DOG, TEA), {"role": "assistant", "content": "Good."}]
     learned = [memory.learn("u1", "a", messages) for messages in (one, both, one, answered)]
     assert [one["statement"] for (one,) in learned] == [DOG, TEA, DOG, TEA]
@@ -89,7 +89,7 @@ def test_each_turn_is_asked_once_with_the_earlier_ones_as_context(memory, notes)
     assert f"\nuser: {DOG}\nsystem: About {DOG}\nuser 2: {TEA}\n" in notes.prompts[1]
 
 
-def test_the_whole_session_can_be_learned_at_its_end_and_repeated_from_any_turn(memory, notes):
+def test_a_session_is_learned_at_its_end_or_again_from_any_turn(memory, notes):
     whole = chat(DOG, "Tea?", TEA)
     learned = [memory.learn("u1", "a", messages) for messages in (whole, whole[:1], whole)]
     assert [[one["message"] for one in found] for found in learned] == [[1, 3], [1], [1, 3]]
@@ -108,7 +108,7 @@ def test_what_a_failed_turn_said_is_learned_with_the_next(tmp_path):
     assert [memory.known("u1", "a", turn) for turn in (2, 3)] == [{}, {"1": DOG}]
 
 
-def test_statements_that_were_told_keep_their_ids_and_come_back_only_once(memory):
+def test_told_statements_keep_their_ids_and_come_back_only_once(memory):
     memory.add("u1", {"7": LYON, "x": DOG})
     memory.learn("u1", "a", chat("Tea?", OSLO))
     memory.add("u1", {"7": "I live in Lyon", "x": "I own a cat."})
@@ -139,7 +139,7 @@ def test_statements_that_were_told_keep_their_ids_and_come_back_only_once(memory
         (lambda memory: memory.forget("u1"), {}, [LYON, OSLO, DOG, "u1"]),
     ],
 )
-def test_what_is_undone_or_taken_back_no_longer_holds_and_what_is_forgotten_is_gone(memory, change, known, gone):
+def test_the_undone_no_longer_holds_and_the_forgotten_is_gone(memory, change, known, gone):
     tell(memory, "a", LYON, DOG)
     tell(memory, "b", OSLO)
     tell(memory, "c", TEA, user="u2")
@@ -149,7 +149,7 @@ def test_what_is_undone_or_taken_back_no_longer_holds_and_what_is_forgotten_is_g
     assert [word for word in (LYON, OSLO, DOG, TEA, "u1", "u2") if word not in memory.path.read_text()] == gone
 
 
-def test_what_is_forgotten_is_not_learned_again_and_its_id_is_not_given_again(memory, notes):
+def test_the_forgotten_is_not_learned_again_nor_its_id_reused(memory, notes):
     tell(memory, "a", LYON, OSLO)
     memory.forget("u1", id="2")
     assert memory.learn("u1", "a", chat(LYON, OSLO)) == []
@@ -222,7 +222,7 @@ def test_the_past_can_be_asked(memory):
     assert dated.known("u1", as_of="2024-03-02")["3"] == f"{OSLO} (said 2024-03-01, b, turn 1)"
 
 
-def test_a_question_finds_the_statements_that_hold_as_an_index_of_them_does(memory, tmp_path):
+def test_a_question_finds_holding_statements_as_their_index_does(memory, tmp_path):
     memory.add("u1", [DOG, "My dogs walk by the sea.", TEA])
     memory.add("u2", ["The dog of another user."])
     index = ikat.PassageIndex(tmp_path / "index")
@@ -244,7 +244,7 @@ words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
 
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.sampled_from("12345"), st.none() | words), min_size=1, max_size=12), words, st.integers(1, 5))
-def test_an_index_of_statements_that_come_and_go_is_as_one_made_anew(changes, question, n):
+def test_an_index_of_changing_statements_equals_one_made_anew(changes, question, n):
     index, there = StatementIndex({}), {}
     for number, text in changes:
         index.put(number, text)
@@ -253,7 +253,7 @@ def test_an_index_of_statements_that_come_and_go_is_as_one_made_anew(changes, qu
     assert index.search(question, n) == LexicalIndex(there.items()).search(question, n)
 
 
-def test_what_other_programs_add_and_rewrite_is_seen_and_nobody_else_may_read_it(memory, notes):
+def test_other_programs_changes_are_seen_and_others_cannot_read(memory, notes):
     other = ikat.UserMemory(memory.path, notes)
     other.add("u1", [DOG])
     assert memory.known("u1") == {"1": DOG}
@@ -323,7 +323,7 @@ CHANGES = [
 """What begins a file, adds a line to it, and writes it anew, and what is known then."""
 
 
-def test_a_kill_at_any_change_keeps_what_was_acknowledged_and_nothing_half(tmp_path):
+def test_a_kill_keeps_all_that_was_acknowledged_and_nothing_half(tmp_path):
     acknowledged, number, folder = tmp_path / "acknowledged", 0, tmp_path / "memory"
     path, states = folder / "users.jsonl", [{}, *(known for _, known in CHANGES)]
 
@@ -362,7 +362,7 @@ def test_a_line_that_a_kill_cut_at_any_byte_does_not_count(tmp_path_factory, dat
     assert memory.known("u1") == {"1": DOG, "2": TEA}
 
 
-def test_nothing_is_lost_or_mixed_when_processes_and_threads_write_at_once(tmp_path):
+def test_concurrent_processes_and_threads_lose_and_mix_nothing(tmp_path):
     path = tmp_path / "users.jsonl"
 
     def work(process):
@@ -393,7 +393,7 @@ sayings = st.lists(st.sampled_from([DOG, LYON, OSLO, "Tea?"]), min_size=1, max_s
 
 @settings(max_examples=6)
 @given(st.lists(sayings, min_size=1, max_size=3), st.integers(0, 8))
-def test_a_run_that_is_repeated_from_any_turn_gives_each_turn_the_same_statements(tmp_path_factory, sessions, begin):
+def test_a_run_repeated_from_any_turn_gives_the_same_statements(tmp_path_factory, sessions, begin):
     notes = Notes()
     memory = ikat.UserMemory(tmp_path_factory.mktemp("m") / "users.jsonl", notes)
 
@@ -458,7 +458,7 @@ changes = st.tuples(st.sampled_from(["learn", "learn", *STEPS]), st.sampled_from
 
 @settings(max_examples=12)
 @given(st.lists(changes, max_size=8))
-def test_what_holds_is_the_same_as_statements_memories_and_column_now_and_at_any_time(tmp_path_factory, changes):
+def test_what_holds_is_the_same_in_all_three_forms_at_any_time(tmp_path_factory, changes):
     memory, then = ikat.UserMemory(tmp_path_factory.mktemp("m") / "users.jsonl", Notes()), {}
     for day, (change, session, text) in enumerate(changes, 1):
         STEPS[change](memory, session, text, f"2024-05-{day:02}")

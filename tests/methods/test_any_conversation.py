@@ -128,7 +128,7 @@ def ran(name, frame, index):
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")
 @pytest.mark.parametrize("name", list(covering()))
-def test_names_of_turns_missing_columns_and_an_empty_persona_change_nothing(name, index):
+def test_names_and_missing_columns_or_persona_change_nothing(name, index):
     full = {"qutterance": QUERIES, "qptkb": column([{}] * 3), "qconversation": ["1-1", "2-1", "3-1"], "qturn": [3, 1, 3]}
     expected, asked, prompts = ran(name, turns(OF_IKAT, **full), index)
     others = pd.concat([turns(OTHERS[place : place + 3]) for place in (0, 3, 6)], ignore_index=True)
@@ -145,7 +145,7 @@ def test_names_of_turns_missing_columns_and_an_empty_persona_change_nothing(name
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.frame.NoResultWarning")
 @pytest.mark.parametrize("name", FIND_STATEMENTS)
-def test_names_of_turns_change_nothing_of_the_statements_found_and_nothing_is_found_where_nothing_is_known(name, index):
+def test_turn_names_keep_what_is_found_and_none_known_finds_none(name, index):
     known = {"1": "Mint tea grows here.", "2": "I drink coffee.", "3": "Morning walks."}
 
     def found(qids):

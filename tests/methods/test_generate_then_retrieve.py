@@ -108,7 +108,7 @@ def test_qr_human_qr_and_raw_have_one_query(topics):
     assert (len(backend.asked), retriever.seen) == (1, ["the rewrite", "by hand", "what?"])
 
 
-def test_llama10_orders_the_judged_passages_by_label_and_drops_the_rest(topics):
+def test_llama10_orders_judged_passages_by_label_and_drops_rest(topics):
     (llm, backend), retriever = scripted("the rewrite", "Score: 1", "3"), Retriever()
     assert ranking(llama10(llm, retriever, judged=2)(topics)) == ["b", "c"]
     assert len(backend.asked) == 3
@@ -116,7 +116,7 @@ def test_llama10_orders_the_judged_passages_by_label_and_drops_the_rest(topics):
     assert ["text of c" in chat[0]["content"] for chat in backend.asked[1:]] == [True, False]
 
 
-def test_llama10_keeps_the_order_of_equal_labels_and_puts_unjudged_last(topics):
+def test_llama10_keeps_order_of_equal_labels_with_unjudged_last(topics):
     (llm, _), retriever = scripted("the rewrite", "cannot say", "2", "2"), Retriever()
     pipeline = ikat.Rewrite(llm) >> retriever >> ikat.LLMRerank(llm, on_error="fallback")
     assert ranking(pipeline(topics)) == ["b", "a", "c"]

@@ -107,7 +107,7 @@ def prompts():
 
 
 @pytest.mark.parametrize("name", AUTOMATIC)
-def test_no_gold_of_the_turn_or_a_later_one_is_shown_not_even_on_the_topics_of_manual_runs(name, run):
+def test_no_gold_of_this_or_a_later_turn_shows_on_manual_topics(name, run):
     check(run(name, turn_of(manual=True), ikat.RawUtterance()))
 
 

@@ -112,7 +112,7 @@ BY_HAND = "What can a vegan eat on a walk?"
         (gtr, ["a one", "a two"], {"Nuts and oats."}, 9, 5),
     ],
 )
-def test_what_is_searched_for_re_ranked_and_shown_to_the_response(model, topics, system, searched, read_by, pairs, used):
+def test_what_is_searched_re_ranked_and_shown_to_the_response(model, topics, system, searched, read_by, pairs, used):
     search, score = Search(), Score()
     results = system(model.llm, search, score)(topics).sort_values("rank")
     assert search.queries == searched
@@ -122,7 +122,7 @@ def test_what_is_searched_for_re_ranked_and_shown_to_the_response(model, topics,
     assert results["used"].tolist() == [True] * used + [False] * (len(results) - used)
 
 
-def test_weighted_reranking_scores_every_candidate_against_every_passage_query(model, topics):
+def test_weighted_reranking_scores_all_candidates_by_all_queries(model, topics):
     search, score = Search(), Score()
     results = weighted_reranking(model.llm, search, score)(topics)
     assert len(search.queries) == 3
@@ -155,7 +155,7 @@ def test_rtg_without_a_statement_asks_for_the_rewrite_alone(model, topics):
     assert not any(statement in request.messages[-1]["content"] for statement in PTKB.values())
 
 
-def test_gtr_unites_two_llms_and_reranks_by_the_second_ones_answer(model, topics):
+def test_gtr_unites_two_llms_and_reranks_by_the_seconds_answer(model, topics):
     other = ByPrompt(answer="Bread.", statements_copies="I own a dog.\nI am vegan.", queries_given_answer="1. b one")
     search, score = Search(), Score()
     results = gtr(model.llm, search, score, second_llm=other.llm)(topics)

@@ -203,7 +203,7 @@ def table():
 
 
 @pytest.mark.parametrize("name", WITH_LLM)
-def test_every_value_that_the_paper_puts_into_a_prompt_stands_in_it_as_sent(name):
+def test_every_value_the_paper_puts_in_a_prompt_is_sent_in_it(name):
     expected, found = table(), asked(name)
     assert found
     for prompt in {prompt for prompt, _ in found}:
@@ -218,7 +218,7 @@ def test_every_value_that_the_paper_puts_into_a_prompt_stands_in_it_as_sent(name
         assert sent == wanted, f"is a row `{plain} {name} : ...` missing in TABLE of {__file__}?"
 
 
-def test_every_row_of_the_table_is_of_a_prompt_that_a_method_sends():
+def test_every_row_of_the_table_is_of_a_prompt_a_method_sends():
     sent = {(prompt.removesuffix("_human"), name) for name in WITH_LLM for prompt, _ in asked(name)}
     assert {prompt for prompt, _ in table()} <= {prompt for prompt, _ in sent}
     assert {row for row in table() if row[1]} <= sent

@@ -40,7 +40,7 @@ def test_figures_of_each_table_are_as_printed():
             assert published(table).loc[name, measure] == figure, (table, name, measure)
 
 
-def test_the_papers_given_answers_are_gpt_4s_and_first_stages_that_it_does_not_name_are_no_bm25():
+def test_given_answers_are_gpt_4s_and_unnamed_stages_not_bm25():
     run = {"llm": METHODS["aqd_given_llama"].models["llm"], "second_llm": "openai:gpt-3.5", "retriever": "BM25"}
     run["reranker"] = METHODS["aqd_given_llama"].models["reranker"]
     assert METHODS["aqd_given_llama"].deviations(run) == ["second_llm: the paper has openai:gpt-4, this run openai:gpt-3.5"]
@@ -103,7 +103,7 @@ def test_the_deviations_stay_with_a_longer_expression(bm25):
     assert other.deviations == []
 
 
-def test_the_published_means_and_deviations_are_those_of_the_files(shared):
+def test_published_means_and_deviations_are_those_of_the_files(shared):
     files = {"ptkb_str": "LLM", "ptkb_sar": "SAR"} | {f"ptkb_{name.casefold()}": name for name in ("None", "All", "human")}
     keys = ("NDCG@3", "NDCG@5", "MRR", "Precision@20", "Recall@20", "Recall@1000", "MAP")
     for row in PAPERS["ptkb_2024"].tables["deviations"].rows:

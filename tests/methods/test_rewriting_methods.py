@@ -102,7 +102,7 @@ def shown(model, prompt):
     return next(request.messages[-1]["content"] for request in model.asked if request.prompt == prompt)
 
 
-def test_llm4cs_searches_once_for_five_rewrites_and_their_answers(model, turn):
+def test_llm4cs_searches_once_for_five_rewrites_and_answers(model, turn):
     search = Search()
     llm4cs(model.llm, search)(turn)
     assert search.queries == ["oats Eat oats nuts Eat nuts oats Take bread figs Buy figs oats Eat"]
@@ -148,7 +148,7 @@ def letters(texts, **options):
     return counts / np.linalg.norm(counts, axis=1, keepdims=True)
 
 
-def test_llm4cs_on_a_dense_index_ranks_by_the_mean_of_the_texts_vectors(model, turn, tmp_path, monkeypatch):
+def test_llm4cs_on_a_dense_index_ranks_by_the_mean_vector(model, turn, tmp_path, monkeypatch):
     encoder = SimpleNamespace(similarity_fn_name="cosine", prompts={}, encode_query=letters, encode_document=letters)
     monkeypatch.setattr(dense_index, "load_bi_encoder", lambda name: encoder)
     passages = {"d1": "oats and rye", "d2": "figs from the hills", "d3": "nuts", "d4": "a tram runs late"}
@@ -199,7 +199,7 @@ def test_chiq_asks_a_first_turn_three_times():
     assert prompts(model) == ["rewrite_short", "answer", "rewrite_enhanced"]
 
 
-def test_the_best_of_n_is_chosen_by_its_passages_and_searched_for(model, turn):
+def test_the_best_of_n_is_chosen_by_its_passages_and_searched(model, turn):
     search, likes = Search(), Likes(figs=3, nuts=2)
     out = best_of_n(model.llm, search, likes, n=5)(turn)
     assert search.queries == ["oats", "nuts", "figs", "figs"]  # each distinct rewrite, then the best
@@ -207,7 +207,7 @@ def test_the_best_of_n_is_chosen_by_its_passages_and_searched_for(model, turn):
     assert out["docno"].tolist() == ["figs"]
 
 
-def test_cfda_fuses_the_best_of_each_kind_and_reranks_by_the_llm4cs_rewrite(model, turn):
+def test_cfda_fuses_the_best_of_each_kind_and_reranks_by_llm4cs(model, turn):
     search, likes = Search(), Likes(hill=9, food=1, figs=3)
     out = cfda_best_of_n(model.llm, search, likes, n=5)(turn)
     assert len(model.asked) == 5 + 5 + 5

@@ -125,7 +125,7 @@ def test_a_reader_of_pyterrier_rag_answers_from_our_passages(rag, address, turns
     assert answers[["qid", "qanswer"]].to_numpy().tolist() == [[qid, "No."] for qid in turns["qid"]]
 
 
-def test_our_model_is_a_backend_of_pyterrier_rag_with_its_cache_budget_and_ledger(rag, address, turns, index, bm25, tmp_path, monkeypatch):
+def test_our_model_is_a_pyterrier_rag_backend_with_its_ledger(rag, address, turns, index, bm25, tmp_path, monkeypatch):
     readers, prompt = pytest.importorskip("pyterrier_rag.readers"), pytest.importorskip("pyterrier_rag.prompt")
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     passages = bm25 >> index.text_loader() >> prompt.Concatenator()

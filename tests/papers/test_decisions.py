@@ -621,7 +621,7 @@ def released(shared, year):
     return json.loads((shared / "ikat" / f"{year}_test_topics.json").read_text())
 
 
-def test_the_released_data_has_the_statistics_that_stand_beside_the_papers(shared):
+def test_released_data_has_the_statistics_beside_the_papers(shared):
     said = " ".join(" ".join(row) for paper in PAPERS.values() for row in paper.deviations)
     turns = [len(one["turns"]) for one in released(shared, 2023)]
     assert f"{sum(turns) / len(turns):.2f} turns a conversation" in said

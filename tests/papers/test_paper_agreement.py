@@ -21,7 +21,7 @@ from pyterrier_ikat.papers.reproduction import Relabelled
 SCRIPT = Path(__file__).parents[2] / "experiments" / "quality" / "sample_labels.py"
 
 
-def test_the_recorded_labels_of_the_sample_are_those_that_the_script_makes():
+def test_the_samples_recorded_labels_are_those_the_script_makes():
     spec = importlib.util.spec_from_file_location("sample_labels", SCRIPT)
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
@@ -39,7 +39,7 @@ def matrix_of(number, tmp_path):
     return list(csv.DictReader(io.StringIO(found.output))), CliRunner().invoke(main, arguments).output
 
 
-def test_the_matrices_run_on_the_sample_and_nothing_published_stands_beside(tmp_path):
+def test_matrices_run_on_the_sample_without_published_figures(tmp_path):
     rows, text = matrix_of("4", tmp_path)
     gold = ikat.dataset("ikat:sample").get_qrels().rename(columns={"label": "gold"})
     said = [json.loads(line) for line in SAMPLE["sample"].read_text(encoding="utf-8").splitlines()]
@@ -60,7 +60,7 @@ def test_the_matrices_run_on_the_sample_and_nothing_published_stands_beside(tmp_
 
 
 @pytest.mark.parametrize("name", ["ikat:2023", "ikat:2023-mini", "ikat:2024"])
-def test_published_counts_stand_beside_those_of_the_same_pairs_only(tmp_path, name):
+def test_published_counts_stand_only_by_those_of_the_same_pairs(tmp_path, name):
     qrels = pd.DataFrame({"qid": "9-1_3", "docno": ["a", "b", "c"], "label": [1, 1, 3]})
     data = SimpleNamespace(name=name, year=int(name[5:9]), get_qrels=lambda: qrels)
     table = Relabelled(find_table("generate_then_retrieve", "4"), data, "openai:gpt-4o", tmp_path)

@@ -40,7 +40,7 @@ def expected(folder, turns):
     return table[["nDCG@5", "turns"]].values.tolist()
 
 
-def test_a_finished_run_is_scored_by_judgements_of_fewer_and_of_more_turns(tmp_path):
+def test_a_finished_run_is_scored_by_judgements_of_other_turns(tmp_path):
     """Nothing is run again, and the note says which turns the scores are about."""
     few, fewer = TURNS[:6], TURNS[2:4]
     first = made(tmp_path, qrels=of_turns(few), judged_by="NIST")
@@ -56,7 +56,7 @@ def test_a_finished_run_is_scored_by_judgements_of_fewer_and_of_more_turns(tmp_p
     assert (folder / "run.trec").stat().st_mtime_ns == written
 
 
-def test_a_new_system_beside_a_finished_one_is_compared_on_common_turns(tmp_path):
+def test_a_new_system_and_a_finished_one_compare_on_common_turns(tmp_path):
     made(tmp_path, qrels=of_turns(TURNS[:6]), judged_by="NIST")
     both = made(tmp_path, qrels=of_turns(TURNS[3:9]), judged_by="NIST", systems=[SYSTEM, "infosense_2023"])
     assert [turns for _, turns in ours(both)] == [3, 3]
@@ -64,7 +64,7 @@ def test_a_new_system_beside_a_finished_one_is_compared_on_common_turns(tmp_path
     assert ours(both) == [expected(folder, TURNS[3:6])[0] for folder in folders]
 
 
-def test_chosen_turns_are_scored_and_others_than_the_runs_are_refused(tmp_path):
+def test_chosen_turns_are_scored_and_those_not_run_are_refused(tmp_path):
     made(tmp_path, turns=TURNS[:4])
     chosen = made(tmp_path, turns=TURNS[1:3])
     assert ours(chosen) == expected(tmp_path / "ikat-sample" / SYSTEM, TURNS[1:3])

@@ -71,7 +71,7 @@ def papers(shared):
 
 
 @pytest.mark.parametrize(("paper", "number"), [(paper, number) for paper, (_, starts) in TEXTS.items() for number in starts])
-def test_what_is_printed_as_published_is_what_the_papers_text_has(papers, paper, number):
+def test_what_is_printed_as_published_is_in_the_papers_text(papers, paper, number):
     printed = []
     for part in find_table(paper, number):
         frame = table_of(part, judgements(3, part.judgements, part.year)).frame
@@ -80,7 +80,7 @@ def test_what_is_printed_as_published_is_what_the_papers_text_has(papers, paper,
     assert sorted(printed) == sorted(as_in_the_paper(papers, paper, number)[: len(printed)])
 
 
-def test_every_row_has_a_method_and_every_figure_a_system_of_its_table():
+def test_every_row_has_a_method_and_every_figure_a_table_system():
     for paper in PAPERS.values():
         for part in paper.parts:
             assert all(find(name).of is None or ":" in name for name in part.systems)
@@ -187,7 +187,7 @@ def test_the_papers_are_listed_with_what_each_row_needs():
     assert given_to(METHODS["rtg"], {"gpt-4": "openai:gpt-4", "bm25": "i"})[1] == ["ms-marco-minilm-l-12-v2"]
 
 
-def test_a_table_runs_on_the_sample_and_says_that_it_is_no_evidence(tmp_path, two_turns):
+def test_a_table_runs_on_the_sample_and_says_it_is_no_evidence(tmp_path, two_turns):
     arguments = ["paper", "nii_2024", "II", "--resources", "sample", "--systems", "rtg", "--out", str(tmp_path)]
     found = CliRunner().invoke(main, arguments)
     assert found.exit_code == 0, found.output
@@ -201,7 +201,7 @@ def test_a_table_runs_on_the_sample_and_says_that_it_is_no_evidence(tmp_path, tw
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.study.OtherCollectionWarning")
-def test_2024_runs_on_an_index_of_ones_own_with_reasons_for_what_is_missing(tmp_path, ikat_data, monkeypatch):
+def test_irlab_2024_runs_on_an_own_index_with_reasons_for_gaps(tmp_path, ikat_data, monkeypatch):
     data = tmp_path / "data"
     data.mkdir()
     (data / "2024_test_topics.json").symlink_to(ikat_data / "2024_test_topics.json")
@@ -284,7 +284,7 @@ def test_a_table_of_labels_takes_no_option_of_scores(tmp_path, option, value):
     assert f"omit {option}" in found.output
 
 
-def test_the_share_of_unjudged_passages_is_over_the_rows_that_the_track_did_not_pool():
+def test_the_unjudged_share_is_over_rows_the_track_did_not_pool():
     """The paper's text says 72.78 %; the 13 rounded rows of its Table 3 give 35.30 of 130 judged."""
     [part] = find_table("generate_then_retrieve", "3")
     assert "over the 13 rows outside the track's pool: published 72.85%." in " ".join(table_of(part, judgements(3)).notes)
@@ -357,7 +357,7 @@ def test_a_plan_says_what_it_does_not_hold(tmp_path):
 
 
 @pytest.mark.real_data
-def test_a_table_is_scored_on_the_turns_that_are_known_as_its_own():
+def test_a_table_is_scored_on_the_turns_known_as_its_own():
     data = ikat.dataset("ikat:2024")
     (irlab,), (responses,) = find_table("irlab_2024", "1"), find_table("infosense_2024", "4")
     assert Given().judgements(irlab, data).qrels["qid"].nunique() == irlab.turns == 103

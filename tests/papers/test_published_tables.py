@@ -92,7 +92,7 @@ FIGURES = [(name, number) for name, paper in PAPERS.items() for number in paper.
 
 
 @pytest.mark.parametrize(("name", "number"), FIGURES)
-def test_a_figure_without_matplotlib_is_its_numbers_and_a_warning_before_the_run(name, number, out, monkeypatch, two_turns):
+def test_a_figure_without_matplotlib_is_numbers_and_a_warning(name, number, out, monkeypatch, two_turns):
     ours = ["matplotlib", *(name for name in sys.modules if name.startswith("matplotlib."))]
     for module in ours:
         monkeypatch.setitem(sys.modules, module, None)
@@ -108,13 +108,13 @@ def test_a_figure_without_matplotlib_is_its_numbers_and_a_warning_before_the_run
         draw_figure(made, figure, out / "f.svg")
 
 
-def test_a_table_is_followed_by_what_each_row_needs_and_what_was_decided():
+def test_a_table_is_followed_by_each_rows_needs_and_decisions():
     said = " ".join(printed("nii_2024", "4").split())
     assert "rtg: needs 'gpt-4', 'bm25', 'ms-marco-minilm-l-12-v2'" in said
     assert all(" ".join(f"- {what} {why}".split()) in said for what, why in PAPERS["nii_2024"].deviations)
 
 
-def test_a_row_without_its_reranker_is_marked_where_it_can_do_without():
+def test_a_row_lacking_its_optional_reranker_is_marked():
     given = {"gpt-4": "openai:gpt-4", "bm25": "i", "ms-marco-minilm-l-6-v2": "none"}
     assert given_to(METHODS["ad"], given) == ({"llm": "openai:gpt-4", "index": "i"}, [])
     assert given_to(METHODS["aqd_a"], given)[1] == ["ms-marco-minilm-l-6-v2"]  # its method is to re-rank
@@ -122,7 +122,7 @@ def test_a_row_without_its_reranker_is_marked_where_it_can_do_without():
     assert row.notes == ("reranker: the paper has cross-encoder/ms-marco-MiniLM-L-6-v2, this run none",)
 
 
-def test_nists_judgements_of_the_full_collection_work_on_the_mini_one(ikat_data):
+def test_nists_full_collection_judgements_work_on_the_mini_one(ikat_data):
     qrels = ikat_data / "2023-qrels.all-turns.txt"
     made = Reproduction("generate_then_retrieve", {}, dataset="ikat:2023-mini", qrels=str(qrels), judged_by="NIST")
     [part] = find_table("generate_then_retrieve", "3")

@@ -66,7 +66,7 @@ def test_bfloat16_is_near_and_tells_pairs_apart(folders, name):
 
 
 @pytest.mark.parametrize(("backend", "module"), [("openvino", "optimum.intel"), ("onnx", "optimum.onnxruntime")])
-def test_other_backends_give_the_scores_of_torch_or_name_what_to_install(folders, backend, module):
+def test_other_backends_score_like_torch_or_name_what_to_install(folders, backend, module):
     for name in ("electra", "albert"):
         if importlib.util.find_spec("optimum") is None or importlib.util.find_spec(module) is None:
             with pytest.raises(ikat.UsageError, match=rf"pip install sentence-transformers\[{backend}\]"):
@@ -77,7 +77,7 @@ def test_other_backends_give_the_scores_of_torch_or_name_what_to_install(folders
 
 
 @pytest.mark.parametrize(("activation", "kept"), [("Sigmoid", False), ("Tanh", True)])
-def test_the_activation_of_the_files_is_kept_unless_it_is_a_sigmoid(tmp_path, activation, kept):
+def test_the_activation_of_the_files_is_kept_unless_a_sigmoid(tmp_path, activation, kept):
     folder = save_ettin(tmp_path / "m", activation_fn=getattr(torch.nn, activation)())
     expected = CrossEncoder(folder, max_length=16).predict(PAIRS, activation_fn=None if kept else torch.nn.Identity())
     assert scores(folder, PAIRS) == pytest.approx(expected, abs=1e-4)
@@ -91,7 +91,7 @@ def changed(folder, network, **settings):
     return str(folder)
 
 
-def test_weights_of_half_precision_are_worked_with_in_single_precision(tmp_path):
+def test_half_precision_weights_are_worked_in_single_precision(tmp_path):
     torch.manual_seed(2)
     network = AutoModelForSequenceClassification.from_config(CONFIGS["bert"]())
     folder = changed(tmp_path / "m", network, dtype="float16", torch_dtype="float16")
@@ -104,7 +104,7 @@ def test_a_long_pair_is_cut_and_half_characters_are_mended(folders):
     assert scores(folders["electra"], [("tea \ud800", "\udfff")]) == pytest.approx(scores(folders["electra"], [("tea \ufffd", "\ufffd")]))
 
 
-def test_scores_of_another_precision_are_not_taken_and_equal_operators_share_a_model(folders, monkeypatch):
+def test_precisions_share_no_scores_and_equal_operators_a_model(folders, monkeypatch):
     assert load_cross_encoder(folders["bert"], 16, "float32", "torch") is load_cross_encoder(folders["bert"], 16, "float32", "torch")
     calls = []
     monkeypatch.setattr(ikat.CrossEncoder, "_score", lambda self, pairs: [calls.append(self.dtype), np.ones(len(pairs))][1])
@@ -128,7 +128,7 @@ def test_few_positions_cut_pairs_as_the_same_max_length(tmp_path, name, tokens):
     assert found[0] != pytest.approx(found[1])
 
 
-def test_a_network_without_a_number_of_positions_keeps_max_length(tmp_path):
+def test_a_network_without_a_position_count_keeps_max_length(tmp_path):
     size = {"vocab_size": len(WORDS), "d_model": 16, "n_layer": 1, "n_head": 2, "d_inner": 16}
     torch.manual_seed(7)
     network = AutoModelForSequenceClassification.from_config(XLNetConfig(**size, num_labels=1, pad_token_id=0))
@@ -175,7 +175,7 @@ def test_what_is_no_cross_encoder_is_refused_with_the_reason(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["roberta", "bert", "modernbert"])
-def test_a_bi_encoder_cuts_a_text_at_the_positions_of_its_network(tmp_path, name):
+def test_a_bi_encoder_cuts_a_text_at_its_networks_positions(tmp_path, name):
     config = CONFIGS[name]()
     config.max_position_embeddings = 24
     torch.manual_seed(7)

@@ -69,7 +69,7 @@ def test_equal_means_are_equal_in_any_order_of_the_scorers(data):
     assert rankings[0]["score"].tolist() == rankings[1]["score"].tolist()
 
 
-def test_a_scorer_gets_a_frame_of_its_own_once_and_what_it_returns_twice_counts_once():
+def test_a_scorer_gets_its_own_frame_once_and_repeats_count_once():
     def shortened(rows):
         rows["text"] = ""
         return rows.assign(score=1.0)
@@ -139,7 +139,7 @@ def test_any_finite_scores_stay_in_their_order_between_0_and_1(values):
     assert (np.diff(places[np.argsort(values)]) >= 0).all()
 
 
-def test_the_default_are_the_five_published_checkpoints_and_what_is_no_list_is_refused():
+def test_five_checkpoints_are_the_default_and_non_lists_refused():
     names = ("debertav3", "debertav2", "electra", "albert", "roberta")
     assert ikat.Ensemble().scorers == CHECKPOINTS == tuple(f"naver/trecdl22-crossencoder-{name}" for name in names)
     for wrong in ([], CHECKPOINTS[0], None):

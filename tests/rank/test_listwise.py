@@ -63,7 +63,7 @@ sizes = st.integers(2, 9).flatmap(lambda window: st.tuples(st.just(window), st.i
 
 @settings(deadline=None, max_examples=25)
 @given(st.permutations(range(24)), st.integers(1, 30), sizes)
-def test_one_pass_brings_the_best_to_the_top_and_costs_what_the_formula_says(order, k, size):
+def test_one_pass_brings_the_best_on_top_at_the_formulas_cost(order, k, size):
     window, stride = size
     backend = Knows()
     ranked = ikat.ListwiseRerank(LLM(backend), k, window, stride)(found(order))
@@ -78,7 +78,7 @@ def test_one_pass_brings_the_best_to_the_top_and_costs_what_the_formula_says(ord
     assert ranked["rank"].tolist() == list(range(24))
 
 
-def test_the_prompt_shows_the_conversation_and_as_many_words_of_a_passage_as_are_stated():
+def test_the_prompt_shows_the_conversation_and_the_stated_words():
     llm, backend = scripted("[2] > [1]")
     said = zip(("user", "assistant", "user"), ("Which tea?", "Rooibos.", "Has it caffeine?"), strict=True)
     turn = ikat.conversation([{"role": role, "content": content} for role, content in said], ["I am vegan."])
@@ -137,7 +137,7 @@ def malformed(draw):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_each_malformed_output_gives_a_permutation_with_its_repairs_counted(form):
+def test_malformed_output_is_a_permutation_with_counted_repairs(form):
     draw, order = random.Random(form), [5, 3, 8, 1, 7, 2, 6, 4]
     for again in range(10):
         numbers, repairs = malformed(draw)
@@ -194,7 +194,7 @@ def test_whatever_is_named_gives_a_permutation(numbers, size):
 
 
 @pytest.mark.parametrize("said", ["I can only say that tea is fine.", "[57] > [58]"])
-def test_a_failed_window_stays_in_its_order_and_the_next_one_is_asked(said):
+def test_a_failed_window_keeps_its_order_and_the_next_is_asked(said):
     llm, backend = scripted(said, "[2] > [1] > [3]")
     ranked = ikat.ListwiseRerank(llm, window=3, stride=1, on_error="fallback")(found([4, 3, 2, 1]))
     assert goods(ranked) == [3, 4, 2, 1]
@@ -213,7 +213,7 @@ def test_a_failure_is_raised_once_the_other_turns_are_finished():
     assert sorted(request.qid for request in backend.asked) == ["1_0", "1_1", "1_1"]
 
 
-def test_equal_turns_are_asked_once_and_an_interrupted_stage_goes_on_where_it_was(tmp_path):
+def test_equal_turns_are_asked_once_and_a_stopped_stage_goes_on(tmp_path):
     frame = found([4, 3, 2, 1], [4, 3, 2, 1])
     frame["text"] = [f"passage-{docno[1:]}" for docno in frame["docno"]]
     backend = Knows()

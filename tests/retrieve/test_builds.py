@@ -83,7 +83,7 @@ def test_an_index_that_is_there_is_compared_and_not_built_again(kind, model, tmp
     assert [path.name for path in tmp_path.iterdir()] == ["i"]
 
 
-def test_one_of_other_settings_is_refused_before_the_corpus_is_read(model, tmp_path):
+def test_an_index_of_other_settings_is_refused_before_reading(model, tmp_path):
     never, path = (1 / 0 for _ in "x"), tmp_path / "i"
     for kind in ("eager", "splade", "dense"):
         build(kind, path, model, CORPUS)
@@ -105,9 +105,7 @@ MANY = [{"docno": f"p{number:03}", "text": f"green tea {'runs ' * (number % 30)}
 
 @pytest.mark.parametrize("kind", ENCODING)
 @pytest.mark.parametrize("added", [False, True], ids=["built", "added"])
-def test_an_interrupted_build_goes_on_behind_the_last_step_and_an_addition_encodes_the_new_passages_alone(
-    kind, added, model, tmp_path, monkeypatch
-):
+def test_a_stopped_build_resumes_and_additions_encode_only_new(kind, added, model, tmp_path, monkeypatch):
     module, name, place = ENCODING[kind]
     whole, steps, left = getattr(module, name), [], [None, None, KeyboardInterrupt]
 
@@ -155,7 +153,7 @@ def test_passages_are_added_to_every_index_of_the_folder(model, tmp_path):
     ("kind", "added"),
     [("eager", False), ("eager", True), pytest.param("pisa", False, marks=pytest.mark.linux), ("splade", True), ("dense", False)],
 )
-def test_killed_before_any_change_the_old_index_or_the_new_one_is_there_and_the_same_call_finishes_it(kind, added, model, tmp_path):
+def test_a_killed_build_leaves_the_old_or_new_index_and_resumes(kind, added, model, tmp_path):
     if kind == "pisa":
         build(kind, tmp_path / "warm", model, CORPUS)  # loads PISA before the forks
     build(kind, tmp_path / "whole", model, [*CORPUS, *MORE])
@@ -215,7 +213,7 @@ def test_passages_that_pisa_lost_are_an_error(tmp_path, monkeypatch):
 
 
 @pytest.mark.linux
-def test_pisa_takes_other_parameters_once_also_after_a_kill_and_where_its_postings_were_removed_says_so(tmp_path):
+def test_pisa_takes_other_parameters_once_or_names_lost_postings(tmp_path):
     index = ikat.PassageIndex(tmp_path / "i").index(CORPUS, engine="pisa")
     expected = ikat.PassageIndex(tmp_path / "eager").index(CORPUS).bm25(k1=1.2, b=0.75)(ASKED)
     folder = index.opened().folder
@@ -231,7 +229,7 @@ def test_pisa_takes_other_parameters_once_also_after_a_kill_and_where_its_postin
         index.bm25(k1=1.3, b=0.75)(ASKED)
 
 
-def test_an_open_index_is_searched_named_and_kept_as_it_is_and_a_run_that_ends_on_another_one_is_refused(tmp_path):
+def test_an_open_index_is_kept_and_a_run_ending_on_another_fails(tmp_path):
     index = ikat.PassageIndex(tmp_path / "i").index(CORPUS)
     bm25, others = index.bm25(cache=tmp_path / "c"), [{"docno": one["docno"], "text": "a tram"} for one in CORPUS]
     assert System.of(bm25).parameters() == System.of(bm25).parameters()

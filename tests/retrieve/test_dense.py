@@ -78,7 +78,7 @@ def by_definition(query, passages, cosine=True):
 
 
 @pytest.mark.parametrize("similarity", [None, "cosine", "dot"])
-def test_it_finds_by_similarity_equal_ones_by_the_greatest_docno_with_text(letters, tmp_path, similarity):
+def test_it_finds_by_similarity_and_ties_by_the_greatest_docno(letters, tmp_path, similarity):
     retriever = ikat.DenseIndex(tmp_path / "i").index(CORPUS, "some/letters", similarity=similarity).dense()
     asked = topics("green tree", "the tram", "green tree").assign(qturn=[1, 2, 3])
     found = retriever(asked)
@@ -106,7 +106,7 @@ def test_any_docno_is_found_and_flexindex_takes_it(letters, tmp_path):
 
 @pytest.mark.filterwarnings("ignore:The given buffer is not writable:UserWarning")  # pyterrier_dr's torch retriever
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
-def test_the_inner_folder_is_a_flexindex_whose_retrievers_give_the_same(letters, tmp_path, similarity):
+def test_the_inner_folder_is_a_flexindex_with_the_same_results(letters, tmp_path, similarity):
     texts = {f"d{number:03}": f"{'tea' * (number % 5)} {number} {'tram' * (number % 3)}" for number in range(300)}
     corpus = [{"docno": docno, "text": text} for docno, text in texts.items()]
     index = ikat.DenseIndex(tmp_path / "i").index(corpus, "some/letters", similarity=similarity)
@@ -136,7 +136,7 @@ def test_a_vector_is_searched_in_the_place_of_the_query(index, letters):
             index.dense()(asked.assign(query_vec=[vector("a"), wrong]))
 
 
-def test_the_query_encoder_adds_a_vector_to_each_row_and_encodes_each_query_once(index, letters):
+def test_the_query_encoder_adds_vectors_encoding_each_query_once(index, letters):
     asked = topics("green tea", "the train", "green tea")
     found = index.query_encoder()(asked)
     assert letters.encoded["query"] == ["green tea", "the train"]
@@ -158,7 +158,7 @@ def test_prefixes_are_the_models_own_unless_they_are_given(letters, tmp_path, mo
     assert letters.encoded == {"query": ["Q: tea", "query: tea", "tea"], "document": ["D: green tea", "green tea"]}
 
 
-def test_the_best_of_many_vectors_are_those_of_a_plain_product_ties_by_docno(tmp_path, monkeypatch):
+def test_the_best_of_many_vectors_are_those_of_a_plain_product(tmp_path, monkeypatch):
     draw = np.random.default_rng(1)
     vectors = draw.standard_normal((3000, SIZE)).astype("<f4")
     vectors[1::7] = vectors[0]  # hundreds tie at the cutoff
@@ -174,7 +174,7 @@ def test_the_best_of_many_vectors_are_those_of_a_plain_product_ties_by_docno(tmp
         np.testing.assert_allclose(found.scores, products[best], rtol=1e-4)
 
 
-def test_the_fingerprint_knows_passages_model_and_prefixes_and_a_copy_has_the_same(index, letters, tmp_path):
+def test_the_fingerprint_is_of_passages_model_and_prefixes(index, letters, tmp_path):
     others = [{"corpus": CORPUS[:-1]}, {"model": "o/letters"}, {"query_prefix": "q: "}, {"passage_prefix": "p: "}, {"similarity": "dot"}]
     found = {index.fingerprint()}
     for number, changed in enumerate(others):
@@ -245,7 +245,7 @@ TestDense = pt.testing.transformer_test_class(lambda: ikat.DenseIndex(_folder).d
 TestQueryEncoder = pt.testing.transformer_test_class(lambda: ikat.DenseIndex(_folder).query_encoder())
 
 
-def test_distinct_queries_are_encoded_and_searched_once_over_all_systems(index, letters, tmp_path):
+def test_distinct_queries_are_encoded_and_searched_once_for_all(index, letters, tmp_path):
     asked = topics("green tea", "the train", "green tea", " ")
     with pytest.warns(NoResultWarning, match="3"):
         first = (index.dense() % 3)(asked)

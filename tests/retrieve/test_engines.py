@@ -102,7 +102,7 @@ def test_both_engines_have_the_same_words_of_other_characters(tmp_path):
     assert found[0]["qid"].nunique() == 9  # all but that in Chinese
 
 
-def test_terms_of_weights_are_looked_up_as_they_are_in_lower_case(both):
+def test_weighted_terms_are_looked_up_as_they_are_in_lower_case(both):
     toks = [{"tea": 1.0, "Mint": 0.31}, {"teas": 1.0}, {"the": 2.0, "x y": 1.0}]
     ours, theirs = (index.bm25()(asked("", "", "", query_toks=toks)) for index in both)
     agree(ours, theirs)
@@ -130,7 +130,7 @@ def test_what_is_kept_of_one_engine_is_not_given_for_the_other(both, tmp_path):
 
 
 @pytest.mark.parametrize("passages_at_once", [7, 64, 10_000])
-def test_the_counts_and_impacts_of_an_index_are_those_of_its_passages_wherever_they_are_cut(tmp_path, monkeypatch, passages_at_once):
+def test_counts_and_impacts_are_of_the_passages_wherever_cut(tmp_path, monkeypatch, passages_at_once):
     monkeypatch.setattr(eager, "PASSAGES_AT_ONCE", passages_at_once)
     corpus = passages(120)
     folder = ikat.PassageIndex(tmp_path / "i").index(corpus).opened().folder

@@ -40,7 +40,7 @@ def test_each_turn_gets_its_passages_whatever_its_query_is(path):
     assert (ikat.GivenRanking(path) % 1)(TURNS)["docno"].tolist() == ["c", "b"]
 
 
-def test_a_turn_that_the_run_lacks_and_a_run_that_cannot_be_read_are_named(path, tmp_path):
+def test_a_turn_the_run_lacks_and_an_unreadable_run_are_named(path, tmp_path):
     with pytest.warns(NoResultWarning, match="1 of 2 turns found no passage: 9_9"):
         found = ikat.GivenRanking(path)(TURNS.assign(qid=["1_2", "9_9"]))
     assert found["docno"].tolist() == ["c"]
@@ -56,7 +56,7 @@ def test_two_runs_of_one_name_are_told_apart(path):
     assert repr(ikat.GivenRanking("given.trec")) == "ikat.GivenRanking('given.trec')"
 
 
-def test_responses_are_written_to_the_passages_of_another_systems_run(tmp_path):
+def test_responses_are_written_to_another_systems_run_passages(tmp_path):
     data = ikat.dataset("ikat:sample")
     index = ikat.PassageIndex(tmp_path / "index").index(data.get_corpus_iter(verbose=False))
     ikat.run(["human_qr"], "ikat:sample", index=index.path, out=tmp_path / "runs")

@@ -54,7 +54,7 @@ def together(build, tmp_path_factory):
 
 
 @pytest.mark.parametrize("order", [("bm25", "splade", "dense"), ("dense", "bm25", "splade"), ("splade", "dense", "bm25")])
-def test_each_is_added_to_the_others_and_finds_what_it_finds_alone(build, alone, order, tmp_path):
+def test_each_kind_added_to_the_others_finds_as_it_does_alone(build, alone, order, tmp_path):
     for count, kind in enumerate(order, 1):
         build[kind](tmp_path / "i")
         assert sorted(ikat.Index(tmp_path / "i").kinds) == sorted(order[:count])
@@ -90,7 +90,7 @@ def test_a_package_has_one_kind_and_opens_as_that(together, tmp_path, alone):
         pd.testing.assert_frame_equal(opened.open().retriever()(ASKED), alone[kind])
 
 
-def test_words_are_meant_where_there_are_several_and_else_it_is_said(together, build, tmp_path):
+def test_words_are_meant_where_there_are_several_or_it_is_said(together, build, tmp_path):
     one, path = str(build["bm25"](tmp_path / "i").path), together.path
     assert [type(ikat.Index(path).open(kind)).__name__ for kind in together.kinds] == ["PassageIndex", "SpladeIndex", "DenseIndex"]
     assert type(ikat.Index(one).open()) is type(ikat.Index(path).open()) is ikat.PassageIndex

@@ -102,7 +102,7 @@ def test_what_is_remembered_is_what_would_be_searched(index, searched, monkeypat
     assert len(searched) == 2 * 6 + 4 * 6  # those of k1=0.9, b=0.4 and of 1.2, 0.75 once; and each again without a memory
 
 
-def test_weights_are_the_same_in_any_order_and_not_the_text_of_the_same_letters(index, searched):
+def test_weights_are_equal_in_any_order_but_not_to_their_text(index, searched):
     index.bm25()(frame("x").assign(query_toks=[{"tea": 1.0, "mint": 2.0}]))
     index.bm25()(frame("y").assign(query_toks=[{"mint": 4.0, "tea": 2.0}]))
     assert searched == [{"mint": 10000, "tea": 5000}]

@@ -61,7 +61,7 @@ def test_one_parameter_alone_changes_the_scores(tmp_path, changed):
     assert found["score"].tolist() == pytest.approx([expected[docno] for docno in found["docno"]], rel=1e-4)
 
 
-def test_results_come_in_the_order_of_the_queries_with_their_columns_and_text(index):
+def test_results_keep_query_order_with_columns_and_text(index):
     histories = [[{"role": "user"}], [], [1]]
     asked = queries("tea", "tram", "tea").assign(qhistory=pd.Series(histories, dtype=object), qturn=[3, 2, 1], query_vec=0)
     before = asked.copy()
@@ -88,7 +88,7 @@ def test_odd_queries_lose_no_other_query_and_are_named(index):
     assert found.loc[found["qid"] == "q14", "docno"].tolist() == tea
 
 
-def test_an_expanded_turn_is_without_passages_only_when_all_its_sub_queries_are(index):
+def test_expanded_turn_lacks_passages_only_if_all_sub_queries_do(index):
     asked = queries("tea", "zzzz", "zzzz", "", qid_0=["t", "t", "u", "u"], qsub=[0, 1, 0, 1], query_0="it?")
     with pytest.warns(NoResultWarning, match="1 of 2 turns found no passage: u; counted"):
         found = index.bm25()(asked)
@@ -112,7 +112,7 @@ def test_indexing_and_searching_print_nothing_on_stdout(tmp_path, capfd):
     assert capfd.readouterr().out == ""
 
 
-def test_parameters_that_are_set_later_are_those_that_are_searched_with(index):
+def test_parameters_set_later_are_those_searched_with(index):
     tuned, asked = index.bm25(), pd.DataFrame({"qid": ["1"], "query": ["tea caffeine"]})
     before = tuned(asked)
     tuned.set_parameter("k1", 0.1)  # as pt.GridSearch does
@@ -178,7 +178,7 @@ def test_parameters_out_of_range_are_refused(index, make, arguments, message):
         (index.bm25 if make is BM25 else make)(**arguments)
 
 
-def test_operators_are_values_that_can_be_pasted_and_sent_to_another_process(index):
+def test_operators_are_values_to_paste_and_send_to_a_process(index):
     bm25 = index.bm25(b=0.5)
     assert repr(bm25) == f"ikat.PassageIndex({index.path!r}).bm25(b=0.5)"
     assert eval(repr(bm25)) == bm25
@@ -201,7 +201,7 @@ def mini(shared, tmp_path_factory):
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
-def test_query_formulations_on_the_real_passages_rank_as_measured(mini):
+def test_query_formulations_on_real_passages_rank_as_measured(mini):
     """280 turns, 700 passages, provenance as qrels, nDCG@10: raw utterances .293, manual rewrites .497 (porter2, Lucene's stop words)."""
     data, bm25 = mini
     topics, qrels = data.get_topics("manual"), data.get_qrels()
@@ -222,7 +222,7 @@ def test_query_formulations_on_the_real_passages_rank_as_measured(mini):
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
-def test_on_the_real_passages_lucenes_idf_shares_94_percent_of_the_first_ten(mini):
+def test_lucenes_idf_shares_94_percent_of_the_real_first_ten(mini):
     """Every 14th manual rewrite, and every 14th gold answer: long, with repeated words."""
     data, bm25 = mini
     asked = [*data.get_topics("manual")["qresolved"][::14], *data.get_answers()["gold_answer"][::14]]

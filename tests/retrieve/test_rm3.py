@@ -90,7 +90,7 @@ def test_the_worked_example():
     assert sum(toks.values()) == pytest.approx(1)
 
 
-def test_stop_words_of_the_index_are_no_terms_and_those_of_terrier_no_feedback():
+def test_index_stop_words_are_no_terms_terriers_no_feedback():
     found = results(("t", "what of the Teas", 1.0, "You would have what the teas have"))
     assert ikat.RM3()(found)["query_toks"][0] == pytest.approx({"what": 0.25, "tea": 0.25 + 0.5})
     every = ikat.RM3(stops="none", stemmer="none")(found)["query_toks"][0]

@@ -57,7 +57,7 @@ def scores(found):
     return {(row.qid, row.docno): row.score for row in found.itertuples()}
 
 
-def test_the_score_is_the_dot_product_of_the_vectors_in_hundredths(model, index):
+def test_score_is_the_vectors_dot_product_in_hundredths(model, index):
     rounded, exact = products(model, model)
     found = index.retriever()(topics(*QUERIES))
     assert scores(found) == pytest.approx(rounded)
@@ -118,7 +118,7 @@ def test_queries_that_the_model_gives_no_term_are_harmless(index, tmp_path):
     assert list(found.columns) == ["qid", "query", "docno", "score", "rank", "text"]
 
 
-def test_a_bare_masked_language_model_serves_with_dimensions_beyond_its_tokenizer(tmp_path):
+def test_bare_masked_model_serves_dimensions_beyond_tokenizer(tmp_path):
     name = save_masked_language_model(tmp_path / "bare", extra_dimensions=3)
     assert list_tokens(load_sparse_encoder(name)) == [*VOCABULARY, "26", "27", "28"]
     assert len(ikat.Splade(name).index(tmp_path / "i", CORPUS).retriever()(topics("green tea"))) == 5
@@ -133,7 +133,7 @@ def test_a_bare_masked_language_model_serves_with_dimensions_beyond_its_tokenize
     ],
     ids=["silent", "damaged", "no SPLADE"],
 )
-def test_a_model_that_weighs_no_term_is_refused_and_leaves_no_index(tmp_path, make, error, message):
+def test_model_that_weighs_no_term_is_refused_leaving_no_index(tmp_path, make, error, message):
     with pytest.raises(error, match=message):
         ikat.Splade(make(tmp_path / "m")).index(tmp_path / "i", CORPUS)
     assert ikat.Index(tmp_path / "i").kinds == []
@@ -157,7 +157,7 @@ def test_an_index_that_is_not_whole_is_refused(index, tmp_path, file, content, m
         ikat.SpladeIndex(tmp_path / "copy").retriever()
 
 
-def test_other_weights_than_those_that_encoded_the_passages_are_refused(model, tmp_path):
+def test_other_weights_than_the_passage_encoders_are_refused(model, tmp_path):
     here = shutil.copytree(model, tmp_path / "here" / "tiny")
     index = ikat.Splade(str(here)).index(tmp_path / "i", CORPUS)
     elsewhere = save_splade(tmp_path / "elsewhere" / "tiny", seed=5)
@@ -184,7 +184,7 @@ def of_pyterrier(model, tmp_path):
 
 
 @pytest.mark.linux
-def test_an_index_of_pyterrier_gives_what_pyterriers_own_pipeline_gives(of_pyterrier, model):
+def test_pyterrier_index_gives_what_pyterriers_pipeline_gives(of_pyterrier, model):
     from pyterrier_pisa import PisaIndex
 
     names = list_tokens(load_sparse_encoder(model))
@@ -200,9 +200,7 @@ def test_an_index_of_pyterrier_gives_what_pyterriers_own_pipeline_gives(of_pyter
 
 
 @pytest.mark.linux
-def test_an_index_of_pyterrier_is_made_ready_once_where_it_can_be_written_and_gets_text_from_a_loader(
-    of_pyterrier, model, tmp_path, monkeypatch
-):
+def test_pyterrier_index_is_readied_once_and_takes_loader_text(of_pyterrier, model, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("os.access", lambda *_: False)
         unwritten = ikat.SpladeIndex(of_pyterrier, model).retriever()(topics("green tea"))
@@ -221,7 +219,7 @@ def test_an_index_of_pyterrier_is_made_ready_once_where_it_can_be_written_and_ge
 
 
 @pytest.mark.linux
-def test_an_index_of_pyterrier_without_its_model_of_another_kind_or_not_whole_is_refused(of_pyterrier, model, tmp_path):
+def test_foreign_partial_or_modelless_pyterrier_index_is_refused(of_pyterrier, model, tmp_path):
     with pytest.raises(ikat.UsageError, match="doesn't say which model"):
         ikat.SpladeIndex(of_pyterrier).retriever()
     small = save_masked_language_model(tmp_path / "small")
@@ -249,13 +247,13 @@ def tuned(tmp_path_factory):
     return save_splade(tmp_path_factory.mktemp("tuned") / "tuned-splade", seed=5)
 
 
-def test_the_model_of_queries_is_a_part_of_the_indexs_fingerprint(tuned, index, tmp_path):
+def test_query_model_is_part_of_the_index_fingerprint(tuned, index, tmp_path):
     same = ikat.SpladeIndex(index.path, query_model=tuned)
     copied = ikat.SpladeIndex(index.path, query_model=shutil.copytree(tuned, tmp_path / "copy"))
     assert same.fingerprint() == copied.fingerprint() != index.fingerprint()
 
 
-def test_queries_by_another_model_are_scored_against_the_passages_by_the_first(model, tuned, index):
+def test_other_models_queries_score_against_the_first_ones_texts(model, tuned, index):
     retriever = index.retriever(query_model=tuned)
     found = retriever(topics(*QUERIES))
     assert scores(found) == pytest.approx({key: score for key, score in products(model, tuned)[0].items() if score > 0})

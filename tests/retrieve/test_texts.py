@@ -30,7 +30,7 @@ def store(tmp_path):
 
 @settings(max_examples=30, deadline=None)
 @given(st.dictionaries(DOCNOS, ANYTHING, min_size=1, max_size=12), st.dictionaries(DOCNOS, ANYTHING, min_size=1), st.data())
-def test_any_texts_come_back_whether_they_were_stored_at_once_or_added(tmp_path_factory, texts, more, data):
+def test_any_texts_come_back_whether_stored_at_once_or_added(tmp_path_factory, texts, more, data):
     folder = tmp_path_factory.mktemp("any")
     store = TextStore(folder, create=True)
     store.write(reading(texts))
@@ -52,7 +52,7 @@ def test_any_texts_come_back_whether_they_were_stored_at_once_or_added(tmp_path_
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["stored", "added"])
-def test_killed_while_it_writes_the_passages_of_before_are_there_and_the_same_call_stores_all(tmp_path, there):
+def test_killed_write_keeps_old_passages_and_a_rerun_stores_all(tmp_path, there):
     texts = {f"d{number}": f"tea {number} " * 500 for number in range(2_000)}
     before = {"first": "mint"} if there else {}
 
@@ -79,7 +79,7 @@ def test_killed_while_it_writes_the_passages_of_before_are_there_and_the_same_ca
     assert store.read(["d1999"]) == [texts["d1999"]]
 
 
-def test_a_text_that_goes_on_like_the_next_passage_has_another_checksum(tmp_path):
+def test_text_that_mimics_the_next_passage_has_another_checksum(tmp_path):
     parts, alike = [], ({"a": "x", "b": "y"}, {"a": "x\nb\n1\ny"}, {"a": "xb\n1\ny"}, {"a": "xy", "b": ""}, {"a": "", "b": "xy"})
     for number, texts in enumerate(alike):
         (tmp_path / str(number)).mkdir()

@@ -103,7 +103,7 @@ def test_real_passages_have_the_words_that_pisa_makes_of_them(ikat_data):
         assert tokenize(passage["text"], "porter2") == by_pisa(passage["text"], "porter2")
 
 
-def test_another_version_of_the_stemmer_is_refused_with_the_repair(monkeypatch):
+def test_another_stemmer_version_is_refused_with_the_repair(monkeypatch):
     newer = SimpleNamespace(Stemmer=lambda _: SimpleNamespace(stemWord=lambda word: word), version=lambda: "3.0.0")
     monkeypatch.setitem(sys.modules, "Stemmer", newer)
     monkeypatch.setattr(words, "_of_thread", threading.local())

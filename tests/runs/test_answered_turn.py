@@ -43,7 +43,7 @@ def test_what_a_turn_takes_from_a_result_frame(frame, turn, shown):
     assert shown is None or (repr(found) == shown and shown.partition("] ")[2] in found._repr_html_())
 
 
-def test_how_it_came_about_stands_before_the_answer_and_the_passages_after_it():
+def test_derivation_stands_before_the_answer_and_passages_after():
     passage = Source("d1", " ".join(map(str, range(25))))
     statements = ("I avoid caffeine.",)
     said, cited = "word " * 30 + "\n\nend", (CitedSentence("word " * 29 + "word"), CitedSentence("end", (1,)))
@@ -115,7 +115,7 @@ def test_sources_are_whole_and_have_scores():
     assert "no passage" in plain(sources_drawn(Turn(1, "tea?", "x", ())))
 
 
-def test_nothing_of_what_was_found_is_an_order_to_the_terminal_or_the_page():
+def test_found_text_never_commands_the_terminal_or_the_page():
     evil = "\x1b[2J\x9b\u202e[bold red]<script>alert(1)</script>[/] [link=file:///etc]\ud800"
     asked = Request([{"role": "user", "content": evil}], evil, "1_1", evil, evil), Completion(evil, "m", "stop", None, None, 0.0, False)
     turn = Turn(1, evil, evil, (Source(evil, evil),), evil, ("x", evil), (evil,), evil, method=evil, asked=(asked,))

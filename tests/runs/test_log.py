@@ -44,7 +44,7 @@ def test_what_is_written_is_read(log):
     assert [message["role"] for message in one.messages] == ["user", "assistant", "user"]  # an empty response is no message
 
 
-def test_a_log_that_a_kill_cut_at_any_byte_has_the_events_of_its_whole_lines(log):
+def test_log_cut_by_a_kill_at_any_byte_has_its_whole_lines(log):
     log.note(
         turn_event(SECOND), {"event": "sent", "session": "1-1", "turn": 2, "seconds": None}, {"event": "end", "session": "1-1", "end": ""}
     )
@@ -71,7 +71,7 @@ def test_a_turn_is_replaced_and_taken_back(log):
     assert ([turn.number for turn in one.turns], one.learned) == ([2], True)
 
 
-def test_who_writes_a_log_knows_after_each_event_what_the_disk_has(log):
+def test_log_writer_knows_after_each_event_what_the_disk_has(log):
     known = log.known
     events = [
         [turn_event(Turn(2, "And now?", "Mint.", session="1-1", met=("r1",)))],

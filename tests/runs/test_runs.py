@@ -30,7 +30,7 @@ def test_ties_are_lowered_by_the_least_step_and_order_kept(tmp_path):
 
 
 @given(st.lists(st.floats(-1e30, 1e30, width=64), min_size=1, max_size=40))
-def test_any_finite_scores_are_written_so_that_32_bit_readers_keep_the_order(tmp_path_factory, scores):
+def test_any_finite_scores_keep_their_order_for_32_bit_readers(tmp_path_factory, scores):
     scores = sorted(scores, reverse=True)
     frame = results(*(("1_1", f"d{rank}", score, rank) for rank, score in enumerate(scores)))
     path = tmp_path_factory.mktemp("run") / "x.trec"
@@ -79,7 +79,7 @@ def test_errors_of_run_files_name_the_line(tmp_path, text, message):
         read_run(tmp_path / "x.trec")
 
 
-def test_scores_are_written_without_an_exponent_and_read_with_one(tmp_path):
+def test_scores_are_written_without_exponent_and_read_with_one(tmp_path):
     write_run(results(("1_1", "a", 1e20, 0), ("1_1", "b", 0.25, 1), ("1_1", "c", 1e-7, 2)), tmp_path / "x.trec")
     written = [line.split()[4] for line in (tmp_path / "x.trec").read_text().splitlines()]
     assert written == ["100000000000000000000", "0.25", "0.0000001"]
@@ -150,7 +150,7 @@ def plainly(content):
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=6).map(b"".join), st.booleans())
-def test_any_file_is_read_as_line_by_line_or_refused_naming_the_line(tmp_path_factory, content, packed):
+def test_any_file_reads_as_line_by_line_or_names_the_bad_line(tmp_path_factory, content, packed):
     path = tmp_path_factory.mktemp("run") / "x.trec"
     path.write_bytes(gzip.compress(content) if packed else content)
     expected = plainly(content)
@@ -201,7 +201,7 @@ def test_a_run_folder_holds_everything(written):
     assert written.parameters()["versions"]["pyterrier"]
 
 
-def test_a_turn_keeps_its_response_and_the_passages_it_is_based_on_best_first(tmp_path):
+def test_turn_keeps_response_and_its_passages_best_first(tmp_path):
     found = results(("1_1", "a", 3.0, 0), ("1_1", "b", 2.0, 1), ("1_1", "c", 1.0, 2)).assign(qanswer="Yes.", used=[True, False, True])
     folder = RunFolder(tmp_path / "aqd")
     folder.write(pd.DataFrame({"qid": ["1_1", "1_2"]}), found.iloc[::-1], pd.DataFrame(), pd.DataFrame(), {})
@@ -243,7 +243,7 @@ def test_a_finished_run_is_reused_only_when_it_is_the_same(written):
         written.reusable({"method": "aqd", "turns": 3})
 
 
-def test_a_finished_run_of_other_versions_is_reused_with_a_warning(written, monkeypatch):
+def test_finished_run_of_other_versions_is_reused_with_warning(written, monkeypatch):
     installed = versions()
     monkeypatch.setattr("pyterrier_ikat.runs.folder.versions", lambda: installed | {"torch": "9.9"})
     with pytest.warns(
@@ -273,7 +273,7 @@ def test_line_separators_inside_a_text_are_no_line_ends(written):
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{"])
-def test_a_folder_whose_parameters_cannot_be_read_is_no_finished_run(written, text):
+def test_folder_with_unreadable_parameters_is_no_finished_run(written, text):
     (written.path / "run.json").write_text(text)
     with pytest.raises(DataError, match="is not a finished run"):
         written.reusable({"method": "aqd"})
@@ -293,7 +293,7 @@ def test_a_folder_without_a_finished_run_says_what_to_give(tmp_path, name, told,
         read(RunFolder(tmp_path / name))
 
 
-def test_a_run_may_go_into_an_empty_folder_or_one_in_a_folder_that_is_not_there(tmp_path):
+def test_run_may_go_into_an_empty_folder_or_a_missing_parent(tmp_path):
     (tmp_path / "empty").mkdir()
     for path in (tmp_path / "empty", tmp_path / "new" / "deep"):
         folder = RunFolder(path)

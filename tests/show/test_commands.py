@@ -18,7 +18,7 @@ def test_a_report_of_folders_is_the_one_that_python_makes(folders, tmp_path):
     assert out.read_text(encoding="utf-8") == ikat.report(folders).html
 
 
-def test_a_report_judges_by_the_file_and_measures_that_it_is_given(folders, tmp_path):
+def test_report_judges_by_the_given_file_and_measures(folders, tmp_path):
     out, qrels = tmp_path / "report.html", tmp_path / "own.qrels"
     qrels.write_text(f"1-1_1 0 {DOCNOS[0]} 3\n")
     done = command("report", folders[0].path, "--qrels", qrels, "--measures", "RR,P@1", "--out", out)

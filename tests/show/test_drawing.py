@@ -21,7 +21,7 @@ def test_a_method_is_drawn_with_its_stages_and_resources(name):
     assert not re.search(r"""(?:src|href)="http|url\(http|@import""", page)
 
 
-def test_a_pipeline_with_operators_of_pyterrier_is_drawn_and_saved(tmp_path):
+def test_pipeline_with_pyterrier_operators_is_drawn_and_saved(tmp_path):
     pipeline = ikat.Answer("recorded:sample") >> ikat.MultiQuery("recorded:sample") >> ikat.ExplodeQueries() % 10
     drawing = draw(pipeline)
     assert all(label in drawing.html for label in ("Answer", "Queries", "Explode queries"))

@@ -48,7 +48,7 @@ def spent(**counts):
 
 
 @pytest.mark.parametrize(("by", "shown"), [("conversation", ["1 (2)", "2 (2)"]), ("depth", ["1\n(2)", "2\n(2)"])])
-def test_a_breakdown_has_every_system_once_and_tells_how_many_turns(by, shown):
+def test_breakdown_has_every_system_once_and_the_turn_count(by, shown):
     runs = {f"s{number}": figures(1, 0.5, 0, number / 20) for number in range(18)}
     table = breakdown(runs, by=by)
     ax = plot_breakdown(table)
@@ -99,7 +99,7 @@ def test_lines_end_where_fewer_than_five_turns_are_left(turns, shown, counted):
     assert len(ticks(ax.xaxis)) == len(shown)
 
 
-def test_names_with_dollars_and_underscores_are_shown_as_they_are():
+def test_names_with_dollars_and_underscores_show_unchanged():
     ax = plot_breakdown(breakdown({"_a": figures(1, 0), "$b$ for $2": figures(0, 1)}))
     assert legend(ax) == ["_a", r"\$b\$ for \$2"]
     ax.figure.canvas.draw()
@@ -165,7 +165,7 @@ def drawn():
     return plot_breakdown(breakdown({"QR": figures(1, 0.5)}))
 
 
-def test_a_saved_plot_keeps_its_text_and_is_the_same_file_every_time(tmp_path):
+def test_saved_plot_keeps_its_text_and_is_always_the_same_file(tmp_path):
     for name in ("0.svg", "1.svg", "0.pdf", "0.png"):
         assert len(save_plot(drawn(), tmp_path / name).read_bytes()) > 1000
     assert (tmp_path / "0.svg").read_bytes() == (tmp_path / "1.svg").read_bytes()
@@ -193,7 +193,7 @@ def many(systems, conversations=6, turns=5):
     return scores
 
 
-def test_systems_of_a_conversation_stand_side_by_side_in_its_strip():
+def test_systems_stand_side_by_side_in_a_conversations_strip():
     ax = plot_breakdown(breakdown(many(7), by="conversation"))
     places = [line.get_xdata() for line in ax.lines[:7]]
     for conversation in range(6):
@@ -208,7 +208,7 @@ def test_fourteen_systems_have_colours_that_differ():
     assert len({line.get_color() for line in ax.lines[:14]}) == 14
 
 
-def test_the_label_says_what_vertical_lines_are_where_there_are_any():
+def test_label_explains_vertical_lines_where_there_are_any():
     with_lines = plot_breakdown(breakdown(many(2), by="depth", unit="turn")).get_xlabel()
     assert with_lines.endswith("vertical lines: 95 % confidence intervals of the means, over turns")
     assert "vertical lines" not in plot_breakdown(breakdown(many(2), by="conversation", unit="conversation")).get_xlabel()

@@ -32,7 +32,7 @@ def page(folders):
 
 
 @pytest.mark.parametrize("same", [True, False])
-def test_means_are_marked_where_the_simulation_finds_a_significant_difference(tmp_path, monkeypatch, same):
+def test_means_are_marked_where_simulation_finds_significance(tmp_path, monkeypatch, same):
     met = {"low": ["r1", "", "", "r1", ""], "high": ["r1 r2", "r1", "r1 r2", "r1 r2", "r1 r2"], "other": ["r1", "", "r1", "", ""]}
     for user in range(5):
         monkeypatch.setitem(RUBRICS, f"u{user}", 2)

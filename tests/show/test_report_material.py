@@ -133,7 +133,7 @@ def made_on(dataset, name="one"):
     return RunData(name, RESULTS, parameters={"dataset": dataset})
 
 
-def test_the_run_folders_dataset_is_taken_unless_another_is_asked_for(sample):
+def test_run_folders_dataset_is_taken_unless_another_is_given(sample):
     found = find_material([made_on("ikat:sample"), PLAIN], None, None, None)
     assert (found.name, len(found.turns), found.notes) == ("ikat:sample", 24, ())
     pd.testing.assert_frame_equal(found.qrels, sample.get_qrels())
@@ -145,7 +145,7 @@ def test_the_run_folders_dataset_is_taken_unless_another_is_asked_for(sample):
     assert all(find_material([PLAIN], dataset, mine, None).qrels is mine for dataset in (sample, None))
 
 
-def test_what_is_out_of_reach_is_told_in_the_report_unless_it_was_asked_for(sample, monkeypatch, tmp_path):
+def test_report_tells_what_is_out_of_reach_unless_asked_for(sample, monkeypatch, tmp_path):
     def unreachable(*_):
         raise DataError("no topics here")
 
@@ -162,7 +162,7 @@ def test_what_is_out_of_reach_is_told_in_the_report_unless_it_was_asked_for(samp
             find_material([PLAIN], dataset, qrels, None)
 
 
-def test_texts_come_from_frames_or_a_loader_and_it_is_told_where_there_are_none(sample, ikat_data):
+def test_texts_come_from_frames_or_a_loader_and_a_lack_is_told(sample, ikat_data):
     found = find_material([RunData("mine", RESULTS.assign(text="tea"))], sample, None, None)
     assert (found.texts, found.notes) == (None, ())
     found = find_material([PLAIN], None, None, None)

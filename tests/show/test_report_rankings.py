@@ -22,7 +22,7 @@ def listed(*runs, depth=2, texts=None):
     return found["1_1"], limit
 
 
-def test_each_run_has_its_list_with_the_ranks_in_the_runs_that_it_is_compared_with():
+def test_each_run_has_its_list_with_ranks_in_the_compared_runs():
     two = (ranking([("1_1", "b", 0.9), ("1_1", "d", 0.8), ("1_1", "a", 0.7)]),)
     found, _ = listed((ABC,), two, (ABC,))
     assert [[(passage.rank, passage.docno, passage.score, passage.elsewhere) for passage in run] for run in found] == [
@@ -40,7 +40,7 @@ def test_each_run_has_its_list_with_the_ranks_in_the_runs_that_it_is_compared_wi
         (1, {"1_2": {"used": ["c"]}}, [("a", 1, 3, False)]),  # but not for another turn's
     ],
 )
-def test_the_best_passages_and_those_that_are_used_are_shown_with_their_labels(depth, used, expected):
+def test_best_and_used_passages_are_shown_with_their_labels(depth, used, expected):
     both = pd.concat([ABC, ABC.assign(qid="1_2")], ignore_index=True)
     ((found,), _) = listed((both, used), depth=depth)
     assert [(passage.docno, passage.rank, passage.label, passage.used) for passage in found] == expected
@@ -64,7 +64,7 @@ def test_many_long_passages_are_cut_shorter_but_stay_readable(words, passages, l
     assert word_limit(["word " * words] * passages) == limit  # 200 x 45 x 5 characters are 45,000, 60 words are 60,000
 
 
-def test_texts_come_from_the_loader_and_a_missing_one_is_an_error(sample):
+def test_texts_come_from_the_loader_and_a_missing_one_errs(sample):
     ((passage,),), _ = listed((ranking([("1_1", "sample-walk-001:0", 1.0)]),), texts=sample.text_loader())
     assert passage.beginning.startswith("Newcomers to overnight trekking")
     with pytest.raises(DataError, match="lacks 1 of the passages to load .nowhere:0"):
@@ -76,7 +76,7 @@ ONE = RunData("one", ranking([("1_1", "a", 2.0), ("1_1", "b", 1.0)]))
 TWO = RunData("two", ranking([("1_1", "x", 2.0), ("1_1", "a", 1.0), ("1_2", "a", 1.0)]))
 
 
-def test_a_lost_turn_counts_zero_and_one_that_is_not_shown_does_not_count():
+def test_lost_turn_counts_zero_and_an_unshown_one_not_at_all():
     names, figures = scores_to_show([ONE, TWO], JUDGED, ["1_1", "1_2", "1_3"], ["P@2", "RR"])
     assert names == ["P(rel=1)@2", "RR(rel=1)"]
     assert figures == {"1_1": [[1.0, 1.0], [0.5, 0.5]], "1_2": [[0.0, 0.0], [0.5, 1.0]]}
@@ -129,7 +129,7 @@ def test_figures_that_do_not_fit_together_are_an_error(runs, qrels, given, messa
         scores_to_show(runs, qrels, *given)
 
 
-def test_prompts_are_cut_where_the_calls_are_many_and_the_page_says_so(monkeypatch):
+def test_page_says_that_prompts_of_many_calls_are_cut(monkeypatch):
     call = Call("answer", "Answer()", [{"role": "user", "content": "x" * 3000}], "yes")
     run = RunData("one", pd.DataFrame(), calls={"1_1": [call]})
     assert fit_calls([run]) == ([run], [])
@@ -143,7 +143,7 @@ def test_prompts_are_cut_where_the_calls_are_many_and_the_page_says_so(monkeypat
     assert (none.calls, notes) == ({}, ["The LLM calls are too many for one page: make a report of fewer turns."])
 
 
-def test_a_run_folder_tells_prompts_completions_and_the_queries_that_were_searched_for(tmp_path, sample, sample_index):
+def test_run_folder_tells_prompts_completions_and_queries(tmp_path, sample, sample_index):
     class Model:
         def generate(self, chats):
             return ["tea with mint"] * len(chats)

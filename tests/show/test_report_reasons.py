@@ -16,7 +16,7 @@ from pyterrier_ikat.show.report.reasons import Explainer, is_sum, missed_by_turn
 QRELS = pd.DataFrame({"qid": ["1_1"] * 3 + ["1_2"], "docno": ["a", "b", "c", "a"], "label": [1, 4, 0, 0]})
 
 
-def test_relevant_passages_have_their_ranks_at_any_depth_the_highest_label_first():
+def test_relevant_passages_have_ranks_at_any_depth_by_label():
     one = RunData("one", ranking([("1_1", f"x{number}", 100.0 - number) for number in range(30)] + [("1_1", "a", 1.0), ("1_2", "a", 1.0)]))
     two = RunData("two", ranking([("1_1", "b", 2.0), ("1_1", "c", 1.0)]))
     found = missed_by_turn([one, two], QRELS, {})
@@ -110,7 +110,7 @@ rankings = st.permutations(DOCNOS).flatmap(lambda order: st.integers(0, len(orde
     rankings,
     rankings,
 )
-def test_the_shares_sum_to_the_scores_and_the_winner_is_named_first(measure, labels, one, other):
+def test_shares_sum_to_scores_and_the_winner_is_named_first(measure, labels, one, other):
     said, lead = told(measure, labels, one, other)
     if abs(lead) < 1e-9:
         assert said.startswith(f"No difference in {label(measure)}")
@@ -126,7 +126,7 @@ def test_the_shares_sum_to_the_scores_and_the_winner_is_named_first(measure, lab
         assert said.split(". ")[1].startswith(said.split()[0] + " finds")
 
 
-def test_every_run_is_compared_with_the_baseline_by_each_measure_and_one_that_lacks_the_turn_says_so():
+def test_runs_are_compared_with_baseline_or_say_they_lack_a_turn():
     runs = [
         RunData("one", ranking([("1_1", "b", 2.0)])),
         RunData("two", ranking([("1_1", "a", 2.0)])),

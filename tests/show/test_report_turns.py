@@ -38,7 +38,7 @@ def of_turn(**wrote):
     return seen([run], NOTHING)[0].units[0].sides[0]
 
 
-def test_a_draft_stands_beside_the_response_and_sub_queries_tell_what_they_found():
+def test_draft_stands_by_response_and_sub_queries_tell_findings():
     side = of_turn(qsubqueries=["green tea", "rooibos"], qfound=[7, 1], qanswer="draft", response="r")
     assert notes(side) == {"Draft answer": ["draft"], "2 sub-queries": ["green tea (7 passages)", "rooibos (1 passage)"]}
     assert side.steps[0].response == "r"
@@ -72,7 +72,7 @@ def test_without_a_dataset_turns_come_in_their_natural_order():
     assert [(one.name, [turn.depth for turn in one.units]) for one in seen([run], NOTHING)] == [("9-1", [3, 12]), ("10-1", [1])]
 
 
-def test_the_turns_are_those_that_were_asked_for_or_all_of_the_dataset(folders, sample):
+def test_turns_are_those_asked_for_or_all_of_the_dataset(folders, sample):
     def shown(*runs):
         return turns_to_show(list(runs), find_material(list(runs), sample, None, None))
 
@@ -83,7 +83,7 @@ def test_the_turns_are_those_that_were_asked_for_or_all_of_the_dataset(folders, 
 
 
 @pytest.mark.parametrize("qid", ["9-1-3", "_3", "9-1_x"])
-def test_a_turn_of_which_nothing_says_the_conversation_is_one_alone(qid):
+def test_turn_of_unknown_conversation_is_one_alone(qid):
     chats = seen([RunData("one", ranking([(qid, "a", 1.0), ("9-1_2", "a", 1.0)]))], NOTHING)
     assert {chat.name: [(turn.name, turn.depth) for turn in chat.units] for chat in chats} == {qid: [(qid, 1)], "9-1": [("9-1_2", 2)]}
 

@@ -48,7 +48,7 @@ def latex_rows(text):
     return [[cell.strip() for cell in re.split(r"(?<!\\)&", line)] for line in re.split(r"\\\\\n", body) if line]
 
 
-def test_the_best_is_bold_the_second_best_underlined_and_ties_share_their_mark():
+def test_best_is_bold_second_underlined_and_ties_share_the_mark():
     rows = latex_rows(table(experiment_table(**{"nDCG@5": [0.5, 0.25, 0.12345], "R@20": [0.30001, 0.3, 0.125]})).latex())
     assert rows == [
         ["QR", r"\textbf{.5000}", r"\textbf{.3000}"],
@@ -67,7 +67,7 @@ def test_the_marks_are_those_of_counting_the_greater_figures(figures):
             assert (cell.best, cell.second) == (len(greater) == 0, len(greater) == 1)
 
 
-def test_a_single_system_is_not_the_best_of_anything_and_what_is_unknown_no_figure():
+def test_single_system_is_never_best_and_unknown_is_no_figure():
     one = table(experiment_table(**{"nDCG@5": [0.5, 0.25, 0.125]})[:1])
     assert latex_rows(one.latex()) == [["QR", ".5000"]]
     assert one.notes == ["Mean over 24 judged turns."]
@@ -75,7 +75,7 @@ def test_a_single_system_is_not_the_best_of_anything_and_what_is_unknown_no_figu
     assert [row[1] for row in rows] == ["n/a", r"\textbf{.2500}", r"\underline{.1250}"]
 
 
-def test_an_arrow_says_what_is_significantly_higher_or_lower_than_the_baseline():
+def test_arrow_marks_significance_above_or_below_the_baseline():
     evaluated = compared()
     shown = table(evaluated)
     assert [cell.mark for cell in shown.columns[1].cells] == ["", HIGHER, "", ""]
@@ -99,7 +99,7 @@ def test_csv_has_every_column_unrounded():
     assert float(read[1]["nDCG@5 p-value corrected"]) == evaluated["nDCG@5 p-value corrected"].tolist()[1] < 0.05
 
 
-def test_names_that_mean_something_to_latex_markdown_or_html_are_shown_as_they_are():
+def test_names_special_to_latex_markdown_or_html_show_unchanged():
     shown = table(experiment_table(**{"nDCG@5": [0.5, 0.25, 0.125]}).replace({"AD": ODD_NAME}))
     assert latex_rows(shown.latex())[1] == [r"[H] 50\% a\_b\textbar{}c \& \textless{}d\textgreater{} *e*", r"\underline{.2500}"]
     assert shown.markdown().splitlines()[3] == r"| \[H\] 50% a\_b\|c \& \<d\> \*e\* | <ins>.2500</ins> |"
@@ -125,7 +125,7 @@ def test_what_is_no_experiment_table_is_refused():
         table(experiment_table(**{"nDCG@5": 0.5}).assign(turns=[24, 24, 116]))
 
 
-def test_the_ledgers_of_run_folders_are_one_table_by_system_stage_and_model(folders):
+def test_run_folder_ledgers_are_one_table_by_system_stage_model(folders):
     frame = ledger_frame(folders)
     shown = frame[["system", "stage", "model", "calls", "known", "prompt_tokens", "completion_tokens", "cost"]]
     assert shown.values.tolist() == [["plain", "none", "none", 0, 0, 0, 0, 0.0], ["full", "answer", "gpt-4o", 2, 1, 100, 1900, 0.25]]
@@ -133,7 +133,7 @@ def test_the_ledgers_of_run_folders_are_one_table_by_system_stage_and_model(fold
     assert ledger_frame([str(folders[1].path)]).equals(ledger_frame({"full": folders[1].path}))
 
 
-def test_a_ledger_shows_thousands_and_what_is_unknown_and_leaves_out_what_never_happened(folders):
+def test_ledger_shows_thousands_and_unknowns_not_unused_columns(folders):
     asked = Ledger()
     asked.count("rewrite", "none_such|model", calls=1234, retries=2, prompt_tokens=None, completion_tokens=5, seconds=1.25, cost=None)
     lines = ledger({"one": asked, "two": folders[1]}).markdown().splitlines()
@@ -168,7 +168,7 @@ def test_ledgers_that_cannot_be_told_apart_or_read_are_refused(folders, tmp_path
             ledger_frame(folders)
 
 
-def test_every_form_has_title_and_notes_and_a_frame_is_rounded_in_text_alone():
+def test_every_form_has_title_and_notes_and_only_text_is_rounded():
     frame = pd.DataFrame({"run": ["a_b"], "turns": [3], "nDCG": [0.123456]})
     shown = of_frame(frame, ["One note."], "A title")
     assert shown.written("text") == "A title\n\nrun  turns   nDCG\na_b      3  .1235\n\nOne note.\n"

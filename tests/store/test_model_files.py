@@ -42,7 +42,7 @@ def test_a_folder_is_the_same_model_by_any_path(tmp_path, monkeypatch):
     assert model_state("m") == model_state(str(tmp_path / "m"))
 
 
-def test_a_model_is_loaded_once_and_again_when_a_file_of_its_folder_changed(tmp_path, monkeypatch):
+def test_model_loads_once_and_again_when_a_file_of_it_changed(tmp_path, monkeypatch):
     for name in ("m", "other/m"):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "weights").write_text(name)

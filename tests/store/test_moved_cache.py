@@ -113,7 +113,7 @@ def test_a_folder_that_can_not_be_made_again_is_named(place):
 
 
 @pytest.mark.parametrize("mishap", ["removed", "removed with all beside it", "moved"])
-def test_who_opens_a_removed_file_starts_anew_and_who_had_it_open_adds_what_it_has(place, mishap):
+def test_removed_file_opens_anew_and_holders_add_what_they_have(place, mishap):
     old = CompletionCache(place)
     old.put("a", TEA)
     MISHAPS[mishap](place)
@@ -151,7 +151,7 @@ def test_results_go_on_in_a_new_file_and_are_computed_again(tmp_path):
     assert Cache(tmp_path / "results.sqlite").get(KEYS) == {KEYS[1]: b"2"}
 
 
-def test_a_link_to_a_file_is_followed_and_noticed_when_it_leads_elsewhere(tmp_path):
+def test_link_to_a_file_is_followed_and_a_changed_target_noticed(tmp_path):
     (tmp_path / "real").mkdir()
     link = tmp_path / "link.sqlite"
     link.symlink_to(tmp_path / "real" / "llm.sqlite")

@@ -52,7 +52,7 @@ def test_a_module_that_one_beside_it_imports_counts(folder):
         assert load(folder).depth == int(value)
 
 
-def test_a_module_that_the_session_imported_before_is_not_taken_stale(folder, monkeypatch):
+def test_module_imported_earlier_in_session_is_not_taken_stale(folder, monkeypatch):
     monkeypatch.syspath_prepend(folder)
     (folder / "beside_me.py").write_text("depth = 1\n")
     import beside_me
@@ -86,7 +86,7 @@ def test_installed_packages_and_pythons_modules_stay_as_they_are(folder):
     assert load(folder).pyterrier_ikat is ikat
 
 
-def test_a_file_that_cannot_be_run_names_the_line_and_is_tried_again(folder):
+def test_file_that_cannot_run_names_the_line_and_is_retried(folder):
     (folder / "mine.py").write_text("import os\n1 / 0\n")
     with pytest.raises(ikat.UsageError, match=r"mine\.py can't be run: ZeroDivisionError: division by zero \(line 2\)"):
         load(folder)

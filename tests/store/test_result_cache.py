@@ -109,7 +109,7 @@ def test_a_forked_process_opens_the_file_anew(tmp_path):
 
 
 @pytest.mark.linux
-def test_what_a_forked_process_puts_stays_when_its_parent_closes_the_file(tmp_path):
+def test_what_a_fork_puts_stays_when_its_parent_closes_the_file(tmp_path):
     cache, (heard, say), (told, tell) = Cache(tmp_path / "results.sqlite"), os.pipe(), os.pipe()
     cache.put({A: b"1"})
     child = os.fork()
@@ -155,7 +155,7 @@ def test_another_database_is_refused(tmp_path):
         Cache(path).get([A])
 
 
-def test_an_error_in_a_revision_changes_nothing_and_blocks_nobody(cache):
+def test_error_in_a_revision_changes_nothing_and_blocks_nobody(cache):
     cache.put({A: b"1"})
     with pytest.raises(ZeroDivisionError):
         cache.revise([A], lambda known: {B: b"%d" % (1 // 0)})
@@ -182,7 +182,7 @@ def test_one_object_per_file_and_process(tmp_path, monkeypatch):
     assert open_cache().path == ":memory:"
 
 
-def test_the_digest_is_blake2b_of_the_parts_with_their_lengths_before_them():
+def test_digest_is_blake2b_of_parts_prefixed_by_their_lengths():
     content = (2).to_bytes(8, "little") + "é".encode() + (1).to_bytes(8, "little") + b"\xff"
     assert digest("é", b"\xff") == blake2b(content, digest_size=16).digest()
     assert len(digest("\ud800", "")) == 16

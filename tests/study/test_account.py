@@ -95,7 +95,7 @@ def test_a_run_that_was_killed_tells_all_that_it_cost(index, server, tmp_path):
     assert os.listdir(out) == ["aqd"]
 
 
-def test_a_system_that_finds_its_answers_in_the_cache_costs_nothing_and_tells_what_they_are_worth(index, server, tmp_path):
+def test_cached_system_costs_nothing_and_tells_its_answers_worth(index, server, tmp_path):
     run(index, tmp_path, spec(server), "ad")
     run(index, tmp_path, spec(server), "aqd")
     assert server.calls == 2 * TURNS
@@ -105,7 +105,7 @@ def test_a_system_that_finds_its_answers_in_the_cache_costs_nothing_and_tells_wh
     assert "Together: paid 0.0350, known 0.0175." in note
 
 
-def test_a_budget_counts_what_the_folder_has_cost_over_all_starts(index, server, tmp_path):
+def test_budget_counts_what_the_folder_cost_over_all_starts(index, server, tmp_path):
     out = tmp_path / "runs"
     with pytest.raises(BudgetExceeded):
         run(index, out, spec(server, "budget=0.008"), "ad")
@@ -124,7 +124,7 @@ def test_a_budget_counts_what_the_folder_has_cost_over_all_starts(index, server,
     assert server.calls == TURNS + 3
 
 
-def test_ledgers_of_two_processes_add_up_to_what_the_server_answered(index, server, tmp_path):
+def test_two_process_ledgers_add_up_to_what_the_server_answered(index, server, tmp_path):
     both = [process(index, tmp_path / "runs", spec(server), name) for name in ("aqd", "qr")]
     assert [(one.communicate(timeout=120), one.returncode)[1] for one in both] == [0, 0]
     assert sums(tmp_path / "runs" / "aqd", tmp_path / "runs" / "qr") == [3 * TURNS, 0, 3 * TURNS * PRICE, 0]
@@ -154,7 +154,7 @@ def happen(account, events):
 
 @settings(max_examples=15)
 @given(EVENTS, st.integers(0, 400))
-def test_a_file_that_is_cut_anywhere_is_the_account_of_its_whole_lines(tmp_path_factory, events, cut):
+def test_file_cut_anywhere_is_the_account_of_its_whole_lines(tmp_path_factory, events, cut):
     path = tmp_path_factory.mktemp("run") / "costs.jsonl"
     account = Account(path)
     happen(account, events)
@@ -175,7 +175,7 @@ def test_a_file_that_is_cut_anywhere_is_the_account_of_its_whole_lines(tmp_path_
 
 
 @given(EVENTS)
-def test_what_was_paid_and_what_came_from_the_cache_are_told_apart(tmp_path_factory, events):
+def test_paid_answers_and_cached_answers_are_told_apart(tmp_path_factory, events):
     account = Account(tmp_path_factory.mktemp("run") / "costs.jsonl")
     price = {"a": 0.25, "b": 0.5}
     happen(account, [(key, what, price[key]) for key, what, _ in events])
@@ -201,7 +201,7 @@ def test_what_cannot_be_written_stops_the_run(tmp_path):
         account.count("answer", "m", key="a", calls=1)
 
 
-def test_answers_that_came_are_kept_though_the_account_can_not_be_written(server, monkeypatch):
+def test_answers_are_kept_though_the_account_cannot_be_written(server, monkeypatch):
     requests = [Request([{"role": "user", "content": f"{number}"}], "answer", f"1_{number}") for number in range(40)]
     made = ikat.llm(f"{spec(server)} concurrency=8".replace("concurrency=2 ", ""))
     count, calls = Ledger.count, []
@@ -228,7 +228,7 @@ def finished(out, name, **counted):
     (out / name / "run.json").write_text("{}")
 
 
-def test_a_folder_counts_each_run_once_and_calls_without_a_price_at_todays(tmp_path):
+def test_folder_counts_runs_once_and_unpriced_calls_at_todays(tmp_path):
     assert Spending(tmp_path / "none", Ledger()).total("m", 1, 1) == 0
     finished(tmp_path, "done", calls=2, cost=0.5)
     (tmp_path / "a file").write_text("")

@@ -70,7 +70,7 @@ def test_depths_come_from_the_dataset_and_are_asked_for_without(collection, runs
         ikat.breakdown({"raw": read_run(runs / "raw" / "run.trec")}, ikat.dataset(folder).get_qrels(), by="depth")
 
 
-def test_a_manual_method_on_conversations_without_rewrites_is_warned_of(collection, tmp_path):
+def test_manual_method_on_conversations_without_rewrites_warns(collection, tmp_path):
     folder, index = collection
     with pytest.warns(NoRewritesWarning, match="has no manual rewrites: manual methods get the raw utterances"):
         ikat.run(["human_qr"], folder, index=index, out=tmp_path / "some")

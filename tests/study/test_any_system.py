@@ -82,7 +82,7 @@ def prompts(tmp_path):
     return str(tmp_path / "templates")
 
 
-def test_turns_without_passages_are_not_run_again_by_a_resumed_run(tmp_path):
+def test_resumed_run_does_not_rerun_turns_without_passages(tmp_path):
     given = {"dataset": "ikat:sample", "turns": FIVE, "out": tmp_path, "batch": 2}
     with pytest.raises(ZeroDivisionError):
         ikat.run({"mine": FindsSometimes(stops=1)}, **given)
@@ -96,7 +96,7 @@ def test_turns_without_passages_are_not_run_again_by_a_resumed_run(tmp_path):
     assert finished.seen == []
 
 
-def test_a_strangers_operators_are_planned_run_resumed_drawn_and_reported(index, prompts, tmp_path):
+def test_strangers_operators_plan_run_resume_draw_and_report(index, prompts, tmp_path):
     def system(stage):
         model = ByPrompt(keywords="heath walk")
         return model, LastWords(4) >> Keywords(model.llm, prompts=prompts) >> stage >> index.bm25(num_results=5)
@@ -122,7 +122,7 @@ def test_a_strangers_operators_are_planned_run_resumed_drawn_and_reported(index,
     assert "LastWords(words=4)" in ikat.report([tmp_path / "whole" / "mine"]).html
 
 
-def test_what_its_repr_does_not_tell_apart_is_named_when_it_is_used_again(index, tmp_path):
+def test_stage_that_repr_does_not_tell_apart_is_named_on_reuse(index, tmp_path):
     def run(stage, name="mine"):
         return ikat.run({name: stage >> index.bm25(num_results=3)}, "ikat:sample", turns=FIVE, out=tmp_path, batch=2)
 
@@ -201,7 +201,7 @@ def test_prompts_that_no_system_reads_are_refused(index, prompts, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
-def test_an_experiment_takes_what_a_run_takes_and_gives_its_table(index, tmp_path, monkeypatch):
+def test_experiment_takes_what_a_run_takes_and_gives_its_table(index, tmp_path, monkeypatch):
     def shortest(retriever, *, depth=1000):
         return LastWords(2) >> retriever % depth
 
@@ -231,7 +231,7 @@ def test_a_collection_folder_may_lie_elsewhere(tmp_path):
         ikat.run({"told": again >> index.bm25(num_results=3)}, ikat.dataset(tmp_path / "there"), out=tmp_path / "runs")
 
 
-def test_an_index_object_of_a_folder_is_taken_wherever_its_path_is(index, tmp_path):
+def test_index_object_of_a_folder_is_taken_wherever_its_path_is(index, tmp_path):
     given = ikat.Index(index.path)
     first = ikat.run("raw", "ikat:sample", turns=FIVE, out=tmp_path / "first", index=index.path).table
     pd.testing.assert_frame_equal(ikat.run("raw", "ikat:sample", turns=FIVE, out=tmp_path / "second", index=given).table, first)
@@ -240,7 +240,7 @@ def test_an_index_object_of_a_folder_is_taken_wherever_its_path_is(index, tmp_pa
             ikat.run("raw", "ikat:sample", out=tmp_path / "third", index=wrong)
 
 
-def test_frames_in_the_order_of_pt_experiment_are_told_their_names(index, tmp_path):
+def test_frames_in_pt_experiment_order_get_told_their_names(index, tmp_path):
     sample = ikat.dataset("ikat:sample")
     topics, systems = sample.get_topics(), {"bm25": index.bm25()}
     for call in (

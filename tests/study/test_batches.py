@@ -61,7 +61,7 @@ class Finds(pt.Transformer):
 
 
 @pytest.mark.parametrize(("changes_at", "kept"), [("1_2", ["1_1"]), ("1_1", [])])
-def test_a_batch_that_was_made_while_an_index_changed_is_not_kept(changes_at, kept, tmp_path):
+def test_batch_made_while_an_index_changed_is_not_kept(changes_at, kept, tmp_path):
     system = Finds(changes_at)
     with pytest.raises(DataError, match=r"what mine uses .* changed during its run \(different parts .*: put back what the run began with"):
         run(system, tmp_path, 1)

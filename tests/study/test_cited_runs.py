@@ -78,7 +78,7 @@ def test_the_measures_are_those_worked_out_by_hand(folder):
     assert means["no_basis"].tolist() == [0, 1]
 
 
-def test_a_submission_uses_what_is_cited_and_warns_once_of_what_is_not(folder, tmp_path):
+def test_submission_uses_the_cited_and_warns_once_of_the_uncited(folder, tmp_path):
     with pytest.warns(UncitedWarning) as told:
         write_submission(folder, ikat.dataset("ikat:sample"), tmp_path / "run.json", run_id="mine", run_type="automatic")
     turns = folder.turns()
@@ -98,7 +98,7 @@ def test_the_report_says_which_response_cites_nothing(folder):
     assert "based on" in page
 
 
-def test_a_citation_outside_of_sentences_counts_as_a_citation_only():
+def test_citation_outside_of_sentences_is_only_a_citation():
     """By hand: one sentence of two cites; of four citations three are of shown passages, one of them in a list of sources."""
     said = [
         {"sentence": "Tea.", "docnos": ["d1"], "unknown": [7]},

@@ -37,7 +37,7 @@ def kept(run):
     return {name: list(column) for name, column in run.folder.measures().items()}
 
 
-def test_a_folder_keeps_the_requested_measures_and_gets_those_it_lacks(run):
+def test_folder_keeps_requested_measures_and_gets_missing_ones(run):
     """By hand: the relevant passage is at rank 8 and at rank 2."""
     assert run("nDCG@10", "nDCG@5")["nDCG@10"].tolist() == [pytest.approx((0.3154648768 + 0.6309297536) / 2)]
     assert list(kept(run)) == [*TRACK, "nDCG@10"]

@@ -128,7 +128,7 @@ def test_locks_and_hidden_files_do_not_count(tmp_path):
     run(tmp_path / "runs", retriever(tmp_path / "lists", "an artifact"))
 
 
-def test_what_is_no_file_of_an_index_neither_counts_nor_stops_a_run(tmp_path):
+def test_files_foreign_to_an_index_neither_count_nor_stop_a_run(tmp_path):
     write(tmp_path / "lists", "a")
     run(tmp_path / "runs", retriever(tmp_path / "lists", "an artifact"))
     (tmp_path / "lists" / "moved").symlink_to(tmp_path / "not there")
@@ -164,7 +164,7 @@ class Opaque:
         {"frame": pd.DataFrame({"docno": ["a"]})},
     ],
 )
-def test_a_retriever_whose_index_cannot_be_told_is_named_when_it_is_used_again(held, tmp_path):
+def test_retriever_of_an_unknowable_index_is_named_on_reuse(held, tmp_path):
     run(tmp_path, Finds(Opaque(), **held))
     with pytest.raises(AlikeWarning, match=r"system mine uses what is kept in .*, and its stage Finds\(\) may be another one now"):
         run(tmp_path, Finds(Opaque(), **held))
@@ -186,7 +186,7 @@ class Notes(pt.Transformer):
         return "Notes()"
 
 
-def test_a_stage_that_writes_its_own_file_runs_on_and_is_named_when_it_is_used_again(tmp_path):
+def test_stage_that_writes_its_file_runs_and_is_named_on_reuse(tmp_path):
     write(tmp_path / "lists", "a")
     (tmp_path / "notes.txt").touch()
     stage = retriever(tmp_path / "lists", "an artifact") >> Notes(tmp_path / "notes.txt")
@@ -234,7 +234,7 @@ class Served(pt.Transformer):
         return f"Served({self.url!r})"
 
 
-def test_a_retriever_that_asks_a_server_is_named_when_it_is_used_again(tmp_path):
+def test_retriever_that_asks_a_server_is_named_on_reuse(tmp_path):
     run(tmp_path, Served("https://search.example.org"))
     with pytest.raises(AlikeWarning, match=r"stage Served\('https://search.example.org'\) may be another one now"):
         run(tmp_path, Served("https://search.example.org"))

@@ -44,7 +44,7 @@ class Holder:
             os.close(pipe)
 
 
-def test_the_second_process_is_told_who_is_at_it_and_a_third_folder_is_free(tmp_path):
+def test_second_process_learns_who_holds_it_and_others_are_free(tmp_path):
     out = tmp_path / "runs"
     other = Holder(out / "aqd", out / "raw")
     told = rf"raw is being made by process {other.pid} on .* UTC: wait for it or stop it, or choose another folder"

@@ -97,7 +97,7 @@ class Drops(pt.Transformer):
         return inp[inp["score"] > 9]
 
 
-def test_a_plan_says_at_most_behind_a_stage_that_it_cannot_see_through(topics):
+def test_plan_says_at_most_behind_a_stage_it_cannot_see_through(topics):
     passages, turns = ikat.LLMRerank(mute(), 10), ikat.Answer(mute())
     systems = {"found": Finds() >> passages, "dropped": Finds() >> Drops() >> passages, "turns": Drops() >> turns, "seen": turns}
     rows = plan(systems, topics).set_index("system")
@@ -116,19 +116,19 @@ def prompt_of(system, topics):
     return plan({"x": system >> ikat.LLMRerank(mute(), 1)}, topics)["prompt_tokens"].sum()
 
 
-def test_what_comes_behind_an_expander_is_counted_with_its_stand_in(topics):
+def test_stages_behind_an_expander_count_with_its_stand_in(topics):
     appended = ikat.generate.AppendQuery(ikat.generate.Seq2SeqRewrite("no/model")) >> Finds()
     more = prompt_of(appended, topics) - prompt_of(ikat.RawUtterance() >> Finds(), topics)
     assert more == pytest.approx(len(topics["query"][0]) / 4, abs=1)
 
 
-def test_the_ranked_statements_of_the_baseline_are_the_first_of_the_persona(topics):
+def test_baselines_ranked_statements_are_the_personas_first(topics):
     first = " ".join(list(topics["qptkb"][0].values())[:3])
     more = prompt_of(METHODS["organizers_2023_auto"].build(**resources()), topics) - prompt_of(ikat.RawUtterance() >> Finds(), topics)
     assert more == pytest.approx((len(first) + 1) / 4, abs=1)
 
 
-def test_a_reranker_that_asks_is_asked_once_per_passage_of_the_union(topics):
+def test_asking_reranker_is_asked_once_per_passage_of_the_union(topics):
     rows = plan({"x": aqd_a(mute(), Finds(), ikat.LLMRerank(mute("judge"), 7))}, topics)
     assert rows[["stage", "calls"]].values.tolist() == [["answer", 1], ["queries", 1], ["rerank", 7]]
 

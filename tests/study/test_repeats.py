@@ -101,7 +101,7 @@ def test_each_repeat_is_a_chain_of_its_own_and_says_which(sampled, tmp_path):
         assert f"QR.repeat-{number}" in (folder.path / "run.trec").read_text() or number == 1
 
 
-def test_a_killed_run_with_repeats_resumes_and_pays_nothing_twice(sampled, tmp_path):
+def test_killed_run_with_repeats_resumes_and_pays_nothing_twice(sampled, tmp_path):
     _, whole = sampled()
     ikat.run(whole, **FEW, out=tmp_path / "whole", batch=3, repeats=2)
     (tmp_path / "llm.sqlite").unlink()
@@ -114,7 +114,7 @@ def test_a_killed_run_with_repeats_resumes_and_pays_nothing_twice(sampled, tmp_p
     assert files(tmp_path / "killed") == files(tmp_path / "whole")
 
 
-def test_the_table_has_mean_and_deviation_over_repeats_and_tests_their_averages(sampled, index, tmp_path):
+def test_table_has_repeats_mean_and_deviation_and_tests_averages(sampled, index, tmp_path):
     _, system = sampled()
     with pytest.warns(RepeatsWarning, match="system raw asks no LLM, so that every repeat would be the same: it is run once"):
         table = ikat.run({**system, "raw": "raw"}, **FEW, out=tmp_path, repeats=3, baseline="raw", index=index, unit="turn").table
@@ -138,7 +138,7 @@ def test_the_table_has_mean_and_deviation_over_repeats_and_tests_their_averages(
     assert "±" in ikat.show.table(table).latex()
 
 
-def test_what_makes_repeats_the_same_is_told_once_for_each_system(index, tmp_path):
+def test_what_makes_repeats_the_same_is_told_once_per_system(index, tmp_path):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         ikat.plan(["qr", "aqd"], "ikat:sample", index=index, llm="openai:gpt-4o temperature=0 cache=none", repeats=2, reranker="bi:m")
@@ -162,7 +162,7 @@ def test_recorded_completions_with_lists_give_other_chains(index, tmp_path):
         ikat.plan({"QR": system}, **FEW, repeats=3)
 
 
-def test_bad_numbers_and_names_are_refused_before_anything_is_asked(sampled, tmp_path):
+def test_bad_numbers_and_names_are_refused_before_any_request(sampled, tmp_path):
     backend, system = sampled()
     with pytest.raises(UsageError, match="repeats=0: run each system at least once"):
         ikat.run(system, "ikat:sample", out=tmp_path / "runs", repeats=0)

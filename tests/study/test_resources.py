@@ -47,7 +47,7 @@ def call(*arguments):
 
 
 @given(st.sets(st.sampled_from("abcdefgh")), st.sets(st.sampled_from("abcdefgh")), st.sets(st.sampled_from("abcdefgh"), min_size=1))
-def test_refused_without_any_judged_passage_silent_on_the_same_passages_else_a_warning(docnos, relevant, collection):
+def test_no_judged_passage_refuses_same_are_silent_others_warn(docnos, relevant, collection):
     class Data:
         def collection(self):
             return len(collection), frozenset(collection)
@@ -64,7 +64,7 @@ def test_refused_without_any_judged_passage_silent_on_the_same_passages_else_a_w
 
 
 @pytest.mark.parametrize("year", [2023, 2024, 2025])
-def test_all_years_share_one_collection_whatever_the_index_was_built_from(year):
+def test_all_years_share_one_collection_however_it_was_indexed(year):
     full = Holding({"clueweb22-en0000-00-00000:1"}, COLLECTION_SIZE)
     check_collection(full, ikat.dataset(f"ikat:{year}"), f"ikat:{year}", judged("clueweb22-en0000-00-00000:1", "clueweb22-en9999:0"))
     check_collection(full, ikat.dataset(f"ikat:{year}"), f"ikat:{year}", judged())
@@ -80,7 +80,7 @@ def test_labels_of_zero_tell_the_collection_too():
         check_collection(Holding({"other"}), SAMPLE, "ikat:sample", judged("sample-walk-001:0", label=0))
 
 
-def test_of_a_dataset_that_does_not_know_its_collection_it_says_that_it_cannot_tell():
+def test_dataset_of_unknown_collection_says_it_cannot_tell():
     with pytest.warns(OtherCollectionWarning, match=r"may be of another collection than that of mine \(1 passage\): 1 of 2"):
         check_collection(Holding({"a"}), object(), "mine", judged("a", "b"))
 
@@ -103,7 +103,7 @@ def foreign(tmp_path_factory):
 
 
 @pytest.mark.parametrize("more", [(), ("--plan",), ("--turns", "1-1_1")])
-def test_an_index_of_another_collection_is_refused_before_the_first_call(more, foreign, tmp_path, monkeypatch):
+def test_index_of_another_collection_is_refused_before_any_call(more, foreign, tmp_path, monkeypatch):
     monkeypatch.setattr(LLM, "ask", lambda *_: pytest.fail("asked"))
     told = ("--index", foreign, "--llm", "recorded:sample", "--out", tmp_path / "runs")
     refused = call("run", "raw", "ad", "--dataset", "sample", *told, *more)
@@ -128,7 +128,7 @@ def test_an_index_of_pyterrier_is_compared_by_its_own_docnos(tmp_path):
         check_collection(index, SAMPLE, SAMPLE.name, judged("none"))
 
 
-def test_of_turns_that_are_not_judged_the_others_judgements_tell_the_collection(foreign, tmp_path, monkeypatch):
+def test_others_judgements_tell_the_collection_of_unjudged_turns(foreign, tmp_path, monkeypatch):
     whole = SampleDataset.get_qrels
     monkeypatch.setattr(SampleDataset, "get_qrels", lambda self, variant=None: whole(self, variant).query("qid != '1-1_1'"))
     with pytest.raises(ikat.UsageError, match="has none of the"):

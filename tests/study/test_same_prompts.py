@@ -27,7 +27,7 @@ OTHER = {
 }
 
 
-def test_a_template_is_its_source_and_what_it_includes_without_comments(tmp_path):
+def test_template_is_its_source_and_includes_without_comments(tmp_path):
     def sum_of(name, sources):
         folder = tmp_path / name
         folder.mkdir()
@@ -40,7 +40,7 @@ def test_a_template_is_its_source_and_what_it_includes_without_comments(tmp_path
     assert {name: sum_of(name, sources) == first for name, sources in OTHER.items()} == dict.fromkeys(OTHER, False)
 
 
-def test_all_templates_of_the_package_are_told_apart_without_their_comments(tmp_path):
+def test_package_templates_are_told_apart_without_comments(tmp_path):
     names = [path.stem for path in sorted(prompts.FOLDER.glob("*.jinja"))]
     known = {name: prompts.checksum_of(name) for name in names}
     assert len(set(known.values())) == len(names)

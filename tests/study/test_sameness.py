@@ -73,7 +73,7 @@ class Vectors(Index):
         return f"Vectors({self.place!r}, {self.texts!r})"
 
 
-def test_where_an_index_lies_counts_in_no_stage_also_if_it_shows_that_of_its_texts():
+def test_index_location_counts_in_no_stage_nor_that_of_its_texts():
     known = _parameters(Searches(Vectors("here")))
     assert known["stages"] == {"1": "Searches(index)"}
     assert _parameters(Searches(Vectors("there"))) == known
@@ -90,7 +90,7 @@ def test_where_an_index_lies_counts_in_no_stage_also_if_it_shows_that_of_its_tex
         lambda folder: ikat.RRF(Searches(Index("tea")) >> ikat.CrossEncoder(folder), Searches(Index("tea"))),
     ],
 )
-def test_a_model_that_was_trained_on_in_its_folder_makes_another_run(made, tmp_path):
+def test_model_trained_on_in_its_folder_makes_another_run(made, tmp_path):
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "weights.bin").write_bytes(b"1234")

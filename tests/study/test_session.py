@@ -107,7 +107,7 @@ def stop(monkeypatch, calls, systems):
             systems.run()
 
 
-def test_the_run_folder_is_the_same_byte_for_byte_whatever_the_size_of_the_batches(index, tmp_path):
+def test_run_folder_is_the_same_bytes_for_any_batch_size(index, tmp_path):
     for name, size in (("whole", 2), ("parts", 1)):
         opened(index, tmp_path / name, *METHODS, batch=size, turns="1-1_3,2-1_2").run()
     folders = [name.replace(":", "-") for name in METHODS]
@@ -116,7 +116,7 @@ def test_the_run_folder_is_the_same_byte_for_byte_whatever_the_size_of_the_batch
     assert sorted(os.listdir(tmp_path / "parts")) == sorted(folders)
 
 
-def test_the_batched_run_is_what_the_pipeline_gives_and_says_which_models_answered(index, tmp_path):
+def test_batched_run_is_the_pipelines_and_says_who_answered(index, tmp_path):
     session = opened(index, tmp_path, "aqd_a", batch=2, turns=FIVE)
     found = session.run()["aqd_a"]
     expected = session.system("aqd_a").pipeline.transform(session.study.turns_of(session.system("aqd_a")).frame)
@@ -168,7 +168,7 @@ def test_a_run_killed_before_its_first_batch_binds_nothing(index, tmp_path, monk
     assert os.listdir(tmp_path) == ["ad"]
 
 
-def test_batches_of_another_run_are_refused_before_anything_is_run(index, tmp_path, monkeypatch):
+def test_batches_of_another_run_are_refused_before_anything_runs(index, tmp_path, monkeypatch):
     stop(monkeypatch, 1, opened(index, tmp_path, "aqd", batch=2, turns=FIVE))
     asked = stop_after(monkeypatch, None)
     before = files_below(tmp_path)
@@ -182,7 +182,7 @@ def files_below(folder):
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_damaged_batches_and_those_that_do_not_say_what_they_belong_to_are_named(index, tmp_path, monkeypatch):
+def test_damaged_batches_and_those_of_unknown_run_are_named(index, tmp_path, monkeypatch):
     stop_after(monkeypatch, 1)
     with pytest.raises(Stopped):
         opened(index, tmp_path, "raw", batch=2, turns=FIVE).run()
@@ -306,7 +306,7 @@ def failed(index, tmp_path):
     return again
 
 
-def test_what_the_error_of_a_failed_stage_advises_goes_on_with_the_finished_batches(failed, tmp_path, monkeypatch):
+def test_failed_stages_advice_resumes_from_the_finished_batches(failed, tmp_path, monkeypatch):
     asked = stop_after(monkeypatch, None)
     failed(" on_error=fallback").run()
     assert [{qid.partition("::")[0] for qid in call} for call in asked] == [{"3-1_5"}, {"3-1_6"}]
@@ -317,7 +317,7 @@ def test_what_the_error_of_a_failed_stage_advises_goes_on_with_the_finished_batc
         failed().run()
 
 
-def test_batches_that_may_hold_fallbacks_are_none_of_a_run_that_raises(failed, monkeypatch):
+def test_batches_with_possible_fallbacks_are_not_a_raising_runs(failed, monkeypatch):
     with monkeypatch.context() as patch:
         stop_after(patch, 1)  # one batch more, so that such as were made both ways lie there
         with pytest.raises(Stopped):
@@ -327,7 +327,7 @@ def test_batches_that_may_hold_fallbacks_are_none_of_a_run_that_raises(failed, m
     failed(" on_error=fallback").run()
 
 
-def test_a_finished_run_without_failures_is_the_one_with_fallbacks(index, tmp_path, monkeypatch):
+def test_finished_run_without_failures_is_the_one_with_fallbacks(index, tmp_path, monkeypatch):
     opened(index, tmp_path, "aqd", turns=FIVE).run()
     asked = stop_after(monkeypatch, None)
     opened(index, tmp_path, "aqd", turns=FIVE, llm="recorded:sample on_error=fallback").run()

@@ -44,7 +44,7 @@ def gtr(index, tmp_path_factory):
     return run(index, tmp_path_factory.mktemp("gtr"), "gtr", GTR, second_llm="recorded:sample-claude")
 
 
-def test_both_branches_of_gtr_keep_their_answers_statements_and_queries(gtr):
+def test_both_gtr_branches_keep_answers_statements_and_queries(gtr):
     turns = pt.get_dataset("ikat:sample").get_topics()
     turns = turns[turns["qid"] == TURN].reset_index(drop=True)
     for place, model in enumerate(("sample", "sample-claude")):
@@ -91,7 +91,7 @@ def test_queries_suggestions_and_summaries_are_kept(index, tmp_path):
     assert found["query"].startswith("Even there some slopes will go down.")
 
 
-def test_pairs_of_all_queries_with_all_candidates_belong_to_their_turn(index, tmp_path):
+def test_pairs_of_all_queries_and_candidates_stay_in_their_turn(index, tmp_path):
     folder = run(index, tmp_path, "wghtdrerank_1")
     [found], [line] = of_turn(folder, "index.bm25("), [line for line in of_turn(folder, "") if "scored" in line]
     union = {docno for query in found["found"] for docno in query["docnos"]}
@@ -108,7 +108,7 @@ def test_a_file_that_was_cut_is_refused(gtr, tmp_path):
             list(RunFolder(tmp_path).stages())
 
 
-def test_llm_calls_are_kept_with_the_stage_that_asked_cached_or_failed(index, tmp_path):
+def test_llm_calls_are_kept_with_their_stage_cached_or_failed(index, tmp_path):
     class Model:
         def generate(self, chats):
             return ["ERROR::gone" if "set off" in chat[-1]["content"] else "Mint tea." for chat in chats]
@@ -137,7 +137,7 @@ class Quarters(Halves):
         return super().transform(inp).iloc[::2].assign(score=1.0)
 
 
-def test_a_stage_that_calls_its_base_stands_there_once_and_other_qids_are_left_out(tmp_path):
+def test_stage_calling_its_base_is_listed_once_sans_other_qids(tmp_path):
     recorder = Recorder(["t"], str)
     frame = pd.DataFrame({"qid": ["t", "t", "word"], "query": ["a", "a", "word"], "docno": ["x", "y", "z"], "score": [3.0, 2.0, 1.0]})
     with observed_by(recorder):

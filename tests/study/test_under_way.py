@@ -89,7 +89,7 @@ def test_the_plan_knows_the_price_and_what_is_under_way(server, index, tmp_path)
     assert (half["new"], begun["known"], begun["new"]) == (10, 5, 5)
 
 
-def test_turns_that_wait_leave_gaps_and_the_run_is_that_of_calls_in_order(server, index, tmp_path):
+def test_waiting_turns_leave_gaps_and_the_run_is_that_of_calls(server, index, tmp_path):
     bm25 = ikat.PassageIndex(index).bm25(num_results=3)
 
     def run(out, options, size):
@@ -137,7 +137,7 @@ def test_an_experiment_sends_every_systems_batch(server, index):
     assert len(server.batches) == 2
 
 
-def test_each_round_of_windows_is_a_batch_and_turns_with_fewer_wait_for_none(server):
+def test_each_window_round_is_a_batch_and_short_turns_never_wait(server):
     found = pd.DataFrame(
         [
             {"qid": qid, "query": "tea", "docno": f"d{rank}", "text": f"text {rank} of {qid}", "rank": rank, "score": -float(rank)}
@@ -159,7 +159,7 @@ def test_each_round_of_windows_is_a_batch_and_turns_with_fewer_wait_for_none(ser
     pd.testing.assert_frame_equal(ranking, listwise("cache=none")(found))
 
 
-def test_a_failed_request_does_not_keep_the_stages_behind_waiting(server, index, tmp_path):
+def test_failed_request_does_not_keep_later_stages_waiting(server, index, tmp_path):
     def run():
         llm = spec(server, "batch=on on_error=fallback")
         return ikat.run("aqd", "ikat:sample", turns=FIVE, out=tmp_path, index=index, llm=llm, reranker="none")

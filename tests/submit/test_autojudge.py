@@ -36,7 +36,7 @@ def reports(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_each_sentence_has_its_citations_and_references_are_all_of_them(run, tmp_path):
+def test_each_sentence_has_its_citations_and_references_have_all(run, tmp_path):
     about = ("--dataset", "ikat:2023", "--run-type", "autojudge", "--run-id", "walks", "--team", "ours", "--out", tmp_path / "r.jsonl")
     done = CliRunner().invoke(main, ["submit", str(run.path), *map(str, about)])
     assert done.exit_code == 0, done.output

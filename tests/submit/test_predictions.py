@@ -70,7 +70,7 @@ def lines_of(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_each_task_has_its_line_with_ten_passages_and_the_response(run, data, tmp_path):
+def test_each_task_has_its_line_with_ten_passages_and_response(run, data, tmp_path):
     path = tmp_path / "rag.jsonl"
     assert write_predictions(run, data, path, run_type="rag") == []
     first, second, _ = lines_of(path)
@@ -148,7 +148,7 @@ def test_each_error_is_named_with_its_turn_and_field(changes, said, data, tmp_pa
     assert str(problem).startswith(f"error: turn a<::>1, {said}")
 
 
-def test_missing_repeated_and_foreign_turns_are_errors_and_no_passage_a_warning(data, tmp_path):
+def test_bad_turns_are_errors_and_a_lack_of_passages_a_warning(data, tmp_path):
     path = tmp_path / "p.jsonl"
     made = [broken(contexts=[]), broken(), broken(task_id="b<::>1"), broken(task_id="c<::>1")]
     path.write_text("".join(f"{json.dumps(line)}\n" for line in made))

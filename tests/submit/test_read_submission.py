@@ -31,7 +31,7 @@ def test_statements_of_2025_become_ids_with_the_dataset(tmp_path):
     assert read_submission(tmp_path / "run", DATA[2025]).turns["qstatements"][0] == [("1", 1.0)]
 
 
-def test_new_statements_of_2025_keep_their_words_and_copies_are_known(tmp_path):
+def test_new_2025_statements_keep_words_and_copies_are_known(tmp_path):
     document = valid(2025)
     chosen = ["I ski.", "i drink\u00a0TEA.", "2", "I drink tea.", "I ski.", "I hate coffee."]
     document[0]["responses"][0]["ptkb_provenance"] = chosen
@@ -104,7 +104,7 @@ def test_a_turn_without_passages_keeps_its_response(tmp_path):
 
 
 @pytest.mark.parametrize("year", [2023, 2024, 2025])
-def test_a_ranking_needs_neither_responses_nor_statements_nor_names(tmp_path, year):
+def test_ranking_needs_no_responses_statements_or_names(tmp_path, year):
     document = valid(year)
     (tmp_path / "run").write_text(text_of(document))
     whole = read_submission(tmp_path / "run").results
@@ -159,7 +159,7 @@ def test_a_submission_that_was_cut_has_no_ranking(tmp_path):
             read_ranking(tmp_path / "run")
 
 
-def test_statements_are_in_the_order_of_their_scores_as_the_organisers_rank_them(tmp_path):
+def test_statements_are_in_score_order_as_organisers_rank_them(tmp_path):
     document = valid(2023)
     first, second = document["turns"][0]["responses"][0]["ptkb_provenance"]
     first["score"], second["score"] = 0.2, 0.9

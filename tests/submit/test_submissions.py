@@ -165,7 +165,7 @@ def test_a_run_folder_is_handed_in(tmp_path, passages):
     assert read.results["used"].tolist() == [rank < 3 for rank in read.results["rank"]]
 
 
-def test_a_run_of_another_dataset_is_refused_whose_turns_have_the_same_names(tmp_path, passages):
+def test_run_of_another_dataset_with_equal_turn_names_is_refused(tmp_path, passages):
     data = few(2024)
     made = folder(tmp_path, data, passages)
     about = made.path / "turns.jsonl"
@@ -329,7 +329,7 @@ def test_the_header_is_checked_first(tmp_path, passages, year, header, message):
         write_submission(made, data, tmp_path / "run", run_id="x", **header)
 
 
-def test_new_statements_of_2025_are_submitted_in_their_words_and_an_unknown_id_is_refused(tmp_path, passages):
+def test_new_2025_statements_are_submitted_unknown_ids_refused(tmp_path, passages):
     data = few(2025)
     results, turns = made_up(data, passages, 2)
 
@@ -346,7 +346,7 @@ def test_new_statements_of_2025_are_submitted_in_their_words_and_an_unknown_id_i
 
 
 @pytest.mark.parametrize("year", [2023, 2024, 2025])
-def test_every_statement_of_many_is_in_the_run_folder_and_in_the_submission(tmp_path, monkeypatch, year):
+def test_every_statement_of_many_is_in_run_folder_and_submission(tmp_path, monkeypatch, year):
     monkeypatch.setattr(two_turns, "PTKB", {str(number): f"I like dish {number}." for number in range(1, 31)})
     data = two_turns.Data(year)
     topics = data.get_topics()

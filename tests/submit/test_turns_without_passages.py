@@ -56,7 +56,7 @@ def run(system, data, out, manual=False):
         return ikat.run({"mine": system}, topics=topics, out=out)
 
 
-def test_turns_of_stop_words_are_answered_and_noted_and_the_run_is_submitted(data, bicycles, tmp_path):
+def test_turns_of_stop_words_are_answered_noted_and_submitted(data, bicycles, tmp_path):
     llm, backend = scripted("Carbon ones are light.", "It weighs eleven kilograms.")
     results = run(bicycles.bm25() >> ikat.Respond(llm), data, tmp_path / "runs")
     folder = results.folders["mine"]
@@ -77,7 +77,7 @@ def test_turns_of_stop_words_are_answered_and_noted_and_the_run_is_submitted(dat
     write_reports(folder, tmp_path / "reports", run_id="mine", team="team1")
 
 
-def test_the_abstention_is_the_systems_own_and_a_draft_stays_a_draft(data, bicycles, tmp_path):
+def test_abstention_is_the_systems_own_and_a_draft_stays_a_draft(data, bicycles, tmp_path):
     llm, _ = scripted("No.", "No.", "No.", "No.", "Carbon.", "Eleven.")
     system = ikat.Answer(llm) >> bicycles.bm25() >> ikat.Respond(llm, abstention="Nothing was found.")
     turns = run(ikat.RawUtterance() >> system, data, tmp_path / "runs").folders["mine"].turns()
@@ -114,7 +114,7 @@ def responds(name):
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")
 @pytest.mark.parametrize("name", list(filter(responds, METHODS)))
-def test_every_method_that_responds_gives_every_turn_a_row_to_submit(name, data, bicycles, tmp_path):
+def test_every_responding_method_gives_each_turn_a_row_to_submit(name, data, bicycles, tmp_path):
     """Its rewrites speak of tea, of which no passage does: it finds nothing for most turns, or for all."""
     manual = METHODS[name].manual and data.year != 2025  # whose topics have no rewrites
     if METHODS[name].manual and not manual:

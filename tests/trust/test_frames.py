@@ -107,7 +107,7 @@ def ran(operator, frame, out=None):
         ("qhistory", lambda messages: messages[0].update(content="Which coffee?")),
     ],
 )
-def test_an_operator_that_wrote_into_a_list_or_dict_of_its_input_would_be_found(column, write):
+def test_operator_that_wrote_into_an_input_list_or_dict_is_found(column, write):
     class Scribbler(pt.Transformer):
         def transform(self, inp):
             inp[column].map(write)
@@ -234,7 +234,7 @@ def test_fusion_gives_each_turn_each_of_its_passages_once(name, home, data):
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.generate.respond.NoTextWarning")
 @EXAMPLES
 @given(frame=results(), says=st.sampled_from(COMPLETIONS))
-def test_responses_and_decisions_keep_the_ranking_and_are_one_for_every_turn(frame, says, home):
+def test_responses_and_decisions_keep_the_ranking_one_per_turn(frame, says, home):
     has_text = frame["text"].str.strip().astype(bool)
     if not has_text.groupby(frame["qid"]).any().all():
         assert isinstance(run(made("Respond", home, says, "fallback"), frame), ikat.DataError)
@@ -252,7 +252,7 @@ def test_responses_and_decisions_keep_the_ranking_and_are_one_for_every_turn(fra
 
 @EXAMPLES
 @given(frame=results())
-def test_feedback_gives_weights_of_words_for_each_turn_and_loaders_a_text_for_each_row(frame, home):
+def test_feedback_weighs_words_per_turn_and_loaders_text_per_row(frame, home):
     out = ran(made("RM3", home), frame)
     assert out["qid"].tolist() == list(dict.fromkeys(frame["qid"]))
     assert all(weight > 0 for weights in out["query_toks"] for weight in weights.values())
@@ -318,7 +318,7 @@ def test_odd_passages_are_taken(name, home):
 
 
 @pytest.mark.parametrize("name", ["Answer", "MultiQuery", "Samples", "StatementQueries", "UpdatePtkb", "Decide", "Respond", "LLMRerank"])
-def test_a_blank_question_and_a_repeated_turn_are_named_before_a_model_is_asked(name, home):
+def test_blank_question_and_repeated_turn_are_named_before_llms(name, home):
     backend = Says(COMPLETIONS[0])
     operator, of_passages = EVERY[name].make(ikat.llm(backend), home), name in {**RERANKERS, **READERS}
     needs = needed(operator)
@@ -358,7 +358,7 @@ def test_a_turn_without_what_the_prompt_shows_is_named(name, home):
 
 
 @pytest.mark.parametrize("name", sorted(set(FINDERS) - {"GivenRanking"}))  # which finds what is given, whatever the query is
-def test_a_turn_without_a_query_finds_nothing_and_is_named_in_a_warning(name, home):
+def test_turn_without_a_query_finds_nothing_and_warns_by_name(name, home):
     frame = many([one_turn(query=query) for query in ("caffeine", None, float("nan"))])
     with pytest.warns(NoResultWarning, match="9-1_1, 9-1_2"):
         out = run(made(name, home), frame)
@@ -366,7 +366,7 @@ def test_a_turn_without_a_query_finds_nothing_and_is_named_in_a_warning(name, ho
 
 
 @pytest.mark.parametrize("column", ["text", "rank"])
-def test_respond_names_a_turn_whose_passage_lacks_its_text_or_rank(column, home):
+def test_respond_names_a_turn_whose_passage_lacks_text_or_rank(column, home):
     frame = many([one_turn_found(), one_turn_found().assign(**{column: None})])
     out = run(made("Respond", home), frame)
     assert isinstance(out, ikat.DataError)
@@ -403,7 +403,7 @@ def with_required_columns(name, operator):
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_missing_column_is_named_and_pt_inspect_knows_what_an_operator_reads_gives_and_holds(name, home):
+def test_missing_column_is_named_and_pt_inspect_knows_operators(name, home):
     operator = made(name, home, on_error="fallback")
     frame, required = with_required_columns(name, operator)
     out = run(operator, frame)

@@ -61,7 +61,7 @@ def filled(name, text):
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_template_source_and_format_strings_are_text_in_every_place_of_every_prompt(name):
+def test_template_and_format_source_is_text_anywhere_in_prompts(name):
     for poison in POISONS:
         prompt = filled(name, poison)
         for place in inputs(name) - NUMBERS.keys() - SWITCHES.get(name, set()):
@@ -116,7 +116,7 @@ def sent(backend):
     return [chat[0]["content"] for chat in backend.asked]
 
 
-def test_a_passage_that_gives_orders_to_a_judge_stays_between_its_delimiters():
+def test_passage_that_orders_a_judge_stays_in_its_delimiters():
     llm, backend = scripted("0\nIt is an attack.")
     row = {"qid": "1_1", "docno": "d", "text": ORDER, "score": 1.0, "rank": 0, "query": "Which tea?", "qresolved": "Which tea?"}
     pool = pd.DataFrame([{**row, "qptkb": {"1": "I am vegan."}, "qgoldptkb": ["1"], "gold_answer": "Rooibos."}])

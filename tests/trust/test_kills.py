@@ -100,7 +100,7 @@ def batches_in(turns):
     return [turns[start : start + 2] for start in range(0, len(turns), 2)]
 
 
-def test_a_whole_run_that_is_killed_goes_on_and_repeats_no_finished_batch(tmp_path, sample_index, monkeypatch):
+def test_killed_whole_run_goes_on_and_repeats_no_finished_batch(tmp_path, sample_index, monkeypatch):
     searched, seen = searches(monkeypatch), []
     run_raw(sample_index, tmp_path / "whole")
     assert searched == batches_in(TURNS)
@@ -150,7 +150,7 @@ def test_judging_that_is_killed_repeats_no_judgement(server, tmp_path, monkeypat
     assert (len(judged), server.calls) == (30, 12 + 30 - 8)
 
 
-def test_a_disk_that_is_full_stops_the_writer_of_completions_and_spoils_nothing(tmp_path):
+def test_full_disk_stops_the_completions_writer_spoiling_nothing(tmp_path):
     path = tmp_path / "cache.sqlite"
 
     def completion(number):

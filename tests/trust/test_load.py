@@ -26,7 +26,7 @@ def load(monkeypatch):
     return load
 
 
-def test_turns_are_answered_once_each_and_all_that_failed_are_named(load, tmp_path):
+def test_turns_are_answered_once_each_and_all_failed_are_named(load, tmp_path):
     chat, failures, ledger, figures = load.under_load(tmp_path, SYSTEMS, TURNS)
     load.check(chat, failures, ledger)
     load.untroubled(tmp_path, SYSTEMS, TURNS)

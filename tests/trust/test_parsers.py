@@ -200,7 +200,7 @@ EVERY = READERS | {
 
 
 @pytest.mark.parametrize("piece", LOOPS, ids=ascii)
-def test_a_model_that_repeats_itself_without_end_breaks_no_parser(piece):
+def test_model_that_repeats_itself_endlessly_breaks_no_parser(piece):
     loop = (piece * LOOP)[:LOOP]
     check_all(readable(loop)[0])
     by_turns = FRONTS[LOOPS.index(piece) % 4 :: 4]

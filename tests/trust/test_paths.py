@@ -34,7 +34,7 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_a_path_is_no_data_file_and_no_method_and_no_dataset_unless_a_collection_is_there(name, home, monkeypatch):
+def test_path_is_no_data_file_method_or_uncollected_dataset(name, home, monkeypatch):
     monkeypatch.setitem(pt.datasets._core._loaded_providers, "ikat", IkatProvider())  # whether or not the package is installed
     for look_up in (ikat.dataset, data_file, find):
         with pytest.raises(UsageError):
@@ -44,7 +44,7 @@ def test_a_path_is_no_data_file_and_no_method_and_no_dataset_unless_a_collection
     assert not home.exists()
 
 
-def test_a_run_name_on_the_command_line_is_a_method_and_leaves_nothing(tmp_path):
+def test_command_line_run_name_is_a_method_and_leaves_nothing(tmp_path):
     for name in OUTSIDE[:6]:
         done = CliRunner().invoke(
             main, ["run", name, "--dataset", "ikat:sample", "--index", str(tmp_path), "--out", str(tmp_path / "runs")]
@@ -53,7 +53,7 @@ def test_a_run_name_on_the_command_line_is_a_method_and_leaves_nothing(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_run_id_of_a_submission_is_text_in_the_file_and_no_path(tmp_path):
+def test_run_id_of_a_submission_is_text_in_the_file_and_no_path(tmp_path):
     dataset = ikat.dataset("ikat:sample")
     turns, run, folder = dataset.get_topics()[["qid"]], RunFolder(tmp_path / "run"), tmp_path / "mine"
     found = turns.assign(docno="sample-walk-001:0", score=1.5, rank=0, used=True, qanswer="Rooibos has no caffeine.")

@@ -84,7 +84,7 @@ def test_a_run_that_fails(server, address, sample_index, tmp_path, caplog, statu
 
 
 @pytest.mark.parametrize("status", [401, 500])
-def test_tracebacks_even_with_local_variables_and_pickles_of_errors(server, model, status):
+def test_tracebacks_with_locals_and_pickled_errors_hide_secrets(server, model, status):
     server.respond = lambda body: refused(status, ECHO)
     try:
         outcomes = model.ask(ask("a"))
@@ -120,7 +120,7 @@ def test_a_server_that_redirects_or_echoes_at_debug(server, model, caplog):
     assert leaked(caplog.text) == []
 
 
-def test_a_key_that_no_header_can_hold_is_said_before_anything_is_sent(server, monkeypatch):
+def test_key_that_no_header_can_hold_is_told_before_sending(server, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}…")
     with pytest.raises(FatalLLMError, match=r"the key in OPENAI_API_KEY has a character that no key has") as raised:
         llm(f"openai:m base_url={server.url}").ask(ask("a"))

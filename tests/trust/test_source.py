@@ -72,7 +72,7 @@ def _is_writing_mode(argument):
     return any(re.fullmatch(r"r?[bt]?[wax+][bt+]*", text) for text in texts)
 
 
-def test_only_files_py_opens_files_for_writing_but_for_those_with_a_reason():
+def test_only_files_py_writes_files_but_for_those_with_a_reason():
     found = {name: calls for name, tree in modules().items() if (calls := writing_calls(tree))}
     # atomic_write, which makes a private file first; and the name of a lock's holder
     assert len(found.pop("store/files.py")) == 4  # one of them adds a line at a time at the end of a file
@@ -89,7 +89,7 @@ FORBIDDEN = {"eval", "exec", "compile", "os.system", "os.popen", "pickle.load", 
 FORBIDDEN |= {"tarfile", "packed.extract", "packed.extractall", "shutil.unpack_archive", "shelve", "marshal", "dill", "cloudpickle.load"}
 
 
-def test_no_archive_is_unpacked_no_pickle_is_read_from_a_file_and_nothing_that_was_read_is_run():
+def test_no_archive_is_unpacked_no_pickle_read_and_no_data_run():
     refused = {("shell", "True"), ("allow_pickle", "True"), ("trust_remote_code", "True"), ("weights_only", "False")}
     for name, tree in modules().items():
         allowed = {"compile", "exec"} if name == "store/python_files.py" else set()  # a user's own file of methods, by its path
@@ -125,7 +125,7 @@ def users(*called):
     return [name for name, tree in modules().items() if any(call.startswith(called) for call in calls(tree))]
 
 
-def test_a_packed_file_is_read_in_one_place_and_pickles_go_between_our_processes_only():
+def test_packed_files_open_in_one_place_and_pickles_stay_ours():
     assert users("zipfile.ZipFile") == ["conversations/passages.py"]
     assert users("pickle") == ["distribute/on_ray.py"]
 

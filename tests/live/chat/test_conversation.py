@@ -71,7 +71,7 @@ def test_its_own_answers_become_the_history(tmp_path):
     st.lists(st.tuples(st.text(min_size=1).filter(lambda text: text.strip()), st.none() | st.text()), min_size=1, max_size=4),
     st.dictionaries(st.text("ab1", min_size=1), st.text(st.characters(exclude_categories=["Cs"]))),
 )
-def test_a_saved_chat_reads_back_as_the_frames_that_the_system_saw(tmp_path_factory, said, ptkb):
+def test_a_saved_chat_reads_back_as_the_frames_the_system_saw(tmp_path_factory, said, ptkb):
     system, folder = System(*(answer for _, answer in said)), tmp_path_factory.mktemp("chat") / "new"
     chat = Chat(system, ptkb, save_to=folder)
     for utterance, _ in said:
@@ -178,7 +178,7 @@ def test_turns_are_taken_back_from_chat_and_folder(path):
     assert utterances(path) == ["And warm?"]
 
 
-def test_an_interrupt_right_after_the_log_was_written_blocks_no_later_save(path, monkeypatch):
+def test_an_interrupt_after_writing_the_log_blocks_no_later_save(path, monkeypatch):
     chat, append = chat_of("Water.", "Milk.", continue_from=path), log.append_line
 
     def interrupted(*arguments):

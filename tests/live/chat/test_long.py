@@ -48,7 +48,7 @@ def test_40_turns_show_the_newest_exchanges_and_save_all(tmp_path):
     assert [bool(turn.asked) for turn in chat.turns] == [False] * 39 + [True]
 
 
-def test_a_prompt_that_is_too_long_is_repeated_with_half_the_history_which_stays_so():
+def test_a_too_long_prompt_halves_the_history_for_good():
     chat, backend = chat_with(10**9, history=None)
     say(chat, 8)  # 7 exchanges: 560 characters, 140 tokens; the eighth makes them 160
     backend.room = len(backend.prompts[-1])

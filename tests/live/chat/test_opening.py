@@ -38,7 +38,7 @@ def test_a_rewrite_is_shown_and_a_ranking_without_response(index):
     assert ledger.frame()["known"].sum() == 1
 
 
-def test_responses_become_the_history_and_the_saved_file_a_topics_file(index, tmp_path):
+def test_responses_become_history_and_the_save_a_topics_file(index, tmp_path):
     chat = Chat("short_long_2", index=index, **RECORDED, reranker=SharedWords(), save_to=tmp_path / "chat")
     for _ in range(2):
         assert chat.say(chat.expected()).response
@@ -66,13 +66,13 @@ def test_what_is_wrong_is_found_before_the_first_turn(index, name, options, mess
         Chat(name, index=index, **options)
 
 
-def test_recorded_completions_for_another_conversation_say_what_is_missing(index):
+def test_completions_of_another_chat_say_what_is_missing(index):
     chat = Chat("ad", index=index, llm="recorded:sample", reranker=SharedWords())
     with pytest.raises(ikat.DataError, match="lacks 1 completion: chat_1 answer"):
         chat.say("Which tea?")
 
 
-def test_a_saved_chat_goes_on_with_its_persona_and_another_method(index, tmp_path):
+def test_a_saved_chat_goes_on_with_persona_and_another_method(index, tmp_path):
     path = tmp_path / "chat"
     first = Chat("raw", index=index, persona="ikat:sample", number="1-1", save_to=path)
     assert first.expected() is None  # without an LLM it takes any words

@@ -42,7 +42,7 @@ def full(*_, **__):
     raise OSError(28, "No space left on device")
 
 
-def test_a_turn_sees_what_was_said_before_it_and_a_later_chat_sees_all(path):
+def test_a_turn_sees_what_came_before_and_a_later_chat_sees_all(path):
     llm, _ = scripted(*learns((1, "I own a dog."), (2, ""), (1, "I like tea.")))
     first, second = System("Nice.", "Yes."), System("Good.", "Bye.")
     chat = Chat(first, ["I live in Lyon."], memory=ikat.UserMemory(path, llm))
@@ -91,7 +91,7 @@ def paid_chat(path, *texts, **options):
     return Chat(ikat.Answer(llm), memory=ikat.UserMemory(path, llm), **options), llm.backend
 
 
-def test_what_the_memory_is_paid_belongs_to_the_turn_to_its_file_and_to_why(path, tmp_path):
+def test_memory_cost_belongs_to_the_turn_its_file_and_why(path, tmp_path):
     chat, _ = paid_chat(path, "Nice.", *learns((1, "I own a dog.")), save_to=tmp_path / "chat")
     turn = chat.say("I own a dog.")
     assert (turn.spend.calls, turn.spend.tokens, turn.spend.cost) == (2, 200, 2.0)
@@ -122,7 +122,7 @@ def test_a_paid_call_that_ctrl_c_interrupted_is_counted(path, monkeypatch):
     assert chat.why().account.frame()["calls"].tolist() == [1, 1]
 
 
-def test_a_turn_that_is_taken_back_is_forgotten_also_one_of_an_earlier_process(path, tmp_path):
+def test_a_turn_taken_back_is_forgotten_even_of_another_process(path, tmp_path):
     llm, backend = scripted(*learns((1, "I own a cat."), (1, "I own a dog."), (2, "I like tea."), (2, "I like mate.")))
     first = Chat(System("Nice.", "Nice.", "Good."), memory=ikat.UserMemory(path, llm), save_to=tmp_path / "chat")
     first.say("I own a cat.")

@@ -64,7 +64,7 @@ def chat_of(*answers, errors=(), **options):
 NOTE = "(1 call, cost unknown, 0.0 s)"
 
 
-def test_it_talks_until_the_input_ends_and_an_error_does_not_end_it(tmp_path):
+def test_chat_goes_on_after_an_error_until_the_input_ends(tmp_path):
     path = tmp_path / "chat"
     shown = talked(chat_of("Rooibos.", "", "Mint.", save_to=path), "Which tea?", "  ", "Or hot?", "Or hot?")
     assert shown.startswith(f"Rooibos.\n\n{NOTE}\nikat: stage answer: 1 request failed")
@@ -114,7 +114,7 @@ def test_lines_of_a_pipe_are_shown_as_if_typed_and_no_status(monkeypatch, capsys
     assert timeless(capsys.readouterr().out) == wanted
 
 
-def test_an_answer_that_cannot_be_saved_is_shown_and_not_said_to_be_saved(tmp_path):
+def test_an_answer_that_cannot_be_saved_is_shown_as_unsaved(tmp_path):
     path = tmp_path / "chats" / "chat"
     chat = chat_of("Rooibos.", "Mint.", save_to=path)
     chat.say("Which tea?")
@@ -152,13 +152,13 @@ def test_commands_show_and_change_the_chat_and_are_never_said(tmp_path):
         ("/undo 3", [], "/undo takes nothing after it: type /undo alone"),
     ],
 )
-def test_a_line_that_begins_with_a_slash_is_a_command_or_an_error_and_never_said(line, said, message):
+def test_a_slash_line_is_a_command_or_an_error_and_never_said(line, said, message):
     chat = chat_of("Rooibos.")
     assert message in talked(chat, line)
     assert [turn.utterance for turn in chat.turns] == said
 
 
-def test_a_terminal_shows_what_is_done_below_warnings_and_texts_as_they_are():
+def test_a_terminal_shows_progress_below_warnings_and_raw_texts():
     stream = Terminal()
     with Screen(stream, width=80).doing("thinking") as step:
         step.change("searching [bold]5\x1b[2J queries")

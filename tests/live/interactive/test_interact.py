@@ -79,7 +79,7 @@ class Look(pt.Transformer):
 
 
 @pytest.mark.parametrize("form", [DOCUMENTED, OLD, NEW])
-def test_each_turn_of_each_topic_is_answered_once_and_the_log_equals_the_dump(tmp_path, form):
+def test_each_turn_is_answered_once_and_the_log_equals_the_dump(tmp_path, form):
     track, look, told = Track(form=form), Look(), []
     person = written(tmp_path / "ann.txt", "I like tea.")
     run = play(track, tmp_path / "run", system=look >> system_of(Model()), persona=person, description="Ours.", tell=told.append)
@@ -109,7 +109,7 @@ def test_each_turn_of_each_topic_is_answered_once_and_the_log_equals_the_dump(tm
     assert run.log.dialogues()[0].sent[1] > 0
 
 
-def test_the_memory_learns_once_from_each_conversation_and_a_user_who_comes_back_is_known(tmp_path):
+def test_memory_learns_once_per_chat_and_knows_returning_users(tmp_path):
     class Notes:
         def __init__(self):
             self.learned, self.told = [], {}
@@ -134,7 +134,7 @@ def test_the_memory_learns_once_from_each_conversation_and_a_user_who_comes_back
     assert track.runs["mine"].about["extra"] == {**made, "track_persona": True}
 
 
-def test_a_file_is_the_memory_of_one_run_which_goes_on_when_nothing_can_be_learned(tmp_path):
+def test_a_memory_file_is_of_one_run_which_goes_on_unlearned(tmp_path):
     entry = ikat.method(paper="")(lambda llm: ikat.Answer(llm) >> Three())
     llm = ikat.llm(Model(lambda number: '[{"message": 1, "words": "caffeine", "statement": "I avoid caffeine."}]'))
     learned = tmp_path / "users.json"
@@ -152,7 +152,7 @@ def test_a_file_is_the_memory_of_one_run_which_goes_on_when_nothing_can_be_learn
     assert ikat.UserMemory(tmp_path / "none.json").users() == []
 
 
-def test_a_run_stops_while_the_model_is_unavailable_and_learns_when_it_is_started_again(tmp_path):
+def test_a_run_stops_without_the_model_and_learns_when_restarted(tmp_path):
     class Fails:
         """Learns nothing, after it was not available once."""
 
@@ -179,7 +179,7 @@ def test_a_system_without_an_answer_tells_the_user_so(tmp_path):
     assert track.taken == [("1-1", "Why?", "The collection has no answer to this.")]
 
 
-def test_a_debug_run_uses_up_the_budget_and_continues_only_if_its_session_can_be_asked_for(tmp_path):
+def test_a_debug_run_uses_budget_and_needs_its_session_to_resume(tmp_path):
     track = Track(budget=2, faults=["", "drop after"])
     play(track, tmp_path / "one", debug=True, sessions=2)
     assert (track.budget, track.runs) == (0, {})
@@ -219,7 +219,7 @@ FORTY = "".join(f"{number} two three four five six seven eight nine. " for numbe
 """Sentences of ten tokens."""
 
 
-def test_a_long_response_is_cut_at_a_sentence_and_again_if_the_server_counts_more(tmp_path):
+def test_a_long_response_is_cut_at_a_sentence_again_if_needed(tmp_path):
     class Strict(Track):
         def check(self, body):
             if len(body["response"]) > 1000:
@@ -236,7 +236,7 @@ def test_a_long_response_is_cut_at_a_sentence_and_again_if_the_server_counts_mor
         assert (turn.response, turn.cut) == (response, 400 - kept)
 
 
-def test_a_run_stops_after_some_conversations_and_continues_and_another_one_is_refused(tmp_path):
+def test_a_stopped_run_continues_and_another_one_is_refused(tmp_path):
     track, model, told = Track(), Model(), []
     assert not play(track, tmp_path / "run", model, sessions=1).finished
     assert said(track.taken) == EVERY[:3]

@@ -34,7 +34,7 @@ MESSAGE |= {"last_response_of_session": False, "last_response_of_run": False}
         ("history", [{"role": "human", "content": "Why?"}], "history.0.role"),
     ],
 )
-def test_a_field_of_another_type_or_none_is_named_and_not_guessed(field, value, told):
+def test_a_missing_or_mistyped_field_is_named_and_not_guessed(field, value, told):
     without = {name: known for name, known in MESSAGE.items() if name != field}
     for found, why in (({**MESSAGE, field: value}, told), (without, f"{field}: Field required")):
         with pytest.raises(DataError, match=why):
@@ -58,7 +58,7 @@ def test_a_history_without_the_newest_utterance(tmp_path):
     assert said(track.taken) == [("1-1", "Which tea?"), ("1-1", "And now?")]
 
 
-def test_half_characters_and_what_controls_a_terminal_are_neither_taken_nor_sent(tmp_path):
+def test_half_characters_and_control_codes_are_not_taken_or_sent(tmp_path):
     topics = (("../1\ud800", "ann", ("Tea \ud800?", "\x1b[31m\0?")),)
     track = Track(topics, form=NEW, faults=["", "", "drop after"])
     run = play(track, tmp_path / "run", Model(lambda number: f"Rooibos\x85 \x01{number}."))
@@ -131,7 +131,7 @@ def test_what_is_no_server_of_simulated_users_is_said(tmp_path):
         ("http://127.0.0.1:9", TOKEN, r"gave no answer to auth/verify .ConnectError"),  # where nothing listens
     ],
 )
-def test_an_address_or_token_that_cannot_be_used_is_refused_before_anything_is_sent(monkeypatch, tmp_path, address, token, told):
+def test_an_unusable_address_or_token_is_refused_before_sending(monkeypatch, tmp_path, address, token, told):
     monkeypatch.setenv("IKAT_TOKEN", token)
     with pytest.raises((UsageError, ServerDown), match=told) as raised:
         interact(address, tmp_path / "run")
@@ -171,9 +171,7 @@ def serve(monkeypatch):
 
 
 @pytest.mark.parametrize(("fault", "timeout"), [("drop before", 300), ("drop after", 300), ("hang", 0.2)])
-def test_over_a_real_connection_a_lost_or_slow_answer_costs_nothing_and_the_token_is_shown_nowhere(
-    serve, tmp_path, caplog, monkeypatch, fault, timeout
-):
+def test_a_lost_or_slow_real_answer_is_free_and_hides_the_token(serve, tmp_path, caplog, monkeypatch, fault, timeout):
     caplog.set_level(logging.DEBUG)
     monkeypatch.setattr(track_server, "TIMEOUT", timeout)
     track, steps = Track(ONE, faults=["", fault]), []
@@ -188,7 +186,7 @@ def test_over_a_real_connection_a_lost_or_slow_answer_costs_nothing_and_the_toke
 
 
 @pytest.mark.parametrize("name", ["http_proxy", "ALL_PROXY"])
-def test_a_proxy_does_not_get_the_token_of_an_address_on_this_machine(serve, monkeypatch, name):
+def test_a_proxy_does_not_get_the_token_of_a_local_address(serve, monkeypatch, name):
     for other in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(other, raising=False)
     proxy = Track(ONE)
@@ -197,7 +195,7 @@ def test_a_proxy_does_not_get_the_token_of_an_address_on_this_machine(serve, mon
     assert proxy.calls == []
 
 
-def test_a_redirect_is_named_and_not_followed_and_a_page_of_a_proxy_is_an_error_in_a_line(serve):
+def test_a_redirect_is_not_followed_and_a_proxy_page_is_an_error(serve):
     track, other = Track(ONE), Track(ONE)
     url, there = serve(track), serve(other)
     track.handle = lambda *call: (307, {}, {"Location": f"{there}/auth/verify?token={TOKEN}"})
@@ -237,7 +235,7 @@ def answering():
 '''
 
 
-def test_the_command_is_killed_in_the_middle_of_a_turn_and_continues(serve, tmp_path):
+def test_the_command_killed_in_the_middle_of_a_turn_continues(serve, tmp_path):
     track = Track()
     url = serve(track)
     (tmp_path / "mine.py").write_text(SLOW)

@@ -103,7 +103,7 @@ class Renamed(Track):
         return {"responses": [{"user_utterance": one["user_utterance"], "said": one["text"]}]}
 
 
-def test_a_dump_that_cannot_be_read_is_no_evidence_and_nothing_is_sent_twice(tmp_path):
+def test_an_unreadable_dump_is_no_evidence_and_nothing_is_resent(tmp_path):
     lost = ["", "", "drop after"]  # the reply with the user's last words
     renamed, without = Renamed(SHORT, form=NEW, faults=[*lost]), Track(SHORT, form=NEW, faults=[*lost], with_dump=False)
     for track, told in ((renamed, "entry 1 .* unknown form .*"), (without, ".*")):
@@ -152,7 +152,7 @@ class Stuck(Track):
         return super().session(run)
 
 
-def test_a_server_that_failed_for_good_is_named_with_its_500_and_not_waited_for_at_each_start(tmp_path):
+def test_a_server_failed_for_good_is_named_and_not_waited_for(tmp_path):
     track, told, waits = Stuck(SHORT, form=NEW), [], []
     for _ in range(3):
         slept = []
@@ -186,7 +186,7 @@ class Speechless(Track):
 
 
 @pytest.mark.parametrize("topic", ["1-1", "2-1"])
-def test_a_topic_that_begins_without_a_message_is_asked_for_again(tmp_path, topic):
+def test_a_topic_that_begins_without_a_message_is_asked_again(tmp_path, topic):
     track, answers = Speechless(TOPICS, form=NEW), Answers()
     track.failing = topic
     check(track, answers, live(track, tmp_path / "run", answers))
@@ -207,7 +207,7 @@ class Fails(Track):
         return message
 
 
-def test_a_server_that_keeps_no_response_is_not_answered_for_ever(tmp_path):
+def test_a_server_that_keeps_no_response_is_not_answered_forever(tmp_path):
     track, model = Fails(SHORT, form=NEW), Model()
     for asked in (1, 2):
         with pytest.raises(ServerDown, match=r"500: .*, and its dump lacks the response, which would not be assessed: only the organisers"):
@@ -215,7 +215,7 @@ def test_a_server_that_keeps_no_response_is_not_answered_for_ever(tmp_path):
         assert len(model.asked) == asked
 
 
-def test_a_server_that_was_started_again_and_can_not_go_on_is_said_soon(tmp_path):
+def test_a_restarted_server_that_cannot_go_on_is_said_soon(tmp_path):
     track, answers = Track(TOPICS, form=NEW, recovers=False), Answers()
 
     def step(name):
@@ -245,7 +245,7 @@ class Slow(Track):
     ("kind", "fault", "waits"),
     [(Slow, "slow after", [2, 8, 30]), (Track, "drop before", [2, 8]), (Track, "slow before", [2, 8, 30, 60, 120])],
 )
-def test_a_server_that_may_be_at_work_is_waited_for_before_anything_is_sent_again(tmp_path, kind, fault, waits):
+def test_a_server_maybe_at_work_is_waited_for_before_resending(tmp_path, kind, fault, waits):
     slept, answers, track = [], Answers(), kind(TOPICS, faults=["", fault])
     check(track, answers, live(track, tmp_path / "run", answers, sleep=slept.append))
     assert slept == waits
@@ -266,7 +266,7 @@ class Expires(Track):
 
 
 @pytest.mark.parametrize("form", [DOCUMENTED, NEW])
-def test_a_refused_token_ends_the_run_at_once_wherever_it_is_noticed(tmp_path, form):
+def test_a_refused_token_ends_the_run_at_once_wherever_noticed(tmp_path, form):
     def expiring(left):
         track = Expires(TOPICS, form=form, faults=["drop after", "", "drop after", "500 after"])
         track.left = left

@@ -78,7 +78,7 @@ PARTS = [{"type": "text", "text": "And"}, {"type": "text", "text": "cold?"}]
         ([*CALLED, (A, "Mate."), (U, "Hot?")], SAID, "Hot?", ["[1] (assistant)", "[2] (tool)"]),
     ],
 )
-def test_the_messages_are_the_history_and_instructions_are_ignored_by_name(client, said, history, question, ignored):
+def test_messages_are_the_history_and_instructions_are_ignored(client, said, history, question, ignored):
     messages = [{"role": role, "content": text} | dict(*more) for role, text, *more in said]
     asked = {"temperature": 0.2, "metadata": {"ptkb": ["I like tea."], "chat_id": "7"}, "top_p": None}
     status, answer = client.chat(says(**asked) | {"messages": messages})
@@ -96,7 +96,7 @@ def test_the_additions_of_the_server_are_not_part_of_the_history(client, model):
     assert heard(after)[1] == said
 
 
-def test_a_method_without_responses_shows_the_beginnings_of_its_passages(client):
+def test_a_method_without_responses_shows_passage_beginnings(client):
     _, answer = client.chat(says("Which tea?", model="ranks"))
     assert content_of(answer).split("\n\n") == [
         "(This method writes no response. Its best passages:)",
@@ -211,7 +211,7 @@ def told(client, **more):
     return found
 
 
-def test_no_word_is_sent_before_it_is_checked_unless_the_request_asks_for_it():
+def test_no_word_is_sent_unchecked_unless_the_request_wants_it():
     client, backend = types("Half of an answer that", "Rooibos.")
     assert told(client) == ["Rooibos.", "stop"]
     assert backend.followed == []
@@ -222,7 +222,7 @@ def test_no_word_is_sent_before_it_is_checked_unless_the_request_asks_for_it():
     assert (status, content_of(answer)) == (200, "Rooibos. [1]")
 
 
-def test_another_answer_to_the_same_words_is_asked_of_the_model_anew():
+def test_another_answer_to_the_same_words_asks_the_model_anew():
     backend = ByPrompt(respond="Rooibos.")
     backend.replays = False
     client = Client(served({"talks": FINDS >> ikat.Respond(backend.llm)}))
@@ -243,7 +243,7 @@ def shown(text, *numbers):
     return as_html(Turn(1, "", text, (Source("d1"), Source("d2")), cited=(CitedSentence(text, numbers),)))
 
 
-def test_markdown_is_drawn_without_html_images_and_other_links_than_http():
+def test_markdown_is_drawn_without_html_images_or_odd_links():
     text = "**Rooibos** `no` [a](http://a) [b](javascript:alert(1)) [c](data:text/html,x) ![d](http://d) <img src=x onerror=alert(1)>"
     drawn = shown(text, 1, 2)
     assert re.findall(r"<(\w+)", drawn) == ["p", "strong", "code", "a", "a", "button", "button"]
@@ -293,7 +293,7 @@ def test_unchecked_words_are_taken_back_with_the_reason(texts, options, wanted):
     assert told(types(*texts, **options)[0], stream_unchecked=True) == wanted
 
 
-def test_a_text_that_is_written_faster_than_it_is_read_waits_once():
+def test_a_text_written_faster_than_it_is_read_waits_once():
     async def queued():
         news = News()
         for number in range(1000):
@@ -312,7 +312,7 @@ RECORDED = [json.loads(line) for line in Path(__file__).with_name("client_reques
 
 
 @pytest.mark.parametrize("recorded", RECORDED, ids=lambda one: f"{one['client']}: {one['call']}")
-def test_what_clients_were_recorded_to_send_is_answered_unless_it_demands_a_call_or_json(client, recorded):
+def test_client_requests_are_answered_unless_for_a_call_or_json(client, recorded):
     status, headers, content = client.ask("POST", "/v1/chat/completions", recorded["body"])
     if recorded["refused"]:
         assert (status, json.loads(content)["error"]["param"].partition(".")[0]) == (400, recorded["refused"])
@@ -402,7 +402,7 @@ def test_no_body_makes_the_server_fail(client, path, body):
         (KeyError("xyzzy"), 500, "internal_error", "", "unexpected KeyError in transform"),
     ],
 )
-def test_a_failure_is_told_to_its_reader_and_its_reason_to_the_operator(caplog, error, status, code, words, logged):
+def test_a_failure_is_told_to_the_reader_its_reason_to_operators(caplog, error, status, code, words, logged):
     found, answer = Client(served({"talks": Fails(error)})).chat(says("My secret word is xyzzy."))
     assert (found, answer["error"]["code"], words in answer["error"]["message"]) == (status, code, True)
     assert not re.search("inner|run it again|run again|on_error|cache|base_url", answer["error"]["message"])
@@ -425,7 +425,7 @@ class Room(Backend):
         return TooLong("answer", "chat_1", f"{size} characters") if size > self.room else Reply(f"{size}", "small", "stop", 7, 3)
 
 
-def test_a_turn_sees_8000_tokens_of_history_fewer_if_the_prompt_is_too_long_and_then_the_question_alone():
+def test_a_turn_sees_8000_tokens_of_history_or_fewer_if_too_long():
     _, answer = Client(served({"talks": Talks("Rooibos.")})).chat(says(*["x" * 4000] * 20, "And now?"))
     assert answer["ikat"]["omitted"] == 12
     body = says(*["x" * 400] * 20, "And now?", model="small")
@@ -439,7 +439,7 @@ def test_a_turn_sees_8000_tokens_of_history_fewer_if_the_prompt_is_too_long_and_
 @pytest.mark.parametrize(
     ("column", "value", "shown"), [("text", 5, "5"), ("qanswer", 7, "7"), ("text", None, ""), ("score", float("nan"), None)]
 )
-def test_cells_of_other_kinds_are_shown_as_text_and_missing_ones_stay_missing(column, value, shown):
+def test_cells_of_other_kinds_become_text_and_missing_ones_stay(column, value, shown):
     system = Talks() >> pt.apply.generic(lambda frame: frame.assign(**{column: value}))
     status, answer = Client(served({"talks": system})).chat(says("Hi"))
     found = answer["ikat"]["response"] if column == "qanswer" else answer["citations"][0][column]

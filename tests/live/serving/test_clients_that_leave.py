@@ -166,7 +166,7 @@ def test_a_place_is_taken_until_the_call_under_way_has_ended(log):
         leave(waiting)
 
 
-def test_a_client_that_waits_for_a_place_and_leaves_is_never_asked_for(log):
+def test_a_client_that_leaves_the_queue_is_never_asked_for(log):
     with three_stages(workers=1) as (server, backend, _):
         clients = [ask(server, way) for way in ("whole", "streamed", "unchecked", "whole")]
         assert backend.there.acquire(timeout=LONG)

@@ -150,7 +150,7 @@ def test_an_answer_does_not_wait_for_its_head():
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_a_model_behind_a_dead_socket_is_told_and_the_server_goes_on(monkeypatch):
+def test_a_model_behind_a_dead_socket_is_told_and_serving_stays(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
@@ -185,7 +185,7 @@ def test_the_token_of_the_environment_counts_on_this_machine_too(monkeypatch):
         known.close()
 
 
-def test_a_request_that_the_stop_cuts_off_leaves_no_trace_in_the_log(caplog, capfd):
+def test_a_request_cut_off_by_the_stop_leaves_no_trace_in_logs(caplog, capfd):
     waits = Waits()
     with ThreadPoolExecutor(2) as people:
         with running({"waits": waits}) as server:
@@ -198,7 +198,7 @@ def test_a_request_that_the_stop_cuts_off_leaves_no_trace_in_the_log(caplog, cap
     assert not re.search("Traceback|xyzzy", caplog.text + capfd.readouterr().err)
 
 
-def test_a_port_in_use_a_broken_template_and_recorded_completions_of_an_unknown_dataset_are_told(url, tmp_path):
+def test_a_used_port_bad_template_or_unknown_dataset_is_named(url, tmp_path):
     (tmp_path / "answer.jinja").write_text("{% include 'mine.jinja' %}")
     (tmp_path / "mine.jinja").write_text("{% if %}{{ question }}")
     broken = ikat.Answer(ikat.llm(Together(1)), prompts=str(tmp_path))

@@ -68,7 +68,7 @@ def test_without_a_name_or_without_the_option_nothing_is_stored(client, tmp_path
 ODD = ["room:7", "a/b", "../up", "café", "chat 7", "x" * 101, "x" * 5000, "-", "日本", "{7d1}", "user@host", "a\nb"]
 
 
-def test_whatever_its_client_calls_it_a_conversation_is_saved_apart_from_the_others(client, tmp_path):
+def test_a_conversation_is_saved_apart_under_any_client_name(client, tmp_path):
     for number, name in enumerate(ODD):
         for words in ([f"Which tea? {number}"], [f"Which tea? {number}", "Rooibos.", "And cold?"]):
             status, answer = client.chat(says(*words, metadata={"chat_id": name}))
@@ -177,7 +177,7 @@ def test_a_server_that_was_killed_at_any_byte_goes_on(client, tmp_path):
         assert logged(tmp_path / str(size)) == {"7d1-a": [(1, "Which tea?", "Rooibos."), (2, "And cold?", "Rooibos.")]}
 
 
-def test_a_log_that_can_not_be_written_costs_no_answer_and_no_words(client, tmp_path, caplog, monkeypatch):
+def test_a_log_that_cannot_be_written_costs_no_answer(client, tmp_path, caplog, monkeypatch):
     client.chat(says("Which tea?", **NAMED))
 
     def full(path, line):

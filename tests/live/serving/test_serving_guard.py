@@ -42,7 +42,7 @@ def guarded():
         ({"host": "rebound.example", "origin": "http://rebound.example"}, 400),
     ],
 )
-def test_without_a_token_only_this_machine_s_names_and_its_own_pages_enter(local, headers, status):
+def test_without_a_token_only_local_names_and_own_pages_enter(local, headers, status):
     found, sent, content = local.ask("GET", "/v1/models", headers=headers)
     assert (found, b"Traceback" in content) == (status, False)
     assert "access-control-allow-origin" not in sent

@@ -107,7 +107,7 @@ def test_ctrl_c_ends_with_code_0_within_three_seconds(start):
     assert not re.search(f"{KEY}|{TOKEN}|xyzzy|Traceback", printed + told)
 
 
-def test_answers_that_are_nearly_there_are_finished_and_the_ledger_is_printed(start):
+def test_nearly_done_answers_finish_and_the_ledger_is_printed(start):
     served = start()
     may = served.folder / "may"
     may.touch()

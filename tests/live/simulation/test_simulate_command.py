@@ -31,7 +31,7 @@ def simulate(index, out, *more):
     return command("simulate", "raw", "ad", *given, "--show-persona", "--out", out, *more)
 
 
-def test_the_sample_is_simulated_offline_and_says_what_is_recorded(index, tmp_path):
+def test_the_sample_simulates_offline_and_says_what_is_recorded(index, tmp_path):
     done = simulate(index, tmp_path / "sims", "--baseline", "raw")
     assert done.exit_code == 0, done.output
     head, *rows = done.stdout.splitlines()[:3]

@@ -40,7 +40,7 @@ def turns(folder):
     return [turn for one in Log(folder).dialogues() for turn in one.turns]
 
 
-def test_systems_that_need_the_same_calls_cost_the_same_whoever_asks_first(tmp_path):
+def test_systems_with_the_same_calls_cost_the_same_in_any_order(tmp_path):
     model = priced(CompletionCache(tmp_path / "cache.sqlite"))
     systems = {"first": ikat.Answer(model), "second": ikat.Answer(model)}
     done = ikat.simulate(systems, USERS, Chatty("And?"), Phrases(), out=tmp_path / "out", threads=1, baseline="first")
@@ -62,7 +62,7 @@ def test_systems_that_need_the_same_calls_cost_the_same_whoever_asks_first(tmp_p
     assert ["difference" in header[name] for name in header] == [False, True]  # no system is marked as faster
 
 
-def test_after_a_stop_the_ledger_has_what_finished_turns_cost_the_users_and_the_judge_as_well(tmp_path):
+def test_after_a_stop_the_ledger_has_the_cost_of_finished_turns(tmp_path):
     model, player = priced(CompletionCache(tmp_path / "cache.sqlite")), priced()
     given = ({"one": ikat.Answer(model)}, USERS[:1], player)
     with pytest.raises(SessionsFailed):

@@ -46,7 +46,7 @@ def dialogues(folder):
     return {one.session: one for one in Log(folder).dialogues()}
 
 
-def test_rubrics_are_met_in_the_turn_that_answers_them_and_users_stop_when_satisfied_or_out_of_patience(tmp_path):
+def test_rubrics_are_met_where_answered_and_users_stop_when_done(tmp_path):
     slow, fast = SaysOnePerTurn("Mate.", "Rooibos.", "95 degrees."), SaysOnePerTurn("Rooibos.", "95 degrees.")
     systems = {"all": Says(ALL.text), "half": Says("Rooibos."), "silent": Says(""), "slow": slow, "fast": fast}
     table = simulated(tmp_path, systems)
@@ -80,7 +80,7 @@ def test_a_simulation_returns_what_it_shows_and_where_it_is(tmp_path):
     assert page.find(">all<") < page.find(">mate<")  # the baseline first
 
 
-def test_the_folders_keep_the_baseline_and_a_simulation_goes_on_with_another_one(tmp_path):
+def test_folders_keep_the_baseline_and_go_on_with_another_one(tmp_path):
     systems = {name: Says("Rooibos, at 95 degrees.") for name in ("new", "base", "other")}
 
     def kept(baseline):
@@ -119,7 +119,7 @@ def test_behaviours_change_the_users_prompt():
     assert len(prompts) == 9
 
 
-def test_the_user_reads_persona_need_and_open_rubrics_and_the_judge_only_the_turn(tmp_path):
+def test_the_user_reads_need_and_open_rubrics_the_judge_the_turn(tmp_path):
     speaks, said = scripted("Which tea?", "How hot?")
     judges, judged = scripted('["yes", "no"]', '["yes"]')
     table = simulated(tmp_path, {"s": SaysOnePerTurn("Rooibos.", "95 degrees.")}, [user()], speaks, judges)
@@ -151,14 +151,14 @@ def test_an_utterance_is_read_without_what_models_put_around_it(said, utterance)
     "said",
     ["yes", '["yes", "maybe"]', '["yes", "no"] or ["no", "no"]', "[]", "[true, false]", '{"r1": "yes"}', '["yes", "no", "no"]', '["no"]'],
 )
-def test_a_judge_that_gives_no_list_of_verdicts_fails_the_session_by_name(tmp_path, said):
+def test_a_judge_without_verdict_list_fails_the_session_by_name(tmp_path, said):
     judges, _ = scripted(said, said)
     with pytest.raises(SessionsFailed, match=r"1 of 1 session failed: s with user u1 \(simulate_judge of turn u1_1: .*start it again"):
         simulated(tmp_path, {"s": Says("Rooibos.")}, [user()], judged=judges)
     assert dialogues(tmp_path / "s")["u1"].turns == []  # nothing counts as 0
 
 
-def test_a_completion_that_cannot_be_used_is_asked_for_once_more_as_another_sample(tmp_path):
+def test_an_unusable_completion_is_asked_again_as_another_sample(tmp_path):
     judges, backend = scripted('["yes"]', '["yes", "yes"]')
     speaks, _ = scripted("...", "Tea?")
     table = simulated(tmp_path, {"s": Says("Rooibos.")}, [user()], speaks, judges)
@@ -232,7 +232,7 @@ def test_an_interrupted_simulation_goes_on_and_repeats_no_turn(tmp_path):
     assert resumed[compared].equals(whole[compared])
 
 
-def test_a_failed_session_ends_no_other_and_the_same_call_continues_it(tmp_path):
+def test_a_failed_session_ends_no_other_and_is_continued_later(tmp_path):
     class Fails(Says):
         broken = True
 
@@ -260,7 +260,7 @@ def test_an_error_that_no_session_can_survive_ends_all(tmp_path):
         simulated(tmp_path, {"s": Says("Mate.")}, player=Spent())
 
 
-def test_sessions_run_side_by_side_which_changes_nothing_but_the_time(tmp_path):
+def test_sessions_side_by_side_change_nothing_but_the_time(tmp_path):
     together = threading.Barrier(4, timeout=60)  # breaks unless four sessions speak at the same time
 
     class Waits(Chatty):
@@ -291,7 +291,7 @@ def test_repeats_are_whole_sessions_with_their_own_completions(tmp_path):
     assert [dialogues(tmp_path / "out" / name)["u1"].turns[0].utterance for name in ("s", "s.repeat-2")] == ["Tea?", "Which tea?"]
 
 
-def test_differences_are_tested_over_users_and_marked_only_where_they_hold_after_bonferroni(tmp_path):
+def test_differences_are_tested_over_users_after_bonferroni(tmp_path):
     users = [user(f"u{number}", patience=patience) for number, patience in enumerate((2, 2, 3, 5, 6))]
     systems = {"base": Says("Mate."), "good": SaysOnePerTurn(*["Rooibos, 95 degrees."] * 7), "same": Says("Mate.")}
     rows = simulated(tmp_path, systems, users, judged=Phrases(), baseline="base")
@@ -321,7 +321,7 @@ def test_sessions_of_one_person_are_one_cluster(tmp_path):
     assert not rows.loc["good", "turns reject"]  # of four persons
 
 
-def test_wrong_calls_and_another_simulation_in_the_folder_are_refused(tmp_path):
+def test_wrong_calls_and_another_simulations_folder_are_refused(tmp_path):
     with pytest.raises(TypeError, match="judge_llm"):  # no silent default
         ikat.simulate({"s": Says("")}, USERS, ScriptedPlayer(), out=tmp_path)
     for systems, options, told in [

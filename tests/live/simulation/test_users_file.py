@@ -65,7 +65,7 @@ def test_other_faults_of_a_file(tmp_path, lines, message):
         read_users(tmp_path / "users.jsonl" if lines is None else written(tmp_path, *lines))
 
 
-def test_the_samples_users_say_what_the_recorded_systems_can_answer():
+def test_sample_users_say_what_recorded_systems_can_answer():
     topics = {one.number: one for one in read_topics(SAMPLE.parent / "topics.json")}
     users = read_users("sample")
     assert len(users) == 5
@@ -90,7 +90,7 @@ def files(tmp_path, people=PEOPLE, rubrics=RUBRICS, assessed=ASSESSED):
     return tmp_path
 
 
-def test_the_tracks_files_become_users_in_the_order_of_their_topics(tmp_path):
+def test_track_files_become_users_in_the_order_of_their_topics(tmp_path):
     first, second = track_users(files(tmp_path), patience=4, skill="low")
     rubrics = {"2-1-r1": "What to eat?", "2-1-r2": "When to walk?"}
     assert first == SimulatedUser("2-1", ["You are vegan", "You own a dog."], "What to eat?", rubrics, 4, "high", "low", person="2")
