@@ -119,7 +119,7 @@ def interval_of_share(hits: Sequence[bool], clusters: Sequence[str], *, level: f
         >>> [round(bound, 3) for bound in interval_of_share([True] * 7, list("abcdefg"))]
         [0.646, 1.0]
         >>> [round(bound, 3) for bound in interval_of_share([True, True, False, True, True, False, False], list("aabbccc"))]
-        [0.038, 0.981]
+        [0.124, 0.926]
     """
     from scipy.stats import t
     from statsmodels.stats.proportion import proportion_confint

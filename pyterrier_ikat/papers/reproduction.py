@@ -341,7 +341,7 @@ def draw_figure(reproduction: Reproduction, figure: Figure, path: str | Path) ->
     saved = save_plot(axes, path)
     from matplotlib import pyplot
 
-    pyplot.close()  # a notebook would show an open figure a second time
+    pyplot.close(axes.get_figure(root=True))  # a notebook would show an open figure a second time
     return saved
 
 

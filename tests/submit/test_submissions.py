@@ -346,9 +346,8 @@ def test_new_2025_statements_are_submitted_unknown_ids_refused(tmp_path, passage
 
 
 @pytest.mark.parametrize("year", [2023, 2024, 2025])
-def test_every_statement_of_many_is_in_run_folder_and_submission(tmp_path, monkeypatch, year):
-    monkeypatch.setattr(two_turns, "PTKB", {str(number): f"I like dish {number}." for number in range(1, 31)})
-    data = two_turns.Data(year)
+def test_every_statement_of_many_is_in_run_folder_and_submission(tmp_path, year):
+    data = two_turns.Data(year, ptkb={str(number): f"I like dish {number}." for number in range(1, 31)})
     topics = data.get_topics()
     turns = topics.assign(qstatements=[[(name, 1.0) for name in ptkb] for ptkb in topics["qptkb"]], qanswer="Rice.")
     found = turns.assign(docno=two_turns.IDS[0], score=1.0, rank=0, used=True)
