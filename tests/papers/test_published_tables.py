@@ -15,6 +15,14 @@ from pyterrier_ikat.papers.table import published_tables
 from pyterrier_ikat.runs import RunFolder
 
 
+@pytest.fixture(autouse=True)
+def no_open_figures():
+    """Matplotlib warns of many open figures, also of those of other tests in this process."""
+    from matplotlib import pyplot
+
+    pyplot.close("all")
+
+
 def printed(*arguments):
     found = CliRunner().invoke(main, ["paper", *arguments])
     assert found.exit_code == 0, found.output
