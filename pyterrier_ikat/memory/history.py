@@ -123,17 +123,20 @@ class History:
     def memories(self) -> list[dict[str, Any]]:
         """Every statement that isn't forgotten, as an entry of ``qmemories``."""
         replaced = {number: entry["when"] for entry in self.entries for one in entry["learned"] for number in one["replaces"]}
-        return [
-            {
-                **{name: one[name] for name in ("id", "statement", "words", "replaces")},
-                **{name: event[name] for name in ("when", "session")},
-                "turn": one["message"],
-                "until": self._undone.get(id(event)) or replaced.get(one["id"]),
-            }
-            for event in self.events
-            for one in event.get("learned", ())
-            if one["statement"]
-        ]
+        found = dict[str, dict[str, Any]]()
+        for event in self.events:
+            for one in event.get("learned", ()):
+                if not one["statement"]:
+                    continue
+                memory = {name: one[name] for name in ("id", "statement", "words", "replaces")}
+                memory.update(when=event["when"], session=event["session"], turn=one["message"])
+                memory["until"] = self._undone.get(id(event)) or replaced.get(one["id"])
+                known = found.get(one["id"])
+                if known is None or known["until"] is not None:
+                    found[one["id"]] = memory
+                elif memory["until"] is None:  # it was said again, and replaces another one by that
+                    known["replaces"] = list(dict.fromkeys([*known["replaces"], *memory["replaces"]]))
+        return list(found.values())
 
     # A session
 

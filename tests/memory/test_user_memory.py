@@ -474,6 +474,15 @@ def test_what_holds_is_the_same_in_all_three_forms_at_any_time(tmp_path_factory,
     assert len(ids) == len(set(ids))
 
 
+def test_a_statement_that_is_said_again_is_one_memory(tmp_path):
+    memory = ikat.UserMemory(tmp_path / "users.jsonl", Notes())
+    memory.learn("u1", "b", chat("I live in Oslo."), when="2024-05-02")
+    memory.add("u1", ["I live in Lyon."], when="2024-05-03")
+    memory.learn("u1", "a", chat("I live in Lyon."), when="2024-05-04")
+    assert [(one["id"], one["until"] is None) for one in memory.memories("u1")] == [("1", False), ("2", True)]
+    assert [one["statement"] for one in memory.all("u1")] == ["I live in Lyon."]
+
+
 @pytest.mark.parametrize("statements", [["我住在公寓里。", "我对花生过敏。"], ["Я живу в квартире.", "У меня аллергия."], ["Ζω εδώ."]])
 def test_statements_without_a_word_are_refused_not_unfound(tmp_path, statements):
     memory = ikat.UserMemory(tmp_path / "m.jsonl")

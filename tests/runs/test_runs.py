@@ -132,8 +132,8 @@ PIECES = [
 def plainly(content):
     """What a run file says, read by plain Python: its rows, or the number of the first line that is none."""
     rows, seen = [], set()
-    for number, line in enumerate(content.removeprefix(codecs.BOM_UTF8).split(b"\n"), 1):
-        fields = line.split()
+    for number, line in enumerate(content.split(b"\n"), 1):
+        fields = line.removeprefix(codecs.BOM_UTF8).split()  # files that were joined have one in the middle
         try:
             if fields:
                 qid, _, docno, _, score, _ = (field.decode() for field in fields)
