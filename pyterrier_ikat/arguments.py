@@ -25,7 +25,9 @@ def at_least(least: int, **numbers: int | None) -> None:
             continue
         is_whole = isinstance(number, Integral)
         if not is_whole or number < least:
-            raise UsageError(f"{name}={number!r}: give {'' if is_whole else 'a whole number, '}{least} or more")
+            raise UsageError(
+                f"{name}={number!r}: give {'' if is_whole else 'a whole number, '}{least} or more"
+            )
 
 
 def one_of(choices: Iterable[str | None], **values: Any) -> None:
@@ -37,7 +39,9 @@ def one_of(choices: Iterable[str | None], **values: Any) -> None:
     for name, value in values.items():
         if value not in (known := list(choices)):
             near = did_you_mean(str(value), map(str, known))
-            raise UsageError(f"{name}={value!r} is unknown: {near}{' ' * bool(near)}choose one of {', '.join(map(str, known))}")
+            raise UsageError(
+                f"{name}={value!r} is unknown: {near}{' ' * bool(near)}choose one of {', '.join(map(str, known))}"
+            )
 
 
 class Checked:
@@ -81,7 +85,9 @@ SOURCES = {
     'add the column from dataset.get_answers(): turns.merge(dataset.get_answers(), on="qid")': "gold_answer",
 }
 """How to get columns of the turns -> these columns."""
-REPAIRS = {name: f"put {stage} before it" for stage, names in MAKERS.items() for name in names.split()}
+REPAIRS = {
+    name: f"put {stage} before it" for stage, names in MAKERS.items() for name in names.split()
+}
 REPAIRS |= {name: repair for repair, names in SOURCES.items() for name in names.split()}
 
 
@@ -111,8 +117,8 @@ def columns_once(frame: pd.DataFrame, who: str = "the frame") -> None:
 def by_position(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with its rows numbered 0, 1, 2, ..., in their order. A frame that has these numbers is returned itself.
 
-    A frame of a user may have any index: equal labels after ``pd.concat``, gaps after a selection, texts, dates, several levels.
-    Rows are never found by them.
+    A frame of a user may have any index: equal labels after ``pd.concat``, gaps after a selection,
+    texts, dates, several levels. Rows are never found by them.
 
     Raises:
         DataError: when two columns have the same name.
@@ -123,7 +129,11 @@ def by_position(frame: pd.DataFrame) -> pd.DataFrame:
     """
     columns_once(frame)
     numbers = pd.RangeIndex(len(frame))
-    is_numbered = isinstance(frame.index, pd.RangeIndex) and frame.index.name is None and frame.index.equals(numbers)
+    is_numbered = (
+        isinstance(frame.index, pd.RangeIndex)
+        and frame.index.name is None
+        and frame.index.equals(numbers)
+    )
     return frame if is_numbered else frame.set_axis(numbers, axis=0)
 
 
@@ -132,7 +142,8 @@ def checked_frame(stage: Any, frame: Any) -> pd.DataFrame:
 
     Raises:
         UsageError: when it is not a frame.
-        DataError: when chosen statements are not pairs of id and score: a prompt would omit them without a word.
+        DataError: when chosen statements are not pairs of id and score: a prompt would omit them
+            without a word.
 
     Example:
         >>> checked_frame("ikat.generate.AppendStatements()", pd.DataFrame({"qid": ["1_1"], "query": ["tea"], "qstatements": [[(1, 0.5)]]}))
@@ -141,7 +152,9 @@ def checked_frame(stage: Any, frame: Any) -> pd.DataFrame:
     """
     if not isinstance(frame, pd.DataFrame):
         shown = " ".join(repr(frame).split())[:80]
-        raise UsageError(f"{stage!r} is given {shown}: give a DataFrame, such as dataset.get_topics() or ikat.conversation(messages)")
+        raise UsageError(
+            f"{stage!r} is given {shown}: give a DataFrame, such as dataset.get_topics() or ikat.conversation(messages)"
+        )
     frame = by_position(frame)
     cells = frame["qstatements"].tolist() if "qstatements" in frame.columns else []
     for cell in {id(cell): cell for cell in cells}.values():  # the rows of one turn share one list
@@ -149,33 +162,51 @@ def checked_frame(stage: Any, frame: Any) -> pd.DataFrame:
             where = next(row for row, one in enumerate(cells) if one is cell)
             turn = f"turn {frame['qid'].iloc[where]}" if "qid" in frame.columns else f"row {where}"
             given = " ".join(repr(cell).split())[:80]
-            raise DataError(f'{turn} has the qstatements {given}: give a list of pairs of id and score, such as [("2", 0.9)]')
+            raise DataError(
+                f'{turn} has the qstatements {given}: give a list of pairs of id and score, such as [("2", 0.9)]'
+            )
     return frame
 
 
 def _are_statements(cell: Any) -> bool:
     of_pairs = (list, tuple, np.ndarray)
-    return isinstance(cell, of_pairs) and all(isinstance(one, of_pairs) and len(one) == 2 and isinstance(one[0], str) for one in cell)
+    return isinstance(cell, of_pairs) and all(
+        isinstance(one, of_pairs) and len(one) == 2 and isinstance(one[0], str) for one in cell
+    )
 
 
-def missing_columns(stage: Any, frame: pd.DataFrame, error: pt.validate.InputValidationError) -> pt.validate.InputValidationError:
+def missing_columns(
+    stage: Any, frame: pd.DataFrame, error: pt.validate.InputValidationError
+) -> pt.validate.InputValidationError:
     """PyTerrier's error about the input of a stage, in the user's terms. Errors of other stages stay as they are."""
-    if isinstance(error, MissingColumnError) or f" in transformer {stage} " not in str(error.args[0]):
+    if isinstance(error, MissingColumnError) or f" in transformer {stage} " not in str(
+        error.args[0]
+    ):
         return error
     mode = error.modes[0]
     if not mode.missing_columns:
-        instead = f", or take {stage.on_passages}, which re-ranks passages" if stage.on_passages else ""
+        instead = (
+            f", or take {stage.on_passages}, which re-ranks passages" if stage.on_passages else ""
+        )
         what = f"{stage!r} takes turns, and the frame has passages (docno): put it before the retriever{instead}"
         return MissingColumnError(what, error.modes)
     lacking = mode.missing_columns
     repairs = dict.fromkeys(REPAIRS.get(name, f"add the column {name}") for name in lacking)
     there = f"it has {', '.join(map(str, frame.columns)) or 'no column'}"
-    return MissingColumnError(f"{stage!r} reads {', '.join(lacking)}, which the frame lacks ({there}): {'; '.join(repairs)}", error.modes)
+    return MissingColumnError(
+        f"{stage!r} reads {', '.join(lacking)}, which the frame lacks ({there}): {'; '.join(repairs)}",
+        error.modes,
+    )
 
 
 def is_missing(value: Any) -> bool:
     """Whether a cell holds nothing: None, or the NaN that pandas fills in where one of several joined frames lacks a column."""
-    return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and value != value)
+    return (
+        value is None
+        or value is pd.NA
+        or value is pd.NaT
+        or (isinstance(value, float) and value != value)
+    )
 
 
 def utc(when: str | date | None) -> str:
@@ -188,7 +219,13 @@ def utc(when: str | date | None) -> str:
         >>> utc("2024-05-02 10:30+02:00"), utc("2024-05-02"), utc(date(2024, 5, 2))
         ('2024-05-02T08:30:00.000Z', '2024-05-02T00:00:00.000Z', '2024-05-02T00:00:00.000Z')
     """
-    return _moment(when).astimezone(timezone.utc).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    return (
+        _moment(when)
+        .astimezone(timezone.utc)
+        .replace(tzinfo=None)
+        .isoformat(timespec="milliseconds")
+        + "Z"
+    )
 
 
 def day_of(when: str | date | None) -> str:
@@ -210,11 +247,15 @@ def _moment(when: str | date | None) -> datetime:
     if when is None:
         return datetime.now().astimezone()
     try:
-        found = datetime.fromisoformat(when.replace("Z", "+00:00")) if isinstance(when, str) else when
+        found = (
+            datetime.fromisoformat(when.replace("Z", "+00:00")) if isinstance(when, str) else when
+        )
     except ValueError:
         found = None
     if isinstance(found, date) and not isinstance(found, datetime):
         found = datetime(found.year, found.month, found.day)
     if not isinstance(found, datetime):
-        raise UsageError(f"{when!r} is not a time: give a datetime, or a text such as 2024-05-02 or 2024-05-02T10:30")
+        raise UsageError(
+            f"{when!r} is not a time: give a datetime, or a text such as 2024-05-02 or 2024-05-02T10:30"
+        )
     return found if found.tzinfo else found.replace(tzinfo=timezone.utc)

@@ -5,7 +5,17 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-OF_RESOURCES = ("second_llm", "responders", "retriever", "rewriter", "expander", "prompts", "texts", "splade_model", "splade_query_model")
+OF_RESOURCES = (
+    "second_llm",
+    "responders",
+    "retriever",
+    "rewriter",
+    "expander",
+    "prompts",
+    "texts",
+    "splade_model",
+    "splade_query_model",
+)
 """Resources that the command line takes as ``--resources NAME=...``."""
 _told_commands = False
 
@@ -13,7 +23,8 @@ _told_commands = False
 class IkatError(Exception):
     """Base of every error of this package that the user can repair.
 
-    The message is complete by itself. The command line prints it as one line and exits with ``exit_code``.
+    The message is complete by itself. The command line prints it as one line and exits with
+    ``exit_code``.
 
     Attributes:
         one_line: False where the message lists faults, a line for each.
@@ -65,7 +76,10 @@ def option(name: str) -> str:
         >>> option("second_llm")
         'second_llm=...'
     """
-    return advice(f"{name}=...", f"--resources {name}=..." if name in OF_RESOURCES else f"--{name.replace('_', '-')}")
+    return advice(
+        f"{name}=...",
+        f"--resources {name}=..." if name in OF_RESOURCES else f"--{name.replace('_', '-')}",
+    )
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
@@ -78,7 +92,10 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     names = list(known)
     folded = {name.casefold(): name for name in reversed(names)}  # the first name of an alias
     near = difflib.get_close_matches(given, names, n=1, cutoff=0.7)
-    near = near or [folded[name] for name in difflib.get_close_matches(given.casefold(), folded, n=1, cutoff=0.7)]
+    near = near or [
+        folded[name]
+        for name in difflib.get_close_matches(given.casefold(), folded, n=1, cutoff=0.7)
+    ]
     return f"did you mean {near[0]}?" if near else ""
 
 
@@ -89,7 +106,9 @@ def list_first(names: Sequence[object], most: int = 5) -> str:
         >>> list_first(["1_1", "1_2", "1_3"]), list_first(range(12))
         ('1_1, 1_2, 1_3', '0, 1, 2, 3, 4 and 7 more')
     """
-    return ", ".join(map(str, names[:most])) + f" and {len(names) - most} more" * (len(names) > most)
+    return ", ".join(map(str, names[:most])) + f" and {len(names) - most} more" * (
+        len(names) > most
+    )
 
 
 def counted(number: int, one: str, several: str = "") -> str:

@@ -1,14 +1,16 @@
 """What is running, for whom, and how to follow it: the current chain, the sign of who left, and the stream of stage events.
 
-Each run of a system that is run several times is a chain of stages with its own completions; the plain run is chain 0. A stage that asks a
-language model puts the number of the chain into its requests; other stages give the same results in every chain.
+Each run of a system that is run several times is a chain of stages with its own completions; the
+plain run is chain 0. A stage that asks a language model puts the number of the chain into its
+requests; other stages give the same results in every chain.
 
-A turn of a conversation is worked on for somebody who may leave: a browser, a client of a server. Whoever learns that they have left sets
-their sign, and no call to a language model begins for them any more. The one under way is finished and kept, since it is paid for.
+A turn of a conversation is worked on for somebody who may leave: a browser, a client of a server.
+Whoever learns that they have left sets their sign, and no call to a language model begins for them
+any more. The one under way is finished and kept, since it is paid for.
 
-The stream of stage events reports the input and output of each stage, and the requests to language models in between. Recorder, chat
-and the line of progress read it, each as an :class:`Observer`. Stages of other packages make no events, nor does the work of a
-stage on other threads or machines.
+The stream of stage events reports the input and output of each stage, and the requests to language
+models in between. Recorder, chat and the line of progress read it, each as an :class:`Observer`.
+Stages of other packages make no events, nor does the work of a stage on other threads or machines.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -237,7 +239,13 @@ def tell(llm: Any, exchanges: Sequence[Exchange], spend: Any) -> None:
 def follower() -> Write | None:
     """Who follows what a model writes for the stage under way, while it writes."""
     step = _step.get()
-    return None if step is None else next((write for one in OBSERVERS.get() if (write := one.follow(step)) is not None), None)
+    return (
+        None
+        if step is None
+        else next(
+            (write for one in OBSERVERS.get() if (write := one.follow(step)) is not None), None
+        )
+    )
 
 
 def repaired(reasons: Sequence[str]) -> None:

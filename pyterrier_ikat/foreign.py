@@ -1,7 +1,8 @@
 """Stages of other packages: the files that their results depend on, and what can't be told of them.
 
-A stage of another package doesn't say what it was made of. So its attributes are searched for artifacts of PyTerrier and for paths, in
-its objects, lists and dicts too. Files count by their names, sizes and contents; of a large file only parts are read.
+A stage of another package doesn't say what it was made of. So its attributes are searched for
+artifacts of PyTerrier and for paths, in its objects, lists and dicts too. Files count by their
+names, sizes and contents; of a large file only parts are read.
 """
 
 import hashlib
@@ -29,9 +30,11 @@ CACHES = ("pyterrier_caching",)
 """Packages whose folders don't decide on results: a cache writes into its own (seanmacavaney/pyterrier-caching, scorer_cache.py and
 retriever_cache.py). The stage inside a cache counts."""
 BUILT_FROM = {
-    # pyterrier_pisa 0.4.9: prepare_index writes bm25.k1-0.9.b-0.4.q0.bmw.64 and .block_simdbp at the first use of a scorer
+    # pyterrier_pisa 0.4.9: prepare_index writes bm25.k1-0.9.b-0.4.q0.bmw.64 and .block_simdbp at
+    # the first use of a scorer
     "pyterrier_pisa.PisaIndex": ("pt_*.json", "fwd*", "inv*"),
-    # pyterrier_dr 0.8.1, flex/core.py: the files of the indexer; faiss_retr.py, corpus_graph.py and others build theirs at first use
+    # pyterrier_dr 0.8.1, flex/core.py: the files of the indexer; faiss_retr.py, corpus_graph.py and
+    # others build theirs at first use
     "pyterrier_dr.FlexIndex": ("pt_meta.json", "vecs.f4", "docnos.npids"),
 }
 """Index -> the files that all its others are built from, at any time."""
@@ -41,7 +44,22 @@ PASSING = ("*.lock", "*.tmp", ".*")
 _NAMES_PATH = re.compile(r"(^|_)(path|dir|directory|folder|file|filename|index|location|root)s?$")
 _WRITTEN = re.compile(r"(^|_)(caches?|logs?|tmp|temp|out|output)(_|$)")
 """Attributes that name what a stage writes."""
-_PLAIN = (bool, int, float, complex, str, bytes, Path, Enum, type, range, re.Pattern, ModuleType, FunctionType, MethodType)
+_PLAIN = (
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    Path,
+    Enum,
+    type,
+    range,
+    re.Pattern,
+    ModuleType,
+    FunctionType,
+    MethodType,
+)
 
 
 @dataclass(frozen=True)
@@ -51,7 +69,8 @@ class HeldFiles:
     Attributes:
         path: where it is.
         kind: the class of the object, with its package.
-        artifact: whether the object is an artifact of PyTerrier, such as an index. Any other may also write there.
+        artifact: whether the object is an artifact of PyTerrier, such as an index. Any other may
+            also write there.
     """
 
     path: str
@@ -130,10 +149,13 @@ def named_file(text: str | Path) -> HeldFiles | None:
 def held_by(owner: Any) -> list[Any]:
     """What an object of another package holds: files, stages, and whatever has a ``fingerprint()``.
 
-    A path inside an artifact, such as the one that a retriever remembers beside its index, stands for the artifact.
+    A path inside an artifact, such as the one that a retriever remembers beside its index, stands
+    for the artifact.
     """
     found = list(_held_by(owner, DEPTH, {}))
-    artifacts = [os.path.realpath(one.path) for one in found if isinstance(one, HeldFiles) and one.artifact]
+    artifacts = [
+        os.path.realpath(one.path) for one in found if isinstance(one, HeldFiles) and one.artifact
+    ]
     kept = []
     for one in found:
         if isinstance(one, HeldFiles) and not one.artifact:
@@ -147,8 +169,8 @@ def held_by(owner: Any) -> list[Any]:
 def untold(stage: pt.Transformer) -> bool:
     """Whether a stage of another package holds something whose change can't be told.
 
-    That is an artifact without files or a folder with too many; or, in a retriever, the address of a server, or an object that names no
-    file at all.
+    That is an artifact without files or a folder with too many; or, in a retriever, the address of
+    a server, or an object that names no file at all.
     """
     found = held_by(stage)
     files = [one for one in found if isinstance(one, HeldFiles)]

@@ -17,7 +17,16 @@ from .completions.json_answers import Structure
 from .completions.kinds import Kind
 from .completions.reasoning import without_reasoning
 from .completions.usable import is_refusal, readable
-from .conversations.frame import each_turn_once, histories, personas, question_column, texts_in, values, with_columns, with_query
+from .conversations.frame import (
+    each_turn_once,
+    histories,
+    personas,
+    question_column,
+    texts_in,
+    values,
+    with_columns,
+    with_query,
+)
 from .errors import DataError, UsageError, counted, list_first
 from .events import repaired
 from .llms import LLM, Completion, LLMFailure, Request, StageError, llm
@@ -82,9 +91,11 @@ class AsksLLM(Checked):
     Subclasses give ``stage``, and ``kind`` or :meth:`parse`.
 
     Args (of every subclass):
-        llm: the model to ask, from :func:`pyterrier_ikat.llm`, or any value that it takes: a specification, or an object with
+        llm: the model to ask, from :func:`pyterrier_ikat.llm`, or any value that it takes: a
+        specification, or an object with
             ``.generate``. Operators with the same model share its account and its budget.
-        prompts: a folder of your own prompt templates; ``None``: that of the method being built, or the package's.
+        prompts: a folder of your own prompt templates; ``None``: that of the method being built, or
+        the package's.
     """
 
     llm: LLM
@@ -112,7 +123,11 @@ class AsksLLM(Checked):
 
     def prompt_of(self, template: str) -> str:
         """Name of the prompt that ``template`` makes, in recorded files: its own, with ``_llama`` and ``_human`` if they apply."""
-        return template + "_llama" * (self.style == "llama") + "_human" * (self.question == "qresolved")
+        return (
+            template
+            + "_llama" * (self.style == "llama")
+            + "_human" * (self.question == "qresolved")
+        )
 
     def templates(self) -> list[str]:
         """The names of the templates that its requests are made from."""
@@ -120,31 +135,62 @@ class AsksLLM(Checked):
 
     def prompt_checksums(self) -> dict[str, str]:
         """Template -> a digest of its source; see :func:`pyterrier_ikat.prompts.checksum_of`."""
-        names = [one for name in self.templates() for one in (name, instructions_for(name, self.style, self.prompts)) if one]
+        names = [
+            one
+            for name in self.templates()
+            for one in (name, instructions_for(name, self.style, self.prompts))
+            if one
+        ]
         return {name: checksum_of(name, self.style, self.prompts) for name in names}
 
     def message(self, template: str, values: dict[str, Any]) -> dict[str, str]:
         """A user message made from a template.
 
         Raises:
-            UsageError: when :meth:`templates` lacks the template: a finished run could not be told from one with other prompts.
+            UsageError: when :meth:`templates` lacks the template: a finished run could not be told
+                from one with other prompts.
         """
         if template not in self.templates():
-            raise UsageError(f"{type(self).__name__} uses the prompt template {template}: return its name from the method templates(), too")
+            raise UsageError(
+                f"{type(self).__name__} uses the prompt template {template}: return its name from the method templates(), too"
+            )
         return {"role": "user", "content": render(template, self.style, self.prompts, **values)}
 
     @property
     def _asked_form(self) -> Structure | None:
         return self.kind.structure if getattr(self.llm, "structured", False) else None
 
-    def request(self, qid: str, values: dict[str, Any], template: str, item: str = "", before: Sequence[dict[str, str]] = ()) -> Request:
+    def request(
+        self,
+        qid: str,
+        values: dict[str, Any],
+        template: str,
+        item: str = "",
+        before: Sequence[dict[str, str]] = (),
+    ) -> Request:
         """A request of one message from a template, behind the messages ``before`` and that of the template for the system message."""
         form, message = self._asked_form, self.message(template, values)
         if form is not None:
             message = {**message, "content": f"{message['content']}\n\n{form.instruction}"}
         instructions = instructions_for(template, self.style, self.prompts)
-        first = [{"role": "system", "content": render(instructions, self.style, self.prompts, **values)}] if instructions else []
-        return Request([*first, *before, message], self.stage, qid, self.prompt_of(template), item, structure=form)
+        first = (
+            [
+                {
+                    "role": "system",
+                    "content": render(instructions, self.style, self.prompts, **values),
+                }
+            ]
+            if instructions
+            else []
+        )
+        return Request(
+            [*first, *before, message],
+            self.stage,
+            qid,
+            self.prompt_of(template),
+            item,
+            structure=form,
+        )
 
     def ask(self, requests: Sequence[Request]) -> list[Any]:
         """The parsed completion of each request (see :meth:`parse`), or its `LLMFailure`. Failures are counted.
@@ -153,17 +199,23 @@ class AsksLLM(Checked):
             FatalLLMError: when no call can succeed (key, model, quota).
             BudgetExceeded: when the budget is spent.
         """
-        return [self._read(request.qid, outcome) for request, outcome in zip(requests, self.llm.ask(requests), strict=True)]
+        return [
+            self._read(request.qid, outcome)
+            for request, outcome in zip(requests, self.llm.ask(requests), strict=True)
+        ]
 
     def ask_in_rounds(
-        self, requests: Sequence[Request], then: Callable[[int, list[Any]], Request | None], calls: int = 0
+        self,
+        requests: Sequence[Request],
+        then: Callable[[int, list[Any]], Request | None],
+        calls: int = 0,
     ) -> list[list[Any]]:
         """Ask requests that have follow-ups, as :meth:`ask` does; the follow-ups of different requests are sent concurrently.
 
         Args:
             requests: the first ones.
-            then: gets the position of a first request and the outcomes of its chain so far, as :meth:`ask` gives them; returns the next
-                request of the chain, or None.
+            then: gets the position of a first request and the outcomes of its chain so far, as
+                :meth:`ask` gives them; returns the next request of the chain, or None.
             calls: the total number of requests.
 
         Returns:
@@ -196,7 +248,9 @@ class AsksLLM(Checked):
 
     def count(self, *, failures: int = 0, fallbacks: int = 0, dropped: int = 0) -> None:
         """Add to the stage's row of the ledger."""
-        self.llm.ledger.count(self.stage, self.llm.model, failures=failures, fallbacks=fallbacks, dropped=dropped)
+        self.llm.ledger.count(
+            self.stage, self.llm.model, failures=failures, fallbacks=fallbacks, dropped=dropped
+        )
 
     def _read(self, qid: str, outcome: Completion | LLMFailure) -> Any:
         if isinstance(outcome, LLMFailure):  # the LLM has counted it
@@ -205,7 +259,9 @@ class AsksLLM(Checked):
             value, omitted = self.read(outcome.text)
         except Exception as error:
             who = f"the parser of {type(self).__name__} stops with {type(error).__name__}: {error}"
-            raise DataError(f"{who}; it reads the completion of turn {qid}, {outcome.text[:80]!r}") from error
+            raise DataError(
+                f"{who}; it reads the completion of turn {qid}, {outcome.text[:80]!r}"
+            ) from error
         if omitted:
             self.count(dropped=len(omitted))
             log.info("stage %s: turn %s: dropped %s", self.stage, qid, "; ".join(omitted))
@@ -236,23 +292,27 @@ def as_long_as(words: int, text: str) -> str:
 class LLMOperator(AsksLLM, Operator):
     """Ask a model once per turn and write its answer into the frame.
 
-    Subclasses give ``stage``, ``kind`` (or :meth:`parse`) and ``writes`` (or :meth:`write`), and :meth:`requests` where a row's request is
-    not just the template of the stage. Arguments of their own are annotated attributes, under the decorator ``with_fields``. The arguments
-    below are those of every subclass. They are added to a subclass's docstring unless it describes them itself.
+    Subclasses give ``stage``, ``kind`` (or :meth:`parse`) and ``writes`` (or :meth:`write`), and
+    :meth:`requests` where a row's request is not just the template of the stage. Arguments of their
+    own are annotated attributes, under the decorator ``with_fields``. The arguments below are those
+    of every subclass. They are added to a subclass's docstring unless it describes them itself.
 
     Args:
-        llm: the model to ask, from :func:`pyterrier_ikat.llm`, or any value that it takes: a specification, or an object with
-            ``.generate``. Operators with the same model share its account and its budget.
-        style: ``"gpt"``: zero-shot prompts that show all utterances and responses; ``"llama"``: the few-shot prompts of
-            the papers where they have one, all utterances and only the last response.
-        question: the column that holds the user's question: ``"qutterance"`` (where the frame has no conversation, the
-            oldest query: ``query_N`` of the largest N, else ``query``), ``"qresolved"`` for the manual rewrite, the papers' [H], or
-            another one.
-        prompts: a folder of your own prompt templates; those missing there come from the package. ``None``: that of the method being
-            built, or the package's.
-        on_error: ``"raise"``: finish all turns, then raise a ``StageError`` that names the failed ones; ``"fallback"``: use the operator's
-            fallback for them and count it in the ledger; ``None``: as the LLM is configured (``ikat.llm("... on_error=fallback")``),
-            by default raise.
+        llm: the model to ask, from :func:`pyterrier_ikat.llm`, or any value that it takes: a
+            specification, or an object with ``.generate``. Operators with the same model share its
+            account and its budget.
+        style: ``"gpt"``: zero-shot prompts that show all utterances and responses; ``"llama"``: the
+            few-shot prompts of the papers where they have one, all utterances and only the last
+            response.
+        question: the column that holds the user's question: ``"qutterance"`` (where the frame has
+            no conversation, the oldest query: ``query_N`` of the largest N, else ``query``),
+            ``"qresolved"`` for the manual rewrite, the papers' [H], or another one.
+        prompts: a folder of your own prompt templates; those missing there come from the package.
+            ``None``: that of the method being built, or the package's.
+        on_error: ``"raise"``: finish all turns, then raise a ``StageError`` that names the failed
+            ones; ``"fallback"``: use the operator's fallback for them and count it in the ledger;
+            ``None``: as the LLM is configured (``ikat.llm("... on_error=fallback")``), by default
+            raise.
     """
 
     _: KW_ONLY
@@ -260,7 +320,11 @@ class LLMOperator(AsksLLM, Operator):
     question: str = "qutterance"
     on_error: str | None = None
 
-    choices = {"style": STYLES, "statements": ("all", "chosen"), "on_error": ("raise", "fallback", None)}
+    choices = {
+        "style": STYLES,
+        "statements": ("all", "chosen"),
+        "on_error": ("raise", "fallback", None),
+    }
     one_row_per_turn = True
     last_in_repr = ("style", "question", "history", "prompts", "on_error")
     history_style = ""
@@ -302,38 +366,60 @@ class LLMOperator(AsksLLM, Operator):
 
     def needs(self) -> list[str]:
         """The columns that the operator reads besides ``qid``; ``qstatements`` where its user chose to show only these."""
-        own = [self.question] * (self.question not in ("qutterance", "query")) + list(self.columns_shown().values())
+        own = [self.question] * (self.question not in ("qutterance", "query")) + list(
+            self.columns_shown().values()
+        )
         return ["query", *own, *["qstatements"] * (self.arguments().get("statements") == "chosen")]
 
     def questions(self, frame: pd.DataFrame) -> list[str]:
         """The user's question of each row. In a frame without a conversation, the query before any operator replaced it.
 
         Raises:
-            DataError: naming the turns whose question is missing or blank. A model would be paid for nothing.
+            DataError: naming the turns whose question is missing or blank. A model would be paid
+                for nothing.
         """
-        return texts_in(frame, self.question if self.question in frame.columns else question_column(frame), blank=False)
+        return texts_in(
+            frame,
+            self.question if self.question in frame.columns else question_column(frame),
+            blank=False,
+        )
 
     def personas(self, frame: pd.DataFrame) -> list[dict[str, str]]:
         """The statements about the user that each row's prompt shows."""
         ptkbs = personas(frame)
         if self.statements == "all" or "qstatements" not in frame.columns:
             return ptkbs
-        return [pick_statements(ptkb, statements or []) for ptkb, statements in zip(ptkbs, values(frame, "qstatements"), strict=True)]
+        return [
+            pick_statements(ptkb, statements or [])
+            for ptkb, statements in zip(ptkbs, values(frame, "qstatements"), strict=True)
+        ]
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
         """The values that every prompt shows: ``ptkb``, ``context``, ``question``, arguments and columns that are shown."""
         more = {name: getattr(self, name) for name in self.shows}
         rows = [
-            {"question": question, "context": history_text(history, self.history_style or self.style), "ptkb": ptkb_text(ptkb), **more}
-            for question, history, ptkb in zip(self.questions(frame), histories(frame), self.personas(frame), strict=True)
+            {
+                "question": question,
+                "context": history_text(history, self.history_style or self.style),
+                "ptkb": ptkb_text(ptkb),
+                **more,
+            }
+            for question, history, ptkb in zip(
+                self.questions(frame), histories(frame), self.personas(frame), strict=True
+            )
         ]
         for name, column in self.columns_shown().items():
-            rows = [{**row, name: text} for row, text in zip(rows, texts_in(frame, column), strict=True)]
+            rows = [
+                {**row, name: text} for row, text in zip(rows, texts_in(frame, column), strict=True)
+            ]
         return rows
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """The requests for ``frame``, in order. Nothing is sent."""
-        return [self.request(qid, values, self.template()) for qid, values in zip(frame["qid"], self.contexts(frame), strict=True)]
+        return [
+            self.request(qid, values, self.template())
+            for qid, values in zip(frame["qid"], self.contexts(frame), strict=True)
+        ]
 
     def fallback(self, frame: pd.DataFrame) -> list[Any]:
         """The substitute for each request's outcome, used when the request fails."""
@@ -341,7 +427,11 @@ class LLMOperator(AsksLLM, Operator):
 
     def typical(self, frame: pd.DataFrame) -> list[Any]:
         """Stand-ins that ``ikat.plan`` uses for completions that are not in the cache, about as long as real ones."""
-        return [as_long_as(self.typical_words, text) for text in self.fallback(frame)] if self.typical_words else self.fallback(frame)
+        return (
+            [as_long_as(self.typical_words, text) for text in self.fallback(frame)]
+            if self.typical_words
+            else self.fallback(frame)
+        )
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """Count the requests, and write cached completions or stand-ins."""
@@ -357,12 +447,22 @@ class LLMOperator(AsksLLM, Operator):
         Raises:
             DataError: when an outcome becomes the query, and is no text.
         """
-        no_text = ((qid, one) for qid, one in zip(frame["qid"], found, strict=True) if not (isinstance(one, str) and one.strip()))
+        no_text = (
+            (qid, one)
+            for qid, one in zip(frame["qid"], found, strict=True)
+            if not (isinstance(one, str) and one.strip())
+        )
         if self.makes_query and (odd := next(no_text, None)):
             repair = "return a text from parse, or None for an unusable completion"
-            raise DataError(f"{type(self).__name__} makes {odd[1]!r} the query of turn {odd[0]}: {repair}")
+            raise DataError(
+                f"{type(self).__name__} makes {odd[1]!r} the query of turn {odd[0]}: {repair}"
+            )
         columns = {self.writes: found} if self.writes else {}
-        return with_query(frame, found, **columns) if self.makes_query else with_columns(frame, **columns)
+        return (
+            with_query(frame, found, **columns)
+            if self.makes_query
+            else with_columns(frame, **columns)
+        )
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Ask for every row of a query frame (``qid``, ``query``; optional: ``qutterance``, ``qhistory``, ``qptkb``)."""
@@ -376,7 +476,9 @@ class LLMOperator(AsksLLM, Operator):
         Raises:
             StageError: when a request failed and ``on_error`` is ``"raise"``.
         """
-        return self.write(frame, self.settle(frame, self.ask(self.requests(frame))) if len(frame) else [])
+        return self.write(
+            frame, self.settle(frame, self.ask(self.requests(frame))) if len(frame) else []
+        )
 
     @property
     def fails(self) -> bool:
@@ -391,9 +493,16 @@ class LLMOperator(AsksLLM, Operator):
                 raise StageError(self.stage, failures, self.llm.kept_in)
             self.count(fallbacks=len(failures))
             repaired([failure.reason for failure in failures])
-            log.warning("stage %s: fallback for %s: %s", self.stage, counted(len(failures), "request"), list_failed(failures))
+            log.warning(
+                "stage %s: fallback for %s: %s",
+                self.stage,
+                counted(len(failures), "request"),
+                list_failed(failures),
+            )
             fallbacks = zip(found, self.fallback(frame), strict=True)
-            found = [instead if isinstance(value, LLMFailure) else value for value, instead in fallbacks]
+            found = [
+                instead if isinstance(value, LLMFailure) else value for value, instead in fallbacks
+            ]
         if dropped := self.list_dropped(frame, found):
             self.count(dropped=len(dropped))
             repaired(dropped)

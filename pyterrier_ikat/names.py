@@ -56,7 +56,9 @@ def _listed(module: str) -> Iterable[str]:
     return found
 
 
-def asked_for(module: str, known: Iterable[str], load: Callable[[str], object] | None = None) -> Callable[[str], object]:
+def asked_for(
+    module: str, known: Iterable[str], load: Callable[[str], object] | None = None
+) -> Callable[[str], object]:
     """The ``__getattr__`` of a module, whose errors say which name may be meant.
 
     Args:

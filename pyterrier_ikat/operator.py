@@ -1,11 +1,12 @@
 """The base of all operators: a repr that can be pasted back, value equality, and the questions that planning and running ask a stage.
 
-Planning and running never ask for the class of a stage. They use this protocol: :meth:`Operator.plan` estimates the stage's requests to
-a language model and its output; ``one_row_per_turn`` says whether a run may be cut into batches after it; :meth:`Operator.parts` lists
-what a finished run depends on; ``loads_models`` says whether to try the stage before anything is paid for;
-``reads_texts`` says whether it may read passages' texts;
-:meth:`Operator.citing` makes it cite passages; :meth:`Operator.doing` describes its work for a user who waits for an answer. A stage of
-another package is identified by its repr and by the models and indexes in its attributes.
+Planning and running never ask for the class of a stage. They use this protocol:
+:meth:`Operator.plan` estimates the stage's requests to a language model and its output;
+``one_row_per_turn`` says whether a run may be cut into batches after it; :meth:`Operator.parts`
+lists what a finished run depends on; ``loads_models`` says whether to try the stage before anything
+is paid for; ``reads_texts`` says whether it may read passages' texts; :meth:`Operator.citing` makes
+it cite passages; :meth:`Operator.doing` describes its work for a user who waits for an answer. A
+stage of another package is identified by its repr and by the models and indexes in its attributes.
 """
 
 import inspect
@@ -48,12 +49,20 @@ def _entered(transform: Transform) -> Transform:
     def run(self: Any, inp: pd.DataFrame) -> pd.DataFrame:
         inp = checked_frame(self, inp)
         try:
-            found = observed(self, inp, partial(transform, self, inp)) if OBSERVERS.get() else transform(self, inp)
+            found = (
+                observed(self, inp, partial(transform, self, inp))
+                if OBSERVERS.get()
+                else transform(self, inp)
+            )
         except pt.validate.InputValidationError as error:
             raise missing_columns(self, inp, error) from None
-        if self.one_row_per_turn and not (found["qid"].array.equals(inp["qid"].array) or [*found["qid"]] == [*inp["qid"]]):
+        if self.one_row_per_turn and not (
+            found["qid"].array.equals(inp["qid"].array) or [*found["qid"]] == [*inp["qid"]]
+        ):
             repair = "return one row per row, in their order, or set one_row_per_turn = False"
-            raise DataError(f"{self!r} got {len(inp)} rows and returned {len(found)}, or other turns: {repair}")
+            raise DataError(
+                f"{self!r} got {len(inp)} rows and returned {len(found)}, or other turns: {repair}"
+            )
         return found
 
     return run
@@ -68,9 +77,9 @@ class _Cutoff(pt.RankCutoff):
 class Operator(Checked, pt.Transformer):
     """A PyTerrier transformer that is a value: equal arguments make equal operators.
 
-    Subclasses store every ``__init__`` argument under its own name and set ``schematic = {"label": ...}`` (at most 20 characters).
-    Because equal operators are found by ``==`` and ``hash``, ``pt.Experiment(..., plan="tree")`` runs a stage once when several systems
-    start with it.
+    Subclasses store every ``__init__`` argument under its own name and set ``schematic = {"label":
+    ...}`` (at most 20 characters). Because equal operators are found by ``==`` and ``hash``,
+    ``pt.Experiment(..., plan="tree")`` runs a stage once when several systems start with it.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -82,8 +91,8 @@ class Operator(Checked, pt.Transformer):
 
     one_row_per_turn: ClassVar[bool] = False
     """Whether it returns one row per input row, in their order, and treats each row independently. Such stages at the beginning
-    of a pipeline run for all turns at once, so that a model gets as many concurrent requests as it allows; the later stages run
-    batch by batch."""
+    of a pipeline run for all turns at once, so that a model gets as many concurrent requests as it
+    allows; the later stages run batch by batch."""
 
     loads_models: ClassVar[bool] = False
     """Whether its first use loads a model. Before a run it gets one row, so that a model that can't be loaded is found before anything
@@ -112,7 +121,9 @@ class Operator(Checked, pt.Transformer):
         super().__init_subclass__(**kwargs)
         cls.reads_texts = cls.__dict__.get("reads_texts", True)
         if isinstance(label := cls.__dict__.get("schematic"), dict):
-            label.setdefault("help_url", "")  # without it, drawing a pipeline looks its documentation up on the network
+            label.setdefault(
+                "help_url", ""
+            )  # without it, drawing a pipeline looks its documentation up on the network
         if "transform" in cls.__dict__:
             cls.transform = _entered(cls.transform)  # type: ignore[assignment]
 
@@ -122,18 +133,21 @@ class Operator(Checked, pt.Transformer):
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """The frame after this stage in a plan, where no model is loaded or asked and nothing is retrieved.
 
-        By default an operator that turns queries into queries is run, and one that returns passages keeps the turns unchanged. Override
-        this method where running would load or ask a model: count requests by ``plan.ask`` and inner pipelines by ``plan.follow``.
+        By default an operator that turns queries into queries is run, and one that returns passages
+        keeps the turns unchanged. Override this method where running would load or ask a model:
+        count requests by ``plan.ask`` and inner pipelines by ``plan.follow``.
         """
         return plan.by_columns(self, frame)
 
     def parts(self) -> Iterator[Any]:
         """The language models, indexes, folders and files in its arguments.
 
-        With its repr and its prompts, they determine its results. A folder of prompts is not among them, because their texts count, and
-        no cache, because it is written to.
+        With its repr and its prompts, they determine its results. A folder of prompts is not among
+        them, because their texts count, and no cache, because it is written to.
         """
-        return parts_of([value for name, value in self.arguments().items() if name not in ("prompts", "cache")])
+        return parts_of(
+            [value for name, value in self.arguments().items() if name not in ("prompts", "cache")]
+        )
 
     def without_texts(self: Made) -> Made:
         """This operator for a pipeline in which no later stage reads texts: it may omit the column ``text``."""
@@ -150,12 +164,18 @@ class Operator(Checked, pt.Transformer):
 
     def doing(self, frame: pd.DataFrame) -> str:
         """A description of its work on ``frame`` for a user who waits. Empty for an operator that neither loads nor asks a model."""
-        waits = self.activity or self.loads_models or any(hasattr(one, "ask") for one in self.arguments().values())
+        waits = (
+            self.activity
+            or self.loads_models
+            or any(hasattr(one, "ask") for one in self.arguments().values())
+        )
         if not waits:
             return ""
         rows = len(frame)
         said = self.activity or f"running {label_of(self)}"
-        return said.replace("{queries}", counted(rows, "query")).replace("{passages}", counted(rows, "passage"))
+        return said.replace("{queries}", counted(rows, "query")).replace(
+            "{passages}", counted(rows, "passage")
+        )
 
     def while_written(self, frame: pd.DataFrame) -> Callable[[str], str] | None:
         """What makes of the text that a model still writes for a turn what its user may read; None where the text is not an answer."""
@@ -168,10 +188,20 @@ class Operator(Checked, pt.Transformer):
     @classmethod
     @cache
     def _defaults(cls) -> dict[str, Any]:
-        fixed, last = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD), cls.last_in_repr
+        fixed, last = (
+            (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD),
+            cls.last_in_repr,
+        )
         parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
-        found = {parameter.name: parameter.default for parameter in parameters if parameter.kind not in fixed}
-        return {name: found[name] for name in sorted(found, key=lambda name: last.index(name) if name in last else -1)}
+        found = {
+            parameter.name: parameter.default
+            for parameter in parameters
+            if parameter.kind not in fixed
+        }
+        return {
+            name: found[name]
+            for name in sorted(found, key=lambda name: last.index(name) if name in last else -1)
+        }
 
     def __repr__(self) -> str:
         shown: list[str] = []
@@ -205,7 +235,13 @@ class Operator(Checked, pt.Transformer):
         return same and self.arguments() == other.arguments()
 
     def __hash__(self) -> int:
-        return hash((type(self), self.gives_texts, tuple(_hashable(value) for value in self.arguments().values())))
+        return hash(
+            (
+                type(self),
+                self.gives_texts,
+                tuple(_hashable(value) for value in self.arguments().values()),
+            )
+        )
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
@@ -293,7 +329,11 @@ def label_of(stage: pt.Transformer) -> str:
         ('Interleave', 'IdentityTransformer')
     """
     drawn = getattr(type(stage), "schematic", None)
-    return str(drawn["label"]) if isinstance(drawn, dict) and drawn.get("label") else type(stage).__name__
+    return (
+        str(drawn["label"])
+        if isinstance(drawn, dict) and drawn.get("label")
+        else type(stage).__name__
+    )
 
 
 def subpipelines(stage: pt.Transformer) -> list[pt.Transformer]:
@@ -301,7 +341,9 @@ def subpipelines(stage: pt.Transformer) -> list[pt.Transformer]:
     nested: list[pt.Transformer] = []
     if isinstance(stage, pt.Compose):
         return list(stage)  # as PyTerrier finds them, which would read the signature of its class
-    if isinstance(stage, Operator) and not any(isinstance(value, pt.Transformer | list | tuple) for value in stage.arguments().values()):
+    if isinstance(stage, Operator) and not any(
+        isinstance(value, pt.Transformer | list | tuple) for value in stage.arguments().values()
+    ):
         return nested  # PyTerrier would inspect the class first
     for found in pt.inspect.subtransformers(stage).values():
         nested += found if isinstance(found, Sequence) else [found]
@@ -311,7 +353,8 @@ def subpipelines(stage: pt.Transformer) -> list[pt.Transformer]:
 def parts_of(value: Any) -> Iterator[Any]:
     """The language models, indexes (whatever has a ``fingerprint()``), folders and files in ``value``, an argument or a pipeline.
 
-    For a stage of another package they are looked for in its attributes, see :mod:`pyterrier_ikat.foreign`.
+    For a stage of another package they are looked for in its attributes, see
+    :mod:`pyterrier_ikat.foreign`.
     """
     return _parts_of(value, {})
 
@@ -365,8 +408,9 @@ def frame_for(stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
 def without_unread_texts(pipeline: pt.Transformer) -> pt.Transformer:
     """The pipeline for a caller that doesn't read passage texts: it may omit the column ``text``. Everything else is the same.
 
-    Looking up 1000 texts takes several times as long as a search. So the stages are asked from the last one backwards whether they read
-    texts. One that doesn't answer reads them, and so does every stage of another package, except a rank cutoff.
+    Looking up 1000 texts takes several times as long as a search. So the stages are asked from the
+    last one backwards whether they read texts. One that doesn't answer reads them, and so does
+    every stage of another package, except a rank cutoff.
 
     Example:
         >>> import tempfile, pandas as pd, pyterrier_ikat as ikat
@@ -377,7 +421,9 @@ def without_unread_texts(pipeline: pt.Transformer) -> pt.Transformer:
     """
     before = list(stages(pipeline))
     behind: list[pt.Transformer] = []
-    while before and not getattr(before[-1], "reads_texts", not isinstance(before[-1], pt.RankCutoff)):
+    while before and not getattr(
+        before[-1], "reads_texts", not isinstance(before[-1], pt.RankCutoff)
+    ):
         stage: Any = before.pop()
         behind.insert(0, stage.without_texts() if hasattr(stage, "without_texts") else stage)
         if subpipelines(stage):  # it may read the texts of its input

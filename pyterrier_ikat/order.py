@@ -1,7 +1,8 @@
 """The order of a ranking as every evaluator sees it: this module alone ranks rows, normalises scores and separates tied scores.
 
-trec_eval ignores the ranks. It reads scores as 32-bit floats, and orders equal scores by docno, the greatest first. So two scores that
-differ in the 12th digit tie there, and the tie may be broken in another way than we intended.
+trec_eval ignores the ranks. It reads scores as 32-bit floats, and orders equal scores by docno, the
+greatest first. So two scores that differ in the 12th digit tie there, and the tie may be broken in
+another way than we intended.
 """
 
 from collections.abc import Sequence
@@ -40,16 +41,21 @@ def order_by_score(frame: pd.DataFrame, turn: Integers, score: Floats) -> Intege
     return order
 
 
-def set_ranks(frame: pd.DataFrame, turn: Integers, score: Floats | None = None, *, by_docno: bool = False) -> pd.DataFrame:
+def set_ranks(
+    frame: pd.DataFrame, turn: Integers, score: Floats | None = None, *, by_docno: bool = False
+) -> pd.DataFrame:
     """Set ``rank`` (from 0) and ``score`` of a frame whose rows are in order, turn by turn, so that evaluators keep that order.
 
-    A score that isn't below the one before it as a 32-bit float is lowered by the least step of such floats.
+    A score that isn't below the one before it as a 32-bit float is lowered by the least step of
+    such floats.
 
     Args:
         frame: the rows; it is not changed.
         turn: the number of each row's turn.
-        score: the rows' scores; without it, the number of passages from this one to the turn's last: n, n-1, ..., 1.
-        by_docno: keep equal scores equal if the greater docno comes first, as from :func:`order_by_score`.
+        score: the rows' scores; without it, the number of passages from this one to the turn's
+            last: n, n-1, ..., 1.
+        by_docno: keep equal scores equal if the greater docno comes first, as from
+            :func:`order_by_score`.
 
     Raises:
         DataError: when a turn's scores are so low that no lower 32-bit float exists.
@@ -67,11 +73,15 @@ def set_ranks(frame: pd.DataFrame, turn: Integers, score: Floats | None = None, 
     rank, parted = ranks_and_scores(turn, score, frame["docno"] if by_docno else None)
     if np.isneginf(parted).any():
         where = frame["qid"].iloc[int(np.flatnonzero(np.isneginf(parted))[0])]
-        raise DataError(f"turn {where}: several passages have the lowest 32-bit score, so they can't be separated: omit them")
+        raise DataError(
+            f"turn {where}: several passages have the lowest 32-bit score, so they can't be separated: omit them"
+        )
     return frame.assign(score=parted, rank=rank)
 
 
-def ranks_and_scores(turn: Integers, score: Floats, docno: "pd.Series[Any] | None" = None) -> tuple[Integers, Floats]:
+def ranks_and_scores(
+    turn: Integers, score: Floats, docno: "pd.Series[Any] | None" = None
+) -> tuple[Integers, Floats]:
     """``rank`` and ``score`` as :func:`set_ranks` sets them; with ``docno``, equal scores stay equal if the greater docno comes first.
 
     A score is lowered where, as a 32-bit float, it is not below the one before it.
@@ -79,7 +89,8 @@ def ranks_and_scores(turn: Integers, score: Floats, docno: "pd.Series[Any] | Non
     rank, _ = _places(turn)
     with np.errstate(over="ignore"):  # what is too large is infinite
         single = score.astype(np.float32)
-    # Whole numbers in the order of 32-bit floats, one apart from neighbour to neighbour; 0 for all that a processor may take for zero.
+    # Whole numbers in the order of 32-bit floats, one apart from neighbour to neighbour; 0 for all
+    # that a processor may take for zero.
     above_zero = np.maximum(np.abs(single).view(np.int32).astype(np.int64) - SUBNORMAL, 0)
     number = np.where(single < 0, -1, 1) * above_zero
     follows = rank[1:] > 0
@@ -90,8 +101,8 @@ def ranks_and_scores(turn: Integers, score: Floats, docno: "pd.Series[Any] | Non
         tied = 1 + np.flatnonzero(follows & (number[1:] == number[:-1]))
         docnos = _texts(docno)
         step[tied[docnos[tied] <= docnos[tied - 1]]] = 0
-    # A score may be its own number at most, and the lowered one before it minus a step: one running minimum over all turns, each of which
-    # lies below all turns before it.
+    # A score may be its own number at most, and the lowered one before it minus a step: one running
+    # minimum over all turns, each of which lies below all turns before it.
     below = np.cumsum(step) - OF_A_TURN * np.cumsum(rank == 0)
     lowered = np.minimum.accumulate(number + below) - below
     size = np.minimum(np.abs(lowered) + SUBNORMAL, INFINITE) * (lowered != 0)
@@ -106,7 +117,8 @@ def in_trec_eval_order(results: pd.DataFrame) -> pd.DataFrame:
         results: ``qid``, ``docno``, ``score``.
 
     Returns:
-        The frame in this order (turns as they first appear), the scores as they are, ``rank`` 0, 1, ...
+        The frame in this order (turns as they first appear), the scores as they are, ``rank`` 0, 1,
+        ...
 
     Raises:
         DataError: when a turn has a passage twice, or a score is not a finite number.
@@ -136,7 +148,9 @@ def scores_by_turn(ranking: pd.DataFrame) -> dict[str, dict[str, float]]:
     """
     found: dict[str, dict[str, float]] = {}
     last = None
-    for qid, docno, score in zip(ranking["qid"].tolist(), ranking["docno"].tolist(), ranking["score"].tolist(), strict=True):
+    for qid, docno, score in zip(
+        ranking["qid"].tolist(), ranking["docno"].tolist(), ranking["score"].tolist(), strict=True
+    ):
         if qid != last:
             of_turn, last = found.setdefault(qid, {}), qid
         of_turn[docno] = score
@@ -150,12 +164,12 @@ def strictly_decreasing(results: pd.DataFrame) -> pd.DataFrame:
         results: a result frame with ``qid``, ``docno``, ``score``, ``rank``.
 
     Returns:
-        The frame in order (turns as they first appear), ``rank`` 0, 1, ..., ``score`` as float32 values that strictly
-        decrease within a turn.
+        The frame in order (turns as they first appear), ``rank`` 0, 1, ..., ``score`` as float32
+        values that strictly decrease within a turn.
 
     Raises:
-        DataError: when a turn has a passage twice, a score that is not finite, 32-bit scores that rise with the rank, or ties
-            at the lowest 32-bit float.
+        DataError: when a turn has a passage twice, a score that is not finite, 32-bit scores that
+            rise with the rank, or ties at the lowest 32-bit float.
 
     Example:
         >>> import pandas as pd
@@ -222,7 +236,8 @@ def tied(total: Floats, most: Floats | float, turn: Integers | None = None) -> F
 
     Args:
         total: the sums.
-        most: the highest sum that the shares could give: one number, or one for each sum, alike within a turn.
+        most: the highest sum that the shares could give: one number, or one for each sum, alike
+            within a turn.
         turn: the number of each sum's turn; None where all are of one.
 
     Returns:
@@ -237,7 +252,13 @@ def tied(total: Floats, most: Floats | float, turn: Integers | None = None) -> F
     apart = sums[1:] - sums[:-1] < -step
     if turn is not None:
         apart |= np.diff(turn[order]) != 0
-    first = np.maximum.accumulate(np.where(np.concatenate([np.ones(len(total[:1]), dtype=np.bool_), apart]), np.arange(len(order)), 0))
+    first = np.maximum.accumulate(
+        np.where(
+            np.concatenate([np.ones(len(total[:1]), dtype=np.bool_), apart]),
+            np.arange(len(order)),
+            0,
+        )
+    )
     alike = np.empty(len(order))
     alike[order] = sums[first]
     return alike
@@ -257,7 +278,9 @@ def highest_of(turn: Integers, values: Floats) -> Floats:
 
 def sum_in_any_order(parts: Sequence[Floats] | Floats) -> Floats:
     """The sums of parallel arrays. They are the same to the last bit for any order of the arrays."""
-    return np.asarray(np.sort(np.asarray(parts, dtype=np.float64), axis=0).sum(axis=0), dtype=np.float64)
+    return np.asarray(
+        np.sort(np.asarray(parts, dtype=np.float64), axis=0).sum(axis=0), dtype=np.float64
+    )
 
 
 def _places(turn: Integers) -> tuple[Integers, Integers]:
@@ -270,15 +293,23 @@ def _places(turn: Integers) -> tuple[Integers, Integers]:
 def _texts(docno: "pd.Series[Any]") -> "npt.NDArray[np.object_]":
     """The docnos as the texts that an evaluator compares."""
     docnos: npt.NDArray[np.object_] = docno.to_numpy(dtype=object)
-    return docnos if pd.api.types.infer_dtype(docnos, skipna=False) == "string" else np.array(list(map(str, docnos)), dtype=object)
+    return (
+        docnos
+        if pd.api.types.infer_dtype(docnos, skipna=False) == "string"
+        else np.array(list(map(str, docnos)), dtype=object)
+    )
 
 
 def _finite(results: pd.DataFrame, largest: float = np.inf) -> Floats:
-    scores: Floats = pd.to_numeric(results["score"], errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    scores: Floats = pd.to_numeric(results["score"], errors="coerce").to_numpy(
+        dtype=np.float64, na_value=np.nan
+    )
     bad = np.flatnonzero(~np.isfinite(scores) | (np.abs(scores) > largest))
     if len(bad):
         row = results.iloc[bad[0]]
-        raise DataError(f"turn {row['qid']}, passage {row['docno']}: the score is {row['score']}; a run needs finite scores")
+        raise DataError(
+            f"turn {row['qid']}, passage {row['docno']}: the score is {row['score']}; a run needs finite scores"
+        )
     return scores
 
 

@@ -22,7 +22,18 @@ AT_LEAST = ", at least"
 """Added to the name of a stage whose model decides how many texts it writes."""
 AT_MOST = ", at most"
 """Added to the name of a stage that follows one of another package, which may give it fewer turns or passages than planned."""
-COLUMNS = ("system", "stage", "model", "calls", "known", "shared", "new", "prompt_tokens", "completion_tokens", "cost")
+COLUMNS = (
+    "system",
+    "stage",
+    "model",
+    "calls",
+    "known",
+    "shared",
+    "new",
+    "prompt_tokens",
+    "completion_tokens",
+    "cost",
+)
 REFUSED = "refused"
 """The attribute of a plan with the reasons for which its run would be refused."""
 TOLD = ("calls", "new", "prompt_tokens", "completion_tokens")
@@ -43,7 +54,10 @@ class PlanTable(pd.DataFrame):
 
         A sum is ``pd.NA`` when one of its parts is unknown.
         """
-        return {name: pd.NA if self[name].isna().any() else self[name].sum().item() for name in COLUMNS[3:]}
+        return {
+            name: pd.NA if self[name].isna().any() else self[name].sum().item()
+            for name in COLUMNS[3:]
+        }
 
     @property
     def refused(self) -> list[str]:
@@ -53,21 +67,29 @@ class PlanTable(pd.DataFrame):
     def shown(self) -> Table:
         """The plan as a table to print. Its notes are the total and why the run would be refused."""
         notes = [self._in_words(), *self._refusals()]
-        return of_frame(pd.DataFrame(self).rename(columns=TITLES), notes, decimals={TITLES["cost"]: 4})
+        return of_frame(
+            pd.DataFrame(self).rename(columns=TITLES), notes, decimals={TITLES["cost"]: 4}
+        )
 
     def _refusals(self) -> list[str]:
         return [f"The run would be refused: {told}" for told in self.refused]
 
     def _in_words(self) -> str:
         total = self.total
-        calls, new, prompt, written = ("unknown" if total[name] is pd.NA else f"{total[name]:,}" for name in TOLD)
-        cost = "unknown (give price_in and price_out)" if total["cost"] is pd.NA else f"{total['cost']:.4f} USD"
+        calls, new, prompt, written = (
+            "unknown" if total[name] is pd.NA else f"{total[name]:,}" for name in TOLD
+        )
+        cost = (
+            "unknown (give price_in and price_out)"
+            if total["cost"] is pd.NA
+            else f"{total['cost']:.4f} USD"
+        )
         told = f"Total: {calls} call{'s' * (calls != '1')}, {new} of them new, with about {prompt} prompt and {written} completion tokens; "
         told += f"cost {cost}. Tokens and cost are estimates, at {CHARACTERS_PER_TOKEN} characters a token."
-        if stages := sorted({name.removesuffix(AT_LEAST) for name in self["stage"] if name.endswith(AT_LEAST)}):
-            told += (
-                f" At least: in {' and '.join(stages)}, the model decides how many texts it writes, up to its max_tokens; the plan counts "
-            )
+        if stages := sorted(
+            {name.removesuffix(AT_LEAST) for name in self["stage"] if name.endswith(AT_LEAST)}
+        ):
+            told += f" At least: in {' and '.join(stages)}, the model decides how many texts it writes, up to its max_tokens; the plan counts "
             told += "one for each call that isn't in the cache."
         if self["stage"].str.endswith(AT_MOST).any():
             told += " At most: a stage of another package in front may give fewer turns or passages than the plan counts."
@@ -88,7 +110,8 @@ def estimate(systems: Iterable[tuple[str, pt.Transformer, pd.DataFrame, int]]) -
     """The plan of pipelines; see :func:`pyterrier_ikat.plan`.
 
     Args:
-        systems: name, pipeline, turns, and the chain in which it runs (see `pyterrier_ikat.events`).
+        systems: name, pipeline, turns, and the chain in which it runs (see
+            `pyterrier_ikat.events`).
     """
     seen: set[tuple[LLM, str]] = set()
     rows = []
@@ -125,7 +148,8 @@ class Plan:
     Attributes:
         cut: how many passages of a turn remain after the last retriever and its cut.
         fewer_turns: whether a stage was passed that may drop turns unseen.
-        fewer_passages: whether a stage was passed that may give fewer passages of a turn than the plan counts.
+        fewer_passages: whether a stage was passed that may give fewer passages of a turn than the
+            plan counts.
     """
 
     def __init__(self, system: str, seen: set[tuple[LLM, str]]) -> None:
@@ -145,7 +169,9 @@ class Plan:
         if isinstance(stage, pt.RankCutoff):
             self.cut, self.fewer_passages = stage.k, False
             return frame
-        retrieves = "docno" in (pt.inspect.transformer_outputs(stage, list(frame.columns), strict=False) or ())
+        retrieves = "docno" in (
+            pt.inspect.transformer_outputs(stage, list(frame.columns), strict=False) or ()
+        )
         self.fewer_passages = True
         self.fewer_turns = self.fewer_turns or not (retrieves or _asks_nothing(stage))
         return self.by_columns(stage, frame)
@@ -162,7 +188,10 @@ class Plan:
         if inner or not _asks_nothing(stage):
             return self._unknown(stage, frame)
         if of_turns is None:
-            reads_passages = pt.inspect.transformer_outputs(stage, [*columns, *RESULT_COLUMNS], strict=False) is not None
+            reads_passages = (
+                pt.inspect.transformer_outputs(stage, [*columns, *RESULT_COLUMNS], strict=False)
+                is not None
+            )
             return frame if reads_passages else self._unknown(stage, frame)
         try:
             return stage.transform(frame)
@@ -174,21 +203,45 @@ class Plan:
         many = frame.loc[frame.index.repeat(depth)].reset_index(drop=True)
         numbers = [str(number) for _ in range(len(frame)) for number in range(depth)]
         texts = [f"{PASSAGE_STAND_IN}{number}" for number in numbers]
-        return many.assign(docno=column(numbers), text=column(texts), **object_frame({"rank": numbers}))
+        return many.assign(
+            docno=column(numbers), text=column(texts), **object_frame({"rank": numbers})
+        )
 
     def ask(self, stage: Asks, frame: pd.DataFrame) -> list[Any]:
         """Count the requests of a stage on ``frame``. Returns cached completions, and typical outcomes for the others."""
         requests, stand_ins = stage.requests(frame), stage.typical(frame)
         known = [stage.llm.peek(request) for request in requests]
-        parsed = [None if completion is None else stage.read(completion.text)[0] for completion in known]
+        parsed = [
+            None if completion is None else stage.read(completion.text)[0] for completion in known
+        ]
         left = zip(requests, known, stage.llm.is_settled(requests), strict=True)
-        missing = [request for request, completion, in_batch in left if completion is None and not in_batch]
+        missing = [
+            request for request, completion, in_batch in left if completion is None and not in_batch
+        ]
         new = [request for request in missing if self._first(stage.llm, request)]
-        name = stage.stage + (AT_LEAST if getattr(stage, "open_ended", False) else AT_MOST if self._at_most(requests, frame) else "")
-        row = {"system": self.system, "stage": name, "model": stage.llm.model, "calls": len(requests)}
-        row |= {"known": len(requests) - len(missing), "shared": len(missing) - len(new), "new": len(new)}
+        name = stage.stage + (
+            AT_LEAST
+            if getattr(stage, "open_ended", False)
+            else AT_MOST
+            if self._at_most(requests, frame)
+            else ""
+        )
+        row = {
+            "system": self.system,
+            "stage": name,
+            "model": stage.llm.model,
+            "calls": len(requests),
+        }
+        row |= {
+            "known": len(requests) - len(missing),
+            "shared": len(missing) - len(new),
+            "new": len(new),
+        }
         self.rows.append(row | _cost(stage.llm, new, stand_ins))
-        return [stand_in if value is None else value for value, stand_in in zip(parsed, stand_ins, strict=True)]
+        return [
+            stand_in if value is None else value
+            for value, stand_in in zip(parsed, stand_ins, strict=True)
+        ]
 
     def _at_most(self, requests: Sequence[Request], frame: pd.DataFrame) -> bool:
         """Whether there may be fewer requests. The number of passages doesn't matter to a stage that sends one request per turn."""
@@ -202,7 +255,10 @@ class Plan:
 
     def _unknown(self, stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
         self.fewer_turns = True
-        self.rows.append({"system": self.system, "stage": repr(stage), "model": "unknown"} | dict.fromkeys(COLUMNS[3:], pd.NA))
+        self.rows.append(
+            {"system": self.system, "stage": repr(stage), "model": "unknown"}
+            | dict.fromkeys(COLUMNS[3:], pd.NA)
+        )
         return frame
 
 

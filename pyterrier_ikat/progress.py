@@ -1,8 +1,9 @@
 """The progress line: the system, the stage, the finished turns, their rate and the remaining time, by tqdm.
 
-There is one such line for the whole process. Code that works adds an entry to it and removes it at the end: ``doing`` adds a text, ``bar``
-a count. The first count is the bar's own, and those inside it follow as texts. The line is drawn in a terminal and in a notebook. This
-module imports nothing heavy: a command draws its line before its libraries are loaded.
+There is one such line for the whole process. Code that works adds an entry to it and removes it at
+the end: ``doing`` adds a text, ``bar`` a count. The first count is the bar's own, and those inside
+it follow as texts. The line is drawn in a terminal and in a notebook. This module imports nothing
+heavy: a command draws its line before its libraries are loaded.
 """
 
 import os
@@ -66,9 +67,20 @@ class Entry:
         initial: int = 0,
         disable: bool = False,
     ) -> None:
-        self.text, self.counted, self.total, self.unit, self.n = desc, counted, total or length_hint(counted) or None, unit, initial
+        self.text, self.counted, self.total, self.unit, self.n = (
+            desc,
+            counted,
+            total or length_hint(counted) or None,
+            unit,
+            initial,
+        )
         self.notes, self.started = "", time.monotonic()
-        off = disable or _hidden.get() or os.environ.get(OFF, "0") not in ("", "0") or sys.stderr is None
+        off = (
+            disable
+            or _hidden.get()
+            or os.environ.get(OFF, "0") not in ("", "0")
+            or sys.stderr is None
+        )
         notebook = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
         self.hidden = off or not (sys.stderr.isatty() or hasattr(notebook, "kernel"))
 
@@ -102,7 +114,11 @@ class Entry:
         """Print that it has finished, where a command asked for that and no line shows it."""
         if LINE.reports and LINE.bar is None:
             seconds = int(time.monotonic() - self.started)
-            print(f"{self.text}: {done} in {tqdm.format_interval(seconds)}", file=sys.stderr, flush=True)
+            print(
+                f"{self.text}: {done} in {tqdm.format_interval(seconds)}",
+                file=sys.stderr,
+                flush=True,
+            )
 
 
 class Line:
@@ -111,7 +127,8 @@ class Line:
     Attributes:
         entries: what it shows.
         bar: tqdm's bar, while there is a line.
-        reports: whether a line is printed for each finished system where there is neither a terminal nor a notebook: commands ask for it.
+        reports: whether a line is printed for each finished system where there is neither a
+            terminal nor a notebook: commands ask for it.
     """
 
     def __init__(self) -> None:
@@ -141,14 +158,25 @@ class Line:
 
     def _draw(self) -> None:
         first = self._of
-        desc = " \u00b7 ".join(filter(None, [*(one.text for one in self.entries if not one.unit), first.text if first else ""]))
+        desc = " \u00b7 ".join(
+            filter(
+                None,
+                [*(one.text for one in self.entries if not one.unit), first.text if first else ""],
+            )
+        )
         inner = [one.notes if one is first else str(one) for one in self.entries if one.unit]
         desc, postfix = desc + ": " * bool(desc and first), ", ".join(filter(None, inner))
         if self.bar is None:
             more: dict[str, Any] = {"bar_format": TEXT}
             if first is not None:
                 unit = "B" if first.unit == "B" else f" {counted(2, first.unit)[2:]}"
-                more = {"bar_format": COUNT, "total": first.total, "initial": first.n, "unit": unit, "unit_scale": unit == "B"}
+                more = {
+                    "bar_format": COUNT,
+                    "total": first.total,
+                    "initial": first.n,
+                    "unit": unit,
+                    "unit_scale": unit == "B",
+                }
             self.bar = _Tqdm(leave=False, dynamic_ncols=True, desc=desc, postfix=postfix, **more)
         else:
             self.bar.n, self.bar.last_print_t = first.n if first else 0, time.time()

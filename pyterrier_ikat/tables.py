@@ -63,7 +63,8 @@ class Column:
 def mark_best(scores: Sequence[str], marks: Sequence[str]) -> list[Cell]:
     """The cells of one measure, the best and second best of them marked.
 
-    Scores that read the same are the same: both are best, or both second best. Nothing is best when there is only one score.
+    Scores that read the same are the same: both are best, or both second best. Nothing is best when
+    there is only one score.
 
     Args:
         scores: the scores as they are shown; other values are never the best.
@@ -75,14 +76,26 @@ def mark_best(scores: Sequence[str], marks: Sequence[str]) -> list[Cell]:
     """
     numbers = [float(score) if re.fullmatch(r"[-+]?\d*\.?\d+", score) else None for score in scores]
     highest = sorted({number for number in numbers if number is not None}, reverse=True)[:2]
-    places = [highest.index(number) if number in highest and len(scores) > 1 else None for number in numbers]
-    return [Cell(text, place == 0, place == 1, mark) for text, place, mark in zip(scores, places, marks, strict=True)]
+    places = [
+        highest.index(number) if number in highest and len(scores) > 1 else None
+        for number in numbers
+    ]
+    return [
+        Cell(text, place == 0, place == 1, mark)
+        for text, place, mark in zip(scores, places, marks, strict=True)
+    ]
 
 
 _LATEX = str.maketrans(
     {sign: rf"\{sign}" for sign in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", HIGHER: r"$\uparrow$", LOWER: r"$\downarrow$"}
+    | {
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        HIGHER: r"$\uparrow$",
+        LOWER: r"$\downarrow$",
+    }
 )
 
 
@@ -147,14 +160,26 @@ class Table:
         shown = self._marked(
             escape_latex, r"\textbf{%s}", r"\underline{%s}", r"\rlap{$^{%s}$}"
         )  # the mark takes no room: scores stay aligned
-        made = str(shown.to_latex(index=False, escape=False, column_format=sides, caption=escape_latex(self._caption())))
+        made = str(
+            shown.to_latex(
+                index=False,
+                escape=False,
+                column_format=sides,
+                caption=escape_latex(self._caption()),
+            )
+        )
         return made if self.below is None else f"{made}\n{self.below.latex()}"
 
     def markdown(self) -> str:
         """A table in Markdown, as GitHub and Jupyter read it, the notes below."""
         shown = self._marked(escape_markdown, "**%s**", "<ins>%s</ins>", "%s")
-        sides = ["---:" if column.numeric and not column.marked else ":---" for column in self.columns]
-        lines = [f"| {' | '.join(row)} |" for row in (shown.columns, sides, *shown.itertuples(index=False, name=None))]
+        sides = [
+            "---:" if column.numeric and not column.marked else ":---" for column in self.columns
+        ]
+        lines = [
+            f"| {' | '.join(row)} |"
+            for row in (shown.columns, sides, *shown.itertuples(index=False, name=None))
+        ]
         above = [f"**{escape_markdown(self.title)}**", ""] if self.title else []
         below = ["", " ".join(map(escape_markdown, self.notes))] if self.notes else []
         made = "\n".join([*above, *lines, *below]) + "\n"
@@ -162,11 +187,19 @@ class Table:
 
     def text(self) -> str:
         """A table for a file or a pipe: a line for each row, without bold and underlined scores, the notes below."""
-        columns = [[cell.text + (cell.mark or " " * column.marked) for cell in column.cells] for column in self.columns]
+        columns = [
+            [cell.text + (cell.mark or " " * column.marked) for cell in column.cells]
+            for column in self.columns
+        ]
         padded = []
         for column, cells in zip(self.columns, columns, strict=True):
             whole = [column.title + " " * column.marked, *cells]
-            padded.append([(str.rjust if column.numeric else str.ljust)(cell, max(map(len, whole))) for cell in whole])
+            padded.append(
+                [
+                    (str.rjust if column.numeric else str.ljust)(cell, max(map(len, whole)))
+                    for cell in whole
+                ]
+            )
         lines = ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
         notes = [note for note in self.notes if note != MARKS]
         above = [*wrapped(self.title).splitlines(), ""] if self.title else []
@@ -193,15 +226,22 @@ class Table:
     def _caption(self) -> str:
         return " ".join([*([f"{self.title.rstrip('.')}."] if self.title else []), *self.notes])
 
-    def _marked(self, escape: Callable[[str], str], best: str, second: str, sign: str) -> "pd.DataFrame":
+    def _marked(
+        self, escape: Callable[[str], str], best: str, second: str, sign: str
+    ) -> "pd.DataFrame":
         """The cells as texts, escaped and with their marks."""
         import pandas as pd
 
         def mark(cell: Cell) -> str:
             form = best if cell.best else second if cell.second else "%s"
-            return form % escape(cell.text) + (sign % escape(cell.mark).strip("$") if cell.mark else "")
+            return form % escape(cell.text) + (
+                sign % escape(cell.mark).strip("$") if cell.mark else ""
+            )
 
-        shown = pd.DataFrame({place: list(map(mark, column.cells)) for place, column in enumerate(self.columns)}, dtype=object)
+        shown = pd.DataFrame(
+            {place: list(map(mark, column.cells)) for place, column in enumerate(self.columns)},
+            dtype=object,
+        )
         return shown.set_axis([escape(column.title) for column in self.columns], axis="columns")
 
 
@@ -220,7 +260,8 @@ def of_frame(
         notes: what a reader has to know.
         title: what it is.
         texts: how many columns, from the left, are texts; by default those that don't hold numbers.
-        decimals: of scores, 4 by default; or of amounts such as seconds and US dollars, by the title of a column.
+        decimals: of scores, 4 by default; or of amounts such as seconds and US dollars, by the
+            title of a column.
 
     Example:
         >>> import pandas as pd
@@ -244,9 +285,14 @@ def of_frame(
             form = partial(format_score, decimals=decimals if isinstance(decimals, int) else 4)
         numbers = is_numeric_dtype(values) and not is_bool_dtype(values)
         missing = UNKNOWN if numbers else ""
-        cells = [Cell(missing if lost else form(value)) for value, lost in zip(values, values.isna(), strict=True)]
+        cells = [
+            Cell(missing if lost else form(value))
+            for value, lost in zip(values, values.isna(), strict=True)
+        ]
         columns.append(Column(str(name), cells, bool(numbers) if texts is None else place >= texts))
-    unknown = any(column.numeric and cell.text == UNKNOWN for column in columns for cell in column.cells)
+    unknown = any(
+        column.numeric and cell.text == UNKNOWN for column in columns for cell in column.cells
+    )
     return Table(frame, columns, [*notes, UNKNOWN_NOTE] if unknown else notes, title)
 
 
@@ -278,4 +324,6 @@ def wrapped(text: str, indent: str = "", hanging: str = "") -> str:
         [True, True]
     """
     options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
-    return textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent=indent + hanging, **options)
+    return textwrap.fill(
+        text, WIDTH, initial_indent=indent, subsequent_indent=indent + hanging, **options
+    )

@@ -27,7 +27,8 @@ for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "HTTPS_PROXY", "
 # A shell starts what goes on in the background deaf to Ctrl-C, which some tests press.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Hypothesis tries the same examples each time where $CI is set, and new ones elsewhere. A loaded machine is no defect.
+# Hypothesis tries the same examples each time where $CI is set, and new ones elsewhere. A loaded
+# machine is no defect.
 base = hypothesis.settings.get_profile("ci" if os.environ.get("CI") else "default")
 hypothesis.settings.register_profile("ikat", base, deadline=None)
 hypothesis.settings.load_profile("ikat")
@@ -52,7 +53,9 @@ def home(request, tmp_path_factory, monkeypatch):
     folder = tmp_path_factory.mktemp("home") / "ikat"
     monkeypatch.setenv("IKAT_HOME", str(folder))
     monkeypatch.delenv("IKAT_DATA", raising=False)
-    monkeypatch.setattr("pyterrier_ikat.store.cache._opened", {})  # no test gets what another one searched or scored
+    monkeypatch.setattr(
+        "pyterrier_ikat.store.cache._opened", {}
+    )  # no test gets what another one searched or scored
     if request.node.get_closest_marker("real_data"):
         request.getfixturevalue("ikat_data")
     return folder
@@ -95,5 +98,7 @@ def two_turns(monkeypatch):
     def of_two_turns(frame):
         return frame[frame["qid"].isin(["1-1_1", "3-1_2"])].reset_index(drop=True)
 
-    monkeypatch.setattr(SampleDataset, "get_topics", lambda *given: of_two_turns(get_topics(*given)))
+    monkeypatch.setattr(
+        SampleDataset, "get_topics", lambda *given: of_two_turns(get_topics(*given))
+    )
     monkeypatch.setattr(SampleDataset, "get_qrels", lambda *given: of_two_turns(get_qrels(*given)))

@@ -28,7 +28,10 @@ class ByQuestion:
 
     def generate(self, prompts):
         self.asked += prompts
-        return [Reply(next(text for key, text in self.answers.items() if key in str(prompt))) for prompt in prompts]
+        return [
+            Reply(next(text for key, text in self.answers.items() if key in str(prompt)))
+            for prompt in prompts
+        ]
 
 
 def scripted(*texts):
@@ -42,7 +45,10 @@ class Types(Backend):
 
     def __init__(self, *answers):
         self.answers, self.followed = [list(answer) for answer in answers], []
-        self.model, self.identity = "types", {"provider": "fake", "model": str(id(self)), "params": {}}
+        self.model, self.identity = (
+            "types",
+            {"provider": "fake", "model": str(id(self)), "params": {}},
+        )
 
     def complete(self, requests):
         return [self.answers.pop(0)[-1] for _ in requests]
@@ -66,9 +72,14 @@ class ByPrompt(Backend):
 
     def complete(self, requests):
         self.asked += requests
-        return [BackendReply(self.answer_to(request.prompt.removesuffix("_human")), self.model) for request in requests]
+        return [
+            BackendReply(self.answer_to(request.prompt.removesuffix("_human")), self.model)
+            for request in requests
+        ]
 
     def answer_to(self, prompt):
         answer = self.answers.get(prompt, self.otherwise)
-        assert answer is not None, f"add an answer to the prompt {prompt!r} to those of this test's ByPrompt({prompt}=...)"
+        assert answer is not None, (
+            f"add an answer to the prompt {prompt!r} to those of this test's ByPrompt({prompt}=...)"
+        )
         return answer

@@ -10,7 +10,12 @@ PATIENCE = 60_000
 """Milliseconds that a test waits for what it expects: a loaded machine draws late."""
 
 DESK = {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"}
-PHONE = {"viewport": {"width": 390, "height": 900}, "color_scheme": "dark", "is_mobile": True, "has_touch": True}
+PHONE = {
+    "viewport": {"width": 390, "height": 900},
+    "color_scheme": "dark",
+    "is_mobile": True,
+    "has_touch": True,
+}
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +86,9 @@ def shown(page, selector):
 def open_all_boxes(page):
     """Open all that is folded, and lay out what is out of sight, too."""
     page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
-    page.evaluate("document.querySelectorAll('.turn').forEach(one => { one.style.contentVisibility = 'visible' })")
+    page.evaluate(
+        "document.querySelectorAll('.turn').forEach(one => { one.style.contentVisibility = 'visible' })"
+    )
 
 
 def violations(page):

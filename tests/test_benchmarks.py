@@ -37,12 +37,22 @@ def test_file_has_a_line_per_stage_and_keeps_the_unmeasured(bench, tmp_path, mon
     def run(**rows):
         for name, found in rows.items():
             monkeypatch.setitem(
-                sys.modules, name, SimpleNamespace(rows=lambda found=found: (1 / seconds and row for seconds, row in found))
+                sys.modules,
+                name,
+                SimpleNamespace(
+                    rows=lambda found=found: (1 / seconds and row for seconds, row in found)
+                ),
             )
         return CliRunner().invoke(bench.main, [*rows, "--out", str(out)])
 
-    slow, fast = bench.Row("a query", 0.0005, {"x": 0.002, "y": 0.00123}, 0.0001, "ms of CPU"), bench.Row("a query", 0.0004)
-    assert "a query (ms of CPU): ours 0.500; x 2.00; y 1.23; limit 0.100" in run(search=[(1, slow)]).output
+    slow, fast = (
+        bench.Row("a query", 0.0005, {"x": 0.002, "y": 0.00123}, 0.0001, "ms of CPU"),
+        bench.Row("a query", 0.0004),
+    )
+    assert (
+        "a query (ms of CPU): ours 0.500; x 2.00; y 1.23; limit 0.100"
+        in run(search=[(1, slow)]).output
+    )
     run(serve=[(1, bench.Row("50 people", 1234.5))], fusion=[(1, bench.Row("RRF", 12.3))])
     expected = [
         ("search", "a query", "ms of CPU", "0.500", "1.23 (y)", "0.100", "2026-01-02 abc"),
@@ -53,7 +63,10 @@ def test_file_has_a_line_per_stage_and_keeps_the_unmeasured(bench, tmp_path, mon
     assert isinstance(run(search=[(1, fast), (0, slow)]).exception, ZeroDivisionError)
     assert lines_of(out) == expected, "a benchmark that fails leaves the file as it is"
     run(search=[(1, fast)])
-    assert lines_of(out) == [("search", "a query", "s", "0.000400", "", "", "2026-01-02 abc"), *expected[1:]]
+    assert lines_of(out) == [
+        ("search", "a query", "s", "0.000400", "", "", "2026-01-02 abc"),
+        *expected[1:],
+    ]
 
 
 def test_the_results_are_of_benchmarks_that_are_there(bench):

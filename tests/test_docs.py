@@ -27,14 +27,21 @@ BLOCKS = [
     pytest.param(code, printed, id=f"{name}-{number}")
     for name, text in TEXTS.items()
     for number, (code, printed) in enumerate(
-        re.findall(r"^```python\n((?:(?!```).)*?)```(?:\n\n```text\n(.*?)```)?", text, re.DOTALL | re.MULTILINE)
+        re.findall(
+            r"^```python\n((?:(?!```).)*?)```(?:\n\n```text\n(.*?)```)?",
+            text,
+            re.DOTALL | re.MULTILINE,
+        )
     )
-    if "base_url=" not in code  # asks a server: tests/live/serving/test_served_clients.py starts one
+    if "base_url="
+    not in code  # asks a server: tests/live/serving/test_served_clients.py starts one
 ]
 
 
 @pytest.mark.parametrize(("code", "printed"), BLOCKS)
-def test_code_runs_as_it_stands_and_prints_what_stands_below_it(tmp_path, monkeypatch, capsys, code, printed):
+def test_code_runs_as_it_stands_and_prints_what_stands_below_it(
+    tmp_path, monkeypatch, capsys, code, printed
+):
     monkeypatch.chdir(tmp_path)
     exec(code, {"__name__": "__main__"})
     found = [line.rstrip() for line in capsys.readouterr().out.strip("\n").split("\n")]
@@ -44,7 +51,9 @@ def test_code_runs_as_it_stands_and_prints_what_stands_below_it(tmp_path, monkey
 def _commands(program):
     """Every line of a block or piece of code that calls the program, as its words; a line may go on behind a backslash."""
     for page, text in TEXTS.items():
-        for line in re.findall(rf"^ *{program} .+$|(?<=`){program} [^`]+(?=`)", text.replace("\\\n", " "), re.MULTILINE):
+        for line in re.findall(
+            rf"^ *{program} .+$|(?<=`){program} [^`]+(?=`)", text.replace("\\\n", " "), re.MULTILINE
+        ):
             yield page, shlex.split(line.strip(), comments=True)[1:]
 
 
@@ -56,13 +65,21 @@ def test_commands_in_texts_have_the_options_and_methods_named():
             continue
         assert name in main.commands, f"{page}: ikat {name}"
         options = {option for parameter in main.commands[name].params for option in parameter.opts}
-        assert {word for word in words if word.startswith("-")} <= options, f"{page}: ikat {name} {' '.join(words)}"
-        methods = list(itertools.takewhile(lambda word: re.fullmatch("[a-z0-9_]+", word), words)) if name in ("run", "methods") else []
+        assert {word for word in words if word.startswith("-")} <= options, (
+            f"{page}: ikat {name} {' '.join(words)}"
+        )
+        methods = (
+            list(itertools.takewhile(lambda word: re.fullmatch("[a-z0-9_]+", word), words))
+            if name in ("run", "methods")
+            else []
+        )
         assert set(methods) <= set(METHODS), f"{page}: ikat {name} {' '.join(words)}"
 
 
 def test_every_make_target_and_script_in_the_texts_exists():
-    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    targets = re.findall(
+        r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+    )
     makes = [(page, words[0]) for page, words in _commands("make")]
     assert len(makes) > 5
     assert [one for one in makes if one[1] not in targets] == []
@@ -75,7 +92,21 @@ def test_the_readme_counts_the_systems_that_there_are():
     assert len(SYSTEMS) == 14
 
 
-NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten", "Eleven", "Twelve")
+NUMBERS = (
+    "No",
+    "One",
+    "Two",
+    "Three",
+    "Four",
+    "Five",
+    "Six",
+    "Seven",
+    "Eight",
+    "Nine",
+    "Ten",
+    "Eleven",
+    "Twelve",
+)
 
 
 def test_the_texts_count_the_methods_that_there_are():
@@ -87,7 +118,10 @@ def test_the_texts_count_the_methods_that_there_are():
         ("README.md", f"{counts['papers']} methods from {len(papers)} papers"),
         ("methods.md", f"{counts['papers']} methods from {len(papers)} papers"),
         ("README.md", f"{counts['organisers']} baselines of the organisers"),
-        ("methods.md", f"{counts['organisers']} baselines of the track's organisers, and {counts['ours']} of our own"),
+        (
+            "methods.md",
+            f"{counts['organisers']} baselines of the track's organisers, and {counts['ours']} of our own",
+        ),
         ("reproduce.md", f"{without} papers have methods but no table"),
     ]
     wrong = [f"{page}: {words}" for page, words in said if words not in TEXTS[page]]
@@ -99,7 +133,9 @@ def test_the_texts_count_the_methods_that_there_are():
 def test_every_promise_names_tests_that_exist():
     named = re.findall(r"`(?:tests/[^`]*::)?(test_\w+)`", TEXTS["promises.md"])
     there = {
-        name for path in (ROOT / "tests").rglob("test_*.py") for name in re.findall(r"def (test_\w+)\(", path.read_text(encoding="utf-8"))
+        name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"def (test_\w+)\(", path.read_text(encoding="utf-8"))
     }
     assert 30 < len(named) <= 60
     assert [name for name in named if name not in there] == []
@@ -115,14 +151,28 @@ def test_the_tables_have_every_method_paper_dataset_and_decision(monkeypatch):
     pytest.importorskip("sphinx")
     import tables
 
-    monkeypatch.setattr(tables, "calls_per_turn", lambda entry: ("1", "5"))  # an example of the catalogue counts those of all
-    made = {name: text if isinstance(text := make(), str) else "\n".join(text) for name, make in tables.TABLES.items()}
-    assert sorted(re.findall(r"`([a-z0-9_]+)`(?=[,| ])", _first_cells(made["methods"]))) == sorted(METHODS)
+    monkeypatch.setattr(
+        tables, "calls_per_turn", lambda entry: ("1", "5")
+    )  # an example of the catalogue counts those of all
+    made = {
+        name: text if isinstance(text := make(), str) else "\n".join(text)
+        for name, make in tables.TABLES.items()
+    }
+    assert sorted(re.findall(r"`([a-z0-9_]+)`(?=[,| ])", _first_cells(made["methods"]))) == sorted(
+        METHODS
+    )
     assert all(f"`{name}`" in made["papers"] for name in PAPERS)
-    assert all(why.replace("|", r"\|") in made["decisions"] for paper in PAPERS.values() for _, why in paper.deviations)
+    assert all(
+        why.replace("|", r"\|") in made["decisions"]
+        for paper in PAPERS.values()
+        for _, why in paper.deviations
+    )
     assert "`ikat:2023-mini`" in made["datasets"]
     assert tables.table(["a"], [["x|y"]]) == "| a |\n| --- |\n| x\\|y |"
-    assert tables.first_sentence("One ``x``\n    of :class:`~a.B`, e.g. two. Three.\n\nMore.") == "One `x` of `a.B`, e.g. two."
+    assert (
+        tables.first_sentence("One ``x``\n    of :class:`~a.B`, e.g. two. Three.\n\nMore.")
+        == "One `x` of `a.B`, e.g. two."
+    )
 
 
 def _first_cells(table):

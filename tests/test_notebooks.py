@@ -29,7 +29,10 @@ def code(notebook):
 
 def texts(cell):
     """What the cell prints and shows, as plain text."""
-    return "\n".join(output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.outputs)
+    return "\n".join(
+        output.get("text") or output.get("data", {}).get("text/plain", "")
+        for output in cell.outputs
+    )
 
 
 def words(text):
@@ -48,7 +51,12 @@ def execute(tmp_path, monkeypatch):
     monkeypatch.setenv("IKAT_DATA", str(ROOT.parent / "shared" / "ikat"))
 
     def executed(notebook):
-        NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+        NotebookClient(
+            notebook,
+            timeout=600,
+            kernel_name="python3",
+            resources={"metadata": {"path": str(tmp_path)}},
+        ).execute()
         for number, cell in enumerate(code(notebook), 1):
             cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
             cell.execution_count = number
@@ -59,7 +67,13 @@ def execute(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.real_data if name == "evidence" else ()) for name in NAMES])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.real_data if name == "evidence" else ())
+        for name in NAMES
+    ],
+)
 def test_the_notebook_runs_and_shows_what_is_saved(name, execute):
     got = execute(saved(name))
     if SAVES:
@@ -73,7 +87,9 @@ def test_the_notebook_of_a_paper_runs_for_another_paper(execute):
     paper, system = "organizers_2025", "baseline_2025_bm25"
     notebook = saved("paper")
     cell = next(cell for cell in code(notebook) if "PAPER =" in cell.source)
-    cell.source, changed = re.subn(r'PAPER = ".*"\nSYSTEMS = \[.*\]', f'PAPER = "{paper}"\nSYSTEMS = ["{system}"]', cell.source)
+    cell.source, changed = re.subn(
+        r'PAPER = ".*"\nSYSTEMS = \[.*\]', f'PAPER = "{paper}"\nSYSTEMS = ["{system}"]', cell.source
+    )
     assert changed == 1
     shown = "\n".join(map(texts, code(execute(notebook))))
     assert re.search(rf"^{system} +ours .* 24$", shown, re.MULTILINE)
@@ -90,13 +106,22 @@ def test_notebook_asks_installs_and_tells_nothing_of_the_machine(name):
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
     for cell in cells:
         assert not re.search(OF_A_MACHINE, str(cell.outputs)), cell.source
-        assert all(output.output_type != "error" and output.get("name") != "stderr" for output in cell.outputs)
+        assert all(
+            output.output_type != "error" and output.get("name") != "stderr"
+            for output in cell.outputs
+        )
 
 
 def test_no_text_of_the_real_data_is_saved(ikat_data):
-    shown = (FOLDER / "evidence.ipynb").read_text(encoding="utf-8") + "".join(map(texts, code(saved("evidence"))))
+    shown = (FOLDER / "evidence.ipynb").read_text(encoding="utf-8") + "".join(
+        map(texts, code(saved("evidence")))
+    )
     data = ikat.dataset("ikat:2023-mini")
     topics = data.get_topics("manual")
-    said = {*topics["qutterance"], *topics["qresolved"], *(text for ptkb in topics["qptkb"] for text in ptkb.values())}
+    said = {
+        *topics["qutterance"],
+        *topics["qresolved"],
+        *(text for ptkb in topics["qptkb"] for text in ptkb.values()),
+    }
     said |= {passage["text"].strip()[:40] for passage in data.get_corpus_iter(verbose=False)}
     assert not [text for text in said if len(text) > 20 and text in shown]

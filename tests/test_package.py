@@ -39,7 +39,9 @@ assert not loaded("torch", "openai", "ray", "matplotlib", "sentence_transformers
 def test_what_most_processes_do_not_use_is_loaded_at_first_use(tmp_path):
     (tmp_path / "one.trec").write_text("1_1 Q0 a 1 2.5 one\n")
     (tmp_path / "qrels.txt").write_text("1_1 0 a 1\n")
-    subprocess.run([sys.executable, "-c", LOADS], check=True, cwd=tmp_path, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, "-c", LOADS], check=True, cwd=tmp_path, stdout=subprocess.DEVNULL
+    )
 
 
 LEAVES = """
@@ -64,6 +66,12 @@ remote.backend.open()
 
 def test_a_script_that_imports_torch_first_ends_without_a_word(tmp_path):
     files = [str(tmp_path / name) for name in ("llm.sqlite", "index", "results.sqlite")]
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", LEAVES, *files], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LEAVES, *files], capture_output=True, text=True
+    )
     assert (done.returncode, done.stderr) == (0, "")
-    assert {path.name for path in tmp_path.iterdir()} == {"llm.sqlite", "index", "results.sqlite"}  # no lock, no journal
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "llm.sqlite",
+        "index",
+        "results.sqlite",
+    }  # no lock, no journal

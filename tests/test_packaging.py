@@ -10,7 +10,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "pyterrier_ikat"
 
-needs_the_checkout = pytest.mark.skipif(not PACKAGE.exists(), reason="the package is tested outside of its checkout")
+needs_the_checkout = pytest.mark.skipif(
+    not PACKAGE.exists(), reason="the package is tested outside of its checkout"
+)
 
 
 @pytest.fixture
@@ -18,7 +20,11 @@ def in_the_wheel(monkeypatch):
     """The files of the package that setuptools would put into the wheel."""
     pytest.importorskip("setuptools")  # has distutils where Python has it no longer
     monkeypatch.chdir(ROOT)
-    build = importlib.import_module("distutils.core").run_setup("setup.py", [], stop_after="init").get_command_obj("build_py")
+    build = (
+        importlib.import_module("distutils.core")
+        .run_setup("setup.py", [], stop_after="init")
+        .get_command_obj("build_py")
+    )
     build.ensure_finalized()
     data = {Path(folder, name) for _, folder, _, names in build.data_files for name in names}
     return data | {Path(path) for _, _, path in build.find_all_modules()}
@@ -27,7 +33,12 @@ def in_the_wheel(monkeypatch):
 @needs_the_checkout
 @pytest.mark.filterwarnings("ignore")
 def test_the_wheel_holds_every_file_of_the_package(in_the_wheel):
-    found = {Path(folder, name).relative_to(ROOT) for folder, _, names in os.walk(PACKAGE) for name in names if "__pycache__" not in folder}
+    found = {
+        Path(folder, name).relative_to(ROOT)
+        for folder, _, names in os.walk(PACKAGE)
+        for name in names
+        if "__pycache__" not in folder
+    }
     assert sorted(found - in_the_wheel) == []
     kinds = {
         "prompts/answer.jinja",

@@ -11,16 +11,45 @@ from transformers import (
     T5Tokenizer,
 )
 
-WORDS = ["true", "false", "Relevant:", "Query:", "Document:", "|||", "tea", "mint", "is", "what", "?", "caffeine"]
+WORDS = [
+    "true",
+    "false",
+    "Relevant:",
+    "Query:",
+    "Document:",
+    "|||",
+    "tea",
+    "mint",
+    "is",
+    "what",
+    "?",
+    "caffeine",
+]
 WORDS += ["rooibos", "has", "no", "and", "green", "which", "one"]
 
 
 def save_tiny_t5(folder, seed=2):
     """A T5 with the real T5 tokenizer over a few words and letters."""
-    vocabulary = ["<pad>", "</s>", "<unk>", *(f"\u2581{word}" for word in WORDS), "\u2581", *"abcdefghijklmnopqrstuvwxyz.,?|:"]
-    tokenizer = T5Tokenizer(vocab=[(piece, -float(number > 2)) for number, piece in enumerate(vocabulary)], extra_ids=0)
+    vocabulary = [
+        "<pad>",
+        "</s>",
+        "<unk>",
+        *(f"\u2581{word}" for word in WORDS),
+        "\u2581",
+        *"abcdefghijklmnopqrstuvwxyz.,?|:",
+    ]
+    tokenizer = T5Tokenizer(
+        vocab=[(piece, -float(number > 2)) for number, piece in enumerate(vocabulary)], extra_ids=0
+    )
     config = T5Config(
-        vocab_size=len(tokenizer), d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2, decoder_start_token_id=0, n_positions=64
+        vocab_size=len(tokenizer),
+        d_model=16,
+        d_kv=8,
+        d_ff=16,
+        num_layers=1,
+        num_heads=2,
+        decoder_start_token_id=0,
+        n_positions=64,
     )
     torch.manual_seed(seed)
     T5ForConditionalGeneration(config).save_pretrained(folder)
@@ -30,11 +59,21 @@ def save_tiny_t5(folder, seed=2):
 
 def save_tiny_bart(folder, room=32, seed=3):
     """A BART of ``room`` positions, with a tokenizer that puts <s> and </s> around the words."""
-    vocabulary = {word: number for number, word in enumerate(["<s>", "<pad>", "</s>", "<unk>", *WORDS])}
+    vocabulary = {
+        word: number for number, word in enumerate(["<s>", "<pad>", "</s>", "<unk>", *WORDS])
+    }
     words = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    words.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, bos_token="<s>", eos_token="</s>", pad_token="<pad>", unk_token="<unk>")
+    words.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=words,
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token="<pad>",
+        unk_token="<unk>",
+    )
     config = BartConfig(
         vocab_size=len(vocabulary),
         d_model=16,

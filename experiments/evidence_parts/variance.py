@@ -22,7 +22,8 @@ def shares(scores: npt.NDArray[np.float64]) -> dict[str, float]:
         scores: turns x prompts x samples.
 
     Returns:
-        The shares of turn, prompt, turn and prompt together, and sample. A negative estimate is set to 0.
+        The shares of turn, prompt, turn and prompt together, and sample. A negative estimate is set
+        to 0.
 
     Example:
         >>> shares(np.array([[[0.0, 0.0], [0.0, 0.0]], [[1.0, 1.0], [1.0, 1.0]]]))
@@ -33,7 +34,9 @@ def shares(scores: npt.NDArray[np.float64]) -> dict[str, float]:
     of_turns, of_prompts_ = cells.mean(axis=1), cells.mean(axis=0)
     both = cells - of_turns[:, None] - of_prompts_ + mean
     squares_of_both = samples * (both**2).sum() / ((turns - 1) * (prompts - 1))
-    squares_of_samples = ((scores - cells[:, :, None]) ** 2).sum() / (turns * prompts * (samples - 1))
+    squares_of_samples = ((scores - cells[:, :, None]) ** 2).sum() / (
+        turns * prompts * (samples - 1)
+    )
     found = {
         "turn": (prompts * samples * of_turns.var(ddof=1) - squares_of_both) / (prompts * samples),
         "prompt": (turns * samples * of_prompts_.var(ddof=1) - squares_of_both) / (turns * samples),
@@ -50,7 +53,8 @@ class Order(NamedTuple):
     Attributes:
         prompts: the standard deviation of the prompts' means.
         runs: the standard deviation of the runs of one prompt, pooled over prompts.
-        same: the share of pairs of prompts that one run of each orders as the means of their other runs do, over all pairs of runs.
+        same: the share of pairs of prompts that one run of each orders as the means of their other
+            runs do, over all pairs of runs.
         alike: the same share over the pairs of prompts of one group; NaN without such pairs.
         alike_pairs: how many pairs of prompts these are.
         apart: the difference that two single runs of equal prompts exceed in 5 % of all cases.
@@ -119,7 +123,9 @@ def variance(folder: str | Path) -> str:
     spread = dict[str, list[tuple[str, str]]]()
     for kind, answers in KINDS.items():
         scores = scores_of(folder, answers)
-        groups = [[row for row, prompt in enumerate(PCIR_PROMPTS) if name in prompt] for name in ALIKE]
+        groups = [
+            [row for row, prompt in enumerate(PCIR_PROMPTS) if name in prompt] for name in ALIKE
+        ]
         order = ordered(scores.mean(axis=0), groups)
         ordering = [f"{order.same:.1%}", f"{order.alike:.1%}", f"{order.apart:.3f}"]
         orders.append([kind, f"{order.prompts:.3f}", f"{order.runs:.3f}", *ordering])
@@ -149,7 +155,9 @@ def variance(folder: str | Path) -> str:
 def scores_of(folder: str | Path, answers: bool) -> npt.NDArray[np.float64]:
     """The nDCG@10 of each turn, prompt and run: turns x prompts x runs."""
     of_turns = of_prompts(folder, answers)
-    wide = of_turns.set_index(["qid", "prompt", "run"])[MEASURE].unstack(["prompt", "run"])[list(PCIR_PROMPTS)]
+    wide = of_turns.set_index(["qid", "prompt", "run"])[MEASURE].unstack(["prompt", "run"])[
+        list(PCIR_PROMPTS)
+    ]
     return wide.to_numpy().reshape(len(wide), len(PCIR_PROMPTS), -1)
 
 

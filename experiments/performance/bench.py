@@ -3,8 +3,9 @@
     python experiments/performance/bench.py                        # all of them, as `make bench`
     python experiments/performance/bench.py search --out mine.csv
 
-A benchmark is a module in this folder with ``rows() -> Iterator[Row]``. Nothing here is a test: times depend on the machine. ``--out``
-writes the rows into a CSV file like ``results.csv``, from which docs/performance.md is made; a row that is measured again is replaced.
+A benchmark is a module in this folder with ``rows() -> Iterator[Row]``. Nothing here is a test:
+times depend on the machine. ``--out`` writes the rows into a CSV file like ``results.csv``, from
+which docs/performance.md is made; a row that is measured again is replaced.
 """
 
 import csv
@@ -25,7 +26,16 @@ import click
 from pyterrier_ikat.store import cache as result_cache
 from pyterrier_ikat.store.files import atomic_write
 
-BENCHMARKS = ("search", "reranking", "llm_stage", "llm_client", "fusion", "evaluation", "serve", "load")
+BENCHMARKS = (
+    "search",
+    "reranking",
+    "llm_stage",
+    "llm_client",
+    "fusion",
+    "evaluation",
+    "serve",
+    "load",
+)
 UNITS = {"s": 1.0, "s of CPU, 1 thread": 1.0, "ms of CPU": 1e3, "ms of CPU, 1 thread": 1e3}
 COLUMNS = ("benchmark", "stage", "unit", "ours", "best other", "limit", "measured")
 Line = dict[str, str]
@@ -40,7 +50,8 @@ class Row:
         stage: the work and its size.
         ours: the seconds that our operator takes.
         others: the seconds of other ways to do the same, by name.
-        limit: the seconds that the machine, the server or the library below us needs; None if that isn't known.
+        limit: the seconds that the machine, the server or the library below us needs; None if that
+            isn't known.
         unit: of ``UNITS``, to show the seconds in.
         more: further figures, which are printed.
     """
@@ -57,17 +68,30 @@ class Row:
         least = min(self.others, key=self.others.__getitem__, default="")
         other = f"{self._shown(self.others[least])} ({least})" if least else ""
         limit = "" if self.limit is None else self._shown(self.limit)
-        return dict(zip(COLUMNS, (benchmark, self.stage, self.unit, self._shown(self.ours), other, limit, measured), strict=True))
+        return dict(
+            zip(
+                COLUMNS,
+                (benchmark, self.stage, self.unit, self._shown(self.ours), other, limit, measured),
+                strict=True,
+            )
+        )
 
     def _shown(self, seconds: float) -> str:
         value = seconds * UNITS[self.unit]
         return f"{value:.0f}" if value >= 1000 else f"{value:#.3g}".rstrip(".")
 
     def __str__(self) -> str:
-        figures = {"ours": self._shown(self.ours)} | {name: self._shown(seconds) for name, seconds in self.others.items()}
+        figures = {"ours": self._shown(self.ours)} | {
+            name: self._shown(seconds) for name, seconds in self.others.items()
+        }
         figures |= {} if self.limit is None else {"limit": self._shown(self.limit)}
-        figures |= {name: f"{value:.4g}" if isinstance(value, float) else str(value) for name, value in self.more.items()}
-        return f"{self.stage} ({self.unit}): " + "; ".join(f"{name} {value}" for name, value in figures.items())
+        figures |= {
+            name: f"{value:.4g}" if isinstance(value, float) else str(value)
+            for name, value in self.more.items()
+        }
+        return f"{self.stage} ({self.unit}): " + "; ".join(
+            f"{name} {value}" for name, value in figures.items()
+        )
 
 
 def median_seconds(work: Callable[[], Any], repeats: int = 3, warm: int = 1) -> float:
@@ -103,24 +127,39 @@ def anew(work: Callable[..., Result], *given: Any) -> Result:
 
 def measured() -> str:
     """The day and the commit."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True).stdout
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+    ).stdout
     return f"{datetime.now(timezone.utc):%Y-%m-%d} {commit}".strip()
 
 
 def write(path: Path, lines: Iterable[Line]) -> None:
     """Add lines to the file; one of the same stage is replaced."""
-    with path.open(encoding="utf-8", newline="") if path.exists() else Path("/dev/null").open() as file:
+    with (
+        path.open(encoding="utf-8", newline="")
+        if path.exists()
+        else Path("/dev/null").open() as file
+    ):
         known = {(line["benchmark"], line["stage"]): line for line in csv.DictReader(file)}
     known |= {(line["benchmark"], line["stage"]): line for line in lines}
     with atomic_write(path) as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(sorted(known.values(), key=lambda line: BENCHMARKS.index(line["benchmark"])))
+        writer.writerows(
+            sorted(known.values(), key=lambda line: BENCHMARKS.index(line["benchmark"]))
+        )
 
 
 @click.command()
 @click.argument("names", nargs=-1, type=click.Choice(BENCHMARKS))
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="a CSV file to write, or whose rows are renewed")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="a CSV file to write, or whose rows are renewed",
+)
 def main(names: tuple[str, ...], out: Path | None) -> None:
     """Run the benchmarks NAMES, all of them by default, one after the other."""
     for name in names or BENCHMARKS:

@@ -2,10 +2,12 @@
 
     python experiments/performance/bench.py fusion
 
-Ours against what a user writes today: ``groupby("qid_0").apply`` of the plain definition, which has to find the same order. A turn's lists
-draw on 2500 of 400,000 passages. Docnos and texts are one object per passage, as from BM25, in no order in memory. Conversation columns are
-one object per turn. The limit is the minimum work of a fusion: numbering the docnos that it reads, turn by turn (with a wait for memory for
-nearly each one), and taking the remaining rows of all columns. Both are measured with pandas' own functions.
+Ours against what a user writes today: ``groupby("qid_0").apply`` of the plain definition, which has
+to find the same order. A turn's lists draw on 2500 of 400,000 passages. Docnos and texts are one
+object per passage, as from BM25, in no order in memory. Conversation columns are one object per
+turn. The limit is the minimum work of a fusion: numbering the docnos that it reads, turn by turn
+(with a wait for memory for nearly each one), and taking the remaining rows of all columns. Both are
+measured with pandas' own functions.
 """
 
 import time
@@ -38,33 +40,60 @@ def rows() -> Iterator[Row]:
         assert ours(frame)["docno"].tolist() == expected["docno"].tolist(), f"{name}: another order"
         seconds = median_seconds(lambda ours=ours: ours(frame))
         yield Row(
-            f"fusion ({name}) of {SUBS} rankings, {TURNS} turns", seconds, {"groupby.apply": today}, least(frame, read, min(KEPT, DEPTH))
+            f"fusion ({name}) of {SUBS} rankings, {TURNS} turns",
+            seconds,
+            {"groupby.apply": today},
+            least(frame, read, min(KEPT, DEPTH)),
         )
 
 
 def expanded() -> pd.DataFrame:
     """A result frame as after ExplodeQueries and BM25."""
     random = np.random.default_rng(1)
-    docnos = np.array([f"clueweb22-en{n % 40:04d}-{n % 97:02d}-{n:08d}:{n % 15}" for n in range(PASSAGES)], dtype=object)
-    texts = np.array([f"passage {n} " + "of some length " * 10 for n in range(PASSAGES)], dtype=object)
+    docnos = np.array(
+        [f"clueweb22-en{n % 40:04d}-{n % 97:02d}-{n:08d}:{n % 15}" for n in range(PASSAGES)],
+        dtype=object,
+    )
+    texts = np.array(
+        [f"passage {n} " + "of some length " * 10 for n in range(PASSAGES)], dtype=object
+    )
     pools = [random.choice(PASSAGES, OF_A_TURN, replace=False) for _ in range(TURNS)]
-    found = np.concatenate([random.permutation(pool)[:DEPTH] for pool in pools for _ in range(SUBS)])
-    turn, sub = np.repeat(np.arange(TURNS), SUBS * DEPTH), np.tile(np.repeat(np.arange(SUBS), DEPTH), TURNS)
-    columns = {name: column(f"{name} of turn {t}" for t in range(TURNS)).to_numpy()[turn] for name in OF_THE_TURN}
+    found = np.concatenate(
+        [random.permutation(pool)[:DEPTH] for pool in pools for _ in range(SUBS)]
+    )
+    turn, sub = (
+        np.repeat(np.arange(TURNS), SUBS * DEPTH),
+        np.tile(np.repeat(np.arange(SUBS), DEPTH), TURNS),
+    )
+    columns = {
+        name: column(f"{name} of turn {t}" for t in range(TURNS)).to_numpy()[turn]
+        for name in OF_THE_TURN
+    }
     columns["qquery"] = columns["query_0"]
-    columns |= {"qhistory": column([{"role": "user", "content": f"turn {t}"}] * 6 for t in range(TURNS)).to_numpy()[turn]}
+    columns |= {
+        "qhistory": column(
+            [{"role": "user", "content": f"turn {t}"}] * 6 for t in range(TURNS)
+        ).to_numpy()[turn]
+    }
     columns |= {"qptkb": column({"1": f"turn {t}"} for t in range(TURNS)).to_numpy()[turn]}
     columns |= {"qid_0": column(f"9-{t}_1" for t in range(TURNS)).to_numpy()[turn]}
     for name, form in (("qid", "9-{}_1::{}"), ("query", "query {} {}")):
-        columns[name] = column(form.format(t, s) for t in range(TURNS) for s in range(SUBS)).to_numpy()[turn * SUBS + sub]
-    objects = {name: pd.Series(values, dtype=object) for name, values in {**columns, "docno": docnos[found], "text": texts[found]}.items()}
+        columns[name] = column(
+            form.format(t, s) for t in range(TURNS) for s in range(SUBS)
+        ).to_numpy()[turn * SUBS + sub]
+    objects = {
+        name: pd.Series(values, dtype=object)
+        for name, values in {**columns, "docno": docnos[found], "text": texts[found]}.items()
+    }
     rank = np.tile(np.arange(DEPTH), TURNS * SUBS)
     return pd.DataFrame(objects).assign(qsub=sub, rank=rank, score=30.0 - rank / 100 - sub)
 
 
 def plain_interleave(of_turn: pd.DataFrame, size: int) -> pd.DataFrame:
     """Round robin without repeats, written in the simplest way."""
-    lists = [list(zip(part["docno"], part.index, strict=True)) for _, part in of_turn.groupby("qsub")]
+    lists = [
+        list(zip(part["docno"], part.index, strict=True)) for _, part in of_turn.groupby("qsub")
+    ]
     taken: dict[str, int] = {}
     while any(lists) and len(taken) < size:
         for offered in lists:
@@ -80,12 +109,18 @@ def plain_rrf(of_turn: pd.DataFrame, size: int) -> pd.DataFrame:
     total = (1 / (61 + of_turn["rank"])).groupby(of_turn["docno"]).sum()
     best = of_turn.sort_values(["rank", "qsub"]).drop_duplicates("docno")
     scored = best.assign(score=best["docno"].map(total).round(12))
-    return scored.sort_values("score", ascending=False, kind="stable").head(size).assign(rank=lambda rows: range(len(rows)))
+    return (
+        scored.sort_values("score", ascending=False, kind="stable")
+        .head(size)
+        .assign(rank=lambda rows: range(len(rows)))
+    )
 
 
 def by_turn(frame: pd.DataFrame, plain: Plain, size: int) -> pd.DataFrame:
     """What a user writes: one turn after the other with pandas."""
-    return frame.groupby("qid_0", sort=False, group_keys=False)[list(frame.columns)].apply(plain, size)
+    return frame.groupby("qid_0", sort=False, group_keys=False)[list(frame.columns)].apply(
+        plain, size
+    )
 
 
 def least(frame: pd.DataFrame, read: int, left: int) -> float:

@@ -2,9 +2,10 @@
 
     python experiments/performance/bench.py llm_client
 
-The server is that of ``llm_stage.py``: 332 calls, 32 at a time, answered after 200 to 800 ms. Each client sends them in a separate process,
-from 32 threads, after one call that doesn't count. Our keys, retries and cache are on. litellm is measured if it is installed; it is not a
-dependency. The limit is 0, because the task itself doesn't need a client.
+The server is that of ``llm_stage.py``: 332 calls, 32 at a time, answered after 200 to 800 ms. Each
+client sends them in a separate process, from 32 threads, after one call that doesn't count. Our
+keys, retries and cache are on. litellm is measured if it is installed; it is not a dependency. The
+limit is 0, because the task itself doesn't need a client.
 """
 
 import contextlib
@@ -30,7 +31,12 @@ def rows() -> Iterator[Row]:
     if find_spec("litellm"):
         ways["litellm"] = by_litellm
     others = {name: _median(work) for name, work in ways.items()}
-    yield Row(f"LLM client, one call of {CALLS}, {ALLOWED} at a time", _median(ours_of), others, unit="ms of CPU")
+    yield Row(
+        f"LLM client, one call of {CALLS}, {ALLOWED} at a time",
+        _median(ours_of),
+        others,
+        unit="ms of CPU",
+    )
 
 
 def _median(work: Callable[[str], float]) -> float:
@@ -42,11 +48,16 @@ def ours_of(url: str) -> float:
     import pyterrier_ikat as ikat
     from pyterrier_ikat.llms import Request
 
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):  # the progress bars
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.redirect_stderr(io.StringIO()),
+    ):  # the progress bars
         model = ikat.llm(f"openai:m base_url={url} cache={folder}/llm.sqlite")
         model.open()
         model.ask([Request(MESSAGES, "first", "0_1")])
-        requests = [Request(MESSAGES, "stage", f"{number}_1", sample=number) for number in range(CALLS)]
+        requests = [
+            Request(MESSAGES, "stage", f"{number}_1", sample=number) for number in range(CALLS)
+        ]
         taken = _cpu(lambda: model.ask(requests))
         model.close()
     return taken
@@ -65,13 +76,24 @@ def by_litellm(url: str) -> float:
     import litellm
 
     litellm.suppress_debug_info = True
-    return _threads(partial(litellm.completion, model="openai/m", messages=MESSAGES, api_base=url, api_key="none", num_retries=5))
+    return _threads(
+        partial(
+            litellm.completion,
+            model="openai/m",
+            messages=MESSAGES,
+            api_base=url,
+            api_key="none",
+            num_retries=5,
+        )
+    )
 
 
 def _threads(call: Callable[[], Any]) -> float:
     call()
     with ThreadPoolExecutor(ALLOWED) as pool:
-        return _cpu(lambda: [future.result() for future in [pool.submit(call) for _ in range(CALLS)]])
+        return _cpu(
+            lambda: [future.result() for future in [pool.submit(call) for _ in range(CALLS)]]
+        )
 
 
 def _cpu(work: Callable[[], Any]) -> float:

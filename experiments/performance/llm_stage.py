@@ -2,16 +2,20 @@
 
     python experiments/performance/bench.py llm_stage
 
-The server is a separate process on this machine. Its delays are drawn with a fixed seed. Like the hosted services, it refuses calls over
-its limit with 429 and ``Retry-After: 1``. Every figure is the median over fresh processes, each with a fresh server.
+The server is a separate process on this machine. Its delays are drawn with a fixed seed. Like the
+hosted services, it refuses calls over its limit with 429 and ``Retry-After: 1``. Every figure is
+the median over fresh processes, each with a fresh server.
 
-The limit is a simulated client that costs nothing, has no import, and starts the next call when one ends, with the server's own delays. The
-other client is ``openai`` from 32 threads, with retries but without a cache. In both processes the clock of the first stage covers whatever
-is left to import, the client and its connections; that of the later one covers the calls alone. The types of interfaces that are not used
-here take most of the import of ``openai`` (0.4 to 1.1 s of CPU on the machine of the figures). We import it on a thread while the pipeline
-is built: here a method over an index of the sample, and its topics. `building the pipeline` is the time for that, and `loading the client`
-what is left of the import then. Our first stage also needs the time in which only one call is sent, because a wrong key must not be sent 32
-times: 0.05 s if the server is on this machine, as here, and 0.25 s elsewhere.
+The limit is a simulated client that costs nothing, has no import, and starts the next call when one
+ends, with the server's own delays. The other client is ``openai`` from 32 threads, with retries but
+without a cache. In both processes the clock of the first stage covers whatever is left to import,
+the client and its connections; that of the later one covers the calls alone. The types of
+interfaces that are not used here take most of the import of ``openai`` (0.4 to 1.1 s of CPU on the
+machine of the figures). We import it on a thread while the pipeline is built: here a method over an
+index of the sample, and its topics. `building the pipeline` is the time for that, and `loading the
+client` what is left of the import then. Our first stage also needs the time in which only one call
+is sent, because a wrong key must not be sent 32 times: 0.05 s if the server is on this machine, as
+here, and 0.25 s elsewhere.
 """
 
 import asyncio
@@ -53,7 +57,9 @@ class Chat:
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).lower()
-                await reader.readexactly(int(head.partition(b"content-length:")[2].split(b"\r\n")[0]))
+                await reader.readexactly(
+                    int(head.partition(b"content-length:")[2].split(b"\r\n")[0])
+                )
                 writer.write(await self.answer())
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
@@ -69,7 +75,11 @@ class Chat:
 
 
 def _response(status: bytes, body: bytes) -> bytes:
-    return b"HTTP/1.1 %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (status, len(body), body)
+    return b"HTTP/1.1 %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (
+        status,
+        len(body),
+        body,
+    )
 
 
 def _serve(pipe: Connection) -> None:
@@ -96,9 +106,13 @@ def running_server(serve: Callable[[Connection], None] = _serve) -> Iterator[str
 
 def rows() -> Iterator[Row]:
     """The first and a later stage of a process."""
-    runs, others = zip(*((_alone(stages), _alone(stages_of_openai)) for _ in range(PROCESSES)), strict=True)
+    runs, others = zip(
+        *((_alone(stages), _alone(stages_of_openai)) for _ in range(PROCESSES)), strict=True
+    )
     for stage, name in enumerate(("first", "second")):
-        figures = {name: statistics.median(run[stage][name] for run in runs) for name in runs[0][stage]}
+        figures = {
+            name: statistics.median(run[stage][name] for run in runs) for name in runs[0][stage]
+        }
         yield Row(
             f"LLM stage, {CALLS} calls, {ALLOWED} at a time, the {name} of a process",
             figures.pop("seconds"),
@@ -114,14 +128,23 @@ def stages(url: str) -> list[dict[str, float]]:
 
     import pyterrier_ikat as ikat
 
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):  # the progress bars
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.redirect_stderr(io.StringIO()),
+    ):  # the progress bars
         sample = pt.get_dataset("ikat:sample")
         ikat.PassageIndex(f"{folder}/index").index(sample.get_corpus_iter(verbose=False))
         started = time.perf_counter()
         model = ikat.llm(f"openai:m base_url={url} cache={folder}/llm.sqlite")
-        _ = ikat.methods.aqd(model, ikat.PassageIndex(f"{folder}/index").bm25()), sample.get_topics()
+        _ = (
+            ikat.methods.aqd(model, ikat.PassageIndex(f"{folder}/index").bm25()),
+            sample.get_topics(),
+        )
         built = time.perf_counter() - started
-        found = [_stage(model, f"stage {number}") | {"building the pipeline (s)": built} for number in range(STAGES)]
+        found = [
+            _stage(model, f"stage {number}") | {"building the pipeline (s)": built}
+            for number in range(STAGES)
+        ]
         model.close()
     return found
 
@@ -129,7 +152,12 @@ def stages(url: str) -> list[dict[str, float]]:
 def _stage(model: Any, name: str) -> dict[str, float]:
     from pyterrier_ikat.llms import Completion, Request
 
-    requests = [Request([{"role": "user", "content": f"{PROMPT} {name}"}], name, f"{number}_1", sample=number) for number in range(CALLS)]
+    requests = [
+        Request(
+            [{"role": "user", "content": f"{PROMPT} {name}"}], name, f"{number}_1", sample=number
+        )
+        for number in range(CALLS)
+    ]
     used, started = time.process_time(), time.perf_counter()
     model.open()
     loaded = time.perf_counter()
@@ -154,7 +182,12 @@ def stages_of_openai(url: str) -> list[float]:
     for stage in range(STAGES):
         messages: Any = [{"role": "user", "content": f"{PROMPT} stage {stage}"}]
         with ThreadPoolExecutor(ALLOWED) as pool:
-            list(pool.map(lambda _: client.chat.completions.create(model="m", messages=messages), range(CALLS)))  # noqa: B023
+            calls = [
+                pool.submit(client.chat.completions.create, model="m", messages=messages)
+                for _ in range(CALLS)
+            ]
+            for call in calls:
+                call.result()
         ended = time.perf_counter()
         found, started = [*found, ended - started], ended
     return found

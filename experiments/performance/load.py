@@ -2,11 +2,12 @@
 
     python experiments/performance/bench.py load
 
-The turns are those of the bundled sample, repeated, each with its own number in it. The index has a few of the sample's passages, because
-the load is on the calls. Everything else is as in `ikat run`. If some turns of a stage get no completion, an error names them, and the run
-is started again, as by a user, until nothing fails. Waits between two tries are a hundredth of the normal ones. The runs are compared with
-those of a model in this process that gives the same answers without any trouble. A superfluous call, a lost completion or an unnamed
-failure is an error here, not a figure.
+The turns are those of the bundled sample, repeated, each with its own number in it. The index has a
+few of the sample's passages, because the load is on the calls. Everything else is as in `ikat run`.
+If some turns of a stage get no completion, an error names them, and the run is started again, as by
+a user, until nothing fails. Waits between two tries are a hundredth of the normal ones. The runs
+are compared with those of a model in this process that gives the same answers without any trouble.
+A superfluous call, a lost completion or an unnamed failure is an error here, not a figure.
 """
 
 import tempfile
@@ -36,8 +37,22 @@ TURNS, PASSAGES = 332, 60
 SYSTEMS = (
     *("qr", "ad", "qd", "aqd", "aqd_human", "aqd_given_llama", "aqd_a"),
     *("qr_llama", "ad_llama", "qd_llama", "aqd_llama", "aqd_a_llama", "infosense_2023"),
-    *("mq4cs_qr_deberta", "gpt4qr_deberta", "gpt4qr_bm25_qd1", "humanqr_deberta", "wghtdrerank_1", "short_long_2"),
-    *("gtr_gpt", "gtr_claude", "gtr", "baseline_auto_gpt4_bm25_minilm", "baseline_2025_bm25", "mq4cs_ans"),
+    *(
+        "mq4cs_qr_deberta",
+        "gpt4qr_deberta",
+        "gpt4qr_bm25_qd1",
+        "humanqr_deberta",
+        "wghtdrerank_1",
+        "short_long_2",
+    ),
+    *(
+        "gtr_gpt",
+        "gtr_claude",
+        "gtr",
+        "baseline_auto_gpt4_bm25_minilm",
+        "baseline_2025_bm25",
+        "mq4cs_ans",
+    ),
 )
 SHORTER = 100
 
@@ -52,12 +67,20 @@ class Sample:
         """The topics."""
         topics = pt.get_dataset("ikat:sample").get_topics(variant)
         copies = (
-            topics.assign(**{name: f"{number}-" + topics[name] for name in ("qid", "qconversation")})
+            topics.assign(
+                **{name: f"{number}-" + topics[name] for name in ("qid", "qconversation")}
+            )
             for number in islice(count(1), -(-self.turns // len(topics)))
         )
         found = pd.concat(copies, ignore_index=True).head(self.turns)
-        said = {name: found[name] + " (turn " + found["qid"] + ")" for name in ("query", "qutterance", "qresolved") if name in found}
-        return found.assign(**said, qhistory=list(map(_history, found["qconversation"], found["qhistory"])))
+        said = {
+            name: found[name] + " (turn " + found["qid"] + ")"
+            for name in ("query", "qutterance", "qresolved")
+            if name in found
+        }
+        return found.assign(
+            **said, qhistory=list(map(_history, found["qconversation"], found["qhistory"]))
+        )
 
     def get_qrels(self, variant: str | None = None) -> pd.DataFrame:
         """The judgements of the first copy of each turn."""
@@ -74,7 +97,10 @@ class Sample:
 
 def _history(conversation: str, messages: list[dict[str, str]]) -> list[dict[str, str]]:
     turns = (f"(turn {conversation}_{place // 2 + 1})" for place in range(len(messages)))
-    return [message | {"content": f"{message['content']} {turn}"} for message, turn in zip(messages, turns, strict=True)]
+    return [
+        message | {"content": f"{message['content']} {turn}"}
+        for message, turn in zip(messages, turns, strict=True)
+    ]
 
 
 class Untroubled(Backend):
@@ -94,8 +120,13 @@ class SharedWords(pt.Transformer):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Score and rank."""
         pt.validate.result_frame(inp, extra_columns=["query", "text"])
-        words = ((_words(query), _words(text)) for query, text in zip(inp["query"], inp["text"], strict=True))
-        return pt.model.add_ranks(inp.assign(score=[len(asked & found) / (len(asked) + 1) for asked, found in words]))
+        words = (
+            (_words(query), _words(text))
+            for query, text in zip(inp["query"], inp["text"], strict=True)
+        )
+        return pt.model.add_ranks(
+            inp.assign(score=[len(asked & found) / (len(asked) + 1) for asked, found in words])
+        )
 
     def __repr__(self) -> str:
         return "SharedWords()"
@@ -112,25 +143,46 @@ def rows() -> Iterator[Row]:
         chat, failures, ledger, figures = under_load(Path(folder), SYSTEMS, TURNS)
         check(chat, failures, ledger)
         untroubled(Path(folder), SYSTEMS, TURNS)
-        figures |= {"runs that differ from those of an untroubled model": len(differences(Path(folder), SYSTEMS))}
-    yield Row(f"{TURNS} turns x {len(SYSTEMS)} systems, calls dropped and refused", figures.pop("seconds"), more=figures)
+        figures |= {
+            "runs that differ from those of an untroubled model": len(
+                differences(Path(folder), SYSTEMS)
+            )
+        }
+    yield Row(
+        f"{TURNS} turns x {len(SYSTEMS)} systems, calls dropped and refused",
+        figures.pop("seconds"),
+        more=figures,
+    )
 
 
-def under_load(folder: Path, names: Sequence[str], turns: int) -> tuple[Troubled, list[LLMFailure], Ledger, dict[str, Any]]:
+def under_load(
+    folder: Path, names: Sequence[str], turns: int
+) -> tuple[Troubled, list[LLMFailure], Ledger, dict[str, Any]]:
     """Run the systems into ``folder/troubled``, starting again until nothing fails."""
     chat, ledger, failures = Troubled(), Ledger(), []
     with running(chat) as url, watched() as memory:
-        models = [ikat.llm(f"openai:{name} base_url={url} cache={folder}/llm.sqlite", ledger=ledger) for name in ("first", "second")]
+        models = [
+            ikat.llm(f"openai:{name} base_url={url} cache={folder}/llm.sqlite", ledger=ledger)
+            for name in ("first", "second")
+        ]
         for model in models:
             model.retry = replace(model.retry, sleep=_shorter)
-        start, starts, began = _start(folder, "troubled", names, turns, models, ledger), 1, time.perf_counter()
+        start, starts, began = (
+            _start(folder, "troubled", names, turns, models, ledger),
+            1,
+            time.perf_counter(),
+        )
         while stopped := _stopped(start):
             failures += stopped
             starts += 1
         seconds = time.perf_counter() - began
         for model in models:
             model.close()
-    figures = {"seconds": seconds, **_account(chat), "failures named, with turn and reason": len(failures)}
+    figures = {
+        "seconds": seconds,
+        **_account(chat),
+        "failures named, with turn and reason": len(failures),
+    }
     sizes = {"MB at the beginning": memory[0], "MB at most": memory[1]}
     return chat, failures, ledger, {**figures, "times that the run was started": starts, **sizes}
 
@@ -141,7 +193,12 @@ def _stopped(run: Callable[[], object]) -> list[LLMFailure]:
         run()
     except (StageError, SystemFailed) as error:
         stages = error.failed.values() if isinstance(error, SystemFailed) else [error]
-        failures = [failure for stage in stages if isinstance(stage, StageError) for failure in stage.failures]
+        failures = [
+            failure
+            for stage in stages
+            if isinstance(stage, StageError)
+            for failure in stage.failures
+        ]
         if not failures or any(failure.kept for failure in failures):
             raise  # not a problem of the server, so it would not go away
         return failures
@@ -160,7 +217,14 @@ def _account(chat: Troubled) -> dict[str, int]:
 
 def untroubled(folder: Path, names: Sequence[str], turns: int) -> None:
     """Run the systems into ``folder/untroubled``."""
-    _start(folder, "untroubled", names, turns, [ikat.llm(Untroubled(name)) for name in ("first", "second")], Ledger())()
+    _start(
+        folder,
+        "untroubled",
+        names,
+        turns,
+        [ikat.llm(Untroubled(name)) for name in ("first", "second")],
+        Ledger(),
+    )()
 
 
 def check(chat: Troubled, failures: Sequence[LLMFailure], ledger: Ledger) -> None:
@@ -170,13 +234,17 @@ def check(chat: Troubled, failures: Sequence[LLMFailure], ledger: Ledger) -> Non
         AssertionError: when not.
     """
     counted = ledger.frame()
-    assert chat.answered == Counter(dict.fromkeys(chat.asked, 1)), "a request was answered never, or more than once"
+    assert chat.answered == Counter(dict.fromkeys(chat.asked, 1)), (
+        "a request was answered never, or more than once"
+    )
     sent = counted[["calls", "unanswered", "retries"]].sum().sum()
     assert chat.asked.total() == sent, "requests were sent that nobody counted"
     named, failed = {failure.qid for failure in failures}, set(map(turn_of, chat.lasting.values()))
     assert named == failed, f"not named: {failed - named}; named without a reason: {named - failed}"
     assert len(failures) >= len(chat.lasting), "of two failures of a turn one is not named"
-    assert {failure.reason for failure in failures} <= {"the server answers 503: try later (given up after 6 tries)"}
+    assert {failure.reason for failure in failures} <= {
+        "the server answers 503: try later (given up after 6 tries)"
+    }
     assert counted["failures"].sum() == len(failures)
 
 
@@ -189,11 +257,19 @@ def differences(folder: Path, names: Sequence[str]) -> list[str]:
     return [name for name in names if left("troubled", name) != left("untroubled", name)]
 
 
-def _start(folder: Path, out: str, names: Sequence[str], turns: int, models: Sequence[LLM], ledger: Ledger) -> Callable[[], object]:
+def _start(
+    folder: Path, out: str, names: Sequence[str], turns: int, models: Sequence[LLM], ledger: Ledger
+) -> Callable[[], object]:
     index = folder / "index"
     if not index.exists():
-        ikat.PassageIndex(index).index(islice(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False), PASSAGES))
-    given: Mapping[str, Any] = {"llm": models[0], "second_llm": models[1], "reranker": SharedWords()}
+        ikat.PassageIndex(index).index(
+            islice(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False), PASSAGES)
+        )
+    given: Mapping[str, Any] = {
+        "llm": models[0],
+        "second_llm": models[1],
+        "reranker": SharedWords(),
+    }
     taken = taken_by(methods_in(names))
     used = {name: one for name, one in given.items() if name in taken}
     study = Study(names, Sample(turns), index=index, ledger=ledger, **used)

@@ -1,7 +1,8 @@
 """A chat server on loopback that answers slowly, refuses and drops calls, fails some requests several times, and counts all of this.
 
-Its behaviour depends only on the request and on how often it came, and its answer only on the prompt. So two runs get the same problems,
-and a run's completions can be compared with those of a server without problems.
+Its behaviour depends only on the request and on how often it came, and its answer only on the
+prompt. So two runs get the same problems, and a run's completions can be compared with those of a
+server without problems.
 """
 
 import asyncio
@@ -32,12 +33,18 @@ def turn_of(prompt: str) -> str:
 
 def completion(model: str, prompt: str) -> str:
     """The answer of ``model``: statements' scores or numbers if the prompt asks for them, else its words in two lines, and its turn."""
-    draw, words = random.Random(f"{model} {prompt}"), [word for word in prompt.split()[-200:] if word.isalpha()]
+    draw, words = (
+        random.Random(f"{model} {prompt}"),
+        [word for word in prompt.split()[-200:] if word.isalpha()],
+    )
     if prompt.rstrip().endswith("# JSON"):
         return json.dumps({"1": round(draw.random(), 2), "2": round(draw.random(), 2)})
     if prompt.rstrip().endswith("# JSON list"):
         return json.dumps(draw.sample([1, 2], k=2))
-    return "\n".join(f"{number}. {' '.join(draw.choices(words, k=6))} on a walk (turn {turn_of(prompt)})" for number in (1, 2))
+    return "\n".join(
+        f"{number}. {' '.join(draw.choices(words, k=6))} on a walk (turn {turn_of(prompt)})"
+        for number in (1, 2)
+    )
 
 
 class Troubled:
@@ -58,10 +65,17 @@ class Troubled:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of one connection."""
-        with closing(writer), suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+        with (
+            closing(writer),
+            suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError),
+        ):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).lower()
-                answer = await self.answer(await reader.readexactly(int(head.partition(b"content-length:")[2].split(b"\r\n")[0])))
+                answer = await self.answer(
+                    await reader.readexactly(
+                        int(head.partition(b"content-length:")[2].split(b"\r\n")[0])
+                    )
+                )
                 if answer is None:
                     return
                 writer.write(answer)
@@ -89,17 +103,33 @@ class Troubled:
 
     def _refused(self, status: int) -> bytes:
         self.troubles["refused"] += 1
-        return _response(f"{status} No\r\nRetry-After: 0", {"error": {"message": "try later", "type": "requests", "code": None}})
+        return _response(
+            f"{status} No\r\nRetry-After: 0",
+            {"error": {"message": "try later", "type": "requests", "code": None}},
+        )
 
 
 def _said(model: str, text: str) -> dict[str, object]:
-    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
-    return {"id": "1", "object": "chat.completion", "created": 1, "model": model, "choices": [choice]}
+    choice = {
+        "index": 0,
+        "finish_reason": "stop",
+        "message": {"role": "assistant", "content": text},
+    }
+    return {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": model,
+        "choices": [choice],
+    }
 
 
 def _response(status: str, body: dict[str, object]) -> bytes:
     data = json.dumps(body).encode()
-    return f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data
+    return (
+        f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n".encode()
+        + data
+    )
 
 
 @contextmanager

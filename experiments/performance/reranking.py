@@ -2,8 +2,8 @@
 
     python experiments/performance/bench.py reranking
 
-The cross-encoder is the MiniLM-L6 bi-encoder with a random head: architecture, size and lengths of ms-marco-MiniLM-L-6-v2, not its scores.
-Times are of the CPU, with ``OMP_NUM_THREADS=1``.
+The cross-encoder is the MiniLM-L6 bi-encoder with a random head: architecture, size and lengths of
+ms-marco-MiniLM-L-6-v2, not its scores. Times are of the CPU, with ``OMP_NUM_THREADS=1``.
 """
 
 import os
@@ -42,7 +42,11 @@ def _passages() -> list[str]:
 
 
 def _frame(queries: Sequence[str], texts: Sequence[str]) -> pd.DataFrame:
-    pairs = [(str(turn), query, str(place), text) for turn, query in enumerate(queries) for place, text in enumerate(texts)]
+    pairs = [
+        (str(turn), query, str(place), text)
+        for turn, query in enumerate(queries)
+        for place, text in enumerate(texts)
+    ]
     return pd.DataFrame(pairs, columns=["qid", "query", "docno", "text"], dtype=object)
 
 
@@ -53,7 +57,9 @@ def save_model(folder: str) -> str:
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     torch.manual_seed(1)
-    AutoModelForSequenceClassification.from_pretrained(str(get_model_path()), num_labels=1).save_pretrained(folder)
+    AutoModelForSequenceClassification.from_pretrained(
+        str(get_model_path()), num_labels=1
+    ).save_pretrained(folder)
     AutoTokenizer.from_pretrained(str(get_model_path())).save_pretrained(folder)
     return folder
 
@@ -63,7 +69,11 @@ def available_settings() -> dict[str, dict[str, str]]:
     import torch
 
     on_gpu = torch.cuda.is_available()
-    bf16 = torch.cuda.is_bf16_supported() if on_gpu else getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()
+    bf16 = (
+        torch.cuda.is_bf16_supported()
+        if on_gpu
+        else getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()
+    )
     found = {"float32": {}, "bfloat16": {"dtype": "bfloat16"}} if bf16 else {"float32": {}}
     if find_spec("optimum") is not None and find_spec("optimum.intel") is not None and not on_gpu:
         found["openvino"] = {"backend": "openvino", "dtype": "bfloat16" if bf16 else "float32"}
@@ -74,9 +84,16 @@ def _cross_encoder(model: str, frame: pd.DataFrame) -> Iterator[Row]:
     loaded = SentenceTransformersCrossEncoder(model, max_length=MAX_LENGTH)
     pairs = frame[["query", "text"]].values.tolist()
     lengths = np.array(
-        [len(tokens) for tokens in loaded.tokenizer(*zip(*pairs, strict=True), truncation=True, max_length=512)["input_ids"]]
+        [
+            len(tokens)
+            for tokens in loaded.tokenizer(
+                *zip(*pairs, strict=True), truncation=True, max_length=512
+            )["input_ids"]
+        ]
     )
-    today = cpu_seconds(lambda: loaded.predict(pairs, batch_size=32, show_progress_bar=False), repeats=1, warm=0)
+    today = cpu_seconds(
+        lambda: loaded.predict(pairs, batch_size=32, show_progress_bar=False), repeats=1, warm=0
+    )
     task = f"re-ranking, {len(pairs)} pairs of {lengths.mean():.0f} tokens, MiniLM-L6"
     for name, settings in available_settings().items():
         operator = ikat.CrossEncoder(model, **settings)
@@ -84,19 +101,31 @@ def _cross_encoder(model: str, frame: pd.DataFrame) -> Iterator[Row]:
         seconds = cpu_seconds(lambda operator=operator: anew(operator, frame), repeats=2, warm=0)
         precision = settings.get("dtype", "float32")
         limit = _limit(loaded.config, lengths, precision)
-        yield Row(f"{task}, {name}", seconds, {"sentence-transformers' predict": today}, limit, "s of CPU, 1 thread")
+        yield Row(
+            f"{task}, {name}",
+            seconds,
+            {"sentence-transformers' predict": today},
+            limit,
+            "s of CPU, 1 thread",
+        )
 
 
 def _limit(config: object, lengths: np.ndarray, precision: str) -> float:
     """The seconds of the multiplications alone, without padding, at the speed of one large product with this precision on this machine.
 
-    The last layer is counted only for the first token, because only this is scored; its keys and values are counted for all tokens.
+    The last layer is counted only for the first token, because only this is scored; its keys and
+    values are counted for all tokens.
     """
     import torch
 
     wide, inner, layers = config.hidden_size, config.intermediate_size, config.num_hidden_layers
     token, pair = 8 * wide**2 + 4 * wide * inner, 4 * lengths * wide
-    operations = float(((layers - 1) * lengths * (token + pair) + token + pair + lengths * 4 * wide**2).sum())
-    one, other = torch.randn(4096, 1024).to(getattr(torch, precision)), torch.randn(1024, 1024).to(getattr(torch, precision))
+    operations = float(
+        ((layers - 1) * lengths * (token + pair) + token + pair + lengths * 4 * wide**2).sum()
+    )
+    one, other = (
+        torch.randn(4096, 1024).to(getattr(torch, precision)),
+        torch.randn(1024, 1024).to(getattr(torch, precision)),
+    )
     speed = 2 * 4096 * 1024 * 1024 / cpu_seconds(lambda: one @ other, repeats=30)
     return operations / speed

@@ -2,20 +2,23 @@
 
     python experiments/performance/bench.py serve
 
-The model is an OpenAI-compatible server in a process of its own. It writes 8 answers at a time: a first token after 300 ms, then one every
-10 ms. The system is ``index.bm25() % 10 >> ikat.Respond(llm)`` over the bundled sample's passages, which asks it once in a turn. The
-readers are a third process.
+The model is an OpenAI-compatible server in a process of its own. It writes 8 answers at a time: a
+first token after 300 ms, then one every 10 ms. The system is ``index.bm25() % 10 >>
+ikat.Respond(llm)`` over the bundled sample's passages, which asks it once in a turn. The readers
+are a third process.
 
-What the model alone needs is measured with the same readers, who then ask the model's server itself. The two ways take turns, 5 turns of
-all conversations each, so that other work on the machine slows down both. Each person's turns build on the answers before them. An answer
-that is lost, for another person or about another turn is an error here, not a figure.
+What the model alone needs is measured with the same readers, who then ask the model's server
+itself. The two ways take turns, 5 turns of all conversations each, so that other work on the
+machine slows down both. Each person's turns build on the answers before them. An answer that is
+lost, for another person or about another turn is an error here, not a figure.
 
-The clients at once are 50 connections that ask 50 workers at the same moment, where a call of the model takes 2 s and nothing is searched.
-All are to be answered within 2.4 s.
+The clients at once are 50 connections that ask 50 workers at the same moment, where a call of the
+model takes 2 s and nothing is searched. All are to be answered within 2.4 s.
 
-The 10,000 requests are answers as they are written, checked streams, whole answers, searches, wrong requests, and clients that leave. The
-model answers at once. Searches in memory are bounded with 4 MiB, so that the first 2,000
-requests fill it, and that of a server's account as well. More threads or descriptors at the end than after these is an error here.
+The 10,000 requests are answers as they are written, checked streams, whole answers, searches, wrong
+requests, and clients that leave. The model answers at once. Searches in memory are bounded with 4
+MiB, so that the first 2,000 requests fill it, and that of a server's account as well. More threads
+or descriptors at the end than after these is an error here.
 """
 
 import asyncio
@@ -66,7 +69,12 @@ def rows() -> Iterator[Row]:
             f"{what}, from the model itself": direct[what] for what in WAITS
         }
         more = waits | {"load average": load}
-        yield Row(f"serving, {PEOPLE} people, {TURNS} turns each", ours["seconds"], limit=direct["seconds"], more=more)
+        yield Row(
+            f"serving, {PEOPLE} people, {TURNS} turns each",
+            ours["seconds"],
+            limit=direct["seconds"],
+            more=more,
+        )
     with running({MODEL: ikat.Answer(ikat.llm(Slow()))}, workers=PEOPLE) as at_once:
         seconds = apart(ask_at_once, at_once.url)
         yield Row(f"serving, {PEOPLE} clients at once, a call of {CALL:.0f} s", seconds, limit=CALL)
@@ -83,26 +91,51 @@ def typing(first: float, token: float, pipe: Connection) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError):  # the reader has seen enough
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
-                body = json.loads(await reader.readexactly(int(re.findall(rb"content-length: (\d+)", head.lower())[0])))
+                body = json.loads(
+                    await reader.readexactly(
+                        int(re.findall(rb"content-length: (\d+)", head.lower())[0])
+                    )
+                )
                 async with room:
                     await write(writer, body)
         writer.close()
 
     async def write(writer: asyncio.StreamWriter, body: dict[str, Any]) -> None:
-        words = re.findall(r"\s*\S+", answer_to(question_in("".join(message["content"] for message in body["messages"]))))
+        words = re.findall(
+            r"\s*\S+",
+            answer_to(question_in("".join(message["content"] for message in body["messages"]))),
+        )
         await asyncio.sleep(first)
         if not body.get("stream"):
             await asyncio.sleep(token * len(words))
-            choice = {"index": 0, "message": {"role": "assistant", "content": "".join(words)}, "finish_reason": "stop"}
+            choice = {
+                "index": 0,
+                "message": {"role": "assistant", "content": "".join(words)},
+                "finish_reason": "stop",
+            }
             data = json.dumps({"model": MODEL, "choices": [choice]}).encode()
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(data), data))
+            writer.write(
+                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+                % (len(data), data)
+            )
             return
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
         for word in words:
-            send(writer, {"model": MODEL, "choices": [{"index": 0, "delta": {"content": word}, "finish_reason": None}]})
+            send(
+                writer,
+                {
+                    "model": MODEL,
+                    "choices": [{"index": 0, "delta": {"content": word}, "finish_reason": None}],
+                },
+            )
             await writer.drain()
             await asyncio.sleep(token)
-        send(writer, {"model": MODEL, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        send(
+            writer,
+            {"model": MODEL, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+        )
         writer.write(b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
 
     def send(writer: asyncio.StreamWriter, chunk: dict[str, Any]) -> None:
@@ -131,12 +164,16 @@ def ask_at_once(url: str) -> float:
     host, port = url.removeprefix("http://").split(":")
 
     async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> str:
-        content = json.dumps({"messages": [{"role": "user", "content": f"Who is {number}?"}]}).encode()
+        content = json.dumps(
+            {"messages": [{"role": "user", "content": f"Who is {number}?"}]}
+        ).encode()
         head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\n"
         writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
         answered = await reader.readuntil(b"\r\n\r\n")
         (length,) = re.findall(rb"content-length: (\d+)", answered.lower())
-        return str(json.loads(await reader.readexactly(int(length)))["choices"][0]["message"]["content"])
+        return str(
+            json.loads(await reader.readexactly(int(length)))["choices"][0]["message"]["content"]
+        )
 
     async def go() -> float:
         opened = [await asyncio.open_connection(host, int(port)) for _ in range(PEOPLE)]
@@ -169,7 +206,9 @@ def answer_to(question: str) -> str:
 def serving(model: str) -> Iterator[str]:
     """The address of a server over the model's, in this process."""
     with tempfile.TemporaryDirectory() as folder:
-        index = ikat.PassageIndex(Path(folder) / "index").index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
+        index = ikat.PassageIndex(Path(folder) / "index").index(
+            pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False)
+        )
         llm = ikat.llm(f"openai:{MODEL} base_url={model} cache={folder}/llm.sqlite")
         with running({MODEL: index.bm25() % 10 >> ikat.Respond(llm)}) as server:
             yield server.url
@@ -183,22 +222,34 @@ def apart(work: Callable[..., Any], *given: Any) -> Any:
 
 def talk_in_turns(urls: tuple[str, str]) -> tuple[dict[str, float], dict[str, float], float]:
     """For each address the seconds of all conversations, and the median seconds until a first word and of a turn; the load average."""
-    with httpx.Client(timeout=600, limits=httpx.Limits(max_connections=None)) as client, ThreadPoolExecutor(PEOPLE) as threads:
+    with (
+        httpx.Client(timeout=600, limits=httpx.Limits(max_connections=None)) as client,
+        ThreadPoolExecutor(PEOPLE) as threads,
+    ):
         chats: list[list[Said]] = [[[] for _ in range(PEOPLE)] for _ in urls]
         waits: list[list[tuple[float, float]]] = [[], []]
         seconds = [0.0, 0.0]
         for _ in range(ROUNDS):
             for way, url in enumerate(urls):
                 began = time.perf_counter()
-                found = list(threads.map(partial(talk, client, url, TURNS // ROUNDS), range(PEOPLE), chats[way]))
+                found = list(
+                    threads.map(
+                        partial(talk, client, url, TURNS // ROUNDS), range(PEOPLE), chats[way]
+                    )
+                )
                 seconds[way] += time.perf_counter() - began
                 waits[way] += [wait for person in found for wait in person]
     assert all(len(one) == 2 * TURNS for way in chats for one in way)
-    direct, ours = ({what: statistics.median(wait[part] for wait in way) for part, what in enumerate(WAITS)} for way in waits)
+    direct, ours = (
+        {what: statistics.median(wait[part] for wait in way) for part, what in enumerate(WAITS)}
+        for way in waits
+    )
     return {"seconds": seconds[0], **direct}, {"seconds": seconds[1], **ours}, os.getloadavg()[0]
 
 
-def talk(client: httpx.Client, url: str, turns: int, person: int, said: Said) -> list[tuple[float, float]]:
+def talk(
+    client: httpx.Client, url: str, turns: int, person: int, said: Said
+) -> list[tuple[float, float]]:
     """Some turns of one person's conversation; gives for each the seconds until the first word and until the end."""
     waits = []
     for _ in range(turns):
@@ -242,7 +293,11 @@ def soak(served: str) -> tuple[float, dict[str, float]]:
     seconds = time.perf_counter() - began
     for name in ("threads", "descriptors"):
         assert found[-1][name] <= found[0][name], f"{name}: {found}"
-    figures = {f"{name} after {end:,}": value for end, one in zip(ends, found, strict=True) for name, value in one.items()}
+    figures = {
+        f"{name} after {end:,}": value
+        for end, one in zip(ends, found, strict=True)
+        for name, value in one.items()
+    }
     return seconds, figures
 
 
@@ -250,18 +305,27 @@ def held() -> dict[str, float]:
     """What this process holds, once the connections of readers who left are closed."""
     time.sleep(2)
     gc.collect()
-    return {"MB": held_mb(), "threads": threading.active_count(), "descriptors": len(os.listdir("/proc/self/fd"))}
+    return {
+        "MB": held_mb(),
+        "threads": threading.active_count(),
+        "descriptors": len(os.listdir("/proc/self/fd")),
+    }
 
 
 def request_all(served: str, first: int, end: int) -> None:
     """Send the requests of these numbers."""
-    with httpx.Client(base_url=served, timeout=60) as client, ThreadPoolExecutor(READERS) as threads:
+    with (
+        httpx.Client(base_url=served, timeout=60) as client,
+        ThreadPoolExecutor(READERS) as threads,
+    ):
         list(threads.map(partial(request, client), range(first, end)))
 
 
 def request(client: httpx.Client, number: int) -> None:
     """Send one request, of the kind that its number says, and check what comes back."""
-    before, asked = (question_of(number % OF_WORDS, 2 * (number // OF_WORDS) + turn) for turn in (0, 1))
+    before, asked = (
+        question_of(number % OF_WORDS, 2 * (number // OF_WORDS) + turn) for turn in (0, 1)
+    )
     said = [
         {"role": "user", "content": before},
         {"role": "assistant", "content": answer_to(before)},
@@ -271,9 +335,18 @@ def request(client: httpx.Client, number: int) -> None:
     if kind < 5:
         assert read(client, "/v1", said, unchecked=kind > 0)[1].startswith(f"An answer to: {asked}")
     elif kind < 7:
-        assert asked in client.post(address, json=body | {"stream": False}).raise_for_status().json()["ikat"]["response"]
+        assert (
+            asked
+            in client.post(address, json=body | {"stream": False})
+            .raise_for_status()
+            .json()["ikat"]["response"]
+        )
     elif kind == 7:
-        assert client.post("/search", json={"queries": [asked]}).raise_for_status().json()["results"][0]["passages"]
+        assert (
+            client.post("/search", json={"queries": [asked]})
+            .raise_for_status()
+            .json()["results"][0]["passages"]
+        )
     elif kind == 8:
         assert client.post(address, json={"model": MODEL, "messages": asked}).status_code == 400
     else:

@@ -1,6 +1,7 @@
 """What two processes with one cache and the same requests pay for twice: ``python experiments/performance/two_askers.py``.
 
-Both ask 300 requests, 32 at a time, of a server on this machine that answers after 0.2 to 0.8 seconds, drawn with a fixed seed.
+Both ask 300 requests, 32 at a time, of a server on this machine that answers after 0.2 to 0.8
+seconds, drawn with a fixed seed.
 """
 
 import asyncio
@@ -32,10 +33,15 @@ async def main() -> None:
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).lower()
-                await reader.readexactly(int(head.partition(b"content-length:")[2].split(b"\r\n")[0]))
+                await reader.readexactly(
+                    int(head.partition(b"content-length:")[2].split(b"\r\n")[0])
+                )
                 calls += 1
                 await asyncio.sleep(delays.uniform(SHORTEST, LONGEST))
-                writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(BODY), BODY))
+                writer.write(
+                    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+                    % (len(BODY), BODY)
+                )
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
 
@@ -44,11 +50,16 @@ async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         arguments = (url, str(Path(folder) / "llm.sqlite"), str(REQUESTS), str(AT_ONCE))
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        both = [await asyncio.create_subprocess_exec(sys.executable, "-c", ASKER, *arguments, **pipes) for _ in range(2)]
+        both = [
+            await asyncio.create_subprocess_exec(sys.executable, "-c", ASKER, *arguments, **pipes)
+            for _ in range(2)
+        ]
         for one in both:
             await one.stdout.readline()
         await asyncio.gather(*(one.communicate(b"\n") for one in both))
-    print(f"{REQUESTS} requests, {AT_ONCE} at a time in each of two processes: {calls} calls, {calls / REQUESTS - 1:.1%} paid twice")
+    print(
+        f"{REQUESTS} requests, {AT_ONCE} at a time in each of two processes: {calls} calls, {calls / REQUESTS - 1:.1%} paid twice"
+    )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 """How often tests of equal systems reject at .05, for the clusters that the data sets have, and how alike real turns of a cluster are.
 
     python experiments/quality/coverage.py                  # the table of docs/evidence.md, printed
-    python experiments/quality/coverage.py --write          # written onto the page
-    python experiments/quality/coverage.py --measure        # measured anew, too: needs IKAT_DATA, with the public runs in outputs/
-    python experiments/quality/coverage.py --sizes          # cluster_sizes.json anew, from the data sets in IKAT_DATA
+    python experiments/quality/coverage.py --write          # written onto the page python
+    experiments/quality/coverage.py --measure        # measured anew, too: needs IKAT_DATA, with the
+    public runs in outputs/ python experiments/quality/coverage.py --sizes          #
+    cluster_sizes.json anew, from the data sets in IKAT_DATA
 
-Simulated differences of a turn are normal: sqrt(r) times a number that all turns of a cluster share, plus sqrt(1 - r) times one of its own.
-So r is the intra-cluster correlation, and the true mean is 0. ``correlations.json`` has those of real systems.
+Simulated differences of a turn are normal: sqrt(r) times a number that all turns of a cluster
+share, plus sqrt(1 - r) times one of its own. So r is the intra-cluster correlation, and the true
+mean is 0. ``correlations.json`` has those of real systems.
 """
 
 import argparse
@@ -30,12 +32,32 @@ SIMULATIONS = 10_000
 SEED = 20
 BEGIN, END = "<!-- generated: coverage -->", "<!-- end -->"
 OF_DATA = (
-    *(("ikat:2023", None, "topic"), ("ikat:2023", None, "conversation"), ("ikat:2023-mini", None, "topic")),
-    *(("ikat:2023-mini", None, "conversation"), ("ikat:2023", "ptkb_nist", "topic"), ("ikat:2023", "ptkb_nist", "conversation")),
-    *(("ikat:2023", "ptkb_org", "topic"), ("ikat:2023", "ptkb_org", "conversation"), ("ikat:2024", None, "conversation")),
+    *(
+        ("ikat:2023", None, "topic"),
+        ("ikat:2023", None, "conversation"),
+        ("ikat:2023-mini", None, "topic"),
+    ),
+    *(
+        ("ikat:2023-mini", None, "conversation"),
+        ("ikat:2023", "ptkb_nist", "topic"),
+        ("ikat:2023", "ptkb_nist", "conversation"),
+    ),
+    *(
+        ("ikat:2023", "ptkb_org", "topic"),
+        ("ikat:2023", "ptkb_org", "conversation"),
+        ("ikat:2024", None, "conversation"),
+    ),
     *(("ikat:2025", "provenance", "user"), ("ikat:2025", "provenance", "conversation")),
-    *(("cast:2019", None, "conversation"), ("cast:2020", None, "conversation"), ("cast:2021", None, "conversation")),
-    *(("mtrag:mini", None, "conversation"), ("mtrag:clapnq", None, "conversation"), ("mtrag:cloud", None, "conversation")),
+    *(
+        ("cast:2019", None, "conversation"),
+        ("cast:2020", None, "conversation"),
+        ("cast:2021", None, "conversation"),
+    ),
+    *(
+        ("mtrag:mini", None, "conversation"),
+        ("mtrag:clapnq", None, "conversation"),
+        ("mtrag:cloud", None, "conversation"),
+    ),
     *(("mtrag:fiqa", None, "conversation"), ("mtrag:govt", None, "conversation")),
 )
 """Data set, variant of its judgements, unit: the judged turns of each unit are the sizes."""
@@ -59,7 +81,9 @@ def renew_sizes():
         clusters = data.clusters(unit)
         title = f"{name} {variant or ''}".strip()
         found[f"{title}, by {unit}"] = sorted(Counter(clusters[qid] for qid in judged).values())
-    lines = ",\n".join(f" {json.dumps(title)}: {json.dumps(sizes)}" for title, sizes in found.items())
+    lines = ",\n".join(
+        f" {json.dumps(title)}: {json.dumps(sizes)}" for title, sizes in found.items()
+    )
     SIZES.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
 
 
@@ -69,7 +93,9 @@ def simulate(sizes, correlation, simulations, random):
     turns = sizes.sum()
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     shared = np.repeat(random.normal(size=(simulations, len(sizes))), sizes, axis=1)
-    differences = np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * random.normal(size=(simulations, turns))
+    differences = np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * random.normal(
+        size=(simulations, turns)
+    )
     means = differences.mean(axis=1)
     over_turns = differences.std(axis=1, ddof=1) / np.sqrt(turns)
     p_turns = 2 * stats.t.sf(np.abs(means) / over_turns, turns - 1)
@@ -85,7 +111,10 @@ def simulate(sizes, correlation, simulations, random):
 
 def simulate_drawn(number, correlation, random, draws=100):
     """The same for sizes from 4 to 20, drawn a hundred times."""
-    found = [simulate(random.integers(4, 21, number), correlation, SIMULATIONS // draws, random) for _ in range(draws)]
+    found = [
+        simulate(random.integers(4, 21, number), correlation, SIMULATIONS // draws, random)
+        for _ in range(draws)
+    ]
     return tuple(np.mean(found, axis=0).tolist())
 
 
@@ -106,7 +135,8 @@ def rejected():
 def correlation_of(values, clusters):
     """The intra-cluster correlation of values by a one-way analysis of variance, and the design effect of their mean.
 
-    The design effect is that of CR2: its variance of the mean, divided by that of independent turns.
+    The design effect is that of CR2: its variance of the mean, divided by that of independent
+    turns.
     """
     values = np.asarray(values, dtype=float)
     names, numbers = np.unique(clusters, return_inverse=True)
@@ -124,7 +154,10 @@ def correlation_of(values, clusters):
 
 def of_pairs(scores, clusters):
     """Correlations and design effects of the differences between each two systems."""
-    found = [correlation_of(np.subtract(scores[one], scores[other]), clusters) for one, other in itertools.combinations(scores, 2)]
+    found = [
+        correlation_of(np.subtract(scores[one], scores[other]), clusters)
+        for one, other in itertools.combinations(scores, 2)
+    ]
     return [round(one, 4) for one, _ in found], [round(effect, 4) for _, effect in found]
 
 
@@ -133,7 +166,9 @@ def of_mini(name, folder):
     import pyterrier_ikat as ikat
 
     data = ikat.dataset(name)
-    index = ikat.PassageIndex(Path(folder) / "mini.index").index(data.get_corpus_iter(verbose=False))
+    index = ikat.PassageIndex(Path(folder) / "mini.index").index(
+        data.get_corpus_iter(verbose=False)
+    )
     llm = ikat.llm("recorded:cfda-llm4cs")
     ways = {
         "raw": ikat.RawUtterance(),
@@ -146,7 +181,9 @@ def of_mini(name, folder):
     topics, judged = data.get_topics("manual"), data.get_qrels()
     scores = {}
     for title, way in ways.items():
-        table = ikat.evaluation.per_turn((way >> index.bm25()).transform(topics), judged, ["nDCG@10"])
+        table = ikat.evaluation.per_turn(
+            (way >> index.bm25()).transform(topics), judged, ["nDCG@10"]
+        )
         scores[title] = table["nDCG@10"].tolist()
         turns = table["qid"].tolist()
     return scores, turns
@@ -169,7 +206,10 @@ def of_nuggets():
     import pyterrier_ikat as ikat
 
     labels = ikat.dataset("ikat:2024").get_nugget_labels().drop(columns="nugget")
-    by_run = {run: ikat.evaluation.nugget_scores(found).set_index("qid")["all"] for run, found in labels.groupby("run")}
+    by_run = {
+        run: ikat.evaluation.nugget_scores(found).set_index("qid")["all"]
+        for run, found in labels.groupby("run")
+    }
     turns = sorted(set.intersection(*(set(scores.index) for scores in by_run.values())))
     return {run: scores[turns].tolist() for run, scores in by_run.items()}, turns
 
@@ -191,17 +231,45 @@ def measure(folder):
                 correlations, effects = [round(correlation, 4)], [round(effect, 4)]
             number = len(set(clusters))
             found.append(
-                {"data": data, "what": what, "unit": unit, "turns": len(turns), "clusters": number, "correlations": correlations}
+                {
+                    "data": data,
+                    "what": what,
+                    "unit": unit,
+                    "turns": len(turns),
+                    "clusters": number,
+                    "correlations": correlations,
+                }
                 | {"design_effects": effects}
             )
 
     scores, turns = of_mini("ikat:2023-mini", folder)
-    note("ikat:2023-mini", "nDCG@10, differences of 15 pairs of six systems", scores, turns, ("topic", "conversation"))
+    note(
+        "ikat:2023-mini",
+        "nDCG@10, differences of 15 pairs of six systems",
+        scores,
+        turns,
+        ("topic", "conversation"),
+    )
     year = "adarewriter10_llm4csnpr_cand10_splade_rerank_deberta-2023-run.json"
-    note("ikat:2023", "nDCG@5 of CFDA's public run, itself", *of_public_run("ikat:2023", year), ("topic", "conversation"))
+    note(
+        "ikat:2023",
+        "nDCG@5 of CFDA's public run, itself",
+        *of_public_run("ikat:2023", year),
+        ("topic", "conversation"),
+    )
     run = "gpt4o_splade_rerank_deberta-2024-run.json"
-    note("ikat:2024", "nDCG@5 of CFDA's public run, itself", *of_public_run("ikat:2024", run), ("conversation",))
-    note("ikat:2024", "nuggets stated, differences of 15 pairs of six public runs", *of_nuggets(), ("conversation",))
+    note(
+        "ikat:2024",
+        "nDCG@5 of CFDA's public run, itself",
+        *of_public_run("ikat:2024", run),
+        ("conversation",),
+    )
+    note(
+        "ikat:2024",
+        "nuggets stated, differences of 15 pairs of six public runs",
+        *of_nuggets(),
+        ("conversation",),
+    )
     MEASURED.write_text("[\n " + ",\n ".join(map(json.dumps, found)) + "\n]\n", encoding="utf-8")
 
 
@@ -221,7 +289,9 @@ def page():
     ]
     for title, clusters, turns, largest, rates in rows:
         both = [" / ".join(rate(pair[place]) for pair in rates) for place in (0, 1)]
-        lines.append(f"| {title} | {clusters} | {turns or ''} | {largest} | {both[0]} | {both[1]} |")
+        lines.append(
+            f"| {title} | {clusters} | {turns or ''} | {largest} | {both[0]} | {both[1]} |"
+        )
     every = [pair[1] for *_, rates in rows for pair in rates]
     out = [
         f"{title}, {clusters} clusters: {rate(pair[1])} at {correlation:g}".replace(" 0.", " .")
@@ -229,7 +299,10 @@ def page():
         for correlation, pair in zip(CORRELATIONS, rates, strict=True)
         if not 0.04 <= round(pair[1], 3) <= 0.06
     ]
-    lines += ["", f"CR2 rejects from {rate(min(every))} to {rate(max(every))}. Outside .04 to .06: {'; '.join(out) or 'none'}."]
+    lines += [
+        "",
+        f"CR2 rejects from {rate(min(every))} to {rate(max(every))}. Outside .04 to .06: {'; '.join(out) or 'none'}.",
+    ]
     lines += [
         "",
         "How alike real turns of a cluster are (median, and range over pairs of systems):",
@@ -239,7 +312,9 @@ def page():
     ]
     for row in json.loads(MEASURED.read_text(encoding="utf-8")):
         cells = [middle(row["correlations"], 2), middle(row["design_effects"], 1)]
-        lines.append(f"| {row['data']} | {row['what']} | {row['unit']} | {row['turns']} | {row['clusters']} | {cells[0]} | {cells[1]} |")
+        lines.append(
+            f"| {row['data']} | {row['what']} | {row['unit']} | {row['turns']} | {row['clusters']} | {cells[0]} | {cells[1]} |"
+        )
     return "\n".join(lines)
 
 
@@ -257,7 +332,9 @@ def main():
     options = argparse.ArgumentParser(description=__doc__)
     for name in ("write", "measure", "sizes"):
         options.add_argument(f"--{name}", action="store_true")
-    options.add_argument("--folder", default=".", help="where the index of ikat:2023-mini is or will be")
+    options.add_argument(
+        "--folder", default=".", help="where the index of ikat:2023-mini is or will be"
+    )
     given = options.parse_args()
     if given.sizes:
         renew_sizes()

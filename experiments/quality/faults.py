@@ -4,8 +4,8 @@ Usage: ``python experiments/quality/faults.py [WORD ...]`` (only faults with one
 their function, description or test). It works in a temporary copy, and takes some minutes. A rate
 for whole modules is ``make mutants``.
 
-``faults.txt`` has a block for each fault. It names the function, method or constant and the text that is changed there, no line and no
-module, so that code can be moved::
+``faults.txt`` has a block for each fault. It names the function, method or constant and the text
+that is changed there, no line and no module, so that code can be moved::
 
     Class.method: what is wrong then, in one line
     - the text to remove, which occurs once in the function
@@ -53,10 +53,15 @@ class Place(NamedTuple):
 def read_faults() -> list[Fault]:
     """The faults of ``faults.txt``."""
     found = []
-    for block in (Path(__file__).parent / "faults.txt").read_text(encoding="utf-8").rstrip().split("\n\n"):
+    for block in (
+        (Path(__file__).parent / "faults.txt").read_text(encoding="utf-8").rstrip().split("\n\n")
+    ):
         lines = block.split("\n")
         function, _, what = lines[0].partition(": ")
-        old, new, test = ("\n".join(line[2:] for line in lines[1:] if line.startswith(mark)) for mark in ("- ", "+ ", "= "))
+        old, new, test = (
+            "\n".join(line[2:] for line in lines[1:] if line.startswith(mark))
+            for mark in ("- ", "+ ", "= ")
+        )
         found.append(Fault(function, what, old, new, test))
     return found
 
@@ -72,7 +77,10 @@ def definitions(body: list[ast.stmt], of: str = "") -> Iterator[tuple[str, ast.s
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield f"{of}{node.name}", node
         elif isinstance(node, ast.Assign | ast.AnnAssign):
-            yield f"{of}{ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)}", node
+            yield (
+                f"{of}{ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)}",
+                node,
+            )
 
 
 @cache
@@ -85,7 +93,9 @@ def sections() -> dict[str, list[Place]]:
         for line in source.split("\n"):
             starts.append(starts[-1] + len(line) + 1)
         for name, node in definitions(ast.parse(source).body):
-            found.setdefault(name, []).append(Place(module, starts[node.lineno - 1], starts[node.end_lineno or 0]))
+            found.setdefault(name, []).append(
+                Place(module, starts[node.lineno - 1], starts[node.end_lineno or 0])
+            )
     return found
 
 
@@ -113,10 +123,25 @@ def outcome(copy: Path, fault: Fault) -> str:
     original, faulty = with_fault(fault)
     module = copy / original.relative_to(ROOT)
     module.write_text(faulty, encoding="utf-8")
-    command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--doctest-modules", fault.test]
+    command = [
+        sys.executable,
+        "-B",
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-n",
+        "0",
+        "-p",
+        "no:cacheprovider",
+        "--doctest-modules",
+        fault.test,
+    ]
     try:
         env = {**os.environ, "PYTHONPATH": str(copy), "OMP_NUM_THREADS": "1"}
-        status = subprocess.run(command, cwd=copy, env=env, capture_output=True, timeout=LONGEST).returncode
+        status = subprocess.run(
+            command, cwd=copy, env=env, capture_output=True, timeout=LONGEST
+        ).returncode
     except subprocess.TimeoutExpired:
         status = -1
     finally:
@@ -141,20 +166,38 @@ def stale(fault: Fault) -> str:
 def main() -> None:
     """Print the outcome of each fault, then the counts."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("words", nargs="*", help="of the faults' functions, descriptions and tests; without any all faults")
+    parser.add_argument(
+        "words",
+        nargs="*",
+        help="of the faults' functions, descriptions and tests; without any all faults",
+    )
     words = parser.parse_args().words
-    faults = [fault for fault in FAULTS if not words or any(word in f"{fault.function} {fault.what} {fault.test}" for word in words)]
+    faults = [
+        fault
+        for fault in FAULTS
+        if not words or any(word in f"{fault.function} {fault.what} {fault.test}" for word in words)
+    ]
     counts: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "main"
-        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", "__pycache__", "*.egg-info", ".venv", "mutants"))
+        shutil.copytree(
+            ROOT,
+            copy,
+            ignore=shutil.ignore_patterns(".git", "__pycache__", "*.egg-info", ".venv", "mutants"),
+        )
         (copy.parent / "shared").symlink_to(ROOT.parent / "shared")
         for fault in faults:
             began = time.monotonic()
             became = f"stale ({why})" if (why := stale(fault)) else outcome(copy, fault)
             counts[became] = counts.get(became, 0) + 1
-            print(f"{became}: {fault.function}: {fault.what} ({time.monotonic() - began:.0f} s) {fault.test}", flush=True)
-    print(f"{len(faults)} faults: " + ", ".join(f"{count} {became}" for became, count in sorted(counts.items())))
+            print(
+                f"{became}: {fault.function}: {fault.what} ({time.monotonic() - began:.0f} s) {fault.test}",
+                flush=True,
+            )
+    print(
+        f"{len(faults)} faults: "
+        + ", ".join(f"{count} {became}" for became, count in sorted(counts.items()))
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """How much code one flow uses, and how large the package and its command line are: ``python experiments/quality/flows.py``.
 
-Each flow runs once to warm up, so that imports don't count, and once under ``sys.setprofile`` in every thread. A file counts when one of
-its functions is called; lambdas, comprehensions and the templates of prompts aren't counted. With ``--files``, the files are listed too.
+Each flow runs once to warm up, so that imports don't count, and once under ``sys.setprofile`` in
+every thread. A file counts when one of its functions is called; lambdas, comprehensions and the
+templates of prompts aren't counted. With ``--files``, the files are listed too.
 """
 
 import ast
@@ -26,7 +27,15 @@ import pyterrier as pt
 import pyterrier_ikat as ikat
 
 PACKAGE = Path(ikat.__file__).parent
-IGNORED = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER}
+IGNORED = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENCODING,
+    tokenize.ENDMARKER,
+}
 
 
 class Server(BaseHTTPRequestHandler):
@@ -35,9 +44,20 @@ class Server(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Answer one request."""
         self.rfile.read(int(self.headers["Content-Length"]))
-        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Rooibos has none."}}
+        choice = {
+            "index": 0,
+            "finish_reason": "stop",
+            "message": {"role": "assistant", "content": "Rooibos has none."},
+        }
         usage = {"prompt_tokens": 20, "completion_tokens": 4, "total_tokens": 24}
-        reply = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage}
+        reply = {
+            "id": "1",
+            "object": "chat.completion",
+            "created": 0,
+            "model": "m",
+            "choices": [choice],
+            "usage": usage,
+        }
         body = json.dumps(reply).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -67,8 +87,15 @@ def entered(flow: Callable[[], Any]) -> tuple[set[str], set[tuple[str, str]]]:
     def see(frame: FrameType, event: str, argument: Any) -> None:
         path = frame.f_code.co_filename
         ours = path.startswith(str(PACKAGE)) and path.endswith(".py")
-        if event == "call" and ours and not frame.f_code.co_name.startswith("<"):  # no lambda, no comprehension
-            called.add((path[len(str(PACKAGE)) + 1 :], f"{frame.f_code.co_qualname}:{frame.f_code.co_firstlineno}"))
+        if (
+            event == "call" and ours and not frame.f_code.co_name.startswith("<")
+        ):  # no lambda, no comprehension
+            called.add(
+                (
+                    path[len(str(PACKAGE)) + 1 :],
+                    f"{frame.f_code.co_qualname}:{frame.f_code.co_firstlineno}",
+                )
+            )
 
     threading.setprofile(see)
     sys.setprofile(see)
@@ -86,7 +113,12 @@ def code_lines(path: Path) -> int:
     before = tokenize.NEWLINE
     with path.open("rb") as file:
         for token in tokenize.tokenize(file.readline):
-            docstring = token.type == tokenize.STRING and before in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING)
+            docstring = token.type == tokenize.STRING and before in (
+                tokenize.NEWLINE,
+                tokenize.INDENT,
+                tokenize.DEDENT,
+                tokenize.ENCODING,
+            )
             if token.type not in IGNORED and not docstring:
                 lines.update(range(token.start[0], token.end[0] + 1))
             if token.type not in (tokenize.NL, tokenize.COMMENT):
@@ -96,7 +128,11 @@ def code_lines(path: Path) -> int:
 
 def longest_function(paths: list[Path]) -> tuple[int, str]:
     """The lines of the longest function, without its docstring, and where it is."""
-    return max((_lines(node), f"{path.relative_to(PACKAGE)}:{node.name}") for path in paths for node in _functions(path))
+    return max(
+        (_lines(node), f"{path.relative_to(PACKAGE)}:{node.name}")
+        for path in paths
+        for node in _functions(path)
+    )
 
 
 def _functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -108,7 +144,11 @@ def _functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
 def _lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     whole = (node.end_lineno or node.lineno) - node.lineno + 1
     first = node.body[0]
-    return whole if ast.get_docstring(node) is None else whole - ((first.end_lineno or first.lineno) - first.lineno + 1)
+    return (
+        whole
+        if ast.get_docstring(node) is None
+        else whole - ((first.end_lineno or first.lineno) - first.lineno + 1)
+    )
 
 
 def command_line() -> tuple[int, int]:
@@ -116,7 +156,12 @@ def command_line() -> tuple[int, int]:
     from pyterrier_ikat.cli import main
 
     shown = [command for command in main.commands.values() if not command.hidden]
-    options = [one for command in shown for one in command.params if isinstance(one, click.Option) and not one.hidden]
+    options = [
+        one
+        for command in shown
+        for one in command.params
+        if isinstance(one, click.Option) and not one.hidden
+    ]
     return len(shown), len(options)
 
 
@@ -167,7 +212,10 @@ def flows(base_url: str, folder: str) -> Iterator[tuple[str, Callable[[], Any]]]
     evaluate = ikat.evaluate if callable(ikat.evaluate) else ikat.evaluation.evaluate
     numbers = iter(range(100))  # a query that was searched before is only looked up
     yield "an LLM call", lambda: answer(base_url)
-    yield "a BM25 search", lambda: bm25(pd.DataFrame({"qid": ["1"], "query": [f"quiet walk {next(numbers)}"]}))
+    yield (
+        "a BM25 search",
+        lambda: bm25(pd.DataFrame({"qid": ["1"], "query": [f"quiet walk {next(numbers)}"]})),
+    )
     yield "evaluate", lambda: evaluate({"bm25": run}, qrels)
     yield "ikat run ad", lambda: run_ad(f"{folder}/index", base_url)
     llm = model(base_url)
@@ -182,7 +230,9 @@ def main() -> None:
     modules = sorted(PACKAGE.rglob("*.py"))
     rooms = Counter[str]()
     for path in modules:
-        rooms[path.relative_to(PACKAGE).parts[0] if path.parent != PACKAGE else "the ground"] += code_lines(path)
+        rooms[path.relative_to(PACKAGE).parts[0] if path.parent != PACKAGE else "the ground"] += (
+            code_lines(path)
+        )
     length, function = longest_function(modules)
     print(
         f"{len(modules)} modules, {sum(rooms.values()):,} lines of code; the longest function has {length}, without docstring: {function}"

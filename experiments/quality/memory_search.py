@@ -2,9 +2,10 @@
 
     python experiments/quality/memory_search.py
 
-memory_paraphrases.jsonl has 24 statements of one user, each with a question in its words (``same``) and one in other words
-(``question``). They were written for this test, before anything was measured. ``R@1`` and ``R@5`` are the shares of questions whose
-statement is among the first 1 or 5. On LoCoMo, ``R@5`` is recall@5 of the evidence, as on the page.
+memory_paraphrases.jsonl has 24 statements of one user, each with a question in its words (``same``)
+and one in other words (``question``). They were written for this test, before anything was
+measured. ``R@1`` and ``R@5`` are the shares of questions whose statement is among the first 1 or 5.
+On LoCoMo, ``R@5`` is recall@5 of the evidence, as on the page.
 """
 
 import json
@@ -59,7 +60,9 @@ def on_locomo(ranker: pt.Transformer) -> float:
 
 def main() -> None:
     """Print the table."""
-    print("| what ranks | same words: R@1 | R@5 | other words: R@1 | R@5 | LoCoMo: R@5 |\n| --- | --- | --- | --- | --- | --- |")
+    print(
+        "| what ranks | same words: R@1 | R@5 | other words: R@1 | R@5 | LoCoMo: R@5 |\n| --- | --- | --- | --- | --- | --- |"
+    )
     for name, ranker in rankers().items():
         shares = [*on_paraphrases(ranker), on_locomo(ranker)]
         cells = " | ".join(f"{share:.3f}".removeprefix("0") for share in shares)

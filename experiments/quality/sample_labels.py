@@ -1,7 +1,8 @@
 """Writes the judge's recorded completions of the sample, one for each pair of its qrels: `python experiments/quality/sample_labels.py`.
 
-They are not from an LLM. A label is that of the qrels, but according to a checksum of the pair, one pair in eight gets one more and two in
-eight get one less. So the sample has an agreement to look at. The other lines of `recorded.jsonl` don't change.
+They are not from an LLM. A label is that of the qrels, but according to a checksum of the pair, one
+pair in eight gets one more and two in eight get one less. So the sample has an agreement to look
+at. The other lines of `recorded.jsonl` don't change.
 """
 
 import hashlib
@@ -46,7 +47,11 @@ def main() -> None:
     """Replace the judge's lines of the sample."""
     lines = SAMPLE.read_text(encoding="utf-8").splitlines()
     kept = [line for line in lines if json.loads(line)["stage"] != "judge"]
-    SAMPLE.write_text("\n".join([*kept, *(json.dumps(record, ensure_ascii=False) for record in records())]) + "\n", encoding="utf-8")
+    SAMPLE.write_text(
+        "\n".join([*kept, *(json.dumps(record, ensure_ascii=False) for record in records())])
+        + "\n",
+        encoding="utf-8",
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """The command line's frame, and what commands share.
 
-Help texts have sections with examples, and errors are one line and exit code 2. Commands share options, the objects that these name
-(datasets, judgements, turns, runs, resources), and how tables are printed.
+Help texts have sections with examples, and errors are one line and exit code 2. Commands share
+options, the objects that these name (datasets, judgements, turns, runs, resources), and how tables
+are printed.
 """
 
 import atexit
@@ -19,7 +20,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from ..errors import IkatError, Terminated, UsageError, commands_advised, did_you_mean, was_interrupted
+from ..errors import (
+    IkatError,
+    Terminated,
+    UsageError,
+    commands_advised,
+    did_you_mean,
+    was_interrupted,
+)
 from ..progress import command_line, tell
 from ..tables import FORMS, Table
 
@@ -73,8 +81,13 @@ class _Command(click.Command):
         options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
         records = {str(one.name): record for one in options if (record := one.get_help_record(ctx))}
         many = len(records) > LONG
-        groups = {"Required": " ".join(str(one.name) for one in self.params if one.required)} | (GROUPS if many else {})
-        sections = [(title, [records.pop(name) for name in names.split() if name in records]) for title, names in groups.items()]
+        groups = {"Required": " ".join(str(one.name) for one in self.params if one.required)} | (
+            GROUPS if many else {}
+        )
+        sections = [
+            (title, [records.pop(name) for name in names.split() if name in records])
+            for title, names in groups.items()
+        ]
         for title, rows in [*sections, ("Options", list(records.values()))]:
             if rows:
                 with formatter.section(title):
@@ -86,7 +99,9 @@ class _Command(click.Command):
 
 def _write_example(formatter: click.HelpFormatter, example: str) -> None:
     with formatter.section("Examples" if "\nikat " in example else "Example"):
-        formatter.write("".join(f"{' ' * formatter.current_indent}{line}\n" for line in example.splitlines()))
+        formatter.write(
+            "".join(f"{' ' * formatter.current_indent}{line}\n" for line in example.splitlines())
+        )
 
 
 class _Group(click.Group):
@@ -98,23 +113,42 @@ class _Group(click.Group):
         """Like any group, but an empty text is an error: an unset variable gives it, and would mean all turns or the working folder."""
         for before, word in zip(["ikat", *args], args, strict=False):
             if not word.strip() or re.fullmatch(r"--[\w-]+=\s*", word):
-                raise click.UsageError(f"{before if not word.strip() else word} is empty: give a value, or omit it", ctx)
+                raise click.UsageError(
+                    f"{before if not word.strip() else word} is empty: give a value, or omit it",
+                    ctx,
+                )
         return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands by section, with their whole first sentence, because click would cut it."""
-        commands = [command for name in self.list_commands(ctx) if isinstance(command := self.get_command(ctx, name), _Command)]
+        commands = [
+            command
+            for name in self.list_commands(ctx)
+            if isinstance(command := self.get_command(ctx, name), _Command)
+        ]
         for section in SECTIONS:
             with formatter.section(section):
-                formatter.write_dl([(f"{one.name:10}", one.get_short_help_str(limit=300)) for one in commands if one.section == section])
+                formatter.write_dl(
+                    [
+                        (f"{one.name:10}", one.get_short_help_str(limit=300))
+                        for one in commands
+                        if one.section == section
+                    ]
+                )
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         _write_example(formatter, EXAMPLE)
 
     def invoke(self, ctx: click.Context) -> Any:
-        gc.set_threshold(100_000)  # most objects of libraries and runs stay, and frequent garbage collection takes a fifth of the time
+        gc.set_threshold(
+            100_000
+            # most objects of libraries and runs stay, and frequent garbage collection takes a fifth of
+            # the time
+        )
         atexit.register(gc.freeze)  # and at the end a second
-        before = signal.signal(signal.SIGTERM, _terminate)  # a job that a cluster stops keeps its finished work, as after Ctrl-C
+        before = signal.signal(
+            signal.SIGTERM, _terminate
+        )  # a job that a cluster stops keeps its finished work, as after Ctrl-C
         try:
             with commands_advised():
                 return super().invoke(ctx)
@@ -138,7 +172,9 @@ def _reason(error: BaseException) -> str | None:
     if isinstance(error, SystemExit):  # in a method of the user
         last = traceback.extract_tb(error.__traceback__)[-1]
         return f"{last.filename}, line {last.lineno}, calls sys.exit, which ends the command before its work is done: remove that call"
-    if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):  # click handles a closed pipe
+    if isinstance(error, OSError) and not isinstance(
+        error, BrokenPipeError
+    ):  # click handles a closed pipe
         return str(error)
     if isinstance(error, sqlite3.Error):
         return f"a database can't be used ({error}): free some space, or correct its permissions"
@@ -150,8 +186,8 @@ def _reason(error: BaseException) -> str | None:
 def main() -> None:
     """Run and compare the conversational search systems of the TREC iKAT papers.
 
-    Use your own index, language model and re-ranker, or run offline on the bundled sample (ikat demo). `ikat COMMAND --help` explains a
-    command.
+    Use your own index, language model and re-ranker, or run offline on the bundled sample (ikat
+    demo). `ikat COMMAND --help` explains a command.
     """
 
 
@@ -175,7 +211,9 @@ def _runs_so_far(_: click.Context, __: click.Parameter, paths: tuple[str, ...]) 
     return _without(paths, beside)
 
 
-def _runs_among(context: click.Context, parameter: click.Parameter, paths: tuple[str, ...]) -> tuple[str, ...]:
+def _runs_among(
+    context: click.Context, parameter: click.Parameter, paths: tuple[str, ...]
+) -> tuple[str, ...]:
     """Like :func:`_runs_so_far`, also without unfinished runs."""
     return without_unfinished(_runs_so_far(context, parameter, paths))
 
@@ -195,16 +233,39 @@ def _without(paths: tuple[str, ...], beside: Mapping[str, str]) -> tuple[str, ..
 
 
 RUNS = click.argument("paths", nargs=-1, required=True, metavar="RUN...", callback=_runs_among)
-RUNS_SO_FAR = click.argument("paths", nargs=-1, required=True, metavar="RUN...", callback=_runs_so_far)
-MEASURES = click.option(
-    "--measures", help="measures of ir_measures, or your own as FILE.py:NAME, separated by commas; by default the track's"
+RUNS_SO_FAR = click.argument(
+    "paths", nargs=-1, required=True, metavar="RUN...", callback=_runs_so_far
 )
-TURNS = click.option("--turns", help="only these turns: ids with commas, a file with one per line, or a list named in `ikat datasets`")
-QRELS = click.option("--qrels", help="a TREC qrels file, or the name of one of the dataset's qrels, such as provenance")
+MEASURES = click.option(
+    "--measures",
+    help="measures of ir_measures, or your own as FILE.py:NAME, separated by commas; by default the track's",
+)
+TURNS = click.option(
+    "--turns",
+    help="only these turns: ids with commas, a file with one per line, or a list named in `ikat datasets`",
+)
+QRELS = click.option(
+    "--qrels",
+    help="a TREC qrels file, or the name of one of the dataset's qrels, such as provenance",
+)
 TEXTS = click.option("--index", "index_path", help="passage index with the texts")
-DATASET = click.option("--dataset", "dataset_name", help="dataset whose qrels are used, such as ikat:2023-mini; run folders know theirs")
-FORMAT = click.option("--format", "form", type=click.Choice(FORMS), default="text", show_default=True, help="how tables are printed")
-BASELINE = click.option("--baseline", help="the system that all others are compared with; significant differences are marked")
+DATASET = click.option(
+    "--dataset",
+    "dataset_name",
+    help="dataset whose qrels are used, such as ikat:2023-mini; run folders know theirs",
+)
+FORMAT = click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMS),
+    default="text",
+    show_default=True,
+    help="how tables are printed",
+)
+BASELINE = click.option(
+    "--baseline",
+    help="the system that all others are compared with; significant differences are marked",
+)
 UNIT = click.option(
     "--unit",
     type=click.Choice(["turn", "conversation", "topic", "user"]),
@@ -214,8 +275,14 @@ UNIT = click.option(
 
 RESOURCES = (
     click.option("--index", help="folder made by `ikat index`, or a PISA index of SPLADE vectors"),
-    click.option("--llm", help='the language model: "openai:gpt-4o temperature=0", hf:MODEL, recorded:FILE or recorded:sample'),
-    click.option("--reranker", help="a cross-encoder, bi:NAME, colbert:NAME, monot5:NAME, listwise:LLM, ensemble, or several with commas"),
+    click.option(
+        "--llm",
+        help='the language model: "openai:gpt-4o temperature=0", hf:MODEL, recorded:FILE or recorded:sample',
+    ),
+    click.option(
+        "--reranker",
+        help="a cross-encoder, bi:NAME, colbert:NAME, monot5:NAME, listwise:LLM, ensemble, or several with commas",
+    ),
     click.option(
         "--resources",
         "given",
@@ -233,14 +300,24 @@ def resources(command: Command, every: bool = False) -> Command:
 
     @wraps(command)
     def run(*args: Any, given: tuple[str, ...], **options: Any) -> Any:
-        methods, found = None if every else options.get("names") or [options["name"]], dict[str, str]()
+        methods, found = (
+            None if every else options.get("names") or [options["name"]],
+            dict[str, str](),
+        )
         for one in given:
-            found |= _named(one) if "=" in one and not Path(one).exists() else _in_file(one, methods)
+            found |= (
+                _named(one) if "=" in one and not Path(one).exists() else _in_file(one, methods)
+            )
         if "record" in options:
             options["replayed"] = found.get("llm")  # also where --llm names another model
-        return command(*args, **options | {name: value for name, value in found.items() if options.get(name) is None})
+        return command(
+            *args,
+            **options | {name: value for name, value in found.items() if options.get(name) is None},
+        )
 
-    return cast(Command, reduce(lambda decorated, option: option(decorated), reversed(RESOURCES), run))
+    return cast(
+        Command, reduce(lambda decorated, option: option(decorated), reversed(RESOURCES), run)
+    )
 
 
 def _named(text: str) -> dict[str, str]:
@@ -248,8 +325,13 @@ def _named(text: str) -> dict[str, str]:
 
     name, _, value = map(str.strip, text.partition("="))
     if name not in ALL or not value:
-        known = did_you_mean(name, ALL) or f"give a file, or NAME=VALUE with one of {', '.join(ALL)}"
-        raise UsageError(f"--resources {text}: " + (f"there is no resource {name!r}: {known}" if value else "it is empty: give a value"))
+        known = (
+            did_you_mean(name, ALL) or f"give a file, or NAME=VALUE with one of {', '.join(ALL)}"
+        )
+        raise UsageError(
+            f"--resources {text}: "
+            + (f"there is no resource {name!r}: {known}" if value else "it is empty: give a value")
+        )
     return {name: value}
 
 
@@ -279,7 +361,9 @@ def text_loader_of(index_path: str | None) -> Any:
     return None if index_path is None else Index(index_path).text_loader()
 
 
-def judged_by(dataset_name: str | None, qrels: str | None, turns: str | None = None, paths: Sequence[str] = ()) -> "pd.DataFrame":
+def judged_by(
+    dataset_name: str | None, qrels: str | None, turns: str | None = None, paths: Sequence[str] = ()
+) -> "pd.DataFrame":
     """The judgements that ``--dataset``, ``--qrels`` and ``--turns`` name; without the first two, those that the run folders know.
 
     Raises:
@@ -295,10 +379,14 @@ def judged_by(dataset_name: str | None, qrels: str | None, turns: str | None = N
         from ..evaluation.finished_runs import folders_in, qrels_of
 
         if not paths or not (folders := folders_in(name_runs(paths))):
-            raise UsageError("nothing to evaluate against: give --dataset NAME or --qrels FILE; only run folders know their dataset")
+            raise UsageError(
+                "nothing to evaluate against: give --dataset NAME or --qrels FILE; only run folders know their dataset"
+            )
         return of_turns(qrels_of(folders), turns, "the dataset of the runs")
     data = dataset_named(dataset_name)
-    return of_turns(find_qrels(qrels, data), turns, f"{data.name}'s qrels" + (f" {qrels}" if qrels else ""))
+    return of_turns(
+        find_qrels(qrels, data), turns, f"{data.name}'s qrels" + (f" {qrels}" if qrels else "")
+    )
 
 
 def turns_of(dataset_name: str, turns: str | None, qrels: str | None = None) -> list[str] | None:

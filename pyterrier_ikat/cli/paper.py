@@ -23,24 +23,49 @@ if TYPE_CHECKING:
 )
 @click.argument("name", required=False, metavar="[PAPER]")
 @click.argument("number", required=False, metavar="[TABLE]")
-@click.option("--resources", help='TOML file with lines such as "gpt-4" = "openai:gpt-4-0613"; or sample, to run offline')
+@click.option(
+    "--resources",
+    help='TOML file with lines such as "gpt-4" = "openai:gpt-4-0613"; or sample, to run offline',
+)
 @click.option("--dataset", help="another dataset than the table's, such as ikat:2023-mini")
 @QRELS
-@click.option("--judged-by", help="who judged --qrels: NIST or a model; `ikat judge` writes it beside its file")
+@click.option(
+    "--judged-by",
+    help="who judged --qrels: NIST or a model; `ikat judge` writes it beside its file",
+)
 @TURNS
 @click.option("--systems", help="only these rows, separated by commas")
-@click.option("--repeats", type=int, help="runs of each system with an LLM, whose means are shown  [default: 1]")
-@click.option("--out", default="papers", show_default=True, type=click.Path(), help="folder of the runs; stopped runs continue")
+@click.option(
+    "--repeats",
+    type=int,
+    help="runs of each system with an LLM, whose means are shown  [default: 1]",
+)
+@click.option(
+    "--out",
+    default="papers",
+    show_default=True,
+    type=click.Path(),
+    help="folder of the runs; stopped runs continue",
+)
 @click.option("--plan", "only_plan", is_flag=True, help="only estimate LLM calls, tokens and cost")
 @FORMAT
-def paper(name: str | None, number: str | None, resources: str | None, only_plan: bool, form: str, **options: Any) -> None:
+def paper(
+    name: str | None,
+    number: str | None,
+    resources: str | None,
+    only_plan: bool,
+    form: str,
+    **options: Any,
+) -> None:
     """Reproduce a TABLE or figure of a PAPER: our scores beside the published ones.
 
-    Without --resources, the command prints the TABLE as it was published, what each row needs, and what we decided. Without TABLE, it does
-    so for all tables, without their scores. Without PAPER, it lists the papers and their tables.
+    Without --resources, the command prints the TABLE as it was published, what each row needs, and
+    what we decided. Without TABLE, it does so for all tables, without their scores. Without PAPER,
+    it lists the papers and their tables.
 
-    The completions behind table 2023 of ptkb_2024 are public. With --repeats, --dataset or --plan it runs without --resources: on
-    ikat:2023-mini at once, on ikat:2023 with an index of the collection.
+    The completions behind table 2023 of ptkb_2024 are public. With --repeats, --dataset or --plan
+    it runs without --resources: on ikat:2023-mini at once, on ikat:2023 with an index of the
+    collection.
     """
     from ..papers.published import Listing, Matrix, Prompts, find_table
     from ..papers.reproduction import Reproduction
@@ -51,7 +76,9 @@ def paper(name: str | None, number: str | None, resources: str | None, only_plan
         return
     systems, repeats = options.pop("systems"), options.pop("repeats")
     chosen = systems and [one.strip() for one in systems.split(",")]
-    found = Reproduction(name, resources or {}, systems=chosen, repeats=1 if repeats is None else repeats, **options)
+    found = Reproduction(
+        name, resources or {}, systems=chosen, repeats=1 if repeats is None else repeats, **options
+    )
     known: dict[str, Any] = {**found.paper.tables, **found.paper.figures}
     if number is None:
         lines = [wrapped(found.paper.title), *([found.paper.link] if found.paper.link else []), ""]
@@ -64,9 +91,13 @@ def paper(name: str | None, number: str | None, resources: str | None, only_plan
             found.check_public(part)
     elif resources is None or isinstance(what, Listing | Prompts):  # nothing to run
         if only_plan:
-            raise UsageError("a plan needs models and indexes: give --resources FILE, or --resources sample to plan for the sample")
+            raise UsageError(
+                "a plan needs models and indexes: give --resources FILE, or --resources sample to plan for the sample"
+            )
         if repeats is not None:
-            raise UsageError(f"table {number} of {name} is printed as published, and nothing is run for it: omit --repeats")
+            raise UsageError(
+                f"table {number} of {name} is printed as published, and nothing is run for it: omit --repeats"
+            )
         for table in published_tables(name, number):
             show(table, form)
             click.echo(err=form != "text")
@@ -78,7 +109,9 @@ def paper(name: str | None, number: str | None, resources: str | None, only_plan
         given = {**options, "systems": systems, "repeats": repeats}
         unused = [one.replace("_", "-") for one, value in given.items() if value and one in others]
         if unused:
-            raise UsageError(f"table {number} of {name} is about the labels of all official pairs and scores no system: omit --{unused[0]}")
+            raise UsageError(
+                f"table {number} of {name} is about the labels of all official pairs and scores no system: omit --{unused[0]}"
+            )
         _relabel(what, found, only_plan, form)
     elif only_plan:
         _plan(what, found, form)
@@ -91,8 +124,14 @@ def _papers() -> Iterator[str]:
 
     for name, paper in PAPERS.items():
         yield from (name, wrapped(paper.title, "  "), *([f"  {paper.link}"] if paper.link else []))
-        yield from (f"  tables {', '.join(paper.tables)}" + (f"; {', '.join(paper.figures)}" if paper.figures else ""), "")
-    yield wrapped("`ikat paper PAPER` shows what each row needs; `ikat paper PAPER TABLE --resources FILE` runs a table.")
+        yield from (
+            f"  tables {', '.join(paper.tables)}"
+            + (f"; {', '.join(paper.figures)}" if paper.figures else ""),
+            "",
+        )
+    yield wrapped(
+        "`ikat paper PAPER` shows what each row needs; `ikat paper PAPER TABLE --resources FILE` runs a table."
+    )
 
 
 def _about(found: "Reproduction", tables: dict[str, Any], with_reasons: bool) -> Iterator[str]:
@@ -102,9 +141,13 @@ def _about(found: "Reproduction", tables: dict[str, Any], with_reasons: bool) ->
     for number, table in tables.items():
         if isinstance(table, Matrix):
             judge = table.judge
-            yield wrapped(f"Table {number}: labels of {judge} against NIST's, iKAT {table.year}; needs {judge.casefold()!r} and 'bm25'")
+            yield wrapped(
+                f"Table {number}: labels of {judge} against NIST's, iKAT {table.year}; needs {judge.casefold()!r} and 'bm25'"
+            )
         elif isinstance(table, Listing):
-            yield wrapped(f"Table {number}: what the systems are made of: {', '.join(table.systems)}; `ikat methods NAME` shows each")
+            yield wrapped(
+                f"Table {number}: what the systems are made of: {', '.join(table.systems)}; `ikat methods NAME` shows each"
+            )
         elif isinstance(table, Prompts):
             yield wrapped(f"{table.what}: {', '.join(table.templates)}")
         elif isinstance(table, Figure):
@@ -117,11 +160,23 @@ def _about(found: "Reproduction", tables: dict[str, Any], with_reasons: bool) ->
     yield from (wrapped(f"- {what} {why}", "", "  ") for what, why in found.paper.deviations)
 
 
-def _part(called: str, found: "Reproduction", part: "PublishedTable", with_reasons: bool, systems: Sequence[str]) -> Iterator[str]:
+def _part(
+    called: str,
+    found: "Reproduction",
+    part: "PublishedTable",
+    with_reasons: bool,
+    systems: Sequence[str],
+) -> Iterator[str]:
     turns = counted(part.turns, "turn") if part.turns else "an unknown number of turns"
-    yield wrapped(f"{called}: iKAT {part.year}, {part.judgements}, {turns}: {', '.join(part.measures)}")
+    yield wrapped(
+        f"{called}: iKAT {part.year}, {part.judgements}, {turns}: {', '.join(part.measures)}"
+    )
     rows = [row for row in found.rows(part) if row.name in systems]
-    yield wrapped(f"needs {_judge(part)}, and {', '.join(dict.fromkeys(key for row in rows for key in row.needs))}", "  ", "  ")
+    yield wrapped(
+        f"needs {_judge(part)}, and {', '.join(dict.fromkeys(key for row in rows for key in row.needs))}",
+        "  ",
+        "  ",
+    )
     for row in rows:
         reason = f"; {row.reason}" if with_reasons and row.reason else ""
         yield wrapped(f"{row.name}: needs {', '.join(row.needs)}{reason}", "  ", "  ")
@@ -136,7 +191,11 @@ def _judge(part: "PublishedTable") -> str:
         return f"the judges {', '.join(repr(JUDGES[name]) for name in part.measures if JUDGES.get(name))}"
     if part.judgements in (STATEMENTS_NIST, STATEMENTS_ORGANISERS):
         return part.judgements
-    return "NIST's judgements" if part.judgements == NIST else f"labels by {part.judgements} (--qrels FILE)"
+    return (
+        "NIST's judgements"
+        if part.judgements == NIST
+        else f"labels by {part.judgements} (--qrels FILE)"
+    )
 
 
 def _relabel(matrix: "Matrix", found: "Reproduction", only_plan: bool, form: str) -> None:
@@ -176,7 +235,10 @@ def _reproduce(what: Any, found: "Reproduction", picture: str, form: str) -> Non
 
     parts, drawn = _parts(what, found), find_spec("matplotlib") is not None
     if isinstance(what, Figure) and not drawn:
-        click.echo("ikat: warning: no picture without matplotlib, only its numbers: pip install pyterrier_ikat[plots]", err=True)
+        click.echo(
+            "ikat: warning: no picture without matplotlib, only its numbers: pip install pyterrier_ikat[plots]",
+            err=True,
+        )
     for part in parts:
         found.run(part)
     if not isinstance(what, Figure):

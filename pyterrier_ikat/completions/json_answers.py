@@ -1,7 +1,8 @@
 """JSON in completions: the schema that a request may carry (``structured=on``), its parser, and JSON in free text.
 
-A schema is an object with only required properties. It uses the part of JSON Schema that OpenAI, vLLM, llama.cpp and Ollama accept: texts,
-numbers, booleans, lists and choices. Lists and objects in free text may be JSON or Python literals. Pure functions: no model, no frame.
+A schema is an object with only required properties. It uses the part of JSON Schema that OpenAI,
+vLLM, llama.cpp and Ollama accept: texts, numbers, booleans, lists and choices. Lists and objects in
+free text may be JSON or Python literals. Pure functions: no model, no frame.
 """
 
 import ast
@@ -35,7 +36,12 @@ def list_of(items: Schema) -> Schema:
 
 def object_of(**properties: Schema) -> Schema:
     """An object with these properties."""
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
 
 
 class Structure(NamedTuple):
@@ -83,17 +89,34 @@ def answer_in(name: str, value: Schema, reason: bool = False) -> Structure:
     return Structure(name, object_of(**({"reason": TEXT} if reason else {}), **{name: value}))
 
 
-_TYPES: dict[str, Any] = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "number": (int, float)}
+_TYPES: dict[str, Any] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "boolean": bool,
+    "integer": int,
+    "number": (int, float),
+}
 
 
 def _fits(value: Any, schema: Schema) -> bool:
     kind = schema["type"]
-    if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "boolean") or value not in schema.get("enum", [value]):
+    if (
+        not isinstance(value, _TYPES[kind])
+        or (isinstance(value, bool) and kind != "boolean")
+        or value not in schema.get("enum", [value])
+    ):
         return False
     if kind == "object":
         properties = schema["properties"]
-        return value.keys() == properties.keys() and all(_fits(value[name], properties[name]) for name in value)
-    return all(_fits(item, schema["items"]) for item in value) if kind == "array" else kind != "number" or math.isfinite(value)
+        return value.keys() == properties.keys() and all(
+            _fits(value[name], properties[name]) for name in value
+        )
+    return (
+        all(_fits(item, schema["items"]) for item in value)
+        if kind == "array"
+        else kind != "number" or math.isfinite(value)
+    )
 
 
 TRIED = 50
@@ -107,7 +130,8 @@ _SIGN = re.compile(r"[\[\]{},\"']")
 def json_values(text: str) -> list[Any]:
     """The outermost lists and objects in ``text``, in order. Unreadable ones are skipped.
 
-    Also accepted besides JSON: single quotes, numbers as keys, commas before a closing bracket, sets as lists.
+    Also accepted besides JSON: single quotes, numbers as keys, commas before a closing bracket,
+    sets as lists.
 
     Example:
         >>> json_values("I chose {'3': 0.9, 7: .4,} and [4, 1,], not {those}.")
@@ -129,8 +153,16 @@ def objects_in(value: Any) -> list[dict[str, Any]]:
         >>> objects_in([{"statements": [{"id": 3}]}, 7])
         [{'statements': [{'id': 3}]}, {'id': 3}]
     """
-    inner = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
-    return [value] * isinstance(value, dict) + [found for item in inner for found in objects_in(item)]
+    inner = (
+        list(value.values())
+        if isinstance(value, dict)
+        else value
+        if isinstance(value, list)
+        else []
+    )
+    return [value] * isinstance(value, dict) + [
+        found for item in inner for found in objects_in(item)
+    ]
 
 
 def value_at(text: str, start: int) -> tuple[Any, int | None]:
@@ -144,10 +176,18 @@ def value_at(text: str, start: int) -> tuple[Any, int | None]:
     try:
         value, end = json.JSONDecoder(strict=False).raw_decode(text, start)
     except (ValueError, RecursionError):
-        closes = max(text.rfind("]"), text.rfind("}")) > start  # a model that repeats "[" closes none
-        end = next((place + 1 for place, depth in _signs(text, start) if not depth), None) if closes else None
+        closes = (
+            max(text.rfind("]"), text.rfind("}")) > start
+        )  # a model that repeats "[" closes none
+        end = (
+            next((place + 1 for place, depth in _signs(text, start) if not depth), None)
+            if closes
+            else None
+        )
         value = None if end is None else _literal(text[start:end])
-    return None if value is None or any(depth > DEEPEST for _, depth in _signs(text[:end], start)) else value, end
+    return None if value is None or any(
+        depth > DEEPEST for _, depth in _signs(text[:end], start)
+    ) else value, end
 
 
 def begun(text: str, start: int) -> Any:
@@ -159,20 +199,34 @@ def begun(text: str, start: int) -> Any:
     """
     if value_at(text, start)[1] is not None:
         return None
-    ends = [place for place, depth in _signs(text, start) if depth == 1 and text[place] == ","][-TRIED:]
-    values = (value_at(text[:end] + {"[": "]", "{": "}"}[text[start]], start)[0] for end in reversed(ends))
+    ends = [place for place, depth in _signs(text, start) if depth == 1 and text[place] == ","][
+        -TRIED:
+    ]
+    values = (
+        value_at(text[:end] + {"[": "]", "{": "}"}[text[start]], start)[0] for end in reversed(ends)
+    )
     value = next((value for value in values if value is not None), None)
-    return value if isinstance(value, list) or all(str(key).isdecimal() for key in value or ()) else None
+    return (
+        value
+        if isinstance(value, list) or all(str(key).isdecimal() for key in value or ())
+        else None
+    )
 
 
 def _literal(piece: str) -> Any:
     """A Python literal whose types exist in JSON. None for any other text."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the compiler's remarks on odd escapes in a model's text
+            warnings.simplefilter(
+                "ignore"
+            )  # the compiler's remarks on odd escapes in a model's text
             value = ast.literal_eval(piece)
             # A set has no order, but the model wrote its items in one.
-            return json.loads(json.dumps(ast.literal_eval(f"[{piece[1:-1]}]") if isinstance(value, set) else value))
+            return json.loads(
+                json.dumps(
+                    ast.literal_eval(f"[{piece[1:-1]}]") if isinstance(value, set) else value
+                )
+            )
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
 

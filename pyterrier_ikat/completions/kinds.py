@@ -3,7 +3,17 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .json_answers import NUMBER, TEXT, WHOLE, Schema, Structure, answer_in, list_of, object_of, one_of
+from .json_answers import (
+    NUMBER,
+    TEXT,
+    WHOLE,
+    Schema,
+    Structure,
+    answer_in,
+    list_of,
+    object_of,
+    one_of,
+)
 from .learned import read_learned
 from .statements import read_copies, read_ids, read_scores
 from .texts import parse_passage, parse_queries, parse_rewrite
@@ -20,8 +30,10 @@ class Kind(NamedTuple):
 
     Attributes:
         parse: what reads it in free text; gives ``None`` when nothing is usable.
-        structure: its form as JSON, for a model with ``structured=on``; ``None`` when free text is requested anyway.
-        of_json: what makes of a JSON object of that form what ``parse`` gives; ``None`` when nothing is usable.
+        structure: its form as JSON, for a model with ``structured=on``; ``None`` when free text is
+            requested anyway.
+        of_json: what makes of a JSON object of that form what ``parse`` gives; ``None`` when
+            nothing is usable.
         whole: whether the text is kept as it is, with its repetitions, like an answer.
 
     Example:
@@ -59,7 +71,9 @@ def _action(said: dict[str, Any]) -> tuple[str, str] | None:
     return None if said["action"] == "ask" and not asked else (said["action"], asked)
 
 
-def _not_asking(read: Callable[[Any], tuple[str, str] | None]) -> Callable[[Any], tuple[str, str] | None]:
+def _not_asking(
+    read: Callable[[Any], tuple[str, str] | None],
+) -> Callable[[Any], tuple[str, str] | None]:
     return lambda said: None if (found := read(said)) is None or found[0] == "ask" else found
 
 
@@ -73,11 +87,21 @@ QUERIES = Kind(_queries, answer_in("queries", list_of(TEXT)), _each_once)
 IDS = Kind(read_ids, answer_in("statements", list_of(TEXT)))
 COPIES = IDS._replace(parse=read_copies)
 SCORES = Kind(
-    read_scores, answer_in("statements", list_of(_SCORED)), lambda said: [(one["id"], one["score"]) for one in said["statements"]]
+    read_scores,
+    answer_in("statements", list_of(_SCORED)),
+    lambda said: [(one["id"], one["score"]) for one in said["statements"]],
 )
-RANKING = Kind(read_ranking, answer_in("ranking", list_of(WHOLE)), lambda said: said["ranking"] or None)
+RANKING = Kind(
+    read_ranking, answer_in("ranking", list_of(WHOLE)), lambda said: said["ranking"] or None
+)
 LABEL = Kind(parse_label, answer_in("label", one_of(range(5))))
-ACTION = Kind(read_action, Structure("action", object_of(reason=TEXT, action=one_of(["answer", "ask", "abstain"]), question=TEXT)), _action)
+ACTION = Kind(
+    read_action,
+    Structure(
+        "action", object_of(reason=TEXT, action=one_of(["answer", "ask", "abstain"]), question=TEXT)
+    ),
+    _action,
+)
 FINAL_ACTION = ACTION._replace(parse=_not_asking(read_action), of_json=_not_asking(_action))
 """An action, where asking back is not allowed."""
 LEARNED = Kind(read_learned, answer_in("statements", list_of(_NEW)))

@@ -22,8 +22,9 @@ class Learned(NamedTuple):
 
     Attributes:
         ptkb: the statements by id: the known ones that still hold, and the new ones.
-        statements: the new statements, each a dict of ``id``, ``statement``, ``message`` (the number of the user's message), ``words``
-            (the user's words that say it) and ``replaces`` (ids of the known statements that it contradicts).
+        statements: the new statements, each a dict of ``id``, ``statement``, ``message`` (the
+            number of the user's message), ``words`` (the user's words that say it) and ``replaces``
+            (ids of the known statements that it contradicts).
         dropped: the omitted pieces, without anybody's words.
     """
 
@@ -36,7 +37,8 @@ def read_learned(text: str) -> list[dict[str, Any]] | None:
     """The statements in a completion: JSON objects with a message or a statement, in a list or not. :func:`merge` checks them.
 
     Returns:
-        The objects. Empty if the completion says that there is nothing new; ``None`` if it has no list, or a list that was cut off.
+        The objects. Empty if the completion says that there is nothing new; ``None`` if it has no
+        list, or a list that was cut off.
 
     Example:
         >>> read_learned('Sure: [{"message": 1, "words": "I am vegan", "statement": "I am vegan."}]')
@@ -52,15 +54,23 @@ def read_learned(text: str) -> list[dict[str, Any]] | None:
         return None  # it was cut off: it may have had more objects
     values = json_values(said)
     found = [item for item in objects_in(values) if "message" in item or "statement" in item]
-    nothing = [] in values or any([] in value.values() for value in values if isinstance(value, dict))
+    nothing = [] in values or any(
+        [] in value.values() for value in values if isinstance(value, dict)
+    )
     return found if found or nothing else None
 
 
-def merge(found: Sequence[Mapping[str, Any]], ptkb: Mapping[str, str], said: Mapping[int, str], taken: Collection[str] = ()) -> Learned:
+def merge(
+    found: Sequence[Mapping[str, Any]],
+    ptkb: Mapping[str, str],
+    said: Mapping[int, str],
+    taken: Collection[str] = (),
+) -> Learned:
     """Merge statements with the known ones.
 
-    A statement counts if it names one of the user's messages and copies words from it. A repeat of a known statement is omitted. One that
-    contradicts known statements replaces them. Known statements keep their ids, and new ids continue the highest number.
+    A statement counts if it names one of the user's messages and copies words from it. A repeat of
+    a known statement is omitted. One that contradicts known statements replaces them. Known
+    statements keep their ids, and new ids continue the highest number.
 
     Args:
         found: the statements, as :func:`read_learned` gives them.
@@ -76,14 +86,20 @@ def merge(found: Sequence[Mapping[str, Any]], ptkb: Mapping[str, str], said: Map
     known, learned, dropped = dict(ptkb), list[dict[str, Any]](), list[str]()
     last = highest_number((*ptkb, *taken))
     for piece in found:
-        statement, words, number = _line(piece.get("statement")), _line(piece.get("words")), _number(piece)
+        statement, words, number = (
+            _line(piece.get("statement")),
+            _line(piece.get("words")),
+            _number(piece),
+        )
         words = words or _line(piece.get("statement"))
         if fault := _fault(statement, words, number, said):
             dropped.append(fault)
             continue
         replaced, unknown = _replaced(piece.get("replaces"), ptkb)
         dropped += [f"no known statement {label}" for label in unknown]
-        same = next((one for one, text in known.items() if normalised(text) == normalised(statement)), None)
+        same = next(
+            (one for one, text in known.items() if normalised(text) == normalised(statement)), None
+        )
         replaced = [one for one in replaced if one in known and one != same]
         if same is not None and not replaced:
             continue
@@ -92,7 +108,15 @@ def merge(found: Sequence[Mapping[str, Any]], ptkb: Mapping[str, str], said: Map
         if same is None:
             same = str(last := last + 1)
             known[same] = statement
-        learned.append({"id": same, "statement": known[same], "message": number, "words": words, "replaces": replaced})
+        learned.append(
+            {
+                "id": same,
+                "statement": known[same],
+                "message": number,
+                "words": words,
+                "replaces": replaced,
+            }
+        )
     return Learned(known, learned, dropped)
 
 
@@ -112,13 +136,24 @@ def _fault(statement: str, words: str, number: int | None, said: Mapping[int, st
         return "an object without a statement"
     if statement.endswith("?") or len(statement) > LONGEST:
         return f"a question, or a statement of {len(statement)} characters"
-    copied = normalised(words) and f" {normalised(words)} " in f" {normalised(said.get(number or 0, ''))} "
-    return "" if number in said and copied else f"a statement whose words are in no message {number} of the user"
+    copied = (
+        normalised(words)
+        and f" {normalised(words)} " in f" {normalised(said.get(number or 0, ''))} "
+    )
+    return (
+        ""
+        if number in said and copied
+        else f"a statement whose words are in no message {number} of the user"
+    )
 
 
 def _line(text: Any) -> str:
     """A value as printable text on one line; empty if it is no text."""
-    printed = "".join(sign if sign.isprintable() else " " for sign in well_formed(text)) if isinstance(text, str) else ""
+    printed = (
+        "".join(sign if sign.isprintable() else " " for sign in well_formed(text))
+        if isinstance(text, str)
+        else ""
+    )
     return " ".join(printed.split())
 
 

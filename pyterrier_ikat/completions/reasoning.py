@@ -1,10 +1,12 @@
 r"""A completion without its reasoning and without the marks of chat templates, and the mark in it that nobody knows.
 
-The forms are those of :mod:`~pyterrier_ikat.completions.forms`. An end mark without a beginning also ends reasoning, because servers remove
-beginnings. Where a turn ends, the text ends: what follows was invented.
+The forms are those of :mod:`~pyterrier_ikat.completions.forms`. An end mark without a beginning
+also ends reasoning, because servers remove beginnings. Where a turn ends, the text ends: what
+follows was invented.
 
-A mark alone in quotation marks or backticks, as in "models write ``"<think>"`` first", is only a mention and stays. Everywhere else a mark
-counts, also in code. An open mark is a reported failure; it never silently removes half of a text.
+A mark alone in quotation marks or backticks, as in "models write ``"<think>"`` first", is only a
+mention and stays. Everywhere else a mark counts, also in code. An open mark is a reported failure;
+it never silently removes half of a text.
 """
 
 import re
@@ -105,7 +107,9 @@ def _outside(text: str, known: Forms) -> str | None:
     struck = False  # whether <s> has begun words that are struck out
     for mark in marks:
         letter, number = _kind(mark)
-        if within is not None:  # other marks, and further beginnings, are what the model thinks about
+        if (
+            within is not None
+        ):  # other marks, and further beginnings, are what the model thinks about
             if letter == "c" and known.pairs[number].closing == known.pairs[within].closing:
                 position, within = mark.end(), None
             continue
@@ -124,7 +128,11 @@ def _outside(text: str, known: Forms) -> str | None:
                 continue
         if letter == "o" and number < known.reasoning:
             kept, within = before, number
-        elif letter in ("o", "c"):  # an answer begins, or reasoning ends that a prompt began: what was before it isn't the answer
+        elif (
+            letter in ("o", "c")
+            # an answer begins, or reasoning ends that a prompt began: what was before it isn't the
+            # answer
+        ):
             kept, foreign = "", False
         elif letter == "n":
             kept = before
@@ -171,7 +179,11 @@ def is_wrapped(text: str) -> bool:
         (True, False)
     """
     opening = _TAG.match(text)
-    return opening is not None and _CLOSING_TAG.search(text) is not None and unwrapped(text, (opening[1].casefold(),)) != text
+    return (
+        opening is not None
+        and _CLOSING_TAG.search(text) is not None
+        and unwrapped(text, (opening[1].casefold(),)) != text
+    )
 
 
 _TAG = re.compile(r"\A\s*<([A-Za-z][\w:.-]{0,60})(?:\s[^<>\n]{0,200})?>")
@@ -190,14 +202,21 @@ _NAMED = re.compile(r"<\s?/?\s?([^\W\d][\w:.-]{0,60})")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|[\"'“‘«]<[^<>\n]{1,60}>[\"'”’»]", re.DOTALL)
 _BEFORE = r"\A[\s\ufeff\u200b\u2060*_>#\"'“~-]*"
 """What may stand before a mark that begins a text."""
-_SPECIAL = re.compile(rf"<[|｜][^<>\s][^<>\n]{{0,60}}>|<[^<>|｜\s]{{1,60}}[|｜]>|{TOKENS.pattern}", re.IGNORECASE)
+_SPECIAL = re.compile(
+    rf"<[|｜][^<>\s][^<>\n]{{0,60}}>|<[^<>|｜\s]{{1,60}}[|｜]>|{TOKENS.pattern}", re.IGNORECASE
+)
 _BRACKETED = re.compile(rf"{_BEFORE}(\[[A-Z][A-Z_]{{2,40}}\])(?=\s*[^\s\]])")
 _SIGNED = re.compile(rf"{_BEFORE}([◁◀⟨⟪＜][^\s◁◀⟨⟪＜▷▶⟩⟫＞]{{1,40}}[▷▶⟩⟫＞])")
 _ESCAPED = re.compile(rf"{_BEFORE}(&lt;[\w:.|-]{{1,60}}&gt;)|(&lt;/[\w:.|-]{{1,60}}&gt;)")
 _SLASHED = re.compile(r"[\[【《〈{◁◀⟨⟪＜]\s?[/／]\s?[^\W\d][\w:.-]{1,40}\s?[\]】》〉}▷▶⟩⟫＞]")
 """A closing mark in other brackets. Those of forums are HTML in another coat."""
-_FORUM = re.compile(r"\[\s?/\s?(?:b|i|u|s|url|img|quote|code|list|size|color|center|table|tr|td)\s?\]", re.IGNORECASE)
-_BEGINS = re.compile(rf"{_BEFORE}(<(?!\w[\w+.-]*://|mailto:)(?=[^<>\n]{{0,4}}[^\W\d_]|!--)[^<>\n]{{1,200}}>)")
+_FORUM = re.compile(
+    r"\[\s?/\s?(?:b|i|u|s|url|img|quote|code|list|size|color|center|table|tr|td)\s?\]",
+    re.IGNORECASE,
+)
+_BEGINS = re.compile(
+    rf"{_BEFORE}(<(?!\w[\w+.-]*://|mailto:)(?=[^<>\n]{{0,4}}[^\W\d_]|!--)[^<>\n]{{1,200}}>)"
+)
 _GOES_ON = re.compile(r"[,.;:?!'’)]")
 """What stands behind a placeholder that is a word of its sentence, and not behind a mark of reasoning: ``<name>, where ...``"""
 _CLOSING = re.compile(r"<\s?/\s?([^\W\d][\w:.-]{0,60})\s?>")
@@ -238,7 +257,11 @@ def unknown_mark(text: str, messages: Sequence[Mapping[str, str]] = ()) -> str:
             mark = found[found.lastindex or 0].strip()
             if pattern is _SLASHED and _is_begun(mark, plain[: found.start()]):
                 continue
-            if not (_FORUM.fullmatch(mark) or _is_escaped_html(mark) or any(mark in content for content in asked)):
+            if not (
+                _FORUM.fullmatch(mark)
+                or _is_escaped_html(mark)
+                or any(mark in content for content in asked)
+            ):
                 return mark
     return _unknown_tag(plain, HTML | names_in(messages))
 
@@ -256,11 +279,15 @@ def _unknown_tag(text: str, allowed: Collection[str]) -> str:
         name = re.search(r"[^\W\d_][\w:.-]*", begins[1])
         if begins[1].startswith("<!--"):
             return "<!--"
-        if (name is None or name[0].casefold() not in allowed) and not _is_placeholder(text, begins):
+        if (name is None or name[0].casefold() not in allowed) and not _is_placeholder(
+            text, begins
+        ):
             return begins[1]
     for closing in _CLOSING.finditer(text):
         if closing[1].casefold() not in allowed:
-            begun = re.search(rf"<\s?{re.escape(closing[1])}\b[^<>\n]*>", text[: closing.start()], re.IGNORECASE)
+            begun = re.search(
+                rf"<\s?{re.escape(closing[1])}\b[^<>\n]*>", text[: closing.start()], re.IGNORECASE
+            )
             return closing[0] if begun is None else begun[0]
     return ""
 

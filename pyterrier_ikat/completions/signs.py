@@ -5,8 +5,8 @@ import unicodedata
 QUOTES = "\"'`“”„‘’‚«»‹›「」『』"
 """Quotation marks that models put around their answers."""
 
-# Chinese, Japanese and Arabic punctuation around numbers, as models write it in lists (deepset-ai/haystack#12837,
-# modelscope/evalscope#1590).
+# Chinese, Japanese and Arabic punctuation around numbers, as models write it in lists
+# (deepset-ai/haystack#12837, modelscope/evalscope#1590).
 _PUNCTUATION = {
     "［": "[", "］": "]", "【": "[", "】": "]", "〔": "[", "〕": "]",
     "（": "(", "）": ")", "｛": "{", "｝": "}",

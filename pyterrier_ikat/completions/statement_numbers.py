@@ -1,7 +1,8 @@
 r"""The numbers of chosen statements in a completion: :func:`read_ids` is their only reader.
 
-A choice is a list in brackets, lines of numbers, or numbered lines. The readers of each form are tried in order, and the first that
-finds one has the choice. What stands behind it is not read, but told where it chooses other statements. Pure functions: no model, no frame.
+A choice is a list in brackets, lines of numbers, or numbered lines. The readers of each form are
+tried in order, and the first that finds one has the choice. What stands behind it is not read, but
+told where it chooses other statements. Pure functions: no model, no frame.
 """
 
 import re
@@ -21,7 +22,9 @@ NONE = re.compile(
     re.IGNORECASE,
 )
 """The beginning of a text which says that no statement is relevant."""
-EXCEPT = re.compile(r"\b(?:except|excluding|apart from|other than|besides|but for|none but)\b", re.IGNORECASE)
+EXCEPT = re.compile(
+    r"\b(?:except|excluding|apart from|other than|besides|but for|none but)\b", re.IGNORECASE
+)
 """Words that make an exception to "none"."""
 NUMBERED = re.compile(
     r"^\s*(?:[-*•–>]\s+)?(?:\d{1,3}[.)]\s+(?=\W*(?:statement|ptkb|\d{1,3}\W*$)))?[*_#`]*(?:(?:statement|ptkb|number|id)\s+)?"
@@ -51,26 +54,42 @@ _DENIED_BEFORE = re.compile(
 """Words that deny what stands before them: ``[5] is not relevant``."""
 _OTHERS = re.compile(r"\b(?:others?|rest|remaining|else)\b", re.IGNORECASE)
 _ON_OTHERS = re.compile(r"(?:all |the )*(?:others?|rest|remaining)\b", re.IGNORECASE)
-_DENIES_FIRST = re.compile(r"\W*(?:(?:it|this|that)(?:['’]s| is) |is )?(?:not|no|irrelevant|unrelated|unimportant)\b", re.IGNORECASE)
+_DENIES_FIRST = re.compile(
+    r"\W*(?:(?:it|this|that)(?:['’]s| is) |is )?(?:not|no|irrelevant|unrelated|unimportant)\b",
+    re.IGNORECASE,
+)
 
 _BETWEEN = r"(?:[\s,;&*#\"']+(?:and[\s*#\"']+)?(?:(?:statement|ptkb|number|id|fact)s?[\s*#]+)?|\)[\s,;&]+(?:and\s+)?\()"
-_NUMBERS = re.compile(rf"[\s*#_(\"'•–-]*(?:{_LABEL}[\s*:=#_(\"']+)?(\d{{1,3}}\b(?:{_BETWEEN}\d{{1,9}}\b)*)[\s.,;*\"')_]*", re.IGNORECASE)
+_NUMBERS = re.compile(
+    rf"[\s*#_(\"'•–-]*(?:{_LABEL}[\s*:=#_(\"']+)?(\d{{1,3}}\b(?:{_BETWEEN}\d{{1,9}}\b)*)[\s.,;*\"')_]*",
+    re.IGNORECASE,
+)
 """Numbers alone, perhaps behind a label."""
 _REMARK = r"\((?:[^()]|\([^()]*\))*\)|\[[^\[\]]*[^\W\d][^\[\]]*\]"
 _REMARKED_BEGINS = re.compile(rf"[\s*#_•–-]*(?:{_LABEL}[\s*:=#_]+)?", re.IGNORECASE)
-_REMARKED_ITEM = re.compile(rf"(\d{{1,3}})(?!\w)[\s*_.:,]*({_REMARK})?[\s,;&*_]*(?:and\s+)?", re.IGNORECASE)
+_REMARKED_ITEM = re.compile(
+    rf"(\d{{1,3}})(?!\w)[\s*_.:,]*({_REMARK})?[\s,;&*_]*(?:and\s+)?", re.IGNORECASE
+)
 """A number, and perhaps a remark on it in brackets."""
 _BARE_OR_LABELLED = re.compile(
-    rf"\W{{0,20}}(?:(?:only|the) ){{0,2}}(?P<label>(?:{_KINDS})s?\W|[^:\n\d]{{0,60}}:)?\W{{0,20}}\d", re.IGNORECASE
+    rf"\W{{0,20}}(?:(?:only|the) ){{0,2}}(?P<label>(?:{_KINDS})s?\W|[^:\n\d]{{0,60}}:)?\W{{0,20}}\d",
+    re.IGNORECASE,
 )
 _BECAUSE = re.compile(r"[\s*_\"'),]*(?:because|since|as|due to)\b.*", re.IGNORECASE)
 """The reason behind the numbers of a line: ``2, 5 because the user is 30 years old``."""
-_ARE_RELEVANT = re.compile(r"[\s*_\"')]*\b(?:is|are)(?: (?:all|both|the|most|\w+ly))* relevant\b[^\d\[]*", re.IGNORECASE)
+_ARE_RELEVANT = re.compile(
+    r"[\s*_\"')]*\b(?:is|are)(?: (?:all|both|the|most|\w+ly))* relevant\b[^\d\[]*", re.IGNORECASE
+)
 """What says no more than that the numbers before it are the choice: ``Statements 2 and 5 are relevant.``"""
 _SENTENCE = re.compile(r"[\s*_\"')]*(?:[:;.]|\s[–—-])\s+(?=[^\W\d_]|\[).*")
 """A remark behind the numbers of a line: ``2, 5. The user is 30 years old.``"""
-_NOT_WANTED = re.compile(r"(?:\bnot|n['’]t) (?:\w+ )?(?:need|useful|necess|import|help|requir|chosen|select)", re.IGNORECASE)
-_NEXT_CHOICE = re.compile(rf"[\s*#_•–-]*(?:\d{{1,3}}[.)]\s+)?[*_]*(?:{_LABEL})\W{{0,9}}?:\W*\d", re.IGNORECASE)
+_NOT_WANTED = re.compile(
+    r"(?:\bnot|n['’]t) (?:\w+ )?(?:need|useful|necess|import|help|requir|chosen|select)",
+    re.IGNORECASE,
+)
+_NEXT_CHOICE = re.compile(
+    rf"[\s*#_•–-]*(?:\d{{1,3}}[.)]\s+)?[*_]*(?:{_LABEL})\W{{0,9}}?:\W*\d", re.IGNORECASE
+)
 """The beginning of a line that makes a further choice, such as ``2. Provenance: 7``."""
 _LIST_NUMBER = re.compile(r"\A[\s*#_•–-]*\d{1,3}[.)]\s+")
 _SHOWN = re.compile(r"(?:\A|,\s)(\d{1,3}):\s")
@@ -86,7 +105,8 @@ SCORE_KEYS = ("score", "relevance")
 _NO = (False, "false", "no", "not relevant", "irrelevant")
 
 _OTHER = re.compile(
-    rf"(?:{_LABEL}|^[ \t]*(?:(?:[-*•–]|\d{{1,3}}[.)])[ \t]+)?(?=\[))(?P<label>[*_\s]*:[*_\s]*)?{_BRACKETS}\]", re.IGNORECASE | re.MULTILINE
+    rf"(?:{_LABEL}|^[ \t]*(?:(?:[-*•–]|\d{{1,3}}[.)])[ \t]+)?(?=\[))(?P<label>[*_\s]*:[*_\s]*)?{_BRACKETS}\]",
+    re.IGNORECASE | re.MULTILINE,
 )
 """A list in brackets behind a label, or at the beginning of a line."""
 _COPY = re.compile(r"\[(\d{1,3})\]\s*,?\s+(?P<copy>[^\W\d_])[^\[]*")
@@ -105,10 +125,17 @@ class Found(list[Any]):
     Attributes:
         told: what a reader of it should know.
         copied: whether it copies the texts of its statements.
-        on_lines: the numbers in brackets on the lines of which it consists, also denied ones; empty for other choices.
+        on_lines: the numbers in brackets on the lines of which it consists, also denied ones; empty
+            for other choices.
     """
 
-    def __init__(self, items: Iterable[Any] = (), told: Sequence[str] = (), copied: bool = False, on_lines: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        items: Iterable[Any] = (),
+        told: Sequence[str] = (),
+        copied: bool = False,
+        on_lines: Iterable[str] = (),
+    ) -> None:
         super().__init__(items)
         self.told, self.copied, self.on_lines = list(told), copied, set(on_lines)
 
@@ -116,12 +143,14 @@ class Found(list[Any]):
 def read_ids(text: str) -> Found | None:
     r"""The statement numbers in a completion, in digits of any script. A stray number in running text does not count.
 
-    The first list counts: in brackets (JSON or nearly so, fenced or in prose), on lines that hold numbers or begin with one, or numbers
-    with a remark or a reason on the first line. A list without end counts as far as it is complete. ``told`` says so, and that the
-    completion makes further, different choices.
+    The first list counts: in brackets (JSON or nearly so, fenced or in prose), on lines that hold
+    numbers or begin with one, or numbers with a remark or a reason on the first line. A list
+    without end counts as far as it is complete. ``told`` says so, and that the completion makes
+    further, different choices.
 
     Returns:
-        The numbers as text, in the completion's order. Empty if it says that no statement is relevant; ``None`` if it has no usable choice.
+        The numbers as text, in the completion's order. Empty if it says that no statement is
+        relevant; ``None`` if it has no usable choice.
 
     Example:
         >>> read_ids("[4, 1]. Note that [2] is not relevant."), read_ids("1, 4"), read_ids("None of them."), read_ids("Sure!")
@@ -243,7 +272,8 @@ def _bracket_at(text: str, start: int) -> tuple[Found | None, int]:
 def _as_copies(text: str, start: int) -> tuple[Found | None, int]:
     """Two or more copied statements on one line, each behind its number: ``[1] I am vegan. [5] I run.``.
 
-    What begins with a small letter is a remark, as in ``[2] is enough. [7] is about cars.``; whether these are items is not clear.
+    What begins with a small letter is a remark, as in ``[2] is enough. [7] is about cars.``;
+    whether these are items is not clear.
     """
     end = text.find("\n", start)
     copies = list(_COPY.finditer(text, start, len(text) if end < 0 else end))
@@ -251,13 +281,16 @@ def _as_copies(text: str, start: int) -> tuple[Found | None, int]:
         return None, start
     if any(copy["copy"].islower() for copy in copies):
         return Found([copies[0][1]], [AGAIN]), copies[0].end(1) + 1
-    return Found([copy[1] for copy in copies if not DENIED.search(copy[0])], copied=True), copies[-1].end()
+    return Found([copy[1] for copy in copies if not DENIED.search(copy[0])], copied=True), copies[
+        -1
+    ].end()
 
 
 def _as_lines(text: str, start: int) -> tuple[Found | None, int]:
     """Two or more numbers on lines of their own, all with their statements or all without: ``- [1]`` and below it ``- [5]``.
 
-    What begins with a small letter is a remark, and whether it chooses or denies its statement is not clear.
+    What begins with a small letter is a remark, and whether it chooses or denies its statement is
+    not clear.
     """
     begins = text.rfind("\n", 0, start) + 1
     items = list[re.Match[str]]()
@@ -270,14 +303,22 @@ def _as_lines(text: str, start: int) -> tuple[Found | None, int]:
         if item:
             items.append(item)
     copies = [_copy_in(item) for item in items]
-    if not any(copies) and items and not items[0]["listed"]:  # "[1]" and "[5]" below it may be two answers
+    if (
+        not any(copies) and items and not items[0]["listed"]
+    ):  # "[1]" and "[5]" below it may be two answers
         return None, start
-    if len(items) < 2 or start > begins + items[0].start("number") or any(map(bool, copies)) != all(map(bool, copies)):
+    if (
+        len(items) < 2
+        or start > begins + items[0].start("number")
+        or any(map(bool, copies)) != all(map(bool, copies))
+    ):
         return None, start
     if any(copy[:1].islower() for copy in copies):
         return None, start
     chosen = [item["number"] for item in items if not _denies(item[0])]
-    found = Found(chosen, copied=all(map(bool, copies)), on_lines=[item["number"] for item in items])
+    found = Found(
+        chosen, copied=all(map(bool, copies)), on_lines=[item["number"] for item in items]
+    )
     return found, min(end, len(text))
 
 
@@ -334,7 +375,9 @@ def _labels(items: Iterable[Any]) -> list[str]:
     """The label of each item, also in lists within, without items that are called irrelevant."""
     labels = list[str]()
     for item in items:
-        if isinstance(item, dict) and any(_is_no(item.get(key)) for key in ("relevant", *SCORE_KEYS)):
+        if isinstance(item, dict) and any(
+            _is_no(item.get(key)) for key in ("relevant", *SCORE_KEYS)
+        ):
             continue
         if isinstance(item, list):
             labels += _labels(item)
@@ -431,7 +474,9 @@ def not_denied(lines: Iterable[str]) -> Iterator[str]:
 
 def _listed(item: Mapping[str, Any]) -> list[Any]:
     """The first list in an object whose key does not deny. In an object without lists, the keys whose values are not "no"."""
-    lists = {str(key).replace("_", " "): value for key, value in item.items() if isinstance(value, list)}
+    lists = {
+        str(key).replace("_", " "): value for key, value in item.items() if isinstance(value, list)
+    }
     if not lists:
         return [key for key in item if not _is_no(item[key])]
     for key, value in lists.items():
@@ -446,7 +491,9 @@ def _is_no(value: Any) -> bool:
 
 def is_one(item: Any) -> bool:
     """Whether this is an object about one statement."""
-    return isinstance(item, dict) and any(key in item and not isinstance(item[key], list) for key in _ID_KEYS)
+    return isinstance(item, dict) and any(
+        key in item and not isinstance(item[key], list) for key in _ID_KEYS
+    )
 
 
 def label_of(item: Any) -> str:

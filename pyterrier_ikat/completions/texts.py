@@ -10,10 +10,15 @@ from .signs import QUOTES
 from .statement_numbers import Found, read_ids
 from .usable import FENCE, is_loop, own_turn, says_no_query, usable_text, usable_words
 
-_MARK = re.compile(r"^\s*(?:[-*•–]\s+|\(?\d{1,2}(?:\.?\)|、|[.:](?!\d))\s*|(?:search\s+)?query\s*\d*\s*[:.)]\s*)", re.IGNORECASE)
+_MARK = re.compile(
+    r"^\s*(?:[-*•–]\s+|\(?\d{1,2}(?:\.?\)|、|[.:](?!\d))\s*|(?:search\s+)?query\s*\d*\s*[:.)]\s*)",
+    re.IGNORECASE,
+)
 _CHANGED = r"(?:re-?written|re-?phrased|re-?stated|re-?formulated|clarified|resolved)"
 _NOUN = r"(?:re-?write|query|question|utterance|message|version)"
-_REWRITE_NAME = rf"(?:(?:(?:{_CHANGED}|self-?contained|stand-?alone|final|search)\s+)*{_NOUN}|{_CHANGED})"
+_REWRITE_NAME = (
+    rf"(?:(?:(?:{_CHANGED}|self-?contained|stand-?alone|final|search)\s+)*{_NOUN}|{_CHANGED})"
+)
 _REWRITE_LABEL = re.compile(
     rf"^[\W_]{{0,99}}(?:{_REWRITE_NAME}[\W_]*$|(?:the\s+)?{_REWRITE_NAME}(?:\s+(?:is|would\s+be|could\s+be))?[\W_]{{0,9}}?[:\uff1a]\s*"
     rf"|(?:\w{{1,40}}\W{{1,9}}){{0,2}}here\b[^:\n]{{0,60}}?\b{_NOUN}\b[^:?\n]{{0,50}}[\W_]{{0,9}}?[:\uff1a]\s*)",
@@ -63,7 +68,10 @@ def in_object(text: str, name: re.Pattern[str]) -> str | None:
 def _in_json(text: str) -> list[str] | None:
     """The texts of the first list or object that has texts. None if the lines should be read instead."""
     opening = OPENING.search(text)
-    if opening is None or any(_MARK.match(line) and _clean(_MARK.sub("", line)) for line in text[: opening.start()].splitlines()):
+    if opening is None or any(
+        _MARK.match(line) and _clean(_MARK.sub("", line))
+        for line in text[: opening.start()].splitlines()
+    ):
         return None
     alone = text[: opening.start()].strip()[-1:] in ("", ":")
     if alone and value_at(text, opening.start())[1] is None:
@@ -85,7 +93,11 @@ def _texts(value: Any) -> list[str]:
 
 
 def _is_one(value: Any) -> bool:
-    return isinstance(value, dict) and len(_texts(value)) == 1 and not any(isinstance(part, list) for part in value.values())
+    return (
+        isinstance(value, dict)
+        and len(_texts(value)) == 1
+        and not any(isinstance(part, list) for part in value.values())
+    )
 
 
 def _lines(text: str) -> list[str]:
@@ -93,13 +105,23 @@ def _lines(text: str) -> list[str]:
     listed = [line for line in _without_explanations(text) if not _clean(line).endswith(_COLONS)]
     quoted = [line for line in listed if unquoted(line.strip()) != line.strip()]
     # A single quoted query among bare ones is a literal search.
-    found = [line for line in listed if _MARK.match(line)] or (quoted if 2 * len(quoted) > len(listed) else listed)
+    found = [line for line in listed if _MARK.match(line)] or (
+        quoted if 2 * len(quoted) > len(listed) else listed
+    )
     last = [_clean(_MARK.sub("", line)).casefold() for line in found[-3:]]
-    loops = len(last) == 3 and last[0] == last[1] and last[1].startswith(last[2])  # a loop that was cut off
-    return [_clean(_MARK.sub("", _clean(_MARK.sub("", line, count=1)), count=1)) for line in found[: len(found) - loops]]
+    loops = (
+        len(last) == 3 and last[0] == last[1] and last[1].startswith(last[2])
+    )  # a loop that was cut off
+    return [
+        _clean(_MARK.sub("", _clean(_MARK.sub("", line, count=1)), count=1))
+        for line in found[: len(found) - loops]
+    ]
 
 
-_EXPLAINS = re.compile(r"(?:rationale|explanation|reason(?:ing)?|why|justification|purpose|motivation|note|intent)s?", re.IGNORECASE)
+_EXPLAINS = re.compile(
+    r"(?:rationale|explanation|reason(?:ing)?|why|justification|purpose|motivation|note|intent)s?",
+    re.IGNORECASE,
+)
 _EXPLANATION = re.compile(rf"[\W\d_]*{_EXPLAINS.pattern}[*_]*\s*[:\uff1a]", re.IGNORECASE)
 _NUMBER = re.compile(r"\s*\W?\d")
 
@@ -123,7 +145,8 @@ def _without_explanations(text: str) -> list[str]:
 def _explains(line: str, above: str, marked: Sequence[str]) -> bool:
     """Whether an indented line explains the query above it: a bullet below a number, or below one of several bullets.
 
-    Below a heading, which ends with a colon, are queries. Below the first line alone, whose own indent is lost, as well.
+    Below a heading, which ends with a colon, are queries. Below the first line alone, whose own
+    indent is lost, as well.
     """
     if _clean(above).endswith(_COLONS) or _NUMBER.match(line):
         return False
@@ -140,9 +163,10 @@ def _indent(line: str) -> int:
 def parse_queries(text: str, n: int | None = 5) -> list[str]:
     r"""Read a list of search queries: JSON, numbered, bulleted, quoted or bare lines, prose around it.
 
-    Numbering, bullets and quotes are stripped; empty lines and repeats (ignoring letter case) are dropped; the first ``n`` are kept. If any
-    line is numbered or bulleted, or more than half of the lines are quoted, the other lines count as prose. Indented bullets below a query,
-    lines with a label such as "Rationale:", and lines which say that no query is needed, are no queries.
+    Numbering, bullets and quotes are stripped; empty lines and repeats (ignoring letter case) are
+    dropped; the first ``n`` are kept. If any line is numbered or bulleted, or more than half of the
+    lines are quoted, the other lines count as prose. Indented bullets below a query, lines with a
+    label such as "Rationale:", and lines which say that no query is needed, are no queries.
 
     Args:
         text: the completion.
@@ -176,7 +200,9 @@ def parse_rewrite(text: str) -> str:
     """
     text = usable_words(text)
     held = in_object(text, _REWRITE_KEY)
-    lines = [line for line in FENCE.sub("", text if held is None else held).splitlines() if line.strip()]
+    lines = [
+        line for line in FENCE.sub("", text if held is None else held).splitlines() if line.strip()
+    ]
     for line in lines:
         query = _clean(_REWRITE_LABEL.sub("", line, count=1))
         lead_in = query.endswith(_COLONS) and len(lines) > 1
@@ -234,7 +260,9 @@ def _labelled(text: str) -> tuple[str | None, str]:
     if start is None:
         return None, ""
     later = list(labels)
-    answer = next((text[label.end() :] for label in later if _ANSWER_NAME.fullmatch(label["name"])), "")
+    answer = next(
+        (text[label.end() :] for label in later if _ANSWER_NAME.fullmatch(label["name"])), ""
+    )
     return text[start : later[0].start() if later else None], answer
 
 
@@ -256,11 +284,16 @@ def parse_answer_and_queries(text: str) -> tuple[str, str] | None:
     """
     words = FENCE.sub("", usable_words(text))
     labels = list(_PART.finditer(words))
-    last = next((label for label in reversed(labels) if label["name"].casefold().startswith("quer")), None)
+    last = next(
+        (label for label in reversed(labels) if label["name"].casefold().startswith("quer")), None
+    )
     first = next((label for label in labels if _ANSWER_NAME.fullmatch(label["name"])), None)
     if last is None or first is None or first.start() > last.start():
         return None
-    answer, queries = parse_passage(words[first.end() : last.start()]), " ".join(parse_queries(words[last.end() :]))
+    answer, queries = (
+        parse_passage(words[first.end() : last.start()]),
+        " ".join(parse_queries(words[last.end() :])),
+    )
     return (queries, answer) if queries and answer else None
 
 
@@ -268,7 +301,8 @@ def parse_chosen_rewrite(text: str) -> tuple[str, str, Found] | None:
     r"""Read the numbers of chosen statements, a rewrite and an answer, each after a label on its own line.
 
     Returns:
-        The rewrite, the answer, and the numbers as ``read_ids`` gives them. ``None`` if one of them is missing. "None" is an empty list.
+        The rewrite, the answer, and the numbers as ``read_ids`` gives them. ``None`` if one of them
+        is missing. "None" is an empty list.
 
     Example:
         >>> parse_chosen_rewrite('Statements: [2, 5]\nRewrite: Is rooibos safe?\nResponse: Yes.')
@@ -301,14 +335,19 @@ def parse_level(text: str) -> tuple[str, str] | None:
     r"""Read a level, a letter from a to c, and a rewrite, each after a label on its own line. All other text is omitted.
 
     Returns:
-        The level in lower case and the rewrite. ``None`` if one of them is missing, or if there are several levels.
+        The level in lower case and the rewrite. ``None`` if one of them is missing, or if there are
+        several levels.
 
     Example:
         >>> parse_level('Reason: it asks for facts.\n**Level:** A\nRewrite: Is rooibos safe?\nResponse: Yes.')
         ('a', 'Is rooibos safe?')
     """
     words = FENCE.sub("", usable_words(text))
-    levels = {letter for line in _lines_of(words, "level") for letter in re.findall(r"\b[abc]\b", line.casefold())}
+    levels = {
+        letter
+        for line in _lines_of(words, "level")
+        for letter in re.findall(r"\b[abc]\b", line.casefold())
+    }
     rewrite = parse_rewrite(_labelled(words)[0] or "")
     return (levels.pop(), rewrite) if len(levels) == 1 and rewrite else None
 
@@ -323,18 +362,27 @@ _LONGEST_ANNOUNCEMENT = 120
 def _is_announcement(line: str, following: Sequence[str]) -> bool:
     """Whether a line is only a lead-in: it is short, ends with a colon, and prose follows.
 
-    Before a list, such a line says what the list contains, in any language. A heading may come between the two.
+    Before a list, such a line says what the list contains, in any language. A heading may come
+    between the two.
     """
-    if not following or not line.endswith(_COLONS) or len(line.encode("utf-8", "surrogatepass")) > _LONGEST_ANNOUNCEMENT:
+    if (
+        not following
+        or not line.endswith(_COLONS)
+        or len(line.encode("utf-8", "surrogatepass")) > _LONGEST_ANNOUNCEMENT
+    ):
         return False
-    below = next((text for text in following if _MARK.match(text) or not text.strip("*_").endswith(_COLONS)), "")
+    below = next(
+        (text for text in following if _MARK.match(text) or not text.strip("*_").endswith(_COLONS)),
+        "",
+    )
     return not _MARK.match(line) and not _MARK.match(below)
 
 
 def parse_passage(text: str) -> str:
     r"""The passage in a completion as one line: without ``<think>`` block, style line, lead-in, heading, label and surrounding quotes.
 
-    A line that ends with a colon is kept before a list, or if it is long, because it has content then.
+    A line that ends with a colon is kept before a list, or if it is long, because it has content
+    then.
 
     Returns:
         The passage, or ``""`` if the text has none.
@@ -347,9 +395,15 @@ def parse_passage(text: str) -> str:
     """
     text = usable_words(text)
     held = in_object(text, _NAME)
-    lines = [line.strip() for line in FENCE.sub("", text if held is None else held).splitlines() if line.strip()]
+    lines = [
+        line.strip()
+        for line in FENCE.sub("", text if held is None else held).splitlines()
+        if line.strip()
+    ]
     lines[:1] = [_STYLE.sub("", line, count=1) for line in lines[:1]]
-    while lines and (not _PASSAGES_LABEL.sub("", lines[0]) or _is_announcement(lines[0], lines[1:4])):
+    while lines and (
+        not _PASSAGES_LABEL.sub("", lines[0]) or _is_announcement(lines[0], lines[1:4])
+    ):
         lines.pop(0)
     passage = _PASSAGES_LABEL.sub("", " ".join(" ".join(lines).split()), count=1)
     passage = unquoted(passage) if passage.startswith(('"', "“", "„", "«", "「")) else passage

@@ -7,7 +7,9 @@ import numpy as np
 from ..conversations.frame import well_formed
 from .reasoning import split_reasoning, without_reasoning
 
-_ESCAPES = re.compile(r"\x1b\[[0-?]{0,99}[ -/]{0,9}[@-~]|\x1b[\]P^_][^\x07\x1b\n]{0,999}(?:\x07|\x1b\\)|[\x1b\x9b].?")
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]{0,99}[ -/]{0,9}[@-~]|\x1b[\]P^_][^\x07\x1b\n]{0,999}(?:\x07|\x1b\\)|[\x1b\x9b].?"
+)
 """Terminal control codes (colours, cursor, titles, links) and their remains."""
 _BREAKS = re.compile(r"\r\n?|[\x0b\x0c\x1c-\x1e]")
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]")
@@ -42,7 +44,9 @@ def one_line(text: str) -> str:
         >>> one_line("gpt\x1b]0;title\x07-4o\nmini")
         'gpt-4o mini'
     """
-    words = "".join(sign if sign.isprintable() else " " for sign in printable(text[: 20 * LONGEST_NAME]))
+    words = "".join(
+        sign if sign.isprintable() else " " for sign in printable(text[: 20 * LONGEST_NAME])
+    )
     return " ".join(words.split())[:LONGEST_NAME]
 
 
@@ -73,30 +77,40 @@ def _repetitions(text: str, period: int) -> list[tuple[int, int]]:
     if len(text) < LOOP:
         return []
     signs = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    edges = np.concatenate(([-1], np.flatnonzero(signs[period:] != signs[:-period]), [len(signs) - period]))
-    return [(int(edges[place]) + 1, int(edges[place + 1]) + period) for place in np.flatnonzero(np.diff(edges) - 1 + period >= LOOP)]
+    edges = np.concatenate(
+        ([-1], np.flatnonzero(signs[period:] != signs[:-period]), [len(signs) - period])
+    )
+    return [
+        (int(edges[place]) + 1, int(edges[place + 1]) + period)
+        for place in np.flatnonzero(np.diff(edges) - 1 + period >= LOOP)
+    ]
 
 
 def is_loop(text: str) -> bool:
     """Whether a text is a loop: more than half of it, and at least 100 characters, repeats a piece up to the end.
 
-    The piece has up to 64 characters and occurs at least four times. The last occurrence may be cut off.
+    The piece has up to 64 characters and occurs at least four times. The last occurrence may be cut
+    off.
 
     Example:
         >>> is_loop('"The answer is: ' * 12 + '"The answ'), is_loop("Mint, mint and again mint: three times mint.")
         (True, False)
     """
-    periods = [(period, max(100, 4 * period, len(text) // 2 + 1)) for period in range(1, PERIOD + 1)]
-    return any(text[period - least :] == text[-least:-period] for period, least in periods if len(text) >= least)
+    periods = [
+        (period, max(100, 4 * period, len(text) // 2 + 1)) for period in range(1, PERIOD + 1)
+    ]
+    return any(
+        text[period - least :] == text[-least:-period]
+        for period, least in periods
+        if len(text) >= least
+    )
 
 
 LONGEST_REFUSAL = 300
 """The maximum length of a refusal, in characters."""
 
 # The patterns read texts whose blanks are single spaces and whose apostrophes are straight.
-_SORRY = (
-    r"(?:(?:i'?m|i am|we'?re|we are) (?:\w+ )?sorry|sorry|(?:i|we) apologi[sz]e|my apologies|unfortunately|regrettably)[ ,.:!-]*(?:but )?"
-)
+_SORRY = r"(?:(?:i'?m|i am|we'?re|we are) (?:\w+ )?sorry|sorry|(?:i|we) apologi[sz]e|my apologies|unfortunately|regrettably)[ ,.:!-]*(?:but )?"
 _KIND = r"(?:ai|artificial intelligence)(?:[ -]+(?:powered|based))?(?: (?:language )?(?:model|assistant|chatbot|system))?"
 _MACHINE = rf"as an? (?:{_KIND}|(?:large )?language model)\b(?: \w+ by \w+)?,? "
 _CANNOT = r"can ?not|can'?t|could ?not|couldn't|won't|will not|(?:must|have to) decline to|(?:do not|don't) feel comfortable"
@@ -104,7 +118,9 @@ _UNABLE = rf"(?:(?:i|we) (?:{_CANNOT})|(?:(?:i'?m|i am|we're|we are) )?(?:unable
 _HELP = r"(?:help|assist)(?:ing)?\b(?: you)?(?= (?:with|in|on)\b|\W*\Z)"
 _DEEDS = r"answer|respond to|comply|fulfil+|complete|process|discuss|engage|provid|generat|creat|produc|writ|rewrit|offer|support|continu"
 _MATTERS = r"request|question|query|queries|content|conversation|information|advice|topic|task|text|that|this|it|passage|response|rewrite"
-_WANTED = rf" (?:{_HELP}|do (?:that|this|so)\b|(?:{_DEEDS})(?:e|ing)?\b(?=[^,;:]*\b(?:{_MATTERS})s?\b))"
+_WANTED = (
+    rf" (?:{_HELP}|do (?:that|this|so)\b|(?:{_DEEDS})(?:e|ing)?\b(?=[^,;:]*\b(?:{_MATTERS})s?\b))"
+)
 _ASIDE = re.compile(
     r"please|if you|is there|can i|would you|feel free|let me|i'm|i (?:am|can|could|cannot|can't|do|don't)\b|my (?:purpose|guidelines|role)"
     r"|it (?:goes|violates|would)|this (?:request|content|topic|violates|goes)|such |sorry",
@@ -135,10 +151,13 @@ _I_CANNOT = rf"(?:i|we) (?:(?:{_CANNOT})|(?:am|are) (?:unable|not able) to|{_DO_
 _NO_NEED = rf"(?:there(?: is|'s) )?no need (?:to search|(?:for|to (?:make|generate|write))(?: (?:any|a))? {_WANTED_QUERY})"
 _IT_NEEDS_NO = rf"(?:it|this|(?:the|this|that) (?:\w+ ){{0,3}}\w+) {_DO_NOT} (?:need|require|call for) (?:any |a )?{_WANTED_QUERY}"
 _NO_QUERY = re.compile(
-    rf"(?:{_NO}|{_I_CANNOT} {_THINK_OF} (?:\w+ )?(?:any|a) {_WANTED_QUERY}{_IS_DONE}|{_IT_NEEDS_NO}|{_NO_NEED}){_WHY}", re.IGNORECASE
+    rf"(?:{_NO}|{_I_CANNOT} {_THINK_OF} (?:\w+ )?(?:any|a) {_WANTED_QUERY}{_IS_DONE}|{_IT_NEEDS_NO}|{_NO_NEED}){_WHY}",
+    re.IGNORECASE,
 )
 """A sentence which says that there is no query: ``I can't think of any query``, ``No queries are needed because ...``."""
-_NONE_NEEDED = re.compile(rf"(?:none|nothing|not)(?: (?:is|are|was|were))? (?:{_NEEDED}|applicable){_WHY}", re.IGNORECASE)
+_NONE_NEEDED = re.compile(
+    rf"(?:none|nothing|not)(?: (?:is|are|was|were))? (?:{_NEEDED}|applicable){_WHY}", re.IGNORECASE
+)
 """A sentence which says so of anything that was asked for."""
 _PROSE = re.compile(r"[^\W\d_].*[.!]\Z", re.DOTALL)
 
@@ -155,13 +174,20 @@ def says_no_query(text: str) -> bool:
 
 def _begins_by_saying(text: str, meaning: re.Pattern[str]) -> bool:
     """Whether a short text of prose has such a first sentence, and no turn such as "but"."""
-    lines = [line.strip("*_\"'“”„«»「」` ").replace("’", "'") for line in text.strip().splitlines() if line.strip()]
+    lines = [
+        line.strip("*_\"'“”„«»「」` ").replace("’", "'")
+        for line in text.strip().splitlines()
+        if line.strip()
+    ]
     if not lines or sum(map(len, lines)) > LONGEST_REFUSAL:
         return False
     first, *sentences = re.split(r"(?<=[.!?]) ", " ".join(lines[0].split()))
     if not meaning.fullmatch(first.rstrip(".! ")) or re.search(_TURN, first, re.IGNORECASE):
         return False
-    return all(_PROSE.match(line) and not re.search(_TURN, line, re.IGNORECASE) for line in [*sentences, *lines[1:]])
+    return all(
+        _PROSE.match(line) and not re.search(_TURN, line, re.IGNORECASE)
+        for line in [*sentences, *lines[1:]]
+    )
 
 
 def is_refusal(text: str) -> bool:
@@ -173,7 +199,9 @@ def is_refusal(text: str) -> bool:
         >>> is_refusal("I'm sorry, but I can't help with that."), is_refusal("I'm sorry, but rooibos has no caffeine.")
         (True, False)
     """
-    said = " ".join(text.split()).strip("*_\"'“”„«»「」` ") if len(text) <= 2 * LONGEST_REFUSAL else ""
+    said = (
+        " ".join(text.split()).strip("*_\"'“”„«»「」` ") if len(text) <= 2 * LONGEST_REFUSAL else ""
+    )
     said = said.replace("’", "'")
     if said and _begins_by_saying(text, _NO_QUERY):
         return True
@@ -181,15 +209,22 @@ def is_refusal(text: str) -> bool:
     if declined is None or len(said) > LONGEST_REFUSAL:
         return False
     others = [other for other in re.split(r"(?<=[.!?]) ", said[declined.end() :]) if other]
-    return all(_ASIDE.match(other) and not re.search(_TURN, other, re.IGNORECASE) for other in others)
+    return all(
+        _ASIDE.match(other) and not re.search(_TURN, other, re.IGNORECASE) for other in others
+    )
 
 
 FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
 """A line that opens or ends a block of code."""
 _NOTHING = re.compile(r"\W*(?:null|none|n/?a)\W*", re.IGNORECASE)
-_INVENTED = re.compile(r"^[ \t]*(?:[-*#]+ )?(?:\d{1,2}[.)] *)?(?:question|user|human) *:", re.IGNORECASE | re.MULTILINE)
+_INVENTED = re.compile(
+    r"^[ \t]*(?:[-*#]+ )?(?:\d{1,2}[.)] *)?(?:question|user|human) *:", re.IGNORECASE | re.MULTILINE
+)
 _INPUT = "About the user|Conversation so far|Last message of the user"
-_NEXT_PROMPT = re.compile(rf"^(?:#+ *(?:Example(?: \d+)?|The user whom you answer) *\n+)?#+ *(?:{_INPUT}) *$", re.MULTILINE)
+_NEXT_PROMPT = re.compile(
+    rf"^(?:#+ *(?:Example(?: \d+)?|The user whom you answer) *\n+)?#+ *(?:{_INPUT}) *$",
+    re.MULTILINE,
+)
 """The headings of our templates above the input, never above the answer."""
 _ECHO = re.compile(rf"\s*#+ *(?:Task|Role|(?P<input>{_INPUT})) *(?:\n|\Z)")
 """A text that begins with a heading of our templates above the answer."""
@@ -225,7 +260,11 @@ def answer_text(text: str) -> str | None:
         ('Paris', None)
     """
     text = without_reasoning(text)
-    return None if is_refusal(text) or _NOTHING.fullmatch(text) or not any(map(str.isalnum, text)) else text
+    return (
+        None
+        if is_refusal(text) or _NOTHING.fullmatch(text) or not any(map(str.isalnum, text))
+        else text
+    )
 
 
 def own_turn(text: str) -> str:
@@ -254,7 +293,9 @@ def readable(text: str, whole: bool = False) -> tuple[str, list[str]]:
         '1. lights\n\n'
     """
     echo = _ECHO.match(without_reasoning(text))
-    if echo and not (whole and echo["input"]):  # a written answer may have such a heading of its own
+    if echo and not (
+        whole and echo["input"]
+    ):  # a written answer may have such a heading of its own
         return "", [f"the prompt, which the model repeats: {text!r}"]
     own = _NEXT_PROMPT.split(text, maxsplit=1)[0]
     own = own if own.strip() else text

@@ -16,16 +16,35 @@ import pyterrier as pt
 
 from ..errors import DataError, UsageError, advice, counted, did_you_mean, list_first, option
 from .benchmarks import LONGMEMEVAL, MTRAG, LocomoDataset, LongMemEvalDataset
-from .ikat_dataset import PREFIX, FolderDataset, GivenDataset, IkatDataset, IrdsDataset, SampleDataset
+from .ikat_dataset import (
+    PREFIX,
+    FolderDataset,
+    GivenDataset,
+    IkatDataset,
+    IrdsDataset,
+    SampleDataset,
+)
 from .public_outputs import turn_lists
 from .qrels import check_qrels, read_qrels
 from .released import RELEASED, ConeRagDataset, ReleasedDataset
 
-__all__ = ["DATASETS", "PREFIX", "IkatDataset", "IkatProvider", "dataset", "full_name", "full_names"]
+__all__ = [
+    "DATASETS",
+    "PREFIX",
+    "IkatDataset",
+    "IkatProvider",
+    "dataset",
+    "full_name",
+    "full_names",
+]
 
 DATASETS: dict[str, Callable[[], IkatDataset]] = {
     "sample": SampleDataset,
-    **{name.removeprefix(PREFIX): partial(ReleasedDataset, name) for name in RELEASED if name.startswith(PREFIX)},
+    **{
+        name.removeprefix(PREFIX): partial(ReleasedDataset, name)
+        for name in RELEASED
+        if name.startswith(PREFIX)
+    },
     "2024": ConeRagDataset,
     **{name: partial(ReleasedDataset, name) for name in RELEASED if name.startswith("cast:")},
     **MTRAG,
@@ -53,11 +72,13 @@ def dataset(source: str | Path | Any) -> IkatDataset:
     """A dataset: topics, judgements and passages under one name.
 
     Args:
-        source: a name, with or without ``ikat:`` (``ikat datasets`` lists them); a name of ir_datasets, such as ``"irds:vaswani"``; a
-            file of LongMemEval, ``"longmemeval:FILE"``; a name of another provider of ``pt.get_dataset`` with its prefix; a folder with
-            ``topics.jsonl``, ``passages.jsonl`` and ``qrels.txt`` (a name with a slash or ``~`` is a path, and so is the name of a folder
-            when no dataset is called so); a topics file ``.json``, such as a saved chat; or an object with ``get_topics()``,
-            ``get_qrels()`` and ``get_corpus_iter()``, or its class.
+        source: a name, with or without ``ikat:`` (``ikat datasets`` lists them); a name of
+            ir_datasets, such as ``"irds:vaswani"``; a file of LongMemEval, ``"longmemeval:FILE"``;
+            a name of another provider of ``pt.get_dataset`` with its prefix; a folder with
+            ``topics.jsonl``, ``passages.jsonl`` and ``qrels.txt`` (a name with a slash or ``~`` is
+            a path, and so is the name of a folder when no dataset is called so); a topics file
+            ``.json``, such as a saved chat; or an object with ``get_topics()``, ``get_qrels()`` and
+            ``get_corpus_iter()``, or its class.
 
     Returns:
         The dataset. Its files are read at first use.
@@ -83,14 +104,26 @@ def dataset(source: str | Path | Any) -> IkatDataset:
             return IrdsDataset(rest)
         if name.startswith(LONGMEMEVAL):
             return LongMemEvalDataset(rest)
-        if colon and re.fullmatch(r"[a-z]\w+", prefix) and not any(one.startswith(f"{prefix}:") for one in DATASETS):
+        if (
+            colon
+            and re.fullmatch(r"[a-z]\w+", prefix)
+            and not any(one.startswith(f"{prefix}:") for one in DATASETS)
+        ):
             return _of_provider(name)
-    if isinstance(source, Path) or "/" in name or name.endswith(".json") or name.startswith("~") or os.path.isdir(name):
+    if (
+        isinstance(source, Path)
+        or "/" in name
+        or name.endswith(".json")
+        or name.startswith("~")
+        or os.path.isdir(name)
+    ):
         return FolderDataset(name)
     same_year = [one for one in full_names() if re.findall(r"\d+", one) == re.findall(r"\d+", name)]
     hint = did_you_mean(name if ":" in name else PREFIX + name, same_year)
     known = f"{hint}{'; ' if hint else ''}there are {', '.join(full_names())}"
-    raise UsageError(f"no dataset {source!r}; {known}, and folders by their path, such as ./{name if name.isidentifier() else 'mine'}")
+    raise UsageError(
+        f"no dataset {source!r}; {known}, and folders by their path, such as ./{name if name.isidentifier() else 'mine'}"
+    )
 
 
 def _of_provider(name: str) -> IkatDataset:
@@ -127,13 +160,15 @@ def read_turns(given: Turns, known: Iterable[str], where: str) -> list[str]:
     r"""The ids of the turns that a user names, each once, in the order of ``known``.
 
     Args:
-        given: a list or Series of ids, a frame with ``qid``, a text of ids with commas between them, the path of a file with an id on
-            each line, or the name of one of `turn_lists`. Of a list, the existing turns are taken, and a warning gives their number.
+        given: a list or Series of ids, a frame with ``qid``, a text of ids with commas between
+            them, the path of a file with an id on each line, or the name of one of `turn_lists`. Of
+            a list, the existing turns are taken, and a warning gives their number.
         known: the existing turns.
         where: their source, for the message, such as the name of a dataset.
 
     Raises:
-        UsageError: when no turn is named, or an unknown one. For a file, the message names the line.
+        UsageError: when no turn is named, or an unknown one. For a file, the message names the
+            line.
         DataError: when the file can't be read.
 
     Example:
@@ -146,7 +181,11 @@ def read_turns(given: Turns, known: Iterable[str], where: str) -> list[str]:
     """
     there = list(dict.fromkeys(known))
     path = Path(given).expanduser() if isinstance(given, str | os.PathLike) else None
-    if isinstance(given, str) and path is not None and not (os.path.isfile(path) or ("/" in given and "," not in given)):
+    if (
+        isinstance(given, str)
+        and path is not None
+        and not (os.path.isfile(path) or ("/" in given and "," not in given))
+    ):
         path = None  # it neither is nor looks like the name of a file
     if path is None and isinstance(given, str) and given in turn_lists():
         return _of_list(given, there, where)
@@ -162,10 +201,18 @@ def read_turns(given: Turns, known: Iterable[str], where: str) -> list[str]:
     named = [(0, str(turn).strip()) for turn in ids] if path is None else _lines(path)
     if not named or not all(turn for _, turn in named):
         written = advice(f"turns={str(given) if path else given!r}", f"--turns {str(given)!r}")
-        raise UsageError(f"{written} names no turn: give ids separated by commas, such as 1-1_1,1-1_2, or a file with one on each line")
-    if unknown := [turn if path is None else f"{turn} (line {line})" for line, turn in named if turn not in set(there)]:
+        raise UsageError(
+            f"{written} names no turn: give ids separated by commas, such as 1-1_1,1-1_2, or a file with one on each line"
+        )
+    if unknown := [
+        turn if path is None else f"{turn} (line {line})"
+        for line, turn in named
+        if turn not in set(there)
+    ]:
         like = f": its turns are like {there[0]}" if there else ""
-        raise UsageError(f"{'' if path is None else f'{path}: '}{where} has no turn {list_first(unknown)}{like}")
+        raise UsageError(
+            f"{'' if path is None else f'{path}: '}{where} has no turn {list_first(unknown)}{like}"
+        )
     chosen = {turn for _, turn in named}
     return [turn for turn in there if turn in chosen]
 
@@ -175,9 +222,15 @@ def _of_list(name: str, there: list[str], where: str) -> list[str]:
     turns = turn_lists()[name].turns
     chosen = [turn for turn in there if turn in set(turns)]
     if not chosen:
-        raise UsageError(f"{where} has none of the turns of {name} ({list_first(turns)}): give turns of its own")
+        raise UsageError(
+            f"{where} has none of the turns of {name} ({list_first(turns)}): give turns of its own"
+        )
     if len(chosen) < len(turns):
-        warnings.warn(f"{where} has {len(chosen)} of the {counted(len(turns), 'turn')} of {name}", FewerTurnsWarning, stacklevel=3)
+        warnings.warn(
+            f"{where} has {len(chosen)} of the {counted(len(turns), 'turn')} of {name}",
+            FewerTurnsWarning,
+            stacklevel=3,
+        )
     return chosen
 
 
@@ -186,7 +239,9 @@ def _lines(path: Path) -> list[tuple[int, str]]:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} can't be read as text ({error}): give a file with the id of a turn on each line") from None
+        raise DataError(
+            f"{path} can't be read as text ({error}): give a file with the id of a turn on each line"
+        ) from None
     return [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
 
 
@@ -194,7 +249,8 @@ def find_qrels(given: QrelsSource | None, dataset: IkatDataset) -> pd.DataFrame:
     """The judgements that a user names.
 
     Args:
-        given: a frame, the name of one of the dataset's variants, or a TREC qrels file. None for the dataset's default.
+        given: a frame, the name of one of the dataset's variants, or a TREC qrels file. None for
+            the dataset's default.
         dataset: whose turns are judged.
 
     Raises:
@@ -220,12 +276,17 @@ def find_qrels(given: QrelsSource | None, dataset: IkatDataset) -> pd.DataFrame:
         return read_qrels(path)
     names = ", ".join(["the default", *(dataset._describe_component("qrels") or [])])  # type: ignore[misc]
     repair = f"omit {option('qrels')} for the default"
-    raise UsageError(f"{dataset.name} has no qrels {str(given)!r}; there are {names}, and there is no file {path}: {repair}")
+    raise UsageError(
+        f"{dataset.name} has no qrels {str(given)!r}; there are {names}, and there is no file {path}: {repair}"
+    )
 
 
 def is_variant(given: QrelsSource | None, dataset: IkatDataset) -> bool:
     """Whether the judgements are a variant of the dataset, or its default."""
-    return given is None or (isinstance(given, str) and given in (dataset._describe_component("qrels") or []))  # type: ignore[operator]
+    if given is None:
+        return True
+    variants = dataset._describe_component("qrels") or []
+    return isinstance(given, str) and isinstance(variants, list) and given in variants
 
 
 def of_turns(judged: pd.DataFrame, turns: Turns | None, where: str) -> pd.DataFrame:

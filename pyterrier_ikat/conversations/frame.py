@@ -1,26 +1,28 @@
 """The turn frame: one row per turn, a PyTerrier query frame whose own columns all start with ``q``.
 
-====================================  ============================================================================
-``qid``, ``query``                    ``9-1_3``; the text that the next stage uses, at first the raw utterance
-``qutterance``                        the raw utterance
-``qhistory``                          list of ``{"role": "user" | "assistant", "content": str}``, oldest first
-``qptkb``                             dict statement id -> statement
-``qmemories``                         where and when the user said them, and until when they hold, a list of dicts
-``qconversation``, ``qturn``          ``9-1``, 3
-``qrewrite``, ``qanswer``             newest rewrite, newest LLM answer
-``qstatements``, ``qsuggestion``      chosen statements as a list of (id, score), best first; what an answer would need
-``qlearned``                          what ``UpdatePtkb`` learned about the user, a list of dicts
-``qaction``, ``qaskback``             answer, ask or abstain; the question to the user
-``qcitations``                        for each sentence of a response that cites: ``sentence``, ``docnos`` and ``unknown`` numbers
-``qsubqueries``, ``qweights``         what the query generators wrote, before ``ExplodeQueries``
-``qsummary``, ``qsamples``            the history in short; what each of several samples wrote, a list of texts for each
-``qnewtopic``, ``qpreferences``       whether the question begins a new topic; the user's preferences that matter, in words
-``qid_0``, ``qquery``                 after ``ExplodeQueries``: the turn's qid and query
-``qsub``, ``qweight``                 after ``ExplodeQueries``: the sub-query's number and weight
-``query_0``, ...                      earlier queries, pushed by PyTerrier's own convention
-====================================  ============================================================================
+====================================
+============================================================================ ``qid``, ``query``
+``9-1_3``; the text that the next stage uses, at first the raw utterance ``qutterance``
+the raw utterance ``qhistory``                          list of ``{"role": "user" | "assistant",
+"content": str}``, oldest first ``qptkb``                             dict statement id -> statement
+``qmemories``                         where and when the user said them, and until when they hold, a
+list of dicts ``qconversation``, ``qturn``          ``9-1``, 3 ``qrewrite``, ``qanswer``
+newest rewrite, newest LLM answer ``qstatements``, ``qsuggestion``      chosen statements as a list
+of (id, score), best first; what an answer would need ``qlearned``                          what
+``UpdatePtkb`` learned about the user, a list of dicts ``qaction``, ``qaskback``             answer,
+ask or abstain; the question to the user ``qcitations``                        for each sentence of
+a response that cites: ``sentence``, ``docnos`` and ``unknown`` numbers ``qsubqueries``,
+``qweights``         what the query generators wrote, before ``ExplodeQueries`` ``qsummary``,
+``qsamples``            the history in short; what each of several samples wrote, a list of texts
+for each ``qnewtopic``, ``qpreferences``       whether the question begins a new topic; the user's
+preferences that matter, in words ``qid_0``, ``qquery``                 after ``ExplodeQueries``:
+the turn's qid and query ``qsub``, ``qweight``                 after ``ExplodeQueries``: the
+sub-query's number and weight ``query_0``, ...                      earlier queries, pushed by
+PyTerrier's own convention ====================================
+============================================================================
 
-Text stays in object columns: pandas' string columns copy and convert, and a history repeated over 300,000 rows must stay one object.
+Text stays in object columns: pandas' string columns copy and convert, and a history repeated over
+300,000 rows must stay one object.
 """
 
 import re
@@ -56,20 +58,24 @@ def conversation(
     """Turn a chat into a turn frame: one row for its last user message, with the rest as history, or one row per turn.
 
     Args:
-        messages: chat messages ``{"role": "user" | "assistant", "content": text}``, oldest first; the last one is the user's.
-        ptkb: statements about the user: a dict id -> statement, or a list of statements (ids ``"1"``, ``"2"``, ...). Ids given as whole
-            numbers become texts.
+        messages: chat messages ``{"role": "user" | "assistant", "content": text}``, oldest first;
+            the last one is the user's.
+        ptkb: statements about the user: a dict id -> statement, or a list of statements (ids
+            ``"1"``, ``"2"``, ...). Ids given as whole numbers become texts.
         number: the conversation's name; the qid is ``<number>_<turn>``.
-        every_turn: one row per message of the user, each with the messages before it. The chat may then end with an answer.
+        every_turn: one row per message of the user, each with the messages before it. The chat may
+            then end with an answer.
         memories: instead of ``ptkb``, the result of ``UserMemory.memories``.
-        dated: whether ``qptkb``, and so prompts, show the date and the turn in which each of the memories was said.
+        dated: whether ``qptkb``, and so prompts, show the date and the turn in which each of the
+            memories was said.
 
     Returns:
-        A frame with ``qid``, ``query``, ``qutterance``, ``qhistory``, ``qptkb``, ``qconversation``, ``qturn``; with memories also
-        ``qmemories``.
+        A frame with ``qid``, ``query``, ``qutterance``, ``qhistory``, ``qptkb``, ``qconversation``,
+        ``qturn``; with memories also ``qmemories``.
 
     Raises:
-        UsageError: when there is no message, a message lacks role or content, or the last one is not the user's.
+        UsageError: when there is no message, a message lacks role or content, or the last one is
+            not the user's.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -84,7 +90,9 @@ def conversation(
     if memories is not None:
         if ptkb is not None:
             raise UsageError("ptkb and memories both say what is known of the user: omit one")
-        found = conversation(messages, known_statements(memories, dated=dated), number=number, every_turn=every_turn)
+        found = conversation(
+            messages, known_statements(memories, dated=dated), number=number, every_turn=every_turn
+        )
         return with_columns(found, qmemories=[list(memories)] * len(found))
     for position, message in enumerate(messages, 1):
         if not is_message(message) or message["role"] not in ("user", "assistant"):
@@ -94,9 +102,17 @@ def conversation(
     said = list(map(dict, messages))
     asked = [place for place, message in enumerate(said) if message["role"] == "user"]
     if not asked or not (every_turn or said[-1]["role"] == "user"):
-        raise UsageError("a conversation ends with a message of the user: append the question; with every_turn=True, it needs one anywhere")
-    persona, places = statements_of(ptkb), list(enumerate(asked, 1)) if every_turn else [(len(asked), asked[-1])]
-    rows = [(f"{number}_{turn}", *[said[place]["content"]] * 2, said[:place], persona, number, turn) for turn, place in places]
+        raise UsageError(
+            "a conversation ends with a message of the user: append the question; with every_turn=True, it needs one anywhere"
+        )
+    persona, places = (
+        statements_of(ptkb),
+        list(enumerate(asked, 1)) if every_turn else [(len(asked), asked[-1])],
+    )
+    rows = [
+        (f"{number}_{turn}", *[said[place]["content"]] * 2, said[:place], persona, number, turn)
+        for turn, place in places
+    ]
     return object_frame(dict(zip(TOPIC_COLUMNS, zip(*rows, strict=True), strict=True)))
 
 
@@ -107,7 +123,9 @@ def column(values: Iterable[Any], index: pd.Index | None = None) -> pd.Series:
 
 def object_frame(columns: Mapping[str, Iterable[Any]]) -> pd.DataFrame:
     """A frame whose columns all have object dtype."""
-    return pd.DataFrame({name: np.fromiter(values, dtype=object) for name, values in columns.items()}, dtype=object)
+    return pd.DataFrame(
+        {name: np.fromiter(values, dtype=object) for name, values in columns.items()}, dtype=object
+    )
 
 
 def with_columns(frame: pd.DataFrame, **columns: Iterable[Any]) -> pd.DataFrame:
@@ -125,7 +143,9 @@ def with_query(frame: pd.DataFrame, texts: Iterable[str], **columns: Iterable[An
     names = frame.columns.tolist()
     earlier = ["query", *takewhile(names.__contains__, map("query_{}".format, count()))]
     pushed = {name: f"query_{number}" for number, name in enumerate(earlier)}
-    return with_columns(frame.set_axis([pushed.get(name, name) for name in names], axis=1), **columns, query=texts)
+    return with_columns(
+        frame.set_axis([pushed.get(name, name) for name in names], axis=1), **columns, query=texts
+    )
 
 
 def values(frame: pd.DataFrame, name: str, default: Any = None) -> list[Any]:
@@ -174,7 +194,9 @@ def personas(frame: pd.DataFrame, name: str = "qptkb") -> list[dict[str, str]]:
     return found
 
 
-def known_statements(memories: Sequence[Mapping[str, Any]], *, dated: bool = False) -> dict[str, str]:
+def known_statements(
+    memories: Sequence[Mapping[str, Any]], *, dated: bool = False
+) -> dict[str, str]:
     """The statements of valid memories, by id.
 
     Args:
@@ -191,7 +213,10 @@ def known_statements(memories: Sequence[Mapping[str, Any]], *, dated: bool = Fal
     known = [one for one in memories if one["until"] is None]
     if not dated:
         return {one["id"]: one["statement"] for one in known}
-    return {one["id"]: as_said(one["statement"], one["when"], one["session"], one["turn"]) for one in known}
+    return {
+        one["id"]: as_said(one["statement"], one["when"], one["session"], one["turn"])
+        for one in known
+    }
 
 
 def as_said(statement: str, when: str, session: str, turn: int) -> str:
@@ -223,14 +248,20 @@ def histories(frame: pd.DataFrame) -> list[list[dict[str, str]]]:
 
 def is_message(message: Any) -> bool:
     """Whether this is a dict with a role and a content, both texts."""
-    return isinstance(message, Mapping) and isinstance(message.get("role"), str) and isinstance(message.get("content"), str)
+    return (
+        isinstance(message, Mapping)
+        and isinstance(message.get("role"), str)
+        and isinstance(message.get("content"), str)
+    )
 
 
 def is_persona(ptkb: Any) -> bool:
     """Whether this is a dict or list of statements, or None."""
     if isinstance(ptkb, Mapping):
         return all(isinstance(text, str) or is_missing(text) for text in ptkb.values())
-    return ptkb is None or (isinstance(ptkb, list | tuple) and all(isinstance(text, str) for text in ptkb))
+    return ptkb is None or (
+        isinstance(ptkb, list | tuple) and all(isinstance(text, str) for text in ptkb)
+    )
 
 
 def _row(frame: pd.DataFrame, row: int) -> str:
@@ -244,7 +275,9 @@ def statements_of(ptkb: Any) -> dict[str, str]:
         UsageError: when it is something else.
     """
     if not is_persona(ptkb):
-        raise UsageError(f"ptkb={repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements")
+        raise UsageError(
+            f"ptkb={repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements"
+        )
     if not isinstance(ptkb, Mapping):
         return {str(number): text for number, text in enumerate(ptkb or [], 1)}
     found = dict[str, str]()
@@ -252,7 +285,9 @@ def statements_of(ptkb: Any) -> dict[str, str]:
         if is_missing(text):  # a dict from a parquet file has the ids of all users
             continue
         if (number := statement_id(name)) in found:
-            raise UsageError(f"ptkb={repr(ptkb)[:80]}: two statements have the id {number}: give each its own")
+            raise UsageError(
+                f"ptkb={repr(ptkb)[:80]}: two statements have the id {number}: give each its own"
+            )
         found[number] = text
     return found
 
@@ -281,8 +316,15 @@ def texts_in(frame: pd.DataFrame, name: str, blank: bool = True) -> list[str]:
         DataError: naming the turns without one. ``None`` and ``nan`` are not questions.
     """
     found: list[Any] = frame[name].tolist()
-    if odd := [qid for qid, text in zip(frame["qid"], found, strict=True) if not (isinstance(text, str) and (blank or text.strip()))]:
-        what = f"{counted(len(odd), 'row has', 'rows have')} no text in {name}" + " that is not blank" * (not blank)
+    if odd := [
+        qid
+        for qid, text in zip(frame["qid"], found, strict=True)
+        if not (isinstance(text, str) and (blank or text.strip()))
+    ]:
+        what = (
+            f"{counted(len(odd), 'row has', 'rows have')} no text in {name}"
+            + " that is not blank" * (not blank)
+        )
         raise DataError(f"{what} (turns {list_first(odd)}): fill the column or omit these turns")
     return found
 
@@ -334,7 +376,9 @@ def turns_of(frame: pd.DataFrame) -> npt.NDArray[np.int64]:
     return numbered(frame["qid"].to_numpy(dtype=object))
 
 
-def with_text_ids(who: str, frame: pd.DataFrame, names: Sequence[str] = ("qid", "docno")) -> pd.DataFrame:
+def with_text_ids(
+    who: str, frame: pd.DataFrame, names: Sequence[str] = ("qid", "docno")
+) -> pd.DataFrame:
     """The frame with the columns ``names`` as texts, also if they are categories. ``who`` names the frame in errors.
 
     Raises:
@@ -347,11 +391,16 @@ def with_text_ids(who: str, frame: pd.DataFrame, names: Sequence[str] = ("qid", 
     """
     columns_once(frame, who)
     for name in names:
-        if pd.api.types.infer_dtype(frame[name]) in ("string", "empty") and not frame[name].isna().any():
+        if (
+            pd.api.types.infer_dtype(frame[name]) in ("string", "empty")
+            and not frame[name].isna().any()
+        ):
             continue
         ids = frame[name].astype(object)
         if odd := [value for value in ids if not isinstance(value, str)]:
-            raise DataError(f'{who}: the {name} {odd[0]!r} is not a text: omit the row, or convert it with frame["{name}"].astype(str)')
+            raise DataError(
+                f'{who}: the {name} {odd[0]!r} is not a text: omit the row, or convert it with frame["{name}"].astype(str)'
+            )
         frame = frame.assign(**{name: ids})
     return frame
 
@@ -364,8 +413,12 @@ def each_turn_once(frame: pd.DataFrame) -> None:
     """
     qids = frame["qid"].tolist()
     if any(map(is_missing, qids)) or len({*qids}) < len(qids):
-        again = qids[np.flatnonzero(turns_of(frame) != np.arange(len(qids)))[0]]  # a row without a qid is named there
-        raise DataError(f"turn {again} has several rows, whose results could not be told apart: drop one, or give it another qid")
+        again = qids[
+            np.flatnonzero(turns_of(frame) != np.arange(len(qids)))[0]
+        ]  # a row without a qid is named there
+        raise DataError(
+            f"turn {again} has several rows, whose results could not be told apart: drop one, or give it another qid"
+        )
 
 
 def without_passages(frame: pd.DataFrame) -> pd.DataFrame:
@@ -376,7 +429,10 @@ def without_passages(frame: pd.DataFrame) -> pd.DataFrame:
         [['t', 'tea?']]
     """
     if "docno" in frame.columns:
-        frame = frame.loc[~frame["qid"].duplicated(), [name for name in frame.columns if str(name).startswith("q")]]
+        frame = frame.loc[
+            ~frame["qid"].duplicated(),
+            [name for name in frame.columns if str(name).startswith("q")],
+        ]
     each_turn_once(frame)
     return frame
 

@@ -1,7 +1,7 @@
 """Datasets: topics, answers, judgements and passages under one name. Any object that has them becomes a dataset.
 
-So does a folder with ``topics.jsonl``, ``passages.jsonl`` and ``qrels.txt``, as the bundled sample is one, and a dataset of ir_datasets,
-each query of which is a turn without a history.
+So does a folder with ``topics.jsonl``, ``passages.jsonl`` and ``qrels.txt``, as the bundled sample
+is one, and a dataset of ir_datasets, each query of which is a turn without a history.
 """
 
 import warnings
@@ -50,13 +50,15 @@ class IkatDataset(pt.datasets.Dataset, ABC):
     Attributes:
         name: the name for ``pt.get_dataset``, such as ``"ikat:2023-mini"``.
         summary: one line about its contents.
-        year: the year of the track whose submissions answer its turns; None for other conversations.
+        year: the year of the track whose submissions answer its turns; None for other
+            conversations.
         size: the number of passages; None if it isn't known.
         page: the address of a page about it.
         topic_variants: the variants that ``get_topics`` takes.
         measures: the measures that its field reports, by name; empty for those of the track.
-        unit: the highest unit that its turns are known to share, over which tests and intervals are made: ``"conversation"``, ``"topic"``,
-            ``"user"``, or ``"turn"`` for turns that are independent.
+        unit: the highest unit that its turns are known to share, over which tests and intervals are
+            made: ``"conversation"``, ``"topic"``, ``"user"``, or ``"turn"`` for turns that are
+            independent.
         unit_reason: why it is this unit, a sentence.
 
     Example:
@@ -73,7 +75,9 @@ class IkatDataset(pt.datasets.Dataset, ABC):
     topic_variants: tuple[str | None, ...] = (None, "manual")
     measures: tuple[str, ...] = ()
     unit: str = "conversation"
-    unit_reason: str = "The turns of a conversation depend on each other, and nothing says that conversations do."
+    unit_reason: str = (
+        "The turns of a conversation depend on each other, and nothing says that conversations do."
+    )
     declares_unit: bool = True
     """Whether it says which conversation a turn belongs to."""
 
@@ -85,7 +89,8 @@ class IkatDataset(pt.datasets.Dataset, ABC):
     def get_topics(self, variant: str | None = None) -> pd.DataFrame:
         """The turn frame, without gold fields for an automatic run. ``"manual"`` adds ``qresolved`` and ``qgoldptkb``.
 
-        With ``"automatic"``, the queries are the organisers' rewrites by a model, for datasets that have them.
+        With ``"automatic"``, the queries are the organisers' rewrites by a model, for datasets that
+        have them.
 
         Raises:
             UsageError: for another variant.
@@ -101,7 +106,8 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         """The unit of each turn, by qid: turns of the same one may depend on each other.
 
         Args:
-            unit: ``"turn"``, ``"conversation"`` or the dataset's own :attr:`unit`, which is the default.
+            unit: ``"turn"``, ``"conversation"`` or the dataset's own :attr:`unit`, which is the
+                default.
 
         Raises:
             UsageError: for another unit.
@@ -115,7 +121,9 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         unit = unit or self.unit
         known = list(dict.fromkeys(["turn", "conversation", self.unit]))
         if unit not in known:
-            raise UsageError(f"{self.name} doesn't say which {unit} a turn belongs to: its units are {', '.join(known)}")
+            raise UsageError(
+                f"{self.name} doesn't say which {unit} a turn belongs to: its units are {', '.join(known)}"
+            )
         conversations = self._conversation_of_turns()
         if unit == "turn":
             return {qid: qid for qid in conversations}
@@ -134,7 +142,8 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         """Judgements ``qid``, ``docno``, ``label``; for the PTKB variants ``docno`` is the statement id.
 
         Args:
-            variant: None for the passage judgements, or one of the dataset's own names, see the page on datasets.
+            variant: None for the passage judgements, or one of the dataset's own names, see the
+                page on datasets.
 
         Raises:
             UsageError: for another variant.
@@ -155,9 +164,16 @@ class IkatDataset(pt.datasets.Dataset, ABC):
             verbose: show a progress bar.
 
         Raises:
-            DataError: when there are no passages, or a passage file is malformed (named with its line).
+            DataError: when there are no passages, or a passage file is malformed (named with its
+                line).
         """
-        shown = bar(self._passages(), desc=f"{self.name} passages", unit="passage", total=self.size, disable=not verbose)
+        shown = bar(
+            self._passages(),
+            desc=f"{self.name} passages",
+            unit="passage",
+            total=self.size,
+            disable=not verbose,
+        )
         return pt.utils.GeneratorLen(iter(shown), self.size) if self.size else iter(shown)  # type: ignore[no-untyped-call]
 
     def collection(self) -> tuple[int | None, frozenset[str] | None]:
@@ -173,11 +189,14 @@ class IkatDataset(pt.datasets.Dataset, ABC):
             verbose: has no effect; PyTerrier gives it to every loader.
 
         Raises:
-            UsageError: when the dataset has none of its own. An index of its passages stores their texts.
+            UsageError: when the dataset has none of its own. An index of its passages stores their
+                texts.
         """
         if (texts := self._texts(fields)) is not None:
             return texts
-        what = f"{self.size:,} passages, too many to hold in memory" if self.size else "no text loader"
+        what = (
+            f"{self.size:,} passages, too many to hold in memory" if self.size else "no text loader"
+        )
         repair = advice("take ikat.PassageIndex(PATH).text_loader()", "give --index PATH")
         raise UsageError(f"{self.name} has {what}: index its passages and {repair}")
 
@@ -198,7 +217,11 @@ class IkatDataset(pt.datasets.Dataset, ABC):
     def _check_variant(self, what: str, variant: str | None, known: Iterable[str | None]) -> None:
         if variant not in known:
             names = ", ".join(name or "the default" for name in known)
-            there = f" {variant!r}; there are {names}" if names else f": give a file of your own ({advice('qrels=', '--qrels')})"
+            there = (
+                f" {variant!r}; there are {names}"
+                if names
+                else f": give a file of your own ({advice('qrels=', '--qrels')})"
+            )
             raise UsageError(f"{self.name} has no {what}{there}")
 
     def _provenance(self) -> pd.DataFrame:
@@ -210,19 +233,29 @@ class IkatDataset(pt.datasets.Dataset, ABC):
     def _describe_component(self, component: str) -> bool | list[str] | None:
         if component == "topics":
             return [name for name in self.topic_variants if name] or True
-        return [name for name in self._qrels() if name] if component == "qrels" else (component == "corpus" or None)
+        return (
+            [name for name in self._qrels() if name]
+            if component == "qrels"
+            else (component == "corpus" or None)
+        )
 
     def __repr__(self) -> str:
-        return f"pt.get_dataset({self.name!r})" if self.name.startswith(PREFIX) else f"ikat.dataset({self.name!r})"
+        return (
+            f"pt.get_dataset({self.name!r})"
+            if self.name.startswith(PREFIX)
+            else f"ikat.dataset({self.name!r})"
+        )
 
 
 class GivenDataset(IkatDataset):
     """An object with PyTerrier's dataset methods as a dataset of ours. Columns that its topics lack for a turn frame are filled in.
 
     Args:
-        given: has ``get_topics``, and those that are used of ``get_qrels``, ``get_corpus_iter``, ``get_answers``, ``text_loader``,
-            ``collection``; or its class. Gold columns of its topics (``qresolved``, ``qgoldptkb``, ``gold_...``) are shown only by
-            ``get_topics("manual")``. If it is a dataset of PyTerrier that lists this variant, its own is used.
+        given: has ``get_topics``, and those that are used of ``get_qrels``, ``get_corpus_iter``,
+            ``get_answers``, ``text_loader``, ``collection``; or its class. Gold columns of its
+            topics (``qresolved``, ``qgoldptkb``, ``gold_...``) are shown only by
+            ``get_topics("manual")``. If it is a dataset of PyTerrier that lists this variant, its
+            own is used.
         name: its name. By default its own name, or that of its class.
 
     Raises:
@@ -250,18 +283,37 @@ class GivenDataset(IkatDataset):
     def conversations(self) -> list[Conversation]:
         """Each turn as its own conversation, with its history."""
         rows = list(self.get_topics("manual").itertuples())
-        turns = (TopicTurn(row.qturn, row.query, "", row.qresolved, qid=row.qid, history=tuple(row.qhistory)) for row in rows)
-        return [Conversation(row.qid, ptkb=row.qptkb, turns=(turn,)) for row, turn in zip(rows, turns, strict=True)]
+        turns = (
+            TopicTurn(
+                row.qturn, row.query, "", row.qresolved, qid=row.qid, history=tuple(row.qhistory)
+            )
+            for row in rows
+        )
+        return [
+            Conversation(row.qid, ptkb=row.qptkb, turns=(turn,))
+            for row, turn in zip(rows, turns, strict=True)
+        ]
 
     def get_topics(self, variant: str | None = None) -> pd.DataFrame:
         """The turn frame, see :meth:`IkatDataset.get_topics`."""
         self._check_variant("topics", variant, self.topic_variants)
-        frame = _turn_frame(self.given.get_topics("manual") if variant in self._listed("topics") else self.given.get_topics())
-        gold = [name for name in frame.columns if name in MANUAL_COLUMNS or str(name).startswith("gold")]
+        frame = _turn_frame(
+            self.given.get_topics("manual")
+            if variant in self._listed("topics")
+            else self.given.get_topics()
+        )
+        gold = [
+            name for name in frame.columns if name in MANUAL_COLUMNS or str(name).startswith("gold")
+        ]
         if variant is None:
             return frame.drop(columns=gold)
-        stand_ins: dict[str, list[Any]] = {"qresolved": texts_in(frame, "qutterance"), "qgoldptkb": [[] for _ in range(len(frame))]}
-        return with_columns(frame, **{name: cells for name, cells in stand_ins.items() if name not in gold})
+        stand_ins: dict[str, list[Any]] = {
+            "qresolved": texts_in(frame, "qutterance"),
+            "qgoldptkb": [[] for _ in range(len(frame))],
+        }
+        return with_columns(
+            frame, **{name: cells for name, cells in stand_ins.items() if name not in gold}
+        )
 
     def _conversation_of_turns(self) -> dict[str, str]:
         topics = self.get_topics()
@@ -274,28 +326,42 @@ class GivenDataset(IkatDataset):
             DataError: when a turn has two.
         """
         if not hasattr(self.given, "get_answers"):
-            return object_frame({"qid": (qids := self.get_topics()["qid"]), "gold_answer": [""] * len(qids)})
+            return object_frame(
+                {"qid": (qids := self.get_topics()["qid"]), "gold_answer": [""] * len(qids)}
+            )
         answers: pd.DataFrame = self.given.get_answers()
         each_turn_once(answers)
         return answers
 
     def get_qrels(self, variant: str | None = None) -> pd.DataFrame:
         """Its judgements, checked."""
-        found: pd.DataFrame = self.given.get_qrels() if variant is None else self.given.get_qrels(variant)
+        found: pd.DataFrame = (
+            self.given.get_qrels() if variant is None else self.given.get_qrels(variant)
+        )
         return found if found.empty else check_qrels(found)
 
     def text_loader(self, fields: Fields = "text", *, verbose: bool = False) -> Any:
         """Its own text loader."""
-        return self.given.text_loader(fields, verbose=verbose) if hasattr(self.given, "text_loader") else super().text_loader(fields)
+        return (
+            self.given.text_loader(fields, verbose=verbose)
+            if hasattr(self.given, "text_loader")
+            else super().text_loader(fields)
+        )
 
     def collection(self) -> tuple[int | None, frozenset[str] | None]:
         """How many passages it has and which; None where it doesn't say. A run warns about an index of another collection."""
-        said: tuple[int | None, frozenset[str] | None] = self.given.collection() if hasattr(self.given, "collection") else (None, None)
+        said: tuple[int | None, frozenset[str] | None] = (
+            self.given.collection() if hasattr(self.given, "collection") else (None, None)
+        )
         return said
 
     def _listed(self, component: str) -> list[str]:
         """The variants that a dataset of PyTerrier lists."""
-        listed = self.given._describe_component(component) if isinstance(self.given, pt.datasets.Dataset) else None
+        listed = (
+            self.given._describe_component(component)
+            if isinstance(self.given, pt.datasets.Dataset)
+            else None
+        )
         return listed if isinstance(listed, list) else []
 
     def _qrels(self) -> Qrels:
@@ -312,26 +378,43 @@ class GivenDataset(IkatDataset):
 def _turn_frame(topics: pd.DataFrame) -> pd.DataFrame:
     """Topics with all columns of the turn frame. The defaults are an empty history, an empty PTKB and one conversation per turn."""
     pt.validate.query_frame(topics)
-    queries, qids, said = texts_in(topics, "query"), list(map(str, topics["qid"])), histories(topics)
+    queries, qids, said = (
+        texts_in(topics, "query"),
+        list(map(str, topics["qid"])),
+        histories(topics),
+    )
     numbers = [1 + sum(message["role"] == "user" for message in history) for history in said]
-    stand_ins: dict[str, list[Any]] = {"qutterance": queries, "qconversation": qids, "qturn": numbers}
-    columns = {name: values(topics, name) if name in topics.columns else cells for name, cells in stand_ins.items()}
-    return with_columns(topics, qid=qids, **columns, qhistory=said, qptkb=personas(topics)).reset_index(drop=True)
+    stand_ins: dict[str, list[Any]] = {
+        "qutterance": queries,
+        "qconversation": qids,
+        "qturn": numbers,
+    }
+    columns = {
+        name: values(topics, name) if name in topics.columns else cells
+        for name, cells in stand_ins.items()
+    }
+    return with_columns(
+        topics, qid=qids, **columns, qhistory=said, qptkb=personas(topics)
+    ).reset_index(drop=True)
 
 
 class FolderDataset(IkatDataset):
     """A collection in a folder, or only a topics file ``.json``, such as an exported chat, for an index that is given separately.
 
-    =============================  ==================================================================================================
-    ``topics.jsonl``               turns, one per line, see :func:`~pyterrier_ikat.conversations.topics.read_topics`; or
+    =============================
+    ==================================================================================================
+    ``topics.jsonl``               turns, one per line, see
+    :func:`~pyterrier_ikat.conversations.topics.read_topics`; or
                                    ``topics.json`` as TREC iKAT publishes it
     ``passages.jsonl``             ``{"docno", "text"}`` or ``{"id", "contents"}`` per line, with a ``title`` or without one; also packed,
                                    ``.gz`` or ``.bz2``
     ``qrels.txt``                  judgements, ``qid 0 docno label`` per line; may be missing
-    ``qrels.NAME.txt``             other judgements, the variant NAME; a NAME that begins with ``ptkb`` judges PTKB statements
-    =============================  ==================================================================================================
+    ``qrels.NAME.txt``             other judgements, the variant NAME; a NAME that begins with
+    ``ptkb`` judges PTKB statements =============================
+    ==================================================================================================
 
-    An error in a file is a ``DataError`` that names file and line, and a doubtful judgement is a ``CollectionWarning``.
+    An error in a file is a ``DataError`` that names file and line, and a doubtful judgement is a
+    ``CollectionWarning``.
 
     Args:
         folder: its path, or that of the topics file; ``~`` is the home folder.
@@ -345,8 +428,13 @@ class FolderDataset(IkatDataset):
         names = (*TOPICS, *PASSAGES, QRELS)
         found = [name for name in names if (self.folder / name).exists()]
         if not found and self.folder.suffix != ".json":
-            raise UsageError(f"there is no dataset and no folder {str(folder)!r} with {' or '.join(names)}: give the path of such a folder")
-        self.name, self.summary = str(self.folder), f"a folder with {', '.join(found)}" if found else "a topics file"
+            raise UsageError(
+                f"there is no dataset and no folder {str(folder)!r} with {' or '.join(names)}: give the path of such a folder"
+            )
+        self.name, self.summary = (
+            str(self.folder),
+            f"a folder with {', '.join(found)}" if found else "a topics file",
+        )
         self._doubted: set[str | None] = set()
 
     @cached_property
@@ -358,7 +446,8 @@ class FolderDataset(IkatDataset):
         """Its judgements, see :meth:`IkatDataset.get_qrels`. Without ``qrels.txt``, there are none, with a ``CollectionWarning``.
 
         Warns:
-            CollectionWarning: once, for judged turns that are not in the topics, judged passages that are not among the passages, and
+            CollectionWarning: once, for judged turns that are not in the topics, judged passages
+            that are not among the passages, and
                 unjudged turns.
         """
         found = super().get_qrels(variant)
@@ -373,7 +462,9 @@ class FolderDataset(IkatDataset):
             return self.folder
         found = [self.folder / name for name in TOPICS if (self.folder / name).exists()]
         if len(found) != 1:
-            raise DataError(f"{self.folder} has {'both' if found else 'none'} of {' and '.join(TOPICS)}: give it one of the two")
+            raise DataError(
+                f"{self.folder} has {'both' if found else 'none'} of {' and '.join(TOPICS)}: give it one of the two"
+            )
         return found[0]
 
     @property
@@ -383,18 +474,34 @@ class FolderDataset(IkatDataset):
 
     def _passages(self) -> Iterable[dict[str, str]]:
         if self.passage_file is None:
-            raise DataError(f'{self.folder} has no {PASSAGES[0]}: add it, a line is {{"docno": ..., "text": ...}}')
+            raise DataError(
+                f'{self.folder} has no {PASSAGES[0]}: add it, a line is {{"docno": ..., "text": ...}}'
+            )
         return PassageFiles(self.passage_file)
 
     def _texts(self, fields: Fields = "text") -> TextLoader | None:
         file = self.passage_file
-        return TextLoader(file, fields) if file is not None and file.stat().st_size <= HELD_BYTES else None
+        return (
+            TextLoader(file, fields)
+            if file is not None and file.stat().st_size <= HELD_BYTES
+            else None
+        )
 
     def _qrels(self) -> Qrels:
-        files = {path.name.removeprefix("qrels.").removesuffix(".txt"): path for path in sorted(self.folder.glob("qrels.*.txt"))}
-        found: Qrels = {None: self._graded, **{name: partial(read_qrels, path) for name, path in files.items()}}
+        files = {
+            path.name.removeprefix("qrels.").removesuffix(".txt"): path
+            for path in sorted(self.folder.glob("qrels.*.txt"))
+        }
+        found: Qrels = {
+            None: self._graded,
+            **{name: partial(read_qrels, path) for name, path in files.items()},
+        }
         if (self.folder / TOPICS[1]).exists():
-            found = {**found, STATEMENTS: found.get(STATEMENTS, self._ptkb), "provenance": self._provenance}
+            found = {
+                **found,
+                STATEMENTS: found.get(STATEMENTS, self._ptkb),
+                "provenance": self._provenance,
+            }
         return found
 
     def _graded(self) -> pd.DataFrame:
@@ -402,7 +509,11 @@ class FolderDataset(IkatDataset):
         if path.exists():
             return read_qrels(path)
         if self.folder.is_dir():
-            warnings.warn(f"{self.folder} has no {QRELS}: nothing is judged, so there are no scores", CollectionWarning, stacklevel=4)
+            warnings.warn(
+                f"{self.folder} has no {QRELS}: nothing is judged, so there are no scores",
+                CollectionWarning,
+                stacklevel=4,
+            )
         return qrels_frame([])
 
     def _doubts(self, variant: str | None, qrels: pd.DataFrame) -> Iterator[str]:
@@ -414,11 +525,21 @@ class FolderDataset(IkatDataset):
         of_statements = variant is not None and variant.startswith(STATEMENTS)
         docnos = None if of_statements else self.collection()[1]
         there = (turns.get(qid) if of_statements else docnos for qid in qrels["qid"])
-        lacking = [name for name, known in zip(qrels["docno"], there, strict=True) if known is not None and name not in known]
-        what = f"statements that the turn's ptkb in {topics}" if of_statements else f"passages that {PASSAGES[0]}"
+        lacking = [
+            name
+            for name, known in zip(qrels["docno"], there, strict=True)
+            if known is not None and name not in known
+        ]
+        what = (
+            f"statements that the turn's ptkb in {topics}"
+            if of_statements
+            else f"passages that {PASSAGES[0]}"
+        )
         doubts = {
             f"judged turns that {topics} lacks": [qid for qid in qrels["qid"] if qid not in turns],
-            f"of {len(turns)} turns in {topics} without a judgement": [qid for qid in turns if qid not in judged],
+            f"of {len(turns)} turns in {topics} without a judgement": [
+                qid for qid in turns if qid not in judged
+            ],
             f"judged {what} lacks": lacking,
         }
         for doubt, names in doubts.items():
@@ -465,11 +586,19 @@ class IrdsDataset(IkatDataset):
 
     def __init__(self, irds_id: str):
         self.irds_id, self.name = irds_id, IRDS + irds_id
-        self.unit, self.unit_reason = "turn", "Queries of ir_datasets are independent of each other."
-        self.summary, self.page = f"{irds_id} of ir_datasets", f"https://ir-datasets.com/{irds_id.partition('/')[0]}.html"
+        self.unit, self.unit_reason = (
+            "turn",
+            "Queries of ir_datasets are independent of each other.",
+        )
+        self.summary, self.page = (
+            f"{irds_id} of ir_datasets",
+            f"https://ir-datasets.com/{irds_id.partition('/')[0]}.html",
+        )
         self.size = self.given.metadata().get("docs", {}).get("count")
         if self.given.has_queries() and "turn_number" in self.given.queries_cls()._fields:
-            raise UsageError(f"the queries of {self.name} are turns of conversations: take cast:2019, cast:2020, cast:2021 or cast:2022")
+            raise UsageError(
+                f"the queries of {self.name} are turns of conversations: take cast:2019, cast:2020, cast:2021 or cast:2022"
+            )
 
     @property
     def given(self) -> Any:
@@ -479,37 +608,60 @@ class IrdsDataset(IkatDataset):
         try:
             return ir_datasets.load(self.irds_id)
         except KeyError:
-            raise UsageError(f"ir_datasets has no dataset {self.irds_id!r}; https://ir-datasets.com lists them") from None
+            raise UsageError(
+                f"ir_datasets has no dataset {self.irds_id!r}; https://ir-datasets.com lists them"
+            ) from None
 
     @cached_property
     def conversations(self) -> list[Conversation]:
         """Its queries."""
         if not self.given.has_queries():
-            raise UsageError(f"{self.name} has passages and no queries: take one of its subsets on {self.page}")
+            raise UsageError(
+                f"{self.name} has passages and no queries: take one of its subsets on {self.page}"
+            )
         texts = {query.query_id: _text(query) for query in self.given.queries_iter()}
-        return [Conversation(qid, turns=(TopicTurn(1, text, "", qid=qid),)) for qid, text in texts.items()]
+        return [
+            Conversation(qid, turns=(TopicTurn(1, text, "", qid=qid),))
+            for qid, text in texts.items()
+        ]
 
     def text_loader(self, fields: Fields = "text", *, verbose: bool = False) -> Any:
         """An operator that adds the passages' ``text`` by ``docno``, from the store of all passages that ir_datasets builds once.
 
         Raises:
-            UsageError: for other fields, and when building that store would take long. Use the texts of an index then.
+            UsageError: for other fields, and when building that store would take long. Use the
+                texts of an index then.
         """
         fields_named(fields, ["text"])
         store = self.given.docs_store() if self.given.has_docs() else None
-        is_quick = (self.size or STORE_AT_ONCE + 1) <= STORE_AT_ONCE or getattr(store, "built", bool)()
-        return DocstoreText(self.irds_id) if store is not None and is_quick else super().text_loader(fields)
+        is_quick = (self.size or STORE_AT_ONCE + 1) <= STORE_AT_ONCE or getattr(
+            store, "built", bool
+        )()
+        return (
+            DocstoreText(self.irds_id)
+            if store is not None and is_quick
+            else super().text_loader(fields)
+        )
 
     def _qrels(self) -> Qrels:
         return {None: self._graded} if self.given.has_qrels() else {}
 
     def _graded(self) -> pd.DataFrame:
-        return qrels_frame(dict.fromkeys((row.query_id, row.doc_id, row.relevance) for row in self.given.qrels_iter()))
+        return qrels_frame(
+            dict.fromkeys(
+                (row.query_id, row.doc_id, row.relevance) for row in self.given.qrels_iter()
+            )
+        )
 
     def _passages(self) -> Iterable[dict[str, str]]:
         if not self.given.has_docs():
-            raise DataError(f"{self.name} has no passages: give an index of the collection that was judged")
-        return ({"docno": one.doc_id, "text": _text(one), "url": getattr(one, "url", None) or ""} for one in self.given.docs_iter())
+            raise DataError(
+                f"{self.name} has no passages: give an index of the collection that was judged"
+            )
+        return (
+            {"docno": one.doc_id, "text": _text(one), "url": getattr(one, "url", None) or ""}
+            for one in self.given.docs_iter()
+        )
 
 
 class DocstoreText(TextLoader):

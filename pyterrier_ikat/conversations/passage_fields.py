@@ -1,7 +1,8 @@
 """The fields of a passage: which of them are its docno, its text and its address. One table for files, dicts and frames.
 
-The text is the title, the headings and the body, in this order, as ``default_text()`` of ir_datasets has them. What isn't in the table is
-told, so that no part of a text gets lost unnoticed.
+The text is the title, the headings and the body, in this order, as ``default_text()`` of
+ir_datasets has them. What isn't in the table is told, so that no part of a text gets lost
+unnoticed.
 """
 
 import warnings
@@ -16,8 +17,10 @@ DOCNOS = (
     "docno",  # PyTerrier, and this package
     "_id",  # BEIR: corpus.jsonl, github.com/beir-cellar/beir
     "id",  # Anserini: JsonCollection.java and NeuClirCollection.java; the passages of TREC iKAT
-    "pid",  # MS MARCO v2, passages, where docid is the document: Anserini: MsMarcoV2PassageCollection.java
-    "docid",  # MS MARCO v2 and v2.1, documents and segments: Anserini: MsMarcoV2DocCollection.java; Tevatron
+    # MS MARCO v2, passages, where docid is the document: Anserini: MsMarcoV2PassageCollection.java
+    "pid",
+    # MS MARCO v2 and v2.1, documents and segments: Anserini: MsMarcoV2DocCollection.java; Tevatron
+    "docid",
     "doc_id",  # ir_datasets
 )
 """The fields that may hold the docno, the first that is there."""
@@ -35,7 +38,9 @@ BODIES = (
 )
 """The fields that may hold the body, the first that is there."""
 BEFORE = (
-    "title",  # BEIR: castorini/pyserini#1751, "title are prepended to the text body"; Anserini: BeirFlatCollection.java
+    # BEIR: castorini/pyserini#1751, "title are prepended to the text body"; Anserini:
+    # BeirFlatCollection.java
+    "title",
     "headings",  # MS MARCO v2: default_text() of ir_datasets
 )
 """The fields that stand before the body."""
@@ -70,7 +75,8 @@ def read_fields(item: Any, *, may_be_empty: bool = False) -> tuple[dict[str, str
         may_be_empty: whether None and NaN are an empty text, as in frames.
 
     Returns:
-        ``{"docno", "text", "url"}``, and the fields that hold something and are neither read nor in ``NOT_TEXT``.
+        ``{"docno", "text", "url"}``, and the fields that hold something and are neither read nor in
+        ``NOT_TEXT``.
 
     Raises:
         ValueError: when it has no usable docno, or no text.
@@ -112,14 +118,21 @@ def _roles_of(names: tuple[str, ...]) -> _Roles:
     bodies = [name for name in BODIES if name in names]
     before = [name for name in BEFORE if name in names]
     surely_read = {URL, *NOT_TEXT, *docnos[:1], *bodies[:1]}
-    return _Roles(tuple(docnos), tuple(bodies), tuple(before), tuple(name for name in names if name not in surely_read))
+    return _Roles(
+        tuple(docnos),
+        tuple(bodies),
+        tuple(before),
+        tuple(name for name in names if name not in surely_read),
+    )
 
 
 def _docno(item: Mapping[str, Any], roles: _Roles) -> str:
     named = [item[name] for name in roles.docnos if not is_missing(item[name])]
     if named and isinstance(named[0], str) and _is_docno(named[0]):
         return named[0]
-    parts = [str(item[part]) for part in IN_PARTS if not is_missing(item.get(part)) and item[part] != ""]
+    parts = [
+        str(item[part]) for part in IN_PARTS if not is_missing(item.get(part)) and item[part] != ""
+    ]
     if named:
         found = named[0]
     elif len(parts) == len(IN_PARTS):
@@ -138,7 +151,11 @@ def _docno(item: Mapping[str, Any], roles: _Roles) -> str:
 
 
 def _is_docno(name: str) -> bool:
-    return name.split() == [name] and "\0" not in name and name == name.encode("utf-8", "replace").decode()
+    return (
+        name.split() == [name]
+        and "\0" not in name
+        and name == name.encode("utf-8", "replace").decode()
+    )
 
 
 def _body(item: Mapping[str, Any], roles: _Roles, docno: str, may_be_empty: bool) -> str:
@@ -194,4 +211,8 @@ class Unread:
         self._told.update(new)
         read = f"a passage's text is {', '.join(BEFORE)} and one of {', '.join(BODIES)}"
         fields = "the field" if len(new) == 1 else "the fields"
-        warnings.warn(f"{self.source}, {place}: nothing reads {fields} {', '.join(new)}; {read}", CollectionWarning, stacklevel=4)
+        warnings.warn(
+            f"{self.source}, {place}: nothing reads {fields} {', '.join(new)}; {read}",
+            CollectionWarning,
+            stacklevel=4,
+        )

@@ -28,7 +28,11 @@ PASSAGES = tuple(f"passages{suffix}" for suffix in SUFFIXES)
 OF_BEIR = tuple(f"corpus{suffix}" for suffix in SUFFIXES)
 """The passages of a folder of BEIR, which has queries.jsonl as well."""
 NO_PASSAGES = ("topics.jsonl", "topics.json")
-TABLES = {".tsv": "pd.read_csv(FILE, sep='\\t', names=['docno', 'text'])", ".csv": "pd.read_csv(FILE)", ".parquet": "pd.read_parquet(FILE)"}
+TABLES = {
+    ".tsv": "pd.read_csv(FILE, sep='\\t', names=['docno', 'text'])",
+    ".csv": "pd.read_csv(FILE)",
+    ".parquet": "pd.read_parquet(FILE)",
+}
 """Suffix of a file of another kind -> how to read it as a frame, which every index takes."""
 FIELDS = ("text", "url")
 Fields = str | Sequence[str]
@@ -38,20 +42,23 @@ Fields = str | Sequence[str]
 def read_passages(path: str | Path) -> Iterator[dict[str, str]]:
     """Stream the passages of one JSON file.
 
-    The text of a passage is its title, if it has one, and its body; :mod:`pyterrier_ikat.conversations.passage_fields` lists the fields.
+    The text of a passage is its title, if it has one, and its body;
+    :mod:`pyterrier_ikat.conversations.passage_fields` lists the fields.
 
     Args:
-        path: a ``.jsonl`` file with a passage on each line, or a ``.json`` file with one passage or an array of them; also packed as
-            ``.gz``, ``.bz2`` or, alone, as ``.zip``.
+        path: a ``.jsonl`` file with a passage on each line, or a ``.json`` file with one passage or
+            an array of them; also packed as ``.gz``, ``.bz2`` or, alone, as ``.zip``.
 
     Yields:
-        ``{"docno", "text", "url"}``; white space around the text is removed, and ``url`` is empty if the file has none.
+        ``{"docno", "text", "url"}``; white space around the text is removed, and ``url`` is empty
+        if the file has none.
 
     Warns:
         CollectionWarning: once for each field that nothing reads.
 
     Raises:
-        DataError: when there is no such file, it is truncated or not JSON, or a field is missing. The message names file and line.
+        DataError: when there is no such file, it is truncated or not JSON, or a field is missing.
+            The message names file and line.
 
     Example:
         >>> import pathlib, tempfile
@@ -65,7 +72,9 @@ def read_passages(path: str | Path) -> Iterator[dict[str, str]]:
     unit = "passage" if is_array else "line"
     unread = Unread(str(path))
     try:
-        opened: Any = {".gz": gzip.open, ".bz2": bz2.open, ".zip": _open_zipped}.get(path.suffix, open)
+        opened: Any = {".gz": gzip.open, ".bz2": bz2.open, ".zip": _open_zipped}.get(
+            path.suffix, open
+        )
         with opened(path, "rt", encoding="utf-8-sig") as file:
             items = _of_array(file.read()) if is_array else file
             for number, item in enumerate(items, 1):
@@ -75,9 +84,13 @@ def read_passages(path: str | Path) -> Iterator[dict[str, str]]:
                 unread.tell(f"{unit} {number}", names)
                 yield {**passage, "text": passage["text"].strip()}
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile, UnicodeDecodeError) as error:
-        raise DataError(f"{path}, after {unit} {number}: can't be read ({error}); if the file is cut short, fetch it again") from None
+        raise DataError(
+            f"{path}, after {unit} {number}: can't be read ({error}); if the file is cut short, fetch it again"
+        ) from None
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}, {unit} {number}: not a passage ({error}); {LINE}, or the file is cut short: fetch it again") from None
+        raise DataError(
+            f"{path}, {unit} {number}: not a passage ({error}); {LINE}, or the file is cut short: fetch it again"
+        ) from None
 
 
 def _of_array(text: str) -> Sequence[Any]:
@@ -93,7 +106,8 @@ def load_json(text: str) -> Any:
     """The value of a JSON text.
 
     Raises:
-        ValueError: when it is not JSON, or has half of a character (a lone surrogate), which no file can contain.
+        ValueError: when it is not JSON, or has half of a character (a lone surrogate), which no
+            file can contain.
     """
     found = json.loads(text)
     if "\\ud" in text.lower():
@@ -104,8 +118,9 @@ def load_json(text: str) -> Any:
 def collection_files(folder: str | Path) -> list[Path]:
     """The passage files of ``folder``, by name; empty if there are none or the folder doesn't exist.
 
-    A folder with ``passages.jsonl`` (or ``.gz``, ``.bz2``) is a collection with topics and qrels, and only this file has passages. So is a
-    folder of BEIR with ``corpus.jsonl``. Files ``.json`` are read where there are no others.
+    A folder with ``passages.jsonl`` (or ``.gz``, ``.bz2``) is a collection with topics and qrels,
+    and only this file has passages. So is a folder of BEIR with ``corpus.jsonl``. Files ``.json``
+    are read where there are no others.
 
     Warns:
         CollectionWarning: when files ``.json`` are left out because of others.
@@ -117,11 +132,17 @@ def collection_files(folder: str | Path) -> list[Path]:
     there = sorted(folder.iterdir()) if folder.is_dir() else []
     of_collection = [path for path in there if path.name in PASSAGES + OF_BEIR]
     if len(of_collection) > 1:
-        raise DataError(f"{folder} has {' and '.join(path.name for path in of_collection)}: keep one of them")
+        raise DataError(
+            f"{folder} has {' and '.join(path.name for path in of_collection)}: keep one of them"
+        )
     if of_collection:
         return of_collection
-    lines = [path for path in there if path.name.endswith(SUFFIXES) and path.name not in NO_PASSAGES]
-    arrays = [path for path in there if path.name.endswith(JSON_SUFFIXES) and path.name not in NO_PASSAGES]
+    lines = [
+        path for path in there if path.name.endswith(SUFFIXES) and path.name not in NO_PASSAGES
+    ]
+    arrays = [
+        path for path in there if path.name.endswith(JSON_SUFFIXES) and path.name not in NO_PASSAGES
+    ]
     if lines and arrays:
         message = f"{folder}: {list_first([path.name for path in arrays])} not read, beside {lines[0].name}: name the files to read them"
         warnings.warn(message, CollectionWarning, stacklevel=3)
@@ -132,7 +153,8 @@ class TextLoader(Operator):
     """Adds the text of each passage by its ``docno``, from a passage file that fits in memory.
 
     Args:
-        path: the JSON lines file of the passages (``ikat:sample``, ``ikat:2023-mini``, or your own), read at first use.
+        path: the JSON lines file of the passages (``ikat:sample``, ``ikat:2023-mini``, or your
+            own), read at first use.
         fields: the columns to add: ``"text"``, ``"url"``, a list of both, or ``"*"`` for all.
 
     Needs ``docno``; adds the fields as object columns and keeps everything else, row by row.
@@ -161,7 +183,9 @@ class TextLoader(Operator):
         passages: dict[str, dict[str, str]] = {}
         for passage in read_passages(self.path):
             if passage["docno"] in passages:
-                raise DataError(f"{self.path}: the passage {passage['docno']} occurs twice; keep one of the two")
+                raise DataError(
+                    f"{self.path}: the passage {passage['docno']} occurs twice; keep one of the two"
+                )
             passages[passage["docno"]] = passage
         return passages
 
@@ -177,7 +201,9 @@ class TextLoader(Operator):
         if missing:
             what = f"lacks {len(missing)} of the passages to load ({list_first(missing)})"
             raise DataError(f"{self.path} {what}; load texts from the collection that was searched")
-        return with_columns(inp, **{name: [passages[docno][name] for docno in inp["docno"]] for name in self.fields})
+        return with_columns(
+            inp, **{name: [passages[docno][name] for docno in inp["docno"]] for name in self.fields}
+        )
 
 
 def fields_named(fields: Fields, known: Sequence[str]) -> tuple[str, ...]:
@@ -194,15 +220,23 @@ def fields_named(fields: Fields, known: Sequence[str]) -> tuple[str, ...]:
         >>> fields_named("*", ["text", "url"]), fields_named("text", ["text", "url"])
         (('text', 'url'), ('text',))
     """
-    asked = tuple(known) if fields == "*" else (fields,) if isinstance(fields, str) else tuple(fields)
+    asked = (
+        tuple(known) if fields == "*" else (fields,) if isinstance(fields, str) else tuple(fields)
+    )
     if unknown := [name for name in asked if name not in known]:
-        raise UsageError(f"passages have no field {', '.join(map(repr, unknown))}; there are {', '.join(map(repr, known))}")
+        raise UsageError(
+            f"passages have no field {', '.join(map(repr, unknown))}; there are {', '.join(map(repr, known))}"
+        )
     return asked
 
 
 def _open_zipped(path: Path, mode: str, encoding: str) -> IO[str]:
     with zipfile.ZipFile(path) as packed:
-        (name,) = (name for name in packed.namelist() if name.endswith(".jsonl") and not name.startswith("__MACOSX/"))
+        (name,) = (
+            name
+            for name in packed.namelist()
+            if name.endswith(".jsonl") and not name.startswith("__MACOSX/")
+        )
         return io.TextIOWrapper(packed.open(name), encoding)  # stays open behind the block
 
 
@@ -212,10 +246,12 @@ class PassageFiles:
     The text of a passage is its title, if it has one, and its body; see :func:`read_passages`.
 
     Args:
-        source: a folder (its passage files are read in the order of their names), a file, or a list of files in the order of reading.
+        source: a folder (its passage files are read in the order of their names), a file, or a list
+            of files in the order of reading.
 
     Raises:
-        DataError: when there is no passage file; while iterating, when one is truncated or malformed (the message names file and line).
+        DataError: when there is no passage file; while iterating, when one is truncated or
+            malformed (the message names file and line).
 
     Example:
         >>> import pathlib, tempfile
@@ -240,7 +276,9 @@ def _files(source: str | Path | Sequence[str | Path]) -> list[Path]:
         folder = Path(source)
         source = collection_files(folder) if folder.is_dir() else [folder]
         if not source:
-            raise DataError(f"{folder}: no passages ({', '.join('*' + suffix for suffix in SUFFIXES)}) there{_tables_in(folder)}; {give}")
+            raise DataError(
+                f"{folder}: no passages ({', '.join('*' + suffix for suffix in SUFFIXES)}) there{_tables_in(folder)}; {give}"
+            )
     if not source:
         raise DataError(f"the list of passage files is empty; {give}")
     files = [Path(file) for file in source]

@@ -19,7 +19,9 @@ RULES = ("official", "new")
 def qrels_frame(rows: Iterable[tuple[str, str, int]]) -> pd.DataFrame:
     """A qrels frame ``qid``, ``docno``, ``label`` (int64) from triples of these."""
     triples = list(rows)
-    frame = object_frame({name: [triple[place] for triple in triples] for place, name in enumerate(("qid", "docno"))})
+    frame = object_frame(
+        {name: [triple[place] for triple in triples] for place, name in enumerate(("qid", "docno"))}
+    )
     return frame.assign(label=np.fromiter((label for _, _, label in triples), dtype=np.int64))
 
 
@@ -27,8 +29,8 @@ def read_qrels(path: str | Path) -> pd.DataFrame:
     """Read a TREC qrels file. Unlike PyTerrier's reader, it raises an error for a line that is truncated, not numeric or repeated.
 
     Args:
-        path: a text file with ``qid 0 docno label`` per line, which may be compressed with gzip. In PTKB qrels ``docno`` is the
-            statement id.
+        path: a text file with ``qid 0 docno label`` per line, which may be compressed with gzip. In
+            PTKB qrels ``docno`` is the statement id.
 
     Returns:
         A frame ``qid``, ``docno``, ``label`` (int64) in the file's order.
@@ -51,28 +53,39 @@ def judgements_in(qrels: pd.DataFrame, name: str = "the qrels") -> list[tuple[st
 
     Raises:
         UsageError: when ``qrels`` is not a frame.
-        DataError: when a column is missing, there is no judgement, an id is not a text, a label is not a whole number of at most 4 digits,
-            or a pair was judged twice.
+        DataError: when a column is missing, there is no judgement, an id is not a text, a label is
+            not a whole number of at most 4 digits, or a pair was judged twice.
     """
     if not isinstance(qrels, pd.DataFrame):
         given = repr(qrels) if isinstance(qrels, str) else f"a {type(qrels).__name__}"
-        raise UsageError(f'{name} are {given}: give a frame, such as pt.get_dataset("ikat:2023").get_qrels() or read_qrels(path)')
+        raise UsageError(
+            f'{name} are {given}: give a frame, such as pt.get_dataset("ikat:2023").get_qrels() or read_qrels(path)'
+        )
     lacking = [wanted for wanted in ("qid", "docno", "label") if wanted not in qrels.columns]
     if lacking or qrels.empty:
         what = f"have no column {', '.join(lacking)}" if lacking else "hold no judgement"
-        raise DataError(f"{name} {what}: give a frame with qid, docno, label, such as read_qrels(path) returns")
+        raise DataError(
+            f"{name} {what}: give a frame with qid, docno, label, such as read_qrels(path) returns"
+        )
     qrels = with_text_ids(name, qrels)
     labels = []
-    qids, docnos = qrels["qid"].tolist(), qrels["docno"].tolist()  # as lists, because iterating over a column of Arrow's strings is slow
+    qids, docnos = (
+        qrels["qid"].tolist(),
+        qrels["docno"].tolist(),
+    )  # as lists, because iterating over a column of Arrow's strings is slow
     for qid, docno, label in zip(qids, docnos, qrels["label"].tolist(), strict=True):
         try:
             labels.append(read_label(label))
         except (TypeError, ValueError):
             told = "labels are whole numbers of at most 4 digits, a passage without a judgement has no row"
-            raise DataError(f"{name}: turn {qid}, passage {docno}: the label is {label!r}; {told}") from None
+            raise DataError(
+                f"{name}: turn {qid}, passage {docno}: the label is {label!r}; {told}"
+            ) from None
     if len(twice := qrels[qrels.duplicated(["qid", "docno"])]):
         row = twice.iloc[0]
-        raise DataError(f"{name} judge turn {row['qid']}, passage {row['docno']} twice: keep one of the two")
+        raise DataError(
+            f"{name} judge turn {row['qid']}, passage {row['docno']} twice: keep one of the two"
+        )
     return list(zip(qids, docnos, labels, strict=True))
 
 
@@ -87,10 +100,12 @@ def merge_qrels(official: pd.DataFrame, new: pd.DataFrame, rule: str = "official
     Args:
         official: ``qid``, ``docno``, ``label``.
         new: the same, such as the result of a :class:`~pyterrier_ikat.Judge`.
-        rule: which label counts if both judged a pair: ``"official"`` or ``"new"``. Labels are never averaged.
+        rule: which label counts if both judged a pair: ``"official"`` or ``"new"``. Labels are
+            never averaged.
 
     Returns:
-        ``qid``, ``docno``, ``label``: the pairs of ``official`` in their order, then those that are only in ``new``.
+        ``qid``, ``docno``, ``label``: the pairs of ``official`` in their order, then those that are
+        only in ``new``.
 
     Raises:
         UsageError: when the rule is unknown.
@@ -103,7 +118,9 @@ def merge_qrels(official: pd.DataFrame, new: pd.DataFrame, rule: str = "official
         ([3, 2], [1, 2])
     """
     one_of(RULES, rule=rule)
-    both = pd.concat([check_qrels(official, "the official qrels"), check_qrels(new, "the new qrels")])
+    both = pd.concat(
+        [check_qrels(official, "the official qrels"), check_qrels(new, "the new qrels")]
+    )
     labels = both.groupby(["qid", "docno"], sort=False)["label"]
     return (labels.first() if rule == "official" else labels.last()).reset_index()
 
@@ -123,9 +140,13 @@ def write_qrels(qrels: pd.DataFrame, path: str | Path) -> None:
     for name in ("qid", "docno"):
         for value in clean[name].unique():
             if len(value.split()) != 1:
-                raise DataError(f"the {name} {value!r} is empty or holds white space, which a qrels file cannot: rename it")
+                raise DataError(
+                    f"the {name} {value!r} is empty or holds white space, which a qrels file cannot: rename it"
+                )
     with atomic_write(path) as file:
-        file.writelines(f"{qid} 0 {docno} {label}\n" for qid, docno, label in clean.itertuples(index=False))
+        file.writelines(
+            f"{qid} 0 {docno} {label}\n" for qid, docno, label in clean.itertuples(index=False)
+        )
 
 
 def write_judge(path: str | Path, model: str, style: str, **more: str) -> None:

@@ -40,9 +40,13 @@ class _Worker:
         """Run a part; the cell is a pickle, because Arrow would mix the keys of two personas and make arrays of histories."""
         try:
             found: Any = self.pipeline.transform(pickle.loads(row["cell"]))
-        except IkatError as error:  # told as in one process, not as an error of Ray's with its traces
+        except (
+            IkatError
+        ) as error:  # told as in one process, not as an error of Ray's with its traces
             found = error
-        indexes = {part.path: part.fingerprint() for part in parts_of(self.pipeline) if _is_index(part)}
+        indexes = {
+            part.path: part.fingerprint() for part in parts_of(self.pipeline) if _is_index(part)
+        }
         return {"number": row["number"], "cell": pickle.dumps((found, indexes))}
 
 
@@ -56,9 +60,16 @@ class OnRay(Operator):
 
     schematic = {"label": "on Ray"}
 
-    def __init__(self, pipeline: pt.Transformer, workers: int, num_cpus: float = 1, num_gpus: float = 0) -> None:
+    def __init__(
+        self, pipeline: pt.Transformer, workers: int, num_cpus: float = 1, num_gpus: float = 0
+    ) -> None:
         super().__init__()
-        self.pipeline, self.workers, self.num_cpus, self.num_gpus = pipeline, workers, num_cpus, num_gpus
+        self.pipeline, self.workers, self.num_cpus, self.num_gpus = (
+            pipeline,
+            workers,
+            num_cpus,
+            num_gpus,
+        )
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Run the pipeline on a frame with ``qid``."""
@@ -77,18 +88,26 @@ class OnRay(Operator):
                 raise found
             for path, fingerprint in indexes.items():
                 if known.setdefault(path, fingerprint) != fingerprint:
-                    raise DataError(f"the index {path} isn't the same on all nodes of the Ray cluster: copy one of them to every node")
+                    raise DataError(
+                        f"the index {path} isn't the same on all nodes of the Ray cluster: copy one of them to every node"
+                    )
             frames[row["number"]] = found
         parts = [frames[number] for number in sorted(frames)]
-        return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)  # one without rows has no types
+        return pd.concat(
+            [part for part in parts if len(part)] or parts[:1], ignore_index=True
+        )  # one without rows has no types
 
     def _rows(self, parts: list[pd.DataFrame]) -> Any:
         try:
             import ray.data
         except ImportError as error:
             raise UsageError("on_ray needs Ray Data: pip install 'pyterrier_ikat[ray]'") from error
-        cells = [{"number": number, "cell": pickle.dumps(part)} for number, part in enumerate(parts)]
-        rows = ray.data.from_items(cells, override_num_blocks=len(cells))  # a block is what one worker takes
+        cells = [
+            {"number": number, "cell": pickle.dumps(part)} for number, part in enumerate(parts)
+        ]
+        rows = ray.data.from_items(
+            cells, override_num_blocks=len(cells)
+        )  # a block is what one worker takes
         return rows.map(
             _Worker,  # type: ignore[arg-type]  # Ray takes classes, and its types don't say so
             fn_constructor_args=(self.pipeline,),
@@ -101,20 +120,26 @@ class OnRay(Operator):
         return "ikat.on_ray(" + super().__repr__().partition("(")[2]
 
 
-def on_ray(pipeline: pt.Transformer, workers: int, num_cpus: float = 1, num_gpus: float = 0) -> OnRay:
+def on_ray(
+    pipeline: pt.Transformer, workers: int, num_cpus: float = 1, num_gpus: float = 0
+) -> OnRay:
     """Run a pipeline over turns on a Ray cluster.
 
-    Ray Data starts ``workers`` processes wherever the cluster has room, and restarts those that die. Turns go to them in parts, whole: a
-    turn's sub-queries and passages stay together. The result has the rows of one process, in their order; only a neural model's scores
-    vary by float noise, as with another batch size. Each worker opens indexes and models once per call, from the same paths on every node.
+    Ray Data starts ``workers`` processes wherever the cluster has room, and restarts those that
+    die. Turns go to them in parts, whole: a turn's sub-queries and passages stay together. The
+    result has the rows of one process, in their order; only a neural model's scores vary by float
+    noise, as with another batch size. Each worker opens indexes and models once per call, from the
+    same paths on every node.
 
-    Language models are asked by the calling process alone, where cache, budget and ledger are: a pipeline with one is refused. Put
-    ``on_ray`` around the stages that search and re-rank.
+    Language models are asked by the calling process alone, where cache, budget and ledger are: a
+    pipeline with one is refused. Put ``on_ray`` around the stages that search and re-rank.
 
-    Needs ``pip install 'pyterrier_ikat[ray]'`` on every node, and ``ray.init(address="auto")`` for a cluster of several machines.
+    Needs ``pip install 'pyterrier_ikat[ray]'`` on every node, and ``ray.init(address="auto")`` for
+    a cluster of several machines.
 
     Args:
-        pipeline: any PyTerrier expression whose stages treat each turn independently; its input has ``qid``, or ``qid_0`` for sub-queries.
+        pipeline: any PyTerrier expression whose stages treat each turn independently; its input has
+            ``qid``, or ``qid_0`` for sub-queries.
         workers: the number of processes.
         num_cpus: cores per process.
         num_gpus: GPUs per process.

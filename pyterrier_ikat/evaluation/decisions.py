@@ -1,7 +1,7 @@
 """Evaluation of what systems decide for a turn beside their ranking.
 
-They choose statements about the user, learn new ones from what users say, and decide to answer, to ask back, or to say that the collection
-has no answer.
+They choose statements about the user, learn new ones from what users say, and decide to answer, to
+ask back, or to say that the collection has no answer.
 """
 
 import math
@@ -38,17 +38,19 @@ def statement_ranking(system: System) -> pd.DataFrame:
     """The statements that one system chose, in its order.
 
     Args:
-        system: a turn or result frame with ``qid`` and ``qstatements`` (a list of (id, score) per turn, best first), or
-            a folder made by ``ikat run``. The position in the list counts, not the score. An empty list, ``None`` or NaN means that no
-            statement was chosen.
+        system: a turn or result frame with ``qid`` and ``qstatements`` (a list of (id, score) per
+            turn, best first), or a folder made by ``ikat run``. The position in the list counts,
+            not the score. An empty list, ``None`` or NaN means that no statement was chosen.
 
     Returns:
-        ``qid``, ``docno`` (the statement's id), ``score`` (strictly decreasing within a turn), ``rank`` (from 0).
+        ``qid``, ``docno`` (the statement's id), ``score`` (strictly decreasing within a turn),
+        ``rank`` (from 0).
 
     Raises:
         UsageError: when the frame lacks a column.
-        DataError: when a list is malformed, names a statement twice, or has a score that is not a finite number, or when a turn's rows
-            differ (the message names the turn); or when the folder doesn't have a finished run.
+        DataError: when a list is malformed, names a statement twice, or has a score that is not a
+            finite number, or when a turn's rows differ (the message names the turn); or when the
+            folder doesn't have a finished run.
 
     Example:
         >>> turns = pd.DataFrame({"qid": ["9-1_3", "9-1_4"], "qstatements": [[("10", 0.9), ("2", 0.4)], []]})
@@ -56,8 +58,14 @@ def statement_ranking(system: System) -> pd.DataFrame:
         [['9-1_3', '10', 2.0, 0], ['9-1_3', '2', 1.0, 1]]
     """
     lists = statements_by_turn(system)
-    rows = [(qid, name, float(len(names) - rank), rank) for qid, names in lists.items() for rank, name in enumerate(names)]
-    return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"], dtype=object).astype({"score": float, "rank": int})
+    rows = [
+        (qid, name, float(len(names) - rank), rank)
+        for qid, names in lists.items()
+        for rank, name in enumerate(names)
+    ]
+    return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"], dtype=object).astype(
+        {"score": float, "rank": int}
+    )
 
 
 def statements_by_turn(system: System) -> dict[str, list[str]]:
@@ -65,13 +73,18 @@ def statements_by_turn(system: System) -> dict[str, list[str]]:
     return written_by(system, "qstatements", "SelectStatements(llm)", _ids)
 
 
-def _learned_in_words(chosen: Mapping[str, list[str]], system: System, qrels: pd.DataFrame) -> dict[str, list[str]]:
+def _learned_in_words(
+    chosen: Mapping[str, list[str]], system: System, qrels: pd.DataFrame
+) -> dict[str, list[str]]:
     """The choices, with their words instead of ids for the statements that ``UpdatePtkb`` learned, because these are not judged."""
     judged = set(zip(qrels["qid"], qrels["docno"], strict=True))
     turns = turns_of(system)
     rows = zip(turns["qid"], values(turns, "qlearned"), strict=True)
     words = {(qid, one["id"]): one["statement"] for qid, learned in rows for one in learned or []}
-    return {qid: [name if (qid, name) in judged else words.get((qid, name), name) for name in names] for qid, names in chosen.items()}
+    return {
+        qid: [name if (qid, name) in judged else words.get((qid, name), name) for name in names]
+        for qid, names in chosen.items()
+    }
 
 
 def _ids(qid: str, chosen: Any) -> list[str]:
@@ -81,40 +94,58 @@ def _ids(qid: str, chosen: Any) -> list[str]:
         if ids.count(name) > 1:
             raise DataError(f"turn {qid}: statement {name} is chosen twice: keep its first place")
         if not math.isfinite(score):
-            raise DataError(f"turn {qid}: statement {name} has the score {score}: give a finite number")
+            raise DataError(
+                f"turn {qid}: statement {name} has the score {score}: give a finite number"
+            )
     return ids
 
 
-TRACK_PTKB = (nDCG @ 3, P(rel=1) @ 3, R(rel=1) @ 3, R(rel=1) @ 5, SetP(rel=1), SetR(rel=1), SetF(rel=1))
+TRACK_PTKB = (
+    nDCG @ 3,
+    P(rel=1) @ 3,
+    R(rel=1) @ 3,
+    R(rel=1) @ 5,
+    SetP(rel=1),
+    SetR(rel=1),
+    SetF(rel=1),
+)
 """The ranking measures of 2023 (cut at 3) and 2024 (at 5), then precision, recall and F1 of the chosen set."""
 
 
-def evaluate_ptkb(systems: Mapping[str, System], qrels: pd.DataFrame, turns: Turns | None = None) -> pd.DataFrame:
+def evaluate_ptkb(
+    systems: Mapping[str, System], qrels: pd.DataFrame, turns: Turns | None = None
+) -> pd.DataFrame:
     """Compare the statements that systems chose with PTKB qrels.
 
-    Every measure is computed for each turn and averaged over **all** turns of the qrels, or over those that all run folders were asked.
-    A turn counts 0 if the system chose no statement,
-    and also, as in trec_eval, if no statement is relevant. If the qrels have turns of the latter kind, even a perfect system stays below 1,
-    so their number is shown. The qrels of NIST and of the organisers for 2023 have no such turns; the topics' own provenance of 2024 and
-    2025 has 123 of 218 and 124 of 188. For the mean over the other turns, give :func:`with_relevant` of the qrels. A warning names a system
-    that chose no statement at all, such as a run of a method without this stage. Another warning names a system with new statements. These
-    are allowed in 2025, are named by their words, and count as not relevant.
+    Every measure is computed for each turn and averaged over **all** turns of the qrels, or over
+    those that all run folders were asked. A turn counts 0 if the system chose no statement, and
+    also, as in trec_eval, if no statement is relevant. If the qrels have turns of the latter kind,
+    even a perfect system stays below 1, so their number is shown. The qrels of NIST and of the
+    organisers for 2023 have no such turns; the topics' own provenance of 2024 and 2025 has 123 of
+    218 and 124 of 188. For the mean over the other turns, give :func:`with_relevant` of the qrels.
+    A warning names a system that chose no statement at all, such as a run of a method without this
+    stage. Another warning names a system with new statements. These are allowed in 2025, are named
+    by their words, and count as not relevant.
 
     Args:
-        systems: name -> a frame with ``qid`` and ``qstatements``, or a folder made by ``ikat run``; see
-            :func:`~pyterrier_ikat.evaluation.decisions.statement_ranking`.
-        qrels: ``qid``, ``docno`` (the statement's id), ``label``, such as ``get_qrels("ptkb_nist")`` or
-            ``get_qrels("ptkb_org")`` of ``ikat:2023`` and ``get_qrels("ptkb")`` of ``ikat:2024``, ``ikat:2025``.
-        turns: the turns to score, all of them judged; by default those that all run folders were asked, or all.
+        systems: name -> a frame with ``qid`` and ``qstatements``, or a folder made by ``ikat run``;
+            see :func:`~pyterrier_ikat.evaluation.decisions.statement_ranking`.
+        qrels: ``qid``, ``docno`` (the statement's id), ``label``, such as
+            ``get_qrels("ptkb_nist")`` or ``get_qrels("ptkb_org")`` of ``ikat:2023`` and
+            ``get_qrels("ptkb")`` of ``ikat:2024``, ``ikat:2025``.
+        turns: the turns to score, all of them judged; by default those that all run folders were
+            asked, or all.
 
     Returns:
-        One row per system: ``name``, a column per measure of :data:`TRACK_PTKB`, ``turns`` (over how many turns the means are), and
-        ``relevant_turns`` (how many of them have a relevant statement).
+        One row per system: ``name``, a column per measure of :data:`TRACK_PTKB`, ``turns`` (over
+        how many turns the means are), and ``relevant_turns`` (how many of them have a relevant
+        statement).
 
     Raises:
         UsageError: when a frame lacks a column.
-        DataError: when a system shares no turn with the qrels, chose an id that the turn's persona does not have, or chose only unknown
-            statements, or when its choice or the qrels are malformed.
+        DataError: when a system shares no turn with the qrels, chose an id that the turn's persona
+            does not have, or chose only unknown statements, or when its choice or the qrels are
+            malformed.
 
     Example:
         >>> qrels = pd.DataFrame({"qid": ["1_1", "1_1", "1_2"], "docno": ["1", "2", "1"], "label": [1, 0, 1]})
@@ -123,13 +154,26 @@ def evaluate_ptkb(systems: Mapping[str, System], qrels: pd.DataFrame, turns: Tur
         [['ours', 0.25, 0.5, 2]]
     """
     qrels = _check_ptkb_qrels(qrels)
-    judged, scored = scored_judgements(systems, judgements_by_turn(qrels.itertuples(index=False, name=None)), turns)
+    judged, scored = scored_judgements(
+        systems, judgements_by_turn(qrels.itertuples(index=False, name=None)), turns
+    )
     qrels = qrels[qrels["qid"].isin(judged)].reset_index(drop=True)
-    counts = {"turns": qrels["qid"].nunique(), "relevant_turns": with_relevant(qrels)["qid"].nunique()}
-    means = {name: ptkb_per_turn(system, qrels, name).drop(columns="qid").mean() for name, system in systems.items()}
+    counts = {
+        "turns": qrels["qid"].nunique(),
+        "relevant_turns": with_relevant(qrels)["qid"].nunique(),
+    }
+    means = {
+        name: ptkb_per_turn(system, qrels, name).drop(columns="qid").mean()
+        for name, system in systems.items()
+    }
     columns = ["name", *map(label, TRACK_PTKB), *counts]
-    table = pd.DataFrame([{"name": name, **mean, **counts} for name, mean in means.items()], columns=columns)
-    return about_turns(table, scored.sentences({name: statements_by_turn(system) for name, system in systems.items()}))
+    table = pd.DataFrame(
+        [{"name": name, **mean, **counts} for name, mean in means.items()], columns=columns
+    )
+    return about_turns(
+        table,
+        scored.sentences({name: statements_by_turn(system) for name, system in systems.items()}),
+    )
 
 
 def ptkb_per_turn(system: System, qrels: pd.DataFrame, name: str = "") -> pd.DataFrame:
@@ -141,7 +185,8 @@ def ptkb_per_turn(system: System, qrels: pd.DataFrame, name: str = "") -> pd.Dat
         name: the name of the system in errors.
 
     Returns:
-        One row per turn of the qrels, in their order: ``qid`` and a column per measure of :data:`TRACK_PTKB`.
+        One row per turn of the qrels, in their order: ``qid`` and a column per measure of
+        :data:`TRACK_PTKB`.
 
     Raises:
         UsageError: see :func:`evaluate_ptkb`.
@@ -158,7 +203,11 @@ def ptkb_per_turn(system: System, qrels: pd.DataFrame, name: str = "") -> pd.Dat
     check_common_turns(who, chosen, qrels["qid"].unique(), "turn of the PTKB qrels")
     _check_statements(who, chosen, qrels)
     evaluator = Evaluator(judgements_by_turn(qrels.itertuples(index=False, name=None)), TRACK_PTKB)
-    ranking = {qid: {name: float(-place) for place, name in enumerate(names)} for qid, names in chosen.items() if names}
+    ranking = {
+        qid: {name: float(-place) for place, name in enumerate(names)}
+        for qid, names in chosen.items()
+        if names
+    }
     return pd.DataFrame({"qid": column(evaluator.turns), **evaluator.per_turn(name, ranking)})
 
 
@@ -208,28 +257,34 @@ SHARES = {"added": "new", "replaced": "outdated", "kept": "still", "wrong": "lea
 """The shares of :func:`evaluate_learned`, and the number that each is a share of."""
 
 
-def evaluate_learned(systems: Mapping[str, System], labels: pd.DataFrame, *, least: float = 0.5) -> pd.DataFrame:
+def evaluate_learned(
+    systems: Mapping[str, System], labels: pd.DataFrame, *, least: float = 0.5
+) -> pd.DataFrame:
     """Compare what systems learned about users (``qlearned`` of :class:`~pyterrier_ikat.generate.UpdatePtkb`) with labels.
 
-    A label says what was known of the user before a turn, and what should hold after it. A learned statement is a label's new one if the
-    F1 of their words is at least ``least``; each counts once. So another wording of the same fact may count as
-    wrong, and a negation as right: read some pairs before you trust a figure. A repeat of a known statement, word for word, doesn't count.
+    A label says what was known of the user before a turn, and what should hold after it. A learned
+    statement is a label's new one if the F1 of their words is at least ``least``; each counts once.
+    So another wording of the same fact may count as wrong, and a negation as right: read some pairs
+    before you trust a figure. A repeat of a known statement, word for word, doesn't count.
 
     Args:
-        systems: name -> a frame with ``qid`` and ``qlearned``, or a folder made by ``ikat run``. A turn that it lacks learned nothing.
-        labels: ``qid``, ``known`` (a dict id -> statement) and ``holds`` (a list of statements, the known ones word for word). They alone
-            define the turns.
+        systems: name -> a frame with ``qid`` and ``qlearned``, or a folder made by ``ikat run``. A
+            turn that it lacks learned nothing.
+        labels: ``qid``, ``known`` (a dict id -> statement) and ``holds`` (a list of statements, the
+            known ones word for word). They alone define the turns.
         least: the F1 from which two statements say the same.
 
     Returns:
-        One row per system: ``name``; ``added``, the share of the ``new`` statements that were learned; ``replaced``, the share of the
-        ``outdated`` ones (known, and not in ``holds``) that were replaced; ``kept``, the share of those that ``still`` hold that were not
-        replaced; ``wrong``, the share of the ``learned`` statements that no label has; these four numbers, over all turns; and ``turns``. A
-        share of nothing is missing.
+        One row per system: ``name``; ``added``, the share of the ``new`` statements that were
+        learned; ``replaced``, the share of the ``outdated`` ones (known, and not in ``holds``) that
+        were replaced; ``kept``, the share of those that ``still`` hold that were not replaced;
+        ``wrong``, the share of the ``learned`` statements that no label has; these four numbers,
+        over all turns; and ``turns``. A share of nothing is missing.
 
     Raises:
         UsageError: when a column is missing.
-        DataError: naming the turn, when a label or what was learned is malformed, or no turn has a label.
+        DataError: naming the turn, when a label or what was learned is malformed, or no turn has a
+            label.
 
     Example:
         >>> labels = pd.DataFrame({"qid": ["1_1"], "known": [{"1": "I live in Lyon.", "2": "I am vegan."}],
@@ -243,7 +298,9 @@ def evaluate_learned(systems: Mapping[str, System], labels: pd.DataFrame, *, lea
     check_once("the labels", labels, ["qid"], "keep one")
     for qid, *both in labels[["qid", "known", "holds"]].itertuples(index=False):
         if not all(map(is_persona, both)):
-            raise DataError(f"turn {qid} of the labels: give known as a dict of statements by id, and holds as a list of statements")
+            raise DataError(
+                f"turn {qid} of the labels: give known as a dict of statements by id, and holds as a list of statements"
+            )
     rows = []
     for name, system in systems.items():
         learned = _learned_by_turn(f"system {name}", system, labels["qid"].tolist())
@@ -253,7 +310,15 @@ def evaluate_learned(systems: Mapping[str, System], labels: pd.DataFrame, *, lea
                 for qid, known, holds in labels[["qid", "known", "holds"]].itertuples(index=False)
             ]
         ).sum()
-        rows.append({"name": name, **{one: counts[one] / counts[of] if counts[of] else math.nan for one, of in SHARES.items()}})
+        rows.append(
+            {
+                "name": name,
+                **{
+                    one: counts[one] / counts[of] if counts[of] else math.nan
+                    for one, of in SHARES.items()
+                },
+            }
+        )
         rows[-1] |= {of: int(counts[of]) for of in SHARES.values()} | {"turns": len(labels)}
     return pd.DataFrame(rows, columns=["name", *SHARES, *SHARES.values(), "turns"])
 
@@ -262,7 +327,9 @@ def _learned_by_turn(who: str, system: System, qids: list[str]) -> dict[str, lis
     def read(qid: str, found: Any) -> list[Any]:
         if found is None or (isinstance(found, list) and all(map(_is_learned, found))):
             return found or []
-        raise DataError(f"{who}, turn {qid}: qlearned is not a list of dicts with statement and replaces: give the output of UpdatePtkb")
+        raise DataError(
+            f"{who}, turn {qid}: qlearned is not a list of dicts with statement and replaces: give the output of UpdatePtkb"
+        )
 
     learned = written_by(system, "qlearned", "UpdatePtkb(llm)", read)
     check_common_turns(who, learned, qids, "turn of the labels")
@@ -270,12 +337,21 @@ def _learned_by_turn(who: str, system: System, qids: list[str]) -> dict[str, lis
 
 
 def _is_learned(one: Any) -> bool:
-    return isinstance(one, dict) and isinstance(one.get("statement"), str) and isinstance(one.get("replaces"), list)
+    return (
+        isinstance(one, dict)
+        and isinstance(one.get("statement"), str)
+        and isinstance(one.get("replaces"), list)
+    )
 
 
-def _compared(learned: list[Any], known: Mapping[str, str], holds: Mapping[str, str], least: float) -> dict[str, int]:
+def _compared(
+    learned: list[Any], known: Mapping[str, str], holds: Mapping[str, str], least: float
+) -> dict[str, int]:
     """The numbers of one turn: four of what there was, and how many of each a system got."""
-    then, now = {normalised(text) for text in known.values()}, {normalised(text): text for text in holds.values()}
+    then, now = (
+        {normalised(text) for text in known.values()},
+        {normalised(text): text for text in holds.values()},
+    )
     still = {number for number, text in known.items() if normalised(text) in now}
     new = [text for key, text in now.items() if key not in then]
     said = [one["statement"] for one in learned if normalised(one["statement"]) not in then]
@@ -303,7 +379,9 @@ def _count_pairs(said: list[str], new: list[str], least: float) -> int:
     """How many statements say the same as a new one, if each is paired with one other at most."""
     from scipy.optimize import linear_sum_assignment
 
-    alike = np.array([[word_f1(one, text) >= least for text in new] for one in said]).reshape(len(said), len(new))
+    alike = np.array([[word_f1(one, text) >= least for text in new] for one in said]).reshape(
+        len(said), len(new)
+    )
     return int(alike[linear_sum_assignment(alike, maximize=True)].sum())
 
 
@@ -322,30 +400,38 @@ def evaluate_actions(
 ) -> pd.DataFrame:
     """Compare what systems decided with labels of answerability: precision, recall and F1 of abstaining, and of asking back.
 
-    Abstaining is right if a turn is labelled unanswerable, and not if it is partially answerable or conversational. Asking back is right if
-    a turn is labelled underspecified. If no turn has that label (MTRAG has none, MTRAG-UN does), there is no row for asking. A turn for
-    which a system decided nothing, such as one without passages, counts as answered.
+    Abstaining is right if a turn is labelled unanswerable, and not if it is partially answerable or
+    conversational. Asking back is right if a turn is labelled underspecified. If no turn has that
+    label (MTRAG has none, MTRAG-UN does), there is no row for asking. A turn for which a system
+    decided nothing, such as one without passages, counts as answered.
 
-    The intervals of 95 % of precision and recall are Wilson's (Wilson, 1927), widened for turns that depend on each other, see
-    :func:`~pyterrier_ikat.evaluation.inference.interval_of_share`. F1 is 2 J / (1 + J), where J is the share of right turns among those
-    that are labelled or chosen. So its interval is that of J, converted.
+    The intervals of 95 % of precision and recall are Wilson's (Wilson, 1927), widened for turns
+    that depend on each other, see :func:`~pyterrier_ikat.evaluation.inference.interval_of_share`.
+    F1 is 2 J / (1 + J), where J is the share of right turns among those that are labelled or
+    chosen. So its interval is that of J, converted.
 
     Args:
         systems: name -> a frame with ``qid`` and ``qaction``, such as the output of a pipeline with
             :class:`~pyterrier_ikat.generate.Decide`, or a folder made by ``ikat run``.
-        answers: ``qid`` and ``gold_answerability``, as from ``dataset("mtrag:mini").get_answers()``. Only turns with a label count.
+        answers: ``qid`` and ``gold_answerability``, as from
+            ``dataset("mtrag:mini").get_answers()``. Only turns with a label count.
         turns: the turns to score; by default those that all run folders were asked, or all.
-        unit: what the clusters of turns are in intervals, as for :func:`~pyterrier_ikat.evaluate`; ``"turn"`` for Wilson's own.
+        unit: what the clusters of turns are in intervals, as for :func:`~pyterrier_ikat.evaluate`;
+            ``"turn"`` for Wilson's own.
         dataset: the dataset of the turns. By default the one that the run folders name.
 
     Returns:
-        One row per system and action: ``name``, ``action``, ``turns`` (with a label), ``labelled`` (for which the action is right),
-        ``chosen`` (for which the system took it), ``right`` (both), ``precision``, ``recall`` and ``F1``, each with ``_low`` and
-        ``_high``, and ``unit``, ``clusters`` and ``unit_from``. A value is NaN if there are no turns to compute it from.
+        One row per system and action: ``name``, ``action``, ``turns`` (with a label), ``labelled``
+        (for which the action is right), ``chosen`` (for which the system took it), ``right``
+        (both), ``precision``, ``recall`` and ``F1``, each with ``_low`` and ``_high``, and
+        ``unit``, ``clusters`` and ``unit_from``. A value is NaN if there are no turns to compute it
+        from.
 
     Raises:
-        UsageError: when the answers have no labels, a frame lacks a column, or a system made no decision.
-        DataError: when a label or an action is unknown, a turn has several, or a system shares no turn with the labels.
+        UsageError: when the answers have no labels, a frame lacks a column, or a system made no
+            decision.
+        DataError: when a label or an action is unknown, a turn has several, or a system shares no
+            turn with the labels.
 
     Warns:
         UserWarning: when a system made no decision for some of the labelled turns.
@@ -359,11 +445,20 @@ def evaluate_actions(
     """
     labels = labels_by_turn(answers)
     wanted = set(chosen_turns(answers["qid"], turns, "the answers"))
-    scored = choose_turns([qid for qid in labels if qid in wanted], asked_of(systems), chosen=turns is not None)
+    scored = choose_turns(
+        [qid for qid in labels if qid in wanted], asked_of(systems), chosen=turns is not None
+    )
     labels = {qid: labels[qid] for qid in scored.ids}
-    actions = [action for action, label in WANTED.items() if action == "abstain" or label in labels.values()]
+    actions = [
+        action
+        for action, label in WANTED.items()
+        if action == "abstain" or label in labels.values()
+    ]
     clusters = find_clusters(
-        labels, unit, known_dataset(systems, dataset), [one for one in systems.values() if isinstance(one, pd.DataFrame)]
+        labels,
+        unit,
+        known_dataset(systems, dataset),
+        [one for one in systems.values() if isinstance(one, pd.DataFrame)],
     )
     rows = []
     for name, system in systems.items():
@@ -372,9 +467,19 @@ def evaluate_actions(
             told = f"{name} made no decision for {len(without)} of {counted(len(labels), 'turn')}"
             warnings.warn(f"{told} ({list_first(without)}): counted as answered", stacklevel=3)
         for action in actions:
-            rows.append({"name": name, "action": action, **_scores(action, decided, labels, clusters), **clusters.columns()})
+            rows.append(
+                {
+                    "name": name,
+                    "action": action,
+                    **_scores(action, decided, labels, clusters),
+                    **clusters.columns(),
+                }
+            )
     columns = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high")]
-    table = pd.DataFrame(rows, columns=["name", "action", "turns", "labelled", "chosen", "right", *columns, *UNIT_COLUMNS])
+    table = pd.DataFrame(
+        rows,
+        columns=["name", "action", "turns", "labelled", "chosen", "right", *columns, *UNIT_COLUMNS],
+    )
     return about_turns(table, [scored.why, *scored.notes])
 
 
@@ -383,10 +488,14 @@ def labels_by_turn(answers: pd.DataFrame) -> dict[str, str]:
     given = values(answers, "gold_answerability", "") if "qid" in answers.columns else []
     known = {qid: label for qid, label in zip(answers.get("qid", []), given, strict=True) if label}
     if not known:
-        raise UsageError("nothing says which turns have an answer: give answers with gold_answerability, as those of mtrag:mini")
+        raise UsageError(
+            "nothing says which turns have an answer: give answers with gold_answerability, as those of mtrag:mini"
+        )
     for qid, said in known.items():
         if said not in ANSWERABILITY:
-            raise DataError(f"turn {qid}: the answerability is {said!r}: give one of {', '.join(ANSWERABILITY)}")
+            raise DataError(
+                f"turn {qid}: the answerability is {said!r}: give one of {', '.join(ANSWERABILITY)}"
+            )
     check_once("the answers", answers, ["qid"], "keep one")
     return known
 
@@ -400,21 +509,32 @@ def _action(qid: str, action: Any) -> str:
 def _decided(name: str, system: System, labels: Mapping[str, str]) -> dict[str, str]:
     found = written_by(system, "qaction", "generate.Decide(llm)", _action)
     if not any(found.values()):
-        raise UsageError(f"{name} made no decision: it has no column qaction, which ikat.generate.Decide(llm) writes")
+        raise UsageError(
+            f"{name} made no decision: it has no column qaction, which ikat.generate.Decide(llm) writes"
+        )
     decided = {qid: found.get(qid, "") for qid in labels}
     check_common_turns(name, found, labels, "turn with a label")
     return decided
 
 
-def _scores(action: str, decided: Mapping[str, str], labels: Mapping[str, str], clusters: Clusters) -> dict[str, Any]:
+def _scores(
+    action: str, decided: Mapping[str, str], labels: Mapping[str, str], clusters: Clusters
+) -> dict[str, Any]:
     wanted = {qid for qid, label in labels.items() if label == WANTED[action]}
     taken = {qid for qid, chosen in decided.items() if chosen == action}
     right = wanted & taken
     of_turn = dict(zip(labels, clusters.names, strict=True))
-    found: dict[str, Any] = {"turns": len(labels), "labelled": len(wanted), "chosen": len(taken), "right": len(right)}
+    found: dict[str, Any] = {
+        "turns": len(labels),
+        "labelled": len(wanted),
+        "chosen": len(taken),
+        "right": len(right),
+    }
     for measure, among in zip(MEASURES, (taken, wanted, wanted | taken), strict=True):
         turns = sorted(among)
-        low, high = interval_of_share([qid in right for qid in turns], [of_turn[qid] for qid in turns])
+        low, high = interval_of_share(
+            [qid in right for qid in turns], [of_turn[qid] for qid in turns]
+        )
         share = len(right) / len(turns) if turns else math.nan
         for end, value in (("", share), ("_low", low), ("_high", high)):
             found[f"{measure}{end}"] = 2 * value / (1 + value) if measure == "F1" else value

@@ -1,9 +1,10 @@
 """Measures, scores of rankings for each turn, and their comparison, in plain Python: a command that reads files doesn't need a frame.
 
-The scores are computed by those providers of ir_measures that are installed. Each provider breaks ties in its own way: trec_eval orders
-docnos descending; ``RR@10`` (MS MARCO's script), ``Judged`` and ``Compat`` order them ascending; others keep the order of lines. So all
-except trec_eval get the ranks of its order as scores, from the number of passages down to 1, and there are no ties to break. A user's own
-measure (:func:`ir_measures.define`) gets the scores, in the same order.
+The scores are computed by those providers of ir_measures that are installed. Each provider breaks
+ties in its own way: trec_eval orders docnos descending; ``RR@10`` (MS MARCO's script), ``Judged``
+and ``Compat`` order them ascending; others keep the order of lines. So all except trec_eval get the
+ranks of its order as scores, from the number of passages down to 1, and there are no ties to break.
+A user's own measure (:func:`ir_measures.define`) gets the scores, in the same order.
 """
 
 import ast
@@ -38,7 +39,8 @@ def _value(node: ast.expr) -> Any:
     return ast.literal_eval(node)
 
 
-# ir_measures 0.4 reads values with ast's classes Num and Str. Python 3.14 doesn't have them, and 3.12 warns of them.
+# ir_measures 0.4 reads values with ast's classes Num and Str. Python 3.14 doesn't have them, and
+# 3.12 warns of them.
 ir_measures.util._ast_to_value = _value
 
 
@@ -67,7 +69,8 @@ BY_SESSION = " by session"
 class BySession(ir_measures.Measure):
     """A measure of sessions, by its name such as ``"Success@5 by session"``: a passage ``D1:3`` is turn 3 of session ``D1``.
 
-    A session has the score of its best turn, and the highest label of its turns. A passage without a colon is a session of its own.
+    A session has the score of its best turn, and the highest label of its turns. A passage without
+    a colon is a session of its own.
 
     Attributes:
         of: the measure of the sessions.
@@ -93,7 +96,9 @@ def provider_of(measure: ir_measures.Measure) -> Provider | None:
     return next((one for one in providers if one.supports(measure) and one.is_available()), None)
 
 
-def as_measures(measures: Iterable[ir_measures.Measure | str] | ir_measures.Measure | str) -> list[ir_measures.Measure]:
+def as_measures(
+    measures: Iterable[ir_measures.Measure | str] | ir_measures.Measure | str,
+) -> list[ir_measures.Measure]:
     """Measures given as objects, by name, or as one text with commas, each once. ``FILE.py:NAME`` is a measure in a user's file.
 
     ``Success@5 by session`` is a measure of sessions, see :class:`BySession`.
@@ -109,7 +114,9 @@ def as_measures(measures: Iterable[ir_measures.Measure | str] | ir_measures.Meas
         [nDCG@5, P(rel=2,judged_only=True)@20]
     """
     if isinstance(measures, str):
-        measures = [text.strip() for text in re.split(r",(?![^({]*[)}])", measures)]  # commas within parentheses or braces don't separate
+        measures = [
+            text.strip() for text in re.split(r",(?![^({]*[)}])", measures)
+        ]  # commas within parentheses or braces don't separate
     found: dict[str, ir_measures.Measure] = {}
     for one in [measures] if isinstance(measures, ir_measures.Measure) else measures:
         measure = _checked(one)
@@ -148,19 +155,34 @@ def _checked(asked: ir_measures.Measure | str) -> ir_measures.Measure:
     try:
         able = [one for one in ir_measures.DefaultPipeline.providers if one.supports(measure)]
     except AssertionError:
-        raise UsageError(f"measure {text!r} has no cutoff, or a parameter that is unknown or of a wrong kind: {FORM}") from None
-    given, has = measure.params, f"measure {text!r} has the"  # trec_eval would read these values as others, or end our process
+        raise UsageError(
+            f"measure {text!r} has no cutoff, or a parameter that is unknown or of a wrong kind: {FORM}"
+        ) from None
+    given, has = (
+        measure.params,
+        f"measure {text!r} has the",
+    )  # trec_eval would read these values as others, or end our process
     if given.get("cutoff", 1) < 1:
-        raise UsageError(f"{has} cutoff {given['cutoff']}: give one from 1 on, such as {text.partition('@')[0]}@20")
+        raise UsageError(
+            f"{has} cutoff {given['cutoff']}: give one from 1 on, such as {text.partition('@')[0]}@20"
+        )
     if given.get("rel", 1) < 1:
-        raise UsageError(f"{has} relevance level {given['rel']}: give the least label that counts as relevant, from 1 on")
-    if not (0 <= (recall := given.get("recall", 0)) <= 1 and recall == round(recall, 2)):  # trec_eval gives 0
-        raise UsageError(f"{has} recall {recall}: give one from 0 to 1 with two decimals, which is what trec_eval reads")
+        raise UsageError(
+            f"{has} relevance level {given['rel']}: give the least label that counts as relevant, from 1 on"
+        )
+    if not (
+        0 <= (recall := given.get("recall", 0)) <= 1 and recall == round(recall, 2)
+    ):  # trec_eval gives 0
+        raise UsageError(
+            f"{has} recall {recall}: give one from 0 to 1 with two decimals, which is what trec_eval reads"
+        )
     if odd := [gain for gain in given.get("gains", {}).values() if type(gain) is not int]:
         raise UsageError(f"{has} gain {odd[0]!r}: trec_eval reads whole numbers")
     if not any(one.is_available() for one in able):
         needs = " or ".join(one.install_instructions() or one.NAME for one in able)
-        raise UsageError(f"measure {text!r} can't be computed here{f' (it needs {needs})' if able else ''}: {FORM}")
+        raise UsageError(
+            f"measure {text!r} can't be computed here{f' (it needs {needs})' if able else ''}: {FORM}"
+        )
     return measure
 
 
@@ -172,7 +194,9 @@ def _in_file(path: str, name: str) -> ir_measures.Measure:
     if isinstance(value, ir_measures.Measure):
         return _checked(value)
     if not callable(value):
-        raise UsageError(f"{path} has no measure {name}: write a function {name}(qrels, run) that returns the score of a turn")
+        raise UsageError(
+            f"{path} has no measure {name}: write a function {name}(qrels, run) that returns the score of a turn"
+        )
     own: ir_measures.Measure = ir_measures.define_byquery(value, name=name)
     return own
 
@@ -180,7 +204,9 @@ def _in_file(path: str, name: str) -> ir_measures.Measure:
 def _meant(text: str) -> str:
     """The measure that a mistyped name probably means, with the text after the name, as a question."""
     with suppress(ValueError):
-        meant = ir_measures.parse_trec_measure(text)  # trec_eval's name, which PyTerrier takes as well
+        meant = ir_measures.parse_trec_measure(
+            text
+        )  # trec_eval's name, which PyTerrier takes as well
         return f"did you mean {list_first([label(one) for one in meant], 3)}? "
     name, rest = re.fullmatch(r"([^(@]*)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     near = "" if name in (known := ir_measures.measures.registry) else did_you_mean(name, known)
@@ -197,7 +223,9 @@ REPEAT = re.compile(r"(.+)\.repeat-([1-9]\d*)")
 """The name of a system's second, third, ... run."""
 ORACLE = "oracle"
 SAME_FORM = "convert the docnos of one of them"
-SAME_COLLECTION = "search the collection that the judgements are about, or give the judgements of this one"
+SAME_COLLECTION = (
+    "search the collection that the judgements are about, or give the judgements of this one"
+)
 
 
 def judgements_by_turn(rows: Iterable[tuple[str, str, int]]) -> dict[str, dict[str, int]]:
@@ -220,7 +248,8 @@ NUMBER_AT_THE_END = re.compile(r"[-:_.#]\d+$")
 def other_forms(found: Iterable[str], judged: Iterable[str]) -> list[tuple[str, str]]:
     """The docnos that are judged in another form, each with that form, in order.
 
-    They may differ by case and blanks, and one of the two may have a number at its end. Two different numbers are two passages.
+    They may differ by case and blanks, and one of the two may have a number at its end. Two
+    different numbers are two passages.
 
     Example:
         >>> other_forms(["A:0", "b:1", "c "], ["a", "b:2", "c"])
@@ -235,7 +264,11 @@ def other_forms(found: Iterable[str], judged: Iterable[str]) -> list[tuple[str, 
     pairs = []
     for docno in sorted(found):
         plain = _plain(docno)
-        meant = whole.get(plain) or whole.get(NUMBER_AT_THE_END.sub("", plain)) or without_number.get(plain)
+        meant = (
+            whole.get(plain)
+            or whole.get(NUMBER_AT_THE_END.sub("", plain))
+            or without_number.get(plain)
+        )
         if meant is not None:
             pairs.append((docno, meant))
     return pairs
@@ -249,10 +282,11 @@ def _plain(docno: str) -> str:
 class Evaluator:
     """Judgements and measures, ready for any number of rankings.
 
-    A ranking is scored as by ``trec_eval -c``: passages are ordered by their scores as 32-bit floats, ties are ordered by docno
-    (descending), and a judged turn that is missing from the ranking has zeros. The judgements are read once. Measures of trec_eval share
-    one pass, except those with their own gains or ``judged_only``. In ir_measures' provider, these parameters would also affect the other
-    measures of a pass.
+    A ranking is scored as by ``trec_eval -c``: passages are ordered by their scores as 32-bit
+    floats, ties are ordered by docno (descending), and a judged turn that is missing from the
+    ranking has zeros. The judgements are read once. Measures of trec_eval share one pass, except
+    those with their own gains or ``judged_only``. In ir_measures' provider, these parameters would
+    also affect the other measures of a pass.
 
     Attributes:
         measures: the measures to compute.
@@ -270,20 +304,30 @@ class Evaluator:
     def __init__(self, judged: Judged, measures: Sequence[ir_measures.Measure]) -> None:
         self.measures, self.turns, self._judged = list(measures), list(judged), judged
         highest = max((level for labels in judged.values() for level in labels.values()), default=0)
-        if unmet := [label(one) for one in self.measures if one.params.get("rel", 0) > max(highest, 1)]:
+        if unmet := [
+            label(one) for one in self.measures if one.params.get("rel", 0) > max(highest, 1)
+        ]:
             what = f"the highest label of these judgements is {highest}: each score of {list_first(unmet)} is 0, so choose a lower rel"
             warnings.warn(what, RelevanceWarning, stacklevel=3)
         # Without a label from 0 on, trec_eval reads what the turn before has left, or ends nowhere.
-        readable = {qid: labels if max(labels.values()) >= 0 else {**labels, "a passage of no run": 0} for qid, labels in judged.items()}
+        readable = {
+            qid: labels if max(labels.values()) >= 0 else {**labels, "a passage of no run": 0}
+            for qid, labels in judged.items()
+        }
         of_trec_eval = [one for one in self.measures if provider_of(one) is ir_measures.pytrec_eval]
-        alone = [one for one in of_trec_eval if one.params.get("gains") or one.params.get("judged_only")]
+        alone = [
+            one for one in of_trec_eval if one.params.get("gains") or one.params.get("judged_only")
+        ]
         groups = [[one for one in of_trec_eval if one not in alone], *([one] for one in alone)]
-        self._passes = [ir_measures.pytrec_eval.evaluator(group, readable) for group in groups if group]
+        self._passes = [
+            ir_measures.pytrec_eval.evaluator(group, readable) for group in groups if group
+        ]
 
     def without_judged(self, ranking: Ranking) -> str:
         """Words for a ranking none of whose passages is judged, for any turn; empty for any other, and for one without passages.
 
-        Such a ranking is of another collection, or its ids have another form. Its scores would be 0.
+        Such a ranking is of another collection, or its ids have another form. Its scores would be
+        0.
 
         Example:
             >>> from ir_measures import nDCG
@@ -302,7 +346,8 @@ class Evaluator:
     def of_other_form(self, ranking: Ranking) -> str:
         """Words for a ranking whose docnos have another form than the judged ones, with an example of both; empty for any other.
 
-        Forms differ by case, by blanks, or by a number at the end such as ``:0`` or ``-7``, as those of a passage and its document.
+        Forms differ by case, by blanks, or by a number at the end such as ``:0`` or ``-7``, as
+        those of a passage and its document.
 
         Example:
             >>> from ir_measures import nDCG
@@ -343,11 +388,14 @@ class Evaluator:
         """Measure -> a score for each judged turn. ``name`` is the name of the run in errors.
 
         Raises:
-            DataError: when turns are named with hyphens, or a measure can't be computed on this ranking.
+            DataError: when turns are named with hyphens, or a measure can't be computed on this
+                ranking.
         """
         check_turn_names(f"run {name}", ranking, self.turns)
         run = {qid: ranking[qid] for qid in self.turns if qid in ranking}
-        scores: dict[ir_measures.Measure, dict[str, float]] = {measure: {} for measure in self.measures}
+        scores: dict[ir_measures.Measure, dict[str, float]] = {
+            measure: {} for measure in self.measures
+        }
         for evaluator in self._passes:
             for metric in evaluator.iter_calc(dict(run)):
                 if metric.query_id in run:
@@ -355,8 +403,12 @@ class Evaluator:
         found: dict[str, list[float]] = {}
         for measure, of_turns in scores.items():
             if isinstance(measure, BySession):
-                of_sessions = Evaluator({qid: _by_session(labels) for qid, labels in self._judged.items()}, [measure.of])
-                (found[label(measure)],) = of_sessions.per_turn(name, {qid: _by_session(of_turn) for qid, of_turn in run.items()}).values()
+                of_sessions = Evaluator(
+                    {qid: _by_session(labels) for qid, labels in self._judged.items()}, [measure.of]
+                )
+                (found[label(measure)],) = of_sessions.per_turn(
+                    name, {qid: _by_session(of_turn) for qid, of_turn in run.items()}
+                ).values()
                 continue
             if provider_of(measure) is not ir_measures.pytrec_eval:
                 of_turns = _other_scores(measure, self._judged, run)
@@ -378,32 +430,48 @@ def _other_scores(measure: ir_measures.Measure, judged: Judged, run: Ranking) ->
     """The scores for a measure that trec_eval doesn't have."""
     provider: Any = provider_of(measure)
     own = provider is ir_measures.runtime
-    # Digits alone name the turns: gdeval's script takes off what stands before a hyphen, 9-1_3 and 10-1_3 would be one turn.
+    # Digits alone name the turns: gdeval's script takes off what stands before a hyphen, 9-1_3 and
+    # 10-1_3 would be one turn.
     names = {qid if own else str(number): qid for number, qid in enumerate(judged) if qid in run}
     given = {name: _in_order(run[qid]) for name, qid in names.items()}
     if not own:  # the ranks as scores: the last passage has 1
-        given = {name: dict(zip(docnos, map(float, range(len(docnos), 0, -1)), strict=True)) for name, docnos in given.items()}
+        given = {
+            name: dict(zip(docnos, map(float, range(len(docnos), 0, -1)), strict=True))
+            for name, docnos in given.items()
+        }
     try:
-        evaluator = provider.evaluator([measure], {name: dict(judged[qid]) for name, qid in names.items()})
+        evaluator = provider.evaluator(
+            [measure], {name: dict(judged[qid]) for name, qid in names.items()}
+        )
         metrics = list(evaluator.iter_calc(given)) if names else []
     except Exception as error:
         gets = ": it gets two frames of one turn, qrels (query_id, doc_id, relevance) and run (query_id, doc_id, score), and gives a number"
-        raise DataError(f"{measure} of the provider {provider.NAME} stops with {type(error).__name__}: {error}{gets * own}") from error
+        raise DataError(
+            f"{measure} of the provider {provider.NAME} stops with {type(error).__name__}: {error}{gets * own}"
+        ) from error
     return {names[metric.query_id]: metric.value for metric in metrics if metric.query_id in names}
 
 
 def _in_order(scores: Mapping[str, float]) -> dict[str, float]:
     """A turn's passages in trec_eval's order: by 32-bit score, then by docno, both descending."""
     with np.errstate(over="ignore"):  # scores beyond 32 bits are infinite, and tie
-        single = np.fromiter(scores.values(), dtype=np.float64, count=len(scores)).astype(np.float32)
-    return {docno: score for score, docno in sorted(zip(single.tolist(), scores, strict=True), reverse=True)}
+        single = np.fromiter(scores.values(), dtype=np.float64, count=len(scores)).astype(
+            np.float32
+        )
+    return {
+        docno: score
+        for score, docno in sorted(zip(single.tolist(), scores, strict=True), reverse=True)
+    }
 
 
-def turn_scores(rankings: Iterable[tuple[str, Ranking]], evaluator: Evaluator) -> dict[str, dict[str, list[float]]]:
+def turn_scores(
+    rankings: Iterable[tuple[str, Ranking]], evaluator: Evaluator
+) -> dict[str, dict[str, list[float]]]:
     """Run -> measure -> a score for each turn of the judgements, for rankings by name.
 
     Raises:
-        DataError: when one shares no turn with the judgements, names turns with hyphens, or has docnos of another form.
+        DataError: when one shares no turn with the judgements, names turns with hyphens, or has
+            docnos of another form.
 
     Warns:
         NotJudgedWarning: when no passage of one is judged.
@@ -414,7 +482,11 @@ def turn_scores(rankings: Iterable[tuple[str, Ranking]], evaluator: Evaluator) -
         check_common_turns(f"run {name}", ranking, evaluator.turns)
         evaluator.check_form(f"run {name}", ranking)
         if unlike := evaluator.without_judged(ranking):
-            warnings.warn(f"run {name}: {unlike}, so that each of its scores is 0", NotJudgedWarning, stacklevel=3)
+            warnings.warn(
+                f"run {name}: {unlike}, so that each of its scores is 0",
+                NotJudgedWarning,
+                stacklevel=3,
+            )
     return scores
 
 
@@ -432,17 +504,21 @@ def experiment_rows(
 
     Args:
         scores: name -> measure -> a score for each turn; see :meth:`Evaluator.per_turn`.
-        measures: the measures; each says how it is aggregated (most by the mean, ``NumRet`` by the sum).
-        baseline: the system with which the others are compared, see :func:`~pyterrier_ikat.evaluation.inference.compare`. The p-value is
-            multiplied by the number of comparisons (Bonferroni). Without a baseline, or with one system, no p-value is corrected.
+        measures: the measures; each says how it is aggregated (most by the mean, ``NumRet`` by the
+            sum).
+        baseline: the system with which the others are compared, see
+            :func:`~pyterrier_ikat.evaluation.inference.compare`. The p-value is multiplied by the
+            number of comparisons (Bonferroni). Without a baseline, or with one system, no p-value
+            is corrected.
         clusters: the clusters of the turns; by default each turn is independent.
         silent: systems that found nothing for any of the turns. They aren't tested.
 
     Returns:
-        ``name``; per measure its score and, with a baseline, `` +`` and `` -`` (turns on which the system is better and
-        worse), `` p-value``, `` reject`` (at .05), `` p-value corrected``, and `` low`` and `` high``, the 95 % interval of the difference;
-        ``turns``; and with a baseline ``unit``, ``clusters`` (how many) and ``unit_from``. A system with the baseline's score on every turn
-        has the p-value NaN. With fewer than five clusters nothing is rejected.
+        ``name``; per measure its score and, with a baseline, `` +`` and `` -`` (turns on which the
+        system is better and worse), `` p-value``, `` reject`` (at .05), `` p-value corrected``, and
+        `` low`` and `` high``, the 95 % interval of the difference; ``turns``; and with a baseline
+        ``unit``, ``clusters`` (how many) and ``unit_from``. A system with the baseline's score on
+        every turn has the p-value NaN. With fewer than five clusters nothing is rejected.
 
     Example:
         >>> from ir_measures import nDCG
@@ -460,8 +536,12 @@ def experiment_rows(
             row[column] = aggregated(measure, ours[column])
             if baseline is not None:
                 theirs = None if name == baseline else scores[baseline][column]
-                tested = compared(column, ours[column], theirs, known, len(scores) - 1, tested=name not in silent)
-                of_all = aggregated(measure, [1.0] * turns)  # as many as turns for a sum, such as NumRet
+                tested = compared(
+                    column, ours[column], theirs, known, len(scores) - 1, tested=name not in silent
+                )
+                of_all = aggregated(
+                    measure, [1.0] * turns
+                )  # as many as turns for a sum, such as NumRet
                 for end in ("low", "high"):
                     tested[f"{column} {end}"] *= of_all
                 row.update(tested)
@@ -472,11 +552,14 @@ def experiment_rows(
     return rows
 
 
-def oracle_row(scores: Mapping[str, Any], measures: Sequence[ir_measures.Measure]) -> dict[str, Any]:
+def oracle_row(
+    scores: Mapping[str, Any], measures: Sequence[ir_measures.Measure]
+) -> dict[str, Any]:
     """The row of an oracle: for each turn, the scores of the run that is best by the first measure; of equal runs, the first one.
 
-    It reads the judgements, so it is not a system: it shows what a perfect choice among the runs would give. It gets no significance test.
-    Source: Abbasiantaeb, Lupart and Aliannejadi, MQ4CS (arXiv 2403.19302v3). Their oracle knows the best number of queries by nDCG@3.
+    It reads the judgements, so it is not a system: it shows what a perfect choice among the runs
+    would give. It gets no significance test. Source: Abbasiantaeb, Lupart and Aliannejadi, MQ4CS
+    (arXiv 2403.19302v3). Their oracle knows the best number of queries by nDCG@3.
 
     Args:
         scores: name -> measure -> a score for each turn; see :meth:`Evaluator.per_turn`.
@@ -491,10 +574,14 @@ def oracle_row(scores: Mapping[str, Any], measures: Sequence[ir_measures.Measure
         {'name': 'oracle', 'nDCG@3': 0.75, 'turns': 2}
     """
     if ORACLE in scores:
-        raise UsageError(f"a run is named {ORACLE}, as is the row of the best run for each turn: rename the run")
+        raise UsageError(
+            f"a run is named {ORACLE}, as is the row of the best run for each turn: rename the run"
+        )
     runs = list(scores.values())
     best = np.argmax([run[label(measures[0])] for run in runs], axis=0)
-    found = {name: [runs[number][name][turn] for turn, number in enumerate(best)] for name in runs[0]}
+    found = {
+        name: [runs[number][name][turn] for turn, number in enumerate(best)] for name in runs[0]
+    }
     return experiment_rows({ORACLE: found}, measures, None)[0]
 
 
@@ -507,7 +594,13 @@ def aggregated(measure: ir_measures.Measure, scores: Iterable[float]) -> float:
 
 
 def compared(
-    column: str, ours: Sequence[float], theirs: Sequence[float] | None, clusters: Clusters, comparisons: int, *, tested: bool = True
+    column: str,
+    ours: Sequence[float],
+    theirs: Sequence[float] | None,
+    clusters: Clusters,
+    comparisons: int,
+    *,
+    tested: bool = True,
 ) -> dict[str, Any]:
     """How scores differ from those of a baseline, see :func:`experiment_rows`. For the baseline itself, no value is known."""
     better, worse = None, None
@@ -517,9 +610,15 @@ def compared(
         better, worse = int((differences > 0).sum()), int((differences < 0).sum())
         if tested:
             found = compare(ours, theirs, clusters.names)
-    row: dict[str, Any] = {f"{column} +": better, f"{column} -": worse, f"{column} p-value": found.p_value}
+    row: dict[str, Any] = {
+        f"{column} +": better,
+        f"{column} -": worse,
+        f"{column} p-value": found.p_value,
+    }
     if comparisons:
-        reject, corrected = bonferroni([found.p_value] * comparisons)  # it depends on the number of tests, not on the others
+        reject, corrected = bonferroni(
+            [found.p_value] * comparisons
+        )  # it depends on the number of tests, not on the others
         row[f"{column} reject"] = reject[0] and clusters.enough
         row[f"{column} p-value corrected"] = corrected[0]
     return {**row, f"{column} low": found.low, f"{column} high": found.high}
@@ -569,12 +668,21 @@ def name_runs(runs: Any, nameless: str = "") -> dict[str, Any]:
         {'one': PosixPath('runs/one.trec'), 'two': PosixPath('two.trec')}
     """
     alone = runs if isinstance(runs, list | tuple) else [runs]
-    named = list(runs.items()) if isinstance(runs, Mapping) else [(_name(run) or nameless, run) for run in alone]
+    named = (
+        list(runs.items())
+        if isinstance(runs, Mapping)
+        else [(_name(run) or nameless, run) for run in alone]
+    )
     names = [str(name) for name, _ in named]
     if not all(names):
-        raise UsageError('the runs are frames without names: give each frame its name, {"name": frame, ...}, or give run folders')
+        raise UsageError(
+            'the runs are frames without names: give each frame its name, {"name": frame, ...}, or give run folders'
+        )
     if twice := [name for name in names if names.count(name) > 1]:
-        repair = advice("give each its name, {name: run, ...}, or rename one", "rename one, or give them to two calls")
+        repair = advice(
+            "give each its name, {name: run, ...}, or rename one",
+            "rename one, or give them to two calls",
+        )
         raise UsageError(f"two runs are named {twice[0]}: {repair}")
     if not names:
         raise UsageError("there is no run: give at least one")
@@ -583,7 +691,14 @@ def name_runs(runs: Any, nameless: str = "") -> dict[str, Any]:
 
 def _name(run: Any) -> str:
     """A run's own name: that of a path, a run folder, a log or a submission."""
-    place = next((one for one in (run, *(getattr(run, name, None) for name in ("folder", "path"))) if isinstance(one, str | Path)), None)
+    place = next(
+        (
+            one
+            for one in (run, *(getattr(run, name, None) for name in ("folder", "path")))
+            if isinstance(one, str | Path)
+        ),
+        None,
+    )
     if place is None:
         named = getattr(run, "run_id", "")
         return named if isinstance(named, str) else ""
@@ -615,10 +730,14 @@ def check_turn_names(who: str, ours: Iterable[str], theirs: Iterable[str]) -> No
     for qid in ours:
         meant = re.sub(r"-(?=\d+$)", "_", str(qid))
         if qid not in wanted and meant in wanted:
-            raise DataError(f"{who}: its turns are like {qid}, the wanted ones like {meant}: convert the qids of one of them")
+            raise DataError(
+                f"{who}: its turns are like {qid}, the wanted ones like {meant}: convert the qids of one of them"
+            )
 
 
-def check_common_turns(who: str, ours: Iterable[str], theirs: Iterable[str], what: str = "turn of the qrels") -> None:
+def check_common_turns(
+    who: str, ours: Iterable[str], theirs: Iterable[str], what: str = "turn of the qrels"
+) -> None:
     """Raise an error if there are turns and none of them is wanted, or as :func:`check_turn_names`.
 
     Raises:
@@ -631,7 +750,9 @@ def check_common_turns(who: str, ours: Iterable[str], theirs: Iterable[str], wha
     check_turn_names(who, given, wanted)
     if given and wanted and not set(given) & set(wanted):
         mismatch = f"its turns are like {given[0]}, the wanted ones like {wanted[0]}"
-        raise DataError(f"{who} has no {what}: {mismatch}; take the topics that the judgements were made for")
+        raise DataError(
+            f"{who} has no {what}: {mismatch}; take the topics that the judgements were made for"
+        )
 
 
 class NotJudgedWarning(UserWarning):

@@ -18,7 +18,9 @@ from ..submit.submissions import read_ranking
 
 Source: TypeAlias = pd.DataFrame | RunFolder | str | Path
 RANKING = ("qid", "docno", "score", "rank")
-Finished: TypeAlias = Mapping[str, Source] | Sequence[RunFolder | str | Path] | RunFolder | str | Path
+Finished: TypeAlias = (
+    Mapping[str, Source] | Sequence[RunFolder | str | Path] | RunFolder | str | Path
+)
 
 
 def results_of(name: str, run: Source) -> pd.DataFrame:
@@ -33,7 +35,9 @@ def results_of(name: str, run: Source) -> pd.DataFrame:
     if isinstance(run, RunFolder):
         return run.results()
     if not isinstance(run, str | Path):
-        raise UsageError(f"run {name} is a {type(run).__name__}: give a frame, a run folder, a run file or a submission")
+        raise UsageError(
+            f"run {name} is a {type(run).__name__}: give a frame, a run folder, a run file or a submission"
+        )
     if Path(run).is_dir():
         return RunFolder(run).results()
     return read_run(run) if is_run_file(Path(run)) else read_ranking(run)
@@ -59,7 +63,9 @@ def with_names(who: str, frame: pd.DataFrame, names: Sequence[str], repair: str)
     """
     if lacking := [name for name in names if name not in frame.columns]:
         if set(lacking) <= set(frame.index.names):
-            raise UsageError(f"{', '.join(lacking)} is the index of {who}, not a column: give it with reset_index()")
+            raise UsageError(
+                f"{', '.join(lacking)} is the index of {who}, not a column: give it with reset_index()"
+            )
         there = ", ".join(map(str, frame.columns)) or "none"
         raise UsageError(f"no column {', '.join(lacking)} in {who}, only {there}: {repair}")
     return by_position(frame)
@@ -78,7 +84,9 @@ def check_once(who: str, frame: pd.DataFrame, names: Sequence[str], repair: str)
     """
     again = frame[frame.duplicated(list(names))]
     if len(again):
-        which = ", ".join(f"{'turn' if name == 'qid' else name} {again[name].iloc[0]}" for name in names)
+        which = ", ".join(
+            f"{'turn' if name == 'qid' else name} {again[name].iloc[0]}" for name in names
+        )
         raise DataError(f"{which} occurs twice in {who}: {repair}")
 
 
@@ -95,7 +103,9 @@ def turns_of(system: pd.DataFrame | str | Path) -> pd.DataFrame:
     return pd.DataFrame(folder.turns() or {"qid": []})
 
 
-def written_by(system: pd.DataFrame | str | Path, name: str, operator: str, read: Callable[[str, Any], Any]) -> dict[str, Any]:
+def written_by(
+    system: pd.DataFrame | str | Path, name: str, operator: str, read: Callable[[str, Any], Any]
+) -> dict[str, Any]:
     """What a system wrote into the column ``name`` for each turn of a frame or a run folder, as ``read(qid, cell)`` gives it.
 
     Raises:
@@ -103,14 +113,23 @@ def written_by(system: pd.DataFrame | str | Path, name: str, operator: str, read
         DataError: when rows of a turn differ, or a folder doesn't have a finished run.
     """
     if isinstance(system, pd.DataFrame):
-        system = with_names("the frame", system, ("qid", name), f"give the output of a pipeline with ikat.{operator}")
+        system = with_names(
+            "the frame",
+            system,
+            ("qid", name),
+            f"give the output of a pipeline with ikat.{operator}",
+        )
     frame = turns_of(system)
-    cells = {(qid, id(cell)): cell for qid, cell in zip(frame["qid"], values(frame, name), strict=True)}  # rows of a turn share their cell
+    cells = {
+        (qid, id(cell)): cell for qid, cell in zip(frame["qid"], values(frame, name), strict=True)
+    }  # rows of a turn share their cell
     found: dict[str, Any] = {}
     for (qid, _), cell in cells.items():
         value = read(qid, cell)
         if found.setdefault(qid, value) != value:
-            raise DataError(f"turn {qid} has rows with different {name}, {found[qid]!r} and {value!r}: give one per turn")
+            raise DataError(
+                f"turn {qid} has rows with different {name}, {found[qid]!r} and {value!r}: give one per turn"
+            )
     return found
 
 
@@ -120,7 +139,9 @@ def ranking_frame(name: str, run: pd.DataFrame) -> pd.DataFrame:
     Raises:
         UsageError: when it lacks one.
     """
-    repair = "give a ranking, such as read_run(path) returns; ranks come from pt.model.add_ranks(run)"
+    repair = (
+        "give a ranking, such as read_run(path) returns; ranks come from pt.model.add_ranks(run)"
+    )
     return with_names(f"run {name}", run, RANKING, repair)
 
 
@@ -129,7 +150,8 @@ def ranking_of(name: str, run: pd.DataFrame) -> dict[str, dict[str, float]]:
 
     Raises:
         UsageError: when a column is missing.
-        DataError: when an id is not a text, a turn has a passage twice, a score is not a finite number, or scores rise with the rank.
+        DataError: when an id is not a text, a turn has a passage twice, a score is not a finite
+            number, or scores rise with the rank.
     """
     run = with_text_ids(f"run {name}", ranking_frame(name, run))
     try:
@@ -154,14 +176,20 @@ def dataset_of(folders: Sequence[RunFolder]) -> IkatDataset:
     names = {folder.path.name: folder.parameters().get("dataset") for folder in folders}
     given = f"give {option('dataset')} or {option('qrels')}"
     if unknown := [name for name, data in names.items() if data is None]:
-        raise UsageError(f"{list_first(unknown)}: the run does not say which dataset it was made on: {given}")
+        raise UsageError(
+            f"{list_first(unknown)}: the run does not say which dataset it was made on: {given}"
+        )
     if len({full_name(str(data)) for data in names.values()}) > 1:
         pairs = ", ".join(f"{name} on {data}" for name, data in names.items())
-        raise UsageError(f"the runs were made on different datasets ({pairs}): evaluate the runs of each dataset separately")
+        raise UsageError(
+            f"the runs were made on different datasets ({pairs}): evaluate the runs of each dataset separately"
+        )
     return dataset(str(next(iter(names.values()))))
 
 
-def known_dataset(runs: Mapping[str, Source], given: IkatDataset | str | Path | None = None) -> IkatDataset | None:
+def known_dataset(
+    runs: Mapping[str, Source], given: IkatDataset | str | Path | None = None
+) -> IkatDataset | None:
     """The dataset of some runs: the given one, else the one that all run folders among them name; None if it isn't known.
 
     Raises:
@@ -186,7 +214,8 @@ def qrels_of(folders: Sequence[RunFolder]) -> pd.DataFrame:
     """The judgements with which these runs were scored: the default ones of their dataset, also of turns that they were not asked.
 
     Raises:
-        UsageError: like :func:`dataset_of`, and when a run was scored with other judgements, or there are none.
+        UsageError: like :func:`dataset_of`, and when a run was scored with other judgements, or
+            there are none.
         DataError: when the dataset's file is missing.
     """
     data = dataset_of(folders)
@@ -206,6 +235,9 @@ def _check_scored_with(folder: RunFolder, whole: pd.DataFrame, name: str) -> Non
     own = whole[whole["qid"].isin(folder.turns_so_far())].reset_index(drop=True)
     if known != checksum_of(own):
         repair = advice(
-            f"qrels=..., or those of {name} by pt.get_dataset({name!r}).get_qrels()", f"--qrels, or --dataset {name} for its own"
+            f"qrels=..., or those of {name} by pt.get_dataset({name!r}).get_qrels()",
+            f"--qrels, or --dataset {name} for its own",
         )
-        raise UsageError(f"{folder.path} was scored with other judgements than the default ones of {name}: give {repair}")
+        raise UsageError(
+            f"{folder.path} was scored with other judgements than the default ones of {name}: give {repair}"
+        )

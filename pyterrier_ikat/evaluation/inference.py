@@ -1,16 +1,20 @@
 """Whether two runs differ: a paired test and an interval of the mean over turns that are robust to clusters of turns.
 
-Turns of one conversation depend on each other, so a test that takes turns as independent finds differences where there are none. Test and
-interval come from one t-distribution, so that they can't disagree:
+Turns of one conversation depend on each other, so a test that takes turns as independent finds
+differences where there are none. Test and interval come from one t-distribution, so that they can't
+disagree:
 
 - the estimate is the mean of the differences over turns, which is what the table shows;
-- its variance is the cluster-robust estimator CR2, which is without bias if the turns are independent of each other;
-- the degrees of freedom are those of Bell and McCaffrey, which are few if there are few clusters or one of them has most turns.
+- its variance is the cluster-robust estimator CR2, which is without bias if the turns are
+  independent of each other;
+- the degrees of freedom are those of Bell and McCaffrey, which are few if there are few clusters or
+  one of them has most turns.
 
-Source: Bell and McCaffrey, Bias reduction in standard errors for linear regression with multi-stage samples (Survey Methodology 28(2),
-2002); Pustejovsky and Tipton, Small-sample methods for cluster-robust variance estimation and hypothesis testing in fixed effects models
-(Journal of Business and Economic Statistics 36(4), 2018). The regression here has a constant alone, for which both are short formulas.
-With one turn in each cluster they are those of the paired t-test.
+Source: Bell and McCaffrey, Bias reduction in standard errors for linear regression with multi-stage
+samples (Survey Methodology 28(2), 2002); Pustejovsky and Tipton, Small-sample methods for
+cluster-robust variance estimation and hypothesis testing in fixed effects models (Journal of
+Business and Economic Statistics 36(4), 2018). The regression here has a constant alone, for which
+both are short formulas. With one turn in each cluster they are those of the paired t-test.
 """
 
 from collections.abc import Sequence
@@ -53,16 +57,20 @@ def differences_of(ours: Any, theirs: Any) -> Floats:
     return np.where(np.abs(found) < SAME, 0.0, found)
 
 
-def compare(ours: Sequence[float], theirs: Sequence[float], clusters: Sequence[str], *, level: float = 0.95) -> Difference:
+def compare(
+    ours: Sequence[float], theirs: Sequence[float], clusters: Sequence[str], *, level: float = 0.95
+) -> Difference:
     """Test whether the mean difference of two runs over turns is 0, and give its interval.
 
-    Nothing is known (NaN) with fewer than two clusters, and without variance between clusters: if all clusters have the same mean
-    difference, such as two turns that both differ by .5, the data say nothing about how much it varies.
+    Nothing is known (NaN) with fewer than two clusters, and without variance between clusters: if
+    all clusters have the same mean difference, such as two turns that both differ by .5, the data
+    say nothing about how much it varies.
 
     Args:
         ours: a score for each turn.
         theirs: the baseline's scores for the same turns.
-        clusters: the cluster of each turn, such as its conversation. Give the turns themselves for a test over independent turns.
+        clusters: the cluster of each turn, such as its conversation. Give the turns themselves for
+            a test over independent turns.
         level: the level of confidence of the interval.
 
     Example:
@@ -86,7 +94,9 @@ def compare(ours: Sequence[float], theirs: Sequence[float], clusters: Sequence[s
     return Difference(mean, mean - half_width, mean + half_width, p_value, len(names))
 
 
-def interval_of_mean(values: Sequence[float], clusters: Sequence[str], *, level: float = 0.95) -> Difference:
+def interval_of_mean(
+    values: Sequence[float], clusters: Sequence[str], *, level: float = 0.95
+) -> Difference:
     """The mean of scores over turns with its interval, see :func:`compare`. The p-value is that of the mean 0.
 
     Example:
@@ -97,19 +107,23 @@ def interval_of_mean(values: Sequence[float], clusters: Sequence[str], *, level:
     return compare(values, [0.0] * len(values), clusters, level=level)
 
 
-def interval_of_share(hits: Sequence[bool], clusters: Sequence[str], *, level: float = 0.95) -> tuple[float, float]:
+def interval_of_share(
+    hits: Sequence[bool], clusters: Sequence[str], *, level: float = 0.95
+) -> tuple[float, float]:
     """Wilson's interval of a share of turns, for the number of independent turns that would tell as much as these clusters.
 
-    That number is the turns divided by the design effect: CR2's variance of the share by that of independent turns, at least 1. It is
-    lowered further for the few degrees of freedom of CR2. If the share is 0 or 1 the effect is unknown, and each cluster counts once.
+    That number is the turns divided by the design effect: CR2's variance of the share by that of
+    independent turns, at least 1. It is lowered further for the few degrees of freedom of CR2. If
+    the share is 0 or 1 the effect is unknown, and each cluster counts once.
 
-    Source: Franco, Little, Louis and Slud, Comparative study of confidence intervals for proportions in complex sample surveys (Journal of
-    Survey Statistics and Methodology 7(3), 2019), Wilson's interval with an effective sample size, and Korn and Graubard's degrees of
-    freedom.
+    Source: Franco, Little, Louis and Slud, Comparative study of confidence intervals for
+    proportions in complex sample surveys (Journal of Survey Statistics and Methodology 7(3), 2019),
+    Wilson's interval with an effective sample size, and Korn and Graubard's degrees of freedom.
 
     Args:
         hits: whether each turn counts.
-        clusters: the cluster of each turn. If these are the turns themselves, it is Wilson's interval.
+        clusters: the cluster of each turn. If these are the turns themselves, it is Wilson's
+            interval.
         level: the level of confidence.
 
     Returns:
@@ -137,16 +151,21 @@ def interval_of_share(hits: Sequence[bool], clusters: Sequence[str], *, level: f
         error, freedom = standard_error(values - share, numbers, np.bincount(numbers).astype(float))
         effect = max(error**2 / (share * (1 - share) / (turns - 1)), 1.0)
         upper = (1 + level) / 2
-        enough = min(turns / effect * float(t.ppf(upper, turns - 1) / t.ppf(upper, freedom)) ** 2, turns)
+        enough = min(
+            turns / effect * float(t.ppf(upper, turns - 1) / t.ppf(upper, freedom)) ** 2, turns
+        )
     low, high = proportion_confint(share * enough, enough, alpha=1 - level, method="wilson")
     return float(low), float(high)
 
 
-def standard_error(residuals: Floats, numbers: npt.NDArray[np.intp], sizes: Floats) -> tuple[float, float]:
+def standard_error(
+    residuals: Floats, numbers: npt.NDArray[np.intp], sizes: Floats
+) -> tuple[float, float]:
     """The standard error CR2 of a mean, and its degrees of freedom.
 
-    With N turns, n of them in a cluster, and the sum S of the cluster's residuals, the variance is the sum of S^2 / (1 - n / N) over the
-    clusters, divided by N^2. The divisor 1 - n / N is what the mean takes away from a cluster's own residuals.
+    With N turns, n of them in a cluster, and the sum S of the cluster's residuals, the variance is
+    the sum of S^2 / (1 - n / N) over the clusters, divided by N^2. The divisor 1 - n / N is what
+    the mean takes away from a cluster's own residuals.
 
     Args:
         residuals: the differences less their mean, by turn.
@@ -156,7 +175,9 @@ def standard_error(residuals: Floats, numbers: npt.NDArray[np.intp], sizes: Floa
     turns = sizes.sum()
     left = 1 - sizes / turns
     sums = np.bincount(numbers, residuals)
-    sums = np.where(np.abs(sums) < SAME * sizes, 0.0, sums)  # what stays of sums that cancel out is rounding
+    sums = np.where(
+        np.abs(sums) < SAME * sizes, 0.0, sums
+    )  # what stays of sums that cancel out is rounding
     error = float(np.sqrt((sums**2 / left).sum()) / turns)
     return error, degrees_of_freedom(sizes)
 
@@ -164,8 +185,9 @@ def standard_error(residuals: Floats, numbers: npt.NDArray[np.intp], sizes: Floa
 def degrees_of_freedom(sizes: Floats) -> float:
     """Bell and McCaffrey's degrees of freedom of a mean, for clusters of these sizes.
 
-    If the turns are independent, the weighted sums of the clusters have the covariances of ``products`` (shape: clusters, clusters). The
-    degrees of freedom are Satterthwaite's: the square of the trace, divided by the sum of the squares.
+    If the turns are independent, the weighted sums of the clusters have the covariances of
+    ``products`` (shape: clusters, clusters). The degrees of freedom are Satterthwaite's: the square
+    of the trace, divided by the sum of the squares.
 
     Example:
         >>> round(degrees_of_freedom(np.array([1.0, 1.0, 1.0, 1.0])), 6), round(degrees_of_freedom(np.array([12.0, 1.0, 1.0, 1.0])), 2)

@@ -1,6 +1,7 @@
 """Relevance judgements of passages: pools of runs, an LLM as assessor, the agreement of two judges, and holes.
 
-Holes are unjudged passages at the top of runs. They get the labels of a model, whose agreement with people is measured first.
+Holes are unjudged passages at the top of runs. They get the labels of a model, whose agreement with
+people is measured first.
 """
 
 import json
@@ -22,7 +23,14 @@ from ..completions.kinds import Kind
 from ..completions.reasoning import without_reasoning
 from ..completions.verdicts import grade, without_scale
 from ..conversations import IkatDataset, check_qrels, datasets, merge_qrels
-from ..conversations.frame import column, object_frame, question_column, values, with_columns, with_text_ids
+from ..conversations.frame import (
+    column,
+    object_frame,
+    question_column,
+    values,
+    with_columns,
+    with_text_ids,
+)
 from ..errors import DataError, UsageError, advice, counted, list_first
 from ..llm_operator import LLMOperator
 from ..llms import Request
@@ -41,21 +49,21 @@ if TYPE_CHECKING:
 def pool_runs(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame:
     """The passages in the top ``depth`` of any run. Once they are judged, no run has an unjudged passage there.
 
-    Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4: the top 10 of all models and baselines, including passages that
-    the official judges have seen.
+    Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4: the top 10 of all
+    models and baselines, including passages that the official judges have seen.
 
     Args:
         runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``); the top is by rank.
         depth: how many passages of each turn and run.
 
     Returns:
-        ``qid``, ``docno``: each pair once, sorted by conversation, turn and docno, whatever the order of the runs. So the order doesn't
-        tell a judge anything about a passage's rank.
+        ``qid``, ``docno``: each pair once, sorted by conversation, turn and docno, whatever the
+        order of the runs. So the order doesn't tell a judge anything about a passage's rank.
 
     Raises:
         UsageError: when there are no runs by name, or the depth is below 1.
-        DataError: when a run repeats a passage within a turn, has a number as its name, has a score that is not finite, or has scores that
-            rise with the rank.
+        DataError: when a run repeats a passage within a turn, has a number as its name, has a score
+            that is not finite, or has scores that rise with the rank.
 
     Example:
         >>> one = pd.DataFrame({"qid": ["1_1"] * 2, "docno": ["b", "c"], "score": [2.0, 1.0], "rank": [0, 1]})
@@ -65,7 +73,9 @@ def pool_runs(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame
     at_least(1, depth=depth)
     pairs = {pair for name, run in runs.items() for pair in _top(name, run, depth)}
     ordered = sorted(pairs, key=lambda pair: (natural_key(pair[0]), pair[1]))
-    return object_frame({"qid": [qid for qid, _ in ordered], "docno": [docno for _, docno in ordered]})
+    return object_frame(
+        {"qid": [qid for qid, _ in ordered], "docno": [docno for _, docno in ordered]}
+    )
 
 
 def _top(name: str, run: pd.DataFrame, depth: int) -> set[tuple[str, str]]:
@@ -110,8 +120,8 @@ def parse_judgement(text: str, highest: int = 4) -> Judgement | None:
     r"""Read a judgement: a number from 0 to ``highest`` at the beginning of the completion, or one that is called the score.
 
     Returns:
-        The judgement; ``None`` if there is no such number, it is off the scale, or there are several different ones. A number somewhere in
-        prose is not a judgement.
+        The judgement; ``None`` if there is no such number, it is off the scale, or there are
+        several different ones. A number somewhere in prose is not a judgement.
 
     Example:
         >>> parse_judgement("3\nIt names 2 of the 5 sizes.")[:2]
@@ -132,30 +142,41 @@ def parse_judgement(text: str, highest: int = 4) -> Judgement | None:
 
 
 def _judgement(said: dict[str, Any]) -> Judgement:
-    return Judgement(said["label"], " ".join(said["reason"].split()), json.dumps(said, ensure_ascii=False))
+    return Judgement(
+        said["label"], " ".join(said["reason"].split()), json.dumps(said, ensure_ascii=False)
+    )
 
 
 def _opens_a_list(text: str, scores: Sequence[re.Match[str]]) -> bool:
     """Whether the number at the beginning of a text is that of a step: a second step follows, or a line that begins with the score."""
-    openings = (text[: score.start()].rpartition("\n")[2] for score in scores if "\n" in text[: score.start()])
-    return bool(_STEP.match(text)) and (bool(_SECOND.search(text)) or any(_BEFORE_SCORE.fullmatch(opening) for opening in openings))
+    openings = (
+        text[: score.start()].rpartition("\n")[2]
+        for score in scores
+        if "\n" in text[: score.start()]
+    )
+    return bool(_STEP.match(text)) and (
+        bool(_SECOND.search(text)) or any(_BEFORE_SCORE.fullmatch(opening) for opening in openings)
+    )
 
 
-def with_gold(pooled: pd.DataFrame, dataset: IkatDataset, texts: pt.Transformer | None = None) -> pd.DataFrame:
+def with_gold(
+    pooled: pd.DataFrame, dataset: IkatDataset, texts: pt.Transformer | None = None
+) -> pd.DataFrame:
     """Join a pool with what a judge reads about each turn and passage. This is gold data that systems must not see.
 
     Args:
         pooled: ``qid``, ``docno``, such as the result of :func:`pool_runs`.
         dataset: the dataset of the turns.
-        texts: an operator that adds ``text`` by ``docno``; None: the dataset's own text loader. The full collection has none: give
-            ``PassageIndex(path).text_loader()``.
+        texts: an operator that adds ``text`` by ``docno``; None: the dataset's own text loader. The
+            full collection has none: give ``PassageIndex(path).text_loader()``.
 
     Returns:
-        ``qid``, ``docno``, ``qresolved`` (the manual rewrite), ``qptkb``, ``qgoldptkb`` (ids of the gold statements),
-        ``gold_answer`` (the canonical response), ``text``.
+        ``qid``, ``docno``, ``qresolved`` (the manual rewrite), ``qptkb``, ``qgoldptkb`` (ids of the
+        gold statements), ``gold_answer`` (the canonical response), ``text``.
 
     Raises:
-        DataError: when the pool has turns that the dataset lacks or names with hyphens, or a passage has no text.
+        DataError: when the pool has turns that the dataset lacks or names with hyphens, or a
+            passage has no text.
 
     Example:
         >>> import pandas as pd, pyterrier as pt
@@ -173,7 +194,9 @@ def with_gold(pooled: pd.DataFrame, dataset: IkatDataset, texts: pt.Transformer 
             f"pool runs of this dataset, whose turns are named like {next(iter(gold.index), 'no turn')}"
         )
     rows = gold.loc[pooled["qid"].tolist()]
-    shown = {name: column(pooled[name]) for name in ("qid", "docno")} | {name: column(rows[name]) for name in GOLD}
+    shown = {name: column(pooled[name]) for name in ("qid", "docno")} | {
+        name: column(rows[name]) for name in GOLD
+    }
     return (texts or dataset.text_loader()).transform(pd.DataFrame(shown))
 
 
@@ -181,22 +204,25 @@ def with_gold(pooled: pd.DataFrame, dataset: IkatDataset, texts: pt.Transformer 
 class Judge(LLMOperator):
     """Ask a model for the relevance label, 0 to 4, of every passage of a pool.
 
-    Reads a frame with ``qid``, ``docno``, ``text``, ``qresolved``, ``qptkb``, ``qgoldptkb`` and ``gold_answer``, as made by
-    :func:`with_gold`. Returns qrels. It makes one call per passage, which shows the turn's gold statements, the manual rewrite, the
-    canonical response as an example of score 4, and the passage. Labels below 2 count as not relevant. Source: Abbasiantaeb and
+    Reads a frame with ``qid``, ``docno``, ``text``, ``qresolved``, ``qptkb``, ``qgoldptkb`` and
+    ``gold_answer``, as made by :func:`with_gold`. Returns qrels. It makes one call per passage,
+    which shows the turn's gold statements, the manual rewrite, the canonical response as an example
+    of score 4, and the passage. Labels below 2 count as not relevant. Source: Abbasiantaeb and
     Aliannejadi, Generate then Retrieve, section 4 and Table 8; asking for a reason is ours.
 
-    A passage without a usable label (prose, a number off the scale, a failed call) is missing from the qrels (it is never 0) and counted in
-    the ledger as ``fallbacks``. If a judge was stopped and is called again, completions in the cache are not repeated.
+    A passage without a usable label (prose, a number off the scale, a failed call) is missing from
+    the qrels (it is never 0) and counted in the ledger as ``fallbacks``. If a judge was stopped and
+    is called again, completions in the cache are not repeated.
 
     Args:
         llm: the model to ask.
         prompts: a folder of your own prompt templates (``judge.jinja``).
-        on_error: ``"fallback"``: omit passages without a label; ``"raise"``: judge all, then raise a
-            ``StageError``.
+        on_error: ``"fallback"``: omit passages without a label; ``"raise"``: judge all, then raise
+            a ``StageError``.
 
     Raises:
-        DataError: when the frame has a pair twice, or one without passage text, rewrite or canonical response.
+        DataError: when the frame has a pair twice, or one without passage text, rewrite or
+            canonical response.
 
     Example:
         >>> import pandas as pd, pyterrier as pt, pyterrier_ikat as ikat
@@ -224,13 +250,25 @@ class Judge(LLMOperator):
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request per passage."""
         names = ("qid", "docno", "text", *self.gold)
-        rows = [dict(zip(names, row, strict=True)) for row in zip(*(values(frame, name) for name in names), strict=True)]
-        return [self.request(row["qid"], self.shown(row), self.template(), row["docno"]) for row in rows]
+        rows = [
+            dict(zip(names, row, strict=True))
+            for row in zip(*(values(frame, name) for name in names), strict=True)
+        ]
+        return [
+            self.request(row["qid"], self.shown(row), self.template(), row["docno"]) for row in rows
+        ]
 
     def shown(self, row: dict[str, Any]) -> dict[str, Any]:
         """What the prompt shows of a passage and its turn."""
-        chosen = ptkb_text(pick_statements(row["qptkb"], [(number, 1.0) for number in row["qgoldptkb"]]))
-        return {"ptkb": chosen, "question": row["qresolved"], "answer": row.get("gold_answer"), "passage": row["text"]}
+        chosen = ptkb_text(
+            pick_statements(row["qptkb"], [(number, 1.0) for number in row["qgoldptkb"]])
+        )
+        return {
+            "ptkb": chosen,
+            "question": row["qresolved"],
+            "answer": row.get("gold_answer"),
+            "passage": row["text"],
+        }
 
     highest: ClassVar[int] = 4
     """The highest label."""
@@ -247,11 +285,20 @@ class Judge(LLMOperator):
 
     def typical(self, frame: pd.DataFrame) -> list[Judgement]:
         """A label with a reason of ordinary length."""
-        return [Judgement(2, "", "2\nIt is about the question but leaves out what matters to this user.")] * len(frame)
+        return [
+            Judgement(
+                2, "", "2\nIt is about the question but leaves out what matters to this user."
+            )
+        ] * len(frame)
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """One request per passage of the frame, or per passage that the cut before the judge leaves."""
-        plan.ask(self, self._with_stand_ins(frame if "docno" in frame.columns else plan.passages(frame, plan.cut)))
+        plan.ask(
+            self,
+            self._with_stand_ins(
+                frame if "docno" in frame.columns else plan.passages(frame, plan.cut)
+            ),
+        )
         return frame
 
     def _with_stand_ins(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -263,13 +310,20 @@ class Judge(LLMOperator):
             "gold_answer": [ANSWER_STAND_IN] * len(frame),
             "qexamples": [[(ANSWER_STAND_IN, 4), (ANSWER_STAND_IN, 0)]] * len(frame),
         }
-        return with_columns(frame, **{name: stand_ins[name] for name in self.gold if name not in frame.columns})
+        return with_columns(
+            frame, **{name: stand_ins[name] for name in self.gold if name not in frame.columns}
+        )
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Qrels of the passages with a label: ``qid``, ``docno``, ``label`` (int64), ``reason``, ``raw`` (the completion)."""
         rows = zip(frame["qid"], frame["docno"], found, strict=True)
-        judged = [(qid, docno, *judgement) for qid, docno, judgement in rows if judgement is not None]
-        columns = {name: [row[place] for row in judged] for place, name in enumerate(("qid", "docno", *Judgement._fields))}
+        judged = [
+            (qid, docno, *judgement) for qid, docno, judgement in rows if judgement is not None
+        ]
+        columns = {
+            name: [row[place] for row in judged]
+            for place, name in enumerate(("qid", "docno", *Judgement._fields))
+        }
         return object_frame(columns).astype({"label": np.int64})
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
@@ -283,10 +337,12 @@ class Judge(LLMOperator):
 class UmbrelaJudge(Judge):
     """Ask a model for the relevance label, 0 to 3, of every passage of a pool, zero-shot, from the question and the passage alone.
 
-    Like :class:`Judge`, but with another prompt and scale, and without persona and example. Reads ``qid``, ``docno``, ``text``,
-    ``qresolved``. Its labels do not correspond directly to TREC iKAT's scale of 0 to 4: use a threshold to compare them. Source: Upadhyay
-    et al., UMBRELA, arXiv 2406.06519, section 3, and the code castorini/umbrela; the wording is ours. For their model, use ``"openai:gpt-4o
-    temperature=0 top_p=1 frequency_penalty=0.5"``. Here a passage is marked as a quotation, as a protection against instructions in it.
+    Like :class:`Judge`, but with another prompt and scale, and without persona and example. Reads
+    ``qid``, ``docno``, ``text``, ``qresolved``. Its labels do not correspond directly to TREC
+    iKAT's scale of 0 to 4: use a threshold to compare them. Source: Upadhyay et al., UMBRELA, arXiv
+    2406.06519, section 3, and the code castorini/umbrela; the wording is ours. For their model, use
+    ``"openai:gpt-4o temperature=0 top_p=1 frequency_penalty=0.5"``. Here a passage is marked as a
+    quotation, as a protection against instructions in it.
 
     Args:
         llm: the model to ask.
@@ -319,10 +375,15 @@ def _check(frame: pd.DataFrame, gold: Sequence[str]) -> None:
     for name in ("text", *(name for name in gold if name in ("qresolved", "gold_answer"))):
         for qid, docno, text in zip(frame["qid"], frame["docno"], frame[name], strict=True):
             if not isinstance(text, str) or not text.strip():
-                repair = advice("add the column with with_gold from a dataset that has it", "give a --dataset that has it")
+                repair = advice(
+                    "add the column with with_gold from a dataset that has it",
+                    "give a --dataset that has it",
+                )
                 if name == "gold_answer":
                     repair += f", or judge without one: {advice('UmbrelaJudge', '--style umbrela')}"
-                raise DataError(f"turn {qid}, passage {docno}: {name} is {text!r}, a judge needs a text: {repair}")
+                raise DataError(
+                    f"turn {qid}, passage {docno}: {name} is {text!r}, a judge needs a text: {repair}"
+                )
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,7 +396,8 @@ class Agreement:
         threshold: the lowest label that counts as relevant.
         binary_confusion: the same counts of not relevant (False) and relevant (True).
         binary: the share of pairs that both call relevant or both call not relevant.
-        kappa: Cohen's kappa of the graded labels, unweighted; NaN if it is undefined (both always give the same label).
+        kappa: Cohen's kappa of the graded labels, unweighted; NaN if it is undefined (both always
+            give the same label).
         binary_kappa: Cohen's kappa of relevant and not relevant.
         tau: Kendall's tau of the two orders of the runs, one value per measure; empty without runs.
     """
@@ -354,20 +416,38 @@ class Agreement:
         said = [
             f"{counted(self.pairs, 'pair')} judged by both: binary agreement {self.binary:.2%}, kappa {format_score(self.binary_kappa)}; "
             f"kappa of the graded labels {format_score(self.kappa)}",
-            *(f"Kendall's tau of the systems by {measure}: {format_score(tau)}" for measure, tau in self.tau.items()),
+            *(
+                f"Kendall's tau of the systems by {measure}: {format_score(tau)}"
+                for measure, tau in self.tau.items()
+            ),
         ]
-        for side, counts in (("first", self.confusion.sum(axis=1)), ("second", self.confusion.sum(axis=0))):
+        for side, counts in (
+            ("first", self.confusion.sum(axis=1)),
+            ("second", self.confusion.sum(axis=0)),
+        ):
             if (counts > 0).sum() == 1:
-                said.append(f"the {side} file gives all these pairs label {counts.idxmax()}: agreement with it says nothing about a judge")
-        graded = _shown(self.confusion, "Labels of the first file (rows) and of the second (columns)", [])
-        return [graded, _shown(self.binary_confusion, f"Relevant, from label {self.threshold} on", said)]
+                said.append(
+                    f"the {side} file gives all these pairs label {counts.idxmax()}: agreement with it says nothing about a judge"
+                )
+        graded = _shown(
+            self.confusion, "Labels of the first file (rows) and of the second (columns)", []
+        )
+        return [
+            graded,
+            _shown(self.binary_confusion, f"Relevant, from label {self.threshold} on", said),
+        ]
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.tables())).rstrip("\n")
 
 
 def _shown(counts: pd.DataFrame, title: str, notes: Sequence[str]) -> Table:
-    return of_frame(counts.rename_axis("label").rename_axis(None, axis="columns").reset_index(), notes, title, texts=1)
+    return of_frame(
+        counts.rename_axis("label").rename_axis(None, axis="columns").reset_index(),
+        notes,
+        title,
+        texts=1,
+    )
 
 
 def agreement(
@@ -380,13 +460,16 @@ def agreement(
 ) -> Agreement:
     """Compare two judges on the (turn, passage) pairs that both judged.
 
-    Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Tables 2 and 4. There, the rows are GPT-3.5 and the columns NIST.
+    Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Tables 2 and 4. There, the rows
+    are GPT-3.5 and the columns NIST.
 
     Args:
         qrels_a: ``qid``, ``docno``, ``label``: the rows of the confusion matrix.
         qrels_b: the same, for the columns.
-        threshold: the lowest label that counts as relevant, the same for both. On the scale 0-4 of LLM judging, it is 2.
-        runs: name -> result frame, at least two. They show how far the judges agree on which run is better.
+        threshold: the lowest label that counts as relevant, the same for both. On the scale 0-4 of
+            LLM judging, it is 2.
+        runs: name -> result frame, at least two. They show how far the judges agree on which run is
+            better.
         measures: the measures that order the runs. Each is computed over all turns of the qrels.
 
     Raises:
@@ -400,15 +483,24 @@ def agreement(
         >>> found.pairs, found.binary, found.binary_kappa, int(found.confusion.loc[2, 3])
         (4, 0.75, 0.5, 1)
     """
-    first, second = check_qrels(qrels_a, "the first qrels"), check_qrels(qrels_b, "the second qrels")
+    first, second = (
+        check_qrels(qrels_a, "the first qrels"),
+        check_qrels(qrels_b, "the second qrels"),
+    )
     both = _common(first, second)
     a, b = both["label_a"], both["label_b"]
     labels = range(min(a.min(), b.min()), max(a.max(), b.max()) + 1)
     taus = {}
     if runs:
         one, other = (evaluate(runs, qrels, measures) for qrels in (first, second))
-        taus = {label(measure): order_agreement(one, other, measure) for measure in as_measures(measures)}
-    graded, binary = _confusion(a, b, labels), _confusion(a >= threshold, b >= threshold, [False, True])
+        taus = {
+            label(measure): order_agreement(one, other, measure)
+            for measure in as_measures(measures)
+        }
+    graded, binary = (
+        _confusion(a, b, labels),
+        _confusion(a >= threshold, b >= threshold, [False, True]),
+    )
     return Agreement(
         pairs=len(both),
         confusion=graded,
@@ -433,14 +525,17 @@ def _common(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
 
 
 def _confusion(a: "pd.Series[Any]", b: "pd.Series[Any]", values: Sequence[Any]) -> pd.DataFrame:
-    return pd.crosstab(a, b, rownames=["a"], colnames=["b"]).reindex(index=values, columns=values, fill_value=0)
+    return pd.crosstab(a, b, rownames=["a"], colnames=["b"]).reindex(
+        index=values, columns=values, fill_value=0
+    )
 
 
 def cohens_kappa(confusion: npt.ArrayLike) -> float:
     """Cohen's kappa of a square confusion matrix, unweighted, by statsmodels.
 
     Returns:
-        1 for complete agreement, 0 for the agreement expected by chance, NaN if chance alone gives complete agreement.
+        1 for complete agreement, 0 for the agreement expected by chance, NaN if chance alone gives
+        complete agreement.
 
     Example:
         >>> round(cohens_kappa([[20, 5], [10, 15]]), 10)
@@ -452,7 +547,9 @@ def cohens_kappa(confusion: npt.ArrayLike) -> float:
         return float(kappa(np.asarray(confusion, dtype=np.float64), return_results=False))
 
 
-def order_agreement(table_a: pd.DataFrame, table_b: pd.DataFrame, measure: ir_measures.Measure | str) -> float:
+def order_agreement(
+    table_a: pd.DataFrame, table_b: pd.DataFrame, measure: ir_measures.Measure | str
+) -> float:
     """Kendall's tau (tau-b) of the orders of the same systems in two tables.
 
     Args:
@@ -474,9 +571,13 @@ def order_agreement(table_a: pd.DataFrame, table_b: pd.DataFrame, measure: ir_me
     from scipy.stats import kendalltau
 
     column = label(as_measures(measure)[0])
-    both = by_position(table_a).merge(by_position(table_b), on="name", how="outer", suffixes=("_a", "_b"), validate="one_to_one")
+    both = by_position(table_a).merge(
+        by_position(table_b), on="name", how="outer", suffixes=("_a", "_b"), validate="one_to_one"
+    )
     if len(both) < 2 or both[[f"{column}_a", f"{column}_b"]].isna().any(axis=None):
-        raise UsageError(f"an order is compared on the same two or more systems, each once: {', '.join(map(str, both['name']))}")
+        raise UsageError(
+            f"an order is compared on the same two or more systems, each once: {', '.join(map(str, both['name']))}"
+        )
     return float(kendalltau(both[f"{column}_a"], both[f"{column}_b"]).statistic)
 
 
@@ -491,8 +592,8 @@ CHECKED = 200
 class FillingJudge(Judge):
     """Like :class:`Judge`, with passages of the turn that people have judged as examples, in place of the canonical response.
 
-    Reads ``qid``, ``docno``, ``text``, ``qresolved``, ``qptkb``, ``qgoldptkb`` and ``qexamples``: for each row a list of (text, label).
-    Returns qrels. :func:`fill_holes` makes its frame.
+    Reads ``qid``, ``docno``, ``text``, ``qresolved``, ``qptkb``, ``qgoldptkb`` and ``qexamples``:
+    for each row a list of (text, label). Returns qrels. :func:`fill_holes` makes its frame.
 
     Args:
         llm: the model to ask.
@@ -546,17 +647,25 @@ class Filled:
 
 
 def fill_holes(
-    runs: Runs, dataset: IkatDataset, llm: Any, qrels: pd.DataFrame | None = None, depth: int = 10, texts: Any = None, tell: Any = print
+    runs: Runs,
+    dataset: IkatDataset,
+    llm: Any,
+    qrels: pd.DataFrame | None = None,
+    depth: int = 10,
+    texts: Any = None,
+    tell: Any = print,
 ) -> Filled:
     """Label the unjudged passages at the top of runs with a model that is shown judged passages of the same turn.
 
-    The model first labels passages that people have judged (200 of these turns, chosen with a fixed seed), each without its own label, so
-    its agreement is known before the holes are paid for. Turns without judgements are left alone.
+    The model first labels passages that people have judged (200 of these turns, chosen with a fixed
+    seed), each without its own label, so its agreement is known before the holes are paid for.
+    Turns without judgements are left alone.
 
-    Source: Abbasiantaeb, Meng, Azzopardi and Aliannejadi, arXiv 2503.09899, of which we could read the abstract, and their code for GPT
-    (two-shot). It reads its examples from a file that isn't in the repository. Ours are the turn's passages with the highest and the lowest
-    label, then the next of both; ties by docno. In the paper, a fine-tuned Llama 3.1 agrees with people, and prompting GPT-3.5 does not. We
-    fine-tune nothing.
+    Source: Abbasiantaeb, Meng, Azzopardi and Aliannejadi, arXiv 2503.09899, of which we could read
+    the abstract, and their code for GPT (two-shot). It reads its examples from a file that isn't in
+    the repository. Ours are the turn's passages with the highest and the lowest label, then the
+    next of both; ties by docno. In the paper, a fine-tuned Llama 3.1 agrees with people, and
+    prompting GPT-3.5 does not. We fine-tune nothing.
 
     Args:
         runs: name -> result frame.
@@ -583,12 +692,16 @@ def fill_holes(
     """
     known = check_qrels(dataset.get_qrels() if qrels is None else qrels)
     if known["label"].max() < 2 or not known["label"].between(0, 4).all():
-        raise UsageError("holes are filled with labels from 0 to 4, and these judgements have others: give a dataset such as ikat:2023")
+        raise UsageError(
+            "holes are filled with labels from 0 to 4, and these judgements have others: give a dataset such as ikat:2023"
+        )
     pool = pool_runs(runs, depth)
     pool = pool[pool["qid"].isin(known["qid"])]
     holes = pool[pool.merge(known, on=["qid", "docno"], how="left")["label"].isna().to_numpy()]
     if holes.empty:
-        raise UsageError(f"{counted(len(pool), 'passage')} of judged turns are down to rank {depth}, all judged: nothing is to fill")
+        raise UsageError(
+            f"{counted(len(pool), 'passage')} of judged turns are down to rank {depth}, all judged: nothing is to fill"
+        )
     judged, judge = known[known["qid"].isin(holes["qid"])], FillingJudge(llm)
     shown = with_gold(pd.concat([judged, holes])[["qid", "docno"]], dataset, texts)
     shown = with_columns(shown, qexamples=list(_examples(shown, judged)))
@@ -602,8 +715,13 @@ def _examples(shown: pd.DataFrame, judged: pd.DataFrame) -> Iterator[list[tuple[
     """For each passage the judged ones of its turn with the highest and the lowest label, without the passage itself."""
     texts = {(row.qid, row.docno): row.text for row in shown.itertuples()}
     ordered = judged.sort_values(["label", "docno"], ascending=[False, True])
-    ranked = {qid: list(zip(rows["docno"], rows["label"].tolist(), strict=True)) for qid, rows in ordered.groupby("qid")}
+    ranked = {
+        qid: list(zip(rows["docno"], rows["label"].tolist(), strict=True))
+        for qid, rows in ordered.groupby("qid")
+    }
     for qid, docno in zip(shown["qid"], shown["docno"], strict=True):
         others = [(texts[qid, other], label) for other, label in ranked[qid] if other != docno]
-        ends = [others[-(place + 1) // 2 if place % 2 else place // 2] for place in range(len(others))]
+        ends = [
+            others[-(place + 1) // 2 if place % 2 else place // 2] for place in range(len(others))
+        ]
         yield ends[:SHOTS]

@@ -29,10 +29,11 @@ from .responses import Assessment, ResponseJudge, asked_column
 class LLMJudge(AsksLLM, ResponseJudge):
     """Asks a model about every response.
 
-    Requests have the stage ``"judge"`` and the prompt ids ``judge_groundedness``, ``judge_completeness``,
-    ``judge_relevance``, ``judge_naturalness``, ``judge_preference``, ``judge_correctness``, ``judge_pairwise``,
-    ``judge_nuggets``. The question shown is that of :func:`asked_column`. Without ``qhistory`` or ``qptkb`` in the frame, no history or
-    persona is shown.
+    Requests have the stage ``"judge"`` and the prompt ids ``judge_groundedness``,
+    ``judge_completeness``, ``judge_relevance``, ``judge_naturalness``, ``judge_preference``,
+    ``judge_correctness``, ``judge_pairwise``, ``judge_nuggets``. The question shown is that of
+    :func:`asked_column`. Without ``qhistory`` or ``qptkb`` in the frame, no history or persona is
+    shown.
 
     Args (of every subclass):
         llm: the model to ask.
@@ -55,13 +56,20 @@ class LLMJudge(AsksLLM, ResponseJudge):
             BudgetExceeded: when the budget is spent.
         """
         questions = (
-            values(responses, asked_column(responses, f"the turns for {self.name}")) if self.about_question else [""] * len(responses)
+            values(responses, asked_column(responses, f"the turns for {self.name}"))
+            if self.about_question
+            else [""] * len(responses)
         )
-        shown = with_columns(responses, question=questions, qhistory=histories(responses), qptkb=personas(responses))
+        shown = with_columns(
+            responses, question=questions, qhistory=histories(responses), qptkb=personas(responses)
+        )
         rows = shown.to_dict("records")
         asked = [self.requests(row) for row in rows]
         verdicts = iter(self.ask([request for requests in asked for request in requests]))
-        return [self._assess(row, [next(verdicts) for _ in requests]) for row, requests in zip(rows, asked, strict=True)]
+        return [
+            self._assess(row, [next(verdicts) for _ in requests])
+            for row, requests in zip(rows, asked, strict=True)
+        ]
 
     def requests(self, row: dict[str, Any]) -> list[Request]:
         """The prompt for one response."""
@@ -107,8 +115,9 @@ class YesOrNo(LLMJudge):
 class Groundedness(YesOrNo):
     """Whether everything in the response is in the passages on which it is based: 1 yes, 0 no.
 
-    Reads ``qpassages``. A response without passages is not grounded: it gets 0 without a call. The track's own prompt of 2023 asks the
-    reverse (whether anything is *not* in the documents). Here, 1 means grounded.
+    Reads ``qpassages``. A response without passages is not grounded: it gets 0 without a call. The
+    track's own prompt of 2023 asks the reverse (whether anything is *not* in the documents). Here,
+    1 means grounded.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -132,15 +141,20 @@ class Groundedness(YesOrNo):
 
     def assess(self, row: dict[str, Any], verdicts: Sequence[Verdict]) -> Assessment:
         """The verdict; not grounded without a passage."""
-        return super().assess(row, verdicts) if verdicts else Assessment(0.0, "the response is based on no passage")
+        return (
+            super().assess(row, verdicts)
+            if verdicts
+            else Assessment(0.0, "the response is based on no passage")
+        )
 
 
 class Correctness(YesOrNo):
     """Whether the response tells the user the same as the gold answer: 1 yes, 0 no. The mean is the share of such turns.
 
-    Reads ``gold_answer``. TREC iKAT 2024 reports a share "LLMeval" with SOLAR and GPT-4o, but released no prompt. BERGEN (Rau et al., 2024,
-    section 3) has a measure with this name, with SOLAR as the judge, that asks this question. We infer that the track used it. The wording
-    is ours.
+    Reads ``gold_answer``. TREC iKAT 2024 reports a share "LLMeval" with SOLAR and GPT-4o, but
+    released no prompt. BERGEN (Rau et al., 2024, section 3) has a measure with this name, with
+    SOLAR as the judge, that asks this question. We infer that the track used it. The wording is
+    ours.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -166,18 +180,27 @@ class _Graded(LLMJudge):
     @property
     def kind(self) -> Kind:  # type: ignore[override]
         """A whole number of the scale."""
-        return verdict("score", one_of(range(self.lowest, self.highest + 1)), lambda text: read_score(text, self.lowest, self.highest))
+        return verdict(
+            "score",
+            one_of(range(self.lowest, self.highest + 1)),
+            lambda text: read_score(text, self.lowest, self.highest),
+        )
 
     def assess(self, row: dict[str, Any], verdicts: Sequence[Verdict]) -> Assessment:
         """The grade. -1 means that the judge was unable to tell."""
-        return Assessment(float(verdicts[0].value), verdicts[0].reason, "unable" if verdicts[0].value < 0 else "judged")
+        return Assessment(
+            float(verdicts[0].value),
+            verdicts[0].reason,
+            "unable" if verdicts[0].value < 0 else "judged",
+        )
 
 
 class Completeness(_Graded):
     """How completely the response answers the question: 0 not, 1 in part, 2 mostly, 3 fully; -1 unable to judge.
 
-    The prompt shows persona, conversation, question and response, as in 2023. A -1 is kept as the turn's value and counted as ``unable``,
-    but is not part of the mean, because it says nothing about the response.
+    The prompt shows persona, conversation, question and response, as in 2023. A -1 is kept as the
+    turn's value and counted as ``unable``, but is not part of the mean, because it says nothing
+    about the response.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -197,7 +220,8 @@ class Completeness(_Graded):
 class Relevance(_Graded):
     """How well the response follows the conversation: 0 not, 1 partly off topic, 2 mostly, 3 clearly; -1 unable to judge.
 
-    The prompt shows persona, conversation, question and response, as in 2023; -1 as for :class:`Completeness`.
+    The prompt shows persona, conversation, question and response, as in 2023; -1 as for
+    :class:`Completeness`.
     """
 
     name = topic = "relevance"
@@ -215,8 +239,9 @@ class Naturalness(_Graded):
 class Preference(_Graded):
     """How well the response would please this user, 0 to 4: a graded preference, in one call per turn.
 
-    TREC iKAT 2024 reports an LLM's preference, but released no prompt. We chose the scale, and we show persona, conversation and question.
-    :class:`PairwisePreference` compares two responses instead.
+    TREC iKAT 2024 reports an LLM's preference, but released no prompt. We chose the scale, and we
+    show persona, conversation and question. :class:`PairwisePreference` compares two responses
+    instead.
     """
 
     name = topic = "preference"
@@ -227,13 +252,15 @@ class Preference(_Graded):
 class PairwisePreference(LLMJudge):
     """Whether the response is better than another one: 1 better, 0.5 tie, 0 worse.
 
-    Judges prefer what they read first (or last). So each pair is shown in both orders, with two calls per turn, and the value is the mean
-    of both. It is also 0.5 if the verdict depends only on the order. A turn with a failed call is a failure.
+    Judges prefer what they read first (or last). So each pair is shown in both orders, with two
+    calls per turn, and the value is the mean of both. It is also 0.5 if the verdict depends only on
+    the order. A turn with a failed call is a failure.
 
     Args:
         llm: see :class:`LLMJudge`.
         prompts: see :class:`LLMJudge`.
-        against: the column of the turns with the other response: the gold answer, or a column that you add for another system.
+        against: the column of the turns with the other response: the gold answer, or a column that
+            you add for another system.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -252,25 +279,36 @@ class PairwisePreference(LLMJudge):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.name, self.basis, self.needs = f"preference over {self.against}", self.against, (self.against,)  # type: ignore[misc]
+        self.name = f"preference over {self.against}"  # type: ignore[misc]
+        self.basis = self.against  # type: ignore[misc]
+        self.needs = (self.against,)  # type: ignore[misc]
 
     def requests(self, row: dict[str, Any]) -> list[Request]:
         """The response as A, then as B."""
         ours, other = row["qanswer"], row[self.against]
-        return [self.ask_about(row, "as A", first=ours, second=other), self.ask_about(row, "as B", first=other, second=ours)]
+        return [
+            self.ask_about(row, "as A", first=ours, second=other),
+            self.ask_about(row, "as B", first=other, second=ours),
+        ]
 
     def assess(self, row: dict[str, Any], verdicts: Sequence[Verdict]) -> Assessment:
         """The mean of both orders."""
-        points = [0.5 if verdict.value == "tie" else float(verdict.value == ours) for verdict, ours in zip(verdicts, "AB", strict=True)]
-        return Assessment(sum(points) / 2, f"shown as A: {verdicts[0].reason}; shown as B: {verdicts[1].reason}")
+        points = [
+            0.5 if verdict.value == "tie" else float(verdict.value == ours)
+            for verdict, ours in zip(verdicts, "AB", strict=True)
+        ]
+        return Assessment(
+            sum(points) / 2, f"shown as A: {verdicts[0].reason}; shown as B: {verdicts[1].reason}"
+        )
 
 
 class NuggetRecall(LLMJudge):
     """The share of the turn's nuggets (single facts in a good answer) that the response states, 0 to 1.
 
-    Reads ``gold_nuggets``, a list of texts per turn; the track released nuggets for 2024 separately from its topics. In one call per turn,
-    the model gives the numbers of the nuggets that the response states. Unknown numbers are omitted and counted in the ledger as
-    ``dropped``. If all are unknown, the turn is a failure. A turn without nuggets is omitted.
+    Reads ``gold_nuggets``, a list of texts per turn; the track released nuggets for 2024 separately
+    from its topics. In one call per turn, the model gives the numbers of the nuggets that the
+    response states. Unknown numbers are omitted and counted in the ledger as ``dropped``. If all
+    are unknown, the turn is a failure. A turn without nuggets is omitted.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -297,11 +335,15 @@ class NuggetRecall(LLMJudge):
         unknown = [number for number in verdict.value if number not in stated]
         if unknown and not stated:
             self.count(failures=1)
-            return Assessment(None, f"the model names the nuggets {verdict.value} of 1 to {total}", "failed")
+            return Assessment(
+                None, f"the model names the nuggets {verdict.value} of 1 to {total}", "failed"
+            )
         self.count(dropped=len(unknown))
         numbers = ", ".join(map(str, stated)) or "none"
         dropped = f" (omitted, not among them: {', '.join(map(str, unknown))})" if unknown else ""
-        return Assessment(len(stated) / total, f"states nuggets {numbers} of {total}{dropped}: {verdict.reason}")
+        return Assessment(
+            len(stated) / total, f"states nuggets {numbers} of {total}{dropped}: {verdict.reason}"
+        )
 
 
 @dataclass(frozen=True)
@@ -351,18 +393,23 @@ def longest_common_subsequence(first: Sequence[str], second: Sequence[str]) -> i
 
 def _f1(common: int, ours: int, gold: int) -> Assessment:
     value = 2 * common / (ours + gold) if common else 0.0
-    return Assessment(value, f"{counted(common, 'word')} in common, of {ours} in the response and {gold} in the gold answer")
+    return Assessment(
+        value,
+        f"{counted(common, 'word')} in common, of {ours} in the response and {gold} in the gold answer",
+    )
 
 
 class RougeL(PlainJudge):
     """ROUGE-L's F measure, 0 to 1, against ``gold_answer``, as the package ``rouge-score`` computes it: over :func:`words`.
 
-    With L the longest common subsequence: precision L / words of the response, recall L / words of the gold answer, F
-    their harmonic mean (beta = 1); 0 if either has no words. Each text counts as one sequence, including line breaks (not the sentence-wise
-    ROUGE-Lsum). Source: Lin, ROUGE, 2004, section 3.
+    With L the longest common subsequence: precision L / words of the response, recall L / words of
+    the gold answer, F their harmonic mean (beta = 1); 0 if either has no words. Each text counts as
+    one sequence, including line breaks (not the sentence-wise ROUGE-Lsum). Source: Lin, ROUGE,
+    2004, section 3.
 
     Warns:
-        UserWarning: when ROUGE-L reads less than half of a text's letters and digits, as in Cyrillic or Chinese.
+        UserWarning: when ROUGE-L reads less than half of a text's letters and digits, as in
+        Cyrillic or Chinese.
 
     Example:
         >>> frame = pd.DataFrame({"qid": ["1_1"], "qanswer": ["Rooibos has no caffeine."], "gold_answer": ["Rooibos tea has no caffeine"]})
@@ -403,15 +450,18 @@ def squad_words(text: str) -> list[str]:
         >>> squad_words("The U.S. drinks a «чай»")
         ['us', 'drinks', '«чай»']
     """
-    return _ARTICLES.sub(" ", text.lower().translate(dict.fromkeys(map(ord, string.punctuation)))).split()
+    return _ARTICLES.sub(
+        " ", text.lower().translate(dict.fromkeys(map(ord, string.punctuation)))
+    ).split()
 
 
 class TokenF1(PlainJudge):
     """The F1 of the words of the response and of ``gold_answer``, 0 to 1, in any order: for short answers.
 
-    The words are :func:`squad_words`; each counts as often as both texts have it. 0 if either has no words. Where a script has no
-    blanks, as in Chinese, a sentence is one word. LoCoMo's own script also stems words and scores the parts of multi-hop answers one by
-    one, so its figures differ. Source: Rajpurkar et al., SQuAD, EMNLP 2016, section 6.1.
+    The words are :func:`squad_words`; each counts as often as both texts have it. 0 if either has
+    no words. Where a script has no blanks, as in Chinese, a sentence is one word. LoCoMo's own
+    script also stems words and scores the parts of multi-hop answers one by one, so its figures
+    differ. Source: Rajpurkar et al., SQuAD, EMNLP 2016, section 6.1.
 
     Example:
         >>> frame = pd.DataFrame({"qid": ["1_1"], "qanswer": ["On the 7th of May."], "gold_answer": ["7th May 2023"]})
@@ -430,10 +480,12 @@ class TokenF1(PlainJudge):
 class CitedSentences(PlainJudge):
     """The share of sentences that cite one of the shown passages, 0 to 1.
 
-    Reads ``qcitations``, which :class:`~pyterrier_ikat.Respond` writes with ``cite``. Whether the cited passages support the response is
-    another question; :class:`~pyterrier_ikat.evaluation.Groundedness` asks it. Sentences are split by
-    :func:`~pyterrier_ikat.completions.citations.sentences_in`. A line of a list and a heading are one sentence each. A list of sources at
-    the end doesn't count. A response whose system was not asked for citations is not judged.
+    Reads ``qcitations``, which :class:`~pyterrier_ikat.Respond` writes with ``cite``. Whether the
+    cited passages support the response is another question;
+    :class:`~pyterrier_ikat.evaluation.Groundedness` asks it. Sentences are split by
+    :func:`~pyterrier_ikat.completions.citations.sentences_in`. A line of a list and a heading are
+    one sentence each. A list of sources at the end doesn't count. A response whose system was not
+    asked for citations is not judged.
 
     Example:
         >>> said = [{"sentence": "Rooibos.", "docnos": ["d1"], "unknown": []}, {"sentence": "Or mint.", "docnos": [], "unknown": [7]}]
@@ -455,13 +507,17 @@ class CitedSentences(PlainJudge):
         """The share of the sentences that cite a passage."""
         sentences = [one for one in entries if one["sentence"]]
         cited = sum(bool(len(one["docnos"])) for one in sentences)
-        return Assessment(cited / len(sentences), f"{cited} of {counted(len(sentences), 'sentence')} with a citation")
+        return Assessment(
+            cited / len(sentences),
+            f"{cited} of {counted(len(sentences), 'sentence')} with a citation",
+        )
 
 
 class ExistingCitations(CitedSentences):
     """The share of citations with the number of a shown passage, 0 to 1.
 
-    Reads ``qcitations``, as :class:`CitedSentences`. A number counts once per sentence. A response without citations is not judged.
+    Reads ``qcitations``, as :class:`CitedSentences`. A number counts once per sentence. A response
+    without citations is not judged.
 
     Example:
         >>> said = [{"sentence": "Tea.", "docnos": ["d1"], "unknown": []}, {"sentence": "Mint.", "docnos": ["d2"], "unknown": [7, 8]}]
@@ -476,7 +532,10 @@ class ExistingCitations(CitedSentences):
         known, unknown = (sum(len(one[kind]) for one in entries) for kind in ("docnos", "unknown"))
         if not known + unknown:
             return Assessment(None, "the response cites nothing", "no basis")
-        return Assessment(known / (known + unknown), f"{known} of {counted(known + unknown, 'citation')} of a passage that was shown")
+        return Assessment(
+            known / (known + unknown),
+            f"{known} of {counted(known + unknown, 'citation')} of a passage that was shown",
+        )
 
 
 QUESTION_SHARE = 4
@@ -486,23 +545,26 @@ QUESTION_SHARE = 4
 class AnswerEquivalence(PlainJudge):
     """The probability, according to a classifier, that the response answers the question like the gold answer, 0 to 1.
 
-    **This is BEM-style, not BEM.** BEM is one particular BERT, trained on human judgements of short answers and released on TensorFlow Hub.
-    Its weights are not used here. ``model`` is any sequence classifier of ``transformers`` that was trained on the same input: the
-    response, then gold answer and question as the second segment, separated by the tokenizer's separator. Scores depend on the model:
-    report it with them, and do not compare them with published BEM scores. Source of the input format: Bulian et al., Tomayto, Tomahto,
-    EMNLP 2022, section 4.
+    **This is BEM-style, not BEM.** BEM is one particular BERT, trained on human judgements of short
+    answers and released on TensorFlow Hub. Its weights are not used here. ``model`` is any sequence
+    classifier of ``transformers`` that was trained on the same input: the response, then gold
+    answer and question as the second segment, separated by the tokenizer's separator. Scores depend
+    on the model: report it with them, and do not compare them with published BEM scores. Source of
+    the input format: Bulian et al., Tomayto, Tomahto, EMNLP 2022, section 4.
 
-    The value is the probability of the second of two labels (softmax), or the sigmoid of a single one. The question is truncated to a
-    quarter of ``max_length``, and response and gold answer share the rest. The reason says what was truncated.
+    The value is the probability of the second of two labels (softmax), or the sigmoid of a single
+    one. The question is truncated to a quarter of ``max_length``, and response and gold answer
+    share the rest. The reason says what was truncated.
 
     Args:
         model: the folder of a downloaded model, or a name on the Hugging Face hub.
-        max_length: the maximum number of tokens of the whole input, or the number of the network's positions if that is smaller.
+        max_length: the maximum number of tokens of the whole input, or the number of the network's
+            positions if that is smaller.
         batch_size: the number of responses per batch.
 
     Raises:
-        UsageError: at first use, when the model can't be loaded, has no trained classification head, or more than two
-            labels.
+        UsageError: at first use, when the model can't be loaded, has no trained classification
+            head, or more than two labels.
 
     Example:
         >>> AnswerEquivalence("models/my-bem")
@@ -525,13 +587,20 @@ class AnswerEquivalence(PlainJudge):
         classify = _load(str(self.model))
         length = min(self.max_length, positions_of(classify.model) or self.max_length)
         triples = zip(responses["qanswer"], responses["gold_answer"], questions, strict=True)
-        pairs, cut = zip(*(_input(classify.tokenizer, *triple, length) for triple in triples), strict=True)
+        pairs, cut = zip(
+            *(_input(classify.tokenizer, *triple, length) for triple in triples), strict=True
+        )
         limits = {"truncation": "longest_first", "max_length": length}
         found = classify(list(pairs), batch_size=self.batch_size, top_k=None, **limits)
         equivalent = classify.model.config.id2label[classify.model.config.num_labels - 1]
-        values = [next(one["score"] for one in scores if one["label"] == equivalent) for scores in found]
+        values = [
+            next(one["score"] for one in scores if one["label"] == equivalent) for scores in found
+        ]
         return [
-            Assessment(value, f"{self.model} gives equivalence the probability {format_score(value)}{', texts cut' * short}")
+            Assessment(
+                value,
+                f"{self.model} gives equivalence the probability {format_score(value)}{', texts cut' * short}",
+            )
             for value, short in zip(values, cut, strict=True)
         ]
 
@@ -543,12 +612,18 @@ def _load(model: str) -> Any:
     def make() -> tuple[Any, Any]:
         from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
-        loaded, info = AutoModelForSequenceClassification.from_pretrained(model, output_loading_info=True)
-        return pipeline("text-classification", model=loaded, tokenizer=AutoTokenizer.from_pretrained(model)), info["missing_keys"]
+        loaded, info = AutoModelForSequenceClassification.from_pretrained(
+            model, output_loading_info=True
+        )
+        return pipeline(
+            "text-classification", model=loaded, tokenizer=AutoTokenizer.from_pretrained(model)
+        ), info["missing_keys"]
 
     classify, untrained = load("answer equivalence model", model, make)
     if untrained:
-        raise UsageError(f"the model {model!r} lacks {min(untrained)}: it was never trained to classify, and would judge by chance")
+        raise UsageError(
+            f"the model {model!r} lacks {min(untrained)}: it was never trained to classify, and would judge by chance"
+        )
     if (labels := classify.model.config.num_labels) > 2:
         raise UsageError(
             f"the model {model!r} has {labels} labels: answer equivalence needs one, or two of which the second is 'equivalent'"
@@ -556,7 +631,9 @@ def _load(model: str) -> Any:
     return classify
 
 
-def _input(tokenizer: Any, response: str, gold: str, question: str, length: int) -> tuple[dict[str, str], bool]:
+def _input(
+    tokenizer: Any, response: str, gold: str, question: str, length: int
+) -> tuple[dict[str, str], bool]:
     """What the classifier reads, and whether a text was cut: the question gets a quarter, the other two share the rest."""
     asked, used = _truncate(tokenizer, question, length // QUESTION_SHARE)
     room = length - tokenizer.num_special_tokens_to_add(pair=True) - 1 - used
@@ -569,5 +646,7 @@ def _input(tokenizer: Any, response: str, gold: str, question: str, length: int)
 
 def _truncate(tokenizer: Any, text: str, tokens: int) -> tuple[str, int]:
     """The beginning of ``text`` with at most ``tokens`` tokens, and how many tokens it has."""
-    places = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
+    places = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)[
+        "offset_mapping"
+    ]
     return (text, len(places)) if len(places) <= tokens else (text[: places[tokens - 1][1]], tokens)

@@ -1,7 +1,8 @@
 """Which turns runs are scored on, and the lines below a table that say so.
 
-A run folder knows the turns that it was asked, and a mean over others would count turns 0 that nobody asked it. A frame or a file of
-somebody else doesn't know its turns. Each judged turn that it lacks counts 0, as in ``trec_eval -c``.
+A run folder knows the turns that it was asked, and a mean over others would count turns 0 that
+nobody asked it. A frame or a file of somebody else doesn't know its turns. Each judged turn that it
+lacks counts 0, as in ``trec_eval -c``.
 """
 
 import re
@@ -64,7 +65,9 @@ class ScoredTurns:
         return [self.why, *self.notes, *lacking(found, self.ids)]
 
 
-def choose_turns(judged: Iterable[str], asked: Mapping[str, Asked | None], *, chosen: bool = False) -> ScoredTurns:
+def choose_turns(
+    judged: Iterable[str], asked: Mapping[str, Asked | None], *, chosen: bool = False
+) -> ScoredTurns:
     """The judged turns that all runs were asked.
 
     Args:
@@ -91,7 +94,9 @@ def choose_turns(judged: Iterable[str], asked: Mapping[str, Asked | None], *, ch
         if one.whole is not None
     )
     if chosen or not known:
-        return ScoredTurns(every, f"Mean over {counted(len(every), 'judged turn')}.", unfinished, strangers)
+        return ScoredTurns(
+            every, f"Mean over {counted(len(every), 'judged turn')}.", unfinished, strangers
+        )
     common = tuple(qid for qid in every if all(qid in one.turns for one in known.values()))
     counts = {name: sum(qid in one.turns for qid in every) for name, one in known.items()}
     if every and not common:
@@ -107,7 +112,9 @@ def choose_turns(judged: Iterable[str], asked: Mapping[str, Asked | None], *, ch
     return ScoredTurns(common, mean, notes, strangers)
 
 
-def scored_judgements(runs: Mapping[str, Any], judged: Judged, turns: "Turns | None" = None) -> tuple[Judged, ScoredTurns]:
+def scored_judgements(
+    runs: Mapping[str, Any], judged: Judged, turns: "Turns | None" = None
+) -> tuple[Judged, ScoredTurns]:
     """The judgements of the turns that runs are scored on, and what these turns are.
 
     Args:
@@ -119,7 +126,9 @@ def scored_judgements(runs: Mapping[str, Any], judged: Judged, turns: "Turns | N
         UsageError: when a chosen turn isn't judged.
         DataError: when no judged turn was asked of all runs, or a folder or file can't be read.
     """
-    scored = choose_turns(chosen_turns(judged, turns, "the qrels"), asked_of(runs), chosen=turns is not None)
+    scored = choose_turns(
+        chosen_turns(judged, turns, "the qrels"), asked_of(runs), chosen=turns is not None
+    )
     return {qid: judged[qid] for qid in scored.ids}, scored
 
 
@@ -132,7 +141,9 @@ def chosen_turns(known: Iterable[str], turns: "Turns | None", where: str) -> Ite
     """
     if turns is None:
         return known
-    from ..conversations.datasets import read_turns  # imports pandas, which scores of run files do without
+    from ..conversations.datasets import (
+        read_turns,
+    )  # imports pandas, which scores of run files do without
 
     return read_turns(turns, known, where)
 
@@ -144,12 +155,18 @@ def _who(names: Sequence[str], runs: int) -> str:
     return "all runs were" if len(names) == runs else f"{list_first(names)} were"
 
 
-def _without_common(every: Sequence[str], known: Mapping[str, Asked], counts: Mapping[str, int]) -> str:
+def _without_common(
+    every: Sequence[str], known: Mapping[str, Asked], counts: Mapping[str, int]
+) -> str:
     """Why no turn can be scored."""
     for name, count in counts.items():
         if count == 0:
             turns = list(known[name].turns)
-            like = f"its turns are like {turns[0]}, the wanted ones like {every[0]}" if turns else "it was asked no turn"
+            like = (
+                f"its turns are like {turns[0]}, the wanted ones like {every[0]}"
+                if turns
+                else "it was asked no turn"
+            )
             return f"run {name} has no turn of the qrels: {like}; take the topics that the judgements were made for"
     told = ", ".join(f"{name} {count:,}" for name, count in counts.items())
     return f"no judged turn was asked of all runs (of {len(every):,}: {told}): evaluate them separately, or choose the turns"

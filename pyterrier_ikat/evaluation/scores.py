@@ -32,7 +32,17 @@ from .evaluator import (
     warn_of_other_turns,
 )
 from .experiment_table import pairs_that_differ
-from .finished_runs import Finished, Source, check_once, folders_in, known_dataset, qrels_of, ranking_frame, ranking_of, results_to_score
+from .finished_runs import (
+    Finished,
+    Source,
+    check_once,
+    folders_in,
+    known_dataset,
+    qrels_of,
+    ranking_frame,
+    ranking_of,
+    results_to_score,
+)
 from .inference import interval_of_mean
 from .score_frame import about_turns
 from .scored_turns import ScoredTurns, scored_judgements
@@ -63,40 +73,48 @@ def evaluate(
 ) -> pd.DataFrame:
     """Compare runs like TREC: with the mean over all turns of the qrels. A turn that is missing from a run counts 0.
 
-    A run folder knows the turns that it was asked: only these are scored. Of several folders, these are the turns that all of them were
-    asked; of a run that is not finished, those of its finished batches. Frames and files don't know their turns. The lines below the table
-    say which turns the means are over, and how many of them a run lacks.
+    A run folder knows the turns that it was asked: only these are scored. Of several folders, these
+    are the turns that all of them were asked; of a run that is not finished, those of its finished
+    batches. Frames and files don't know their turns. The lines below the table say which turns the
+    means are over, and how many of them a run lacks.
 
-    The scores are those of ``trec_eval -c``. The order of passages is that of the ranks from the system: tied scores are lowered by the
-    smallest step before trec_eval, or another provider of ir_measures, reads them. So a run has the same scores here as in
-    :func:`pyterrier_ikat.run` and :func:`pyterrier_ikat.experiment`. In run files, ties are ordered by docno, as in trec_eval.
+    The scores are those of ``trec_eval -c``. The order of passages is that of the ranks from the
+    system: tied scores are lowered by the smallest step before trec_eval, or another provider of
+    ir_measures, reads them. So a run has the same scores here as in :func:`pyterrier_ikat.run` and
+    :func:`pyterrier_ikat.experiment`. In run files, ties are ordered by docno, as in trec_eval.
 
     Args:
-        runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``), run folder, run file or submission, or a list of such paths;
-            turns that are not judged are ignored.
-        qrels: ``qid``, ``docno``, ``label``. Run folders know theirs, the default ones of their dataset, and so does ``dataset``.
+        runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``), run folder, run file
+            or submission, or a list of such paths; turns that are not judged are ignored.
+        qrels: ``qid``, ``docno``, ``label``. Run folders know theirs, the default ones of their
+            dataset, and so does ``dataset``.
         measures: ir_measures measures, or their names.
-        baseline: the run with which the others are compared, in a two-sided paired t-test that is robust to clusters of turns, with
-            Bonferroni correction. The test and the 95 % interval are from one t-distribution, see
-            :func:`~pyterrier_ikat.evaluation.compare`.
-        oracle: whether to add a last row with the scores of the best run for each turn, by the first measure. No system can know this run.
-        unit: what a cluster is: ``"conversation"``, ``"topic"``, ``"user"``, or ``"turn"`` for independent turns, as in ``pt.Experiment``.
-            By default the unit that the dataset declares; without a dataset, the conversation of ``qconversation`` or of the ids
-            ``<conversation>_<turn>``, else the turn. With fewer than five clusters no difference counts as significant.
+        baseline: the run with which the others are compared, in a two-sided paired t-test that is
+            robust to clusters of turns, with Bonferroni correction. The test and the 95 % interval
+            are from one t-distribution, see :func:`~pyterrier_ikat.evaluation.compare`.
+        oracle: whether to add a last row with the scores of the best run for each turn, by the
+            first measure. No system can know this run.
+        unit: what a cluster is: ``"conversation"``, ``"topic"``, ``"user"``, or ``"turn"`` for
+            independent turns, as in ``pt.Experiment``. By default the unit that the dataset
+            declares; without a dataset, the conversation of ``qconversation`` or of the ids
+            ``<conversation>_<turn>``, else the turn. With fewer than five clusters no difference
+            counts as significant.
         dataset: the dataset of the turns. By default the one that the run folders name.
-        turns: the turns to score, all of them judged: a list of ids, or the path of a file with one id per line.
+        turns: the turns to score, all of them judged: a list of ids, or the path of a file with one
+            id per line.
 
     Returns:
-        PyTerrier's experiment table: one row per run, a column per measure (with its relevance level), ``turns``, over how many turns the
-        means are, and with a baseline its significance columns, for each measure `` low`` and `` high``, the interval of the difference,
-        and ``unit``, ``clusters`` (their number) and ``unit_from`` (how the unit is known if no dataset declares it).
-        ``attrs["turns"]`` has the sentences about the turns.
+        PyTerrier's experiment table: one row per run, a column per measure (with its relevance
+        level), ``turns``, over how many turns the means are, and with a baseline its significance
+        columns, for each measure `` low`` and `` high``, the interval of the difference, and
+        ``unit``, ``clusters`` (their number) and ``unit_from`` (how the unit is known if no dataset
+        declares it). ``attrs["turns"]`` has the sentences about the turns.
 
     Raises:
-        UsageError: when there is no run, a frame has no name, the baseline is not among the runs, a run lacks a column, or the judgements
-            are unknown.
-        DataError: when a run shares no turn with the qrels, its turns or docnos have another form, folders have no common turn, or run or
-            qrels are not clean.
+        UsageError: when there is no run, a frame has no name, the baseline is not among the runs, a
+            run lacks a column, or the judgements are unknown.
+        DataError: when a run shares no turn with the qrels, its turns or docnos have another form,
+            folders have no common turn, or run or qrels are not clean.
 
     Warns:
         OtherTurnsWarning: when a frame or file has other turns than the qrels.
@@ -121,7 +139,9 @@ def evaluate(
     clusters = None
     silent = list[str]()
     if baseline is not None:
-        clusters = find_clusters(evaluator.turns, unit, known_dataset(named, dataset), results.values())
+        clusters = find_clusters(
+            evaluator.turns, unit, known_dataset(named, dataset), results.values()
+        )
         silent = find_silent(rankings, evaluator.turns)
     rows = experiment_rows(scores, evaluator.measures, baseline, clusters, silent=silent)
     if oracle:
@@ -132,7 +152,11 @@ def evaluate(
     return about_turns(pd.DataFrame(rows), scored.sentences(rankings))
 
 
-def _judgements(named: Mapping[str, Source], qrels: pd.DataFrame | None, dataset: IkatDataset | str | Path | None) -> pd.DataFrame:
+def _judgements(
+    named: Mapping[str, Source],
+    qrels: pd.DataFrame | None,
+    dataset: IkatDataset | str | Path | None,
+) -> pd.DataFrame:
     """The given judgements, else the default ones of the given dataset or of the run folders.
 
     Raises:
@@ -144,7 +168,9 @@ def _judgements(named: Mapping[str, Source], qrels: pd.DataFrame | None, dataset
     if folders:
         return qrels_of(folders)
     if dataset is None:
-        raise UsageError("there are no judgements: give qrels=... Only run folders of a dataset know theirs")
+        raise UsageError(
+            "there are no judgements: give qrels=... Only run folders of a dataset know theirs"
+        )
     return find_qrels(None, dataset_named(dataset))
 
 
@@ -154,22 +180,28 @@ def find_silent(rankings: Mapping[str, Ranking], turns: Sequence[str]) -> list[s
     Warns:
         NotTestedWarning: when there are such systems.
     """
-    silent = [name for name, ranking in rankings.items() if not any(ranking.get(qid) for qid in turns)]
+    silent = [
+        name for name, ranking in rankings.items() if not any(ranking.get(qid) for qid in turns)
+    ]
     if silent:
         what = f"{list_first(silent)} found nothing for any judged turn: every score is 0, and no difference is tested"
         warnings.warn(what, NotTestedWarning, stacklevel=3)
     return silent
 
 
-def per_turn(run: pd.DataFrame, qrels: pd.DataFrame, measures: Sequence[Measure] = TRACK_2023) -> pd.DataFrame:
+def per_turn(
+    run: pd.DataFrame, qrels: pd.DataFrame, measures: Sequence[Measure] = TRACK_2023
+) -> pd.DataFrame:
     """The scores of one run for each turn.
 
     Returns:
-        One row per turn of the qrels: ``qid`` and a column per measure. A turn that is missing from the run has zeros.
+        One row per turn of the qrels: ``qid`` and a column per measure. A turn that is missing from
+        the run has zeros.
 
     Raises:
         UsageError: when the run lacks a column.
-        DataError: when run or qrels are not clean, share no turn, or have docnos of different forms.
+        DataError: when run or qrels are not clean, share no turn, or have docnos of different
+            forms.
 
     Warns:
         NotJudgedWarning: when no passage of the run is judged. Each score is 0.
@@ -192,7 +224,9 @@ def natural_key(text: str) -> tuple[Any, ...]:
         >>> sorted(["10-1_1", "9-1_12", "9-1_3"], key=natural_key)
         ['9-1_3', '9-1_12', '10-1_1']
     """
-    return tuple(int(part) if place % 2 else part for place, part in enumerate(re.split("([0-9]+)", text)))
+    return tuple(
+        int(part) if place % 2 else part for place, part in enumerate(re.split("([0-9]+)", text))
+    )
 
 
 def breakdown(
@@ -211,27 +245,33 @@ def breakdown(
     Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Figures 3 and 4.
 
     Args:
-        runs: runs as :func:`evaluate` takes them, or name -> the scores of a run for each turn: ``qid`` and a column named like the
-            measure, as in the result of :func:`per_turn` and in the ``measures.csv`` of a run folder.
+        runs: runs as :func:`evaluate` takes them, or name -> the scores of a run for each turn:
+            ``qid`` and a column named like the measure, as in the result of :func:`per_turn` and in
+            the ``measures.csv`` of a run folder.
         qrels: ``qid``, ``docno``, ``label``; needed for rankings where :func:`evaluate` needs them.
         measure: an ir_measures measure or its name.
         by: ``"conversation"``, ``"depth"`` or ``"category"``.
-        topics: ``qid``, ``qconversation``, ``qturn``: needed if qids are not ``<conversation>_<turn>`` and no run has these columns for all
-            turns. For categories ``qid`` and ``qcategory``, as in ``ikat.dataset("locomo:").get_topics("manual")``.
+        topics: ``qid``, ``qconversation``, ``qturn``: needed if qids are not
+            ``<conversation>_<turn>`` and no run has these columns for all turns. For categories
+            ``qid`` and ``qcategory``, as in ``ikat.dataset("locomo:").get_topics("manual")``.
         unit: what the clusters of turns are, as for :func:`evaluate`.
         dataset: the dataset of the turns. By default the one that the run folders name.
         turns: the turns to score, all of them judged; by default those of :func:`evaluate`.
 
     Returns:
-        One row per conversation, depth or category, in their natural order: that column, one column per system, and ``turns``, over how
-        many turns each mean is. A judged turn that is missing from a run counts 0. The columns' name is the measure.
-        ``attrs["turns"]`` has the sentences about the turns. ``attrs["half_widths"]`` has half
-        of the 95 % confidence interval of each mean over two or more clusters, by system and by conversation, depth or category. It is
-        robust to clusters of turns, like those of :func:`evaluate`. ``attrs["unit"]`` is what a cluster is.
+        One row per conversation, depth or category, in their natural order: that column, one column
+        per system, and ``turns``, over how many turns each mean is. A judged turn that is missing
+        from a run counts 0. The columns' name is the measure. ``attrs["turns"]`` has the sentences
+        about the turns. ``attrs["half_widths"]`` has half of the 95 % confidence interval of each
+        mean over two or more clusters, by system and by conversation, depth or category. It is
+        robust to clusters of turns, like those of :func:`evaluate`. ``attrs["unit"]`` is what a
+        cluster is.
 
     Raises:
-        UsageError: for another ``by``, a run named like a column of the table, or a result frame without qrels.
-        DataError: when the conversation or category of a turn is unknown, or the runs' scores are not about the same turns.
+        UsageError: for another ``by``, a run named like a column of the table, or a result frame
+            without qrels.
+        DataError: when the conversation or category of a turn is unknown, or the runs' scores are
+            not about the same turns.
 
     Example:
         >>> scores = pd.DataFrame({"qid": ["9-1_1", "9-1_2", "10-1_1"], "nDCG@5": [1.0, 0.5, 0.25]})
@@ -260,16 +300,22 @@ def breakdown(
     clusters = find_clusters(scores.index, unit, known_dataset(named, dataset), about)
     table.attrs["half_widths"] = _half_widths(scores, groups, clusters)
     table.attrs["unit"] = clusters.unit
-    return about_turns(table.reset_index().rename_axis(columns=label(as_measures(measure)[0])), sentences)
+    return about_turns(
+        table.reset_index().rename_axis(columns=label(as_measures(measure)[0])), sentences
+    )
 
 
-def _of_scored_turns(runs: Mapping[str, Source], judged: pd.DataFrame, turns: Turns | None) -> tuple[pd.DataFrame, ScoredTurns]:
+def _of_scored_turns(
+    runs: Mapping[str, Source], judged: pd.DataFrame, turns: Turns | None
+) -> tuple[pd.DataFrame, ScoredTurns]:
     """The judgements of the turns that runs are scored on, as a frame, and what these turns are."""
     of_turns, scored = scored_judgements(runs, judgements_by_turn(judgements_in(judged)), turns)
     return judged[judged["qid"].isin(of_turns)], scored
 
 
-def _half_widths(scores: pd.DataFrame, groups: "pd.Series[Any]", clusters: Clusters) -> dict[str, dict[Any, float]]:
+def _half_widths(
+    scores: pd.DataFrame, groups: "pd.Series[Any]", clusters: Clusters
+) -> dict[str, dict[Any, float]]:
     """System -> group -> half of the interval of its mean. Groups without an interval are missing."""
     of_turns = pd.Series(list(clusters.names), index=scores.index)
     found: dict[str, dict[Any, float]] = {}
@@ -287,13 +333,19 @@ def _groups(qids: Sequence[str], by: str, frames: Sequence[pd.DataFrame]) -> lis
     known: dict[str, Any] = {}
     for frame in frames:
         if {"qid", GROUPS[by]} <= set(frame.columns):
-            known |= {qid: group for qid, group in zip(frame["qid"], frame[GROUPS[by]], strict=True) if not is_missing(group)}
+            known |= {
+                qid: group
+                for qid, group in zip(frame["qid"], frame[GROUPS[by]], strict=True)
+                if not is_missing(group)
+            }
     for qid in (qid for qid in qids if qid not in known):
         conversation, _, turn = qid.rpartition("_")
         if by == "category" or not conversation or not turn.isdecimal():
             which = qid if by == "category" else f"{qid!r}, which is not <conversation>_<turn>"
             python = f'topics=..., a frame with qid and {GROUPS[by]}, such as dataset.get_topics("manual")'
-            raise DataError(f"nothing says the {by} of turn {which}: give {advice(python, '--dataset, whose turns these are')}")
+            raise DataError(
+                f"nothing says the {by} of turn {which}: give {advice(python, '--dataset, whose turns these are')}"
+            )
         known[qid] = conversation if by == "conversation" else int(turn)
     return [known[qid] for qid in qids]
 
@@ -310,7 +362,8 @@ def differing_pairs(
     """The pairs of runs whose scores differ significantly: the test of :func:`evaluate`, with Bonferroni's correction over all pairs.
 
     Args:
-        runs: as for :func:`evaluate`, or name -> the scores of a run for each turn, as for :func:`breakdown`.
+        runs: as for :func:`evaluate`, or name -> the scores of a run for each turn, as for
+            :func:`breakdown`.
         qrels: as for :func:`evaluate`.
         measure: an ir_measures measure or its name.
         unit: what the clusters of turns are, as for :func:`evaluate`.
@@ -334,7 +387,9 @@ def differing_pairs(
     return pairs_that_differ({str(name): scores[name].tolist() for name in scores}, clusters)
 
 
-def scores_by_run(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame | None, measure: Measure) -> pd.DataFrame:
+def scores_by_run(
+    runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame | None, measure: Measure
+) -> pd.DataFrame:
     """The scores of several runs side by side: one row per turn (index: qid), one column per run; arguments as for :func:`breakdown`.
 
     Raises:
@@ -346,11 +401,15 @@ def scores_by_run(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame | None, 
     for name, scores in columns.items():
         differing = sorted(set(scores.index) ^ set(turns.index), key=natural_key)
         if differing:
-            raise DataError(f"{name} and {first} have scores of different turns ({list_first(differing)}): use the same qrels for both")
+            raise DataError(
+                f"{name} and {first} have scores of different turns ({list_first(differing)}): use the same qrels for both"
+            )
     return pd.DataFrame(columns)
 
 
-def _scores_of(name: str, frame: pd.DataFrame, qrels: pd.DataFrame | None, measure: Measure) -> "pd.Series[Any]":
+def _scores_of(
+    name: str, frame: pd.DataFrame, qrels: pd.DataFrame | None, measure: Measure
+) -> "pd.Series[Any]":
     wanted = label(as_measures(measure)[0])
     if "docno" in frame.columns:
         if qrels is None:
@@ -359,10 +418,14 @@ def _scores_of(name: str, frame: pd.DataFrame, qrels: pd.DataFrame | None, measu
         found = turn_scores([(name, ranking_of(name, frame))], evaluator)[name][wanted]
         return pd.Series(found, index=pd.Index(evaluator.turns, name="qid", dtype=object))
     if wanted not in frame.columns or "qid" not in frame.columns:
-        raise DataError(f"{name} has no scores {wanted} by qid, only the columns {', '.join(map(str, frame.columns))}")
+        raise DataError(
+            f"{name} has no scores {wanted} by qid, only the columns {', '.join(map(str, frame.columns))}"
+        )
     frame = with_text_ids(name, frame, ["qid"])
     check_once(f"the scores {wanted} of {name}", frame, ["qid"], "keep one")
     scores = frame.set_index("qid")[wanted].astype(float)
     if scores.isna().any():
-        raise DataError(f"{name} has no score {wanted} for turn {scores.index[scores.isna()][0]}: a turn without results counts 0")
+        raise DataError(
+            f"{name} has no score {wanted} for turn {scores.index[scores.isna()][0]}: a turn without results counts 0"
+        )
     return scores

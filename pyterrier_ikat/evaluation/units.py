@@ -1,7 +1,8 @@
 """The unit of inference: which turns may depend on each other, because they belong to one conversation, topic or user.
 
-A dataset declares its unit, see :class:`~pyterrier_ikat.conversations.ikat_dataset.IkatDataset`. Without one, the conversation is read from
-the column ``qconversation`` or from the ids, and the line below a table says so.
+A dataset declares its unit, see :class:`~pyterrier_ikat.conversations.ikat_dataset.IkatDataset`.
+Without one, the conversation is read from the column ``qconversation`` or from the ids, and the
+line below a table says so.
 """
 
 import warnings
@@ -36,7 +37,8 @@ class Clusters:
     Attributes:
         unit: what a cluster is, one of :data:`UNITS`.
         names: the cluster of each turn, in the order of the scores.
-        source: how it is known, a key of :data:`SOURCES`; empty if a dataset declares it or nothing was read.
+        source: how it is known, a key of :data:`SOURCES`; empty if a dataset declares it or nothing
+            was read.
         of: what a score is of.
     """
 
@@ -99,11 +101,15 @@ def notes_on_unit(unit: str, number: int, source: str = "", of: str = "turn") ->
     """What a reader of marks and intervals has to know about their unit, a sentence each."""
     notes = []
     if unit == of == "turn":
-        notes.append("The test treats all turns as independent, also those of one conversation or topic.")
+        notes.append(
+            "The test treats all turns as independent, also those of one conversation or topic."
+        )
     if source:
         notes.append(SOURCES[source])
     if unit != of and number < FEWEST:
-        notes.append(f"Nothing is marked: a test needs {FEWEST} {unit}s or more, and these are {number}.")
+        notes.append(
+            f"Nothing is marked: a test needs {FEWEST} {unit}s or more, and these are {number}."
+        )
         if of == "turn":
             notes[-1] += " The unit turn takes the turns as independent."
     return notes
@@ -132,11 +138,16 @@ def check_unit(unit: str | None, baseline: str | None) -> None:
     one_of(UNITS, unit=unit)
     if baseline is None:
         given = advice(f"unit={unit!r}", f"--unit {unit}")
-        raise UsageError(f"{given} is the unit of tests and intervals of differences: give {advice('baseline=...', '--baseline')}")
+        raise UsageError(
+            f"{given} is the unit of tests and intervals of differences: give {advice('baseline=...', '--baseline')}"
+        )
 
 
 def find_clusters(
-    turns: Iterable[str], unit: str | None = None, data: "IkatDataset | None" = None, frames: "Iterable[pd.DataFrame]" = ()
+    turns: Iterable[str],
+    unit: str | None = None,
+    data: "IkatDataset | None" = None,
+    frames: "Iterable[pd.DataFrame]" = (),
 ) -> Clusters:
     """The clusters of turns: by default those that their dataset declares, else their conversations, else the turns themselves.
 
@@ -151,7 +162,8 @@ def find_clusters(
         DataError: when a unit is asked for that neither a dataset nor the ids have.
 
     Warns:
-        UserWarning: when the dataset lacks some of the turns. Each of these is a cluster of its own.
+        UserWarning: when the dataset lacks some of the turns. Each of these is a cluster of its
+        own.
 
     Example:
         >>> find_clusters(["9-1_1", "9-1_2", "9-2_1"]).names, find_clusters(["9-1_1", "9-2_1"], "topic").names

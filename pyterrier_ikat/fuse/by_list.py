@@ -21,27 +21,34 @@ PLACES = 12
 class Interleave(Fusion):
     """Merge ranked lists round robin: in each round, every list adds its best passage that is not in the ranking yet.
 
-    Without branches, it joins the lists of a turn's sub-queries in the order of the sub-queries. A frame without sub-queries has one list
-    per turn and keeps its order. It reads ``qid``, ``query``, ``docno``, ``rank`` and, from ``ExplodeQueries``, ``qid_0``, ``qsub``,
-    ``query_0``. It gives one row per (turn, passage): ``qid`` and ``query`` are the turn's again, ``rank`` counts from 0, ``score`` counts
-    down to 1. All other columns are kept, from the sub-query that supplied the passage. Equal ranks within a list are ordered by docno.
-    Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 3.
+    Without branches, it joins the lists of a turn's sub-queries in the order of the sub-queries. A
+    frame without sub-queries has one list per turn and keeps its order. It reads ``qid``,
+    ``query``, ``docno``, ``rank`` and, from ``ExplodeQueries``, ``qid_0``, ``qsub``, ``query_0``.
+    It gives one row per (turn, passage): ``qid`` and ``query`` are the turn's again, ``rank``
+    counts from 0, ``score`` counts down to 1. All other columns are kept, from the sub-query that
+    supplied the passage. Equal ranks within a list are ordered by docno. Source: Abbasiantaeb and
+    Aliannejadi, Generate then Retrieve, section 3.
 
-    With branches, it runs each of them once on the turns and joins their results for each ``qid``, in the order of the branches. So a
-    fusion can replace any retriever, also between sub-queries and their own fusion. ``docno``, ``text`` and the passage's other columns
-    come from the branch that supplied it. Columns of the turn (all that start with ``q``) have one value per turn: that of the last branch
-    that returns the turn and has the column. Only ``qstatements`` is merged: the first branch's statements in their order, then the new
-    ones of the others; if another branch adds any, the scores are 1/position. The earlier queries (``query_0``, ...) are those of the
-    input. If a branch finds nothing for a turn, the turn keeps the results of the other branches, and a ``NoResultWarning`` names the turn.
+    With branches, it runs each of them once on the turns and joins their results for each ``qid``,
+    in the order of the branches. So a fusion can replace any retriever, also between sub-queries
+    and their own fusion. ``docno``, ``text`` and the passage's other columns come from the branch
+    that supplied it. Columns of the turn (all that start with ``q``) have one value per turn: that
+    of the last branch that returns the turn and has the column. Only ``qstatements`` is merged: the
+    first branch's statements in their order, then the new ones of the others; if another branch
+    adds any, the scores are 1/position. The earlier queries (``query_0``, ...) are those of the
+    input. If a branch finds nothing for a turn, the turn keeps the results of the other branches,
+    and a ``NoResultWarning`` names the turn.
 
     Args:
-        branches: pipelines that read ``qid`` and ``query`` and give ``qid``, ``query``, ``docno``, ``rank``; if one gives ``text``, all
-            must. A branch that makes sub-queries must join them itself. Behind a retriever each branch gets its passages:
-            ``bm25 >> RRF(first_reranker, second_reranker)``.
+        branches: pipelines that read ``qid`` and ``query`` and give ``qid``, ``query``, ``docno``,
+            ``rank``; if one gives ``text``, all must. A branch that makes sub-queries must join
+            them itself. Behind a retriever each branch gets its passages: ``bm25 >>
+            RRF(first_reranker, second_reranker)``.
         num_results: passages per turn at most; ``None`` for all.
 
     Raises:
-        UsageError: when a branch isn't a transformer or returns sub-queries, or ``num_results`` is below 1.
+        UsageError: when a branch isn't a transformer or returns sub-queries, or ``num_results`` is
+            below 1.
         DataError: when a branch returns a turn that it wasn't given.
 
     Example:
@@ -64,10 +71,12 @@ class Interleave(Fusion):
 class Union(Interleave):
     """Pool all passages of a turn, each once, as candidates for a re-ranker.
 
-    Without branches, it pools the results of a turn's sub-queries; with branches, the results of these systems. The columns and the order
-    are those of :class:`Interleave`, so a cutoff keeps the best of every list. The scores only count down. Sources: the MQ4CS-QR runs of
-    IRLab at iKAT 2024 for sub-queries; for systems the GtR run of Fu, Bedi, Acharya and Kando, NII at TREC iKAT 2024, as
-    ``Union(gpt_branch, claude_branch) >> RerankAgainst(minilm, "qanswer")``, where ``qanswer`` is Claude's.
+    Without branches, it pools the results of a turn's sub-queries; with branches, the results of
+    these systems. The columns and the order are those of :class:`Interleave`, so a cutoff keeps the
+    best of every list. The scores only count down. Sources: the MQ4CS-QR runs of IRLab at iKAT 2024
+    for sub-queries; for systems the GtR run of Fu, Bedi, Acharya and Kando, NII at TREC iKAT 2024,
+    as ``Union(gpt_branch, claude_branch) >> RerankAgainst(minilm, "qanswer")``, where ``qanswer``
+    is Claude's.
 
     Args:
         branches: see :class:`Interleave`.
@@ -97,11 +106,13 @@ class Union(Interleave):
 class RRF(Fusion):
     """Reciprocal rank fusion: a passage's score is the sum of 1 / (k + position) over the lists that contain it, with positions from 1.
 
-    Without branches, it joins the lists of a turn's sub-queries; with branches, it runs them and joins their results for each ``qid``. It
-    reads and writes the columns of :class:`Interleave`. The columns of a passage come from the list in which it ranks best. Equal sums are
-    ordered by best rank, then by the number of the list with that rank, then by docno. Their scores differ by the smallest step of 32-bit
-    floats, so that every evaluator sees strictly decreasing scores. Source: Cormack, Clarke and Büttcher, Reciprocal Rank Fusion
-    outperforms Condorcet and individual Rank Learning Methods, SIGIR 2009.
+    Without branches, it joins the lists of a turn's sub-queries; with branches, it runs them and
+    joins their results for each ``qid``. It reads and writes the columns of :class:`Interleave`.
+    The columns of a passage come from the list in which it ranks best. Equal sums are ordered by
+    best rank, then by the number of the list with that rank, then by docno. Their scores differ by
+    the smallest step of 32-bit floats, so that every evaluator sees strictly decreasing scores.
+    Source: Cormack, Clarke and Büttcher, Reciprocal Rank Fusion outperforms Condorcet and
+    individual Rank Learning Methods, SIGIR 2009.
 
     Args:
         branches: see :class:`Interleave`.
@@ -128,19 +139,29 @@ class RRF(Fusion):
     schematic = {"label": "RRF", "inner_pipelines_mode": "linked"}
     reads_texts = False
 
-    def __init__(self, *branches: pt.Transformer, k: float = 60, num_results: int | None = 1000) -> None:
+    def __init__(
+        self, *branches: pt.Transformer, k: float = 60, num_results: int | None = 1000
+    ) -> None:
         super().__init__(*branches, num_results=num_results)
         if not k >= 0:  # also a NaN
-            raise UsageError(f"k={k!r}: the constant of reciprocal rank fusion is 0 or more, usually 60")
+            raise UsageError(
+                f"k={k!r}: the constant of reciprocal rank fusion is 0 or more, usually 60"
+            )
         self.k = k
 
     def fuse_rank_cutoff(self, k: int) -> "RRF":
         """This fusion with ``k`` passages per turn at most; each branch retrieves as before."""
-        return RRF(*self.branches, k=self.k, num_results=k if self.num_results is None else min(k, self.num_results))
+        return RRF(
+            *self.branches,
+            k=self.k,
+            num_results=k if self.num_results is None else min(k, self.num_results),
+        )
 
     def rank(self, lists: Lists, frames: Sequence[pd.DataFrame]) -> Ranking:
         """Sum the reciprocal ranks of each turn's passages."""
-        return rank_by_sums(lists, lambda turn: sum_reciprocal_ranks(turn, self.k), self.num_results)
+        return rank_by_sums(
+            lists, lambda turn: sum_reciprocal_ranks(turn, self.k), self.num_results
+        )
 
 
 def interleave(lists: Lists, num_results: int | None = None) -> tuple[Integers, Integers]:
@@ -177,8 +198,8 @@ def sum_reciprocal_ranks(turn: Turn, k: float) -> tuple[Integers, Floats]:
     """The sum of 1 / (k + position) over the lists that contain a passage, with positions from 1.
 
     Returns:
-        For each passage its best place in ``turn`` (smallest rank, then earliest list), in that order, and its sum, rounded to 12 decimal
-        places.
+        For each passage its best place in ``turn`` (smallest rank, then earliest list), in that
+        order, and its sum, rounded to 12 decimal places.
     """
     best, total = sum_shares(turn, np.asarray(1.0 / (k + 1 + turn.rank()), dtype=np.float64))
     return best, total.round(PLACES)
@@ -187,35 +208,44 @@ def sum_reciprocal_ranks(turn: Turn, k: float) -> tuple[Integers, Floats]:
 class WeightedSum(Fusion):
     """Weighted sum of scores: a passage's score is the sum of weight * normalised score over the lists.
 
-    Without branches, it joins the lists of a turn's sub-queries, weighted by ``qweight`` (1 without this column). With branches, it runs
-    them and joins their results for each ``qid``, each with its weight from ``weights``. It reads the columns of :class:`Interleave` and
-    ``score``, and writes those of :class:`Interleave`; the columns of a passage come from the list of its best rank.
+    Without branches, it joins the lists of a turn's sub-queries, weighted by ``qweight`` (1 without
+    this column). With branches, it runs them and joins their results for each ``qid``, each with
+    its weight from ``weights``. It reads the columns of :class:`Interleave` and ``score``, and
+    writes those of :class:`Interleave`; the columns of a passage come from the list of its best
+    rank.
 
-    ``normalise="min-max"`` scales the scores of each list of a turn to the range from 0 (its lowest) to 1 (its highest). If all scores of a
-    list are equal, as in a list of one passage, each counts 0.5. A passage missing from a list counts 0 for that list. ``"none"`` uses the
-    scores unchanged, for lists of the same retriever. A passage missing from a list counts the list's lowest score. Both depend on the
-    depth of the list, because a deeper list has another lowest score. So cut all branches to the same depth. Weights are not divided by
-    their sum.
+    ``normalise="min-max"`` scales the scores of each list of a turn to the range from 0 (its
+    lowest) to 1 (its highest). If all scores of a list are equal, as in a list of one passage, each
+    counts 0.5. A passage missing from a list counts 0 for that list. ``"none"`` uses the scores
+    unchanged, for lists of the same retriever. A passage missing from a list counts the list's
+    lowest score. Both depend on the depth of the list, because a deeper list has another lowest
+    score. So cut all branches to the same depth. Weights are not divided by their sum.
 
-    Sums that differ by no more than 1e-12 of the highest possible sum are equal. Equal sums are ordered by best rank, then by the number of
-    the list with that rank, then by docno. Their scores differ by the smallest step of 32-bit floats.
+    Sums that differ by no more than 1e-12 of the highest possible sum are equal. Equal sums are
+    ordered by best rank, then by the number of the list with that rank, then by docno. Their scores
+    differ by the smallest step of 32-bit floats.
 
-    Source: Hui, Mo, Mao and Nie, RALI@TREC iKAT 2024 (arXiv 2412.07998), where the BM25 scores of three rewrites are summed. Their public
-    code gives a missing passage the list's lowest score, and uses min-max normalisation or none. Weights that differ by turn are those of
-    Mo et al., Adaptive Personalized Conversational Information Retrieval (arXiv 2508.08634).
+    Source: Hui, Mo, Mao and Nie, RALI@TREC iKAT 2024 (arXiv 2412.07998), where the BM25 scores of
+    three rewrites are summed. Their public code gives a missing passage the list's lowest score,
+    and uses min-max normalisation or none. Weights that differ by turn are those of Mo et al.,
+    Adaptive Personalized Conversational Information Retrieval (arXiv 2508.08634).
 
     Args:
         branches: see :class:`Interleave`. Each must also give ``score``.
-        weights: one number per branch, 0 or more. ``None``: 1 for each branch. With ``by``: such numbers for each value of that column.
-        by: a column of the turn, such as ``"qlevel"``, whose value decides the weights. Every branch must keep it.
+        weights: one number per branch, 0 or more. ``None``: 1 for each branch. With ``by``: such
+            numbers for each value of that column.
+        by: a column of the turn, such as ``"qlevel"``, whose value decides the weights. Every
+            branch must keep it.
         normalise: ``"min-max"`` or ``"none"``.
         num_results: passages per turn at most; ``None`` for all.
 
     Raises:
-        UsageError: when ``weights`` are not one number of 0 or more per branch, or all are 0; when ``by`` is given without such weights for
-            each of its values; or as for :class:`Interleave`.
-        DataError: when a score is not finite; when a turn's weights in ``qweight`` are negative or all 0; when a turn's
-            value of the column ``by`` has no weights; or as for :class:`Interleave`.
+        UsageError: when ``weights`` are not one number of 0 or more per branch, or all are 0; when
+            ``by`` is given without such weights for each of its values; or as for
+            :class:`Interleave`.
+        DataError: when a score is not finite; when a turn's weights in ``qweight`` are negative or
+            all 0; when a turn's value of the column ``by`` has no weights; or as for
+            :class:`Interleave`.
 
     Example:
         >>> import pandas as pd, pyterrier as pt, pyterrier_ikat as ikat
@@ -243,10 +273,15 @@ class WeightedSum(Fusion):
         super().__init__(*branches, num_results=num_results)
         one_of(("min-max", "none"), normalise=normalise)
         if isinstance(weights, Mapping) is not (by is not None):
-            raise UsageError(f"weights={weights!r}, by={by!r}: give both weights={{value: numbers}} and by=COLUMN, or numbers alone")
+            raise UsageError(
+                f"weights={weights!r}, by={by!r}: give both weights={{value: numbers}} and by=COLUMN, or numbers alone"
+            )
         self.weights: Any = weights
         if isinstance(weights, Mapping):
-            self.weights = {value: _checked_weights(numbers, len(branches)) for value, numbers in weights.items()}
+            self.weights = {
+                value: _checked_weights(numbers, len(branches))
+                for value, numbers in weights.items()
+            }
         elif weights is not None:
             self.weights = _checked_weights(weights, len(branches))
         self.normalise, self.by = normalise, by
@@ -254,45 +289,81 @@ class WeightedSum(Fusion):
     def fuse_rank_cutoff(self, k: int) -> "WeightedSum":
         """This fusion with ``k`` passages per turn at most; each branch retrieves as before."""
         size = k if self.num_results is None else min(k, self.num_results)
-        return WeightedSum(*self.branches, weights=self.weights, normalise=self.normalise, num_results=size, by=self.by)
+        return WeightedSum(
+            *self.branches,
+            weights=self.weights,
+            normalise=self.normalise,
+            num_results=size,
+            by=self.by,
+        )
 
     def rank(self, lists: Lists, frames: Sequence[pd.DataFrame]) -> Ranking:
         """Sum the weighted scores of each turn's passages."""
         score = np.concatenate([frame["score"].to_numpy(dtype=np.float64) for frame in frames])
         if not np.isfinite(score).all():
-            row = pd.concat([frame[["qid", "docno", "score"]] for frame in frames]).iloc[int(np.flatnonzero(~np.isfinite(score))[0])]
-            raise DataError(f"{self} got the score {row['score']} for passage {row['docno']} of {row['qid']}: give finite scores")
+            row = pd.concat([frame[["qid", "docno", "score"]] for frame in frames]).iloc[
+                int(np.flatnonzero(~np.isfinite(score))[0])
+            ]
+            raise DataError(
+                f"{self} got the score {row['score']} for passage {row['docno']} of {row['qid']}: give finite scores"
+            )
         starts = lists.starts()
-        weight = self._of_branches(lists, frames) if self.branches else read_weights(frames[0], lists)
+        weight = (
+            self._of_branches(lists, frames) if self.branches else read_weights(frames[0], lists)
+        )
         weights = iter(np.split(weight, np.flatnonzero(np.diff(lists.turn[starts])) + 1))
-        return rank_by_sums(lists, lambda turn: self._sum(turn, score[turn.row], next(weights)), self.num_results)
+        return rank_by_sums(
+            lists, lambda turn: self._sum(turn, score[turn.row], next(weights)), self.num_results
+        )
 
     def _of_branches(self, lists: Lists, frames: Sequence[pd.DataFrame]) -> Floats:
         """The weight of each list, in the order of the lists."""
         starts = lists.starts()
         branch = lists.sub[starts]
         if self.by is None:
-            of_branches = np.ones(len(self.branches)) if self.weights is None else np.array(self.weights, dtype=np.float64)
+            of_branches = (
+                np.ones(len(self.branches))
+                if self.weights is None
+                else np.array(self.weights, dtype=np.float64)
+            )
             return np.asarray(of_branches[branch], dtype=np.float64)
         found = [frame for frame in frames if len(frame)]
-        values = np.concatenate([np.empty(0, dtype=object), *(frame[self.by].to_numpy(dtype=object) for frame in found)])[lists.row[starts]]
+        values = np.concatenate(
+            [np.empty(0, dtype=object), *(frame[self.by].to_numpy(dtype=object) for frame in found)]
+        )[lists.row[starts]]
         if unknown := [value for value in values if value not in self.weights]:
-            raise DataError(f"a turn has {self.by} {unknown[0]!r}, for which there are no weights: there are {', '.join(self.weights)}")
-        return np.array([self.weights[value][number] for value, number in zip(values, branch, strict=True)], dtype=np.float64)
+            raise DataError(
+                f"a turn has {self.by} {unknown[0]!r}, for which there are no weights: there are {', '.join(self.weights)}"
+            )
+        return np.array(
+            [self.weights[value][number] for value, number in zip(values, branch, strict=True)],
+            dtype=np.float64,
+        )
 
     def _sum(self, turn: Turn, score: Floats, weight: Floats) -> tuple[Integers, Floats]:
         number, starts = turn.number(), [part.start for part in turn.lists]
         if self.normalise == "min-max":
-            most, missing, share = np.ones(len(starts)), np.zeros(len(starts)), min_max(score, number)
+            most, missing, share = (
+                np.ones(len(starts)),
+                np.zeros(len(starts)),
+                min_max(score, number),
+            )
         else:
             missing = np.minimum.reduceat(score, starts)
-            most, share = np.maximum(np.maximum.reduceat(score, starts), -missing), score - missing[number]
+            most, share = (
+                np.maximum(np.maximum.reduceat(score, starts), -missing),
+                score - missing[number],
+            )
         best, total = sum_shares(turn, weight[number] * share)
         return best, tied(total + (weight * missing).sum(), float((weight * most).sum()))
 
 
 def _checked_weights(weights: Sequence[float], branches: int) -> tuple[float, ...]:
-    if len(weights) != branches or not all(0 <= one < np.inf for one in weights) or not any(weights):
+    if (
+        len(weights) != branches
+        or not all(0 <= one < np.inf for one in weights)
+        or not any(weights)
+    ):
         raise UsageError(
             f"weights={weights!r}: give one number for each of the {branches} branches, 0 or more, and one above 0; "
             "sub-queries have theirs in the column qweight"

@@ -25,18 +25,22 @@ PAIRS_AT_ONCE = 500_000
 class MeanScore(Fusion):
     """Score every passage of a turn against every sub-query of the turn with every scorer, and rank by the weighted mean.
 
-    The candidates are the union of the sub-queries' results: all passages of the first sub-query, then the new ones of the second, and so
-    on. With the sub-queries' weights w, ``score`` is the sum over scorers and sub-queries of (w / sum of w) * score / number of scorers. A
-    scorer gets the pairs of many turns in one frame, so a bi-encoder encodes each passage only once for all sub-queries. To join systems,
-    use ``Union(first, second) >> Ensemble([...])``.
+    The candidates are the union of the sub-queries' results: all passages of the first sub-query,
+    then the new ones of the second, and so on. With the sub-queries' weights w, ``score`` is the
+    sum over scorers and sub-queries of (w / sum of w) * score / number of scorers. A scorer gets
+    the pairs of many turns in one frame, so a bi-encoder encodes each passage only once for all
+    sub-queries. To join systems, use ``Union(first, second) >> Ensemble([...])``.
 
-    It reads ``qid``, ``query``, ``docno``, ``rank``, the columns that the scorers need (mostly ``text``) and, from ``ExplodeQueries``,
-    ``qid_0``, ``qsub``, ``query_0``; ``qweight`` is the sub-query's weight (1 without this column). It gives one row per (turn, passage)
-    with ``qid`` and ``query`` of the turn, as :class:`Interleave` does; ``qweight`` is dropped. Equal scores keep the order of the
-    candidates and then differ by the smallest step of 32-bit floats. A sub-query that found no passage is not in the frame and does not
-    count. A frame without sub-queries has one list per turn.
+    It reads ``qid``, ``query``, ``docno``, ``rank``, the columns that the scorers need (mostly
+    ``text``) and, from ``ExplodeQueries``, ``qid_0``, ``qsub``, ``query_0``; ``qweight`` is the
+    sub-query's weight (1 without this column). It gives one row per (turn, passage) with ``qid``
+    and ``query`` of the turn, as :class:`Interleave` does; ``qweight`` is dropped. Equal scores
+    keep the order of the candidates and then differ by the smallest step of 32-bit floats. A
+    sub-query that found no passage is not in the frame and does not count. A frame without
+    sub-queries has one list per turn.
 
-    Source: De Lima and Yang, Passage Query Methods (InfoSense at TREC iKAT 2024), section 3.3.1, where the scores are cosines.
+    Source: De Lima and Yang, Passage Query Methods (InfoSense at TREC iKAT 2024), section 3.3.1,
+    where the scores are cosines.
 
     Args:
         scorers: re-rankers, mostly bi-encoders. Each must score every row that it gets.
@@ -44,7 +48,8 @@ class MeanScore(Fusion):
 
     Raises:
         UsageError: when there is no scorer, one isn't a transformer, or ``num_results`` is below 1.
-        DataError: when a turn's weights are negative, not finite or all 0, or a scorer doesn't give each pair one finite score.
+        DataError: when a turn's weights are negative, not finite or all 0, or a scorer doesn't give
+            each pair one finite score.
 
     Example:
         >>> import pandas as pd, pyterrier as pt, pyterrier_ikat as ikat
@@ -62,7 +67,9 @@ class MeanScore(Fusion):
     def __init__(self, scorers: Sequence[pt.Transformer], num_results: int | None = 1000) -> None:
         super().__init__(num_results=num_results)
         if isinstance(scorers, pt.Transformer) or not scorers:
-            raise UsageError(f"scorers={scorers!r}: give a list of at least one re-ranker, as [ikat.BiEncoder(name)]")
+            raise UsageError(
+                f"scorers={scorers!r}: give a list of at least one re-ranker, as [ikat.BiEncoder(name)]"
+            )
         self.scorers = list(scorers)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
@@ -94,23 +101,27 @@ class MeanScore(Fusion):
 class RerankAgainst(Fusion):
     """Pool the passages of a turn's sub-queries, and re-rank them by one text of the turn, such as the LLM's answer.
 
-    The candidates are all passages of the turn, and the cut comes after the scoring, so recall can rise. The scorer sees one row per (turn,
-    passage) with the turn's ``qid`` and with ``column`` as its ``query``; afterwards ``query`` is the turn's again. A frame without
-    sub-queries has one list per turn. For systems, use ``Union(first, second) >> RerankAgainst(...)``.
+    The candidates are all passages of the turn, and the cut comes after the scoring, so recall can
+    rise. The scorer sees one row per (turn, passage) with the turn's ``qid`` and with ``column`` as
+    its ``query``; afterwards ``query`` is the turn's again. A frame without sub-queries has one
+    list per turn. For systems, use ``Union(first, second) >> RerankAgainst(...)``.
 
-    It reads ``qid``, ``query``, ``docno``, ``rank``, ``column``, the columns that the scorer needs (mostly ``text``) and, from
-    ``ExplodeQueries``, ``qid_0``, ``qsub``, ``query_0``. It gives the columns of :class:`Interleave` with the scorer's ``score``. Equal
-    scores keep the order of :class:`Union` and then differ by the smallest step of 32-bit floats. Source: AQD_A in Abbasiantaeb and
-    Aliannejadi, Generate then Retrieve, section 3.
+    It reads ``qid``, ``query``, ``docno``, ``rank``, ``column``, the columns that the scorer needs
+    (mostly ``text``) and, from ``ExplodeQueries``, ``qid_0``, ``qsub``, ``query_0``. It gives the
+    columns of :class:`Interleave` with the scorer's ``score``. Equal scores keep the order of
+    :class:`Union` and then differ by the smallest step of 32-bit floats. Source: AQD_A in
+    Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 3.
 
     Args:
         scorer: any PyTerrier re-ranker.
-        column: the query column to rank by, for example ``"qanswer"`` or ``"qrewrite"``; ``"query"`` is the turn's own query.
+        column: the query column to rank by, for example ``"qanswer"`` or ``"qrewrite"``;
+            ``"query"`` is the turn's own query.
         num_results: passages per turn at most, cut after scoring; ``None`` for all.
 
     Raises:
         UsageError: when ``num_results`` is below 1.
-        DataError: when a turn has no text in ``column``, a score isn't finite, or the scorer returns a passage that it wasn't given.
+        DataError: when a turn has no text in ``column``, a score isn't finite, or the scorer
+            returns a passage that it wasn't given.
 
     Example:
         >>> import pandas as pd, pyterrier as pt, pyterrier_ikat as ikat
@@ -146,7 +157,9 @@ class RerankAgainst(Fusion):
         scored, places, score = _score_rows(self.scorer, self._set_query(candidates))
         order = np.lexsort((places, -score, turn[places]))
         order = order[mark_first(turn[places[order]], self.num_results)]
-        restored = with_columns(scored.take(order).reset_index(drop=True), query=candidates["query"].take(places[order]))
+        restored = with_columns(
+            scored.take(order).reset_index(drop=True), query=candidates["query"].take(places[order])
+        )
         return set_ranks(restored, turn[places[order]], score[order])
 
     def transform_inputs(self) -> list[list[str]]:
@@ -162,7 +175,10 @@ class RerankAgainst(Fusion):
                 f"{counted(len(turns), 'turn has', 'turns have')} no {self.column} to re-rank by ({shown}): "
                 f"fill the column or drop the turns"
             )
-        return with_columns(candidates.drop(columns=list(STALE_WITH_QUERY), errors="ignore"), query=candidates[self.column])
+        return with_columns(
+            candidates.drop(columns=list(STALE_WITH_QUERY), errors="ignore"),
+            query=candidates[self.column],
+        )
 
 
 def _pair_up(turn: Integers, sub_turn: Integers) -> Iterator[tuple[Integers, Integers]]:
@@ -173,23 +189,37 @@ def _pair_up(turn: Integers, sub_turn: Integers) -> Iterator[tuple[Integers, Int
         sub_turn: the same for each sub-query.
     """
     turns = np.arange(1, turn.max(initial=-1) + 1)
-    candidates, subs = (np.split(np.arange(len(of_turn)), np.searchsorted(of_turn, turns)) for of_turn in (turn, sub_turn))
+    candidates, subs = (
+        np.split(np.arange(len(of_turn)), np.searchsorted(of_turn, turns))
+        for of_turn in (turn, sub_turn)
+    )
     waiting: list[tuple[Integers, Integers]] = []
     size = 0
     for of_turn, asked in zip(candidates, subs, strict=True):
         if waiting and size + len(of_turn) * len(asked) > PAIRS_AT_ONCE:
-            yield np.concatenate([pairs[0] for pairs in waiting]), np.concatenate([pairs[1] for pairs in waiting])
+            yield (
+                np.concatenate([pairs[0] for pairs in waiting]),
+                np.concatenate([pairs[1] for pairs in waiting]),
+            )
             waiting, size = [], 0
         waiting.append((np.tile(of_turn, len(asked)), np.repeat(asked, len(of_turn))))
         size += len(of_turn) * len(asked)
-    yield np.concatenate([pairs[0] for pairs in waiting]), np.concatenate([pairs[1] for pairs in waiting])
+    yield (
+        np.concatenate([pairs[0] for pairs in waiting]),
+        np.concatenate([pairs[1] for pairs in waiting]),
+    )
 
 
 def _take_pairs(frame: pd.DataFrame, passages: Integers, subs: Integers) -> pd.DataFrame:
     """The input of a scorer: the columns of passages with the ``qid`` and ``query`` of sub-queries. Both are rows of ``frame``."""
     of_passage = [name for name in frame.columns if not name.startswith("q")]
     rows = frame[of_passage].take(passages).reset_index(drop=True)
-    return rows.assign(**{name: pd.Series(frame[name].to_numpy(dtype=object)[subs], dtype=object) for name in ("qid", "query")})
+    return rows.assign(
+        **{
+            name: pd.Series(frame[name].to_numpy(dtype=object)[subs], dtype=object)
+            for name in ("qid", "query")
+        }
+    )
 
 
 def _score_every_row(scorer: pt.Transformer, rows: pd.DataFrame) -> Floats:
@@ -204,29 +234,43 @@ def _score_every_row(scorer: pt.Transformer, rows: pd.DataFrame) -> Floats:
     return of_rows
 
 
-def _score_rows(scorer: pt.Transformer, rows: pd.DataFrame) -> tuple[pd.DataFrame, Integers, Floats]:
+def _score_rows(
+    scorer: pt.Transformer, rows: pd.DataFrame
+) -> tuple[pd.DataFrame, Integers, Floats]:
     """The frame that a scorer returns, the position in ``rows`` of each of its rows, and its score.
 
     Raises:
-        DataError: when the scorer returns a row that it was not given or a row twice, or gives a score that is not finite.
+        DataError: when the scorer returns a row that it was not given or a row twice, or gives a
+            score that is not finite.
     """
     scored = scorer.transform(frame_for(scorer, rows))
     pt.validate.result_frame(scored, extra_columns=["score"], context=scorer)
     score, places = scored["score"].to_numpy(dtype=np.float64), _find_places(rows, scored)
     for wrong, what in (
-        (places < 0, "returned passage {docno} for turn {qid}, which it wasn't given: use a re-ranker here"),
-        (~np.isfinite(score), "gave the score {score} to passage {docno} of turn {qid}: check the model and the text"),
+        (
+            places < 0,
+            "returned passage {docno} for turn {qid}, which it wasn't given: use a re-ranker here",
+        ),
+        (
+            ~np.isfinite(score),
+            "gave the score {score} to passage {docno} of turn {qid}: check the model and the text",
+        ),
     ):
         if wrong.any():
             raise DataError(f"{scorer} {what.format(**scored.iloc[int(np.flatnonzero(wrong)[0])])}")
     if np.bincount(places, minlength=1).max() > 1:
-        raise DataError(f"{scorer} returned a passage twice for one turn: use a re-ranker that scores each row once")
+        raise DataError(
+            f"{scorer} returned a passage twice for one turn: use a re-ranker that scores each row once"
+        )
     return scored, places, score
 
 
 def _find_places(rows: pd.DataFrame, scored: pd.DataFrame) -> Integers:
     """For each row of ``scored``, the row in ``rows`` with the same qid and docno, or -1."""
-    ids = [(rows[name].to_numpy(dtype=object), scored[name].to_numpy(dtype=object)) for name in ("qid", "docno")]
+    ids = [
+        (rows[name].to_numpy(dtype=object), scored[name].to_numpy(dtype=object))
+        for name in ("qid", "docno")
+    ]
     if len(scored) == len(rows) and all((given == back).all() for given, back in ids):
         return np.arange(len(rows))
     qids, docnos = (np.concatenate(pair) for pair in ids)

@@ -51,8 +51,9 @@ class Fusion(Operator):
     """Joins ranked lists into one per turn. Subclasses define how in :meth:`rank`.
 
     Args:
-        branches: pipelines that read ``qid`` and ``query`` and give ``qid``, ``query``, ``docno``, ``rank``; behind a retriever,
-            re-rankers. Without any, the lists of a turn's sub-queries are joined.
+        branches: pipelines that read ``qid`` and ``query`` and give ``qid``, ``query``, ``docno``,
+            ``rank``; behind a retriever, re-rankers. Without any, the lists of a turn's sub-queries
+            are joined.
         num_results: passages per turn at most; ``None`` for all.
 
     Raises:
@@ -78,7 +79,8 @@ class Fusion(Operator):
 
         Args:
             lists: the ranked lists.
-            frames: the frames that hold the rows of the lists, in order: the frame of the sub-queries, or the result of each branch.
+            frames: the frames that hold the rows of the lists, in order: the frame of the
+                sub-queries, or the result of each branch.
         """
         raise NotImplementedError
 
@@ -122,7 +124,10 @@ class Fusion(Operator):
         given, inp = inp, without_passages(inp)
         frames = self._run_branches(given)
         self._report_lost_turns(inp, frames)
-        qids, docnos = (np.concatenate([frame[name].to_numpy(dtype=object) for frame in frames]) for name in ("qid", "docno"))
+        qids, docnos = (
+            np.concatenate([frame[name].to_numpy(dtype=object) for frame in frames])
+            for name in ("qid", "docno")
+        )
         sizes, turn = [len(frame) for frame in frames], numbered(qids)
         branch = np.repeat(np.arange(len(frames)), sizes)
         ranks = np.concatenate([frame["rank"].to_numpy(dtype=np.float64) for frame in frames])
@@ -133,7 +138,9 @@ class Fusion(Operator):
     def _run_branches(self, inp: pd.DataFrame) -> list[pd.DataFrame]:
         frames, waiting = list[pd.DataFrame](), list[Waiting]()
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*; counted 0", NoResultWarning)  # another branch may have found passages
+            warnings.filterwarnings(
+                "ignore", ".*; counted 0", NoResultWarning
+            )  # another branch may have found passages
             for number, branch in enumerate(self.branches, 1):
                 try:
                     frames.append(branch.transform(frame_for(branch, inp)))
@@ -158,22 +165,31 @@ class Fusion(Operator):
 
     def _report_lost_turns(self, inp: pd.DataFrame, frames: Sequence[pd.DataFrame]) -> None:
         turns = inp["qid_0" if "qid_0" in inp.columns else "qid"]
-        found = [turns.isin(turns[inp["qid"].isin(_list_qids(frame))]).to_numpy() for frame in frames]
+        found = [
+            turns.isin(turns[inp["qid"].isin(_list_qids(frame))]).to_numpy() for frame in frames
+        ]
         anywhere = np.logical_or.reduce(found)
         report_turns_without_result(inp, anywhere.astype(np.int64))
         for number, by_branch in enumerate(found, 1):
             lost = turns[anywhere & ~by_branch].unique().tolist()
             if lost:
                 what = f"branch {number} of {type(self).__name__} found no passage for {counted(len(lost), 'turn')} ({list_first(lost)})"
-                warnings.warn(f"{what}: what it wrote for them is lost, including statements and answers", NoResultWarning, stacklevel=5)
+                warnings.warn(
+                    f"{what}: what it wrote for them is lost, including statements and answers",
+                    NoResultWarning,
+                    stacklevel=5,
+                )
 
 
-def rank_by_sums(lists: Lists, sums: Callable[[Turn], tuple[Integers, Floats]], num_results: int | None) -> Ranking:
+def rank_by_sums(
+    lists: Lists, sums: Callable[[Turn], tuple[Integers, Floats]], num_results: int | None
+) -> Ranking:
     """Rank each turn's passages by sums, the highest first.
 
     Args:
         lists: the ranked lists.
-        sums: gives for a turn the places of its passages, in the order that equal sums keep, and their sums.
+        sums: gives for a turn the places of its passages, in the order that equal sums keep, and
+            their sums.
         num_results: how many passages of a turn are kept at most; ``None`` for all.
     """
     rows, totals = [], [np.empty(0)]
@@ -188,7 +204,9 @@ def rank_by_sums(lists: Lists, sums: Callable[[Turn], tuple[Integers, Floats]], 
 def list_inputs(needed: Sequence[str], stages: Sequence[pt.Transformer]) -> list[list[str]]:
     """The columns needed here and by inner stages, for ``pt.inspect``. Scores are set before an inner stage needs them."""
     of_stages = [pt.inspect.transformer_inputs(stage, strict=False) or [[]] for stage in stages]
-    names = dict.fromkeys([*needed, *(name for configurations in of_stages for name in configurations[0])])
+    names = dict.fromkeys(
+        [*needed, *(name for configurations in of_stages for name in configurations[0])]
+    )
     return [[name for name in names if name != "score"]]
 
 
@@ -208,42 +226,71 @@ def _find_first_rows(turn: Integers, sizes: Sequence[int]) -> list[Integers]:
     return firsts
 
 
-def _unite_columns(frames: Sequence[pd.DataFrame], firsts: Sequence[Integers], rows: Integers, turns: Integers) -> pd.DataFrame:
+def _unite_columns(
+    frames: Sequence[pd.DataFrame], firsts: Sequence[Integers], rows: Integers, turns: Integers
+) -> pd.DataFrame:
     """The passage columns of these rows of all frames, and the turn columns, which have one value per turn."""
     left_out = {*STALE_WITH_QUERY, "score", "rank"}
     united = {}
-    for name in dict.fromkeys(name for frame in frames for name in frame.columns if name not in left_out):
+    for name in dict.fromkeys(
+        name for frame in frames for name in frame.columns if name not in left_out
+    ):
         if not name.startswith("q"):
             dtype = _find_dtype(frames, name)
             parts = [
-                frame[name].astype(dtype) if name in frame.columns else pd.Series([None], dtype=object).repeat(len(frame))
+                frame[name].astype(dtype)
+                if name in frame.columns
+                else pd.Series([None], dtype=object).repeat(len(frame))
                 for frame in frames
             ]
             united[name] = pd.concat(parts, ignore_index=True).take(rows)
         else:
-            of_turns = _unite_statements(frames, firsts) if name == SEVERAL_VALUES else _unite_turns(frames, firsts, name)
+            of_turns = (
+                _unite_statements(frames, firsts)
+                if name == SEVERAL_VALUES
+                else _unite_turns(frames, firsts, name)
+            )
             united[name] = of_turns.take(turns)
-    return pd.DataFrame({name: values.reset_index(drop=True) for name, values in united.items()}, copy=False)
+    return pd.DataFrame(
+        {name: values.reset_index(drop=True) for name, values in united.items()}, copy=False
+    )
 
 
-def _restore_incoming(joined: pd.DataFrame, turns: Integers, inp: pd.DataFrame, frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def _restore_incoming(
+    joined: pd.DataFrame, turns: Integers, inp: pd.DataFrame, frames: Sequence[pd.DataFrame]
+) -> pd.DataFrame:
     """The earlier queries and the sub-query columns of the input. Those that the branches wrote are ignored.
 
-    If a branch pushed a query, the query of the input is ``query_0``: the fusion counts as one stage.
+    If a branch pushed a query, the query of the input is ``query_0``: the fusion counts as one
+    stage.
     """
-    depth = len(list(takewhile(inp.columns.__contains__, (f"query_{number}" for number in count()))))
+    depth = len(
+        list(takewhile(inp.columns.__contains__, (f"query_{number}" for number in count())))
+    )
     pushed = any(f"query_{depth}" in frame.columns for frame in frames)
     source = pt.model.push_queries(inp) if pushed else inp
     queries = [name for name in source.columns if re.fullmatch(r"query_\d+", name)]
     names = [*queries, *(name for name in SUB_QUERY_COLUMNS if name in inp.columns)]
     if not names:
         return joined
-    of_branches = [name for name in joined.columns if re.fullmatch(r"query_\d+", name) or name in names]
-    places = pd.Index(inp["qid"]).get_indexer(joined["qid"].take(np.flatnonzero(np.diff(turns, prepend=-1))))
-    return pd.concat([joined.drop(columns=of_branches), source[names].take(places[turns]).reset_index(drop=True)], axis=1)
+    of_branches = [
+        name for name in joined.columns if re.fullmatch(r"query_\d+", name) or name in names
+    ]
+    places = pd.Index(inp["qid"]).get_indexer(
+        joined["qid"].take(np.flatnonzero(np.diff(turns, prepend=-1)))
+    )
+    return pd.concat(
+        [
+            joined.drop(columns=of_branches),
+            source[names].take(places[turns]).reset_index(drop=True),
+        ],
+        axis=1,
+    )
 
 
-def _unite_turns(frames: Sequence[pd.DataFrame], firsts: Sequence[Integers], name: str) -> "pd.Series[Any]":
+def _unite_turns(
+    frames: Sequence[pd.DataFrame], firsts: Sequence[Integers], name: str
+) -> "pd.Series[Any]":
     """For each turn, the value of the last frame that has the turn and the column; ``None`` if there is none."""
     values = np.full(len(firsts[0]), None)
     for frame, first in zip(frames, firsts, strict=True):
@@ -254,13 +301,25 @@ def _unite_turns(frames: Sequence[pd.DataFrame], firsts: Sequence[Integers], nam
 
 def _find_dtype(frames: Sequence[pd.DataFrame], name: str) -> str:
     kinds = {str(frame[name].dtype) if name in frame.columns else "object" for frame in frames}
-    return kinds.pop() if len(kinds) == 1 and pd.api.types.is_numeric_dtype(next(iter(kinds))) else "object"
+    return (
+        kinds.pop()
+        if len(kinds) == 1 and pd.api.types.is_numeric_dtype(next(iter(kinds)))
+        else "object"
+    )
 
 
-def _unite_statements(frames: Sequence[pd.DataFrame], firsts: Sequence[Integers]) -> "pd.Series[Any]":
+def _unite_statements(
+    frames: Sequence[pd.DataFrame], firsts: Sequence[Integers]
+) -> "pd.Series[Any]":
     """For each turn, its statements from all frames."""
-    of_frames = [_unite_turns([frame], [first], SEVERAL_VALUES) for frame, first in zip(frames, firsts, strict=True)]
-    return column(_merge_statements([chosen for chosen in lists if chosen]) for lists in zip(*of_frames, strict=True))
+    of_frames = [
+        _unite_turns([frame], [first], SEVERAL_VALUES)
+        for frame, first in zip(frames, firsts, strict=True)
+    ]
+    return column(
+        _merge_statements([chosen for chosen in lists if chosen])
+        for lists in zip(*of_frames, strict=True)
+    )
 
 
 def _merge_statements(lists: Sequence[Sequence[tuple[str, float]]]) -> Sequence[tuple[str, float]]:

@@ -1,7 +1,8 @@
 """The ordered sub-query lists of a turn, and the conversion of rows per sub-query into rows per turn.
 
-A fusion processes one turn after the other. The rows of one turn fit into the processor's cache, so numbering docnos turn by turn takes a
-fifth of the time of numbering all at once. 1.66 million rows (a whole test set, 5 queries, 1000 passages each) take about half a second.
+A fusion processes one turn after the other. The rows of one turn fit into the processor's cache, so
+numbering docnos turn by turn takes a fifth of the time of numbering all at once. 1.66 million rows
+(a whole test set, 5 queries, 1000 passages each) take about half a second.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,7 +40,9 @@ class Turn:
 
     def number(self) -> Integers:
         """The number of each row's list, from 0."""
-        return np.repeat(np.arange(len(self.lists)), [part.stop - part.start for part in self.lists])
+        return np.repeat(
+            np.arange(len(self.lists)), [part.stop - part.start for part in self.lists]
+        )
 
     def rank(self) -> Integers:
         """Each row's position in its list, from 0."""
@@ -87,12 +90,15 @@ class Lists:
             choose: chooses and orders the rows of one turn, as places in its arrays.
 
         Returns:
-            The rows of the frame in the new order, turn after turn, and the number of each row's turn.
+            The rows of the frame in the new order, turn after turn, and the number of each row's
+            turn.
         """
         return concatenate_turns([turn.row[choose(turn)] for turn in self.turns()])
 
 
-def check_results(inp: pd.DataFrame, operator: pt.Transformer, extra: list[str] | None = None) -> None:
+def check_results(
+    inp: pd.DataFrame, operator: pt.Transformer, extra: list[str] | None = None
+) -> None:
     """Check that ``inp`` is a result frame and, if it has ``qid_0``, a complete expanded one."""
     expanded = ["qsub", "query_0"] if "qid_0" in inp.columns else []
     needed = dict.fromkeys(["query", "rank", *(extra or []), *expanded])
@@ -108,9 +114,13 @@ def read_lists(frame: pd.DataFrame) -> Lists:
         DataError: when a turn's qid is missing.
     """
     expanded = "qid_0" in frame.columns
-    sub = frame["qsub"].to_numpy(dtype=np.int64) if expanded else np.zeros(len(frame), dtype=np.int64)
+    sub = (
+        frame["qsub"].to_numpy(dtype=np.int64) if expanded else np.zeros(len(frame), dtype=np.int64)
+    )
     turn = numbered(frame["qid_0" if expanded else "qid"].to_numpy(dtype=object))
-    return sort_lists(turn, sub, frame["rank"].to_numpy(dtype=np.float64), frame["docno"].to_numpy(dtype=object))
+    return sort_lists(
+        turn, sub, frame["rank"].to_numpy(dtype=np.float64), frame["docno"].to_numpy(dtype=object)
+    )
 
 
 def sort_lists(turn: Integers, sub: Integers, rank: Floats, docno: Objects) -> Lists:
@@ -122,7 +132,9 @@ def sort_lists(turn: Integers, sub: Integers, rank: Floats, docno: Objects) -> L
     return Lists(np.arange(len(turn))[order], turns, subs, docno[order])
 
 
-def _try_orders(turn: Integers, sub: Integers, rank: Floats, docno: Objects) -> Iterator[slice | Integers]:
+def _try_orders(
+    turn: Integers, sub: Integers, rank: Floats, docno: Objects
+) -> Iterator[slice | Integers]:
     """Ways to order the rows, each slower than the previous one. The last one is correct for any rows."""
     yield slice(None)  # retrievers and re-rankers mostly give rows in order
     yield np.argsort(turn, kind="stable")  # concatenated frames of several systems
@@ -138,11 +150,17 @@ def read_weights(frame: pd.DataFrame, lists: Lists) -> Floats:
     """
     starts = lists.starts()
     rows, turn = lists.row[starts], lists.turn[starts]
-    weight = frame["qweight"].to_numpy(dtype=np.float64)[rows] if "qweight" in frame.columns else np.ones(len(rows))
+    weight = (
+        frame["qweight"].to_numpy(dtype=np.float64)[rows]
+        if "qweight" in frame.columns
+        else np.ones(len(rows))
+    )
     wrong = ~(np.isfinite(weight) & (weight >= 0) & (np.bincount(turn, weights=weight)[turn] > 0))
     if wrong.any():
         qid = frame["qid"].iloc[rows[int(np.flatnonzero(wrong)[0])]]
-        raise DataError(f"the weights of {qid}'s turn can't be used: give every sub-query a qweight of 0 or more, and one above 0")
+        raise DataError(
+            f"the weights of {qid}'s turn can't be used: give every sub-query a qweight of 0 or more, and one above 0"
+        )
     return np.asarray(weight, dtype=np.float64)
 
 
@@ -154,11 +172,14 @@ def sum_shares(turn: Turn, share: Floats) -> tuple[Integers, Floats]:
         share: the value of each row.
 
     Returns:
-        For each passage its best place in ``turn`` (smallest rank, then earliest list), in that order, and its sum.
+        For each passage its best place in ``turn`` (smallest rank, then earliest list), in that
+        order, and its sum.
     """
     # The lists are in order, and a stable sort keeps this order among equal ranks.
     rank = turn.rank()
-    order = np.argsort(rank.astype(np.uint16) if len(rank) <= 1 << 16 else rank, kind="stable")  # numpy sorts short integers by radix
+    order = np.argsort(
+        rank.astype(np.uint16) if len(rank) <= 1 << 16 else rank, kind="stable"
+    )  # numpy sorts short integers by radix
     passage, share = turn.passages()[order], share[order]
     of_list = passage * len(turn.lists) + turn.number()[order]
     if np.bincount(of_list, minlength=1).max() > 1:
@@ -173,9 +194,11 @@ def sum_shares(turn: Turn, share: Floats) -> tuple[Integers, Floats]:
 def restore_turns(frame: pd.DataFrame, rows: Integers) -> pd.DataFrame:
     """These rows of ``frame`` as rows of their turns: ``qid`` and ``query`` are the turn's again, and other columns stay.
 
-    ``query`` comes back by PyTerrier's convention (``query_0`` becomes ``query``, ``query_1`` becomes ``query_0``, ...), more levels if
-    stages after ``ExplodeQueries`` pushed queries of their own. ``qid_0``, ``qquery``, ``qsub``, ``qweight`` and what was computed from the
-    sub-query's text are dropped. ``qfound`` says how many passages each sub-query found, as a list without trailing zeros.
+    ``query`` comes back by PyTerrier's convention (``query_0`` becomes ``query``, ``query_1``
+    becomes ``query_0``, ...), more levels if stages after ``ExplodeQueries`` pushed queries of
+    their own. ``qid_0``, ``qquery``, ``qsub``, ``qweight`` and what was computed from the
+    sub-query's text are dropped. ``qfound`` says how many passages each sub-query found, as a list
+    without trailing zeros.
 
     Raises:
         DataError: when the turns' own queries are missing.
@@ -185,7 +208,11 @@ def restore_turns(frame: pd.DataFrame, rows: Integers) -> pd.DataFrame:
     older = list(takewhile(frame.columns.__contains__, (f"query_{number}" for number in count())))
     gone = {"qid", "qsub", "qweight", "query", *STALE_WITH_QUERY}
     # Dropping whole columns first costs nothing; selecting rows first would copy them.
-    kept = frame.drop(columns=[name for name in frame.columns if name in gone]).take(rows).reset_index(drop=True)
+    kept = (
+        frame.drop(columns=[name for name in frame.columns if name in gone])
+        .take(rows)
+        .reset_index(drop=True)
+    )
     kept.insert(0, "qid", kept.pop("qid_0"))
     pushed = _count_pushed(kept, older)
     popped = dict(zip(older[pushed:], ["query", *older], strict=False))
@@ -214,7 +241,9 @@ def _count_pushed(turns: pd.DataFrame, older: list[str]) -> int:
         own = turns["qquery"].to_numpy(dtype=object)
     else:
         turn = numbered(turns["qid"].to_numpy(dtype=object))
-        own = turns["query_0"].to_numpy(dtype=object)[np.flatnonzero(np.diff(turn, prepend=-1))][turn]
+        own = turns["query_0"].to_numpy(dtype=object)[np.flatnonzero(np.diff(turn, prepend=-1))][
+            turn
+        ]
     for number, name in enumerate(older):
         if not (turns[name].to_numpy(dtype=object) != own).any():
             return number
@@ -224,9 +253,14 @@ def _count_pushed(turns: pd.DataFrame, older: list[str]) -> int:
 
 
 def _count_found(frame: pd.DataFrame, rows: Integers) -> Objects:
-    turn, sub = numbered(frame["qid_0"].to_numpy(dtype=object)), frame["qsub"].to_numpy(dtype=np.int64)
+    turn, sub = (
+        numbered(frame["qid_0"].to_numpy(dtype=object)),
+        frame["qsub"].to_numpy(dtype=np.int64),
+    )
     width = sub.max(initial=-1) + 1
-    counts = np.bincount(turn * width + sub, minlength=(turn.max(initial=-1) + 1) * width).reshape(-1, max(width, 1))
+    counts = np.bincount(turn * width + sub, minlength=(turn.max(initial=-1) + 1) * width).reshape(
+        -1, max(width, 1)
+    )
     of_turn = np.empty(len(counts), dtype=object)
     of_turn[:] = [np.trim_zeros(row, "b").tolist() for row in counts]
     return of_turn[turn[rows]]
@@ -248,7 +282,9 @@ def concatenate_turns(parts: list[Integers]) -> tuple[Integers, Integers]:
 
 
 def _find_runs(numbers: Integers) -> list[slice]:
-    bounds = np.concatenate([[0], np.flatnonzero(numbers[1:] != numbers[:-1]) + 1, [len(numbers)]]).tolist()
+    bounds = np.concatenate(
+        [[0], np.flatnonzero(numbers[1:] != numbers[:-1]) + 1, [len(numbers)]]
+    ).tolist()
     return [slice(first, last) for first, last in pairwise(bounds) if first < last]
 
 

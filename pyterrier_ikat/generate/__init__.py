@@ -4,10 +4,27 @@ from ..names import asked_for
 from .history import Enhance, Summarise
 from .queries import ExplodeQueries, MultiQuery, PassageQueries, Queries, StatementQueries
 from .respond import BestResponse, Condense, Decide, Respond
-from .rewrite import Answer, Clarify, OutlineAnswer, Reformulate, Rewrite, RewriteAndAnswer, RewriteByLevel, Seq2SeqRewrite
+from .rewrite import (
+    Answer,
+    Clarify,
+    OutlineAnswer,
+    Reformulate,
+    Rewrite,
+    RewriteAndAnswer,
+    RewriteByLevel,
+    Seq2SeqRewrite,
+)
 from .sampled_queries import Aggregate, BestQuery, Samples
 from .statements import AppendStatements, SelectStatements, ShowStatements, UpdatePtkb
-from .utterances import AllUtterances, AppendQuery, GivenQueries, HistoricalQueryExpansion, ManualRewrite, QueryColumn, RawUtterance
+from .utterances import (
+    AllUtterances,
+    AppendQuery,
+    GivenQueries,
+    HistoricalQueryExpansion,
+    ManualRewrite,
+    QueryColumn,
+    RawUtterance,
+)
 
 __all__ = [
     "Aggregate",

@@ -24,11 +24,13 @@ Past = tuple[str, str]
 class Summarise(LLMOperator):
     """Replace long past responses in the history by the model's summaries.
 
-    Reads ``qid``, ``query`` and, if present, ``qhistory``, ``qconversation``. Writes a new ``qhistory``. The histories of the input are not
-    changed. The response just before the current turn is kept unchanged. Each response of at least ``min_characters`` takes one call, even
-    if many later turns repeat it. The request is identified by the qid of the response's own turn, ``<conversation>_<turn>``, where turns
-    are counted by the user's messages (without ``qconversation``: by the qid of the row). The fallback for a failed response is the
-    response itself. Source: De Lima and Yang, Passage Query Methods, section 3.1 (1).
+    Reads ``qid``, ``query`` and, if present, ``qhistory``, ``qconversation``. Writes a new
+    ``qhistory``. The histories of the input are not changed. The response just before the current
+    turn is kept unchanged. Each response of at least ``min_characters`` takes one call, even if
+    many later turns repeat it. The request is identified by the qid of the response's own turn,
+    ``<conversation>_<turn>``, where turns are counted by the user's messages (without
+    ``qconversation``: by the qid of the row). The fallback for a failed response is the response
+    itself. Source: De Lima and Yang, Passage Query Methods, section 3.1 (1).
 
     Args:
         llm: the model to ask.
@@ -56,7 +58,10 @@ class Summarise(LLMOperator):
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request per distinct past response that is long enough."""
-        return [self.request(qid, {"response": text}, self.template()) for qid, text in self._distinct(frame)]
+        return [
+            self.request(qid, {"response": text}, self.template())
+            for qid, text in self._distinct(frame)
+        ]
 
     def fallback(self, frame: pd.DataFrame) -> list[str]:
         """The responses themselves."""
@@ -79,10 +84,16 @@ class Summarise(LLMOperator):
         return list(zip(histories(frame), names, strict=True))
 
     def _distinct(self, frame: pd.DataFrame) -> list[Past]:
-        return list(dict.fromkeys(past for row in self._rows(frame) for past in self._long(*row) if past is not None))
+        return list(
+            dict.fromkeys(
+                past for row in self._rows(frame) for past in self._long(*row) if past is not None
+            )
+        )
 
     def _long(self, history: Sequence[Mapping[str, str]], name: str) -> list[Past | None]:
-        responses = [position for position, message in enumerate(history) if message["role"] != "user"]
+        responses = [
+            position for position, message in enumerate(history) if message["role"] != "user"
+        ]
         found: list[Past | None] = [None] * len(history)
         for position in responses[:-1]:
             text = history[position]["content"]
@@ -93,7 +104,10 @@ class Summarise(LLMOperator):
 
 
 _TOPIC = re.compile(r"\b(new|same|old|existing)(?:[ _-]?topic)?\b", re.IGNORECASE)
-_NEGATED = re.compile(rf"(?:\b(?:not|no|never|cannot|neither|nor)\b|n['’]t\b)[^.;:,!?\n]*?{_TOPIC.pattern}", re.IGNORECASE)
+_NEGATED = re.compile(
+    rf"(?:\b(?:not|no|never|cannot|neither|nor)\b|n['’]t\b)[^.;:,!?\n]*?{_TOPIC.pattern}",
+    re.IGNORECASE,
+)
 
 
 def _is_new_topic(text: str) -> bool | None:
@@ -127,14 +141,46 @@ class Form(NamedTuple):
     same_topic: bool = False
 
 
-_RESPONSE = Form("Expand response", "expanding the last response", "expand", "expand_response", "qhistory")
+_RESPONSE = Form(
+    "Expand response", "expanding the last response", "expand", "expand_response", "qhistory"
+)
 FORMS = {
-    "topic": Form("Topic switch", "looking for a new topic", "topic", "topic_switch", "qhistory", Kind(_is_new_topic)),
+    "topic": Form(
+        "Topic switch",
+        "looking for a new topic",
+        "topic",
+        "topic_switch",
+        "qhistory",
+        Kind(_is_new_topic),
+    ),
     "response": _RESPONSE,
     "personal_response": _RESPONSE._replace(template="expand_response_personal", same_topic=True),
-    "guess": Form("Guess answer", "guessing an answer", "guess", "guess_answer", "qanswer", words=20, same_topic=True),
-    "preferences": Form("Preferences", "looking for preferences", "preferences", "preferences", "qpreferences", ANSWER, words=20),
-    "summary": Form("Summarise history", "summarising the conversation", "summarise_history", "summarise_history", "qsummary", words=60),
+    "guess": Form(
+        "Guess answer",
+        "guessing an answer",
+        "guess",
+        "guess_answer",
+        "qanswer",
+        words=20,
+        same_topic=True,
+    ),
+    "preferences": Form(
+        "Preferences",
+        "looking for preferences",
+        "preferences",
+        "preferences",
+        "qpreferences",
+        ANSWER,
+        words=20,
+    ),
+    "summary": Form(
+        "Summarise history",
+        "summarising the conversation",
+        "summarise_history",
+        "summarise_history",
+        "qsummary",
+        words=60,
+    ),
 }
 
 
@@ -142,25 +188,32 @@ FORMS = {
 class Enhance(AsksSome):
     r"""Ask the model for what makes a turn easier to rewrite.
 
-    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``, ``qnewtopic``. At most one call per turn. The model
-    is not asked, and nothing changes, for a turn without a response in its history (``"preferences"``: without a persona). The histories of
-    the input are not changed. Sources: Mo et al., CHIQ (arXiv 2406.05013), section 3.2; for ``"personal_response"``, ``"guess"`` and
-    ``"preferences"`` the code of Chang et al., CFDA & CLIP at TREC iKAT 2025.
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``,
+    ``qnewtopic``. At most one call per turn. The model is not asked, and nothing changes, for a
+    turn without a response in its history (``"preferences"``: without a persona). The histories of
+    the input are not changed. Sources: Mo et al., CHIQ (arXiv 2406.05013), section 3.2; for
+    ``"personal_response"``, ``"guess"`` and ``"preferences"`` the code of Chang et al., CFDA & CLIP
+    at TREC iKAT 2025.
 
-    ===================== ================ ===================================================================== ====================
-    form                  writes           what                                                                  a failed turn has
-    ===================== ================ ===================================================================== ====================
-    ``topic``             ``qhistory``     only the last turn of the history where the question begins a new     its history
+    ===================== ================
+    ===================================================================== ==================== form
+    writes           what                                                                  a failed
+    turn has ===================== ================
+    ===================================================================== ====================
+    ``topic``             ``qhistory``     only the last turn of the history where the question
+    begins a new     its history
                                            topic, which ``qnewtopic`` says
-    ``response``          ``qhistory``     the last response in one self-contained sentence                      its response
-    ``personal_response`` ``qhistory``     the same, with the persona; as it was where a new topic begins        its response
-    ``guess``             ``qanswer``      a plausible answer of at most ``words`` words, as an example of the   an empty guess
+    ``response``          ``qhistory``     the last response in one self-contained sentence
+    its response ``personal_response`` ``qhistory``     the same, with the persona; as it was where
+    a new topic begins        its response ``guess``             ``qanswer``      a plausible answer
+    of at most ``words`` words, as an example of the   an empty guess
                                            form of a relevant text; empty where a new topic begins
     ``preferences``       ``qpreferences`` the user's interests and preferences that could shape the search, in  an empty text
                                            words; ``Rewrite(form="personal")`` shows them
     ``summary``           ``qsummary``     one sentence for each turn of the history, which                      an empty summary
                                            ``Rewrite(form="enhanced")`` shows instead
-    ===================== ================ ===================================================================== ====================
+    ===================== ================
+    ===================================================================== ====================
 
     Args:
         llm: the model to ask.
@@ -193,7 +246,10 @@ class Enhance(AsksSome):
         self.writes, self.typical_words = self._form.column, self._form.words
 
     @property
-    def _form(self) -> Form:  # looked up, because an operator travels to other processes and the readers of its answers don't
+    def _form(
+        self,
+        # looked up, because an operator travels to other processes and the readers of its answers don't
+    ) -> Form:
         return FORMS[self.form]
 
     @property
@@ -215,11 +271,17 @@ class Enhance(AsksSome):
         if self.form == "preferences":
             return super().asked(frame)
         rows = zip(histories(frame), values(frame, "qnewtopic", False), strict=True)
-        return [_last_response(history) is not None and not (new and self._form.same_topic) for history, new in rows]
+        return [
+            _last_response(history) is not None and not (new and self._form.same_topic)
+            for history, new in rows
+        ]
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
         """The values that every prompt shows, and the last ``response``."""
-        return [{**row, "response": response} for row, response in zip(super().contexts(frame), self._responses(frame), strict=True)]
+        return [
+            {**row, "response": response}
+            for row, response in zip(super().contexts(frame), self._responses(frame), strict=True)
+        ]
 
     def fallback(self, frame: pd.DataFrame) -> list[Any]:
         """The same topic, the response itself, or nothing."""
@@ -233,9 +295,17 @@ class Enhance(AsksSome):
         outcomes = self.by_row(frame, found)
         if self._form.column != "qhistory":
             return super().write(frame, [text or "" for text in outcomes])
-        put, more = (_last_turn, {"qnewtopic": map(bool, outcomes)}) if self.form == "topic" else (_with_last_response, {})
+        put, more = (
+            (_last_turn, {"qnewtopic": map(bool, outcomes)})
+            if self.form == "topic"
+            else (_with_last_response, {})
+        )
         rows = zip(histories(frame), outcomes, strict=True)
-        return with_columns(frame, qhistory=[put(history, said) if said else history for history, said in rows], **more)
+        return with_columns(
+            frame,
+            qhistory=[put(history, said) if said else history for history, said in rows],
+            **more,
+        )
 
     def _responses(self, frame: pd.DataFrame) -> list[str]:
         places = [(history, _last_response(history)) for history in histories(frame)]
@@ -244,7 +314,9 @@ class Enhance(AsksSome):
 
 def _last_response(history: History) -> int | None:
     """The position of the last message that is not the user's."""
-    return next((place for place in reversed(range(len(history))) if history[place]["role"] != "user"), None)
+    return next(
+        (place for place in reversed(range(len(history))) if history[place]["role"] != "user"), None
+    )
 
 
 def _last_turn(history: History, new: bool) -> History:
@@ -254,4 +326,7 @@ def _last_turn(history: History, new: bool) -> History:
 
 def _with_last_response(history: History, text: str) -> History:
     last = _last_response(history)
-    return [{**message, "content": text} if place == last else message for place, message in enumerate(history)]
+    return [
+        {**message, "content": text} if place == last else message
+        for place, message in enumerate(history)
+    ]

@@ -18,7 +18,15 @@ from ..completions.texts import (
     parse_reasoned_rewrite,
     parse_rewrite_and_answer,
 )
-from ..conversations.frame import histories, question_column, texts_in, values, well_formed, with_columns, with_query
+from ..conversations.frame import (
+    histories,
+    question_column,
+    texts_in,
+    values,
+    well_formed,
+    with_columns,
+    with_query,
+)
 from ..conversations.public_outputs import read_parts
 from ..errors import UsageError, counted, list_first
 from ..llm_operator import LLMOperator, as_long_as
@@ -37,16 +45,19 @@ if TYPE_CHECKING:
 class Answer(LLMOperator):
     """Ask the model for an answer to the user's question and make it the query.
 
-    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qanswer``, sets ``query`` to it and pushes
-    the old query to ``query_0``. One call per turn. Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 3 and Table 5
-    (1). The fallback for a failed turn is the question itself.
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes
+    ``qanswer``, sets ``query`` to it and pushes the old query to ``query_0``. One call per turn.
+    Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 3 and Table 5 (1). The
+    fallback for a failed turn is the question itself.
 
     Args:
         llm: the model to ask.
-        words: the word limit named in the prompt (Fu et al., NII@TREC iKAT 2024, appendix A5: 200); a longer answer is not cut, because it
-            is only a query. ``None``: the prompt names no limit.
-        statements: ``"all"``: show the whole persona; ``"chosen"``: only the statements in ``qstatements``, with one
-            example (InfoSense 2023, as Abbasiantaeb and Aliannejadi describe it).
+        words: the word limit named in the prompt (Fu et al., NII@TREC iKAT 2024, appendix A5: 200);
+            a longer answer is not cut, because it is only a query. ``None``: the prompt names no
+            limit.
+        statements: ``"all"``: show the whole persona; ``"chosen"``: only the statements in
+            ``qstatements``, with one example (InfoSense 2023, as Abbasiantaeb and Aliannejadi
+            describe it).
 
     Raises:
         UsageError: when ``words`` is below 1, or another argument has an unknown value.
@@ -87,17 +98,19 @@ OUTLINES = {"elements": ("suggest", 100), "context": ("suggest_context", 30)}
 class OutlineAnswer(LLMOperator):
     """Ask the model for an outline of what a good answer needs, before the answer is written.
 
-    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``; as in the papers, the prompt does not show the persona. Writes
-    ``qsuggestion``, which ``SelectStatements(given="suggestion")`` and ``Respond(form="suggested")`` read. One call per turn. The fallback
-    for a failed turn is an empty text.
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``; as in the papers, the
+    prompt does not show the persona. Writes ``qsuggestion``, which
+    ``SelectStatements(given="suggestion")`` and ``Respond(form="suggested")`` read. One call per
+    turn. The fallback for a failed turn is an empty text.
 
     Args:
         llm: the model to ask.
-        form: ``"elements"``: what the answer should contain and which preferences matter, in at most 300 words (Fu et
-            al., NII@TREC iKAT 2024, appendix A4, first prompt); ``"context"``: which further information would help (De
-            Lima and Yang, Passage Query Methods, section 4.2.2, the extra step of short_long_3).
-        question: the column with the user's question, by default the utterance. For the rewrite, as in the papers, use ``"query"`` after a
-            ``Rewrite``.
+        form: ``"elements"``: what the answer should contain and which preferences matter, in at
+            most 300 words (Fu et al., NII@TREC iKAT 2024, appendix A4, first prompt);
+            ``"context"``: which further information would help (De Lima and Yang, Passage Query
+            Methods, section 4.2.2, the extra step of short_long_3).
+        question: the column with the user's question, by default the utterance. For the rewrite, as
+            in the papers, use ``"query"`` after a ``Rewrite``.
 
     Raises:
         UsageError: when ``form`` is unknown.
@@ -141,19 +154,23 @@ TEMPLATES = {
 class Rewrite(LLMOperator):
     """Ask the model to rewrite the user's question as one self-contained query.
 
-    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qrewrite``, sets ``query`` to it and pushes
-    the old query to ``query_0``. One call per turn. Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Table 7 (QR). The
-    fallback for a failed turn is the question itself.
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes
+    ``qrewrite``, sets ``query`` to it and pushes the old query to ``query_0``. One call per turn.
+    Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Table 7 (QR). The fallback for a
+    failed turn is the question itself.
 
     Args:
         llm: the model to ask.
-        form: ``"full"``: a query that also includes the relevant parts of the persona; ``"short"``: only the question, made self-contained,
-            without the persona (Fu et al., NII@TREC iKAT 2024, appendix A1); ``"clear"``: the same, but the prompt shows the persona (code
-            of Chang et al., CFDA & CLIP at TREC iKAT 2025); ``"enhanced"``: a query made from the question, a guess at its answer in
-            ``qanswer`` and, instead of the history, its summary in ``qsummary`` if present (Mo et al., CHIQ, section 3.3); ``"personal"``:
-            a query made from the question and the preferences in ``qpreferences``, where the prompt says that only the form of the guess
-            counts, not its content (Chang et al.).
-        style: ``"gpt"`` or ``"llama"``; both show all messages of the history (Generate then Retrieve, appendix A.3).
+        form: ``"full"``: a query that also includes the relevant parts of the persona; ``"short"``:
+            only the question, made self-contained, without the persona (Fu et al., NII@TREC iKAT
+            2024, appendix A1); ``"clear"``: the same, but the prompt shows the persona (code of
+            Chang et al., CFDA & CLIP at TREC iKAT 2025); ``"enhanced"``: a query made from the
+            question, a guess at its answer in ``qanswer`` and, instead of the history, its summary
+            in ``qsummary`` if present (Mo et al., CHIQ, section 3.3); ``"personal"``: a query made
+            from the question and the preferences in ``qpreferences``, where the prompt says that
+            only the form of the guess counts, not its content (Chang et al.).
+        style: ``"gpt"`` or ``"llama"``; both show all messages of the history (Generate then
+            Retrieve, appendix A.3).
 
     Raises:
         UsageError: when an argument is unknown.
@@ -186,17 +203,21 @@ class Rewrite(LLMOperator):
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
         """The values that every prompt shows; for the enhanced form the summary instead of the history."""
         summaries = values(frame, "qsummary", "") if self.form == "enhanced" else [""] * len(frame)
-        return [{**row, "context": text or row["context"]} for row, text in zip(super().contexts(frame), summaries, strict=True)]
+        return [
+            {**row, "context": text or row["context"]}
+            for row, text in zip(super().contexts(frame), summaries, strict=True)
+        ]
 
 
 @with_fields
 class Clarify(LLMOperator):
     """Ask the model to restate the utterance so that it is self-contained, and make that the query.
 
-    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``, ``qstatements``. The prompt shows the history and the
-    chosen statements (the whole persona if the frame has no ``qstatements``). Writes ``qrewrite``, sets ``query`` to it and pushes the old
-    query to ``query_0``. One call per turn. Source: De Lima and Yang, Passage Query Methods, section 4.2.1. The fallback for a failed turn
-    is the question itself.
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``,
+    ``qstatements``. The prompt shows the history and the chosen statements (the whole persona if
+    the frame has no ``qstatements``). Writes ``qrewrite``, sets ``query`` to it and pushes the old
+    query to ``query_0``. One call per turn. Source: De Lima and Yang, Passage Query Methods,
+    section 4.2.1. The fallback for a failed turn is the question itself.
 
     Args:
         llm: the model to ask.
@@ -241,7 +262,10 @@ class RewritesAndAnswers(LLMOperator):
 
     def typical(self, frame: pd.DataFrame) -> list[Reformulation]:
         """The question as the rewrite, and repeated up to 60 words as the answer."""
-        return [Reformulation(question, as_long_as(60 * self.answer, question)) for question in self.questions(frame)]
+        return [
+            Reformulation(question, as_long_as(60 * self.answer, question))
+            for question in self.questions(frame)
+        ]
 
     def write(self, frame: pd.DataFrame, found: Sequence[Reformulation]) -> pd.DataFrame:
         """Set ``qrewrite``, ``qanswer`` and ``query``."""
@@ -254,16 +278,19 @@ class RewritesAndAnswers(LLMOperator):
 class RewriteAndAnswer(RewritesAndAnswers):
     """Ask the model for a reason, a rewrite of the user's question and an answer, in one completion.
 
-    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qrewrite`` and ``qanswer``, sets ``query``
-    to "<rewrite> <answer>" and pushes the old query to ``query_0``. One call per turn. Source: Mao et al., LLM4CS (arXiv 2303.06573),
-    section 3.2: rewriting-and-response prompting (RAR) and, without the answer, rewriting prompting (REW), both with their chain of
-    thought. Their prompts have four examples of CAsT 2022. Ours has none, and can show the persona. The fallback for a failed turn is the
-    question, with an empty answer.
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes
+    ``qrewrite`` and ``qanswer``, sets ``query`` to "<rewrite> <answer>" and pushes the old query to
+    ``query_0``. One call per turn. Source: Mao et al., LLM4CS (arXiv 2303.06573), section 3.2:
+    rewriting-and-response prompting (RAR) and, without the answer, rewriting prompting (REW), both
+    with their chain of thought. Their prompts have four examples of CAsT 2022. Ours has none, and
+    can show the persona. The fallback for a failed turn is the question, with an empty answer.
 
     Args:
         llm: the model to ask.
-        answer: whether to ask for an answer. Otherwise ``qanswer`` is not written, and ``query`` is the rewrite.
-        think: whether the model first names in one sentence the information missing from the question.
+        answer: whether to ask for an answer. Otherwise ``qanswer`` is not written, and ``query`` is
+            the rewrite.
+        think: whether the model first names in one sentence the information missing from the
+            question.
         persona: whether the prompt shows the persona.
 
     Example:
@@ -312,23 +339,25 @@ PARSERS: dict[str, Callable[[str], tuple[Any, ...] | None]] = {
 class Reformulate(RewritesAndAnswers):
     """Ask the model for a rewrite (or queries) and an answer of at most ``words`` words, and show it the persona.
 
-    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qrewrite`` and ``qanswer``, sets ``query``
-    to "<rewrite> <answer>" and pushes the old query to ``query_0``. With ``"select"`` it also writes ``qstatements``, with scores 1 /
-    position. One call per turn. The fallback for a failed turn is the question, with an empty answer. Source: Mo et al., How to Leverage
-    Personal Textual Knowledge (arXiv 2407.16192), and the prompts of its reproduction by Lupart et al. (arXiv 2510.03795,
-    EricLangezaal/PersonalizedCIR at 45079e8).
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes
+    ``qrewrite`` and ``qanswer``, sets ``query`` to "<rewrite> <answer>" and pushes the old query to
+    ``query_0``. With ``"select"`` it also writes ``qstatements``, with scores 1 / position. One
+    call per turn. The fallback for a failed turn is the question, with an empty answer. Source: Mo
+    et al., How to Leverage Personal Textual Knowledge (arXiv 2407.16192), and the prompts of its
+    reproduction by Lupart et al. (arXiv 2510.03795, EricLangezaal/PersonalizedCIR at 45079e8).
 
     Args:
         llm: the model to ask.
-        form: ``"rewrite"``: a rewrite, then the answer (their prompt 2); ``"queries"``: the answer, then on one line up to five queries for
-            it, which replace the rewrite (their prompt 1); ``"select"``: the numbers of the relevant statements, the rewrite and the answer
-            (SAR).
+        form: ``"rewrite"``: a rewrite, then the answer (their prompt 2); ``"queries"``: the answer,
+            then on one line up to five queries for it, which replace the rewrite (their prompt 1);
+            ``"select"``: the numbers of the relevant statements, the rewrite and the answer (SAR).
         words: the word limit of the answer in the prompt. A longer answer is not cut.
         shots: how many conversations the prompt shows as examples, for ``"select"`` only.
         examples: the dataset, or topics file, that they are taken from.
 
     Raises:
-        UsageError: when ``form`` is unknown, ``words`` is below 1, ``shots`` below 0, or a form shows no examples.
+        UsageError: when ``form`` is unknown, ``words`` is below 1, ``shots`` below 0, or a form
+            shows no examples.
         DataError: when it is used with ``"select"`` and a persona whose ids are no numbers.
 
     Example:
@@ -354,7 +383,9 @@ class Reformulate(RewritesAndAnswers):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.form != "select" and self.shots:
-            raise UsageError(f"shots={self.shots}: form={self.form!r} shows no examples; form='select' does")
+            raise UsageError(
+                f"shots={self.shots}: form={self.form!r} shows no examples; form='select' does"
+            )
 
     def prompt_of(self, template: str) -> str:
         """Its name in recorded files ends in the form."""
@@ -384,9 +415,15 @@ class Reformulate(RewritesAndAnswers):
     def _as_published(self, parts: Mapping[str, str]) -> Reformulation | None:
         """The parts of a completion of a public output; None if it is no completion of this form."""
         query = "Queries" if self.form == "queries" else "Rewrite"
-        if query not in parts or "Response" not in parts or (self.form == "select" and "Statements" not in parts):
+        if (
+            query not in parts
+            or "Response" not in parts
+            or (self.form == "select" and "Statements" not in parts)
+        ):
             return None
-        return Reformulation(parts[query], parts["Response"], read_ids(parts.get("Statements", "")) or ())
+        return Reformulation(
+            parts[query], parts["Response"], read_ids(parts.get("Statements", "")) or ()
+        )
 
     def settle(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[Any]:
         """As for every operator. A choice that names only statements which the persona lacks is a failure.
@@ -396,7 +433,12 @@ class Reformulate(RewritesAndAnswers):
         if recorded_prompt(self.llm):
             return super().settle(frame, outcomes)
         choices = [getattr(one, "statements", ()) for one in outcomes]
-        return super().settle(frame, without_unknown_choices(self, "ids", frame["qid"], outcomes, choices, self.personas(frame)))
+        return super().settle(
+            frame,
+            without_unknown_choices(
+                self, "ids", frame["qid"], outcomes, choices, self.personas(frame)
+            ),
+        )
 
     def list_dropped(self, frame: pd.DataFrame, found: Sequence[Reformulation]) -> list[str]:
         """The pieces that name no statement."""
@@ -405,23 +447,30 @@ class Reformulate(RewritesAndAnswers):
     def write(self, frame: pd.DataFrame, found: Sequence[Reformulation]) -> pd.DataFrame:
         """Set ``qrewrite``, ``qanswer`` and ``query``, and ``qstatements`` if the form chooses them."""
         if self.form == "select":
-            frame = with_columns(frame, qstatements=[chosen.statements for chosen in self._chosen(frame, found)])
+            frame = with_columns(
+                frame, qstatements=[chosen.statements for chosen in self._chosen(frame, found)]
+            )
         return super().write(frame, found)
 
     def _chosen(self, frame: pd.DataFrame, found: Sequence[Reformulation]) -> list[Chosen]:
-        return [choose("ids", one.statements, ptkb) for one, ptkb in zip(found, self.personas(frame), strict=True)]
+        return [
+            choose("ids", one.statements, ptkb)
+            for one, ptkb in zip(found, self.personas(frame), strict=True)
+        ]
 
 
 @with_fields
 class RewriteByLevel(LLMOperator):
     """Ask the model how much of the persona the question needs, for a rewrite of that level, and for an answer.
 
-    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qlevel`` (``"a"``: the question does not
-    need the persona; ``"b"``: the persona would help; ``"c"``: there is no good answer without it) and ``qpersonal``, the rewrite. Sets
-    ``query`` to the rewrite and pushes the old query to ``query_0``. One call per turn. As in the paper, the prompt asks for an answer, but
-    the answer is not kept. The fallback for a failed turn is the question at level ``"a"``. Source: Mo et al., Adaptive Personalized
-    Conversational Information Retrieval (APCIR, arXiv 2508.08634), and their code (YuchenHui22314/TREC_iKAT_2024 at 646ba6d), Their prompt
-    has examples of levels and rewrites. Ours has none.
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes
+    ``qlevel`` (``"a"``: the question does not need the persona; ``"b"``: the persona would help;
+    ``"c"``: there is no good answer without it) and ``qpersonal``, the rewrite. Sets ``query`` to
+    the rewrite and pushes the old query to ``query_0``. One call per turn. As in the paper, the
+    prompt asks for an answer, but the answer is not kept. The fallback for a failed turn is the
+    question at level ``"a"``. Source: Mo et al., Adaptive Personalized Conversational Information
+    Retrieval (APCIR, arXiv 2508.08634), and their code (YuchenHui22314/TREC_iKAT_2024 at 646ba6d),
+    Their prompt has examples of levels and rewrites. Ours has none.
 
     Args:
         llm: the model to ask.
@@ -450,7 +499,9 @@ class RewriteByLevel(LLMOperator):
     def write(self, frame: pd.DataFrame, found: Sequence[tuple[str, str]]) -> pd.DataFrame:
         """Set ``qlevel``, ``qpersonal`` and ``query``."""
         rewrites = [rewrite for _, rewrite in found]
-        return with_query(with_columns(frame, qlevel=[level for level, _ in found], qpersonal=rewrites), rewrites)
+        return with_query(
+            with_columns(frame, qlevel=[level for level, _ in found], qpersonal=rewrites), rewrites
+        )
 
 
 ROOM = 512
@@ -463,19 +514,22 @@ log = logging.getLogger("pyterrier_ikat")
 class Seq2SeqRewrite(Operator):
     """Rewrite the user's question with a sequence-to-sequence model of ``transformers``.
 
-    The input is the conversation in the format of rewriters trained for CAsT (``castorini/t5-base-canard``): the user's utterances, oldest
-    first and the question last, joined by ``|||``. With ``responses``, it also has the latest responses, each after the utterance that it
-    answers. If an input exceeds the model's limit (at most 512 tokens), its beginning is cut off. Decoding is beam search without sampling,
-    so the same frame gives the same queries.
+    The input is the conversation in the format of rewriters trained for CAsT
+    (``castorini/t5-base-canard``): the user's utterances, oldest first and the question last,
+    joined by ``|||``. With ``responses``, it also has the latest responses, each after the
+    utterance that it answers. If an input exceeds the model's limit (at most 512 tokens), its
+    beginning is cut off. Decoding is beam search without sampling, so the same frame gives the same
+    queries.
 
-    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``. The model does not see the PTKB. Each distinct input is decoded
-    once per process, even if several systems use it, or once for all runs with ``ikat run --cache FILE``. Writes ``qrewrite``, sets
-    ``query`` to it and pushes the old query to ``query_0``. If the model writes nothing, the rewrite is the question itself, and this is
-    logged.
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``. The model does not see
+    the PTKB. Each distinct input is decoded once per process, even if several systems use it, or
+    once for all runs with ``ikat run --cache FILE``. Writes ``qrewrite``, sets ``query`` to it and
+    pushes the old query to ``query_0``. If the model writes nothing, the rewrite is the question
+    itself, and this is logged.
 
-    Source: Lin et al., Multi-Stage Conversational Passage Retrieval (2021), for the rewriter, its 10 beams and 64 tokens.
-    Mo et al., ConvGQR (2023), concatenates a rewrite and an expansion, each from its own model:
-    ``Seq2SeqRewrite(rewriter) >> AppendQuery(Seq2SeqRewrite(expander))``.
+    Source: Lin et al., Multi-Stage Conversational Passage Retrieval (2021), for the rewriter, its
+    10 beams and 64 tokens. Mo et al., ConvGQR (2023), concatenates a rewrite and an expansion, each
+    from its own model: ``Seq2SeqRewrite(rewriter) >> AppendQuery(Seq2SeqRewrite(expander))``.
 
     Args:
         model: a name on the Hugging Face hub, or the folder of a downloaded model.
@@ -518,16 +572,26 @@ class Seq2SeqRewrite(Operator):
         """Set ``query`` of a query frame."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
         questions = texts_in(inp, question_column(inp))
-        asked = [source(history, text, self.responses) for history, text in zip(histories(inp), questions, strict=True)]
+        asked = [
+            source(history, text, self.responses)
+            for history, text in zip(histories(inp), questions, strict=True)
+        ]
         outputs = self._outputs(asked)
         silent = [qid for qid, output in zip(inp["qid"], outputs, strict=True) if not output]
         if silent:
-            log.warning("%r wrote nothing for %s, so the question stays: %s", self, counted(len(silent), "turn"), list_first(silent))
+            log.warning(
+                "%r wrote nothing for %s, so the question stays: %s",
+                self,
+                counted(len(silent), "turn"),
+                list_first(silent),
+            )
         rewrites = [output or question for output, question in zip(outputs, questions, strict=True)]
         return with_query(with_columns(inp, qrewrite=rewrites), rewrites)
 
     def _outputs(self, texts: Sequence[str]) -> list[str]:
-        model = digest("seq2seq", str(self.max_length), str(self.num_beams), *model_state(self.model))
+        model = digest(
+            "seq2seq", str(self.max_length), str(self.num_beams), *model_state(self.model)
+        )
         keys = {text: digest(model, text) for text in texts}
         found = compute_missing(
             open_cache(),
@@ -555,7 +619,11 @@ def source(history: Sequence[dict[str, str]], question: str, responses: int = 0)
     """
     spoken = [place for place, message in enumerate(history) if message["role"] == "assistant"]
     shown = set(spoken[-responses:]) if responses else set()
-    parts = [message["content"] for place, message in enumerate(history) if message["role"] == "user" or place in shown]
+    parts = [
+        message["content"]
+        for place, message in enumerate(history)
+        if message["role"] == "user" or place in shown
+    ]
     return " ||| ".join(" ".join(part.split()) for part in [*parts, question])
 
 
@@ -578,15 +646,23 @@ def load_seq2seq(model: str) -> tuple[Any, Any]:
     return load("sequence-to-sequence model", model, make)
 
 
-def decode(tokenizer: Any, model: Any, texts: Sequence[str], max_length: int = 64, num_beams: int = 10) -> list[str]:
+def decode(
+    tokenizer: Any, model: Any, texts: Sequence[str], max_length: int = 64, num_beams: int = 10
+) -> list[str]:
     """The model's output for each text, by beam search. White space is normalised to one space."""
     import torch
 
-    positions = getattr(model.config, "max_position_embeddings", None) or ROOM  # T5 has none: its positions are relative
+    positions = (
+        getattr(model.config, "max_position_embeddings", None) or ROOM
+    )  # T5 has none: its positions are relative
     room = min(ROOM, tokenizer.model_max_length, positions)
-    asked = tokenizer([well_formed(text) for text in texts], return_tensors="pt", padding=True, truncation=True, max_length=room).to(
-        model.device
-    )
+    asked = tokenizer(
+        [well_formed(text) for text in texts],
+        return_tensors="pt",
+        padding=True,
+        truncation=True,
+        max_length=room,
+    ).to(model.device)
     with torch.no_grad():
         written = model.generate(
             input_ids=asked["input_ids"],
@@ -596,4 +672,6 @@ def decode(tokenizer: Any, model: Any, texts: Sequence[str], max_length: int = 6
             do_sample=False,
             early_stopping=num_beams > 1,
         )
-    return [" ".join(text.split()) for text in tokenizer.batch_decode(written, skip_special_tokens=True)]
+    return [
+        " ".join(text.split()) for text in tokenizer.batch_decode(written, skip_special_tokens=True)
+    ]

@@ -13,7 +13,15 @@ import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import NoResultWarning, each_turn_once, object_frame, texts_in, values, with_columns, with_query
+from ..conversations.frame import (
+    NoResultWarning,
+    each_turn_once,
+    object_frame,
+    texts_in,
+    values,
+    with_columns,
+    with_query,
+)
 from ..errors import DataError, UsageError, counted
 from ..llm_operator import LLMOperator
 from ..llms import Request
@@ -40,21 +48,24 @@ class SamplesWarning(UserWarning):
 class Samples(Operator):
     """Ask an LLM operator ``n`` times for each turn, and keep the texts of each sample.
 
-    Reads the columns that ``operator`` reads. Writes ``qsamples``: for each sample, the list of texts that the operator writes into
-    ``columns``. Also writes ``qsubqueries``: for each sample, these texts joined, as input for :class:`ExplodeQueries`, :class:`BestQuery`
-    and the fusions. The operator's own columns are those of the first sample. ``n`` calls per turn: each sample has its own entry in the
-    cache and in recorded files (``"completion": [first, second, ...]``), and the plan counts each. A failed sample gets the operator's
-    fallback. Equal samples are kept, so each counts as often as the model writes it. Source: Mao et al., LLM4CS (arXiv 2303.06573), and
+    Reads the columns that ``operator`` reads. Writes ``qsamples``: for each sample, the list of
+    texts that the operator writes into ``columns``. Also writes ``qsubqueries``: for each sample,
+    these texts joined, as input for :class:`ExplodeQueries`, :class:`BestQuery` and the fusions.
+    The operator's own columns are those of the first sample. ``n`` calls per turn: each sample has
+    its own entry in the cache and in recorded files (``"completion": [first, second, ...]``), and
+    the plan counts each. A failed sample gets the operator's fallback. Equal samples are kept, so
+    each counts as often as the model writes it. Source: Mao et al., LLM4CS (arXiv 2303.06573), and
     their code (kyriemao/LLM4CS).
 
     Args:
-        operator: the LLM operator to sample, such as ``ikat.Rewrite(llm)``. It must make one call per turn. Its model needs a temperature
-            above 0, or the samples may be equal.
+        operator: the LLM operator to sample, such as ``ikat.Rewrite(llm)``. It must make one call
+            per turn. Its model needs a temperature above 0, or the samples may be equal.
         n: the number of samples.
         columns: the columns to keep of each sample.
 
     Raises:
-        UsageError: when the operator does not make one call per turn, ``n`` is below 1, or no column is given.
+        UsageError: when the operator does not make one call per turn, ``n`` is below 1, or no
+            column is given.
 
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
@@ -75,19 +86,28 @@ class Samples(Operator):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.operator, LLMOperator) or not self.operator.one_row_per_turn:
-            raise UsageError(f"operator={self.operator!r}: sample an operator that asks an LLM once per turn, such as ikat.Rewrite(llm)")
+            raise UsageError(
+                f"operator={self.operator!r}: sample an operator that asks an LLM once per turn, such as ikat.Rewrite(llm)"
+            )
         if not isinstance(self.columns, list | tuple) or not self.columns:
-            raise UsageError(f"columns={self.columns!r}: give a list of columns that the operator writes, such as ['query']")
+            raise UsageError(
+                f"columns={self.columns!r}: give a list of columns that the operator writes, such as ['query']"
+            )
         self.columns = tuple(self.columns)
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """Count the requests of all samples, and write cached completions, or placeholders that differ."""
         once = self.operator
         asks = {"llm": once.llm, "stage": once.stage, "read": once.read, "requests": self.requests}
-        found = plan.ask(cast(Any, SimpleNamespace(**asks, typical=lambda turns: once.typical(turns) * self.n)), frame)
+        found = plan.ask(
+            cast(Any, SimpleNamespace(**asks, typical=lambda turns: once.typical(turns) * self.n)),
+            frame,
+        )
         drawn = self._gather(frame, self._repeated(frame), found)
         lists = [
-            queries if len(set(queries)) > 1 else [f"{query} {number}" for number, query in enumerate(queries)]
+            queries
+            if len(set(queries)) > 1
+            else [f"{query} {number}" for number, query in enumerate(queries)]
             for queries in drawn["qsubqueries"]
         ]
         return with_queries(drawn, lists)
@@ -101,8 +121,14 @@ class Samples(Operator):
         once = self.operator.requests(frame)
         if len(once) != len(frame):
             asked = f"{counted(len(once), 'time')} for {counted(len(frame), 'turn')}"
-            raise UsageError(f"{self.operator!r} asks {asked}: sample an operator that asks once per turn")
-        return [replace(request, sample=sample, samples=self.n) for sample in range(self.n) for request in once]
+            raise UsageError(
+                f"{self.operator!r} asks {asked}: sample an operator that asks once per turn"
+            )
+        return [
+            replace(request, sample=sample, samples=self.n)
+            for sample in range(self.n)
+            for request in once
+        ]
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Ask for every row of a query frame, all samples at once."""
@@ -110,7 +136,11 @@ class Samples(Operator):
         each_turn_once(inp)
         self._warn()
         many = self._repeated(inp)
-        return self._gather(inp, many, self.operator.settle(many, self.operator.ask(self.requests(inp))) if len(inp) else [])
+        return self._gather(
+            inp,
+            many,
+            self.operator.settle(many, self.operator.ask(self.requests(inp))) if len(inp) else [],
+        )
 
     def _warn(self) -> None:
         backend = self.operator.llm.backend
@@ -121,12 +151,18 @@ class Samples(Operator):
     def _repeated(self, frame: pd.DataFrame) -> pd.DataFrame:
         return pd.concat([frame] * self.n, ignore_index=True)
 
-    def _gather(self, frame: pd.DataFrame, many: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+    def _gather(
+        self, frame: pd.DataFrame, many: pd.DataFrame, found: Sequence[Any]
+    ) -> pd.DataFrame:
         written, turns = self.operator.write(many, found), len(frame)
         if missing := [name for name in self.columns if name not in written.columns]:
-            raise UsageError(f"columns={self.columns!r}: {self.operator!r} writes no {missing[0]}, but {', '.join(written.columns)}")
+            raise UsageError(
+                f"columns={self.columns!r}: {self.operator!r} writes no {missing[0]}, but {', '.join(written.columns)}"
+            )
         texts = list(zip(*(texts_in(written, name) for name in self.columns), strict=True))
-        samples = [[list(texts[sample * turns + row]) for sample in range(self.n)] for row in range(turns)]
+        samples = [
+            [list(texts[sample * turns + row]) for sample in range(self.n)] for row in range(turns)
+        ]
         first = with_columns(written.iloc[:turns].set_axis(frame.index), qsamples=samples)
         return with_queries(first, [[joined(sample) for sample in drawn] for drawn in samples])
 
@@ -163,22 +199,26 @@ def joined(texts: Sequence[str]) -> str:
 class Aggregate(Operator):
     """Combine a turn's samples into one query.
 
-    Reads ``qid``, ``query``, ``qsamples`` (from :class:`Samples`; without it, ``query`` is the only sample) and ``also``. Sets ``query``
-    and pushes the old one to ``query_0``. Source: Mao et al., LLM4CS (arXiv 2303.06573), and their code.
+    Reads ``qid``, ``query``, ``qsamples`` (from :class:`Samples`; without it, ``query`` is the only
+    sample) and ``also``. Sets ``query`` and pushes the old one to ``query_0``. Source: Mao et al.,
+    LLM4CS (arXiv 2303.06573), and their code.
 
-    For a dense retriever, the authors average the vectors of the texts. With an ``encoder``, ``query_vec`` is that mean, and ``query`` is
-    the text of the first chosen sample. Without an encoder, ``query`` is all chosen texts joined. BM25 sums over the words of a query, so
-    the joined texts give the same ranking as the mean of the texts' separate scores; for other retrievers no source defines the
-    combination.
+    For a dense retriever, the authors average the vectors of the texts. With an ``encoder``,
+    ``query_vec`` is that mean, and ``query`` is the text of the first chosen sample. Without an
+    encoder, ``query`` is all chosen texts joined. BM25 sums over the words of a query, so the
+    joined texts give the same ranking as the mean of the texts' separate scores; for other
+    retrievers no source defines the combination.
 
     Args:
-        how: ``"mean"``: all samples; ``"first"``: the first one (the authors' MaxProb), which needs a model that gives its most probable
-            completion first; ``"consistent"``: the sample whose first text is closest to those of all samples (the authors'
-            self-consistency), and of equal ones the first. Closeness is the dot product of the encoder's vectors. Without an encoder, it is
-            the cosine of the texts' word counts, which no source describes.
-        encoder: a transformer that writes ``query_vec`` for ``query``, such as the query encoder of a pyterrier_dr bi-encoder.
-        also: a column with one more text, for example ``"qrewrite"`` when only answers are sampled. It counts once, whatever the number of
-            samples.
+        how: ``"mean"``: all samples; ``"first"``: the first one (the authors' MaxProb), which needs
+            a model that gives its most probable completion first; ``"consistent"``: the sample
+            whose first text is closest to those of all samples (the authors' self-consistency), and
+            of equal ones the first. Closeness is the dot product of the encoder's vectors. Without
+            an encoder, it is the cosine of the texts' word counts, which no source describes.
+        encoder: a transformer that writes ``query_vec`` for ``query``, such as the query encoder of
+            a pyterrier_dr bi-encoder.
+        also: a column with one more text, for example ``"qrewrite"`` when only answers are sampled.
+            It counts once, whatever the number of samples.
 
     Raises:
         UsageError: when ``how`` is unknown.
@@ -205,11 +245,22 @@ class Aggregate(Operator):
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Set ``query`` and, with an encoder, ``query_vec``."""
-        pt.validate.query_frame(inp, extra_columns=["query", *([self.also] if self.also else [])], context=self)
+        pt.validate.query_frame(
+            inp, extra_columns=["query", *([self.also] if self.also else [])], context=self
+        )
         drawn, more = _samples(inp), texts_in(inp, self.also) if self.also else [""] * len(inp)
-        vectors = {} if self.encoder is None else encode({text for samples in drawn for text in [*sum(samples, []), *more]}, self.encoder)
+        vectors = (
+            {}
+            if self.encoder is None
+            else encode(
+                {text for samples in drawn for text in [*sum(samples, []), *more]}, self.encoder
+            )
+        )
         chosen = [self._choose(samples, vectors) for samples in drawn]
-        texts = [[*(text for sample in samples for text in sample), text] for samples, text in zip(chosen, more, strict=True)]
+        texts = [
+            [*(text for sample in samples for text in sample), text]
+            for samples, text in zip(chosen, more, strict=True)
+        ]
         if self.encoder is None:
             return with_query(inp, map(joined, texts))
         means = [np.mean([vectors[text] for text in of_turn if text], axis=0) for of_turn in texts]
@@ -230,8 +281,13 @@ def _samples(frame: pd.DataFrame) -> list[list[Sample]]:
         return [[[query]] for query in texts_in(frame, "query")]
     found = [[list(sample) for sample in samples] for samples in values(frame, "qsamples", [])]
     for qid, samples in zip(frame["qid"], found, strict=True):
-        if not samples or not all(sample and all(isinstance(text, str) for text in sample) and sample[0] for sample in samples):
-            raise DataError(f"turn {qid} has the qsamples {repr(samples)[:80]}: give lists of texts, the first of each not empty")
+        if not samples or not all(
+            sample and all(isinstance(text, str) for text in sample) and sample[0]
+            for sample in samples
+        ):
+            raise DataError(
+                f"turn {qid} has the qsamples {repr(samples)[:80]}: give lists of texts, the first of each not empty"
+            )
     return found
 
 
@@ -244,7 +300,9 @@ def word_vectors(texts: Sequence[str]) -> Vectors:
     """
     counts = [Counter(re.findall(r"\w+", text.casefold())) for text in texts]
     words = list(dict.fromkeys(word for count in counts for word in count))
-    found = np.array([[float(count[word]) for word in words] for count in counts]).reshape(len(texts), len(words))
+    found = np.array([[float(count[word]) for word in words] for count in counts]).reshape(
+        len(texts), len(words)
+    )
     lengths = np.sqrt((found**2).sum(axis=1, keepdims=True))
     return np.asarray(found / np.where(lengths > 0, lengths, 1), dtype=np.float64)
 
@@ -259,8 +317,13 @@ def encode(texts: set[str], encoder: pt.Transformer) -> dict[str, Vectors]:
     frame = object_frame({"qid": map(str, range(len(asked))), "query": asked})
     encoded = encoder.transform(frame_for(encoder, frame)) if asked else frame.assign(query_vec=[])
     if "query_vec" not in encoded.columns or list(encoded["qid"]) != list(frame["qid"]):
-        raise DataError(f"{encoder} gave no query_vec for each query: use the query encoder of a dense retriever")
-    return {text: np.asarray(vector, dtype=np.float64) for text, vector in zip(asked, encoded["query_vec"], strict=True)}
+        raise DataError(
+            f"{encoder} gave no query_vec for each query: use the query encoder of a dense retriever"
+        )
+    return {
+        text: np.asarray(vector, dtype=np.float64)
+        for text, vector in zip(asked, encoded["query_vec"], strict=True)
+    }
 
 
 RRF_K = 60
@@ -285,20 +348,26 @@ class Ranked:
 def mean_score(lists: Sequence[Ranked], passages: int) -> Floats:
     """The mean score of each list's first passages."""
     best = [one.scores[:passages] for one in lists]
-    return tied(np.array([scores.mean() for scores in best]), max(np.abs(scores).max() for scores in best))
+    return tied(
+        np.array([scores.mean() for scores in best]), max(np.abs(scores).max() for scores in best)
+    )
 
 
 def agreement(lists: Sequence[Ranked], passages: int) -> Floats:
     """How many of each list's first passages are among the first of all lists, fused by reciprocal rank fusion."""
     wanted = set(_fused(lists)[:passages])
-    return np.array([len(wanted.intersection(one.docnos[:passages])) for one in lists], dtype=np.float64)
+    return np.array(
+        [len(wanted.intersection(one.docnos[:passages])) for one in lists], dtype=np.float64
+    )
 
 
 def spread(lists: Sequence[Ranked], passages: int) -> Floats:
     """The standard deviation of the scores of each list's first passages, divided by their mean."""
     best = [one.scores[:passages] for one in lists]
     if any(scores.mean() <= 0 for scores in best):
-        raise DataError('rule="spread" divides by a mean score that is not above 0: use a ranker with positive scores, such as bm25')
+        raise DataError(
+            'rule="spread" divides by a mean score that is not above 0: use a ranker with positive scores, such as bm25'
+        )
     return tied(np.array([scores.std() / scores.mean() for scores in best]), 1.0)
 
 
@@ -324,32 +393,42 @@ RULES: dict[str, tuple[Callable[[Sequence[Ranked], int], Floats], int]] = {
 class BestQuery(Operator):
     """Choose one of a turn's sub-queries as its query, by the passages that each of them finds.
 
-    ``ranker`` searches for each distinct sub-query separately, and ``rule`` gives each one a value. The highest value wins; of equal
-    values, the first. A sub-query that finds nothing comes last. If no sub-query finds anything, the first one is chosen. No rule is
-    trained, and none reads judgements. The page on evidence (docs/evidence.md) reports the scores of each rule on real samples.
+    ``ranker`` searches for each distinct sub-query separately, and ``rule`` gives each one a value.
+    The highest value wins; of equal values, the first. A sub-query that finds nothing comes last.
+    If no sub-query finds anything, the first one is chosen. No rule is trained, and none reads
+    judgements. The page on evidence (docs/evidence.md) reports the scores of each rule on real
+    samples.
 
-    - ``"score"``: the mean score of the ``passages`` best passages (of all, if it found fewer). This definition is ours: Chang et al., CFDA
-      & CLIP at TREC iKAT 2025 (arXiv 2509.15588), choose the best of N rewrites with a reward model, which was trained to predict how well
-      a rewrite retrieves (Lai et al., AdaRewriter, arXiv 2506.01381). Its weights are not public, so this operator searches instead.
-    - ``"agreement"``: how many of its ``passages`` best passages are also among the ``passages`` best of the turn's fused list. The lists
-      are fused by reciprocal rank fusion (k = 60), as deep as ``ranker`` retrieves. A repeated sub-query counts as often as it occurs. The
-      rule needs a search for each sub-query and no re-ranker. Source: this package.
-    - ``"spread"``: the standard deviation of the scores of the ``passages`` best passages, divided by their mean. It prefers a query that
-      discriminates between passages. It needs positive scores, such as those of BM25. Source: this package, after NQC, a predictor of query
+    - ``"score"``: the mean score of the ``passages`` best passages (of all, if it found fewer).
+      This definition is ours: Chang et al., CFDA & CLIP at TREC iKAT 2025 (arXiv 2509.15588),
+      choose the best of N rewrites with a reward model, which was trained to predict how well a
+      rewrite retrieves (Lai et al., AdaRewriter, arXiv 2506.01381). Its weights are not public, so
+      this operator searches instead.
+    - ``"agreement"``: how many of its ``passages`` best passages are also among the ``passages``
+      best of the turn's fused list. The lists are fused by reciprocal rank fusion (k = 60), as deep
+      as ``ranker`` retrieves. A repeated sub-query counts as often as it occurs. The rule needs a
+      search for each sub-query and no re-ranker. Source: this package.
+    - ``"spread"``: the standard deviation of the scores of the ``passages`` best passages, divided
+      by their mean. It prefers a query that discriminates between passages. It needs positive
+      scores, such as those of BM25. Source: this package, after NQC, a predictor of query
       performance (Shtok et al., TOIS 2012), which divides by the score of the whole collection.
 
-    Reads ``qid``, ``query``, ``qsubqueries``. Sets ``qrewrite`` and ``query`` and pushes the old query to ``query_0``. A turn with a single
-    distinct sub-query needs no search; a turn without sub-queries keeps its query.
+    Reads ``qid``, ``query``, ``qsubqueries``. Sets ``qrewrite`` and ``query`` and pushes the old
+    query to ``query_0``. A turn with a single distinct sub-query needs no search; a turn without
+    sub-queries keeps its query.
 
     Args:
-        ranker: the pipeline that searches for each sub-query. For ``"score"``, a retriever and a re-ranker whose scores of different
-            queries can be compared, such as ``bm25 % 20 >> minilm``; for the other rules, a retriever such as ``bm25``.
-        passages: the number of best passages that the rule reads; by default 10, and 100 for ``"spread"``.
+        ranker: the pipeline that searches for each sub-query. For ``"score"``, a retriever and a
+            re-ranker whose scores of different queries can be compared, such as ``bm25 % 20 >>
+            minilm``; for the other rules, a retriever such as ``bm25``.
+        passages: the number of best passages that the rule reads; by default 10, and 100 for
+            ``"spread"``.
         rule: ``"score"``, ``"agreement"`` or ``"spread"``.
 
     Raises:
         UsageError: when ``passages`` is below 1, or ``rule`` is unknown.
-        DataError: when the ranker gives a score that is not a number, or the mean score of a query is not above 0 for ``"spread"``.
+        DataError: when the ranker gives a score that is not a number, or the mean score of a query
+            is not above 0 for ``"spread"``.
 
     Example:
         >>> import pandas as pd, pyterrier as pt, pyterrier_ikat as ikat
@@ -384,36 +463,61 @@ class BestQuery(Operator):
         """Search for every distinct sub-query, and set ``query``."""
         pt.validate.query_frame(inp, extra_columns=["query", "qsubqueries"], context=self)
         distinct = _distinct(inp)
-        several = distinct[[len(queries) > 1 for queries in distinct["qsubqueries"]]].reset_index(drop=True)
+        several = distinct[[len(queries) > 1 for queries in distinct["qsubqueries"]]].reset_index(
+            drop=True
+        )
         found = self._search(ExplodeQueries().transform(several)) if len(several) else {}
-        rows = zip(distinct["qid"], distinct["qsubqueries"], values(inp, "qsubqueries", []), strict=True)
-        return _with_rewrite(inp, [self._best(queries, Counter(written), found.get(qid, {})) for qid, queries, written in rows])
+        rows = zip(
+            distinct["qid"], distinct["qsubqueries"], values(inp, "qsubqueries", []), strict=True
+        )
+        return _with_rewrite(
+            inp,
+            [
+                self._best(queries, Counter(written), found.get(qid, {}))
+                for qid, queries, written in rows
+            ],
+        )
 
     def _search(self, queries: pd.DataFrame) -> dict[str, dict[str, pd.DataFrame]]:
         """The passages found, best first, for each turn and each of its sub-queries that found anything."""
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*; counted 0", NoResultWarning)  # another sub-query may have found passages
+            warnings.filterwarnings(
+                "ignore", ".*; counted 0", NoResultWarning
+            )  # another sub-query may have found passages
             found = self.ranker.transform(frame_for(self.ranker, queries))
         pt.validate.result_frame(found, extra_columns=["score"], context=self.ranker)
         found = found[["qid", "docno", "score"]].astype({"score": "float64"}).reset_index(drop=True)
         scores = found["score"].to_numpy()
         if not np.isfinite(scores).all():
-            raise DataError(f"{self.ranker} gave a score that is not a number: check the model and the texts")
+            raise DataError(
+                f"{self.ranker} gave a score that is not a number: check the model and the texts"
+            )
         found = found.take(order_by_score(found, pd.factorize(found["qid"])[0], scores))
-        of_query = dict(zip(queries["qid"], zip(queries["qid_0"], queries["query"], strict=True), strict=True))
+        of_query = dict(
+            zip(queries["qid"], zip(queries["qid_0"], queries["query"], strict=True), strict=True)
+        )
         of_turns: dict[str, dict[str, pd.DataFrame]] = {}
         for qid, passages in found.groupby("qid", sort=False):
             turn, query = of_query[qid]
             of_turns.setdefault(turn, {})[query] = passages
         return of_turns
 
-    def _best(self, queries: Sequence[str], times: Counter[str], found: dict[str, pd.DataFrame]) -> str:
+    def _best(
+        self, queries: Sequence[str], times: Counter[str], found: dict[str, pd.DataFrame]
+    ) -> str:
         """The query whose list has the highest value; the first query if none found anything."""
         finding = [query for query in queries if query in found]
         if not finding:
             return queries[0]
         value, passages = RULES[self.rule]
-        lists = [Ranked(found[query]["docno"].to_numpy(object), found[query]["score"].to_numpy(), times[query]) for query in finding]
+        lists = [
+            Ranked(
+                found[query]["docno"].to_numpy(object),
+                found[query]["score"].to_numpy(),
+                times[query],
+            )
+            for query in finding
+        ]
         return finding[int(value(lists, self.passages or passages).argmax())]
 
 

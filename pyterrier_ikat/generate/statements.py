@@ -36,8 +36,9 @@ ORDER = {TRAINING: ("1-1", "1-2", "2-1", "2-2", "7-1")}
 def examples_of(shots: int, data: str, rewrites: bool) -> list[str]:
     """The texts of the first conversations: the persona, then for each turn the utterance, chosen statements, rewrite and response.
 
-    Source: Mo et al., How to Leverage Personal Textual Knowledge (arXiv 2407.16192), and the code of its reproduction by Lupart et al.
-    (arXiv 2510.03795): whole training conversations of 2023, always the same.
+    Source: Mo et al., How to Leverage Personal Textual Knowledge (arXiv 2407.16192), and the code
+    of its reproduction by Lupart et al. (arXiv 2510.03795): whole training conversations of 2023,
+    always the same.
 
     Args:
         shots: how many conversations. With 0, no data are read.
@@ -49,11 +50,17 @@ def examples_of(shots: int, data: str, rewrites: bool) -> list[str]:
     """
     if not shots:
         return []
-    written = {one.number: one for one in dataset(data).conversations if any(turn.resolved for turn in one.turns)}
+    written = {
+        one.number: one
+        for one in dataset(data).conversations
+        if any(turn.resolved for turn in one.turns)
+    }
     numbers = [number for number in ORDER.get(data, written) if number in written][:shots]
     if len(numbers) < shots:
         there = counted(len(numbers), "conversation")
-        raise UsageError(f"shots={shots}: {data} has {there} to take as examples: give fewer shots or another dataset")
+        raise UsageError(
+            f"shots={shots}: {data} has {there} to take as examples: give fewer shots or another dataset"
+        )
     return [_shown(written[number], rewrites) for number in numbers]
 
 
@@ -91,17 +98,27 @@ def check_numbered(qids: Iterable[str], ptkbs: Iterable[Mapping[str, str]]) -> N
     """Make sure that a model can choose statements by number.
 
     Raises:
-        DataError: for an id that is no number, such as ``P3`` or ``2a``: its digits alone would be read.
+        DataError: for an id that is no number, such as ``P3`` or ``2a``: its digits alone would be
+            read.
     """
     for qid, ptkb in zip(qids, ptkbs, strict=True):
         for name in ptkb:
             if not plain_signs(name).isdecimal():
-                numbered = "number them 1, 2, 3, or give the persona as a list of texts, which numbers it"
-                raise DataError(f"turn {qid}: a model chooses statements by number, and the id {name!r} is none: {numbered}")
+                numbered = (
+                    "number them 1, 2, 3, or give the persona as a list of texts, which numbers it"
+                )
+                raise DataError(
+                    f"turn {qid}: a model chooses statements by number, and the id {name!r} is none: {numbered}"
+                )
 
 
 def without_unknown_choices(
-    asker: LLMOperator, form: str, qids: Iterable[str], outcomes: Sequence[Any], choices: Sequence[Any], ptkbs: Sequence[Mapping[str, str]]
+    asker: LLMOperator,
+    form: str,
+    qids: Iterable[str],
+    outcomes: Sequence[Any],
+    choices: Sequence[Any],
+    ptkbs: Sequence[Mapping[str, str]],
 ) -> list[Any]:
     """The outcomes, with a failure in place of each whose choice names something, but no statement of its turn's persona.
 
@@ -118,7 +135,9 @@ def without_unknown_choices(
         unknown = "" if isinstance(outcome, LLMFailure) else only_unknown(form, choice, ptkb)
         if unknown:
             asker.count(failures=1)
-            outcome = LLMFailure(asker.stage, qid, f"all chosen statements are unknown ({unknown})", kept=True)
+            outcome = LLMFailure(
+                asker.stage, qid, f"all chosen statements are unknown ({unknown})", kept=True
+            )
         checked.append(outcome)
     return checked
 
@@ -130,29 +149,35 @@ KINDS = {"ids": IDS, "copies": COPIES, "scores": SCORES}
 class SelectStatements(AsksSome):
     """Ask the model which statements of the persona are relevant for the question.
 
-    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qstatements``, a list of (id, score), best
-    first. One call per turn. A turn without a persona makes no call and gets an empty list. "No statement is relevant" is a valid answer,
-    not a failure. Pieces that name no statement are omitted, and scores outside 0 to 1 are clipped. The ledger counts both as ``dropped``.
-    A completion without a readable choice (such as prose instead of JSON scores), or whose numbers are all unknown, is a
-    failed turn; the fallback is an empty list.
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes
+    ``qstatements``, a list of (id, score), best first. One call per turn. A turn without a persona
+    makes no call and gets an empty list. "No statement is relevant" is a valid answer, not a
+    failure. Pieces that name no statement are omitted, and scores outside 0 to 1 are clipped. The
+    ledger counts both as ``dropped``. A completion without a readable choice (such as prose instead
+    of JSON scores), or whose numbers are all unknown, is a failed turn; the fallback is an empty
+    list.
 
-    Sources: ``"ids"``: Fu et al., NII@TREC iKAT 2024, appendix A2 (with ``history=False`` and the rewrite as
-    ``question``); ``"copies"``: Lupart et al., IRLab@iKAT24, Table 4, and Fu et al., appendix A6; ``"scores"``: De Lima
-    and Yang, Passage Query Methods, section 3.3.2, with one example.
+    Sources: ``"ids"``: Fu et al., NII@TREC iKAT 2024, appendix A2 (with ``history=False`` and the
+    rewrite as ``question``); ``"copies"``: Lupart et al., IRLab@iKAT24, Table 4, and Fu et al.,
+    appendix A6; ``"scores"``: De Lima and Yang, Passage Query Methods, section 3.3.2, with one
+    example.
 
     Args:
         llm: the model to ask.
-        form: the format of the model's answer. ``"ids"``: a JSON list of numbers, score 1 / position. ``"copies"``: the statements
-            themselves, matched exactly, then normalised, then fuzzily (similarity of at least 0.9), score 1 / position. ``"scores"``: a
-            JSON object id -> score from 0 to 1; statements of score 0 are omitted.
-        given: ``"suggestion"``: also show the outline in ``qsuggestion`` (section 4.2.2, run 3 of De Lima and Yang).
+        form: the format of the model's answer. ``"ids"``: a JSON list of numbers, score 1 /
+            position. ``"copies"``: the statements themselves, matched exactly, then normalised,
+            then fuzzily (similarity of at least 0.9), score 1 / position. ``"scores"``: a JSON
+            object id -> score from 0 to 1; statements of score 0 are omitted.
+        given: ``"suggestion"``: also show the outline in ``qsuggestion`` (section 4.2.2, run 3 of
+            De Lima and Yang).
         history: whether the prompt shows the conversation.
-        shots: how many conversations the prompt shows as examples, for ``"ids"`` (Mo et al., How to Leverage Personal Textual Knowledge,
-            arXiv 2407.16192, STR).
+        shots: how many conversations the prompt shows as examples, for ``"ids"`` (Mo et al., How to
+            Leverage Personal Textual Knowledge, arXiv 2407.16192, STR).
         examples: the dataset, or topics file, that they are taken from.
 
     Raises:
-        UsageError: when ``form`` or ``given`` is unknown, ``shots`` is below 0, or a form shows no examples.
+        UsageError: when ``form`` or ``given`` is unknown, ``shots`` is below 0, or a form shows no
+            examples.
         DataError: when it is used with ``"ids"`` and a persona whose ids are no numbers.
 
     Example:
@@ -190,7 +215,11 @@ class SelectStatements(AsksSome):
 
     def template(self) -> str:
         """The prompt for the form of the answer."""
-        return f"statements_{self.form}" + ("_suggested" if self.given else "") + ("_shots" if self.shots else "")
+        return (
+            f"statements_{self.form}"
+            + ("_suggested" if self.given else "")
+            + ("_shots" if self.shots else "")
+        )
 
     def prompt_of(self, template: str) -> str:
         """Its name in recorded files, the same with and without examples."""
@@ -202,7 +231,10 @@ class SelectStatements(AsksSome):
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
         """The values that every prompt shows; without ``history`` an empty ``context``; with ``shots`` the examples."""
-        more = {"examples": examples_of(self.shots, self.examples, False), **({} if self.history else {"context": ""})}
+        more = {
+            "examples": examples_of(self.shots, self.examples, False),
+            **({} if self.history else {"context": ""}),
+        }
         return [{"suggestion": "", **row, **more} for row in super().contexts(frame)]
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
@@ -218,12 +250,23 @@ class SelectStatements(AsksSome):
     def typical(self, frame: pd.DataFrame) -> list[Any]:
         """The first two statements."""
         firsts = [list(ptkb.items())[:2] for ptkb in self.personas(self.rows_asked(frame))]
-        return [[{"ids": number, "copies": text, "scores": (number, 0.5)}[self.form] for number, text in first] for first in firsts]
+        return [
+            [
+                {"ids": number, "copies": text, "scores": (number, 0.5)}[self.form]
+                for number, text in first
+            ]
+            for first in firsts
+        ]
 
     def settle(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[Any]:
         """As for every operator. A choice that names only statements which the persona lacks is a failure."""
         asked = self.rows_asked(frame)
-        return super().settle(frame, without_unknown_choices(self, self.form, asked["qid"], outcomes, outcomes, self.personas(asked)))
+        return super().settle(
+            frame,
+            without_unknown_choices(
+                self, self.form, asked["qid"], outcomes, outcomes, self.personas(asked)
+            ),
+        )
 
     def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
         """The pieces that name no statement, and scores out of range."""
@@ -236,7 +279,9 @@ class SelectStatements(AsksSome):
 
     def _chosen(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[Chosen]:
         personas = self.personas(self.rows_asked(frame))
-        return [choose(self.form, pieces, ptkb) for pieces, ptkb in zip(found, personas, strict=True)]
+        return [
+            choose(self.form, pieces, ptkb) for pieces, ptkb in zip(found, personas, strict=True)
+        ]
 
 
 def _ids_in(chosen: Iterable[Any] | None) -> list[str]:
@@ -256,14 +301,16 @@ SHOWN = {"none": None, "chosen": "qstatements", "gold": "qgoldptkb"}
 class ShowStatements(Operator):
     """Show later stages only a part of the persona.
 
-    Reads ``qid``, ``query``, ``qptkb`` and the column that names the shown statements. Sets ``qptkb`` to these statements, in their order
-    and with their ids. In front of any system, it measures what the persona contributes: Lupart et al., IRLab@iKAT24, section 3.3, name the
-    use of only the chosen statements as an alternative; Mo et al., How to Leverage Personal Textual Knowledge (arXiv 2407.16192), compare
-    none, all, chosen and gold ones.
+    Reads ``qid``, ``query``, ``qptkb`` and the column that names the shown statements. Sets
+    ``qptkb`` to these statements, in their order and with their ids. In front of any system, it
+    measures what the persona contributes: Lupart et al., IRLab@iKAT24, section 3.3, name the use of
+    only the chosen statements as an alternative; Mo et al., How to Leverage Personal Textual
+    Knowledge (arXiv 2407.16192), compare none, all, chosen and gold ones.
 
     Args:
-        shown: ``"none"``, ``"chosen"`` (``qstatements``, as :class:`SelectStatements` writes them), ``"gold"`` (``qgoldptkb``), or the id
-            of one statement, such as ``"3"``. Ids that the persona does not have are skipped.
+        shown: ``"none"``, ``"chosen"`` (``qstatements``, as :class:`SelectStatements` writes them),
+            ``"gold"`` (``qgoldptkb``), or the id of one statement, such as ``"3"``. Ids that the
+            persona does not have are skipped.
 
     Raises:
         UsageError: for anything else.
@@ -292,24 +339,40 @@ class ShowStatements(Operator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Set ``qptkb``."""
         column = SHOWN.get(self.shown)
-        pt.validate.query_frame(inp, extra_columns=["query", *([column] if column else [])], context=self)
+        pt.validate.query_frame(
+            inp, extra_columns=["query", *([column] if column else [])], context=self
+        )
         ptkbs = personas(inp)
         if column is None:
-            return with_columns(inp, qptkb=[{one: text for one, text in ptkb.items() if one == self.shown} for ptkb in ptkbs])
+            return with_columns(
+                inp,
+                qptkb=[
+                    {one: text for one, text in ptkb.items() if one == self.shown} for ptkb in ptkbs
+                ],
+            )
         named = [_ids_in(chosen) for chosen in values(inp, column)]
-        return with_columns(inp, qptkb=[{one: ptkb[one] for one in ids if one in ptkb} for ids, ptkb in zip(named, ptkbs, strict=True)])
+        return with_columns(
+            inp,
+            qptkb=[
+                {one: ptkb[one] for one in ids if one in ptkb}
+                for ids, ptkb in zip(named, ptkbs, strict=True)
+            ],
+        )
 
 
 @with_fields
 class AppendStatements(WritesQuery):
     """Append the texts of chosen statements about the user to the query.
 
-    Reads ``qid``, ``query``, ``column`` and ``qptkb``. Sets ``query`` to the query followed by the statements in their order, separated by
-    spaces, and pushes the old query to ``query_0``. The query of a turn without chosen statements does not change. Source: the organisers'
-    baselines of iKAT 2023, with the three best statements by MiniLM (automatic) or the gold ones (manual, ``column="qgoldptkb"``).
+    Reads ``qid``, ``query``, ``column`` and ``qptkb``. Sets ``query`` to the query followed by the
+    statements in their order, separated by spaces, and pushes the old query to ``query_0``. The
+    query of a turn without chosen statements does not change. Source: the organisers' baselines of
+    iKAT 2023, with the three best statements by MiniLM (automatic) or the gold ones (manual,
+    ``column="qgoldptkb"``).
 
     Args:
-        column: the chosen statements: a list of (id, score), as ``qstatements``, or of ids, as ``qgoldptkb``; ``None`` is not a statement.
+        column: the chosen statements: a list of (id, score), as ``qstatements``, or of ids, as
+            ``qgoldptkb``; ``None`` is not a statement.
 
     Raises:
         DataError: when a statement is not in the turn's persona.
@@ -335,15 +398,26 @@ class AppendStatements(WritesQuery):
 
     def queries(self, frame: pd.DataFrame) -> list[str]:
         """The query of each row and the statements."""
-        rows = zip(frame["qid"], texts_in(frame, "query"), personas(frame), values(frame, self.column), strict=True)
-        return [" ".join([query, *self._texts(qid, ptkb, chosen or [])]) for qid, query, ptkb, chosen in rows]
+        rows = zip(
+            frame["qid"],
+            texts_in(frame, "query"),
+            personas(frame),
+            values(frame, self.column),
+            strict=True,
+        )
+        return [
+            " ".join([query, *self._texts(qid, ptkb, chosen or [])])
+            for qid, query, ptkb, chosen in rows
+        ]
 
     def _texts(self, qid: str, ptkb: Mapping[str, str], chosen: Iterable[Any]) -> list[str]:
         ids = _ids_in(chosen)
         unknown = [number for number in ids if number not in ptkb]
         if unknown:
             what = f"{self.column} names statement {unknown[0]!r}, its persona has {', '.join(ptkb) or 'none'}"
-            raise DataError(f"turn {qid}: {what}: choose the statements on the frame that they are used on")
+            raise DataError(
+                f"turn {qid}: {what}: choose the statements on the frame that they are used on"
+            )
         return [ptkb[number] for number in ids]
 
 
@@ -358,26 +432,30 @@ NOTHING = "(nothing is known)"
 class UpdatePtkb(LLMOperator):
     """Ask the model which new statements the user made about themselves, and merge them with the known ones.
 
-    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``, ``qmemories``. Writes a new ``qptkb``, new
-    ``qmemories`` if there were any, and ``qlearned``, a list of the new statements: dicts of ``id``, ``statement``, ``message`` (the
-    number of the user's message in the conversation, from 1), ``words`` (the user's words that say it) and ``replaces`` (ids of the known
-    statements that it contradicts). One call per turn; a turn depends only on its own history, question and persona. The next operators
-    see the new ``qptkb``.
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``,
+    ``qmemories``. Writes a new ``qptkb``, new ``qmemories`` if there were any, and ``qlearned``, a
+    list of the new statements: dicts of ``id``, ``statement``, ``message`` (the number of the
+    user's message in the conversation, from 1), ``words`` (the user's words that say it) and
+    ``replaces`` (ids of the known statements that it contradicts). One call per turn; a turn
+    depends only on its own history, question and persona. The next operators see the new ``qptkb``.
 
-    Only the user's messages count as a source. A statement is omitted, and counted in the ledger as ``dropped``, if it doesn't name a
-    message of the user or if its words are not in that message. A repeat of a known statement is omitted. A known statement that the user
-    contradicts is removed from ``qptkb``. The new one gets a new id, so an id of the topics never means another text. The fallback for a
-    failed turn is the known statements.
+    Only the user's messages count as a source. A statement is omitted, and counted in the ledger as
+    ``dropped``, if it doesn't name a message of the user or if its words are not in that message. A
+    repeat of a known statement is omitted. A known statement that the user contradicts is removed
+    from ``qptkb``. The new one gets a new id, so an id of the topics never means another text. The
+    fallback for a failed turn is the known statements.
 
-    The persona of TREC iKAT is known before the conversation, and the user reveals more in it (guidelines of 2026, "Track Overview",
-    https://www.trecikat.com/guidelines). The prompt is ours. :class:`UserMemory` keeps statements over several conversations.
+    The persona of TREC iKAT is known before the conversation, and the user reveals more in it
+    (guidelines of 2026, "Track Overview", https://www.trecikat.com/guidelines). The prompt is ours.
+    :class:`UserMemory` keeps statements over several conversations.
 
     Args:
         llm: the model to ask.
-        messages: how many of the user's last messages to learn from, including the question. ``None``: all. The prompt shows these messages
-            and the three exchanges before them.
-        day: the day on which these messages were said, as the prompt shows it, such as ``"Thursday, 2024-05-02"``, so that "next week"
-            becomes a date. Without it, the prompt mentions no day.
+        messages: how many of the user's last messages to learn from, including the question.
+            ``None``: all. The prompt shows these messages and the three exchanges before them.
+        day: the day on which these messages were said, as the prompt shows it, such as ``"Thursday,
+            2024-05-02"``, so that "next week" becomes a date. Without it, the prompt mentions no
+            day.
 
     Raises:
         UsageError: when ``messages`` is below 1.
@@ -403,13 +481,21 @@ class UpdatePtkb(LLMOperator):
     _: KW_ONLY
     messages: int | None = None
     day: str = ""
-    question: str = field(default="qutterance", init=False)  # the words of a manual rewrite are not the user's
+    question: str = field(
+        default="qutterance", init=False
+    )  # the words of a manual rewrite are not the user's
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
         """The values that the prompt shows: ``ptkb``, ``day``, and ``context``, which ends with the question."""
         contexts = []
         for said, ptkb in zip(self._conversations(frame), self.personas(frame), strict=True):
-            contexts.append({"context": self._context(said), "ptkb": ptkb_text(ptkb) or NOTHING, "day": self.day})
+            contexts.append(
+                {
+                    "context": self._context(said),
+                    "ptkb": ptkb_text(ptkb) or NOTHING,
+                    "day": self.day,
+                }
+            )
         return contexts
 
     def describe_unusable(self, text: str) -> str:
@@ -423,7 +509,16 @@ class UpdatePtkb(LLMOperator):
     def typical(self, frame: pd.DataFrame) -> list[Any]:
         """One statement, from the last message."""
         said = [_said(messages) for messages in self._conversations(frame)]
-        return [[{"message": len(texts), "words": texts[len(texts)][:60], "statement": "I live in Oslo."}] for texts in said]
+        return [
+            [
+                {
+                    "message": len(texts),
+                    "words": texts[len(texts)][:60],
+                    "statement": "I live in Oslo.",
+                }
+            ]
+            for texts in said
+        ]
 
     def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
         """The statements without a source in the user's messages."""
@@ -434,14 +529,29 @@ class UpdatePtkb(LLMOperator):
         learned = self._learned(frame, found)
         more = {}
         if "qmemories" in frame.columns:
-            rows = zip(values(frame, "qmemories"), learned, values(frame, "qconversation", ""), strict=True)
-            more = {"qmemories": [None if known is None else _with_learned(known, one, session) for known, one, session in rows]}
-        return with_columns(frame, qptkb=[one.ptkb for one in learned], qlearned=[one.statements for one in learned], **more)
+            rows = zip(
+                values(frame, "qmemories"), learned, values(frame, "qconversation", ""), strict=True
+            )
+            more = {
+                "qmemories": [
+                    None if known is None else _with_learned(known, one, session)
+                    for known, one, session in rows
+                ]
+            }
+        return with_columns(
+            frame,
+            qptkb=[one.ptkb for one in learned],
+            qlearned=[one.statements for one in learned],
+            **more,
+        )
 
     def _learned(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[Learned]:
         taken = [{one["id"] for one in memories or ()} for memories in values(frame, "qmemories")]
         rows = zip(found, self.personas(frame), self._conversations(frame), taken, strict=True)
-        return [merge(pieces, ptkb, self._asked(_said(messages)), ids) for pieces, ptkb, messages, ids in rows]
+        return [
+            merge(pieces, ptkb, self._asked(_said(messages)), ids)
+            for pieces, ptkb, messages, ids in rows
+        ]
 
     def _conversations(self, frame: pd.DataFrame) -> list[list[dict[str, str]]]:
         """The messages of each row, the question last."""
@@ -450,7 +560,11 @@ class UpdatePtkb(LLMOperator):
 
     def _asked(self, said: dict[int, str]) -> dict[int, str]:
         """The user's messages to learn from."""
-        return {number: text for number, text in said.items() if self.messages is None or number > len(said) - self.messages}
+        return {
+            number: text
+            for number, text in said.items()
+            if self.messages is None or number > len(said) - self.messages
+        }
 
     def _context(self, messages: Sequence[dict[str, str]]) -> str:
         places = [place for place, message in enumerate(messages) if message["role"] == "user"]
@@ -461,14 +575,27 @@ class UpdatePtkb(LLMOperator):
         return history_text(messages[start:], self.style, shown)
 
 
-def _with_learned(memories: Sequence[Mapping[str, Any]], learned: Learned, session: str) -> list[dict[str, Any]]:
+def _with_learned(
+    memories: Sequence[Mapping[str, Any]], learned: Learned, session: str
+) -> list[dict[str, Any]]:
     """The memories of a turn after it: those that were contradicted have an end, and the new ones are there."""
     now, gone = utc(None), {number for one in learned.statements for number in one["replaces"]}
-    before = [{**one, "until": now} if one["id"] in gone and one["until"] is None else dict(one) for one in memories]
-    new = [{**one, "when": now, "until": None, "session": session, "turn": one["message"]} for one in learned.statements]
-    return [*before, *({name: value for name, value in one.items() if name != "message"} for one in new)]
+    before = [
+        {**one, "until": now} if one["id"] in gone and one["until"] is None else dict(one)
+        for one in memories
+    ]
+    new = [
+        {**one, "when": now, "until": None, "session": session, "turn": one["message"]}
+        for one in learned.statements
+    ]
+    return [
+        *before,
+        *({name: value for name, value in one.items() if name != "message"} for one in new),
+    ]
 
 
 def _said(messages: Sequence[dict[str, str]]) -> dict[int, str]:
     """The user's messages by number."""
-    return dict(enumerate((message["content"] for message in messages if message["role"] == "user"), 1))
+    return dict(
+        enumerate((message["content"] for message in messages if message["role"] == "user"), 1)
+    )

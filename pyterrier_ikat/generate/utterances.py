@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import each_turn_once, histories, object_frame, question_column, texts_in, with_columns, with_query
+from ..conversations.frame import (
+    each_turn_once,
+    histories,
+    object_frame,
+    question_column,
+    texts_in,
+    with_columns,
+    with_query,
+)
 from ..conversations.public_outputs import QUERIES, query_file
 from ..errors import DataError, counted, list_first
 from ..operator import Operator, with_fields
@@ -46,8 +54,8 @@ class WritesQuery(Operator):
 class RawUtterance(WritesQuery):
     """Make the user's raw utterance the query.
 
-    Reads ``qid``, ``query`` and, if present, ``qutterance`` (otherwise the oldest pushed query is the utterance). Sets ``query`` and pushes
-    the old one to ``query_0``.
+    Reads ``qid``, ``query`` and, if present, ``qutterance`` (otherwise the oldest pushed query is
+    the utterance). Sets ``query`` and pushes the old one to ``query_0``.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -66,14 +74,17 @@ class RawUtterance(WritesQuery):
 class AllUtterances(WritesQuery):
     """Join all the user's utterances so far, and make them the query.
 
-    Reads ``qid``, ``query``, and ``qutterance``, ``qhistory`` where there are any; sets ``query`` and pushes the old one to ``query_0``.
-    The query is not cut. A retriever's model truncates it at its own limit.
+    Reads ``qid``, ``query``, and ``qutterance``, ``qhistory`` where there are any; sets ``query``
+    and pushes the old one to ``query_0``. The query is not cut. A retriever's model truncates it at
+    its own limit.
 
     Args:
-        responses: whether to include the responses, between the utterances. Blank messages are omitted.
+        responses: whether to include the responses, between the utterances. Blank messages are
+            omitted.
         newest_first: whether the newest message comes first. By default the oldest comes first.
-        separator: the text between two messages. ``" [SEP] "``, together with ``responses`` and ``newest_first``, gives the input of
-            DiSCo's query encoders (Lupart et al., SIGIR 2025, and their model cards).
+        separator: the text between two messages. ``" [SEP] "``, together with ``responses`` and
+            ``newest_first``, gives the input of DiSCo's query encoders (Lupart et al., SIGIR 2025,
+            and their model cards).
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -97,7 +108,11 @@ class AllUtterances(WritesQuery):
         return [self._join(history, last) for history, last in rows]
 
     def _join(self, history: Sequence[dict[str, str]], last: str) -> str:
-        said = [message["content"] for message in history if message["content"].strip()] if self.responses else _user_messages(history)
+        said = (
+            [message["content"] for message in history if message["content"].strip()]
+            if self.responses
+            else _user_messages(history)
+        )
         messages = [*said, last]
         return self.separator.join(reversed(messages) if self.newest_first else messages)
 
@@ -120,19 +135,27 @@ class QueriesRead:
             lines = path.read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             public = f", or the name of a public one: {', '.join(QUERIES)}"
-            raise DataError(f"{path} can't be read as text ({error}): give a file of turns and queries{public}") from None
+            raise DataError(
+                f"{path} can't be read as text ({error}): give a file of turns and queries{public}"
+            ) from None
         found: dict[str, str] = {}
         for number, line in enumerate(lines, 1):
             qid, tab, query = (part.strip() for part in line.partition("\t"))
             if not line.strip():
                 continue
             if not qid or not query:
-                raise DataError(f"{path} line {number}: {line[:60]!r} is no turn, a tab and its query")
+                raise DataError(
+                    f"{path} line {number}: {line[:60]!r} is no turn, a tab and its query"
+                )
             if qid in found:
-                raise DataError(f"{path} line {number}: turn {qid} has a query already: keep one of the two lines")
+                raise DataError(
+                    f"{path} line {number}: turn {qid} has a query already: keep one of the two lines"
+                )
             found[qid] = query
         if not found:
-            raise DataError(f"{path} has no query: give a file with a turn, a tab and its query on each line")
+            raise DataError(
+                f"{path} has no query: give a file with a turn, a tab and its query on each line"
+            )
         return found
 
     def fingerprint(self) -> str:
@@ -147,15 +170,17 @@ class QueriesRead:
 class GivenQueries(WritesQuery):
     r"""Make the queries of a file those of its turns, such as rewrites that another model wrote or chose.
 
-    Reads ``qid`` and ``query``. Writes ``qrewrite``, sets ``query`` to it and pushes the old one to ``query_0``. The public files
-    of Chang et al., CFDA & CLIP at TREC iKAT 2025 (arXiv 2509.15588), are AdaRewriter's choices among ten rewrites.
+    Reads ``qid`` and ``query``. Writes ``qrewrite``, sets ``query`` to it and pushes the old one to
+    ``query_0``. The public files of Chang et al., CFDA & CLIP at TREC iKAT 2025 (arXiv 2509.15588),
+    are AdaRewriter's choices among ten rewrites.
 
     Args:
-        path: a file with a turn, a tab and its query on each line; or the name of a public one (`ikat datasets` lists them), which is
-            fetched from its authors.
+        path: a file with a turn, a tab and its query on each line; or the name of a public one
+            (`ikat datasets` lists them), which is fetched from its authors.
 
     Raises:
-        DataError: when the file can't be read, a line has no tab, or a turn has two queries or none.
+        DataError: when the file can't be read, a line has no tab, or a turn has two queries or
+            none.
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
@@ -185,7 +210,9 @@ class GivenQueries(WritesQuery):
         if lacking:
             like = next(iter(known))
             have = f"{self.path} has no query of {counted(len(lacking), 'turn')} of {len(frame)} ({list_first(lacking)})"
-            raise DataError(f"{have}; its {counted(len(known), 'turn')} are like {like}: run those turns alone, or add lines")
+            raise DataError(
+                f"{have}; its {counted(len(known), 'turn')} are like {like}: run those turns alone, or add lines"
+            )
         return [known[qid] for qid in frame["qid"]]
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
@@ -198,8 +225,8 @@ class GivenQueries(WritesQuery):
 class ManualRewrite(WritesQuery):
     """Make the organisers' manual rewrite the query: a manual run, the papers' "Human".
 
-    Reads ``qid``, ``query``, ``qresolved`` (only in ``get_topics("manual")``); sets ``query`` and pushes the old one to
-    ``query_0``.
+    Reads ``qid``, ``query``, ``qresolved`` (only in ``get_topics("manual")``); sets ``query`` and
+    pushes the old one to ``query_0``.
 
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
@@ -248,12 +275,14 @@ class QueryColumn(WritesQuery):
 class HistoricalQueryExpansion(WritesQuery):
     """Add the topic words of the past turns to the utterance.
 
-    A word's weight is the highest score of any passage when ``retriever`` searches for that word alone, as in the historical query
-    expansion of Lin et al., Multi-Stage Conversational Passage Retrieval (2021). Their thresholds depend on the collection. Instead, the
-    ``words`` words of the earlier utterances with the highest weights are added, except those that the utterance already contains.
+    A word's weight is the highest score of any passage when ``retriever`` searches for that word
+    alone, as in the historical query expansion of Lin et al., Multi-Stage Conversational Passage
+    Retrieval (2021). Their thresholds depend on the collection. Instead, the ``words`` words of the
+    earlier utterances with the highest weights are added, except those that the utterance already
+    contains.
 
-    Reads ``qid``, ``query``, and ``qutterance``, ``qhistory`` where there are any; sets ``query`` and pushes the old
-    one to ``query_0``.
+    Reads ``qid``, ``query``, and ``qutterance``, ``qhistory`` where there are any; sets ``query``
+    and pushes the old one to ``query_0``.
 
     Args:
         retriever: a retriever over the collection. Its scores are the weights of the words.
@@ -306,14 +335,17 @@ def _words(text: str) -> list[str]:
 class AppendQuery(WritesQuery):
     """Append the query that ``operator`` writes for the turn to the current query, as ConvGQR appends an expansion to its rewrite.
 
-    Reads ``qid``, ``query`` and the columns that ``operator`` reads. Sets ``query`` to "<query> <the operator's query>" and pushes the old
-    one to ``query_0``. Columns that the operator writes are not kept.
+    Reads ``qid``, ``query`` and the columns that ``operator`` reads. Sets ``query`` to "<query>
+    <the operator's query>" and pushes the old one to ``query_0``. Columns that the operator writes
+    are not kept.
 
     Args:
-        operator: a query rewriter, from query frame to query frame, such as ``ikat.generate.Seq2SeqRewrite(model)``.
+        operator: a query rewriter, from query frame to query frame, such as
+            ``ikat.generate.Seq2SeqRewrite(model)``.
 
     Raises:
-        DataError: when a turn has several rows or no text in ``query``, or the operator does not give one row for each turn.
+        DataError: when a turn has several rows or no text in ``query``, or the operator does not
+            give one row for each turn.
 
     Example:
         >>> import pandas as pd, pyterrier as pt, pyterrier_ikat as ikat
@@ -338,6 +370,11 @@ class AppendQuery(WritesQuery):
         each_turn_once(frame)
         if sorted(made["qid"]) != sorted(frame["qid"]):
             gave = f"{counted(len(made), 'row')} for {counted(len(frame), 'turn')}"
-            raise DataError(f"{self.operator} gave {gave}: append an operator that gives one row per turn")
+            raise DataError(
+                f"{self.operator} gave {gave}: append an operator that gives one row per turn"
+            )
         added = dict(zip(made["qid"], texts_in(made, "query"), strict=True))
-        return [f"{query} {added[qid]}" for qid, query in zip(frame["qid"], texts_in(frame, "query"), strict=True)]
+        return [
+            f"{query} {added[qid]}"
+            for qid, query in zip(frame["qid"], texts_in(frame, "query"), strict=True)
+        ]

@@ -8,7 +8,14 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import column, conversation, histories, values, with_columns, without_result_warnings
+from ..conversations.frame import (
+    column,
+    conversation,
+    histories,
+    values,
+    with_columns,
+    without_result_warnings,
+)
 from ..errors import DataError, UsageError, advice, counted
 from ..events import Heard, Observer, Step, Write, check_asker, hearing, observed_by
 from ..llms import StageError
@@ -38,8 +45,8 @@ def answer(
 ) -> Turn:
     """The system's answer to the last message of a conversation.
 
-    When the model rejects a prompt as too long, the turn is retried with half of its history, until it fits. Several threads may
-    use one system at the same time.
+    When the model rejects a prompt as too long, the turn is retried with half of its history, until
+    it fits. Several threads may use one system at the same time.
 
     Args:
         system: the system.
@@ -47,14 +54,17 @@ def answer(
         ptkb: the statements about the user.
         number: the conversation's name; the turn's qid is ``<number>_<turn>``.
         turn: the turn's number; by default the number of the user's messages.
-        history: the most tokens of history that the system sees, at four characters each: whole exchanges are omitted, the oldest first;
-            None for all.
-        tell: called when a step begins, and when a language model that does not answer is retried, then in any thread.
-        write: gets the text of the last stage while a model writes it, each time all of it, unchecked, in any thread. What it raises is
-            raised when the call is finished and kept. Models that can't stream, and known completions, give it nothing.
+        history: the most tokens of history that the system sees, at four characters each: whole
+            exchanges are omitted, the oldest first; None for all.
+        tell: called when a step begins, and when a language model that does not answer is retried,
+            then in any thread.
+        write: gets the text of the last stage while a model writes it, each time all of it,
+            unchecked, in any thread. What it raises is raised when the call is finished and kept.
+            Models that can't stream, and known completions, give it nothing.
 
     Returns:
-        The turn, with the calls and seconds of all attempts. Where the history was halved, ``more["history"]`` is its last limit. Where the
+        The turn, with the calls and seconds of all attempts. Where the history was halved,
+        ``more["history"]`` is its last limit. Where the
             response does not begin with what ``write`` got last, ``more["replaced"]`` says why.
 
     Raises:
@@ -84,13 +94,17 @@ def answer(
             except StageError as error:
                 limit = more["history"] = _halved(error, frame, limit)
                 if tell is not None:
-                    tell(f"the prompt is too long for the model: asking again with at most {limit} tokens of history")
+                    tell(
+                        f"the prompt is too long for the model: asking again with at most {limit} tokens of history"
+                    )
     if not found.marked.startswith(watch.shown):
         why = "; ".join(watch.reasons).replace(f" in turn {frame['qid'].item()}", "")
         more["replaced"] = why or "it holds more than an answer"
     took = time.perf_counter() - started
     asked = tuple(exchange for one in heard for exchange in one.exchanges)
-    return replace(found, spend=spent(heard), asked=asked, method=system.name, more=more, seconds=took)
+    return replace(
+        found, spend=spent(heard), asked=asked, method=system.name, more=more, seconds=took
+    )
 
 
 def _halved(error: StageError, frame: pd.DataFrame, limit: int | None) -> int:
@@ -102,7 +116,9 @@ def _halved(error: StageError, frame: pd.DataFrame, limit: int | None) -> int:
     sent = had if limit is None else min(had, limit)
     if not sent:
         repair = advice("a system that shows fewer passages", "a method that shows fewer passages")
-        raise StillTooLong(f"{too_long}, also without history: choose a model with a longer context, or {repair}") from None
+        raise StillTooLong(
+            f"{too_long}, also without history: choose a model with a longer context, or {repair}"
+        ) from None
     return sent // 2
 
 
@@ -110,7 +126,9 @@ class StillTooLong(UsageError):
     """A prompt is too long for the model, also without history."""
 
 
-def _attempt(pipeline: pt.Transformer, turn: pd.DataFrame, history: int | None, watch: "_Watch") -> Turn:
+def _attempt(
+    pipeline: pt.Transformer, turn: pd.DataFrame, history: int | None, watch: "_Watch"
+) -> Turn:
     """The answer of a pipeline to a turn frame of one row."""
     found, omitted = shortened(turn, history)
     with observed_by(watch), without_result_warnings():
@@ -129,12 +147,18 @@ def _attempt(pipeline: pt.Transformer, turn: pd.DataFrame, history: int | None, 
 
 def _check_turn(found: Any, turn: pd.DataFrame) -> None:
     if not isinstance(found, pd.DataFrame):
-        raise DataError(f"the system returned no frame but a {type(found).__name__}: its last stage has to return a pandas.DataFrame")
+        raise DataError(
+            f"the system returned no frame but a {type(found).__name__}: its last stage has to return a pandas.DataFrame"
+        )
     if "qid_0" in found.columns:
-        raise DataError("the system ends with sub-queries: join them with ikat.Interleave(), ikat.RRF() or ikat.Union() at its end")
+        raise DataError(
+            "the system ends with sub-queries: join them with ikat.Interleave(), ikat.RRF() or ikat.Union() at its end"
+        )
     if not set(values(found, "qid")) <= set(turn["qid"]):
         reasons = "a stage changes qid, or keeps its input where another thread overwrites it"
-        raise DataError(f"the system returned rows of another turn than the one it was asked: {reasons}")
+        raise DataError(
+            f"the system returned rows of another turn than the one it was asked: {reasons}"
+        )
 
 
 def shortened(turn: pd.DataFrame, tokens: int | None) -> tuple[pd.DataFrame, int]:
@@ -210,7 +234,11 @@ class _Watch(Observer):
 
     def follow(self, step: Step) -> Write | None:
         """Show what a model writes for the last stage, where that is an answer."""
-        if self._write is None or step.stage is not self.last or (readable := step.stage.while_written(step.inp)) is None:
+        if (
+            self._write is None
+            or step.stage is not self.last
+            or (readable := step.stage.while_written(step.inp)) is None
+        ):
             return None
         return lambda text: self._show(readable(text))
 
@@ -230,7 +258,12 @@ class _Watch(Observer):
     def record(self) -> dict[str, Any]:
         """The fields of a `Turn`."""
         draft = "\n\n".join(self.drafts)
-        return {"queries": tuple(self.queries), "draft": draft, "rewrite": self.rewrite, "statements": self.statements}
+        return {
+            "queries": tuple(self.queries),
+            "draft": draft,
+            "rewrite": self.rewrite,
+            "statements": self.statements,
+        }
 
 
 def spent(heard: Sequence[Heard]) -> Spend:
@@ -245,10 +278,14 @@ def check_recorded(script: Sequence[str], turn: int, said: str, qid: str) -> Non
         UsageError: when the script has other words in this turn, or has no such turn.
     """
     if turn > len(script):
-        raise UsageError(f"turn {qid}: the recorded conversation has only {counted(len(script), 'turn')}: go on with a live LLM")
+        raise UsageError(
+            f"turn {qid}: the recorded conversation has only {counted(len(script), 'turn')}: go on with a live LLM"
+        )
     if said.split() != script[turn - 1].split():
         wanted = script[turn - 1]
-        raise UsageError(f"the completions are recorded, and those of turn {qid} answer only {wanted!r}: say that, or choose a live LLM")
+        raise UsageError(
+            f"the completions are recorded, and those of turn {qid} answer only {wanted!r}: say that, or choose a live LLM"
+        )
 
 
 def settings_of(system: System) -> dict[str, Any]:

@@ -30,13 +30,15 @@ def read_persona(source: str | Path, number: str | None = None) -> Persona:
     """Read a persona.
 
     Args:
-        source: a text file with one statement per line; a topics file of TREC iKAT, or ``topics.jsonl``; or a dataset, such as
-            ``ikat:sample`` or a folder.
-        number: the conversation's name; if ``source`` has several conversations, the conversation with the wanted persona.
+        source: a text file with one statement per line; a topics file of TREC iKAT, or
+            ``topics.jsonl``; or a dataset, such as ``ikat:sample`` or a folder.
+        number: the conversation's name; if ``source`` has several conversations, the conversation
+            with the wanted persona.
 
     Raises:
         DataError: when the file is missing, unreadable or holds no statements.
-        UsageError: when ``number`` isn't one word, or ``source`` has several conversations and none has that name.
+        UsageError: when ``number`` isn't one word, or ``source`` has several conversations and none
+            has that name.
 
     Example:
         >>> persona = read_persona("ikat:sample", "2-1")
@@ -44,12 +46,18 @@ def read_persona(source: str | Path, number: str | None = None) -> Persona:
         ('2-1', 10, 6)
     """
     path = Path(source)
-    named = path.is_dir() or str(source).startswith(datasets.PREFIX) or str(source) in datasets.DATASETS
+    named = (
+        path.is_dir() or str(source).startswith(datasets.PREFIX) or str(source) in datasets.DATASETS
+    )
     if not named and path.suffix not in (".json", ".jsonl"):
         try:
-            statements = list(filter(None, map(str.strip, path.read_text(encoding="utf-8-sig").split("\n"))))
+            statements = list(
+                filter(None, map(str.strip, path.read_text(encoding="utf-8-sig").split("\n")))
+            )
         except (OSError, ValueError) as error:
-            raise DataError(f"the persona {path} can't be read ({error}): give UTF-8 text, one statement per line") from None
+            raise DataError(
+                f"the persona {path} can't be read ({error}): give UTF-8 text, one statement per line"
+            ) from None
         if not statements:
             raise DataError(f"the persona {path} has no statements: give one statement per line")
         return user_of(statements, number=number)
@@ -57,9 +65,15 @@ def read_persona(source: str | Path, number: str | None = None) -> Persona:
     chosen = [one for one in conversations if number in (None, one.number)]
     if len({one.number for one in chosen}) != 1:
         names = list_first(list(dict.fromkeys(one.number for one in conversations)))
-        raise UsageError(f"{source} has the conversations {names}: choose one with {advice('number=...', '--conversation')}")
+        raise UsageError(
+            f"{source} has the conversations {names}: choose one with {advice('number=...', '--conversation')}"
+        )
     # the newest statements of a conversation whose persona changes
-    return Persona(chosen[-1].ptkb, chosen[-1].number, tuple(turn.utterance for one in chosen for turn in one.turns))
+    return Persona(
+        chosen[-1].ptkb,
+        chosen[-1].number,
+        tuple(turn.utterance for one in chosen for turn in one.turns),
+    )
 
 
 def user_of(ptkb: Any, source: str | Path | None = None, number: str | None = None) -> Persona:
@@ -83,7 +97,9 @@ def user_of(ptkb: Any, source: str | Path | None = None, number: str | None = No
     if source is not None:
         return read_persona(source, number)
     if number is not None and len(number.split()) != 1:
-        raise UsageError(f"the conversation's name {number!r} can't be part of a qid: give one word, such as chat-1")
+        raise UsageError(
+            f"the conversation's name {number!r} can't be part of a qid: give one word, such as chat-1"
+        )
     return Persona(statements_of(ptkb), number or Persona.number)
 
 
@@ -97,7 +113,9 @@ def read_personas(source: str | Path) -> dict[str, dict[str, str]]:
     apart = Path(source).is_dir()
     files = sorted(Path(source).glob("*.txt")) if apart else [source]
     if not files:
-        raise UsageError(f"{source} has no persona: give it a file USER_ID.txt for each user, one statement per line")
+        raise UsageError(
+            f"{source} has no persona: give it a file USER_ID.txt for each user, one statement per line"
+        )
     return {Path(file).stem * apart: read_persona(file).ptkb for file in files}
 
 
@@ -114,7 +132,9 @@ def open_memory(memory: Any, llm: Any, prompts: str | Path | None = None, *, run
     return memory
 
 
-def known_of(memory: UserMemory | None, user: str, persona: Mapping[str, str], session: str, turn: int) -> Mapping[str, str]:
+def known_of(
+    memory: UserMemory | None, user: str, persona: Mapping[str, str], session: str, turn: int
+) -> Mapping[str, str]:
     """The statements that a turn sees: the persona's, and those that the memory has learned before it."""
     if memory is None:
         return persona

@@ -1,14 +1,19 @@
 """The body of a server's answer, whether it is one JSON document or a stream of events: the one reader of both.
 
-Servers of 2026 send events that OpenAI's own client can't read, so the lines are read here. What was seen, and where:
+Servers of 2026 send events that OpenAI's own client can't read, so the lines are read here. What
+was seen, and where:
 
-- ``retry:`` before an event (openai/openai-python#2721), empty ``data:`` (router-for-me/CLIProxyAPI#2460);
-- comments that keep the connection alive, such as ``: OPENROUTER PROCESSING`` (OpenRouter's guide on streaming), and ``event: ping`` with
-  or without JSON (the events of Anthropic's API, passed on by gateways);
+- ``retry:`` before an event (openai/openai-python#2721), empty ``data:``
+  (router-for-me/CLIProxyAPI#2460);
+- comments that keep the connection alive, such as ``: OPENROUTER PROCESSING`` (OpenRouter's guide
+  on streaming), and ``event: ping`` with or without JSON (the events of Anthropic's API, passed on
+  by gateways);
 - no finish reason, or ``""``, to the end (anomalyco/opencode#43882, ollama/ollama#4357);
-- errors as an event (``event: error``, OmniRoute#8210: an error beside empty choices; mozilla-ai/any-llm#847);
-- events although none were asked for (QuantumNous/new-api#5230), JSON as ``text/plain`` (openai-php/client#723), JSON although a stream was
-  asked for (lmstudio-ai/lmstudio-bug-tracker#618).
+- errors as an event (``event: error``, OmniRoute#8210: an error beside empty choices;
+  mozilla-ai/any-llm#847);
+- events although none were asked for (QuantumNous/new-api#5230), JSON as ``text/plain``
+  (openai-php/client#723), JSON although a stream was asked for
+  (lmstudio-ai/lmstudio-bug-tracker#618).
 """
 
 import itertools
@@ -36,7 +41,8 @@ _MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 def lines_of(pieces: Iterable[bytes]) -> Iterator[str]:
     r"""The lines of a body, without their ends and without a byte order mark.
 
-    Only ``\n`` and ``\r\n`` end a line. httpx also splits at other separators, such as U+2028, which servers write raw inside JSON.
+    Only ``\n`` and ``\r\n`` end a line. httpx also splits at other separators, such as U+2028,
+    which servers write raw inside JSON.
 
     Example:
         >>> list(lines_of([b"\xef\xbb\xbfda", b"ta: 1\r\n\nda", b"ta: 2"]))
@@ -80,7 +86,8 @@ def read_answer(lines: Iterable[str], writing: Writing | None = None) -> Any:
 def data_of(lines: Iterable[str]) -> Iterator[Any]:
     """What the events of a stream say, as JSON, and at last `DONE` if the server sends it.
 
-    The data of an event may have several lines. It is given as soon as it is JSON, since some servers omit the empty line after it.
+    The data of an event may have several lines. It is given as soon as it is JSON, since some
+    servers omit the empty line after it.
 
     Raises:
         ValueError: for data that is no JSON.
@@ -127,15 +134,16 @@ def _json(text: str) -> Any:
 def read_stream(events: Iterable[Any], writing: Writing | None = None) -> Any:
     """The chat completion that consists of the events of a stream; or an event that belongs to none.
 
-    An error becomes a field ``error`` beside what was told before it. Without a finish reason the completion is whole only if the server
-    says that the stream is.
+    An error becomes a field ``error`` beside what was told before it. Without a finish reason the
+    completion is whole only if the server says that the stream is.
 
     Args:
         events: see `data_of`.
         writing: is told the text.
 
     Raises:
-        Transient: when the stream ends before its answer does; with what it cost, if the server has told that.
+        Transient: when the stream ends before its answer does; with what it cost, if the server has
+            told that.
     """
     import openai
 
@@ -160,7 +168,9 @@ def read_stream(events: Iterable[Any], writing: Writing | None = None) -> Any:
                 if part.get("usage"):  # Moonshot: earendil-works/pi#2017
                     told["usage"] = part["usage"]
                 text = _add(part, message)
-                choice.update({name: part[name] for name in ("finish_reason", "error") if part.get(name)})
+                choice.update(
+                    {name: part[name] for name in ("finish_reason", "error") if part.get(name)}
+                )
             except (TypeError, AttributeError, KeyError):  # no event of a chat completion
                 return {**told, **event} if isinstance(event, dict) else event
             if text and writing is not None:
@@ -193,6 +203,10 @@ def _add(part: dict[str, Any], message: dict[str, Any]) -> str:
     text, thought = text_and_thought(delta.get("content") or "")
     message["content"] += text
     message["refusal"] += delta.get("refusal") or ""
-    there = [name for name in ("tool_calls", "function_call", "reasoning", "reasoning_content") if delta.get(name)]
+    there = [
+        name
+        for name in ("tool_calls", "function_call", "reasoning", "reasoning_content")
+        if delta.get(name)
+    ]
     message.update(dict.fromkeys([*there, *["reasoning"] * thought], True))
     return str(text)

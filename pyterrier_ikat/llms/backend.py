@@ -15,7 +15,10 @@ from .request import Reading, Reply, Request, as_text
 ERROR = "ERROR::"
 """How pyterrier_rag's backends write an exception into the completion's text."""
 
-NAMED_ERRORS: dict[str, type[LLMFailure]] = {"reduce_length": TooLong, "response_filtered": Filtered}
+NAMED_ERRORS: dict[str, type[LLMFailure]] = {
+    "reduce_length": TooLong,
+    "response_filtered": Filtered,
+}
 """The exceptions that say what is wrong. Any other is `Unavailable`."""
 FEW_TOKENS = 128
 """A limit of pyterrier_rag's backends (32 when none is given) below which most answers are cut off."""
@@ -35,7 +38,9 @@ class Remade:
     """Attribute -> the function that creates it again."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in self.of_this_process}
+        return {
+            name: value for name, value in vars(self).items() if name not in self.of_this_process
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, **{name: make() for name, make in self.of_this_process.items()})
@@ -44,22 +49,27 @@ class Remade:
 class Backend:
     """The connection to one kind of language model; `LLM` adds caching, retries, threads and accounts.
 
-    A subclass gives ``model``, ``identity`` and :meth:`complete`, and whatever else differs from the defaults. Two backends are equal
-    when their identities are.
+    A subclass gives ``model``, ``identity`` and :meth:`complete`, and whatever else differs from
+    the defaults. Two backends are equal when their identities are.
 
     Attributes:
         model: the name in the ledger.
-        identity: everything that determines the answers (provider, model, base URL, default decoding parameters under ``"params"``); JSON
-            values only, no secret; part of the cache key and of a run's identity.
-        identified: whether ``identity`` distinguishes its answers from those of every other model, so that they may be kept in a file.
+        identity: everything that determines the answers (provider, model, base URL, default
+            decoding parameters under ``"params"``); JSON values only, no secret; part of the cache
+            key and of a run's identity.
+        identified: whether ``identity`` distinguishes its answers from those of every other model,
+            so that they may be kept in a file.
         batch_size: the most requests that one `complete` takes.
         concurrency: the most `complete` calls at a time.
-        patience: seconds in which a wrong key, model or quota is refused as a rule: as long the first call is on its way alone.
-        keeps_beginnings: whether the server may keep the beginnings of prompts, so that the order of sending matters.
-        replays: True when it only reads what was written before, by turn: nothing is cached, and it costs nothing.
+        patience: seconds in which a wrong key, model or quota is refused as a rule: as long the
+            first call is on its way alone.
+        keeps_beginnings: whether the server may keep the beginnings of prompts, so that the order
+            of sending matters.
+        replays: True when it only reads what was written before, by turn: nothing is cached, and it
+            costs nothing.
         source: for outputs that others published, their origin and what to cite.
-        reasoning: marks of reasoning besides those that are known (``reasoning=``), in pairs. They decide how answers are read, not the
-            answers, so they are not in ``identity``.
+        reasoning: marks of reasoning besides those that are known (``reasoning=``), in pairs. They
+            decide how answers are read, not the answers, so they are not in ``identity``.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -120,7 +130,11 @@ class Backend:
             samples: the number of runs, or of samples in one run.
             asked: stage -> how many samples of a request one run asks for; None: of each stage one.
         """
-        return "temperature=0" if re.search(r'"temperature": "?0(\.0)?\b(?!\.)', json.dumps(self.identity)) else ""
+        return (
+            "temperature=0"
+            if re.search(r'"temperature": "?0(\.0)?\b(?!\.)', json.dumps(self.identity))
+            else ""
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Backend) and self.identity == other.identity
@@ -142,15 +156,17 @@ def told_by(given: Any, name: str) -> Any:
 class GeneratorBackend(Backend):
     """Asks ``generator.generate(chats)``, which returns one string, or one object with ``.text``, per chat.
 
-    A chat is a list of messages, or plain text when the object says ``supports_message_input = False``. Decoding parameters are
-    the object's own. Exceptions and texts that start with ``ERROR::`` are failures. An object with ``.text`` may also have
-    ``prompt_tokens``, ``completion_tokens``, ``finish_reason`` and ``model``; prices and a budget need the tokens. Attributes
-    that are methods are ignored, such as ``identity`` of a `pyterrier.Transformer`.
+    A chat is a list of messages, or plain text when the object says ``supports_message_input =
+    False``. Decoding parameters are the object's own. Exceptions and texts that start with
+    ``ERROR::`` are failures. An object with ``.text`` may also have ``prompt_tokens``,
+    ``completion_tokens``, ``finish_reason`` and ``model``; prices and a budget need the tokens.
+    Attributes that are methods are ignored, such as ``identity`` of a `pyterrier.Transformer`.
 
     Args:
-        generator: the object; its ``model_id`` names it in the ledger, its ``batch_size`` (32) bounds the chats per call.
-        identity: everything that determines its answers besides its class and ``model_id``, as JSON values; the object's own
-            ``identity`` when None.
+        generator: the object; its ``model_id`` names it in the ledger, its ``batch_size`` (32)
+            bounds the chats per call.
+        identity: everything that determines its answers besides its class and ``model_id``, as JSON
+            values; the object's own ``identity`` when None.
 
     Warns:
         ShortCompletionsWarning: when the object's ``max_new_tokens`` is small.
@@ -163,7 +179,13 @@ class GeneratorBackend(Backend):
         self.model = str(named or type(generator).__name__)
         self.identified = bool(named) or self.told is not None
         kind = f"{type(generator).__module__}.{type(generator).__qualname__}"
-        self.identity = {"provider": "generator", "model": self.model, "class": kind, "identity": self.told, "params": {}}
+        self.identity = {
+            "provider": "generator",
+            "model": self.model,
+            "class": kind,
+            "identity": self.told,
+            "params": {},
+        }
         self.batch_size = int(told_by(generator, "batch_size") or 32)
         most = told_by(generator, "max_new_tokens")
         if isinstance(most, int) and most < FEW_TOKENS:
@@ -183,30 +205,48 @@ class GeneratorBackend(Backend):
             UsageError: when it does not return one completion per chat.
         """
         as_chat = getattr(self.generator, "supports_message_input", True)
-        chats = [[dict(message) for message in one.messages] if as_chat else as_text(one.messages) for one in requests]
+        chats = [
+            [dict(message) for message in one.messages] if as_chat else as_text(one.messages)
+            for one in requests
+        ]
         try:
             outputs = self.generator.generate(chats)
         except Exception as error:
             place = extract_tb(error.__traceback__)[-1]
             said = f"{self.model} raised {type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
-            return [Unavailable(one.stage, one.qid, said, unanswered=Unanswered.LOST) for one in requests]
+            return [
+                Unavailable(one.stage, one.qid, said, unanswered=Unanswered.LOST)
+                for one in requests
+            ]
         if not isinstance(outputs, list | tuple) or len(outputs) != len(requests):
-            many = f" of {len(outputs)} for {counted(len(requests), 'chat')}" if isinstance(outputs, list | tuple) else ""
+            many = (
+                f" of {len(outputs)} for {counted(len(requests), 'chat')}"
+                if isinstance(outputs, list | tuple)
+                else ""
+            )
             must = f"{self.model}.generate must return a list with one text per chat"
             raise WrongAnswers(f"{must}, not this {type(outputs).__name__}{many}")
-        wrong = [output for output in outputs if not isinstance(getattr(output, "text", output), str | None)]
+        wrong = [
+            output
+            for output in outputs
+            if not isinstance(getattr(output, "text", output), str | None)
+        ]
         if wrong:
             text = getattr(wrong[0], "text", wrong[0])
             must = f"{self.model}.generate must return texts, or objects with .text, not {type(text).__name__}"
             raise WrongAnswers(must, [self._told(output, None) for output in outputs])
-        return [self._reply(request, output) for request, output in zip(requests, outputs, strict=True)]
+        return [
+            self._reply(request, output) for request, output in zip(requests, outputs, strict=True)
+        ]
 
     def _reply(self, request: Request, output: Any) -> Reply | LLMFailure:
         text = getattr(output, "text", output)
         if text and text.startswith(ERROR):
             kind = NAMED_ERRORS.get(text.removeprefix(ERROR).strip(), Unavailable)
             unanswered = Unanswered.LOST if kind is Unavailable else Unanswered.REFUSED
-            return kind(request.stage, request.qid, f"{self.model} answered {text}", unanswered=unanswered)
+            return kind(
+                request.stage, request.qid, f"{self.model} answered {text}", unanswered=unanswered
+            )
         return self._told(output, text)
 
     def _told(self, output: Any, text: str | None) -> Reply:

@@ -1,12 +1,15 @@
 """Batches: requests are sent as a file, which the provider answers within a day for half the price. Its results fill the cache.
 
-Sources: OpenAI's API reference (Files, Batches: a file has at most 50,000 requests and 200 MB, the window is ``24h``, a listing begins with
-the newest batch) and its guide "Batch API" (the lines of a result file are in any order; a batch that expired or was cancelled has its
-answers in the result file, and they are paid). A batch that exceeds what the account may have enqueued fails with ``token_limit_exceeded``
-(openai/openai-python#2084, #1643): it waits for the others under way, and if there are none, half of it is sent and then the rest.
+Sources: OpenAI's API reference (Files, Batches: a file has at most 50,000 requests and 200 MB, the
+window is ``24h``, a listing begins with the newest batch) and its guide "Batch API" (the lines of a
+result file are in any order; a batch that expired or was cancelled has its answers in the result
+file, and they are paid). A batch that exceeds what the account may have enqueued fails with
+``token_limit_exceeded`` (openai/openai-python#2084, #1643): it waits for the others under way, and
+if there are none, half of it is sent and then the rest.
 
-A file beside the cache lists the batches under way (`Job`). A batch is listed there before it is created, so that it is sent once, wherever
-the process is killed, and until its results are in the cache and what it left without an answer is in a batch that follows.
+A file beside the cache lists the batches under way (`Job`). A batch is listed there before it is
+created, so that it is sent once, wherever the process is killed, and until its results are in the
+cache and what it left without an answer is in a batch that follows.
 """
 
 import json
@@ -67,7 +70,8 @@ class Job:
         batch: the provider's id of it, once that is known.
         status: how far it was when it was last looked at.
         renamed: whether its requests say ``max_completion_tokens``, as this server wants.
-        most: how many requests a batch may have now, and one batch at a time; 0 until the account's limit was reached.
+        most: how many requests a batch may have now, and one batch at a time; 0 until the account's
+            limit was reached.
     """
 
     file: str
@@ -77,14 +81,20 @@ class Job:
     at_most: float
     begun: float
     batch: str = ""
-    status: str = "its creation was interrupted: the provider lists it in a minute, if it was created"
+    status: str = (
+        "its creation was interrupted: the provider lists it in a minute, if it was created"
+    )
     most: int = 0
     renamed: bool = False
 
     def told(self, batch: Any) -> None:
         """Note what the provider says about it."""
         counts = batch.request_counts
-        done = f", {counts.completed + counts.failed} of {counts.total} done" if counts and counts.total else ""
+        done = (
+            f", {counts.completed + counts.failed} of {counts.total} done"
+            if counts and counts.total
+            else ""
+        )
         self.batch, self.status = batch.id, batch.status.replace("_", " ") + done
 
 
@@ -134,7 +144,9 @@ class BatchSending(Sending):
         from filelock import FileLock  # its import takes a while
 
         self.cache, self.backend, place = self.llm.cache, self.llm.backend, place_of(self.llm.cache)
-        self.instead = f"or omit batch=on; or remove {place} to ask, and pay for, all that is under way again"
+        self.instead = (
+            f"or omit batch=on; or remove {place} to ask, and pay for, all that is under way again"
+        )
         with FileLock(f"{place}.lock"):  # one process sends or collects
             self.jobs = jobs_of(self.cache)
             self.most = min((job.most for job in self.jobs if job.most), default=0)
@@ -156,7 +168,9 @@ class BatchSending(Sending):
         for job in self.jobs:
             if self._waiting.keys() & job.keys:
                 unsent.difference_update(job.keys)
-                found.append(Waiting(job.stage, len(job.keys), job.batch or "not confirmed yet", job.status))
+                found.append(
+                    Waiting(job.stage, len(job.keys), job.batch or "not confirmed yet", job.status)
+                )
         if unsent:
             (_, request), *_others = self._waiting[min(unsent)]
             full = "the account's limit of enqueued tokens is reached, they follow when its other batches have ended"
@@ -169,8 +183,12 @@ class BatchSending(Sending):
         for job in [job for job in self.jobs if fresh.keys() & job.keys]:
             self._look_at(job)
         outcomes: dict[str, Outcome] = self.llm.kept(fresh)
-        outcomes.update((key, one) for key, one in self.settled.items() if key in fresh)  # what was just paid for is no repetition
-        for key, failure in self.cache.failures([key for key in fresh if key not in outcomes]).items():
+        outcomes.update(
+            (key, one) for key, one in self.settled.items() if key in fresh
+        )  # what was just paid for is no repetition
+        for key, failure in self.cache.failures(
+            [key for key in fresh if key not in outcomes]
+        ).items():
             outcomes[key] = self._again(key, fresh[key], failure)
         there = {*outcomes, *(key for job in self.jobs for key in job.keys)}
         self._send([key for key in fresh if key not in there])
@@ -208,12 +226,16 @@ class BatchSending(Sending):
         errors = (batch.errors and batch.errors.data) or []
         why = quoted("; ".join(f"{one.message} ({one.code})" for one in errors))
         if not errors or any(one.code != FULL for one in errors):
-            raise FatalLLMError(f"{batch.id} of {counted(len(job.keys), 'request')} was refused: {why}")
+            raise FatalLLMError(
+                f"{batch.id} of {counted(len(job.keys), 'request')} was refused: {why}"
+            )
         self.most = len(job.keys)
         if not self._is_busy():
             if self.most == 1:
                 room = f"the account has no room for even one request of {job.stage} in a batch"
-                raise FatalLLMError(f"{room} ({batch.id}: {why}): wait until its other batches have ended, or omit batch=on")
+                raise FatalLLMError(
+                    f"{room} ({batch.id}: {why}): wait until its other batches have ended, or omit batch=on"
+                )
             self.most //= 2
         self._send(job.keys, job.tried)
 
@@ -240,25 +262,43 @@ class BatchSending(Sending):
                 with suppress(ValueError, TypeError, KeyError):  # no result
                     lines.setdefault((line := json.loads(text))["custom_id"], line)
         counts, there = batch.request_counts, len(lines.keys() & {*job.keys})
-        if there < (counts.completed + counts.failed if counts else len(job.keys) * (batch.status == "completed")):
+        if there < (
+            counts.completed + counts.failed
+            if counts
+            else len(job.keys) * (batch.status == "completed")
+        ):
             told = f"{batch.id} is {batch.status}, and its files of results have {there} of {len(job.keys)} that can be read"
-            raise FatalLLMError(f"{told}: run again later, when the provider may have written them in full; {self.instead}")
+            raise FatalLLMError(
+                f"{told}: run again later, when the provider may have written them in full; {self.instead}"
+            )
         known = {**self.cache.get(job.keys), **self.cache.failures(job.keys)}
-        left = [key for key in job.keys if key not in known and not self._settle(job, key, lines.get(key, {}))]
+        left = [
+            key
+            for key in job.keys
+            if key not in known and not self._settle(job, key, lines.get(key, {}))
+        ]
         if job.tried + 1 < self.llm.retry.tries:
             return left
         for key in left:
             self.count(job.stage, self.llm.model, key=key, unanswered=1, retries=job.tried)
-            self.cache.put_failure(key, Unavailable("", "", f"no answer in {counted(job.tried + 1, 'batch', 'batches')}"))
+            self.cache.put_failure(
+                key,
+                Unavailable("", "", f"no answer in {counted(job.tried + 1, 'batch', 'batches')}"),
+            )
         return []
 
     def _settle(self, job: Job, key: str, line: Mapping[str, Any]) -> bool:
         """Keep what a line says. Returns whether that is the end, and no other batch may bring an answer."""
-        request, response = self.fresh.get(key, Request([], job.stage, "")), line.get("response") or {}
+        request, response = (
+            self.fresh.get(key, Request([], job.stage, "")),
+            line.get("response") or {},
+        )
         status, body = response.get("status_code") or 500, response.get("body")
         said = body.get("error", body) if isinstance(body, dict) else body
         try:
-            reply: Any = Reply.of(body) if status == 200 else self.backend.refused(request, status, said, {})
+            reply: Any = (
+                Reply.of(body) if status == 200 else self.backend.refused(request, status, said, {})
+            )
         except NoCompletionError as error:
             for paid in error.paid:
                 self.llm.pay(key, request, paid, 0.0, self.count, usable=False)
@@ -266,17 +306,24 @@ class BatchSending(Sending):
         except Transient:
             return False
         except FatalLLMError as fatal:
-            if real_status(status, said) in (401, 402):  # the key or the credit may be repaired until the next batch
+            if real_status(status, said) in (
+                401,
+                402,
+            ):  # the key or the credit may be repaired until the next batch
                 return False
             reply = BadRequest(request.stage, request.qid, fatal.reason)
         sent = "unanswered" if isinstance(reply, LLMFailure) else "calls"
-        outcome = self.llm.settle(key, request, reply, 0.0, self.count, **{sent: 1}, retries=job.tried)
+        outcome = self.llm.settle(
+            key, request, reply, 0.0, self.count, **{sent: 1}, retries=job.tried
+        )
         if isinstance(outcome, UnknownMark):  # the completion is kept
             self.settled[key] = outcome
         elif isinstance(outcome, LLMFailure):
             self.settled[key] = self.cache.put_failure(key, outcome)
         elif is_refusal(outcome.text):
-            self.cache.put_failure(key, Refused("", "", f"the model refused: {outcome.text[:80]!r}"))
+            self.cache.put_failure(
+                key, Refused("", "", f"the model refused: {outcome.text[:80]!r}")
+            )
         else:
             self.settled[key] = outcome
         return True
@@ -284,7 +331,8 @@ class BatchSending(Sending):
     def _send(self, keys: Sequence[str], tried: int = 0) -> None:
         """Send requests in as few batches as the provider allows. Those that nobody asks for now are left out.
 
-        Where the account's limit was reached, only as many as it takes, and only if nothing else is under way.
+        Where the account's limit was reached, only as many as it takes, and only if nothing else is
+        under way.
         """
         asked_now = [key for key in keys if key in self.fresh]
         if self.most:
@@ -293,7 +341,12 @@ class BatchSending(Sending):
             asked_now = asked_now[: self.most]
         lines, size = dict[str, bytes](), 0
         for key in asked_now:
-            asked = {"custom_id": key, "method": "POST", "url": ENDPOINT, "body": self.backend.body(self.fresh[key])}
+            asked = {
+                "custom_id": key,
+                "method": "POST",
+                "url": ENDPOINT,
+                "body": self.backend.body(self.fresh[key]),
+            }
             line = json.dumps(asked).encode() + b"\n"
             if lines and (len(lines) == REQUESTS or size + len(line) > BYTES):
                 self._begin(lines, tried)
@@ -307,10 +360,21 @@ class BatchSending(Sending):
         requests = [self.fresh[key] for key in lines]
         at_most = sum(map(self._at_most, requests))
         self.llm.budget.check(at_most + sum(job.at_most for job in self.jobs))
-        file = self._asked(lambda client: client.files.create(file=("requests.jsonl", b"".join(lines.values())), purpose="batch"))
+        file = self._asked(
+            lambda client: client.files.create(
+                file=("requests.jsonl", b"".join(lines.values())), purpose="batch"
+            )
+        )
         asked: Any = {"input_file_id": file.id, "completion_window": "24h", "endpoint": ENDPOINT}
         job = Job(
-            file.id, requests[0].stage, list(lines), tried, at_most, time.time(), most=self.most, renamed=self.backend.completion_limit
+            file.id,
+            requests[0].stage,
+            list(lines),
+            tried,
+            at_most,
+            time.time(),
+            most=self.most,
+            renamed=self.backend.completion_limit,
         )
         self.has_sent = True
         self.jobs.append(job)
@@ -329,7 +393,9 @@ class BatchSending(Sending):
         """US dollars that a request costs at most. Without a budget, it need not be known."""
         most = {**self.backend.identity["params"], **request.params}.get("max_tokens")
         if most is None and self.llm.budget.limit is not None:
-            raise FatalLLMError("a budget for batches needs max_tokens=...: a batch can't be stopped, so its cost must be bounded before")
+            raise FatalLLMError(
+                "a budget for batches needs max_tokens=...: a batch can't be stopped, so its cost must be bounded before"
+            )
         return self.llm.budget.price(most_tokens(request), most) or 0.0
 
     def _asked(self, work: Callable[[Any], Any]) -> Any:

@@ -1,8 +1,8 @@
 """Finished completions in one file, so that no request is paid for twice.
 
-Every completion is kept when it arrives: a killed run repeats no finished call. Many threads and processes may share a file. Of several
-that ask the same at the same time, one asks from the front of its list and the others from the back, and each looks for the answer right
-before it asks.
+Every completion is kept when it arrives: a killed run repeats no finished call. Many threads and
+processes may share a file. Of several that ask the same at the same time, one asks from the front
+of its list and the others from the back, and each looks for the answer right before it asks.
 """
 
 import json
@@ -19,7 +19,11 @@ from ..store.files import hold_lock, home_folder
 from .failures import KINDS, LLMFailure, UnknownMark
 from .request import PLAIN, Completion, Reading, read
 
-COMPLETIONS = Kind("cache of completions", 0x696B6174, "name another one with cache=PATH (cache=none works without a cache)")
+COMPLETIONS = Kind(
+    "cache of completions",
+    0x696B6174,
+    "name another one with cache=PATH (cache=none works without a cache)",
+)
 AGAIN = "the answer is kept, and then read without a call"
 """What is said of a kept completion with an unknown mark."""
 PROBE = b"probe"
@@ -52,7 +56,8 @@ class CompletionCache:
     """Completions by key: JSON in a :class:`~pyterrier_ikat.store.cache.Cache`.
 
     Args:
-        path: the file. It is created when it is missing. ``~`` is the home folder. ``":memory:"`` keeps everything in this process.
+        path: the file. It is created when it is missing. ``~`` is the home folder. ``":memory:"``
+            keeps everything in this process.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -61,9 +66,13 @@ class CompletionCache:
         self._cache = Cache(None, COMPLETIONS) if self.path == IN_MEMORY else _shared(self.path)
 
     def __reduce__(self) -> tuple[type["CompletionCache"], tuple[str]]:
-        return CompletionCache, (self.path,)  # another process opens the file itself; entries in memory stay here
+        return CompletionCache, (
+            self.path,
+        )  # another process opens the file itself; entries in memory stay here
 
-    def get(self, keys: Iterable[str], readings: Mapping[str, Reading] | None = None) -> dict[str, Completion | LLMFailure]:
+    def get(
+        self, keys: Iterable[str], readings: Mapping[str, Reading] | None = None
+    ) -> dict[str, Completion | LLMFailure]:
         """The completions of those keys that have a whole one, as they are read now.
 
         One that has an unknown mark is an `UnknownMark` without a stage and a turn.
@@ -76,7 +85,9 @@ class CompletionCache:
             DataError: when the file is not a cache, or is damaged.
         """
         found = dict[str, Completion | LLMFailure]()
-        for key, (_, now) in _usable(self._cache.get([key.encode() for key in keys]), readings).items():
+        for key, (_, now) in _usable(
+            self._cache.get([key.encode() for key in keys]), readings
+        ).items():
             found[key] = now
             if isinstance(now, LLMFailure) and self.path != IN_MEMORY:
                 found[key] = type(now)("", "", f"{now.reason}; {AGAIN}", kept=True)
@@ -116,13 +127,22 @@ class CompletionCache:
         """
         reason = f"{failure.reason}; without batch=on it is asked again"
         value = json.dumps({"failure": type(failure).__name__, "reason": reason}).encode()
-        self._cache.revise([key.encode()], lambda known: {} if _usable(known) else {key.encode(): value})
+        self._cache.revise(
+            [key.encode()], lambda known: {} if _usable(known) else {key.encode(): value}
+        )
         return type(failure)(failure.stage, failure.qid, reason, kept=True)
 
     def failures(self, keys: Iterable[str]) -> dict[str, LLMFailure]:
         """The failures of those of ``keys`` that failed in a batch, without their stage and turn."""
-        known = {key.decode(): json.loads(value) for key, value in self._cache.get([key.encode() for key in keys]).items()}
-        return {key: KINDS[one["failure"]]("", "", one["reason"], kept=True) for key, one in known.items() if "failure" in one}
+        known = {
+            key.decode(): json.loads(value)
+            for key, value in self._cache.get([key.encode() for key in keys]).items()
+        }
+        return {
+            key: KINDS[one["failure"]]("", "", one["reason"], kept=True)
+            for key, one in known.items()
+            if "failure" in one
+        }
 
     @contextmanager
     def asking(self) -> Iterator[bool]:
@@ -133,7 +153,11 @@ class CompletionCache:
         """
         self._cache.put({PROBE: b""})
         self._cache.revise([], lambda _: {PROBE: None})
-        with nullcontext(True) if self.path == IN_MEMORY else hold_lock(Path(f"{self.path}.lock")) as first:
+        with (
+            nullcontext(True)
+            if self.path == IN_MEMORY
+            else hold_lock(Path(f"{self.path}.lock")) as first
+        ):
             yield first
 
     def close(self) -> None:

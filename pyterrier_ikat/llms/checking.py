@@ -67,7 +67,9 @@ class Probe:
         self.raw.clear()
         self.number += 1
         params = {"max_tokens": ENOUGH, **more.pop("params", {})}
-        request = Request([{"role": "user", "content": text}], STAGE, str(self.number), params=params, **more)
+        request = Request(
+            [{"role": "user", "content": text}], STAGE, str(self.number), params=params, **more
+        )
         outcomes: list[Outcome] = self.llm.ask([request])
         return outcomes[0]
 
@@ -155,7 +157,9 @@ def _end(probe: Probe) -> str:
     if not probe.message:
         return NO_ANSWER
     reason = probe.choice.get("finish_reason")
-    return f"says {reason!r}" if reason else "gives no reason, so a text that breaks off looks whole"
+    return (
+        f"says {reason!r}" if reason else "gives no reason, so a text that breaks off looks whole"
+    )
 
 
 def _usage(probe: Probe, outcome: Outcome) -> str:
@@ -163,10 +167,16 @@ def _usage(probe: Probe, outcome: Outcome) -> str:
     usage = probe.usage
     if not probe.message and not usage:
         return NO_ANSWER
-    read, written, total = (usage.get(name) for name in ("prompt_tokens", "completion_tokens", "total_tokens"))
+    read, written, total = (
+        usage.get(name) for name in ("prompt_tokens", "completion_tokens", "total_tokens")
+    )
     counted_here = tokens_of(usage)
     if counted_here.prompt is None or counted_here.written is None:
-        told = "is not told" if read is None and written is None else f"makes no sense ({str(dict(usage))[:80]})"
+        told = (
+            "is not told"
+            if read is None and written is None
+            else f"makes no sense ({str(dict(usage))[:80]})"
+        )
         return f"{told}: costs are unknown, and budget= can't be kept"
     if read is None or written is None:
         return f"is told in another form: counted as {counted_here.prompt} in, {counted_here.written} out"
@@ -175,7 +185,11 @@ def _usage(probe: Probe, outcome: Outcome) -> str:
         return f"{told}, without a total"
     if read + written == total:
         return f"{told} = total {total}"
-    counted_as = "" if isinstance(outcome, LLMFailure) else f": counted as {outcome.prompt_tokens} in, {outcome.completion_tokens} out"
+    counted_as = (
+        ""
+        if isinstance(outcome, LLMFailure)
+        else f": counted as {outcome.prompt_tokens} in, {outcome.completion_tokens} out"
+    )
     return f"{told} is not the total {total}{counted_as}"
 
 
@@ -189,7 +203,11 @@ def _reasoning(probe: Probe, outcome: Outcome) -> str:
     content = message.get("content")
     if isinstance(content, list):
         return "in parts of the content"
-    if isinstance(content, str) and not isinstance(outcome, LLMFailure) and outcome.text != content.strip():
+    if (
+        isinstance(content, str)
+        and not isinstance(outcome, LLMFailure)
+        and outcome.text != content.strip()
+    ):
         return f"marks in the text, which are removed: {content.strip()[:30]!r}"
     details = probe.usage.get("completion_tokens_details") or {}
     tokens = details.get("reasoning_tokens") if isinstance(details, Mapping) else None
@@ -203,7 +221,11 @@ def _stream(probe: Probe, outcome: Outcome, seen: int) -> str:
         return "no: the answer comes as a whole"
     reason = probe.choice.get("finish_reason")
     ends = f"ends with {reason!r}" if reason else "ends without a reason"
-    usage = "with usage" if outcome.prompt_tokens is not None else "without usage, so its cost is unknown"
+    usage = (
+        "with usage"
+        if outcome.prompt_tokens is not None
+        else "without usage, so its cost is unknown"
+    )
     return f"yes, {ends}, {usage}"
 
 
@@ -213,7 +235,9 @@ def _limit(outcome: Outcome, probe: Probe) -> str:
         return f"kept and told ({name}={FEW}: {probe.choice.get('finish_reason')!r})"
     if isinstance(outcome, LLMFailure):
         return f"fails ({name}={FEW}): {outcome.reason}"
-    return f"ignored, or not told: {name}={FEW}, and the answer {outcome.text[:30]!r} counts as whole"
+    return (
+        f"ignored, or not told: {name}={FEW}, and the answer {outcome.text[:30]!r} counts as whole"
+    )
 
 
 def _schema(ask: Callable[[], Outcome]) -> str:
@@ -225,7 +249,11 @@ def _schema(ask: Callable[[], Outcome]) -> str:
         return f"refused: omit structured=on ({error.reason})"
     if isinstance(outcome, LLMFailure):
         return f"fails: {outcome.reason}"
-    return "taken: structured=on" if TEA.read(outcome.text) else f"ignored: omit structured=on (it answers {outcome.text[:30]!r})"
+    return (
+        "taken: structured=on"
+        if TEA.read(outcome.text)
+        else f"ignored: omit structured=on (it answers {outcome.text[:30]!r})"
+    )
 
 
 def _window(outcome: Outcome, tokens: int) -> str:

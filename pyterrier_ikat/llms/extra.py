@@ -29,7 +29,9 @@ _SECRET_NAME = re.compile(
     r"|authori[sz]ation|password|passwd|secret|credential|bearer",
     re.IGNORECASE,
 )
-_SECRET = re.compile(r"\A(?:Bearer\s|Basic\s|(?:sk|gsk|xai|hf|pk|rk)[-_]\w)|\AAIza\w", re.IGNORECASE)
+_SECRET = re.compile(
+    r"\A(?:Bearer\s|Basic\s|(?:sk|gsk|xai|hf|pk|rk)[-_]\w)|\AAIza\w", re.IGNORECASE
+)
 """How keys of providers begin."""
 
 
@@ -40,7 +42,8 @@ def body_of(given: str | Mapping[str, Any]) -> dict[str, Any]:
         given: a JSON object as text, or a dict of JSON values.
 
     Raises:
-        UsageError: when it is no JSON object, has a field that the package sets itself, or holds a key. No value is shown.
+        UsageError: when it is no JSON object, has a field that the package sets itself, or holds a
+            key. No value is shown.
 
     Example:
         >>> body_of('{"reasoning_effort": "low"}') == body_of({"reasoning_effort": "low"})
@@ -52,7 +55,9 @@ def body_of(given: str | Mapping[str, Any]) -> dict[str, Any]:
     except (ValueError, TypeError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise UsageError("""body is wrong: give a JSON object, in quotes: body='{"reasoning_effort": "low"}'; or a dict in Python""")
+        raise UsageError(
+            """body is wrong: give a JSON object, in quotes: body='{"reasoning_effort": "low"}'; or a dict in Python"""
+        )
     for name, why in OWNED.items():
         if name in found:
             raise UsageError(f"{name!r} can't stand in body: {why}")
@@ -80,10 +85,14 @@ def _check_secrets(value: Any) -> None:
     if isinstance(value, dict):
         for name, inner in value.items():
             if _SECRET_NAME.search(name):
-                raise UsageError("a key does not belong in body: put it in a variable and give api_key_env=VARIABLE")
+                raise UsageError(
+                    "a key does not belong in body: put it in a variable and give api_key_env=VARIABLE"
+                )
             _check_secrets(inner)
     elif isinstance(value, list):
         for inner in value:
             _check_secrets(inner)
     elif isinstance(value, str) and _SECRET.search(value):
-        raise UsageError("a text in body looks like a key: put it in a variable and give api_key_env=VARIABLE")
+        raise UsageError(
+            "a text in body looks like a key: put it in a variable and give api_key_env=VARIABLE"
+        )

@@ -114,7 +114,8 @@ class Transient(Exception):  # noqa: N818 - a signal to the retry loop, not an e
         reason: what happened, in one line.
         unreached: True when the server has never answered, so there may be none.
         unanswered: why there is no answer.
-        paid: the answers that can't be used and were paid for: a `Reply` without a text for each request. Empty if there is none.
+        paid: the answers that can't be used and were paid for: a `Reply` without a text for each
+            request. Empty if there is none.
         limited: True when the server is asked too often (429). Such a try doesn't count.
         lasting: what is wrong if no later call succeeds either: the key is no longer accepted.
     """
@@ -200,11 +201,13 @@ class BudgetExceeded(StageEnded):
     """The budget is spent. Nothing more was sent.
 
     Attributes:
-        spent: US dollars that the run folder has cost. Without a run folder, what this language model has cost.
+        spent: US dollars that the run folder has cost. Without a run folder, what this language
+            model has cost.
         budget: US dollars allowed.
         where: the run folder, or ``""``.
         more: the most that a batch may cost that wasn't sent, in US dollars, with those under way.
-        about: the estimated cost of the remaining requests in US dollars, from the cost of the others, or None when unknown.
+        about: the estimated cost of the remaining requests in US dollars, from the cost of the
+            others, or None when unknown.
     """
 
     about: float | None = None
@@ -220,7 +223,9 @@ class BudgetExceeded(StageEnded):
         rest = "" if self.about is None else f" (about {self.about:.4f} USD)"
         again = f"raise budget=... and run again{_kept(self.kept_in)}"
         what = "may be exceeded" if self.more else "is spent"
-        return f"the budget of {self.budget:g} USD {what} ({spent}); {self.how_far()}{rest}; {again}"
+        return (
+            f"the budget of {self.budget:g} USD {what} ({spent}); {self.how_far()}{rest}; {again}"
+        )
 
 
 class StageError(IkatError):
@@ -238,14 +243,21 @@ class StageError(IkatError):
 
     def __init__(self, stage: str, failures: Sequence[LLMFailure], kept_in: str = "") -> None:
         self.stage, self.failures, self.kept_in = stage, list(failures), kept_in
-        kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(type(failure).__name__ for failure in failures).items())
+        kinds = ", ".join(
+            f"{count} {kind}"
+            for kind, count in Counter(type(failure).__name__ for failure in failures).items()
+        )
         again = f"run it again{_kept(kept_in)}, or "
         if all(isinstance(failure, UnknownMark) for failure in failures):
             again = "give the LLM the option that is named, or "
         elif kept_in and all(failure.kept for failure in failures):
             again = "these completions are kept, so running it again gives the same: "
-        repair = f"{again}set on_error=fallback for the operator or the LLM to continue without them"
-        super().__init__(f"stage {stage}: {counted(len(failures), 'request')} failed ({kinds}): {list_failed(failures)}; {repair}")
+        repair = (
+            f"{again}set on_error=fallback for the operator or the LLM to continue without them"
+        )
+        super().__init__(
+            f"stage {stage}: {counted(len(failures), 'request')} failed ({kinds}): {list_failed(failures)}; {repair}"
+        )
 
 
 def list_failed(failures: Sequence[LLMFailure]) -> str:

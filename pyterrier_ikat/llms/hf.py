@@ -27,25 +27,42 @@ TAIL = 16
 class HFBackend(Remade, Backend):
     """Generates with ``transformers``, several chats at a time; the model is loaded at the first call.
 
-    A chat goes through the tokenizer's chat template, or as plain text when it has none. Without ``temperature`` (or with 0) decoding is
-    greedy. With ``seed``, each sampled chat is generated alone, from ``seed`` plus its number (`Request.draw`), so that it does not
-    depend on its neighbours.
+    A chat goes through the tokenizer's chat template, or as plain text when it has none. Without
+    ``temperature`` (or with 0) decoding is greedy. With ``seed``, each sampled chat is generated
+    alone, from ``seed`` plus its number (`Request.draw`), so that it does not depend on its
+    neighbours.
 
     Args:
-        name: a model of the hub, a folder, or a GGUF file (``model.gguf``, or ``owner/model/file.gguf`` of the hub), which needs the
-            package gguf; its weights are expanded to 32 bits.
-        params: decoding parameters (temperature, top_p, top_k, max_tokens, seed); ``max_tokens`` is 1024 when not given.
+        name: a model of the hub, a folder, or a GGUF file (``model.gguf``, or
+            ``owner/model/file.gguf`` of the hub), which needs the package gguf; its weights are
+            expanded to 32 bits.
+        params: decoding parameters (temperature, top_p, top_k, max_tokens, seed); ``max_tokens`` is
+            1024 when not given.
         device: ``cpu``, ``cuda``, ...; else a GPU when there is one.
         batch_size: the maximum number of chats per batch.
     """
 
     of_this_process = {"_lock": threading.Lock, "_loaded": type(None)}
 
-    def __init__(self, name: str, *, params: Mapping[str, Any] | None = None, device: str | None = None, batch_size: int = 8) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        device: str | None = None,
+        batch_size: int = 8,
+    ) -> None:
         self.model, self.device = name, device
-        self.identity: dict[str, Any] = {"provider": "hf", "model": name, "params": {"max_tokens": MAX_TOKENS, **(params or {})}}
+        self.identity: dict[str, Any] = {
+            "provider": "hf",
+            "model": name,
+            "params": {"max_tokens": MAX_TOKENS, **(params or {})},
+        }
         if Path(name).exists():  # ./model is a different model elsewhere, and after more training
-            self.identity |= {"model": str(Path(name).resolve()), "files": digest("llm", *model_state(name)).hex()}
+            self.identity |= {
+                "model": str(Path(name).resolve()),
+                "files": digest("llm", *model_state(name)).hex(),
+            }
         self.batch_size = batch_size
         self._loaded: tuple[Any, Any] | None = None
         self._lock = threading.Lock()
@@ -63,7 +80,9 @@ class HFBackend(Remade, Backend):
             groups.setdefault((repr(sorted(params.items())), alone), []).append(place)
         replies: dict[int, Reply | LLMFailure] = {}
         for places in groups.values():
-            replies.update(zip(places, self._generate([requests[place] for place in places]), strict=True))
+            replies.update(
+                zip(places, self._generate([requests[place] for place in places]), strict=True)
+            )
         return [replies[place] for place in range(len(requests))]
 
     def stream(self, request: Request, write: Write) -> Reply | LLMFailure:
@@ -74,7 +93,9 @@ class HFBackend(Remade, Backend):
         """Without a temperature, decoding is greedy."""
         return "" if self.identity["params"].get("temperature") else "no temperature above 0"
 
-    def _generate(self, requests: list[Request], write: Write | None = None) -> list[Reply | LLMFailure]:
+    def _generate(
+        self, requests: list[Request], write: Write | None = None
+    ) -> list[Reply | LLMFailure]:
         """The replies to requests with the same parameters."""
         with self._lock:
             check_asker()  # they may have left while another call was under way
@@ -82,7 +103,9 @@ class HFBackend(Remade, Backend):
 
             tokenizer, model = self._load()
             params = {**self.identity["params"], **requests[0].params}
-            room = (getattr(model.config, "max_position_embeddings", None) or UNBOUNDED) - params["max_tokens"]
+            room = (getattr(model.config, "max_position_embeddings", None) or UNBOUNDED) - params[
+                "max_tokens"
+            ]
             read = [_tokens(tokenizer, request, room) for request in requests]
             prompts = [tokens for tokens in read if not isinstance(tokens, LLMFailure)]
             devices = [model.device] if model.device.type == "cuda" else []
@@ -90,31 +113,70 @@ class HFBackend(Remade, Backend):
                 if "seed" in params:
                     torch.manual_seed(params["seed"] + requests[0].draw)
                 writing = None if write is None else Writing(write, self.reading(requests[0]))
-                written = iter(self._written(tokenizer, model, prompts, params, writing) if prompts else [])
+                written = iter(
+                    self._written(tokenizer, model, prompts, params, writing) if prompts else []
+                )
         return [tokens if isinstance(tokens, LLMFailure) else next(written) for tokens in read]
 
     def _written(
-        self, tokenizer: Any, model: Any, prompts: list[list[int]], params: Mapping[str, Any], writing: Writing | None
+        self,
+        tokenizer: Any,
+        model: Any,
+        prompts: list[list[int]],
+        params: Mapping[str, Any],
+        writing: Writing | None,
     ) -> list[Reply]:
-        streamer = None if writing is None else _streamer(tokenizer, prompts[0], writing, self.reasoning)
-        padded = tokenizer.pad({"input_ids": prompts}, padding=True, padding_side="left", return_tensors="pt").to(model.device)
-        decoding: dict[str, Any] = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+        streamer = (
+            None if writing is None else _streamer(tokenizer, prompts[0], writing, self.reasoning)
+        )
+        padded = tokenizer.pad(
+            {"input_ids": prompts}, padding=True, padding_side="left", return_tensors="pt"
+        ).to(model.device)
+        decoding: dict[str, Any] = {
+            "do_sample": False,
+            "temperature": None,
+            "top_p": None,
+            "top_k": None,
+        }
         if params.get("temperature"):
-            chosen = {"temperature": params["temperature"], "top_p": params.get("top_p", 1.0), "top_k": params.get("top_k", 0)}
+            chosen = {
+                "temperature": params["temperature"],
+                "top_p": params.get("top_p", 1.0),
+                "top_k": params.get("top_k", 0),
+            }
             decoding = {"do_sample": True, **chosen}
-        kwargs = {"max_new_tokens": params["max_tokens"], "pad_token_id": tokenizer.pad_token_id, "streamer": streamer, **decoding}
+        kwargs = {
+            "max_new_tokens": params["max_tokens"],
+            "pad_token_id": tokenizer.pad_token_id,
+            "streamer": streamer,
+            **decoding,
+        }
         rows = model.generate(**padded, **kwargs)[:, padded["input_ids"].shape[1] :].tolist()
         ends = model.generation_config.eos_token_id
-        ends = set(ends if isinstance(ends, list) else [tokenizer.eos_token_id if ends is None else ends])
-        return [self._reply(tokenizer, prompt, row, ends) for prompt, row in zip(prompts, rows, strict=True)]
+        ends = set(
+            ends if isinstance(ends, list) else [tokenizer.eos_token_id if ends is None else ends]
+        )
+        return [
+            self._reply(tokenizer, prompt, row, ends)
+            for prompt, row in zip(prompts, rows, strict=True)
+        ]
 
     def _reply(self, tokenizer: Any, prompt: list[int], row: list[int], ends: set[int]) -> Reply:
         end = next((place for place, token in enumerate(row) if token in ends), None)
-        text = opening_mark(tokenizer.decode(prompt[-TAIL:]), self.reasoning) + _decoded(tokenizer, row[:end])
+        text = opening_mark(tokenizer.decode(prompt[-TAIL:]), self.reasoning) + _decoded(
+            tokenizer, row[:end]
+        )
         written = len(row) if end is None else end + 1
         reason = "length" if end is None else "stop"
         special = _unknown_tokens(tokenizer, row[:end], self.reasoning)
-        return Reply(text, self.model, reason, prompt_tokens=len(prompt), completion_tokens=written, special=special)
+        return Reply(
+            text,
+            self.model,
+            reason,
+            prompt_tokens=len(prompt),
+            completion_tokens=written,
+            special=special,
+        )
 
     def _load(self) -> tuple[Any, Any]:
         if self._loaded is None:
@@ -144,7 +206,9 @@ def _silent(tokenizer: Any) -> set[int]:
 def _decoded(tokenizer: Any, row: list[int]) -> str:
     """The text of ``row`` with its special tokens, without those that begin, end and fill up texts."""
     silent = _silent(tokenizer)
-    return str(tokenizer.decode([token for token in row if token not in silent], skip_special_tokens=False))
+    return str(
+        tokenizer.decode([token for token in row if token not in silent], skip_special_tokens=False)
+    )
 
 
 def _unknown_tokens(tokenizer: Any, row: list[int], named: Named) -> tuple[str, ...]:
@@ -182,7 +246,9 @@ def _tokens(tokenizer: Any, request: Request, room: int) -> list[int] | BadReque
     messages = [dict(message) for message in request.messages]
     try:
         if tokenizer.chat_template:
-            text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+            text = tokenizer.apply_chat_template(
+                messages, add_generation_prompt=True, tokenize=False
+            )
         else:
             text = as_text(messages)
     except TemplateError as error:

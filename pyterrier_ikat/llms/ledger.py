@@ -16,8 +16,26 @@ from .failures import BudgetExceeded, FatalLLMError
 from .request import Completion, Reply, Request
 
 COUNTS = ("calls", "known", "retries", "unanswered", "failures", "fallbacks", "dropped")
-AMOUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "lost_tokens", "seconds", "cost", "worth")
-OMITTED_IF_NOTHING = ("known", "retries", "unanswered", "failures", "fallbacks", "dropped", "cached_tokens", "lost_tokens", "worth")
+AMOUNTS = (
+    "prompt_tokens",
+    "cached_tokens",
+    "completion_tokens",
+    "lost_tokens",
+    "seconds",
+    "cost",
+    "worth",
+)
+OMITTED_IF_NOTHING = (
+    "known",
+    "retries",
+    "unanswered",
+    "failures",
+    "fallbacks",
+    "dropped",
+    "cached_tokens",
+    "lost_tokens",
+    "worth",
+)
 TITLES = {
     "prompt_tokens": "tokens in",
     "cached_tokens": "of these cached",
@@ -110,16 +128,20 @@ class Ledger(Remade):
 
     Columns:
 
-    - ``calls``: requests that the model answered, also with something that can't be used; ``unanswered``: those that were sent and
-      got no answer: the server refused them, which costs nothing, or nothing came back, and then the cost is unknown; ``retries``:
-      further tries of both. These three together were sent. ``known``: requests that the cache or a recording answered.
-    - ``failures``: requests without a completion after all; ``fallbacks``, ``dropped``: what the operators did instead.
-    - The tokens of the calls, ``cached_tokens`` being those of the prompt that the provider had in its own cache; ``lost_tokens``: an
-      estimate of the prompts to which nothing came back, at four characters each, which counts towards a budget.
-    - ``seconds``: the time of the calls added up; ``cost``: US dollars that were paid; ``worth``: what the known ones would have cost, by
-      the stored token counts and today's prices.
-    - ``model``: the requested model; ``served``: the model that answered, as named by the server, also for cached answers; several names
-      are separated by commas.
+    - ``calls``: requests that the model answered, also with something that can't be used;
+      ``unanswered``: those that were sent and got no answer: the server refused them, which costs
+      nothing, or nothing came back, and then the cost is unknown; ``retries``: further tries of
+      both. These three together were sent. ``known``: requests that the cache or a recording
+      answered.
+    - ``failures``: requests without a completion after all; ``fallbacks``, ``dropped``: what the
+      operators did instead.
+    - The tokens of the calls, ``cached_tokens`` being those of the prompt that the provider had in
+      its own cache; ``lost_tokens``: an estimate of the prompts to which nothing came back, at four
+      characters each, which counts towards a budget.
+    - ``seconds``: the time of the calls added up; ``cost``: US dollars that were paid; ``worth``:
+      what the known ones would have cost, by the stored token counts and today's prices.
+    - ``model``: the requested model; ``served``: the model that answered, as named by the server,
+      also for cached answers; several names are separated by commas.
 
     If a call lacks its tokens or price, the sum is unknown (``pd.NA``), never 0.
 
@@ -158,7 +180,9 @@ class Ledger(Remade):
             increments: by column; None for an amount that is not known.
         """
         with self._lock:
-            row = self._rows.setdefault((stage, model), {"served": set(), **dict.fromkeys((*COUNTS, *AMOUNTS), 0)})
+            row = self._rows.setdefault(
+                (stage, model), {"served": set(), **dict.fromkeys((*COUNTS, *AMOUNTS), 0)}
+            )
             row["served"].update(served.split(BETWEEN) if served else ())
             for name, value in increments.items():
                 row[name] = plus(row[name], value)
@@ -182,24 +206,39 @@ class Ledger(Remade):
     def rows(self) -> list[dict[str, Any]]:
         """The rows, in the order in which they were first counted: ``stage``, ``model``, ``served`` and the columns. None = unknown."""
         with self._lock:
-            rows = [({"stage": stage, "model": model}, row) for (stage, model), row in self._rows.items()]
-            return [{**place, **row, "served": BETWEEN.join(sorted(row["served"]))} for place, row in rows]
+            rows = [
+                ({"stage": stage, "model": model}, row)
+                for (stage, model), row in self._rows.items()
+            ]
+            return [
+                {**place, **row, "served": BETWEEN.join(sorted(row["served"]))}
+                for place, row in rows
+            ]
 
     def frame(self) -> pd.DataFrame:
         """The account, one row per stage and model in the order in which they were first counted.
 
         Returns:
-            ``stage``, ``model``, ``served``, then the columns named in the class, as nullable integers (seconds and cost: nullable
-            floats); ``pd.NA`` = unknown.
+            ``stage``, ``model``, ``served``, then the columns named in the class, as nullable
+            integers (seconds and cost: nullable floats); ``pd.NA`` = unknown.
         """
         kinds = dict.fromkeys(("stage", "model", "served"), "object")
-        kinds |= dict.fromkeys((*COUNTS, *AMOUNTS), "Int64") | dict.fromkeys(("seconds", "cost", "worth"), "Float64")
+        kinds |= dict.fromkeys((*COUNTS, *AMOUNTS), "Int64") | dict.fromkeys(
+            ("seconds", "cost", "worth"), "Float64"
+        )
         rows = self.rows()
-        return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in kinds.items()})
+        return pd.DataFrame(
+            {
+                name: pd.Series([row[name] for row in rows], dtype=kind)
+                for name, kind in kinds.items()
+            }
+        )
 
     def total(self) -> Spend:
         """The sum over all calls."""
-        return sum((Spend(**{name: row[name] for name in vars(Spend())}) for row in self.rows()), Spend())
+        return sum(
+            (Spend(**{name: row[name] for name in vars(Spend())}) for row in self.rows()), Spend()
+        )
 
     def served(self) -> dict[str, list[str]]:
         """The models that answered, by the requested name."""
@@ -227,7 +266,8 @@ def account_table(frame: pd.DataFrame, notes: Sequence[str] = (), title: str = "
     """An account in the form that is shown everywhere: without the columns that have nothing.
 
     Args:
-        frame: as `Ledger.frame` gives it; accounts of several systems have a column ``system`` in front.
+        frame: as `Ledger.frame` gives it; accounts of several systems have a column ``system`` in
+            front.
         notes: what a reader has to know.
         title: what it is an account of.
 
@@ -240,12 +280,27 @@ def account_table(frame: pd.DataFrame, notes: Sequence[str] = (), title: str = "
     omitted = [name for name in OMITTED_IF_NOTHING if (frame[name].fillna(0) == 0).all()]
     omitted += ["served"] * bool(frame["served"].fillna("").isin(["", *frame["model"]]).all())
     decimals = {**dict.fromkeys((*COUNTS, *AMOUNTS), 0), "seconds": 1, "cost": 4, "worth": 4}
-    columns = frame.astype(dict.fromkeys(decimals, "Float64")).drop(columns=omitted).rename(columns=TITLES)
+    columns = (
+        frame.astype(dict.fromkeys(decimals, "Float64"))
+        .drop(columns=omitted)
+        .rename(columns=TITLES)
+    )
     if (frame["lost_tokens"].fillna(0) > 0).any():
-        notes = [*notes, "Requests to which nothing came back make the cost unknown; a budget counts their prompts, by an estimate."]
+        notes = [
+            *notes,
+            "Requests to which nothing came back make the cost unknown; a budget counts their prompts, by an estimate.",
+        ]
     elif frame["cost"].isna().any():
-        notes = [*notes, "The cost is known with price_in= and price_out= of the model, where the server tells the tokens."]
-    shown = of_frame(columns, notes, title, decimals={TITLES.get(name, name): places for name, places in decimals.items()})
+        notes = [
+            *notes,
+            "The cost is known with price_in= and price_out= of the model, where the server tells the tokens.",
+        ]
+    shown = of_frame(
+        columns,
+        notes,
+        title,
+        decimals={TITLES.get(name, name): places for name, places in decimals.items()},
+    )
     return Table(frame, shown.columns, shown.notes, title)
 
 
@@ -256,9 +311,11 @@ class Budget(Remade):
     Args:
         price_in: US dollars per million prompt tokens, or None when not known.
         price_out: US dollars per million completion tokens, or None when not known.
-        price_cached: US dollars per million prompt tokens that the provider had in its own cache, or None for ``price_in``. A call without
-            this number of tokens is counted at the full price.
-        limit: the maximum cost in US dollars, or None for no limit. Calls in flight when it is reached are still finished.
+        price_cached: US dollars per million prompt tokens that the provider had in its own cache,
+            or None for ``price_in``. A call without this number of tokens is counted at the full
+            price.
+        limit: the maximum cost in US dollars, or None for no limit. Calls in flight when it is
+            reached are still finished.
         model: the model with these prices.
 
     Attributes:
@@ -283,8 +340,12 @@ class Budget(Remade):
     model: str = ""
 
     def __post_init__(self) -> None:
-        if (self.limit is not None or self.price_cached is not None) and (self.price_in is None or self.price_out is None):
-            raise UsageError("a budget needs prices, as price_cached does: add price_in=... and price_out=... (dollars per million tokens)")
+        if (self.limit is not None or self.price_cached is not None) and (
+            self.price_in is None or self.price_out is None
+        ):
+            raise UsageError(
+                "a budget needs prices, as price_cached does: add price_in=... and price_out=... (dollars per million tokens)"
+            )
         self.spent, self._spending, self._lock = 0.0, cast(Any, None), threading.Lock()
 
     def cost(self, reply: Reply | Completion) -> float | None:
@@ -296,9 +357,13 @@ class Budget(Remade):
         saved = cached * (self.price_in - (self.price_cached or 0.0))
         return (self.price_in * read + self.price_out * written - saved) / 1e6
 
-    def price(self, read: int | None, written: int | None, cached: int | None = None) -> float | None:
+    def price(
+        self, read: int | None, written: int | None, cached: int | None = None
+    ) -> float | None:
         """US dollars for these tokens. None when a count is unknown."""
-        return self.cost(Completion("", self.model, None, read, written, 0.0, cached=True, cached_tokens=cached))
+        return self.cost(
+            Completion("", self.model, None, read, written, 0.0, cached=True, cached_tokens=cached)
+        )
 
     def spend(self, cost: float | None) -> None:
         """Add the cost of a call.
@@ -310,7 +375,9 @@ class Budget(Remade):
             FatalLLMError: when there is a limit that an unknown cost makes void.
         """
         if cost is None and self.limit is not None:
-            raise FatalLLMError("the server does not tell how many tokens a call used, so a budget can't be kept: run without budget=")
+            raise FatalLLMError(
+                "the server does not tell how many tokens a call used, so a budget can't be kept: run without budget="
+            )
         with self._lock:
             self.spent += cost or 0.0
 
@@ -326,7 +393,11 @@ class Budget(Remade):
     @property
     def used(self) -> float:
         """US dollars that count towards the limit."""
-        return self.spent if self._spending is None else self._spending.total(self.model, self.price_in, self.price_out)
+        return (
+            self.spent
+            if self._spending is None
+            else self._spending.total(self.model, self.price_in, self.price_out)
+        )
 
     def check(self, more: float = 0.0) -> None:
         """Make sure that another call may be sent, or a batch.
@@ -340,4 +411,6 @@ class Budget(Remade):
         """
         if self.limit is None or ((used := self.used) < self.limit and used + more <= self.limit):
             return
-        raise BudgetExceeded(used, self.limit, "" if self._spending is None else self._spending.where, more)
+        raise BudgetExceeded(
+            used, self.limit, "" if self._spending is None else self._spending.where, more
+        )

@@ -1,7 +1,8 @@
 """Prompts that a server has cut, which only its count of tokens shows.
 
-Ollama reads the end of a prompt that is longer than ``num_ctx`` (4,096 tokens if nobody sets it, or half of it) and answers as if nothing
-were missing (ollama/ollama#10368, #3839, #17427; NousResearch/hermes-agent#43900). Its endpoint of chat completions has no field for it
+Ollama reads the end of a prompt that is longer than ``num_ctx`` (4,096 tokens if nobody sets it, or
+half of it) and answers as if nothing were missing (ollama/ollama#10368, #3839, #17427;
+NousResearch/hermes-agent#43900). Its endpoint of chat completions has no field for it
 (ralphgrewe/TradingAgents#168).
 """
 
@@ -81,7 +82,9 @@ class Lengths(Remade):
             return
         with self._lock:
             cut = self._equal(sent, read)
-            if read * CHARACTERS < sent.characters and read * CHARACTERS < sum(map(_without_runs, texts)):
+            if read * CHARACTERS < sent.characters and read * CHARACTERS < sum(
+                map(_without_runs, texts)
+            ):
                 cut = sent
             if cut is not None:
                 self._cut[cut.stage][cut.qid] = f"{read} tokens of {cut.characters} characters"

@@ -35,14 +35,18 @@ def same_model(asked: str, served: str) -> bool:
         >>> [same_model("gpt-4o", name) for name in ("gpt-4o", "gpt-4o-2024-08-06", "gpt-4o-mini", "gpt-4o-mini-2024-07-18")]
         [True, True, False, False]
     """
-    return re.fullmatch(rf"{re.escape(asked)}([-_@:]\d[\d-]{{3,}})?", served, re.IGNORECASE) is not None
+    return (
+        re.fullmatch(rf"{re.escape(asked)}([-_@:]\d[\d-]{{3,}})?", served, re.IGNORECASE)
+        is not None
+    )
 
 
 class LLM:
     """A language model, made by `llm`.
 
-    Two models are equal when they have the same provider, model, base URL, decoding parameters, ``reasoning`` and ``on_error``. Those
-    made from objects with ``.generate`` are equal when the objects are, or their ``identity`` is.
+    Two models are equal when they have the same provider, model, base URL, decoding parameters,
+    ``reasoning`` and ``on_error``. Those made from objects with ``.generate`` are equal when the
+    objects are, or their ``identity`` is.
 
     Args:
         backend: the connection to the model.
@@ -62,7 +66,8 @@ class LLM:
         reached: whether a call has got an answer.
         pace: the calls under way, which all threads that ask this model share.
         lengths: the lengths of its prompts, which show whether the server cuts them.
-        turned_away: how many requests in a row were given up because the server did not accept the key any more.
+        turned_away: how many requests in a row were given up because the server did not accept the
+            key any more.
     """
 
     def __init__(
@@ -86,20 +91,26 @@ class LLM:
         self.pace, self.turned_away, self.lengths = Pace(), 0, Lengths()
         self._warned_of = set[str]()
 
-    def ask(self, requests: Sequence[Request], then: Then | None = None, calls: int = 0) -> list[Completion | LLMFailure]:
+    def ask(
+        self, requests: Sequence[Request], then: Then | None = None, calls: int = 0
+    ) -> list[Completion | LLMFailure]:
         """Ask all requests concurrently, each distinct request once.
 
-        Several threads and processes may ask at the same time. With the same requests they begin at different ends, and look into the cache
-        right before each call, so that few are paid for twice.
+        Several threads and processes may ask at the same time. With the same requests they begin at
+        different ends, and look into the cache right before each call, so that few are paid for
+        twice.
 
         Args:
             requests: the requests.
-            then: for follow-up requests: gets the position of a request in ``requests`` and its outcome as soon as it arrives, and returns
-                the follow-up request, or None. Follow-ups are sent while other requests are still running.
-            calls: with ``then``, the total number of requests, if known: for the progress bar and the remaining count.
+            then: for follow-up requests: gets the position of a request in ``requests`` and its
+                outcome as soon as it arrives, and returns the follow-up request, or None.
+                Follow-ups are sent while other requests are still running.
+            calls: with ``then``, the total number of requests, if known: for the progress bar and
+                the remaining count.
 
         Returns:
-            For each request, in their order, its completion, or its failure after all retries; with follow-ups, the outcome of
+            For each request, in their order, its completion, or its failure after all retries; with
+            follow-ups, the outcome of
                 the last one.
 
         Raises:
@@ -133,8 +144,10 @@ class LLM:
 
         Args:
             inps: texts, or lists of messages ``{"role", "content"}``.
-            max_new_tokens: the maximum number of tokens of a completion; None: the model's own ``max_tokens``.
-            stop_sequences: texts before which a completion ends; only for a model of a server. None: no such texts.
+            max_new_tokens: the maximum number of tokens of a completion; None: the model's own
+                ``max_tokens``.
+            stop_sequences: texts before which a completion ends; only for a model of a server.
+                None: no such texts.
             num_responses: the number of completions of each prompt, which stand together.
             return_logprobs: not supported.
 
@@ -157,7 +170,10 @@ class LLM:
         requests = []
         for place, one in enumerate(inps, 1):
             chat = [{"role": "user", "content": one}] if isinstance(one, str) else one
-            requests += [Request(chat, "generate", str(place), sample=sample, params=params) for sample in range(num_responses)]
+            requests += [
+                Request(chat, "generate", str(place), sample=sample, params=params)
+                for sample in range(num_responses)
+            ]
         outcomes = self.ask(requests)
         if failures := [one for one in outcomes if isinstance(one, LLMFailure)]:
             raise StageError("generate", failures, self.kept_in)
@@ -202,7 +218,8 @@ class LLM:
     def is_settled(self, requests: Sequence[Request]) -> list[bool]:
         """Whether each request without a usable completion is not asked again.
 
-        It waits in a batch, failed in one, or has a completion that is kept though it can't be read.
+        It waits in a batch, failed in one, or has a completion that is kept though it can't be
+        read.
         """
         if self.cache is None:
             return [False] * len(requests)
@@ -244,13 +261,17 @@ class LLM:
             DataError: when it can't be kept or counted. It is counted even if it can't be kept.
         """
         if isinstance(reply, LLMFailure):
-            self.count_unanswered(key, request, reply.unanswered, seconds, count, failures=1, **counted)
+            self.count_unanswered(
+                key, request, reply.unanswered, seconds, count, failures=1, **counted
+            )
             return reply
         reply = reply.counted()
         reading = self.backend.reading(request)
         text, fault = read(reply, reading)
         kept = written = reply.completion(self.model, seconds)
-        unknown = fault is not None and fault[0] is UnknownMark  # it can be read when somebody has said how
+        unknown = (
+            fault is not None and fault[0] is UnknownMark
+        )  # it can be read when somebody has said how
         try:
             if self.cache is not None and (unknown or (fault is None and not is_refusal(text))):
                 kept = self.cache.put(key, written, reading)  # as the model wrote it
@@ -258,9 +279,25 @@ class LLM:
             failures = int(fault is not None)
             if self.backend.replays:  # read from a recording, as from a cache
                 known = {"known": 1 - failures, "worth": self.budget.cost(reply)}
-                count(request.stage, self.model, served=reply.model, seconds=seconds, failures=failures, **known)
+                count(
+                    request.stage,
+                    self.model,
+                    served=reply.model,
+                    seconds=seconds,
+                    failures=failures,
+                    **known,
+                )
             else:
-                self.pay(key, request, reply, seconds, count, usable=fault is None, failures=failures, **counted)
+                self.pay(
+                    key,
+                    request,
+                    reply,
+                    seconds,
+                    count,
+                    usable=fault is None,
+                    failures=failures,
+                    **counted,
+                )
         self.note_length(request, reply)
         self.check_served(reply.model)
         if kept is not written:
@@ -270,7 +307,9 @@ class LLM:
         kind, reason = fault
         if kind is UnknownMark and self.kept_in == "file":
             reason = f"{reason}; {AGAIN}"
-        return kind(request.stage, request.qid, reason, kept=kind is UnknownMark and bool(self.kept_in))
+        return kind(
+            request.stage, request.qid, reason, kept=kind is UnknownMark and bool(self.kept_in)
+        )
 
     def pay(
         self,
@@ -329,11 +368,20 @@ class LLM:
 
     def check_served(self, served: str | None) -> None:
         """Warn once of each model that answers instead of the requested one. A dated snapshot is the same model."""
-        if served is None or served in (self.model, *self._warned_of) or self.backend.replays or same_model(self.model, served):
+        if (
+            served is None
+            or served in (self.model, *self._warned_of)
+            or self.backend.replays
+            or same_model(self.model, served)
+        ):
             return
         self._warned_of.add(served)
         known = f"{served!r} answers instead of {self.model!r}, says the server: the ledger and run.json name it"
-        warnings.warn(f"{known}; ask for that model if you want it, or correct base_url", OtherModelWarning, stacklevel=2)
+        warnings.warn(
+            f"{known}; ask for that model if you want it, or correct base_url",
+            OtherModelWarning,
+            stacklevel=2,
+        )
 
     def check(self, tokens: int = 5000) -> Check:
         """Find out by five short calls which forms a server uses: its stream, its end, its usage, schemas, and long prompts.
@@ -341,7 +389,8 @@ class LLM:
         Ledger and budget count the calls; the cache has no part in them.
 
         Args:
-            tokens: the length in words of the prompt that shows whether the server cuts prompts. It is the dear one.
+            tokens: the length in words of the prompt that shows whether the server cuts prompts. It
+                is the dear one.
 
         Returns:
             ten lines to print.

@@ -18,7 +18,18 @@ from ..errors import UsageError
 from ..events import Write
 from .answers import lines_of, read_answer
 from .backend import Backend, Remade
-from .failures import LONGEST, REFUSED, BadRequest, FatalLLMError, Filtered, LLMFailure, TooLong, Transient, Unanswered, shorten
+from .failures import (
+    LONGEST,
+    REFUSED,
+    BadRequest,
+    FatalLLMError,
+    Filtered,
+    LLMFailure,
+    TooLong,
+    Transient,
+    Unanswered,
+    shorten,
+)
 from .refusals import (
     FATAL,
     LIMITED,
@@ -65,17 +76,21 @@ class OpenAIBackend(Remade, Backend):
         model: the model's name, as the server knows it.
         base_url: the server; else the environment's ``OPENAI_BASE_URL``, else OpenAI.
         api_key_env: the environment variable that holds the key.
-        params: decoding parameters (temperature, top_p, top_k, max_tokens, seed, frequency_penalty).
-        timeout: seconds without a sign of the server, after which a call counts as failed and is retried.
+        params: decoding parameters (temperature, top_p, top_k, max_tokens, seed,
+            frequency_penalty).
+        timeout: seconds without a sign of the server, after which a call counts as failed and is
+            retried.
         concurrency: the maximum number of concurrent calls.
         structured: ``"on"``: requests have the JSON schema of their answer if the operator has one.
         body: further fields of each request, see `pyterrier_ikat.llms.extra`.
 
     Attributes:
         answered: whether the server has answered in this process, in whatever way.
-        accepted: whether it has completed a chat, so that it accepts the key, the model and the address.
+        accepted: whether it has completed a chat, so that it accepts the key, the model and the
+            address.
         seen: gets each answer as the server sends it, for `LLM.check`.
-        completion_limit: whether it is sent ``max_completion_tokens`` instead of ``max_tokens``: OpenAI is, and who asks for it.
+        completion_limit: whether it is sent ``max_completion_tokens`` instead of ``max_tokens``:
+            OpenAI is, and who asks for it.
 
     Raises:
         UsageError: when ``base_url`` is not a web address.
@@ -83,7 +98,12 @@ class OpenAIBackend(Remade, Backend):
 
     keeps_beginnings = True
     seen: Callable[[Any], None] | None = None
-    of_this_process = {"_lock": threading.Lock, "_clients": dict, "answered": bool, "accepted": bool}
+    of_this_process = {
+        "_lock": threading.Lock,
+        "_clients": dict,
+        "answered": bool,
+        "accepted": bool,
+    }
 
     def __init__(
         self,
@@ -98,11 +118,25 @@ class OpenAIBackend(Remade, Backend):
         body: Mapping[str, Any] | None = None,
     ) -> None:
         address = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI
-        if not re.fullmatch(r"https?://([\w.-]+|\[[\da-f:]+\])(:\d+)?(/[^?#\s]*)?", address, re.IGNORECASE):  # without a secret
-            raise UsageError("the address of a server is http://HOST:PORT/PATH or https://HOST/PATH, without a login and a query")
+        if not re.fullmatch(
+            r"https?://([\w.-]+|\[[\da-f:]+\])(:\d+)?(/[^?#\s]*)?", address, re.IGNORECASE
+        ):  # without a secret
+            raise UsageError(
+                "the address of a server is http://HOST:PORT/PATH or https://HOST/PATH, without a login and a query"
+            )
         self.url = address.rstrip("/")
-        self.model, self.api_key_env, self.timeout, self.concurrency = model, api_key_env, timeout, concurrency
-        self.identity = {"provider": "openai", "model": model, "base_url": self.url, "params": dict(params or {})}
+        self.model, self.api_key_env, self.timeout, self.concurrency = (
+            model,
+            api_key_env,
+            timeout,
+            concurrency,
+        )
+        self.identity = {
+            "provider": "openai",
+            "model": model,
+            "base_url": self.url,
+            "params": dict(params or {}),
+        }
         if structured == "on":
             self.identity["structured"] = structured
         self.more = dict(body or {})
@@ -115,8 +149,12 @@ class OpenAIBackend(Remade, Backend):
         self.completion_limit = f".{urlsplit(self.url).hostname}".endswith(".api.openai.com")
         self._clients: dict[int, openai.OpenAI] = {}
         self._lock = threading.Lock()
-        if "openai" not in sys.modules:  # its import takes longer than a call, and the pipeline is built meanwhile
-            threading.Thread(target=importlib.import_module, args=("openai",), name="ikat-import", daemon=True).start()
+        if (
+            "openai" not in sys.modules
+        ):  # its import takes longer than a call, and the pipeline is built meanwhile
+            threading.Thread(
+                target=importlib.import_module, args=("openai",), name="ikat-import", daemon=True
+            ).start()
 
     def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
         """Answer the one request (see `Backend.complete`)."""
@@ -137,11 +175,17 @@ class OpenAIBackend(Remade, Backend):
 
         def work(client: openai.OpenAI) -> Reply:
             post = self._post(request, STREAMED)
-            with client.post("/chat/completions", stream=True, stream_cls=openai.Stream[object], **post) as stream:
-                return self._reply(read_answer(lines_of(_pieces_of(stream)), Writing(write, self.reading(request))))
+            with client.post(
+                "/chat/completions", stream=True, stream_cls=openai.Stream[object], **post
+            ) as stream:
+                return self._reply(
+                    read_answer(lines_of(_pieces_of(stream)), Writing(write, self.reading(request)))
+                )
 
         answer = self._sent(work, request)
-        if isinstance(answer, BadRequest) and "stream" in answer.reason:  # it can't, or not with the number of tokens
+        if (
+            isinstance(answer, BadRequest) and "stream" in answer.reason
+        ):  # it can't, or not with the number of tokens
             return self.complete([request])[0]
         return answer
 
@@ -153,12 +197,18 @@ class OpenAIBackend(Remade, Backend):
     def _post(self, request: Request, more: Mapping[str, Any] | None = None) -> Any:
         """The arguments of the client's ``post``.
 
-        Its typed layer is left out: it takes half of its CPU time, and the threads of a stage share one interpreter lock. No redirect is
-        followed: the key would go to an unknown place.
+        Its typed layer is left out: it takes half of its CPU time, and the threads of a stage share
+        one interpreter lock. No redirect is followed: the key would go to an unknown place.
         """
-        return {"cast_to": object, "body": {**self.body(request), **(more or {})}, "options": {"follow_redirects": False}}
+        return {
+            "cast_to": object,
+            "body": {**self.body(request), **(more or {})},
+            "options": {"follow_redirects": False},
+        }
 
-    def _sent(self, work: "Callable[[openai.OpenAI], Reply]", request: Request) -> Reply | LLMFailure:
+    def _sent(
+        self, work: "Callable[[openai.OpenAI], Reply]", request: Request
+    ) -> Reply | LLMFailure:
         """The outcome of a request. It is sent again if the server wants another name for the number of tokens."""
         try:
             answer = self.call(work, request)
@@ -185,7 +235,9 @@ class OpenAIBackend(Remade, Backend):
             key = os.environ.get(self.api_key_env, "").strip()
             if not (key.isascii() and key.isprintable()):
                 del key  # some tracebacks show local variables
-                raise FatalLLMError(f"the key in {self.api_key_env} has a character that no key has, such as an ellipsis: copy it again")
+                raise FatalLLMError(
+                    f"the key in {self.api_key_env} has a character that no key has, such as an ellipsis: copy it again"
+                )
             if not key and not self._here:
                 named = f"set the environment variable {self.api_key_env}, or name another one with api_key_env=NAME"
                 raise FatalLLMError(f"there is no key for {self.url}: {named}")
@@ -194,7 +246,9 @@ class OpenAIBackend(Remade, Backend):
             for name in HTTP_LOGGERS:
                 logging.getLogger(name).addFilter(_filter)
             timeout = openai.Timeout(self.timeout, connect=CONNECT)
-            made = openai.OpenAI(api_key=key or NO_KEY, base_url=self.url, max_retries=0, timeout=timeout)
+            made = openai.OpenAI(
+                api_key=key or NO_KEY, base_url=self.url, max_retries=0, timeout=timeout
+            )
             self._clients[os.getpid()] = made
         return made
 
@@ -205,7 +259,9 @@ class OpenAIBackend(Remade, Backend):
         if client is not None:
             client.close()
 
-    def call(self, work: "Callable[[openai.OpenAI], Found]", request: Request) -> Found | LLMFailure:
+    def call(
+        self, work: "Callable[[openai.OpenAI], Found]", request: Request
+    ) -> Found | LLMFailure:
         """The result of ``work`` with the server.
 
         Raises:
@@ -227,24 +283,34 @@ class OpenAIBackend(Remade, Backend):
                 reason = f"no answer within {self.timeout:g} seconds (timeout=...)"
                 raise Transient(None, reason, unanswered=unanswered) from None
             reason = hidden(f"no connection to {self.url}: {error.__cause__ or error}")
-            raise Transient(None, reason, unreached=not self.answered, unanswered=unanswered) from None
+            raise Transient(
+                None, reason, unreached=not self.answered, unanswered=unanswered
+            ) from None
         except openai.APIStatusError as error:
             self.answered = True
             return self.refused(request, error.status_code, error.body, error.response.headers)
         except (openai.APIError, ValueError, RecursionError) as error:
             self.answered = True
             answer = getattr(error, "body", None) or getattr(error, "doc", None) or str(error)
-            status = None if isinstance(answer, dict) and answer.get("choices") else status_in(answer)
+            status = (
+                None if isinstance(answer, dict) and answer.get("choices") else status_in(answer)
+            )
             if status is not None:
                 return self.refused(request, status, answer, {})
             hint = self._hint()
             if hint and not self.accepted and NO_ADDRESS.search(words_of(answer)):
-                raise FatalLLMError(f"{self.url} answers no chat completions ({quoted(answer)}){hint}") from None
+                raise FatalLLMError(
+                    f"{self.url} answers no chat completions ({quoted(answer)}){hint}"
+                ) from None
             reason = f"the server's answer holds no completion. It says: {quoted(answer)}"
             paid, unanswered = list[Reply](), Unanswered.LOST
             if isinstance(error, NoCompletionError):
                 paid = error.paid
-                if isinstance(error.body, dict) and error.body.get("error") and not error.body.get("choices"):
+                if (
+                    isinstance(error.body, dict)
+                    and error.body.get("error")
+                    and not error.body.get("choices")
+                ):
                     unanswered = Unanswered.REFUSED
             raise Transient(None, reason, unanswered=unanswered, paid=paid) from None
         self.answered = True
@@ -262,7 +328,9 @@ class OpenAIBackend(Remade, Backend):
             raise FatalLLMError(found.reason)
         return found
 
-    def refused(self, request: Request, status: int, body: Any, headers: Mapping[str, str]) -> LLMFailure:
+    def refused(
+        self, request: Request, status: int, body: Any, headers: Mapping[str, str]
+    ) -> LLMFailure:
         """The failure for an answer with an HTTP status other than 200.
 
         Args:
@@ -276,13 +344,21 @@ class OpenAIBackend(Remade, Backend):
             Transient: when the same call may succeed later.
         """
         if 300 <= status < 400:
-            raise FatalLLMError(f"{self.url} redirects ({status}), and no redirect is followed: correct base_url=...") from None
+            raise FatalLLMError(
+                f"{self.url} redirects ({status}), and no redirect is followed: correct base_url=..."
+            ) from None
         said = f"{status}: {quoted(inner(body))}"
         if is_filtered(status, body):
-            return Filtered(request.stage, request.qid, f"{REFUSED[1]} withheld the prompt ({said})")
+            return Filtered(
+                request.stage, request.qid, f"{REFUSED[1]} withheld the prompt ({said})"
+            )
         meant = real_status(status, body)
-        if meant != status and meant != 402 and self.accepted:  # for one prompt, by a server that has taken the key and the model
-            return BadRequest(request.stage, request.qid, f"the server rejects the request ({said})")
+        if (
+            meant != status and meant != 402 and self.accepted
+        ):  # for one prompt, by a server that has taken the key and the model
+            return BadRequest(
+                request.stage, request.qid, f"the server rejects the request ({said})"
+            )
         if meant in FATAL:
             self._raise_fatal(meant, said, body)
         words = f"{words_of(body)} {said}"
@@ -307,10 +383,14 @@ class OpenAIBackend(Remade, Backend):
             FatalLLMError: with what to repair.
             Transient: for a key that was accepted.
         """
-        told = FATAL[status].format(url=self.url, variable=self.api_key_env, model=self.model, said=said)
+        told = FATAL[status].format(
+            url=self.url, variable=self.api_key_env, model=self.model, said=said
+        )
         if status in (401, 403) and self.accepted:
             lasting = f"{told}; it has accepted that key before"
-            raise Transient(None, f"the server answers {said}, and has accepted the key before", lasting=lasting) from None
+            raise Transient(
+                None, f"the server answers {said}, and has accepted the key before", lasting=lasting
+            ) from None
         if status in (404, 405) and not self.accepted and "model" not in words_of(body).lower():
             told += self._hint()
         raise FatalLLMError(told) from None
@@ -330,7 +410,12 @@ class OpenAIBackend(Remade, Backend):
         if (form := request.structure) is not None:
             schema = {"name": form.name, "strict": True, "schema": form.schema}
             params["response_format"] = {"type": "json_schema", "json_schema": schema}
-        return {"model": self.model, "messages": [dict(message) for message in request.messages], **self.more, **params}
+        return {
+            "model": self.model,
+            "messages": [dict(message) for message in request.messages],
+            **self.more,
+            **params,
+        }
 
 
 def _answer_in(body: Any) -> Any:
@@ -342,14 +427,19 @@ def _pieces_of(stream: "openai.Stream[object]") -> Iterator[bytes]:
     """The bytes of a body, as they come.
 
     Raises:
-        openai.APIConnectionError: when the connection breaks. The client's own stream, which can't be used, raises the same.
+        openai.APIConnectionError: when the connection breaks. The client's own stream, which can't
+            be used, raises the same.
     """
     import openai
 
     try:
         yield from stream.response.iter_bytes()
     except Exception as error:  # of httpx or httpx2, whichever the client uses
-        kind = openai.APITimeoutError if "Timeout" in type(error).__name__ else openai.APIConnectionError
+        kind = (
+            openai.APITimeoutError
+            if "Timeout" in type(error).__name__
+            else openai.APIConnectionError
+        )
         raise kind(request=stream.response.request) from error
 
 
@@ -368,7 +458,12 @@ SECRETS = set[str]()
 SHORTEST = 4
 """Characters from which on a text is a secret, and not a syllable of every message."""
 _CORE = ("connection", "http11", "http2", "proxy", "socks")
-HTTP_LOGGERS = ("httpx", "httpx2", "openai._base_client", *(f"{core}.{part}" for core in ("httpcore", "httpcore2") for part in _CORE))
+HTTP_LOGGERS = (
+    "httpx",
+    "httpx2",
+    "openai._base_client",
+    *(f"{core}.{part}" for core in ("httpcore", "httpcore2") for part in _CORE),
+)
 """The loggers that write records. A filter does not reach the records of the loggers below it."""
 
 
@@ -386,7 +481,10 @@ class RedactingFilter(logging.Filter):
         """Rewrite the record. It is always kept."""
         record.msg, record.args = hidden(record.getMessage()), ()
         if record.exc_info:
-            record.exc_text, record.exc_info = hidden("".join(traceback.format_exception(*record.exc_info))), None
+            record.exc_text, record.exc_info = (
+                hidden("".join(traceback.format_exception(*record.exc_info))),
+                None,
+            )
         return True
 
 

@@ -19,8 +19,9 @@ LONGEST_WAIT = 60.0
 class Pace:
     """The calls of a model that are under way, of all threads that ask it.
 
-    After a 429 one call alone tries again, when the wait is over that the server asked for; each answer allows one call more. Calls that a
-    server refuses may count for its limit, too (OpenAI's guide on rate limits), so waiting threads don't ask at the same time.
+    After a 429 one call alone tries again, when the wait is over that the server asked for; each
+    answer allows one call more. Calls that a server refuses may count for its limit, too (OpenAI's
+    guide on rate limits), so waiting threads don't ask at the same time.
 
     Attributes:
         waited: seconds of the waits since the last answer.
@@ -36,7 +37,9 @@ class Pace:
         return Pace, ()  # another process has calls and a clock of its own
 
     @contextmanager
-    def call(self, most_seconds: float, sleep: Callable[[float], object], is_over: Callable[[], bool]) -> Iterator[None]:
+    def call(
+        self, most_seconds: float, sleep: Callable[[float], object], is_over: Callable[[], bool]
+    ) -> Iterator[None]:
         """Wait until a call may begin; the block makes it.
 
         Args:
@@ -69,7 +72,9 @@ class Pace:
                 self._changed.wait(LOOK)
             self._under_way += 1
         waited_until = 0.0
-        while waited_until < self._until and not is_over():  # another refusal may have come meanwhile
+        while (
+            waited_until < self._until and not is_over()
+        ):  # another refusal may have come meanwhile
             waited_until = self._until
             left = waited_until - time.monotonic()
             if left > 0:

@@ -37,17 +37,21 @@ class _Record(NamedTuple):
 class RecordedBackend(Backend):
     """Answers from ``path``, one JSON object per line: ``qid``, ``stage``, ``completion``, ``model``, optionally ``prompt`` and ``item``.
 
-    A record without ``prompt`` (``item``) answers every prompt (item) of its turn and stage. The most specific record wins, one with a
-    prompt before one with an item. A list as ``completion`` holds several samples. If a system is run several times, each run takes as many
-    new samples as it asks for, so that runs share none. When too few are left for another run, it takes the last ones again.
+    A record without ``prompt`` (``item``) answers every prompt (item) of its turn and stage. The
+    most specific record wins, one with a prompt before one with an item. A list as ``completion``
+    holds several samples. If a system is run several times, each run takes as many new samples as
+    it asks for, so that runs share none. When too few are left for another run, it takes the last
+    ones again.
 
     Args:
-        path: the file; a name of :data:`~pyterrier_ikat.conversations.public_outputs.OUTPUTS`; or ``"sample"`` for the completions
-            written for the bundled sample (``"sample-claude"``: those written in the part of a second model; ``"sample-users"``: in the
-            part of the sample's simulated users and of their judge).
+        path: the file; a name of :data:`~pyterrier_ikat.conversations.public_outputs.OUTPUTS`; or
+            ``"sample"`` for the completions written for the bundled sample (``"sample-claude"``:
+            those written in the part of a second model; ``"sample-users"``: in the part of the
+            sample's simulated users and of their judge).
 
     Raises:
-        DataError: when the file is missing, a line is malformed, or two lines answer the same request differently.
+        DataError: when the file is missing, a line is malformed, or two lines answer the same
+            request differently.
     """
 
     batch_size, replays = 1_000_000, True
@@ -64,12 +68,22 @@ class RecordedBackend(Backend):
         """Replay the completions of ``requests``.
 
         Raises:
-            DataError: when the file lacks any of them. The message names all these turns, and a line to add.
+            DataError: when the file lacks any of them. The message names all these turns, and a
+                line to add.
         """
         missing = [request for request in requests if self.find(request) is None]
         if missing:
             self.check_turns({request.qid for request in missing})
-            wanted = [(one.qid, one.stage, one.prompt, one.item, f"sample {one.sample}" * (one.sample > 0)) for one in missing]
+            wanted = [
+                (
+                    one.qid,
+                    one.stage,
+                    one.prompt,
+                    one.item,
+                    f"sample {one.sample}" * (one.sample > 0),
+                )
+                for one in missing
+            ]
             told = list_first([" ".join(filter(None, one)) for one in wanted])
             repair = (
                 f"add lines {LINE} (`ikat run --record FILE` writes them); or take another llm"
@@ -77,7 +91,9 @@ class RecordedBackend(Backend):
                 else "take another llm for it"
             )
             repair += ", or fewer samples" * all(one.sample for one in missing)
-            raise DataError(f"{self.name} lacks {counted(len(missing), 'completion')}: {told}: {repair}")
+            raise DataError(
+                f"{self.name} lacks {counted(len(missing), 'completion')}: {told}: {repair}"
+            )
         return [reply for reply in map(self.find, requests) if reply is not None]
 
     def find(self, request: Request) -> Reply | None:
@@ -103,11 +119,19 @@ class RecordedBackend(Backend):
 
     def repeats(self, samples: int, asked: Mapping[str, int] | None = None) -> str:
         """The number of records with fewer completions, and the number of independent runs that they are enough for."""
-        each = {key: 1 if asked is None else asked[key[1]] for key in self._records if asked is None or key[1] in asked}
-        few = sum(len(self._records[key].completions) < samples * number for key, number in each.items())
+        each = {
+            key: 1 if asked is None else asked[key[1]]
+            for key in self._records
+            if asked is None or key[1] in asked
+        }
+        few = sum(
+            len(self._records[key].completions) < samples * number for key, number in each.items()
+        )
         if not few:
             return ""
-        runs = counted(min(self._records[key].runs(number) for key, number in each.items()), "independent run")
+        runs = counted(
+            min(self._records[key].runs(number) for key, number in each.items()), "independent run"
+        )
         return f"{few} of {counted(len(each), 'record')} of {self.name} with too few completions, enough for {runs}"
 
 
@@ -139,7 +163,9 @@ class StudyBackend(Backend):
         """Refuse the turns of a system that is no method of the study."""
         one = next(name for name in OUTPUTS if name.startswith(f"{self.study}-"))
         known = f"recorded:{self.study} has completions of the methods {STUDIES[self.study]}, and a system isn't one of them"
-        raise UsageError(f"{known}: give it another llm, or one of the study's prompts, such as recorded:{one}")
+        raise UsageError(
+            f"{known}: give it another llm, or one of the study's prompts, such as recorded:{one}"
+        )
 
 
 def _read_output(output: Output) -> tuple[dict[Key, _Record], str]:
@@ -147,7 +173,11 @@ def _read_output(output: Output) -> tuple[dict[Key, _Record], str]:
     records: dict[Key, _Record] = {}
     seen = hashlib.sha256()
     for (qid, stage, prompt), texts in output.completions().items():
-        composed = ", rewrite and answer composed" if prompt and prompt.startswith(("rewrite_and_answer", "reformulate")) else ""
+        composed = (
+            ", rewrite and answer composed"
+            if prompt and prompt.startswith(("rewrite_and_answer", "reformulate"))
+            else ""
+        )
         records[qid, stage, prompt, None] = _Record(texts, f"{output.model}{composed}")
         seen.update(json.dumps([qid, stage, prompt, texts]).encode())
     return records, seen.hexdigest()
@@ -158,7 +188,9 @@ def _read(path: Path) -> tuple[dict[Key, _Record], str]:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise DataError(f"{path} can't be read as recorded completions (UTF-8 JSON lines): {error}") from None
+        raise DataError(
+            f"{path} can't be read as recorded completions (UTF-8 JSON lines): {error}"
+        ) from None
     return _parse(path, content), hashlib.sha256(content).hexdigest()
 
 
@@ -168,7 +200,9 @@ def _parse(path: Path, content: bytes) -> dict[Key, _Record]:
     try:
         lines = content.decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} can't be read as recorded completions (UTF-8 JSON lines): {error}") from None
+        raise DataError(
+            f"{path} can't be read as recorded completions (UTF-8 JSON lines): {error}"
+        ) from None
     records: dict[Key, _Record] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -176,9 +210,13 @@ def _parse(path: Path, content: bytes) -> dict[Key, _Record]:
         try:
             key, record = read_line(line)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise DataError(f"{path} line {number} is not a recorded completion ({error}): a line reads {LINE}") from None
+            raise DataError(
+                f"{path} line {number} is not a recorded completion ({error}): a line reads {LINE}"
+            ) from None
         if records.setdefault(key, record).completions != record.completions:
-            raise DataError(f"{path} line {number} answers the same request as an earlier line, differently: remove one of them")
+            raise DataError(
+                f"{path} line {number} answers the same request as an earlier line, differently: remove one of them"
+            )
     return records
 
 
@@ -186,7 +224,8 @@ def read_line(line: str) -> tuple[Key, _Record]:
     """The key and the record of a line.
 
     Raises:
-        ValueError: when the line is no JSON; and ``TypeError``, ``KeyError`` or ``AttributeError`` when it is no record.
+        ValueError: when the line is no JSON; and ``TypeError``, ``KeyError`` or ``AttributeError``
+            when it is no record.
 
     Example:
         >>> read_line('{"qid": "9-1_3", "stage": "answer", "completion": "Mint.", "model": "recorded"}')[0]

@@ -28,7 +28,8 @@ class ToFillInError(DataError):
 class RecordingBackend(Backend):
     """Answers from a file and from other recorded completions. What both lack is added to the file.
 
-    The lines of the file that have a text stay as they are. A line with an empty text is a completion that is missing.
+    The lines of the file that have a text stay as they are. A line with an empty text is a
+    completion that is missing.
 
     Args:
         path: the file; it need not exist.
@@ -44,7 +45,9 @@ class RecordingBackend(Backend):
 
     batch_size, replays = 1_000_000, True
 
-    def __init__(self, path: str | Path, replayed: RecordedBackend | None = None, ask: Ask | None = None) -> None:
+    def __init__(
+        self, path: str | Path, replayed: RecordedBackend | None = None, ask: Ask | None = None
+    ) -> None:
         self.path, self.model, self.written = Path(path).resolve(), "recorded", 0
         self.identity = {"provider": "recording", "model": str(self.path), "params": {}}
         self._replayed, self._ask = replayed, ask
@@ -80,7 +83,11 @@ class RecordingBackend(Backend):
             return failed[id(request)]
         reply = self.find(request)
         if reply is None:  # another sample of the same prompt failed, and a line has them all
-            return LLMFailure(request.stage, request.qid, "another sample of the same prompt failed: run the command again")
+            return LLMFailure(
+                request.stage,
+                request.qid,
+                "another sample of the same prompt failed: run the command again",
+            )
         return reply
 
     def _leave_room(self, missing: Sequence[Request]) -> None:
@@ -102,7 +109,9 @@ class RecordingBackend(Backend):
             "again; or give a model that writes them, --llm"
         )
 
-    def _record(self, missing: Sequence[Request], outcomes: Sequence[Completion | LLMFailure]) -> dict[int, LLMFailure]:
+    def _record(
+        self, missing: Sequence[Request], outcomes: Sequence[Completion | LLMFailure]
+    ) -> dict[int, LLMFailure]:
         """Add a line for each prompt of which all samples came; give the failures by the identity of their requests."""
         failed: dict[int, LLMFailure] = {}
         found: dict[Key, list[str]] = {}
@@ -115,7 +124,9 @@ class RecordingBackend(Backend):
             texts = found.setdefault(key, self._known(request))
             texts[request.sample] = outcome.text
             models[key] = outcome.model
-        self._save({key: write_line(key, texts, models[key]) for key, texts in found.items() if all(texts)})
+        self._save(
+            {key: write_line(key, texts, models[key]) for key, texts in found.items() if all(texts)}
+        )
         return failed
 
     def _known(self, request: Request) -> list[str]:
@@ -150,17 +161,25 @@ def _key_of(request: Request) -> Key:
     return request.qid, request.stage, request.prompt or None, request.item or None
 
 
-def recording(path: str | Path, replayed: str | None = None, model: str | None = None, ledger: Ledger | None = None) -> LLM:
+def recording(
+    path: str | Path,
+    replayed: str | None = None,
+    model: str | None = None,
+    ledger: Ledger | None = None,
+) -> LLM:
     """A language model that writes the completions that it is asked for into a file of recorded ones.
 
     Args:
         path: the file. Completions that it has are not asked for.
-        replayed: other recorded completions, such as ``"recorded:sample"``, which are not asked for either.
-        model: the model that writes the others, such as ``"openai:gpt-4o"``. None: their lines get empty texts, to fill in.
+        replayed: other recorded completions, such as ``"recorded:sample"``, which are not asked for
+            either.
+        model: the model that writes the others, such as ``"openai:gpt-4o"``. None: their lines get
+            empty texts, to fill in.
         ledger: the account of the calls; a new one when None.
 
     Raises:
-        UsageError: when ``replayed`` is no file of recorded completions, or the model writes JSON (``structured=on``).
+        UsageError: when ``replayed`` is no file of recorded completions, or the model writes JSON
+            (``structured=on``).
         DataError: when a file can't be read or has a malformed line.
 
     Example:
@@ -174,7 +193,9 @@ def recording(path: str | Path, replayed: str | None = None, model: str | None =
     """
     known = None if replayed is None else llm(replayed).backend
     if known is not None and not isinstance(known, RecordedBackend):
-        raise UsageError(f"{replayed} is no file of recorded completions: give one, such as recorded:sample")
+        raise UsageError(
+            f"{replayed} is no file of recorded completions: give one, such as recorded:sample"
+        )
     account = Ledger() if ledger is None else ledger
     asked = None if model is None else llm(model, ledger=account)
     if asked is not None and asked.structured:

@@ -1,6 +1,7 @@
 """What a server means when it refuses: the one table of statuses and words, each with where they were seen.
 
-Servers use few statuses for many things: a wrong key is 400 at xAI and Gemini, a withheld prompt is 403 at OpenRouter and 400 elsewhere.
+Servers use few statuses for many things: a wrong key is 400 at xAI and Gemini, a withheld prompt is
+403 at OpenRouter and 400 elsewhere.
 """
 
 import json
@@ -50,7 +51,8 @@ SAID_AS_400 = (
     _words(403, r"location is not supported"),  # Gemini: google-gemini/gemini-cli#24641
     _words(
         401,
-        r"API.key not (?:valid|found)|API_KEY_INVALID|API key expired",  # Gemini: continuedev/continue#10748
+        # Gemini: continuedev/continue#10748
+        r"API.key not (?:valid|found)|API_KEY_INVALID|API key expired",
         r"incorrect API key",  # xAI: continuedev/continue#10778, docs.x.ai "Debugging errors"
         r"(?:invalid|missing|wrong)[ _](?:or \w+ )?(?:api[ _-]?key|authentication|authorization|credentials)",
         r"api[ _-]?key (?:you provided )?(?:is|was) (?:invalid|incorrect|missing|expired|required|not valid)",
@@ -59,22 +61,28 @@ SAID_AS_400 = (
     _words(
         404,
         r"is not a valid model",  # OpenRouter: RightNow-AI/openfang#697
-        r"model not (?:found|exist)",  # xAI: definableai/definable.ai#112; DeepSeek: langbot-app/LangBot#1643
+        # xAI: definableai/definable.ai#112; DeepSeek: langbot-app/LangBot#1643
+        r"model not (?:found|exist)",
         r"model_decommissioned|has been decommissioned",  # Groq: RightNow-AI/openfang#60
-        r"invalid[ _]model(?:[ _]id)?\b",  # Mistral: mistralai/mistral-vibe#617; decolua/9router#1187
+        # Mistral: mistralai/mistral-vibe#617; decolua/9router#1187
+        r"invalid[ _]model(?:[ _]id)?\b",
         r"model_not_found|(?:unknown|no such) model\b",
-        r"model [^ ]{1,200} (?:does not exist|is not (?:found|available)|not found|not exist)",  # OpenAI's words for 404
+        # OpenAI's words for 404
+        r"model [^ ]{1,200} (?:does not exist|is not (?:found|available)|not found|not exist)",
     ),
 )
 """A wrong key or model, or no money, that a server calls a bad request (400, 422)."""
 
 FILTERED = re.compile(
     r"content_?filter|ResponsibleAIPolicy"  # Azure
-    r"|requires moderation|\bflagged\b"  # OpenRouter: enricoros/big-AGI#352; OpenAI: enricoros/big-AGI#712
-    r"|data_?inspection_?failed|inappropriate content"  # DashScope: QwenLM/qwen-code#3145, camel-ai/owl#432
+    # OpenRouter: enricoros/big-AGI#352; OpenAI: enricoros/big-AGI#712
+    r"|requires moderation|\bflagged\b"
+    # DashScope: QwenLM/qwen-code#3145, camel-ai/owl#432
+    r"|data_?inspection_?failed|inappropriate content"
     r"|content exists risk"  # DeepSeek: 666ghj/BettaFish#108
     r"|sensitive[ _]words?"  # new-api: openai/openai-cookbook#1224
-    r"|content violates usage guidelines|SAFETY_CHECK_TYPE"  # xAI: UKGovernmentBEIS/inspect_ai#2267, theopenco/llmgateway#1785
+    # xAI: UKGovernmentBEIS/inspect_ai#2267, theopenco/llmgateway#1785
+    r"|content violates usage guidelines|SAFETY_CHECK_TYPE"
     r"|content[ _](?:policy|management|moderation)|moderation[ _](?:blocked|failed)|blocked by [^.]{0,30}(?:safety|moderation|content)"
     r"|PROHIBITED_CONTENT|considered high risk",  # Gemini, Moonshot
     re.IGNORECASE,
@@ -82,8 +90,14 @@ FILTERED = re.compile(
 """Words about a prompt that is withheld. The other prompts are answered."""
 FLAGGED = ("flagged_input", "reasons", "content_filter_result")
 """Fields beside such words: OpenRouter's ``metadata`` (openrouter.ai/docs, "Errors"), Azure's ``innererror``."""
-VIOLATES = re.compile(r"violat\w+ [^.]{0,60}(?:usage|use|content|safety|acceptable)[^.]{0,20}(?:guideline|polic)", re.IGNORECASE)
-OF_THE_ACCOUNT = re.compile(r"\b(?:account|organi[sz]ation|team|suspended|banned|deactivated|region|country)\b", re.IGNORECASE)
+VIOLATES = re.compile(
+    r"violat\w+ [^.]{0,60}(?:usage|use|content|safety|acceptable)[^.]{0,20}(?:guideline|polic)",
+    re.IGNORECASE,
+)
+OF_THE_ACCOUNT = re.compile(
+    r"\b(?:account|organi[sz]ation|team|suspended|banned|deactivated|region|country)\b",
+    re.IGNORECASE,
+)
 """Words that say who violates a policy: with these it is not the prompt."""
 
 TOO_LONG = re.compile(
@@ -94,10 +108,14 @@ TOO_LONG = re.compile(
 """Words of OpenAI, vLLM, SGLang, llama.cpp, Anthropic, Gemini, Mistral, Groq, xAI and Moonshot about a prompt that exceeds the context."""
 TOO_LARGE = re.compile(r"request too large", re.IGNORECASE)
 """A 429 about a request that exceeds what a minute allows, so that no wait helps (OpenAI: Aider-AI/aider#1880)."""
-NO_SCHEMA = re.compile(r"response.?format|json.?schema|structured.?outputs?|guided.?(?:json|decoding)|grammar", re.IGNORECASE)
+NO_SCHEMA = re.compile(
+    r"response.?format|json.?schema|structured.?outputs?|guided.?(?:json|decoding)|grammar",
+    re.IGNORECASE,
+)
 """Messages of servers and their libraries about a request for JSON that they can't serve."""
 OTHER_NAME = re.compile(
-    r"use\W+max_completion_tokens|\bmax_tokens\W+(?:is|was) not supported|unsupported\W+parameter\W+max_tokens", re.IGNORECASE
+    r"use\W+max_completion_tokens|\bmax_tokens\W+(?:is|was) not supported|unsupported\W+parameter\W+max_tokens",
+    re.IGNORECASE,
 )
 """Words about ``max_tokens`` where a server wants ``max_completion_tokens`` (Azure: OpenHands/OpenHands#11662,
 owndev/Open-WebUI-Functions#136; regional addresses: nashsu/llm_wiki#610)."""
@@ -110,7 +128,10 @@ PATHS = {
     "api.deepinfra.com": "/v1/openai",
 }
 """Host -> the path of its chat completions, from the provider's own page on OpenAI's client. Elsewhere it is ``/v1``."""
-NO_ADDRESS = re.compile(r"cannot POST|page not found|unexpected endpoint|<!doctype|<html|not found|method not allowed", re.IGNORECASE)
+NO_ADDRESS = re.compile(
+    r"cannot POST|page not found|unexpected endpoint|<!doctype|<html|not found|method not allowed",
+    re.IGNORECASE,
+)
 """Answers of Express, Ollama ("404 page not found"), LM Studio (with status 200: lmstudio-ai/lmstudio-bug-tracker#618), web servers and
 FastAPI."""
 
@@ -136,7 +157,9 @@ def words_of(body: Any) -> str:
         return body[:LONGEST]
     if not isinstance(body, dict):
         return ""
-    words = [body.get(name) for name in ("code", "type", "status", "message", "error", "detail", "msg")]
+    words = [
+        body.get(name) for name in ("code", "type", "status", "message", "error", "detail", "msg")
+    ]
     metadata = body.get("metadata")
     if isinstance(metadata, dict):
         words.append(metadata.get("raw"))  # OpenRouter: what the provider said
@@ -171,7 +194,11 @@ def is_filtered(status: int, body: Any) -> bool:
     if not 400 <= status < 500 or status in (401, 402, 404, *TRY_AGAIN):
         return False
     error = inner(body)
-    beside = json.dumps(error.get("metadata") or error.get("innererror") or "") if isinstance(error, dict) else ""
+    beside = (
+        json.dumps(error.get("metadata") or error.get("innererror") or "")
+        if isinstance(error, dict)
+        else ""
+    )
     if any(f'"{name}"' in beside for name in FLAGGED):
         return True
     words = words_of(error)
@@ -187,7 +214,9 @@ def status_in(body: Any) -> int | None:
     code = error.get("code") if isinstance(error, Mapping) else None
     if isinstance(code, str) and code.isdecimal():
         code = int(code)
-    if isinstance(error, Mapping) and any("rate_limit" in str(error.get(name)) for name in ("code", "type")):
+    if isinstance(error, Mapping) and any(
+        "rate_limit" in str(error.get(name)) for name in ("code", "type")
+    ):
         return LIMITED
     return code if isinstance(code, int) and 400 <= code < 500 else None
 

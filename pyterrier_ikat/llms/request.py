@@ -9,26 +9,75 @@ from typing import Any, NamedTuple
 
 from ..completions.forms import ANSWER_TAGS, TOKENS
 from ..completions.json_answers import Structure
-from ..completions.reasoning import Named, is_wrapped, names_in, split_reasoning, unknown_mark, unwrapped
+from ..completions.reasoning import (
+    Named,
+    is_wrapped,
+    names_in,
+    split_reasoning,
+    unknown_mark,
+    unwrapped,
+)
 from ..completions.usable import one_line, printable
 from ..events import CHAIN
-from .failures import CutOff, Empty, Filtered, LLMFailure, OnlyReasoning, Refused, Unfinished, UnknownMark
+from .failures import (
+    CutOff,
+    Empty,
+    Filtered,
+    LLMFailure,
+    OnlyReasoning,
+    Refused,
+    Unfinished,
+    UnknownMark,
+)
 from .usage import tokens_in, tokens_of
 
 WHOLE = (
-    *("", "stop", "stop_sequence", "stop_token", "eos", "eos_token", "end_turn", "complete", "completed", "endoftext"),
+    *(
+        "",
+        "stop",
+        "stop_sequence",
+        "stop_token",
+        "eos",
+        "eos_token",
+        "end_turn",
+        "complete",
+        "completed",
+        "endoftext",
+    ),
     *("finish", "finished"),
 )
 """Reasons of OpenAI, Mistral, TGI, Together, Anthropic, Cohere, Gemini, watsonx, Bedrock and AI21 for a complete text, casefolded."""
 CUT_OFF = (
-    *("length", "max_tokens", "max_token", "max_length", "max_output_tokens", "model_length", "token_limit", "limit", "error_limit"),
+    *(
+        "length",
+        "max_tokens",
+        "max_token",
+        "max_length",
+        "max_output_tokens",
+        "model_length",
+        "token_limit",
+        "limit",
+        "error_limit",
+    ),
     *("context_length_exceeded", "model_context_window_exceeded"),
 )
 FILTERED = (
-    *("content_filter", "content_filtered", "filtered", "safety", "image_safety", "recitation", "blocklist", "prohibited_content", "spii"),
+    *(
+        "content_filter",
+        "content_filtered",
+        "filtered",
+        "safety",
+        "image_safety",
+        "recitation",
+        "blocklist",
+        "prohibited_content",
+        "spii",
+    ),
     *("guardrail_intervened", "error_toxic", "sensitive", "language"),
 )
-REASONING = "the completion has reasoning and no answer after it: raise max_tokens, or turn reasoning off"
+REASONING = (
+    "the completion has reasoning and no answer after it: raise max_tokens, or turn reasoning off"
+)
 UNKNOWN = "the completion has a mark that is not known, {mark}: if reasoning is between it and another one, name both, such as {option}"
 WRAPPED = (
     "the whole completion is in a tag that is not known, {mark}: if the answer is in it, name the tag in the prompt (prompts=FOLDER); "
@@ -47,7 +96,8 @@ class Request:
     """One question to a language model.
 
     Attributes:
-        messages: chat messages ``{"role": "system" | "user" | "assistant", "content": text}``, oldest first.
+        messages: chat messages ``{"role": "system" | "user" | "assistant", "content": text}``,
+            oldest first.
         stage: the operator that asks, such as ``"answer"``; the ledger and recorded files go by it.
         qid: the turn of the request.
         prompt: the prompt template's id, such as ``"queries_given_answer"``.
@@ -55,8 +105,10 @@ class Request:
         sample: the number of this sample, from 0, when the same messages are asked several times.
         samples: how often they are asked.
         params: decoding parameters that override the model's own, such as ``{"max_tokens": 5}``.
-        chain: the number of the run of the system that asks, from 0, when a system is run several times: the current one.
-        structure: the form of the JSON that the answer has to have; only for a model with ``structured=on``.
+        chain: the number of the run of the system that asks, from 0, when a system is run several
+            times: the current one.
+        structure: the form of the JSON that the answer has to have; only for a model with
+            ``structured=on``.
 
     Example:
         >>> from pyterrier_ikat.events import in_chain
@@ -96,10 +148,14 @@ class Request:
             "draw": self.draw,
         }
         if self.structure is None:
-            content.pop("structured", None)  # requests for free text are the same as without structured=on
+            content.pop(
+                "structured", None
+            )  # requests for free text are the same as without structured=on
         else:
             content["structure"] = self.structure._asdict()
-        return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
+        return hashlib.blake2b(
+            json.dumps(content, sort_keys=True).encode(), digest_size=16
+        ).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -114,7 +170,8 @@ class Completion:
         completion_tokens: the number of tokens written, or None if the server does not report it.
         seconds: how long the call took when it was made.
         cached: True when no call was made for this request.
-        cached_tokens: the number of read tokens that the provider had in its own cache, or None if the server does not report it.
+        cached_tokens: the number of read tokens that the provider had in its own cache, or None if
+            the server does not report it.
         special: the special tokens of a local model that stand in the text and are in no table.
     """
 
@@ -134,7 +191,8 @@ class NoCompletionError(ValueError):
 
     Attributes:
         body: the answer.
-        paid: the model and the tokens that it tells, if a model worked for it; empty for an error or a page.
+        paid: the model and the tokens that it tells, if a model worked for it; empty for an error
+            or a page.
     """
 
     def __init__(self, body: Any) -> None:
@@ -175,8 +233,11 @@ class Reply:
             if not isinstance(text, str | None):
                 raise TypeError
             reason = "error" if choice.get("error") else choice.get("finish_reason")
-            if str(reason or "").casefold() in WHOLE and (message.get("tool_calls") or message.get("function_call")):
-                reason = "tool_calls"  # none was offered: the text announces the call and does not answer
+            if str(reason or "").casefold() in WHOLE and (
+                message.get("tool_calls") or message.get("function_call")
+            ):
+                # none was offered: the text announces the call and does not answer
+                reason = "tool_calls"
             refusal = message.get("refusal")
             tokens = tokens_in(answer)
             return cls(
@@ -226,8 +287,20 @@ class Reply:
 
     def completion(self, model: str, seconds: float) -> Completion:
         """The completion that it is when it is usable, as ``model`` wrote it."""
-        told = (self.text or "", self.model or model, self.finish_reason, self.prompt_tokens, self.completion_tokens)
-        return Completion(*told, seconds=seconds, cached=False, cached_tokens=self.cached_tokens, special=self.special)
+        told = (
+            self.text or "",
+            self.model or model,
+            self.finish_reason,
+            self.prompt_tokens,
+            self.completion_tokens,
+        )
+        return Completion(
+            *told,
+            seconds=seconds,
+            cached=False,
+            cached_tokens=self.cached_tokens,
+            special=self.special,
+        )
 
 
 def _model_of(answer: Mapping[str, Any]) -> str | None:
@@ -269,7 +342,8 @@ class Read(NamedTuple):
 
     Attributes:
         text: printable, without reasoning.
-        fault: why it is not complete, in words; None if it has a text and the server says that it is complete, or says nothing.
+        fault: why it is not complete, in words; None if it has a text and the server says that it
+            is complete, or says nothing.
     """
 
     text: str
@@ -296,11 +370,17 @@ def read(told: Reply | Completion, reading: Reading = PLAIN) -> Read:
         after = "" if told.completion_tokens is None else f" after {told.completion_tokens} tokens"
         fault = CutOff, f"the completion was cut off at the token limit{after}: raise max_tokens"
     elif kind in FILTERED:
-        fault = Filtered, f"the provider's content filter withheld the completion (finish_reason {reason!r})"
+        fault = (
+            Filtered,
+            f"the provider's content filter withheld the completion (finish_reason {reason!r})",
+        )
     elif refusal or kind == "refusal":
         fault = Refused, f"the model refused: {refusal or 'finish_reason refusal'}"
     elif kind not in WHOLE:
-        fault = Unfinished, f"the server ended the completion with finish_reason {reason!r}, which is not the end of an answer"
+        fault = (
+            Unfinished,
+            f"the server ended the completion with finish_reason {reason!r}, which is not the end of an answer",
+        )
     elif is_open or (not text and (written.strip() or reasoned)):
         fault = OnlyReasoning, REASONING
     elif not text:
@@ -350,4 +430,6 @@ def as_text(messages: Sequence[Mapping[str, str]]) -> str:
         >>> as_text([{"role": "user", "content": "Which tea?"}])
         'user: Which tea?\nassistant:'
     """
-    return "\n".join([f"{message['role']}: {message['content']}" for message in messages] + ["assistant:"])
+    return "\n".join(
+        [f"{message['role']}: {message['content']}" for message in messages] + ["assistant:"]
+    )

@@ -17,9 +17,27 @@ from typing import Any
 import tenacity
 
 from ..errors import counted
-from ..events import OBSERVERS, AskerLeft, Exchange, check_asker, follower, has_left, may_leave, tell
+from ..events import (
+    OBSERVERS,
+    AskerLeft,
+    Exchange,
+    check_asker,
+    follower,
+    has_left,
+    may_leave,
+    tell,
+)
 from ..progress import bar as bar_of
-from .failures import BudgetExceeded, FatalLLMError, LLMFailure, StageEnded, Transient, Unanswered, Unavailable, WrongAnswers
+from .failures import (
+    BudgetExceeded,
+    FatalLLMError,
+    LLMFailure,
+    StageEnded,
+    Transient,
+    Unanswered,
+    Unavailable,
+    WrongAnswers,
+)
 from .ledger import Spend
 from .pace import LONGEST_WAIT
 from .request import Completion, Request
@@ -37,8 +55,8 @@ Then = Callable[[int, Outcome], Request | None]
 class Tries:
     """How often some requests were tried, and what each try adds to the columns ``calls``, ``retries`` and ``unanswered``.
 
-    Together these are the requests that were sent: each is a call if it was answered in the end, else unanswered, and its further tries
-    are retries.
+    Together these are the requests that were sent: each is a call if it was answered in the end,
+    else unanswered, and its further tries are retries.
 
     Attributes:
         number: the tries so far, also those in which nothing was sent.
@@ -111,7 +129,9 @@ class Sending:
 
     def count(self, stage: str, model: str, **counted: Any) -> None:
         """Add to the account of the model, as `Ledger.count` does, and to what this ask costs."""
-        more = Spend(**{one.name: counted[one.name] for one in fields(Spend) if one.name in counted})
+        more = Spend(
+            **{one.name: counted[one.name] for one in fields(Spend) if one.name in counted}
+        )
         with self._lock:
             self._spend += more
         self.llm.ledger.count(stage, model, **counted)
@@ -119,11 +139,22 @@ class Sending:
     def send(self, fresh: dict[str, Request]) -> None:
         """Send requests and their follow-ups, and wait for all of them."""
         llm, backend, spent = self.llm, self.llm.backend, self.llm.budget.spent
-        label = f"{', '.join(dict.fromkeys(request.stage for request in fresh.values()))} ({llm.model})"
-        ordered = longest_beginnings_first(fresh) if backend.keeps_beginnings and len(fresh) > 1 else fresh
+        label = (
+            f"{', '.join(dict.fromkeys(request.stage for request in fresh.values()))} ({llm.model})"
+        )
+        ordered = (
+            longest_beginnings_first(fresh)
+            if backend.keeps_beginnings and len(fresh) > 1
+            else fresh
+        )
         with (
             llm.cache.asking() if llm.cache else nullcontext(True) as first,
-            bar_of(total=max(len(fresh), self.calls - len(self._answers)), desc=label, unit="call", disable=backend.replays) as bar,
+            bar_of(
+                total=max(len(fresh), self.calls - len(self._answers)),
+                desc=label,
+                unit="call",
+                disable=backend.replays,
+            ) as bar,
         ):
             try:
                 self._collect(ordered if first else dict(reversed(ordered.items())), bar)
@@ -140,7 +171,11 @@ class Sending:
         while asked:
             known, new = dict[str, Outcome](), dict[str, Request]()
             for place, request in asked:
-                key = str(next(self._numbers)) if self.llm.backend.replays else request.key(self.llm.backend.identity)
+                key = (
+                    str(next(self._numbers))
+                    if self.llm.backend.replays
+                    else request.key(self.llm.backend.identity)
+                )
                 if key in self._answers:
                     known[key] = self._answers[key]
                 elif key not in self._waiting:
@@ -187,10 +222,18 @@ class Sending:
             KeyboardInterrupt: after the calls under way are finished; at the second one at once.
             AskerLeft: after the calls under way are finished.
         """
-        llm, size, hits, left, failed = self.llm, self.llm.backend.batch_size, len(self._answers), 0, 0
+        llm, size, hits, left, failed = (
+            self.llm,
+            self.llm.backend.batch_size,
+            len(self._answers),
+            0,
+            0,
+        )
         threads = []
         for place in range(min(llm.backend.concurrency, math.ceil(len(fresh) / size))):
-            target = partial(copy_context().run, self._serve, place == 0)  # it works for whom this thread works
+            target = partial(
+                copy_context().run, self._serve, place == 0
+            )  # it works for whom this thread works
             # A daemon: the program's end does not wait for it, since a second Ctrl-C must end it.
             threads.append(Thread(target=target, name=f"ikat-llm_{place}", daemon=True))
         for thread in threads:
@@ -207,10 +250,20 @@ class Sending:
                 fresh = self._add(self._give(found))
                 bar.total = max(bar.total, bar.n + len(found) + len(fresh))
                 failed += sum(isinstance(one, LLMFailure) for one in found.values())
-                bar.update(len(found), cached=hits, failed=failed, cost=f"${llm.budget.spent:.4f}" * (llm.budget.spent > 0))
-        except KeyboardInterrupt:  # a second one leaves without a wait, also while this line is printed
+                bar.update(
+                    len(found),
+                    cached=hits,
+                    failed=failed,
+                    cost=f"${llm.budget.spent:.4f}" * (llm.budget.spent > 0),
+                )
+        except (
+            KeyboardInterrupt
+        ):  # a second one leaves without a wait, also while this line is printed
             self._stop.set()
-            print("stopping: waiting for the calls under way; press Ctrl-C again to end at once", file=sys.stderr)
+            print(
+                "stopping: waiting for the calls under way; press Ctrl-C again to end at once",
+                file=sys.stderr,
+            )
             self._end(threads)
             raise
         except BaseException:
@@ -275,7 +328,9 @@ class Sending:
         except Transient as error:
             tried = counted(tries.number, "try")
             if error.unreached:
-                raise FatalLLMError(f"{error.reason} (it has never answered, {tried}): start it, or correct base_url=...") from None
+                raise FatalLLMError(
+                    f"{error.reason} (it has never answered, {tried}): start it, or correct base_url=..."
+                ) from None
             if error.lasting:
                 llm.turned_away += 1
                 if llm.turned_away >= TURNED_AWAY:
@@ -283,7 +338,9 @@ class Sending:
             for key, request in batch.items() if not self._over else ():
                 if key not in found:
                     self.count(request.stage, llm.model, failures=1)
-                    found[key] = Unavailable(request.stage, request.qid, f"{error.reason} (given up after {tried})")
+                    found[key] = Unavailable(
+                        request.stage, request.qid, f"{error.reason} (given up after {tried})"
+                    )
         return found
 
     def _try(self, batch: dict[str, Request], found: dict[str, Outcome], tries: Tries) -> None:
@@ -293,7 +350,9 @@ class Sending:
         fresh = {key: request for key, request in batch.items() if key not in found}
         if not fresh or self._over:
             return
-        with llm.pace.call(llm.retry.max_seconds, llm.retry.sleeping(self._stop), lambda: self._over):
+        with llm.pace.call(
+            llm.retry.max_seconds, llm.retry.sleeping(self._stop), lambda: self._over
+        ):
             if self._over:
                 return
             llm.budget.check()
@@ -308,7 +367,9 @@ class Sending:
                 raise
             except BaseException as error:
                 if not llm.backend.replays:
-                    self._count_failed(fresh, error, (time.perf_counter() - started) / len(fresh), tries)
+                    self._count_failed(
+                        fresh, error, (time.perf_counter() - started) / len(fresh), tries
+                    )
                 raise
         llm.reached, seconds = True, (time.perf_counter() - started) / len(fresh)
         llm.turned_away = 0
@@ -316,13 +377,19 @@ class Sending:
         for (key, request), reply in zip(fresh.items(), replies, strict=True):
             why = reply.unanswered if isinstance(reply, LLMFailure) else None
             try:
-                found[key] = llm.settle(key, request, reply, seconds, self.count, **tries.counts(key, why))
-            except Exception as error:  # the others arrived, too, and are kept before this is raised
+                found[key] = llm.settle(
+                    key, request, reply, seconds, self.count, **tries.counts(key, why)
+                )
+            except (
+                Exception
+            ) as error:  # the others arrived, too, and are kept before this is raised
                 errors.append(error)
         if errors:
             raise errors[0]
 
-    def _count_failed(self, batch: Mapping[str, Request], error: BaseException, seconds: float, tries: Tries) -> None:
+    def _count_failed(
+        self, batch: Mapping[str, Request], error: BaseException, seconds: float, tries: Tries
+    ) -> None:
         """Count a try that gave no replies.
 
         Raises:
@@ -330,7 +397,15 @@ class Sending:
         """
         if isinstance(error, Transient | WrongAnswers) and error.paid:
             for (key, request), reply in zip(batch.items(), error.paid, strict=True):
-                self.llm.pay(key, request, reply, seconds, self.count, usable=False, **tries.counts(key, None))
+                self.llm.pay(
+                    key,
+                    request,
+                    reply,
+                    seconds,
+                    self.count,
+                    usable=False,
+                    **tries.counts(key, None),
+                )
             return
         why = Unanswered.LOST
         if isinstance(error, Transient):
@@ -338,21 +413,27 @@ class Sending:
         elif isinstance(error, FatalLLMError):
             why = Unanswered.REFUSED
         for key, request in batch.items():
-            self.llm.count_unanswered(key, request, why, seconds, self.count, **tries.counts(key, why))
+            self.llm.count_unanswered(
+                key, request, why, seconds, self.count, **tries.counts(key, why)
+            )
 
 
 def longest_beginnings_first(requests: Mapping[str, Request]) -> dict[str, Request]:
     """The requests in the order in which a provider that keeps the beginnings of prompts has to read least.
 
-    Turns of a conversation show a history that grows: the prompt of its last turn begins as all the others do. That one comes first, of
-    every conversation; the others follow, the shortest first, so that those that are sent before a last turn is read lose least.
+    Turns of a conversation show a history that grows: the prompt of its last turn begins as all the
+    others do. That one comes first, of every conversation; the others follow, the shortest first,
+    so that those that are sent before a last turn is read lose least.
 
     Example:
         >>> sizes = {"1_1": 1, "1_2": 2, "1_3": 3, "2_1": 1}
         >>> list(longest_beginnings_first({turn: Request([{"content": "tea? " * size}], "s", turn) for turn, size in sizes.items()}))
         ['1_3', '2_1', '1_1', '1_2']
     """
-    sizes = {key: sum(len(message["content"]) for message in request.messages) for key, request in requests.items()}
+    sizes = {
+        key: sum(len(message["content"]) for message in request.messages)
+        for key, request in requests.items()
+    }
     longest: dict[tuple[str, str], str] = {}
     for key, request in requests.items():
         conversation = request.prompt, request.qid.rpartition("_")[0]
@@ -371,12 +452,14 @@ _backoff = tenacity.wait_exponential_jitter(initial=1, max=LONGEST_WAIT, jitter=
 class Retry:
     """How transient failures are retried.
 
-    A server that has never answered is given up within 15 seconds. Calls to other servers are retried up to the limits below. The wait
-    doubles from 1 second, with jitter, or it is what the server asks for, up to 60 seconds. A server that is asked too often (429) gets
-    the wait that it asks for, and the try doesn't count.
+    A server that has never answered is given up within 15 seconds. Calls to other servers are
+    retried up to the limits below. The wait doubles from 1 second, with jitter, or it is what the
+    server asks for, up to 60 seconds. A server that is asked too often (429) gets the wait that it
+    asks for, and the try doesn't count.
 
     Attributes:
-        tries: the number of attempts at one call, including the first, and without those that were answered by 429.
+        tries: the number of attempts at one call, including the first, and without those that were
+            answered by 429.
         max_seconds: the most seconds that one call waits between its attempts, all waits added up.
         sleep: how to wait. None waits in a way that lets an interrupted run end at once.
     """
@@ -389,7 +472,9 @@ class Retry:
         """How to wait, until ``stop`` is set."""
         return self.sleep or stop.wait
 
-    def loop(self, stop: Event, waits: Callable[[int], None] | None = None, is_paced: bool = False) -> tenacity.Retrying:
+    def loop(
+        self, stop: Event, waits: Callable[[int], None] | None = None, is_paced: bool = False
+    ) -> tenacity.Retrying:
         """A retry loop for one call.
 
         Args:
@@ -406,7 +491,11 @@ class Retry:
         def wait(state: tenacity.RetryCallState) -> float:
             error = _error_of(state)
             if not error.limited:
-                return _backoff(state) if error.retry_after is None else min(error.retry_after, LONGEST_WAIT)
+                return (
+                    _backoff(state)
+                    if error.retry_after is None
+                    else min(error.retry_after, LONGEST_WAIT)
+                )
             asked = _backoff(state) if error.retry_after is None else error.retry_after
             spent.limited += asked
             return 0.0 if is_paced else asked
@@ -418,7 +507,10 @@ class Retry:
                 return True
             waited = state.idle_for + state.upcoming_sleep
             if error.unreached:
-                return max(waited, (state.seconds_since_start or 0) + state.upcoming_sleep) > FIRST_ANSWER
+                return (
+                    max(waited, (state.seconds_since_start or 0) + state.upcoming_sleep)
+                    > FIRST_ANSWER
+                )
             return max(waited, spent.limited) > self.max_seconds
 
         return tenacity.Retrying(

@@ -41,21 +41,46 @@ POSITIVE = Kind("a whole number from 1", int, lambda value: value >= 1)
 PENALTY = Kind("a number from -2 to 2", float, lambda value: -2 <= value <= 2)
 POLICY = Kind("raise or fallback", holds=lambda value: value in ("raise", "fallback"))
 SWITCH = Kind("on or off", holds=lambda value: value in ("on", "off"))
-VARIABLE = Kind("the name of the environment variable that holds the key, not the key itself", holds=str.isidentifier)
+VARIABLE = Kind(
+    "the name of the environment variable that holds the key, not the key itself",
+    holds=str.isidentifier,
+)
 TEXT = Kind("a text")
 MARKS = Kind(
     "the opening and the closing mark of reasoning with a blank between, in quotation marks: '<ponder> </ponder>'",
     lambda text: tuple(zip(text.split()[::2], text.split()[1::2], strict=True)),
-    lambda pairs: bool(pairs) and all(len(mark) > 2 and not mark.isalnum() for pair in pairs for mark in pair),
+    lambda pairs: (
+        bool(pairs) and all(len(mark) > 2 and not mark.isalnum() for pair in pairs for mark in pair)
+    ),
 )
-DECODING = {"temperature": NUMBER, "top_p": NUMBER, "top_k": POSITIVE, "max_tokens": POSITIVE, "seed": WHOLE}
+DECODING = {
+    "temperature": NUMBER,
+    "top_p": NUMBER,
+    "top_k": POSITIVE,
+    "max_tokens": POSITIVE,
+    "seed": WHOLE,
+}
 PRICES = dict.fromkeys(("price_in", "price_out", "price_cached"), NUMBER)
 ACCOUNT = {"on_error": POLICY, "retries": WHOLE, "cache": TEXT, "budget": NUMBER, **PRICES}
 BODY = Kind("a JSON object", body_of)
 READING = {"reasoning": MARKS}
-SERVER = {"base_url": TEXT, "api_key_env": VARIABLE, "structured": SWITCH, "timeout": NUMBER, "concurrency": POSITIVE}
+SERVER = {
+    "base_url": TEXT,
+    "api_key_env": VARIABLE,
+    "structured": SWITCH,
+    "timeout": NUMBER,
+    "concurrency": POSITIVE,
+}
 OPTIONS: dict[str, dict[str, Kind]] = {
-    "openai": {**SERVER, **DECODING, "frequency_penalty": PENALTY, **READING, **ACCOUNT, "batch": SWITCH, "body": BODY},
+    "openai": {
+        **SERVER,
+        **DECODING,
+        "frequency_penalty": PENALTY,
+        **READING,
+        **ACCOUNT,
+        "batch": SWITCH,
+        "body": BODY,
+    },
     "hf": {**DECODING, "device": TEXT, "batch_size": POSITIVE, **READING, **ACCOUNT},
     "recorded": {"on_error": POLICY, **READING},
 }
@@ -87,8 +112,8 @@ def parse(text: str) -> Spec:
     """Parse a specification; words are split as a shell does, so quote what holds spaces.
 
     Raises:
-        UsageError: for an unknown provider or key, or a bad value. The message lists what is valid, and doesn't show values, since a key
-            may be among them.
+        UsageError: for an unknown provider or key, or a bad value. The message lists what is valid,
+            and doesn't show values, since a key may be among them.
 
     Example:
         >>> parse("openai:org/model:8b temperature=0 base_url=http://localhost:8000/v1").options
@@ -97,7 +122,9 @@ def parse(text: str) -> Spec:
     try:
         head, *words = shlex.split(text)
     except ValueError:
-        raise UsageError(f"an LLM is named {FORMS}; this one is empty or has an open quote") from None
+        raise UsageError(
+            f"an LLM is named {FORMS}; this one is empty or has an open quote"
+        ) from None
     provider, _, name = head.partition(":")
     if not name or provider not in OPTIONS or "://" in head:
         raise UsageError(f"unknown LLM {provider!r}: {_meant(head, provider)}it is named {FORMS}")
@@ -137,12 +164,16 @@ def with_body(spec: str, body: Mapping[str, Any]) -> str:
 def _option(known: Mapping[str, Kind], provider: str, word: str) -> tuple[str, Any]:
     key, equals, text = word.partition("=")
     if key == "api_key":
-        raise UsageError("a key does not belong in code or on a command line: put it in a variable and give api_key_env=VARIABLE")
+        raise UsageError(
+            "a key does not belong in code or on a command line: put it in a variable and give api_key_env=VARIABLE"
+        )
     if not equals or not key.isidentifier():  # it may be a key
         raise UsageError(f"the options of an LLM are key=value with the keys {', '.join(known)}")
     if key not in known:
         near = did_you_mean(key, known)
-        raise UsageError(f"unknown LLM option {key!r}: {near}{' ' * bool(near)}{provider} knows {', '.join(known)}")
+        raise UsageError(
+            f"unknown LLM option {key!r}: {near}{' ' * bool(near)}{provider} knows {', '.join(known)}"
+        )
     if known[key] is BODY:
         return key, body_of(text)  # its errors say more
     with suppress(ValueError):
@@ -168,39 +199,51 @@ def deciding_options(spec: str) -> str:
     return shlex.join([head, *(word for word in words if word.partition("=")[0] not in UNDECIDING)])
 
 
-def llm(spec_or_object: Any, *, ledger: Ledger | None = None, identity: Any = None, **options: Any) -> LLM:
+def llm(
+    spec_or_object: Any, *, ledger: Ledger | None = None, identity: Any = None, **options: Any
+) -> LLM:
     r"""Make a language model for operators.
 
     Args:
         spec_or_object: one of
 
-            - ``"openai:MODEL key=value ..."``: any server with OpenAI's chat completions; the key is read from ``OPENAI_API_KEY``. Keys:
-              ``base_url``, ``api_key_env`` (the name of another variable), ``timeout`` (seconds without a sign of the server, 120),
-              ``concurrency`` (the most calls at a time, 32); ``structured=on`` sends the JSON schema of the answer where the operator
-              has one; ``body='{"reasoning_effort": "low"}'`` adds fields to each request; ``batch=on`` sends a stage's requests as
-              batches, which the provider answers within a day for half the price: a stage then raises `BatchUnderWay` until it is
-              answered.
-            - ``"hf:MODEL_OR_FOLDER key=value ..."``: a local Hugging Face model, or a GGUF file. Keys: ``device``, ``batch_size``.
-            - ``"recorded:FILE"``: replays completions from JSON lines; ``recorded:sample`` replays those of the bundled sample,
-              ``recorded:NAME`` those of others that are public (`ikat datasets` lists them), and ``recorded:personalizedcir`` those of
-              the prompt of each method of that study.
+            - ``"openai:MODEL key=value ..."``: any server with OpenAI's chat completions; the key
+              is read from ``OPENAI_API_KEY``. Keys: ``base_url``, ``api_key_env`` (the name of
+              another variable), ``timeout`` (seconds without a sign of the server, 120),
+              ``concurrency`` (the most calls at a time, 32); ``structured=on`` sends the JSON
+              schema of the answer where the operator has one; ``body='{"reasoning_effort":
+              "low"}'`` adds fields to each request; ``batch=on`` sends a stage's requests as
+              batches, which the provider answers within a day for half the price: a stage then
+              raises `BatchUnderWay` until it is answered.
+            - ``"hf:MODEL_OR_FOLDER key=value ..."``: a local Hugging Face model, or a GGUF file.
+              Keys: ``device``, ``batch_size``.
+            - ``"recorded:FILE"``: replays completions from JSON lines; ``recorded:sample`` replays
+              those of the bundled sample, ``recorded:NAME`` those of others that are public (`ikat
+              datasets` lists them), and ``recorded:personalizedcir`` those of the prompt of each
+              method of that study.
             - an object with ``.generate(list)``, such as a pyterrier_rag backend; or a `Backend`.
 
-            A key of all: ``reasoning``. Keys of the first two: ``temperature``, ``top_p``, ``top_k``, ``max_tokens``, ``seed``; of
-            OpenAI's also ``frequency_penalty``. Keys of all but recorded ones: the others of ``options``.
+            A key of all: ``reasoning``. Keys of the first two: ``temperature``, ``top_p``,
+            ``top_k``, ``max_tokens``, ``seed``; of OpenAI's also ``frequency_penalty``. Keys of all
+            but recorded ones: the others of ``options``.
         ledger: the account to count in; a new one when None.
-        identity: for an object, what determines its answers besides its class and ``model_id``, such as ``{"temperature": 0, "version":
-            3}``; the object's own ``identity`` when None. With one, its completions are kept in the cache file like those of other models.
-        options: of an object; a specification has them as words, and takes ``body=`` as a dict. ``reasoning`` (the marks of the model's
-            reasoning, if they are not known: ``reasoning="<ponder> </ponder>"``; kept answers are read again without a call);
-            ``retries`` (5); ``cache`` (a file, or ``none``; without an ``identity`` completions are kept in this process, unless a file
-            is named and ``model_id`` alone tells them from those of every other model); ``price_in``, ``price_out``, ``price_cached``
-            (US dollars per million tokens; the last for prompt tokens that the provider had in its own cache) and ``budget`` (US
-            dollars); ``on_error``: ``raise``, or ``fallback``: operators use their fallback for a failed call, and count it.
+        identity: for an object, what determines its answers besides its class and ``model_id``,
+            such as ``{"temperature": 0, "version": 3}``; the object's own ``identity`` when None.
+            With one, its completions are kept in the cache file like those of other models.
+        options: of an object; a specification has them as words, and takes ``body=`` as a dict.
+            ``reasoning`` (the marks of the model's reasoning, if they are not known:
+            ``reasoning="<ponder> </ponder>"``; kept answers are read again without a call);
+            ``retries`` (5); ``cache`` (a file, or ``none``; without an ``identity`` completions are
+            kept in this process, unless a file is named and ``model_id`` alone tells them from
+            those of every other model); ``price_in``, ``price_out``, ``price_cached`` (US dollars
+            per million tokens; the last for prompt tokens that the provider had in its own cache)
+            and ``budget`` (US dollars); ``on_error``: ``raise``, or ``fallback``: operators use
+            their fallback for a failed call, and count it.
 
     Raises:
-        UsageError: for an invalid specification (the message lists what is valid), or for an `LLM` that counts in another ledger. For a
-            file that would keep completions of a model that nothing tells from others.
+        UsageError: for an invalid specification (the message lists what is valid), or for an `LLM`
+            that counts in another ledger. For a file that would keep completions of a model that
+            nothing tells from others.
         DataError: for a file of recorded completions that is missing or malformed.
 
     Example:
@@ -213,21 +256,37 @@ def llm(spec_or_object: Any, *, ledger: Ledger | None = None, identity: Any = No
     if isinstance(spec_or_object, str) and "body" in options:
         spec_or_object = with_body(spec_or_object, options.pop("body") or {})
     if isinstance(spec_or_object, LLM | str) and (identity is not None or options):
-        raise UsageError("identity= and the options are for an object with .generate; a specification has its options as key=value")
+        raise UsageError(
+            "identity= and the options are for an object with .generate; a specification has its options as key=value"
+        )
     if isinstance(spec_or_object, LLM):
         if ledger not in (None, spec_or_object.ledger):
-            raise UsageError(f"{spec_or_object!r} counts in a ledger already: give ledger= where it is made, or read its own, .ledger")
+            raise UsageError(
+                f"{spec_or_object!r} counts in a ledger already: give ledger= where it is made, or read its own, .ledger"
+            )
         return spec_or_object
     if isinstance(spec_or_object, str):
         spec = parse(spec_or_object)
-        own = {name: value for name, value in spec.options.items() if name not in {**ACCOUNT, **READING, "batch": SWITCH}}
+        own = {
+            name: value
+            for name, value in spec.options.items()
+            if name not in {**ACCOUNT, **READING, "batch": SWITCH}
+        }
         params = {name: own.pop(name) for name in (*DECODING, "frequency_penalty") if name in own}
         if spec.provider == "recorded":
-            backend: Backend = StudyBackend(spec.name) if spec.name in STUDIES else RecordedBackend(spec.name)
+            backend: Backend = (
+                StudyBackend(spec.name) if spec.name in STUDIES else RecordedBackend(spec.name)
+            )
         else:
-            backend = (HFBackend if spec.provider == "hf" else OpenAIBackend)(spec.name, params=params, **own)
+            backend = (HFBackend if spec.provider == "hf" else OpenAIBackend)(
+                spec.name, params=params, **own
+            )
         return _model(backend, spec.options, ledger, text=spec.shown)
-    read = dict(_option({**ACCOUNT, **READING}, "an object", f"{name}={value}") for name, value in options.items() if value is not None)
+    read = dict(
+        _option({**ACCOUNT, **READING}, "an object", f"{name}={value}")
+        for name, value in options.items()
+        if value is not None
+    )
     if isinstance(spec_or_object, Backend):
         return _model(spec_or_object, {"cache": IN_MEMORY, **read}, ledger)
     if isinstance(spec_or_object, type) or not hasattr(spec_or_object, "generate"):
@@ -237,15 +296,26 @@ def llm(spec_or_object: Any, *, ledger: Ledger | None = None, identity: Any = No
     return _model(made, {"cache": IN_MEMORY, **read} if made.told is None else read, ledger)
 
 
-def _model(backend: Backend, options: Mapping[str, Any], ledger: Ledger | None, text: str | None = None) -> LLM:
+def _model(
+    backend: Backend, options: Mapping[str, Any], ledger: Ledger | None, text: str | None = None
+) -> LLM:
     """The model over a backend, with the options of `ACCOUNT` and `READING`."""
     backend.reasoning = options.get("reasoning", backend.reasoning)
-    batches, place = options.get("batch") == "on", options.get("cache") or ("none" if backend.replays else default_path())
-    prices = {name: options[name] * (BATCHED if batches else 1) for name in PRICES if name in options}
+    batches, place = (
+        options.get("batch") == "on",
+        options.get("cache") or ("none" if backend.replays else default_path()),
+    )
+    prices = {
+        name: options[name] * (BATCHED if batches else 1) for name in PRICES if name in options
+    }
     if place not in ("none", IN_MEMORY) and not backend.identified:
-        raise UsageError(f"{backend.model} in the cache {place}: give identity=..., what decides its answers, or omit cache=")
+        raise UsageError(
+            f"{backend.model} in the cache {place}: give identity=..., what decides its answers, or omit cache="
+        )
     if batches and place in ("none", IN_MEMORY):
-        raise UsageError(f"batch=on needs a cache file, which keeps what is under way: omit cache={place}, or give cache=FILE")
+        raise UsageError(
+            f"batch=on needs a cache file, which keeps what is under way: omit cache={place}, or give cache=FILE"
+        )
     return LLM(
         backend,
         ledger=ledger,
@@ -281,7 +351,9 @@ def recording_of(model: Any, prompt: str) -> Any:
     study = model.backend.study
     name = f"{study}-{prompt}"
     if name not in OUTPUTS:
-        prompts = ", ".join(one.removeprefix(f"{study}-") for one in OUTPUTS if one.startswith(f"{study}-"))
+        prompts = ", ".join(
+            one.removeprefix(f"{study}-") for one in OUTPUTS if one.startswith(f"{study}-")
+        )
         raise UsageError(f"recorded:{study} has no prompt {prompt}: it has {prompts}")
     return llm(model.spec.replace(f"recorded:{study}", f"recorded:{name}", 1), ledger=model.ledger)
 

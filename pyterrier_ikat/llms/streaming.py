@@ -13,7 +13,9 @@ STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
 """The additional fields of a request for a stream."""
 PAUSE = 0.02
 """Seconds between two looks at a text: one token of a fast model more or less is not seen."""
-_UNFINISHED = re.compile(r"(?:[\[&◁◀⟨⟪\uff1c\u3008]|<(?!\s))[^<>\];▷▶⟩⟫\uff1e\u3009\n]{0,250}\Z|<<[^<>\n]{0,20}>?\Z")
+_UNFINISHED = re.compile(
+    r"(?:[\[&◁◀⟨⟪\uff1c\u3008]|<(?!\s))[^<>\];▷▶⟩⟫\uff1e\u3009\n]{0,250}\Z|<<[^<>\n]{0,20}>?\Z"
+)
 """An end that may become a mark, or a citation."""
 
 
@@ -94,6 +96,8 @@ def seen_so_far(text: str, reading: Reading = PLAIN) -> str | None:
     if said.open or unknown_mark(said.text, reading.messages):
         return None
     asked = re.match(r"<([\w:.-]+)", said.text)
-    if asked and asked[1].casefold() in names_in(reading.messages):  # what follows decides whether the tag is around all of it
+    if asked and asked[1].casefold() in names_in(
+        reading.messages
+    ):  # what follows decides whether the tag is around all of it
         return None
     return said.text

@@ -1,8 +1,10 @@
 """What an answer cost in tokens: one count of a server's ``usage``, taken before anything judges the answer.
 
-Servers tell the same three numbers in different ways: reasoning within the completion's tokens or beside them, tokens of the provider's
-cache within the prompt's or beside them, under several names. The tables below are all that is read. Where the numbers leave a choice, the
-server's own total decides; where that leaves one, the dearer reading counts. What is told in another form is unknown, never 0.
+Servers tell the same three numbers in different ways: reasoning within the completion's tokens or
+beside them, tokens of the provider's cache within the prompt's or beside them, under several names.
+The tables below are all that is read. Where the numbers leave a choice, the server's own total
+decides; where that leaves one, the dearer reading counts. What is told in another form is unknown,
+never 0.
 """
 
 from collections.abc import Mapping
@@ -17,7 +19,11 @@ Path = tuple[str, ...]
 # Sources: a provider's manual, or a thread on GitHub (owner/repository#number) that shows the form.
 PROMPT: tuple[Path, ...] = (
     ("prompt_tokens",),  # OpenAI: API reference, chat completion object; all that follow it
-    ("input_tokens",),  # Anthropic: Messages API, and gateways that pass it on: ericc-ch/copilot-api#88; OpenAI: Responses API
+    (
+        "input_tokens",
+        # Anthropic: Messages API, and gateways that pass it on: ericc-ch/copilot-api#88; OpenAI:
+        # Responses API
+    ),
 )
 WRITTEN: tuple[Path, ...] = (
     ("completion_tokens",),  # as above
@@ -25,22 +31,37 @@ WRITTEN: tuple[Path, ...] = (
 )
 TOTAL: tuple[Path, ...] = (("total_tokens",),)
 REASONING: tuple[Path, ...] = (
-    ("completion_tokens_details", "reasoning_tokens"),  # OpenAI: within; xAI, beside: sonami-tech/omni-llm-provider#49, inspect_ai#5528
-    ("output_tokens_details", "reasoning_tokens"),  # OpenAI: Responses API: Routstr/routstr-core#213
+    (
+        "completion_tokens_details",
+        "reasoning_tokens",
+    ),  # OpenAI: within; xAI, beside: sonami-tech/omni-llm-provider#49, inspect_ai#5528
+    (
+        "output_tokens_details",
+        "reasoning_tokens",
+    ),  # OpenAI: Responses API: Routstr/routstr-core#213
     ("reasoning_tokens",),  # Perplexity, outside the total: BerriAI/litellm#10567
 )
 CACHED: tuple[Path, ...] = (
-    ("prompt_tokens_details", "cached_tokens"),  # OpenAI, xAI, OpenRouter, Mistral: symfony/ai#2343; LiteLLM: page "Prompt caching"
+    (
+        "prompt_tokens_details",
+        "cached_tokens",
+    ),  # OpenAI, xAI, OpenRouter, Mistral: symfony/ai#2343; LiteLLM: page "Prompt caching"
     ("prompt_token_details", "cached_tokens"),  # Mistral, in the singular: vercel/ai#14889
     ("num_cached_tokens",),  # Mistral: vercel/ai#14382
     ("input_tokens_details", "cached_tokens"),  # OpenAI: Responses API: Routstr/routstr-core#213
     ("prompt_cache_hit_tokens",),  # DeepSeek: page "Context caching"; prism-php/prism#1021
     ("cached_tokens",),  # Moonshot: API reference, usage
-    ("cache_read_input_tokens",),  # Anthropic, Portkey: Portkey-AI/gateway#1211; LiteLLM, within the prompt: crewAIInc/crewAI#6788
+    (
+        "cache_read_input_tokens",
+        # Anthropic, Portkey: Portkey-AI/gateway#1211; LiteLLM, within the prompt: crewAIInc/crewAI#6788
+    ),
 )
 CACHE_WRITTEN: tuple[Path, ...] = (
     ("cache_creation_input_tokens",),  # Anthropic, Portkey, LiteLLM: as above
-    ("prompt_tokens_details", "cache_write_tokens"),  # OpenRouter: page "Usage accounting"; OpenAI from GPT-5.6: mindroom-ai/mindroom#2134
+    (
+        "prompt_tokens_details",
+        "cache_write_tokens",
+    ),  # OpenRouter: page "Usage accounting"; OpenAI from GPT-5.6: mindroom-ai/mindroom#2134
 )
 OF_ANTHROPIC = ("cache_read_input_tokens", "cache_creation_input_tokens")
 """The names of tokens that Anthropic doesn't count as ``input_tokens``."""
@@ -128,7 +149,9 @@ def tokens_of(usage: Any) -> Tokens:
     return Tokens(prompt, cached if prompt or written else None, written)
 
 
-def _beside(usage: Any, told: tuple[int, int, int | None], reasoning: int, cache: tuple[int, int]) -> tuple[int, int]:
+def _beside(
+    usage: Any, told: tuple[int, int, int | None], reasoning: int, cache: tuple[int, int]
+) -> tuple[int, int]:
     """The tokens that stand beside those of the prompt, and beside those of the completion.
 
     Args:
@@ -160,7 +183,12 @@ def _beside(usage: Any, told: tuple[int, int, int | None], reasoning: int, cache
 
 def _number(value: Any) -> int | None:
     """A count of tokens: a whole number from 0 to `MOST`."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST or value != int(value):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not 0 <= value <= MOST
+        or value != int(value)
+    ):
         return None
     return int(value)
 

@@ -1,11 +1,13 @@
 """How long a server asks to wait: in headers, in the fields of an error, in its words.
 
-Seen: ``Retry-After`` in seconds or as a date (RFC 9110), ``retry-after-ms`` (OpenAI, Azure), ``retryDelay: "26s"`` (Gemini:
-AtomicBot-ai/atomic-agent#106), "Please retry in 37.1s." (Gemini: dcdpr/jp#1061), "Please try again in 9m38.016s" (Groq:
-continuedev/continue#10920), "try again in 6ms" (OpenAI), "Please retry after 86400 seconds" (Azure: jasonacox/TinyLLM#17),
-``x-ratelimit-reset-tokens: 7.66s`` beside ``x-ratelimit-remaining-tokens`` (OpenAI; Groq: Pythagora-io/gpt-pilot#862),
-``x-rate-limit-reset-tokens: 55`` (Azure: openai/openai-python#937), ``X-RateLimit-Reset`` in milliseconds since 1970 inside the error
-(OpenRouter: Gitlawb/openclaude#936).
+Seen: ``Retry-After`` in seconds or as a date (RFC 9110), ``retry-after-ms`` (OpenAI, Azure),
+``retryDelay: "26s"`` (Gemini: AtomicBot-ai/atomic-agent#106), "Please retry in 37.1s." (Gemini:
+dcdpr/jp#1061), "Please try again in 9m38.016s" (Groq: continuedev/continue#10920), "try again in
+6ms" (OpenAI), "Please retry after 86400 seconds" (Azure: jasonacox/TinyLLM#17),
+``x-ratelimit-reset-tokens: 7.66s`` beside ``x-ratelimit-remaining-tokens`` (OpenAI; Groq:
+Pythagora-io/gpt-pilot#862), ``x-rate-limit-reset-tokens: 55`` (Azure: openai/openai-python#937),
+``X-RateLimit-Reset`` in milliseconds since 1970 inside the error (OpenRouter:
+Gitlawb/openclaude#936).
 """
 
 import math
@@ -66,7 +68,9 @@ def header_seconds(header: str | None, now: float) -> float | None:
     """
     text = (header or "").strip()
     try:
-        seconds = duration(text) if text[:1].isdigit() else parsedate_to_datetime(text).timestamp() - now
+        seconds = (
+            duration(text) if text[:1].isdigit() else parsedate_to_datetime(text).timestamp() - now
+        )
     except (ValueError, TypeError, OverflowError):
         return None
     if seconds is not None and seconds >= SINCE_1970 * 1000:
@@ -106,7 +110,11 @@ def _delays(error: Any) -> Iterator[str]:
     """The fields of an error that hold a wait, at any depth."""
     if isinstance(error, Mapping):
         for name, value in error.items():
-            if re.sub(r"[_-]", "", str(name)).casefold() in ("retrydelay", "retryafter", "retryafterseconds"):
+            if re.sub(r"[_-]", "", str(name)).casefold() in (
+                "retrydelay",
+                "retryafter",
+                "retryafterseconds",
+            ):
                 yield str(value)
             else:
                 yield from _delays(value)
@@ -119,7 +127,11 @@ def _headers_in(error: Any) -> Mapping[str, str]:
     """The headers that OpenRouter repeats inside an error."""
     metadata = error.get("metadata") if isinstance(error, Mapping) else None
     headers = metadata.get("headers") if isinstance(metadata, Mapping) else None
-    return {str(name).lower(): str(value) for name, value in headers.items()} if isinstance(headers, Mapping) else {}
+    return (
+        {str(name).lower(): str(value) for name, value in headers.items()}
+        if isinstance(headers, Mapping)
+        else {}
+    )
 
 
 def _resets(headers: Mapping[str, str], now: float) -> list[float]:

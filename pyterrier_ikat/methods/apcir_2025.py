@@ -1,9 +1,11 @@
 """Mo et al., Adaptive Personalized Conversational Information Retrieval, APCIR (CIKM 2025, arXiv 2508.08634): weights by level.
 
-We read the abstract and the authors' code (YuchenHui22314/TREC_iKAT_2024 at 646ba6d, MIT licence). Their main run finds the weights of each
-level with a grid search (step .01; the sum of MRR, nDCG@3 and recall at 10 and 100) on the judgements of the same turns on which it is
-scored. The code contains neither these weights nor the scores. So :data:`LEVELS` are the weights that the code has without a search, and
-there is no table here. Give weights for your data as ``weights``. Find them on other turns than those you report.
+We read the abstract and the authors' code (YuchenHui22314/TREC_iKAT_2024 at 646ba6d, MIT licence).
+Their main run finds the weights of each level with a grid search (step .01; the sum of MRR, nDCG@3
+and recall at 10 and 100) on the judgements of the same turns on which it is scored. The code
+contains neither these weights nor the scores. So :data:`LEVELS` are the weights that the code has
+without a search, and there is no table here. Give weights for your data as ``weights``. Find them
+on other turns than those you report.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +20,10 @@ LEVELS = {"a": (1, 0.1, 0.4), "b": (1, 0.1, 0.5), "c": (1, 0.1, 0.6)}
 """Level -> the weights of the plain rewrite, of that with its answer, and of the personal rewrite."""
 
 
-@method(paper=PAPER, models={"llm": "openai:gpt-4o-2024-08-06", "retriever": "BM25", "reranker": "monot5_base_10k"})
+@method(
+    paper=PAPER,
+    models={"llm": "openai:gpt-4o-2024-08-06", "retriever": "BM25", "reranker": "monot5_base_10k"},
+)
 def apcir(
     llm: LLM,
     retriever: Stage,
@@ -31,14 +36,15 @@ def apcir(
 ) -> Stage:
     """APCIR: how personal the question is decides the weights of three queries, whose BM25 scores are scaled and summed.
 
-    The queries are a rewrite without the persona, the same rewrite followed by the LLM's answer, and a rewrite as personal as its level
-    allows. Two LLM calls, three queries per turn. RALI, by some of the same authors, has the same queries with fixed weights and unscaled
-    scores. The authors' prompts have examples, and ours have none.
+    The queries are a rewrite without the persona, the same rewrite followed by the LLM's answer,
+    and a rewrite as personal as its level allows. Two LLM calls, three queries per turn. RALI, by
+    some of the same authors, has the same queries with fixed weights and unscaled scores. The
+    authors' prompts have examples, and ours have none.
 
     - ``weights``: the three weights of each level; see :class:`~pyterrier_ikat.fuse.WeightedSum`.
     - ``think``: whether a reason comes before the level.
-    - ``rerank_depth``: how many passages the re-ranker gets and the run has; without a re-ranker, the run has ``depth``. The re-ranker
-      reads the personal rewrite.
+    - ``rerank_depth``: how many passages the re-ranker gets and the run has; without a re-ranker,
+      the run has ``depth``. The re-ranker reads the personal rewrite.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -48,5 +54,7 @@ def apcir(
     branches = (QueryColumn("qrewrite") >> found, found, QueryColumn("qpersonal") >> found)
     queries = RewriteByLevel(llm, think=think) >> RewriteAndAnswer(llm, think=False, persona=False)
     size = depth if reranker is None else rerank_depth
-    ranking = queries >> WeightedSum(*branches, weights=dict(weights), num_results=size, by="qlevel")
+    ranking = queries >> WeightedSum(
+        *branches, weights=dict(weights), num_results=size, by="qlevel"
+    )
     return ranking if reranker is None else ranking >> RerankAgainst(reranker, "qpersonal", size)

@@ -1,6 +1,7 @@
 """Baselines of the papers: without an LLM, with trained rewriters, and those of the organisers.
 
-``rewriter`` and ``expander`` are operators that make a query from the conversation, such as ``ikat.generate.Seq2SeqRewrite(model)``.
+``rewriter`` and ``expander`` are operators that make a query from the conversation, such as
+``ikat.generate.Seq2SeqRewrite(model)``.
 """
 
 from typing import Any
@@ -30,7 +31,10 @@ _TRAINED = generate_then_retrieve.PAPER
 _ORGANISERS = f"organisers' 2024 baseline, as reported by {infosense_2024.PAPER}"
 _MINILM = {"reranker": "cross-encoder/ms-marco-MiniLM-L-6-v2"}
 _T5 = {"rewriter": "a T5 rewriter"}
-_CONVGQR = {"rewriter": "a T5 rewriter trained on QReCC", "expander": "a T5 expansion model trained on QReCC"}
+_CONVGQR = {
+    "rewriter": "a T5 rewriter trained on QReCC",
+    "expander": "a T5 expansion model trained on QReCC",
+}
 _MONOT5 = {
     "rewriter": "a BART rewriter trained on SAMSum and CANARD",
     "retriever": "an unnamed one (the run's name says dense)",
@@ -38,9 +42,14 @@ _MONOT5 = {
 }
 
 
-# The baselines of 2024 also choose statements and respond. The paper doesn't say with which LLM for the trained rewriters.
+# The baselines of 2024 also choose statements and respond. The paper doesn't say with which LLM for
+# the trained rewriters.
 _OF_2024: dict[str, Any] = {"paper": _ORGANISERS, "settings": {"respond": True}}
-_BM25, _SPLADE, _UNNAMED = {"retriever": "BM25"} | _MINILM, {"retriever": "SPLADE"} | _MINILM, {"llm": "an unnamed LLM"}
+_BM25, _SPLADE, _UNNAMED = (
+    {"retriever": "BM25"} | _MINILM,
+    {"retriever": "SPLADE"} | _MINILM,
+    {"llm": "an unnamed LLM"},
+)
 
 
 @method(paper=_OURS)
@@ -66,7 +75,9 @@ def all_utterances(retriever: Stage, reranker: Stage | None = None, *, depth: in
 
 
 @method(paper=_OURS)
-def hqe(retriever: Stage, reranker: Stage | None = None, *, words: int = 10, depth: int = 1000) -> Stage:
+def hqe(
+    retriever: Stage, reranker: Stage | None = None, *, words: int = 10, depth: int = 1000
+) -> Stage:
     """Historical query expansion: the utterance and the topic words of the past turns.
 
     Example:
@@ -79,18 +90,27 @@ def hqe(retriever: Stage, reranker: Stage | None = None, *, words: int = 10, dep
 @method("monot5", paper=_TRAINED, models=_MONOT5)
 @method("baseline_auto_t5_bm25_minilm", models=_UNNAMED | _T5 | _BM25, **_OF_2024)
 def rewritten(
-    rewriter: Stage, retriever: Stage, reranker: Stage | None = None, llm: LLM | None = None, *, depth: int = 1000, respond: bool = False
+    rewriter: Stage,
+    retriever: Stage,
+    reranker: Stage | None = None,
+    llm: LLM | None = None,
+    *,
+    depth: int = 1000,
+    respond: bool = False,
 ) -> Stage:
     """A trained rewriter's query: the organisers' T5 baseline of 2024, and monoT5 (a BART rewriter, and ``ikat.MonoT5()`` as re-ranker).
 
-    With ``llm``, the system also chooses statements and responds, like :func:`organizers_2024`. Source: Abbasiantaeb and Aliannejadi,
-    Generate then Retrieve, section 4 (monoT5); De Lima and Yang, Passage Query Methods, Tables 2 to 4 (T5).
+    With ``llm``, the system also chooses statements and responds, like :func:`organizers_2024`.
+    Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4 (monoT5); De Lima and
+    Yang, Passage Query Methods, Tables 2 to 4 (T5).
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.rewritten(ikat.generate.Seq2SeqRewrite("castorini/t5-base-canard"), bm25, ikat.MonoT5())  # doctest: +SKIP
     """
-    return _with_response(llm if respond else None, rewriter >> retrieve(retriever, reranker, depth))
+    return _with_response(
+        llm if respond else None, rewriter >> retrieve(retriever, reranker, depth)
+    )
 
 
 @method(paper=_TRAINED, models=_CONVGQR | {"retriever": "an unnamed one"})
@@ -113,21 +133,28 @@ def convgqr(
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.convgqr(ikat.generate.Seq2SeqRewrite("..."), ikat.generate.Seq2SeqRewrite("..."), bm25)  # doctest: +SKIP
     """
-    return _with_response(llm if respond else None, rewriter >> AppendQuery(expander) >> retrieve(retriever, reranker, depth))
+    return _with_response(
+        llm if respond else None,
+        rewriter >> AppendQuery(expander) >> retrieve(retriever, reranker, depth),
+    )
 
 
 @method(paper=_TRAINED, models={"llm": "Llama-2-13b-chat", "retriever": "BM25"})
 def infosense_2023(llm: LLM, retriever: Stage, *, depth: int = 1000) -> Stage:
     """InfoSense 2023 (georgetown_infosense_ikat_run_3): chosen statements, a one-shot LLM answer from history and statements, and BM25.
 
-    Two LLM calls, one query per turn, no re-ranking. Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve,
-    section 4.
+    Two LLM calls, one query per turn, no re-ranking. Source: Abbasiantaeb and Aliannejadi, Generate
+    then Retrieve, section 4.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.infosense_2023(llm, ikat.PassageIndex("i").bm25())  # doctest: +SKIP
     """
-    return SelectStatements(llm, "ids") >> Answer(llm, statements="chosen", style="llama") >> retriever % depth
+    return (
+        SelectStatements(llm, "ids")
+        >> Answer(llm, statements="chosen", style="llama")
+        >> retriever % depth
+    )
 
 
 @method(
@@ -135,17 +162,22 @@ def infosense_2023(llm: LLM, retriever: Stage, *, depth: int = 1000) -> Stage:
     paper=f"organisers' 2023 baseline, as reported by {nii_2024.PAPER}",
     models=_T5 | {"retriever": "BM25", "reranker": "MiniLM, for the statements"},
 )
-def organizers_2023(rewriter: Stage, retriever: Stage, reranker: Stage, *, rm3: bool = True, depth: int = 1000) -> Stage:
+def organizers_2023(
+    rewriter: Stage, retriever: Stage, reranker: Stage, *, rm3: bool = True, depth: int = 1000
+) -> Stage:
     """The organisers' 2023 automatic baseline: a rewrite and three statements as BM25 query, expanded with RM3 (10, 10, 0.5).
 
-    The statements are the three that ``reranker`` (MiniLM) ranks highest for the rewrite; passages are not re-ranked.
+    The statements are the three that ``reranker`` (MiniLM) ranks highest for the rewrite; passages
+    are not re-ranked.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> rewriter = ikat.generate.Seq2SeqRewrite("castorini/t5-base-canard")
         >>> ikat.methods.organizers_2023(rewriter, ikat.PassageIndex("i").bm25(), minilm)  # doctest: +SKIP
     """
-    return _expanded(rewriter >> RankStatements(reranker, 3) >> AppendStatements(), retriever, rm3, depth)
+    return _expanded(
+        rewriter >> RankStatements(reranker, 3) >> AppendStatements(), retriever, rm3, depth
+    )
 
 
 @method(paper="organisers' 2023 manual baseline", models={"retriever": "BM25"}, uses_gold=True)
@@ -162,42 +194,68 @@ def organizers_2023_manual(retriever: Stage, *, rm3: bool = True, depth: int = 1
 @method("baseline_auto_gpt4_bm25_minilm", models={"llm": "openai:gpt-4"} | _BM25, **_OF_2024)
 @method("baseline_auto_gpt4o_splade_minilm", models={"llm": "openai:gpt-4o"} | _SPLADE, **_OF_2024)
 @method("baseline_auto_llama3_1_splade_minilm", models={"llm": "Llama 3.1"} | _SPLADE, **_OF_2024)
-def organizers_2024(llm: LLM, retriever: Stage, reranker: Stage | None = None, *, depth: int = 1000, respond: bool = True) -> Stage:
+def organizers_2024(
+    llm: LLM,
+    retriever: Stage,
+    reranker: Stage | None = None,
+    *,
+    depth: int = 1000,
+    respond: bool = True,
+) -> Stage:
     """The organisers' 2024 baselines with an LLM: statements, one rewritten query, re-ranking, and a response from the top five passages.
 
-    We read their code (SimonLupart/ikat-2024-baseline at d1fccba), which has the run of GPT-4o with BM25. The rewrite and the response see
-    the raw utterance, the whole persona and the whole conversation. All 1000 passages are re-ranked with ms-marco-MiniLM-L-6-v2. The
-    response has at most 200 words and summarises the first five passages. We infer from the names of the other runs that they differ only
-    in model and retriever.
+    We read their code (SimonLupart/ikat-2024-baseline at d1fccba), which has the run of GPT-4o with
+    BM25. The rewrite and the response see the raw utterance, the whole persona and the whole
+    conversation. All 1000 passages are re-ranked with ms-marco-MiniLM-L-6-v2. The response has at
+    most 200 words and summarises the first five passages. We infer from the names of the other runs
+    that they differ only in model and retriever.
 
-    None of its prompts contains chosen statements. All four runs have the same scores for statements in Table 3 of De Lima and Yang, so
-    they shared one choice. Here the choice is one call of the system's own ``llm`` with our prompt. Its result is submitted and changes
-    nothing else. Their code marks the first six passages as used. Here these are the five passages from which the response was made.
+    None of its prompts contains chosen statements. All four runs have the same scores for
+    statements in Table 3 of De Lima and Yang, so they shared one choice. Here the choice is one
+    call of the system's own ``llm`` with our prompt. Its result is submitted and changes nothing
+    else. Their code marks the first six passages as used. Here these are the five passages from
+    which the response was made.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.organizers_2024(ikat.llm("openai:gpt-4"), ikat.PassageIndex("i").bm25(), minilm)  # doctest: +SKIP
     """
-    return _with_response(llm if respond else None, Rewrite(llm) >> retrieve(retriever, reranker, depth))
+    return _with_response(
+        llm if respond else None, Rewrite(llm) >> retrieve(retriever, reranker, depth)
+    )
 
 
 @method(paper="ours, for the labels of MTRAG")
-def decide(llm: LLM, retriever: Stage, reranker: Stage | None = None, *, depth: int = 1000, passages: int = 5) -> Stage:
+def decide(
+    llm: LLM,
+    retriever: Stage,
+    reranker: Stage | None = None,
+    *,
+    depth: int = 1000,
+    passages: int = 5,
+) -> Stage:
     """A rewrite finds the passages; the LLM answers from the best, asks back, or says that there is no answer.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.decide(ikat.llm("openai:gpt-4o"), ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
     """
-    return Rewrite(llm) >> retrieve(retriever, reranker, depth) >> Decide(llm, passages=passages) >> Respond(llm, passages=passages)
+    return (
+        Rewrite(llm)
+        >> retrieve(retriever, reranker, depth)
+        >> Decide(llm, passages=passages)
+        >> Respond(llm, passages=passages)
+    )
 
 
 @method(paper="ours, for generation-only runs")
-def generation_only(llm: LLM, retriever: Stage, *, depth: int = 1000, passages: int = 5, words: int = 250) -> Stage:
+def generation_only(
+    llm: LLM, retriever: Stage, *, depth: int = 1000, passages: int = 5, words: int = 250
+) -> Stage:
     """Statements are chosen, and the response is written from the best passages of an existing ranking.
 
-    Two LLM calls per turn. ``retriever`` is an ``ikat.GivenRanking`` of a run by the organisers or another system. Any other retriever
-    searches for the raw utterance.
+    Two LLM calls per turn. ``retriever`` is an ``ikat.GivenRanking`` of a run by the organisers or
+    another system. Any other retriever searches for the raw utterance.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -216,4 +274,6 @@ def _expanded(queries: Stage, retriever: Stage, rm3: bool, depth: int) -> Stage:
 
 
 def _with_response(llm: LLM | None, ranking: Stage) -> Stage:
-    return ranking if llm is None else SelectStatements(llm, "ids") >> ranking >> Respond(llm, 5, 200)
+    return (
+        ranking if llm is None else SelectStatements(llm, "ids") >> ranking >> Respond(llm, 5, 200)
+    )

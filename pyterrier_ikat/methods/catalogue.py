@@ -1,7 +1,8 @@
 """All systems by name, from the papers and from a user's file, with their costs and the scores that the papers publish.
 
-What a paper publishes is in ``data/PAPER.toml``: its title, the search engine of its first stage, what differs here and why, and its tables
-and figures as printed. The room ``papers`` runs them; here are the tables of scores alone.
+What a paper publishes is in ``data/PAPER.toml``: its title, the search engine of its first stage,
+what differs here and why, and its tables and figures as printed. The room ``papers`` runs them;
+here are the tables of scores alone.
 """
 
 import difflib
@@ -42,13 +43,20 @@ def age(name: str) -> tuple[bool, str, str]:
     return name == "ours", year if year.isdecimal() else "", name
 
 
-_FILES = sorted((found.name for found in iter_modules([str(Path(__file__).parent)]) if found.name not in _OWN), key=age)
+_FILES = sorted(
+    (found.name for found in iter_modules([str(Path(__file__).parent)]) if found.name not in _OWN),
+    key=age,
+)
 _PAPERS = [import_module(f"{__package__}.{name}") for name in _FILES]
 
 
 def _in(module: ModuleType) -> list[Method]:
     """The decorated functions of a module, in the order of its lines. An expression is a method without resources."""
-    systems = [one for one in vars(module).values() if hasattr(one, "methods") and getattr(one, "__module__", "") == module.__name__]
+    systems = [
+        one
+        for one in vars(module).values()
+        if hasattr(one, "methods") and getattr(one, "__module__", "") == module.__name__
+    ]
     return [entry for system in systems for entry in methods_of(system)]
 
 
@@ -58,11 +66,13 @@ METHODS: dict[str, Method] = {entry.name: entry for paper in _PAPERS for entry i
 def find(name: str) -> Method:
     """The method with this name, from the papers or as ``FILE.py:NAME``; with arguments of its function as ``NAME:argument=value,...``.
 
-    In a user's file, ``NAME`` is a method, a function whose arguments name resources, or a pipeline. The name of a method with arguments
-    has them in alphabetical order, and can be a folder's.
+    In a user's file, ``NAME`` is a method, a function whose arguments name resources, or a
+    pipeline. The name of a method with arguments has them in alphabetical order, and can be a
+    folder's.
 
     Raises:
-        UsageError: when there is no such method, argument or value. The message names the nearest one.
+        UsageError: when there is no such method, argument or value. The message names the nearest
+            one.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -82,12 +92,17 @@ def find_all(name: str) -> list[Method]:
     if name.endswith(".py"):
         found = _in(load_python(name, "a method"))
     else:
-        found = [_in_file(path, wanted) if path else _named(name, METHODS, "`ikat methods` lists them")]
+        found = [
+            _in_file(path, wanted) if path else _named(name, METHODS, "`ikat methods` lists them")
+        ]
     arguments = dict(one.split("=", 1) for text in given for one in re.split(r",(?=\w+=)", text))
     if not arguments:
         return found
     written = ",".join(f"{one}={arguments[one]}" for one in sorted(arguments))
-    return [entry.having(arguments, re.sub(r"[^\w.=,+-]+", "-", f"{entry.name}-{written}")) for entry in found]
+    return [
+        entry.having(arguments, re.sub(r"[^\w.=,+-]+", "-", f"{entry.name}-{written}"))
+        for entry in found
+    ]
 
 
 def _in_file(path: str, wanted: str) -> Method:
@@ -101,7 +116,11 @@ def _in_file(path: str, wanted: str) -> Method:
     if wanted not in known and isinstance(value, pt.Transformer):
         pipeline: pt.Transformer = value
         return Method(wanted, lambda: pipeline)
-    own = [name for name, one in vars(module).items() if inspect.isfunction(one) and one.__module__ == module.__name__ and name[0] != "_"]
+    own = [
+        name
+        for name, one in vars(module).items()
+        if inspect.isfunction(one) and one.__module__ == module.__name__ and name[0] != "_"
+    ]
     return _named(wanted, known, f"{path} has {', '.join(known or own) or 'no method'}")
 
 
@@ -110,7 +129,9 @@ def _named(name: str, known: dict[str, Method], otherwise: str) -> Method:
         near = " or ".join(difflib.get_close_matches(name, known, n=3))
         if re.match(r"\w+=", name):  # of a model whose words a shell has parted
             otherwise = f"what belongs to a model stands with it in quotes, --llm 'MODEL {name}'"
-        raise UsageError(f"there is no method {name!r}: {f'did you mean {near}?' if near else otherwise}")
+        raise UsageError(
+            f"there is no method {name!r}: {f'did you mean {near}?' if near else otherwise}"
+        )
     return known[name]
 
 
@@ -118,8 +139,9 @@ def _named(name: str, known: dict[str, Method], otherwise: str) -> Method:
 def calls_per_turn(entry: Method) -> tuple[str, str]:
     """The LLM calls of one turn and its queries to the retriever, as the system's plan counts them.
 
-    ``s`` is the number of chosen statements, if the counts depend on it. If the model decides how many queries it writes, at least one per
-    call is counted. The counted turn follows two responses, and the earlier one is long enough to be summarised.
+    ``s`` is the number of chosen statements, if the counts depend on it. If the model decides how
+    many queries it writes, at least one per call is counted. The counted turn follows two
+    responses, and the earlier one is long enough to be summarised.
 
     Example:
         >>> calls_per_turn(find("aqd")), calls_per_turn(find("rtg"))
@@ -127,11 +149,22 @@ def calls_per_turn(entry: Method) -> tuple[str, str]:
     """
     plan, retriever = _Counting(), StandIn("retriever")
     model, other = llm("recorded:sample"), StandIn("other")
-    resources: dict[str, Any] = {"llm": model, "second_llm": model, "rewriter": other, "expander": other, "reranker": other}
+    resources: dict[str, Any] = {
+        "llm": model,
+        "second_llm": model,
+        "rewriter": other,
+        "expander": other,
+        "reranker": other,
+    }
     plan.follow(entry.build(retriever=retriever, dense=retriever, **resources), _turns())
 
     def as_text(counted: Counter[str]) -> str:
-        return _as_text(*(sum(count for qid, count in counted.items() if qid.startswith(turn)) for turn in TURNS))
+        return _as_text(
+            *(
+                sum(count for qid, count in counted.items() if qid.startswith(turn))
+                for turn in TURNS
+            )
+        )
 
     return as_text(plan.calls), f"{'at least ' * plan.open_ended}{as_text(retriever.rows)}"
 
@@ -157,11 +190,22 @@ class _Counting(Plan):
 @cache
 def _turns() -> pd.DataFrame:
     """The counted turns, planned together, because a plan's time hardly depends on their number."""
-    personas = [{str(one): f"statement {one}" for one in range(1, count + 1)} for count in TURNS.values()]
-    said = [(f"{len(persona)} teas?", f"{len(persona)} long " * 40, "green?", "Yes.", "Which?") for persona in personas]
+    personas = [
+        {str(one): f"statement {one}" for one in range(1, count + 1)} for count in TURNS.values()
+    ]
+    said = [
+        (f"{len(persona)} teas?", f"{len(persona)} long " * 40, "green?", "Yes.", "Which?")
+        for persona in personas
+    ]
     roles = ("user", "assistant", "user", "assistant", "user")
-    chats = [[{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)] for texts in said]
-    each = [conversation(chat, persona, number=str(len(persona))) for chat, persona in zip(chats, personas, strict=True)]
+    chats = [
+        [{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)]
+        for texts in said
+    ]
+    each = [
+        conversation(chat, persona, number=str(len(persona)))
+        for chat, persona in zip(chats, personas, strict=True)
+    ]
     turns = pd.concat(each, ignore_index=True)
     return turns.assign(qresolved=turns["query"], qgoldptkb=[list(persona) for persona in personas])
 
@@ -190,15 +234,18 @@ class PublishedTable:
         year: the year of the track.
         qrels: the judgements, in words.
         measures: the columns.
-        scores: one line per system: our name for it, which may have arguments (``ptkb_str:shots=1``), then its scores, each followed by
-            the letters of the systems from which the paper says that it differs significantly. A row without a method here has a name of
-            its own.
-        judgements: who judged: ``NIST``, a model's name, or a kind of judgement of :mod:`pyterrier_ikat.papers.published`.
+        scores: one line per system: our name for it, which may have arguments
+            (``ptkb_str:shots=1``), then its scores, each followed by the letters of the systems
+            from which the paper says that it differs significantly. A row without a method here has
+            a name of its own.
+        judgements: who judged: ``NIST``, a model's name, or a kind of judgement of
+            :mod:`pyterrier_ikat.papers.published`.
         about: what is ranked or judged: passages, statements or responses.
         turns: how many turns the scores average over; ``None`` when it is unknown.
         blocks: the groups of systems that the paper tests against each other; empty: all systems.
         listed: the name of the list of these turns, if it is public; see `ikat datasets`.
-        recorded: key of a resources file -> the model that replays the paper's own completions of these turns, if they are public.
+        recorded: key of a resources file -> the model that replays the paper's own completions of
+            these turns, if they are public.
     """
 
     key: str
@@ -227,13 +274,20 @@ class PublishedTable:
     def frame(self) -> pd.DataFrame:
         """One row per system (index: its name here), one column per measure. A score that the paper omits is missing."""
         rows = self._rows()
-        values = [[float("nan") if score == "-" else float(score) for score, _ in row] for row in rows.values()]
+        values = [
+            [float("nan") if score == "-" else float(score) for score, _ in row]
+            for row in rows.values()
+        ]
         return pd.DataFrame(values, index=list(rows), columns=self.measures)
 
     def letters(self) -> pd.DataFrame:
         """The published marks of significance, with the shape of :meth:`frame`; empty where there is none."""
         rows = self._rows()
-        return pd.DataFrame([[marks for _, marks in row] for row in rows.values()], index=list(rows), columns=self.measures)
+        return pd.DataFrame(
+            [[marks for _, marks in row] for row in rows.values()],
+            index=list(rows),
+            columns=self.measures,
+        )
 
     def _rows(self) -> dict[str, list[tuple[str, str]]]:
         cells = [line.split() for line in self.scores.splitlines() if line.strip()]
@@ -247,10 +301,18 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 PUBLISHED = {
-    path.stem: read_toml(path) for path in sorted((Path(__file__).parent / "data").glob("*.toml"), key=lambda path: age(path.stem))
+    path.stem: read_toml(path)
+    for path in sorted(
+        (Path(__file__).parent / "data").glob("*.toml"), key=lambda path: age(path.stem)
+    )
 }
 """Paper -> its file."""
-TABLES = {part["key"]: PublishedTable(**part) for paper in PUBLISHED.values() for parts in paper["tables"].values() for part in parts}
+TABLES = {
+    part["key"]: PublishedTable(**part)
+    for paper in PUBLISHED.values()
+    for parts in paper["tables"].values()
+    for part in parts
+}
 """Key -> table of scores."""
 
 
@@ -266,16 +328,30 @@ def origin(entry: Method) -> str:
     return "ours" if entry.paper.startswith(("ours", "baseline without an LLM")) else "papers"
 
 
-COLUMNS = ["name", "paper", "tables", "expression", "llm_calls", "queries", "depth", "manual", "models", "published", "turns"]
+COLUMNS = [
+    "name",
+    "paper",
+    "tables",
+    "expression",
+    "llm_calls",
+    "queries",
+    "depth",
+    "manual",
+    "models",
+    "published",
+    "turns",
+]
 
 
 def catalogue(methods: Iterable[Method] = METHODS.values()) -> pd.DataFrame:
     """A table of methods: those of the papers, or the given ones.
 
     Returns:
-        One row per method: ``name``, ``paper``, ``tables`` (the tables that report it), ``expression``, ``llm_calls`` and ``queries`` per
-        turn (see :func:`pyterrier_ikat.methods.catalogue.calls_per_turn`), ``depth`` (passages per query), ``manual``, ``models`` (the
-        paper's), ``published`` (table -> measure -> score) and ``turns`` (table -> how many turns its scores average over).
+        One row per method: ``name``, ``paper``, ``tables`` (the tables that report it),
+        ``expression``, ``llm_calls`` and ``queries`` per turn (see
+        :func:`pyterrier_ikat.methods.catalogue.calls_per_turn`), ``depth`` (passages per query),
+        ``manual``, ``models`` (the paper's), ``published`` (table -> measure -> score) and
+        ``turns`` (table -> how many turns its scores average over).
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -285,16 +361,32 @@ def catalogue(methods: Iterable[Method] = METHODS.values()) -> pd.DataFrame:
     rows = []
     for entry in methods:
         calls, queries = calls_per_turn(entry)
-        about = {name: getattr(entry, name) for name in ("name", "paper", "expression", "depth", "manual", "models")}
+        about = {
+            name: getattr(entry, name)
+            for name in ("name", "paper", "expression", "depth", "manual", "models")
+        }
         reported = published_scores(entry)
         turns = {table: TABLES[table].turns for table in reported}
-        rows.append({**about, "llm_calls": calls, "queries": queries, "tables": ", ".join(reported), "published": reported, "turns": turns})
+        rows.append(
+            {
+                **about,
+                "llm_calls": calls,
+                "queries": queries,
+                "tables": ", ".join(reported),
+                "published": reported,
+                "turns": turns,
+            }
+        )
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def published_scores(entry: Method) -> dict[str, dict[str, float]]:
     """The published scores of a method: table -> measure -> score, as printed."""
-    return {name: table.frame().loc[entry.name].to_dict() for name, table in TABLES.items() if entry.name in table.systems}
+    return {
+        name: table.frame().loc[entry.name].to_dict()
+        for name, table in TABLES.items()
+        if entry.name in table.systems
+    }
 
 
 def published(table: str) -> pd.DataFrame:

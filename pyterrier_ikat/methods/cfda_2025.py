@@ -1,15 +1,28 @@
 """Chang et al., CFDA & CLIP at TREC iKAT 2025 (arXiv 2509.15588): the best of N rewrites by each of two rewriters, fused and re-ranked.
 
-Where the paper leaves details open, we read the released code (gyeozai/CFDA-TREC-iKAT2025 at 68884f9). The authors choose the best rewrite
-with AdaRewriter (Lai et al., arXiv 2506.01381), a reward model trained on QReCC. Its weights aren't public. So
-:class:`~pyterrier_ikat.generate.BestQuery` here chooses the rewrite whose passages a re-ranker scores highest. The tables below have the
-scores of the authors' runs in that repository. There the reward model chose among rewrites of the same kind, so these are not scores of our
-choice. Its choices are public, though: ``best_of_n:queries=queries_adarewriter10_llm4csnpr_cand10_2023.tsv`` searches for them again.
+Where the paper leaves details open, we read the released code (gyeozai/CFDA-TREC-iKAT2025 at
+68884f9). The authors choose the best rewrite with AdaRewriter (Lai et al., arXiv 2506.01381), a
+reward model trained on QReCC. Its weights aren't public. So
+:class:`~pyterrier_ikat.generate.BestQuery` here chooses the rewrite whose passages a re-ranker
+scores highest. The tables below have the scores of the authors' runs in that repository. There the
+reward model chose among rewrites of the same kind, so these are not scores of our choice. Its
+choices are public, though: ``best_of_n:queries=queries_adarewriter10_llm4csnpr_cand10_2023.tsv``
+searches for them again.
 """
 
 from ..errors import UsageError
 from ..fuse import RRF, RerankAgainst
-from ..generate import BestQuery, Condense, Enhance, GivenQueries, Respond, Rewrite, RewriteAndAnswer, Samples, SelectStatements
+from ..generate import (
+    BestQuery,
+    Condense,
+    Enhance,
+    GivenQueries,
+    Respond,
+    Rewrite,
+    RewriteAndAnswer,
+    Samples,
+    SelectStatements,
+)
 from ..llms import LLM
 from .definition import Stage, method
 
@@ -21,11 +34,13 @@ _MODELS = {"llm": _GPT, "retriever": "SPLADE", "reranker": "naver/trecdl22-cross
 def personal_chiq(llm: LLM) -> Stage:
     """CHIQ's enhancements as in the authors' code (``CHIQ/rewrite_chiq.py``), which the personal rewrite reads.
 
-    They are the topic, from the conversation alone; the clarified question; a guess at the answer, from the raw history and utterance; the
-    expanded last response; and the user's preferences, from the history with that response and the clarified question. All prompts but the
-    first show the persona and follow a system message. The guess has at most 20 words (``CHIQ/prompts.py``). There is no summary. If a new
-    topic begins, as in a first turn, the answer is not guessed, and the response is not expanded. Their code also asks for the topic in a
-    first turn. We don't, because the answer is known.
+    They are the topic, from the conversation alone; the clarified question; a guess at the answer,
+    from the raw history and utterance; the expanded last response; and the user's preferences, from
+    the history with that response and the clarified question. All prompts but the first show the
+    persona and follow a system message. The guess has at most 20 words (``CHIQ/prompts.py``). There
+    is no summary. If a new topic begins, as in a first turn, the answer is not guessed, and the
+    response is not expanded. Their code also asks for the topic in a first turn. We don't, because
+    the answer is known.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -43,16 +58,25 @@ def _best(drawn: Stage, retriever: Stage, reranker: Stage, passages: int) -> Sta
 
 @method(paper=PAPER, models=_MODELS, instead={"queries": "llm"})
 def best_of_n(
-    llm: LLM | None, retriever: Stage, reranker: Stage, *, n: int = 10, passages: int = 10, depth: int = 100, queries: str = ""
+    llm: LLM | None,
+    retriever: Stage,
+    reranker: Stage,
+    *,
+    n: int = 10,
+    passages: int = 10,
+    depth: int = 100,
+    queries: str = "",
 ) -> Stage:
     """The best of ``n`` sampled LLM4CS rewrites: the one whose top ``passages`` the re-ranker scores highest.
 
-    ``n`` LLM calls, up to ``n`` + 1 searches and ``n`` x ``passages`` + ``depth`` re-ranked pairs per turn. The prompt of LLM4CS also asks
-    for an answer. As in the authors' released scripts, the answer is not part of the query, and the re-ranker reads the first 100 passages,
-    which are the whole ranking.
+    ``n`` LLM calls, up to ``n`` + 1 searches and ``n`` x ``passages`` + ``depth`` re-ranked pairs
+    per turn. The prompt of LLM4CS also asks for an answer. As in the authors' released scripts, the
+    answer is not part of the query, and the re-ranker reads the first 100 passages, which are the
+    whole ranking.
 
-    ``queries`` is a file of queries that were chosen already, see :class:`~pyterrier_ikat.generate.GivenQueries`: then no LLM is asked and
-    nothing is chosen. With the authors' files these are AdaRewriter's choices, and the systems those of their runs.
+    ``queries`` is a file of queries that were chosen already, see
+    :class:`~pyterrier_ikat.generate.GivenQueries`: then no LLM is asked and nothing is chosen. With
+    the authors' files these are AdaRewriter's choices, and the systems those of their runs.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -68,25 +92,40 @@ def best_of_n(
 
 @method(paper=PAPER, models=_MODELS)
 def cfda_best_of_n(
-    llm: LLM, retriever: Stage, reranker: Stage, *, n: int = 10, passages: int = 10, depth: int = 1000, rerank_depth: int = 100
+    llm: LLM,
+    retriever: Stage,
+    reranker: Stage,
+    *,
+    n: int = 10,
+    passages: int = 10,
+    depth: int = 1000,
+    rerank_depth: int = 100,
 ) -> Stage:
     """The best of ``n`` personal CHIQ-AD rewrites and the best of ``n`` LLM4CS rewrites, their lists fused by RRF and re-ranked.
 
-    As in the authors' code, the re-ranker sees the LLM4CS rewrite and the first ``rerank_depth`` passages. :func:`personal_chiq` describes
-    the history. Each turn needs 2 x ``n`` LLM calls and those for CHIQ's history: 5, or 3 if a new topic begins, or 2 in a first turn.
+    As in the authors' code, the re-ranker sees the LLM4CS rewrite and the first ``rerank_depth``
+    passages. :func:`personal_chiq` describes the history. Each turn needs 2 x ``n`` LLM calls and
+    those for CHIQ's history: 5, or 3 if a new topic begins, or 2 in a first turn.
 
-    What differs: how the best rewrite is chosen (see above); the list of CHIQ's rewrite comes first in the fusion, and in theirs that of
-    the LLM4CS rewrite, which matters for ties alone; the wording of every prompt is ours; the queries come as a line of text, and theirs
-    as JSON; LLM4CS has no examples. :func:`cfda_auto` also writes responses.
+    What differs: how the best rewrite is chosen (see above); the list of CHIQ's rewrite comes first
+    in the fusion, and in theirs that of the LLM4CS rewrite, which matters for ties alone; the
+    wording of every prompt is ours; the queries come as a line of text, and theirs as JSON; LLM4CS
+    has no examples. :func:`cfda_auto` also writes responses.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.cfda_best_of_n(ikat.llm("openai:gpt-4o-mini"), splade, ikat.CrossEncoder("..."))  # doctest: +SKIP
     """
-    chiq = personal_chiq(llm) >> Samples(Rewrite(llm, "personal", question="qrewrite"), n, ("qrewrite",))
+    chiq = personal_chiq(llm) >> Samples(
+        Rewrite(llm, "personal", question="qrewrite"), n, ("qrewrite",)
+    )
     llm4cs = Samples(RewriteAndAnswer(llm), n, ("qrewrite",))
-    branches = [_best(drawn, retriever, reranker, passages) >> retriever % depth for drawn in (chiq, llm4cs)]
-    return RRF(*branches, num_results=rerank_depth) >> RerankAgainst(reranker, "qrewrite", rerank_depth)
+    branches = [
+        _best(drawn, retriever, reranker, passages) >> retriever % depth for drawn in (chiq, llm4cs)
+    ]
+    return RRF(*branches, num_results=rerank_depth) >> RerankAgainst(
+        reranker, "qrewrite", rerank_depth
+    )
 
 
 @method(paper=PAPER, models=_MODELS)
@@ -103,30 +142,38 @@ def cfda_auto(
 ) -> Stage:
     """CFDA's whole automatic run: the ranking of :func:`cfda_best_of_n`, statements, and a response from up to 20 passages.
 
-    As in the authors' code (``ikat-offline``), the first passage is cited, and the next ones up to the first that doesn't score above
-    ``threshold``. Three of them are shown whole, and the others are summarised in groups of five. The response is written from these and
-    the chosen statements, in at most 250 words. Up to 6 more LLM calls per turn than for the ranking.
+    As in the authors' code (``ikat-offline``), the first passage is cited, and the next ones up to
+    the first that doesn't score above ``threshold``. Three of them are shown whole, and the others
+    are summarised in groups of five. The response is written from these and the chosen statements,
+    in at most 250 words. Up to 6 more LLM calls per turn than for the ranking.
 
-    What differs: the statements, the summaries and the response are written for the raw utterance. The authors' code shows them the
-    manual rewrite (``resolved_utterance`` in ``put_ptkb.py`` and ``put_response.py``), although the run is called automatic, and ours may
-    not. Also, the wording of every prompt is ours; the temperatures are those of ``llm`` (theirs: 0, .1 and .5); the whole history is
-    shown (theirs: the first 25 words of each response); the response is cut at the end of a sentence; new facts that the user mentions are
-    not added to the statements. Put :class:`~pyterrier_ikat.generate.UpdatePtkb` before the system for that.
+    What differs: the statements, the summaries and the response are written for the raw utterance.
+    The authors' code shows them the manual rewrite (``resolved_utterance`` in ``put_ptkb.py`` and
+    ``put_response.py``), although the run is called automatic, and ours may not. Also, the wording
+    of every prompt is ours; the temperatures are those of ``llm`` (theirs: 0, .1 and .5); the whole
+    history is shown (theirs: the first 25 words of each response); the response is cut at the end
+    of a sentence; new facts that the user mentions are not added to the statements. Put
+    :class:`~pyterrier_ikat.generate.UpdatePtkb` before the system for that.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.cfda_auto(ikat.llm("openai:gpt-4o-mini"), splade, ikat.CrossEncoder("..."))  # doctest: +SKIP
     """
-    ranking = cfda_best_of_n(llm, retriever, reranker, n=n, passages=passages, depth=depth, rerank_depth=rerank_depth)
+    ranking = cfda_best_of_n(
+        llm, retriever, reranker, n=n, passages=passages, depth=depth, rerank_depth=rerank_depth
+    )
     return _responded(llm, ranking, threshold)
 
 
 @method(paper=PAPER, models={"llm": _GPT, "retriever": "an unnamed one: the organisers' ranking"})
-def cfda_generation_only(llm: LLM, retriever: Stage, *, depth: int = 1000, threshold: float | None = 0.3) -> Stage:
+def cfda_generation_only(
+    llm: LLM, retriever: Stage, *, depth: int = 1000, threshold: float | None = 0.3
+) -> Stage:
     """CFDA's generation-only run: the statements and response of :func:`cfda_auto` for an existing ranking.
 
-    Up to 6 LLM calls per turn. ``retriever`` is an ``ikat.GivenRanking``. The authors' code also takes the organisers' statements. Here the
-    LLM chooses them. ``threshold`` suits the scores of the re-ranker that made that ranking.
+    Up to 6 LLM calls per turn. ``retriever`` is an ``ikat.GivenRanking``. The authors' code also
+    takes the organisers' statements. Here the LLM chooses them. ``threshold`` suits the scores of
+    the re-ranker that made that ranking.
 
     Example:
         >>> import pyterrier_ikat as ikat

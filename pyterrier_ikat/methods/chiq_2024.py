@@ -1,8 +1,8 @@
 """Mo, Ghaddar, Mao, Rezagholizadeh, Chen, Liu and Nie, CHIQ (EMNLP 2024, arXiv 2406.05013): enhance the history, then rewrite.
 
-Of its three systems, this is CHIQ-AD, the zero-shot ad-hoc rewrite. CHIQ-FT trains a T5 with the passages of QReCC or TopiOCQA, and
-CHIQ-Fusion sums the scores of both. No trained model is public. The paper reports scores on TopiOCQA, QReCC and CAsT, and none on TREC
-iKAT.
+Of its three systems, this is CHIQ-AD, the zero-shot ad-hoc rewrite. CHIQ-FT trains a T5 with the
+passages of QReCC or TopiOCQA, and CHIQ-Fusion sums the scores of both. No trained model is public.
+The paper reports scores on TopiOCQA, QReCC and CAsT, and none on TREC iKAT.
 """
 
 from ..generate import Aggregate, Answer, Enhance, Rewrite
@@ -15,10 +15,12 @@ PAPER = "Mo et al., CHIQ"
 def enhanced(llm: LLM, *, summarise: bool = True, words: int = 30) -> Stage:
     """The five enhancements of the history (section 3.2), in an order in which each can read those before it.
 
-    They are the history without an old topic, the clarified question, the expanded last response, a guess at the answer of at most
-    ``words`` words, and, with ``summarise``, the summary of the history. The authors' code (``generation/enhancement_generation.py`` of
-    fengranMark/CHIQ at 4fa68a5) asks for one sentence of fewer than 20 words as the expanded response, and for one sentence as the guess;
-    ours asks for one sentence as the expanded response, without a number of words.
+    They are the history without an old topic, the clarified question, the expanded last response, a
+    guess at the answer of at most ``words`` words, and, with ``summarise``, the summary of the
+    history. The authors' code (``generation/enhancement_generation.py`` of fengranMark/CHIQ at
+    4fa68a5) asks for one sentence of fewer than 20 words as the expanded response, and for one
+    sentence as the guess; ours asks for one sentence as the expanded response, without a number of
+    words.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -26,11 +28,18 @@ def enhanced(llm: LLM, *, summarise: bool = True, words: int = 30) -> Stage:
         (ikat.generate.Enhance(ikat.llm('recorded:sample'), 'topic') >> ikat.Rewrite(ikat.llm('recorded:sample'), form='short') >> \
 ikat.generate.Enhance(ikat.llm('recorded:sample'), 'response') >> ikat.Answer(ikat.llm('recorded:sample'), words=30, question='qrewrite'))
     """
-    made = Enhance(llm, "topic") >> Rewrite(llm, "short") >> Enhance(llm, "response") >> Answer(llm, words=words, question="qrewrite")
+    made = (
+        Enhance(llm, "topic")
+        >> Rewrite(llm, "short")
+        >> Enhance(llm, "response")
+        >> Answer(llm, words=words, question="qrewrite")
+    )
     return made >> Enhance(llm, "summary") if summarise else made
 
 
-@method(paper=PAPER, models={"llm": "Llama-2-7b-chat temperature=0.7", "retriever": "BM25 and ANCE"})
+@method(
+    paper=PAPER, models={"llm": "Llama-2-7b-chat temperature=0.7", "retriever": "BM25 and ANCE"}
+)
 def chiq_ad(
     llm: LLM,
     retriever: Stage,
@@ -43,14 +52,17 @@ def chiq_ad(
 ) -> Stage:
     """CHIQ-AD: topic switch, clarified question, expanded response, guessed answer, summary of the history, then the rewrite (section 3).
 
-    Six LLM calls and one query per turn; three in a conversation's first turn, which has no history. The paper has no personas. Our prompts
-    for the guess and the rewrite show the persona, and the others don't. Chang et al., CFDA & CLIP at TREC iKAT 2025, changed more than
-    that: see :func:`~pyterrier_ikat.methods.cfda_2025.personal_chiq`. In the authors' code, the guess comes from the raw history and
-    question; here it comes from the enhanced ones. The wording of the prompts is ours, and theirs ask for the rewrite as JSON.
+    Six LLM calls and one query per turn; three in a conversation's first turn, which has no
+    history. The paper has no personas. Our prompts for the guess and the rewrite show the persona,
+    and the others don't. Chang et al., CFDA & CLIP at TREC iKAT 2025, changed more than that: see
+    :func:`~pyterrier_ikat.methods.cfda_2025.personal_chiq`. In the authors' code, the guess comes
+    from the raw history and question; here it comes from the enhanced ones. The wording of the
+    prompts is ours, and theirs ask for the rewrite as JSON.
 
     - ``summarise``: whether the rewrite sees the summary instead of the history.
-    - ``append``: whether the guessed answer is appended to the rewrite. According to the file names in the authors' code
-      (``search_query+single_response``) it is; according to the paper's text, the query is only the rewrite.
+    - ``append``: whether the guessed answer is appended to the rewrite. According to the file names
+      in the authors' code (``search_query+single_response``) it is; according to the paper's text,
+      the query is only the rewrite.
     - ``words``: how long the guess may be; the authors ask for one sentence.
     - ``reranker``: reads the query. The paper has none.
 
@@ -58,6 +70,12 @@ def chiq_ad(
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.chiq_ad(ikat.llm("openai:gpt-4o-mini"), ikat.PassageIndex("i").bm25())  # doctest: +SKIP
     """
-    queries = enhanced(llm, summarise=summarise, words=words) >> Rewrite(llm, "enhanced", question="qrewrite")
+    queries = enhanced(llm, summarise=summarise, words=words) >> Rewrite(
+        llm, "enhanced", question="qrewrite"
+    )
     queries = queries >> Aggregate(also="qanswer") if append else queries
-    return queries >> retriever % depth if reranker is None else queries >> retriever % depth >> reranker
+    return (
+        queries >> retriever % depth
+        if reranker is None
+        else queries >> retriever % depth >> reranker
+    )

@@ -1,8 +1,10 @@
 """A method: a function that makes an operator expression from named resources, together with the facts from its paper.
 
-The arguments of the function name the resources: ``llm``, ``second_llm``, ``responders``, ``rewriter``, ``expander``, ``retriever``,
-``dense``, ``reranker``. Resources with a default are optional. :func:`method` gives the function a name and makes it available to ``ikat
-run``, ``ikat methods`` and ``ikat.run``. Other values for its arguments stand behind the name: ``mq4cs:n=3``, ``raw:retriever=dense``.
+The arguments of the function name the resources: ``llm``, ``second_llm``, ``responders``,
+``rewriter``, ``expander``, ``retriever``, ``dense``, ``reranker``. Resources with a default are
+optional. :func:`method` gives the function a name and makes it available to ``ikat run``, ``ikat
+methods`` and ``ikat.run``. Other values for its arguments stand behind the name: ``mq4cs:n=3``,
+``raw:retriever=dense``.
 """
 
 import ast
@@ -29,7 +31,16 @@ from ..retrieve.retriever import IndexRetriever
 if TYPE_CHECKING:
     from ..planning import Plan
 
-RESOURCES = ("llm", "second_llm", "responders", "rewriter", "expander", "retriever", "dense", "reranker")
+RESOURCES = (
+    "llm",
+    "second_llm",
+    "responders",
+    "rewriter",
+    "expander",
+    "retriever",
+    "dense",
+    "reranker",
+)
 STATEMENTS = ("none", "chosen")
 """Which statements about the user a method can show to the LLM, instead of all."""
 LLMS = ("llm", "second_llm")
@@ -55,7 +66,9 @@ class StandIn(Operator):
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Raise an error, because this is not a resource."""
-        raise UsageError(f"{self.name} only stands for a resource: build the method with a real one")
+        raise UsageError(
+            f"{self.name} only stands for a resource: build the method with a real one"
+        )
 
     ask = transform
 
@@ -71,14 +84,16 @@ class Method:
         name: its name on the command line.
         system: the function that makes the expression.
         paper: where it comes from.
-        settings: the function's arguments that this variant fixes. A resource is a text as on the command line, or for an LLM the
-            resource that it is: ``{"llm": "second_llm"}``. A ``second_llm`` with a default is used only where it is set.
+        settings: the function's arguments that this variant fixes. A resource is a text as on the
+            command line, or for an LLM the resource that it is: ``{"llm": "second_llm"}``. A
+            ``second_llm`` with a default is used only where it is set.
         models: the paper's models and parameters, by resource, as text.
         bm25: the paper's BM25 parameters if they are not k1 0.9, b 0.4.
         several: whether ``reranker`` may be a list.
         uses_gold: whether it reads the organisers' gold data, such as the manual rewrite.
         instead: argument -> the resource that isn't needed if the argument has a value.
-        recorded: the model that replays its paper's own completions, such as ``recorded:personalizedcir``, if they are public.
+        recorded: the model that replays its paper's own completions, such as
+            ``recorded:personalizedcir``, if they are public.
         of: the method that this one is with other arguments, see :meth:`having`.
     """
 
@@ -96,9 +111,19 @@ class Method:
 
     def __post_init__(self) -> None:
         for name, parameter in self.parameters.items():
-            if name not in RESOURCES and name not in self.settings and parameter.default is inspect.Parameter.empty:
-                repair = "name it retriever" if name == "index" else f"name it one of {', '.join(RESOURCES)}"
-                raise UsageError(f"method {self.name}: the argument {name!r} is not a resource: {repair}, or give it a default")
+            if (
+                name not in RESOURCES
+                and name not in self.settings
+                and parameter.default is inspect.Parameter.empty
+            ):
+                repair = (
+                    "name it retriever"
+                    if name == "index"
+                    else f"name it one of {', '.join(RESOURCES)}"
+                )
+                raise UsageError(
+                    f"method {self.name}: the argument {name!r} is not a resource: {repair}, or give it a default"
+                )
 
     @cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
@@ -132,10 +157,15 @@ class Method:
         """
         for one in arguments:
             if one not in self.arguments:
-                repair = did_you_mean(one, self.arguments) or f"choose one of {', '.join(self.arguments)}"
+                repair = (
+                    did_you_mean(one, self.arguments)
+                    or f"choose one of {', '.join(self.arguments)}"
+                )
                 raise UsageError(f"method {self.name} has no argument {one!r}: {repair}")
         values = {one: self._value(one, given) for one, given in arguments.items()}
-        return replace(self, name=name or self.name, settings={**self.settings, **values}, of=self.of or self)
+        return replace(
+            self, name=name or self.name, settings={**self.settings, **values}, of=self.of or self
+        )
 
     def _value(self, name: str, given: Any) -> Any:
         """A text as the value that the function's argument takes: of the type of its default, or of its annotation."""
@@ -144,13 +174,19 @@ class Method:
             return given
         named = {"true": True, "false": False, "none": None}
         try:
-            value = named[given.casefold()] if given.casefold() in named else ast.literal_eval(given)
+            value = (
+                named[given.casefold()] if given.casefold() in named else ast.literal_eval(given)
+            )
         except (SyntaxError, ValueError):
             value = given
         kinds = [one for one in (type(default), *get_args(annotation)) if isinstance(one, type)]
-        fits = type(value) in kinds or (float in kinds and type(value) is int) or kinds == [type(None)]
+        fits = (
+            type(value) in kinds or (float in kinds and type(value) is int) or kinds == [type(None)]
+        )
         if not fits:
-            raise UsageError(f"method {self.name}: {name}={given} is no value for this argument, whose default is {default!r}")
+            raise UsageError(
+                f"method {self.name}: {name}={given} is no value for this argument, whose default is {default!r}"
+            )
         return value
 
     @property
@@ -161,7 +197,10 @@ class Method:
     @property
     def description(self) -> str:
         """The function's docstring before its sections, in paragraphs."""
-        return re.split(r"\n+(?=(?:Args|Raises|Returns|Example|Attributes):\n)", inspect.getdoc(self.system) or "")[0]
+        return re.split(
+            r"\n+(?=(?:Args|Raises|Returns|Example|Attributes):\n)",
+            inspect.getdoc(self.system) or "",
+        )[0]
 
     @property
     def depth(self) -> int:
@@ -170,14 +209,22 @@ class Method:
 
     def _settled(self, name: str, otherwise: Any = None) -> Any:
         """The value of an argument of its function: as set, or the default."""
-        return self.settings.get(name, self.parameters[name].default if name in self.parameters else otherwise)
+        return self.settings.get(
+            name, self.parameters[name].default if name in self.parameters else otherwise
+        )
 
     @property
     def resources(self) -> dict[str, str]:
         """Argument of the function -> the resource that it takes."""
-        named = [name for name in self.parameters if name in RESOURCES and (name != "second_llm" or self._requires(name))]
+        named = [
+            name
+            for name in self.parameters
+            if name in RESOURCES and (name != "second_llm" or self._requires(name))
+        ]
         named = [name for name in named if name not in self._replaced]
-        return {name: self.settings[name] if self.settings.get(name) in LLMS else name for name in named}
+        return {
+            name: self.settings[name] if self.settings.get(name) in LLMS else name for name in named
+        }
 
     @property
     def _replaced(self) -> list[str]:
@@ -187,18 +234,30 @@ class Method:
     @property
     def own(self) -> dict[str, Any]:
         """The resources that it has by itself, as ``raw:retriever=dense`` has its retriever: argument -> text."""
-        return {name: value for name, value in self.settings.items() if name in RESOURCES and value not in LLMS}
+        return {
+            name: value
+            for name, value in self.settings.items()
+            if name in RESOURCES and value not in LLMS
+        }
 
     @property
     def needs(self) -> list[str]:
         """The required resources that it doesn't have by itself; a retriever of its own still needs an index."""
         own = self.own.keys() - {"retriever"}
-        return [resource for argument, resource in self.resources.items() if self._requires(argument) and argument not in own]
+        return [
+            resource
+            for argument, resource in self.resources.items()
+            if self._requires(argument) and argument not in own
+        ]
 
     @property
     def takes(self) -> list[str]:
         """The optional resources."""
-        return [one for argument, one in self.resources.items() if not self._requires(argument) and argument not in self.own]
+        return [
+            one
+            for argument, one in self.resources.items()
+            if not self._requires(argument) and argument not in self.own
+        ]
 
     def deviations(self, given: Mapping[str, Any]) -> list[str]:
         """How the models, the retriever and its depth in a run differ from the paper's, one line each; none without a paper's models.
@@ -213,63 +272,112 @@ class Method:
         if paper.get("retriever") == "BM25" and (used["retriever"] or "").startswith("BM25 k1="):
             k1, b = (self.bm25.get(name, default) for name, default in (("k1", 0.9), ("b", 0.4)))
             paper["retriever"] = f"BM25 k1={k1} b={b}"
-        found = [line for name, of_paper in paper.items() for line in model_differences(name, of_paper, used[name])]
+        found = [
+            line
+            for name, of_paper in paper.items()
+            for line in model_differences(name, of_paper, used[name])
+        ]
         depth = returned(given.get("retriever")) if self.models else None
         if depth is not None and depth < self.depth:
-            found.append(f"retriever: the paper takes {self.depth} passages per query, this run {depth}")
+            found.append(
+                f"retriever: the paper takes {self.depth} passages per query, this run {depth}"
+            )
         if self.of is None or not self.models:
             return found
-        depths = {name: (self.of._settled(name), self._settled(name)) for name in self.settings if name.endswith("depth")}
-        return found + [f"{name}: the paper has {theirs}, this run {ours}" for name, (theirs, ours) in depths.items() if theirs != ours]
+        depths = {
+            name: (self.of._settled(name), self._settled(name))
+            for name in self.settings
+            if name.endswith("depth")
+        }
+        return found + [
+            f"{name}: the paper has {theirs}, this run {ours}"
+            for name, (theirs, ours) in depths.items()
+            if theirs != ours
+        ]
 
     def called_with(self, arguments: Mapping[str, Any]) -> list[str]:
         """Like :meth:`deviations`, for the arguments of a call of its function."""
-        deciding = {name: value for name, value in arguments.items() if name.endswith("depth") or name in self.instead}
+        deciding = {
+            name: value
+            for name, value in arguments.items()
+            if name.endswith("depth") or name in self.instead
+        }
         called = self.having(deciding)
-        return called.deviations({resource: arguments[name] for name, resource in called.resources.items()})
+        return called.deviations(
+            {resource: arguments[name] for name, resource in called.resources.items()}
+        )
 
     @property
     def manual(self) -> bool:
         """Whether it makes a manual run, on ``get_topics("manual")``."""
-        return self.uses_gold or self._settled("question") == "qresolved" or bool(self._settled("manual"))
+        return (
+            self.uses_gold
+            or self._settled("question") == "qresolved"
+            or bool(self._settled("manual"))
+        )
 
-    def build(self, *, prompts: str | Path | None = None, statements: str | None = None, **given: Any) -> pt.Transformer:
+    def build(
+        self, *, prompts: str | Path | None = None, statements: str | None = None, **given: Any
+    ) -> pt.Transformer:
         """The operator expression over the resources in ``given``. Other resources are ignored.
 
         Args:
-            prompts: a folder of your own prompt templates. It applies to all LLM operators without a folder of their own.
-            statements: which statements about the user the LLM sees: ``"none"``, or ``"chosen"``, those that it chooses first (one more
-                call per turn); None: all.
+            prompts: a folder of your own prompt templates. It applies to all LLM operators without
+                a folder of their own.
+            statements: which statements about the user the LLM sees: ``"none"``, or ``"chosen"``,
+                those that it chooses first (one more call per turn); None: all.
             **given: resources by name.
 
         Raises:
-            UsageError: when a required resource is missing, or the retriever returns fewer passages than ``depth``.
+            UsageError: when a required resource is missing, or the retriever returns fewer passages
+                than ``depth``.
         """
         taken = {argument: given.get(resource) for argument, resource in self.resources.items()}
-        missing = [self.resources[name] for name, value in taken.items() if value is None and self._requires(name)]
+        missing = [
+            self.resources[name]
+            for name, value in taken.items()
+            if value is None and self._requires(name)
+        ]
         if missing:
-            options = [option("index" if name in ("retriever", "dense") else name) for name in missing]
-            raise UsageError(f"method {self.name} needs {' and '.join(missing)}: give {' and '.join(options)}")
+            options = [
+                option("index" if name in ("retriever", "dense") else name) for name in missing
+            ]
+            raise UsageError(
+                f"method {self.name} needs {' and '.join(missing)}: give {' and '.join(options)}"
+            )
         if isinstance(several := taken.get("reranker"), list) and not self.several:
             raise UsageError(f"method {self.name} takes one re-ranker, not {len(several)}")
         for name in taken.keys() & {"retriever", "dense"}:
             found = getattr(taken[name], "num_results", self.depth)
             if found < self.depth:
                 short = f"the {'dense ' * (name == 'dense')}retriever returns {found}: give it num_results={self.depth}"
-                raise UsageError(f"method {self.name} takes {counted(self.depth, 'passage')} per query, {short}")
+                raise UsageError(
+                    f"method {self.name} takes {counted(self.depth, 'passage')} per query, {short}"
+                )
         with prompts_from(prompts):
             found = {name: value for name, value in taken.items() if value is not None}
             found |= dict.fromkeys(self._replaced)
-            built = self.system(**found, **{name: one for name, one in self.settings.items() if name not in RESOURCES})
+            built = self.system(
+                **found,
+                **{name: one for name, one in self.settings.items() if name not in RESOURCES},
+            )
             if not isinstance(built, pt.Transformer):
                 code: Any = getattr(self.system, "__code__", None)
                 where = f" ({code.co_filename}, line {code.co_firstlineno})" if code else ""
-                what = f"returns {type(built).__name__}: end it with return and a PyTerrier pipeline"
+                what = (
+                    f"returns {type(built).__name__}: end it with return and a PyTerrier pipeline"
+                )
                 raise UsageError(f"the function of method {self.name}{where} {what}")
-            return built if statements is None or "llm" not in taken else _shown(statements, taken["llm"]) >> built
+            return (
+                built
+                if statements is None or "llm" not in taken
+                else _shown(statements, taken["llm"]) >> built
+            )
 
     def _requires(self, argument: str) -> bool:
-        return self.parameters[argument].default is inspect.Parameter.empty or is_given(self.settings.get(argument))
+        return self.parameters[argument].default is inspect.Parameter.empty or is_given(
+            self.settings.get(argument)
+        )
 
     @property
     def expression(self) -> str:
@@ -283,17 +391,20 @@ class Method:
 @overload
 def method(name: Decorated) -> Decorated: ...
 @overload
-def method(name: str | None = None, *, paper: str = "", **said: Any) -> Callable[[Decorated], Decorated]: ...
+def method(
+    name: str | None = None, *, paper: str = "", **said: Any
+) -> Callable[[Decorated], Decorated]: ...
 def method(name: str | Decorated | None = None, *, paper: str = "", **said: Any) -> Any:
     """A decorator that makes a function a method.
 
-    One function can be several methods, each with its own name, settings and models. Decorate it once for each.
+    One function can be several methods, each with its own name, settings and models. Decorate it
+    once for each.
 
     Args:
         name: the method's name; None: that of the function.
         paper: where it comes from.
-        **said: further attributes of :class:`Method`: ``settings``, ``models``, ``bm25``, ``several``, ``uses_gold``, ``recorded``,
-            ``instead``.
+        **said: further attributes of :class:`Method`: ``settings``, ``models``, ``bm25``,
+            ``several``, ``uses_gold``, ``recorded``, ``instead``.
 
     Raises:
         UsageError: when the function has an argument without a default that is not a resource.
@@ -328,8 +439,9 @@ def is_given(value: Any) -> bool:
 def noting(system: System) -> System:
     """The function of methods, whose pipelines note how they differ from the paper: ``pipeline.deviations``.
 
-    Of several methods, those with the same settings and LLMs as the call are compared, and the one with the fewest differences counts. A
-    stage of the pipeline has the note, too, so that a longer expression keeps it.
+    Of several methods, those with the same settings and LLMs as the call are compared, and the one
+    with the fewest differences counts. A stage of the pipeline has the note, too, so that a longer
+    expression keeps it.
     """
 
     @wraps(system)
@@ -339,8 +451,12 @@ def noting(system: System) -> System:
             bound = inspect.signature(system).bind(*args, **kwargs)
             bound.apply_defaults()
             given = bound.arguments
-            lines = min((one.called_with(given) for one in _made_by(system, given)), key=len, default=[])
-            own = next((stage for stage in built if not any(stage is one for one in given.values())), built)
+            lines = min(
+                (one.called_with(given) for one in _made_by(system, given)), key=len, default=[]
+            )
+            own = next(
+                (stage for stage in built if not any(stage is one for one in given.values())), built
+            )
             vars(own)["deviations"] = vars(built)["deviations"] = lines
         return built
 
@@ -351,7 +467,11 @@ def _made_by(system: System, arguments: Mapping[str, Any]) -> list[Method]:
     """The methods of a function that a call with these arguments makes; with another ``second_llm`` than these, those without one."""
     known = methods_of(system)
     fixed = {name for one in known for name in one.settings if name not in RESOURCES}
-    same = [one for one in known if one.models and all(arguments[name] == one._settled(name) for name in fixed)]
+    same = [
+        one
+        for one in known
+        if one.models and all(arguments[name] == one._settled(name) for name in fixed)
+    ]
     with_second = arguments.get("second_llm") is not None
     return [one for one in same if ("second_llm" in one.resources) == with_second] or same
 
@@ -359,7 +479,11 @@ def _made_by(system: System, arguments: Mapping[str, Any]) -> list[Method]:
 def _shown(statements: str, llm: Any) -> pt.Transformer:
     """The stages before a method that show it a part of the persona."""
     one_of(STATEMENTS, statements=statements)
-    return ShowStatements(statements) if statements == "none" else SelectStatements(llm) >> ShowStatements(statements)
+    return (
+        ShowStatements(statements)
+        if statements == "none"
+        else SelectStatements(llm) >> ShowStatements(statements)
+    )
 
 
 # How the resources of a run differ from those of a method's paper
@@ -387,7 +511,9 @@ def model_differences(resource: str, paper: str, given: str | None) -> list[str]
         >>> model_differences("llm", "Llama-2-7b temperature=0.75", "hf:meta-llama/Llama-2-7b-hf")
         ['llm: the paper has temperature=0.75, this run the default']
     """
-    keys = [[model_key(one) for one in re.split(r",(?! )", text or "none")] for text in (paper, given)]
+    keys = [
+        [model_key(one) for one in re.split(r",(?! )", text or "none")] for text in (paper, given)
+    ]
     if keys[0] != keys[1]:
         return [f"{resource}: the paper has {paper}, this run {given or 'none'}"]
     ours, theirs = (dict(re.findall(r"(\w+)=(\S+)", text or "")) for text in (given, paper))
@@ -417,7 +543,9 @@ def in_words(given: Any) -> str | None:
         return "ensemble"
     if isinstance(given, IndexRetriever):
         values = {name: getattr(given, name) for name in ("k1", "b") if hasattr(given, name)}
-        values |= {"query_model": model} if (model := getattr(given.index, "query_model", None)) else {}
+        values |= (
+            {"query_model": model} if (model := getattr(given.index, "query_model", None)) else {}
+        )
         return " ".join([given.label, *(f"{name}={value}" for name, value in values.items())])
     kind = next((f"{kind}:" for kind, of_kind in OF_KIND.items() if type(given) is of_kind), "")
     model = getattr(given, "spec", None) or getattr(given, "model", None)
@@ -432,6 +560,8 @@ def _short(given: Any) -> str:
 def returned(retriever: Any) -> int | None:
     """At most how many passages a retriever returns per query; None if it doesn't say."""
     if isinstance(retriever, pt.Compose):
-        return min((found for one in retriever if (found := returned(one)) is not None), default=None)
+        return min(
+            (found for one in retriever if (found := returned(one)) is not None), default=None
+        )
     found = getattr(retriever, "k" if isinstance(retriever, pt.RankCutoff) else "num_results", None)
     return found if isinstance(found, int) else None

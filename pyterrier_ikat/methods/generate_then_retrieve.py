@@ -1,12 +1,17 @@
 """Abbasiantaeb and Aliannejadi, Generate then Retrieve: AD, QD, AQD, AQD_A, QR, the human rewrite, LLaMA10.
 
-Each system is one function that returns its operator expression. These arguments mean the same in all of them:
+Each system is one function that returns its operator expression. These arguments mean the same in
+all of them:
 
-- ``llm``: the model to ask; ``second_llm``: the model that writes the answer from which the queries are made, the paper's [G].
-- ``retriever``: the first stage, which adds the passages' texts; ``reranker``: any PyTerrier re-ranker, or ``None`` for none.
-- ``style``: ``"gpt"`` (zero-shot, all responses in the history) or ``"llama"`` (LLaMA's prompts: two examples for AQD's queries, one for
-  QD's, and none for answers and rewrites, section 4; the last response only, but all for rewrites, appendix A.3).
-- ``question``: ``"qutterance"``, or ``"qresolved"`` for the manual rewrite in place of the utterance, the paper's [H].
+- ``llm``: the model to ask; ``second_llm``: the model that writes the answer from which the queries
+  are made, the paper's [G].
+- ``retriever``: the first stage, which adds the passages' texts; ``reranker``: any PyTerrier
+  re-ranker, or ``None`` for none.
+- ``style``: ``"gpt"`` (zero-shot, all responses in the history) or ``"llama"`` (LLaMA's prompts:
+  two examples for AQD's queries, one for QD's, and none for answers and rewrites, section 4; the
+  last response only, but all for rewrites, appendix A.3).
+- ``question``: ``"qutterance"``, or ``"qresolved"`` for the manual rewrite in place of the
+  utterance, the paper's [H].
 - ``depth``: passages per query (section 4: BM25 1000).
 """
 
@@ -19,7 +24,11 @@ from .definition import Stage, method
 PAPER = "Abbasiantaeb and Aliannejadi, Generate then Retrieve"
 _MINILM_6 = "cross-encoder/ms-marco-MiniLM-L-6-v2"
 _GPT_4 = {"llm": "openai:gpt-4", "retriever": "BM25", "reranker": _MINILM_6}
-_LLAMA = {"llm": "Llama-2-13b-chat temperature=0.75 top_p=0.9 top_k=10", "retriever": "BM25", "reranker": _MINILM_6}
+_LLAMA = {
+    "llm": "Llama-2-13b-chat temperature=0.75 top_p=0.9 top_k=10",
+    "retriever": "BM25",
+    "reranker": _MINILM_6,
+}
 _OF_LLAMA, _HUMAN = {"style": "llama"}, {"question": "qresolved"}
 
 
@@ -31,7 +40,13 @@ def retrieve(retriever: Stage, reranker: Stage | None, depth: int) -> Stage:
 @method(paper=PAPER, models=_GPT_4)
 @method("ad_llama", paper=PAPER, settings=_OF_LLAMA, models=_LLAMA)
 def ad(
-    llm: LLM, retriever: Stage, reranker: Stage | None = None, *, style: str = "gpt", question: str = "qutterance", depth: int = 1000
+    llm: LLM,
+    retriever: Stage,
+    reranker: Stage | None = None,
+    *,
+    style: str = "gpt",
+    question: str = "qutterance",
+    depth: int = 1000,
 ) -> Stage:
     """AD: the LLM's answer is the query, for the first stage and for the re-ranker (section 3). One LLM call, one query per turn.
 
@@ -67,17 +82,28 @@ def qd(
     return queries >> retrieve(retriever, reranker, depth) >> Interleave()
 
 
-def _answer_then_queries(llm: LLM, second_llm: LLM | None, n: int, style: str, question: str) -> Stage:
+def _answer_then_queries(
+    llm: LLM, second_llm: LLM | None, n: int, style: str, question: str
+) -> Stage:
     if second_llm is None:
-        return Answer(llm, style=style, question=question) >> MultiQuery(llm, n, "answer", style=style, question=question)
-    return Answer(second_llm, question=question) >> MultiQuery(llm, n, "other_answer", style=style, question=question)
+        return Answer(llm, style=style, question=question) >> MultiQuery(
+            llm, n, "answer", style=style, question=question
+        )
+    return Answer(second_llm, question=question) >> MultiQuery(
+        llm, n, "other_answer", style=style, question=question
+    )
 
 
 @method(paper=PAPER, models=_GPT_4)
 @method("aqd_human", paper=PAPER, settings=_HUMAN, models=_GPT_4)
 @method("aqd_llama", paper=PAPER, settings=_OF_LLAMA, models=_LLAMA)
 @method("aqd_human_llama", paper=PAPER, settings=_OF_LLAMA | _HUMAN, models=_LLAMA)
-@method("aqd_given_llama", paper=PAPER, settings=_OF_LLAMA | {"second_llm": "second_llm"}, models=_LLAMA | {"second_llm": "openai:gpt-4"})
+@method(
+    "aqd_given_llama",
+    paper=PAPER,
+    settings=_OF_LLAMA | {"second_llm": "second_llm"},
+    models=_LLAMA | {"second_llm": "openai:gpt-4"},
+)
 def aqd(
     llm: LLM,
     retriever: Stage,
@@ -91,8 +117,9 @@ def aqd(
 ) -> Stage:
     """AQD: the LLM's answer, then up to ``n`` queries for it, each retrieved and re-ranked separately, interleaved (section 3).
 
-    Two LLM calls, at most ``n`` queries per turn. With ``second_llm``, that model writes the answer, with the zero-shot prompt. What the
-    prompt for the queries asks is our own: our copy of the paper lacks the second prompt of Table 5.
+    Two LLM calls, at most ``n`` queries per turn. With ``second_llm``, that model writes the
+    answer, with the zero-shot prompt. What the prompt for the queries asks is our own: our copy of
+    the paper lacks the second prompt of Table 5.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -117,7 +144,8 @@ def aqd_a(
 ) -> Stage:
     """AQD_A: as AQD, but the union of the queries' candidates is re-ranked once against the answer (section 3).
 
-    The union is de-duplicated, completely re-ranked and cut to 1000 passages. Only then can recall rise as in Table 1.
+    The union is de-duplicated, completely re-ranked and cut to 1000 passages. Only then can recall
+    rise as in Table 1.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -130,7 +158,14 @@ def aqd_a(
 
 @method(paper=PAPER, models=_GPT_4)
 @method("qr_llama", paper=PAPER, settings=_OF_LLAMA, models=_LLAMA)
-def qr(llm: LLM, retriever: Stage, reranker: Stage | None = None, *, style: str = "gpt", depth: int = 1000) -> Stage:
+def qr(
+    llm: LLM,
+    retriever: Stage,
+    reranker: Stage | None = None,
+    *,
+    style: str = "gpt",
+    depth: int = 1000,
+) -> Stage:
     """QR: one rewritten query (Table 7). One LLM call, one query per turn.
 
     Example:

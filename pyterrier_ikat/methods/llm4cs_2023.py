@@ -1,6 +1,7 @@
 """Mao, Dou, Mo, Hou, Chen and Qian, LLM4CS (Findings of EMNLP 2023, arXiv 2303.06573): several sampled rewrites and answers, combined.
 
-The paper retrieves with ANCE and the mean of the vectors of all texts. It reports scores on CAsT 2019 to 2021, and none on TREC iKAT.
+The paper retrieves with ANCE and the mean of the vectors of all texts. It reports scores on CAsT
+2019 to 2021, and none on TREC iKAT.
 """
 
 from ..arguments import one_of
@@ -33,19 +34,24 @@ def llm4cs(
 ) -> Stage:
     """LLM4CS: ``n`` sampled rewrites, each with an answer, are combined into one query.
 
-    ``n`` LLM calls and one query per turn; ``n`` + 1 calls for ``"rewrite_then_answer"``, one sample for ``"maxprob"``. Sample with a
-    temperature above 0; the authors' code has 0.7 and n = 5. Its prompts have examples from CAsT 2022; ours are zero-shot.
+    ``n`` LLM calls and one query per turn; ``n`` + 1 calls for ``"rewrite_then_answer"``, one
+    sample for ``"maxprob"``. Sample with a temperature above 0; the authors' code has 0.7 and n =
+    5. Its prompts have examples from CAsT 2022; ours are zero-shot.
 
-    - ``form``: ``"rewrite"`` (REW), ``"rewrite_then_answer"`` (RTR: one rewrite, then answers to it), ``"rewrite_and_answer"`` (RAR: both
-      in one completion); ``think``: one sentence with a reason before the rewrite, the paper's chain of thought.
-    - ``aggregate``: ``"mean"``, ``"self_consistency"`` or ``"maxprob"`` (the first sample, as in their code); see
-      :class:`~pyterrier_ikat.generate.Aggregate`. ``"fusion"`` is not in the paper: each sample is a query (in RTR an answer without the
-      rewrite), and the lists are fused by RRF. It suits a retriever that reads only the beginning of a long query, such as SPLADE, and
-      makes ``n`` queries per turn.
-    - ``encoder``: the query encoder of a dense retriever, which then gets the mean vector in ``query_vec``, as in the paper. The default is
-      the encoder of the retriever's index, if it has one. Without an encoder, the query is all texts joined; for BM25 this is the ranking
-      by their mean score.
-    - ``reranker``: reads the first rewrite, because several texts would leave no room for a passage. The paper has none.
+    - ``form``: ``"rewrite"`` (REW), ``"rewrite_then_answer"`` (RTR: one rewrite, then answers to
+      it), ``"rewrite_and_answer"`` (RAR: both in one completion); ``think``: one sentence with a
+      reason before the rewrite, the paper's chain of thought.
+    - ``aggregate``: ``"mean"``, ``"self_consistency"`` or ``"maxprob"`` (the first sample, as in
+      their code); see :class:`~pyterrier_ikat.generate.Aggregate`. ``"fusion"`` is not in the
+      paper: each sample is a query (in RTR an answer without the rewrite), and the lists are fused
+      by RRF. It suits a retriever that reads only the beginning of a long query, such as SPLADE,
+      and makes ``n`` queries per turn.
+    - ``encoder``: the query encoder of a dense retriever, which then gets the mean vector in
+      ``query_vec``, as in the paper. The default is the encoder of the retriever's index, if it has
+      one. Without an encoder, the query is all texts joined; for BM25 this is the ranking by their
+      mean score.
+    - ``reranker``: reads the first rewrite, because several texts would leave no room for a
+      passage. The paper has none.
 
     Raises:
         UsageError: for another ``form`` or ``aggregate``.
@@ -72,7 +78,9 @@ def _drawn(llm: LLM, form: str, n: int, think: bool) -> Stage:
         return Samples(RewriteAndAnswer(llm, think=think), n, ("qrewrite", "qanswer"))
     if form == "rewrite":
         return Samples(RewriteAndAnswer(llm, False, think), n, ("qrewrite",))
-    return RewriteAndAnswer(llm, False, think) >> Samples(Answer(llm, question="qrewrite"), n, ("qanswer",))
+    return RewriteAndAnswer(llm, False, think) >> Samples(
+        Answer(llm, question="qrewrite"), n, ("qanswer",)
+    )
 
 
 def _encoder(retriever: Stage) -> Stage | None:

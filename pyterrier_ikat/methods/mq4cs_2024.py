@@ -1,29 +1,36 @@
 """MQ4CS, several queries for one question, and its runs at TREC iKAT 2024.
 
-**Lupart, Abbasiantaeb, Aliannejadi, IRLab@iKAT24: several queries for retrieval, one rewrite for re-ranking.**
+**Lupart, Abbasiantaeb, Aliannejadi, IRLab@iKAT24: several queries for retrieval, one rewrite for
+re-ranking.**
 
-Every run ends with the PTKB statements that the LLM copies (section 3.3) and a response of at most 200 words from the top five passages
-(section 3.2). Both prompts show the whole PTKB. These arguments mean the same in all its systems:
+Every run ends with the PTKB statements that the LLM copies (section 3.3) and a response of at most
+200 words from the top five passages (section 3.2). Both prompts show the whole PTKB. These
+arguments mean the same in all its systems:
 
 - ``llm``: the model to ask (GPT-4 in the paper).
-- ``retriever``: the first stage with the passages' text: SPLADE (``ikat.Splade(...).index(...).retriever()``), or BM25
-  for ``gpt4qr_bm25_qd1``.
-- ``reranker``: DeBERTaV3 (``naver/trecdl22-crossencoder-debertav3``), ``ikat.Ensemble()``, or MiniLM-L-6 for
-  ``gpt4qr_bm25_qd1``.
+- ``retriever``: the first stage with the passages' text: SPLADE
+  (``ikat.Splade(...).index(...).retriever()``), or BM25 for ``gpt4qr_bm25_qd1``.
+- ``reranker``: DeBERTaV3 (``naver/trecdl22-crossencoder-debertav3``), ``ikat.Ensemble()``, or
+  MiniLM-L-6 for ``gpt4qr_bm25_qd1``.
 - ``depth``: passages per query, and re-ranked (section 4.2: 1000).
-- ``respond``: whether the last two stages run. Without them the ranking is the same, and each turn needs two LLM calls fewer.
+- ``respond``: whether the last two stages run. Without them the ranking is the same, and each turn
+  needs two LLM calls fewer.
 
-**Abbasiantaeb, Lupart and Aliannejadi, Generating Multi-Aspect Queries for Conversational Search (arXiv 2403.19302v3): MQ4CS.**
+**Abbasiantaeb, Lupart and Aliannejadi, Generating Multi-Aspect Queries for Conversational Search
+(arXiv 2403.19302v3): MQ4CS.**
 
-The first version of this preprint is Generate then Retrieve; the third has another title and other experiments. MQ4CS continues QD, and
-MQ4CS_ans continues AQD. The number of queries becomes a variable: the paper compares several, and an oracle that knows the best number for
-each turn. ``ikat run mq4cs:n=1 mq4cs:n=2 mq4cs`` compares them. The oracle reads judgements, so it is a row of an evaluation:
-``ikat.evaluate(runs, measures=["nDCG@3"], oracle=True)``.
+The first version of this preprint is Generate then Retrieve; the third has another title and other
+experiments. MQ4CS continues QD, and MQ4CS_ans continues AQD. The number of queries becomes a
+variable: the paper compares several, and an oracle that knows the best number for each turn. ``ikat
+run mq4cs:n=1 mq4cs:n=2 mq4cs`` compares them. The oracle reads judgements, so it is a row of an
+evaluation: ``ikat.evaluate(runs, measures=["nDCG@3"], oracle=True)``.
 
-We read the abstract of version 3, public summaries of it, the description in Lupart et al., IRLab@iKAT24, section 3.1, and the prompts with
-which Mo et al. run it as a baseline of APCIR (``functional/promptor.py`` in YuchenHui22314/TREC_iKAT_2024 at 646ba6d). There, answers have
-at most 200 words. We could not read the full text, so its scores are missing. So is a third variant that the summaries mention but don't
-describe; ``aqd_a`` of version 1 re-ranks by the answer. The re-ranker and the prompts are those of version 1.
+We read the abstract of version 3, public summaries of it, the description in Lupart et al.,
+IRLab@iKAT24, section 3.1, and the prompts with which Mo et al. run it as a baseline of APCIR
+(``functional/promptor.py`` in YuchenHui22314/TREC_iKAT_2024 at 646ba6d). There, answers have at
+most 200 words. We could not read the full text, so its scores are missing. So is a third variant
+that the summaries mention but don't describe; ``aqd_a`` of version 1 re-ranks by the answer. The
+re-ranker and the prompts are those of version 1.
 """
 
 from ..arguments import one_of
@@ -35,30 +42,54 @@ from .generate_then_retrieve import retrieve
 
 _IRLAB = "Lupart, Abbasiantaeb and Aliannejadi, IRLab@iKAT24"
 _SPLADE = {"llm": "openai:gpt-4", "retriever": "SPLADE"}
-_DEBERTA, _ENSEMBLE = {"reranker": "naver/trecdl22-crossencoder-debertav3"}, {"reranker": "ensemble"}
-_BM25 = {"llm": "openai:gpt-4", "retriever": "BM25", "reranker": "cross-encoder/ms-marco-MiniLM-L-6-v2"}
+_DEBERTA, _ENSEMBLE = (
+    {"reranker": "naver/trecdl22-crossencoder-debertav3"},
+    {"reranker": "ensemble"},
+)
+_BM25 = {
+    "llm": "openai:gpt-4",
+    "retriever": "BM25",
+    "reranker": "cross-encoder/ms-marco-MiniLM-L-6-v2",
+}
 POOLS = ("interleave", "union", "rrf")
 
 
 def _pool(name: str, depth: int) -> Stage:
     one_of(POOLS, pool=name)
-    return {"interleave": Interleave(num_results=depth), "union": Union(), "rrf": RRF(num_results=depth)}[name]
+    return {
+        "interleave": Interleave(num_results=depth),
+        "union": Union(),
+        "rrf": RRF(num_results=depth),
+    }[name]
 
 
 def _responded(llm: LLM, ranking: Stage, respond: bool) -> Stage:
-    return SelectStatements(llm, "copies") >> ranking >> Respond(llm, passages=5, words=200) if respond else ranking
+    return (
+        SelectStatements(llm, "copies") >> ranking >> Respond(llm, passages=5, words=200)
+        if respond
+        else ranking
+    )
 
 
 @method("mq4cs_qr_deberta", paper=_IRLAB, models=_SPLADE | _DEBERTA)
 @method("mq4cs_qr_ensemble", paper=_IRLAB, models=_SPLADE | _ENSEMBLE)
 def mq4cs_qr(
-    llm: LLM, retriever: Stage, reranker: Stage, *, n: int = 5, depth: int = 1000, pool: str = "interleave", respond: bool = True
+    llm: LLM,
+    retriever: Stage,
+    reranker: Stage,
+    *,
+    n: int = 5,
+    depth: int = 1000,
+    pool: str = "interleave",
+    respond: bool = True,
 ) -> Stage:
     """MQ4CS-QR: up to ``n`` queries retrieve, and their pool is re-ranked once with the single LLM rewrite (section 3.1, Figure 1).
 
-    Two LLM calls and at most ``n`` queries per turn for the ranking. The paper does not specify the pooling; ``pool`` is ``"interleave"``
-    (round robin, cut to ``depth``), ``"union"`` (nothing cut before re-ranking) or ``"rrf"`` (reciprocal rank fusion, cut to ``depth``).
-    Section 3.1 re-ranks all retrieved passages, up to 5 x 1000, and section 4.2 re-ranks 1000. The default follows section 4.2.
+    Two LLM calls and at most ``n`` queries per turn for the ranking. The paper does not specify the
+    pooling; ``pool`` is ``"interleave"`` (round robin, cut to ``depth``), ``"union"`` (nothing cut
+    before re-ranking) or ``"rrf"`` (reciprocal rank fusion, cut to ``depth``). Section 3.1 re-ranks
+    all retrieved passages, up to 5 x 1000, and section 4.2 re-ranks 1000. The default follows
+    section 4.2.
 
     Raises:
         UsageError: for another ``pool``.
@@ -68,12 +99,20 @@ def mq4cs_qr(
         >>> splade = ikat.Splade().index("splade.index", passages).retriever()  # doctest: +SKIP
         >>> ikat.methods.mq4cs_qr(ikat.llm("openai:gpt-4"), splade, ikat.Ensemble())  # doctest: +SKIP
     """
-    ranking = Rewrite(llm) >> MultiQuery(llm, n) >> retriever % depth >> _pool(pool, depth) >> RerankAgainst(reranker, "qrewrite", depth)
+    ranking = (
+        Rewrite(llm)
+        >> MultiQuery(llm, n)
+        >> retriever % depth
+        >> _pool(pool, depth)
+        >> RerankAgainst(reranker, "qrewrite", depth)
+    )
     return _responded(llm, ranking, respond)
 
 
 @method("gpt4qr_deberta", paper=_IRLAB, models=_SPLADE | _DEBERTA)
-def gpt4qr(llm: LLM, retriever: Stage, reranker: Stage, *, depth: int = 1000, respond: bool = True) -> Stage:
+def gpt4qr(
+    llm: LLM, retriever: Stage, reranker: Stage, *, depth: int = 1000, respond: bool = True
+) -> Stage:
     """GPT4QR: the single rewrite retrieves and re-ranks. One LLM call, one query per turn for the ranking.
 
     Example:
@@ -84,19 +123,27 @@ def gpt4qr(llm: LLM, retriever: Stage, reranker: Stage, *, depth: int = 1000, re
 
 
 @method("gpt4qr_bm25_qd1", paper=_IRLAB, models=_BM25)
-def gpt4qr_qd1(llm: LLM, retriever: Stage, reranker: Stage, *, depth: int = 1000, respond: bool = True) -> Stage:
+def gpt4qr_qd1(
+    llm: LLM, retriever: Stage, reranker: Stage, *, depth: int = 1000, respond: bool = True
+) -> Stage:
     """GPT4QR-bm25-QD1: one query, generated by the prompt for several queries (phi = 1). One LLM call, one query per turn for the ranking.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.gpt4qr_qd1(ikat.llm("openai:gpt-4"), ikat.PassageIndex("i").bm25(), minilm)  # doctest: +SKIP
     """
-    return _responded(llm, MultiQuery(llm, 1) >> retriever % depth >> reranker >> Interleave(num_results=depth), respond)
+    return _responded(
+        llm,
+        MultiQuery(llm, 1) >> retriever % depth >> reranker >> Interleave(num_results=depth),
+        respond,
+    )
 
 
 @method("humanqr_deberta", paper=_IRLAB, models=_SPLADE | _DEBERTA, uses_gold=True)
 @method("humanqr_ensemble", paper=_IRLAB, models=_SPLADE | _ENSEMBLE, uses_gold=True)
-def humanqr(llm: LLM, retriever: Stage, reranker: Stage, *, depth: int = 1000, respond: bool = True) -> Stage:
+def humanqr(
+    llm: LLM, retriever: Stage, reranker: Stage, *, depth: int = 1000, respond: bool = True
+) -> Stage:
     """HumanQR: the manual rewrite retrieves and re-ranks, with statements and response as in the automatic runs.
 
     Example:
@@ -107,14 +154,21 @@ def humanqr(llm: LLM, retriever: Stage, reranker: Stage, *, depth: int = 1000, r
 
 
 _MQ4CS = "Abbasiantaeb, Lupart and Aliannejadi, MQ4CS"
-_MODELS = {"llm": "openai:gpt-4", "retriever": "BM25", "reranker": "cross-encoder/ms-marco-MiniLM-L-6-v2"}
+_MODELS = {
+    "llm": "openai:gpt-4",
+    "retriever": "BM25",
+    "reranker": "cross-encoder/ms-marco-MiniLM-L-6-v2",
+}
 
 
 @method(paper=_MQ4CS, models=_MODELS)
-def mq4cs(llm: LLM, retriever: Stage, reranker: Stage | None = None, *, n: int = 5, depth: int = 1000) -> Stage:
+def mq4cs(
+    llm: LLM, retriever: Stage, reranker: Stage | None = None, *, n: int = 5, depth: int = 1000
+) -> Stage:
     """MQ4CS: up to ``n`` queries for the aspects of the question, each retrieved and re-ranked separately, interleaved.
 
-    One LLM call, at most ``n`` queries per turn. The ranking is that of :func:`~pyterrier_ikat.methods.generate_then_retrieve.qd`.
+    One LLM call, at most ``n`` queries per turn. The ranking is that of
+    :func:`~pyterrier_ikat.methods.generate_then_retrieve.qd`.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -124,7 +178,15 @@ def mq4cs(llm: LLM, retriever: Stage, reranker: Stage | None = None, *, n: int =
 
 
 @method(paper=_MQ4CS, models=_MODELS)
-def mq4cs_ans(llm: LLM, retriever: Stage, reranker: Stage | None = None, *, n: int = 5, words: int = 200, depth: int = 1000) -> Stage:
+def mq4cs_ans(
+    llm: LLM,
+    retriever: Stage,
+    reranker: Stage | None = None,
+    *,
+    n: int = 5,
+    words: int = 200,
+    depth: int = 1000,
+) -> Stage:
     """MQ4CS_ans: the LLM answers first, then writes up to ``n`` queries that would find its answer. The rest is as in MQ4CS.
 
     Two LLM calls, at most ``n`` queries per turn. The answer has at most ``words`` words;

@@ -2,9 +2,11 @@
 
 These arguments mean the same in both systems:
 
-- ``llm``: the model to ask; ``second_llm``: the second model of GtR (Claude 3 Opus in the paper; use Anthropic's models through their
-  OpenAI-compatible endpoint: ``openai:NAME base_url=... api_key_env=...``).
-- ``retriever``: BM25; ``reranker``: ms-marco-MiniLM-L-12-v2 for RtG, ms-marco-MiniLM-L-6-v2 for GtR.
+- ``llm``: the model to ask; ``second_llm``: the second model of GtR (Claude 3 Opus in the paper;
+  use Anthropic's models through their OpenAI-compatible endpoint: ``openai:NAME base_url=...
+  api_key_env=...``).
+- ``retriever``: BM25; ``reranker``: ms-marco-MiniLM-L-12-v2 for RtG, ms-marco-MiniLM-L-6-v2 for
+  GtR.
 - ``depth``: passages per query.
 - ``respond``: whether the response is written.
 """
@@ -26,18 +28,32 @@ from .definition import Stage, method
 
 PAPER = "Fu, Bedi, Acharya and Kando, NII@TREC iKAT 2024"
 _RTG = {"llm": "gpt-4", "reranker": "cross-encoder/ms-marco-MiniLM-L-12-v2"}
-_GTR = {"llm": "gpt-4o", "second_llm": "claude-3-opus-20240229", "reranker": "cross-encoder/ms-marco-MiniLM-L-6-v2"}
+_GTR = {
+    "llm": "gpt-4o",
+    "second_llm": "claude-3-opus-20240229",
+    "reranker": "cross-encoder/ms-marco-MiniLM-L-6-v2",
+}
 
 
 @method(paper=PAPER, models=_RTG)
 @method("rtg_manual", paper=PAPER, settings={"manual": True}, models=_RTG)
-def rtg(llm: LLM, retriever: Stage, reranker: Stage, *, manual: bool = False, depth: int = 50, respond: bool = True) -> Stage:
+def rtg(
+    llm: LLM,
+    retriever: Stage,
+    reranker: Stage,
+    *,
+    manual: bool = False,
+    depth: int = 50,
+    respond: bool = True,
+) -> Stage:
     """RtG (section III.A): a short rewrite, PTKB statements for it, queries for each statement, the union re-ranked by the rewrite.
 
-    If no statement is chosen, the queries are generated from the rewrite alone. The response takes two steps, a suggestion and the answer.
-    With ``manual``, the manual rewrite replaces the LLM's rewrite, which saves a call. All queries that the LLM writes for a statement are
-    used; only its ``max_tokens`` limits them. The paper has queries "for each PTKB", and appendix A3 numbers the statements to n: here each
-    chosen statement gets queries, as choosing them would be pointless otherwise.
+    If no statement is chosen, the queries are generated from the rewrite alone. The response takes
+    two steps, a suggestion and the answer. With ``manual``, the manual rewrite replaces the LLM's
+    rewrite, which saves a call. All queries that the LLM writes for a statement are used; only its
+    ``max_tokens`` limits them. The paper has queries "for each PTKB", and appendix A3 numbers the
+    statements to n: here each chosen statement gets queries, as choosing them would be pointless
+    otherwise.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -48,12 +64,22 @@ def rtg(llm: LLM, retriever: Stage, reranker: Stage, *, manual: bool = False, de
     chosen = rewritten >> SelectStatements(llm, "ids", question=column, history=False)
     if respond:
         chosen = chosen >> OutlineAnswer(llm, question=column)
-    ranking = chosen >> StatementQueries(llm, question=column) >> ExplodeQueries() >> retriever % depth >> RerankAgainst(reranker, column)
+    ranking = (
+        chosen
+        >> StatementQueries(llm, question=column)
+        >> ExplodeQueries()
+        >> retriever % depth
+        >> RerankAgainst(reranker, column)
+    )
     return ranking >> Respond(llm, 5, 250, "suggested", question=column) if respond else ranking
 
 
 def _gtr_branch(llm: LLM, retriever: Stage, reranker: Stage, n: int, depth: int) -> Stage:
-    queries = SelectStatements(llm, "copies") >> Answer(llm, words=200) >> MultiQuery(llm, n, "answer", words=200)
+    queries = (
+        SelectStatements(llm, "copies")
+        >> Answer(llm, words=200)
+        >> MultiQuery(llm, n, "answer", words=200)
+    )
     return queries >> retriever % depth >> RerankAgainst(reranker, "qanswer", 1000)
 
 
@@ -61,17 +87,26 @@ def _gtr_branch(llm: LLM, retriever: Stage, reranker: Stage, n: int, depth: int)
 @method("gtr_claude", paper=PAPER, models=_GTR, settings={"llm": "second_llm"})
 @method(paper=PAPER, models=_GTR, settings={"second_llm": "second_llm"})
 def gtr(
-    llm: LLM, retriever: Stage, reranker: Stage, *, second_llm: LLM | None = None, n: int = 5, depth: int = 300, respond: bool = True
+    llm: LLM,
+    retriever: Stage,
+    reranker: Stage,
+    *,
+    second_llm: LLM | None = None,
+    n: int = 5,
+    depth: int = 300,
+    respond: bool = True,
 ) -> Stage:
     """GtR (section III.B): answer, PTKB statements and queries from each LLM; the union re-ranked by the second LLM's answer.
 
-    Each LLM's candidates are first re-ranked by its own answer and cut to 1000; with one LLM, this is the ranking. The statements are those
-    of the first LLM in its order, then the new ones of the second. The first LLM writes the response from the top five passages. Three LLM
-    calls and at most ``n`` queries per turn and LLM, and one call for the response.
+    Each LLM's candidates are first re-ranked by its own answer and cut to 1000; with one LLM, this
+    is the ranking. The statements are those of the first LLM in its order, then the new ones of the
+    second. The first LLM writes the response from the top five passages. Three LLM calls and at
+    most ``n`` queries per turn and LLM, and one call for the response.
 
-    Algorithm 1, line 26, merges both first answers into the response. Appendix A8 has no answer in that prompt, nor have we. Lines 4 and 14
-    write the queries for the prompt that selects statements; section III.B and appendix A7 write them for the answer, and so do we. Section
-    III.B has GPT-4o write the response. In ``gtr_claude`` Claude, its only LLM, writes it.
+    Algorithm 1, line 26, merges both first answers into the response. Appendix A8 has no answer in
+    that prompt, nor have we. Lines 4 and 14 write the queries for the prompt that selects
+    statements; section III.B and appendix A7 write them for the answer, and so do we. Section III.B
+    has GPT-4o write the response. In ``gtr_claude`` Claude, its only LLM, writes it.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -79,5 +114,7 @@ def gtr(
     """
     ranking = _gtr_branch(llm, retriever, reranker, n, depth)
     if second_llm is not None:
-        ranking = Union(ranking, _gtr_branch(second_llm, retriever, reranker, n, depth)) >> RerankAgainst(reranker, "qanswer", 1000)
+        ranking = Union(
+            ranking, _gtr_branch(second_llm, retriever, reranker, n, depth)
+        ) >> RerankAgainst(reranker, "qanswer", 1000)
     return ranking >> Respond(llm, 5, 200, statements="chosen") if respond else ranking

@@ -1,14 +1,19 @@
 """DiSCo, and the organisers' baselines of 2025.
 
-**Lupart, Aliannejadi and Kanoulas, DiSCo (SIGIR 2025, arXiv 2410.14609): SPLADE with a query encoder that reads the whole conversation.**
+**Lupart, Aliannejadi and Kanoulas, DiSCo (SIGIR 2025, arXiv 2410.14609): SPLADE with a query
+encoder that reads the whole conversation.**
 
-The passages are indexed with ``naver/splade-cocondenser-ensembledistil``, and the query encoder is one of the authors' models, such as
-``slupart/splade-disco-human-mistral`` (trained on QReCC with human rewrites and Mistral's as teachers). It needs no LLM.
+The passages are indexed with ``naver/splade-cocondenser-ensembledistil``, and the query encoder is
+one of the authors' models, such as ``slupart/splade-disco-human-mistral`` (trained on QReCC with
+human rewrites and Mistral's as teachers). It needs no LLM.
 
-**The organisers' 2025 baselines, as in their repository ikat-baseline (Lupart): one rewrite, BM25 or SPLADE, a re-ranker.**
+**The organisers' 2025 baselines, as in their repository ikat-baseline (Lupart): one rewrite, BM25
+or SPLADE, a re-ranker.**
 
-The data of TREC iKAT 2025 names that repository for its baselines. It has no code for statements and responses, and we found no source that
-describes those of the run ``gpt41mini-bm25-minilm-llama70b-gpt41mini`` or of the organisers' generation-only run. So both are missing here.
+The data of TREC iKAT 2025 names that repository for its baselines. It has no code for statements
+and responses, and we found no source that describes those of the run
+``gpt41mini-bm25-minilm-llama70b-gpt41mini`` or of the organisers' generation-only run. So both are
+missing here.
 """
 
 from ..generate import AllUtterances, ManualRewrite, Rewrite
@@ -19,27 +24,42 @@ _DISCO = "Lupart, Aliannejadi and Kanoulas, DiSCo"
 
 
 @method(paper=_DISCO, models={"retriever": "SPLADE query_model=slupart/splade-disco-human-mistral"})
-def disco(retriever: Stage, reranker: Stage | None = None, *, separator: str = " [SEP] ", depth: int = 1000) -> Stage:
+def disco(
+    retriever: Stage,
+    reranker: Stage | None = None,
+    *,
+    separator: str = " [SEP] ",
+    depth: int = 1000,
+) -> Stage:
     """DiSCo: SPLADE's query encoder reads the conversation itself, newest message first. No LLM call, one query per turn.
 
-    The query is the utterance, then the responses and utterances before it, joined by ``separator``, as described in their model cards. The
-    encoder truncates it at its limit (256 tokens in their code; set the model's own limit to that). ``retriever`` is SPLADE with such a
-    ``query_model``. Any other retriever reads the conversation as plain words. The paper has no re-ranker. If you give one, it also sees
-    the whole conversation. The persona isn't shown.
+    The query is the utterance, then the responses and utterances before it, joined by
+    ``separator``, as described in their model cards. The encoder truncates it at its limit (256
+    tokens in their code; set the model's own limit to that). ``retriever`` is SPLADE with such a
+    ``query_model``. Any other retriever reads the conversation as plain words. The paper has no
+    re-ranker. If you give one, it also sees the whole conversation. The persona isn't shown.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> splade = ikat.SpladeIndex("splade.index")  # doctest: +SKIP
         >>> ikat.methods.disco(splade.retriever(query_model="slupart/splade-disco-human-mistral"))  # doctest: +SKIP
     """
-    found = AllUtterances(responses=True, newest_first=True, separator=separator) >> retriever % depth
+    found = (
+        AllUtterances(responses=True, newest_first=True, separator=separator) >> retriever % depth
+    )
     return found if reranker is None else found >> reranker
 
 
 _BASELINES = "organisers' baselines of 2025, repository SimonLupart/ikat-baseline"
 _LLM = {"llm": "openai:gpt-4o-mini"}
-_BM25, _SPLADE = {"retriever": "BM25"}, {"retriever": "SPLADE, naver/splade-cocondenser-ensembledistil"}
-_MINILM, _DEBERTA = {"reranker": "cross-encoder/ms-marco-MiniLM-L-6-v2"}, {"reranker": "naver/trecdl22-crossencoder-debertav3"}
+_BM25, _SPLADE = (
+    {"retriever": "BM25"},
+    {"retriever": "SPLADE, naver/splade-cocondenser-ensembledistil"},
+)
+_MINILM, _DEBERTA = (
+    {"reranker": "cross-encoder/ms-marco-MiniLM-L-6-v2"},
+    {"reranker": "naver/trecdl22-crossencoder-debertav3"},
+)
 
 
 @method("baseline_2025_bm25", paper=_BASELINES, models=_LLM | _BM25)
@@ -58,7 +78,9 @@ def baseline_2025(llm: LLM, retriever: Stage, *, depth: int = 1000) -> Stage:
 
 @method("baseline_2025_splade_minilm", paper=_BASELINES, models=_LLM | _SPLADE | _MINILM)
 @method("baseline_2025_splade_deberta", paper=_BASELINES, models=_LLM | _SPLADE | _DEBERTA)
-def baseline_2025_reranked(llm: LLM, retriever: Stage, reranker: Stage, *, depth: int = 100) -> Stage:
+def baseline_2025_reranked(
+    llm: LLM, retriever: Stage, reranker: Stage, *, depth: int = 100
+) -> Stage:
     """The organisers' 2025 baselines with a re-ranker, which sees the first 100 passages. The others are dropped.
 
     One LLM call and one query per turn.
@@ -82,5 +104,5 @@ def baseline_2025_manual(retriever: Stage, *, depth: int = 1000) -> Stage:
     return ManualRewrite() >> retriever % depth
 
 
-# The line of 2024 for SPLADE on the rewrite repeats that of 2023 to the last digit, and its recall isn't that of the re-ranked runs made of
-# it: it is omitted.
+# The line of 2024 for SPLADE on the rewrite repeats that of 2023 to the last digit, and its recall
+# isn't that of the re-ranked runs made of it: it is omitted.

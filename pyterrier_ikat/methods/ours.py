@@ -1,7 +1,8 @@
 """Systems that are not from a paper.
 
-They find the statements about the user that a question needs: by words, by vectors, and by both with extracted facts. They choose among
-samples by the passages that each finds. The last one is the best one of the page on evidence.
+They find the statements about the user that a question needs: by words, by vectors, and by both
+with extracted facts. They choose among samples by the passages that each finds. The last one is the
+best one of the page on evidence.
 """
 
 from ..arguments import at_least
@@ -70,7 +71,12 @@ def memory_fused(reranker: Stage | None = None, *, depth: int = 100) -> Stage:
         >>> len(ikat.methods.memory_fused().branches)
         3
     """
-    return RRF(memory_bm25(depth=depth), memory_dense(reranker, depth=depth), memory_facts(reranker, depth=depth), num_results=depth)
+    return RRF(
+        memory_bm25(depth=depth),
+        memory_dense(reranker, depth=depth),
+        memory_facts(reranker, depth=depth),
+        num_results=depth,
+    )
 
 
 _BEST = "ours: best of n without a re-ranker"
@@ -91,13 +97,16 @@ def chosen_of_n(
 ) -> Stage:
     """One of ``n`` sampled LLM4CS rewrites with its answer: the one that agrees most with all of them, or whose scores vary most.
 
-    ``n`` LLM calls and up to ``n`` + 1 searches per turn; see :class:`~pyterrier_ikat.generate.BestQuery` for the rules. Sample with a
-    temperature above 0. The rules read as many passages as in ``BestQuery``: 10, as in nDCG@10, or 100, as in NQC.
+    ``n`` LLM calls and up to ``n`` + 1 searches per turn; see
+    :class:`~pyterrier_ikat.generate.BestQuery` for the rules. Sample with a temperature above 0.
+    The rules read as many passages as in ``BestQuery``: 10, as in nDCG@10, or 100, as in NQC.
 
     - ``rule``: ``"agreement"`` or ``"spread"``.
-    - ``answer``: whether to search for the rewrite and the answer together, or for the rewrite alone.
-    - ``rerank_depth``: how many passages of the chosen query a re-ranker reads; they are then the whole ranking. None: ``depth``.
-      ``spread_of_n`` re-ranks 100, as :func:`~pyterrier_ikat.methods.best_of_n` does.
+    - ``answer``: whether to search for the rewrite and the answer together, or for the rewrite
+      alone.
+    - ``rerank_depth``: how many passages of the chosen query a re-ranker reads; they are then the
+      whole ranking. None: ``depth``. ``spread_of_n`` re-ranks 100, as
+      :func:`~pyterrier_ikat.methods.best_of_n` does.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -105,7 +114,11 @@ def chosen_of_n(
     """
     drawn = Samples(RewriteAndAnswer(llm), n, ("qrewrite", "qanswer") if answer else ("qrewrite",))
     chosen = drawn >> BestQuery(retriever % depth, rule=rule)
-    return chosen >> retriever % depth if reranker is None else chosen >> retriever % (rerank_depth or depth) >> reranker
+    return (
+        chosen >> retriever % depth
+        if reranker is None
+        else chosen >> retriever % (rerank_depth or depth) >> reranker
+    )
 
 
 DENSE_SHARE = 0.75
@@ -113,17 +126,30 @@ DENSE_SHARE = 0.75
 
 
 @method("rewrite_answer_hybrid", paper="ours: rewrite and answer by BM25 and dense vectors")
-@method("rewrite_answer_hybrid_5", paper="ours: rewrite and answer by BM25 and dense vectors", settings={"n": 5})
+@method(
+    "rewrite_answer_hybrid_5",
+    paper="ours: rewrite and answer by BM25 and dense vectors",
+    settings={"n": 5},
+)
 def rewrite_answer_hybrid(
-    llm: LLM, retriever: Stage, dense: Stage, reranker: Stage | None = None, *, n: int = 1, share: float = DENSE_SHARE, depth: int = 1000
+    llm: LLM,
+    retriever: Stage,
+    dense: Stage,
+    reranker: Stage | None = None,
+    *,
+    n: int = 1,
+    share: float = DENSE_SHARE,
+    depth: int = 1000,
 ) -> Stage:
     """A rewrite and its answer are one query for BM25 and for a dense retriever, and the scaled scores of both are summed with weights.
 
-    ``n`` LLM calls and 2 ``n`` searches per turn. The page on evidence compares it with other systems on real turns.
+    ``n`` LLM calls and 2 ``n`` searches per turn. The page on evidence compares it with other
+    systems on real turns.
 
-    - ``n``: the number of samples. The lists of several samples are fused by RRF. Sample with a temperature above 0.
-    - ``share``: the weight of the dense list; both weights sum to 1. The default was tuned with MiniLM on ``ikat:2023-train`` and
-      ``mtrag:mini``, not on the turns of that page.
+    - ``n``: the number of samples. The lists of several samples are fused by RRF. Sample with a
+      temperature above 0.
+    - ``share``: the weight of the dense list; both weights sum to 1. The default was tuned with
+      MiniLM on ``ikat:2023-train`` and ``mtrag:mini``, not on the turns of that page.
     - ``reranker``: reads the first rewrite.
 
     Raises:
@@ -136,8 +162,12 @@ def rewrite_answer_hybrid(
     """
     at_least(1, n=n)
     if not 0 <= share <= 1:
-        raise UsageError(f"share={share!r}: the weight of the dense list is from 0 (BM25 alone) to 1")
+        raise UsageError(
+            f"share={share!r}: the weight of the dense list is from 0 (BM25 alone) to 1"
+        )
     drawn = Samples(RewriteAndAnswer(llm), n, ("qrewrite", "qanswer"))
-    search = WeightedSum(retriever % depth, dense % depth, weights=(1 - share, share), num_results=depth)
+    search = WeightedSum(
+        retriever % depth, dense % depth, weights=(1 - share, share), num_results=depth
+    )
     ranking = drawn >> ExplodeQueries() >> search >> RRF(num_results=depth)
     return ranking if reranker is None else ranking >> RerankAgainst(reranker, "qrewrite", depth)

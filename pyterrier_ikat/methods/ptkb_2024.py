@@ -1,17 +1,21 @@
 """Which statements of the persona to show: Mo et al. (arXiv 2407.16192), run again by Lupart et al. (SIGIR-AP 2025, arXiv 2510.03795).
 
-The choices are none, all, those chosen by people, those that the LLM chooses first (STR, select then reformulate), and those that it names
-in the same completion (SAR, select and reformulate). BM25 searches for the rewrite and the answer together. We read both abstracts, and the
-code, prompts and results of the second paper (EricLangezaal/PersonalizedCIR at 45079e8). It has two prompts: a rewrite and an answer, or,
-with ``_queries`` in the name, an answer and queries for it. The tables below have its means over five runs of GPT-4o-mini. We could not
-read those of the first paper, which come from one run of GPT-3.5.
+The choices are none, all, those chosen by people, those that the LLM chooses first (STR, select
+then reformulate), and those that it names in the same completion (SAR, select and reformulate).
+BM25 searches for the rewrite and the answer together. We read both abstracts, and the code, prompts
+and results of the second paper (EricLangezaal/PersonalizedCIR at 45079e8). It has two prompts: a
+rewrite and an answer, or, with ``_queries`` in the name, an answer and queries for it. The tables
+below have its means over five runs of GPT-4o-mini. We could not read those of the first paper,
+which come from one run of GPT-3.5.
 
-Their completions are public: with ``recorded:personalizedcir`` as the LLM, each method replays those of its own prompt, for the 176 judged
-turns of 2023, and five repeats are the authors' five runs.
+Their completions are public: with ``recorded:personalizedcir`` as the LLM, each method replays
+those of its own prompt, for the 176 judged turns of 2023, and five repeats are the authors' five
+runs.
 
-What differs: the wording of every prompt is ours; STR's statements come as a JSON list; rewrite and answer are joined by a space, and in
-their code by nothing. ``shots`` shows training conversations of 2023 as examples, like theirs: 1, 3 or 5. What they call *automatic* is not
-a system: each statement is shown alone, and the judgements choose; see :func:`ptkb_statement`.
+What differs: the wording of every prompt is ours; STR's statements come as a JSON list; rewrite and
+answer are joined by a space, and in their code by nothing. ``shots`` shows training conversations
+of 2023 as examples, like theirs: 1, 3 or 5. What they call *automatic* is not a system: each
+statement is shown alone, and the judgements choose; see :func:`ptkb_statement`.
 """
 
 from typing import Any
@@ -25,7 +29,11 @@ from ..llms.spec import recorded_prompt, recording_of
 from .definition import Stage, method
 
 PAPER = "Mo et al., PTKB selection, run again by Lupart et al."
-_SAID: dict[str, Any] = {"paper": PAPER, "models": {"llm": "openai:gpt-4o-mini", "retriever": "BM25"}, "bm25": {"k1": 0.82, "b": 0.68}}
+_SAID: dict[str, Any] = {
+    "paper": PAPER,
+    "models": {"llm": "openai:gpt-4o-mini", "retriever": "BM25"},
+    "bm25": {"k1": 0.82, "b": 0.68},
+}
 _RECORDED = {**_SAID, "recorded": "recorded:personalizedcir"}
 _QUERIES = {"form": "queries"}
 
@@ -34,10 +42,13 @@ _QUERIES = {"form": "queries"}
 @method("ptkb_none_queries", settings={"shown": "none"} | _QUERIES, **_RECORDED)
 @method("ptkb_all", **_RECORDED)
 @method("ptkb_all_queries", settings=_QUERIES, **_RECORDED)
-def ptkb(llm: LLM, retriever: Stage, *, shown: str = "all", form: str = "rewrite", depth: int = 1000) -> Stage:
+def ptkb(
+    llm: LLM, retriever: Stage, *, shown: str = "all", form: str = "rewrite", depth: int = 1000
+) -> Stage:
     """None or all of the persona is shown, and the query is the rewrite (or queries) with the answer. One LLM call, one query per turn.
 
-    ``shown``: ``"all"`` or ``"none"``; ``form`` is that of :class:`~pyterrier_ikat.generate.Reformulate`.
+    ``shown``: ``"all"`` or ``"none"``; ``form`` is that of
+    :class:`~pyterrier_ikat.generate.Reformulate`.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -63,12 +74,22 @@ def ptkb_human(llm: LLM, retriever: Stage, *, form: str = "rewrite", depth: int 
 
 @method("ptkb_str", **_RECORDED)
 @method("ptkb_str_queries", settings=_QUERIES, **_RECORDED)
-def ptkb_str(llm: LLM, retriever: Stage, *, form: str = "rewrite", shots: int = 0, examples: str = TRAINING, depth: int = 1000) -> Stage:
+def ptkb_str(
+    llm: LLM,
+    retriever: Stage,
+    *,
+    form: str = "rewrite",
+    shots: int = 0,
+    examples: str = TRAINING,
+    depth: int = 1000,
+) -> Stage:
     """STR: the LLM chooses statements, and only those are shown for the rewrite (or queries) and the answer. Two LLM calls per turn.
 
-    With the authors' recorded rewrites of STR, nothing is chosen, because they were written for statements that were chosen already.
+    With the authors' recorded rewrites of STR, nothing is chosen, because they were written for
+    statements that were chosen already.
 
-    - ``shots`` and ``examples``: how many conversations of which dataset the prompt for the choice has as examples.
+    - ``shots`` and ``examples``: how many conversations of which dataset the prompt for the choice
+      has as examples.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -78,14 +99,21 @@ def ptkb_str(llm: LLM, retriever: Stage, *, form: str = "rewrite", shots: int = 
     rewritten = Reformulate(own, form) >> retriever % depth
     if recorded_prompt(own).startswith("personalizedcir-llm-"):
         return rewritten
-    return SelectStatements(own, shots=shots, examples=examples) >> ShowStatements("chosen") >> rewritten
+    return (
+        SelectStatements(own, shots=shots, examples=examples)
+        >> ShowStatements("chosen")
+        >> rewritten
+    )
 
 
 @method("ptkb_sar", **_RECORDED)
-def ptkb_sar(llm: LLM, retriever: Stage, *, shots: int = 0, examples: str = TRAINING, depth: int = 1000) -> Stage:
+def ptkb_sar(
+    llm: LLM, retriever: Stage, *, shots: int = 0, examples: str = TRAINING, depth: int = 1000
+) -> Stage:
     """SAR: one completion names the statements that it uses, rewrites and answers. One LLM call, one query per turn.
 
-    - ``shots`` and ``examples``: how many conversations of which dataset the prompt has as examples.
+    - ``shots`` and ``examples``: how many conversations of which dataset the prompt has as
+      examples.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -99,8 +127,9 @@ def ptkb_sar(llm: LLM, retriever: Stage, *, shots: int = 0, examples: str = TRAI
 def ptkb_statement(llm: LLM, retriever: Stage, *, statement: int = 1, depth: int = 1000) -> Stage:
     """Only the statement of the persona with this number is shown, or none if there is none. One LLM call, one query per turn.
 
-    Run it for each number, and evaluate the runs with an oracle by nDCG@3. This gives what the paper calls automatic selection, which knows
-    for each turn which statement helps. It isn't a system, because the judgements of the turns choose.
+    Run it for each number, and evaluate the runs with an oracle by nDCG@3. This gives what the
+    paper calls automatic selection, which knows for each turn which statement helps. It isn't a
+    system, because the judgements of the turns choose.
 
     Example:
         >>> import pyterrier_ikat as ikat

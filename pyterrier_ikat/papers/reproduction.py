@@ -56,11 +56,14 @@ class Reproduction:
 
     Args:
         paper: its name, such as ``"nii_2024"``.
-        resources: a TOML file, a mapping, or ``"sample"``; see :func:`~pyterrier_ikat.papers.published.read_resources`.
+        resources: a TOML file, a mapping, or ``"sample"``; see
+            :func:`~pyterrier_ikat.papers.published.read_resources`.
         dataset: a dataset instead of the table's own year.
         out: the folder of the runs. Runs in it are resumed.
-        qrels: judgements instead of the dataset's: a frame, the name of one of the dataset's variants, or a TREC qrels file.
-        judged_by: who made them: ``"NIST"`` or a model's name; by default as ``ikat judge`` noted next to the file.
+        qrels: judgements instead of the dataset's: a frame, the name of one of the dataset's
+            variants, or a TREC qrels file.
+        judged_by: who made them: ``"NIST"`` or a model's name; by default as ``ikat judge`` noted
+            next to the file.
         turns: only these turns: a list of ids, or the path of a file with one id per line.
         systems: only these rows of a table.
         repeats: how many runs of each system with an LLM are averaged.
@@ -81,14 +84,18 @@ class Reproduction:
     ) -> None:
         self.paper: Paper = find_paper(paper)
         self.sample = str(resources) == SAMPLE
-        self.resources = dict(resources) if isinstance(resources, Mapping) else read_resources(resources)
+        self.resources = (
+            dict(resources) if isinstance(resources, Mapping) else read_resources(resources)
+        )
         self.given = dataset or ("ikat:sample" if self.sample else None)
         self.root, self.prompts, self.repeats = Path(out), self.resources.get("prompts"), repeats
         self.against = Given(qrels, judged_by, turns)
         self.systems = None if systems is None else list(systems)
         known = dict.fromkeys(name for part in self.paper.parts for name in part.systems)
         if unknown := [name for name in self.systems or [] if name not in known]:
-            raise UsageError(f"no table of this paper has a system {unknown[0]!r}: choose among {', '.join(known)}")
+            raise UsageError(
+                f"no table of this paper has a system {unknown[0]!r}: choose among {', '.join(known)}"
+            )
 
     def index_of(self, key: str) -> Any:
         """The index that replaces one of the papers', or its folder; None if the resources don't have it."""
@@ -105,14 +112,24 @@ class Reproduction:
 
     def rows(self, part: PublishedTable) -> list[Row]:
         """The systems of a part, in its order."""
-        return [self._row(part, name) for name in part.systems if self.systems is None or name in self.systems]
+        return [
+            self._row(part, name)
+            for name in part.systems
+            if self.systems is None or name in self.systems
+        ]
 
     def _row(self, part: PublishedTable, name: str) -> Row:
         method = find(name)
         if self.sample:
             return Row(method, self._sample_options(method), written=name)
         options, missing = given_to(method, self._resources_of(part))
-        return Row(method, options, tuple(missing), tuple(resource_differences(method, options)), written=name)
+        return Row(
+            method,
+            options,
+            tuple(missing),
+            tuple(resource_differences(method, options)),
+            written=name,
+        )
 
     def _resources_of(self, part: PublishedTable) -> dict[str, str]:
         """The user's resources. What they lack are the paper's own completions, and the index beside the runs."""
@@ -135,30 +152,42 @@ class Reproduction:
         """Check that a table can be run without resources of the user.
 
         Raises:
-            UsageError: when the paper's completions aren't public, or there is no index; it says what to get, and from whom.
+            UsageError: when the paper's completions aren't public, or there is no index; it says
+                what to get, and from whom.
         """
         if not part.recorded:
             sample = "give --resources FILE, or --resources sample for the bundled sample"
-            raise UsageError(f"{part.key} needs models and indexes, because its completions are not public: {sample}")
+            raise UsageError(
+                f"{part.key} needs models and indexes, because its completions are not public: {sample}"
+            )
         if self._index_beside(part).exists() or self.dataset(part).name == MINI:
             return
         name, index = self.dataset(part).name, self._index_beside(part)
         have = f"put its files into {COLLECTION}/ in the folder that {DATA_FOLDER} names, and make it with `ikat index {name} {index}`"
         other = 'an index elsewhere is "bm25" = "FOLDER" in a file for --resources'
-        raise UsageError(f"{part.key} needs an index of the passages of {name}. {CLUEWEB}; {have}; {other}")
+        raise UsageError(
+            f"{part.key} needs an index of the passages of {name}. {CLUEWEB}; {have}; {other}"
+        )
 
     def _sample_options(self, method: Method) -> dict[str, Any]:
         known: dict[str, Any] = dict(OF_THE_SAMPLE)
         if method.name.endswith("_given_llama"):
             known["second_llm"] = "recorded:sample"
         recorded = llm("recorded:sample")
-        known |= {"rewriter": Rewrite(recorded, style="llama"), "expander": Answer(recorded, style="llama")}
+        known |= {
+            "rewriter": Rewrite(recorded, style="llama"),
+            "expander": Answer(recorded, style="llama"),
+        }
         wanted = (*method.needs, *method.takes)
-        return {"index": str(self.root / "sample.index")} | {name: value for name, value in known.items() if name in wanted}
+        return {"index": str(self.root / "sample.index")} | {
+            name: value for name, value in known.items() if name in wanted
+        }
 
     def judgements(self, part: PublishedTable) -> Judgements:
         """The judgements with which a part is scored, also of turns that its finished runs were not asked."""
-        return self.against.judgements(part, self.dataset(part), self._turns(part) if part.about == ANSWERS else [])
+        return self.against.judgements(
+            part, self.dataset(part), self._turns(part) if part.about == ANSWERS else []
+        )
 
     def scored(self, part: PublishedTable) -> Judgements:
         """The judgements of the turns that all finished runs of a part were asked.
@@ -167,7 +196,9 @@ class Reproduction:
             DataError: when they have no common turn.
         """
         judged = self.judgements(part)
-        asked = asked_of({folder.path.name: folder for _, folders in self._finished(part) for folder in folders})
+        asked = asked_of(
+            {folder.path.name: folder for _, folders in self._finished(part) for folder in folders}
+        )
         turns = choose_turns(judged.qrels["qid"], asked, chosen=self.against.turns is not None)
         qrels = judged.qrels[judged.qrels["qid"].isin(turns.ids)].reset_index(drop=True)
         about = [line for line in (turns.why, *turns.notes) if not OF_ALL.fullmatch(line)]
@@ -177,7 +208,9 @@ class Reproduction:
         """The calls that the systems of a part will make."""
         tables = []
         for names, turns, options in self._groups(part):
-            tables.append(plan(names, self.dataset(part).name, turns=turns, repeats=self.repeats, **options))
+            tables.append(
+                plan(names, self.dataset(part).name, turns=turns, repeats=self.repeats, **options)
+            )
         return PlanTable(pd.concat(tables, ignore_index=True)) if tables else PlanTable()
 
     def beside_the_plan(self, part: PublishedTable) -> list[str]:
@@ -190,7 +223,14 @@ class Reproduction:
     def run(self, part: PublishedTable) -> None:
         """Run the systems of a part. Finished ones are not run again, and stopped ones are resumed."""
         for names, turns, options in self._groups(part):
-            run(names, self.dataset(part).name, out=self.out(part), turns=turns, repeats=self.repeats, **options)
+            run(
+                names,
+                self.dataset(part).name,
+                out=self.out(part),
+                turns=turns,
+                repeats=self.repeats,
+                **options,
+            )
 
     def _turns(self, part: PublishedTable) -> list[str]:
         """The judged turns, and those of the paper's other tables on the same dataset, because one run serves all tables.
@@ -200,7 +240,11 @@ class Reproduction:
         data = self.dataset(part)
         same = [part]
         if not part.recorded:
-            same = [one for one in self.paper.parts if self.dataset(one).name == data.name and one.about in (PASSAGES, PTKB)]
+            same = [
+                one
+                for one in self.paper.parts
+                if self.dataset(one).name == data.name and one.about in (PASSAGES, PTKB)
+            ]
         judged = {qid for one in same for qid in self.judgements(one).qrels["qid"]}
         return [qid for qid in data.get_topics()["qid"] if qid in judged]
 
@@ -238,8 +282,14 @@ class Reproduction:
         """The finished systems of a part next to the published scores."""
         judged = self.scored(part)
         runs = self._scored_runs(part, judged)
-        table = PaperTable(part, self.rows(part), judged, _averaged(runs), self.sample, self.paper.engine)
-        deviations = {name: pd.DataFrame([one.mean() for one in repeats]).std(ddof=1) for name, repeats in runs.items() if len(repeats) > 1}
+        table = PaperTable(
+            part, self.rows(part), judged, _averaged(runs), self.sample, self.paper.engine
+        )
+        deviations = {
+            name: pd.DataFrame([one.mean() for one in repeats]).std(ddof=1)
+            for name, repeats in runs.items()
+            if len(repeats) > 1
+        }
         return replace(table, repeats=self.repeats, deviations=deviations)
 
     def scores(self, part: PublishedTable) -> dict[str, pd.DataFrame]:
@@ -255,7 +305,9 @@ class Reproduction:
                 found.append((row, folders))
         return found
 
-    def _scored_runs(self, part: PublishedTable, judged: Judgements) -> dict[str, list[pd.DataFrame]]:
+    def _scored_runs(
+        self, part: PublishedTable, judged: Judgements
+    ) -> dict[str, list[pd.DataFrame]]:
         """System -> the scores of each of its runs, if all of them are finished and write what the part is about."""
         found = {}
         for row, folders in self._finished(part):
@@ -265,17 +317,23 @@ class Reproduction:
                 found[row.name] = scored
         return found
 
-    def _scored(self, part: PublishedTable, folder: RunFolder, row: Row, qrels: pd.DataFrame) -> pd.DataFrame | None:
+    def _scored(
+        self, part: PublishedTable, folder: RunFolder, row: Row, qrels: pd.DataFrame
+    ) -> pd.DataFrame | None:
         """The scores of a finished run; None if it doesn't write what the part is about."""
         if part.about == ANSWERS:
             data, qids = self.dataset(part), list(qrels["qid"].drop_duplicates())
-            return response_scores(folder.path, data, qids, self.resources, texts_of(row.options.get("index")))
+            return response_scores(
+                folder.path, data, qids, self.resources, texts_of(row.options.get("index"))
+            )
         measures = our_measures(part)
         ranking = folder.results() if part.about == PASSAGES else statement_ranking(folder.path)
         if part.about == PTKB and ranking.empty:
             return None
         scores = per_turn(ranking, qrels, list(measures.values()))
-        return pd.DataFrame({name: scores[ours] * TIMES.get(name, 1) for name, ours in measures.items()})
+        return pd.DataFrame(
+            {name: scores[ours] * TIMES.get(name, 1) for name, ours in measures.items()}
+        )
 
 
 def _make_index(path: Path, dataset: str) -> None:
@@ -286,7 +344,10 @@ def _make_index(path: Path, dataset: str) -> None:
 
 def _averaged(runs: Mapping[str, Sequence[pd.DataFrame]]) -> dict[str, pd.DataFrame]:
     """The mean of each turn over the runs of a system."""
-    return {name: repeats[0] if len(repeats) == 1 else pd.concat(repeats).groupby(level=0).mean() for name, repeats in runs.items()}
+    return {
+        name: repeats[0] if len(repeats) == 1 else pd.concat(repeats).groupby(level=0).mean()
+        for name, repeats in runs.items()
+    }
 
 
 def figure_scores(reproduction: Reproduction, figure: Figure) -> pd.DataFrame:
@@ -295,16 +356,30 @@ def figure_scores(reproduction: Reproduction, figure: Figure) -> pd.DataFrame:
     Raises:
         DataError: when none of its systems was run.
     """
-    scores = {name: frame for name, frame in reproduction.scores(figure.part).items() if name in figure.systems}
+    scores = {
+        name: frame
+        for name, frame in reproduction.scores(figure.part).items()
+        if name in figure.systems
+    }
     if not scores:
-        raise DataError(f"none of the systems {', '.join(figure.systems)} was run: run the figure's table first")
+        raise DataError(
+            f"none of the systems {', '.join(figure.systems)} was run: run the figure's table first"
+        )
     if figure.kind == "judged":
-        table = pd.DataFrame({"system": list(scores), "ours": [frame[figure.measure].mean() for frame in scores.values()]})
+        table = pd.DataFrame(
+            {
+                "system": list(scores),
+                "ours": [frame[figure.measure].mean() for frame in scores.values()],
+            }
+        )
         points = figure.points if reproduction.table(figure.part).same_turns else {}
         return table.assign(published=[points.get(name, float("nan")) for name in scores])
     turns = list(reproduction.scored(figure.part).qrels["qid"].drop_duplicates())
     measure = our_measures(figure.part)[figure.measure]
-    frames = {name: pd.DataFrame({"qid": turns, measure: frame[figure.measure]}) for name, frame in scores.items()}
+    frames = {
+        name: pd.DataFrame({"qid": turns, measure: frame[figure.measure]})
+        for name, frame in scores.items()
+    }
     return breakdown(frames, measure=measure, by=figure.kind)
 
 
@@ -321,7 +396,9 @@ def figure_notes(reproduction: Reproduction, figure: Figure) -> list[str]:
     for note in drawn.notes_of_a_figure:
         if NOTHING_BESIDE in note and not figure.points:
             continue  # the paper prints no numbers of it, so nothing could stand beside ours
-        notes.append(note.removeprefix("* ").replace(NOTHING_BESIDE, "so no published points are drawn"))
+        notes.append(
+            note.removeprefix("* ").replace(NOTHING_BESIDE, "so no published points are drawn")
+        )
     return notes
 
 
@@ -330,7 +407,9 @@ def draw_figure(reproduction: Reproduction, figure: Figure, path: str | Path) ->
     table = figure_scores(reproduction, figure)
     if figure.kind == "judged":
         axes = axes_for()
-        table.set_index("system")["ours"].plot.bar(ax=axes, color="tab:blue", rot=60, xlabel="", ylabel=figure.measure)
+        table.set_index("system")["ours"].plot.bar(
+            ax=axes, color="tab:blue", rot=60, xlabel="", ylabel=figure.measure
+        )
         if table["published"].notna().any():
             axes.plot(range(len(table)), table["published"], "kD", label="published")
         axes.legend()
@@ -374,7 +453,9 @@ class Relabelled:
         """
         key, data = model_key(matrix.judge), made.dataset(matrix)
         if key not in made.resources:
-            raise UsageError(f'the resources lack {key!r}, the judge of this table: add "{key}" = "openai:..."')
+            raise UsageError(
+                f'the resources lack {key!r}, the judge of this table: add "{key}" = "openai:..."'
+            )
         spec = "recorded:sample" if made.resources[key] == "sample" else made.resources[key]
         texts = texts_of(made.index_of("bm25"))
         return cls(matrix, data, spec, made.root / data.name.replace(":", "-"), texts, made.prompts)
@@ -400,7 +481,8 @@ class Relabelled:
     def run(self) -> None:
         """Judge the pairs and write the labels. Completions of an earlier call come from the cache.
 
-        Existing labels are not used, because they may come from another snapshot, decoding or prompt.
+        Existing labels are not used, because they may come from another snapshot, decoding or
+        prompt.
         """
         self.out.mkdir(parents=True, exist_ok=True)
         write_qrels(self.judge().transform(self.pairs), str(self.labels))
@@ -411,23 +493,44 @@ class Relabelled:
 
     def shown(self) -> Table:
         """Our matrix, and the published one if it is about the same pairs. Rows are the model's labels, columns the official ones."""
-        # the published counts are about the same official judgements only where they are those of NIST for the same year
+        # the published counts are about the same official judgements only where they are those of
+        # NIST for the same year
         found, beside = self.found(), str(self.dataset.name) == f"ikat:{self.matrix.year}"
-        ours = self.matrix.frame(found.confusion if self.matrix.threshold is None else found.binary_confusion)
+        ours = self.matrix.frame(
+            found.confusion if self.matrix.threshold is None else found.binary_confusion
+        )
         tables = {f"ours, by {self.spec.split()[0]}": ours}
         if beside:
             tables[f"published, by {self.matrix.judge}"] = self.matrix.frame()
         rows = pd.concat(tables, names=["counts", ""]).reset_index("counts").reset_index(drop=True)
-        notes, title = self._notes(found, beside), "The model's labels (rows) against the official ones (columns)"
-        return Table(rows.assign(notes=" ".join(notes)), of_frame(rows, texts=2).columns, notes, title)
+        notes, title = (
+            self._notes(found, beside),
+            "The model's labels (rows) against the official ones (columns)",
+        )
+        return Table(
+            rows.assign(notes=" ".join(notes)), of_frame(rows, texts=2).columns, notes, title
+        )
 
     def _notes(self, found: Agreement, beside: bool) -> list[str]:
-        official, published, judge = len(self.dataset.get_qrels()), sum(map(sum, self.matrix.counts)), self.matrix.judge
+        official, published, judge = (
+            len(self.dataset.get_qrels()),
+            sum(map(sum, self.matrix.counts)),
+            self.matrix.judge,
+        )
         agreed = f"binary agreement {found.binary:.2%}, kappa {format_score(found.binary_kappa)}"
         notes = [EVIDENCE] * (self.dataset.name == "ikat:sample")
         notes.append(f"Ours: {found.pairs} of {counted(official, 'pair')}, {agreed}.")
         if not beside:
-            return [*notes, f"No published count stands beside ours: the paper's are about the pairs of ikat:{self.matrix.year}."]
+            return [
+                *notes,
+                f"No published count stands beside ours: the paper's are about the pairs of ikat:{self.matrix.year}.",
+            ]
         if published != found.pairs:
-            notes.append(f"The published counts are about {counted(published, 'pair')}, a part of the official ones that isn't published.")
-        return [*notes, self.matrix.said, *[f"The paper's judge is {judge}."] * (model_key(self.spec) != model_key(judge))]
+            notes.append(
+                f"The published counts are about {counted(published, 'pair')}, a part of the official ones that isn't published."
+            )
+        return [
+            *notes,
+            self.matrix.said,
+            *[f"The paper's judge is {judge}."] * (model_key(self.spec) != model_key(judge)),
+        ]

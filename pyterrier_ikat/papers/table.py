@@ -15,7 +15,18 @@ from ..methods.catalogue import PublishedTable, find
 from ..prompts import FOLDER
 from ..tables import Table, format_score, of_frame
 from .paper_scores import TIMES, Judgements
-from .published import ANSWERS, EVIDENCE, JUDGES, Figure, Listing, Matrix, Prompts, Row, find_paper, find_table
+from .published import (
+    ANSWERS,
+    EVIDENCE,
+    JUDGES,
+    Figure,
+    Listing,
+    Matrix,
+    Prompts,
+    Row,
+    find_paper,
+    find_table,
+)
 
 JUDGED = "Judged@10"
 SPREAD = "± of ours"
@@ -23,9 +34,7 @@ SPREAD = "± of ours"
 NOTHING_OF_OURS = "Published scores only. With --resources FILE, ours are computed and shown beside those that they compare with."
 NOTHING_BESIDE = "so no differences and no significance are shown"
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-PUBLISHED_LETTERS = (
-    "Published letters: the systems of its block that a score differs from, as printed; those after a semicolon are of another block."
-)
+PUBLISHED_LETTERS = "Published letters: the systems of its block that a score differs from, as printed; those after a semicolon are of another block."
 OUR_LETTERS = (
     "Letters of ours: the systems of its block that a score differs from. The test is the papers' own, a paired t-test over turns taken as "
     "independent, Bonferroni, p < .05; `ikat evaluate` has one that is robust to conversations."
@@ -39,7 +48,8 @@ class PaperTable:
     Attributes:
         part: what was published.
         rows: the systems.
-        judgements: the judgements of our scores; None for the table as published, without any of ours.
+        judgements: the judgements of our scores; None for the table as published, without any of
+            ours.
         scores: system -> a score for each judged turn, with the paper's measures.
         sample: whether this is the bundled sample.
         engine: the search engine of the paper's first stage.
@@ -75,31 +85,53 @@ class PaperTable:
     def frame(self) -> pd.DataFrame:
         """Up to four rows per system, with a column per measure and the number of turns.
 
-        ``ours``; ``± of ours``, the standard deviation over several runs; ``published``; ``difference``.
+        ``ours``; ``± of ours``, the standard deviation over several runs; ``published``;
+        ``difference``.
         """
         published, rows = self.part.frame(), []
         for row in self.rows:
             theirs = published.loc[row.name]
             if row.name in self.scores:
                 ours = self.scores[row.name].mean()
-                rows.append({"system": row.name + "*" * bool(row.notes), "scores": "ours", **ours, "turns": self.turns})
+                rows.append(
+                    {
+                        "system": row.name + "*" * bool(row.notes),
+                        "scores": "ours",
+                        **ours,
+                        "turns": self.turns,
+                    }
+                )
             if row.name in self.deviations:
-                rows.append({"system": row.name, "scores": SPREAD, **self.deviations[row.name], "turns": None})
+                rows.append(
+                    {
+                        "system": row.name,
+                        "scores": SPREAD,
+                        **self.deviations[row.name],
+                        "turns": None,
+                    }
+                )
             if self.beside or not self.scores:
-                rows.append({"system": row.name, "scores": "published", **theirs, "turns": self.part.turns})
+                rows.append(
+                    {"system": row.name, "scores": "published", **theirs, "turns": self.part.turns}
+                )
             if row.name in self.scores and self.same_turns:
-                rows.append({"system": row.name, "scores": "difference", **(ours - theirs), "turns": None})
+                rows.append(
+                    {"system": row.name, "scores": "difference", **(ours - theirs), "turns": None}
+                )
         if self.beside and [row.name for row in self.rows] == self.part.systems:
             others = published.loc[self.part.only_published]
-            rows += [{"system": name, "scores": "published", **one, "turns": self.part.turns} for name, one in others.iterrows()]
+            rows += [
+                {"system": name, "scores": "published", **one, "turns": self.part.turns}
+                for name, one in others.iterrows()
+            ]
         return pd.DataFrame(rows, columns=["system", "scores", *self.part.measures, "turns"])
 
     def significant(self) -> dict[tuple[str, str], str]:
         """(system, measure) -> the letters of the systems in its blocks from which it differs.
 
-        Two-sided paired t-tests over the turns for each pair of a block that was run, with Bonferroni correction over these pairs, p < .05:
-        the papers' own test, which takes turns as independent.
-        There are none if we have fewer or more turns than the paper.
+        Two-sided paired t-tests over the turns for each pair of a block that was run, with
+        Bonferroni correction over these pairs, p < .05: the papers' own test, which takes turns as
+        independent. There are none if we have fewer or more turns than the paper.
         """
         found = defaultdict[tuple[str, str], set[str]](set)
         for block in self.part.blocks or [tuple(self.part.systems)] if self.same_turns else []:
@@ -117,11 +149,19 @@ class PaperTable:
     @property
     def notes(self) -> list[str]:
         """What a reader must know: what differs, what is missing, and which rows can't be run."""
-        part, letters = self.part, [PUBLISHED_LETTERS] * bool(self.beside and self.part.letters().to_numpy().any())
+        part, letters = (
+            self.part,
+            [PUBLISHED_LETTERS] * bool(self.beside and self.part.letters().to_numpy().any()),
+        )
         if self.judgements is None:
             turns, others = part.turns or "an unknown number of", ", ".join(part.only_published)
             scored = f"Means over {turns} turns of iKAT {part.year}, judged by {part.judgements}; the first stage ran on {self.engine}."
-            return [NOTHING_OF_OURS, scored, *letters, *[f"Without a method here: {others}."] * bool(others)]
+            return [
+                NOTHING_OF_OURS,
+                scored,
+                *letters,
+                *[f"Without a method here: {others}."] * bool(others),
+            ]
         return [*self.notes_of_a_figure[1:], *letters, *[OUR_LETTERS] * bool(self.significant())]
 
     @property
@@ -132,9 +172,15 @@ class PaperTable:
         notes = [f"Ours: {counted(self.turns, 'turn')}."]
         notes += self.judgements.about_turns
         if self.deviations:
-            notes.append(f"Ours are means of {self.repeats} runs; {SPREAD}: the standard deviation of their scores (n - 1).")
+            notes.append(
+                f"Ours are means of {self.repeats} runs; {SPREAD}: the standard deviation of their scores (n - 1)."
+            )
         notes += self._replayed()
-        notes += [EVIDENCE] if self.sample else [f"No published score stands beside ours: {reason}."] * bool(reason)
+        notes += (
+            [EVIDENCE]
+            if self.sample
+            else [f"No published score stands beside ours: {reason}."] * bool(reason)
+        )
         if self.beside and not self.same_turns:
             theirs = self.part.turns or "an unknown number of"
             notes.append(
@@ -152,8 +198,12 @@ class PaperTable:
             )
             notes += self._without_judges()
         if self.judgements.unjudged:
-            notes.append(f"{self.judgements.unjudged} of the turns of {listed or 'turns='} are not judged, and left out.")
-        notes += [f"The paper's first stage ran on {self.engine}."] * bool(self.engine and not self.sample)
+            notes.append(
+                f"{self.judgements.unjudged} of the turns of {listed or 'turns='} are not judged, and left out."
+            )
+        notes += [f"The paper's first stage ran on {self.engine}."] * bool(
+            self.engine and not self.sample
+        )
         notes += [f"{row.name}: {reason}." for row in self.rows if (reason := self._unscored(row))]
         notes += [note for row in self.rows for note in self._on_fewer_turns(row)]
         systems: dict[str, list[str]] = {}
@@ -164,12 +214,22 @@ class PaperTable:
 
     def _replayed(self) -> list[str]:
         """Whose completions our systems replay, if they are the paper's own."""
-        used = {str(row.options.get("llm", "")).partition(" ")[0] for row in self.rows if row.name in self.scores}
+        used = {
+            str(row.options.get("llm", "")).partition(" ")[0]
+            for row in self.rows
+            if row.name in self.scores
+        }
         notes = []
         for spec in self.part.recorded.values():
-            sources = {one.source for one in OUTPUTS.values() if one.name.startswith(spec.removeprefix("recorded:"))}
+            sources = {
+                one.source
+                for one in OUTPUTS.values()
+                if one.name.startswith(spec.removeprefix("recorded:"))
+            }
             if spec in used:
-                notes += [f"Completions: {spec}, the authors' own, {whose(source)}." for source in sources]
+                notes += [
+                    f"Completions: {spec}, the authors' own, {whose(source)}." for source in sources
+                ]
         return notes
 
     def _unjudged(self) -> list[str]:
@@ -179,11 +239,19 @@ class PaperTable:
         if not later:
             return []
         scored = [name for name in later if name in self.scores] or later
-        shares = [f"ours {1 - sum(self.scores[name][JUDGED].mean() for name in scored) / len(scored) / 10:.2%}"] if self.scores else []
+        shares = (
+            [
+                f"ours {1 - sum(self.scores[name][JUDGED].mean() for name in scored) / len(scored) / 10:.2%}"
+            ]
+            if self.scores
+            else []
+        )
         if self.beside and scored == later:
             shares.append(f"published {1 - published[later].mean() / 10:.2%}")
         rows = "the row" if len(scored) == 1 else f"the {len(scored)} rows"
-        return [f"Unjudged in the top 10, over {rows} outside the track's pool: {', '.join(shares)}."] * bool(shares)
+        return [
+            f"Unjudged in the top 10, over {rows} outside the track's pool: {', '.join(shares)}."
+        ] * bool(shares)
 
     def _without_judges(self) -> list[str]:
         """The columns without a score of ours, and the keys of the judges that fill them."""
@@ -204,7 +272,9 @@ class PaperTable:
         """Why a row has no score of ours; empty if it has one."""
         if row.reason:
             return f"not run, {row.reason}"
-        return "" if row.name in self.scores else f"it wrote no {self.part.about}, or is not run yet"
+        return (
+            "" if row.name in self.scores else f"it wrote no {self.part.about}, or is not run yet"
+        )
 
     def _on_fewer_turns(self, row: Row) -> list[str]:
         """The means over fewer turns than the table says, because a judge gave no value for some."""
@@ -217,18 +287,29 @@ class PaperTable:
 
     def shown(self) -> Table:
         """The table as it is shown. Its frame has a column of notes."""
-        frame = self.frame.drop(columns=["scores", "turns"]) if self.judgements is None else self.frame
+        frame = (
+            self.frame.drop(columns=["scores", "turns"]) if self.judgements is None else self.frame
+        )
         shown = frame.astype(object)
         ours, theirs = self.significant(), self.part.letters()
         lettered = self.part.blocks and self.same_turns or (self.beside and theirs.to_numpy().any())
         for place, line in enumerate(self.frame.to_dict("records")):
             name, which = line["system"].rstrip("*"), line["scores"]
             for measure in self.part.measures:
-                mark = {"ours": ours.get((name, measure), ""), "published": theirs.loc[name, measure]}.get(which, "")
-                shown.loc[place, measure] = f"{_cell(line[measure], measure, which)} {mark}".rstrip()
-            shown.loc[place, "system"] = f"({self._letter(name)}) {line['system']}" if lettered else line["system"]
+                mark = {
+                    "ours": ours.get((name, measure), ""),
+                    "published": theirs.loc[name, measure],
+                }.get(which, "")
+                shown.loc[place, measure] = (
+                    f"{_cell(line[measure], measure, which)} {mark}".rstrip()
+                )
+            shown.loc[place, "system"] = (
+                f"({self._letter(name)}) {line['system']}" if lettered else line["system"]
+            )
         if "turns" in shown:
-            shown["turns"] = ["" if turns != turns else str(int(turns)) for turns in frame["turns"].astype(float)]
+            shown["turns"] = [
+                "" if turns != turns else str(int(turns)) for turns in frame["turns"].astype(float)
+            ]
         notes = self.notes
         return Table(
             frame.assign(notes=" ".join(notes)),
@@ -267,10 +348,12 @@ def _cell(value: float, measure: str, which: str) -> str:
 def published_tables(name: str, number: str) -> list[Table]:
     """The tables of a paper as published, one for each kind of judgements in it. ``.frame`` has the values.
 
-    For a table of prompts, it names our prompts instead, because the paper's sentences belong to its authors.
+    For a table of prompts, it names our prompts instead, because the paper's sentences belong to
+    its authors.
 
     Raises:
-        UsageError: when there is no such paper or table, or the paper prints no numbers of a figure.
+        UsageError: when there is no such paper or table, or the paper prints no numbers of a
+            figure.
 
     Example:
         >>> [table] = published_tables("nii_2024", "4")
@@ -282,32 +365,62 @@ def published_tables(name: str, number: str) -> list[Table]:
         return [_matrix(what)]
     if isinstance(what, Listing):
         frame = pd.DataFrame([row.split("; ") for row in what.rows], columns=list(what.columns))
-        return [of_frame(frame, ["As in the paper's table. `ikat methods NAME` shows what each is made of here."])]
+        return [
+            of_frame(
+                frame,
+                ["As in the paper's table. `ikat methods NAME` shows what each is made of here."],
+            )
+        ]
     if isinstance(what, Prompts):
         return [_prompts(what)]
     if isinstance(what, Figure):
         return [_points(name, number, what)]
     engine = find_paper(name).engine
-    return [PaperTable(part, [Row(find(system), {}, written=system) for system in part.systems], engine=engine).shown() for part in what]
+    return [
+        PaperTable(
+            part, [Row(find(system), {}, written=system) for system in part.systems], engine=engine
+        ).shown()
+        for part in what
+    ]
 
 
 def _matrix(matrix: Matrix) -> Table:
     frame, notes = matrix.frame(), [NOTHING_OF_OURS, matrix.said]
     title = f"Labels of {matrix.judge} (rows) against NIST's (columns), iKAT {matrix.year}"
-    return Table(frame.assign(notes=" ".join(notes)), of_frame(frame, texts=1).columns, notes, title)
+    return Table(
+        frame.assign(notes=" ".join(notes)), of_frame(frame, texts=1).columns, notes, title
+    )
 
 
 def _prompts(prompts: Prompts) -> Table:
-    texts = {f"{name}.jinja": (FOLDER / f"{name}.jinja").read_text(encoding="utf-8") for name in prompts.templates}
-    lines = [(file, line) for file, text in texts.items() for line in text.splitlines() if line.strip()]
-    shown = pd.DataFrame([("" if lines[place - 1][0] == file and place else file, line) for place, (file, line) in enumerate(lines)])
+    texts = {
+        f"{name}.jinja": (FOLDER / f"{name}.jinja").read_text(encoding="utf-8")
+        for name in prompts.templates
+    }
+    lines = [
+        (file, line) for file, text in texts.items() for line in text.splitlines() if line.strip()
+    ]
+    shown = pd.DataFrame(
+        [
+            ("" if lines[place - 1][0] == file and place else file, line)
+            for place, (file, line) in enumerate(lines)
+        ]
+    )
     note = "Our templates, which stand for the paper's prompts: same inputs, order, limits and form of answer, but worded by us."
     columns = of_frame(shown.set_axis(["template", "text"], axis=1), texts=2).columns
-    return Table(pd.DataFrame(texts.items(), columns=["template", "text"]), columns, [note, f"{prompts.what}."])
+    return Table(
+        pd.DataFrame(texts.items(), columns=["template", "text"]),
+        columns,
+        [note, f"{prompts.what}."],
+    )
 
 
 def _points(name: str, number: str, figure: Figure) -> Table:
     if not figure.points:
-        raise UsageError(f"{name} prints no numbers of {number}: give --resources FILE, or --resources sample, to draw ours")
-    frame = pd.DataFrame({"system": list(figure.points), figure.measure: list(figure.points.values())})
+        raise UsageError(
+            f"{name} prints no numbers of {number}: give --resources FILE, or --resources sample, to draw ours"
+        )
+    frame = pd.DataFrame(
+        {"system": list(figure.points), figure.measure: list(figure.points.values())}
+    )
     return of_frame(frame, [NOTHING_OF_OURS, f"From {figure.part.paper}."], decimals=2)

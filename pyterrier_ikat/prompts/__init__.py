@@ -1,12 +1,14 @@
 r"""One jinja template per prompt. Conversations and passages are data in them, never template source.
 
-Template names are ``<prompt>.jinja``, or ``<prompt>_llama.jinja`` if the few-shot style differs. If there is a ``<prompt>_system.jinja``,
-it makes a system message before the prompt, as in some papers. The wording is ours. Inputs, their order, limits and output format follow
-the tables named at the top of each template. A line of a text that begins with ``#``, like the headings of templates, gets a backslash,
-as in Markdown: ``\# Task``.
+Template names are ``<prompt>.jinja``, or ``<prompt>_llama.jinja`` if the few-shot style differs. If
+there is a ``<prompt>_system.jinja``, it makes a system message before the prompt, as in some
+papers. The wording is ours. Inputs, their order, limits and output format follow the tables named
+at the top of each template. A line of a text that begins with ``#``, like the headings of
+templates, gets a backslash, as in Markdown: ``\# Task``.
 
-Templates in your own folder replace those of the package: for one operator with its argument ``prompts``, for all operators of a method
-with ``method.build(prompts=FOLDER)`` and ``--resources prompts=FOLDER``, which build the method inside :func:`prompts_from`.
+Templates in your own folder replace those of the package: for one operator with its argument
+``prompts``, for all operators of a method with ``method.build(prompts=FOLDER)`` and ``--resources
+prompts=FOLDER``, which build the method inside :func:`prompts_from`.
 """
 
 import os
@@ -30,10 +32,15 @@ from ..store.cache import digest
 
 FOLDER = Path(__file__).parent
 STYLES = ("gpt", "llama")
-_ROLE = re.compile(r"(?<=[\n\r\x85\u2028\u2029])(?=[ \t]*(?:user|system|assistant)(?:[ \t]+\d+)?[ \t]*:)", re.IGNORECASE)
+_ROLE = re.compile(
+    r"(?<=[\n\r\x85\u2028\u2029])(?=[ \t]*(?:user|system|assistant)(?:[ \t]+\d+)?[ \t]*:)",
+    re.IGNORECASE,
+)
 """Places where a line of a message could be mistaken for the next message."""
 _BREAKS = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
-_HEADING = re.compile(rf"(?:\A|(?<=[{_BREAKS}]))(?=(?:[^\S{_BREAKS}]|[\u200b\ufeff]){{0,9}}[#\uff03])")
+_HEADING = re.compile(
+    rf"(?:\A|(?<=[{_BREAKS}]))(?=(?:[^\S{_BREAKS}]|[\u200b\ufeff]){{0,9}}[#\uff03])"
+)
 """Places where a line of a text could be mistaken for a heading of a template."""
 _DELIMITER = re.compile(r"<(?=\s*/?\s*(?:passage|response|text)\b)", re.IGNORECASE)
 
@@ -49,7 +56,11 @@ class _Environment(SandboxedEnvironment):
 
 
 def _environment(folder: str | None) -> _Environment:
-    theirs = [(folder, tuple(sorted(os.listdir(folder))))] if folder is not None and os.path.isdir(folder) else []
+    theirs = (
+        [(folder, tuple(sorted(os.listdir(folder))))]
+        if folder is not None and os.path.isdir(folder)
+        else []
+    )
     return _environment_of(*theirs, (str(FOLDER), ()))
 
 
@@ -61,7 +72,11 @@ def _environment_of(*states: tuple[str, tuple[str, ...]]) -> _Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: _HEADING.sub(r"\\", value) if isinstance(value, str) and not isinstance(value, _Own) else value,
+        finalize=lambda value: (
+            _HEADING.sub(r"\\", value)
+            if isinstance(value, str) and not isinstance(value, _Own)
+            else value
+        ),
     )
     built.filters["quoted"] = quoted
     return built
@@ -84,7 +99,8 @@ def render(name: str, style: str = "gpt", folder: str | None = None, **values: A
 
     Args:
         name: the prompt, for example ``"answer"``.
-        style: ``"gpt"`` (zero-shot) or ``"llama"`` (few-shot if the paper uses it, otherwise the same template).
+        style: ``"gpt"`` (zero-shot) or ``"llama"`` (few-shot if the paper uses it, otherwise the
+            same template).
         folder: a folder of your own templates. Those that are missing there come from the package.
         values: what the template shows (``ptkb``, ``context``, ``question``, ...).
 
@@ -92,7 +108,8 @@ def render(name: str, style: str = "gpt", folder: str | None = None, **values: A
         The prompt text.
 
     Raises:
-        UsageError: when the template does not exist, names a value that is not given, or makes an empty prompt.
+        UsageError: when the template does not exist, names a value that is not given, or makes an
+            empty prompt.
 
     Example:
         >>> from pyterrier_ikat.prompts import render
@@ -103,7 +120,9 @@ def render(name: str, style: str = "gpt", folder: str | None = None, **values: A
     with _explained(names, folder, f"; it may use {', '.join(sorted(values))}"):
         prompt = _environment(folder).select_template(names).render(**values).strip()
     if not prompt:
-        raise UsageError(f"prompt template {names[-1]} of {folder or FOLDER} makes an empty prompt: write into it what the model is asked")
+        raise UsageError(
+            f"prompt template {names[-1]} of {folder or FOLDER} makes an empty prompt: write into it what the model is asked"
+        )
     return prompt
 
 
@@ -115,7 +134,12 @@ def instructions_for(name: str, style: str = "gpt", folder: str | None = None) -
         ('preferences_system', None)
     """
     files = _names(f"{name}_system", style)
-    found = any(os.path.exists(os.path.join(place, file)) for place in (folder, FOLDER) if place is not None for file in files)
+    found = any(
+        os.path.exists(os.path.join(place, file))
+        for place in (folder, FOLDER)
+        if place is not None
+        for file in files
+    )
     return f"{name}_system" if found else None
 
 
@@ -130,7 +154,9 @@ def checksum_of(name: str, style: str = "gpt", folder: str | None = None) -> str
         try:
             found = environment.select_template(names).name
         except TemplateNotFound:
-            return ""  # an operator that makes its requests in another way; for others, the first request raises the error
+            # an operator that makes its requests in another way; for others, the first request
+            # raises the error
+            return ""
         return digest(*_sources(environment, str(found), {}).values()).hex()
 
 
@@ -138,7 +164,9 @@ def _sources(environment: _Environment, name: str, found: dict[str, str]) -> dic
     """Name -> source without comments, for a template and those that it includes or imports."""
     if name not in found:
         # Compiled here, not by many first requests of a server at once.
-        found[name], included = _parsed(environment, Path(str(environment.get_template(name).filename)).read_text("utf-8"))
+        found[name], included = _parsed(
+            environment, Path(str(environment.get_template(name).filename)).read_text("utf-8")
+        )
         for one in included:
             _sources(environment, one, found)
     return found
@@ -147,7 +175,9 @@ def _sources(environment: _Environment, name: str, found: dict[str, str]) -> dic
 @lru_cache(maxsize=1024)
 def _parsed(environment: _Environment, source: str) -> tuple[str, list[str]]:
     """A source without comments, and the templates that it includes. A run compares those of all its stages after each batch."""
-    bare = "".join(text for _, kind, text in environment.lex(source) if not kind.startswith("comment"))
+    bare = "".join(
+        text for _, kind, text in environment.lex(source) if not kind.startswith("comment")
+    )
     return bare, [str(name) for name in find_referenced_templates(environment.parse(source))]
 
 
@@ -162,9 +192,15 @@ def _explained(names: list[str], folder: str | None, more: str = "") -> Iterator
     try:
         yield
     except TemplateNotFound as error:
-        raise UsageError(f"there is no prompt template {error.name} in {place}: write it into a folder and give prompts=FOLDER") from None
+        raise UsageError(
+            f"there is no prompt template {error.name} in {place}: write it into a folder and give prompts=FOLDER"
+        ) from None
     except Exception as error:
-        lines = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(".jinja")]
+        lines = [
+            (frame.filename, frame.lineno)
+            for frame in traceback.extract_tb(error.__traceback__)
+            if frame.filename.endswith(".jinja")
+        ]
         where = f"{lines[-1][0]}, line {lines[-1][1]}" if lines else f"{names[-1]} of {place}"
         raise UsageError(f"prompt template {where}: {error}{more}") from None
 
@@ -188,13 +224,14 @@ def declare_templates(names: Iterable[str]) -> None:
 def tell_unread(folder: str, read_by_own: Iterable[str] | None = None) -> None:
     """Warn of the files of a folder that no operator reads, because the package's templates would silently stand for them.
 
-    Files of other stages are read by their operators. So are those that a file of the folder includes, extends or imports, and those of
-    operators that are defined elsewhere. A file of another kind is told if it is named like a template, such as ``answer.txt``.
+    Files of other stages are read by their operators. So are those that a file of the folder
+    includes, extends or imports, and those of operators that are defined elsewhere. A file of
+    another kind is told if it is named like a template, such as ``answer.txt``.
 
     Args:
         folder: a folder of a user's templates.
-        read_by_own: for an operator that isn't of this package, the templates that it reads. It may read more, so only names that are
-            almost those of templates are told.
+        read_by_own: for an operator that isn't of this package, the templates that it reads. It may
+            read more, so only names that are almost those of templates are told.
 
     Warns:
         UnknownPromptWarning: with the names, and those that they may mean.
@@ -247,10 +284,12 @@ def _referred_to(folder: str, name: str) -> list[str | None]:
 def prompts_from(folder: str | Path | None) -> Iterator[None]:
     """LLM operators that are built inside this block without ``prompts`` read the templates in ``folder``.
 
-    The folder becomes their argument ``prompts``. So nothing depends on the block after it ends, and an operator's repr names its prompts.
+    The folder becomes their argument ``prompts``. So nothing depends on the block after it ends,
+    and an operator's repr names its prompts.
 
     Args:
-        folder: a folder of your own templates. Those that are missing there come from the package. None changes nothing.
+        folder: a folder of your own templates. Those that are missing there come from the package.
+            None changes nothing.
 
     Raises:
         UsageError: when the folder has no template.
@@ -285,7 +324,8 @@ def prompts_or_default(folder: str | None, read_by_own: Iterable[str] | None = N
         read_by_own: the templates that it reads, if it isn't of this package.
 
     Raises:
-        UsageError: when its own folder has no template, because those of the package would silently replace them.
+        UsageError: when its own folder has no template, because those of the package would silently
+            replace them.
 
     Warns:
         UnknownPromptWarning: when its own folder has a file that no operator reads.
@@ -301,17 +341,25 @@ def _checked(folder: str | Path) -> str:
     """The path of a folder with templates."""
     place = os.path.expanduser(folder)
     if not any(Path(place).glob("*.jinja")):
-        raise UsageError(f"prompts: {folder} is not a folder with templates: put those that differ there, such as answer.jinja")
+        raise UsageError(
+            f"prompts: {folder} is not a folder with templates: put those that differ there, such as answer.jinja"
+        )
     return place
 
 
-def history_text(history: Sequence[Mapping[str, str]], style: str = "gpt", numbers: Mapping[int, int] | None = None) -> str:
+def history_text(
+    history: Sequence[Mapping[str, str]],
+    style: str = "gpt",
+    numbers: Mapping[int, int] | None = None,
+) -> str:
     r"""The history as ``user: ...`` / ``system: ...`` lines.
 
     Args:
         history: messages with ``role`` and ``content``, oldest first.
-        style: ``"gpt"``: all utterances and all responses; ``"llama"``: all utterances and only the last response.
-        numbers: position in ``history`` -> number, for the user's messages that are numbered: ``user 3: ...``.
+        style: ``"gpt"``: all utterances and all responses; ``"llama"``: all utterances and only the
+            last response.
+        numbers: position in ``history`` -> number, for the user's messages that are numbered:
+            ``user 3: ...``.
 
     Example:
         >>> history_text([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}])
@@ -319,7 +367,9 @@ def history_text(history: Sequence[Mapping[str, str]], style: str = "gpt", numbe
         >>> history_text([{"role": "user", "content": "Hi"}], numbers={0: 3})
         'user 3: Hi'
     """
-    last = max((place for place, message in enumerate(history) if message["role"] != "user"), default=0)
+    last = max(
+        (place for place, message in enumerate(history) if message["role"] != "user"), default=0
+    )
     lines = list[str]()
     for place, message in enumerate(history):
         said, number = _ROLE.sub(r"\\", str(message["content"])), (numbers or {}).get(place)
@@ -340,7 +390,9 @@ def ptkb_text(ptkb: Mapping[str, str]) -> str:
     return ", ".join(f"{number}: {statement}" for number, statement in ptkb.items())
 
 
-def pick_statements(ptkb: Mapping[str, str], statements: Sequence[tuple[str, float]]) -> dict[str, str]:
+def pick_statements(
+    ptkb: Mapping[str, str], statements: Sequence[tuple[str, float]]
+) -> dict[str, str]:
     """The statements of the persona whose (id, score) pairs are in ``statements``, in that order.
 
     Example:

@@ -24,15 +24,21 @@ __all__ = [
     "load_reranker",
 ]
 
-OF_KIND: Mapping[str, Any] = {"bi": BiEncoder, "colbert": ColBERT, "monot5": MonoT5, "listwise": ListwiseRerank}
+OF_KIND: Mapping[str, Any] = {
+    "bi": BiEncoder,
+    "colbert": ColBERT,
+    "monot5": MonoT5,
+    "listwise": ListwiseRerank,
+}
 """Prefix of a re-ranker's name, before the colon -> its class."""
 
 
 def load_reranker(name: str) -> pt.Transformer:
     """The re-ranker with this name, written as for ``--reranker``. Its model is loaded at first use.
 
-    ``bi:NAME`` is a bi-encoder, ``colbert:NAME`` a multi-vector model, ``monot5:NAME`` a monoT5 model, ``listwise:LLM`` a language model
-    that orders windows of passages, and ``ensemble`` the five cross-encoders of IRLab@iKAT24. Any other name is a cross-encoder.
+    ``bi:NAME`` is a bi-encoder, ``colbert:NAME`` a multi-vector model, ``monot5:NAME`` a monoT5
+    model, ``listwise:LLM`` a language model that orders windows of passages, and ``ensemble`` the
+    five cross-encoders of IRLab@iKAT24. Any other name is a cross-encoder.
 
     Example:
         >>> import pyterrier_ikat as ikat

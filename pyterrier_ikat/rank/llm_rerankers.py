@@ -29,10 +29,11 @@ UNJUDGED = -1
 class LLMRerank(LLMOperator):
     """Keep each turn's ``depth`` best passages, ordered by the relevance label (0 to 4) that the model gives each passage.
 
-    Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text``; sets ``score`` and ``rank``. One call per passage.
-    Passages with equal labels keep their order; the rest of the ranking is cut off, as in the run "llama2_only_10_docs". Source:
-    Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4, LLaMA10. With ``on_error="fallback"`` a passage without a usable label
-    comes after the judged ones.
+    Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text``; sets ``score`` and
+    ``rank``. One call per passage. Passages with equal labels keep their order; the rest of the
+    ranking is cut off, as in the run "llama2_only_10_docs". Source: Abbasiantaeb and Aliannejadi,
+    Generate then Retrieve, section 4, LLaMA10. With ``on_error="fallback"`` a passage without a
+    usable label comes after the judged ones.
 
     Args:
         llm: the model to ask.
@@ -63,8 +64,17 @@ class LLMRerank(LLMOperator):
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request per row, identified by its passage."""
-        rows = zip(frame["qid"], self.questions(frame), values(frame, "docno"), texts_in(frame, "text"), strict=True)
-        return [self.request(qid, {"question": query, "passage": text}, "rerank", docno) for qid, query, docno, text in rows]
+        rows = zip(
+            frame["qid"],
+            self.questions(frame),
+            values(frame, "docno"),
+            texts_in(frame, "text"),
+            strict=True,
+        )
+        return [
+            self.request(qid, {"question": query, "passage": text}, "rerank", docno)
+            for qid, query, docno, text in rows
+        ]
 
     def fallback(self, frame: pd.DataFrame) -> list[int]:
         """A value below every label."""
@@ -97,9 +107,10 @@ class LLMRerank(LLMOperator):
 def windows(count: int, window: int, stride: int) -> list[range]:
     """The windows over the first ``count`` passages of a ranking, in the order in which they are sent: the last one first.
 
-    Each window starts ``stride`` passages above the previous one, and the final window starts at the first passage. This makes 1 +
-    ceil((count - window) / stride) windows. There is one window if all passages fit, and none if there is nothing to order. RankGPT's own
-    code omits the first passages if ``stride`` doesn't divide ``count - window``.
+    Each window starts ``stride`` passages above the previous one, and the final window starts at
+    the first passage. This makes 1 + ceil((count - window) / stride) windows. There is one window
+    if all passages fit, and none if there is nothing to order. RankGPT's own code omits the first
+    passages if ``stride`` doesn't divide ``count - window``.
 
     Example:
         >>> windows(45, 20, 10)
@@ -126,7 +137,8 @@ class Permutation(NamedTuple):
 def permutation(numbers: Sequence[int], size: int) -> Permutation:
     """The order of ``size`` passages whose numbers, from 1, are in ``numbers``.
 
-    A repeated number counts at its first place. Invented numbers are ignored. Passages without a number follow in their original order.
+    A repeated number counts at its first place. Invented numbers are ignored. Passages without a
+    number follow in their original order.
 
     Example:
         >>> permutation([3, 1, 3, 7], 4)
@@ -136,7 +148,10 @@ def permutation(numbers: Sequence[int], size: int) -> Permutation:
     missing = [number for number in range(1, size + 1) if number not in known]
     repairs = [f"no passage {number}" for number in numbers if not 1 <= number <= size]
     repairs += [f"{number} again" for number, times in known.items() for _ in range(times - 1)]
-    return Permutation([number - 1 for number in (*known, *missing)], repairs + [f"{number} missing" for number in missing])
+    return Permutation(
+        [number - 1 for number in (*known, *missing)],
+        repairs + [f"{number} missing" for number in missing],
+    )
 
 
 class Turn(NamedTuple):
@@ -159,27 +174,33 @@ class Turn(NamedTuple):
 class ListwiseRerank(LLMOperator):
     """Re-rank each turn's ``k`` best passages by an LLM that sees the conversation and one window of passages per call.
 
-    Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text`` and, if present, ``qutterance``, ``qhistory``,
-    ``qptkb``; sets ``score`` (n, n-1, ..., 1) and ``rank``. Passages beyond ``k`` follow in their old order. Each window takes one call: 1
-    + ceil((k - window) / stride) calls per turn with ``k`` passages, 9 by default. The window slides from the last of the ``k`` passages to
-    the first, so a good passage rises from window to window. If the model makes no mistake, the best ``window - stride`` passages end up
-    in the right order, or all of them if ``k`` is at most ``window``. The windows of one turn are sent one after the other, and those of
+    Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text`` and, if present,
+    ``qutterance``, ``qhistory``, ``qptkb``; sets ``score`` (n, n-1, ..., 1) and ``rank``. Passages
+    beyond ``k`` follow in their old order. Each window takes one call: 1 + ceil((k - window) /
+    stride) calls per turn with ``k`` passages, 9 by default. The window slides from the last of the
+    ``k`` passages to the first, so a good passage rises from window to window. If the model makes
+    no mistake, the best ``window - stride`` passages end up in the right order, or all of them if
+    ``k`` is at most ``window``. The windows of one turn are sent one after the other, and those of
     different turns concurrently.
 
-    Numbers that a completion omits, repeats or invents are repaired, and each is counted in the ledger as ``dropped``. Omitted passages
-    follow the others in their old order. A completion that names no passage is a failure. With ``on_error="fallback"``, its window keeps
-    its order. Source: Sun et al., Is ChatGPT Good at Search? Investigating Large Language Models as Re-Ranking Agents (RankGPT, arXiv
-    2304.09542), and its code (sunnweiwei/RankGPT), with our wording and with the conversation instead of the query.
+    Numbers that a completion omits, repeats or invents are repaired, and each is counted in the
+    ledger as ``dropped``. Omitted passages follow the others in their old order. A completion that
+    names no passage is a failure. With ``on_error="fallback"``, its window keeps its order. Source:
+    Sun et al., Is ChatGPT Good at Search? Investigating Large Language Models as Re-Ranking Agents
+    (RankGPT, arXiv 2304.09542), and its code (sunnweiwei/RankGPT), with our wording and with the
+    conversation instead of the query.
 
     Args:
         llm: the model to ask.
         k: the number of passages of each turn to re-rank.
         window: the number of passages per call.
         stride: how many passages the window moves up between two calls.
-        words: the number of words of each passage shown in the prompt, from its beginning; RankGPT's code shows 300.
+        words: the number of words of each passage shown in the prompt, from its beginning;
+            RankGPT's code shows 300.
 
     Raises:
-        UsageError: when ``stride`` is larger than ``window``, which would skip passages, or a number is too small.
+        UsageError: when ``stride`` is larger than ``window``, which would skip passages, or a
+            number is too small.
 
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
@@ -209,13 +230,19 @@ class ListwiseRerank(LLMOperator):
         at_least(1, k=self.k, stride=self.stride, words=self.words)
         at_least(2, window=self.window)
         if self.stride > self.window:
-            raise UsageError(f"stride={self.stride} is larger than window={self.window}: passages between two windows would be skipped")
+            raise UsageError(
+                f"stride={self.stride} is larger than window={self.window}: passages between two windows would be skipped"
+            )
         super().__post_init__()
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """Count the request of every window, assuming that each keeps its order."""
         texts = self._texts(frame)
-        return [self._request(turn, turn.rows, one, texts) for turn in self._turns(frame) for one in turn.windows]
+        return [
+            self._request(turn, turn.rows, one, texts)
+            for turn in self._turns(frame)
+            for one in turn.windows
+        ]
 
     def fallback(self, frame: pd.DataFrame) -> list[list[int]]:
         """No numbers, so the window keeps its order."""
@@ -243,7 +270,11 @@ class ListwiseRerank(LLMOperator):
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Each turn in its new order."""
         turn, outcomes = turns_of(frame), iter(found)
-        rows = [row for one in self._turns(frame) for row in _reordered(one, [next(outcomes) for _ in one.windows])]
+        rows = [
+            row
+            for one in self._turns(frame)
+            for row in _reordered(one, [next(outcomes) for _ in one.windows])
+        ]
         return set_ranks(frame.take(rows).reset_index(drop=True), turn[rows])
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
@@ -255,7 +286,8 @@ class ListwiseRerank(LLMOperator):
         """The frame that :meth:`write` makes of the outcomes of all windows.
 
         Raises:
-            StageError: when a request failed and ``on_error`` is ``"raise"``. Then the later windows of its turn are not sent.
+            StageError: when a request failed and ``on_error`` is ``"raise"``. Then the later
+                windows of its turn are not sent.
         """
         texts, turns = self._texts(frame), self._turns(frame)
         asked = [turn for turn in turns if turn.windows]
@@ -263,29 +295,47 @@ class ListwiseRerank(LLMOperator):
         def follow(place: int, outcomes: list[Any]) -> Request | None:
             turn = asked[place]
             outcomes[-1] = self._checked(turn, turn.windows[len(outcomes) - 1], outcomes[-1])
-            ended = len(outcomes) == len(turn.windows) or (self.fails and isinstance(outcomes[-1], LLMFailure))
-            return None if ended else self._request(turn, _reordered(turn, outcomes), turn.windows[len(outcomes)], texts)
+            ended = len(outcomes) == len(turn.windows) or (
+                self.fails and isinstance(outcomes[-1], LLMFailure)
+            )
+            return (
+                None
+                if ended
+                else self._request(
+                    turn, _reordered(turn, outcomes), turn.windows[len(outcomes)], texts
+                )
+            )
 
         firsts = [self._request(turn, turn.rows, turn.windows[0], texts) for turn in asked]
         found = self.ask_in_rounds(firsts, follow, sum(len(turn.windows) for turn in asked))
-        return self.write(frame, self.settle(frame, [outcome for outcomes in found for outcome in outcomes]))
+        return self.write(
+            frame, self.settle(frame, [outcome for outcomes in found for outcome in outcomes])
+        )
 
     def _turns(self, frame: pd.DataFrame) -> list[Turn]:
         turn = turns_of(frame)
         place = places_by_rank(turn, frame["rank"].to_numpy(dtype=np.float64))
         order = np.lexsort((place, turn))
-        rows = [part.tolist() for part in np.split(order, np.flatnonzero(np.diff(turn[order])) + 1)] if len(order) else []
+        rows = (
+            [part.tolist() for part in np.split(order, np.flatnonzero(np.diff(turn[order])) + 1)]
+            if len(order)
+            else []
+        )
         shown = self.contexts(frame.take([part[0] for part in rows]))
         qids = frame["qid"].tolist()
         return [
-            Turn(qids[part[0]], part, row, windows(min(self.k, len(part)), self.window, self.stride))
+            Turn(
+                qids[part[0]], part, row, windows(min(self.k, len(part)), self.window, self.stride)
+            )
             for part, row in zip(rows, shown, strict=True)
         ]
 
     def _texts(self, frame: pd.DataFrame) -> list[str]:
         return [" ".join(text.split()[: self.words]) for text in texts_in(frame, "text")]
 
-    def _request(self, turn: Turn, rows: Sequence[int], window: range, texts: Sequence[str]) -> Request:
+    def _request(
+        self, turn: Turn, rows: Sequence[int], window: range, texts: Sequence[str]
+    ) -> Request:
         passages = [texts[rows[place]] for place in window]
         item = f"{window.start + 1}-{window.stop}"
         return self.request(turn.qid, {**turn.shown, "passages": passages}, self.template(), item)
@@ -305,5 +355,7 @@ def _reordered(turn: Turn, outcomes: Sequence[Any]) -> list[int]:
     for window, numbers in zip(turn.windows, outcomes, strict=False):
         if not isinstance(numbers, LLMFailure):
             within = rows[window.start : window.stop]
-            rows[window.start : window.stop] = [within[place] for place in permutation(numbers, len(window)).order]
+            rows[window.start : window.stop] = [
+                within[place] for place in permutation(numbers, len(window)).order
+            ]
     return rows

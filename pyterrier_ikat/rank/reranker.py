@@ -33,7 +33,9 @@ def as_texts(frame: pd.DataFrame, name: str) -> list[str]:
 def distinct(texts: Sequence[Any]) -> tuple[npt.NDArray[np.int64], list[Any]]:
     """For each of ``texts`` the number of its value, and the distinct values, in the order of their first occurrence."""
     numbers: dict[Any, int] = {}
-    codes = np.fromiter((numbers.setdefault(text, len(numbers)) for text in texts), dtype=np.int64, count=len(texts))
+    codes = np.fromiter(
+        (numbers.setdefault(text, len(numbers)) for text in texts), dtype=np.int64, count=len(texts)
+    )
     return codes, list(numbers)
 
 
@@ -57,7 +59,9 @@ def ranked_by(frame: pd.DataFrame, scores: Floats, model: str) -> pd.DataFrame:
         )
     turn = turns_of(frame)
     order = order_by_score(frame, turn, scores)
-    return set_ranks(frame.take(order).reset_index(drop=True), turn[order], scores[order], by_docno=True)
+    return set_ranks(
+        frame.take(order).reset_index(drop=True), turn[order], scores[order], by_docno=True
+    )
 
 
 class Reranker(Operator):
@@ -88,7 +92,9 @@ scoring = threading.Lock()
 """One thread scores at a time. Other threads may need the same pairs, and would share the same processor anyway."""
 
 
-def scored_once(queries: Sequence[str], texts: Sequence[str], model: bytes, cache: Cache, score: Score) -> Floats:
+def scored_once(
+    queries: Sequence[str], texts: Sequence[str], model: bytes, cache: Cache, score: Score
+) -> Floats:
     """The score of each query and its text.
 
     Args:
@@ -98,7 +104,10 @@ def scored_once(queries: Sequence[str], texts: Sequence[str], model: bytes, cach
         cache: the known scores, to which new ones are added. A score that isn't finite is not kept.
         score: returns the scores of a list of distinct pairs, in their order.
     """
-    of_query, of_text = {query: digest(model, query) for query in set(queries)}, {text: digest(text) for text in set(texts)}
+    of_query, of_text = (
+        {query: digest(model, query) for query in set(queries)},
+        {text: digest(text) for text in set(texts)},
+    )
     pairs = list(zip(queries, texts, strict=True))
     keys = [of_query[query] + of_text[text] for query, text in pairs]
     with scoring:

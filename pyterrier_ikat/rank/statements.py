@@ -8,7 +8,14 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least
-from ..conversations.frame import each_turn_once, personas, texts_in, turns_of, with_columns, without_passages
+from ..conversations.frame import (
+    each_turn_once,
+    personas,
+    texts_in,
+    turns_of,
+    with_columns,
+    without_passages,
+)
 from ..errors import DataError
 from ..operator import Operator, with_fields
 from ..order import set_ranks
@@ -24,17 +31,20 @@ PART = "%p"
 class ListStatements(Operator):
     """The statements about the user as the passages of each turn: whatever ranks passages ranks them.
 
-    ``ListStatements() >> BM25Rerank()`` finds statements, ``RRF(ListStatements() >> BM25Rerank(), ListStatements() >> minilm)`` joins two
-    rankings of them. Reads ``qid``, ``query`` and, where there is one, the column of statements; returns a row per statement with the
-    columns of the turn (all that start with ``q``), ``docno`` (the statement's id), ``text``, and ``rank`` (from 0) in their order. Of a
-    result frame it lists the statements of its turns. A turn without statements has no row.
+    ``ListStatements() >> BM25Rerank()`` finds statements, ``RRF(ListStatements() >> BM25Rerank(),
+    ListStatements() >> minilm)`` joins two rankings of them. Reads ``qid``, ``query`` and, where
+    there is one, the column of statements; returns a row per statement with the columns of the turn
+    (all that start with ``q``), ``docno`` (the statement's id), ``text``, and ``rank`` (from 0) in
+    their order. Of a result frame it lists the statements of its turns. A turn without statements
+    has no row.
 
     Args:
-        column: the statements: a dict id -> statement, or a list. Those that come from one turn may be named after it: ``D1:3%p0``,
-            ``D1:3%p1``; see :class:`SourceTurns`.
+        column: the statements: a dict id -> statement, or a list. Those that come from one turn may
+            be named after it: ``D1:3%p0``, ``D1:3%p1``; see :class:`SourceTurns`.
 
     Raises:
-        DataError: when a turn occurs twice, or has something else in the column; when a column other than ``qptkb`` is missing.
+        DataError: when a turn occurs twice, or has something else in the column; when a column
+            other than ``qptkb`` is missing.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -57,7 +67,11 @@ class ListStatements(Operator):
             )
         held = personas(turns, self.column)
         rows = np.repeat(np.arange(len(turns)), np.fromiter(map(len, held), dtype=np.int64))
-        listed = turns[[name for name in turns.columns if str(name).startswith("q")]].take(rows).reset_index(drop=True)
+        listed = (
+            turns[[name for name in turns.columns if str(name).startswith("q")]]
+            .take(rows)
+            .reset_index(drop=True)
+        )
         texts = chain.from_iterable(statements.values() for statements in held)
         return set_ranks(with_columns(listed, docno=chain.from_iterable(held), text=texts), rows)
 
@@ -65,10 +79,12 @@ class ListStatements(Operator):
 class SourceTurns(Operator):
     """Take statements for the turns that they come from: ``D1:3%p0`` for ``D1:3``. Each turn has the place of its best statement.
 
-    So a ranking of facts that a model extracted can be judged, and fused with a ranking of the turns themselves: ``RRF(ListStatements() >>
-    BM25Rerank(), ListStatements("qfacts") >> minilm >> SourceTurns())``. Reads and returns a result frame: ``qid``, ``query``, ``docno``,
-    ``score``, ``rank``; other columns, ``text`` too, are those of the best statement. An id without ``%p`` stays. The ids are those that
-    PyTerrier gives to passages of documents; unlike ``pt.text.max_passage()``, ties keep their order.
+    So a ranking of facts that a model extracted can be judged, and fused with a ranking of the
+    turns themselves: ``RRF(ListStatements() >> BM25Rerank(), ListStatements("qfacts") >> minilm >>
+    SourceTurns())``. Reads and returns a result frame: ``qid``, ``query``, ``docno``, ``score``,
+    ``rank``; other columns, ``text`` too, are those of the best statement. An id without ``%p``
+    stays. The ids are those that PyTerrier gives to passages of documents; unlike
+    ``pt.text.max_passage()``, ties keep their order.
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
@@ -85,7 +101,9 @@ class SourceTurns(Operator):
         """Rank the turns that statements come from."""
         pt.validate.result_frame(inp, extra_columns=["query", "score", "rank"], context=self)
         ordered = inp.iloc[np.lexsort((inp["rank"].to_numpy(dtype=np.float64), turns_of(inp)))]
-        named = with_columns(ordered, docno=[docno.partition(PART)[0] for docno in ordered["docno"]])
+        named = with_columns(
+            ordered, docno=[docno.partition(PART)[0] for docno in ordered["docno"]]
+        )
         best = named[~named.duplicated(["qid", "docno"])].reset_index(drop=True)
         return set_ranks(best, turns_of(best), best["score"].to_numpy(dtype=np.float64))
 
@@ -94,14 +112,16 @@ class SourceTurns(Operator):
 class RankStatements(Operator):
     """Rank the statements about the user against the query by whatever ranks passages, and choose the best.
 
-    Reads ``qid``, ``query`` and, where there is one, ``qptkb``; writes ``qstatements``, a list of (id, score), best first. The re-ranker
-    gets the statements of all turns at once, as :class:`ListStatements` makes them: ``qid``, ``query``, ``docno`` (the statement's id),
-    ``text``. Equal scores keep the order of the persona; a turn without persona gets an empty list. Source: the organisers' baseline of
-    iKAT 2023, with MiniLM and the three best.
+    Reads ``qid``, ``query`` and, where there is one, ``qptkb``; writes ``qstatements``, a list of
+    (id, score), best first. The re-ranker gets the statements of all turns at once, as
+    :class:`ListStatements` makes them: ``qid``, ``query``, ``docno`` (the statement's id),
+    ``text``. Equal scores keep the order of the persona; a turn without persona gets an empty list.
+    Source: the organisers' baseline of iKAT 2023, with MiniLM and the three best.
 
     Args:
-        scorer: any re-ranker, such as ``ikat.BM25Rerank()``, ``ikat.BiEncoder(name)`` or ``ikat.CrossEncoder(name)``, or a fusion of
-            several (``ikat.RRF``, ``ikat.WeightedSum``). It scores every statement.
+        scorer: any re-ranker, such as ``ikat.BM25Rerank()``, ``ikat.BiEncoder(name)`` or
+            ``ikat.CrossEncoder(name)``, or a fusion of several (``ikat.RRF``,
+            ``ikat.WeightedSum``). It scores every statement.
         n: the maximum number of statements per turn.
 
     Raises:
@@ -128,7 +148,12 @@ class RankStatements(Operator):
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """The first statements of each persona; the scorer may ask a model."""
         plan.follow(self.scorer, frame)
-        return with_columns(frame, qstatements=[[(number, 0.0) for number in list(ptkb)[: self.n]] for ptkb in personas(frame)])
+        return with_columns(
+            frame,
+            qstatements=[
+                [(number, 0.0) for number in list(ptkb)[: self.n]] for ptkb in personas(frame)
+            ],
+        )
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Set ``qstatements`` of a query frame."""
@@ -137,13 +162,25 @@ class RankStatements(Operator):
         texts_in(inp, "query")
         listed = ListStatements().transform(inp).drop(columns=["score", "rank"])
         scores = self._score(listed) if len(listed) else {}
-        scored = [[(number, scores[qid, number]) for number in ptkb] for qid, ptkb in zip(inp["qid"], personas(inp), strict=True)]
-        return with_columns(inp, qstatements=[sorted(pairs, key=lambda pair: -pair[1])[: self.n] for pairs in scored])
+        scored = [
+            [(number, scores[qid, number]) for number in ptkb]
+            for qid, ptkb in zip(inp["qid"], personas(inp), strict=True)
+        ]
+        return with_columns(
+            inp,
+            qstatements=[sorted(pairs, key=lambda pair: -pair[1])[: self.n] for pairs in scored],
+        )
 
     def _score(self, listed: pd.DataFrame) -> dict[tuple[str, str], float]:
         scored = self.scorer.transform(listed)
         pt.validate.result_frame(scored, extra_columns=["score"], context=self.scorer)
-        scores = dict(zip(zip(scored["qid"], scored["docno"], strict=True), scored["score"].astype(float), strict=True))
+        scores = dict(
+            zip(
+                zip(scored["qid"], scored["docno"], strict=True),
+                scored["score"].astype(float),
+                strict=True,
+            )
+        )
         for qid, number in zip(listed["qid"], listed["docno"], strict=True):
             if not np.isfinite(scores.get((qid, number), np.nan)):
                 raise DataError(

@@ -1,8 +1,9 @@
 """An index folder: the passages' texts, and engines that are built from them. Each kind of index is a PyTerrier artifact.
 
-The folder has ``texts.db`` (see :mod:`.texts`) and a folder for each engine, named after its kind and its number of passages, such as
-``bm25-700``. An engine is built in a hidden folder, which is renamed at the end, and the one with the most passages is searched. So after a
-kill at any moment the old engine or the new one is there.
+The folder has ``texts.db`` (see :mod:`.texts`) and a folder for each engine, named after its kind
+and its number of passages, such as ``bm25-700``. An engine is built in a hidden folder, which is
+renamed at the end, and the one with the most passages is searched. So after a kill at any moment
+the old engine or the new one is there.
 """
 
 import json
@@ -46,7 +47,8 @@ class Opened(NamedTuple):
 
     Attributes:
         folder: the engine's folder.
-        described: the engine's description: ``parts`` (the number and the checksum of the passages that were added at once), and settings.
+        described: the engine's description: ``parts`` (the number and the checksum of the passages
+            that were added at once), and settings.
         fingerprint: a checksum of the passages and the settings.
         engine: finds rankings.
         texts: the passages' texts; None for an index without them.
@@ -62,7 +64,8 @@ class Opened(NamedTuple):
 class IndexArtifact(pt.Artifact):
     """Base of every index: a folder with one of its engines.
 
-    A subclass names the kind of its engine (:attr:`KIND`), builds it (:meth:`_build`), opens it (:meth:`_engine`), and gives a retriever.
+    A subclass names the kind of its engine (:attr:`KIND`), builds it (:meth:`_build`), opens it
+    (:meth:`_engine`), and gives a retriever.
 
     Args:
         path: the folder.
@@ -118,24 +121,38 @@ class IndexArtifact(pt.Artifact):
         except (FileNotFoundError, ValueError, KeyError) as error:
             if self._folder() != folder:  # passages were added meanwhile
                 return self._open()
-            raise DataError(f"the index {folder} isn't whole ({error}): copy it again, or remove it and build it again") from None
+            raise DataError(
+                f"the index {folder} isn't whole ({error}): copy it again, or remove it and build it again"
+            ) from None
         parts = described["parts"] if texts is None else texts.parts
         if parts[: len(described["parts"])] != described["parts"]:
-            raise DataError(f"the index {self.path} has texts of other passages: copy it again, or remove it and build it again")
+            raise DataError(
+                f"the index {self.path} has texts of other passages: copy it again, or remove it and build it again"
+            )
         if lacking := count_of(parts) - count_of(described["parts"]):
-            warnings.warn(f"{self.KIND} of {self.path} lacks the last {lacking} passages: call add(passages) again", stacklevel=4)
+            warnings.warn(
+                f"{self.KIND} of {self.path} lacks the last {lacking} passages: call add(passages) again",
+                stacklevel=4,
+            )
         return found
 
     def _folder(self) -> Path:
         found = engine_folder(self.path, self.KIND)
         if found is None:
-            there = "the folder holds no such index" if Path(self.path).exists() else "there is no such folder"
+            there = (
+                "the folder holds no such index"
+                if Path(self.path).exists()
+                else "there is no such folder"
+            )
             raise DataError(f"no index at {self.path}: {there}; make it with {self._building()}")
         return found
 
     def _building(self) -> str:
         """The line that builds this index."""
-        return advice(f"ikat.{type(self).__name__}({self.path!r}).index(corpus)", f"`ikat index SOURCE {self.path}{self.OPTION}`")
+        return advice(
+            f"ikat.{type(self).__name__}({self.path!r}).index(corpus)",
+            f"`ikat index SOURCE {self.path}{self.OPTION}`",
+        )
 
     def _read(self, folder: Path) -> dict[str, Any]:
         """The description in an engine's folder, after checking that each file has the size it had when it was written."""
@@ -145,8 +162,12 @@ class IndexArtifact(pt.Artifact):
             raise DataError(f"{there}: build it again with {self._building()}")
         for name, size in described["files"].items():
             if (folder / name).stat().st_size != size:
-                raise ValueError(f"{name} has {(folder / name).stat().st_size} bytes instead of {size}")
-        if "model" in described and not is_copy(self._model(described), described["model"], described["encoded_by"]):
+                raise ValueError(
+                    f"{name} has {(folder / name).stat().st_size} bytes instead of {size}"
+                )
+        if "model" in described and not is_copy(
+            self._model(described), described["model"], described["encoded_by"]
+        ):
             given = f"{self._model(described)!r} as it is now: give that one, or index the passages again"
             raise UsageError(f"the index {self.path} was encoded with another model than {given}")
         return described
@@ -158,7 +179,10 @@ class IndexArtifact(pt.Artifact):
     def _fingerprint(self, described: Mapping[str, Any]) -> str:
         compared = {name: value for name, value in described.items() if name not in NOT_COMPARED}
         query_model = getattr(self, "query_model", None)
-        return digest(json.dumps(compared, sort_keys=True), "" if query_model is None else checksum_model(query_model)).hex()
+        return digest(
+            json.dumps(compared, sort_keys=True),
+            "" if query_model is None else checksum_model(query_model),
+        ).hex()
 
     @abstractmethod
     def _engine(self, folder: Path, described: dict[str, Any]) -> Any:
@@ -172,7 +196,9 @@ class IndexArtifact(pt.Artifact):
         """
         found = self.opened().fingerprint
         if self._fingerprint(self._read(self._folder())) != found:
-            raise DataError(f"the index {self.path} was replaced since it was opened: open it again, and start again what used it")
+            raise DataError(
+                f"the index {self.path} was replaced since it was opened: open it again, and start again what used it"
+            )
         return found
 
     def describe(self) -> dict[str, Any]:
@@ -203,7 +229,9 @@ class IndexArtifact(pt.Artifact):
         """
         if (store := self.opened().texts) is None:
             given = f"ikat.{type(self).__name__}(..., text=ikat.TextLoader(path))"
-            raise DataError(f"the index {self.path} has no texts: give {advice(given, '--resources texts=PASSAGE_INDEX')}")
+            raise DataError(
+                f"the index {self.path} has no texts: give {advice(given, '--resources texts=PASSAGE_INDEX')}"
+            )
         return store.read(docnos)
 
     def text_loader(self, fields: Fields = "text", *, verbose: bool = False) -> "PassageText":
@@ -230,7 +258,10 @@ class IndexArtifact(pt.Artifact):
         if (store := self.opened().texts) is not None:
             return store.docnos(among, len(self))
         folder = self.opened().folder
-        return filter(frozenset(among).__contains__, read_names(next(folder / name for name in DOCNOS if (folder / name).exists())))
+        return filter(
+            frozenset(among).__contains__,
+            read_names(next(folder / name for name in DOCNOS if (folder / name).exists())),
+        )
 
     # Building
 
@@ -239,7 +270,9 @@ class IndexArtifact(pt.Artifact):
         target = Path(self.path).absolute()
         file = next((place for place in (target, *target.parents) if place.is_file()), None)
         if file is not None:
-            raise UsageError(f"{self.path}: {file} is a file, and an index is a folder: give another path")
+            raise UsageError(
+                f"{self.path}: {file} is a file, and an index is a folder: give another path"
+            )
         target.parent.mkdir(parents=True, exist_ok=True)
         with lock_folders(target):
             engine = engine_folder(target, self.KIND)
@@ -257,29 +290,48 @@ class IndexArtifact(pt.Artifact):
     def add(self: Made, corpus: Corpus) -> Made:
         """Add passages to the folder, for all indexes that it holds.
 
-        Texts are stored first. BM25's index is then built again from all texts; SPLADE and dense vectors encode the new passages only.
-        Searches that are open keep the passages that they began with. After a kill, the same call continues.
+        Texts are stored first. BM25's index is then built again from all texts; SPLADE and dense
+        vectors encode the new passages only. Searches that are open keep the passages that they
+        began with. After a kill, the same call continues.
 
         Args:
-            corpus: dicts with ``docno`` and ``text``, or a frame. Passages that are there with the same text are skipped.
+            corpus: dicts with ``docno`` and ``text``, or a frame. Passages that are there with the
+                same text are skipped.
 
         Returns:
             This index with the new passages.
 
         Raises:
-            DataError: when the corpus is malformed, has a docno with another text than the one that is there, or the index has no texts.
-            UsageError: when another process is building there, or a model isn't the one that encoded the passages.
+            DataError: when the corpus is malformed, has a docno with another text than the one that
+                is there, or the index has no texts.
+            UsageError: when another process is building there, or a model isn't the one that
+                encoded the passages.
         """
         target = Path(self.path).absolute()
         with lock_folders(target):
-            held = [self if kind == self.KIND else cls(self.path) for kind, cls in self.kinds.items() if engine_folder(target, kind)]
-            made_with = [index.opened().described for index in held]  # a wrong model shows before anything is stored
+            held = [
+                self if kind == self.KIND else cls(self.path)
+                for kind, cls in self.kinds.items()
+                if engine_folder(target, kind)
+            ]
+            made_with = [
+                index.opened().described for index in held
+            ]  # a wrong model shows before anything is stored
             if not held or not (target / TEXTS).exists():
-                raise DataError(f"the index {self.path} has no texts, so nothing can be added to it")
+                raise DataError(
+                    f"the index {self.path} has no texts, so nothing can be added to it"
+                )
             with closing(TextStore(target)) as store:
                 store.add(read_corpus(corpus))
                 for index, described in zip(held, made_with, strict=True):
-                    index._bring_up(store, {name: value for name, value in described.items() if name not in ("files", "parts")})
+                    index._bring_up(
+                        store,
+                        {
+                            name: value
+                            for name, value in described.items()
+                            if name not in ("files", "parts")
+                        },
+                    )
         return self
 
     def _bring_up(self, store: TextStore, made_with: Mapping[str, Any], **given: Any) -> None:
@@ -296,8 +348,15 @@ class IndexArtifact(pt.Artifact):
         shutil.rmtree(made, ignore_errors=True)
         made.mkdir()
         fields = self._build(made, store, old, dict(made_with), **given)
-        sizes = {path.name: path.stat().st_size for path in sorted(made.iterdir()) if path.name not in self.SPARE}
-        write_json(made / DESCRIPTION, {"format": self.VERSION, "parts": parts, **made_with, **fields, "files": sizes})
+        sizes = {
+            path.name: path.stat().st_size
+            for path in sorted(made.iterdir())
+            if path.name not in self.SPARE
+        }
+        write_json(
+            made / DESCRIPTION,
+            {"format": self.VERSION, "parts": parts, **made_with, **fields, "files": sizes},
+        )
         for path in (*made.iterdir(), made):
             flush(path)
         new = target / f"{self.KIND}-{count_of(parts)}"
@@ -324,7 +383,9 @@ class IndexArtifact(pt.Artifact):
             write_json(folder / PT_META, self._about())
 
     @abstractmethod
-    def _build(self, made: Path, store: TextStore, old: Path | None, made_with: dict[str, Any]) -> dict[str, Any]:
+    def _build(
+        self, made: Path, store: TextStore, old: Path | None, made_with: dict[str, Any]
+    ) -> dict[str, Any]:
         """Write the engine's files into ``made``, and return further fields of the description.
 
         Args:
@@ -334,11 +395,22 @@ class IndexArtifact(pt.Artifact):
             made_with: the settings.
         """
 
-    def _encode_new(self, store: TextStore, old: Path | None, made_with: Mapping[str, Any], step: int, encode: Encode) -> list[Path]:
+    def _encode_new(
+        self,
+        store: TextStore,
+        old: Path | None,
+        made_with: Mapping[str, Any],
+        step: int,
+        encode: Encode,
+    ) -> list[Path]:
         """Encode the passages that the old engine lacks, in steps: their files."""
         start = 0 if old is None else count_of(self._read(old)["parts"])
         settings = [made_with.get(name) for name in ("encoded_by", "passage_prefix", "similarity")]
-        steps = store.path.parent / f".{self.KIND}.steps" / digest(json.dumps([*settings, store.parts, start])).hex()
+        steps = (
+            store.path.parent
+            / f".{self.KIND}.steps"
+            / digest(json.dumps([*settings, store.parts, start])).hex()
+        )
         return encode_steps(steps, store, start, step, encode)
 
     def _check_settings(self, made_with: Mapping[str, Any]) -> None:
@@ -350,13 +422,16 @@ class IndexArtifact(pt.Artifact):
 
     # As an artifact
 
-    def build_package(self, package_path: str | None = None, *, texts: bool = False, **options: Any) -> str:
+    def build_package(
+        self, package_path: str | None = None, *, texts: bool = False, **options: Any
+    ) -> str:
         """Build a package of the index: one file that ``pt.Artifact.from_url`` opens anywhere.
 
         Args:
             package_path: the file to make; by default the folder's name with ``.tar.lz4``.
-            texts: also pack the passages' texts. The license of a collection such as ClueWeb22 forbids sharing them. An index without texts
-                gets them from ``text=...``, or from ``--resources texts=...`` on the command line.
+            texts: also pack the passages' texts. The license of a collection such as ClueWeb22
+                forbids sharing them. An index without texts gets them from ``text=...``, or from
+                ``--resources texts=...`` on the command line.
             options: those of PyTerrier's ``build_package``.
 
         Returns:
@@ -370,21 +445,35 @@ class IndexArtifact(pt.Artifact):
             raise DataError(f"the index {self.path} has no texts to pack: omit texts=True")
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            write_json(folder / PT_META, self._about())  # the folder's own one may be of another index
+            write_json(
+                folder / PT_META, self._about()
+            )  # the folder's own one may be of another index
             (folder / opened.folder.name).mkdir()
-            packed = [opened.folder / file for file in (DESCRIPTION, *opened.described["files"])] + [Path(self.path) / TEXTS] * texts
+            packed = [
+                opened.folder / file for file in (DESCRIPTION, *opened.described["files"])
+            ] + [Path(self.path) / TEXTS] * texts
             for path in packed:
                 (folder / path.relative_to(self.path)).symlink_to(path.absolute())
-            return pt.Artifact(name).build_package(package_path or f"{self.path}.tar.lz4", **options)
+            return pt.Artifact(name).build_package(
+                package_path or f"{self.path}.tar.lz4", **options
+            )
 
     def _about(self) -> dict[str, str]:
-        return {"type": self.ARTIFACT_TYPE, "format": self.ARTIFACT_FORMAT, "package_hint": self.ARTIFACT_PACKAGE_HINT}
+        return {
+            "type": self.ARTIFACT_TYPE,
+            "format": self.ARTIFACT_FORMAT,
+            "package_hint": self.ARTIFACT_PACKAGE_HINT,
+        }
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_opened": None}  # an open index can't be sent to another process
 
     def _arguments(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("path", "model", "text", "query_model") if getattr(self, name, None) is not None}
+        return {
+            name: getattr(self, name)
+            for name in ("path", "model", "text", "query_model")
+            if getattr(self, name, None) is not None
+        }
 
     def __repr__(self) -> str:
         given = self._arguments()
@@ -392,7 +481,11 @@ class IndexArtifact(pt.Artifact):
         return f"ikat.{type(self).__name__}({', '.join(shown + [f'{name}={value!r}' for name, value in given.items()])})"
 
     def __eq__(self, other: object) -> bool:
-        return self._arguments() == other._arguments() if isinstance(other, type(self)) else NotImplemented
+        return (
+            self._arguments() == other._arguments()
+            if isinstance(other, type(self))
+            else NotImplemented
+        )
 
     def __hash__(self) -> int:
         return hash((type(self), *self._arguments().items()))
@@ -401,12 +494,16 @@ class IndexArtifact(pt.Artifact):
 def engine_folder(path: str | Path, kind: str) -> Path | None:
     """The folder of the engine of a kind that has the most passages; None if there is none."""
     sizes = ((found, found.name.removeprefix(f"{kind}-")) for found in Path(path).glob(f"{kind}-*"))
-    return max(((int(size), found) for found, size in sizes if size.isdecimal()), default=(0, None))[1]
+    return max(
+        ((int(size), found) for found, size in sizes if size.isdecimal()), default=(0, None)
+    )[1]
 
 
 def made_by_pyterrier(folder: Path) -> bool:
     """Whether the index in a folder was made by PyTerrier, not by this package."""
-    of_ours = any((folder / name).exists() for name in (DESCRIPTION, TEXTS)) or any(folder.glob(f"*-*/{DESCRIPTION}"))
+    of_ours = any((folder / name).exists() for name in (DESCRIPTION, TEXTS)) or any(
+        folder.glob(f"*-*/{DESCRIPTION}")
+    )
     return any((folder / name).exists() for name in PYTERRIER_META) and not of_ours
 
 
@@ -414,7 +511,8 @@ def made_by_pyterrier(folder: Path) -> bool:
 class PassageText(Operator):
     """Adds the column ``text`` by ``docno``, from the texts kept in an index; ``PassageIndex.text_loader()`` makes it.
 
-    Rows, their order and all other columns are unchanged. Rows of the same passage share one string.
+    Rows, their order and all other columns are unchanged. Rows of the same passage share one
+    string.
 
     Args:
         index: the index with the texts.
@@ -430,7 +528,13 @@ class PassageText(Operator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Add ``text`` to a frame with ``docno``."""
         pt.validate.columns(inp, includes=["docno"], context=self)
-        return inp.assign(text=pd.Series(self.index.texts(inp["docno"].tolist()) if len(inp) else [], index=inp.index, dtype=object))
+        return inp.assign(
+            text=pd.Series(
+                self.index.texts(inp["docno"].tolist()) if len(inp) else [],
+                index=inp.index,
+                dtype=object,
+            )
+        )
 
     def __repr__(self) -> str:
         return f"{self.index!r}.text_loader()"

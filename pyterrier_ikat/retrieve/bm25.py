@@ -13,7 +13,13 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least, one_of
-from ..conversations.frame import STALE_WITH_QUERY, NoResultWarning, texts_in, turns_of, with_columns
+from ..conversations.frame import (
+    STALE_WITH_QUERY,
+    NoResultWarning,
+    texts_in,
+    turns_of,
+    with_columns,
+)
 from ..errors import DataError, UsageError, counted, list_first
 from ..operator import Operator, with_fields
 from ..order import order_by_score, set_ranks
@@ -27,55 +33,68 @@ def check_bm25(k1: float, b: float) -> None:
     """Check the parameters of BM25.
 
     Raises:
-        UsageError: when they are no numbers, are out of range, or have more digits than PISA distinguishes.
+        UsageError: when they are no numbers, are out of range, or have more digits than PISA
+            distinguishes.
     """
     are_numbers = isinstance(k1, Real) and isinstance(b, Real)
     if not (are_numbers and 0 <= k1 < math.inf and 0 <= b <= 1):
-        raise UsageError(f"BM25 needs k1 >= 0 and 0 <= b <= 1, not k1={k1!r}, b={b!r}; the usual values here are k1=0.9, b=0.4")
+        raise UsageError(
+            f"BM25 needs k1 >= 0 and 0 <= b <= 1, not k1={k1!r}, b={b!r}; the usual values here are k1=0.9, b=0.4"
+        )
     for name, value in (("k1", k1), ("b", b)):
         if float(f"{value:g}") != value:
-            raise UsageError(f"{name}={value!r} has more than the 6 digits that PISA keeps: round it to {value:g}")
+            raise UsageError(
+                f"{name}={value!r} has more than the 6 digits that PISA keeps: round it to {value:g}"
+            )
 
 
 @with_fields
 class BM25(IndexRetriever):
     """BM25 retrieval with the passages' text; ``PassageIndex.bm25()`` makes it.
 
-    Reads ``qid`` and ``query``; returns the passages of every row, in the order of the rows, with all columns of the row (the same
-    objects), ``docno``, ``score``, ``rank`` (from 0) and ``text``. Equal scores are ordered by docno, the greatest first, as in trec_eval.
-    Repeated words of a query count. A query without any word to search for (empty, only stop words, not a string) has no result. A
-    ``NoResultWarning`` names the turns without results. It names a turn with sub-queries only when none of them found anything.
+    Reads ``qid`` and ``query``; returns the passages of every row, in the order of the rows, with
+    all columns of the row (the same objects), ``docno``, ``score``, ``rank`` (from 0) and ``text``.
+    Equal scores are ordered by docno, the greatest first, as in trec_eval. Repeated words of a
+    query count. A query without any word to search for (empty, only stop words, not a string) has
+    no result. A ``NoResultWarning`` names the turns without results. It names a turn with
+    sub-queries only when none of them found anything.
 
-    If the frame has a column ``query_toks`` (dict term -> weight), as from ``RM3``, it is searched instead of ``query``. Its terms have to
-    be terms of the index: they are neither stemmed nor filtered by stop words. A term of weight w counts w times. Weights are rounded to
-    1/10,000 of the highest weight.
+    If the frame has a column ``query_toks`` (dict term -> weight), as from ``RM3``, it is searched
+    instead of ``query``. Its terms have to be terms of the index: they are neither stemmed nor
+    filtered by stop words. A term of weight w counts w times. Weights are rounded to 1/10,000 of
+    the highest weight.
 
-    The score is the sum over the query's words of ``idf * (k1 + 1) * tf / (tf + k1 * (1 - b + b * length / mean length))`` with
-    ``idf = log((N - df + 0.5) / (df + 0.5))``, which is Robertson's idf, and at least 1e-6. So a word that is in half of the passages
-    has almost no weight. Lucene's idf is ``log(1 + ...)`` of the same fraction and gives such words more weight. There is no other
-    difference: bm25s has the same rankings with Robertson's idf, and on the 700 passages of ikat:2023-mini, Lucene's idf shares .94 of
-    the first ten.
+    The score is the sum over the query's words of ``idf * (k1 + 1) * tf / (tf + k1 * (1 - b + b *
+    length / mean length))`` with ``idf = log((N - df + 0.5) / (df + 0.5))``, which is Robertson's
+    idf, and at least 1e-6. So a word that is in half of the passages has almost no weight. Lucene's
+    idf is ``log(1 + ...)`` of the same fraction and gives such words more weight. There is no other
+    difference: bm25s has the same rankings with Robertson's idf, and on the 700 passages of
+    ikat:2023-mini, Lucene's idf shares .94 of the first ten.
 
-    Two engines compute the score, with the same rankings, and the same scores except for rounding: ``eager``, which adds up the impact of
-    each word on each passage, computed at indexing time, and PISA, which skips passages that can't reach the top. An index has one of them;
-    see :meth:`PassageIndex.index`.
+    Two engines compute the score, with the same rankings, and the same scores except for rounding:
+    ``eager``, which adds up the impact of each word on each passage, computed at indexing time, and
+    PISA, which skips passages that can't reach the top. An index has one of them; see
+    :meth:`PassageIndex.index`.
 
-    ``bm25 % k`` retrieves only k passages. Each distinct query is searched once for all rows, turns and systems. Rankings without text
-    are kept in a memory for the whole process (at most 1 GiB, about 25,000 queries of 1000 passages), or in the file ``cache``.
+    ``bm25 % k`` retrieves only k passages. Each distinct query is searched once for all rows, turns
+    and systems. Rankings without text are kept in a memory for the whole process (at most 1 GiB,
+    about 25,000 queries of 1000 passages), or in the file ``cache``.
 
-    Source: Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009; k1 and b as in Abbasiantaeb and Aliannejadi, Generate then
-    Retrieve, section 4.
+    Source: Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009; k1 and b as in
+    Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4.
 
     Args:
         index: the index to search.
-        k1: term-frequency saturation; with a larger value, repetitions of a word saturate more slowly.
+        k1: term-frequency saturation; with a larger value, repetitions of a word saturate more
+            slowly.
         b: length normalisation from 0 to 1; with a larger value, long passages score lower.
         num_results: the maximum number of passages per query.
         cache: a file that keeps rankings for other processes and later runs; created if missing.
 
     Raises:
         UsageError: when ``k1``, ``b`` or ``num_results`` is out of range.
-        DataError: when the index is missing or incomplete, or a row's ``query_toks`` isn't a dict of weights.
+        DataError: when the index is missing or incomplete, or a row's ``query_toks`` isn't a dict
+            of weights.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -100,9 +119,15 @@ class BM25(IndexRetriever):
         check_bm25(self.k1, self.b)  # pt.GridSearch sets them
         if "query_toks" not in frame.columns:
             return super().queries(frame)
-        weighted = [_check_weights(qid, toks) for qid, toks in zip(frame["qid"], frame["query_toks"], strict=True)]
+        weighted = [
+            _check_weights(qid, toks)
+            for qid, toks in zip(frame["qid"], frame["query_toks"], strict=True)
+        ]
         units = [max(toks.values(), default=0.0) / STEPS for toks in weighted]
-        found = [Query(row, _round_weights(toks, unit), unit) for row, (toks, unit) in enumerate(zip(weighted, units, strict=True))]
+        found = [
+            Query(row, _round_weights(toks, unit), unit)
+            for row, (toks, unit) in enumerate(zip(weighted, units, strict=True))
+        ]
         return [query for query in found if query.query]
 
     def find_rankings(self, opened: Opened, queries: list[Any]) -> Any:
@@ -121,8 +146,12 @@ STEPS = 10_000
 
 
 def _check_weights(qid: str, toks: Any) -> dict[str, float]:
-    if not isinstance(toks, Mapping) or not all(isinstance(w, int | float | np.number) and math.isfinite(w) for w in toks.values()):
-        raise DataError(f"query_toks of {qid} is {str(toks)[:80]}: give a dict of terms to weights, or drop the column to search query")
+    if not isinstance(toks, Mapping) or not all(
+        isinstance(w, int | float | np.number) and math.isfinite(w) for w in toks.values()
+    ):
+        raise DataError(
+            f"query_toks of {qid} is {str(toks)[:80]}: give a dict of terms to weights, or drop the column to search query"
+        )
     return {str(term): float(weight) for term, weight in toks.items() if weight > 0}
 
 
@@ -137,10 +166,12 @@ def _round_weights(toks: Mapping[str, float], unit: float) -> dict[str, int]:
 class BM25Rerank(Operator):
     """Re-rank passages by BM25 with the statistics of the turn's own passages, in memory: the turn's passages are the collection.
 
-    Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` and ``rank`` (from 0) and keeps every row and all other columns. A
-    passage without a word of the query has the score 0. Turns stay in their order, rows come in the new one; equal scores go by docno, the
-    greatest first. Scores, words and ties are those of a :class:`~pyterrier_ikat.PassageIndex` of the turn's passages, without files. Turns
-    with the same texts share an index, so the statements of one user (:class:`~pyterrier_ikat.ListStatements`) are indexed once.
+    Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` and ``rank`` (from 0) and
+    keeps every row and all other columns. A passage without a word of the query has the score 0.
+    Turns stay in their order, rows come in the new one; equal scores go by docno, the greatest
+    first. Scores, words and ties are those of a :class:`~pyterrier_ikat.PassageIndex` of the turn's
+    passages, without files. Turns with the same texts share an index, so the statements of one user
+    (:class:`~pyterrier_ikat.ListStatements`) are indexed once.
 
     Args:
         k1: term-frequency saturation.
@@ -150,8 +181,9 @@ class BM25Rerank(Operator):
 
     Raises:
         UsageError: when an argument is out of range or unknown.
-        DataError: when a row has no qid, query or text, or no text has a word, as in Chinese. A ``NoResultWarning`` names
-            turns of which that is true, or whose query has no word, where others have some.
+        DataError: when a row has no qid, query or text, or no text has a word, as in Chinese. A
+            ``NoResultWarning`` names turns of which that is true, or whose query has no word, where
+            others have some.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -186,14 +218,18 @@ class BM25Rerank(Operator):
                 indexes[of_turn] = self._index(of_turn)
             index, query = indexes[of_turn], queries[rows[0]]
             scores[rows] = index.scores(query)
-            if in_other_script(query) or (not index.has_words and any(map(in_other_script, of_turn))):
+            if in_other_script(query) or (
+                not index.has_words and any(map(in_other_script, of_turn))
+            ):
                 unread.append(str(inp["qid"].iloc[rows[0]]))
         if unread:
             refuse_wordless(any(index.has_words for index in indexes.values()), "text")
             message = f"{counted(len(unread), 'turn')} without a {WORD} in the query or the texts: {list_first(unread)}"
             warnings.warn(f"{message}; BM25 scores them 0", NoResultWarning, stacklevel=4)
         order = order_by_score(inp, turn, scores)
-        return set_ranks(inp.take(order).reset_index(drop=True), turn[order], scores[order], by_docno=True)
+        return set_ranks(
+            inp.take(order).reset_index(drop=True), turn[order], scores[order], by_docno=True
+        )
 
     def _index(self, texts: Sequence[str]) -> LexicalIndex:
         passages = ((str(number), text) for number, text in enumerate(texts))
@@ -208,19 +244,22 @@ LENGTHS = range(2, 21)
 class RM3(Operator):
     """Expand each query by the terms of its best passages, weighted by the relevance model: ``bm25 >> RM3() >> bm25``.
 
-    In RM1, a term's weight is the weighted mean of its share of each passage's words. A passage's weight is its BM25 score divided by the
-    sum of the scores, as in Anserini. The ``fb_terms`` terms of highest weight (ties in alphabetical order) are scaled to the sum 1 and
-    interpolated with the query's own: ``original_weight`` * share of the query's words + (1 - ``original_weight``) * feedback weight. Words
-    are tokenised as in PISA, stemmed like the index, and the index's stop words are removed. Feedback terms have 2 to 20 characters.
-    Anserini also omits terms that occur in over a tenth of the passages, which needs the index's statistics. Here the words of Terrier's
-    long stop list are excluded from the feedback terms instead.
+    In RM1, a term's weight is the weighted mean of its share of each passage's words. A passage's
+    weight is its BM25 score divided by the sum of the scores, as in Anserini. The ``fb_terms``
+    terms of highest weight (ties in alphabetical order) are scaled to the sum 1 and interpolated
+    with the query's own: ``original_weight`` * share of the query's words + (1 -
+    ``original_weight``) * feedback weight. Words are tokenised as in PISA, stemmed like the index,
+    and the index's stop words are removed. Feedback terms have 2 to 20 characters. Anserini also
+    omits terms that occur in over a tenth of the passages, which needs the index's statistics. Here
+    the words of Terrier's long stop list are excluded from the feedback terms instead.
 
-    Reads a result frame: ``qid``, ``query``, ``docno``, ``score``, ``rank``, ``text``. Returns a query frame, one row per turn: the turn's
-    columns and ``query_toks`` (dict term -> weight), which BM25 searches instead of ``query``. A turn without passages isn't in a result
-    frame, so it isn't in the returned frame either.
+    Reads a result frame: ``qid``, ``query``, ``docno``, ``score``, ``rank``, ``text``. Returns a
+    query frame, one row per turn: the turn's columns and ``query_toks`` (dict term -> weight),
+    which BM25 searches instead of ``query``. A turn without passages isn't in a result frame, so it
+    isn't in the returned frame either.
 
-    Source: Abdul-Jaleel et al., UMass at TREC 2004: Novelty and HARD. 10 passages, 10 terms and weight 0.5 are those of the organisers'
-    baseline of iKAT 2023.
+    Source: Abdul-Jaleel et al., UMass at TREC 2004: Novelty and HARD. 10 passages, 10 terms and
+    weight 0.5 are those of the organisers' baseline of iKAT 2023.
 
     Args:
         fb_docs: the number of feedback passages per turn.
@@ -231,7 +270,8 @@ class RM3(Operator):
 
     Raises:
         UsageError: when an argument is out of range or unknown.
-        DataError: when a turn's scores are negative, not finite or all 0, or a row has no qid or text.
+        DataError: when a turn's scores are negative, not finite or all 0, or a row has no qid or
+            text.
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
@@ -255,30 +295,45 @@ class RM3(Operator):
         one_of(STEMMERS, stemmer=self.stemmer)
         one_of(STOPS, stops=self.stops)
         if not 0 <= self.original_weight <= 1:
-            raise UsageError(f"original_weight={self.original_weight!r}: give a number from 0 to 1, usually 0.5")
+            raise UsageError(
+                f"original_weight={self.original_weight!r}: give a number from 0 to 1, usually 0.5"
+            )
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Make a query frame with ``query_toks`` from a result frame."""
-        pt.validate.result_frame(inp, extra_columns=["query", "score", "rank", "text"], context=self)
+        pt.validate.result_frame(
+            inp, extra_columns=["query", "score", "rank", "text"], context=self
+        )
         turns_of(inp)
-        kept = [name for name in inp.columns if name.startswith("q") and name not in STALE_WITH_QUERY]
+        kept = [
+            name for name in inp.columns if name.startswith("q") and name not in STALE_WITH_QUERY
+        ]
         turns = inp[~inp["qid"].duplicated()][kept].reset_index(drop=True)
         best = inp.sort_values("rank", kind="stable").groupby("qid", sort=False).head(self.fb_docs)
-        feedback = {qid: self._feedback(str(qid), rows) for qid, rows in best.groupby("qid", sort=False)}
+        feedback = {
+            qid: self._feedback(str(qid), rows) for qid, rows in best.groupby("qid", sort=False)
+        }
         asked = zip(turns["query"], turns["qid"], strict=True)
-        return with_columns(turns, query_toks=[self._expand(query, feedback[qid]) for query, qid in asked])
+        return with_columns(
+            turns, query_toks=[self._expand(query, feedback[qid]) for query, qid in asked]
+        )
 
     def _expand(self, query: str, feedback: Mapping[str, float]) -> dict[str, float]:
         """The query's and the feedback's weight of each term, interpolated. Terms of weight 0 are omitted."""
         own, weight = shares(self._terms(query)), self.original_weight
-        mixed = {term: weight * own.get(term, 0) + (1 - weight) * feedback.get(term, 0) for term in dict.fromkeys([*own, *feedback])}
+        mixed = {
+            term: weight * own.get(term, 0) + (1 - weight) * feedback.get(term, 0)
+            for term in dict.fromkeys([*own, *feedback])
+        }
         return {term: value for term, value in mixed.items() if value > 0}
 
     def _feedback(self, qid: str, rows: pd.DataFrame) -> dict[str, float]:
         """RM1: the passages' terms of highest weight, with weights that sum to 1."""
         scores = rows["score"].to_numpy(dtype=np.float64)
         if not (np.isfinite(scores).all() and (scores >= 0).all() and scores.sum() > 0):
-            raise DataError(f"the scores of turn {qid} can't weigh its passages ({scores.min()}): put RM3 right behind a BM25 retriever")
+            raise DataError(
+                f"the scores of turn {qid} can't weigh its passages ({scores.min()}): put RM3 right behind a BM25 retriever"
+            )
         omitted = frozenset() if self.stops == "none" else stop_terms("terrier", self.stemmer)
         weights: dict[str, float] = {}
         for text, score in zip(texts_in(rows, "text"), scores.tolist(), strict=True):

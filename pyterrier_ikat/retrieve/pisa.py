@@ -1,7 +1,8 @@
 """PISA as an engine: it skips passages that can't reach the top. It has wheels for Linux on x86_64 only.
 
-PISA prints while it writes, and adds files to an index at the first search with new parameters. They are made in a folder of links and
-moved to their place, so that no search sees half of them, and an index on read-only storage is searched, too.
+PISA prints while it writes, and adds files to an index at the first search with new parameters.
+They are made in a folder of links and moved to their place, so that no search sees half of them,
+and an index on read-only storage is searched, too.
 """
 
 import atexit
@@ -45,7 +46,9 @@ def require_pisa(path: str | Path) -> None:
         UsageError: when it isn't.
     """
     if not has_pisa():
-        again = advice("ikat.PassageIndex(path).index(corpus, engine='eager')", "`ikat index SOURCE PATH`")
+        again = advice(
+            "ikat.PassageIndex(path).index(corpus, engine='eager')", "`ikat index SOURCE PATH`"
+        )
         raise UsageError(
             f"{path} is searched by PISA, and pyterrier-pisa isn't installed: it has files for Linux on x86_64 only. "
             f"There, pip install pyterrier-pisa; elsewhere index the passages again, {again}"
@@ -53,12 +56,17 @@ def require_pisa(path: str | Path) -> None:
 
 
 def build_words(
-    folder: Path, passages: Callable[[], Iterable[tuple[str, str]]], stemmer: str, bm25: tuple[float, float], count: int
+    folder: Path,
+    passages: Callable[[], Iterable[tuple[str, str]]],
+    stemmer: str,
+    bm25: tuple[float, float],
+    count: int,
 ) -> None:
     """Write PISA's index of words into a folder.
 
     Raises:
-        DataError: when PISA lacks passages, as after an error in its reading thread, which it doesn't pass on; or none has a word.
+        DataError: when PISA lacks passages, as after an error in its reading thread, which it
+            doesn't pass on; or none has a word.
     """
     from pyterrier_pisa import PisaIndex
 
@@ -70,7 +78,9 @@ def build_words(
     for unread in ("fwd", "fwd.urls"):  # the first is as large as the index
         (folder / unread).unlink(missing_ok=True)
     if count_passages(folder) != count:
-        raise DataError(f"PISA has {count_passages(folder)} of {count} passages: index again, and report it if it happens twice")
+        raise DataError(
+            f"PISA has {count_passages(folder)} of {count} passages: index again, and report it if it happens twice"
+        )
     PisaBM25(folder, {"stops": "none"}).at(*bm25)
 
 
@@ -87,8 +97,8 @@ def count_terms(folder: Path) -> int:
 class PisaBM25:
     """BM25 of PISA's index in a folder.
 
-    The dynamic pruning is ``maxscore``. On queries of hundreds of words it is several times as fast as PISA's default, with the same
-    ranking. Repeated query terms count, as in Lucene.
+    The dynamic pruning is ``maxscore``. On queries of hundreds of words it is several times as fast
+    as PISA's default, with the same ranking. Repeated query terms count, as in Lucene.
 
     Args:
         folder: made by :func:`build_words`.
@@ -104,8 +114,19 @@ class PisaBM25:
         from pyterrier_pisa import PisaIndex, PisaStemmer
 
         name = f"bm25.k1-{k1:g}.b-{b:g}.q0.bmw.64"
-        here = _ready(self.folder, (name, f"{name}.block_simdbp"), lambda place: PisaIndex(place).bm25(k1=k1, b=b))
-        options = {"k1": k1, "b": b, "query_algorithm": "maxscore", "query_weighted": True, "toks_scale": 1, "threads": THREADS}
+        here = _ready(
+            self.folder,
+            (name, f"{name}.block_simdbp"),
+            lambda place: PisaIndex(place).bm25(k1=k1, b=b),
+        )
+        options = {
+            "k1": k1,
+            "b": b,
+            "query_algorithm": "maxscore",
+            "query_weighted": True,
+            "toks_scale": 1,
+            "threads": THREADS,
+        }
         of_words, of_terms = PisaIndex(here, stops=self.stops), PisaIndex(here, stops="none")
         of_terms.stemmer = PisaStemmer.none  # PISA would stem terms of the index once more
         return PisaRetriever(of_words.bm25(**options), of_terms.bm25(**options))
@@ -120,7 +141,12 @@ def open_impacts(folder: Path) -> "PisaRetriever":
     from pyterrier_pisa import PisaIndex
 
     here = _ready(folder, IMPACT_FILES, lambda place: PisaIndex(place, stops="none").quantized())
-    return PisaRetriever(None, PisaIndex(here, stops="none").quantized(query_algorithm="maxscore", toks_scale=1, threads=THREADS))
+    return PisaRetriever(
+        None,
+        PisaIndex(here, stops="none").quantized(
+            query_algorithm="maxscore", toks_scale=1, threads=THREADS
+        ),
+    )
 
 
 class PisaRetriever:
@@ -134,16 +160,27 @@ class PisaRetriever:
         by_words = isinstance(queries[0], str)
         if by_words:
             queries = list(map(ascii_text, queries))
-        retriever = copy(self.of_words if by_words else self.of_terms)  # a search sets its number of results
+        retriever = copy(
+            self.of_words if by_words else self.of_terms
+        )  # a search sets its number of results
 
         def find(places: Sequence[int], depth: int) -> list[Ranking]:
             retriever.num_results = depth
-            asked = [place for place in places if queries[place] and (not by_words or queries[place].strip())]
+            asked = [
+                place
+                for place in places
+                if queries[place] and (not by_words or queries[place].strip())
+            ]
             given = pd.Series([queries[place] for place in asked], dtype=object)
-            found = retriever.transform(pd.DataFrame({"qid": asked, "query" if by_words else "query_toks": given}))
+            found = retriever.transform(
+                pd.DataFrame({"qid": asked, "query" if by_words else "query_toks": given})
+            )
             rows, docnos, scores = (found[name].to_numpy() for name in ("qid", "docno", "score"))
             bounds = [*np.flatnonzero(np.diff(rows, prepend=-1)).tolist(), len(rows)]
-            rankings = {rows[start]: Ranking(docnos[start:end].tolist(), scores[start:end]) for start, end in pairwise(bounds)}
+            rankings = {
+                rows[start]: Ranking(docnos[start:end].tolist(), scores[start:end])
+                for start, end in pairwise(bounds)
+            }
             return [rankings.get(place, NOTHING) for place in places]
 
         return rank_past_ties(find, len(queries), depth)

@@ -15,7 +15,12 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least
-from ..conversations.frame import STALE_WITH_QUERY, column, each_turn_once, report_turns_without_result
+from ..conversations.frame import (
+    STALE_WITH_QUERY,
+    column,
+    each_turn_once,
+    report_turns_without_result,
+)
 from ..operator import Operator, with_fields
 from ..order import ranks_and_scores
 from ..store.cache import compute_missing, digest, open_cache
@@ -42,16 +47,21 @@ NOTHING = Ranking([], np.empty(0, dtype=np.float32))
 def sort_ties(ranking: Ranking, depth: int) -> Ranking:
     """The first ``depth`` passages, ties in the order of docno, the greatest first. The ranking's list of docnos is changed in place."""
     tied = np.concatenate([[False], ranking.scores[1:] == ranking.scores[:-1], [False]])
-    bounds = np.flatnonzero(tied[1:] != tied[:-1]).tolist()  # where sequences of equal scores begin, and their last passages
+    bounds = np.flatnonzero(
+        tied[1:] != tied[:-1]
+    ).tolist()  # where sequences of equal scores begin, and their last passages
     for start, last in zip(bounds[::2], bounds[1::2], strict=True):
         ranking.docnos[start : last + 1] = sorted(ranking.docnos[start : last + 1], reverse=True)
     return Ranking(ranking.docnos[:depth], ranking.scores[:depth])
 
 
-def rank_past_ties(find: Callable[[Sequence[int], int], list[Ranking]], count: int, depth: int) -> list[Ranking]:
+def rank_past_ties(
+    find: Callable[[Sequence[int], int], list[Ranking]], count: int, depth: int
+) -> list[Ranking]:
     """The rankings of queries by an engine that keeps any of the passages that tie at the cutoff.
 
-    An eighth more passages are retrieved, repeatedly until the tie ends. Equal scores are ordered by docno, the greatest first.
+    An eighth more passages are retrieved, repeatedly until the tie ends. Equal scores are ordered
+    by docno, the greatest first.
 
     Args:
         find: returns the rankings of the queries with these numbers to a depth.
@@ -94,26 +104,37 @@ def result_frame(inp: pd.DataFrame, rankings: Mapping[int, Ranking]) -> pd.DataF
 
     Args:
         inp: a query frame.
-        rankings: the rankings by the position of the row in ``inp``. Rows without a ranking have no passage.
+        rankings: the rankings by the position of the row in ``inp``. Rows without a ranking have no
+            passage.
 
     Returns:
         All columns of ``inp`` (the same objects), ``docno``, ``score`` and ``rank``, from 0.
     """
     each_turn_once(inp)
     found = [rankings.get(row, NOTHING) for row in range(len(inp))]
-    docnos, scores = zip(*found, NOTHING, strict=True)  # at least one element, also for a frame without rows
+    docnos, scores = zip(
+        *found, NOTHING, strict=True
+    )  # at least one element, also for a frame without rows
     counts = np.array(list(map(len, docnos)), dtype=np.int64)[:-1]
     report_turns_without_result(inp, counts)
     if replaced := [name for name in (*STALE_WITH_QUERY, *REPLACED) if name in inp.columns]:
         inp = inp.drop(columns=replaced)
     dtypes = zip(inp.columns.tolist(), inp.dtypes.tolist(), strict=True)
-    if others := [name for name, dtype in dtypes if not (pd.api.types.is_object_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype))]:
-        inp = inp.astype(dict.fromkeys(others, object))  # first: pandas' string columns copy a long query for each passage
+    if others := [
+        name
+        for name, dtype in dtypes
+        if not (pd.api.types.is_object_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype))
+    ]:
+        inp = inp.astype(
+            dict.fromkeys(others, object)
+        )  # first: pandas' string columns copy a long query for each passage
     turns = np.repeat(np.arange(len(inp)), counts)
     queries = inp.take(turns).reset_index(drop=True)
     named = column(chain.from_iterable(docnos))
     rank, score = ranks_and_scores(turns, np.concatenate(scores).astype(np.float64), named)
-    return pd.concat([queries, pd.DataFrame({"docno": named, "score": score, "rank": rank}, copy=False)], axis=1)
+    return pd.concat(
+        [queries, pd.DataFrame({"docno": named, "score": score, "rank": rank}, copy=False)], axis=1
+    )
 
 
 class Query(NamedTuple):
@@ -134,7 +155,8 @@ class Query(NamedTuple):
 class IndexRetriever(Operator):
     """Base of retrievers that search an index. Each distinct query is searched once, unless its ranking is in the cache.
 
-    A subclass names its settings for the cache (:meth:`settings`) and finds rankings (:meth:`find_rankings`).
+    A subclass names its settings for the cache (:meth:`settings`) and finds rankings
+    (:meth:`find_rankings`).
 
     Args:
         index: the index to search.
@@ -162,7 +184,11 @@ class IndexRetriever(Operator):
 
     def queries(self, frame: pd.DataFrame) -> list[Query]:
         """The queries of those rows that have one; by default the texts that aren't blank."""
-        return [Query(row, query) for row, query in enumerate(frame["query"]) if isinstance(query, str) and query.strip()]
+        return [
+            Query(row, query)
+            for row, query in enumerate(frame["query"])
+            if isinstance(query, str) and query.strip()
+        ]
 
     def key(self, fingerprint: str, query: Query) -> bytes:
         """The cache key: everything that determines a ranking except its depth."""
@@ -202,11 +228,17 @@ class IndexRetriever(Operator):
         rankings: dict[int, Ranking] = {}
         for key, query in zip(keys, queries, strict=True):
             docnos, scores = found[key]
-            rankings[query.row] = Ranking(docnos, scores.astype(np.float64) * query.unit / self.scale)
+            rankings[query.row] = Ranking(
+                docnos, scores.astype(np.float64) * query.unit / self.scale
+            )
         results = result_frame(inp, rankings)
         return self.index.with_text(results) if self.gives_texts else results
 
     def __repr__(self) -> str:
         defaults = self._defaults()
-        given = {name: value for name, value in self.arguments().items() if name != "index" and value != defaults[name]}
+        given = {
+            name: value
+            for name, value in self.arguments().items()
+            if name != "index" and value != defaults[name]
+        }
         return f"{self.index!r}.{self.method}({', '.join(f'{name}={value!r}' for name, value in given.items())})"

@@ -36,7 +36,8 @@ def load_sparse_encoder(model: str) -> Any:
     """The loaded model. Equal names share one model.
 
     Raises:
-        UsageError: when the model can't be loaded or isn't a SPLADE model, or its library isn't installed.
+        UsageError: when the model can't be loaded or isn't a SPLADE model, or its library isn't
+            installed.
     """
 
     def make() -> Any:
@@ -46,15 +47,22 @@ def load_sparse_encoder(model: str) -> Any:
 
     loaded = load("sparse encoder", model, make)
     if not any(type(module).__name__ == "SpladePooling" for module in loaded.modules()):
-        raise UsageError(f"the model {model!r} isn't a SPLADE model: it has no weights of a masked language model for the vocabulary")
+        raise UsageError(
+            f"the model {model!r} isn't a SPLADE model: it has no weights of a masked language model for the vocabulary"
+        )
     return loaded
 
 
 def list_tokens(model: Any) -> list[str]:
     """The names under which PyTerrier's SPLADE indexes the dimensions: the tokenizer's tokens (``"tea"``, ``"##ing"``)."""
     named = model.tokenizer.convert_ids_to_tokens(list(range(len(model.tokenizer))))
-    size = model.encode_document(["."], show_progress_bar=False).shape[1]  # before it encodes, a model reports its hidden size
-    return [*named, *map(str, range(len(named), size))]  # a model may have more dimensions than its tokenizer has tokens
+    size = model.encode_document(["."], show_progress_bar=False).shape[
+        1
+    ]  # before it encodes, a model reports its hidden size
+    return [
+        *named,
+        *map(str, range(len(named), size)),
+    ]  # a model may have more dimensions than its tokenizer has tokens
 
 
 def checksum_vocabulary(model: Any) -> str:
@@ -67,7 +75,8 @@ def encode_texts(model: Any, texts: Sequence[str], *, of: str, batch_size: int =
 
     Args:
         model: a ``sentence_transformers.SparseEncoder``.
-        texts: the texts to encode, each truncated at the model's limit of tokens. A blank text has no impacts.
+        texts: the texts to encode, each truncated at the model's limit of tokens. A blank text has
+            no impacts.
         of: ``"query"`` or ``"document"``. Most models encode both in the same way.
         batch_size: the number of texts per batch.
 
@@ -79,10 +88,18 @@ def encode_texts(model: Any, texts: Sequence[str], *, of: str, batch_size: int =
         return csr_array((len(texts), 1), dtype=np.uint32)
     encode = model.encode_query if of == "query" else model.encode_document
     asked = [well_formed(texts[place]) for place in worded]
-    vectors = encode(asked, batch_size=batch_size, show_progress_bar=False, convert_to_sparse_tensor=True, save_to_cpu=True).coalesce()
+    vectors = encode(
+        asked,
+        batch_size=batch_size,
+        show_progress_bar=False,
+        convert_to_sparse_tensor=True,
+        save_to_cpu=True,
+    ).coalesce()
     values = vectors.values().float().numpy().astype(np.float64)
     if not np.isfinite(values).all():
-        raise UsageError("the sparse encoder gave a weight that is not a finite number: its weights are damaged, use another model")
+        raise UsageError(
+            "the sparse encoder gave a weight that is not a finite number: its weights are damaged, use another model"
+        )
     rows, terms = vectors.indices().numpy()
     impacts = np.rint(values * SCALE)
     kept = impacts > 0
@@ -93,17 +110,20 @@ def encode_texts(model: Any, texts: Sequence[str], *, of: str, batch_size: int =
 class SpladeRetriever(IndexRetriever):
     """Learned sparse retrieval; ``SpladeIndex.retriever()`` makes it.
 
-    Reads ``qid`` and ``query``; returns the passages of every row, in the order of the rows, with all columns of the row (the same
-    objects), ``docno``, ``score``, ``rank`` (from 0), and ``text`` if the index has the passages' text or a loader for it. The score is the
-    dot product of the query's and the passage's vector, with weights rounded to hundredths. Equal scores are ordered by docno, the
-    greatest first, as in trec_eval.
+    Reads ``qid`` and ``query``; returns the passages of every row, in the order of the rows, with
+    all columns of the row (the same objects), ``docno``, ``score``, ``rank`` (from 0), and ``text``
+    if the index has the passages' text or a loader for it. The score is the dot product of the
+    query's and the passage's vector, with weights rounded to hundredths. Equal scores are ordered
+    by docno, the greatest first, as in trec_eval.
 
-    Each distinct query is encoded and searched once, as in :class:`BM25`. It is encoded with the index's ``query_model``, if it has one,
-    and truncated at the model's limit. A query that is blank, not a string, or encoded as an empty vector has no result. A
-    ``NoResultWarning`` names the turns without results. It names a turn with sub-queries only when none of them found anything.
-    ``retriever % k`` retrieves only k passages.
+    Each distinct query is encoded and searched once, as in :class:`BM25`. It is encoded with the
+    index's ``query_model``, if it has one, and truncated at the model's limit. A query that is
+    blank, not a string, or encoded as an empty vector has no result. A ``NoResultWarning`` names
+    the turns without results. It names a turn with sub-queries only when none of them found
+    anything. ``retriever % k`` retrieves only k passages.
 
-    Source: Formal et al., From Distillation to Hard Negative Sampling, SIGIR 2022; in iKAT: IRLab@iKAT24, section 3.1.
+    Source: Formal et al., From Distillation to Hard Negative Sampling, SIGIR 2022; in iKAT:
+    IRLab@iKAT24, section 3.1.
 
     Args:
         index: the index to search.
@@ -111,7 +131,8 @@ class SpladeRetriever(IndexRetriever):
         cache: a file that keeps rankings for other processes and later runs; created if missing.
 
     Raises:
-        UsageError: when ``num_results`` is out of range. At first use, when the model can't be loaded.
+        UsageError: when ``num_results`` is out of range. At first use, when the model can't be
+            loaded.
         DataError: when the index is missing, incomplete, or was made with another model.
 
     Example:
@@ -132,25 +153,30 @@ class SpladeRetriever(IndexRetriever):
 class SpladeIndex(IndexArtifact):
     """An index of SPLADE vectors; ``Splade.index`` makes one, with the passages' text.
 
-    It is a PyTerrier artifact: ``pt.Artifact.load(path)`` opens it, and ``build_package`` packs it into one file to share. The class also
-    opens an index that PyTerrier made with ``PisaIndex(...).toks_indexer()`` and its scale of 100, such as the one that the iKAT organisers
-    distribute. For such an index, name the model that encoded the passages, and give ``text`` if you need the passages' text. PISA searches
-    it, and adds the files that it needs at the first search. As in PyTerrier's own pipeline, terms with a capital letter (``[SEP]``) are
-    then ignored, because PISA looks terms up in lower case.
+    It is a PyTerrier artifact: ``pt.Artifact.load(path)`` opens it, and ``build_package`` packs it
+    into one file to share. The class also opens an index that PyTerrier made with
+    ``PisaIndex(...).toks_indexer()`` and its scale of 100, such as the one that the iKAT organisers
+    distribute. For such an index, name the model that encoded the passages, and give ``text`` if
+    you need the passages' text. PISA searches it, and adds the files that it needs at the first
+    search. As in PyTerrier's own pipeline, terms with a capital letter (``[SEP]``) are then
+    ignored, because PISA looks terms up in lower case.
 
     Args:
         path: the folder.
-        model: the model that encoded the passages: a name on the Hugging Face hub or the folder of a downloaded model. An index made by
-            ``Splade.index`` stores its name, so give it only if the model's folder has moved.
-        text: an operator that adds ``text`` by ``docno``, such as ``ikat.TextLoader(path)`` or ``PassageIndex.text_loader()``, instead of
-            the texts in the index.
-        query_model: another model for queries. It has the same vocabulary and was fine-tuned while the passages' encoder was frozen. In
-            Lupart et al., DiSCo, SIGIR 2025 (arXiv 2410.14609), it reads the whole conversation.
+        model: the model that encoded the passages: a name on the Hugging Face hub or the folder of
+            a downloaded model. An index made by ``Splade.index`` stores its name, so give it only
+            if the model's folder has moved.
+        text: an operator that adds ``text`` by ``docno``, such as ``ikat.TextLoader(path)`` or
+            ``PassageIndex.text_loader()``, instead of the texts in the index.
+        query_model: another model for queries. It has the same vocabulary and was fine-tuned while
+            the passages' encoder was frozen. In Lupart et al., DiSCo, SIGIR 2025 (arXiv
+            2410.14609), it reads the whole conversation.
 
     Raises:
-        DataError: at ``retriever``, when the index at ``path`` is missing, incomplete, or not an index of learned impacts.
-        UsageError: at ``retriever``, when ``model`` is missing or isn't the one that encoded the passages. At the first search, when
-            ``query_model`` has another vocabulary.
+        DataError: at ``retriever``, when the index at ``path`` is missing, incomplete, or not an
+            index of learned impacts.
+        UsageError: at ``retriever``, when ``model`` is missing or isn't the one that encoded the
+            passages. At the first search, when ``query_model`` has another vocabulary.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -176,13 +202,21 @@ class SpladeIndex(IndexArtifact):
         self._checked = False
 
     def retriever(
-        self, num_results: int = 1000, cache: str | Path | None = None, *, query_model: str | Path | None = None, **bm25: float
+        self,
+        num_results: int = 1000,
+        cache: str | Path | None = None,
+        *,
+        query_model: str | Path | None = None,
+        **bm25: float,
     ) -> SpladeRetriever:
         """Retrieval from this index; see :class:`SpladeRetriever`. BM25's parameters are ignored.
 
-        With ``query_model`` it searches ``SpladeIndex(path, query_model=...)``: this index with another model for queries.
+        With ``query_model`` it searches ``SpladeIndex(path, query_model=...)``: this index with
+        another model for queries.
         """
-        return SpladeRetriever(self if query_model is None else self.with_query_model(query_model), num_results, cache)
+        return SpladeRetriever(
+            self if query_model is None else self.with_query_model(query_model), num_results, cache
+        )
 
     def with_query_model(self, model: str | Path) -> "SpladeIndex":
         """This index with another model for queries."""
@@ -192,18 +226,39 @@ class SpladeIndex(IndexArtifact):
         return Path(self.path) if made_by_pyterrier(Path(self.path)) else super()._folder()
 
     def _read(self, folder: Path) -> dict[str, Any]:
-        return _describe_pyterriers(folder, self.model) if made_by_pyterrier(folder) else super()._read(folder)
+        return (
+            _describe_pyterriers(folder, self.model)
+            if made_by_pyterrier(folder)
+            else super()._read(folder)
+        )
 
     def _engine(self, folder: Path, described: dict[str, Any]) -> Any:
         return open_impacts(folder) if made_by_pyterrier(folder) else open_postings(folder)
 
-    def _build(self, made: Path, store: TextStore, old: Path | None, made_with: dict[str, Any], batch_size: int = 32) -> dict[str, Any]:
+    def _build(
+        self,
+        made: Path,
+        store: TextStore,
+        old: Path | None,
+        made_with: dict[str, Any],
+        batch_size: int = 32,
+    ) -> dict[str, Any]:
         name = self._model(made_with)
 
         def encode(passages: list[tuple[str, str]]) -> dict[str, Any]:
-            found = encode_texts(load_sparse_encoder(name), [text for _, text in passages], of="document", batch_size=batch_size)
+            found = encode_texts(
+                load_sparse_encoder(name),
+                [text for _, text in passages],
+                of="document",
+                batch_size=batch_size,
+            )
             docnos = np.array([docno for docno, _ in passages])
-            return {"docnos": docnos, "data": found.data, "indices": found.indices, "indptr": found.indptr}
+            return {
+                "docnos": docnos,
+                "data": found.data,
+                "indices": found.indices,
+                "indptr": found.indptr,
+            }
 
         vocabulary = checksum_vocabulary(load_sparse_encoder(name))
         write_impacts(made, self._encode_new(store, old, made_with, STEP, encode), old)
@@ -227,14 +282,21 @@ class SpladeIndex(IndexArtifact):
             self._tokens = self._tokens_of_index(model)
             self._checked = True
         found = encode_texts(model, queries, of="query")
-        named = [self._tokens[term] if term < len(self._tokens) else str(term) for term in found.indices.tolist()]
-        return [dict(zip(named[start:end], found.data[start:end].tolist(), strict=True)) for start, end in pairwise(found.indptr)]
+        named = [
+            self._tokens[term] if term < len(self._tokens) else str(term)
+            for term in found.indices.tolist()
+        ]
+        return [
+            dict(zip(named[start:end], found.data[start:end].tolist(), strict=True))
+            for start, end in pairwise(found.indptr)
+        ]
 
     def _tokens_of_index(self, model: Any) -> list[str]:
         """The names of the model's dimensions in an index that PyTerrier made.
 
-        In ours they are the numbers. PISA lowercases the terms of queries, but not those of passages. If tokens were used, ``"[SEP]"`` and
-        the capitalised tokens of a cased vocabulary would never be found.
+        In ours they are the numbers. PISA lowercases the terms of queries, but not those of
+        passages. If tokens were used, ``"[SEP]"`` and the capitalised tokens of a cased vocabulary
+        would never be found.
         """
         folder = self.opened().folder
         if not made_by_pyterrier(folder):
@@ -249,19 +311,22 @@ class SpladeIndex(IndexArtifact):
 
     def _vocabulary(self) -> str:
         """The checksum of the terms of the model that encoded the passages. PyTerrier's indexes don't store it."""
-        return str(self.describe().get("vocabulary") or checksum_vocabulary(load_sparse_encoder(self._model())))
+        return str(
+            self.describe().get("vocabulary")
+            or checksum_vocabulary(load_sparse_encoder(self._model()))
+        )
 
 
 @dataclass(frozen=True)
 class Splade:
     """A SPLADE model that indexes passages, using the ``SparseEncoder`` of ``sentence-transformers``.
 
-    Source: Formal et al., From Distillation to Hard Negative Sampling: Making Sparse Neural IR Models More Effective, SIGIR 2022. The
-    default is the checkpoint of IRLab@iKAT24, section 4.2.
+    Source: Formal et al., From Distillation to Hard Negative Sampling: Making Sparse Neural IR
+    Models More Effective, SIGIR 2022. The default is the checkpoint of IRLab@iKAT24, section 4.2.
 
     Args:
-        model: a name on the Hugging Face hub, or the folder of a downloaded model. It is a sparse encoder, or a plain masked language
-            model, to which SPLADE's max pooling is added.
+        model: a name on the Hugging Face hub, or the folder of a downloaded model. It is a sparse
+            encoder, or a plain masked language model, to which SPLADE's max pooling is added.
         batch_size: the number of passages per batch.
 
     Raises:
@@ -283,23 +348,26 @@ class Splade:
     def index(self, path: str | Path, corpus: Corpus) -> SpladeIndex:
         """Encode a corpus and build an index of it that also keeps the passages' text.
 
-        Weights are rounded to hundredths. A blank text, or one without any weight from the model, is kept but never found. Texts are stored
-        first. After an interruption, the same call resumes with the next 512 passages. :meth:`SpladeIndex.add` adds passages later.
+        Weights are rounded to hundredths. A blank text, or one without any weight from the model,
+        is kept but never found. Texts are stored first. After an interruption, the same call
+        resumes with the next 512 passages. :meth:`SpladeIndex.add` adds passages later.
 
         Args:
-            path: the folder of the index. If it holds an index of the same passages for BM25 or dense vectors, the SPLADE vectors are
-                added to it, and the texts are shared; see :class:`Index`. If the path already has the index that this call would build, it
-                is returned without building it again.
-            corpus: dicts with ``docno`` and ``text``, or a frame; read once; see :meth:`PassageIndex.index`.
+            path: the folder of the index. If it holds an index of the same passages for BM25 or
+                dense vectors, the SPLADE vectors are added to it, and the texts are shared; see
+                :class:`Index`. If the path already has the index that this call would build, it is
+                returned without building it again.
+            corpus: dicts with ``docno`` and ``text``, or a frame; read once; see
+                :meth:`PassageIndex.index`.
 
         Returns:
             The index, opened.
 
         Raises:
-            UsageError: when the path already has an index of other passages, an index of another model, or anything else, or the model
-                can't be loaded.
-            DataError: when the corpus is empty, has a passage without docno or text or a duplicate docno, or the model gives no
-                passage a term.
+            UsageError: when the path already has an index of other passages, an index of another
+                model, or anything else, or the model can't be loaded.
+            DataError: when the corpus is empty, has a passage without docno or text or a duplicate
+                docno, or the model gives no passage a term.
         """
         load_sparse_encoder(self.model)  # an error shows before a large corpus is read for hours
         made_with = {"model": self.model, "encoded_by": checksum_model(self.model)}
@@ -309,7 +377,8 @@ class Splade:
 def write_impacts(folder: Path, files: Sequence[Path], old: Path | None) -> None:
     """Write the matrix of the passages of an older one, and after them those of encoded steps.
 
-    The parts are read twice: to count the postings of each term, and to write each into its place in the file. So one part is in memory.
+    The parts are read twice: to count the postings of each term, and to write each into its place
+    in the file. So one part is in memory.
 
     Raises:
         DataError: when no passage has a term.
@@ -321,7 +390,9 @@ def write_impacts(folder: Path, files: Sequence[Path], old: Path | None) -> None
         holders[: part.shape[1]] += np.diff(part.indptr)
     starts = np.concatenate([[0], np.cumsum(holders)])
     if not starts[-1]:
-        raise DataError("the model gives no passage a term: its weights are damaged, use another model")
+        raise DataError(
+            "the model gives no passage a term: its weights are damaged, use another model"
+        )
     docs = new_array(folder, "docs", np.int32 if starts[-1] < 1 << 31 else np.int64, starts[-1])
     impacts = new_array(folder, "impacts", np.float32, starts[-1])
     free, first = starts[:-1].copy(), 0
@@ -339,11 +410,17 @@ def _parts(files: Sequence[Path], old: Path | None) -> Iterator[tuple[list[str],
     if old is not None:
         held = open_postings(old)
         shape = (len(held.docnos), len(held.starts) - 1)
-        yield held.docnos[held.ranks].tolist(), csc_array((held.impacts, held.docs, held.starts), shape=shape)
+        yield (
+            held.docnos[held.ranks].tolist(),
+            csc_array((held.impacts, held.docs, held.starts), shape=shape),
+        )
     for step in map(read_step, files):
         terms = step["indices"]
         shape = (len(step["docnos"]), int(terms.max(initial=0)) + 1)
-        yield step["docnos"].tolist(), csr_array((step["data"], terms, step["indptr"]), shape=shape).tocsc()
+        yield (
+            step["docnos"].tolist(),
+            csr_array((step["data"], terms, step["indptr"]), shape=shape).tocsc(),
+        )
 
 
 def _describe_pyterriers(folder: Path, model: str | None) -> dict[str, Any]:
@@ -356,8 +433,14 @@ def _describe_pyterriers(folder: Path, model: str | None) -> dict[str, Any]:
         )
     if model is None:
         given = advice("ikat.SpladeIndex(path, model)", "--resources splade_model=NAME")
-        raise UsageError(f"the index {folder} doesn't say which model encoded its passages: give it, {given}")
+        raise UsageError(
+            f"the index {folder} doesn't say which model encoded its passages: give it, {given}"
+        )
     sizes = [
         f"{name} {(folder / name).stat().st_size}" for name in (path.name, *PYTERRIER_FILES)
     ]  # PISA ends our process if one is missing
-    return {"model": model, "encoded_by": checksum_model(model), "parts": [[count_passages(folder), digest(*sizes).hex()]]}
+    return {
+        "model": model,
+        "encoded_by": checksum_model(model),
+        "parts": [[count_passages(folder), digest(*sizes).hex()]],
+    }

@@ -1,6 +1,7 @@
 """The passages of an index folder: one sqlite file with docnos and compressed texts. Passages are added, but never changed.
 
-Each engine in the folder is built from this file. A passage's number is its place in the order of the corpus, from 0.
+Each engine in the folder is built from this file. A passage's number is its place in the order of
+the corpus, from 0.
 """
 
 import hashlib
@@ -63,8 +64,12 @@ class TextStore:
         self.path = (folder / NAME).absolute()
         with self._errors():
             address = f"{self.path.as_uri()}?mode={'rwc' if create else 'rw'}"
-            self._connection = sqlite3.connect(address, uri=True, timeout=WAIT, check_same_thread=False, isolation_level=None)
-            self._connection.executescript(f"PRAGMA cache_size = -65536; PRAGMA mmap_size = {1 << 40}")
+            self._connection = sqlite3.connect(
+                address, uri=True, timeout=WAIT, check_same_thread=False, isolation_level=None
+            )
+            self._connection.executescript(
+                f"PRAGMA cache_size = -65536; PRAGMA mmap_size = {1 << 40}"
+            )
 
     def close(self) -> None:
         """Close the file."""
@@ -91,21 +96,35 @@ class TextStore:
             DataError: when docnos aren't in the file; it names them.
         """
         wanted = json.dumps(list(dict.fromkeys(docnos)))
-        found = {docno: _text(text) for docno, text in self._rows(f"SELECT docno, text FROM passages WHERE {CHOSEN}", wanted)}
+        found = {
+            docno: _text(text)
+            for docno, text in self._rows(
+                f"SELECT docno, text FROM passages WHERE {CHOSEN}", wanted
+            )
+        }
         if missing := sorted({*docnos} - found.keys(), key=str):
             some = f"{len(missing)} of these passages ({list_first([repr(docno) for docno in missing])})"
-            raise DataError(f"the index {self.path.parent} lacks {some}; use the index of their collection")
+            raise DataError(
+                f"the index {self.path.parent} lacks {some}; use the index of their collection"
+            )
         return [found[docno] for docno in docnos]
 
     def docnos(self, among: Sequence[str], before: int = 1 << 62) -> Iterator[str]:
         """Those of the docnos ``among`` that passages with numbers below ``before`` have. They are looked up lazily."""
         for start in range(0, len(among), AT_ONCE):
             part = json.dumps(list(among[start : start + AT_ONCE]))
-            yield from (docno for (docno,) in self._rows(f"SELECT docno FROM passages WHERE {CHOSEN} AND number < ?", part, before))
+            yield from (
+                docno
+                for (docno,) in self._rows(
+                    f"SELECT docno FROM passages WHERE {CHOSEN} AND number < ?", part, before
+                )
+            )
 
     def passages(self, start: int = 0) -> Iterator[Passage]:
         """Every (docno, text) from a number on, in the order of the corpus."""
-        while rows := self._rows("SELECT docno, text FROM passages WHERE number >= ? ORDER BY number LIMIT 1000", start):
+        while rows := self._rows(
+            "SELECT docno, text FROM passages WHERE number >= ? ORDER BY number LIMIT 1000", start
+        ):
             yield from ((docno, _text(text)) for docno, text in rows)
             start += len(rows)
 
@@ -122,10 +141,16 @@ class TextStore:
                 execute(statement)
             self._insert(0, passages)
             try:
-                execute("CREATE UNIQUE INDEX docnos ON passages (docno)")  # after the rows: docnos in any order are sorted once
+                execute(
+                    "CREATE UNIQUE INDEX docnos ON passages (docno)"
+                )  # after the rows: docnos in any order are sorted once
             except sqlite3.IntegrityError:
-                (twice,) = execute("SELECT docno FROM passages GROUP BY docno HAVING count(*) > 1 LIMIT 1").fetchone()
-                raise DataError(f"the corpus has the docno {twice!r} more than once: give each passage its own") from None
+                (twice,) = execute(
+                    "SELECT docno FROM passages GROUP BY docno HAVING count(*) > 1 LIMIT 1"
+                ).fetchone()
+                raise DataError(
+                    f"the corpus has the docno {twice!r} more than once: give each passage its own"
+                ) from None
 
     def add(self, passages: Iterable[Passage]) -> None:
         """Add passages in one transaction. Those that are there with the same text are skipped.
@@ -143,7 +168,9 @@ class TextStore:
             UsageError: when they differ.
         """
         if any(one != other for one, other in zip_longest(passages, self.passages())):
-            raise UsageError(f"{self.path.parent} holds an index of other passages, or in another order: remove it, or give a new path")
+            raise UsageError(
+                f"{self.path.parent} holds an index of other passages, or in another order: remove it, or give a new path"
+            )
 
     def _insert(self, first: int, passages: Iterable[Passage]) -> None:
         checksum, count = hashlib.sha256(), 0
@@ -158,13 +185,19 @@ class TextStore:
 
         self._connection.executemany("INSERT INTO passages VALUES (?, ?, ?)", rows())
         if count:
-            self._connection.execute("INSERT INTO parts VALUES (?, ?)", (count, checksum.hexdigest()))
+            self._connection.execute(
+                "INSERT INTO parts VALUES (?, ?)", (count, checksum.hexdigest())
+            )
 
     def _is_new(self, passage: Passage) -> bool:
         docno, text = passage
-        there = self._connection.execute("SELECT text FROM passages WHERE docno = ?", (docno,)).fetchone()
+        there = self._connection.execute(
+            "SELECT text FROM passages WHERE docno = ?", (docno,)
+        ).fetchone()
         if there is not None and _text(there[0]) != text:
-            raise DataError(f"the index has {docno!r} with another text: passages are added, not changed")
+            raise DataError(
+                f"the index has {docno!r} with another text: passages are added, not changed"
+            )
         return there is None
 
     @contextmanager
@@ -182,7 +215,9 @@ class TextStore:
         try:
             yield
         except (sqlite3.Error, lz4.block.LZ4BlockError) as error:
-            raise DataError(f"{self.path} can't be used ({error}): free some space on its disk, or copy the index again") from None
+            raise DataError(
+                f"{self.path} can't be used ({error}): free some space on its disk, or copy the index again"
+            ) from None
 
 
 def count_of(parts: Parts) -> int:
@@ -201,16 +236,18 @@ def read_corpus(corpus: Corpus) -> Iterator[Passage]:
     """The (docno, text) of each passage of a corpus.
 
     Args:
-        corpus: dicts with ``docno`` (a number, or a string without white space) and ``text``, or a frame with these columns. The fields may
-            have other names, and there may be a title; see :mod:`pyterrier_ikat.conversations.passage_fields`. Its method
-            ``where(number)``, if present, gives the origin of a passage.
+        corpus: dicts with ``docno`` (a number, or a string without white space) and ``text``, or a
+            frame with these columns. The fields may have other names, and there may be a title; see
+            :mod:`pyterrier_ikat.conversations.passage_fields`. Its method ``where(number)``, if
+            present, gives the origin of a passage.
 
     Warns:
         CollectionWarning: while iterating, once for each field that nothing reads.
 
     Raises:
         UsageError: at once, when it isn't an iterable of dicts.
-        DataError: at once, when it is empty. While iterating, at a passage without a usable docno or text.
+        DataError: at once, when it is empty. While iterating, at a passage without a usable docno
+            or text.
 
     Example:
         >>> list(read_corpus([{"docno": "d1", "title": "Rooibos", "text": "A red drink."}]))
@@ -218,14 +255,27 @@ def read_corpus(corpus: Corpus) -> Iterator[Passage]:
     """
     if isinstance(corpus, pd.DataFrame):
         corpus = corpus.to_dict("records")
-    if isinstance(corpus, str | Mapping) or hasattr(corpus, "columns") or not isinstance(corpus, Iterable):
+    if (
+        isinstance(corpus, str | Mapping)
+        or hasattr(corpus, "columns")
+        or not isinstance(corpus, Iterable)
+    ):
         what = f"the corpus is a {type(corpus).__name__}"
-        raise UsageError(f"{what}: give dicts with docno and text, a pandas DataFrame, or ikat.PassageFiles(folder)")
-    items: Iterator[Mapping[str, Any]] = iter(bar_of(corpus, desc="reading passages", unit="passage"))
+        raise UsageError(
+            f"{what}: give dicts with docno and text, a pandas DataFrame, or ikat.PassageFiles(folder)"
+        )
+    items: Iterator[Mapping[str, Any]] = iter(
+        bar_of(corpus, desc="reading passages", unit="passage")
+    )
     if (first := next(items, None)) is None:
-        raise DataError("the corpus has no passage: give an iterable of {'docno': ..., 'text': ...} that isn't used up")
+        raise DataError(
+            "the corpus has no passage: give an iterable of {'docno': ..., 'text': ...} that isn't used up"
+        )
     unread = Unread("the corpus")
-    return (_checked(corpus, unread, number, item) for number, item in enumerate(chain([first], items), 1))
+    return (
+        _checked(corpus, unread, number, item)
+        for number, item in enumerate(chain([first], items), 1)
+    )
 
 
 def _checked(corpus: Corpus, unread: Unread, number: int, item: Any) -> Passage:
@@ -234,7 +284,9 @@ def _checked(corpus: Corpus, unread: Unread, number: int, item: Any) -> Passage:
     except ValueError as error:
         where = f" ({corpus.where(number)})" if hasattr(corpus, "where") else ""
         wanted = "give a dict with 'docno', a string without white space, and 'text', a string"
-        raise DataError(f"passage {number} of the corpus{where} is {repr(item)[:200]}: {wanted} ({error})") from None
+        raise DataError(
+            f"passage {number} of the corpus{where} is {repr(item)[:200]}: {wanted} ({error})"
+        ) from None
     unread.tell(f"passage {number}", names)
     return passage["docno"], passage["text"]
 
@@ -245,11 +297,14 @@ Encode = Callable[[list[Passage]], Mapping[str, Any]]
 """Returns arrays by name for (docno, text) pairs."""
 
 
-def encode_steps(folder: Path, store: TextStore, start: int, step: int, encode: Encode) -> list[Path]:
+def encode_steps(
+    folder: Path, store: TextStore, start: int, step: int, encode: Encode
+) -> list[Path]:
     """Encode the passages of a store from the number ``start`` on, except for steps whose files are there.
 
     Args:
-        folder: the folder of the steps, which belongs to the passages, the model and its settings; created if missing.
+        folder: the folder of the steps, which belongs to the passages, the model and its settings;
+            created if missing.
         store: the passages.
         start: the number of the first passage.
         step: the number of passages in a step. A killed build repeats no more than these.

@@ -1,7 +1,8 @@
 """Exact search among vectors: a product of matrices finds the passages that may be the best, and each of these is scored alone.
 
-How a product of matrices rounds depends on its size, so the score of a passage would depend on the queries that are searched at
-the same time, and passages with equal vectors could have different scores.
+How a product of matrices rounds depends on its size, so the score of a passage would depend on the
+queries that are searched at the same time, and passages with equal vectors could have different
+scores.
 """
 
 import math
@@ -103,7 +104,8 @@ class _Nearest:
     def rows(self) -> list[Numbers]:
         """The numbers of the vectors, by query: those of highest score, and all that may be as high as the last of them.
 
-        What reaches a score that a sample suggests is picked. The queries of which too little was picked are searched again.
+        What reaches a score that a sample suggests is picked. The queries of which too little was
+        picked are searched again.
         """
         found: dict[int, Numbers] = {}
         least = self._suggested()
@@ -133,7 +135,9 @@ class _Nearest:
         if 8 * place > len(sample):
             return np.full(len(self.queries), -np.inf, dtype=np.float32)
         scores = (self.queries @ sample.T).cpu().numpy()
-        return np.array(np.partition(scores, scores.shape[1] - place, axis=1)[:, scores.shape[1] - place])
+        return np.array(
+            np.partition(scores, scores.shape[1] - place, axis=1)[:, scores.shape[1] - place]
+        )
 
     def _picked(self, places: list[int], least: Floats) -> list[tuple[Numbers, Floats]]:
         """For each of some queries the vectors with at least a score, and their scores."""

@@ -10,7 +10,8 @@ from typing import Any
 
 from ..errors import UsageError
 
-# PISA also has Krovetz's stemmer, but loads its dictionary for each query word: 280 queries took 19 to 160 s instead of 0.2 s.
+# PISA also has Krovetz's stemmer, but loads its dictionary for each query word: 280 queries took 19
+# to 160 s instead of 0.2 s.
 STEMMERS = ("porter2", "none")
 STOPS = ("lucene", "terrier", "none")
 
@@ -19,10 +20,13 @@ WORD = "word of ASCII letters and digits"
 _NOT_PRINTABLE_ASCII = re.compile("[^ -~]")
 _APOSTROPHES = frozenset("\u2018\u2019\u201b\u02bb\u02bc\u02be\u02bf")
 """Quotation marks, and the Hawaiian, Ukrainian and Arabic letters, that are written for an apostrophe."""
-_JOINING_APOSTROPHE = re.compile(r"'(?<=[A-Za-z]')(?=[A-Za-z])(?!(?i:s|t|m|d|ll|re|ve)(?![A-Za-z]))")
+_JOINING_APOSTROPHE = re.compile(
+    r"'(?<=[A-Za-z]')(?=[A-Za-z])(?!(?i:s|t|m|d|ll|re|ve)(?![A-Za-z]))"
+)
 """An apostrophe inside a word (``O'Boyle``), but for the endings that PISA removes (``it's``).
 
-The sign itself is first in the pattern: looking back at each character would take seven times as long.
+The sign itself is first in the pattern: looking back at each character would take seven times as
+long.
 """
 _MU = "\u03bc"
 _MICRO = re.compile(f"{_MU}(?<![A-Za-z]{_MU})(?=[A-Za-z])")
@@ -71,7 +75,9 @@ _LETTERS_WITH_OTHER_NAMES = (
     ("z", "\u021d"),
 )
 """The letters of ASCIIFoldingFilter whose names don't have their ASCII letters."""
-_BETWEEN = "".join(chr(code) if chr(code).isalnum() or chr(code) in ".'" else " " for code in range(128))
+_BETWEEN = "".join(
+    chr(code) if chr(code).isalnum() or chr(code) in ".'" else " " for code in range(128)
+)
 """Each ASCII character maps to itself or to a space. No token extends over a space."""
 _TOKEN = re.compile(r"(?:[a-z]+\.){2,}|[a-z0-9]+(?:'[a-z]+)?")
 """An abbreviation (``U.S.``), or letters and digits, perhaps with a possessive (``tea's``)."""
@@ -86,13 +92,16 @@ def ascii_text(text: Any) -> str:
     Each character becomes, by the first rule that fits:
 
     - nothing, if it has no width: soft hyphens, zero-width spaces and joiners, accents;
-    - a space, if it is a superscript, a fraction, a circled number or one of ™, ℠ and №. Subscripts are digits: H₂O is H2O;
-    - ASCII letters, if it is a Latin letter: æ is ae, ø is o, ß is ss, as in Lucene's ASCIIFoldingFilter;
+    - a space, if it is a superscript, a fraction, a circled number or one of ™, ℠ and №. Subscripts
+      are digits: H₂O is H2O;
+    - ASCII letters, if it is a Latin letter: æ is ae, ø is o, ß is ss, as in Lucene's
+      ASCIIFoldingFilter;
     - an apostrophe, if it is written for one;
-    - the ASCII characters of its compatible decomposition (NFKD), and a space for each other character. So Greek has no words.
+    - the ASCII characters of its compatible decomposition (NFKD), and a space for each other
+      character. So Greek has no words.
 
-    Then the sign for micro before a unit becomes u (µg is ug), and an apostrophe between letters is removed (``O'Boyle``), except before
-    the endings s, t, m, d, ll, re and ve.
+    Then the sign for micro before a unit becomes u (µg is ug), and an apostrophe between letters is
+    removed (``O'Boyle``), except before the endings s, t, m, d, ll, re and ve.
 
     A value that isn't a string is an empty text.
 
@@ -141,7 +150,9 @@ def _ascii_character(character: str) -> str:
 
 def _separates(character: str) -> bool:
     """Whether it is a superscript (the signs of trade and service marks are), a fraction, a circled number, or the numero sign."""
-    if character == "\u2116" or unicodedata.decomposition(character).startswith(("<super>", "<fraction>")):
+    if character == "\u2116" or unicodedata.decomposition(character).startswith(
+        ("<super>", "<fraction>")
+    ):
         return True
     return unicodedata.category(character) == "No" and "CIRCLED" in unicodedata.name(character, "")
 
@@ -207,7 +218,10 @@ def plain_parts(text: str) -> list[str]:
 
 def words_in(part: str) -> list[str]:
     """The words in a part of a text."""
-    return [_MARKED.sub("", token) if "." in token or "'" in token else token for token in _TOKEN.findall(part)]
+    return [
+        _MARKED.sub("", token) if "." in token or "'" in token else token
+        for token in _TOKEN.findall(part)
+    ]
 
 
 def stem(words: list[str], stemmer: str) -> list[str]:
@@ -228,7 +242,9 @@ def stop_terms(stops: str, stemmer: str) -> frozenset[str]:
 
 @cache
 def _stop_lists() -> dict[str, str]:
-    lists: dict[str, str] = json.loads(Path(__file__).with_name("stopwords.json").read_text(encoding="utf-8"))
+    lists: dict[str, str] = json.loads(
+        Path(__file__).with_name("stopwords.json").read_text(encoding="utf-8")
+    )
     return lists
 
 
@@ -238,7 +254,9 @@ def _stemmer() -> Any:
         import Stemmer
 
         made = Stemmer.Stemmer("english")
-        if made.stemWord("university") != "univers":  # from version 3 on, the algorithm has exceptions that PISA's doesn't have
+        if (
+            made.stemWord("university") != "univers"
+        ):  # from version 3 on, the algorithm has exceptions that PISA's doesn't have
             raise UsageError(
                 f"PyStemmer {Stemmer.version()} makes other stems than those in the indexes: install the previous version, "
                 "pip install 'PyStemmer>=2.2,<3'"

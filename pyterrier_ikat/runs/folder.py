@@ -1,38 +1,50 @@
 """One folder per system and topic set: everything that you need to inspect a run, evaluate it or continue it.
 
-========================  ==========================================================================================
-``run.trec``              the ranking, scores strictly decreasing
-``turns.jsonl``           one line per turn: utterance, rewrite, answer, sub-queries, persona, number of passages; if the
-                          system ran Respond also ``response`` and ``used``, the passages that the response is based on; a turn without
-                          passages has the response that stands for no answer
-``measures.csv``          one line per turn of the qrels, one column per measure: the track's and those that were requested
-``stages.jsonl.gz``       the work of each stage for each turn, with its LLM calls, see below; a frame
+========================
+==========================================================================================
+``run.trec``              the ranking, scores strictly decreasing ``turns.jsonl``           one line
+per turn: utterance, rewrite, answer, sub-queries, persona, number of passages; if the
+                          system ran Respond also ``response`` and ``used``, the passages that the
+                          response is based on; a turn without passages has the response that stands
+                          for no answer
+``measures.csv``          one line per turn of the qrels, one column per measure: the track's and
+those that were requested ``stages.jsonl.gz``       the work of each stage for each turn, with its
+LLM calls, see below; a frame
                           written with ``RunFolder.write`` has none
-``ledger.csv``            LLM calls, cache hits, failures, tokens, seconds and cost of this system, per stage
-``run.json``              method, expression, dataset, parameters, versions, notes, the checksums of ``run.trec`` and ``measures.csv``,
+``ledger.csv``            LLM calls, cache hits, failures, tokens, seconds and cost of this system,
+per stage ``run.json``              method, expression, dataset, parameters, versions, notes, the
+checksums of ``run.trec`` and ``measures.csv``,
                           and the number of rows of ``ledger.csv``; with it, a run is complete
-========================  ==========================================================================================
+========================
+==========================================================================================
 
-While a run is made, its batches are in ``NAME.partial``, where ``run.json`` has only the parameters, and each finished batch of turns has
-``N.run.trec``, ``N.stages.jsonl.gz``, ``N.ledger.json`` and ``N.turns.jsonl``. The last one means that the batch is done.
-``costs.jsonl`` there has the costs, call by call, also of batches that were not finished. At the end the batches are joined in a hidden
-folder, which then gets the run's name.
-A ``run.trec`` or ``measures.csv`` with another checksum, and a ``ledger.csv`` with fewer rows, is an error where it is read. Each
+While a run is made, its batches are in ``NAME.partial``, where ``run.json`` has only the
+parameters, and each finished batch of turns has ``N.run.trec``, ``N.stages.jsonl.gz``,
+``N.ledger.json`` and ``N.turns.jsonl``. The last one means that the batch is done. ``costs.jsonl``
+there has the costs, call by call, also of batches that were not finished. At the end the batches
+are joined in a hidden folder, which then gets the run's name. A ``run.trec`` or ``measures.csv``
+with another checksum, and a ``ledger.csv`` with fewer rows, is an error where it is read. Each
 ``response`` in ``turns.jsonl`` may be edited.
 
-``stages.jsonl.gz`` has one JSON line per turn and stage, in the order of the turns, then of the stages. A line has ``qid`` (the turn),
-``stage`` and one or more of these:
+``stages.jsonl.gz`` has one JSON line per turn and stage, in the order of the turns, then of the
+stages. A line has ``qid`` (the turn), ``stage`` and one or more of these:
 
-===========  =======================================================================================================
-``wrote``    column -> what the stage wrote there: rewrites, answers, statements, suggestions, summaries, queries
-``found``    what a retriever found: for each query ``qid``, ``query``, ``docnos`` (best first), ``scores``; for sub-queries
+===========
+=======================================================================================================
+``wrote``    column -> what the stage wrote there: rewrites, answers, statements, suggestions,
+summaries, queries ``found``    what a retriever found: for each query ``qid``, ``query``,
+``docnos`` (best first), ``scores``; for sub-queries
              also ``qsub`` and ``qweight``, and beside ``found`` the turn's own ``query``
-``asked``    the LLM calls, cached ones too: for each ``messages`` and ``completion``, or ``failure``, which says why there is none;
-             ``prompt`` and ``item``, if present, name the template and the part of the turn that it was about
-``scored``   the output of a re-ranker: for each query ``qid``, ``query``, ``docnos`` (in the order of its input) and ``scores``
-===========  =======================================================================================================
+``asked``    the LLM calls, cached ones too: for each ``messages`` and ``completion``, or
+``failure``, which says why there is none;
+             ``prompt`` and ``item``, if present, name the template and the part of the turn that it
+             was about
+``scored``   the output of a re-ranker: for each query ``qid``, ``query``, ``docnos`` (in the order
+of its input) and ``scores`` ===========
+=======================================================================================================
 
-Scores have six decimals. Each turn is a separate member of the gzip file, so the file doesn't depend on the size of the batches.
+Scores have six decimals. Each turn is a separate member of the gzip file, so the file doesn't
+depend on the size of the batches.
 """
 
 import gzip
@@ -66,7 +78,17 @@ from .log import Log
 
 PER_TURN = (
     *("qid", "qutterance", "qresolved", "qrewrite", "qanswer", "qdraft"),
-    *("qsubqueries", "qfound", "qweights", "qstatements", "qptkb", "qlearned", "qaction", "qaskback", "qcitations"),
+    *(
+        "qsubqueries",
+        "qfound",
+        "qweights",
+        "qstatements",
+        "qptkb",
+        "qlearned",
+        "qaction",
+        "qaskback",
+        "qcitations",
+    ),
 )
 
 
@@ -74,13 +96,14 @@ def write_run(results: pd.DataFrame, path: str | Path, name: str = "ikat") -> No
     r"""Write a TREC run file, atomically.
 
     Args:
-        results: a result frame (``qid``, ``docno``, ``score``, ``rank``); see :func:`~pyterrier_ikat.order.strictly_decreasing`.
+        results: a result frame (``qid``, ``docno``, ``score``, ``rank``); see
+            :func:`~pyterrier_ikat.order.strictly_decreasing`.
         path: the file.
         name: the run's name, the last column. White space in it becomes ``_``.
 
     Raises:
-        DataError: when the ranking is not clean, the name is empty, or a qid or docno is empty or has white space, which would
-            look like a column separator.
+        DataError: when the ranking is not clean, the name is empty, or a qid or docno is empty or
+            has white space, which would look like a column separator.
 
     Example:
         >>> import pandas as pd
@@ -95,30 +118,42 @@ def write_run(results: pd.DataFrame, path: str | Path, name: str = "ikat") -> No
 def run_lines(strict: pd.DataFrame, name: str) -> Iterator[str]:
     """The lines of a run file, of a ranking from :func:`strictly_decreasing`; see :func:`write_run`."""
     name = "_".join(name.split())
-    for column_name, found in (("name", [name]), ("qid", strict["qid"].unique()), ("docno", strict["docno"].unique())):
+    for column_name, found in (
+        ("name", [name]),
+        ("qid", strict["qid"].unique()),
+        ("docno", strict["docno"].unique()),
+    ):
         for value in found:
             if not isinstance(value, str) or value.split() != [value]:
-                raise DataError(f"{value!r} can't be a {column_name} of a run file: give a text without white space")
+                raise DataError(
+                    f"{value!r} can't be a {column_name} of a run file: give a text without white space"
+                )
     scores = map(_shortest, strict["score"].to_numpy(dtype=np.float32).astype(str).tolist())
-    for qid, docno, rank, score in zip(strict["qid"], strict["docno"], strict["rank"], scores, strict=True):
+    for qid, docno, rank, score in zip(
+        strict["qid"], strict["docno"], strict["rank"], scores, strict=True
+    ):
         yield f"{qid} Q0 {docno} {rank + 1} {score} {name}\n"
 
 
 def _shortest(score: str) -> str:
     """A 32-bit score in digits alone; numpy writes them all at once in half the time, but the greatest and the least with an exponent."""
-    return np.format_float_positional(np.float32(score), trim="-") if "e" in score else score.removesuffix(".0")
+    return (
+        np.format_float_positional(np.float32(score), trim="-")
+        if "e" in score
+        else score.removesuffix(".0")
+    )
 
 
 def read_run(path: str | Path) -> pd.DataFrame:
     r"""Read a TREC run file, which may be compressed with gzip.
 
     Returns:
-        A result frame with ``qid``, ``docno``, ``score``, ``rank`` (from 0), in the order of :func:`in_trec_eval_order`. The
-        file's own ranks and the order of its lines are ignored.
+        A result frame with ``qid``, ``docno``, ``score``, ``rank`` (from 0), in the order of
+        :func:`in_trec_eval_order`. The file's own ranks and the order of its lines are ignored.
 
     Raises:
-        DataError: when the file is missing, empty, damaged or not UTF-8, a line does not have six fields, a score is not a finite number,
-            or a passage occurs twice for a turn.
+        DataError: when the file is missing, empty, damaged or not UTF-8, a line does not have six
+            fields, a score is not a finite number, or a passage occurs twice for a turn.
 
     Example:
         >>> _ = open("run.trec", "w").write("1_1 Q0 a 1 2.5 x\n")
@@ -132,7 +167,10 @@ def ranking_frame(by_turn: dict[str, dict[str, float]]) -> pd.DataFrame:
     """Rankings (turn -> passage -> score) as a result frame, in trec_eval's order."""
     scores = chain.from_iterable(map(dict.values, by_turn.values()))
     columns = {"qid": np.repeat(column(by_turn).to_numpy(), list(map(len, by_turn.values())))}
-    columns |= {"docno": column(chain.from_iterable(by_turn.values())), "score": np.fromiter(scores, dtype=np.float64)}
+    columns |= {
+        "docno": column(chain.from_iterable(by_turn.values())),
+        "score": np.fromiter(scores, dtype=np.float64),
+    }
     return in_trec_eval_order(pd.DataFrame(columns))
 
 
@@ -164,11 +202,15 @@ def chosen_statements(qid: str, chosen: Any) -> list[tuple[str, float]]:
     """
     pairs = [] if is_missing(chosen) else as_json(chosen)
     try:
-        if any(not isinstance(pair, list) or not isinstance(pair[0], str | int) for pair in pairs) or isinstance(pairs, str | dict):
+        if any(
+            not isinstance(pair, list) or not isinstance(pair[0], str | int) for pair in pairs
+        ) or isinstance(pairs, str | dict):
             raise TypeError
         return [(str(name), float(score)) for name, score in pairs]
     except (TypeError, ValueError, IndexError):
-        raise DataError(f"turn {qid}: qstatements is {chosen!r}; give a list of (id, score), best first") from None
+        raise DataError(
+            f"turn {qid}: qstatements is {chosen!r}; give a list of (id, score), best first"
+        ) from None
 
 
 def used_marks(results: pd.DataFrame) -> list[bool]:
@@ -184,9 +226,13 @@ def used_marks(results: pd.DataFrame) -> list[bool]:
     marks = results["used"].tolist()
     for place, mark in enumerate(marks):
         if not (is_missing(mark) or (isinstance(mark, Real | np.bool_) and mark in (0, 1))):
-            passage = f", passage {results['docno'].iloc[place]}" if "docno" in results.columns else ""
+            passage = (
+                f", passage {results['docno'].iloc[place]}" if "docno" in results.columns else ""
+            )
             told = f"turn {results['qid'].iloc[place]}{passage}: used is {mark!r}, neither true nor false"
-            raise DataError(f'{told}: give True or False, as frame["used"].map({{"True": True, "False": False}}) makes of texts')
+            raise DataError(
+                f'{told}: give True or False, as frame["used"].map({{"True": True, "False": False}}) makes of texts'
+            )
     return [not is_missing(mark) and bool(mark) for mark in marks]
 
 
@@ -204,20 +250,26 @@ def checksum_of(frame: pd.DataFrame) -> str:
     """A checksum of a frame's rows."""
     digest, columns = hashlib.sha256(), frame.columns.tolist()
     for row in frame.itertuples(index=False, name=None):  # one at a time: histories are long
-        digest.update(json.dumps(dict(zip(columns, row, strict=True)), sort_keys=True, default=str).encode())
+        digest.update(
+            json.dumps(dict(zip(columns, row, strict=True)), sort_keys=True, default=str).encode()
+        )
     return digest.hexdigest()
 
 
-def turn_lines(topics: pd.DataFrame, results: pd.DataFrame, abstention: str | None = None) -> Iterator[str]:
+def turn_lines(
+    topics: pd.DataFrame, results: pd.DataFrame, abstention: str | None = None
+) -> Iterator[str]:
     """A line for each turn, in the order of the topics.
 
     Args:
         topics: the turns that were asked.
         results: the ranking, with the columns of the turns.
-        abstention: the response to a turn without passages, if others have a response; None: it has none.
+        abstention: the response to a turn without passages, if others have a response; None: it has
+            none.
 
     Raises:
-        DataError: when a turn occurs twice in the topics, the results have others, or chosen statements are no list of (id, score).
+        DataError: when a turn occurs twice in the topics, the results have others, or chosen
+            statements are no list of (id, score).
     """
     topics = by_position(topics)
     results = by_position(results)
@@ -228,7 +280,10 @@ def turn_lines(topics: pd.DataFrame, results: pd.DataFrame, abstention: str | No
             f"the results have {counted(len(lost), 'turn')} that the topics lack ({list_first(lost)}), whose responses would be lost: give "
             "all topics that the system was run on, and join the sub-queries first (Interleave, Union, RRF, RerankAgainst)"
         )
-    counts, found = results["qid"].value_counts(), {row["qid"]: row for row in _rows(results.drop_duplicates("qid"))}
+    counts, found = (
+        results["qid"].value_counts(),
+        {row["qid"]: row for row in _rows(results.drop_duplicates("qid"))},
+    )
     used: dict[str, list[str]] = {}
     if "used" in results:
         used = {qid: [] for qid in results["qid"].unique()}
@@ -238,11 +293,17 @@ def turn_lines(topics: pd.DataFrame, results: pd.DataFrame, abstention: str | No
     for turn in _rows(topics):
         qid = turn["qid"]
         cells = found.get(qid, turn).items()
-        shown = {name: chosen_statements(qid, value) if name == "qstatements" else as_json(value) for name, value in cells}
+        shown = {
+            name: chosen_statements(qid, value) if name == "qstatements" else as_json(value)
+            for name, value in cells
+        }
         if qid in used:
             shown |= {"response": shown.pop("qanswer", ""), "used": used[qid]}
         elif "used" in results and abstention is not None:
-            shown |= {"response": abstention, "used": []}  # an answer from before the retrieval stays a draft
+            shown |= {
+                "response": abstention,
+                "used": [],
+            }  # an answer from before the retrieval stays a draft
         if "qdraft" in shown:
             shown["qanswer"] = shown.pop("qdraft")
         yield json.dumps(shown | {"passages": int(counts.get(qid, 0))}) + "\n"
@@ -251,7 +312,10 @@ def turn_lines(topics: pd.DataFrame, results: pd.DataFrame, abstention: str | No
 def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     names = [name for name in PER_TURN if name in frame.columns]
     rows = zip(*(frame[name].tolist() for name in names), strict=True)
-    return [{name: value for name, value in zip(names, row, strict=True) if not is_missing(value)} for row in rows]
+    return [
+        {name: value for name, value in zip(names, row, strict=True) if not is_missing(value)}
+        for row in rows
+    ]
 
 
 def read_stages(path: Path) -> Iterator[dict[str, Any]]:
@@ -334,7 +398,9 @@ class RunFolder:
         """The error for a folder that isn't a finished run."""
         if Log.is_in(self.path):
             shown = advice("ikat.show.report", "`ikat report`")
-            return DataError(f"{self.path} holds {Log(self.path).kind}, not the run of a dataset's topics: {shown} shows it")
+            return DataError(
+                f"{self.path} holds {Log(self.path).kind}, not the run of a dataset's topics: {shown} shows it"
+            )
         stopped = ". It was stopped: start it again with the same command, or omit it"
         return DataError(
             f"{self.path} is not a finished run{stopped if self.path.suffix == ENDING else ': give a folder made by `ikat run`'}"
@@ -400,12 +466,20 @@ class RunFolder:
             for line in filter(str.strip, path.read_text(encoding="utf-8").split("\n")):
                 found.append(json.loads(line))
         except ValueError as error:
-            raise DataError(f"{path}, line {len(found) + 1}: not JSON ({error}): repeat the run") from None
+            raise DataError(
+                f"{path}, line {len(found) + 1}: not JSON ({error}): repeat the run"
+            ) from None
         except OSError as error:
             raise DataError(f"{path} can't be read ({error}): repeat the run") from None
         for place, turn in enumerate(found, 1):
-            if not isinstance(turn, dict) or not isinstance(turn.get("qid"), str) or not isinstance(turn.get("response", ""), str):
-                raise DataError(f"{path}, turn {place}: no object with a qid and, if it has a response, a text: repair it")
+            if (
+                not isinstance(turn, dict)
+                or not isinstance(turn.get("qid"), str)
+                or not isinstance(turn.get("response", ""), str)
+            ):
+                raise DataError(
+                    f"{path}, turn {place}: no object with a qid and, if it has a response, a text: repair it"
+                )
         return found
 
     def stages(self) -> Iterator[dict[str, Any]]:
@@ -428,8 +502,12 @@ class RunFolder:
                 raise ValueError("it is not the file that this run wrote: it was cut or changed")
             scores = pd.read_csv(path, dtype=str)
         except (OSError, ValueError) as error:
-            raise DataError(f"{path} can't be read ({error}): the same `ikat run` writes it again, and repeats nothing else") from None
-        return scores.set_index("qid").astype(float)  # converting texts gives exactly the written numbers
+            raise DataError(
+                f"{path} can't be read ({error}): the same `ikat run` writes it again, and repeats nothing else"
+            ) from None
+        return scores.set_index("qid").astype(
+            float
+        )  # converting texts gives exactly the written numbers
 
     def reusable(self, parameters: Mapping[str, Any]) -> bool:
         """Whether the folder already holds the run with exactly these parameters. Other versions cause a warning.
@@ -439,30 +517,55 @@ class RunFolder:
             DataError: when its ranking was changed.
         """
         if not self.complete:
-            if self.path.is_symlink() or self.path.is_file() or (self.path.is_dir() and any(self.path.iterdir())):
-                raise UsageError(f"{self.path} is not empty and holds no finished run: choose another {option('out')}, or remove it")
+            if (
+                self.path.is_symlink()
+                or self.path.is_file()
+                or (self.path.is_dir() and any(self.path.iterdir()))
+            ):
+                raise UsageError(
+                    f"{self.path} is not empty and holds no finished run: choose another {option('out')}, or remove it"
+                )
             return False
         check_same(self.path, "a run", parameters)
         self.ranking()
         if differs := describe_difference(self.parameters(), {"versions": versions()}):
-            warnings.warn(f"{self.path} is reused. It is a run with {differs}: remove it to repeat the run", OtherVersionsWarning, 2)
+            warnings.warn(
+                f"{self.path} is reused. It is a run with {differs}: remove it to repeat the run",
+                OtherVersionsWarning,
+                2,
+            )
         return True
 
     def write(
-        self, topics: pd.DataFrame, results: pd.DataFrame, measures: pd.DataFrame, ledger: pd.DataFrame, parameters: dict[str, Any]
+        self,
+        topics: pd.DataFrame,
+        results: pd.DataFrame,
+        measures: pd.DataFrame,
+        ledger: pd.DataFrame,
+        parameters: dict[str, Any],
     ) -> None:
         """Write a run that was made elsewhere. The folder is complete or absent.
 
         Raises:
-            DataError: when the results have turns that the topics don't have, a turn occurs twice in the topics, the ranking is not
-                clean, or chosen statements are no list of (id, score).
+            DataError: when the results have turns that the topics don't have, a turn occurs twice
+                in the topics, the ranking is not clean, or chosen statements are no list of (id,
+                score).
         """
-        ranking = run_lines(strictly_decreasing(results), parameters.get("method") or self.path.name)
-        files = {name: ["".join(lines).encode()] for name, lines in ((RANKING, ranking), (TURNS, turn_lines(topics, results)))}
+        ranking = run_lines(
+            strictly_decreasing(results), parameters.get("method") or self.path.name
+        )
+        files = {
+            name: ["".join(lines).encode()]
+            for name, lines in ((RANKING, ranking), (TURNS, turn_lines(topics, results)))
+        }
         self.finish(files, measures, ledger, parameters | {"versions": versions()})
 
     def finish(
-        self, files: Mapping[str, Iterable[bytes]], measures: pd.DataFrame, ledger: pd.DataFrame, parameters: Mapping[str, Any]
+        self,
+        files: Mapping[str, Iterable[bytes]],
+        measures: pd.DataFrame,
+        ledger: pd.DataFrame,
+        parameters: Mapping[str, Any],
     ) -> None:
         """Make the finished run of the contents of its files, its scores, costs and parameters."""
         made = self.path.with_name(f".{self.path.name}.tmp")
@@ -470,14 +573,18 @@ class RunFolder:
         for name, pieces in {**files, LEDGER: [ledger.to_csv(index=False).encode()]}.items():
             with atomic_write(made / name, "wb") as file:
                 file.writelines(pieces)
-        RunFolder(made).describe(measures, {**parameters, "ledger_rows": len(ledger), "sha256": checksum(made / RANKING)})
+        RunFolder(made).describe(
+            measures, {**parameters, "ledger_rows": len(ledger), "sha256": checksum(made / RANKING)}
+        )
         made.rename(self.path)  # replaces an empty folder
 
     def describe(self, measures: pd.DataFrame, parameters: Mapping[str, Any]) -> None:
         """Write scores and parameters."""
         with atomic_write(self.path / MEASURES) as file:
             file.write(measures.to_csv(index=False))
-        write_parameters(self.path, {**parameters, "measures_sha256": checksum(self.path / MEASURES)})
+        write_parameters(
+            self.path, {**parameters, "measures_sha256": checksum(self.path / MEASURES)}
+        )
 
 
 def check_same(folder: Path, held: str, wanted: Mapping[str, Any]) -> None:
@@ -488,7 +595,9 @@ def check_same(folder: Path, held: str, wanted: Mapping[str, Any]) -> None:
         DataError: when the folder doesn't say what it was made with.
     """
     if differs := describe_difference(read_parameters(folder), wanted):
-        raise UsageError(f"{folder} holds {held} with {differs}: choose another {option('out')}, or remove it")
+        raise UsageError(
+            f"{folder} holds {held} with {differs}: choose another {option('out')}, or remove it"
+        )
 
 
 def read_parameters(folder: Path) -> dict[str, Any]:
@@ -540,13 +649,17 @@ def describe_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> 
     changed = [name for name, value in wanted.items() if found.get(name) != value]
     if "on_error" in changed:
         rules = found.get("on_error")
-        if isinstance(rules, dict) and all(rules.get(model) in ("raise", rule) for model, rule in wanted["on_error"].items()):
+        if isinstance(rules, dict) and all(
+            rules.get(model) in ("raise", rule) for model, rule in wanted["on_error"].items()
+        ):
             changed.remove("on_error")
     if not changed:
         return ""
     names, before, now = [], found.get(changed[0]), wanted[changed[0]]
     if isinstance(before, dict) and isinstance(now, dict):
-        names = [name for name in dict.fromkeys([*now, *before]) if before.get(name) != now.get(name)]
+        names = [
+            name for name in dict.fromkeys([*now, *before]) if before.get(name) != now.get(name)
+        ]
         before, now = ({name: one[name] for name in names if name in one} for one in (before, now))
     values = ", ".join(names) if _DIGEST.search(f"{before} {now}") else f"{before!r}, now {now!r}"
     which = f"{changed[0]}: " if len(changed) > 1 else ""
@@ -562,6 +675,10 @@ def check_repeats(folders: Sequence[RunFolder]) -> None:
     """
     first = folders[0].parameters()
     for folder in folders[1:]:
-        if differs := describe_difference(folder.parameters(), {name: first.get(name) for name in IDENTITY}):
+        if differs := describe_difference(
+            folder.parameters(), {name: first.get(name) for name in IDENTITY}
+        ):
             paths = f"{folders[0].path} and {folder.path}"
-            raise UsageError(f"{paths} are not repeats of one system: the second has {differs}; evaluate them alone")
+            raise UsageError(
+                f"{paths} are not repeats of one system: the second has {differs}; evaluate them alone"
+            )

@@ -1,21 +1,26 @@
 """The log of conversations with a system: chats, served conversations, interactive runs of the track, and simulations.
 
-A folder has one file, ``log.jsonl``, to which a line is appended for each event, in the order of time:
+A folder has one file, ``log.jsonl``, to which a line is appended for each event, in the order of
+time:
 
-============  ======================================================================================================
-``log``       the first line describes the log: its ``kind`` (``"chat"``, ``"served"``, ``"interactive"`` or ``"simulated"``),
+============
+======================================================================================================
+``log``       the first line describes the log: its ``kind`` (``"chat"``, ``"served"``,
+``"interactive"`` or ``"simulated"``),
               its ``system``, and everything else that must not change when it is continued
 ``compared``  the simulation compares its systems with a baseline: ``baseline``; the last one counts
-``session``   a conversation begins: ``session``, ``user``, ``rubrics`` (id -> the question to answer), ``more``
-``turn``      the system has answered: the fields of :class:`~.answered_turn.Turn`; a later one of the same number replaces it
-``sent``      the user has received the response: ``session``, ``turn``, ``seconds`` until the user's reply
-``undone``    the user has taken the turn back: ``session``, ``turn``
-``learned``   the memory has learned from the conversation: ``session``
-``end``       the conversation ended: ``session``, ``end``, see :data:`ENDS`
-============  ======================================================================================================
+``session``   a conversation begins: ``session``, ``user``, ``rubrics`` (id -> the question to
+answer), ``more`` ``turn``      the system has answered: the fields of
+:class:`~.answered_turn.Turn`; a later one of the same number replaces it ``sent``      the user has
+received the response: ``session``, ``turn``, ``seconds`` until the user's reply ``undone``    the
+user has taken the turn back: ``session``, ``turn`` ``learned``   the memory has learned from the
+conversation: ``session`` ``end``       the conversation ended: ``session``, ``end``, see
+:data:`ENDS` ============
+======================================================================================================
 
-A front may note its own steps between them (:data:`STEPS`). Events of one moment are one line, ``{"events": [...]}``. A line is on
-disk before the next step begins. A line that a kill cut short is dropped when the log is opened again.
+A front may note its own steps between them (:data:`STEPS`). Events of one moment are one line,
+``{"events": [...]}``. A line is on disk before the next step begins. A line that a kill cut short
+is dropped when the log is opened again.
 """
 
 import json
@@ -31,7 +36,12 @@ from ..errors import DataError, UsageError, advice
 from ..store.files import append_line, atomic_write, drop_cut_line, read_lines
 from .answered_turn import Turn, messages_of
 
-KINDS = {"chat": "a chat", "served": "served conversations", "interactive": "an interactive run", "simulated": "a simulation"}
+KINDS = {
+    "chat": "a chat",
+    "served": "served conversations",
+    "interactive": "an interactive run",
+    "simulated": "a simulation",
+}
 """The description of a log in words, by its ``kind``."""
 PRIVATE = ("chat", "served")
 """The kinds of logs that only their owner may read: people's own words."""
@@ -56,7 +66,8 @@ class Dialogue:
         user: the user's id. The same user may have several conversations.
         rubrics: id -> the question to answer; empty if the run has none.
         turns: the turns, in their order.
-        sent: the number of each turn whose response the user has received -> the seconds until the user's reply; None if not measured.
+        sent: the number of each turn whose response the user has received -> the seconds until the
+            user's reply; None if not measured.
         end: why it ended, see :data:`ENDS`; empty until then.
         more: other facts about it.
         learned: whether a memory has learned from it.
@@ -119,7 +130,8 @@ class Log:
         """The log in a folder. The folder is new, or its log has the same header.
 
         Raises:
-            UsageError: when the folder holds something else, or a log with another header. The error names the differences.
+            UsageError: when the folder holds something else, or a log with another header. The
+                error names the differences.
             DataError: when the log can't be read.
         """
         log = cls(folder)
@@ -127,8 +139,12 @@ class Log:
         if log.path.exists() and log.path.stat().st_size > 0:
             log.check(header)
             return log
-        if log.folder.exists() and any(not one.name.startswith(".") and one != log.path for one in log.folder.iterdir()):
-            raise UsageError(f"{folder} is not empty, and holds no log of conversations: give a new folder")
+        if log.folder.exists() and any(
+            not one.name.startswith(".") and one != log.path for one in log.folder.iterdir()
+        ):
+            raise UsageError(
+                f"{folder} is not empty, and holds no log of conversations: give a new folder"
+            )
         log.folder.mkdir(parents=True, exist_ok=True)
         if header.get("kind") in PRIVATE:
             log.path.touch(0o600)
@@ -142,9 +158,15 @@ class Log:
             UsageError: when the log has another header. The error names the differences.
         """
         found, wanted = self.header, json.loads(json.dumps(header))
-        if differs := [name for name in dict.fromkeys([*found, *wanted]) if found.get(name) != wanted.get(name)]:
-            told = "; ".join(f"{name} was {found.get(name)!r}, now {wanted.get(name)!r}" for name in differs)
-            raise UsageError(f"{self.folder} holds other conversations ({told}): choose another folder, or repeat the first call")
+        if differs := [
+            name for name in dict.fromkeys([*found, *wanted]) if found.get(name) != wanted.get(name)
+        ]:
+            told = "; ".join(
+                f"{name} was {found.get(name)!r}, now {wanted.get(name)!r}" for name in differs
+            )
+            raise UsageError(
+                f"{self.folder} holds other conversations ({told}): choose another folder, or repeat the first call"
+            )
 
     @staticmethod
     def is_in(folder: str | Path) -> bool:
@@ -160,7 +182,9 @@ class Log:
         """
         first = next(self.events(), {})
         if first.get("event") != "log":
-            raise DataError(f"{self.path} does not begin as a log: give a folder that ikat chat, interact or simulate made")
+            raise DataError(
+                f"{self.path} does not begin as a log: give a folder that ikat chat, interact or simulate made"
+            )
         first.pop("event")
         return first
 
@@ -172,14 +196,23 @@ class Log:
     @property
     def baseline(self) -> str | None:
         """The system that the others of a simulation are compared with; None if none was named."""
-        return next((event["baseline"] for event in reversed(list(self.events())) if event["event"] == "compared"), None)
+        return next(
+            (
+                event["baseline"]
+                for event in reversed(list(self.events()))
+                if event["event"] == "compared"
+            ),
+            None,
+        )
 
     def compare(self, baseline: str | None) -> None:
         """Note the system that the others are compared with, unless the log already has it. It may change when a simulation continues."""
         if baseline is not None and baseline != self.baseline:
             self.note({"event": "compared", "baseline": baseline})
 
-    def begin(self, session: str, user: str, rubrics: Mapping[str, str] | None = None, **more: Any) -> None:
+    def begin(
+        self, session: str, user: str, rubrics: Mapping[str, str] | None = None, **more: Any
+    ) -> None:
         """Note that a conversation begins; ``more`` are other facts about it."""
         self.note(session_event(session, user, rubrics, **more))
 
@@ -242,7 +275,9 @@ class Log:
             try:
                 take(found, event)
             except (KeyError, TypeError, AttributeError, StopIteration) as error:
-                raise DataError(f"{self.path}: {str(event)[:80]} is no event ({error!r}): remove the folder and run again") from None
+                raise DataError(
+                    f"{self.path}: {str(event)[:80]} is no event ({error!r}): remove the folder and run again"
+                ) from None
         return list(found.values())
 
 
@@ -252,10 +287,21 @@ def topics_of(dialogues: Iterable[Dialogue]) -> list[dict[str, Any]]:
     for one in dialogues:
         turns = [
             {"turn_id": turn.number, "utterance": turn.utterance, "response": turn.response}
-            | {"response_provenance": [source.docno for source in turn.sources] if turn.response else []}
+            | {
+                "response_provenance": [source.docno for source in turn.sources]
+                if turn.response
+                else []
+            }
             for turn in one.turns
         ]
-        found += [{"number": one.session, "title": "", "ptkb": dict(one.more.get("ptkb", {})), "turns": turns}] * bool(turns)
+        found += [
+            {
+                "number": one.session,
+                "title": "",
+                "ptkb": dict(one.more.get("ptkb", {})),
+                "turns": turns,
+            }
+        ] * bool(turns)
     return found
 
 
@@ -278,9 +324,17 @@ def not_saved(path: str | Path, error: OSError) -> UsageError:
     return UsageError(f"the chat can't be saved in {path} ({error.strerror}): {repair}")
 
 
-def session_event(session: str, user: str, rubrics: Mapping[str, str] | None = None, **more: Any) -> Event:
+def session_event(
+    session: str, user: str, rubrics: Mapping[str, str] | None = None, **more: Any
+) -> Event:
     """The event that a conversation begins."""
-    return {"event": "session", "session": session, "user": user, "rubrics": dict(rubrics or {}), "more": more}
+    return {
+        "event": "session",
+        "session": session,
+        "user": user,
+        "rubrics": dict(rubrics or {}),
+        "more": more,
+    }
 
 
 def turn_event(turn: Turn) -> Event:
@@ -309,7 +363,10 @@ def take(found: dict[str, Dialogue], event: Event) -> None:
     one = found[session]
     if kind == "turn":
         turn = Turn.read(event)
-        place = next((place for place, known in enumerate(one.turns) if known.number == turn.number), len(one.turns))
+        place = next(
+            (place for place, known in enumerate(one.turns) if known.number == turn.number),
+            len(one.turns),
+        )
         one.turns[place : place + 1] = [turn]
     elif kind == "sent":
         one.sent[event["turn"]] = event["seconds"]

@@ -58,7 +58,11 @@ def draw(system: pt.Transformer | str) -> Drawing:
         if not isinstance(system, str):
             return Drawing(pt.schematic.draw(system))
         entry = find(system)
-        return Drawing(pt.schematic.draw(_built(entry), input_columns=[*TOPIC_COLUMNS, *MANUAL_COLUMNS * entry.manual]))
+        return Drawing(
+            pt.schematic.draw(
+                _built(entry), input_columns=[*TOPIC_COLUMNS, *MANUAL_COLUMNS * entry.manual]
+            )
+        )
 
 
 @contextmanager
@@ -94,9 +98,14 @@ class _Resource(StandIn):
         added = ["qrewrite"] if self.name in ("rewriter", "expander") else ["score", "rank"]
         if self.name in ("retriever", "dense"):
             added = ["docno", "text", "score", "rank"]
-        return inp.join(object_frame({name: [] for name in added if name not in inp.columns})).iloc[:0]
+        return inp.join(object_frame({name: [] for name in added if name not in inp.columns})).iloc[
+            :0
+        ]
 
 
 def _built(entry: Method) -> pt.Transformer:
-    resources: dict[str, Any] = {role: _Model() if role.endswith("llm") else _Resource(role) for role in entry.resources.values()}
+    resources: dict[str, Any] = {
+        role: _Model() if role.endswith("llm") else _Resource(role)
+        for role in entry.resources.values()
+    }
     return entry.build(**resources)

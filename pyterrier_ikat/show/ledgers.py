@@ -22,7 +22,9 @@ from ..runs.log import PLAYERS, Log
 from ..study.recorder import ledger_of
 from ..tables import Table
 
-Ledgers: TypeAlias = Sequence[str | Path | RunFolder] | Mapping[str, str | Path | RunFolder | Ledger]
+Ledgers: TypeAlias = (
+    Sequence[str | Path | RunFolder] | Mapping[str, str | Path | RunFolder | Ledger]
+)
 """Run folders, or a dict name -> run folder or ``Ledger``."""
 
 _MEANING = "Cost: what was paid, over all starts of a run. Worth: what the calls would have cost that the cache answered."
@@ -43,13 +45,15 @@ def ledger_frame(ledgers: Ledgers) -> pd.DataFrame:
     """The accounts of several systems in one frame.
 
     Args:
-        ledgers: folders made by ``ikat run``, ``ikat simulate`` or ``ikat interact``, including ``NAME.partial`` of a stopped run; the
-            systems get the names of the folders. Or a dict name -> folder or ``Ledger``. The log of a conversation has only the costs of
-            each turn, so its stage and model are ``all``.
+        ledgers: folders made by ``ikat run``, ``ikat simulate`` or ``ikat interact``, including
+            ``NAME.partial`` of a stopped run; the systems get the names of the folders. Or a dict
+            name -> folder or ``Ledger``. The log of a conversation has only the costs of each turn,
+            so its stage and model are ``all``.
 
     Returns:
-        ``system``, ``stage``, ``model`` and the columns of :class:`~pyterrier_ikat.llms.Ledger`; ``pd.NA`` = unknown. A system without LLM
-        calls has one row of zeros, with the stage and model ``none``.
+        ``system``, ``stage``, ``model`` and the columns of :class:`~pyterrier_ikat.llms.Ledger`;
+        ``pd.NA`` = unknown. A system without LLM calls has one row of zeros, with the stage and
+        model ``none``.
 
     Raises:
         UsageError: when there is none, or two have the same name.
@@ -63,14 +67,22 @@ def ledger_frame(ledgers: Ledgers) -> pd.DataFrame:
         [['raw', 'none', 0, 0.0], ['QR', 'rewrite', 2, 0.25]]
     """
     if isinstance(ledgers, str | Path | RunFolder):
-        raise UsageError(f"give a list of run folders: [{str(getattr(ledgers, 'path', ledgers))!r}]")
-    named = ledgers.items() if isinstance(ledgers, Mapping) else ((_folder(one).path.resolve().name, one) for one in ledgers)
+        raise UsageError(
+            f"give a list of run folders: [{str(getattr(ledgers, 'path', ledgers))!r}]"
+        )
+    named = (
+        ledgers.items()
+        if isinstance(ledgers, Mapping)
+        else ((_folder(one).path.resolve().name, one) for one in ledgers)
+    )
     idle = Ledger()
     idle.count(NOTHING, NOTHING, calls=0)
     accounts: dict[str, pd.DataFrame] = {}
     for name, one in named:
         if name in accounts:
-            raise UsageError(f"two ledgers are named {name}: {advice('give each its name, {name: folder, ...}', 'rename a folder')}")
+            raise UsageError(
+                f"two ledgers are named {name}: {advice('give each its name, {name: folder, ...}', 'rename a folder')}"
+            )
         account = one.frame() if isinstance(one, Ledger) else read_ledger(_folder(one))
         accounts[name] = account if len(account) else idle.frame()
         accounts[name].insert(0, "system", name)
@@ -86,8 +98,8 @@ def ledger(ledgers: Ledgers) -> Table:
         ledgers: see :func:`ledger_frame`.
 
     Returns:
-        The table. It shows retries, failures and the like only if there are any. The notes name the others, and give the total of all
-        systems. The frame behind the table has all columns.
+        The table. It shows retries, failures and the like only if there are any. The notes name the
+        others, and give the total of all systems. The frame behind the table has all columns.
 
     Raises:
         UsageError: when there is none, or two have the same name.
@@ -103,10 +115,14 @@ def ledger(ledgers: Ledgers) -> Table:
     frame = ledger_frame(ledgers)
     notes = ["All turns together; seconds: the time of the calls added up."]
     if (frame["stage"] == ALL).any():
-        notes.append(f"{ALL}: a conversation's log adds up a system's stages. {OF_PLAYERS}: the models that played and judged.")
+        notes.append(
+            f"{ALL}: a conversation's log adds up a system's stages. {OF_PLAYERS}: the models that played and judged."
+        )
     notes += _refused(ledgers, frame)
     if not (frame["worth"] == 0).fillna(False).all():
-        together = ", ".join(f"{title} {_format_sum(frame[name])}" for name, title in _TOGETHER.items())
+        together = ", ".join(
+            f"{title} {_format_sum(frame[name])}" for name, title in _TOGETHER.items()
+        )
         notes.append(f"{_MEANING} Together: {together}.")
     return account_table(frame, notes)
 
@@ -114,10 +130,12 @@ def ledger(ledgers: Ledgers) -> Table:
 def refusals(folder: str | Path | RunFolder) -> pd.DataFrame:
     """The calls of a run that the model refused, or the provider's filter withheld, by conversation.
 
-    Some topics meet more resistance than others: De Lima and Yang, Passage Query Methods, section 4.1, on iKAT 2024's topic 16.
+    Some topics meet more resistance than others: De Lima and Yang, Passage Query Methods, section
+    4.1, on iKAT 2024's topic 16.
 
     Returns:
-        ``conversation``, ``asked`` (its calls), ``refused``. Conversations without a refusal are omitted.
+        ``conversation``, ``asked`` (its calls), ``refused``. Conversations without a refusal are
+        omitted.
 
     Raises:
         DataError: when the folder has no stages.
@@ -140,12 +158,20 @@ def refusals(folder: str | Path | RunFolder) -> pd.DataFrame:
         asked[conversation] += len(calls)
         refused[conversation] += sum(map(_is_refused, calls))
     found = [name for name in sorted(refused, key=natural_key) if refused[name]]
-    return pd.DataFrame({"conversation": found, "asked": [asked[one] for one in found], "refused": [refused[one] for one in found]})
+    return pd.DataFrame(
+        {
+            "conversation": found,
+            "asked": [asked[one] for one in found],
+            "refused": [refused[one] for one in found],
+        }
+    )
 
 
 def _is_refused(call: Mapping[str, Any]) -> bool:
     """Whether the server or the model refused. For the server, a refusal in words is a normal completion."""
-    return str(call.get("failure", "")).startswith(REFUSED) or is_refusal(without_reasoning(call.get("completion", "")))
+    return str(call.get("failure", "")).startswith(REFUSED) or is_refusal(
+        without_reasoning(call.get("completion", ""))
+    )
 
 
 def _refused(ledgers: Ledgers, frame: pd.DataFrame) -> list[str]:
@@ -156,7 +182,9 @@ def _refused(ledgers: Ledgers, frame: pd.DataFrame) -> list[str]:
         named = {_folder(one).path.resolve().name: one for one in ledgers}
     failing = set(frame.loc[(frame["failures"].fillna(0) > 0), "system"])
     notes = []
-    kept = [name for name in named if name in failing and (_folder(named[name]).path / STAGES).exists()]
+    kept = [
+        name for name in named if name in failing and (_folder(named[name]).path / STAGES).exists()
+    ]
     for name in kept:
         rows = refusals(named[name]).itertuples(index=False)
         if told := ", ".join(f"{row.conversation} {row.refused} of {row.asked}" for row in rows):
@@ -200,8 +228,15 @@ def _of_conversations(log: Log) -> pd.DataFrame:
 
 def asked_by(paths: Sequence[str]) -> dict[str, list[str]]:
     """The models that the system of each run folder asked, as requested and as served."""
-    served = {path: folder.parameters().get("served", {}) for path in paths if (folder := RunFolder(path)).complete}
-    return {Path(path).name: [*models, *(name for names in models.values() for name in names)] for path, models in served.items()}
+    served = {
+        path: folder.parameters().get("served", {})
+        for path in paths
+        if (folder := RunFolder(path)).complete
+    }
+    return {
+        Path(path).name: [*models, *(name for names in models.values() for name in names)]
+        for path, models in served.items()
+    }
 
 
 def circular(judges: Sequence[str], asked: Mapping[str, Sequence[str]]) -> list[str]:
@@ -211,7 +246,16 @@ def circular(judges: Sequence[str], asked: Mapping[str, Sequence[str]]) -> list[
         >>> circular(["openai:gpt-4o temperature=0"], {"raw": [], "aqd": ["gpt-4o-2024-08-06"]})
         ['circular: gpt-4o is a judge or user here, and aqd asked it, too: scores may favour that system (arXiv 2601.13227)']
     """
-    judged = {model: [name for name, models in asked.items() if model in map(model_key, models)] for model in map(model_key, judges)}
+    judged = {
+        model: [name for name, models in asked.items() if model in map(model_key, models)]
+        for model in map(model_key, judges)
+    }
     told = "asked it, too: scores may favour that system (arXiv 2601.13227)"
-    found = [(model, ", ".join(names)) for model, names in judged.items() if names and model != "recorded"]
-    return [f"circular: {model} is a judge or user here, and {names} {told}" for model, names in found]
+    found = [
+        (model, ", ".join(names))
+        for model, names in judged.items()
+        if names and model != "recorded"
+    ]
+    return [
+        f"circular: {model} is a judge or user here, and {names} {told}" for model, names in found
+    ]

@@ -33,8 +33,16 @@ LINES = ("-", "--", ":")
 AGAINST = {"calls": "LLM calls", "tokens": "tokens to and from the LLM", "cost": "cost (USD)"}
 """The amounts against which systems can be plotted, and their labels."""
 
-_TEXT_AS_TEXT: dict[Any, Any] = {"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "pyterrier_ikat"}
-_UNDATED: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
+_TEXT_AS_TEXT: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "pyterrier_ikat",
+}
+_UNDATED: dict[str, dict[str, Any]] = {
+    ".svg": {"Date": None},
+    ".pdf": {"CreationDate": None},
+    ".png": {},
+}
 _FEWEST_TURNS = 5
 """The minimum number of turns for which the mean of a depth is shown. With fewer, the interval is wider than the range of most measures."""
 
@@ -59,7 +67,13 @@ def axes_for(ax: "Axes | None" = None, width: float = 8) -> "Axes":
 
 def add_legend(ax: "Axes", title: str, handles: Sequence[Any], names: Sequence[str]) -> None:
     """A legend next to the plot. It accepts names that matplotlib would hide or read as formulas."""
-    ax.legend(handles, [name.replace("$", r"\$") for name in names], title=title, loc="upper left", bbox_to_anchor=(1.01, 1))
+    ax.legend(
+        handles,
+        [name.replace("$", r"\$") for name in names],
+        title=title,
+        loc="upper left",
+        bbox_to_anchor=(1.01, 1),
+    )
 
 
 def save_plot(ax: "Axes", path: str | Path) -> Path:
@@ -85,10 +99,14 @@ def save_plot(ax: "Axes", path: str | Path) -> Path:
 
     suffix = Path(path).suffix.lower()
     if suffix not in _UNDATED:
-        raise UsageError(f"{path}: a plot is saved as {', '.join(_UNDATED)}: end the name with one of them")
+        raise UsageError(
+            f"{path}: a plot is saved as {', '.join(_UNDATED)}: end the name with one of them"
+        )
     figure: Any = ax.get_figure(root=True)
     with rc_context(_TEXT_AS_TEXT), atomic_write(path, "wb") as file:
-        figure.savefig(file, format=suffix[1:], bbox_inches="tight", dpi=200, metadata=_UNDATED[suffix])
+        figure.savefig(
+            file, format=suffix[1:], bbox_inches="tight", dpi=200, metadata=_UNDATED[suffix]
+        )
     return Path(path)
 
 
@@ -102,10 +120,11 @@ def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
         ax: the matplotlib Axes to draw on. New ones when None.
 
     Returns:
-        The Axes. The marks of the systems stand side by side, in the order of the legend, and each conversation has its own strip. The
-        number of turns is in brackets under each depth or conversation. The lines end where fewer than five turns are left, if any depth
-        has five. Vertical lines are the 95 % confidence intervals of the means of five or more turns, from the table's ``attrs``; the label
-        of the axis says so where there are any.
+        The Axes. The marks of the systems stand side by side, in the order of the legend, and each
+        conversation has its own strip. The number of turns is in brackets under each depth or
+        conversation. The lines end where fewer than five turns are left, if any depth has five.
+        Vertical lines are the 95 % confidence intervals of the means of five or more turns, from
+        the table's ``attrs``; the label of the axis says so where there are any.
 
     Raises:
         UsageError: when matplotlib is not installed.
@@ -128,7 +147,13 @@ def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
     for name, offset, (colour, marker, line) in zip(systems, offsets, line_styles(), strict=False):
         half = _half_widths(shown, name)
         intervals = intervals or half is not None
-        look: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": line if joined else "", "markersize": 5, "elinewidth": 1}
+        look: dict[str, Any] = {
+            "color": colour,
+            "marker": marker,
+            "linestyle": line if joined else "",
+            "markersize": 5,
+            "elinewidth": 1,
+        }
         drawn.append(axes.errorbar(places + offset, shown[name], yerr=half, **look))
     if not joined:
         for place in places[1::2]:
@@ -137,8 +162,16 @@ def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
     gap = "\n" if joined else " "
     ticks = [f"{key}{gap}({turns})" for key, turns in zip(shown[by], shown["turns"], strict=True)]
     axes.set_xticks(places, ticks, rotation=0 if joined else 90, fontsize="small")
-    axes.set(xlabel=_label_of_groups(table, shown, intervals), ylabel=f"mean {table.columns.name or 'score'}")
-    axes.set_ylim(0, 1.05 if np.nanmax(shown[systems].to_numpy(dtype=float), initial=0.0) <= 1 < axes.get_ylim()[1] else None)
+    axes.set(
+        xlabel=_label_of_groups(table, shown, intervals),
+        ylabel=f"mean {table.columns.name or 'score'}",
+    )
+    axes.set_ylim(
+        0,
+        1.05
+        if np.nanmax(shown[systems].to_numpy(dtype=float), initial=0.0) <= 1 < axes.get_ylim()[1]
+        else None,
+    )
     axes.grid(axis="y", alpha=0.3)
     add_legend(axes, "system", drawn, systems)
     return axes
@@ -187,7 +220,10 @@ def _half_widths(table: pd.DataFrame, name: str) -> "np.ndarray | None":
     """Half of the interval at each depth; NaN where too few turns are left, and None without intervals."""
     known = table.attrs.get("half_widths", {}).get(name, {})
     enough = table["turns"].to_numpy() >= _FEWEST_TURNS
-    widths = [known.get(depth, np.nan) if shown else np.nan for depth, shown in zip(table.iloc[:, 0], enough, strict=True)]
+    widths = [
+        known.get(depth, np.nan) if shown else np.nan
+        for depth, shown in zip(table.iloc[:, 0], enough, strict=True)
+    ]
     return np.array(widths) if known and enough.any() else None
 
 
@@ -202,19 +238,22 @@ def plot_cost(
 
     Args:
         table: the result of ``ikat.evaluation.evaluate`` or ``ikat.experiment``.
-        ledgers: the systems' accounts: folders made by ``ikat run``, or a dict name -> folder or ``Ledger``; see
-            :func:`~pyterrier_ikat.show.ledger_frame`.
+        ledgers: the systems' accounts: folders made by ``ikat run``, or a dict name -> folder or
+            ``Ledger``; see :func:`~pyterrier_ikat.show.ledger_frame`.
         measure: one of the table's measures.
-        against: ``"calls"``, ``"tokens"`` (sent and received) or ``"cost"`` (US dollars), of all turns together. Requests that a cache
-            answered cost nothing. The legend has their number.
+        against: ``"calls"``, ``"tokens"`` (sent and received) or ``"cost"`` (US dollars), of all
+            turns together. Requests that a cache answered cost nothing. The legend has their
+            number.
         ax: the matplotlib Axes to draw on. New ones when None.
 
     Returns:
-        The Axes, with a marker for each system of the table. A system that was run several times (``repeats=``) also has a bar with the
-        standard deviation over the repeats, at the costs of the plain run.
+        The Axes, with a marker for each system of the table. A system that was run several times
+        (``repeats=``) also has a bar with the standard deviation over the repeats, at the costs of
+        the plain run.
 
     Raises:
-        UsageError: when the table lacks the measure, ``against`` is unknown, or matplotlib is not installed.
+        UsageError: when the table lacks the measure, ``against`` is unknown, or matplotlib is not
+            installed.
         DataError: when a system has no ledger, or its tokens or cost are unknown.
 
     Example:
@@ -233,12 +272,22 @@ def plot_cost(
         raise UsageError(f"against={against!r} is unknown: choose one of {', '.join(AGAINST)}")
     axes, spent, names, drawn = axes_for(ax), ledger_frame(ledgers), [], []
     deviations = table.get(f"{column} std", [np.nan] * len(table))
-    for name, score, deviation, look in zip(table["name"], table[column], deviations, line_styles(), strict=False):
+    for name, score, deviation, look in zip(
+        table["name"], table[column], deviations, line_styles(), strict=False
+    ):
         amount, cached = _spent_by(spent, name, against)
         bar = None if pd.isna(deviation) else deviation
-        drawn.append(axes.errorbar(amount, score, yerr=bar, color=look[0], marker=look[1], linestyle="", capsize=4))
+        drawn.append(
+            axes.errorbar(
+                amount, score, yerr=bar, color=look[0], marker=look[1], linestyle="", capsize=4
+            )
+        )
         names.append(f"{name} (and {cached} cached)" if cached else name)
-    axes.set(xlabel=AGAINST[against], ylabel=f"mean {column} of {counted(table['turns'].iloc[0], 'turn')}", ylim=(0, None))
+    axes.set(
+        xlabel=AGAINST[against],
+        ylabel=f"mean {column} of {counted(table['turns'].iloc[0], 'turn')}",
+        ylim=(0, None),
+    )
     axes.grid(alpha=0.3)
     add_legend(axes, "system", drawn, names)
     return axes
@@ -248,8 +297,12 @@ def _spent_by(ledger: pd.DataFrame, name: str, against: str) -> tuple[float, int
     """The cost of a system's calls, and the number of requests that the cache answered."""
     rows = ledger[ledger["system"] == name]
     if rows.empty:
-        raise DataError(f"system {name} has no ledger among those of {', '.join(ledger['system'].unique())}: give its run folder or ledger")
+        raise DataError(
+            f"system {name} has no ledger among those of {', '.join(ledger['system'].unique())}: give its run folder or ledger"
+        )
     amounts = rows[["prompt_tokens", "completion_tokens"] if against == "tokens" else [against]]
     if amounts.isna().any(axis=None):
-        raise DataError(f"{name} has unknown {against}: plot against another of {', '.join(AGAINST)}, or omit the system")
+        raise DataError(
+            f"{name} has unknown {against}: plot against another of {', '.join(AGAINST)}, or omit the system"
+        )
     return float(amounts.sum().sum()), int(rows["known"].sum())

@@ -37,7 +37,12 @@ class Kind(NamedTuple):
     bounded: bool = False  # whether the oldest values are removed when there are too many
 
 
-RESULTS = Kind("cache of results", 0x696B7263, "name another one with cache=PATH, on the command line --cache FILE", bounded=True)
+RESULTS = Kind(
+    "cache of results",
+    0x696B7263,
+    "name another one with cache=PATH, on the command line --cache FILE",
+    bounded=True,
+)
 
 
 class CacheMovedWarning(UserWarning):
@@ -47,18 +52,19 @@ class CacheMovedWarning(UserWarning):
 class Cache:
     """Bytes by key for any number of threads, and with a file also for any number of processes. A kill loses no value that was put.
 
-    A file that was removed, moved or replaced while it was open is noticed at the next use, with a warning: the file that is then at the
-    path is used, and a new one is created if there is none. An unbounded cache also writes there what it had. Windows lets nobody remove
-    an open file.
+    A file that was removed, moved or replaced while it was open is noticed at the next use, with a
+    warning: the file that is then at the path is used, and a new one is created if there is none.
+    An unbounded cache also writes there what it had. Windows lets nobody remove an open file.
 
     Args:
         path: the sqlite file, created at its first use. None keeps everything in memory.
         kind: the kind of the values. A file of another kind is an error.
-        max_bytes: the maximum size of a bounded cache. None means 1 GiB in memory and 10 GiB in a file. The oldest values are removed
-            first.
+        max_bytes: the maximum size of a bounded cache. None means 1 GiB in memory and 10 GiB in a
+            file. The oldest values are removed first.
 
     Raises:
-        DataError: at use, when the file can't be read or written, is damaged, or is not a cache of this kind.
+        DataError: at use, when the file can't be read or written, is damaged, or is not a cache of
+            this kind.
 
     Warns:
         CacheMovedWarning: at use, when the file isn't the one that was opened.
@@ -71,8 +77,12 @@ class Cache:
         {b'tea': b'green'}
     """
 
-    def __init__(self, path: str | Path | None = None, kind: Kind = RESULTS, max_bytes: float | None = None) -> None:
-        self.path = IN_MEMORY if path is None else os.path.abspath(path)  # also sqlite takes file:x?mode=memory for a file then
+    def __init__(
+        self, path: str | Path | None = None, kind: Kind = RESULTS, max_bytes: float | None = None
+    ) -> None:
+        self.path = (
+            IN_MEMORY if path is None else os.path.abspath(path)
+        )  # also sqlite takes file:x?mode=memory for a file then
         self.kind = kind
         default = BYTES_IN_MEMORY if path is None else BYTES_IN_A_FILE
         self.max_bytes = max_bytes or (default if kind.bounded else math.inf)
@@ -93,17 +103,25 @@ class Cache:
         """Store ``items``, all or none of them, replacing the old values of their keys."""
         self.revise([], lambda _: items)
 
-    def revise(self, keys: Sequence[bytes], change: Callable[[Mapping[bytes, bytes]], Mapping[bytes, bytes | None]]) -> None:
+    def revise(
+        self,
+        keys: Sequence[bytes],
+        change: Callable[[Mapping[bytes, bytes]], Mapping[bytes, bytes | None]],
+    ) -> None:
         """Look up ``keys`` and store what ``change`` makes of their values. No thread or process changes anything in between.
 
         Args:
             keys: the keys to look up.
-            change: gets the known values and returns the values to store, by key. None removes a key.
+            change: gets the known values and returns the values to store, by key. None removes a
+                key.
         """
         with self.connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             items = change(_read(connection, keys))
-            connection.executemany("DELETE FROM cache WHERE key = ?", [(key,) for key, value in items.items() if value is None])
+            connection.executemany(
+                "DELETE FROM cache WHERE key = ?",
+                [(key,) for key, value in items.items() if value is None],
+            )
             rows = [(key, value) for key, value in items.items() if value is not None]
             connection.executemany("INSERT OR REPLACE INTO cache VALUES (?, ?)", rows)
             self._remove_oldest(connection)
@@ -142,7 +160,9 @@ class Cache:
             self._leave()
         if self._connection is None:
             self._connection = self._connect()
-            self._end = finalize(self, self._connection.close)  # no __del__: some modules are unloaded before
+            self._end = finalize(
+                self, self._connection.close
+            )  # no __del__: some modules are unloaded before
             self._files = _identities(self.path, *_beside(self.path))
         if self._rescued is not None:
             self._write_again(self._connection, self._rescued)
@@ -161,13 +181,23 @@ class Cache:
     def _leave(self) -> None:
         """Close a file that has moved, and keep what it holds if that can't be computed again."""
         if self._connection is not None and not self.kind.bounded:
-            rescued = sqlite3.connect("", check_same_thread=False)  # a temporary file, which nobody sees
+            rescued = sqlite3.connect(
+                "", check_same_thread=False
+            )  # a temporary file, which nobody sees
             self._connection.backup(rescued)
             self._rescued = rescued
         self._close()  # before the path is opened again: sqlite would share the files beside it
-        again = "its entries are written again" if self._rescued is not None else "its entries are lost and computed again when needed"
+        again = (
+            "its entries are written again"
+            if self._rescued is not None
+            else "its entries are lost and computed again when needed"
+        )
         moved = f"the {self.kind.name} {self.path} was removed, moved or replaced while it was open"
-        warnings.warn(f"{moved}: {again}. To start anew, remove it when nothing uses it", CacheMovedWarning, stacklevel=2)
+        warnings.warn(
+            f"{moved}: {again}. To start anew, remove it when nothing uses it",
+            CacheMovedWarning,
+            stacklevel=2,
+        )
 
     def _write_again(self, connection: sqlite3.Connection, rescued: sqlite3.Connection) -> None:
         """Add what another file had to this one. What this one has stays."""
@@ -189,12 +219,16 @@ class Cache:
         if self.path != IN_MEMORY:
             Path(self.path).parent.mkdir(parents=True, exist_ok=True)
             _remove_stale(self.path)
-        connection = sqlite3.connect(self.path, timeout=WAIT_FOR_OTHERS, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            self.path, timeout=WAIT_FOR_OTHERS, isolation_level=None, check_same_thread=False
+        )
         try:
             if _pragma(connection, "application_id") != self.kind.mark:
                 self._create(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute("SELECT 1 FROM sqlite_master").fetchone()  # makes the files beside it, which `_has_moved` looks at
+            connection.execute(
+                "SELECT 1 FROM sqlite_master"
+            ).fetchone()  # makes the files beside it, which `_has_moved` looks at
         except BaseException:
             connection.close()
             raise
@@ -205,21 +239,30 @@ class Cache:
         mark = _pragma(connection, "application_id")
         if mark != self.kind.mark:  # otherwise another process has created it meanwhile
             if mark or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-                raise DataError(f"{self.path} is a database of something else, not a {self.kind.name}: {self.kind.repair}")
+                raise DataError(
+                    f"{self.path} is a database of something else, not a {self.kind.name}: {self.kind.repair}"
+                )
             connection.execute("CREATE TABLE cache (key BLOB PRIMARY KEY, value BLOB NOT NULL)")
             connection.execute(f"PRAGMA application_id = {self.kind.mark}")
         connection.execute("COMMIT")
-        # Another process may already use the file. Both modes work, and the next process that opens it finds WAL set or doesn't try again.
+        # Another process may already use the file. Both modes work, and the next process that opens
+        # it finds WAL set or doesn't try again.
         with suppress(sqlite3.OperationalError):
             connection.execute("PRAGMA journal_mode = WAL")
 
     def _remove_oldest(self, connection: sqlite3.Connection) -> None:
         oldest = f"DELETE FROM cache WHERE rowid IN (SELECT rowid FROM cache ORDER BY rowid LIMIT {ROWS_AT_ONCE})"
-        while self.kind.bounded and _bytes_used(connection) > self.max_bytes and connection.execute(oldest).rowcount:
+        while (
+            self.kind.bounded
+            and _bytes_used(connection) > self.max_bytes
+            and connection.execute(oldest).rowcount
+        ):
             if not self._full:
                 where = "in memory" if self.path == IN_MEMORY else self.path
                 full = f"the {self.kind.name} ({where}, {int(self.max_bytes) >> 20} MiB) is full"
-                log.warning("%s: the oldest entries are removed, and computed again when needed", full)
+                log.warning(
+                    "%s: the oldest entries are removed, and computed again when needed", full
+                )
             self._full = True
 
 
@@ -241,19 +284,30 @@ def compute_missing(
         asked: for each key, the input of the computation.
         compute: returns the values of up to ``at_once`` inputs, in their order.
         encode: a value as bytes, or None if it must not be stored.
-        decode: bytes as a value, or None if they can't be used, so that the value is computed again.
+        decode: bytes as a value, or None if they can't be used, so that the value is computed
+            again.
         at_once: the number of values computed before they are stored. A kill loses at most these.
         label: the text of the progress bar.
         unit: the unit that the progress bar counts.
     """
-    found = {key: value for key, content in cache.get(list(asked)).items() if (value := decode(content)) is not None}
+    found = {
+        key: value
+        for key, content in cache.get(list(asked)).items()
+        if (value := decode(content)) is not None
+    }
     missing = [key for key in asked if key not in found]
     # The bar of a single part would appear when all is done.
     with bar_of(total=len(missing), desc=label, unit=unit, disable=len(missing) <= at_once) as bar:
         for start in range(0, len(missing), at_once):
             part = missing[start : start + at_once]
             values = dict(zip(part, compute([asked[key] for key in part]), strict=True))
-            cache.put({key: content for key, value in values.items() if (content := encode(value)) is not None})
+            cache.put(
+                {
+                    key: content
+                    for key, value in values.items()
+                    if (content := encode(value)) is not None
+                }
+            )
             found |= values
             bar.update(len(part))
     return found
@@ -321,9 +375,12 @@ def _beside(path: str) -> list[str]:
 def _remove_stale(path: str) -> None:
     """Remove what a removed database has left beside it.
 
-    It is of no use, and a new database would share it with a process that still has the old one open.
+    It is of no use, and a new database would share it with a process that still has the old one
+    open.
     """
-    left = _identities(*_beside(path))  # looked at first: a new database is there before what belongs to it
+    left = _identities(
+        *_beside(path)
+    )  # looked at first: a new database is there before what belongs to it
     if os.path.exists(path):
         return
     for name, there in _identities(*left).items():
@@ -336,14 +393,18 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 
 def _bytes_used(connection: sqlite3.Connection) -> int:
-    return (_pragma(connection, "page_count") - _pragma(connection, "freelist_count")) * _pragma(connection, "page_size")
+    return (_pragma(connection, "page_count") - _pragma(connection, "freelist_count")) * _pragma(
+        connection, "page_size"
+    )
 
 
 def _read(connection: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, bytes]:
     found: dict[bytes, bytes] = {}
     for start in range(0, len(keys), KEYS_AT_ONCE):
         part = keys[start : start + KEYS_AT_ONCE]
-        found |= connection.execute(f"SELECT key, value FROM cache WHERE key IN ({', '.join('?' * len(part))})", part).fetchall()
+        found |= connection.execute(
+            f"SELECT key, value FROM cache WHERE key IN ({', '.join('?' * len(part))})", part
+        ).fetchall()
     return found
 
 

@@ -32,7 +32,9 @@ def home_folder() -> Path:
     try:
         return Path(pt.io.pyterrier_home()) / "ikat"
     except OSError as error:
-        raise DataError(f"there is no home folder for caches and downloads ({error}): set {HOME_FOLDER} to a folder") from None
+        raise DataError(
+            f"there is no home folder for caches and downloads ({error}): set {HOME_FOLDER} to a folder"
+        ) from None
 
 
 @contextmanager
@@ -45,7 +47,8 @@ def atomic_write(path: str | Path, mode: str = "w", *, private: bool = False) ->
         private: whether only the file's owner may read it (mode 0600), from its first byte on.
 
     Yields:
-        The open temporary file. An exception inside the block removes it and leaves ``path`` as it was.
+        The open temporary file. An exception inside the block removes it and leaves ``path`` as it
+        was.
 
     Example:
         >>> from pyterrier_ikat.store.files import atomic_write
@@ -53,8 +56,12 @@ def atomic_write(path: str | Path, mode: str = "w", *, private: bool = False) ->
         ...     _ = file.write("0.25")
     """
     path = Path(path)
-    encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")  # the same bytes on every system
-    if path.exists() and not path.is_file() and not path.is_dir():  # a device such as /dev/null, which root's rename would replace
+    encoding, newline = (
+        (None, None) if "b" in mode else ("utf-8", "\n")
+    )  # the same bytes on every system
+    if (
+        path.exists() and not path.is_file() and not path.is_dir()
+    ):  # a device such as /dev/null, which root's rename would replace
         with path.open(mode, encoding=encoding, newline=newline) as file:
             yield file
         return
@@ -63,7 +70,9 @@ def atomic_write(path: str | Path, mode: str = "w", *, private: bool = False) ->
     try:
         if private:
             temporary.touch(0o600, exist_ok=False)
-        with temporary.open(mode if private else mode.replace("w", "x"), encoding=encoding, newline=newline) as file:
+        with temporary.open(
+            mode if private else mode.replace("w", "x"), encoding=encoding, newline=newline
+        ) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -112,9 +121,13 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             found = json.loads(line)
         except ValueError as error:
-            raise DataError(f"{path}, line {number}, is not JSON ({error}): restore the file from a copy") from None
+            raise DataError(
+                f"{path}, line {number}, is not JSON ({error}): restore the file from a copy"
+            ) from None
         if not isinstance(found, dict):
-            raise DataError(f"{path}, line {number}, is not a JSON object: restore the file from a copy")
+            raise DataError(
+                f"{path}, line {number}, is not a JSON object: restore the file from a copy"
+            )
         yield number, found
 
 
@@ -134,7 +147,8 @@ def lock_folders(*folders: Path) -> Iterator[None]:
         folders: the folders, which need not exist.
 
     Raises:
-        UsageError: at once, when another process holds one of them. The error names the folder, and no lock is kept.
+        UsageError: at once, when another process holds one of them. The error names the folder, and
+            no lock is kept.
 
     Example:
         >>> from pathlib import Path
@@ -144,12 +158,16 @@ def lock_folders(*folders: Path) -> Iterator[None]:
         ['.aqd.lock', '.raw.lock']
     """
     with ExitStack() as held:
-        for folder in sorted(folders):  # in a fixed order, so that one of two processes gets all of them
+        for folder in sorted(
+            folders
+        ):  # in a fixed order, so that one of two processes gets all of them
             path = folder.with_name(f".{folder.name}.lock")
             if not folder.parent.exists():
                 held.callback(remove_empty, folder.parent)
             if not held.enter_context(hold_lock(path)):
-                raise UsageError(f"{folder} is being made by {lock_holder(path)}: wait for it or stop it, or choose another folder")
+                raise UsageError(
+                    f"{folder} is being made by {lock_holder(path)}: wait for it or stop it, or choose another folder"
+                )
         yield
 
 
@@ -165,22 +183,31 @@ def hold_lock(path: Path) -> Iterator[bool]:
     path.parent.mkdir(parents=True, exist_ok=True)
     process = os.getpid()
     with path.open("a+b", buffering=0) as file:
-        # Between the opening and the lock its last holder may have removed the file. Then it locks nothing.
-        held = lock_descriptor(file.fileno(), blocking=False) and os.fstat(file.fileno()).st_nlink > 0
+        # Between the opening and the lock its last holder may have removed the file. Then it locks
+        # nothing.
+        held = (
+            lock_descriptor(file.fileno(), blocking=False) and os.fstat(file.fileno()).st_nlink > 0
+        )
         if held:
             file.truncate(0)
-            file.write(f"process {process} on {platform.node()} since {datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} UTC".encode())
+            file.write(
+                f"process {process} on {platform.node()} since {datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} UTC".encode()
+            )
         try:
             yield held
         finally:
             if held and os.getpid() == process:  # a forked process leaves the lock to its parent
-                with suppress(OSError):  # Windows keeps open files; the next holder takes the file over
+                with suppress(
+                    OSError
+                ):  # Windows keeps open files; the next holder takes the file over
                     path.unlink()
 
 
 def lock_holder(path: Path) -> str:
     """The holder of a lock, in words."""
-    with suppress(OSError):  # it may be released at this moment, and Windows lets nobody read locked files
+    with suppress(
+        OSError
+    ):  # it may be released at this moment, and Windows lets nobody read locked files
         return path.read_text(errors="replace") or "another process"
     return "another process"
 

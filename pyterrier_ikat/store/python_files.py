@@ -37,8 +37,9 @@ _known = _Known()
 def load_python(path: str, what: str) -> ModuleType:
     """A user's file as a module. It is run at first use, and again when it has changed.
 
-    Modules that lie beside the file and that it imports, directly or by one another, belong to it: a changed one is imported again,
-    and then the file is run again. Installed packages and Python's own modules stay as they are, whatever lies beside the file.
+    Modules that lie beside the file and that it imports, directly or by one another, belong to it:
+    a changed one is imported again, and then the file is run again. Installed packages and Python's
+    own modules stay as they are, whatever lies beside the file.
 
     Args:
         path: the file.
@@ -50,7 +51,9 @@ def load_python(path: str, what: str) -> ModuleType:
     file = Path(path).expanduser()
     example = f"give the path of a Python file with {what}, as mine.py:NAME"
     if file.suffix != ".py":
-        raise UsageError(f"{path} is not a Python file: give {what}'s name, or {example.removeprefix('give ')}")
+        raise UsageError(
+            f"{path} is not a Python file: give {what}'s name, or {example.removeprefix('give ')}"
+        )
     if not file.is_file():
         raise UsageError(f"there is no file {path}: {example}")
     source = file.read_bytes()
@@ -84,9 +87,13 @@ def _run(file: Path, source: bytes, name: str, path: str) -> ModuleType:
         del sys.modules[name]  # a module that failed halfway has no methods
         if isinstance(error, UsageError) or not isinstance(error, Exception):
             raise
-        lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(file)]
+        lines = [
+            frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(file)
+        ]
         line = getattr(error, "lineno", None) or next(reversed(lines), "?")
-        raise UsageError(f"{path} can't be run: {type(error).__name__}: {error} (line {line})") from error
+        raise UsageError(
+            f"{path} can't be run: {type(error).__name__}: {error} (line {line})"
+        ) from error
     return module
 
 
@@ -168,7 +175,9 @@ class _Beside(MetaPathFinder):
     def __init__(self, folder: Path, names: Sequence[str]) -> None:
         self.folder, self.names = folder, names
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if fullname.partition(".")[0] not in self.names:
             return None
         for place in [str(self.folder)] if path is None else path:

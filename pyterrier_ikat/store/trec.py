@@ -29,16 +29,20 @@ def read_rankings(path: str | Path) -> dict[str, dict[str, float]]:
     """The scores of a run file, which may be compressed with gzip: turn -> passage -> score, in the order of the lines.
 
     Raises:
-        DataError: when the file is missing, empty, damaged or not UTF-8, a line does not have six fields, a score is not a finite number,
-            or a passage occurs twice for a turn.
+        DataError: when the file is missing, empty, damaged or not UTF-8, a line does not have six
+            fields, a score is not a finite number, or a passage occurs twice for a turn.
     """
     path = Path(path)
     if not path.is_file():
-        raise DataError(f"there is no run file {path}: give a folder made by `ikat run`, a TREC run file or a submission")
+        raise DataError(
+            f"there is no run file {path}: give a folder made by `ikat run`, a TREC run file or a submission"
+        )
     try:
         found = _rankings(path)
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} can't be read ({error}): give a TREC run as plain text, or packed by gzip") from None
+        raise DataError(
+            f"{path} can't be read ({error}): give a TREC run as plain text, or packed by gzip"
+        ) from None
     if not found:
         raise DataError(f"{path} is empty: a run has lines `{_LINE}`")
     return found
@@ -49,9 +53,13 @@ def _rankings(path: Path) -> dict[str, dict[str, float]]:
     last = None
     with path.open("rb") as opened:
         packed = opened.read(2) == _GZIP
-    with io.BytesIO(gzip.decompress(path.read_bytes())) if packed else path.open("rb") as file:  # at once, so that damage is found
+    with (
+        io.BytesIO(gzip.decompress(path.read_bytes())) if packed else path.open("rb") as file
+    ):  # at once, so that damage is found
         for number, line in enumerate(file, 1):
-            fields = line.removeprefix(codecs.BOM_UTF8).split()  # at ASCII white space, as in trec_eval
+            fields = line.removeprefix(
+                codecs.BOM_UTF8
+            ).split()  # at ASCII white space, as in trec_eval
             if not fields:
                 continue
             try:
@@ -63,9 +71,13 @@ def _rankings(path: Path) -> dict[str, dict[str, float]]:
                 score = math.nan
             if not math.isfinite(score) or b"_" in text:  # Python reads 1_0 as ten
                 shown = line.decode(errors="replace").strip()[:80]
-                raise DataError(f"{path}, line {number}: {shown!r} is not `{_LINE}` with a finite score, in UTF-8")
+                raise DataError(
+                    f"{path}, line {number}: {shown!r} is not `{_LINE}` with a finite score, in UTF-8"
+                )
             if name in turn:
-                raise DataError(f"{path}, line {number}: passage {name} occurs twice for turn {qid.decode()}")
+                raise DataError(
+                    f"{path}, line {number}: passage {name} occurs twice for turn {qid.decode()}"
+                )
             turn[name] = score
     return found
 
@@ -82,9 +94,13 @@ def read_judgements(path: str | Path) -> list[tuple[str, str, int]]:
             content = gzip.decompress(content)
         lines = content.decode("utf-8-sig").splitlines()
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file; give the path of a qrels file ({_JUDGEMENT})") from None
+        raise DataError(
+            f"{path}: no such file; give the path of a qrels file ({_JUDGEMENT})"
+        ) from None
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: not a readable text file ({error}); give a qrels file ({_JUDGEMENT})") from None
+        raise DataError(
+            f"{path}: not a readable text file ({error}); give a qrels file ({_JUDGEMENT})"
+        ) from None
     found: dict[tuple[str, str], int] = {}
     for number, line in enumerate(lines, 1):
         if not (fields := line.split()):
@@ -96,7 +112,9 @@ def read_judgements(path: str | Path) -> list[tuple[str, str, int]]:
             told = f"{line.strip()[:80]!r} is not a judgement: {_JUDGEMENT}, with a whole number of at most 4 digits as label"
             raise DataError(f"{path}, line {number}: {told}") from None
         if (qid, docno) in found:
-            raise DataError(f"{path}, line {number}: {qid} and {docno} were judged before: keep one of the two lines")
+            raise DataError(
+                f"{path}, line {number}: {qid} and {docno} were judged before: keep one of the two lines"
+            )
         found[qid, docno] = value
     if not found:
         raise DataError(f"{path}: no judgement in it; fetch the file again ({_JUDGEMENT})")

@@ -65,7 +65,9 @@ def check_options(options: Iterable[str]) -> None:
     """
     for name in options:
         if name in PYTERRIERS:
-            raise UsageError(f"ikat.experiment has no {name}=, unlike pt.Experiment: {PYTERRIERS[name]}")
+            raise UsageError(
+                f"ikat.experiment has no {name}=, unlike pt.Experiment: {PYTERRIERS[name]}"
+            )
 
 
 def data_of(positional: Sequence[Any], named: Mapping[str, Any]) -> ExperimentData:
@@ -91,7 +93,9 @@ def data_of(positional: Sequence[Any], named: Mapping[str, Any]) -> ExperimentDa
         order = ("dataset", "qrels", "measures")
     if len(positional) > len(order):
         written = f"experiment(systems, {', '.join(order)})"
-        raise UsageError(f"{len(positional)} arguments behind the systems: give {written}, and the others by name")
+        raise UsageError(
+            f"{len(positional)} arguments behind the systems: give {written}, and the others by name"
+        )
     found = {name: value for name, value in named.items() if value is not None}
     for name, value in zip(order, positional, strict=False):
         if value is None:
@@ -104,7 +108,11 @@ def data_of(positional: Sequence[Any], named: Mapping[str, Any]) -> ExperimentDa
 
 def only_topics(topics: pd.DataFrame, qrels: Any) -> Any:
     """The judgements of these topics alone, as ``pt.Experiment`` takes them. A file or the name of a variant stays as it is."""
-    if not isinstance(qrels, pd.DataFrame) or "qid" not in qrels.columns or "qid" not in topics.columns:
+    if (
+        not isinstance(qrels, pd.DataFrame)
+        or "qid" not in qrels.columns
+        or "qid" not in topics.columns
+    ):
         return qrels
     return qrels[qrels["qid"].isin(set(topics["qid"]))]
 
@@ -114,7 +122,8 @@ def named_systems(systems: Any, names: Sequence[str] | None = None) -> dict[str,
 
     Args:
         systems: a system, a result frame, a dict name -> one of these, or a list of them.
-        names: the names of those in a list. Without them a pipeline is named by its repr, as in ``pt.Experiment``.
+        names: the names of those in a list. Without them a pipeline is named by its repr, as in
+            ``pt.Experiment``.
 
     Raises:
         UsageError: when names don't fit the systems, or two systems have the same name.
@@ -125,11 +134,15 @@ def named_systems(systems: Any, names: Sequence[str] | None = None) -> dict[str,
     """
     if isinstance(systems, Mapping):
         if names is not None:
-            raise UsageError("names= is for a list of systems: the systems have names already, omit it")
+            raise UsageError(
+                "names= is for a list of systems: the systems have names already, omit it"
+            )
         return dict(systems)
     listed = list(systems) if isinstance(systems, list | tuple) else [systems]
     if names is not None and len(names) != len(listed):
-        raise UsageError(f"names= has {len(names)} names for {len(listed)} systems: give one for each")
+        raise UsageError(
+            f"names= has {len(names)} names for {len(listed)} systems: give one for each"
+        )
     found: dict[str, Any] = {}
     for place, system in enumerate(listed):
         if names is not None:
@@ -142,7 +155,9 @@ def named_systems(systems: Any, names: Sequence[str] | None = None) -> dict[str,
             own = {entry.name: entry for entry in methods_in([system])}
         for name, one in own.items():
             if name in found:
-                raise UsageError(f"two systems are named {name!r}: give each its own name, with names=[...] or as a dict")
+                raise UsageError(
+                    f"two systems are named {name!r}: give each its own name, with names=[...] or as a dict"
+                )
             found[name] = one
     return found
 
@@ -160,7 +175,9 @@ def baseline_of(names: Sequence[str], given: str | int | None) -> str | None:
     if given is None or isinstance(given, str):
         return given
     if not isinstance(given, Integral) or isinstance(given, bool):
-        raise UsageError(f"baseline={given!r}: give the name of a system, or its number from 0 to {len(names) - 1}")
+        raise UsageError(
+            f"baseline={given!r}: give the name of a system, or its number from 0 to {len(names) - 1}"
+        )
     if not 0 <= given < len(names):
         raise UsageError(f"baseline={given}: the systems have the numbers 0 to {len(names) - 1}")
     return names[given]

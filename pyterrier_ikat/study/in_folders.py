@@ -80,13 +80,19 @@ class SystemFailed(IkatError):
     """
 
     def __init__(self, failed: Mapping[str, Exception]) -> None:
-        told = [f"{name} failed: {'' if isinstance(one, IkatError) else f'{type(one).__name__}: '}{one}" for name, one in failed.items()]
+        told = [
+            f"{name} failed: {'' if isinstance(one, IkatError) else f'{type(one).__name__}: '}{one}"
+            for name, one in failed.items()
+        ]
         super().__init__(f"{'; '.join(told)}. What is finished is kept: run again after the repair")
         self.failed = failed
 
 
 def run_in_folders(
-    study: "Study", out: str | Path, batch: int | None = None, measures: Sequence[ir_measures.Measure] = ()
+    study: "Study",
+    out: str | Path,
+    batch: int | None = None,
+    measures: Sequence[ir_measures.Measure] = (),
 ) -> dict[str, "Run"]:
     """Run every system without a finished run in its folder, and score all runs.
 
@@ -97,18 +103,23 @@ def run_in_folders(
         measures: the measures of the runs in addition to the track's.
 
     Raises:
-        UsageError: before anything is run, when a folder holds another run or finished batches of another run, or another process is
-            making one of the runs.
+        UsageError: before anything is run, when a folder holds another run or finished batches of
+            another run, or another process is making one of the runs.
         SystemFailed: when one of several systems failed. All others are finished.
-        BudgetExceeded, OSError: when the budget is spent, or a file or folder can't be written: at once.
+        BudgetExceeded, OSError: when the budget is spent, or a file or folder can't be written: at
+            once.
         BatchUnderWay: when systems wait for an LLM's batches. All others are finished.
     """
     size, out = TURNS_AT_ONCE if batch is None else batch, Path(out)
     if size < 1:
-        raise UsageError(f"batch={batch}: do at least one turn at a time, or omit it for {TURNS_AT_ONCE}")
+        raise UsageError(
+            f"batch={batch}: do at least one turn at a time, or omit it for {TURNS_AT_ONCE}"
+        )
     if not set(study.qrels["qid"]) & study.asked:
         where = "" if study.dataset is None else f" in the qrels of {study.dataset}"
-        warnings.warn(f"none of the turns is judged{where}: there will be no scores", NotJudgedWarning, 3)
+        warnings.warn(
+            f"none of the turns is judged{where}: there will be no scores", NotJudgedWarning, 3
+        )
     done, failed, waiting, now = dict[str, Run](), dict[str, Exception](), list[Waiting](), Ledger()
     models = distinct_models(study.systems)
     with lock_folders(*(out / one.name for one in study.systems)), ExitStack() as following:
@@ -131,7 +142,10 @@ def run_in_folders(
                     shown.report(counted(len(one.turns.ids), "turn"))
             except BatchUnderWay as error:
                 waiting += error.waiting
-            except (BudgetExceeded, OSError):  # the next system could not be paid for, or not be written
+            except (
+                BudgetExceeded,
+                OSError,
+            ):  # the next system could not be paid for, or not be written
                 raise
             except Exception as error:
                 if len(runs) == 1:
@@ -152,9 +166,13 @@ def check_names(names: Iterable[Any], in_memory: bool = False) -> None:
     """
     for name in names:
         if not isinstance(name, str) or not name.strip():
-            raise UsageError(f"a system is named {name!r}: a name is a text that can be a folder's, without slash or leading dot")
+            raise UsageError(
+                f"a system is named {name!r}: a name is a text that can be a folder's, without slash or leading dot"
+            )
         if not in_memory and (Path(name).name != name or name.startswith(".")):
-            raise UsageError(f"a system is named {name!r}: a name is a text that can be a folder's, without slash or leading dot")
+            raise UsageError(
+                f"a system is named {name!r}: a name is a text that can be a folder's, without slash or leading dot"
+            )
 
 
 class Run:
@@ -166,13 +184,15 @@ class Run:
         out: the folder of the runs.
 
     Attributes:
-        known: the identity of the run. It is reused only if all of this is the same, or if only ``on_error`` is more lenient than before.
+        known: the identity of the run. It is reused only if all of this is the same, or if only
+            ``on_error`` is more lenient than before.
         finished: whether the folder has this run already.
         found: the turns with passages, once it is complete.
         scores: measure -> a score for each turn of the qrels, in their order, once it is complete.
 
     Raises:
-        UsageError: when the folder holds another run, finished batches of another run or made with other versions, or anything else.
+        UsageError: when the folder holds another run, finished batches of another run or made with
+            other versions, or anything else.
         DataError: when its ranking was changed, or its batches don't say what they were made with.
     """
 
@@ -191,47 +211,65 @@ class Run:
             written = self._accept_written(read_parameters(self.path))
         self.finished = self.folder.reusable(self.known)
         if begun:
-            check_same(self.path, "finished batches of a run", self.known | {"versions": versions()})
+            check_same(
+                self.path, "finished batches of a run", self.known | {"versions": versions()}
+            )
         if self.finished or begun:
             self._tell_what_may_differ(written)
 
     def _identity(self) -> dict[str, Any]:
         system = self.system
-        known = {"method": system.method.name, "turns": len(self.turns.ids), "topics_sha256": checksum_of(self.turns.frame)}
+        known = {
+            "method": system.method.name,
+            "turns": len(self.turns.ids),
+            "topics_sha256": checksum_of(self.turns.frame),
+        }
         if system.repeat > 1:
             known["repeat"] = system.repeat
-        if not Path(self.study.dataset or "").is_absolute():  # for a folder the topics count, not its location
+        if not Path(
+            self.study.dataset or ""
+        ).is_absolute():  # for a folder the topics count, not its location
             known |= self.about
         return known | system.parameters()
 
     def _accept_written(self, kept: Mapping[str, Any]) -> list[str]:
         """Take over which files were written to during the run that is kept, and return them: they no longer identify it."""
         parts = kept.get("parts", {})
-        written = [name for name in sorted(self.system.may_be_written) if parts.get(name) == WRITTEN]
+        written = [
+            name for name in sorted(self.system.may_be_written) if parts.get(name) == WRITTEN
+        ]
         for name in written:
             self.known["parts"][name] = WRITTEN
         return written
 
     def _tell_what_may_differ(self, written: Iterable[str]) -> None:
         unknown = [f"stage {one}" for one in alike(self.system.pipeline)]
-        unknown += [f"model {one.backend.model}" for one in self.system.models if not one.backend.identified]
+        unknown += [
+            f"model {one.backend.model}" for one in self.system.models if not one.backend.identified
+        ]
         unknown += [f"file {path}, {WRITTEN}," for path in written]
         if unknown:
             where = self.folder.path if self.finished else self.path
             named = ", ".join(dict.fromkeys(unknown))
             told = f"system {self.system.name} uses what is kept in {where}, and its {named} may be another one now"
             repair = "if it is, remove the folder; a class with a __repr__ that shows what it does, an index that names its files, and a"
-            warnings.warn(f"{told}: {repair} model with an identity, are told apart", AlikeWarning, stacklevel=6)
+            warnings.warn(
+                f"{told}: {repair} model with an identity, are told apart",
+                AlikeWarning,
+                stacklevel=6,
+            )
 
     def complete(self, size: int, measures: Sequence[ir_measures.Measure]) -> None:
         """Make the run in batches of ``size`` turns, and score it. A finished one gets the scores that its folder lacks.
 
         Raises:
-            DataError: when none of its passages is judged, although turns are. The run is finished, without scores.
+            DataError: when none of its passages is judged, although turns are. The run is finished,
+                without scores.
         """
         judged = {"qrels_sha256": checksum_of(self.study.qrels)}
         ranking = self.folder.ranking() if self.finished else self._made(size)
-        # The track's measures, those in the folder and the given ones. A user's own aren't stored: they may change under the same name.
+        # The track's measures, those in the folder and the given ones. A user's own aren't stored:
+        # they may change under the same name.
         kept = computable(self._measures_kept())
         wanted, labels = as_measures([*TRACK_2023, *kept, *measures]), self.study.labels
         self.found = set(ranking)
@@ -241,13 +279,21 @@ class Run:
             evaluator = Evaluator(labels, wanted)
             other_form = evaluator.of_other_form(ranking)
             unlike = other_form or evaluator.without_judged(ranking)
-            if unlike and not other_form and self.study.is_of_judged_collection(self.system, ranking):
+            if (
+                unlike
+                and not other_form
+                and self.study.is_of_judged_collection(self.system, ranking)
+            ):
                 unlike = ""
             if unlike:
                 labels = {}  # the results are kept, without scores, which would say nothing
             else:
                 self.scores = evaluator.per_turn(self.system.name, ranking)
-        stored = {label(one): self.scores[label(one)] for one in wanted if provider_of(one) is not ir_measures.runtime}
+        stored = {
+            label(one): self.scores[label(one)]
+            for one in wanted
+            if provider_of(one) is not ir_measures.runtime
+        }
         self._store(pd.DataFrame({"qid": column(labels), **stored}), judged)
         if unlike:
             repair = SAME_FORM if other_form else f"{SAME_COLLECTION} as qrels"
@@ -269,12 +315,24 @@ class Run:
             return
         ledger = ledger_of(self.folder)
         sources = sorted({model.backend.source for model in self.system.models} - {""})
-        about = self.known | {"versions": versions(), "deviations": list(self.system.deviations), "sources": sources}
+        about = self.known | {
+            "versions": versions(),
+            "deviations": list(self.system.deviations),
+            "sources": sources,
+        }
         about |= {"served": ledger.served(), **judged, **self.about}
-        unanswered = [turn["qid"] for path in self.folder.pieces(TURNS) for _, turn in read_lines(path) if is_unanswered(turn)]
+        unanswered = [
+            turn["qid"]
+            for path in self.folder.pieces(TURNS)
+            for _, turn in read_lines(path)
+            if is_unanswered(turn)
+        ]
         if unanswered:
             about["notes"] = [note_of_abstention(unanswered, self.system.abstention)]
-        pieces = {kind: (path.read_bytes() for path in self.folder.pieces(kind)) for kind in (RANKING, STAGES, TURNS)}
+        pieces = {
+            kind: (path.read_bytes() for path in self.folder.pieces(kind))
+            for kind in (RANKING, STAGES, TURNS)
+        }
         self.folder.finish(pieces, scores, ledger.frame(), about)
         shutil.rmtree(self.path)
 
@@ -282,18 +340,31 @@ class Run:
         """Run the turns that aren't finished, batch by batch. Returns the ranking of all turns."""
         write_parameters(self.path, self.known | {"versions": versions()})
         these = list(stages(without_unread_texts(self.system.pipeline)))
-        # The stages before the first retrieval need little memory; the later ones run batch by batch.
+        # The stages before the first retrieval need little memory; the later ones run batch by
+        # batch.
         before = list(takewhile(lambda stage: getattr(stage, "one_row_per_turn", False), these))
-        finished = {turn["qid"] for path in self.folder.pieces(TURNS) for _, turn in read_lines(path)}
+        finished = {
+            turn["qid"] for path in self.folder.pieces(TURNS) for _, turn in read_lines(path)
+        }
         left = self.turns.left(finished)
         written = self.turns.frame.iloc[left].reset_index(drop=True)
-        ranking = {qid: found for path in self.folder.pieces(RANKING) if path.stat().st_size for qid, found in read_rankings(path).items()}
-        account, recorder = Account(self.path / COSTS), Recorder(written["qid"].tolist(), self.system.written)
+        ranking = {
+            qid: found
+            for path in self.folder.pieces(RANKING)
+            if path.stat().st_size
+            for qid, found in read_rankings(path).items()
+        }
+        account, recorder = (
+            Account(self.path / COSTS),
+            Recorder(written["qid"].tolist(), self.system.written),
+        )
         waiting = list[Waiting]()
         with ExitStack() as following:
             for ledger in {model.ledger for model in self.system.models}:
                 following.enter_context(ledger.followed_by(account))
-            count = following.enter_context(bar(total=len(self.turns.ids), initial=len(finished), unit="turn"))
+            count = following.enter_context(
+                bar(total=len(self.turns.ids), initial=len(finished), unit="turn")
+            )
             following.enter_context(observed_by(recorder, Shown()))
             for stage in before:
                 written = stage.transform(written)
@@ -307,7 +378,9 @@ class Run:
                     continue
                 self._check_unchanged()  # else the batch isn't kept
                 rest, account.rest = account.rest, Ledger()
-                ranking |= self._keep(left[places.start], turns, results, rest, recorder.take(turns["qid"].tolist()))
+                ranking |= self._keep(
+                    left[places.start], turns, results, rest, recorder.take(turns["qid"].tolist())
+                )
                 count.update(len(turns))
         if waiting:
             raise BatchUnderWay(waiting)
@@ -320,20 +393,29 @@ class Run:
             DataError: when something was replaced.
         """
         now = self.system.parameters()
-        written = [name for name in self.system.may_be_written if now["parts"][name] != self.known["parts"].get(name)]
+        written = [
+            name
+            for name in self.system.may_be_written
+            if now["parts"][name] != self.known["parts"].get(name)
+        ]
         if any(self.known["parts"].get(name) != WRITTEN for name in written):
             self.known["parts"].update(dict.fromkeys(written, WRITTEN))
             write_parameters(self.path, self.known | {"versions": versions()})
         now["parts"].update(dict.fromkeys(written, WRITTEN))
         if changed := describe_difference(self.known, now):
             what = f"what {self.system.name} uses was replaced or changed during its run"
-            raise DataError(f"{what} ({changed}): put back what the run began with, or start the run again elsewhere")
+            raise DataError(
+                f"{what} ({changed}): put back what the run began with, or start the run again elsewhere"
+            )
 
-    def _keep(self, position: int, turns: pd.DataFrame, results: pd.DataFrame, rest: Ledger, stages: bytes) -> dict[str, dict[str, float]]:
+    def _keep(
+        self, position: int, turns: pd.DataFrame, results: pd.DataFrame, rest: Ledger, stages: bytes
+    ) -> dict[str, dict[str, float]]:
         """Keep a finished batch.
 
         Args:
-            position: the position of its first turn among the turns of the run. Batches are joined in this order.
+            position: the position of its first turn among the turns of the run. Batches are joined
+                in this order.
             turns: its turns, one row each, with the columns written before retrieval.
             results: the ranking, with the columns of the turns.
             rest: the counts since the previous batch that are not in ``costs.jsonl``.
@@ -348,7 +430,9 @@ class Run:
             RANKING: "".join(run_lines(strict, self.system.name)).encode(),
             STAGES: stages,
             REST: json.dumps(rest.rows()).encode(),
-            TURNS: "".join(turn_lines(turns, results, self.system.abstention)).encode(),  # the last one: the batch is done
+            TURNS: "".join(
+                turn_lines(turns, results, self.system.abstention)
+            ).encode(),  # the last one: the batch is done
         }
         for kind, content in pieces.items():
             with atomic_write(self.path / f"{position:06d}.{kind}", "wb") as file:

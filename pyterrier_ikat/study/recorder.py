@@ -1,7 +1,7 @@
 """Record the work of a run's stages and its costs, from outside.
 
-The stages are told apart by their input and output columns, never by their class. Costs are stored call by call, so that a restarted run
-continues its ledger.
+The stages are told apart by their input and output columns, never by their class. Costs are stored
+call by call, so that a restarted run continues its ledger.
 
 Stages of other packages are not recorded, nor is the work of a stage on other threads or machines.
 """
@@ -30,7 +30,13 @@ from ..runs import RunFolder
 from ..runs.folder import COSTS, ENDING, LEDGER, as_json
 from ..store.files import drop_cut_line, read_lines
 
-OF_ROWS = ("qid", "qid_0", "qquery", "qsub", "qweight")  # columns of a sub-query whose names begin like those of a turn
+OF_ROWS = (
+    "qid",
+    "qid_0",
+    "qquery",
+    "qsub",
+    "qweight",
+)  # columns of a sub-query whose names begin like those of a turn
 
 DECIMALS = 6
 LEVEL = 4
@@ -61,7 +67,10 @@ class Recorder(Observer):
     def take(self, qids: Sequence[str]) -> bytes:
         """The lines of these turns, those of each one packed by themselves. The recorder then forgets them."""
         self._turn_of = {qid: turn for qid, turn in self._turn_of.items() if turn not in qids}
-        texts = ["".join(json.dumps(line, default=str) + "\n" for line in self._turns.pop(qid)) for qid in qids]
+        texts = [
+            "".join(json.dumps(line, default=str) + "\n" for line in self._turns.pop(qid))
+            for qid in qids
+        ]
         return b"".join(gzip.compress(text.encode(), LEVEL, mtime=0) for text in texts if text)
 
     def end(self, step: Step) -> None:
@@ -74,9 +83,17 @@ class Recorder(Observer):
                 self._turn_of.update(zip(frame["qid"], frame["qid_0"], strict=True))
         lines = defaultdict[str, dict[str, Any]](dict)
         for request, outcome in step.asked:
-            said = {name: value for name, value in (("prompt", request.prompt), ("item", request.item)) if value}
+            said = {
+                name: value
+                for name, value in (("prompt", request.prompt), ("item", request.item))
+                if value
+            }
             said |= {"messages": list(map(dict, request.messages))}
-            said |= {"failure": outcome.reason} if isinstance(outcome, LLMFailure) else {"completion": outcome.text}
+            said |= (
+                {"failure": outcome.reason}
+                if isinstance(outcome, LLMFailure)
+                else {"completion": outcome.text}
+            )
             lines[self._turn_of.get(request.qid, request.qid)].setdefault("asked", []).append(said)
         for qid, name, value in _written(inp, out):
             lines[qid].setdefault("wrote", {})[name] = value
@@ -109,14 +126,22 @@ class Shown(Observer):
 def _written(inp: pd.DataFrame, out: pd.DataFrame) -> Iterator[tuple[str, str, Any]]:
     """The turn columns that the stage added or changed: turn, column, value."""
     whole = "qid_0" not in inp.columns and "qid_0" not in out.columns
-    names = [name for name in map(str, out.columns) if (name[:1] == "q" and name[:5] != "query" and name not in OF_ROWS)]
+    names = [
+        name
+        for name in map(str, out.columns)
+        if (name[:1] == "q" and name[:5] != "query" and name not in OF_ROWS)
+    ]
     names += ["query"] if whole and "query" in out.columns else []
     before = _cells(inp, names)
     for name, cells in _cells(out, names).items():
         old = before.get(name, {})
         for qid, value in cells.items():
             was = old.get(qid)
-            if not (value is was or (is_missing(value) and is_missing(was)) or (qid in old and as_json(value) == as_json(was))):
+            if not (
+                value is was
+                or (is_missing(value) and is_missing(was))
+                or (qid in old and as_json(value) == as_json(was))
+            ):
                 yield qid, name, as_json(value)
 
 
@@ -134,35 +159,54 @@ def _queries(inp: pd.DataFrame, out: pd.DataFrame) -> Iterator[tuple[str, dict[s
         return
     gave = _lists(out)
     if "docno" not in inp.columns:
-        names = {name: "own" if name == "qquery" else name for name in ("qid", "query", "qsub", "qweight", "qquery") if name in inp.columns}
+        names = {
+            name: "own" if name == "qquery" else name
+            for name in ("qid", "query", "qsub", "qweight", "qquery")
+            if name in inp.columns
+        }
         for cells in zip(*(inp[name].tolist() for name in names), strict=True):
             row = dict(zip(names.values(), cells, strict=True))
             yield "found", {"own": row["query"]} | _query(row, gave.get(row["qid"], {}))
         return
-    if ("qid_0" in inp.columns) != ("qid_0" in out.columns) or "query" not in out.columns:  # it joined sub-queries
+    if ("qid_0" in inp.columns) != (
+        "qid_0" in out.columns
+    ) or "query" not in out.columns:  # it joined sub-queries
         return
     given = _lists(inp)
     if gave == given or any(gave[qid].keys() - given.get(qid, {}).keys() for qid in gave):
         return
     for row in inp[["qid", "query"]].drop_duplicates("qid").to_dict("records"):
         kept = gave.get(row["qid"], {})
-        yield "scored", _query(row, {docno: kept[docno] for docno in given[row["qid"]] if docno in kept})
+        yield (
+            "scored",
+            _query(row, {docno: kept[docno] for docno in given[row["qid"]] if docno in kept}),
+        )
 
 
 def _query(row: dict[Any, Any], found: dict[str, float]) -> dict[str, Any]:
-    return {str(name): as_json(value) for name, value in row.items()} | {"docnos": list(found), "scores": list(found.values())}
+    return {str(name): as_json(value) for name, value in row.items()} | {
+        "docnos": list(found),
+        "scores": list(found.values()),
+    }
 
 
 def _lists(frame: pd.DataFrame) -> dict[str, dict[str, float]]:
     """The passages and scores of each query, in the order of the rows. Without a score column, scores are missing."""
     found: dict[str, dict[str, float]] = {}
-    scores = frame["score"].astype(float).round(DECIMALS) if "score" in frame.columns else pd.Series(np.nan, frame.index)
-    for qid, docno, score in zip(frame["qid"].tolist(), frame["docno"].tolist(), scores.tolist(), strict=True):
+    scores = (
+        frame["score"].astype(float).round(DECIMALS)
+        if "score" in frame.columns
+        else pd.Series(np.nan, frame.index)
+    )
+    for qid, docno, score in zip(
+        frame["qid"].tolist(), frame["docno"].tolist(), scores.tolist(), strict=True
+    ):
         found.setdefault(qid, {})[docno] = score
     return found
 
 
-# The columns for events that happen once; a restart counts the ledger's other columns again, because they describe the run itself.
+# The columns for events that happen once; a restart counts the ledger's other columns again,
+# because they describe the run itself.
 SPENT = ("calls", "known", "retries", "unanswered", *AMOUNTS)
 REST = "ledger.json"  # how the name of a file ends that has a finished batch's other counts
 
@@ -170,7 +214,8 @@ REST = "ledger.json"  # how the name of a file ends that has a finished batch's 
 class Account(Ledger):
     """The ledger of one run, over all its starts: a count with a request's key is appended to its file at once.
 
-    If an earlier start of the run got the answer to a request, reading it again doesn't count as a cache hit.
+    If an earlier start of the run got the answer to a request, reading it again doesn't count as a
+    cache hit.
 
     Args:
         path: the file, in a folder that exists; created when the first event is counted.
@@ -208,19 +253,32 @@ class Account(Ledger):
         Raises:
             OSError: when the file can't be written.
         """
-        spent: dict[str, Any] = {name: value for name, value in increments.items() if key is not None and name in SPENT}
-        rest: dict[str, Any] = {name: value for name, value in increments.items() if name not in spent}
+        spent: dict[str, Any] = {
+            name: value for name, value in increments.items() if key is not None and name in SPENT
+        }
+        rest: dict[str, Any] = {
+            name: value for name, value in increments.items() if name not in spent
+        }
         if rest:
             self.rest.count(stage, model, served=None if spent else served, **rest)
         if not spent or key is None:
             return
-        answered = answered and ("known" in spent or ("cost" in spent and not increments.get("failures")))
+        answered = answered and (
+            "known" in spent or ("cost" in spent and not increments.get("failures"))
+        )
         with self._lock:
             if answered and self._earlier[key]:
                 self._earlier[key] -= 1
                 if "known" in spent:
                     return
-            event = {"stage": stage, "model": model, "key": key, "served": served, **spent, "answered": answered}
+            event = {
+                "stage": stage,
+                "model": model,
+                "key": key,
+                "served": served,
+                **spent,
+                "answered": answered,
+            }
             with self.path.open("ab", buffering=0) as file:
                 file.write(json.dumps(event).encode() + b"\n")
         super().count(stage, model, served=served, key=key, **spent)
@@ -244,8 +302,12 @@ def ledger_of(folder: RunFolder) -> Ledger:
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = csv.DictReader(file)
-            if missing := {"stage", "model", "served", *COUNTS, *AMOUNTS} - {*(rows.fieldnames or ())}:
-                raise LookupError(f"no column {min(missing)}")  # else a file without rows would be a run that cost nothing
+            if missing := {"stage", "model", "served", *COUNTS, *AMOUNTS} - {
+                *(rows.fieldnames or ())
+            }:
+                raise LookupError(
+                    f"no column {min(missing)}"
+                )  # else a file without rows would be a run that cost nothing
             for row in rows:
                 amounts = {name: json.loads(row[name] or "null") for name in (*COUNTS, *AMOUNTS)}
                 found.count(row["stage"], row["model"], served=row["served"], **amounts)
@@ -253,7 +315,9 @@ def ledger_of(folder: RunFolder) -> Ledger:
         if len(found.rows()) < written:
             raise LookupError(f"{len(found.rows())} of {written} rows")  # it was cut
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise DataError(f"{path} can't be read ({error!r}): what the run has cost is unknown: repeat the run") from None
+        raise DataError(
+            f"{path} can't be read ({error!r}): what the run has cost is unknown: repeat the run"
+        ) from None
     return found
 
 
@@ -267,7 +331,11 @@ class Spending:
 
     def __init__(self, out: Path, now: Ledger) -> None:
         self.where, self._now = str(out), now
-        runs = {path.with_name(path.name.removesuffix(ENDING)) for path in out.glob("[!.]*") if path.is_dir()}
+        runs = {
+            path.with_name(path.name.removesuffix(ENDING))
+            for path in out.glob("[!.]*")
+            if path.is_dir()
+        }
         self._before = [row for path in runs for row in ledger_of(RunFolder(path)).rows()]
 
     def total(self, model: str, price_in: float | None, price_out: float | None) -> float:
@@ -276,8 +344,13 @@ class Spending:
         Raises:
             FatalLLMError: when their tokens are not known.
         """
-        rows, priced = [*self._before, *self._now.rows()], Budget(price_in=price_in or 0.0, price_out=price_out or 0.0)
-        costs = [_price(row, priced) for row in rows if row["cost"] is None and row["model"] == model]
+        rows, priced = (
+            [*self._before, *self._now.rows()],
+            Budget(price_in=price_in or 0.0, price_out=price_out or 0.0),
+        )
+        costs = [
+            _price(row, priced) for row in rows if row["cost"] is None and row["model"] == model
+        ]
         if None in costs:
             told = f"{self.where} has calls of {model} whose cost is not known, so a budget can't be kept"
             raise FatalLLMError(f"{told}: run without budget=, or choose another {option('out')}")

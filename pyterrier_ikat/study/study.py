@@ -45,7 +45,17 @@ from ..tables import Table, of_frame
 from .given import Measures, baseline_of, check_options, data_of, named_systems, only_topics
 from .in_folders import Run, check_names, run_in_folders
 from .recorder import Shown
-from .systems import Given, System, Systems, check_collection, check_ranking, indexes_of, load_models, open_systems, searches_judged
+from .systems import (
+    Given,
+    System,
+    Systems,
+    check_collection,
+    check_ranking,
+    indexes_of,
+    load_models,
+    open_systems,
+    searches_judged,
+)
 from .turns import AskedTurns
 
 
@@ -57,10 +67,12 @@ class Results:
         study: the systems, and the data and resources that they ran on.
         out: the folder of the runs.
         runs: the finished runs with their scores, by name.
-        table: the scores, as from :func:`pyterrier_ikat.experiment`, or with several repeats as from
-            :func:`~pyterrier_ikat.evaluation.repeated_rows`; only the names if no turn is judged.
+        table: the scores, as from :func:`pyterrier_ikat.experiment`, or with several repeats as
+            from :func:`~pyterrier_ikat.evaluation.repeated_rows`; only the names if no turn is
+            judged.
         baseline: the system that the others are compared with.
-        unit: what the clusters of turns are in tests and intervals; None for the dataset's own unit.
+        unit: what the clusters of turns are in tests and intervals; None for the dataset's own
+            unit.
     """
 
     study: "Study"
@@ -84,7 +96,9 @@ class Results:
         """The runs as conversations to read and compare, the baseline first: see :func:`pyterrier_ikat.report`."""
         from .. import report  # from a room below
 
-        return report(list(self.folders.values()), **{"baseline": self.baseline, "unit": self.unit, **options})
+        return report(
+            list(self.folders.values()), **{"baseline": self.baseline, "unit": self.unit, **options}
+        )
 
     def shown(self) -> Table:
         """The table of scores, to print. Its last notes say how the systems differ from those of the papers."""
@@ -117,8 +131,8 @@ class ScoreTable(ScoreFrame):
     def of(cls, scores: pd.DataFrame, systems: Iterable[System]) -> pd.DataFrame:
         """The scores with the deviations of these systems, or as they are if there are none.
 
-        That is how models and retrievers differ from the papers': each difference once, with the systems that have it, the most common
-        first.
+        That is how models and retrievers differ from the papers': each difference once, with the
+        systems that have it, the most common first.
         """
         having: dict[str, list[str]] = {}
         named = [one for one in systems if one.repeat == 1]
@@ -130,7 +144,8 @@ class ScoreTable(ScoreFrame):
         made, common = cls(scores), sorted(having.items(), key=lambda item: -len(item[1]))
         made.attrs.update(scores.attrs)
         made.attrs[DEVIATIONS] = [
-            f"{'all systems' if 1 < len(names) == len(named) else ', '.join(names)}: {line}" for line, names in common
+            f"{'all systems' if 1 < len(names) == len(named) else ', '.join(names)}: {line}"
+            for line, names in common
         ]
         return made
 
@@ -146,11 +161,13 @@ class Study:
         systems: as for :func:`pyterrier_ikat.run`.
         dataset: an iKAT dataset or its name.
         topics: the turns, instead of the dataset's.
-        qrels: the judgements: a frame, the name of a variant of the dataset's, or a TREC qrels file.
+        qrels: the judgements: a frame, the name of a variant of the dataset's, or a TREC qrels
+            file.
         turns: only these turns.
         repeats: the number of runs of each system that asks an LLM.
         ledger: the ledger of the LLMs that are given as text.
-        only_plan: whether nothing will be run. Then no model is loaded, and a system need not end in a ranking.
+        only_plan: whether nothing will be run. Then no model is loaded, and a system need not end
+            in a ranking.
         in_memory: whether the systems get no folders, so that their names may be any text.
         **resources: see :class:`~pyterrier_ikat.study.Resources`.
 
@@ -165,8 +182,8 @@ class Study:
         ledger: the ledger.
 
     Raises:
-        UsageError: for an unknown option, turn or variant, a missing or unused resource, a model that can't be loaded, or a system that
-            fails on the topics or doesn't make a ranking.
+        UsageError: for an unknown option, turn or variant, a missing or unused resource, a model
+            that can't be loaded, or a system that fails on the topics or doesn't make a ranking.
         DataError: for an index or recorded file that can't be used, or a duplicate turn.
     """
 
@@ -185,15 +202,23 @@ class Study:
         **resources: Any,
     ) -> None:
         if dataset is None and topics is None:
-            raise UsageError('there is nothing to run on: give a dataset such as "ikat:sample", or topics=...')
+            raise UsageError(
+                'there is nothing to run on: give a dataset such as "ikat:sample", or topics=...'
+            )
         data: Any = None if dataset is None else dataset_named(dataset)
         judgements = _judgements(data, qrels)
-        self.ledger, self.dataset, self.data = ledger or Ledger(), None if data is None else str(data.name), data
+        self.ledger, self.dataset, self.data = (
+            ledger or Ledger(),
+            None if data is None else str(data.name),
+            data,
+        )
         opened = open_systems(systems, self.ledger, **resources)
         check_names((one.name for one in opened), in_memory)
         self._turns: dict[bool, AskedTurns] = {}
         for manual in {one.method.manual for one in opened}:
-            found = AskedTurns.of_dataset(data, manual) if topics is None else AskedTurns.given(topics)
+            found = (
+                AskedTurns.of_dataset(data, manual) if topics is None else AskedTurns.given(topics)
+            )
             if turns is not None:
                 found = found.chosen(turns, "the topics frame" if data is None else data.name)
             self._turns[manual] = found
@@ -203,10 +228,18 @@ class Study:
         here = judgements[judgements["qid"].isin(self.asked)].reset_index(drop=True)
         self.qrels = here
         self._judged_docnos = frozenset(judgements["docno"])
-        self.judged = list(dict.fromkeys((judgements if topics is None and turns is None else here)["qid"]))
-        self.unasked = [] if topics is None or turns is not None else [qid for qid in judgements["qid"].unique() if qid not in self.asked]
+        self.judged = list(
+            dict.fromkeys((judgements if topics is None and turns is None else here)["qid"])
+        )
+        self.unasked = (
+            []
+            if topics is None or turns is not None
+            else [qid for qid in judgements["qid"].unique() if qid not in self.asked]
+        )
         for one in opened:
-            columns = one.columns(self.turns_of(one).frame) if topics is None or not only_plan else None
+            columns = (
+                one.columns(self.turns_of(one).frame) if topics is None or not only_plan else None
+            )
             if columns is not None and not only_plan:
                 check_ranking(one.name, columns)
             for model in one.models:
@@ -236,9 +269,13 @@ class Study:
 
     def clusters(self, turns: Sequence[str], unit: str | None) -> Clusters:
         """The clusters of judged turns in tests and intervals."""
-        return find_clusters(turns, unit, self.data, [asked.frame for asked in self._turns.values()])
+        return find_clusters(
+            turns, unit, self.data, [asked.frame for asked in self._turns.values()]
+        )
 
-    def about_turns(self, scores: pd.DataFrame, found: Mapping[str, Collection[str]]) -> pd.DataFrame:
+    def about_turns(
+        self, scores: pd.DataFrame, found: Mapping[str, Collection[str]]
+    ) -> pd.DataFrame:
         """The scores with sentences on their turns.
 
         Args:
@@ -251,23 +288,38 @@ class Study:
     @cached_property
     def labels(self) -> dict[str, dict[str, int]]:
         """The judgements: turn -> passage -> label."""
-        return judgements_by_turn(self.qrels[["qid", "docno", "label"]].itertuples(index=False, name=None))
+        return judgements_by_turn(
+            self.qrels[["qid", "docno", "label"]].itertuples(index=False, name=None)
+        )
 
 
 def _repeats(systems: Sequence[System], repeats: int) -> list[System]:
     """``repeats`` runs of each system that asks an LLM.
 
     Raises:
-        UsageError: when ``repeats`` is below 1, or a system has the name of another system's repeat.
+        UsageError: when ``repeats`` is below 1, or a system has the name of another system's
+            repeat.
     """
     if repeats < 1:
-        raise UsageError(f"{advice(f'repeats={repeats}', f'--repeats {repeats}')}: run each system at least once")
-    found = [replace(one, repeat=number) for one in systems for number in range(1, 1 + (repeats if one.models else 1))]
+        raise UsageError(
+            f"{advice(f'repeats={repeats}', f'--repeats {repeats}')}: run each system at least once"
+        )
+    found = [
+        replace(one, repeat=number)
+        for one in systems
+        for number in range(1, 1 + (repeats if one.models else 1))
+    ]
     if taken := {one.name for one in systems} & {one.name for one in found if one.repeat > 1}:
-        raise UsageError(f"a system is named {min(taken)!r}, as a repeat of another one: give it another name")
+        raise UsageError(
+            f"a system is named {min(taken)!r}, as a repeat of another one: give it another name"
+        )
     for one in systems if repeats > 1 else ():
         asked = samples_asked(one.pipeline)
-        reasons = {model: why for model in one.models if (why := model.backend.repeats(repeats, asked.get(id(model), {})))}
+        reasons = {
+            model: why
+            for model in one.models
+            if (why := model.backend.repeats(repeats, asked.get(id(model), {})))
+        }
         told = f"repeats of {one.name} may be the same: {'; '.join(f'{model!r} has {why}' for model, why in reasons.items())}"
         if not one.models:
             told = f"system {one.name} asks no LLM, so that every repeat would be the same: it is run once"
@@ -279,15 +331,25 @@ def _repeats(systems: Sequence[System], repeats: int) -> list[System]:
 def _judgements(data: Any, qrels: QrelsSource | None) -> pd.DataFrame:
     unjudged = pd.DataFrame({"qid": [], "docno": [], "label": []}, dtype=object)
     if data is None:
-        return unjudged if qrels is None else check_qrels(qrels) if isinstance(qrels, pd.DataFrame) else read_qrels(str(qrels))
+        return (
+            unjudged
+            if qrels is None
+            else check_qrels(qrels)
+            if isinstance(qrels, pd.DataFrame)
+            else read_qrels(str(qrels))
+        )
     if is_variant(qrels, data) and str(qrels).startswith(STATEMENTS):
-        raise UsageError(f"the qrels {qrels} of {data.name} judge PTKB statements, and this is a run of passages: give {option('qrels')}")
+        raise UsageError(
+            f"the qrels {qrels} of {data.name} judge PTKB statements, and this is a run of passages: give {option('qrels')}"
+        )
     try:
         return find_qrels(qrels, data)
     except DataError as error:
         if qrels is not None:
             raise
-        warnings.warn(f"there will be no scores: {error}", NotJudgedWarning, stacklevel=4)  # a track publishes judgements after the runs
+        warnings.warn(
+            f"there will be no scores: {error}", NotJudgedWarning, stacklevel=4
+        )  # a track publishes judgements after the runs
         return unjudged
 
 
@@ -308,35 +370,43 @@ def plan(
 
     Nothing is asked, nothing is retrieved and no model is loaded.
 
-    The plan follows the stages in order. A completion in the cache is used and counted as known. Otherwise a stand-in of typical length is
-    used. So tokens are estimates (four characters per token), and so are calls that depend on them. The stand-in for a trained rewriter's
-    query or a retrieved passage is the user's utterance. The stand-in for ranked statements are the first ones of the persona. A
-    :class:`~pyterrier_ikat.Judge` in a pipeline judges every passage up to the cutoff (``% k``) before it, or 1000 per turn without one.
-    A request that several systems share counts once, for the first of them.
+    The plan follows the stages in order. A completion in the cache is used and counted as known.
+    Otherwise a stand-in of typical length is used. So tokens are estimates (four characters per
+    token), and so are calls that depend on them. The stand-in for a trained rewriter's query or a
+    retrieved passage is the user's utterance. The stand-in for ranked statements are the first ones
+    of the persona. A :class:`~pyterrier_ikat.Judge` in a pipeline judges every passage up to the
+    cutoff (``% k``) before it, or 1000 per turn without one. A request that several systems share
+    counts once, for the first of them.
 
-    Each operator estimates its own requests and output (``Operator.plan``). For a stage of another package the plan knows only the columns.
-    A stage that returns passages for queries is a retriever, which doesn't ask a model. A stage of PyTerrier that turns queries into
-    queries (``pt.apply.query``) is run. Any other stage is a row with unknown counts.
+    Each operator estimates its own requests and output (``Operator.plan``). For a stage of another
+    package the plan knows only the columns. A stage that returns passages for queries is a
+    retriever, which doesn't ask a model. A stage of PyTerrier that turns queries into queries
+    (``pt.apply.query``) is run. Any other stage is a row with unknown counts.
 
     Args:
         systems: as for :func:`pyterrier_ikat.run`.
-        dataset: an iKAT dataset or its name, or a turn frame (for a judge alone, the pool to judge).
+        dataset: an iKAT dataset or its name, or a turn frame (for a judge alone, the pool to
+            judge).
         topics: the turns, instead of the dataset's.
         turns: only these turns: a list of ids, or the path of a file with one on each line.
-        repeats: the number of runs of each system, as for :func:`pyterrier_ikat.run`; each repeat is a system in the table.
-        out: the folder of the runs. With it the plan says which runs would be refused, such as those of another prompt in a folder that
-            holds a run already.
-        measures: the measures, as for :func:`pyterrier_ikat.run`; an unknown one is an error here, too.
+        repeats: the number of runs of each system, as for :func:`pyterrier_ikat.run`; each repeat
+            is a system in the table.
+        out: the folder of the runs. With it the plan says which runs would be refused, such as
+            those of another prompt in a folder that holds a run already.
+        measures: the measures, as for :func:`pyterrier_ikat.run`; an unknown one is an error here,
+            too.
         baseline: the system that the others will be compared with.
         unit: what the clusters of turns will be in tests, as for :func:`pyterrier_ikat.run`.
         **resources: as for :func:`pyterrier_ikat.run`.
 
     Returns:
-        One row per system, stage and model: ``system``, ``stage``, ``model``, ``calls`` (requests of the stage),
-        ``known`` (paid for already, or under way in a batch), ``shared`` (repeats of a request made before), ``new`` (still to be paid),
-        ``prompt_tokens`` and ``completion_tokens`` of the new ones, and ``cost`` in US dollars (missing if the price is
-        unknown). The counts of a stage that can't be planned are missing. ``.total`` has the sums, which are printed below the table, and
-        ``.refused`` the reasons for which the run would be refused.
+        One row per system, stage and model: ``system``, ``stage``, ``model``, ``calls`` (requests
+        of the stage), ``known`` (paid for already, or under way in a batch), ``shared`` (repeats of
+        a request made before), ``new`` (still to be paid), ``prompt_tokens`` and
+        ``completion_tokens`` of the new ones, and ``cost`` in US dollars (missing if the price is
+        unknown). The counts of a stage that can't be planned are missing. ``.total`` has the sums,
+        which are printed below the table, and ``.refused`` the reasons for which the run would be
+        refused.
 
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
@@ -346,11 +416,20 @@ def plan(
     """
     if isinstance(dataset, pd.DataFrame):
         dataset, topics = None, dataset
-    study = Study(systems, dataset, topics=topics, turns=turns, repeats=repeats, only_plan=True, **resources)
+    study = Study(
+        systems, dataset, topics=topics, turns=turns, repeats=repeats, only_plan=True, **resources
+    )
     as_measures(TRACK_2023 if measures is None else measures)
-    check_baseline(list(dict.fromkeys(one.method.name for one in study.systems)), baseline, "systems")
+    check_baseline(
+        list(dict.fromkeys(one.method.name for one in study.systems)), baseline, "systems"
+    )
     check_unit(unit, baseline)
-    table = estimate([(one.name, one.pipeline, study.turns_of(one).frame, one.repeat - 1) for one in study.systems])
+    table = estimate(
+        [
+            (one.name, one.pipeline, study.turns_of(one).frame, one.repeat - 1)
+            for one in study.systems
+        ]
+    )
     if out is not None:
         table.attrs[REFUSED] = _refusals(study, Path(out))
     return table
@@ -389,44 +468,57 @@ def run(
 ) -> Results:
     """Run systems on a dataset. Each gets a folder in ``out`` with its ranking, turns, scores and ledger, and an interrupted run resumes.
 
-    An existing run is not repeated, and an interrupted run resumes after its last finished batch of turns. A folder whose run used other
-    models, prompts, passages, topics or stages is an error. Stages are identified by their repr. The repr of some stages, such as a
-    function in ``pt.apply``, can't identify them. When stored results of such a stage are reused, an ``AlikeWarning`` names it.
+    An existing run is not repeated, and an interrupted run resumes after its last finished batch of
+    turns. A folder whose run used other models, prompts, passages, topics or stages is an error.
+    Stages are identified by their repr. The repr of some stages, such as a function in
+    ``pt.apply``, can't identify them. When stored results of such a stage are reused, an
+    ``AlikeWarning`` names it.
 
-    Stages at the beginning of a pipeline with ``one_row_per_turn`` get all turns at once. The others, and all stages of other packages, get
-    ``batch`` turns at a time, and must treat each turn independently.
+    Stages at the beginning of a pipeline with ``one_row_per_turn`` get all turns at once. The
+    others, and all stages of other packages, get ``batch`` turns at a time, and must treat each
+    turn independently.
 
     Args:
-        systems: a dict name -> system, a single system, or a list of systems with names. A system is the name of a method
-            (``"aqd"``, or ``"mq4cs:n=3"`` with an argument), a file of methods (``"my_systems.py"``,
-            ``"my_systems.py:gate"``), a function whose arguments name resources, or any PyTerrier pipeline.
+        systems: a dict name -> system, a single system, or a list of systems with names. A system
+            is the name of a method (``"aqd"``, or ``"mq4cs:n=3"`` with an argument), a file of
+            methods (``"my_systems.py"``, ``"my_systems.py:gate"``), a function whose arguments name
+            resources, or any PyTerrier pipeline.
         dataset: an iKAT dataset or its name.
         out: the folder of the runs, by default ``runs``. Nothing in it is overwritten.
         topics: the turns, instead of the dataset's. Scores are over the judged turns among them.
-        qrels: the judgements: a frame, the name of a variant of the dataset's, or a TREC qrels file.
+        qrels: the judgements: a frame, the name of a variant of the dataset's, or a TREC qrels
+            file.
         turns: only these turns: a list of ids, or the path of a file with one on each line.
         batch: the number of turns at a time after the first stages, 128 by default.
-        measures: the measures of the returned table, from ir_measures or by name; by default those of the dataset, or the track's. The
-            folders have the track's measures and these. If some are missing in the folder of a finished run, they are computed.
-        baseline: the system that the others are compared with: see :func:`~pyterrier_ikat.evaluate`.
-        unit: what the clusters of turns are in tests and intervals: ``"turn"``, ``"conversation"``, ``"topic"`` or ``"user"``. By default
-            the highest unit that the dataset's turns are known to share.
-        repeats: the number of runs of each system that asks an LLM, each with its own completions. The first is the plain run, in the
-            folder NAME. The others are in ``NAME.repeat-2``, ``NAME.repeat-3``, ...
-        **resources: the resources of methods, each as text or as an object: ``index``, ``llm``, ``second_llm``, ``retriever``,
-            ``reranker``, ``rewriter``, ``expander``, ``prompts``; see :class:`~pyterrier_ikat.study.Resources`. Or an argument of
-            the systems' functions, such as ``n=3``, for all that have it. One system alone has it in its name: ``"mq4cs:n=3"``.
+        measures: the measures of the returned table, from ir_measures or by name; by default those
+            of the dataset, or the track's. The folders have the track's measures and these. If some
+            are missing in the folder of a finished run, they are computed.
+        baseline: the system that the others are compared with: see
+            :func:`~pyterrier_ikat.evaluate`.
+        unit: what the clusters of turns are in tests and intervals: ``"turn"``, ``"conversation"``,
+            ``"topic"`` or ``"user"``. By default the highest unit that the dataset's turns are
+            known to share.
+        repeats: the number of runs of each system that asks an LLM, each with its own completions.
+            The first is the plain run, in the folder NAME. The others are in ``NAME.repeat-2``,
+            ``NAME.repeat-3``, ...
+        **resources: the resources of methods, each as text or as an object: ``index``, ``llm``,
+            ``second_llm``, ``retriever``, ``reranker``, ``rewriter``, ``expander``, ``prompts``;
+            see :class:`~pyterrier_ikat.study.Resources`. Or an argument of the systems' functions,
+            such as ``n=3``, for all that have it. One system alone has it in its name:
+            ``"mq4cs:n=3"``.
 
     Returns:
-        The results, which show the table of scores: ``.table`` as a frame, ``.folders`` by name (``.folders["aqd"].results()`` is a
-        ranking), ``.ledger`` and ``.report()``.
+        The results, which show the table of scores: ``.table`` as a frame, ``.folders`` by name
+        (``.folders["aqd"].results()`` is a ranking), ``.ledger`` and ``.report()``.
 
     Raises:
-        UsageError: before anything is run, for an unknown system, option, turn or resource, a resource that no system uses, a model that
-            can't be loaded, a folder that isn't writable or holds another run, or a run that another process is making.
-        DataError: for an index or file that can't be used, or an invalid ranking; or when the turns are judged and none of the passages
-            of a run is. Its results are kept, without scores.
-        BatchUnderWay: when systems wait for an LLM's batches (``batch=on``). All others are finished. Run it again later.
+        UsageError: before anything is run, for an unknown system, option, turn or resource, a
+            resource that no system uses, a model that can't be loaded, a folder that isn't writable
+            or holds another run, or a run that another process is making.
+        DataError: for an index or file that can't be used, or an invalid ranking; or when the turns
+            are judged and none of the passages of a run is. Its results are kept, without scores.
+        BatchUnderWay: when systems wait for an LLM's batches (``batch=on``). All others are
+            finished. Run it again later.
 
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
@@ -436,8 +528,12 @@ def run(
         ['mine', 'raw']
     """
     data = None if dataset is None else dataset_named(dataset)
-    wanted = as_measures(measures if measures is not None else getattr(data, "measures", ()) or TRACK_2023)
-    study = Study(systems, data, topics=topics, qrels=qrels, turns=turns, repeats=repeats, **resources)
+    wanted = as_measures(
+        measures if measures is not None else getattr(data, "measures", ()) or TRACK_2023
+    )
+    study = Study(
+        systems, data, topics=topics, qrels=qrels, turns=turns, repeats=repeats, **resources
+    )
     groups: dict[str, list[str]] = {}
     for one in study.systems:
         groups.setdefault(one.method.name, []).append(one.name)
@@ -451,12 +547,18 @@ def run(
     if len(study.qrels):
         scores = {name: run.scores for name, run in runs.items()}
         repeated = {name: [scores[one] for one in names] for name, names in groups.items()}
-        silent = [name for name, ones in groups.items() if not any(runs[one].found & study.labels.keys() for one in ones)]
+        silent = [
+            name
+            for name, ones in groups.items()
+            if not any(runs[one].found & study.labels.keys() for one in ones)
+        ]
         if repeats == 1:
             rows = experiment_rows(scores, wanted, baseline, clusters, silent=silent)
         else:
             rows = repeated_rows(repeated, wanted, baseline, clusters, silent=silent)
-        table = study.about_turns(pd.DataFrame(rows), {name: run.found for name, run in runs.items()})
+        table = study.about_turns(
+            pd.DataFrame(rows), {name: run.found for name, run in runs.items()}
+        )
     return Results(study, Path(out), runs, ScoreTable.of(table, study.systems), baseline, unit)
 
 
@@ -476,37 +578,43 @@ def experiment(
 ) -> pd.DataFrame:
     """Run systems on the judged turns in memory and compare them as TREC does. :func:`pyterrier_ikat.run` does so with folders.
 
-    Turns without judgements are not run. Means are over all turns of the qrels. A turn
-    for which a system finds nothing counts 0. The order is that of the ranks, as in :func:`pyterrier_ikat.run`: tied scores are lowered by
-    the smallest possible step.
+    Turns without judgements are not run. Means are over all turns of the qrels. A turn for which a
+    system finds nothing counts 0. The order is that of the ranks, as in :func:`pyterrier_ikat.run`:
+    tied scores are lowered by the smallest possible step.
 
-    The order of ``pt.Experiment`` works, too: ``experiment(systems, topics, qrels, measures)``. As there, only the judgements of these
-    topics count.
+    The order of ``pt.Experiment`` works, too: ``experiment(systems, topics, qrels, measures)``. As
+    there, only the judgements of these topics count.
 
     Args:
-        systems: as for :func:`pyterrier_ikat.run`, and finished runs (result frames) among them. Pipelines in a list may have no name:
-            they are called by their repr.
+        systems: as for :func:`pyterrier_ikat.run`, and finished runs (result frames) among them.
+            Pipelines in a list may have no name: they are called by their repr.
         *data: ``dataset, measures, baseline``, or as in PyTerrier ``topics, qrels, measures``.
         dataset: an iKAT dataset or its name.
         measures: ir_measures measures, or their names; by default those of the track in 2023.
         eval_metrics: PyTerrier's name for ``measures``.
-        baseline: the system that the others are compared with, by its name, or by its number from 0: see
-            :func:`~pyterrier_ikat.evaluate`.
+        baseline: the system that the others are compared with, by its name, or by its number from
+            0: see :func:`~pyterrier_ikat.evaluate`.
         names: the names of the systems in a list.
-        topics: the turns, instead of the dataset's: ``get_topics("manual")`` for pipelines that use gold fields.
-        qrels: the judgements: a frame, the name of a variant of the dataset's, or a TREC qrels file.
+        topics: the turns, instead of the dataset's: ``get_topics("manual")`` for pipelines that use
+            gold fields.
+        qrels: the judgements: a frame, the name of a variant of the dataset's, or a TREC qrels
+            file.
         turns: only these turns: a list of ids, or the path of a file with one on each line.
-        unit: what the clusters of turns are in tests and intervals, as for :func:`pyterrier_ikat.run`.
-        **resources: as for :func:`pyterrier_ikat.run`. With ``repeats``, each run of a system is a row.
+        unit: what the clusters of turns are in tests and intervals, as for
+            :func:`pyterrier_ikat.run`.
+        **resources: as for :func:`pyterrier_ikat.run`. With ``repeats``, each run of a system is a
+            row.
 
     Returns:
-        PyTerrier's experiment table: see :func:`~pyterrier_ikat.evaluation.evaluate`. Notes below it say how methods differ from their
-        papers: another model, no re-ranker, fewer passages.
+        PyTerrier's experiment table: see :func:`~pyterrier_ikat.evaluation.evaluate`. Notes below
+        it say how methods differ from their papers: another model, no re-ranker, fewer passages.
 
     Raises:
-        UsageError: before anything is run, for invalid names, baseline, measures, files or options, or systems that don't make a ranking.
+        UsageError: before anything is run, for invalid names, baseline, measures, files or options,
+            or systems that don't make a ranking.
         DataError: when topics, qrels or a ranking are invalid, or don't fit each other.
-        BatchUnderWay: when systems wait for an LLM's batches (``batch=on``); all batches are sent. Run it again later.
+        BatchUnderWay: when systems wait for an LLM's batches (``batch=on``); all batches are sent.
+            Run it again later.
 
     Example:
         >>> topics = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "query": ["tea", "milk", "never judged"]})
@@ -519,10 +627,21 @@ def experiment(
         raise UsageError("measures and eval_metrics are the same: omit one")
     measures = eval_metrics if measures is None else measures
     check_options(resources)
-    given = data_of(data, {"dataset": dataset, "measures": measures, "baseline": baseline, "topics": topics, "qrels": qrels})
+    given = data_of(
+        data,
+        {
+            "dataset": dataset,
+            "measures": measures,
+            "baseline": baseline,
+            "topics": topics,
+            "qrels": qrels,
+        },
+    )
     wanted = as_measures(TRACK_2023 if given.measures is None else given.measures)
     if given.dataset is None and (given.topics is None or given.qrels is None):
-        raise UsageError('there is nothing to run or evaluate on: give a dataset such as "ikat:sample", or topics=... and qrels=...')
+        raise UsageError(
+            'there is nothing to run or evaluate on: give a dataset such as "ikat:sample", or topics=... and qrels=...'
+        )
     in_order = bool(data) and isinstance(data[0], pd.DataFrame)
     judged_by = only_topics(data[0], given.qrels) if in_order else given.qrels
     called = named_systems(systems, names)
@@ -530,8 +649,19 @@ def experiment(
     for name, one in called.items():
         if isinstance(one, pd.DataFrame):
             finished[name] = ranking_frame(name, one)
-    pipelines = {name: pt.Transformer.from_df(finished[name]) if name in finished else one for name, one in called.items()}
-    study = Study(pipelines, given.dataset, topics=given.topics, qrels=judged_by, turns=turns, in_memory=True, **resources)
+    pipelines = {
+        name: pt.Transformer.from_df(finished[name]) if name in finished else one
+        for name, one in called.items()
+    }
+    study = Study(
+        pipelines,
+        given.dataset,
+        topics=given.topics,
+        qrels=judged_by,
+        turns=turns,
+        in_memory=True,
+        **resources,
+    )
     base = baseline_of(list(called), given.baseline)
     check_baseline([one.name for one in study.systems], base, "systems")
     check_unit(unit, base)
@@ -540,19 +670,31 @@ def experiment(
             f"{counted(len(study.unasked), 'turn')} of the qrels not in the topics ({list_first(study.unasked)}), which would count "
             '0; give the topics they belong to, or omit them with qrels[qrels["qid"].isin(topics["qid"])]'
         )
-    evaluator, scores, waiting = make_evaluator(study.qrels, wanted), dict[str, dict[str, list[float]]](), list[Waiting]()
+    evaluator, scores, waiting = (
+        make_evaluator(study.qrels, wanted),
+        dict[str, dict[str, list[float]]](),
+        list[Waiting](),
+    )
     clusters = None if base is None else study.clusters(evaluator.turns, unit)
     answered: dict[str, set[str]] = {}
-    for one in sorted(study.systems, key=lambda one: one.name not in finished):  # what needs no run is checked first
+    for one in sorted(
+        study.systems, key=lambda one: one.name not in finished
+    ):  # what needs no run is checked first
         judged = study.turns_of(one).among(set(study.qrels["qid"])).frame
         try:
             with in_chain(one.repeat - 1), doing(one.name), observed_by(Shown()):
-                found = finished[one.name] if one.name in finished else without_unread_texts(one.pipeline).transform(judged)
+                found = (
+                    finished[one.name]
+                    if one.name in finished
+                    else without_unread_texts(one.pipeline).transform(judged)
+                )
         except BatchUnderWay as error:  # the other systems send their batches, too
             waiting += error.waiting
             continue
         if len(found) == 0:
-            raise DataError(f"system {one.name} found no passage for any turn: look at what its first stages give")
+            raise DataError(
+                f"system {one.name} found no passage for any turn: look at what its first stages give"
+            )
         check_common_turns(f"system {one.name}", found["qid"].unique(), evaluator.turns)
         ranking = ranking_of(one.name, found)
         evaluator.check_form(f"system {one.name}", ranking)

@@ -85,7 +85,11 @@ class System:
         This is the response of ``Respond``, or of a system that retrieves nothing.
         """
         columns = self.columns(conversation([{"role": "user", "content": "?"}]))
-        return None if columns is None else "used" in columns or ("qanswer" in columns and "docno" not in columns)
+        return (
+            None
+            if columns is None
+            else "used" in columns or ("qanswer" in columns and "docno" not in columns)
+        )
 
     @cached_property
     def abstention(self) -> str:
@@ -111,8 +115,15 @@ class System:
         except pt.inspect.InspectError:
             return None
         except pt.validate.InputValidationError as error:
-            index, told = self.resources.index, f"system {self.method.name} does not work on these topics: {error}"
-            lacks = "" if index is None or index.has_text else f"; the index {index.path} has no texts: give {option('texts')}"
+            index, told = (
+                self.resources.index,
+                f"system {self.method.name} does not work on these topics: {error}",
+            )
+            lacks = (
+                ""
+                if index is None or index.has_text
+                else f"; the index {index.path} has no texts: give {option('texts')}"
+            )
             raise UsageError(told + lacks) from None
 
     def parameters(self) -> dict[str, Any]:
@@ -127,9 +138,15 @@ class System:
                     prompts[f"{number} {template}"].append(said)
         return {
             "prompts": {name: " ".join(said) for name, said in prompts.items()},
-            "stages": {str(number): self.written(repr(stage)) for number, stage in enumerate(stages(self.pipeline), 1)},
+            "stages": {
+                str(number): self.written(repr(stage))
+                for number, stage in enumerate(stages(self.pipeline), 1)
+            },
             "parts": {
-                name: digest("model", *model_state(part)).hex() if isinstance(part, str) else part.fingerprint() for name, part in parts
+                name: digest("model", *model_state(part)).hex()
+                if isinstance(part, str)
+                else part.fingerprint()
+                for name, part in parts
             },
             "on_error": {name: part.on_error for name, part in parts if hasattr(part, "on_error")},
             "expression": self.written(repr(self.pipeline)),
@@ -138,8 +155,8 @@ class System:
     def written(self, text: str) -> str:
         """The repr of a stage as it stands in run folders, without what doesn't change results.
 
-        That is the path of an index (which has a fingerprint), the folder of prompts (whose texts count), the budget of an LLM, and an
-        address in memory.
+        That is the path of an index (which has a fingerprint), the folder of prompts (whose texts
+        count), the budget of an LLM, and an address in memory.
         """
         for shown, name in self._names.items():
             text = text.replace(shown, name)
@@ -148,10 +165,21 @@ class System:
     @cached_property
     def _names(self) -> dict[str, str]:
         """The repr of a part -> its name in run folders. The longest are replaced first."""
-        names = {repr(part): name for name, part in reversed(self._parts) if not isinstance(part, str | HeldFiles)}
-        asking = [stage for stage in every_stage(self.pipeline) if hasattr(stage, "prompt_checksums")]
-        folders = dict.fromkeys(folder for stage in asking if (folder := getattr(stage, "prompts", None)) is not None)
-        names |= {f"prompts={folder!r}": f"prompts={f'own {number}'.removesuffix(' 1')!r}" for number, folder in enumerate(folders, 1)}
+        names = {
+            repr(part): name
+            for name, part in reversed(self._parts)
+            if not isinstance(part, str | HeldFiles)
+        }
+        asking = [
+            stage for stage in every_stage(self.pipeline) if hasattr(stage, "prompt_checksums")
+        ]
+        folders = dict.fromkeys(
+            folder for stage in asking if (folder := getattr(stage, "prompts", None)) is not None
+        )
+        names |= {
+            f"prompts={folder!r}": f"prompts={f'own {number}'.removesuffix(' 1')!r}"
+            for number, folder in enumerate(folders, 1)
+        }
         return {shown: names[shown] for shown in sorted(names, key=len, reverse=True)}
 
     @property
@@ -164,7 +192,9 @@ class System:
                 key = part
             elif isinstance(part, HeldFiles):
                 key = part.path
-            if not getattr(distinct.get(key), "artifact", False):  # of an artifact it is known which of its files count
+            if not getattr(
+                distinct.get(key), "artifact", False
+            ):  # of an artifact it is known which of its files count
                 distinct[key] = part
         found = list[tuple[str, Any]]()
         indexes = 0
@@ -184,7 +214,9 @@ class System:
     @property
     def may_be_written(self) -> set[str]:
         """The names of files that a stage may write itself while it runs: those of an object that is no artifact of PyTerrier."""
-        return {name for name, part in self._parts if isinstance(part, HeldFiles) and not part.artifact}
+        return {
+            name for name, part in self._parts if isinstance(part, HeldFiles) and not part.artifact
+        }
 
 
 def checksums_of(asks: Any) -> dict[str, str]:
@@ -194,7 +226,9 @@ def checksums_of(asks: Any) -> dict[str, str]:
 
 def _retrieves(stage: pt.Transformer) -> bool:
     alone = not subpipelines(stage) and not any(isinstance(part, LLM) for part in parts_of(stage))
-    return alone and "docno" in (pt.inspect.transformer_outputs(stage, ["qid", "query"], strict=False) or ())
+    return alone and "docno" in (
+        pt.inspect.transformer_outputs(stage, ["qid", "query"], strict=False) or ()
+    )
 
 
 def open_systems(
@@ -213,18 +247,20 @@ def open_systems(
     Args:
         systems: as for :func:`pyterrier_ikat.run`.
         ledger: the ledger of language models that are given as text.
-        live: whether users wait for the answers. Then a system that can't answer at once is an error, and every model is loaded.
-        connect: whether language models will certainly be asked, so that a missing key is an error now. Otherwise they may answer from
-            the cache alone.
+        live: whether users wait for the answers. Then a system that can't answer at once is an
+            error, and every model is loaded.
+        connect: whether language models will certainly be asked, so that a missing key is an error
+            now. Otherwise they may answer from the cache alone.
         only_plan: load no model.
         cite: whether responses cite their passages, see :func:`~pyterrier_ikat.operator.citing`.
         spare: resources that may be given although no system takes them. Others are an error.
-        **resources: see :class:`~pyterrier_ikat.study.Resources`; or arguments of the systems' functions, such as ``n=3``, for all that
-            have them.
+        **resources: see :class:`~pyterrier_ikat.study.Resources`; or arguments of the systems'
+            functions, such as ``n=3``, for all that have them.
 
     Raises:
-        UsageError: for an unknown system or option, or a missing or unused resource. With ``live`` also for a system that reads manual
-            rewrites or gold statements, a language model that asks in batches, or a model that can't be loaded.
+        UsageError: for an unknown system or option, or a missing or unused resource. With ``live``
+            also for a system that reads manual rewrites or gold statements, a language model that
+            asks in batches, or a model that can't be loaded.
         FatalLLMError: with ``connect``, when the key of a language model is missing.
         DataError: for an index or recorded file that can't be used.
 
@@ -238,9 +274,16 @@ def open_systems(
         ('mine', ikat.Answer(ikat.llm('Model')), True)
     """
     methods = methods_in(systems)
-    of_methods = {name for name in resources if name not in ALL and any(name in entry.arguments for entry in methods)}
+    of_methods = {
+        name
+        for name in resources
+        if name not in ALL and any(name in entry.arguments for entry in methods)
+    }
     if arguments := {name: resources.pop(name) for name in sorted(of_methods)}:
-        methods = [entry.having({name: one for name, one in arguments.items() if name in entry.arguments}) for entry in methods]
+        methods = [
+            entry.having({name: one for name, one in arguments.items() if name in entry.arguments})
+            for entry in methods
+        ]
     for entry in methods if live else ():
         if entry.manual:
             reads = "reads annotations of each turn, such as manual rewrites, and a live user gives none"
@@ -252,16 +295,31 @@ def open_systems(
         given = replace(common, **({} if of_splade else dict.fromkeys(OF_SPLADE)), **entry.own)
         opened = given.opened(ledger, known)
         built = opened.build(entry)
-        noted = dict.fromkeys(line for stage in every_stage(built) for line in vars(stage).get("deviations", ()))
-        found.append(System(entry, citing(built) if cite else built, opened, [*deviations(entry, given, opened), *noted]))
+        noted = dict.fromkeys(
+            line for stage in every_stage(built) for line in vars(stage).get("deviations", ())
+        )
+        found.append(
+            System(
+                entry,
+                citing(built) if cite else built,
+                opened,
+                [*deviations(entry, given, opened), *noted],
+            )
+        )
     if "prompts" not in spare and common.prompts is not None:
-        read = {getattr(stage, "prompts", None) for system in found for stage in every_stage(system.pipeline)}
+        read = {
+            getattr(stage, "prompts", None)
+            for system in found
+            for stage in every_stage(system.pipeline)
+        }
         if str(Path(common.prompts).expanduser()) not in read:
             raise unused("prompts")
     for one in found if live else ():
         _ = one.writes_response  # checks whether its stages fit together
         if one.waits:
-            raise UsageError(f"a live user can't wait a day for an answer of {one.name}: omit batch=on in the specification of the LLM")
+            raise UsageError(
+                f"a live user can't wait a day for an answer of {one.name}: omit batch=on in the specification of the LLM"
+            )
     if live and not only_plan:
         load_models(found)
         for model in distinct_models(found) if connect else ():
@@ -276,13 +334,17 @@ def methods_in(systems: Systems) -> list[Method]:
         UsageError: when a value is not a system, a system has no name, or two have the same name.
     """
     unnamed = systems if isinstance(systems, list | tuple) else [systems]
-    named = systems.items() if isinstance(systems, Mapping) else ((None, system) for system in unnamed)
+    named = (
+        systems.items() if isinstance(systems, Mapping) else ((None, system) for system in unnamed)
+    )
     entries = [entry for name, system in named for entry in _methods_of(name, system)]
     found: dict[str, Method] = {}
     for entry in entries:
         same = found.setdefault(entry.name, entry)
         if same.system is not entry.system or same.settings != entry.settings:
-            raise UsageError(f"two systems are named {entry.name!r}: give each its own name, or run them in two calls")
+            raise UsageError(
+                f"two systems are named {entry.name!r}: give each its own name, or run them in two calls"
+            )
     if not found:
         raise UsageError("there is no system: give at least one")
     return list(found.values())
@@ -295,13 +357,23 @@ def _methods_of(name: Any, system: Any) -> list[Method]:
             raise UsageError(f"the pipeline {system!r} has no name: give {{'name': pipeline}}")
         return [Method(name, lambda: system)]
     if not (isinstance(system, str | Path | Method) or callable(system)):
-        raise UsageError(f"a system is a {type(system).__name__}: give the name of a method, a function, or {{'name': pipeline}}")
-    found = find_all(str(system)) if isinstance(system, str | Path) else [system] if isinstance(system, Method) else methods_of(system)
+        raise UsageError(
+            f"a system is a {type(system).__name__}: give the name of a method, a function, or {{'name': pipeline}}"
+        )
+    found = (
+        find_all(str(system))
+        if isinstance(system, str | Path)
+        else [system]
+        if isinstance(system, Method)
+        else methods_of(system)
+    )
     if name is None:
         return found
     if len(found) > 1:
         several = ", ".join(entry.name for entry in found)
-        raise UsageError(f"system {name} is several methods ({several}): give one, or a list without names")
+        raise UsageError(
+            f"system {name} is several methods ({several}): give one, or a list without names"
+        )
     return [replace(found[0], name=name)]
 
 
@@ -314,9 +386,13 @@ def check_ranking(name: str, columns: Iterable[str]) -> None:
     found = set(columns)
     if "qid_0" in found:
         joining = "ikat.Interleave, ikat.Union, ikat.RRF, ikat.MeanScore or ikat.RerankAgainst"
-        raise UsageError(f"system {name} ends in sub-queries, whose passages belong to no turn: end it with {joining}")
+        raise UsageError(
+            f"system {name} ends in sub-queries, whose passages belong to no turn: end it with {joining}"
+        )
     if lacking := [column for column in ("qid", "docno", "score", "rank") if column not in found]:
-        raise UsageError(f"system {name} makes no ranking: its result has no {', '.join(lacking)}; end it with a retriever or re-ranker")
+        raise UsageError(
+            f"system {name} makes no ranking: its result has no {', '.join(lacking)}; end it with a retriever or re-ranker"
+        )
 
 
 def load_models(systems: Iterable[System]) -> None:
@@ -325,7 +401,16 @@ def load_models(systems: Iterable[System]) -> None:
     Raises:
         UsageError: when one can't be loaded.
     """
-    row = pd.DataFrame({"qid": ["1_1"], "query": ["tea"], "docno": ["1"], "text": ["tea"], "score": [0.0], "rank": [0]})
+    row = pd.DataFrame(
+        {
+            "qid": ["1_1"],
+            "query": ["tea"],
+            "docno": ["1"],
+            "text": ["tea"],
+            "score": [0.0],
+            "rank": [0],
+        }
+    )
     done: list[Any] = []
     for system in systems:
         for stage in every_stage(system.pipeline):
@@ -350,7 +435,8 @@ class OtherCollectionWarning(UserWarning):
 def check_collection(index: Any, dataset: Any, name: str | None, qrels: pd.DataFrame) -> None:
     """Check that an index is built from the judged collection. Another or an unknown collection causes a warning.
 
-    Collections are compared by their passages. 2023, 2024 and 2025 share one collection, and so do all its indexes.
+    Collections are compared by their passages. 2023, 2024 and 2025 share one collection, and so do
+    all its indexes.
 
     Raises:
         UsageError: when the index has none of the judged passages, so every score would be 0.
@@ -358,19 +444,30 @@ def check_collection(index: Any, dataset: Any, name: str | None, qrels: pd.DataF
     judged = sorted(set(qrels["docno"]))
     there = index.docnos(judged)
     if judged and next(there, None) is None:
-        make = advice(f"ikat.PassageIndex(path).index(pt.get_dataset({name!r}).get_corpus_iter())", f"`ikat index {name} PATH`")
+        make = advice(
+            f"ikat.PassageIndex(path).index(pt.get_dataset({name!r}).get_corpus_iter())",
+            f"`ikat index {name} PATH`",
+        )
         told = f"the index {index.path} has none of the {counted(len(judged), 'passage')} judged in {name} (such as {judged[0]})"
         repair = f"give an index of its collection, as {make} makes, or the dataset that {index.path} was made for"
-        raise UsageError(f"{told}, so that every score would be 0: {repair}{_way_to_run_without_scores(dataset)}")
+        raise UsageError(
+            f"{told}, so that every score would be 0: {repair}{_way_to_run_without_scores(dataset)}"
+        )
     size, docnos = dataset.collection() if hasattr(dataset, "collection") else (None, None)
     if size is None and not judged:
         return  # only turns, without a collection
-    if len(index) == size and (docnos is None or sum(1 for _ in index.docnos(sorted(docnos))) == size):
+    if len(index) == size and (
+        docnos is None or sum(1 for _ in index.docnos(sorted(docnos))) == size
+    ):
         return
     what = f"{'is' if size else 'may be'} of another collection than that of {name}"
     sizes = counted(len(index), "passage") + (f", not the same {size:,}" if size else "")
     known = f"{1 + sum(1 for _ in there) if judged else 0:,} of {counted(len(judged), 'judged passage')} found in it"
-    warnings.warn(f"the index {index.path} {what} ({sizes}): {known}, and what it lacks can't be found", OtherCollectionWarning, 3)
+    warnings.warn(
+        f"the index {index.path} {what} ({sizes}): {known}, and what it lacks can't be found",
+        OtherCollectionWarning,
+        3,
+    )
 
 
 def _way_to_run_without_scores(dataset: Any) -> str:

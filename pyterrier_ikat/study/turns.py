@@ -46,9 +46,13 @@ class AskedTurns:
         """
         if not isinstance(topics, pd.DataFrame):
             shown = " ".join(repr(topics).split())[:80]
-            raise UsageError(f"topics={shown}: give a frame with qid and query, such as dataset.get_topics() or pd.DataFrame(rows)")
+            raise UsageError(
+                f"topics={shown}: give a frame with qid and query, such as dataset.get_topics() or pd.DataFrame(rows)"
+            )
         if "qid" not in topics.columns and "qid" in topics.index.names:
-            raise DataError("the topics frame has qid as its index, not as a column: give topics.reset_index()")
+            raise DataError(
+                "the topics frame has qid as its index, not as a column: give topics.reset_index()"
+            )
         pt.validate.columns(topics, includes=["qid"])
         if topics.empty:
             raise DataError("the topics frame has no turn: look at what it was selected by")
@@ -114,6 +118,11 @@ def batches(positions: Sequence[int], size: int) -> Iterator[slice]:
 
 def _is_rewritten(frame: pd.DataFrame) -> bool:
     """Whether a turn has a rewrite, or no turn needs one because none has a history."""
-    rows = zip(values(frame, "qhistory"), values(frame, "qresolved"), values(frame, "qutterance"), strict=True)
+    rows = zip(
+        values(frame, "qhistory"),
+        values(frame, "qresolved"),
+        values(frame, "qutterance"),
+        strict=True,
+    )
     later = [resolved != utterance for history, resolved, utterance in rows if history]
     return any(later) or not later

@@ -4,7 +4,13 @@ from ..names import asked_for
 from .checks import validate
 from .predictions import check_predictions, read_predictions, write_predictions, write_reports
 from .problem import Problem, RefusedError
-from .submissions import ResponseCutWarning, Submission, UncitedWarning, read_submission, write_submission
+from .submissions import (
+    ResponseCutWarning,
+    Submission,
+    UncitedWarning,
+    read_submission,
+    write_submission,
+)
 
 __all__ = [
     "Problem",

@@ -1,16 +1,20 @@
 """The files of the three years, read as pydantic models and written from a run.
 
 2023
-    One JSON object: ``run_name``, ``run_type``, ``turns`` [``turn_id``, ``responses`` [``rank``, ``text``, ``ptkb_provenance`` [``id``,
-    ``text``, ``score``], ``passage_provenance`` [``id``, ``text``, ``score``, ``used``]]].
+    One JSON object: ``run_name``, ``run_type``, ``turns`` [``turn_id``, ``responses`` [``rank``,
+    ``text``, ``ptkb_provenance`` [``id``, ``text``, ``score``], ``passage_provenance`` [``id``,
+    ``text``, ``score``, ``used``]]].
 2024
-    The same plus ``eval_response``. ``ptkb_provenance`` is a list of whole numbers, also as strings, best first. The run type may be
-    ``only_response``, for responses from passages that others ranked.
+    The same plus ``eval_response``. ``ptkb_provenance`` is a list of whole numbers, also as
+    strings, best first. The run type may be ``only_response``, for responses from passages that
+    others ranked.
 2025
-    JSON lines, one per turn: ``metadata`` (``team_id``, ``run_id``, ``run_type``), ``turn_id``, ``responses`` [``rank``, ``text``,
-    ``citations`` (the used passages, id: score), ``ptkb_provenance`` (the statements' texts)], ``references`` (the ranking, id: score).
+    JSON lines, one per turn: ``metadata`` (``team_id``, ``run_id``, ``run_type``), ``turn_id``,
+    ``responses`` [``rank``, ``text``, ``citations`` (the used passages, id: score),
+    ``ptkb_provenance`` (the statements' texts)], ``references`` (the ranking, id: score).
 
-A model of a whole turn extends the one that has its ranking alone, which is all that the evaluation of passages needs.
+A model of a whole turn extends the one that has its ranking alone, which is all that the evaluation
+of passages needs.
 """
 
 import json
@@ -99,7 +103,9 @@ class NamedStatement(Statement):
 
 def _by_number(item: Any) -> Statement:
     """A statement of 2024."""
-    if isinstance(item, bool) or not (isinstance(item, int) or (isinstance(item, str) and item.isascii() and item.isdecimal())):
+    if isinstance(item, bool) or not (
+        isinstance(item, int) or (isinstance(item, str) and item.isascii() and item.isdecimal())
+    ):
         raise ValueError("it has to be a whole number")
     return Statement(id=str(int(item)))
 
@@ -122,7 +128,9 @@ class Response23(RankedResponse, Strict):
 class Response24(Response23):
     """A response of 2024."""
 
-    statements: Sequence[Annotated[Statement, BeforeValidator(_by_number)]] = Field(alias="ptkb_provenance")  # type: ignore[assignment]
+    statements: Sequence[Annotated[Statement, BeforeValidator(_by_number)]] = Field(  # type: ignore[assignment]
+        alias="ptkb_provenance"
+    )
 
 
 class Response25(Lenient):
@@ -131,7 +139,9 @@ class Response25(Lenient):
     rank: int
     text: str
     citations: Mapping[str, float]
-    statements: Sequence[Annotated[Statement, BeforeValidator(lambda text: {"text": text})]] = Field(alias="ptkb_provenance")
+    statements: Sequence[Annotated[Statement, BeforeValidator(lambda text: {"text": text})]] = (
+        Field(alias="ptkb_provenance")
+    )
 
 
 class Turn23(RankedTurn, Strict):
@@ -183,7 +193,8 @@ RANKINGS: Mapping[int, type[BaseModel]] = {2023: RankedTurn, 2024: RankedTurn, 2
 class Run:
     """A whole submission; with ``team`` only in 2025, and ``evaluated`` (whether to assess the responses) only in 2024.
 
-    A turn that can't be read is missing from ``turns``, and its id is in ``unread``. The reader has noted why.
+    A turn that can't be read is missing from ``turns``, and its id is in ``unread``. The reader has
+    noted why.
     """
 
     run_id: str | None = None
@@ -207,13 +218,16 @@ class Topics:
         """The turns of a dataset of the track. The sample and the mini collection are submitted like 2023.
 
         Raises:
-            UsageError: when the dataset doesn't belong to a year, because each year has its own format.
+            UsageError: when the dataset doesn't belong to a year, because each year has its own
+                format.
         """
         data = datasets.dataset(dataset)
         if data.year is None:
             what = f"{data.name} is of no year of the track, and each year has its own format"
             instead = advice("write_reports", "--run-type autojudge")
-            raise UsageError(f"{what}: give a dataset such as ikat:2025, or take {instead}, which writes reports on any dataset")
+            raise UsageError(
+                f"{what}: give a dataset such as ikat:2025, or take {instead}, which writes reports on any dataset"
+            )
         topics = data.get_topics()
         return cls(data.name, data.year, dict(zip(topics["qid"], topics["qptkb"], strict=True)))
 
@@ -221,15 +235,20 @@ class Topics:
 def year_of(values: Values) -> int | None:
     """The year whose format a file has; None if it could be any.
 
-    2025 has a line per turn with ``references`` and ``metadata``. 2023 and 2024 have one object with ``turns``, and name PTKB statements
-    with objects (2023) or with numbers, also as strings (2024). The majority of entries decides, so a single wrong entry is a problem, not
-    a sign of another year.
+    2025 has a line per turn with ``references`` and ``metadata``. 2023 and 2024 have one object
+    with ``turns``, and name PTKB statements with objects (2023) or with numbers, also as strings
+    (2024). The majority of entries decides, so a single wrong entry is a problem, not a sign of
+    another year.
     """
     objects = [value for _, value in values if isinstance(value, dict)]
     top = next((item for item in objects if "turns" in item), None)
     if top is not None:
-        responses = [response for turn in _list_in(top, "turns") for response in _list_in(turn, "responses")]
-        kinds = Counter(type(entry) for response in responses for entry in _list_in(response, "ptkb_provenance"))
+        responses = [
+            response for turn in _list_in(top, "turns") for response in _list_in(turn, "responses")
+        ]
+        kinds = Counter(
+            type(entry) for response in responses for entry in _list_in(response, "ptkb_provenance")
+        )
         if kinds[dict] != (numbers := kinds[int] + kinds[str]):
             return 2023 if kinds[dict] > numbers else 2024
         return 2024 if "eval_response" in top else None
@@ -242,10 +261,13 @@ def _list_in(item: Any, name: str) -> Iterable[Any]:
     return found if isinstance(found, list) else ()
 
 
-def load_run(path: str | Path, year: int | None, place: Place, models: Mapping[int, type[BaseModel]] = TURNS) -> tuple[int, Run | None]:
+def load_run(
+    path: str | Path, year: int | None, place: Place, models: Mapping[int, type[BaseModel]] = TURNS
+) -> tuple[int, Run | None]:
     """The year of a submission (recognised by its format if ``year`` is None), and the submission.
 
-    If it can't be read or has the format of another year, a problem is noted, and the submission is None.
+    If it can't be read or has the format of another year, a problem is noted, and the submission is
+    None.
 
     Raises:
         DataError: when there is no such file.
@@ -257,7 +279,9 @@ def load_run(path: str | Path, year: int | None, place: Place, models: Mapping[i
         return year, None
     if shape not in (None, year):
         repair = advice(f'ikat.dataset("ikat:{shape}")', f"--dataset ikat:{shape}")
-        place.error(f"this is a submission of {shape}, not of {year}: give {repair}, or write it in the format of {year}")
+        place.error(
+            f"this is a submission of {shape}, not of {year}: give {repair}, or write it in the format of {year}"
+        )
         return year, None
     if year == 2025:
         return year, _read_lines(values, place, models[year])
@@ -267,7 +291,9 @@ def load_run(path: str | Path, year: int | None, place: Place, models: Mapping[i
 def _read_object(values: Values, place: Place, model: type[BaseModel], head: type[Head23]) -> Run:
     whole, run = values[0][1], Run()
     if len(values) != 1:
-        place.error(f"there are {len(values)} JSON values: the file has to be one object with all turns")
+        place.error(
+            f"there are {len(values)} JSON values: the file has to be one object with all turns"
+        )
     if model is not RankedTurn and (got := read_model(head, whole, place)) is not None:
         run = Run(got.run_name, got.run_type, evaluated=getattr(got, "eval_response", True))
     for number, item in enumerate(_list_in(whole, "turns")):
@@ -287,7 +313,9 @@ def _read_lines(values: Values, place: Place, model: type[BaseModel]) -> Run:
         run.run_id, run.run_type, run.team = heads[0].run_id, heads[0].run_type, heads[0].team_id
     for turn, metadata in zip(run.turns, heads, strict=False):
         if metadata != heads[0]:
-            place.of_turn(turn.turn_id).at("metadata").error("they differ from those of the first turn: give all turns of a run the same")
+            place.of_turn(turn.turn_id).at("metadata").error(
+                "they differ from those of the first turn: give all turns of a run the same"
+            )
     return run
 
 
@@ -304,13 +332,18 @@ Written = tuple[str, str, Sequence[Passage], Sequence[Statement]]
 """A turn to write: its id, the response, the ranking, and the statements."""
 
 
-def file_lines(run_id: str, run_type: str, team: str | None, turns: Iterable[Written], year: int) -> Iterator[str]:
+def file_lines(
+    run_id: str, run_type: str, team: str | None, turns: Iterable[Written], year: int
+) -> Iterator[str]:
     """The text of the file, with one turn per line. In 2024 ``eval_response`` is true, because our submissions have responses."""
     if year == 2025:
         metadata = {"team_id": team, "run_id": run_id, "run_type": run_type}
         for turn in turns:
             references = {passage.id: passage.score for passage in turn[2]}
-            yield json.dumps({"metadata": metadata, **_entries(turn, year), "references": references}) + "\n"
+            yield (
+                json.dumps({"metadata": metadata, **_entries(turn, year), "references": references})
+                + "\n"
+            )
         return
     extra = {"eval_response": True} if year == 2024 else {}
     yield json.dumps({"run_name": run_id, "run_type": run_type, **extra})[:-1] + ', "turns": [\n'
@@ -323,10 +356,16 @@ def _entries(turn: Written, year: int) -> dict[str, Any]:
     qid, text, passages, statements = turn
     if year == 2025:
         citations = {one.id: one.score for one in passages if one.used}
-        response: dict[str, Any] = {"citations": citations, "ptkb_provenance": [one.text for one in statements]}
+        response: dict[str, Any] = {
+            "citations": citations,
+            "ptkb_provenance": [one.text for one in statements],
+        }
     else:
         named = [one.model_dump() if year == 2023 else _as_number(one.id) for one in statements]
-        ranking = [{"id": one.id, "text": one.text, "score": one.score, "used": bool(one.used)} for one in passages]
+        ranking = [
+            {"id": one.id, "text": one.text, "score": one.score, "used": bool(one.used)}
+            for one in passages
+        ]
         response = {"ptkb_provenance": named, "passage_provenance": ranking}
     return {"turn_id": qid, "responses": [{"rank": 1, "text": text, **response}]}
 

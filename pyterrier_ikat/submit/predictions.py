@@ -1,15 +1,18 @@
 """Files for other evaluations than the track's: predictions for MTRAG, and reports for TREC's AutoJudge.
 
-**Predictions** have the format that IBM's evaluation scripts read. They are written from a run, checked, and read back. The file has one
-JSON line per turn: ``conversation_id``, ``task_id``, ``turn``, ``Collection``, ``input`` [``speaker``, ``text``], at most ten ``contexts``
-[``document_id``, ``score``, ``text`` if it is known], and ``predictions`` [``text``] for the tasks with responses. Source:
-``scripts/evaluation`` of IBM/mt-rag-benchmark at cc5b1d4. Its ``format_checker.py`` has the modes retrieval_taska, generation_taskb and
-rag_taskc. :func:`check_predictions` also has its rules.
+**Predictions** have the format that IBM's evaluation scripts read. They are written from a run,
+checked, and read back. The file has one JSON line per turn: ``conversation_id``, ``task_id``,
+``turn``, ``Collection``, ``input`` [``speaker``, ``text``], at most ten ``contexts``
+[``document_id``, ``score``, ``text`` if it is known], and ``predictions`` [``text``] for the tasks
+with responses. Source: ``scripts/evaluation`` of IBM/mt-rag-benchmark at cc5b1d4. Its
+``format_checker.py`` has the modes retrieval_taska, generation_taskb and rag_taskc.
+:func:`check_predictions` also has its rules.
 
-**Reports** have the form of TREC's AutoJudge, so that judges of that family read the responses of a run. The file has one JSON line per
-turn: ``metadata`` (``team_id``, ``run_id``, ``topic_id``), ``responses`` [``text``, a sentence, and ``citations``, the docnos that it
-cites], and ``references``, all that the turn cites. Source: ``report.py`` of trec-auto-judge/auto-judge-base at 1ee45ca and its example
-runs.
+**Reports** have the form of TREC's AutoJudge, so that judges of that family read the responses of a
+run. The file has one JSON line per turn: ``metadata`` (``team_id``, ``run_id``, ``topic_id``),
+``responses`` [``text``, a sentence, and ``citations``, the docnos that it cites], and
+``references``, all that the turn cites. Source: ``report.py`` of trec-auto-judge/auto-judge-base at
+1ee45ca and its example runs.
 """
 
 import json
@@ -29,7 +32,16 @@ from ..order import in_trec_eval_order, strictly_decreasing
 from ..runs import RunFolder
 from ..store.files import atomic_write
 from .formats import Lenient
-from .problem import Place, Problem, Values, list_errors, read_json_values, read_model, select_errors, write_checked
+from .problem import (
+    Place,
+    Problem,
+    Values,
+    list_errors,
+    read_json_values,
+    read_model,
+    select_errors,
+    write_checked,
+)
 
 CONTEXTS = 10
 """The maximum number of passages per turn that the checker accepts."""
@@ -67,23 +79,27 @@ class WholeTask(Task):
     input: list[Any]
 
 
-def write_predictions(run: RunFolder, dataset: IkatDataset, path: str | Path, *, run_type: str) -> list[Problem]:
+def write_predictions(
+    run: RunFolder, dataset: IkatDataset, path: str | Path, *, run_type: str
+) -> list[Problem]:
     """Write a run's first ten passages of each turn, and its responses, for IBM's evaluation. A file with errors is not written.
 
-    The passages' texts are written if the dataset has them (``mtrag:mini``, ``mtrag:reference``). The evaluation of responses reads them,
-    and that of retrieval doesn't.
+    The passages' texts are written if the dataset has them (``mtrag:mini``, ``mtrag:reference``).
+    The evaluation of responses reads them, and that of retrieval doesn't.
 
     Args:
         run: the folder of a finished run.
         dataset: an MTRAG dataset. Each of its turns gets a line.
         path: the file to write, ``.jsonl``.
-        run_type: ``"retrieval"`` (task A), ``"generation"`` (task B) or ``"rag"`` (task C); the last two need responses.
+        run_type: ``"retrieval"`` (task A), ``"generation"`` (task B) or ``"rag"`` (task C); the
+            last two need responses.
 
     Returns:
         The warnings of :func:`check_predictions`.
 
     Raises:
-        UsageError: when there is no such run type, the run has no responses and needs them, or the path doesn't end in ``.jsonl``.
+        UsageError: when there is no such run type, the run has no responses and needs them, or the
+            path doesn't end in ``.jsonl``.
         DataError: when the run doesn't have the turns of the dataset, or the check finds errors.
     """
     if run_type not in KINDS:
@@ -102,22 +118,36 @@ def write_predictions(run: RunFolder, dataset: IkatDataset, path: str | Path, *,
             "task_id": turn.qid,
             "turn": turn.qturn,
             "Collection": names[turn.qid],
-            "input": [{"speaker": _SPEAKERS[message["role"]], "text": message["content"]} for message in said],
+            "input": [
+                {"speaker": _SPEAKERS[message["role"]], "text": message["content"]}
+                for message in said
+            ],
             "contexts": contexts.get(turn.qid, []),
         }
-        lines.append(line | ({"predictions": [{"text": responses.get(turn.qid, "")}]} if KINDS[run_type] else {}))
+        lines.append(
+            line
+            | ({"predictions": [{"text": responses.get(turn.qid, "")}]} if KINDS[run_type] else {})
+        )
     if Path(path).suffix != ".jsonl":
-        raise UsageError(f"{path}: IBM's checker takes files whose names end in .jsonl: give such a path")
+        raise UsageError(
+            f"{path}: IBM's checker takes files whose names end in .jsonl: give such a path"
+        )
     return write_checked(
-        path, [f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines], lambda file: check_predictions(file, dataset, run_type)
+        path,
+        [f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines],
+        lambda file: check_predictions(file, dataset, run_type),
     )
 
 
 def _responses(run: RunFolder) -> dict[str, str]:
     found = {turn["qid"]: turn.get("response") for turn in run.turns()}
     if not any(found.values()):
-        how = advice("such as rtg, or any system >> ikat.Respond(llm)", "such as `ikat run rtg ...`")
-        raise UsageError(f"{run.path} has no responses: run a system that ends with Respond ({how}), or give the run type retrieval")
+        how = advice(
+            "such as rtg, or any system >> ikat.Respond(llm)", "such as `ikat run rtg ...`"
+        )
+        raise UsageError(
+            f"{run.path} has no responses: run a system that ends with Respond ({how}), or give the run type retrieval"
+        )
     return {qid: text for qid, text in found.items() if text}
 
 
@@ -125,7 +155,9 @@ def _check_turns(run: RunFolder, wanted: list[str], name: str) -> None:
     there = {turn["qid"] for turn in run.turns()}
     if odd := sorted(there ^ set(wanted)):
         what = "lacks turns of" if odd[0] in wanted else "has turns that aren't in"
-        raise DataError(f"{run.path} {what} {name} ({odd[0]}, {len(odd)} in all): run the system on all turns of this dataset")
+        raise DataError(
+            f"{run.path} {what} {name} ({odd[0]}, {len(odd)} in all): run the system on all turns of this dataset"
+        )
 
 
 def _contexts(found: pd.DataFrame, dataset: IkatDataset) -> dict[str, list[dict[str, Any]]]:
@@ -135,23 +167,29 @@ def _contexts(found: pd.DataFrame, dataset: IkatDataset) -> dict[str, list[dict[
     except UsageError:  # the texts are in an index
         texts = [None] * len(found)
     by_turn: dict[str, list[dict[str, Any]]] = {}
-    for qid, docno, score, text in zip(found["qid"], found["docno"], found["score"], texts, strict=True):
+    for qid, docno, score, text in zip(
+        found["qid"], found["docno"], found["score"], texts, strict=True
+    ):
         more = {} if text is None else {"text": text}
         by_turn.setdefault(qid, []).append({"document_id": docno, "score": float(score)} | more)
     return by_turn
 
 
-def check_predictions(path: str | Path, dataset: IkatDataset, run_type: str | None = None) -> list[Problem]:
+def check_predictions(
+    path: str | Path, dataset: IkatDataset, run_type: str | None = None
+) -> list[Problem]:
     """Check a file of predictions, from any system, with the checks of IBM's checker and further ones, and return all problems at once.
 
-    IBM's checks are: the turns of the dataset, each once; the fields with their types; at most ten passages with id and score; predictions
-    with text. Ours are: no passage twice, scores that are finite and don't rise, predictions that aren't empty, and a collection that the
-    evaluation knows.
+    IBM's checks are: the turns of the dataset, each once; the fields with their types; at most ten
+    passages with id and score; predictions with text. Ours are: no passage twice, scores that are
+    finite and don't rise, predictions that aren't empty, and a collection that the evaluation
+    knows.
 
     Args:
         path: the file.
         dataset: an MTRAG dataset.
-        run_type: ``"generation"`` and ``"rag"`` need predictions. With None, predictions are checked if a line has them.
+        run_type: ``"generation"`` and ``"rag"`` need predictions. With None, predictions are
+            checked if a line has them.
 
     Returns:
         The errors and warnings; an empty list if there are none.
@@ -159,7 +197,9 @@ def check_predictions(path: str | Path, dataset: IkatDataset, run_type: str | No
     place, names = Place(), collections_of(dataset)
     values = read_json_values(path, place)
     if Path(path).stat().st_size > MEGABYTES * 2**20:
-        place.error(f"the file has more than {MEGABYTES} MB, which IBM's checker takes: give fewer passages or shorter responses")
+        place.error(
+            f"the file has more than {MEGABYTES} MB, which IBM's checker takes: give fewer passages or shorter responses"
+        )
     seen: set[Any] = set()
     for number, item in values:
         name = item.get("task_id") if isinstance(item, dict) else None
@@ -172,7 +212,9 @@ def check_predictions(path: str | Path, dataset: IkatDataset, run_type: str | No
         if task.task_id not in names:
             here.at("task_id").error(f"{dataset.name} has no such turn: remove it")
         elif task.Collection != names[task.task_id]:
-            here.at("Collection").error(f"the turn is of {names[task.task_id]}, and the evaluation goes by this name: write it")
+            here.at("Collection").error(
+                f"the turn is of {names[task.task_id]}, and the evaluation goes by this name: write it"
+            )
         _check_contexts(here.at("contexts"), task.contexts)
         if "predictions" in item or (run_type and KINDS[run_type]):
             _check_texts(here.at("predictions"), task.predictions)
@@ -202,20 +244,25 @@ def _check_texts(place: Place, predictions: Sequence[Prediction]) -> None:
 
 def is_predictions(values: Values) -> bool:
     """Whether a file has predictions: objects with a task and contexts."""
-    return any(isinstance(value, dict) and {"task_id", "contexts"} <= value.keys() for _, value in values[:1])
+    return any(
+        isinstance(value, dict) and {"task_id", "contexts"} <= value.keys()
+        for _, value in values[:1]
+    )
 
 
 def read_predictions(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Read a file of predictions, from any system, as frames.
 
-    Ids in the format of the evaluation scripts' sample files (``dd6b...::2``) become those of the tasks (``dd6b...<::>2``).
+    Ids in the format of the evaluation scripts' sample files (``dd6b...::2``) become those of the
+    tasks (``dd6b...<::>2``).
 
     Returns:
-        Results (``qid``, ``docno``, ``score``, ``rank`` from 0) in trec_eval's order, and turns (``qid``, ``qanswer``, empty without a
-        prediction).
+        Results (``qid``, ``docno``, ``score``, ``rank`` from 0) in trec_eval's order, and turns
+        (``qid``, ``qanswer``, empty without a prediction).
 
     Raises:
-        DataError: when the file can't be read, a turn occurs twice, or the id or score of a passage is missing.
+        DataError: when the file can't be read, a turn occurs twice, or the id or score of a passage
+            is missing.
     """
     place = Place()
     rows, turns = [], []
@@ -231,14 +278,21 @@ def read_predictions(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
         raise DataError(list_errors(f"{path} can't be read as predictions", place.found))
     qids, docnos, scores, ranks = zip(*rows, strict=True) if rows else ((), (), (), ())
     numbers = {"score": pd.Series(scores, dtype=float), "rank": pd.Series(ranks, dtype=int)}
-    results = in_trec_eval_order(pd.DataFrame({"qid": column(qids), "docno": column(docnos), **numbers}))
-    return results, object_frame({"qid": [qid for qid, _ in turns], "qanswer": [text for _, text in turns]})
+    results = in_trec_eval_order(
+        pd.DataFrame({"qid": column(qids), "docno": column(docnos), **numbers})
+    )
+    return results, object_frame(
+        {"qid": [qid for qid, _ in turns], "qanswer": [text for _, text in turns]}
+    )
 
 
-def write_reports(run: RunFolder, path: str | Path, *, run_id: str | None, team: str | None) -> list[Problem]:
+def write_reports(
+    run: RunFolder, path: str | Path, *, run_id: str | None, team: str | None
+) -> list[Problem]:
     """Write a run's responses as reports, with the citations of each sentence. Systems cite with ``ikat.Respond(llm, cite=True)``.
 
-    A response without citations, or one that was edited in ``turns.jsonl``, has sentences without citations.
+    A response without citations, or one that was edited in ``turns.jsonl``, has sentences without
+    citations.
 
     Args:
         run: the folder of a finished run whose system wrote responses.
@@ -253,21 +307,38 @@ def write_reports(run: RunFolder, path: str | Path, *, run_id: str | None, team:
         UsageError: when a turn has no response, or run or team has no name.
     """
     if not run_id or not team:
-        raise UsageError(f"a report names run and team: give {option('run_id')} and {option('team')}")
+        raise UsageError(
+            f"a report names run and team: give {option('run_id')} and {option('team')}"
+        )
     turns = run.turns()
     if lacking := [turn["qid"] for turn in turns if not turn.get("response")]:
-        raise UsageError(f"{run.path} has no response for {list_first(lacking)}: run a system that ends with Respond, such as rtg")
+        raise UsageError(
+            f"{run.path} has no response for {list_first(lacking)}: run a system that ends with Respond, such as rtg"
+        )
     with atomic_write(path) as file:
         for turn in turns:
             sentences = _sentences(turn)
-            references = list(dict.fromkeys(docno for one in sentences for docno in one["citations"]))
+            references = list(
+                dict.fromkeys(docno for one in sentences for docno in one["citations"])
+            )
             metadata = {"team_id": team, "run_id": run_id, "topic_id": turn["qid"]}
-            file.write(json.dumps({"metadata": metadata, "responses": sentences, "references": references}, ensure_ascii=False) + "\n")
+            file.write(
+                json.dumps(
+                    {"metadata": metadata, "responses": sentences, "references": references},
+                    ensure_ascii=False,
+                )
+                + "\n"
+            )
     return []
 
 
 def _sentences(turn: dict[str, Any]) -> list[dict[str, Any]]:
-    cited = [{"text": one["sentence"], "citations": one["docnos"]} for one in turn.get("qcitations") or ()]
-    if " ".join(one["text"] for one in cited).split() == turn["response"].split():  # else the response was edited, or cites nothing
+    cited = [
+        {"text": one["sentence"], "citations": one["docnos"]}
+        for one in turn.get("qcitations") or ()
+    ]
+    if (
+        " ".join(one["text"] for one in cited).split() == turn["response"].split()
+    ):  # else the response was edited, or cites nothing
         return cited
     return [{"text": sentence, "citations": []} for sentence in sentences_in(turn["response"])]

@@ -20,9 +20,11 @@ class Problem:
     """One problem in a submission.
 
     Attributes:
-        severity: ``"error"``: the file must not be submitted; ``"warning"``: it may be submitted, but check this first.
+        severity: ``"error"``: the file must not be submitted; ``"warning"``: it may be submitted,
+            but check this first.
         turn: the turn's id; empty if the problem concerns the whole file.
-        field: the path of the field, such as ``responses[0].passage_provenance[3].score``, counted from 0.
+        field: the path of the field, such as ``responses[0].passage_provenance[3].score``, counted
+            from 0.
         message: the problem and its repair.
 
     Example:
@@ -36,7 +38,9 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        where = ", ".join([*([f"turn {self.turn}"] if self.turn else []), *([self.field] if self.field else [])])
+        where = ", ".join(
+            [*([f"turn {self.turn}"] if self.turn else []), *([self.field] if self.field else [])]
+        )
         return ": ".join(part for part in (self.severity, where, self.message) if part)
 
 
@@ -64,7 +68,13 @@ class Place:
         """The field or entry to which names and numbers lead from here."""
         path = self.path
         for step in steps:
-            path += f"[{step}]" if isinstance(step, int) else f".{printable(step)}" if path else printable(step)
+            path += (
+                f"[{step}]"
+                if isinstance(step, int)
+                else f".{printable(step)}"
+                if path
+                else printable(step)
+            )
         return replace(self, path=path)
 
     def of_turn(self, turn: str) -> "Place":
@@ -95,9 +105,15 @@ def format_problems(problems: Iterable[Problem], most: int | None = None) -> lis
     """
     alike: dict[tuple[bool, str, str], list[Problem]] = {}
     for problem in problems:
-        alike.setdefault((not problem.turn, _anywhere(problem.field), problem.severity + problem.message), []).append(problem)
+        alike.setdefault(
+            (not problem.turn, _anywhere(problem.field), problem.severity + problem.message), []
+        ).append(problem)
     lines = [_line(same) for same in alike.values()]
-    return lines if most is None or len(lines) <= most else [*lines[:most], f"and {len(lines) - most} more"]
+    return (
+        lines
+        if most is None or len(lines) <= most
+        else [*lines[:most], f"and {len(lines) - most} more"]
+    )
 
 
 def list_errors(what: str, problems: Iterable[Problem]) -> str:
@@ -120,7 +136,9 @@ class RefusedError(DataError):
         super().__init__(list_errors(f"{path} was not written", problems))
 
 
-def write_checked(path: str | Path, lines: Iterable[str], check: Callable[[str], list[Problem]]) -> list[Problem]:
+def write_checked(
+    path: str | Path, lines: Iterable[str], check: Callable[[str], list[Problem]]
+) -> list[Problem]:
     """Write a file that appears at ``path`` only if ``check`` finds no error in it. Returns the warnings."""
     if Path(path).is_dir():
         raise UsageError(f"{path} is a folder: give the path of the file to write")
@@ -137,11 +155,22 @@ def write_checked(path: str | Path, lines: Iterable[str], check: Callable[[str],
 
 
 def _line(same: Sequence[Problem]) -> str:
-    turns, fields = (list(dict.fromkeys(getattr(problem, name) for problem in same)) for name in ("turn", "field"))
-    where = "" if not turns[0] else f"turn {turns[0]}" if len(turns) == 1 else f"{len(turns)} turns ({list_first(turns)})"
+    turns, fields = (
+        list(dict.fromkeys(getattr(problem, name) for problem in same))
+        for name in ("turn", "field")
+    )
+    where = (
+        ""
+        if not turns[0]
+        else f"turn {turns[0]}"
+        if len(turns) == 1
+        else f"{len(turns)} turns ({list_first(turns)})"
+    )
     place = _anywhere(fields[0]) if turns[0] and len(fields) > 1 else list_first(fields)
     times = f" ({len(same)} times)" * (len(same) > len(turns))
-    return f"{same[0].severity}: {', '.join(filter(None, [where, place]))}: {same[0].message}{times}".replace(": : ", ": ")
+    return f"{same[0].severity}: {', '.join(filter(None, [where, place]))}: {same[0].message}{times}".replace(
+        ": : ", ": "
+    )
 
 
 def _anywhere(field: str) -> str:
@@ -197,23 +226,35 @@ def read_json_values(path: str | Path, place: Place) -> Values:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
-        raise DataError(f"{path}: can't be read ({error.strerror}); give the path of a submission") from None
+        raise DataError(
+            f"{path}: can't be read ({error.strerror}); give the path of a submission"
+        ) from None
     except UnicodeDecodeError as error:
         place.error(f"byte {error.start} is not UTF-8: save the file as plain text in UTF-8")
         return []
     if text.startswith("\ufeff"):
-        place.error("the file starts with a byte order mark, at which the organisers' checkers stop: save it as UTF-8 without one")
+        place.error(
+            "the file starts with a byte order mark, at which the organisers' checkers stop: save it as UTF-8 without one"
+        )
     text = text.removeprefix("\ufeff")
     whole, problem = _parse_json(text)
     if not problem:
         return [(1, whole)]
-    lines = [(number, *_parse_json(line)) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    lines = [
+        (number, *_parse_json(line))
+        for number, line in enumerate(text.split("\n"), 1)
+        if line.strip()
+    ]
     if sum(isinstance(value, dict) for _, value, _ in lines) * 2 < len(lines) or not lines:
-        place.error(f"not JSON ({problem}): it may be cut short; `ikat submit` writes the submission of a run folder")
+        place.error(
+            f"not JSON ({problem}): it may be cut short; `ikat submit` writes the submission of a run folder"
+        )
         return []
     for number, _, wrong in lines:
         if wrong:
-            place.at(f"line {number}").error(f"not JSON ({wrong}): it may be cut short, write the run again")
+            place.at(f"line {number}").error(
+                f"not JSON ({wrong}): it may be cut short, write the run again"
+            )
     return [(number, value) for number, value, wrong in lines if not wrong]
 
 

@@ -20,7 +20,10 @@ KEY = "sk-that-nobody-should-see"
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("home")
-    rows = [{"docno": f"d{number}", "text": text} for number, text in enumerate(["Rooibos has no caffeine.", "Green tea", "mint"])]
+    rows = [
+        {"docno": f"d{number}", "text": text}
+        for number, text in enumerate(["Rooibos has no caffeine.", "Green tea", "mint"])
+    ]
     index = ikat.PassageIndex(folder / "index").index(rows)
     (folder / "passages.jsonl").write_text('{"id": "d0", "contents": "mint", "url": ""}')
     (folder / "run.trec").write_text("9-1_1 Q0 d1 1 2.5 given\n")
@@ -43,7 +46,11 @@ BUILT = [name for name in EVERY if name not in ("SpladeRetriever",)]
 @pytest.mark.parametrize("name", BUILT)
 def test_operators_are_equal_after_a_journey(name, home):
     operator = EVERY[name].make(ikat.llm("recorded:sample"), home)
-    for other in (pickle.loads(pickle.dumps(operator)), copy.copy(operator), copy.deepcopy(operator)):
+    for other in (
+        pickle.loads(pickle.dumps(operator)),
+        copy.copy(operator),
+        copy.deepcopy(operator),
+    ):
         if "Words" not in repr(operator):  # which is a value of nobody's
             assert (other, hash(other)) == (operator, hash(operator))
         assert repr(other) == repr(operator) or "object at" in repr(operator)
@@ -64,7 +71,9 @@ def test_operators_of_the_same_text_share_account_and_budget():
     assert ikat.Answer(text).llm is not ikat.Answer(text + " seed=1").llm
     answer, queries = ikat.Answer(text), ikat.Queries(text)
     assert answer.llm is queries.llm
-    assert ikat.Answer(says)(pd.DataFrame({"qid": ["1_1"], "query": ["tea?"]}))["qanswer"].tolist() == ["tea"]
+    assert ikat.Answer(says)(pd.DataFrame({"qid": ["1_1"], "query": ["tea?"]}))[
+        "qanswer"
+    ].tolist() == ["tea"]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +85,10 @@ def test_operators_of_the_same_text_share_account_and_budget():
         (lambda: ikat.plan([], pd.DataFrame()), "there is no system: give at least one"),
         (lambda: ikat.experiment(5, "ikat:sample"), "a system is a int: give"),
         (lambda: ikat.conversation([5]), "message 1 of the conversation is 5"),
-        (lambda: ikat.conversation([{"role": "user", "content": "tea?"}], "I am vegan."), "ptkb='I am vegan.': give a dict"),
+        (
+            lambda: ikat.conversation([{"role": "user", "content": "tea?"}], "I am vegan."),
+            "ptkb='I am vegan.': give a dict",
+        ),
     ],
 )
 def test_the_refusal_says_what_to_give(call, message):
@@ -117,16 +129,26 @@ READERS = [
 def test_a_history_of_another_shape_is_named(make, history):
     frame = pd.DataFrame({"qid": ["9-1_3"], "query": ["tea?"]})
     frame["qhistory"] = pd.Series([history], dtype=object)
-    with pytest.raises(ikat.DataError, match="turn 9-1_3 has the qhistory .*: give a list of messages"):
+    with pytest.raises(
+        ikat.DataError, match="turn 9-1_3 has the qhistory .*: give a list of messages"
+    ):
         make(Says("x"))(frame)
 
 
-@pytest.mark.parametrize("ptkb", ["I am vegan.", 5, [5], {"1": 5}, [["1", "I am vegan."]]], ids=repr)
+@pytest.mark.parametrize(
+    "ptkb", ["I am vegan.", 5, [5], {"1": 5}, [["1", "I am vegan."]]], ids=repr
+)
 def test_a_persona_of_another_shape_is_named(ptkb):
     frame = pd.DataFrame({"qid": ["9-1_3"], "query": ["tea?"]})
     frame["qptkb"] = pd.Series([ptkb], dtype=object)
-    for operator in (ikat.Answer(Says("x")), ikat.RankStatements(Words()), ikat.SelectStatements(Says("[1]"))):
-        with pytest.raises(ikat.DataError, match="turn 9-1_3 has the qptkb .*: give a dict of statements by id"):
+    for operator in (
+        ikat.Answer(Says("x")),
+        ikat.RankStatements(Words()),
+        ikat.SelectStatements(Says("[1]")),
+    ):
+        with pytest.raises(
+            ikat.DataError, match="turn 9-1_3 has the qptkb .*: give a dict of statements by id"
+        ):
             operator(frame)
 
 
@@ -174,16 +196,23 @@ def test_joblib_sends_a_pipeline_to_processes_of_its_own():
     pipeline = ikat.Answer("recorded:sample") >> ikat.MultiQuery("recorded:sample", given="answer")
     topics = pt.get_dataset("ikat:sample").get_topics().head(4)
     halves = [topics.iloc[:2], topics.iloc[2:].reset_index(drop=True)]
-    sent = joblib.Parallel(n_jobs=2, backend="loky")(joblib.delayed(pipeline.transform)(half) for half in halves)
+    sent = joblib.Parallel(n_jobs=2, backend="loky")(
+        joblib.delayed(pipeline.transform)(half) for half in halves
+    )
     pd.testing.assert_frame_equal(pd.concat(sent, ignore_index=True), pipeline(topics))
 
 
 def test_a_mistyped_value_of_a_set_is_named():
-    with pytest.raises(ikat.UsageError, match=r"style='lama' is unknown: did you mean llama\? choose one of gpt, llama"):
+    with pytest.raises(
+        ikat.UsageError,
+        match=r"style='lama' is unknown: did you mean llama\? choose one of gpt, llama",
+    ):
         ikat.Rewrite(Says("x"), style="lama")
 
 
 def test_a_mistyped_operator_is_named():
-    with pytest.raises(AttributeError, match=r"pyterrier_ikat has no Rewrit: did you mean Rewrite\?"):
+    with pytest.raises(
+        AttributeError, match=r"pyterrier_ikat has no Rewrit: did you mean Rewrite\?"
+    ):
         ikat.Rewrit  # noqa: B018
     assert not hasattr(ikat, "__path_of_nothing__")

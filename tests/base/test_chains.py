@@ -49,7 +49,9 @@ def test_each_chain_asks_once_and_finds_its_own_completion_again(tmp_path):
 
 def test_recorded_lists_give_each_chain_its_own_then_the_last(tmp_path):
     path = tmp_path / "recorded.jsonl"
-    path.write_text(json.dumps({"qid": "1_1", "stage": "rewrite", "completion": ["a", "b"], "model": "m"}))
+    path.write_text(
+        json.dumps({"qid": "1_1", "stage": "rewrite", "completion": ["a", "b"], "model": "m"})
+    )
     model, texts = llm(f"recorded:{path}"), []
     for chain in range(3):
         with in_chain(chain):
@@ -58,7 +60,16 @@ def test_recorded_lists_give_each_chain_its_own_then_the_last(tmp_path):
 
 
 def test_samples_in_a_chain_have_seeds_of_their_own():
-    assert len({Request([], "s", "q", sample=sample, chain=chain).draw for sample in range(3) for chain in range(3)}) == 9
+    assert (
+        len(
+            {
+                Request([], "s", "q", sample=sample, chain=chain).draw
+                for sample in range(3)
+                for chain in range(3)
+            }
+        )
+        == 9
+    )
     assert Request([], "s", "q", sample=2).draw == 2
 
 
@@ -81,9 +92,17 @@ def test_an_objects_identity_and_recorded_files_say_it_too(tmp_path):
         def generate(self, chats):
             return ["x"] * len(chats)
 
-    assert llm(Own(), identity={"decoding": {"temperature": 0}}).backend.repeats(5) == "temperature=0"
+    assert (
+        llm(Own(), identity={"decoding": {"temperature": 0}}).backend.repeats(5) == "temperature=0"
+    )
     path = tmp_path / "recorded.jsonl"
-    lines = [{"qid": f"1_{n}", "stage": "rewrite", "completion": ["a"] * n, "model": "m"} for n in (1, 2, 3)]
+    lines = [
+        {"qid": f"1_{n}", "stage": "rewrite", "completion": ["a"] * n, "model": "m"}
+        for n in (1, 2, 3)
+    ]
     path.write_text("\n".join(map(json.dumps, lines)))
-    assert llm(f"recorded:{path}").backend.repeats(3) == f"2 of 3 records of {path} with too few completions, enough for 1 independent run"
+    assert (
+        llm(f"recorded:{path}").backend.repeats(3)
+        == f"2 of 3 records of {path} with too few completions, enough for 1 independent run"
+    )
     assert llm(f"recorded:{path}").backend.repeats(1) == ""

@@ -52,5 +52,10 @@ def test_observers_see_each_step_once_and_failed_ones_too() -> None:
             Doubled(broken=True)(TURNS)
     Doubled()(TURNS)
     names = [repr(Cut()), repr(Doubled(broken=True))]
-    assert told[:4] == [("b", "begin", names[0]), ("a", "begin", names[0]), ("a", "end", "3"), ("b", "end", "3")]
+    assert told[:4] == [
+        ("b", "begin", names[0]),
+        ("a", "begin", names[0]),
+        ("a", "end", "3"),
+        ("b", "end", "3"),
+    ]
     assert told[4:] == [("a", "begin", names[1]), ("a", "end", "failed")]

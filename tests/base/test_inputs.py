@@ -18,34 +18,52 @@ def with_cells(frame, name, value):
 
 
 ODD_TURNS = {
-    "reads qid, which the frame lacks .*: take the turns from dataset.get_topics": TURN.set_index("qid"),
+    "reads qid, which the frame lacks .*: take the turns from dataset.get_topics": TURN.set_index(
+        "qid"
+    ),
     "is given None: give a DataFrame": None,
     "is given 'tea': give a DataFrame": "tea",
 }
 
 
 @pytest.mark.parametrize("message", ODD_TURNS)
-@pytest.mark.parametrize("operator", [ikat.RawUtterance(), ikat.Answer(Says("tea")), ikat.MultiQuery(Says("tea"))], ids=str)
+@pytest.mark.parametrize(
+    "operator",
+    [ikat.RawUtterance(), ikat.Answer(Says("tea")), ikat.MultiQuery(Says("tea"))],
+    ids=str,
+)
 def test_an_odd_frame_is_one_line(operator, message):
     with pytest.raises(ikat.IkatError, match=message) as caught:
         operator.transform(ODD_TURNS[message])
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("value", ["12", ["1"], [("1", 0.5, 3)], 5, {"1": 0.5}, ["12"], [(1, 0.5)]], ids=repr)
 @pytest.mark.parametrize(
-    "make", [ikat.generate.StatementQueries, ikat.generate.PassageQueries, lambda llm: ikat.generate.AppendStatements()]
+    "value", ["12", ["1"], [("1", 0.5, 3)], 5, {"1": 0.5}, ["12"], [(1, 0.5)]], ids=repr
+)
+@pytest.mark.parametrize(
+    "make",
+    [
+        ikat.generate.StatementQueries,
+        ikat.generate.PassageQueries,
+        lambda llm: ikat.generate.AppendStatements(),
+    ],
 )
 def test_misshaped_statements_are_named_before_anything_is_asked(make, value):
     says = Says("tea")
-    with pytest.raises(ikat.DataError, match=r"turn 9-1_1 has the qstatements .*: give a list of pairs of id and score"):
+    with pytest.raises(
+        ikat.DataError,
+        match=r"turn 9-1_1 has the qstatements .*: give a list of pairs of id and score",
+    ):
         make(says).transform(with_cells(TURN, "qstatements", value))
     assert not says.asked
 
 
 def test_frames_of_parquet_files_and_of_categories_are_taken():
     statements = np.array([np.array(["1", 0.5], dtype=object)], dtype=object)
-    frame = with_cells(one_turn(), "qstatements", [*statements]).assign(qid=pd.Series(["9-1_1"], dtype="category"))
+    frame = with_cells(one_turn(), "qstatements", [*statements]).assign(
+        qid=pd.Series(["9-1_1"], dtype="category")
+    )
     assert ikat.generate.AppendStatements()(frame)["query"].tolist() == ["Which tea? I like mint."]
     assert ikat.RRF()(one_turn_expanded().assign(qsub=0.0))["qid"].tolist() == ["9-1_1"] * 2
 
@@ -77,7 +95,8 @@ def test_every_column_that_an_operator_needs_has_its_repair():
 
 def test_a_missing_column_names_what_to_put_before_it():
     with pytest.raises(
-        ikat.DataError, match=r"Respond\(.*\) reads docno, rank, text, which the frame lacks \(it has qid, query, qptkb\): "
+        ikat.DataError,
+        match=r"Respond\(.*\) reads docno, rank, text, which the frame lacks \(it has qid, query, qptkb\): ",
     ):
         ikat.Respond(Says("tea"))(TURN)
     with pytest.raises(ikat.DataError, match=r"put ikat.Answer\(llm\) before it"):
@@ -113,11 +132,16 @@ class Blank(ikat.Rewrite):
 
 def test_an_operator_of_yours_keeps_what_it_declares():
     turns = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "query": "tea"})
-    with pytest.raises(ikat.DataError, match=r"Loses\(\) got 3 rows and returned 1, or other turns"):
+    with pytest.raises(
+        ikat.DataError, match=r"Loses\(\) got 3 rows and returned 1, or other turns"
+    ):
         Loses()(turns)
     with pytest.raises(ikat.DataError, match="got 2 rows and returned 2, or other turns"):
         Loses()(turns.head(2))
     with pytest.raises(ikat.DataError, match="Blank makes ' ' the query of turn 1_1"):
         Blank(ikat.llm(Says("Which tea?")))(turns)
-    with pytest.raises(ikat.DataError, match="parser of Blank stops with IndexError.* the completion of turn 1_1, 'That tea'"):
+    with pytest.raises(
+        ikat.DataError,
+        match="parser of Blank stops with IndexError.* the completion of turn 1_1, 'That tea'",
+    ):
         Blank(ikat.llm(Says("That tea")))(turns)

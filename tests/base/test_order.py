@@ -13,7 +13,22 @@ from ir_measures import P, nDCG
 import pyterrier_ikat as ikat
 from pyterrier_ikat.order import order_by_score, set_ranks
 
-CLOSE = [0.0, -0.0, 1e-45, -1e-40, 0.1, 0.1 + 1e-12, 0.1 - 1e-9, 1.0, 1 + 2**-24, 1 + 2**-23, 16777216.0, 16777217.0, -3.4e38, 3.4e38]
+CLOSE = [
+    0.0,
+    -0.0,
+    1e-45,
+    -1e-40,
+    0.1,
+    0.1 + 1e-12,
+    0.1 - 1e-9,
+    1.0,
+    1 + 2**-24,
+    1 + 2**-23,
+    16777216.0,
+    16777217.0,
+    -3.4e38,
+    3.4e38,
+]
 scores = st.one_of(st.sampled_from(CLOSE), st.floats(-1e38, 1e38))
 found = st.lists(st.tuples(st.sampled_from("tu"), scores), max_size=16)
 DOCNOS = ["d9", "d10", "d1", "D1", "é", "\U0001f600", "￿", "z", "", "d"]
@@ -23,19 +38,31 @@ DOCNOS = ["d9", "d10", "d1", "D1", "é", "\U0001f600", "￿", "z", "", "d"]
 def frame_of(rows, docnos):
     """Each turn's passages by turn: ``qid``, ``docno``, the number of the turn, and the score."""
     rows = sorted(rows, key=lambda row: row[0])
-    frame = pd.DataFrame({"qid": [qid for qid, _ in rows], "docno": docnos[: len(rows)]}, dtype=object)
-    return frame, pd.factorize(frame["qid"])[0], np.array([score for _, score in rows], dtype=np.float64)
+    frame = pd.DataFrame(
+        {"qid": [qid for qid, _ in rows], "docno": docnos[: len(rows)]}, dtype=object
+    )
+    return (
+        frame,
+        pd.factorize(frame["qid"])[0],
+        np.array([score for _, score in rows], dtype=np.float64),
+    )
 
 
 def by_trec_eval(frame):
     """Each turn's docnos as trec_eval's own code orders them: the place at which each would be the first relevant one."""
-    run = {qid: dict(zip(rows["docno"], rows["score"], strict=True)) for qid, rows in frame.groupby("qid", sort=False)}
+    run = {
+        qid: dict(zip(rows["docno"], rows["score"], strict=True))
+        for qid, rows in frame.groupby("qid", sort=False)
+    }
     places = {}
     for qid, of_turn in run.items():
         for docno in of_turn:
             judge = pytrec_eval.RelevanceEvaluator({qid: {docno: 1}}, {"recip_rank"})
             places[qid, docno] = round(1 / judge.evaluate({qid: of_turn})[qid]["recip_rank"])
-    return {qid: sorted(of_turn, key=lambda docno, qid=qid: places[qid, docno]) for qid, of_turn in run.items()}
+    return {
+        qid: sorted(of_turn, key=lambda docno, qid=qid: places[qid, docno])
+        for qid, of_turn in run.items()
+    }
 
 
 def orders(frame):
@@ -51,7 +78,12 @@ def test_rows_in_any_order_keep_it_in_trec_eval(rows, docnos):
     frame, turn, score = frame_of(rows, docnos)
     order = np.lexsort((-score, turn))  # ties stay as they came
     strict = set_ranks(frame.take(order).reset_index(drop=True), turn[order], score[order])
-    assert strict["score"].groupby(strict["qid"]).apply(lambda of_turn: (np.diff(of_turn.astype(np.float32)) < 0).all()).all()
+    assert (
+        strict["score"]
+        .groupby(strict["qid"])
+        .apply(lambda of_turn: (np.diff(of_turn.astype(np.float32)) < 0).all())
+        .all()
+    )
     assert by_trec_eval(strict) == orders(strict)
 
 
@@ -59,13 +91,17 @@ def test_rows_in_any_order_keep_it_in_trec_eval(rows, docnos):
 def test_rows_by_score_keep_trec_evals_order_and_true_ties(rows, docnos):
     frame, turn, score = frame_of(rows, docnos)
     order = order_by_score(frame, turn, score)
-    out = set_ranks(frame.take(order).reset_index(drop=True), turn[order], score[order], by_docno=True)
+    out = set_ranks(
+        frame.take(order).reset_index(drop=True), turn[order], score[order], by_docno=True
+    )
     pairs = zip(turn[order].tolist(), (-score[order]).tolist(), strict=True)
     assert list(pairs) == sorted(zip(turn.tolist(), (-score).tolist(), strict=True))
     assert by_trec_eval(out) == orders(out)
     same = {value for value in score if np.float32(value) == value}
     if same == set(score) and not any(0 < abs(value) < 1e-37 for value in score):
-        assert out["score"].tolist() == score[order].tolist()  # nothing differs in 64 bits alone, so nothing is lowered
+        assert (
+            out["score"].tolist() == score[order].tolist()
+        )  # nothing differs in 64 bits alone, so nothing is lowered
 
 
 def test_a_score_is_lowered_by_the_least_step_not_taken_for_zero():
@@ -89,7 +125,9 @@ def test_numeric_docnos_are_compared_as_text_like_an_evaluator():
 
 def test_what_no_32_bit_float_can_part_is_refused():
     frame, turn, score = frame_of([("t", -3.4028234663852886e38)] * 2, ["a", "b"])
-    with pytest.raises(ikat.DataError, match="turn t: several passages have the lowest 32-bit score"):
+    with pytest.raises(
+        ikat.DataError, match="turn t: several passages have the lowest 32-bit score"
+    ):
         set_ranks(frame, turn, score)
 
 
@@ -103,14 +141,21 @@ class Scored(pt.Transformer):
         return inp.assign(score=[self.scores[docno] for docno in inp["docno"]])
 
 
-near = st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from([0.3, 0.1 + 0.2, 0.3 + 1e-9, 0.0, -0.0, 1e-50, 1.0]), min_size=1)
+near = st.dictionaries(
+    st.sampled_from("abcdefgh"),
+    st.sampled_from([0.3, 0.1 + 0.2, 0.3 + 1e-9, 0.0, -0.0, 1e-50, 1.0]),
+    min_size=1,
+)
 
 
 @settings(max_examples=10)
 @given(near, near, st.integers(1, 5))
 def test_scores_that_only_64_bits_tell_apart_keep_their_order(first, second, cut):
     both = {docno: first.get(docno, 0.3) for docno in {**first, **second}}
-    rows = [{"qid": "t", "query": "tea", "docno": docno, "rank": rank, "text": docno, "qanswer": "a"} for rank, docno in enumerate(both)]
+    rows = [
+        {"qid": "t", "query": "tea", "docno": docno, "rank": rank, "text": docno, "qanswer": "a"}
+        for rank, docno in enumerate(both)
+    ]
     frame = pd.DataFrame(rows, dtype=object).assign(rank=range(len(rows)), score=0.0)
     operators = [
         ikat.RerankAgainst(Scored(both), "qanswer"),
@@ -127,19 +172,35 @@ def test_scores_that_only_64_bits_tell_apart_keep_their_order(first, second, cut
 def test_pt_experiment_and_ikat_experiment_agree_on_real_turns(ikat_data, tmp_path):
     data = ikat.dataset("ikat:2023-mini")
     bm25 = ikat.PassageIndex(tmp_path / "index").index(data.get_corpus_iter(verbose=False)).bm25()
-    halves = pt.apply.generic(lambda turns: turns.assign(qsubqueries=[[query, query.split(maxsplit=3)[-1]] for query in turns["query"]]))
+    halves = pt.apply.generic(
+        lambda turns: turns.assign(
+            qsubqueries=[[query, query.split(maxsplit=3)[-1]] for query in turns["query"]]
+        )
+    )
     expanded = halves >> ikat.ExplodeQueries() >> bm25
-    systems = {"raw": bm25, "rrf": expanded >> ikat.RRF(), "interleaved": expanded >> ikat.Interleave()}
+    systems = {
+        "raw": bm25,
+        "rrf": expanded >> ikat.RRF(),
+        "interleaved": expanded >> ikat.Interleave(),
+    }
     measures = [P(rel=2) @ 1, nDCG @ 3, nDCG @ 5]
     topics = data.get_topics().head(60)
     qrels = data.get_qrels().query("qid in @topics.qid")
     theirs = pt.Experiment(systems, topics, qrels, measures).set_index("name")
     ours = ikat.experiment(systems, topics=topics, qrels=qrels, measures=measures).set_index("name")
     fused = systems["rrf"](topics)
-    sums = fused[fused["rank"] < 6].groupby("qid")["score"].apply(lambda score: score.round(7).duplicated().any())
+    sums = (
+        fused[fused["rank"] < 6]
+        .groupby("qid")["score"]
+        .apply(lambda score: score.round(7).duplicated().any())
+    )
     assert sums.sum() > 8  # ties that 64 bits alone would part
     for measure in measures:
-        assert theirs[str(measure)].tolist() == pytest.approx(ours[str(measure)].tolist(), abs=1e-12), measure
+        assert theirs[str(measure)].tolist() == pytest.approx(
+            ours[str(measure)].tolist(), abs=1e-12
+        ), measure
     run = fused.rename(columns={"qid": "query_id", "docno": "doc_id"})
     relevant = qrels.rename(columns={"qid": "query_id", "docno": "doc_id", "label": "relevance"})
-    assert ir_measures.calc_aggregate([nDCG @ 5], relevant, run)[nDCG @ 5] == pytest.approx(ours.loc["rrf", "nDCG@5"], abs=1e-12)
+    assert ir_measures.calc_aggregate([nDCG @ 5], relevant, run)[nDCG @ 5] == pytest.approx(
+        ours.loc["rrf", "nDCG@5"], abs=1e-12
+    )

@@ -9,7 +9,17 @@ import pytest
 import pyterrier_ikat as ikat
 from pyterrier_ikat import progress
 from pyterrier_ikat.events import observed_by
-from pyterrier_ikat.progress import ASKED, OFF, Line, bar, command_line, doing, tell, without_bars, without_loading_bars
+from pyterrier_ikat.progress import (
+    ASKED,
+    OFF,
+    Line,
+    bar,
+    command_line,
+    doing,
+    tell,
+    without_bars,
+    without_loading_bars,
+)
 from pyterrier_ikat.study.recorder import Shown
 
 
@@ -56,7 +66,10 @@ def test_a_line_says_system_stage_turns_rate_and_inner_count(terminal):
             with doing("re-ranking"), bar(total=40, desc="MiniLM", unit="text") as inner:
                 turns.update(50)
                 inner.update(10)
-                assert terminal.row() == "ikat run \u00b7 aqd (2 of 3) \u00b7 re-ranking: 150/300 turns"
+                assert (
+                    terminal.row()
+                    == "ikat run \u00b7 aqd (2 of 3) \u00b7 re-ranking: 150/300 turns"
+                )
                 assert terminal.rows()[-1].partition(", MiniLM ")[2].startswith("10/40]")
                 assert "turns/s" in terminal.rows()[-1]
             assert terminal.row() == "ikat run \u00b7 aqd (2 of 3): 150/300 turns"
@@ -76,7 +89,10 @@ def test_what_is_told_stands_above_the_line(terminal):
     terminal = terminal()
     with doing("working"):
         tell("ikat: warning: a fault")
-        assert [row.partition(" [")[0] for row in terminal.rows()[-2:]] == ["ikat: warning: a fault", "working"]
+        assert [row.partition(" [")[0] for row in terminal.rows()[-2:]] == [
+            "ikat: warning: a fault",
+            "working",
+        ]
     tell("done")
     assert terminal.rows()[-2:] == ["done", ""]
 

@@ -11,7 +11,10 @@ from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.retrieve import BM25
 from pyterrier_ikat.runs import RunFolder
 
-PASSAGES = {f"d{number}": f"green tea and mint number {number} " + "tea " * (number % 5) for number in range(30)}
+PASSAGES = {
+    f"d{number}": f"green tea and mint number {number} " + "tea " * (number % 5)
+    for number in range(30)
+}
 TOPICS = pd.DataFrame({"qid": ["1-1_1", "1-1_2"], "query": ["green tea", "mint tea"]})
 QRELS = pd.DataFrame({"qid": ["1-1_1", "1-1_2"], "docno": ["d4", "d9"], "label": [1, 1]})
 
@@ -53,7 +56,16 @@ class TwoQueries(Operator):
 
     def transform(self, inp):
         parts = [
-            pd.DataFrame({"qid": f"{qid}::{sub}", "qid_0": qid, "qsub": sub, "query": word, "query_0": query}, index=[0])
+            pd.DataFrame(
+                {
+                    "qid": f"{qid}::{sub}",
+                    "qid_0": qid,
+                    "qsub": sub,
+                    "query": word,
+                    "query_0": query,
+                },
+                index=[0],
+            )
             for qid, query in zip(inp["qid"], inp["query"], strict=True)
             for sub, word in enumerate(query.split())
         ]
@@ -63,7 +75,9 @@ class TwoQueries(Operator):
 @pytest.fixture(scope="module")
 def bm25(tmp_path_factory):
     path = tmp_path_factory.mktemp("index") / "i"
-    ikat.PassageIndex(path).index({"docno": docno, "text": text} for docno, text in PASSAGES.items())
+    ikat.PassageIndex(path).index(
+        {"docno": docno, "text": text} for docno, text in PASSAGES.items()
+    )
     return ikat.PassageIndex(path, text=Texts()).bm25(num_results=20)
 
 
@@ -80,7 +94,10 @@ SYSTEMS = {
     "alone": (lambda bm25: bm25, 0),
     "cut": (lambda bm25: bm25 % 7, 0),
     "of sub-queries": (lambda bm25: TwoQueries() >> bm25 >> ikat.RRF() % 9, 0),
-    "fused": (lambda bm25: ikat.WeightedSum(bm25, ikat.Interleave(bm25, other(bm25)), weights=(1, 2)), 0),
+    "fused": (
+        lambda bm25: ikat.WeightedSum(bm25, ikat.Interleave(bm25, other(bm25)), weights=(1, 2)),
+        0,
+    ),
     "fused, one re-ranked": (lambda bm25: ikat.RRF(bm25, other(bm25) >> ByLength()), 2 * 20),
     "re-ranked": (lambda bm25: bm25 >> ByLength() % 4, 2 * 20),
     "expanded": (lambda bm25: bm25 >> ikat.RM3() >> bm25, 2 * 20),
@@ -98,7 +115,10 @@ def test_a_run_looks_up_the_texts_that_a_stage_may_read(name, bm25, tmp_path):
     ikat.run({"system": make(bm25)}, topics=TOPICS, qrels=QRELS, out=tmp_path)
     ran = RunFolder(tmp_path / "system").results()
     assert Texts.looked_up == wanted
-    assert ran[["qid", "docno", "rank"]].values.tolist() == expected[["qid", "docno", "rank"]].values.tolist()
+    assert (
+        ran[["qid", "docno", "rank"]].values.tolist()
+        == expected[["qid", "docno", "rank"]].values.tolist()
+    )
 
 
 def test_a_comparison_looks_up_only_texts_that_a_stage_may_read(bm25):

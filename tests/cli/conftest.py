@@ -25,8 +25,14 @@ def run(call, sample_index):
     """Run methods on the sample, with its recorded completions."""
 
     def run(out, *more, llm="recorded:sample", index=sample_index):
-        asked = ("--llm", llm) if any("llm" in METHODS[name].needs for name in more if name in METHODS) else ()
-        return call("run", *more, "--dataset", "ikat:sample", "--index", index, *asked, "--out", out)
+        asked = (
+            ("--llm", llm)
+            if any("llm" in METHODS[name].needs for name in more if name in METHODS)
+            else ()
+        )
+        return call(
+            "run", *more, "--dataset", "ikat:sample", "--index", index, *asked, "--out", out
+        )
 
     return run
 
@@ -36,7 +42,11 @@ def refused():
     """The one line of a fault that a user can repair."""
 
     def refused(result):
-        [line] = [line for line in result.stderr.splitlines() if line.startswith("ikat: ") and "warning" not in line]
+        [line] = [
+            line
+            for line in result.stderr.splitlines()
+            if line.startswith("ikat: ") and "warning" not in line
+        ]
         assert (result.exit_code, "Traceback" in result.output) == (2, False)
         return line.removeprefix("ikat: ")
 
@@ -48,11 +58,23 @@ def made(tmp_path_factory, sample_index):
     """A folder with runs of the sample (rtg responds and chooses statements, raw does neither), qrels of two turns, and files of turns."""
     folder, sample = tmp_path_factory.mktemp("made"), ikat.dataset("ikat:sample")
     ikat.run("raw", sample, out=folder / "runs", index=sample_index)
-    by_overlap = pt.apply.doc_score(lambda row: len({*row["query"].split()} & {*row["text"].split()}))
-    rtg, topics = ikat.methods.rtg(ikat.llm("recorded:sample"), ikat.PassageIndex(sample_index).bm25(), by_overlap), sample.get_topics()
+    by_overlap = pt.apply.doc_score(
+        lambda row: len({*row["query"].split()} & {*row["text"].split()})
+    )
+    rtg, topics = (
+        ikat.methods.rtg(
+            ikat.llm("recorded:sample"), ikat.PassageIndex(sample_index).bm25(), by_overlap
+        ),
+        sample.get_topics(),
+    )
     parameters = {"method": "rtg", "dataset": "ikat:sample"}
-    RunFolder(folder / "runs" / "rtg").write(topics, rtg(topics), pd.DataFrame(), pd.DataFrame(), parameters)
-    for name, qrels in {"two.txt": sample.get_qrels(), "statements.txt": sample.get_qrels("ptkb")}.items():
+    RunFolder(folder / "runs" / "rtg").write(
+        topics, rtg(topics), pd.DataFrame(), pd.DataFrame(), parameters
+    )
+    for name, qrels in {
+        "two.txt": sample.get_qrels(),
+        "statements.txt": sample.get_qrels("ptkb"),
+    }.items():
         ikat.conversations.write_qrels(qrels[qrels["qid"].isin(TWO)], folder / name)
     (folder / "one-turn").write_text("\n1-1_2\n")
     (folder / "wrong").write_text("1-1_2\n\n9-9_9\n")
@@ -73,7 +95,12 @@ def recorded():
 
     def recorded(path, *completions):
         names = ("qid", "stage", "completion", "item")
-        path.write_text("\n".join(json.dumps(dict(zip(names, one, strict=False)) | {"model": "recorded"}) for one in completions))
+        path.write_text(
+            "\n".join(
+                json.dumps(dict(zip(names, one, strict=False)) | {"model": "recorded"})
+                for one in completions
+            )
+        )
         return f"recorded:{path}"
 
     return recorded

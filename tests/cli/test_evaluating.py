@@ -12,23 +12,50 @@ KNOWN = ["1-1_1", "1-1_2", "1-1_3"]
 
 
 def test_a_formatted_table_comes_alone_and_losses_go_to_stderr(call, tiny):
-    done = call("evaluate", tiny / "one.trec", "--qrels", tiny / "qrels", "--measures", "P@1,R@2", "--format", "csv")
+    done = call(
+        "evaluate",
+        tiny / "one.trec",
+        "--qrels",
+        tiny / "qrels",
+        "--measures",
+        "P@1,R@2",
+        "--format",
+        "csv",
+    )
     assert done.stdout.splitlines() == ["name,P(rel=1)@1,R(rel=1)@2,turns", "one,0.0,0.5,2"]
     assert done.stderr.splitlines() == ["one lacks 1 judged turn, counted 0: 1_2."]
 
 
 def test_ones_own_measure_is_evaluated_and_a_missing_one_refused(call, refused, tiny):
     own = tiny / "mine.py"
-    own.write_text("def first_label(qrels, run):\n    return float(dict(zip(qrels.doc_id, qrels.relevance)).get(run.doc_id.iloc[1], 0))\n")
-    given = ("evaluate", tiny / "one.trec", "--qrels", tiny / "qrels", "--format", "csv", "--measures")
-    assert call(*given, f"P@1,{own}:first_label").stdout.splitlines() == ["name,P(rel=1)@1,first_label,turns", "one,0.0,0.5,2"]
-    for name, message in (("mine.py:other", "mine.py has no measure other: write a function"), ("none.py:x", "there is no file")):
+    own.write_text(
+        "def first_label(qrels, run):\n    return float(dict(zip(qrels.doc_id, qrels.relevance)).get(run.doc_id.iloc[1], 0))\n"
+    )
+    given = (
+        "evaluate",
+        tiny / "one.trec",
+        "--qrels",
+        tiny / "qrels",
+        "--format",
+        "csv",
+        "--measures",
+    )
+    assert call(*given, f"P@1,{own}:first_label").stdout.splitlines() == [
+        "name,P(rel=1)@1,first_label,turns",
+        "one,0.0,0.5,2",
+    ]
+    for name, message in (
+        ("mine.py:other", "mine.py has no measure other: write a function"),
+        ("none.py:x", "there is no file"),
+    ):
         assert message in refused(call(*given, tiny / name))
 
 
 @pytest.mark.filterwarnings("ignore:.*has no qrels.txt")
 def test_a_dataset_without_judgements_evaluates_nothing(call, refused, tiny):
-    (tiny / "topics.jsonl").write_text('{"qid": "1_1", "messages": [{"role": "user", "content": "Tea?"}]}\n')
+    (tiny / "topics.jsonl").write_text(
+        '{"qid": "1_1", "messages": [{"role": "user", "content": "Tea?"}]}\n'
+    )
     line = refused(call("evaluate", tiny / "one.trec", "--dataset", tiny))
     assert f"{tiny} has no judgements: give --qrels FILE instead of --dataset" in line
 
@@ -39,7 +66,9 @@ def test_turns_are_ids_or_lines_of_a_file_in_the_datasets_order(tmp_path):
     for given in ("1-1_3,1-1_1", " 1-1_1 , 1-1_3,1-1_1", ["1-1_3", "1-1_1"], path, str(path)):
         assert read_turns(given, KNOWN, "it") == ["1-1_1", "1-1_3"]
     path.write_text("1-1_3\n\n1-1_1 1-1_2\n8-8_8\n")
-    with pytest.raises(UsageError, match=r"it has no turn 1-1_1 1-1_2 \(line 3\), 8-8_8 \(line 4\)"):
+    with pytest.raises(
+        UsageError, match=r"it has no turn 1-1_1 1-1_2 \(line 3\), 8-8_8 \(line 4\)"
+    ):
         read_turns(path, KNOWN, "it")
     path.write_text("\n")
     with pytest.raises(UsageError, match="names no turn"):
@@ -62,11 +91,19 @@ def test_turns_and_qrels_decide_what_scores_are_means_of(call, made, sample_inde
     runs = (made.runs / "raw", made.runs / "rtg")
 
     def scores(*options, data=("--dataset", "ikat:sample")):
-        return call("evaluate", *runs, *data, "--measures", "nDCG@5", "--format", "csv", *options).output
+        return call(
+            "evaluate", *runs, *data, "--measures", "nDCG@5", "--format", "csv", *options
+        ).output
 
     one, two = scores("--turns", made.path / "one-turn"), scores("--qrels", made.path / "two.txt")
-    assert one == scores("--turns", "1-1_2") == scores("--qrels", made.path / "two.txt", "--turns", "1-1_2")
-    assert one == scores("--qrels", made.path / "two.txt", "--turns", made.path / "one-turn", data=())
+    assert (
+        one
+        == scores("--turns", "1-1_2")
+        == scores("--qrels", made.path / "two.txt", "--turns", "1-1_2")
+    )
+    assert one == scores(
+        "--qrels", made.path / "two.txt", "--turns", made.path / "one-turn", data=()
+    )
     assert two == scores("--turns", "1-1_1,1-1_2")
     assert len({one, two, scores()}) == 3
     given = {"index": sample_index, "qrels": made.path / "two.txt", "turns": made.path / "one-turn"}
@@ -82,17 +119,36 @@ def test_the_other_ways_to_evaluate_take_the_same_turns(call, made, tmp_path):
     assert [line.split(",")[0] for line in depths.splitlines()[1:]] == ["2"]
     for way, qrels in (("statements", "statements.txt"), ("responses", "two.txt")):
         rtg = ("evaluate", "--of", way, made.runs / "rtg", *on)
-        assert call(*rtg, "--qrels", made.path / qrels, *turns).output == call(*rtg, "--turns", "1-1_2").output
-    assert call("report", made.runs / "raw", *on[:2], *turns, "--out", tmp_path / "r.html").exit_code == 0
+        assert (
+            call(*rtg, "--qrels", made.path / qrels, *turns).output
+            == call(*rtg, "--turns", "1-1_2").output
+        )
+    assert (
+        call("report", made.runs / "raw", *on[:2], *turns, "--out", tmp_path / "r.html").exit_code
+        == 0
+    )
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "1-1_2" in page
     assert "1-1_3" not in page
 
 
 def test_the_table_of_judges_names_each_ones_model(call, made):
-    asked = ("evaluate", "--of", "responses", made.runs / "rtg", "--dataset", "ikat:sample", "--format", "csv", "--judge", "token-f1")
+    asked = (
+        "evaluate",
+        "--of",
+        "responses",
+        made.runs / "rtg",
+        "--dataset",
+        "ikat:sample",
+        "--format",
+        "csv",
+        "--judge",
+        "token-f1",
+    )
     assert call(*asked).stdout.startswith("run,judge,mean,")
-    header, by_words, by_model = call(*asked, "--judge", "groundedness", "--llm", "recorded:sample").stdout.split("\n")[:3]
+    header, by_words, by_model = call(
+        *asked, "--judge", "groundedness", "--llm", "recorded:sample"
+    ).stdout.split("\n")[:3]
     assert header.startswith("run,judge,model,mean,")
     assert (by_words[:13], by_model[:26]) == ("rtg,token F1,", "rtg,groundedness,recorded,")
 
@@ -102,4 +158,8 @@ def test_statements_have_the_scores_of_the_package(call, made):
     table = evaluate_ptkb({"rtg": made.runs / "rtg"}, ikat.dataset("ikat:sample").get_qrels("ptkb"))
     header, row = (line.split() for line in shown.stdout.splitlines())
     assert header == list(table.columns)
-    assert row == ["rtg", *(f"{value:.4f}".removeprefix("0") for value in table.iloc[0, 1:-2]), *map(str, table.iloc[0, -2:])]
+    assert row == [
+        "rtg",
+        *(f"{value:.4f}".removeprefix("0") for value in table.iloc[0, 1:-2]),
+        *map(str, table.iloc[0, -2:]),
+    ]

@@ -15,12 +15,22 @@ COMMANDS = sorted(main.commands)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_a_section_an_example_and_option_help(name, call):
     assert main.commands[name].section in SECTIONS
-    assert call(name, "--help").output.partition("Example")[2].partition(":\n")[2].startswith(f"  ikat {name}")
+    assert (
+        call(name, "--help")
+        .output.partition("Example")[2]
+        .partition(":\n")[2]
+        .startswith(f"  ikat {name}")
+    )
     assert all(one.help for one in main.commands[name].params if isinstance(one, click.Option))
 
 
 def test_there_are_fourteen_commands_with_a_hundred_options(call):
-    options = [one for command in main.commands.values() for one in command.params if isinstance(one, click.Option)]
+    options = [
+        one
+        for command in main.commands.values()
+        for one in command.params
+        if isinstance(one, click.Option)
+    ]
     assert len(COMMANDS) == 14
     assert len(options) <= 110, f"{len(options)} options: a new one takes the place of another"
     assert {word for line in call().output.splitlines() for word in line.split()} >= set(COMMANDS)

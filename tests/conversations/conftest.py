@@ -9,7 +9,9 @@ def write(tmp_path):
 
     def write(content, name="topics.json"):
         path = tmp_path / name
-        path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+        path.write_text(
+            content if isinstance(content, str) else json.dumps(content), encoding="utf-8"
+        )
         return path
 
     return write

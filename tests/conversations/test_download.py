@@ -5,7 +5,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from pyterrier_ikat.conversations import download
-from pyterrier_ikat.conversations.download import SOURCES, OtherDataWarning, Source, at_hand, data_file, data_folder
+from pyterrier_ikat.conversations.download import (
+    SOURCES,
+    OtherDataWarning,
+    Source,
+    at_hand,
+    data_file,
+    data_folder,
+)
 from pyterrier_ikat.errors import DataError, UsageError
 
 NAME = "2023_test_topics.json"
@@ -50,7 +57,9 @@ def names(folder):
 
 
 @pytest.mark.parametrize("algorithm", ["sha256", "md5", "git"])
-def test_a_file_is_downloaded_once_with_its_licence_said(server, home, monkeypatch, capsys, algorithm):
+def test_a_file_is_downloaded_once_with_its_licence_said(
+    server, home, monkeypatch, capsys, algorithm
+):
     blob = hashlib.sha1(b"blob 256000\0" + BODY).hexdigest()
     checksum = blob if algorithm == "git" else hashlib.new(algorithm, BODY).hexdigest()
     monkeypatch.setitem(SOURCES, NAME, Source(server.url, f"{algorithm}:{checksum}", "MIT"))
@@ -62,7 +71,10 @@ def test_a_file_is_downloaded_once_with_its_licence_said(server, home, monkeypat
 
 def test_a_cut_download_is_not_used(server, home):
     server.cut = 131_072
-    with pytest.raises(DataError, match=f"{server.url}.*check the network, or put 2023_test_topics.json into a folder yourself"):
+    with pytest.raises(
+        DataError,
+        match=f"{server.url}.*check the network, or put 2023_test_topics.json into a folder yourself",
+    ):
         data_file(NAME)
     assert names(home) == []
     server.cut = None
@@ -78,7 +90,10 @@ def test_another_file_is_refused_and_removed(server, home):
 
 def test_a_refusal_and_no_network_are_named_with_the_address(server, home):
     server.status = 404
-    for error in ("404", f"ConnectionError.*or put {NAME} into a folder yourself and set IKAT_DATA"):
+    for error in (
+        "404",
+        f"ConnectionError.*or put {NAME} into a folder yourself and set IKAT_DATA",
+    ):
         with pytest.raises(DataError, match=error) as caught:
             data_file(NAME)
         assert server.url in str(caught.value)
@@ -102,13 +117,19 @@ def test_the_users_folder_is_first_and_another_file_named_once(server, tmp_path,
 
 
 def test_what_is_missing_or_unknown_is_named(server, tmp_path, monkeypatch):
-    with pytest.raises(UsageError, match="no data file '2022.json'; there are 2023_test_topics.json, "):
+    with pytest.raises(
+        UsageError, match="no data file '2022.json'; there are 2023_test_topics.json, "
+    ):
         data_file("2022.json")
-    with pytest.raises(DataError, match="2025-qrels.txt isn't published yet: once you have it, put it into a folder and set IKAT_DATA"):
+    with pytest.raises(
+        DataError,
+        match="2025-qrels.txt isn't published yet: once you have it, put it into a folder and set IKAT_DATA",
+    ):
         data_file("2025-qrels.txt")
     monkeypatch.setenv("IKAT_DATA", str(tmp_path))
     with pytest.raises(
-        DataError, match=f"IKAT_DATA is set to {tmp_path}, but there is no file {NAME} in it; download {server.url} into it, or unset"
+        DataError,
+        match=f"IKAT_DATA is set to {tmp_path}, but there is no file {NAME} in it; download {server.url} into it, or unset",
     ):
         data_file(NAME)
     assert server.asked == 0
@@ -116,7 +137,10 @@ def test_what_is_missing_or_unknown_is_named(server, tmp_path, monkeypatch):
 
 def test_a_file_is_found_in_a_clone_never_by_an_ambiguous_name(tmp_path, monkeypatch):
     monkeypatch.setenv("IKAT_DATA", str(tmp_path / "ikat"))
-    qrels, reference = "mtrag/mtrag-human/retrieval_tasks/govt/qrels/dev.tsv", "mtrag/mtragun-human/generation_tasks/reference.jsonl"
+    qrels, reference = (
+        "mtrag/mtrag-human/retrieval_tasks/govt/qrels/dev.tsv",
+        "mtrag/mtragun-human/generation_tasks/reference.jsonl",
+    )
     for folder in (tmp_path, tmp_path / "ikat"):
         for wanted, there, found in (
             (qrels, "mtrag/qrels/dev.tsv", False),
@@ -143,4 +167,8 @@ def test_the_released_files_are_the_ones_that_a_download_accepts(shared, monkeyp
 def test_every_source_has_its_address_checksum_and_licence():
     assert [name for name, source in SOURCES.items() if not all(source)] == ["2025-qrels.txt"]
     lengths = {"sha256": 64, "md5": 32, "git": 40}
-    assert all(len(digest) == lengths[kind] for kind, _, digest in (one.checksum.partition(":") for one in SOURCES.values()) if kind)
+    assert all(
+        len(digest) == lengths[kind]
+        for kind, _, digest in (one.checksum.partition(":") for one in SOURCES.values())
+        if kind
+    )

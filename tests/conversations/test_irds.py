@@ -11,11 +11,17 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.datasets import find_qrels
 from pyterrier_ikat.errors import UsageError
 
-MARCO = {"0": "Rooibos tea has no caffeine.", "1": "Rooibos tea has no caffeine!", "2": "Rooibos grows in the Cederberg."}
+MARCO = {
+    "0": "Rooibos tea has no caffeine.",
+    "1": "Rooibos tea has no caffeine!",
+    "2": "Rooibos grows in the Cederberg.",
+}
 CAR = {"6869dee4": "Rooibos is drunk against a cold."}
 FILES = {
     "trec-cast/marco_duplicate_list_v1.0.txt": "MARCO_0:MARCO_1\n",
-    "msmarco-passage/collection.tsv": "".join(f"{docno}\t{text}\n" for docno, text in MARCO.items()),
+    "msmarco-passage/collection.tsv": "".join(
+        f"{docno}\t{text}\n" for docno, text in MARCO.items()
+    ),
     "msmarco-passage/irds_version.txt": "v2",
     "vaswani/queries.txt": "1\nROOIBOS TEA\n/\n2\nCEDERBERG\n/\n",
     "vaswani/docs.txt": "11\nabout rooibos\n   /\n12\nthe cederberg\n   /\n",
@@ -67,27 +73,50 @@ def told(tmp_path_factory):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(content)
     unreachable = dict.fromkeys(("http_proxy", "https_proxy"), "http://127.0.0.1:9")
-    env = {**os.environ, "IR_DATASETS_HOME": str(home), "IR_DATASETS_DL_TRIES": "1", "IKAT_HOME": str(home / "ikat"), **unreachable}
-    done = subprocess.run([sys.executable, "-c", ASK, json.dumps(CAR)], env=env, cwd=home, capture_output=True, text=True)
+    env = {
+        **os.environ,
+        "IR_DATASETS_HOME": str(home),
+        "IR_DATASETS_DL_TRIES": "1",
+        "IKAT_HOME": str(home / "ikat"),
+        **unreachable,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", ASK, json.dumps(CAR)],
+        env=env,
+        cwd=home,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def test_single_queries_are_turns_without_a_history(told):
     topics = told["topics"]
-    assert (topics["qid"], topics["query"], topics["qconversation"]) == (["1", "2"], ["ROOIBOS TEA", "CEDERBERG"], ["1", "2"])
+    assert (topics["qid"], topics["query"], topics["qconversation"]) == (
+        ["1", "2"],
+        ["ROOIBOS TEA", "CEDERBERG"],
+        ["1", "2"],
+    )
     assert (topics["qhistory"], topics["qptkb"], topics["qturn"]) == ([[], []], [{}, {}], [1, 1])
     assert told["qrels"] == [["1", "11", 1], ["2", "12", 1], ["2", "11", 1]]
     # Turn 1 finds its one passage first; turn 2 one of two, first: 1 / (1 + 1 / log2 3).
-    assert told["scores"] == [{"name": "bm25", "nDCG@5": pytest.approx((1 + 0.6131472) / 2), "turns": 2}]
+    assert told["scores"] == [
+        {"name": "bm25", "nDCG@5": pytest.approx((1 + 0.6131472) / 2), "turns": 2}
+    ]
 
 
 def test_passages_are_ir_datasets_without_the_tracks_duplicates(told):
-    vaswani = [{"docno": "11", "text": "about rooibos", "url": ""}, {"docno": "12", "text": "the cederberg", "url": ""}]
+    vaswani = [
+        {"docno": "11", "text": "about rooibos", "url": ""},
+        {"docno": "12", "text": "the cederberg", "url": ""},
+    ]
     assert told["passages"]["vaswani"] == vaswani
     cast = {row["docno"]: row["text"] for row in told["passages"]["cast"]}
     assert cast == {"MARCO_0": MARCO["0"], "MARCO_2": MARCO["2"], "CAR_6869dee4": CAR["6869dee4"]}
-    assert told["texts"] == [["the cederberg", "about rooibos"]] * 2 + [[CAR["6869dee4"], MARCO["2"]]]
+    assert told["texts"] == [["the cederberg", "about rooibos"]] * 2 + [
+        [CAR["6869dee4"], MARCO["2"]]
+    ]
 
 
 def test_errors_say_where_there_is_what_was_asked_for(told):
@@ -97,17 +126,29 @@ def test_errors_say_where_there_is_what_was_asked_for(told):
         "ikat.PassageIndex(PATH).text_loader()"
     )
     assert errors["no field"] == "UsageError: passages have no field 'url'; there are 'text'"
-    assert errors["no passage"].startswith("DataError: vaswani lacks 1 of the passages to load (13)")
-    assert "irds:trec-cast/v1 has passages and no queries: take one of its subsets on https://ir-datasets.com" in errors["no subset"]
-    with pytest.raises(UsageError, match="ir_datasets has no dataset 'nothing'; https://ir-datasets.com lists them"):
+    assert errors["no passage"].startswith(
+        "DataError: vaswani lacks 1 of the passages to load (13)"
+    )
+    assert (
+        "irds:trec-cast/v1 has passages and no queries: take one of its subsets on https://ir-datasets.com"
+        in errors["no subset"]
+    )
+    with pytest.raises(
+        UsageError, match="ir_datasets has no dataset 'nothing'; https://ir-datasets.com lists them"
+    ):
         ikat.dataset("irds:nothing")
-    with pytest.raises(UsageError, match="irds:trec-cast/v1/2020 are turns of conversations: take cast:2019, cast:2020"):
+    with pytest.raises(
+        UsageError,
+        match="irds:trec-cast/v1/2020 are turns of conversations: take cast:2019, cast:2020",
+    ):
         ikat.dataset("irds:trec-cast/v1/2020")
 
 
 def test_a_dataset_without_qrels_says_so_and_knows_its_size():
     data = ikat.dataset("irds:trec-cast/v1")
     for ask in (data.get_qrels, lambda: find_qrels(None, data)):
-        with pytest.raises(UsageError, match="irds:trec-cast/v1 has no qrels: give a file of your own"):
+        with pytest.raises(
+            UsageError, match="irds:trec-cast/v1 has no qrels: give a file of your own"
+        ):
             ask()
     assert data.collection() == (38_622_444, None)

@@ -9,7 +9,9 @@ from click.testing import CliRunner
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 
-small_file = pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.download.OtherDataWarning")
+small_file = pytest.mark.filterwarnings(
+    "ignore::pyterrier_ikat.conversations.download.OtherDataWarning"
+)
 
 
 def turn(dia_id, speaker, text, **more):
@@ -26,8 +28,14 @@ SAMPLE = {
         "speaker_a": "Ann",
         "speaker_b": "Ben",
         "session_1_date_time": "1:56 pm on 8 May, 2023",
-        "session_1": [turn("D1:1", "Ann", "My tram was late."), turn("D1:2", "Ben", "I drink tea now.", blip_caption="a green cup")],
-        "session_2": [turn("D2:1", "Ann", "We walked to the sea."), turn("D2:5", "Ben", "The tram again!")],
+        "session_1": [
+            turn("D1:1", "Ann", "My tram was late."),
+            turn("D1:2", "Ben", "I drink tea now.", blip_caption="a green cup"),
+        ],
+        "session_2": [
+            turn("D2:1", "Ann", "We walked to the sea."),
+            turn("D2:5", "Ben", "The tram again!"),
+        ],
         "session_3_date_time": "the day of a session that never took place",
     },
     "qa": [
@@ -39,8 +47,13 @@ SAMPLE = {
         asked("Nothing left?", ["D7:7"], 4, answer="yes"),
     ],
     "observation": {
-        "session_1_observation": {"Ben": [["Ben drinks tea.", "D1:2"], ["Ben owns a cup.", "D1:2"]], "Ann": [["Ann rides trams.", "D1:1"]]},
-        "session_2_observation": {"Ann": [["Ann likes walks.", ["D2:1", "D2:5"]], ["Ann is lost.", "D9:1"]]},
+        "session_1_observation": {
+            "Ben": [["Ben drinks tea.", "D1:2"], ["Ben owns a cup.", "D1:2"]],
+            "Ann": [["Ann rides trams.", "D1:1"]],
+        },
+        "session_2_observation": {
+            "Ann": [["Ann likes walks.", ["D2:1", "D2:5"]], ["Ann is lost.", "D9:1"]]
+        },
     },
 }
 
@@ -75,8 +88,15 @@ def test_questions_have_turns_as_statements_and_sources_facts(locomo):
         ["conv-1_3", "Who walked?"],
         ["conv-1_5", "Does Ann drink tea?"],
     ]
-    statements = ("Ann: My tram was late.", "Ben: I drink tea now. [a green cup]", "Ann: We walked to the sea.", "Ben: The tram again!")
-    assert topics["qptkb"][0] == dict(zip(("D1:1", "D1:2", "D2:1", "D2:5"), statements, strict=True))
+    statements = (
+        "Ann: My tram was late.",
+        "Ben: I drink tea now. [a green cup]",
+        "Ann: We walked to the sea.",
+        "Ben: The tram again!",
+    )
+    assert topics["qptkb"][0] == dict(
+        zip(("D1:1", "D1:2", "D2:1", "D2:5"), statements, strict=True)
+    )
     assert topics["qfacts"][3] == {
         "D1:2%p0": "Ben drinks tea.",
         "D1:2%p1": "Ben owns a cup.",
@@ -86,7 +106,12 @@ def test_questions_have_turns_as_statements_and_sources_facts(locomo):
     }
     assert topics["qhistory"].tolist() == [[]] * 4
     assert "qcategory" not in topics
-    assert locomo.get_topics("manual")["qcategory"].tolist() == ["single-hop", "temporal", "multi-hop", "adversarial"]
+    assert locomo.get_topics("manual")["qcategory"].tolist() == [
+        "single-hop",
+        "temporal",
+        "multi-hop",
+        "adversarial",
+    ]
 
 
 @small_file
@@ -96,7 +121,13 @@ def test_the_questions_on_two_speakers_are_one_unit(locomo):
 
 @small_file
 def test_evidence_is_the_qrels_with_its_slips_repaired(locomo):
-    judged = [["conv-1_1", "D1:2"], ["conv-1_2", "D1:1"], ["conv-1_2", "D2:5"], ["conv-1_3", "D2:1"], ["conv-1_5", "D1:2"]]
+    judged = [
+        ["conv-1_1", "D1:2"],
+        ["conv-1_2", "D1:1"],
+        ["conv-1_2", "D2:5"],
+        ["conv-1_3", "D2:1"],
+        ["conv-1_5", "D1:2"],
+    ]
     qrels = locomo.get_qrels()
     assert qrels[["qid", "docno"]].values.tolist() == judged
     assert set(qrels["label"]) == {1}
@@ -106,22 +137,34 @@ def test_evidence_is_the_qrels_with_its_slips_repaired(locomo):
 @small_file
 def test_a_file_of_another_form_is_named_with_the_conversation(write):
     path = write(SAMPLE, {**SAMPLE, "qa": [{"question": "And?"}]})
-    with pytest.raises(ikat.DataError, match=f"{path}.*conversation 2.*KeyError: 'evidence'.*fetch the file again"):
+    with pytest.raises(
+        ikat.DataError, match=f"{path}.*conversation 2.*KeyError: 'evidence'.*fetch the file again"
+    ):
         ikat.dataset("locomo:").get_topics()
 
 
 @small_file
 def test_memories_are_scored_by_turn_session_and_category(locomo, tmp_path):
     def run(*arguments):
-        result = CliRunner().invoke(main, [*arguments, "--dataset", "locomo:", "--format", "csv"], catch_exceptions=False)
+        result = CliRunner().invoke(
+            main, [*arguments, "--dataset", "locomo:", "--format", "csv"], catch_exceptions=False
+        )
         assert result.exit_code == 0, result.output
         return result.stdout
 
     table = run("run", "memory_bm25", "--out", str(tmp_path / "runs"))
     # Each question shares more words with its evidence than with any other turn.
-    assert table == ("name,R(rel=1)@5,nDCG@10,Success(rel=1)@5,Success(rel=1)@5 by session,turns\nmemory_bm25,1.0,1.0,1.0,1.0,4\n")
+    assert table == (
+        "name,R(rel=1)@5,nDCG@10,Success(rel=1)@5,Success(rel=1)@5 by session,turns\nmemory_bm25,1.0,1.0,1.0,1.0,4\n"
+    )
     shown = run("evaluate", str(tmp_path / "runs/memory_bm25"), "--by", "category")
-    assert [line.split(",")[0] for line in shown.strip().split("\n")] == ["category", "adversarial", "multi-hop", "single-hop", "temporal"]
+    assert [line.split(",")[0] for line in shown.strip().split("\n")] == [
+        "category",
+        "adversarial",
+        "multi-hop",
+        "single-hop",
+        "temporal",
+    ]
     with pytest.raises(ikat.DataError, match="nothing says the category of turn a_1"):
         ikat.breakdown({"mine": pd.DataFrame({"qid": ["a_1"], "nDCG@5": [1.0]})}, by="category")
 
@@ -133,7 +176,13 @@ def test_the_real_file_has_1982_questions_over_5882_turns(shared, monkeypatch):
     data = ikat.dataset("locomo:")
     topics, turns = data.get_topics("manual"), sum(len(one.ptkb) for one in data.conversations)
     assert (len(topics), turns, data.get_qrels()["qid"].nunique()) == (1982, 5882, 1982)
-    counts = {"single-hop": 841, "adversarial": 446, "temporal": 321, "multi-hop": 282, "open-domain": 92}
+    counts = {
+        "single-hop": 841,
+        "adversarial": 446,
+        "temporal": 321,
+        "multi-hop": 282,
+        "open-domain": 92,
+    }
     assert topics["qcategory"].value_counts().to_dict() == counts
 
 
@@ -156,9 +205,16 @@ def question(name, sessions, kind="multi-session"):
 
 
 SESSIONS = {
-    "answer_1": [said("user", "I bought mint tea.", has_answer=True), said("assistant", "Mint?"), said("user", "Yes.", has_answer=False)],
+    "answer_1": [
+        said("user", "I bought mint tea.", has_answer=True),
+        said("assistant", "Mint?"),
+        said("user", "Yes.", has_answer=False),
+    ],
     "other": [said("user", "My tram was late."), said("assistant", "Again?")],
-    "answer_2": [said("assistant", "Hello.", has_answer=True), said("user", "And rooibos tea.", has_answer=True)],
+    "answer_2": [
+        said("assistant", "Hello.", has_answer=True),
+        said("user", "And rooibos tea.", has_answer=True),
+    ],
 }
 
 
@@ -174,7 +230,9 @@ def longmemeval(tmp_path):
     return made
 
 
-ONLY_SAID = {"answer_3": [said("user", "Name a tea."), said("assistant", "Sencha.", has_answer=True)]}
+ONLY_SAID = {
+    "answer_3": [said("user", "Name a tea."), said("assistant", "Sencha.", has_answer=True)]
+}
 FALSE = {"answer_4_abs": [said("user", "I bought a cup.", has_answer=True)]}
 """The evidence of a question without an answer: what the user said instead. The authors' code of retrieval doesn't score it."""
 
@@ -183,39 +241,71 @@ def test_a_longmemeval_file_is_its_users_turns_and_answer_turns(longmemeval):
     data = longmemeval(question("q_1", SESSIONS))
     topics, manual = data.get_topics(), data.get_topics("manual")
     assert topics[["qid", "query"]].values.tolist() == [["q_1_1", "Which tea did I buy?"]]
-    known = {"answer_1:1": "I bought mint tea.", "answer_1:3": "Yes.", "other:1": "My tram was late.", "answer_2:2": "And rooibos tea."}
+    known = {
+        "answer_1:1": "I bought mint tea.",
+        "answer_1:3": "Yes.",
+        "other:1": "My tram was late.",
+        "answer_2:2": "And rooibos tea.",
+    }
     assert topics["qptkb"].tolist() == [known]
     assert "qcategory" not in topics
     assert manual["qcategory"].tolist() == ["multi-session"]
-    assert data.get_qrels()[["qid", "docno", "label"]].values.tolist() == [["q_1_1", "answer_1:1", 1], ["q_1_1", "answer_2:2", 1]]
+    assert data.get_qrels()[["qid", "docno", "label"]].values.tolist() == [
+        ["q_1_1", "answer_1:1", 1],
+        ["q_1_1", "answer_2:2", 1],
+    ]
     assert data.get_answers()["gold_answer"].tolist() == ["2"]
 
 
 def test_longmemeval_asks_all_and_judges_some_in_retrieval(longmemeval):
-    asked = [question("q_1", SESSIONS), question("q2_abs", FALSE), question("q3", ONLY_SAID, "single-session-assistant")]
+    asked = [
+        question("q_1", SESSIONS),
+        question("q2_abs", FALSE),
+        question("q3", ONLY_SAID, "single-session-assistant"),
+    ]
     data = longmemeval(*asked)
     assert data.get_topics()["qid"].tolist() == ["q_1_1", "q2_abs_1", "q3_1"]
     answers = data.get_answers()
     assert answers["qid"].tolist() == ["q_1_1", "q2_abs_1", "q3_1"]
     assert answers["gold_answerability"].tolist() == ["answerable", "unanswerable", "answerable"]
-    with pytest.warns(ikat.conversations.topics.CollectionWarning, match="on 1 of 3 questions.*: 1 without an answer, 1 without a turn"):
+    with pytest.warns(
+        ikat.conversations.topics.CollectionWarning,
+        match="on 1 of 3 questions.*: 1 without an answer, 1 without a turn",
+    ):
         qrels = data.get_qrels()
     assert set(qrels["qid"]) == {"q_1_1"}
     assert data.get_qrels().equals(qrels)  # said once
 
 
 def test_answers_to_all_questions_of_longmemeval_are_judged(longmemeval):
-    data = longmemeval(question("q_1", SESSIONS), question("q2_abs", FALSE), question("q3", ONLY_SAID))
-    answers = pd.DataFrame({"qid": ["q_1_1", "q2_abs_1", "q3_1"], "qanswer": ["2", "I don't know.", "2"]})
+    data = longmemeval(
+        question("q_1", SESSIONS), question("q2_abs", FALSE), question("q3", ONLY_SAID)
+    )
+    answers = pd.DataFrame(
+        {"qid": ["q_1_1", "q2_abs_1", "q3_1"], "qanswer": ["2", "I don't know.", "2"]}
+    )
     turns = ikat.evaluation.response_turns(data.conversations)
-    means = ikat.evaluation.response_means(ikat.evaluation.evaluate_responses(turns, answers, [ikat.evaluation.TokenF1()]))
+    means = ikat.evaluation.response_means(
+        ikat.evaluation.evaluate_responses(turns, answers, [ikat.evaluation.TokenF1()])
+    )
     assert means[["mean", "n", "turns"]].round(2).values.tolist() == [[0.67, 3, 3]]
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.topics.CollectionWarning")
 def test_a_longmemeval_run_answers_all_and_is_scored_if_judged(longmemeval, tmp_path):
-    data = longmemeval(question("q_1", SESSIONS), question("q2_abs", FALSE), question("q3", ONLY_SAID))
-    arguments = ["run", "memory_bm25", "--dataset", data.name, "--out", str(tmp_path / "runs"), "--format", "csv"]
+    data = longmemeval(
+        question("q_1", SESSIONS), question("q2_abs", FALSE), question("q3", ONLY_SAID)
+    )
+    arguments = [
+        "run",
+        "memory_bm25",
+        "--dataset",
+        data.name,
+        "--out",
+        str(tmp_path / "runs"),
+        "--format",
+        "csv",
+    ]
     result = CliRunner().invoke(main, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[1].split(",")[-1] == "1"  # turns in the mean

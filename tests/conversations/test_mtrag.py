@@ -13,8 +13,12 @@ from pyterrier_ikat.conversations.datasets import full_names
 from pyterrier_ikat.conversations.topics import CollectionWarning
 from pyterrier_ikat.errors import DataError, UsageError
 
-other_files = pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.download.OtherDataWarning")
-users_words_only = pytest.mark.filterwarnings("ignore:.*the user's questions only:pyterrier_ikat.conversations.topics.CollectionWarning")
+other_files = pytest.mark.filterwarnings(
+    "ignore::pyterrier_ikat.conversations.download.OtherDataWarning"
+)
+users_words_only = pytest.mark.filterwarnings(
+    "ignore:.*the user's questions only:pyterrier_ikat.conversations.topics.CollectionWarning"
+)
 SUBSET = "reference_subset_with_human_evaluations.json"
 REFERENCE = "mtrag-human/generation_tasks/reference.jsonl"
 
@@ -36,10 +40,28 @@ def user(*questions):
     return "\n".join(f"|user|: {question}" for question in questions)
 
 
-def task(qid, *messages, answer, label="ANSWERABLE", contexts=(), key="Answerability", collection=COLLECTIONS["clapnq"]):
-    said = [{"speaker": ("user", "agent")[place % 2], "text": text} for place, text in enumerate(messages)]
+def task(
+    qid,
+    *messages,
+    answer,
+    label="ANSWERABLE",
+    contexts=(),
+    key="Answerability",
+    collection=COLLECTIONS["clapnq"],
+):
+    said = [
+        {"speaker": ("user", "agent")[place % 2], "text": text}
+        for place, text in enumerate(messages)
+    ]
     targets = [{"speaker": "agent", "text": answer}]
-    return {"task_id": qid, "input": said, "targets": targets, key: [label], "contexts": list(contexts), "Collection": collection}
+    return {
+        "task_id": qid,
+        "input": said,
+        "targets": targets,
+        key: [label],
+        "contexts": list(contexts),
+        "Collection": collection,
+    }
 
 
 def context(docno, text=None):
@@ -67,18 +89,33 @@ def files(tmp_path, monkeypatch):
     for domain in COLLECTIONS:
         write(f"{domain}/{domain}_rewrite.jsonl", "")
     queries = {"a<::>1": ("Tea?",), "b<::>1": ("Dogs?",), "b<::>3": ("Dogs?", "Cats?", "And fish?")}
-    write("clapnq/clapnq_questions.jsonl", lines(*({"_id": qid, "text": user(*said)} for qid, said in queries.items())))
+    write(
+        "clapnq/clapnq_questions.jsonl",
+        lines(*({"_id": qid, "text": user(*said)} for qid, said in queries.items())),
+    )
     rewrites = {"a<::>1": "Is there tea?", "b<::>1": "Dogs?", "b<::>3": "Do dogs eat fish?"}
-    write("clapnq/clapnq_rewrite.jsonl", lines(*({"_id": qid, "text": user(text)} for qid, text in rewrites.items())))
-    write("clapnq/qrels/dev.tsv", "query-id\tcorpus-id\tscore\na<::>1\t1-0-9\t1\nb<::>1\t2-0-5\t1\nb<::>3\t2-0-5\t1\nb<::>3\t1-0-9\t1\n")
-    made = [task(qid, *said, answer=answer, label=label, contexts=map(context, docnos)) for qid, said, answer, label, docnos in TASKS]
+    write(
+        "clapnq/clapnq_rewrite.jsonl",
+        lines(*({"_id": qid, "text": user(text)} for qid, text in rewrites.items())),
+    )
+    write(
+        "clapnq/qrels/dev.tsv",
+        "query-id\tcorpus-id\tscore\na<::>1\t1-0-9\t1\nb<::>1\t2-0-5\t1\nb<::>3\t2-0-5\t1\nb<::>3\t1-0-9\t1\n",
+    )
+    made = [
+        task(qid, *said, answer=answer, label=label, contexts=map(context, docnos))
+        for qid, said, answer, label, docnos in TASKS
+    ]
     subset = {"documents": [context(docno, text) for docno, text in TEXTS.items()], "tasks": made}
     write(SUBSET, json.dumps(subset))
     return write
 
 
 def published_qrels(released):
-    return pd.concat(pd.read_csv(released / "retrieval_tasks" / domain / "qrels" / "dev.tsv", sep="\t") for domain in COLLECTIONS)
+    return pd.concat(
+        pd.read_csv(released / "retrieval_tasks" / domain / "qrels" / "dev.tsv", sep="\t")
+        for domain in COLLECTIONS
+    )
 
 
 def test_mini_is_159_turns_with_150_judged_and_350_passages(released):
@@ -89,9 +126,14 @@ def test_mini_is_159_turns_with_150_judged_and_350_passages(released):
     assert data.collection() == (350, frozenset(passage["docno"] for passage in passages))
     labels = answers["gold_answerability"].value_counts().to_dict()
     assert labels == {"answerable": 135, "partial": 15, "unanswerable": 7, "conversational": 2}
-    published = pd.concat(pd.read_json(path, lines=True) for path in released.glob("retrieval_tasks/*/*_rewrite.jsonl"))
+    published = pd.concat(
+        pd.read_json(path, lines=True)
+        for path in released.glob("retrieval_tasks/*/*_rewrite.jsonl")
+    )
     rewrites = {qid: text.removeprefix("|user|: ") for qid, text in published.values}
-    assert topics["qresolved"].tolist() == [rewrites.get(qid, query) for qid, query in topics[["qid", "query"]].values]
+    assert topics["qresolved"].tolist() == [
+        rewrites.get(qid, query) for qid, query in topics[["qid", "query"]].values
+    ]
     texts = {passage["docno"]: passage["text"] for passage in passages}
     assert data.text_loader()(qrels)["text"].tolist() == [texts[docno] for docno in qrels["docno"]]
     expected = published_qrels(released).query("`query-id` in @qrels.qid")
@@ -99,7 +141,9 @@ def test_mini_is_159_turns_with_150_judged_and_350_passages(released):
     whole = {item["task_id"]: item for item in json.loads((released / SUBSET).read_text())["tasks"]}
     for turn in topics.itertuples():  # histories are the whole conversation
         said = [*turn.qhistory, {"role": "user", "content": turn.query}]
-        assert [(one["role"][0], one["content"]) for one in said] == [(one["speaker"][0], one["text"]) for one in whole[turn.qid]["input"]]
+        assert [(one["role"][0], one["content"]) for one in said] == [
+            (one["speaker"][0], one["text"]) for one in whole[turn.qid]["input"]
+        ]
         assert (turn.qconversation, str(turn.qturn)) == tuple(turn.qid.split("<::>"))
 
 
@@ -110,11 +154,17 @@ def test_the_domains_are_777_turns_with_three_published_queries(released):
         data = ikat.dataset(f"mtrag:{domain}")
         topics = data.get_topics("manual")
         folder = released / "retrieval_tasks" / domain
-        queries = {"lastturn": topics, "questions": ikat.AllUtterances()(topics), "rewrite": ikat.ManualRewrite()(topics)}
+        queries = {
+            "lastturn": topics,
+            "questions": ikat.AllUtterances()(topics),
+            "rewrite": ikat.ManualRewrite()(topics),
+        }
         for kind, made in queries.items():
             published = pd.read_json(folder / f"{domain}_{kind}.jsonl", lines=True)
             assert made["qid"].tolist() == published["_id"].tolist()
-            expected = [" ".join(text.replace("|user|: ", "").split()) for text in published["text"]]
+            expected = [
+                " ".join(text.replace("|user|: ", "").split()) for text in published["text"]
+            ]
             assert [" ".join(text.split()) for text in made["query"]] == expected
         turns[domain], pairs[domain] = len(topics), len(data.get_qrels())
         assert set(data.get_qrels()["qid"]) == set(topics["qid"])
@@ -129,7 +179,13 @@ def write_reference(files):
         task("a<::>1", "Tea?", answer="Yes.", contexts=[context("1-0-9", TEXTS["1-0-9"])]),
         task("b<::>1", "Dogs?", answer="Some."),
         task("b<::>2", *said[:3], answer="None.", label="UNANSWERABLE"),
-        task("b<::>3", *said, answer="They do.", label="PARTIAL", contexts=[context("1-0-9", TEXTS["1-0-9"])]),
+        task(
+            "b<::>3",
+            *said,
+            answer="They do.",
+            label="PARTIAL",
+            contexts=[context("1-0-9", TEXTS["1-0-9"])],
+        ),
     ]
     files(REFERENCE, lines(*items))
 
@@ -138,7 +194,8 @@ def write_reference(files):
 def test_without_a_task_file_histories_have_user_words_and_warn(files, tmp_path):
     data = ikat.dataset("mtrag:clapnq")
     with pytest.warns(
-        CollectionWarning, match=r"histories have the user's questions only.*no file mtrag/mtrag-human/\S+reference.jsonl in it"
+        CollectionWarning,
+        match=r"histories have the user's questions only.*no file mtrag/mtrag-human/\S+reference.jsonl in it",
     ):
         topics = data.get_topics("manual")
     assert topics[["qid", "query", "qresolved", "qconversation", "qturn"]].values.tolist() == [
@@ -146,10 +203,18 @@ def test_without_a_task_file_histories_have_user_words_and_warn(files, tmp_path)
         ["b<::>1", "Dogs?", "Dogs?", "b", 1],
         ["b<::>3", "And fish?", "Do dogs eat fish?", "b", 3],
     ]
-    assert topics["qhistory"].tolist()[2] == [{"role": "user", "content": "Dogs?"}, {"role": "user", "content": "Cats?"}]
-    assert data.get_answers().to_dict("list") == {"qid": ["a<::>1", "b<::>1", "b<::>3"], "gold_answer": [""] * 3}
+    assert topics["qhistory"].tolist()[2] == [
+        {"role": "user", "content": "Dogs?"},
+        {"role": "user", "content": "Cats?"},
+    ]
+    assert data.get_answers().to_dict("list") == {
+        "qid": ["a<::>1", "b<::>1", "b<::>3"],
+        "gold_answer": [""] * 3,
+    }
     assert data.get_qrels().values.tolist()[-1] == ["b<::>3", "1-0-9", 1]
-    assert {turn.qid: turn.passages for chat in data.conversations for turn in chat.turns}["b<::>3"] == ("2-0-5", "1-0-9")
+    assert {turn.qid: turn.passages for chat in data.conversations for turn in chat.turns}[
+        "b<::>3"
+    ] == ("2-0-5", "1-0-9")
 
 
 @other_files
@@ -162,8 +227,16 @@ def test_with_a_task_file_a_domain_has_histories_and_targets(files):
     ]
     assert data.get_answers().values.tolist()[2] == ["b<::>3", "They do.", "partial"]
     assert data.get_topics("manual")["qresolved"].tolist()[2] == "Do dogs eat fish?"
-    assert every.get_topics("manual")[["qid", "qresolved"]].values.tolist()[2:] == [["b<::>2", "Cats?"], ["b<::>3", "Do dogs eat fish?"]]
-    assert every.get_answers()["gold_answerability"].tolist() == ["answerable", "answerable", "unanswerable", "partial"]
+    assert every.get_topics("manual")[["qid", "qresolved"]].values.tolist()[2:] == [
+        ["b<::>2", "Cats?"],
+        ["b<::>3", "Do dogs eat fish?"],
+    ]
+    assert every.get_answers()["gold_answerability"].tolist() == [
+        "answerable",
+        "answerable",
+        "unanswerable",
+        "partial",
+    ]
     assert every.get_qrels().values.tolist() == [["a<::>1", "1-0-9", 1], ["b<::>3", "1-0-9", 1]]
     assert [passage["docno"] for passage in every.get_corpus_iter(verbose=False)] == ["1-0-9"]
 
@@ -172,8 +245,13 @@ def test_with_a_task_file_a_domain_has_histories_and_targets(files):
 @pytest.mark.parametrize("name", ["reference", "un-reference"])
 def test_mtrag_uns_file_has_its_answerability_key_in_lower_case(files, name):
     labels = ("ANSWERABLE", "PARTIAL", "UNANSWERABLE", "UNDERSPECIFIED")
-    tasks = [task(f"{label.lower()}<::>1", "Tea?", answer="Yes.", label=label, key="answerability") for label in labels]
-    files(REFERENCE if name == "reference" else REFERENCE.replace("mtrag-", "mtragun-"), lines(*tasks))
+    tasks = [
+        task(f"{label.lower()}<::>1", "Tea?", answer="Yes.", label=label, key="answerability")
+        for label in labels
+    ]
+    files(
+        REFERENCE if name == "reference" else REFERENCE.replace("mtrag-", "mtragun-"), lines(*tasks)
+    )
     answers = ikat.dataset(f"mtrag:{name}").get_answers()
     assert answers["gold_answerability"].tolist() == [label.lower() for label in labels]
 
@@ -184,45 +262,98 @@ def un(files):
     both = {"key": "answerability", "contexts": [context("1-0-9", TEXTS["1-0-9"])]}
     tasks = [
         task("a<::>2", "Tea?", "Yes.", "Which?", answer="Green.", **both, collection="clapnq"),
-        task("b<::>1", "It?", answer="What?", label="UNDERSPECIFIED", **both, collection="ibmcloud"),
-        task("c<::>1", "Dogs?", answer="Some.", key="answerability", contexts=[context("2-0-5", TEXTS["2-0-5"])], collection="ibmcloud"),
+        task(
+            "b<::>1", "It?", answer="What?", label="UNDERSPECIFIED", **both, collection="ibmcloud"
+        ),
+        task(
+            "c<::>1",
+            "Dogs?",
+            answer="Some.",
+            key="answerability",
+            contexts=[context("2-0-5", TEXTS["2-0-5"])],
+            collection="ibmcloud",
+        ),
     ]
     files("mtragun-human/generation_tasks/reference.jsonl", lines(*tasks))
-    for domain, rows in {"clapnq": "a<::>2\t1-0-9\t1\n", "cloud": "c<::>1\t2-0-5\t1\n", "fiqa": "", "govt": ""}.items():
-        files(f"mtragun-human/retrieval_tasks/qrels/{domain}.tsv", f"query-id\tcorpus-id\tscore\n{rows}")
+    for domain, rows in {
+        "clapnq": "a<::>2\t1-0-9\t1\n",
+        "cloud": "c<::>1\t2-0-5\t1\n",
+        "fiqa": "",
+        "govt": "",
+    }.items():
+        files(
+            f"mtragun-human/retrieval_tasks/qrels/{domain}.tsv",
+            f"query-id\tcorpus-id\tscore\n{rows}",
+        )
 
 
 @other_files
 def test_mtrag_un_is_judged_by_its_published_qrels(un, tmp_path):
     data = ikat.dataset("mtrag:un-reference")
-    assert data.get_topics()[["qid", "query"]].values.tolist() == [["a<::>2", "Which?"], ["b<::>1", "It?"], ["c<::>1", "Dogs?"]]
+    assert data.get_topics()[["qid", "query"]].values.tolist() == [
+        ["a<::>2", "Which?"],
+        ["b<::>1", "It?"],
+        ["c<::>1", "Dogs?"],
+    ]
     assert data.get_qrels().values.tolist() == [["a<::>2", "1-0-9", 1], ["c<::>1", "2-0-5", 1]]
     assert data.collection() == (2, frozenset(TEXTS))
-    assert collections_of(data) == {"a<::>2": COLLECTIONS["clapnq"], "b<::>1": COLLECTIONS["cloud"], "c<::>1": COLLECTIONS["cloud"]}
-    with pytest.raises(UsageError, match="mtrag:un-reference has no topics 'manual'; there are the default"):
+    assert collections_of(data) == {
+        "a<::>2": COLLECTIONS["clapnq"],
+        "b<::>1": COLLECTIONS["cloud"],
+        "c<::>1": COLLECTIONS["cloud"],
+    }
+    with pytest.raises(
+        UsageError, match="mtrag:un-reference has no topics 'manual'; there are the default"
+    ):
         data.get_topics("manual")
     whole, cloud = ikat.dataset("mtrag:un"), ikat.dataset("mtrag:un-cloud")
     assert whole.get_qrels().equals(data.get_qrels())
     assert whole.collection() == (366_479, None)
-    assert (cloud.get_topics()["qid"].tolist(), cloud.get_qrels()["qid"].tolist(), cloud.size) == (["b<::>1", "c<::>1"], ["c<::>1"], 72_442)
+    assert (cloud.get_topics()["qid"].tolist(), cloud.get_qrels()["qid"].tolist(), cloud.size) == (
+        ["b<::>1", "c<::>1"],
+        ["c<::>1"],
+        72_442,
+    )
 
 
 @other_files
 def test_mtrag_un_figures_are_those_of_pytrec_eval_and_ibm(un):
     data, random = ikat.dataset("mtrag:un-reference"), np.random.default_rng(4)
-    rows = [(qid, docno, random.random()) for qid in data.get_topics()["qid"] for docno in [*TEXTS, *map(str, range(8))]]
+    rows = [
+        (qid, docno, random.random())
+        for qid in data.get_topics()["qid"]
+        for docno in [*TEXTS, *map(str, range(8))]
+    ]
     run = pt.model.add_ranks(pd.DataFrame(rows, columns=["qid", "docno", "score"]))
-    table = ikat.experiment({"run": run}, data, [f"{name}@{k}" for name in ("nDCG", "R(rel=1)") for k in (1, 3, 5)]).loc[0]
+    table = ikat.experiment(
+        {"run": run}, data, [f"{name}@{k}" for name in ("nDCG", "R(rel=1)") for k in (1, 3, 5)]
+    ).loc[0]
     judged, ranked = (dict.fromkeys(collections_of(data).values(), {}) for _ in range(2))
-    for one, frame in ((judged, data.get_qrels().rename(columns={"label": "value"})), (ranked, run.rename(columns={"score": "value"}))):
+    for one, frame in (
+        (judged, data.get_qrels().rename(columns={"label": "value"})),
+        (ranked, run.rename(columns={"score": "value"})),
+    ):
         for qid, part in frame.groupby("qid"):
-            one[collections_of(data)[qid]] = one[collections_of(data)[qid]] | {qid: dict(part[["docno", "value"]].values.tolist())}
-    # run_retrieval_eval.py: pytrec_eval for each collection, and the mean of its means, weighted by turns; here, by those that are judged.
-    found = [pytrec_eval.RelevanceEvaluator(judged[one], {"ndcg_cut.1,3,5", "recall.1,3,5"}).evaluate(ranked[one]) for one in judged]
+            one[collections_of(data)[qid]] = one[collections_of(data)[qid]] | {
+                qid: dict(part[["docno", "value"]].values.tolist())
+            }
+    # run_retrieval_eval.py: pytrec_eval for each collection, and the mean of its means, weighted by
+    # turns; here, by those that are judged.
+    found = [
+        pytrec_eval.RelevanceEvaluator(judged[one], {"ndcg_cut.1,3,5", "recall.1,3,5"}).evaluate(
+            ranked[one]
+        )
+        for one in judged
+    ]
     for theirs, ours in (("ndcg_cut", "nDCG"), ("recall", "R(rel=1)")):
         for k in (1, 3, 5):
-            means = [(len(turns), sum(turn[f"{theirs}_{k}"] for turn in turns.values()) / len(turns)) for turns in found]
-            assert table[f"{ours}@{k}"] == pytest.approx(sum(n * mean for n, mean in means) / sum(n for n, _ in means), abs=1e-9)
+            means = [
+                (len(turns), sum(turn[f"{theirs}_{k}"] for turn in turns.values()) / len(turns))
+                for turns in found
+            ]
+            assert table[f"{ours}@{k}"] == pytest.approx(
+                sum(n * mean for n, mean in means) / sum(n for n, _ in means), abs=1e-9
+            )
     assert table["turns"] == 2
 
 
@@ -230,26 +361,40 @@ def test_mtrag_un_figures_are_those_of_pytrec_eval_and_ibm(un):
 def test_passages_keep_their_published_ids(files, tmp_path):
     with pytest.raises(DataError, match=r"download https://\S+/clapnq.jsonl.zip into it"):
         ikat.dataset("mtrag:clapnq").get_corpus_iter(verbose=False)
-    passages = [{"_id": docno, "id": docno, "text": text, "title": text.split("\n")[0], "url": ""} for docno, text in TEXTS.items()]
+    passages = [
+        {"_id": docno, "id": docno, "text": text, "title": text.split("\n")[0], "url": ""}
+        for docno, text in TEXTS.items()
+    ]
     with zipfile.ZipFile(tmp_path / "mtrag" / "clapnq.jsonl.zip", "w") as packed:
         packed.writestr("clapnq.jsonl", lines(*passages))
     data = ikat.dataset("mtrag:clapnq")
     found = [(passage["docno"], passage["text"]) for passage in data.get_corpus_iter(verbose=False)]
     assert found == [(docno, text.strip()) for docno, text in TEXTS.items()]
     assert data.collection() == (183_408, None)
-    with pytest.raises(UsageError, match=r"mtrag:clapnq has 183,408 passages, too many to hold in memory: index its passages"):
+    with pytest.raises(
+        UsageError,
+        match=r"mtrag:clapnq has 183,408 passages, too many to hold in memory: index its passages",
+    ):
         data.text_loader()
     files("clapnq.jsonl.zip", "version https://git-lfs.github.com/spec/v1")
-    with pytest.raises(DataError, match=r"clapnq.jsonl.zip, after line 0: can't be read \(File is not a zip file\)"):
+    with pytest.raises(
+        DataError, match=r"clapnq.jsonl.zip, after line 0: can't be read \(File is not a zip file\)"
+    ):
         list(ikat.dataset("mtrag:clapnq").get_corpus_iter(verbose=False))
 
 
 @other_files
 def test_a_file_of_another_form_is_named_with_the_task(files):
     files(SUBSET, json.dumps({"documents": [], "tasks": [{"task_id": "a<::>1"}]}))
-    with pytest.raises(DataError, match=r"evaluations.json, conversation 1: not of the form MTRAG \(KeyError: 'input'\); fetch"):
+    with pytest.raises(
+        DataError,
+        match=r"evaluations.json, conversation 1: not of the form MTRAG \(KeyError: 'input'\); fetch",
+    ):
         ikat.dataset("mtrag:mini").get_topics()
-    for turn in (task("a<::>2", "T", "A", answer="A"), task("a<::>1", "T", answer="A", label="MAYBE")):
+    for turn in (
+        task("a<::>2", "T", "A", answer="A"),
+        task("a<::>1", "T", answer="A", label="MAYBE"),
+    ):
         files(REFERENCE, lines(task("a<::>1", "T", answer="A"), turn))
         with pytest.raises(DataError, match=r"reference.jsonl, line 2: not of the form MTRAG \("):
             ikat.dataset("mtrag:reference").get_topics()
@@ -258,7 +403,17 @@ def test_a_file_of_another_form_is_named_with_the_task(files):
 def test_the_datasets_are_known_by_name():
     names = [name for name in full_names() if name.startswith("mtrag:")]
     domains = ["clapnq", "cloud", "fiqa", "govt"]
-    assert names == [f"mtrag:{name}" for name in ("mini", "reference", *domains, "un-reference", "un", *(f"un-{one}" for one in domains))]
+    assert names == [
+        f"mtrag:{name}"
+        for name in (
+            "mini",
+            "reference",
+            *domains,
+            "un-reference",
+            "un",
+            *(f"un-{one}" for one in domains),
+        )
+    ]
     assert [ikat.dataset(name).year for name in names] == [None] * len(names)
     with pytest.raises(UsageError, match="is not a dataset of MTRAG"):
         collections_of(ikat.dataset("ikat:sample"))

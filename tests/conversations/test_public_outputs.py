@@ -21,7 +21,9 @@ from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.study import RepeatsWarning
 
 NONE = "personalizedcir-none-0shot-prompt1"
-pytestmark = pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.download.OtherDataWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pyterrier_ikat.conversations.download.OtherDataWarning"
+)
 
 
 @pytest.fixture
@@ -34,13 +36,23 @@ def outputs(tmp_path, monkeypatch):
         (folder / name).mkdir(parents=True)
     for run in range(1, 6):
         lines = [
-            {"sample_id": turn, "rewrite_utt_text": f"{turn} tea {run}\nor mint", "response_utt_text": f"Rooibos {run}."}
+            {
+                "sample_id": turn,
+                "rewrite_utt_text": f"{turn} tea {run}\nor mint",
+                "response_utt_text": f"Rooibos {run}.",
+            }
             for turn in ("9-1-3", "9-1-4")
         ]
         write(folder / "personalized-cir" / f"batch_None_0shot_prompt1_run{run}.jsonl", lines)
     for name, answer in (("llm4cs_temp07", "Rooibos {}."), ("chiqnpr_temp10", "")):
-        drawn = {"predicted_rewrite": [f"tea {n}" for n in range(10)], "predicted_response": [answer.format(n) for n in range(10)]}
-        write(folder / "cfda-2025" / f"ikat2023_test_{name}_cand10.jsonl", [{"sample_id": turn} | drawn for turn in ("9-1_1", "9-1_2")])
+        drawn = {
+            "predicted_rewrite": [f"tea {n}" for n in range(10)],
+            "predicted_response": [answer.format(n) for n in range(10)],
+        }
+        write(
+            folder / "cfda-2025" / f"ikat2023_test_{name}_cand10.jsonl",
+            [{"sample_id": turn} | drawn for turn in ("9-1_1", "9-1_2")],
+        )
     return folder
 
 
@@ -54,14 +66,22 @@ def texts(model, *requests):
 
 def test_runs_are_samples_of_rewrite_and_answer_and_of_both(outputs):
     model = llm(f"recorded:{NONE}")
-    asked = [Request([], stage, "9-1_3", prompt=prompt, sample=1) for stage, prompt in (("rewrite", "rewrite"), ("answer", "answer"))]
+    asked = [
+        Request([], stage, "9-1_3", prompt=prompt, sample=1)
+        for stage, prompt in (("rewrite", "rewrite"), ("answer", "answer"))
+    ]
     assert texts(model, *asked) == ["9-1-3 tea 2 or mint", "Rooibos 2."]
     (both,) = model.ask([Request([], "rewrite", "9-1_3", prompt="rewrite_and_answer", sample=4)])
-    assert (both.text, both.model) == ("Rewrite: 9-1-3 tea 5 or mint\nResponse: Rooibos 5.", "gpt-4o-mini, rewrite and answer composed")
+    assert (both.text, both.model) == (
+        "Rewrite: 9-1-3 tea 5 or mint\nResponse: Rooibos 5.",
+        "gpt-4o-mini, rewrite and answer composed",
+    )
     [queries] = texts(model, Request([], "rewrite", "9-1_3", prompt="reformulate_queries"))
     assert queries == "Response: Rooibos 1.\nQueries: 9-1-3 tea 1 or mint"
     turns = pd.DataFrame({"qid": ["9-1_3"], "query": ["it?"]})
-    drawn = ikat.Samples(ikat.RewriteAndAnswer(model), 5, ("qrewrite", "qanswer"))(turns)["qsamples"][0]
+    drawn = ikat.Samples(ikat.RewriteAndAnswer(model), 5, ("qrewrite", "qanswer"))(turns)[
+        "qsamples"
+    ][0]
     assert drawn[4] == ["9-1-3 tea 5 or mint", "Rooibos 5."]
 
 
@@ -81,7 +101,10 @@ def study(outputs):
     for prompt in STUDIED.values():
         chosen = {"LLM_select": "7"} if "SAR" in prompt else {}
         for run in range(1, 6):
-            texts = {"rewrite_utt_text": f"1. {prompt} {run} 2. [mint]", "response_utt_text": f'"Response: {run}."'}
+            texts = {
+                "rewrite_utt_text": f"1. {prompt} {run} 2. [mint]",
+                "response_utt_text": f'"Response: {run}."',
+            }
             path = outputs / "personalized-cir" / f"batch_{prompt}_run{run}.jsonl"
             write(path, [{"sample_id": turn} | chosen | texts for turn in ("9-1-3", "9-1-4")])
 
@@ -98,8 +121,14 @@ class Asked(pt.Transformer):
 def test_a_method_replays_its_own_prompt_of_the_study(study, name, prompt, by_name):
     model = llm("recorded:personalizedcir")
     entry = find(name)
-    system = entry.build(llm=model, retriever=Asked()) if by_name else entry.system(model, Asked(), **entry.settings)
-    turns = pd.DataFrame({"qid": ["9-1_3"], "query": ["it?"], "qptkb": [{"1": "I am vegan."}], "qgoldptkb": [["1"]]})
+    system = (
+        entry.build(llm=model, retriever=Asked())
+        if by_name
+        else entry.system(model, Asked(), **entry.settings)
+    )
+    turns = pd.DataFrame(
+        {"qid": ["9-1_3"], "query": ["it?"], "qptkb": [{"1": "I am vegan."}], "qgoldptkb": [["1"]]}
+    )
     for chain in (0, 4):
         with in_chain(chain):
             [query] = system(turns)["query"]
@@ -117,10 +146,18 @@ def test_the_papers_own_completions_are_no_deviation(study):
 def test_a_system_without_a_prompt_in_the_study_is_refused(study):
     turns = pd.DataFrame({"qid": ["9-1_3"], "query": ["tea"]})
     named = {"llm": "recorded:personalizedcir", "retriever": Asked()}
-    for system, resources in (("qr", named), ({"mine": ikat.Rewrite(llm("recorded:personalizedcir"))}, {})):
-        with pytest.raises(UsageError, match="completions of the methods ptkb_none, .*: give it another llm"):
+    for system, resources in (
+        ("qr", named),
+        ({"mine": ikat.Rewrite(llm("recorded:personalizedcir"))}, {}),
+    ):
+        with pytest.raises(
+            UsageError, match="completions of the methods ptkb_none, .*: give it another llm"
+        ):
             ikat.plan(system, topics=turns, **resources)
-    with pytest.raises(UsageError, match="recorded:personalizedcir has no prompt sar-2shot: it has none-0shot-prompt1, "):
+    with pytest.raises(
+        UsageError,
+        match="recorded:personalizedcir has no prompt sar-2shot: it has none-0shot-prompt1, ",
+    ):
         find("ptkb_sar:shots=2").build(llm=llm("recorded:personalizedcir"), retriever=Asked())
 
 
@@ -136,34 +173,53 @@ def test_files_that_are_not_there_are_named_with_whose_they_are(outputs, monkeyp
 
 def test_rewrites_without_an_answer_complete_no_prompt_for_one(outputs):
     model = llm("recorded:cfda-chiq")
-    assert texts(model, Request([], "rewrite", "9-1_1", prompt="rewrite_enhanced", sample=9)) == ["tea 9"]
-    with pytest.raises(DataError, match=r"recorded:cfda-chiq lacks 1 completion: 9-1_1 rewrite rewrite_and_answer: take another llm"):
+    assert texts(model, Request([], "rewrite", "9-1_1", prompt="rewrite_enhanced", sample=9)) == [
+        "tea 9"
+    ]
+    with pytest.raises(
+        DataError,
+        match=r"recorded:cfda-chiq lacks 1 completion: 9-1_1 rewrite rewrite_and_answer: take another llm",
+    ):
         model.ask([Request([], "rewrite", "9-1_1", prompt="rewrite_and_answer")])
-    with pytest.raises(DataError, match=r"9-1_1 rewrite rewrite sample 10: take another llm for it, or fewer samples"):
+    with pytest.raises(
+        DataError,
+        match=r"9-1_1 rewrite rewrite sample 10: take another llm for it, or fewer samples",
+    ):
         model.ask([Request([], "rewrite", "9-1_1", prompt="rewrite", sample=10)])
 
 
 def test_whose_they_are_is_said_once_and_kept_in_the_run_folder(outputs, tmp_path, capsys):
     say.cache_clear()
     topics = pd.DataFrame({"qid": ["9-1_1", "9-1_2"], "query": ["tea", "mint"]})
-    index = ikat.PassageIndex(tmp_path / "index").index([{"docno": "d1", "text": "tea"}, {"docno": "d2", "text": "mint 1 tea"}])
+    index = ikat.PassageIndex(tmp_path / "index").index(
+        [{"docno": "d1", "text": "tea"}, {"docno": "d2", "text": "mint 1 tea"}]
+    )
     system = ikat.Rewrite(llm("recorded:cfda-llm4cs")) >> index.bm25()
     llm("recorded:cfda-chiq")
-    ikat.run({"QR": system}, topics=topics, qrels=pd.DataFrame({"qid": ["9-1_1"], "docno": ["d1"], "label": [1]}), out=tmp_path / "runs")
+    ikat.run(
+        {"QR": system},
+        topics=topics,
+        qrels=pd.DataFrame({"qid": ["9-1_1"], "docno": ["d1"], "label": [1]}),
+        out=tmp_path / "runs",
+    )
     said = capsys.readouterr().err
     assert said.count("cite Chang et al., CFDA & CLIP at TREC iKAT 2025") == 1
-    assert "https://github.com/gyeozai/CFDA-TREC-iKAT2025 (commit 68884f9; it states no licence)" in said
+    assert (
+        "https://github.com/gyeozai/CFDA-TREC-iKAT2025 (commit 68884f9; it states no licence)"
+        in said
+    )
     assert "cite Chang et al." in RunFolder(tmp_path / "runs" / "QR").parameters()["sources"][0]
 
 
 def test_turns_missing_in_an_output_are_refused_before_running(outputs):
     turns = pd.DataFrame({"qid": ["9-1_3", "9-1_9"], "query": ["tea", "mint"]})
-    lacks = (
-        r"none-0shot-prompt1 has no completion of 1 of the 2 turns \(9-1_9\), but of 5 samples for each of the 176 judged turns of 2023: "
-    )
+    lacks = r"none-0shot-prompt1 has no completion of 1 of the 2 turns \(9-1_9\), but of 5 samples for each of the 176 judged turns of 2023: "
     with pytest.raises(UsageError, match=lacks + "give turns='judged-2023'"):
         ikat.plan({"QR": ikat.Rewrite(llm(f"recorded:{NONE}"))}, topics=turns)
-    with pytest.raises(UsageError, match=r"1 of the 1 turn \(0_1\), .*: give a dataset of 2023, such as ikat:2023-mini"):
+    with pytest.raises(
+        UsageError,
+        match=r"1 of the 1 turn \(0_1\), .*: give a dataset of 2023, such as ikat:2023-mini",
+    ):
         llm("recorded:cfda-llm4cs").ask([Request([], "rewrite", "0_1")])
 
 
@@ -171,7 +227,10 @@ def test_runs_take_blocks_of_samples_that_they_do_not_share(outputs):
     model = llm("recorded:cfda-llm4cs")
     for chain, first in ((0, 0), (1, 5), (2, 5)):
         with in_chain(chain):
-            taken = texts(model, *(Request([], "rewrite", "9-1_1", sample=sample, samples=5) for sample in range(5)))
+            taken = texts(
+                model,
+                *(Request([], "rewrite", "9-1_1", sample=sample, samples=5) for sample in range(5)),
+            )
         assert taken == [f"tea {n}" for n in range(first, first + 5)]
 
 
@@ -181,14 +240,18 @@ def test_more_runs_than_there_are_is_told_with_their_number(outputs):
     with warnings.catch_warnings():
         warnings.simplefilter("error", RepeatsWarning)
         ikat.plan(system, topics=turns, repeats=2)
-    with pytest.warns(RepeatsWarning, match="with too few completions, enough for 2 independent runs"):
+    with pytest.warns(
+        RepeatsWarning, match="with too few completions, enough for 2 independent runs"
+    ):
         ikat.plan(system, topics=turns, repeats=5)
 
 
 def test_a_turn_list_has_a_name_and_those_that_are_there_count():
     with pytest.warns(FewerTurnsWarning, match="mine has 1 of the 62 turns of responses-2024"):
         assert read_turns("responses-2024", ["0_1", "0_2", "0_99"], "mine") == ["0_2"]
-    with pytest.raises(UsageError, match=r"mine has none of the turns of irlab-2024 \(0_2, .*give turns of its own"):
+    with pytest.raises(
+        UsageError, match=r"mine has none of the turns of irlab-2024 \(0_2, .*give turns of its own"
+    ):
         read_turns("irlab-2024", ["9-1_1"], "mine")
 
 
@@ -197,10 +260,18 @@ def test_the_lists_are_those_that_were_published(shared):
     from pyterrier_ikat.conversations import read_qrels
 
     for name in ("irlab-2024", "responses-2024", "responses-2023"):
-        assert set(turn_lists()[name].turns) == set((shared / "turns" / f"{name}.txt").read_text().split())
-    assert set(turn_lists()["judged-2023"].turns) == set(read_qrels(data_file("2023-qrels.all-turns.txt"))["qid"])
+        assert set(turn_lists()[name].turns) == set(
+            (shared / "turns" / f"{name}.txt").read_text().split()
+        )
+    assert set(turn_lists()["judged-2023"].turns) == set(
+        read_qrels(data_file("2023-qrels.all-turns.txt"))["qid"]
+    )
     nist = read_qrels(data_file("2024-qrels.txt"))["qid"].drop_duplicates()
-    without = {qid for qid in nist if not qid.startswith("9_") and qid not in {f"8_{turn}" for turn in range(4, 14)}}
+    without = {
+        qid
+        for qid in nist
+        if not qid.startswith("9_") and qid not in {f"8_{turn}" for turn in range(4, 14)}
+    }
     assert set(turn_lists()["irlab-2024"].turns) == without
 
 
@@ -208,9 +279,16 @@ def test_the_lists_are_those_that_were_published(shared):
 def test_the_real_files_are_as_published_and_have_all_samples(shared):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for name, turns, samples in (("personalizedcir-sar-0shot", 176, 5), ("cfda-llm4cs", 332, 10), ("cfda-chiq", 332, 10)):
+        for name, turns, samples in (
+            ("personalizedcir-sar-0shot", 176, 5),
+            ("cfda-llm4cs", 332, 10),
+            ("cfda-chiq", 332, 10),
+        ):
             found = OUTPUTS[name].completions()
-            assert (len({key[0] for key in found}), {len(one) for one in found.values()}) == (turns, {samples})
+            assert (len({key[0] for key in found}), {len(one) for one in found.values()}) == (
+                turns,
+                {samples},
+            )
 
 
 def test_chosen_queries_are_searched_without_an_llm(tmp_path):
@@ -225,7 +303,13 @@ def test_chosen_queries_are_searched_without_an_llm(tmp_path):
         ["9-1_1", "Is mint safe?", "Is mint safe?"],
     ]
     with pytest.raises(UsageError, match="no system uses llm=.*: omit it"):
-        ikat.plan(f"best_of_n:queries={path}", topics=turns, llm="recorded:sample", retriever=Asked(), reranker=Asked())
+        ikat.plan(
+            f"best_of_n:queries={path}",
+            topics=turns,
+            llm="recorded:sample",
+            retriever=Asked(),
+            reranker=Asked(),
+        )
     with pytest.raises(UsageError, match="method best_of_n needs llm"):
         find("best_of_n").build(retriever=Asked(), reranker=Asked())
     before = ikat.generate.GivenQueries(path)
@@ -233,7 +317,10 @@ def test_chosen_queries_are_searched_without_an_llm(tmp_path):
         before(turns.assign(qid=["9-1_3", "9-1_1"]).head(1))
 
 
-@pytest.mark.parametrize(("text", "wrong"), [("9-1_1 tea\n", "line 1"), ("a\tb\na\tc\n", "line 2: turn a has a query"), ("", "no query")])
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [("9-1_1 tea\n", "line 1"), ("a\tb\na\tc\n", "line 2: turn a has a query"), ("", "no query")],
+)
 def test_a_malformed_file_of_queries_is_refused(tmp_path, text, wrong):
     path = tmp_path / "chosen.tsv"
     path.write_text(text)
@@ -250,7 +337,9 @@ def test_the_public_choices_of_adarewriter_have_all_turns(shared):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             found = ikat.generate.GivenQueries(name)(turns)
-        assert [f"{qid}\t{query}" for qid, query in zip(found["qid"], found["query"], strict=True)] == [line.strip() for line in lines]
+        assert [
+            f"{qid}\t{query}" for qid, query in zip(found["qid"], found["query"], strict=True)
+        ] == [line.strip() for line in lines]
 
 
 @pytest.mark.real_data
@@ -261,15 +350,33 @@ def test_each_row_of_the_study_searches_for_its_own_texts(shared):
         name, shots, *_ = row.split("; ")
         if name == "ptkb_statement":
             continue  # its texts aren't among the copies
-        statements = {"ptkb_str": "LLM", "ptkb_sar": "SAR", "ptkb_none": "None", "ptkb_all": "All", "ptkb_human": "human"}
+        statements = {
+            "ptkb_str": "LLM",
+            "ptkb_sar": "SAR",
+            "ptkb_none": "None",
+            "ptkb_all": "All",
+            "ptkb_human": "human",
+        }
         tail = "" if name == "ptkb_sar" else "_prompt1" if name.endswith("_queries") else "_prompt2"
         file = f"batch_{statements[name.removesuffix('_queries')]}_{shots}shot{tail}_run2.jsonl"
-        lines = (shared / "outputs" / "personalized-cir" / file).read_text(encoding="utf-8").splitlines()
-        texts = {one["sample_id"]: f"{one['rewrite_utt_text']} {one['response_utt_text']}" for one in map(json.loads, lines)}
-        system = find(f"{name}:shots={shots}" if shots != "0" else name).build(llm=llm("recorded:personalizedcir"), retriever=Asked())
+        lines = (
+            (shared / "outputs" / "personalized-cir" / file)
+            .read_text(encoding="utf-8")
+            .splitlines()
+        )
+        texts = {
+            one["sample_id"]: f"{one['rewrite_utt_text']} {one['response_utt_text']}"
+            for one in map(json.loads, lines)
+        }
+        system = find(f"{name}:shots={shots}" if shots != "0" else name).build(
+            llm=llm("recorded:personalizedcir"), retriever=Asked()
+        )
         with in_chain(1):
             found = system(turns)
-        asked = {qid.replace("_", "-"): query for qid, query in zip(found["qid"], found["query"], strict=True)}
+        asked = {
+            qid.replace("_", "-"): query
+            for qid, query in zip(found["qid"], found["query"], strict=True)
+        }
         assert asked == {qid: " ".join(text.split()) for qid, text in texts.items()}, file
 
 
@@ -279,10 +386,21 @@ def test_ten_rewrites_of_llm4cs_score_as_measured(shared, tmp_path):
     index = ikat.PassageIndex(tmp_path / "index").index(data.get_corpus_iter(verbose=False))
     system = {"QR": ikat.Rewrite(llm("recorded:cfda-llm4cs")) >> index.bm25()}
     found = ikat.experiment(system, data, measures=["nDCG@10"])["nDCG@10"]
-    assert found[0] == pytest.approx(0.5084, abs=5e-5)  # the mean of all ten is in the notebook of evidence
+    assert found[0] == pytest.approx(
+        0.5084, abs=5e-5
+    )  # the mean of all ten is in the notebook of evidence
     sar = {"SAR": ikat.Rewrite(llm("recorded:personalizedcir-sar-0shot")) >> index.bm25()}
-    with pytest.warns(FewerTurnsWarning, match="ikat:2023-mini has 174 of the 176 turns of judged-2023"):
-        found = ikat.experiment(sar, data, measures=["nDCG@10"], turns="judged-2023", repeats=5)["nDCG@10"]
-    assert (found.mean(), found.std()) == (pytest.approx(0.4931, abs=5e-5), pytest.approx(0.0056, abs=5e-5))
-    with pytest.raises(UsageError, match=r"no completion of 106 of the 280 turns .* give turns='judged-2023'"):
+    with pytest.warns(
+        FewerTurnsWarning, match="ikat:2023-mini has 174 of the 176 turns of judged-2023"
+    ):
+        found = ikat.experiment(sar, data, measures=["nDCG@10"], turns="judged-2023", repeats=5)[
+            "nDCG@10"
+        ]
+    assert (found.mean(), found.std()) == (
+        pytest.approx(0.4931, abs=5e-5),
+        pytest.approx(0.0056, abs=5e-5),
+    )
+    with pytest.raises(
+        UsageError, match=r"no completion of 106 of the 280 turns .* give turns='judged-2023'"
+    ):
         ikat.plan({"QR": ikat.Rewrite(llm("recorded:personalizedcir-sar-0shot"))}, data)

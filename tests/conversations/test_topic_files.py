@@ -12,7 +12,12 @@ from pyterrier_ikat.errors import DataError
 
 def turn_2023(number, utterance, resolved, response, statements, passages):
     texts = {"utterance": utterance, "resolved_utterance": resolved, "response": response}
-    return {"turn_id": number, **texts, "ptkb_provenance": statements, "response_provenance": passages}
+    return {
+        "turn_id": number,
+        **texts,
+        "ptkb_provenance": statements,
+        "response_provenance": passages,
+    }
 
 
 PTKB = {"1": "I avoid caffeine.", "2": "I like mint."}
@@ -21,7 +26,9 @@ TEA_2023 = {
     "title": "Tea",
     "ptkb": PTKB,
     "turns": [
-        turn_2023(1, "Which tea?", "Which tea has no caffeine?", "Rooibos.", [1], ["d1:0", "d2:3", "d1:0"]),
+        turn_2023(
+            1, "Which tea?", "Which tea has no caffeine?", "Rooibos.", [1], ["d1:0", "d2:3", "d1:0"]
+        ),
         turn_2023(2, "And for sleep?", "", "Chamomile.", [2, 1, 2], []),
     ],
 }
@@ -30,7 +37,9 @@ EXPECTED = Conversation(
     "Tea",
     PTKB,
     (
-        TopicTurn(1, "Which tea?", "Rooibos.", "Which tea has no caffeine?", ("1",), ("d1:0", "d2:3")),
+        TopicTurn(
+            1, "Which tea?", "Rooibos.", "Which tea has no caffeine?", ("1",), ("d1:0", "d2:3")
+        ),
         TopicTurn(2, "And for sleep?", "Chamomile.", "", ("2", "1"), ()),
     ),
 )
@@ -43,17 +52,27 @@ def in_2025(item, number="number", statements="relevant_ptkbs"):
         | {statements: [item["ptkb"][str(i)] for i in turn["ptkb_provenance"]]}
         for turn in item["turns"]
     ]
-    return {number: item["number"], "title": item["title"], "ptkb": list(item["ptkb"].values()), "responses": turns}
+    return {
+        number: item["number"],
+        "title": item["title"],
+        "ptkb": list(item["ptkb"].values()),
+        "responses": turns,
+    }
 
 
 @pytest.mark.parametrize(
-    "item", [TEA_2023, in_2025(TEA_2023), in_2025(TEA_2023, "conv_id", "ptkb_provenance")], ids=["2023", "2025", "guide"]
+    "item",
+    [TEA_2023, in_2025(TEA_2023), in_2025(TEA_2023, "conv_id", "ptkb_provenance")],
+    ids=["2023", "2025", "guide"],
 )
 def test_every_schema_gives_the_same_conversation(write, item):
     assert read_topics(write([item])) == [EXPECTED]
 
 
-@pytest.mark.parametrize(("text", "expected"), [("I  avoid\ncaffeine.", "1"), ("i LIKE mint. ", "2"), ("2", "2"), ("I like mint.", "2")])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("I  avoid\ncaffeine.", "1"), ("i LIKE mint. ", "2"), ("2", "2"), ("I like mint.", "2")],
+)
 def test_gold_statements_as_text_match_despite_space_and_case(write, text, expected):
     item = in_2025(TEA_2023)
     item["ptkb"].append("I LIKE MINT.")  # an exact statement wins over one that is only similar
@@ -103,13 +122,24 @@ def test_a_bad_file_is_named_with_place_and_repair(write, content, part):
 
 def test_an_unknown_field_of_a_line_is_named_with_its_lines(write):
     line = {"messages": [{"role": "user", "content": "Tea?"}], "awnser": "x"}
-    path = write("".join(json.dumps({**line, "qid": f"t_{number}"}) + "\n" for number in (1, 2)), "topics.jsonl")
-    with pytest.warns(CollectionWarning, match="line 1, line 2: nothing reads the field 'awnser'; there are qid, messages, ptkb, resolved"):
+    path = write(
+        "".join(json.dumps({**line, "qid": f"t_{number}"}) + "\n" for number in (1, 2)),
+        "topics.jsonl",
+    )
+    with pytest.warns(
+        CollectionWarning,
+        match="line 1, line 2: nothing reads the field 'awnser'; there are qid, messages, ptkb, resolved",
+    ):
         assert [chat.number for chat in read_topics(path)] == ["t"]
 
 
 def line_turn(number, text, passage, result, **more):
-    return {"number": number, "raw_utterance": text, "passage": passage, "canonical_result_id": result} | more
+    return {
+        "number": number,
+        "raw_utterance": text,
+        "passage": passage,
+        "canonical_result_id": result,
+    } | more
 
 
 FIRST = {"automatic_rewritten_utterance": "Which tea is free of caffeine?"}
@@ -122,14 +152,27 @@ LINE = [{"number": 106, "turn": LINE_TURNS}]
 
 
 def user(number, text, parent=None):
-    return {"number": number, "participant": "User", "utterance": text, "manual_rewritten_utterance": f"{text}!", "parent": parent}
+    return {
+        "number": number,
+        "participant": "User",
+        "utterance": text,
+        "manual_rewritten_utterance": f"{text}!",
+        "parent": parent,
+    }
 
 
 def system(number, text, parent, provenance=()):
-    return {"number": number, "participant": "System", "response": text, "parent": parent, "provenance": list(provenance)}
+    return {
+        "number": number,
+        "participant": "System",
+        "response": text,
+        "parent": parent,
+        "provenance": list(provenance),
+    }
 
 
-# The system answers turn 1-3 (1-4), or asks back (2-1), which the user answers (2-2); a third way leaves after 1-2 (3-1).
+# The system answers turn 1-3 (1-4), or asks back (2-1), which the user answers (2-2); a third way
+# leaves after 1-2 (3-1).
 TREE_TURNS = [
     user("1-1", "Make soap?"),
     system("1-2", "Use lye.", "1-1", ["MARCO_26_222804180-1"]),
@@ -143,13 +186,19 @@ TREE = [{"number": 133, "turn": TREE_TURNS}]
 
 
 def messages(*texts):
-    return [{"role": ("user", "assistant")[place % 2], "content": text} for place, text in enumerate(texts)]
+    return [
+        {"role": ("user", "assistant")[place % 2], "content": text}
+        for place, text in enumerate(texts)
+    ]
 
 
 def test_turns_in_a_line_have_the_earlier_ones_as_history(write):
     (chat,) = read_topics(write(LINE))
     assert chat.histories() == [[], messages("Which tea has no caffeine?", "Rooibos has none.")]
-    assert [(chat.qid(turn), turn.turn_id, turn.resolved, turn.automatic, turn.passages) for turn in chat.turns] == [
+    assert [
+        (chat.qid(turn), turn.turn_id, turn.resolved, turn.automatic, turn.passages)
+        for turn in chat.turns
+    ] == [
         ("106_1", 1, "", "Which tea is free of caffeine?", ("MARCO_D59865",)),
         ("106_2", 2, "Where does rooibos grow?", "", ("KILT_1845197",)),
     ]
@@ -163,7 +212,10 @@ def test_a_turn_of_a_tree_has_the_path_above_it_as_its_history(write):
         messages("Make soap?", "Use lye.", "And lotion?", "Which lotion?"),
         messages("Make soap?", "Use lye."),
     ]
-    assert [(chat.qid(turn), turn.turn_id, turn.resolved, turn.response, turn.passages) for turn in chat.turns] == [
+    assert [
+        (chat.qid(turn), turn.turn_id, turn.resolved, turn.response, turn.passages)
+        for turn in chat.turns
+    ] == [
         ("133_1-1", 1, "Make soap?!", "Use lye.", ("MARCO_26_222804180-1",)),
         ("133_1-3", 2, "And lotion?!", "Use oil.", ("MARCO_50_2268879788-3", "KILT_78449-18")),
         ("133_2-2", 3, "A scented one.!", "", ()),
@@ -173,5 +225,8 @@ def test_a_turn_of_a_tree_has_the_path_above_it_as_its_history(write):
 
 def test_the_flattened_file_of_2022_is_refused_for_the_trees(write):
     flattened = [LINE[0], {**LINE[0], "turn": LINE_TURNS[:1]}]
-    with pytest.raises(DataError, match="conversation 2: .*106_1 was there before.*the file of trees, which has each turn once"):
+    with pytest.raises(
+        DataError,
+        match="conversation 2: .*106_1 was there before.*the file of trees, which has each turn once",
+    ):
         read_topics(write(flattened))

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from pyterrier_ikat.conversations import conversation, read_topics
 from pyterrier_ikat.conversations.frame import column, personas, values, with_query
 from pyterrier_ikat.conversations.qrels import read_qrels
-from pyterrier_ikat.conversations.topics import Conversation, TopicTurn, answers_frame, provenance_qrels, ptkb_qrels, topics_frame
+from pyterrier_ikat.conversations.topics import (
+    Conversation,
+    TopicTurn,
+    answers_frame,
+    provenance_qrels,
+    ptkb_qrels,
+    topics_frame,
+)
 from pyterrier_ikat.errors import DataError, UsageError
 
 PTKB = {"1": "I avoid caffeine.", "2": "I like mint."}
@@ -20,7 +27,9 @@ TEA = Conversation(
     "Tea",
     PTKB,
     (
-        TopicTurn(1, "Which tea?", "Rooibos.", "Which tea has no caffeine?", ("2", "1"), ("d1:0", "d2:3")),
+        TopicTurn(
+            1, "Which tea?", "Rooibos.", "Which tea has no caffeine?", ("2", "1"), ("d1:0", "d2:3")
+        ),
         TopicTurn(2, "And for sleep?", "Chamomile.", "", (), ()),
         TopicTurn(3, "Thanks", "Welcome.", "Thank you", (), ("d1:0",)),
     ),
@@ -30,7 +39,10 @@ AUTOMATIC = ["qid", "query", "qutterance", "qhistory", "qptkb", "qconversation",
 
 
 def said(*texts):
-    return [{"role": ("user", "assistant")[place % 2], "content": text} for place, text in enumerate(texts)]
+    return [
+        {"role": ("user", "assistant")[place % 2], "content": text}
+        for place, text in enumerate(texts)
+    ]
 
 
 CHAT = said("Which tea?", "Rooibos.", "And for sleep?")
@@ -40,8 +52,17 @@ def test_one_row_a_turn_with_the_history_before_it():
     frame = topics_frame([TEA, BUS])
     assert list(frame) == AUTOMATIC
     assert frame["qid"].tolist() == ["9-1_1", "9-1_2", "9-1_3", "9-2_1"]
-    assert frame["query"].tolist() == frame["qutterance"].tolist() == ["Which tea?", "And for sleep?", "Thanks", "When?"]
-    assert frame[["qconversation", "qturn"]].values.tolist() == [["9-1", 1], ["9-1", 2], ["9-1", 3], ["9-2", 1]]
+    assert (
+        frame["query"].tolist()
+        == frame["qutterance"].tolist()
+        == ["Which tea?", "And for sleep?", "Thanks", "When?"]
+    )
+    assert frame[["qconversation", "qturn"]].values.tolist() == [
+        ["9-1", 1],
+        ["9-1", 2],
+        ["9-1", 3],
+        ["9-2", 1],
+    ]
     assert frame["qhistory"].tolist() == [[], CHAT[:2], [*CHAT, *said("", "Chamomile.")[1:]], []]
     assert frame["qptkb"].tolist() == [PTKB, PTKB, PTKB, {}]
     assert list(topics_frame([])) == AUTOMATIC
@@ -50,13 +71,29 @@ def test_one_row_a_turn_with_the_history_before_it():
 def test_gold_has_its_own_frames_and_empty_rewrites_fall_back():
     frame = topics_frame([TEA], manual=True)
     assert list(frame) == [*AUTOMATIC, "qresolved", "qgoldptkb"]
-    assert frame["qresolved"].tolist() == ["Which tea has no caffeine?", "And for sleep?", "Thank you"]
+    assert frame["qresolved"].tolist() == [
+        "Which tea has no caffeine?",
+        "And for sleep?",
+        "Thank you",
+    ]
     assert frame["qgoldptkb"].tolist() == [["2", "1"], [], []]
     assert frame["query"].tolist() == ["Which tea?", "And for sleep?", "Thanks"]
-    assert answers_frame([TEA]).values.tolist() == [["9-1_1", "Rooibos."], ["9-1_2", "Chamomile."], ["9-1_3", "Welcome."]]
-    assert provenance_qrels([TEA]).values.tolist() == [["9-1_1", "d1:0", 1], ["9-1_1", "d2:3", 1], ["9-1_3", "d1:0", 1]]
+    assert answers_frame([TEA]).values.tolist() == [
+        ["9-1_1", "Rooibos."],
+        ["9-1_2", "Chamomile."],
+        ["9-1_3", "Welcome."],
+    ]
+    assert provenance_qrels([TEA]).values.tolist() == [
+        ["9-1_1", "d1:0", 1],
+        ["9-1_1", "d2:3", 1],
+        ["9-1_3", "d1:0", 1],
+    ]
     labels = ptkb_qrels([TEA, BUS])
-    assert labels[["docno", "label"]].values.tolist() == [["1", 1], ["2", 1], *[["1", 0], ["2", 0]] * 2]
+    assert labels[["docno", "label"]].values.tolist() == [
+        ["1", 1],
+        ["2", 1],
+        *[["1", 0], ["2", 0]] * 2,
+    ]
     assert labels["label"].dtype == provenance_qrels([TEA])["label"].dtype == "int64"
     assert list(provenance_qrels([])) == list(ptkb_qrels([])) == ["qid", "docno", "label"]
     assert list(answers_frame([])) == ["qid", "gold_answer"]
@@ -67,24 +104,50 @@ def test_a_row_knows_nothing_of_its_own_answer_or_later(sizes):
     def turn(c, t):
         return TopicTurn(t, f"u {c} {t}.", f"a {c} {t}.", f"r {c} {t}.", ("1",), (f"p{c}-{t}:0",))
 
-    chats = [Conversation(str(c), f"title {c}", {"1": "s"}, tuple(turn(c, t) for t in range(1, size + 1))) for c, size in enumerate(sizes)]
+    chats = [
+        Conversation(
+            str(c), f"title {c}", {"1": "s"}, tuple(turn(c, t) for t in range(1, size + 1))
+        )
+        for c, size in enumerate(sizes)
+    ]
     for row in topics_frame(chats).to_dict("records"):
         c, t = row["qconversation"], row["qturn"]
-        assert [m["content"] for m in row["qhistory"]] == [f"{who} {c} {i}." for i in range(1, t) for who in "ua"]
-        assert not [secret for secret in (f"a {c} {t}.", f"r {c} ", "title", f"p{c}-") if secret in json.dumps(row)]
+        assert [m["content"] for m in row["qhistory"]] == [
+            f"{who} {c} {i}." for i in range(1, t) for who in "ua"
+        ]
+        assert not [
+            secret
+            for secret in (f"a {c} {t}.", f"r {c} ", "title", f"p{c}-")
+            if secret in json.dumps(row)
+        ]
 
 
 # Chats of one's own
 
 
 def test_a_chat_becomes_one_turn():
-    row = conversation(CHAT, ["I avoid caffeine.", "I like mint."], number="mine").to_dict("records")
-    wanted = {"qid": "mine_2", "query": "And for sleep?", "qutterance": "And for sleep?", "qhistory": CHAT[:2], "qptkb": PTKB}
+    row = conversation(CHAT, ["I avoid caffeine.", "I like mint."], number="mine").to_dict(
+        "records"
+    )
+    wanted = {
+        "qid": "mine_2",
+        "query": "And for sleep?",
+        "qutterance": "And for sleep?",
+        "qhistory": CHAT[:2],
+        "qptkb": PTKB,
+    }
     assert row == [wanted | {"qconversation": "mine", "qturn": 2}]
-    every = conversation([*CHAT, *said("", "Chamomile.")[1:]], ["I avoid caffeine."], every_turn=True)
-    assert every[["qid", "query", "qturn"]].values.tolist() == [["chat_1", "Which tea?", 1], ["chat_2", "And for sleep?", 2]]
+    every = conversation(
+        [*CHAT, *said("", "Chamomile.")[1:]], ["I avoid caffeine."], every_turn=True
+    )
+    assert every[["qid", "query", "qturn"]].values.tolist() == [
+        ["chat_1", "Which tea?", 1],
+        ["chat_2", "And for sleep?", 2],
+    ]
     assert every["qhistory"].tolist() == [[], CHAT[:2]]
-    assert every.tail(1).to_dict("list") == conversation(CHAT, ["I avoid caffeine."]).to_dict("list")
+    assert every.tail(1).to_dict("list") == conversation(CHAT, ["I avoid caffeine."]).to_dict(
+        "list"
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,19 +167,39 @@ def test_a_bad_chat_is_named(messages, part):
 
 
 def test_a_new_query_pushes_the_old_and_drops_what_came_of_it():
-    frame = pd.DataFrame({"qid": ["1"], "query": ["old"], "query_0": ["older"], "query_toks": [{"old": 1}], "query_vec": [0]}, index=[3])
+    frame = pd.DataFrame(
+        {
+            "qid": ["1"],
+            "query": ["old"],
+            "query_0": ["older"],
+            "query_toks": [{"old": 1}],
+            "query_vec": [0],
+        },
+        index=[3],
+    )
     new = with_query(frame, ["new"])
-    assert new.to_dict("records") == [{"qid": "1", "query": "new", "query_0": "old", "query_1": "older"}]
+    assert new.to_dict("records") == [
+        {"qid": "1", "query": "new", "query_0": "old", "query_1": "older"}
+    ]
     assert new.index.tolist() == [3]
     assert frame["query"].tolist() == ["old"]
 
 
 def test_turns_read_from_a_parquet_file_are_those_written():
-    turns = pd.concat([conversation(CHAT, {"1": "I'm vegan."}, number="a"), conversation(CHAT[:1], {"2": "I like tea."}, number="b")])
+    turns = pd.concat(
+        [
+            conversation(CHAT, {"1": "I'm vegan."}, number="a"),
+            conversation(CHAT[:1], {"2": "I like tea."}, number="b"),
+        ]
+    )
     # A parquet file has one struct for all dicts of a column, and gives lists back as arrays.
     read = turns.assign(
-        qptkb=column([{"1": "I'm vegan.", "2": None}, {"1": None, "2": "I like tea."}], turns.index),
-        qhistory=column((np.array(history, dtype=object) for history in turns["qhistory"]), turns.index),
+        qptkb=column(
+            [{"1": "I'm vegan.", "2": None}, {"1": None, "2": "I like tea."}], turns.index
+        ),
+        qhistory=column(
+            (np.array(history, dtype=object) for history in turns["qhistory"]), turns.index
+        ),
     )
     assert values(read, "qhistory") == values(turns, "qhistory")
     assert personas(read) == personas(turns) == [{"1": "I'm vegan."}, {"2": "I like tea."}]
@@ -127,8 +210,16 @@ def test_turns_read_from_a_parquet_file_are_those_written():
 
 def test_lines_become_rows_in_order(write):
     frame = read_qrels(write("9-1_3 0 d2:0 4\n\n9-1_3\t0\td1:7 -1\r\n10-1_1 0 d2:0 0"))
-    assert frame.values.tolist() == [["9-1_3", "d2:0", 4], ["9-1_3", "d1:7", -1], ["10-1_1", "d2:0", 0]]
-    assert frame.dtypes.astype(str).to_dict() == {"qid": "object", "docno": "object", "label": "int64"}
+    assert frame.values.tolist() == [
+        ["9-1_3", "d2:0", 4],
+        ["9-1_3", "d1:7", -1],
+        ["10-1_1", "d2:0", 0],
+    ]
+    assert frame.dtypes.astype(str).to_dict() == {
+        "qid": "object",
+        "docno": "object",
+        "label": "int64",
+    }
 
 
 @pytest.mark.parametrize(
@@ -137,7 +228,10 @@ def test_lines_become_rows_in_order(write):
         ("1_1 0 d1 1\n1_1 0 d2", "line 2: '1_1 0 d2' is not a judgement"),
         ("1_1 0 d1 high", "line 1"),
         ("1_1 0 d1 1.5", "whole number"),
-        ("1_1 0 d1 12345678901234567890", "line 1: .* is not a judgement: .*, with a whole number of at most 4 digits as label"),
+        (
+            "1_1 0 d1 12345678901234567890",
+            "line 1: .* is not a judgement: .*, with a whole number of at most 4 digits as label",
+        ),
         ("1_1 0 d1 99999", "at most 4 digits"),
         ("1_1 0 d1 1_0", "at most 4 digits"),
         ("1_1 0 d1 １", "at most 4 digits"),
@@ -174,15 +268,24 @@ def test_released_files_have_published_sizes_and_unique_sources(ikat_data, year)
     assert sum(not turn.passages for chat in chats for turn in chat.turns) == unproved
     assert frame["qresolved"].str.strip().ne("").all()
     fields = ("turns", "response_provenance") if year < 2025 else ("responses", "citations")
-    listed = {f"{chat['number']}_{turn['turn_id']}": turn[fields[1]] for chat in raw for turn in chat[fields[0]]}
+    listed = {
+        f"{chat['number']}_{turn['turn_id']}": turn[fields[1]]
+        for chat in raw
+        for turn in chat[fields[0]]
+    }
     got = {qid: group["docno"].tolist() for qid, group in provenance_qrels(chats).groupby("qid")}
     assert [qid for qid, ids in listed.items() if len(set(ids)) < len(ids)] == repeated
     assert got == {qid: sorted(set(ids), key=ids.index) for qid, ids in listed.items() if ids}
     if year == 2023:  # its one empty rewrite
-        assert frame.loc[frame["qid"] == "12-1_12", "qresolved"].tolist() == frame.loc[frame["qid"] == "12-1_12", "qutterance"].tolist()
+        assert (
+            frame.loc[frame["qid"] == "12-1_12", "qresolved"].tolist()
+            == frame.loc[frame["qid"] == "12-1_12", "qutterance"].tolist()
+        )
     if year == 2025:  # which has statements as texts
         for chat, item in zip(chats, raw, strict=True):
-            named = [[item["ptkb"][int(name) - 1] for name in turn.statements] for turn in chat.turns]
+            named = [
+                [item["ptkb"][int(name) - 1] for name in turn.statements] for turn in chat.turns
+            ]
             assert named == [entry["relevant_ptkbs"] for entry in item["responses"]]
 
 
@@ -196,4 +299,6 @@ def test_ptkb_qrels_judge_the_whole_ptkb_of_every_listed_turn(ikat_data):
     own = ptkb_qrels(chats)
     own = own[own.groupby("qid")["label"].transform("max") == 1]
     keys = ["qid", "docno"]
-    pd.testing.assert_frame_equal(own.sort_values(keys, ignore_index=True), organisers.sort_values(keys, ignore_index=True))
+    pd.testing.assert_frame_equal(
+        own.sort_values(keys, ignore_index=True), organisers.sort_values(keys, ignore_index=True)
+    )

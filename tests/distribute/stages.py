@@ -54,7 +54,10 @@ class ByLength(pt.Transformer):
     """A re-ranker without a model: long passages that share letters with the query come first."""
 
     def transform(self, inp):
-        shared = [len(set(query) & set(text)) + len(text) / 1000 for query, text in zip(inp["query"], inp["text"], strict=True)]
+        shared = [
+            len(set(query) & set(text)) + len(text) / 1000
+            for query, text in zip(inp["query"], inp["text"], strict=True)
+        ]
         return pt.model.add_ranks(inp.assign(score=shared))
 
 

@@ -20,7 +20,9 @@ def in_process(monkeypatch):
 
     def rows(self, parts):
         travelled = pickle.dumps(self.pipeline)
-        cells = [{"number": number, "cell": pickle.dumps(part)} for number, part in enumerate(parts)]
+        cells = [
+            {"number": number, "cell": pickle.dumps(part)} for number, part in enumerate(parts)
+        ]
         return [_Worker(pickle.loads(travelled))(cell) for cell in cells[1:] + cells[:1]]
 
     monkeypatch.setattr(OnRay, "_rows", rows)
@@ -37,7 +39,9 @@ def test_two_workers_at_once_give_the_rows_of_one_process(cluster, sample_index,
     found, one = ikat.on_ray(search >> Together(tmp_path), workers=2)(queries), search(queries)
     assert len(one) > 100
     assert all(type(history) is list for history in found["qhistory"])
-    pd.testing.assert_frame_equal(found.drop(columns="process"), one)  # personas and histories as they are
+    pd.testing.assert_frame_equal(
+        found.drop(columns="process"), one
+    )  # personas and histories as they are
     assert found["process"].nunique() == 2
     found.loc[0, "score"] = 2.0  # may be written to
     assert found["score"][0] == 2.0
@@ -61,9 +65,14 @@ def test_a_models_scores_differ_by_float_noise_at_most(in_process, sample_index,
     model = ikat.CrossEncoder(save_cross_encoder(tmp_path / "model", "electra"), max_length=24)
     system = ikat.PassageIndex(sample_index).bm25(num_results=5) >> model
     topics = turns(3).assign(query=["green tea", "black coffee", "white tea leaves"])
-    spread, one = (found.sort_values(["qid", "docno"], ignore_index=True) for found in (ikat.on_ray(system, 2)(topics), system(topics)))
+    spread, one = (
+        found.sort_values(["qid", "docno"], ignore_index=True)
+        for found in (ikat.on_ray(system, 2)(topics), system(topics))
+    )
     assert len(one) > 10
-    pd.testing.assert_frame_equal(spread.drop(columns="rank"), one.drop(columns="rank"), rtol=1e-4, atol=1e-5)
+    pd.testing.assert_frame_equal(
+        spread.drop(columns="rank"), one.drop(columns="rank"), rtol=1e-4, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,7 +81,10 @@ def test_a_models_scores_differ_by_float_noise_at_most(in_process, sample_index,
         (Raises("t03"), "^turn t03 is odd: leave it out$"),
         (Differs(), "the index /shared/mini.index isn't the same on all nodes"),
         (Raises("t03", ZeroDivisionError), "^turn t03 is odd"),
-        (ikat.Rewrite(ikat.llm(Scripted())), "cache, budget and ledger: put on_ray around the stages that search"),
+        (
+            ikat.Rewrite(ikat.llm(Scripted())),
+            "cache, budget and ledger: put on_ray around the stages that search",
+        ),
     ],
 )
 def test_errors_arrive_with_their_message(in_process, stage, message):

@@ -8,5 +8,9 @@ def qrels(*rows):
 
 
 def run(**turns):
-    rows = [(qid, docno, 10.0 - rank, rank) for qid, docnos in turns.items() for rank, docno in enumerate(docnos.split())]
+    rows = [
+        (qid, docno, 10.0 - rank, rank)
+        for qid, docnos in turns.items()
+        for rank, docno in enumerate(docnos.split())
+    ]
     return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])

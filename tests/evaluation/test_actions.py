@@ -16,21 +16,42 @@ from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import evaluate_actions
 from pyterrier_ikat.evaluation.inference import interval_of_share, standard_error
 
-LETTERS = {"u": "unanswerable", "a": "answerable", "p": "partial", "c": "conversational", "d": "underspecified", "-": ""}
+LETTERS = {
+    "u": "unanswerable",
+    "a": "answerable",
+    "p": "partial",
+    "c": "conversational",
+    "d": "underspecified",
+    "-": "",
+}
 TAKEN = {"A": "answer", "Q": "ask", "N": "abstain", "-": None}
 
 
 def answers(letters):
-    return pd.DataFrame({"qid": list(map(str, range(len(letters)))), "gold_answerability": [LETTERS[letter] for letter in letters]})
+    return pd.DataFrame(
+        {
+            "qid": list(map(str, range(len(letters)))),
+            "gold_answerability": [LETTERS[letter] for letter in letters],
+        }
+    )
 
 
 def system(letters):
-    return pd.DataFrame({"qid": list(map(str, range(len(letters)))), "qaction": [TAKEN[letter] for letter in letters]})
+    return pd.DataFrame(
+        {
+            "qid": list(map(str, range(len(letters)))),
+            "qaction": [TAKEN[letter] for letter in letters],
+        }
+    )
 
 
 def test_abstaining_is_compared_with_the_unanswerable_turns():
     # labelled 4 (u), chosen 5 (N), both 3: precision 3/5, recall 3/4, F1 = 2 * 3 / (5 + 4)
-    [row] = evaluate_actions({"ours": system("NNNAAANNAQ")}, answers("uuuuaapcad")).query("action == 'abstain'").to_dict("records")
+    [row] = (
+        evaluate_actions({"ours": system("NNNAAANNAQ")}, answers("uuuuaapcad"))
+        .query("action == 'abstain'")
+        .to_dict("records")
+    )
     assert (row["turns"], row["labelled"], row["chosen"], row["right"]) == (10, 4, 5, 3)
     assert (row["precision"], row["recall"], row["F1"]) == pytest.approx((3 / 5, 3 / 4, 6 / 9))
 
@@ -38,17 +59,30 @@ def test_abstaining_is_compared_with_the_unanswerable_turns():
 def test_asking_is_evaluated_only_on_turns_labelled_for_it():
     both = evaluate_actions({"ours": system("NQQA")}, answers("udad"))
     assert both["action"].tolist() == ["abstain", "ask"]
-    assert both.iloc[1][["labelled", "chosen", "right", "precision", "recall"]].tolist() == [2, 2, 1, 0.5, 0.5]
-    assert evaluate_actions({"ours": system("NQQA")}, answers("upac"))["action"].tolist() == ["abstain"]
+    assert both.iloc[1][["labelled", "chosen", "right", "precision", "recall"]].tolist() == [
+        2,
+        2,
+        1,
+        0.5,
+        0.5,
+    ]
+    assert evaluate_actions({"ours": system("NQQA")}, answers("upac"))["action"].tolist() == [
+        "abstain"
+    ]
 
 
-@given(st.integers(1, 500).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))), st.sampled_from([0.5, 0.9, 0.95, 0.99]))
+@given(
+    st.integers(1, 500).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))),
+    st.sampled_from([0.5, 0.9, 0.95, 0.99]),
+)
 def test_wilsons_bounds_are_where_the_shares_normal_score_is_z(pair, level):
     from statistics import NormalDist
 
     right, of = pair
     share, z = right / of, NormalDist().inv_cdf((1 + level) / 2)
-    for bound in interval_of_share([place < right for place in range(of)], [str(place) for place in range(of)], level=level):
+    for bound in interval_of_share(
+        [place < right for place in range(of)], [str(place) for place in range(of)], level=level
+    ):
         assert 0 <= bound <= 1
         assert (share - bound) ** 2 == pytest.approx(z**2 * bound * (1 - bound) / of, abs=1e-12)
 
@@ -58,14 +92,18 @@ def test_turns_moving_with_conversations_widen_shares_intervals():
     hits, of_turn, of_chat = [True] * 8 + [False] * 4, list("abcdefghijkl"), list("aaaabbbbcccc")
     plain, robust = interval_of_share(hits, of_turn), interval_of_share(hits, of_chat)
     assert robust[0] < plain[0] < 2 / 3 < plain[1] < robust[1]
-    error, freedom = standard_error(np.array(hits) - 2 / 3, np.repeat([0, 1, 2], 4), np.array([4.0, 4.0, 4.0]))
+    error, freedom = standard_error(
+        np.array(hits) - 2 / 3, np.repeat([0, 1, 2], 4), np.array([4.0, 4.0, 4.0])
+    )
     effect = error**2 / (2 / 9 / 11)
     assert (effect, freedom) == (pytest.approx(11 / 2), pytest.approx(2))
     enough = 12 / effect * (stats.t.ppf(0.975, 11) / stats.t.ppf(0.975, 2)) ** 2
     z = stats.norm.ppf(0.975)
     for bound in robust:
         assert (2 / 3 - bound) ** 2 == pytest.approx(z**2 * bound * (1 - bound) / enough)
-    assert interval_of_share([True] * 12, of_chat) == pytest.approx(interval_of_share([True] * 3, list("abc")))
+    assert interval_of_share([True] * 12, of_chat) == pytest.approx(
+        interval_of_share([True] * 3, list("abc"))
+    )
     assert np.isnan(interval_of_share([True, False], ["a", "a"])).all()
 
 
@@ -75,19 +113,34 @@ def test_actions_have_the_intervals_of_their_conversations():
     ours = system("N" * 8 + "A" * 4).assign(qid=chats)
     [row] = evaluate_actions({"ours": ours}, labels).to_dict("records")
     assert (row["unit"], row["clusters"], row["unit_from"]) == ("conversation", 3, "qid")
-    assert (row["recall_low"], row["recall_high"]) == interval_of_share([True] * 8 + [False] * 4, list("aaaabbbbcccc"))
+    assert (row["recall_low"], row["recall_high"]) == interval_of_share(
+        [True] * 8 + [False] * 4, list("aaaabbbbcccc")
+    )
     [by_turn] = evaluate_actions({"ours": ours}, labels, unit="turn").to_dict("records")
     assert by_turn["recall_low"] > row["recall_low"]
 
 
-@given(st.lists(st.tuples(st.sampled_from(ANSWERABILITY), st.sampled_from(ACTIONS)), min_size=1, max_size=40))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(ANSWERABILITY), st.sampled_from(ACTIONS)), min_size=1, max_size=40
+    )
+)
 def test_scores_equal_those_of_a_plain_count(pairs):
-    known = pd.DataFrame({"qid": [str(number) for number in range(len(pairs))], "gold_answerability": [label for label, _ in pairs]})
+    known = pd.DataFrame(
+        {
+            "qid": [str(number) for number in range(len(pairs))],
+            "gold_answerability": [label for label, _ in pairs],
+        }
+    )
     ours = pd.DataFrame({"qid": known["qid"], "qaction": [action for _, action in pairs]})
     for row in evaluate_actions({"ours": ours}, known).to_dict("records"):
         wanted = {"abstain": "unanswerable", "ask": "underspecified"}[row["action"]]
         hits = [(label == wanted, action == row["action"]) for label, action in pairs]
-        true, wrong, missed = hits.count((True, True)), hits.count((False, True)), hits.count((True, False))
+        true, wrong, missed = (
+            hits.count((True, True)),
+            hits.count((False, True)),
+            hits.count((True, False)),
+        )
         expected = [
             true / (true + wrong) if true + wrong else math.nan,
             true / (true + missed) if true + missed else math.nan,
@@ -96,11 +149,16 @@ def test_scores_equal_those_of_a_plain_count(pairs):
         assert [row["precision"], row["recall"], row["F1"]] == pytest.approx(expected, nan_ok=True)
         for name in ("precision", "recall", "F1"):
             assert math.isnan(row[name]) == math.isnan(row[f"{name}_low"])
-            assert math.isnan(row[name]) or row[f"{name}_low"] - 1e-9 <= row[name] <= row[f"{name}_high"] + 1e-9
+            assert (
+                math.isnan(row[name])
+                or row[f"{name}_low"] - 1e-9 <= row[name] <= row[f"{name}_high"] + 1e-9
+            )
 
 
 def test_turns_without_decision_count_as_answered_and_are_named():
-    with pytest.warns(UserWarning, match=r"ours made no decision for 2 of 4 turns \(1, 3\): counted as answered"):
+    with pytest.warns(
+        UserWarning, match=r"ours made no decision for 2 of 4 turns \(1, 3\): counted as answered"
+    ):
         [row] = evaluate_actions({"ours": system("N-N")}, answers("uuau")).to_dict("records")
     assert (row["labelled"], row["chosen"], row["right"], row["recall"]) == (3, 2, 1, 1 / 3)
 
@@ -115,14 +173,34 @@ def test_only_labelled_turns_count_though_results_repeat_turns():
     ("ours", "known", "error", "word"),
     [
         (system("NA"), answers("--"), UsageError, "nothing says which turns have an answer"),
-        (system("NA"), answers("ua")[["qid"]], UsageError, "nothing says which turns have an answer"),
-        (system("NA"), answers("ua").assign(gold_answerability="maybe"), DataError, "turn 0: .* 'maybe'"),
+        (
+            system("NA"),
+            answers("ua")[["qid"]],
+            UsageError,
+            "nothing says which turns have an answer",
+        ),
+        (
+            system("NA"),
+            answers("ua").assign(gold_answerability="maybe"),
+            DataError,
+            "turn 0: .* 'maybe'",
+        ),
         (system("NA"), pd.concat([answers("ua")] * 2), DataError, "turn 0 occurs twice"),
         (system("NA")[["qid"]], answers("ua"), UsageError, "no column qaction"),
         (system("--"), answers("ua"), UsageError, "ours made no decision"),
         (system("NA").assign(qaction="refuse"), answers("ua"), DataError, "turn 0: .* 'refuse'"),
-        (pd.concat([system("NA"), system("AA")]), answers("ua"), DataError, "turn 0 has rows with different qaction"),
-        (system("NA").assign(qid=["x_1", "x_2"]), answers("ua"), DataError, "ours has no turn with a label: its turns are like x_1"),
+        (
+            pd.concat([system("NA"), system("AA")]),
+            answers("ua"),
+            DataError,
+            "turn 0 has rows with different qaction",
+        ),
+        (
+            system("NA").assign(qid=["x_1", "x_2"]),
+            answers("ua"),
+            DataError,
+            "ours has no turn with a label: its turns are like x_1",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(ours, known, error, word):
@@ -135,7 +213,16 @@ class Abstains:
 
     def generate(self, prompts):
         return [
-            type("Reply", (), {"text": '{"action": "abstain"}' if "soup" in str(prompt) else '{"action": "answer"}'}) for prompt in prompts
+            type(
+                "Reply",
+                (),
+                {
+                    "text": '{"action": "abstain"}'
+                    if "soup" in str(prompt)
+                    else '{"action": "answer"}'
+                },
+            )
+            for prompt in prompts
         ]
 
 
@@ -145,21 +232,51 @@ def test_a_run_keeps_its_actions_and_the_command_evaluates_them(tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").mkdir()
     turn = '{{"qid": "{0}_1", "messages": [{{"role": "user", "content": "{1}"}}], "answerability": "{2}"}}\n'
-    asked = [("a", "Is there soup today?", "unanswerable"), ("b", "Is there tea?", "answerable"), ("c", "More soup?", "answerable")]
+    asked = [
+        ("a", "Is there soup today?", "unanswerable"),
+        ("b", "Is there tea?", "answerable"),
+        ("c", "More soup?", "answerable"),
+    ]
     (tmp_path / "mine" / "topics.jsonl").write_text("".join(turn.format(*row) for row in asked))
-    (tmp_path / "mine" / "passages.jsonl").write_text('{"docno": "d1", "text": "There is tea, more today."}\n')
+    (tmp_path / "mine" / "passages.jsonl").write_text(
+        '{"docno": "d1", "text": "There is tea, more today."}\n'
+    )
     (tmp_path / "mine" / "qrels.txt").write_text("b_1 0 d1 1\n")
     data = ikat.dataset("./mine")
     bm25 = ikat.PassageIndex("mine.index").index(data.get_corpus_iter(verbose=False)).bm25()
     ikat.run({"ours": bm25 % 3 >> ikat.generate.Decide(Abstains())}, data, out="runs")
     # abstained on a and c, which ask for soup, and only a has no answer
     [row] = evaluate_actions({"ours": "runs/ours"}, data.get_answers()).to_dict("records")
-    assert (row["labelled"], row["chosen"], row["right"], row["precision"], row["recall"]) == (1, 2, 1, 0.5, 1.0)
-    done = CliRunner().invoke(main, ["evaluate", "--of", "actions", "runs/ours", "--dataset", "./mine"])
+    assert (row["labelled"], row["chosen"], row["right"], row["precision"], row["recall"]) == (
+        1,
+        2,
+        1,
+        0.5,
+        1.0,
+    )
+    done = CliRunner().invoke(
+        main, ["evaluate", "--of", "actions", "runs/ours", "--dataset", "./mine"]
+    )
     assert done.exit_code == 0, done.output
     lines = [line.split() for line in done.output.splitlines()]
     assert lines[1][:9] == ["ours", "abstain", "3", "1", "2", "1", ".5000", ".0945", ".9055"]
-    one = CliRunner().invoke(main, ["evaluate", "--of", "actions", "runs/ours", "--dataset", "./mine", "--turns", "a_1,b_1"])
-    assert one.output.splitlines()[1].split()[:7] == ["ours", "abstain", "2", "1", "1", "1", "1.0000"]
-    none = CliRunner().invoke(main, ["evaluate", "--of", "actions", "runs/ours", "--dataset", "ikat:sample"])
-    assert (none.exit_code, none.output.startswith("ikat: nothing says which turns have an answer")) == (2, True)
+    one = CliRunner().invoke(
+        main,
+        ["evaluate", "--of", "actions", "runs/ours", "--dataset", "./mine", "--turns", "a_1,b_1"],
+    )
+    assert one.output.splitlines()[1].split()[:7] == [
+        "ours",
+        "abstain",
+        "2",
+        "1",
+        "1",
+        "1",
+        "1.0000",
+    ]
+    none = CliRunner().invoke(
+        main, ["evaluate", "--of", "actions", "runs/ours", "--dataset", "ikat:sample"]
+    )
+    assert (
+        none.exit_code,
+        none.output.startswith("ikat: nothing says which turns have an answer"),
+    ) == (2, True)

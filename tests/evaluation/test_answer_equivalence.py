@@ -4,25 +4,59 @@ import pandas as pd
 import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import BertConfig, BertForSequenceClassification, BertModel, PreTrainedTokenizerFast
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    BertModel,
+    PreTrainedTokenizerFast,
+)
 
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.evaluation.response_judges import AnswerEquivalence
 from pyterrier_ikat.evaluation.responses import evaluate_responses
 
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "tea", "rooibos", "no", "caffeine", "has", "which", "green"]
+WORDS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "tea",
+    "rooibos",
+    "no",
+    "caffeine",
+    "has",
+    "which",
+    "green",
+]
 
 
 def save(folder, labels=2, head=True):
-    words = Tokenizer(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    words = Tokenizer(
+        models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="[UNK]")
+    )
     words.pre_tokenizer = pre_tokenizers.Whitespace()
     ends = [("[CLS]", 2), ("[SEP]", 3)]
-    words.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ends)
-    special = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    words.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ends
+    )
+    special = {
+        "unk_token": "[UNK]",
+        "pad_token": "[PAD]",
+        "cls_token": "[CLS]",
+        "sep_token": "[SEP]",
+    }
     inputs = ["input_ids", "token_type_ids", "attention_mask"]
-    PreTrainedTokenizerFast(tokenizer_object=words, model_input_names=inputs, **special).save_pretrained(folder)
+    PreTrainedTokenizerFast(
+        tokenizer_object=words, model_input_names=inputs, **special
+    ).save_pretrained(folder)
     torch.manual_seed(3)
-    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "max_position_embeddings": 64}
+    size = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+        "max_position_embeddings": 64,
+    }
     config = BertConfig(vocab_size=len(WORDS), num_labels=labels, initializer_range=0.8, **size)
     (BertForSequenceClassification if head else BertModel)(config).save_pretrained(folder)
     return str(folder)
@@ -32,13 +66,18 @@ def turns(*rows):
     return pd.DataFrame(rows, columns=["qid", "query", "gold_answer", "qanswer"])
 
 
-ROWS = [("1_1", "which tea", "rooibos tea", "rooibos"), ("1_2", "has green tea caffeine", "no", "green tea has no caffeine no no no")]
+ROWS = [
+    ("1_1", "which tea", "rooibos tea", "rooibos"),
+    ("1_2", "has green tea caffeine", "no", "green tea has no caffeine no no no"),
+]
 
 
 def direct(folder, ids, segments):
     model = BertForSequenceClassification.from_pretrained(folder).eval()
     with torch.inference_mode():
-        return model(input_ids=torch.tensor([ids]), token_type_ids=torch.tensor([segments])).logits[0]
+        return model(input_ids=torch.tensor([ids]), token_type_ids=torch.tensor([segments])).logits[
+            0
+        ]
 
 
 @pytest.mark.parametrize("labels", [1, 2])
@@ -48,7 +87,11 @@ def test_the_probability_of_response_then_gold_and_question(tmp_path, labels):
     logits = direct(folder, [2, 5, 3, 5, 4, 3, 9, 4, 3], [0, 0, 0, 1, 1, 1, 1, 1, 1])
     expected = logits.softmax(-1)[1] if labels == 2 else logits[0].sigmoid()
     assert found[0].value == pytest.approx(float(expected), abs=1e-5)
-    assert found[0].reason == f"{folder} gives equivalence the probability {found[0].value:.4f}".replace("0.", ".")
+    assert found[
+        0
+    ].reason == f"{folder} gives equivalence the probability {found[0].value:.4f}".replace(
+        "0.", "."
+    )
     assert found[0].value != pytest.approx(found[1].value, abs=1e-3)
 
 
@@ -66,19 +109,26 @@ def test_the_question_outlives_the_cut(tmp_path):
 def test_texts_are_cut_at_the_positions_of_the_network(tmp_path):
     folder = save(tmp_path)  # of 64 positions
     long = turns(("1_1", "which tea", "rooibos " * 90, "green " * 90))
-    found, expected = AnswerEquivalence(folder).judge(long)[0], AnswerEquivalence(folder, max_length=64).judge(long)[0]
+    found, expected = (
+        AnswerEquivalence(folder).judge(long)[0],
+        AnswerEquivalence(folder, max_length=64).judge(long)[0],
+    )
     assert found == expected
     assert found.reason.endswith(", texts cut")
 
 
 def test_in_evaluation_nothing_is_loaded_where_nothing_is_asked():
     frame = turns(*ROWS)
-    judged = evaluate_responses(frame.drop(columns="qanswer"), frame[:0], [AnswerEquivalence("no/such/model")])
+    judged = evaluate_responses(
+        frame.drop(columns="qanswer"), frame[:0], [AnswerEquivalence("no/such/model")]
+    )
     assert judged["outcome"].tolist() == ["no response"] * 2
 
 
 def test_models_that_cannot_judge(tmp_path):
-    with pytest.raises(UsageError, match="was never trained to classify, and would judge by chance"):
+    with pytest.raises(
+        UsageError, match="was never trained to classify, and would judge by chance"
+    ):
         AnswerEquivalence(save(tmp_path / "headless", head=False)).judge(turns(*ROWS))
     with pytest.raises(UsageError, match="has 3 labels: answer equivalence needs one, or two"):
         AnswerEquivalence(save(tmp_path / "three", labels=3)).judge(turns(*ROWS))

@@ -12,20 +12,29 @@ import pyterrier_ikat as ikat
 
 ROOT = Path(__file__).parents[2]
 TABLE = (
-    (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8").partition("<!-- generated: coverage -->")[2].partition("<!-- end -->")[0]
+    (ROOT / "docs" / "evidence.md")
+    .read_text(encoding="utf-8")
+    .partition("<!-- generated: coverage -->")[2]
+    .partition("<!-- end -->")[0]
 )
 
 
 @pytest.fixture
 def coverage():
-    spec = importlib.util.spec_from_file_location("experiment_on_coverage", ROOT / "experiments" / "quality" / "coverage.py")
+    spec = importlib.util.spec_from_file_location(
+        "experiment_on_coverage", ROOT / "experiments" / "quality" / "coverage.py"
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 def test_cr2_keeps_its_level_on_each_row_of_the_page():
-    rows = [line.strip("| ").split(" | ") for line in TABLE.splitlines() if " / " in line and "|" in line]
+    rows = [
+        line.strip("| ").split(" | ")
+        for line in TABLE.splitlines()
+        if " / " in line and "|" in line
+    ]
     rates = [[float(rate) for rate in re.findall(r"\.\d+", row[-1])] for row in rows]
     assert len(rates) >= 20
     assert all(0.04 <= rate <= 0.06 for of_row in rates for rate in of_row)
@@ -35,14 +44,20 @@ def test_cr2_keeps_its_level_on_each_row_of_the_page():
 def test_a_row_of_the_page_comes_out_of_the_simulation(coverage):
     sizes = coverage.read_sizes()["ikat:2024, by conversation"]
     random = np.random.default_rng(coverage.SEED)
-    rates = [coverage.simulate(sizes, correlation, coverage.SIMULATIONS, random) for correlation in coverage.CORRELATIONS]
+    rates = [
+        coverage.simulate(sizes, correlation, coverage.SIMULATIONS, random)
+        for correlation in coverage.CORRELATIONS
+    ]
     cells = [" / ".join(coverage.rate(pair[place]) for pair in rates) for place in (0, 1)]
     assert f"| ikat:2024, by conversation | 14 | 116 | 12 | {cells[0]} | {cells[1]} |" in TABLE
 
 
 def test_sizes_are_the_judged_turns_of_each_cluster(coverage, ikat_data):
     sizes = coverage.read_sizes()
-    for title, name, variant in (("ikat:2023, by topic", "ikat:2023", None), ("ikat:2025 provenance, by user", "ikat:2025", "provenance")):
+    for title, name, variant in (
+        ("ikat:2023, by topic", "ikat:2023", None),
+        ("ikat:2025 provenance, by user", "ikat:2025", "provenance"),
+    ):
         data = ikat.dataset(name)
         counts = Counter(data.clusters()[qid] for qid in data.get_qrels(variant)["qid"].unique())
         assert sizes[title] == sorted(counts.values())
@@ -52,4 +67,6 @@ def test_a_correlation_is_that_of_a_one_way_analysis_of_variance(coverage):
     """Clusters (1, 3) and (5, 7): mean squares 16 and 2 between and within, and (16 - 2) / (16 + 2)."""
     correlation, effect = coverage.correlation_of([1, 3, 5, 7], list("aabb"))
     assert correlation == pytest.approx(14 / 18)
-    assert effect == pytest.approx((2 * 4**2 / 0.5) / 16 / (20 / 3 / 4))  # sums of +-4 about the mean; a variance of 20 / 3
+    assert effect == pytest.approx(
+        (2 * 4**2 / 0.5) / 16 / (20 / 3 / 4)
+    )  # sums of +-4 about the mean; a variance of 20 / 3

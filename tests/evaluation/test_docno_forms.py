@@ -17,7 +17,9 @@ TURNS = ["1_1", "1_2"]
 
 
 def judging(*docnos):
-    return pd.DataFrame([(qid, docno, 1) for qid in TURNS for docno in docnos], columns=["qid", "docno", "label"])
+    return pd.DataFrame(
+        [(qid, docno, 1) for qid in TURNS for docno in docnos], columns=["qid", "docno", "label"]
+    )
 
 
 def finding(*docnos):
@@ -33,7 +35,10 @@ def finding(*docnos):
         ("ClueWeb22-en0000-94-02275:0", "clueweb22-en0000-94-02275:0"),
         ("r ", "r"),
         ("r", "r\u00a0"),
-        ("MARCO_D59235-7", "MARCO_D59235"),  # the organisers' collection of passages and the judged documents of CAsT 2021
+        (
+            "MARCO_D59235-7",
+            "MARCO_D59235",
+        ),  # the organisers' collection of passages and the judged documents of CAsT 2021
         ("MARCO_D59235", "MARCO_D59235-7"),
         ("7.0", "7"),  # numbers that pandas read as floats
         ("D1:3", "D1"),
@@ -57,7 +62,10 @@ def test_another_form_is_an_error_with_both_forms(ours, theirs):
 def test_a_run_with_docnos_of_another_form_is_kept_unscored(tmp_path):
     given = {"topics": pd.DataFrame({"qid": TURNS, "query": "q"}), "out": tmp_path}
     systems = {"x": pt.Transformer.from_df(finding("r:0"))}
-    with pytest.raises(ikat.DataError, match="its passages are like 'r:0', the judged ones like 'r', .* convert the docnos"):
+    with pytest.raises(
+        ikat.DataError,
+        match="its passages are like 'r:0', the judged ones like 'r', .* convert the docnos",
+    ):
         ikat.run(systems, qrels=judging("r"), **given)
     folder = RunFolder(tmp_path / "x")
     assert len(folder.results()) == 2
@@ -65,7 +73,10 @@ def test_a_run_with_docnos_of_another_form_is_kept_unscored(tmp_path):
 
 
 def test_other_passages_are_told_and_count_0():
-    with pytest.warns(NotJudgedWarning, match=r"none of its 2 passages is judged \(they are like y:3, the judged ones like x:1\)"):
+    with pytest.warns(
+        NotJudgedWarning,
+        match=r"none of its 2 passages is judged \(they are like y:3, the judged ones like x:1\)",
+    ):
         table = ikat.evaluate({"x": finding("y:3", "x:2")}, judging("x:1"), ["nDCG@5"])
     assert table["nDCG@5"].tolist() == [0.0]
 
@@ -73,13 +84,19 @@ def test_other_passages_are_told_and_count_0():
 def test_one_passage_as_it_is_judged_does_not_hide_the_others():
     """Of twelve judged documents one has an id that is its passage's, too."""
     judged = [f"D{number}" for number in range(11)] + ["E"]
-    with pytest.raises(ikat.DataError, match="its passages are like 'D0-1', the judged ones like 'D0'"):
-        ikat.evaluate({"x": finding("E", *(f"D{number}-1" for number in range(11)))}, judging(*judged))
+    with pytest.raises(
+        ikat.DataError, match="its passages are like 'D0-1', the judged ones like 'D0'"
+    ):
+        ikat.evaluate(
+            {"x": finding("E", *(f"D{number}-1" for number in range(11)))}, judging(*judged)
+        )
 
 
 def test_a_passage_that_looks_like_another_form_is_no_error():
     """Apollo is judged, and Apollo-11 is another page."""
-    assert ikat.evaluate({"x": finding("Apollo-11", "Apollo")}, judging("Apollo", "Apollo-12"), ["R@5"])["R(rel=1)@5"].tolist() == [0.5]
+    assert ikat.evaluate(
+        {"x": finding("Apollo-11", "Apollo")}, judging("Apollo", "Apollo-12"), ["R@5"]
+    )["R(rel=1)@5"].tolist() == [0.5]
 
 
 PASSAGES = st.sets(st.from_regex(r"[a-z]{1,3}[:-][0-9]{1,2}", fullmatch=True))

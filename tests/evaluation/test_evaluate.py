@@ -15,14 +15,20 @@ from pyterrier_ikat.runs import read_run, strictly_decreasing, write_run
 def random_runs(seed=7, turns=30, names=("one", "two", "three")):
     rng = np.random.default_rng(seed)
     qrels = pd.DataFrame(
-        [(f"9-1_{turn}", f"d{doc}", int(rng.integers(0, 5))) for turn in range(turns) for doc in rng.permutation(40)[:15]],
+        [
+            (f"9-1_{turn}", f"d{doc}", int(rng.integers(0, 5)))
+            for turn in range(turns)
+            for doc in rng.permutation(40)[:15]
+        ],
         columns=["qid", "docno", "label"],
     )
     runs = {}
     for position, name in enumerate(names):
         rows = [
             (f"9-1_{turn}", docno, score, rank)
-            for turn in range(turns - position)  # later runs lack turns; rounded scores tie, their ranks are in trec_eval's order
+            for turn in range(
+                turns - position
+            )  # later runs lack turns; rounded scores tie, their ranks are in trec_eval's order
             for rank, (score, docno) in enumerate(_by_trec_eval(rng.permutation(40)[:30]))
         ]
         runs[name] = pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])
@@ -30,20 +36,33 @@ def random_runs(seed=7, turns=30, names=("one", "two", "three")):
 
 
 def _by_trec_eval(docs):
-    return sorted(((round(10 - place / 4, 0), f"d{doc}") for place, doc in enumerate(docs)), reverse=True)
+    return sorted(
+        ((round(10 - place / 4, 0), f"d{doc}") for place, doc in enumerate(docs)), reverse=True
+    )
 
 
 def direct(run, qrels, names):
     """pytrec_eval called directly, missing turns as zeros."""
-    judged = {qid: dict(zip(rows["docno"], map(int, rows["label"]), strict=True)) for qid, rows in qrels.groupby("qid")}
-    ranked = {qid: dict(zip(rows["docno"], map(float, rows["score"]), strict=True)) for qid, rows in run.groupby("qid")}
+    judged = {
+        qid: dict(zip(rows["docno"], map(int, rows["label"]), strict=True))
+        for qid, rows in qrels.groupby("qid")
+    }
+    ranked = {
+        qid: dict(zip(rows["docno"], map(float, rows["score"]), strict=True))
+        for qid, rows in run.groupby("qid")
+    }
     found = pytrec_eval.RelevanceEvaluator(judged, set(names)).evaluate(ranked)
     return {name: [found.get(qid, {}).get(name, 0.0) for qid in judged] for name in names}
 
 
 def test_figures_equal_pytrec_eval_over_all_turns_of_the_qrels():
     runs, qrels = random_runs()
-    names = {"nDCG@5": "ndcg_cut_5", "P(rel=1)@20": "P_20", "R(rel=1)@20": "recall_20", "AP(rel=1)": "map"}
+    names = {
+        "nDCG@5": "ndcg_cut_5",
+        "P(rel=1)@20": "P_20",
+        "R(rel=1)@20": "recall_20",
+        "AP(rel=1)": "map",
+    }
     table = evaluate(runs, qrels, list(names)).set_index("name")
     for name, run in runs.items():
         expected = direct(run, qrels, list(names.values()))
@@ -68,11 +87,33 @@ def test_per_turn_lists_every_turn_of_the_qrels():
     figures = per_turn(runs["three"], qrels, [nDCG @ 5])
     assert figures["qid"].tolist() == qrels["qid"].drop_duplicates().tolist()
     assert figures["nDCG@5"].tolist()[-2:] == [0.0, 0.0]
-    assert figures["nDCG@5"].mean() == pytest.approx(evaluate({"x": runs["three"]}, qrels, [nDCG @ 5])["nDCG@5"][0])
+    assert figures["nDCG@5"].mean() == pytest.approx(
+        evaluate({"x": runs["three"]}, qrels, [nDCG @ 5])["nDCG@5"][0]
+    )
 
 
-IMPOSSIBLE = ["ERR", "NumRel(rel=2)", "P", "nDCG@0", "R@0", "nDCG(cutoff=0)", "IPrec@0.101", "IPrec@1.5", "nDCG(gains={1:1.5})", "P@1.5"]
-IMPOSSIBLE += ["RBP", "judged_only", "R(rel=0)@5", P(rel=0) @ 20, AP(rel=0), "NumRet(rel=0)", nDCG @ 0, "P(rel=1+1)@20"]
+IMPOSSIBLE = [
+    "ERR",
+    "NumRel(rel=2)",
+    "P",
+    "nDCG@0",
+    "R@0",
+    "nDCG(cutoff=0)",
+    "IPrec@0.101",
+    "IPrec@1.5",
+    "nDCG(gains={1:1.5})",
+    "P@1.5",
+]
+IMPOSSIBLE += [
+    "RBP",
+    "judged_only",
+    "R(rel=0)@5",
+    P(rel=0) @ 20,
+    AP(rel=0),
+    "NumRet(rel=0)",
+    nDCG @ 0,
+    "P(rel=1+1)@20",
+]
 
 
 @pytest.mark.parametrize("measure", IMPOSSIBLE)
@@ -87,9 +128,21 @@ def test_commas_inside_parentheses_do_not_separate_measures():
 
 
 def test_measures_are_read_without_what_newer_pythons_lack(monkeypatch):
-    for name in ("Num", "Str", "Bytes", "NameConstant", "Ellipsis", "__getattr__"):  # the last one has the others since Python 3.12
+    for name in (
+        "Num",
+        "Str",
+        "Bytes",
+        "NameConstant",
+        "Ellipsis",
+        "__getattr__",
+    ):  # the last one has the others since Python 3.12
         monkeypatch.delattr(ast, name, raising=False)
-    names = ["P(rel=2,judged_only=True)@20", "nDCG(dcg='exp-log2')@5", "Judged@10", "nDCG(gains={0:0,1:5})@3"]
+    names = [
+        "P(rel=2,judged_only=True)@20",
+        "nDCG(dcg='exp-log2')@5",
+        "Judged@10",
+        "nDCG(gains={0:0,1:5})@3",
+    ]
     found = as_measures(names)
     assert found[0] == P(rel=2, judged_only=True) @ 20
     assert found[1] == nDCG(dcg="exp-log2") @ 5
@@ -99,18 +152,29 @@ def test_measures_are_read_without_what_newer_pythons_lack(monkeypatch):
 
 def finding(**ranks):
     """A run that has each turn's relevant passage at this rank, counted from 0, behind others that nobody judged."""
-    rows = [(qid, "good" if rank == at else f"bad{rank}", -float(rank), rank) for qid, at in ranks.items() for rank in range(at + 1)]
+    rows = [
+        (qid, "good" if rank == at else f"bad{rank}", -float(rank), rank)
+        for qid, at in ranks.items()
+        for rank in range(at + 1)
+    ]
     return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])
 
 
 def test_the_oracle_takes_each_turns_best_run_by_first_measure():
     qrels = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "docno": ["good"] * 3, "label": [1] * 3})
-    runs = {"one": finding(**{"1_1": 0, "1_2": 1, "1_3": 1}), "two": finding(**{"1_1": 1, "1_2": 0, "1_3": 1})}
-    table = evaluate(runs, qrels, [P(rel=1) @ 1, nDCG @ 2], baseline="one", oracle=True).set_index("name")
+    runs = {
+        "one": finding(**{"1_1": 0, "1_2": 1, "1_3": 1}),
+        "two": finding(**{"1_1": 1, "1_2": 0, "1_3": 1}),
+    }
+    table = evaluate(runs, qrels, [P(rel=1) @ 1, nDCG @ 2], baseline="one", oracle=True).set_index(
+        "name"
+    )
     second = 1 / np.log2(3)
     # both are second on 1_3, where the first run counts
     assert table["P(rel=1)@1"].tolist() == pytest.approx([1 / 3, 1 / 3, 2 / 3])
-    assert table["nDCG@2"].tolist() == pytest.approx([(1 + 2 * second) / 3] * 2 + [(2 + second) / 3])
+    assert table["nDCG@2"].tolist() == pytest.approx(
+        [(1 + 2 * second) / 3] * 2 + [(2 + second) / 3]
+    )
     assert table["turns"].tolist() == [3, 3, 3]
     assert np.isnan(table.loc["oracle", "nDCG@2 p-value"])  # it is tested against none
     assert evaluate(runs, qrels, [nDCG @ 2])["name"].tolist() == ["one", "two"]
@@ -120,14 +184,20 @@ def test_the_oracles_other_measures_are_of_the_run_it_takes():
     qrels = pd.DataFrame({"qid": ["1_1"] * 2, "docno": ["good", "fair"], "label": [3, 1]})
     early = pd.DataFrame({"qid": ["1_1"], "docno": ["fair"], "score": [1.0], "rank": [0]})
     late = finding(**{"1_1": 1})
-    table = evaluate({"early": early, "late": late}, qrels, [P(rel=1) @ 1, R(rel=3) @ 2], oracle=True).set_index("name")
+    table = evaluate(
+        {"early": early, "late": late}, qrels, [P(rel=1) @ 1, R(rel=3) @ 2], oracle=True
+    ).set_index("name")
     assert table.loc["oracle"].tolist() == [1.0, 0.0, 1]
 
 
 def test_measures_by_session_take_the_best_turn_of_each_session():
-    qrels = pd.DataFrame({"qid": ["t", "t", "u"], "docno": ["D1:1", "D2:7", "D1:1"], "label": [1, 2, 1]})
+    qrels = pd.DataFrame(
+        {"qid": ["t", "t", "u"], "docno": ["D1:1", "D2:7", "D1:1"], "label": [1, 2, 1]}
+    )
     found = ["D3:1", "D3:2", "D1:9", "D2:1", "D2:7"]  # of sessions: D3, D1 (label 1), D2 (label 2)
-    run = pd.DataFrame({"qid": "t", "docno": found, "score": [5.0, 4.0, 3.0, 2.0, 1.0], "rank": range(5)})
+    run = pd.DataFrame(
+        {"qid": "t", "docno": found, "score": [5.0, 4.0, 3.0, 2.0, 1.0], "rank": range(5)}
+    )
     scores = per_turn(run, qrels, ["R@2 by session", "R@2", "nDCG@3 by session"]).set_index("qid")
     ideal, ours = 2 + 1 / math.log2(3), 1 / math.log2(3) + 2 / math.log2(4)
     assert scores.columns.tolist() == ["R(rel=1)@2 by session", "R(rel=1)@2", "nDCG@3 by session"]

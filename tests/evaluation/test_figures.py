@@ -18,19 +18,41 @@ from pyterrier_ikat.evaluation.evaluator import provider_of
 def by_rank(run):
     """Scores that say the order of the ranks: qid -> docno -> how many passages stand from here on."""
     ordered = {qid: rows.sort_values("rank")["docno"].tolist() for qid, rows in run.groupby("qid")}
-    return {qid: {docno: float(len(docnos) - place) for place, docno in enumerate(docnos)} for qid, docnos in ordered.items()}
+    return {
+        qid: {docno: float(len(docnos) - place) for place, docno in enumerate(docnos)}
+        for qid, docnos in ordered.items()
+    }
 
 
 def defined(measures, run, qrels):
     """qid -> measure -> figure, by ir_measures, each measure alone, on scores that say the order of the ranks."""
-    judged = {qid: dict(zip(rows["docno"], rows["label"].tolist(), strict=True)) for qid, rows in qrels.groupby("qid")}
-    found = (metric for measure in measures for metric in ir_measures.iter_calc([measure], judged, by_rank(run)))
+    judged = {
+        qid: dict(zip(rows["docno"], rows["label"].tolist(), strict=True))
+        for qid, rows in qrels.groupby("qid")
+    }
+    found = (
+        metric
+        for measure in measures
+        for metric in ir_measures.iter_calc([measure], judged, by_rank(run))
+    )
     return {(one.query_id, label(one.measure)): one.value for one in found}
 
 
 TREC_EVAL = {
-    **{"map": "AP(rel={})", "map_cut_5": "AP(rel={})@5", "P_5": "P(rel={})@5", "recall_10": "R(rel={})@10", "Rprec": "Rprec(rel={})"},
-    **{"bpref": "Bpref(rel={})", "recip_rank": "RR(rel={})", "ndcg": "nDCG", "ndcg_cut_5": "nDCG@5", "success_1": "Success(rel={})@1"},
+    **{
+        "map": "AP(rel={})",
+        "map_cut_5": "AP(rel={})@5",
+        "P_5": "P(rel={})@5",
+        "recall_10": "R(rel={})@10",
+        "Rprec": "Rprec(rel={})",
+    },
+    **{
+        "bpref": "Bpref(rel={})",
+        "recip_rank": "RR(rel={})",
+        "ndcg": "nDCG",
+        "ndcg_cut_5": "nDCG@5",
+        "success_1": "Success(rel={})@1",
+    },
     **{
         "set_P": "SetP(rel={})",
         "set_recall": "SetR(rel={})",
@@ -38,12 +60,40 @@ TREC_EVAL = {
         "set_F": "SetF(rel={})",
         "infAP": "infAP(rel={})",
     },
-    **{"iprec_at_recall_0.20": "IPrec(rel={})@0.2", "num_ret": "NumRet", "num_rel_ret": "NumRet(rel={})", "num_q": "NumQ"},
+    **{
+        "iprec_at_recall_0.20": "IPrec(rel={})@0.2",
+        "num_ret": "NumRet",
+        "num_rel_ret": "NumRet(rel={})",
+        "num_q": "NumQ",
+    },
     **{"set_relative_P": "SetP(rel={},relative=True)"},
 }
 """trec_eval's name -> ours, for a relevance level."""
-DOCNOS = [*"aAbZ09", "clueweb22-en0000-01-00002:7", "\u00e9", "\ufb00", "\U0001f600", "\uffee", "z\u0301"]
-NEAR = [1.0, 1.0 + 1e-9, 1 - 1e-12, 0.1, float(np.float32(0.1)), -0.0, 0.0, -3, -1e-46, 3e38, -3e38, 3, 16777216, 16777217]
+DOCNOS = [
+    *"aAbZ09",
+    "clueweb22-en0000-01-00002:7",
+    "\u00e9",
+    "\ufb00",
+    "\U0001f600",
+    "\uffee",
+    "z\u0301",
+]
+NEAR = [
+    1.0,
+    1.0 + 1e-9,
+    1 - 1e-12,
+    0.1,
+    float(np.float32(0.1)),
+    -0.0,
+    0.0,
+    -3,
+    -1e-46,
+    3e38,
+    -3e38,
+    3,
+    16777216,
+    16777217,
+]
 """Scores of which many are one and the same as 32-bit floats."""
 
 
@@ -51,32 +101,64 @@ NEAR = [1.0, 1.0 + 1e-9, 1 - 1e-12, 0.1, float(np.float32(0.1)), -0.0, 0.0, -3, 
 def foreign_runs(draw):
     """A run whose scores tie a lot and whose rows say nothing, with gaps in its ranks, which lacks turns and has others; and judgements."""
     qids = ["9-1_1", "9-1_2", "10-1_2", "7", "-3"]
-    judged = {(qid, "anchor"): 0 for qid in qids}  # trec_eval itself may loop where all labels of a turn are below 0
+    judged = {
+        (qid, "anchor"): 0 for qid in qids
+    }  # trec_eval itself may loop where all labels of a turn are below 0
     judged |= {
-        (qid, docno): draw(st.integers(-1, 4)) for qid in qids for docno in draw(st.lists(st.sampled_from(DOCNOS), min_size=1, unique=True))
+        (qid, docno): draw(st.integers(-1, 4))
+        for qid in qids
+        for docno in draw(st.lists(st.sampled_from(DOCNOS), min_size=1, unique=True))
     }
-    found = [(qid, docno) for qid in [*qids[1:], "never judged"] for docno in draw(st.lists(st.sampled_from(DOCNOS), unique=True))]
-    scored = [(qid, docno, draw(st.sampled_from(NEAR))) for qid, docno in draw(st.permutations(found))]
+    found = [
+        (qid, docno)
+        for qid in [*qids[1:], "never judged"]
+        for docno in draw(st.lists(st.sampled_from(DOCNOS), unique=True))
+    ]
+    scored = [
+        (qid, docno, draw(st.sampled_from(NEAR))) for qid, docno in draw(st.permutations(found))
+    ]
     ranked = sorted(scored, key=lambda row: -np.float32(row[2]))  # ties are in any order
     rows = draw(st.permutations([(*row, 3 * rank - 5) for rank, row in enumerate(ranked)]))
-    run = pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"]).astype({"qid": object, "docno": object, "score": float})
-    return run, pd.DataFrame([(*pair, grade) for pair, grade in judged.items()], columns=["qid", "docno", "label"])
+    run = pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"]).astype(
+        {"qid": object, "docno": object, "score": float}
+    )
+    return run, pd.DataFrame(
+        [(*pair, grade) for pair, grade in judged.items()], columns=["qid", "docno", "label"]
+    )
 
 
 @settings(max_examples=8, deadline=None)
 @given(foreign_runs(), st.integers(1, 3))
 def test_any_run_gets_trec_evals_figures_in_rank_order(case, level):
     run, qrels = case
-    judged = {qid: dict(zip(rows["docno"], rows["label"].tolist(), strict=True)) for qid, rows in qrels.groupby("qid")}
-    found = pytrec_eval.RelevanceEvaluator(judged, set(TREC_EVAL), relevance_level=level).evaluate(by_rank(run))
-    leveled = {name: ir_measures.parse_measure(measure.format(level)) for name, measure in TREC_EVAL.items()}
+    judged = {
+        qid: dict(zip(rows["docno"], rows["label"].tolist(), strict=True))
+        for qid, rows in qrels.groupby("qid")
+    }
+    found = pytrec_eval.RelevanceEvaluator(judged, set(TREC_EVAL), relevance_level=level).evaluate(
+        by_rank(run)
+    )
+    leveled = {
+        name: ir_measures.parse_measure(measure.format(level))
+        for name, measure in TREC_EVAL.items()
+    }
     figures = per_turn(run, qrels, list(leveled.values())).set_index("qid")
     for name, measure in leveled.items():
         lost = float(name == "num_q")  # trec_eval -c counts all turns of the qrels
-        assert figures[label(measure)].to_dict() == {qid: pytest.approx(found.get(qid, {}).get(name, lost), abs=1e-9) for qid in judged}
+        assert figures[label(measure)].to_dict() == {
+            qid: pytest.approx(found.get(qid, {}).get(name, lost), abs=1e-9) for qid in judged
+        }
 
 
-OTHERS = ["RR@3", "RR(rel=2)@10", "Judged@3", "Compat(p=0.8)", "ERR@5", "nDCG(dcg='exp-log2')@5", "nDCG(gains={1:7,4:1})@3"]
+OTHERS = [
+    "RR@3",
+    "RR(rel=2)@10",
+    "Judged@3",
+    "Compat(p=0.8)",
+    "ERR@5",
+    "nDCG(dcg='exp-log2')@5",
+    "nDCG(gains={1:7,4:1})@3",
+]
 OTHERS += ["P(judged_only=True)@3"]
 
 
@@ -85,14 +167,24 @@ OTHERS += ["P(judged_only=True)@3"]
 @given(foreign_runs())
 def test_providers_other_than_trec_eval_see_the_same_order(case):
     run, qrels = case
-    measures = [measure for measure in map(ir_measures.parse_measure, OTHERS) if provider_of(measure)]
-    shown = {qid: f"{number}" for number, qid in enumerate(qrels["qid"].unique())}  # gdeval reads nothing but numbers
+    measures = [
+        measure for measure in map(ir_measures.parse_measure, OTHERS) if provider_of(measure)
+    ]
+    shown = {
+        qid: f"{number}" for number, qid in enumerate(qrels["qid"].unique())
+    }  # gdeval reads nothing but numbers
     renamed = run[run["qid"].isin(shown)]
-    expected = defined(measures, renamed.assign(qid=renamed["qid"].map(shown)), qrels.assign(qid=qrels["qid"].map(shown)))
+    expected = defined(
+        measures,
+        renamed.assign(qid=renamed["qid"].map(shown)),
+        qrels.assign(qid=qrels["qid"].map(shown)),
+    )
     figures = per_turn(run, qrels, [nDCG @ 3, *measures, NumRet]).set_index("qid")
     for qid in shown:
         for measure in map(label, measures):
-            assert figures.loc[qid, measure] == pytest.approx(expected.get((shown[qid], measure), 0.0), abs=1e-9), measure
+            assert figures.loc[qid, measure] == pytest.approx(
+                expected.get((shown[qid], measure), 0.0), abs=1e-9
+            ), measure
     assert figures["nDCG@3"].tolist() == per_turn(run, qrels, [nDCG @ 3])["nDCG@3"].tolist()
     assert figures["NumRet"].sum() == run["qid"].isin(shown).sum()
 
@@ -101,14 +193,26 @@ def test_a_turn_that_was_not_judged_after_all_has_zeros():
     run = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": "a", "score": 1.0, "rank": 0})
     qrels = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": "a", "label": [3, -2]})
     measures = ["nDCG@3", "nDCG", "AP", "Bpref", "infAP", "Rprec", "SetR"]
-    assert per_turn(run, qrels, measures).drop(columns="qid").values.tolist() == [[1.0] * 7, [0.0] * 7]
+    assert per_turn(run, qrels, measures).drop(columns="qid").values.tolist() == [
+        [1.0] * 7,
+        [0.0] * 7,
+    ]
 
 
 def test_a_measure_of_ones_own_gets_scores_in_rank_order():
-    run = pd.DataFrame({"qid": "1_1", "docno": ["a", "b", "c"], "score": [0.1, 0.1 + 1e-12, 7.0], "rank": [2, 1, 0]})
+    run = pd.DataFrame(
+        {
+            "qid": "1_1",
+            "docno": ["a", "b", "c"],
+            "score": [0.1, 0.1 + 1e-12, 7.0],
+            "rank": [2, 1, 0],
+        }
+    )
     qrels = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": "a", "label": 1})
     seen = []
-    own = ir_measures.define_byquery(lambda qrels, run: seen.append(run[["doc_id", "score"]].values.tolist()) or 0.5, name="Own")
+    own = ir_measures.define_byquery(
+        lambda qrels, run: seen.append(run[["doc_id", "score"]].values.tolist()) or 0.5, name="Own"
+    )
     assert per_turn(run, qrels, [own, own(cutoff=2)])["Own"].tolist() == [0.5, 0.0]
     tenth = float(np.float32(0.1))
     lower = float(np.nextafter(np.float32(0.1), np.float32(0)))
@@ -119,15 +223,20 @@ def test_a_measure_of_ones_own_that_fails_is_told_what_it_gets():
     runs, qrels = random_runs(turns=2)
     own = ir_measures.define_byquery(lambda qrels, run: max(run, key=run.get), name="Own")
     with pytest.raises(
-        DataError, match=r"Own of the provider runtime stops with ValueError: .*: it gets two frames of one turn, qrels \(query_id"
+        DataError,
+        match=r"Own of the provider runtime stops with ValueError: .*: it gets two frames of one turn, qrels \(query_id",
     ):
         per_turn(runs["one"], qrels, [own])
 
 
 def test_measures_that_need_a_program_name_it(monkeypatch):
     for provider in ir_measures.DefaultPipeline.providers:
-        monkeypatch.setattr(provider, "is_available", lambda name=provider.NAME: name == "pytrec_eval")
-    with pytest.raises(UsageError, match=r"measure 'ERR@5' can't be computed here .it needs Install perl"):
+        monkeypatch.setattr(
+            provider, "is_available", lambda name=provider.NAME: name == "pytrec_eval"
+        )
+    with pytest.raises(
+        UsageError, match=r"measure 'ERR@5' can't be computed here .it needs Install perl"
+    ):
         as_measures(["ERR@5"])
 
 
@@ -139,14 +248,37 @@ def test_counts_are_added_up_not_averaged():
 @pytest.mark.parametrize(
     ("change", "error", "word"),
     [
-        (lambda run: run.drop(columns="rank"), UsageError, "no column rank in run x.*pt.model.add_ranks"),
+        (
+            lambda run: run.drop(columns="rank"),
+            UsageError,
+            "no column rank in run x.*pt.model.add_ranks",
+        ),
         (lambda run: run.assign(docno=range(len(run))), DataError, "the docno 0 is not a text"),
-        (lambda run: run.assign(qid=run["qid"].astype(object).where(run["rank"] > 0)), DataError, "the qid nan is not a text"),
-        *((lambda run, score=score: run.assign(score=score), DataError, "the score is") for score in (np.nan, np.inf, 1e39, "high")),
+        (
+            lambda run: run.assign(qid=run["qid"].astype(object).where(run["rank"] > 0)),
+            DataError,
+            "the qid nan is not a text",
+        ),
+        *(
+            (lambda run, score=score: run.assign(score=score), DataError, "the score is")
+            for score in (np.nan, np.inf, 1e39, "high")
+        ),
         (lambda run: pd.concat([run, run]), DataError, "turn 9-1_0 has passage .* twice"),
-        (lambda run: run.assign(rank=-run["rank"]), DataError, r"turn 9-1_0, .* rises with the rank"),
-        (lambda run: run.assign(qid=run["qid"].str.replace("9-1_2", "9-1-2")), DataError, "like 9-1-2, the wanted ones like 9-1_2"),
-        (lambda run: run.assign(qid="7_1", docno=[f"d{n}" for n in range(len(run))]), DataError, "run x has no turn of the qrels.*7_1"),
+        (
+            lambda run: run.assign(rank=-run["rank"]),
+            DataError,
+            r"turn 9-1_0, .* rises with the rank",
+        ),
+        (
+            lambda run: run.assign(qid=run["qid"].str.replace("9-1_2", "9-1-2")),
+            DataError,
+            "like 9-1-2, the wanted ones like 9-1_2",
+        ),
+        (
+            lambda run: run.assign(qid="7_1", docno=[f"d{n}" for n in range(len(run))]),
+            DataError,
+            "run x has no turn of the qrels.*7_1",
+        ),
     ],
 )
 def test_runs_that_would_be_misread(change, error, word):
@@ -163,7 +295,10 @@ def test_runs_that_would_be_misread(change, error, word):
         (lambda qrels: pd.concat([qrels, qrels]), "judge turn 9-1_0, passage .* twice"),
         (lambda qrels: qrels.assign(qid=7), "the qid 7 is not a text"),
         (lambda qrels: qrels.assign(docno=range(len(qrels))), "the docno 0 is not a text"),
-        (lambda qrels: qrels.assign(docno=qrels["docno"].where(qrels.index > 0)), "the docno nan is not a text"),
+        (
+            lambda qrels: qrels.assign(docno=qrels["docno"].where(qrels.index > 0)),
+            "the docno nan is not a text",
+        ),
     ],
 )
 def test_qrels_that_would_be_misread(change, word):
@@ -205,7 +340,9 @@ def test_runs_have_names(change, message):
 
 
 def test_runs_without_judgements_are_not_evaluated(tmp_path):
-    with pytest.raises(UsageError, match=r"there are no judgements: give qrels=\.\.\. Only run folders"):
+    with pytest.raises(
+        UsageError, match=r"there are no judgements: give qrels=\.\.\. Only run folders"
+    ):
         evaluate(random_runs(turns=4)[0])
 
 
@@ -219,4 +356,6 @@ def test_qrels_are_a_frame(given):
 
 def test_labels_written_as_text_count_as_numbers():
     runs, qrels = random_runs(turns=4)
-    pd.testing.assert_frame_equal(evaluate(runs, qrels), evaluate(runs, qrels.assign(label=qrels["label"].astype(str))))
+    pd.testing.assert_frame_equal(
+        evaluate(runs, qrels), evaluate(runs, qrels.assign(label=qrels["label"].astype(str)))
+    )

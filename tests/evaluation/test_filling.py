@@ -51,15 +51,28 @@ def kappa(pairs):
 def test_real_holes_get_gpt4s_labels_and_kappa_of_left_out_ones(shared, ikat_data):
     """The model answers with GPT-4's real labels of 2024, the judges are NIST's, the run is CFDA's. Texts are stand-ins."""
     data = ikat.dataset("ikat:2024")
-    of_gpt4 = {(qid, docno): label for qid, docno, label in data.get_qrels("gpt4").itertuples(index=False)}
-    known = {(qid, docno): label for qid, docno, label in data.get_qrels().itertuples(index=False) if (qid, docno) in of_gpt4}
-    scores = json.loads((shared / "outputs/cfda-2025/gpt4o_splade_rerank_deberta-2024-run.json").read_text())
+    of_gpt4 = {
+        (qid, docno): label for qid, docno, label in data.get_qrels("gpt4").itertuples(index=False)
+    }
+    known = {
+        (qid, docno): label
+        for qid, docno, label in data.get_qrels().itertuples(index=False)
+        if (qid, docno) in of_gpt4
+    }
+    scores = json.loads(
+        (shared / "outputs/cfda-2025/gpt4o_splade_rerank_deberta-2024-run.json").read_text()
+    )
     rows = [(qid, docno, score) for qid, found in scores.items() for docno, score in found.items()]
     runs = {"cfda": pt.model.add_ranks(pd.DataFrame(rows, columns=["qid", "docno", "score"]))}
     turns = sorted({qid for qid, _ in known})[::4]
     known = {pair: label for pair, label in known.items() if pair[0] in turns}
-    judged = pd.DataFrame([(*pair, label) for pair, label in known.items()], columns=["qid", "docno", "label"])
-    of_turn = {qid: dict(zip(found["docno"], found["label"], strict=True)) for qid, found in judged.groupby("qid")}
+    judged = pd.DataFrame(
+        [(*pair, label) for pair, label in known.items()], columns=["qid", "docno", "label"]
+    )
+    of_turn = {
+        qid: dict(zip(found["docno"], found["label"], strict=True))
+        for qid, found in judged.groupby("qid")
+    }
     pool = [(qid, docno) for qid, docno in pool_runs(runs, 10).values.tolist() if qid in of_turn]
     texts = pt.apply.generic(lambda rows: rows.assign(text=rows["qid"] + " " + rows["docno"]))
     model, told = Labels(lambda text: of_gpt4.get(tuple(text.split()), "no label")), []
@@ -69,9 +82,13 @@ def test_real_holes_get_gpt4s_labels_and_kappa_of_left_out_ones(shared, ikat_dat
     assert len(set(checked) & known.keys()) == CHECKED
     assert sorted(holes) == sorted(pair for pair in pool if pair not in known)
     assert told == [filled.agreement]
-    assert filled.agreement.kappa == pytest.approx(kappa([(known[one], of_gpt4[one]) for one in checked]))
+    assert filled.agreement.kappa == pytest.approx(
+        kappa([(known[one], of_gpt4[one]) for one in checked])
+    )
     expected = known | {pair: of_gpt4[pair] for pair in holes if pair in of_gpt4}
-    assert {(qid, docno): label for qid, docno, label in filled.qrels.itertuples(index=False)} == expected
+    assert {
+        (qid, docno): label for qid, docno, label in filled.qrels.itertuples(index=False)
+    } == expected
     assert f"{len(expected) - len(known)} of the {len(pool)} passages" in str(filled)
     for prompt, (qid, docno) in zip(model.asked, asked, strict=True):
         examples = [tuple(text.split()) for text in shown(prompt)[:-1]]
@@ -88,7 +105,9 @@ def runs(sample_index, tmp_path):
     turns = ["1-1_1", "1-1_2"]
     ikat.run("ad", data, out=tmp_path / "runs", index=sample_index, llm=llm, turns=turns)
     about = json.loads((tmp_path / "runs/ad/run.json").read_text())
-    (tmp_path / "runs/ad/run.json").write_text(json.dumps(about | {"served": {"gpt-4o": ["gpt-4o-2024-08-06"]}}))
+    (tmp_path / "runs/ad/run.json").write_text(
+        json.dumps(about | {"served": {"gpt-4o": ["gpt-4o-2024-08-06"]}})
+    )
     return tmp_path / "runs/ad"
 
 
@@ -98,16 +117,33 @@ def test_scores_with_filled_labels_stand_beside_kappa_and_share(runs, tmp_path):
     both = judged.merge(pool, on=["qid", "docno"])
     lines = [
         {"qid": qid, "stage": "judge", "item": docno, "completion": str(label), "model": "recorded"}
-        for qid, docno, label in pool.merge(judged, how="outer").fillna({"label": 1}).astype({"label": int}).itertuples(index=False)
+        for qid, docno, label in pool.merge(judged, how="outer")
+        .fillna({"label": 1})
+        .astype({"label": int})
+        .itertuples(index=False)
     ]
     (tmp_path / "labels.jsonl").write_text("\n".join(map(json.dumps, lines)))
     out, where = tmp_path / "filled.qrels", ("--dataset", "ikat:sample")
-    done = call("judge", "--fill", runs, *where, "--llm", f"recorded:{tmp_path / 'labels.jsonl'}", "--out", out, "--depth", "10")
+    done = call(
+        "judge",
+        "--fill",
+        runs,
+        *where,
+        "--llm",
+        f"recorded:{tmp_path / 'labels.jsonl'}",
+        "--out",
+        out,
+        "--depth",
+        "10",
+    )
     assert done.exit_code == 0, done.output
     holes = len(pool) - len(both)
     line = f"recorded filled the labels of {holes} of the {len(pool)} passages at the top of the runs ({holes / len(pool):.1%})"
     assert 0 < holes < len(pool)
-    assert f"{out}: {line}; its kappa with people is 1.0000 (1.0000 for relevant or not) on " in done.stdout
+    assert (
+        f"{out}: {line}; its kappa with people is 1.0000 (1.0000 for relevant or not) on "
+        in done.stdout
+    )
     assert "judged by both: binary agreement 100.00%" in done.stdout
     assert len(read_qrels(out)) == len(judged) + holes
     for more in ((), ("--by", "depth")):
@@ -134,14 +170,46 @@ def test_a_judge_that_a_judged_system_asked_is_named(runs, tmp_path, monkeypatch
     line = "circular: gpt-4o is a judge or user here, and ad asked it, too"
     assert line in call("evaluate", runs, "--qrels", tmp_path / "by").stdout
     monkeypatch.setattr("pyterrier_ikat.cli.judge._judge", lambda *about, **given: None)
-    assert line in call("judge", runs, "--dataset", "ikat:sample", "--llm", "openai:gpt-4o", "--out", tmp_path / "out").stderr
+    assert (
+        line
+        in call(
+            "judge",
+            runs,
+            "--dataset",
+            "ikat:sample",
+            "--llm",
+            "openai:gpt-4o",
+            "--out",
+            tmp_path / "out",
+        ).stderr
+    )
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    models = ("--llm", "openai:gpt-4o", "--judge-llm", "openai:gpt-4o", "--user-llm", "openai:gpt-4.1")
-    planned = call("simulate", "ad", "--users", "sample", *models, "--index", sample_index, "--out", tmp_path / "sims", "--plan")
+    models = (
+        "--llm",
+        "openai:gpt-4o",
+        "--judge-llm",
+        "openai:gpt-4o",
+        "--user-llm",
+        "openai:gpt-4.1",
+    )
+    planned = call(
+        "simulate",
+        "ad",
+        "--users",
+        "sample",
+        *models,
+        "--index",
+        sample_index,
+        "--out",
+        tmp_path / "sims",
+        "--plan",
+    )
     assert "circular: gpt-4o is a judge or user here, and a system asked it, too" in planned.stderr
     assert "gpt-4.1" not in planned.stderr
     (tmp_path / "by.json").write_text('{"judged_by": "gpt-4o-mini", "style": "one-shot"}')
     assert "circular" not in call("evaluate", runs, "--qrels", tmp_path / "by").output
 
 
-TestFillingJudge = pt.testing.transformer_test_class(lambda: FillingJudge(ikat.llm("recorded:sample")))
+TestFillingJudge = pt.testing.transformer_test_class(
+    lambda: FillingJudge(ikat.llm("recorded:sample"))
+)

@@ -19,7 +19,9 @@ TURNS = SAMPLE.get_topics()["qid"].tolist()
 
 
 def finding(docno):
-    found = pd.DataFrame({"docno": [docno, "sample-walk-002:0"], "score": [2.0, 1.0], "rank": [0, 1]})
+    found = pd.DataFrame(
+        {"docno": [docno, "sample-walk-002:0"], "score": [2.0, 1.0], "rank": [0, 1]}
+    )
     return pt.apply.generic(lambda turns: turns.merge(found, how="cross"))
 
 
@@ -65,7 +67,10 @@ def test_folders_that_were_scored_by_other_judgements_say_so(made):
     made(qrels="provenance")
     refused = evaluate(*made.folders)
     assert refused.exit_code == 2
-    assert "scored with other judgements than the default ones of ikat:sample: give --qrels, or --dataset ikat:sample" in refused.output
+    assert (
+        "scored with other judgements than the default ones of ikat:sample: give --qrels, or --dataset ikat:sample"
+        in refused.output
+    )
     with pytest.raises(ikat.UsageError, match="one was scored with other judgements"):
         ikat.evaluate(made.folders)
     assert ikat.evaluate(made.folders, SAMPLE.get_qrels())["turns"].tolist() == [24, 24]
@@ -75,7 +80,10 @@ def test_a_run_of_no_dataset_needs_judgements(tmp_path):
     topics = pd.DataFrame({"qid": ["1_1"], "query": "tea"})
     qrels = pd.DataFrame({"qid": ["1_1"], "docno": "a", "label": 1})
     ikat.run({"mine": finding("a")}, out=tmp_path, topics=topics, qrels=qrels)
-    with pytest.raises(ikat.UsageError, match=r"mine: the run does not say which dataset it was made on: give dataset=... or qrels=..."):
+    with pytest.raises(
+        ikat.UsageError,
+        match=r"mine: the run does not say which dataset it was made on: give dataset=... or qrels=...",
+    ):
         ikat.evaluate([tmp_path / "mine"])
     assert ikat.evaluate([tmp_path / "mine"], qrels)["nDCG@3"].tolist() == [1.0]
 
@@ -84,15 +92,26 @@ def test_turns_that_match_nothing_are_named(tmp_path):
     """By hand: of two judged turns one is misspelt in the run, and one of the judgements is of no turn."""
     frame = finding("a")(pd.DataFrame({"qid": [TURNS[0], "1-1_02"]}))
     qrels = pd.DataFrame({"qid": [TURNS[0], TURNS[1]], "docno": "a", "label": 1})
-    with pytest.warns(OtherTurnsWarning, match=r"run x lacks 1 judged turn.*\(1-1_2\), and has 1 turn that is not judged \(1-1_02\)"):
+    with pytest.warns(
+        OtherTurnsWarning,
+        match=r"run x lacks 1 judged turn.*\(1-1_2\), and has 1 turn that is not judged \(1-1_02\)",
+    ):
         assert ikat.evaluate({"x": frame}, qrels, ["nDCG@3"])["nDCG@3"].tolist() == [0.5]
     write_run(frame, tmp_path / "x.trec")
     write_run(frame, tmp_path / "y.trec")
     write_qrels(pd.concat([qrels, qrels.assign(qid="7_7").head(1)]), tmp_path / "mine.txt")
-    of_one = " ".join(evaluate(tmp_path / "x.trec", "--qrels", tmp_path / "mine.txt", "--dataset", "ikat:sample").output.split())
+    of_one = " ".join(
+        evaluate(
+            tmp_path / "x.trec", "--qrels", tmp_path / "mine.txt", "--dataset", "ikat:sample"
+        ).output.split()
+    )
     assert "x lacks 2 judged turns, counted 0: 1-1_2, 7_7." in of_one
-    assert of_one.endswith("mine.txt judges 1 turn that ikat:sample lacks: 7_7 x has 1 turn that ikat:sample lacks: 1-1_02")
-    of_two = evaluate(tmp_path / "x.trec", tmp_path / "y.trec", "--qrels", tmp_path / "mine.txt").output
+    assert of_one.endswith(
+        "mine.txt judges 1 turn that ikat:sample lacks: 7_7 x has 1 turn that ikat:sample lacks: 1-1_02"
+    )
+    of_two = evaluate(
+        tmp_path / "x.trec", tmp_path / "y.trec", "--qrels", tmp_path / "mine.txt"
+    ).output
     assert "each run lacks 2 judged turns, counted 0: 1-1_2, 7_7." in " ".join(of_two.split())
     assert of_two.splitlines()[-1] == "each run has 1 turn that is not judged: 1-1_02"
 
@@ -100,28 +119,41 @@ def test_turns_that_match_nothing_are_named(tmp_path):
 def test_folders_are_broken_down_as_they_are_evaluated(tmp_path):
     ikat.run({"found": finding("sample-walk-001:0")}, "ikat:sample", out=tmp_path)
     qrels = pt.get_dataset("ikat:sample").get_qrels()
-    by_frame = ikat.breakdown({"found": ikat.runs.RunFolder(tmp_path / "found").results()}, qrels, "nDCG@3", by="depth")
+    by_frame = ikat.breakdown(
+        {"found": ikat.runs.RunFolder(tmp_path / "found").results()}, qrels, "nDCG@3", by="depth"
+    )
     assert ikat.breakdown([tmp_path / "found"], qrels, "nDCG@3", by="depth").equals(by_frame)
     with pytest.raises(ikat.UsageError, match=r"'nDCG@@3' is unknown: write it as"):
         ikat.breakdown([tmp_path / "found"], qrels, "nDCG@@3")
 
 
 def test_a_measure_whose_level_no_label_has_is_named():
-    run, qrels = finding("a")(pd.DataFrame({"qid": ["1_1"]})), pd.DataFrame({"qid": ["1_1"], "docno": "a", "label": 1})
-    with pytest.warns(UserWarning, match=r"highest label of these judgements is 1: each score of P\(rel=2\)@5 is 0"):
-        assert ikat.evaluate({"x": run}, qrels, ["P(rel=1)@5", "P(rel=2)@5"])["P(rel=2)@5"].item() == 0
+    run, qrels = (
+        finding("a")(pd.DataFrame({"qid": ["1_1"]})),
+        pd.DataFrame({"qid": ["1_1"], "docno": "a", "label": 1}),
+    )
+    with pytest.warns(
+        UserWarning,
+        match=r"highest label of these judgements is 1: each score of P\(rel=2\)@5 is 0",
+    ):
+        assert (
+            ikat.evaluate({"x": run}, qrels, ["P(rel=1)@5", "P(rel=2)@5"])["P(rel=2)@5"].item() == 0
+        )
 
 
 def of_another_collection(count=3):
     """A retriever over passages that nobody judged, and that PyTerrier's own frames hold."""
-    rows = [{"docno": f"other-{rank}", "score": -float(rank), "rank": rank} for rank in range(count)]
+    rows = [
+        {"docno": f"other-{rank}", "score": -float(rank), "rank": rank} for rank in range(count)
+    ]
     return pt.apply.generic(lambda turns: turns.merge(pd.DataFrame(rows), how="cross"))
 
 
 def test_a_run_without_judged_passages_is_an_error_and_kept(tmp_path):
     systems = {"other": of_another_collection(), "good": finding("sample-walk-001:0")}
     with pytest.raises(
-        SystemFailed, match=r"other: none of its 3 passages is judged \(they are like other-0, the judged ones like sample-"
+        SystemFailed,
+        match=r"other: none of its 3 passages is judged \(they are like other-0, the judged ones like sample-",
     ):
         ikat.run(systems, "ikat:sample", out=tmp_path)
     assert len(RunFolder(tmp_path / "other").results()) == 72
@@ -135,7 +167,10 @@ def test_a_run_without_judged_passages_is_an_error_and_kept(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         told = evaluate(tmp_path / "other", "--dataset", "ikat:sample")
-    assert (told.exit_code, "run other: none of its 3 passages is judged" in told.stderr) == (0, True)
+    assert (told.exit_code, "run other: none of its 3 passages is judged" in told.stderr) == (
+        0,
+        True,
+    )
 
 
 def test_a_kept_unjudged_run_is_scored_with_its_own_judgements(tmp_path):
@@ -153,8 +188,12 @@ def test_a_poor_run_over_the_right_collection_counts_zero(tmp_path):
     index = ikat.PassageIndex(tmp_path / "index").index(passages)
     qrels = pd.DataFrame({"qid": ["1_1"], "docno": "d2", "label": 1})
     topics = pd.DataFrame({"qid": ["1_1"], "query": "tea"})
-    assert ikat.run({"poor": index.bm25()}, topics=topics, qrels=qrels, out=tmp_path / "runs").table["nDCG@5"].tolist() == [0.0]
-    assert ikat.experiment({"poor": index.bm25()}, topics=topics, qrels=qrels)["nDCG@5"].tolist() == [0.0]
+    assert ikat.run(
+        {"poor": index.bm25()}, topics=topics, qrels=qrels, out=tmp_path / "runs"
+    ).table["nDCG@5"].tolist() == [0.0]
+    assert ikat.experiment({"poor": index.bm25()}, topics=topics, qrels=qrels)[
+        "nDCG@5"
+    ].tolist() == [0.0]
 
 
 def test_a_turn_whose_passages_are_judged_for_another_scores_0(tmp_path):
@@ -162,7 +201,11 @@ def test_a_turn_whose_passages_are_judged_for_another_scores_0(tmp_path):
     topics = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "milk"]})
     qrels = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": ["a", "b"], "label": [1, 1]})
     finds_b = pt.apply.generic(lambda turns: turns.assign(docno="b", score=1.0, rank=0))
-    found = ikat.run({"mine": finds_b}, topics=topics, qrels=qrels, turns=["1_1"], out=tmp_path, measures=["P@1"])
+    found = ikat.run(
+        {"mine": finds_b}, topics=topics, qrels=qrels, turns=["1_1"], out=tmp_path, measures=["P@1"]
+    )
     assert found.table[["P(rel=1)@1", "turns"]].values.tolist() == [[0.0, 1]]
-    alone = ikat.experiment({"mine": finds_b}, topics=topics, qrels=qrels, turns=["1_1"], measures=["P@1"])
+    alone = ikat.experiment(
+        {"mine": finds_b}, topics=topics, qrels=qrels, turns=["1_1"], measures=["P@1"]
+    )
     assert alone["P(rel=1)@1"].tolist() == [0.0]

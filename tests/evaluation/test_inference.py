@@ -14,8 +14,9 @@ NUMBERS = st.integers(-100, 100).map(lambda number: number / 100)
 def in_matrices(differences, clusters):
     """CR2 for a regression on a constant, and Satterthwaite's degrees of freedom, as Pustejovsky and Tipton (2018) write them.
 
-    X is a column of ones, H = X (X'X)^-1 X'. A cluster's adjustment A is the inverse root of its block of I - H. The variance is the sum of
-    (X'X)^-1 x' A e e' A x (X'X)^-1; with independent turns, it is a sum of squares of p'e, whose vectors p give the degrees of freedom.
+    X is a column of ones, H = X (X'X)^-1 X'. A cluster's adjustment A is the inverse root of its
+    block of I - H. The variance is the sum of (X'X)^-1 x' A e e' A x (X'X)^-1; with independent
+    turns, it is a sum of squares of p'e, whose vectors p give the degrees of freedom.
     """
     differences, clusters = np.asarray(differences, dtype=float), np.asarray(clusters)
     turns = len(differences)
@@ -57,7 +58,9 @@ def test_it_is_cr2_with_satterthwaites_degrees_of_freedom(groups):
     error, freedom = in_matrices(differences, clusters)
     assert found.mean == pytest.approx(np.mean(differences), abs=1e-12)
     assert found.high - found.mean == pytest.approx(stats.t.ppf(0.975, freedom) * error, rel=1e-5)
-    assert found.p_value == pytest.approx(2 * stats.t.sf(abs(found.mean) / error, freedom), rel=1e-4, abs=1e-9)
+    assert found.p_value == pytest.approx(
+        2 * stats.t.sf(abs(found.mean) / error, freedom), rel=1e-4, abs=1e-9
+    )
     assert found.clusters == len(groups)
 
 
@@ -75,7 +78,9 @@ def test_p_value_and_interval_never_disagree(groups):
 
 def test_turns_moving_with_their_conversation_widen_the_interval():
     clusters = np.repeat(list("abcdef"), 5)
-    differences = np.repeat([0.3, -0.1, 0.2, 0.0, 0.25, -0.05], 5) + np.tile([0.01, -0.01, 0.0, 0.02, -0.02], 6)
+    differences = np.repeat([0.3, -0.1, 0.2, 0.0, 0.25, -0.05], 5) + np.tile(
+        [0.01, -0.01, 0.0, 0.02, -0.02], 6
+    )
     widths = []
     for names in (clusters, [str(place) for place in range(30)]):
         found = compare(differences, np.zeros(30), names)
@@ -88,7 +93,10 @@ def test_turns_moving_with_their_conversation_widen_the_interval():
     [
         ([0.5, 0.5], ["a", "b"]),  # equal differences
         ([0.1 + 0.2, 0.3, 0.1 + 0.2], ["a", "b", "c"]),  # equal but for rounding
-        ([1, 0] * 5, ["a", "a", "b", "b", "c", "c", "d", "d", "e", "e"]),  # scipy over the five means: p = 0; CR1: p = 4e-66
+        (
+            [1, 0] * 5,
+            ["a", "a", "b", "b", "c", "c", "d", "d", "e", "e"],
+        ),  # scipy over the five means: p = 0; CR1: p = 4e-66
         ([0.7, 0.1, 0.1, 0.7, 0.1, 0.7], ["a", "a", "b", "b", "c", "c"]),
         ([0.2, 0.4], ["a", "a"]),  # a single cluster
         ([0.2], ["a"]),

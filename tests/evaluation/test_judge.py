@@ -44,7 +44,11 @@ def test_a_first_line_label_is_read_whatever_the_reason_says(label, reason):
 def sample_pool():
     data = pt.get_dataset("ikat:sample")
     pooled = pd.DataFrame(
-        {"qid": ["1-1_1", "1-1_1", "1-1_2"], "docno": ["sample-walk-001:0", "sample-walk-001:1", "sample-walk-002:0"]}, dtype=object
+        {
+            "qid": ["1-1_1", "1-1_1", "1-1_2"],
+            "docno": ["sample-walk-001:0", "sample-walk-001:1", "sample-walk-002:0"],
+        },
+        dtype=object,
     )
     return data, pooled
 
@@ -55,15 +59,32 @@ def test_the_judge_prompt_shows_its_parts_in_the_papers_order():
     gold = [["2"], [], ["99", "1"]]
     frame["qgoldptkb"] = pd.Series(gold, dtype=object)
     requests = Judge(scripted()[0]).requests(frame)
-    manual, answers = data.get_topics("manual").set_index("qid"), data.get_answers().set_index("qid")["gold_answer"]
+    manual, answers = (
+        data.get_topics("manual").set_index("qid"),
+        data.get_answers().set_index("qid")["gold_answer"],
+    )
     for request, (qid, docno), ids in zip(requests, pooled.values.tolist(), gold, strict=True):
         (message,) = request.messages
         text = message["content"]
-        assert (request.qid, request.item, request.stage, request.prompt) == (qid, docno, "judge", "judge")
-        parts = [manual["qresolved"][qid], answers[qid], "Score: 4", frame["text"][requests.index(request)]]
+        assert (request.qid, request.item, request.stage, request.prompt) == (
+            qid,
+            docno,
+            "judge",
+            "judge",
+        )
+        parts = [
+            manual["qresolved"][qid],
+            answers[qid],
+            "Score: 4",
+            frame["text"][requests.index(request)],
+        ]
         places = [text.index(part) for part in parts]
         assert places == sorted(places)
-        shown = [number for number, statement in manual["qptkb"][qid].items() if statement in text[: places[0]]]
+        shown = [
+            number
+            for number, statement in manual["qptkb"][qid].items()
+            if statement in text[: places[0]]
+        ]
         assert shown == [number for number in ids if number != "99"]
         assert text.endswith("Score:")
 
@@ -83,7 +104,9 @@ def test_a_passage_without_a_label_is_missing_and_never_0():
     assert judged["label"].dtype == "int64"
     assert llm.ledger.frame()["fallbacks"].tolist() == [1]
     assert len(backend.asked) == 3
-    with pytest.raises(StageError, match="1-1_1 .nothing usable in the completion 'The passage lists 3 trails.'"):
+    with pytest.raises(
+        StageError, match="1-1_1 .nothing usable in the completion 'The passage lists 3 trails.'"
+    ):
         Judge(scripted("3", "The passage lists 3 trails.", "0")[0], on_error="raise")(frame)
 
 
@@ -115,8 +138,14 @@ def test_judging_again_after_a_stop_asks_only_for_uncached_pairs(tmp_path):
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        (lambda pool: pool.assign(qid=["1-1_1", "1-1_1", "7_1"]), "ikat:sample lacks 1 turn of the pool .7_1."),
-        (lambda pool: pool.assign(qid=["1-1_1", "1-1_1", "1-1-2"]), "like 1-1-2, the wanted ones like 1-1_2"),
+        (
+            lambda pool: pool.assign(qid=["1-1_1", "1-1_1", "7_1"]),
+            "ikat:sample lacks 1 turn of the pool .7_1.",
+        ),
+        (
+            lambda pool: pool.assign(qid=["1-1_1", "1-1_1", "1-1-2"]),
+            "like 1-1-2, the wanted ones like 1-1_2",
+        ),
         (lambda pool: pool.iloc[[0, 0]], "turn 1-1_1, docno sample-walk-001:0 occurs twice"),
     ],
 )
@@ -132,7 +161,14 @@ TestJudge = pt.testing.transformer_test_class(lambda: Judge(ikat.llm("recorded:s
 
 
 UMBRELA = {
-    **{"##final score: 3": 3, "Final score: 0": 0, "2": 2, "final score: 2/3": 2, "final score: 4": None, "It is good.": None},
+    **{
+        "##final score: 3": 3,
+        "Final score: 0": 0,
+        "2": 2,
+        "final score: 2/3": 2,
+        "final score: 4": None,
+        "It is good.": None,
+    },
     # the number of a step is no label
     "1. The person wants a mild tea.\n\nfinal score: 3": 3,
     "**1.** Intent: a mild tea.\n**Final score: 0**": 0,
@@ -147,8 +183,18 @@ UMBRELA = {
 @pytest.mark.parametrize("said", UMBRELA)
 def test_umbrela_reads_its_own_scale(said):
     llm, model = scripted(said)
-    pool = pd.DataFrame({"qid": ["1_1"], "docno": ["d"], "qresolved": ["Which tea?"], "text": ["Rooibos."], "score": [1.0]})
-    assert UmbrelaJudge(llm)(pool)["label"].tolist() == ([] if UMBRELA[said] is None else [UMBRELA[said]])
+    pool = pd.DataFrame(
+        {
+            "qid": ["1_1"],
+            "docno": ["d"],
+            "qresolved": ["Which tea?"],
+            "text": ["Rooibos."],
+            "score": [1.0],
+        }
+    )
+    assert UmbrelaJudge(llm)(pool)["label"].tolist() == (
+        [] if UMBRELA[said] is None else [UMBRELA[said]]
+    )
     assert "Which tea?" in model.asked[0][-1]["content"]
 
 
@@ -156,11 +202,18 @@ def test_qrels_pairs_are_judged_again_and_who_judged_is_said(tmp_path):
     pairs = tmp_path / "pairs.txt"
     pairs.write_text("1-1_1 0 sample-walk-001:0 2\n")
     recorded = tmp_path / "recorded.jsonl"
-    line = {"qid": "1-1_1", "stage": "judge", "prompt": "judge_umbrela", "item": "sample-walk-001:0"}
+    line = {
+        "qid": "1-1_1",
+        "stage": "judge",
+        "prompt": "judge_umbrela",
+        "item": "sample-walk-001:0",
+    }
     recorded.write_text(json.dumps(line | {"completion": "final score: 2", "model": "m"}))
     out = tmp_path / "labels.txt"
     common = ["judge", "--dataset", "ikat:sample", "--llm", f"recorded:{recorded}"]
-    found = CliRunner().invoke(main, [*common, "--pairs", str(pairs), "--style", "umbrela", "--out", str(out)])
+    found = CliRunner().invoke(
+        main, [*common, "--pairs", str(pairs), "--style", "umbrela", "--out", str(out)]
+    )
     assert found.exit_code == 0, found.output
     assert out.read_text().split() == ["1-1_1", "0", "sample-walk-001:0", "2"]
     assert judge_of(out).endswith("/umbrela")
@@ -172,7 +225,12 @@ def test_only_turns_judged_by_qrels_are_judged_by_default(tmp_path):
     folder = tmp_path / "mine"
     folder.mkdir()
     turns = [
-        {"qid": qid, "messages": [{"role": "user", "content": "Tea?"}], "resolved": "Which tea?", "answer": "Rooibos."}
+        {
+            "qid": qid,
+            "messages": [{"role": "user", "content": "Tea?"}],
+            "resolved": "Which tea?",
+            "answer": "Rooibos.",
+        }
         for qid in ("a_1", "b_1")
     ]
     (folder / "topics.jsonl").write_text("".join(json.dumps(turn) + "\n" for turn in turns))
@@ -180,7 +238,17 @@ def test_only_turns_judged_by_qrels_are_judged_by_default(tmp_path):
     (folder / "qrels.txt").write_text("a_1 0 d 2\n")
     run_file, recorded = tmp_path / "x.trec", tmp_path / "recorded.jsonl"
     run_file.write_text("a_1 Q0 d 1 1.0 x\nb_1 Q0 d 1 1.0 x\n")
-    lines = [{"qid": qid, "stage": "judge", "prompt": "judge", "item": "d", "completion": "3", "model": "m"} for qid in ("a_1", "b_1")]
+    lines = [
+        {
+            "qid": qid,
+            "stage": "judge",
+            "prompt": "judge",
+            "item": "d",
+            "completion": "3",
+            "model": "m",
+        }
+        for qid in ("a_1", "b_1")
+    ]
     recorded.write_text("".join(json.dumps(line) + "\n" for line in lines))
     common = ["judge", str(run_file), "--dataset", str(folder), "--llm", f"recorded:{recorded}"]
     for more, judged in (([], ["a_1"]), (["--turns", "a_1,b_1"], ["a_1", "b_1"])):

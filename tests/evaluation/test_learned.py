@@ -19,11 +19,19 @@ LABELS = pd.DataFrame(
 
 
 def one(statement, *replaces):
-    return {"id": "9", "statement": statement, "message": 1, "words": statement, "replaces": list(replaces)}
+    return {
+        "id": "9",
+        "statement": statement,
+        "message": 1,
+        "words": statement,
+        "replaces": list(replaces),
+    }
 
 
 def system(*learned):
-    return pd.DataFrame({"qid": [f"a_{turn}" for turn in range(1, len(learned) + 1)], "qlearned": list(learned)})
+    return pd.DataFrame(
+        {"qid": [f"a_{turn}" for turn in range(1, len(learned) + 1)], "qlearned": list(learned)}
+    )
 
 
 def row(learned, **options):
@@ -32,7 +40,9 @@ def row(learned, **options):
 
 def test_added_replaced_kept_and_wrong_count_over_all_turns():
     # new: Oslo, dog, tea; outdated: Lyon; still: vegan, vegan and Oslo
-    found = system([one("I live in Oslo now.", "1")], [one("I eat meat.", "2")], [one(DOG), one("I own a dog")])
+    found = system(
+        [one("I live in Oslo now.", "1")], [one("I eat meat.", "2")], [one(DOG), one("I own a dog")]
+    )
     assert row(found) == {
         **{"name": "s", "added": 2 / 3, "replaced": 1, "kept": 2 / 3, "wrong": 2 / 4},
         **{"new": 3, "outdated": 1, "still": 3, "learned": 4, "turns": 3},
@@ -42,24 +52,40 @@ def test_added_replaced_kept_and_wrong_count_over_all_turns():
 def test_nothing_learned_keeps_everything_and_adds_nothing():
     for found in (system([], [], []), system([]), system(None, float("nan"))):
         got = row(found)
-        assert (got["added"], got["replaced"], got["kept"], got["learned"], got["turns"]) == (0, 0, 1, 0, 3)
+        assert (got["added"], got["replaced"], got["kept"], got["learned"], got["turns"]) == (
+            0,
+            0,
+            1,
+            0,
+            3,
+        )
         assert pd.isna(got["wrong"])
 
 
 def test_a_known_repeat_is_not_wrong_and_its_replacement_counts():
     got = row(system([one("I am vegan", "1")]))
-    assert (got["added"], got["replaced"], got["wrong"], got["learned"]) == (0, 1, pytest.approx(float("nan"), nan_ok=True), 0)
+    assert (got["added"], got["replaced"], got["wrong"], got["learned"]) == (
+        0,
+        1,
+        pytest.approx(float("nan"), nan_ok=True),
+        0,
+    )
 
 
 def test_each_label_is_met_once_by_its_most_similar_statement():
-    # F1 with "I own a dog.": 3 of (4 + 4) words and 4 of (4 + 5); with "I like tea.": 1 of (4 + 3) and 1 of (5 + 3)
+    # F1 with "I own a dog.": 3 of (4 + 4) words and 4 of (4 + 5); with "I like tea.": 1 of (4 + 3)
+    # and 1 of (5 + 3)
     found = system([], [], [one("I own a cat."), one("I own a big dog.")])
     assert (row(found)["added"], row(found)["wrong"]) == (1 / 3, 1 / 2)
     assert row(found, least=0.9)["added"] == 0
     assert row(found, least=0.2)["added"] == 2 / 3
 
 
-texts = st.lists(st.sampled_from([LYON, VEGAN, DOG, "I like tea.", "I run.", "My cat is old."]), unique=True, max_size=4)
+texts = st.lists(
+    st.sampled_from([LYON, VEGAN, DOG, "I like tea.", "I run.", "My cat is old."]),
+    unique=True,
+    max_size=4,
+)
 
 
 @given(texts, texts, st.randoms())
@@ -83,7 +109,11 @@ def test_learning_what_labels_say_has_full_marks_in_any_order(then, now, random)
         (system([]), LABELS.drop(columns="holds"), "no column holds in the labels"),
         (system([]), pd.concat([LABELS, LABELS]), "turn a_1 occurs twice in the labels: keep one"),
         (system([]), LABELS.assign(known="I"), "turn a_1 of the labels: give known as a dict"),
-        (system([{"statement": "x"}]), LABELS, "system s, turn a_1: qlearned is not a list of dicts"),
+        (
+            system([{"statement": "x"}]),
+            LABELS,
+            "system s, turn a_1: qlearned is not a list of dicts",
+        ),
         (system("I own a dog"), LABELS, "system s, turn a_1: qlearned is not a list of dicts"),
         (system([]).assign(qid="b_1"), LABELS, "its turns are like b_1"),
         (system([]).assign(qid="a-1"), LABELS, "convert the qids of one of them"),

@@ -25,11 +25,23 @@ def test_a_system_with_ties_has_one_score_wherever_it_is_scored(tmp_path):
         ikat.experiment({"tied": tied}, **given),
         ikat.experiment({"tied": frame}, **given),
         ikat.evaluate({"tied": frame}, QRELS, given["measures"]),
-        ikat.evaluate({"tied": RunFolder(tmp_path / "runs" / "tied").results()}, QRELS, given["measures"]),
-        ikat.evaluate({"tied": read_run(tmp_path / "runs" / "tied" / "run.trec")}, QRELS, given["measures"]),
+        ikat.evaluate(
+            {"tied": RunFolder(tmp_path / "runs" / "tied").results()}, QRELS, given["measures"]
+        ),
+        ikat.evaluate(
+            {"tied": read_run(tmp_path / "runs" / "tied" / "run.trec")}, QRELS, given["measures"]
+        ),
     ]
     for table in tables:
-        assert table[["nDCG@3", "RR@10" if "RR@10" in table else "RR(rel=1)@10"]].values.tolist() == [[pytest.approx(0.8154648768), 0.75]]
-    assert per_turn(frame, QRELS, ["nDCG@3"])["nDCG@3"].tolist() == [pytest.approx(0.6309297536), 1.0]
-    assert scores_to_show(read_runs({"tied": frame}), QRELS, ["1_1", "1_2"], ["RR@10"])[1] == {"1_1": [[0.5]], "1_2": [[1.0]]}
+        assert table[
+            ["nDCG@3", "RR@10" if "RR@10" in table else "RR(rel=1)@10"]
+        ].values.tolist() == [[pytest.approx(0.8154648768), 0.75]]
+    assert per_turn(frame, QRELS, ["nDCG@3"])["nDCG@3"].tolist() == [
+        pytest.approx(0.6309297536),
+        1.0,
+    ]
+    assert scores_to_show(read_runs({"tied": frame}), QRELS, ["1_1", "1_2"], ["RR@10"])[1] == {
+        "1_1": [[0.5]],
+        "1_2": [[1.0]],
+    }
     assert ikat.pool_runs({"tied": frame}, 1)["docno"].tolist() == ["a", "a"]

@@ -9,7 +9,10 @@ def test_a_pool_is_the_union_of_tops_in_an_order_free_of_runs():
     one, two = run(**{"9-1_12": "b a x", "9-1_3": "c"}), run(**{"9-1_12": "d b", "10-1_1": "z"})
     expected = [["9-1_3", "c"], ["9-1_12", "a"], ["9-1_12", "b"], ["9-1_12", "d"], ["10-1_1", "z"]]
     assert pool_runs({"one": one, "two": two}, depth=2).values.tolist() == expected
-    assert pool_runs({"two": two, "one": one.sample(frac=1, random_state=3)}, depth=2).values.tolist() == expected
+    assert (
+        pool_runs({"two": two, "one": one.sample(frac=1, random_state=3)}, depth=2).values.tolist()
+        == expected
+    )
 
 
 def test_a_pool_refuses_runs_that_are_not_clean():
@@ -17,5 +20,7 @@ def test_a_pool_refuses_runs_that_are_not_clean():
         pool_runs({"a": run(**{"1_1": "x"}), "b": run(**{"1_1": "x x"})})
     with pytest.raises(UsageError, match="depth=0"):
         pool_runs({"a": run(**{"1_1": "x"})}, depth=0)
-    with pytest.raises(DataError, match=r"run a: the qid 7 is not a text: .* convert it with frame\["):
+    with pytest.raises(
+        DataError, match=r"run a: the qid 7 is not a text: .* convert it with frame\["
+    ):
         pool_runs({"a": run(**{"1_1": "x"}).assign(qid=7)})

@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluation.decisions import evaluate_ptkb, ptkb_per_turn, statement_ranking, with_relevant
+from pyterrier_ikat.evaluation.decisions import (
+    evaluate_ptkb,
+    ptkb_per_turn,
+    statement_ranking,
+    with_relevant,
+)
 
 RANKING = ["nDCG@3", "P(rel=1)@3", "R(rel=1)@3"]
 SET = ["SetP(rel=1)", "SetR(rel=1)", "SetF(rel=1)"]
@@ -21,23 +26,40 @@ SET = ["SetP(rel=1)", "SetR(rel=1)", "SetF(rel=1)"]
 def chosen(**turns):
     """qid -> ids as a turn frame; a hyphen can't be in a keyword, so x1_2 stands for 1-1_2."""
     qids = [name.replace("x", "1-") for name in turns]
-    return pd.DataFrame({"qid": qids, "qstatements": [[(i, 1 / n) for n, i in enumerate(ids, 1)] for ids in turns.values()]})
+    return pd.DataFrame(
+        {
+            "qid": qids,
+            "qstatements": [[(i, 1 / n) for n, i in enumerate(ids, 1)] for ids in turns.values()],
+        }
+    )
 
 
 def gold(data):
     topics = data.get_topics("manual")
-    return pd.DataFrame({"qid": topics["qid"], "qstatements": [[(name, 1.0) for name in names] for names in topics["qgoldptkb"]]})
+    return pd.DataFrame(
+        {
+            "qid": topics["qid"],
+            "qstatements": [[(name, 1.0) for name in names] for names in topics["qgoldptkb"]],
+        }
+    )
 
 
 def oracle(qrels):
     relevant = qrels[qrels["label"] > 0].groupby("qid")["docno"].agg(list)
-    return pd.DataFrame({"qid": relevant.index, "qstatements": [[(name, 1.0) for name in names] for names in relevant]})
+    return pd.DataFrame(
+        {
+            "qid": relevant.index,
+            "qstatements": [[(name, 1.0) for name in names] for names in relevant],
+        }
+    )
 
 
 def test_reference_values_of_2023(ikat_data):
     data = pt.get_dataset("ikat:2023")
     nist = data.get_qrels("ptkb_nist")
-    table = evaluate_ptkb({"oracle": oracle(nist), "provenance": gold(data)}, nist).set_index("name")
+    table = evaluate_ptkb({"oracle": oracle(nist), "provenance": gold(data)}, nist).set_index(
+        "name"
+    )
     assert table.loc["oracle", RANKING].round(4).tolist() == [1.0, 0.6020, 0.9211]
     assert table.loc["provenance", RANKING].round(4).tolist() == [0.2356, 0.1293, 0.2050]
     assert table.loc["oracle", SET].tolist() == [1.0, 1.0, 1.0]
@@ -59,7 +81,14 @@ def test_turns_without_a_relevant_statement_count_0_and_show(ikat_data, year, tu
 
 
 QRELS = pd.DataFrame(
-    [("1-1_1", "1", 1), ("1-1_1", "2", 0), ("1-1_1", "3", 1), ("1-1_1", "4", 0), ("1-1_2", "1", 1), ("1-1_2", "2", 0)],
+    [
+        ("1-1_1", "1", 1),
+        ("1-1_1", "2", 0),
+        ("1-1_1", "3", 1),
+        ("1-1_1", "4", 0),
+        ("1-1_2", "1", 1),
+        ("1-1_2", "2", 0),
+    ],
     columns=["qid", "docno", "label"],
 )
 
@@ -79,27 +108,44 @@ def test_f1_is_averaged_over_turns_not_made_of_averages():
     table = evaluate_ptkb({"x": chosen(x1_1=["1", "2"], x1_2=["1"])}, QRELS)
     assert table[SET].values.tolist() == [[0.75, 0.75, 0.75]]  # turn 1: .5 .5 .5, turn 2: 1 1 1
     uneven = evaluate_ptkb({"x": chosen(x1_1=["1"], x1_2=["1", "2"])}, QRELS)
-    assert uneven[SET].values[0] == pytest.approx([0.75, 0.75, 2 / 3])  # of the averages it would be .75
+    assert uneven[SET].values[0] == pytest.approx(
+        [0.75, 0.75, 2 / 3]
+    )  # of the averages it would be .75
 
 
 @settings(max_examples=10, deadline=None)
 @given(
-    st.lists(st.permutations(["1", "2", "3", "4"]).flatmap(lambda ids: st.integers(0, 4).map(lambda n: ids[:n])), min_size=2, max_size=2)
+    st.lists(
+        st.permutations(["1", "2", "3", "4"]).flatmap(
+            lambda ids: st.integers(0, 4).map(lambda n: ids[:n])
+        ),
+        min_size=2,
+        max_size=2,
+    )
 )
 def test_set_measures_equal_plain_python(lists):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # lists may be empty
-        found = ptkb_per_turn(chosen(x1_1=lists[0], x1_2=[name for name in lists[1] if name in "12"]), QRELS).set_index("qid")
-    for qid, wanted, names in (("1-1_1", {"1", "3"}, lists[0]), ("1-1_2", {"1"}, [name for name in lists[1] if name in "12"])):
+        found = ptkb_per_turn(
+            chosen(x1_1=lists[0], x1_2=[name for name in lists[1] if name in "12"]), QRELS
+        ).set_index("qid")
+    for qid, wanted, names in (
+        ("1-1_1", {"1", "3"}, lists[0]),
+        ("1-1_2", {"1"}, [name for name in lists[1] if name in "12"]),
+    ):
         hits = len(wanted.intersection(names))
         precision, recall = hits / len(names) if names else 0.0, hits / len(wanted)
         f1 = 2 * precision * recall / (precision + recall) if hits else 0.0
         assert found.loc[qid, SET].tolist() == pytest.approx([precision, recall, f1])
-        assert found.loc[qid, "R(rel=1)@3"] == pytest.approx(len(wanted.intersection(names[:3])) / len(wanted))
+        assert found.loc[qid, "R(rel=1)@3"] == pytest.approx(
+            len(wanted.intersection(names[:3])) / len(wanted)
+        )
 
 
 def test_a_system_that_chooses_nothing_has_zeros():
-    with pytest.warns(UserWarning, match="system none chose no statement for any turn: all its scores are 0"):
+    with pytest.warns(
+        UserWarning, match="system none chose no statement for any turn: all its scores are 0"
+    ):
         table = evaluate_ptkb({"none": chosen(x1_1=[], x1_2=[])}, QRELS)
     assert table.drop(columns=["name", "turns", "relevant_turns"]).values.tolist() == [[0.0] * 7]
 
@@ -108,7 +154,9 @@ def test_the_order_of_the_list_decides_not_the_scores():
     turns = pd.DataFrame({"qid": ["1-1_1"], "qstatements": [[("1", 0.1), ("2", 0.9)]]})
     assert statement_ranking(turns)["docno"].tolist() == ["1", "2"]
     assert statement_ranking(turns)["score"].tolist() == [2.0, 1.0]
-    repeated = pd.concat([turns.assign(docno="a"), turns.assign(docno="b")], ignore_index=True)  # a result frame
+    repeated = pd.concat(
+        [turns.assign(docno="a"), turns.assign(docno="b")], ignore_index=True
+    )  # a result frame
     pd.testing.assert_frame_equal(statement_ranking(repeated), statement_ranking(turns))
 
 
@@ -117,10 +165,15 @@ def test_run_folders(tmp_path):
     folder.mkdir()
     lines = [{"qid": "1-1_1", "qstatements": [["3", 0.9], ["1", 0.4]]}, {"qid": "1-1_2"}]
     (folder / "turns.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    with pytest.raises(DataError, match=r"ours is not a finished run: give a folder made by `ikat run`"):
+    with pytest.raises(
+        DataError, match=r"ours is not a finished run: give a folder made by `ikat run`"
+    ):
         statement_ranking(folder)
     (folder / "run.json").write_text("{}")
-    assert statement_ranking(folder).values.tolist() == [["1-1_1", "3", 2.0, 0], ["1-1_1", "1", 1.0, 1]]
+    assert statement_ranking(folder).values.tolist() == [
+        ["1-1_1", "3", 2.0, 0],
+        ["1-1_1", "1", 1.0, 1],
+    ]
     assert evaluate_ptkb({"ours": str(folder)}, QRELS)["SetR(rel=1)"].tolist() == [0.5]
     (folder / "turns.jsonl").write_text('{"qid": "1-1_1"}\n{"qid": "1-')
     with pytest.raises(DataError, match=r"turns.jsonl, line 2: not JSON .*: repeat the run"):
@@ -141,15 +194,34 @@ ONE = chosen(x1_1=["1"])
 @pytest.mark.parametrize(
     ("system", "error", "word"),
     [
-        (ONE.assign(qstatements=[[("1", float("nan"))]]), DataError, "turn 1-1_1: statement 1 has the score nan"),
-        (ONE.assign(qstatements=[[("1", 0.5), ("1", 0.4)]]), DataError, "turn 1-1_1: statement 1 is chosen twice"),
-        *((ONE.assign(qstatements=[odd]), DataError, "turn 1-1_1: qstatements is") for odd in (["12"], "12", {"1": 0.5})),
+        (
+            ONE.assign(qstatements=[[("1", float("nan"))]]),
+            DataError,
+            "turn 1-1_1: statement 1 has the score nan",
+        ),
+        (
+            ONE.assign(qstatements=[[("1", 0.5), ("1", 0.4)]]),
+            DataError,
+            "turn 1-1_1: statement 1 is chosen twice",
+        ),
+        *(
+            (ONE.assign(qstatements=[odd]), DataError, "turn 1-1_1: qstatements is")
+            for odd in (["12"], "12", {"1": 0.5})
+        ),
         (chosen(x1_1=["99"]), DataError, "turn 1-1_1: there is no statement '99'"),
         (ONE.assign(qid="1-1-1"), DataError, "like 1-1-1, the wanted ones like 1-1_1"),
-        (pd.concat([ONE, ONE.assign(qid="1-1-2")]), DataError, "like 1-1-2, the wanted ones like 1-1_2"),
+        (
+            pd.concat([ONE, ONE.assign(qid="1-1-2")]),
+            DataError,
+            "like 1-1-2, the wanted ones like 1-1_2",
+        ),
         (ONE.assign(qid="7_1"), DataError, "like 7_1, the wanted ones like 1-1_1"),
         (ONE.drop(columns="qstatements"), UsageError, "no column qstatements"),
-        (pd.concat([ONE, chosen(x1_1=["2"])]), DataError, "turn 1-1_1 has rows with different qstatements"),
+        (
+            pd.concat([ONE, chosen(x1_1=["2"])]),
+            DataError,
+            "turn 1-1_1 has rows with different qstatements",
+        ),
     ],
 )
 def test_choices_that_would_be_misread_name_the_turn(system, error, word):
@@ -159,9 +231,14 @@ def test_choices_that_would_be_misread_name_the_turn(system, error, word):
 
 def test_a_learned_statement_is_wrong_and_named_by_its_words():
     learned = [{"id": "4", "statement": "I ski.", "message": 1, "words": "I ski", "replaces": []}]
-    turns = pd.DataFrame({"qid": ["1_1"], "qstatements": [[("4", 2.0), ("1", 1.0)]], "qlearned": [learned]})
+    turns = pd.DataFrame(
+        {"qid": ["1_1"], "qstatements": [[("4", 2.0), ("1", 1.0)]], "qlearned": [learned]}
+    )
     qrels = pd.DataFrame({"qid": "1_1", "docno": ["1", "2"], "label": [1, 0]})
-    with pytest.warns(UserWarning, match=r"has 1 statement that the topics lack .such as .I ski...: .*counted as wrong"):
+    with pytest.warns(
+        UserWarning,
+        match=r"has 1 statement that the topics lack .such as .I ski...: .*counted as wrong",
+    ):
         found = evaluate_ptkb({"x": turns}, qrels)
     assert found["SetP(rel=1)"].item() == 0.5
     with pytest.raises(DataError, match="there is no statement '4'"):
@@ -169,12 +246,19 @@ def test_a_learned_statement_is_wrong_and_named_by_its_words():
 
 
 def test_new_statements_count_as_wrong_and_are_named():
-    turns = pd.DataFrame({"qid": ["1_1"], "qstatements": [[("I ski.", 3.0), ("1", 2.0), ("2", 1.0)]]})
+    turns = pd.DataFrame(
+        {"qid": ["1_1"], "qstatements": [[("I ski.", 3.0), ("1", 2.0), ("2", 1.0)]]}
+    )
     qrels = pd.DataFrame({"qid": "1_1", "docno": ["1", "2", "3"], "label": [1, 0, 1]})
-    with pytest.warns(UserWarning, match=r"system x has 1 statement that the topics lack .such as .I ski...: .*counted as wrong"):
+    with pytest.warns(
+        UserWarning,
+        match=r"system x has 1 statement that the topics lack .such as .I ski...: .*counted as wrong",
+    ):
         figures = evaluate_ptkb({"x": turns}, qrels).iloc[0]
     # of three chosen one is relevant, of two relevant one is chosen; it has the second place
-    assert [figures[name] for name in ("SetP(rel=1)", "SetR(rel=1)", "P(rel=1)@3")] == pytest.approx([1 / 3, 1 / 2, 1 / 3])
+    assert [
+        figures[name] for name in ("SetP(rel=1)", "SetR(rel=1)", "P(rel=1)@3")
+    ] == pytest.approx([1 / 3, 1 / 2, 1 / 3])
     assert figures["nDCG@3"] == pytest.approx((1 / np.log2(3)) / (1 + 1 / np.log2(3)))
     words_for_ids = turns.assign(qstatements=[[("I drink tea.", 1.0)]])
     with pytest.raises(DataError, match="there is no statement 'I drink tea.' in the PTKB qrels"):
@@ -187,4 +271,6 @@ def test_qrels_may_have_numbers_and_judge_each_statement_once():
     with pytest.raises(DataError, match="the PTKB qrels judge turn 1-1_1, passage 1 twice"):
         evaluate_ptkb({"x": ONE}, pd.concat([QRELS, QRELS]))
     numbers = QRELS.assign(docno=QRELS["docno"].astype(int))
-    pd.testing.assert_frame_equal(evaluate_ptkb({"x": ONE}, numbers), evaluate_ptkb({"x": ONE}, QRELS))
+    pd.testing.assert_frame_equal(
+        evaluate_ptkb({"x": ONE}, numbers), evaluate_ptkb({"x": ONE}, QRELS)
+    )

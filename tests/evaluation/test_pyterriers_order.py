@@ -20,8 +20,13 @@ def data():
 
 @pytest.fixture(scope="module")
 def systems(tmp_path_factory, data):
-    index = ikat.PassageIndex(tmp_path_factory.mktemp("index") / "i").index(data.get_corpus_iter(verbose=False))
-    return [ikat.RawUtterance() >> index.bm25(num_results=20), ikat.AllUtterances() >> index.bm25(num_results=20)]
+    index = ikat.PassageIndex(tmp_path_factory.mktemp("index") / "i").index(
+        data.get_corpus_iter(verbose=False)
+    )
+    return [
+        ikat.RawUtterance() >> index.bm25(num_results=20),
+        ikat.AllUtterances() >> index.bm25(num_results=20),
+    ]
 
 
 def theirs(*arguments, **options):
@@ -41,8 +46,12 @@ def test_topics_qrels_and_measures_in_their_places(data, systems):
     found = ikat.experiment(systems, topics, qrels, MEASURES)
     assert found["name"].tolist() == expected["name"].tolist() == [str(one) for one in systems]
     assert means(found) == pytest.approx(means(expected), abs=1e-9)
-    assert means(ikat.experiment(systems, "ikat:sample", MEASURES)) == pytest.approx(means(expected), abs=1e-9)
-    assert means(ikat.experiment(systems, data, qrels, MEASURES)) == pytest.approx(means(expected), abs=1e-9)
+    assert means(ikat.experiment(systems, "ikat:sample", MEASURES)) == pytest.approx(
+        means(expected), abs=1e-9
+    )
+    assert means(ikat.experiment(systems, data, qrels, MEASURES)) == pytest.approx(
+        means(expected), abs=1e-9
+    )
 
 
 def test_names_and_a_baseline_by_its_number(data, systems):
@@ -53,9 +62,13 @@ def test_names_and_a_baseline_by_its_number(data, systems):
     assert means(found) == pytest.approx(means(expected), abs=1e-9)
     for better in ("nDCG@5 +", "nDCG@5 -"):
         assert found[better].tolist()[1] == expected[better].tolist()[1]
-    named = ikat.experiment(dict(zip(["raw", "all"], systems, strict=True)), topics, qrels, MEASURES, baseline="raw")
+    named = ikat.experiment(
+        dict(zip(["raw", "all"], systems, strict=True)), topics, qrels, MEASURES, baseline="raw"
+    )
     pd.testing.assert_frame_equal(pd.DataFrame(named), pd.DataFrame(found))
-    assert means(ikat.experiment(systems, "ikat:sample", MEASURES, 1)) == pytest.approx(means(expected), abs=1e-9)
+    assert means(ikat.experiment(systems, "ikat:sample", MEASURES, 1)) == pytest.approx(
+        means(expected), abs=1e-9
+    )
 
 
 def test_judgements_of_other_topics_do_not_count(data, systems):
@@ -73,12 +86,16 @@ def test_a_single_system_and_finished_runs_in_a_list(data, systems):
     both = ikat.experiment([systems[1], run], topics, qrels, MEASURES)
     assert both["name"].tolist() == [str(systems[1]), "run 2"]
     assert means(both)[1] == pytest.approx(means(alone)[0], abs=1e-9)
-    assert ikat.experiment([systems[1], run], topics, qrels, MEASURES, names=["a", "b"])["name"].tolist() == ["a", "b"]
+    assert ikat.experiment([systems[1], run], topics, qrels, MEASURES, names=["a", "b"])[
+        "name"
+    ].tolist() == ["a", "b"]
 
 
 def test_methods_and_pipelines_stand_in_one_list(data, systems):
     index = systems[0][-1].index
-    found = ikat.experiment(["raw", systems[1]], data.get_topics(), data.get_qrels(), MEASURES, index=index)
+    found = ikat.experiment(
+        ["raw", systems[1]], data.get_topics(), data.get_qrels(), MEASURES, index=index
+    )
     assert found["name"].tolist() == ["raw", str(systems[1])]
 
 
@@ -91,7 +108,9 @@ def test_a_file_of_judgements_may_stand_in_its_place(data, systems, tmp_path):
 def test_measures_may_have_pyterriers_name(data, systems):
     topics, qrels = data.get_topics(), data.get_qrels()
     found = ikat.experiment(systems, topics, qrels, eval_metrics=MEASURES)
-    assert means(found) == pytest.approx(means(theirs(systems, topics, qrels, eval_metrics=MEASURES)), abs=1e-9)
+    assert means(found) == pytest.approx(
+        means(theirs(systems, topics, qrels, eval_metrics=MEASURES)), abs=1e-9
+    )
     with pytest.raises(ikat.UsageError, match="are the same"):
         ikat.experiment(systems, topics, qrels, measures=MEASURES, eval_metrics=MEASURES)
 
@@ -103,9 +122,15 @@ def test_ids_that_are_the_index_are_told_to_be_columns(data, systems):
     run = systems[0](topics)
     without_qid = {"a": run.set_index("qid")}
     for call in (ikat.evaluate, ikat.breakdown, ikat.evaluation.differing_pairs):
-        with pytest.raises(ikat.UsageError, match=r"qid is the index of run a, not a column: give it with reset_index\(\)"):
+        with pytest.raises(
+            ikat.UsageError,
+            match=r"qid is the index of run a, not a column: give it with reset_index\(\)",
+        ):
             call(without_qid, qrels)
-    with pytest.raises(ikat.UsageError, match=r"qid is the index of run a, not a column: give it with reset_index\(\)"):
+    with pytest.raises(
+        ikat.UsageError,
+        match=r"qid is the index of run a, not a column: give it with reset_index\(\)",
+    ):
         ikat.experiment(without_qid, topics, qrels)
 
 
@@ -120,5 +145,7 @@ def test_an_option_of_pyterrier_alone_says_what_is_here_instead(data, systems):
 
 @pytest.mark.parametrize("baseline", [True, 1.0, ["raw"]])
 def test_a_baseline_neither_name_nor_number_is_refused(baseline, data, systems):
-    with pytest.raises(ikat.UsageError, match="give the name of a system, or its number from 0 to 1"):
+    with pytest.raises(
+        ikat.UsageError, match="give the name of a system, or its number from 0 to 1"
+    ):
         ikat.experiment(systems, data.get_topics(), data.get_qrels(), MEASURES, baseline=baseline)

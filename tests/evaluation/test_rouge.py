@@ -48,7 +48,9 @@ def test_by_hand(response, reference, expected):
     ],
 )
 def test_the_f1_of_words_by_hand(response, reference, expected):
-    [assessment] = TokenF1().judge(pd.DataFrame({"qanswer": [response], "gold_answer": [reference]}))
+    [assessment] = TokenF1().judge(
+        pd.DataFrame({"qanswer": [response], "gold_answer": [reference]})
+    )
     assert assessment.value == pytest.approx(expected)
 
 
@@ -70,19 +72,46 @@ def f1_by_squads_rules(response, reference):
         if word in left:
             left.remove(word)
             same += 1
-    return 0.0 if same == 0 else 2 * (same / len(ours)) * (same / len(gold)) / (same / len(ours) + same / len(gold))
+    return (
+        0.0
+        if same == 0
+        else 2 * (same / len(ours)) * (same / len(gold)) / (same / len(ours) + same / len(gold))
+    )
 
 
 def test_the_word_f1_is_squads_on_random_pairs_of_all_scripts():
     drawn = random.Random(36)
-    words_ = [*("a", "An", "the", "U.S.", "us", "tea", "Tea's", "чай", "ЧАЙ", "Straße", "緑茶", "été", "3.5%", "35", "theory", "a°")]
+    words_ = [
+        *(
+            "a",
+            "An",
+            "the",
+            "U.S.",
+            "us",
+            "tea",
+            "Tea's",
+            "чай",
+            "ЧАЙ",
+            "Straße",
+            "緑茶",
+            "été",
+            "3.5%",
+            "35",
+            "theory",
+            "a°",
+        )
+    ]
     words_ += ["«x»", "don’t", "-"]
     between = [" ", "\n", ", ", " -", "\u00a0", "-", ""]
 
     def text():
-        return "".join(drawn.choice(words_) + drawn.choice(between) for _ in range(drawn.randrange(9)))
+        return "".join(
+            drawn.choice(words_) + drawn.choice(between) for _ in range(drawn.randrange(9))
+        )
 
-    pairs = pd.DataFrame([(text(), text()) for _ in range(1000)], columns=["qanswer", "gold_answer"])
+    pairs = pd.DataFrame(
+        [(text(), text()) for _ in range(1000)], columns=["qanswer", "gold_answer"]
+    )
     found = [assessment.value for assessment in TokenF1().judge(pairs)]
     expected = [f1_by_squads_rules(*pair) for pair in pairs.itertuples(index=False)]
     assert found == pytest.approx(expected)
@@ -91,10 +120,18 @@ def test_the_word_f1_is_squads_on_random_pairs_of_all_scripts():
 
 @pytest.mark.parametrize(
     ("response", "gold", "value"),
-    [("чай", "чай", 0), ("tea", "緑茶", 0), ("緑茶", "tea", 0), ("Чай при 80 °C", "Кофе при 80 °C", 1), ("緑茶はB12を含む", "B12", 1)],
+    [
+        ("чай", "чай", 0),
+        ("tea", "緑茶", 0),
+        ("緑茶", "tea", 0),
+        ("Чай при 80 °C", "Кофе при 80 °C", 1),
+        ("緑茶はB12を含む", "B12", 1),
+    ],
 )
 def test_rouge_l_warns_of_a_text_that_it_cannot_read(response, gold, value):
-    with pytest.warns(UserWarning, match="1 of 1 responses or gold answers are mostly letters that it can't read"):
+    with pytest.warns(
+        UserWarning, match="1 of 1 responses or gold answers are mostly letters that it can't read"
+    ):
         assert rouge_l(response, gold) == value
 
 
@@ -103,7 +140,11 @@ def by_definition(first, second):
         rest = iter(second)
         return all(word in rest for word in part)
 
-    return max(size for size in range(len(first) + 1) if any(is_within(part) for part in combinations(first, size)))
+    return max(
+        size
+        for size in range(len(first) + 1)
+        if any(is_within(part) for part in combinations(first, size))
+    )
 
 
 few = st.lists(st.sampled_from("abc"), max_size=7)

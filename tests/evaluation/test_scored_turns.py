@@ -1,6 +1,7 @@
 """A run folder is scored on the turns that it was asked, everywhere alike.
 
-A file that lacks turns counts 0 on them. The lines below the table say which turns the means are over, and how many of them a run lacks.
+A file that lacks turns counts 0 on them. The lines below the table say which turns the means are
+over, and how many of them a run lacks.
 """
 
 import pandas as pd
@@ -21,10 +22,17 @@ QRELS = SAMPLE.get_qrels()
 MEASURE = "nDCG@5"
 
 
-BEST = QRELS.sort_values("label", ascending=False).drop_duplicates("qid").set_index("qid")["docno"].to_dict()
+BEST = (
+    QRELS.sort_values("label", ascending=False)
+    .drop_duplicates("qid")
+    .set_index("qid")["docno"]
+    .to_dict()
+)
 
 
-UNJUDGED = sorted({passage["docno"] for passage in SAMPLE.get_corpus_iter(verbose=False)} - set(QRELS["docno"]))
+UNJUDGED = sorted(
+    {passage["docno"] for passage in SAMPLE.get_corpus_iter(verbose=False)} - set(QRELS["docno"])
+)
 
 
 def found_for(qid):
@@ -82,7 +90,11 @@ def test_a_folder_has_one_score_however_it_is_evaluated(few, tmp_path):
     mean = ikat.breakdown([few], QRELS, MEASURE)
     assert (mean["few"] * mean["turns"]).sum() / mean["turns"].sum() == pytest.approx(own)
     assert mean["turns"].sum() == 3
-    shown = [command(few), command(few, "--dataset", "ikat:sample"), command(few, "--qrels", tmp_path / "qrels.txt")]
+    shown = [
+        command(few),
+        command(few, "--dataset", "ikat:sample"),
+        command(few, "--qrels", tmp_path / "qrels.txt"),
+    ]
     assert shown[0] == shown[1] == shown[2]
     assert "Mean over 3 judged turns, those that few was asked, of 24." in shown[0]
     assert "counts 0" not in shown[0]
@@ -93,7 +105,14 @@ def test_the_line_on_turns_is_in_every_form_of_a_table(few):
     table = ikat.evaluate([few], QRELS, [MEASURE])
     line = "Mean over 3 judged turns, those that few was asked, of 24."
     shown = ikat.show.table(table)
-    for form in (repr(table), table._repr_html_(), repr(table.round(2)), shown.latex(), shown.markdown(), shown.text()):
+    for form in (
+        repr(table),
+        table._repr_html_(),
+        repr(table.round(2)),
+        shown.latex(),
+        shown.markdown(),
+        shown.text(),
+    ):
         assert line in words(form)
         assert "without results" not in form
     assert line in words(repr(ikat.breakdown([few], QRELS, MEASURE)))
@@ -113,14 +132,19 @@ def test_folders_of_different_turns_are_scored_on_those_of_all(few, others):
 
 def test_folders_without_a_common_turn_are_refused(few, tmp_path):
     ikat.run({"last": FINDING}, "ikat:sample", out=tmp_path, turns=TURNS[-2:])
-    with pytest.raises(ikat.DataError, match=r"no judged turn was asked of all runs \(of 24: few 3, last 2\)"):
+    with pytest.raises(
+        ikat.DataError, match=r"no judged turn was asked of all runs \(of 24: few 3, last 2\)"
+    ):
         ikat.evaluate([few, tmp_path / "last"])
 
 
 def test_a_file_beside_a_folder_counts_0_where_it_lacks_turns(few, tmp_path):
     write_run(FINDING(SAMPLE.get_topics()[1:]), tmp_path / "file.trec")
     told = command(few, tmp_path / "file.trec", "--dataset", "ikat:sample")
-    assert "Mean over 3 judged turns, those that few was asked, of 24. file lacks 1 judged turn, counted 0: 1-1_1." in told
+    assert (
+        "Mean over 3 judged turns, those that few was asked, of 24. file lacks 1 judged turn, counted 0: 1-1_1."
+        in told
+    )
     table = ikat.evaluate([few, tmp_path / "file.trec"], QRELS, [MEASURE]).set_index("name")
     assert table.loc["few", MEASURE] == by_hand(TURNS[:3])
     assert table.loc["file", MEASURE] == pytest.approx(by_hand(TURNS[1:3]) * 2 / 3)
@@ -196,7 +220,11 @@ def test_a_run_says_which_judged_turns_it_was_not_asked(tmp_path):
 
 def test_a_report_has_the_means_of_the_table(few, tmp_path):
     ikat.run({"all": FINDING}, "ikat:sample", out=tmp_path)
-    page = ikat.report([few, tmp_path / "all"]).save(tmp_path / "report.html").read_text(encoding="utf-8")
+    page = (
+        ikat.report([few, tmp_path / "all"])
+        .save(tmp_path / "report.html")
+        .read_text(encoding="utf-8")
+    )
     assert "Mean over 3 judged turns, those that all runs were asked, of 24." in page
     assert "few 3, all 24" in page
 
@@ -208,15 +236,22 @@ def test_chosen_statements_are_scored_on_the_turns_of_the_folder(tmp_path):
     table = evaluate_ptkb({"x": tmp_path / "x"}, judged)
     three = judged[judged["qid"].isin(TURNS[:3])]
     assert table["turns"].tolist() == [three["qid"].nunique()]
-    assert table["SetR(rel=1)"].tolist() == evaluate_ptkb({"x": tmp_path / "x"}, three)["SetR(rel=1)"].tolist()
+    assert (
+        table["SetR(rel=1)"].tolist()
+        == evaluate_ptkb({"x": tmp_path / "x"}, three)["SetR(rel=1)"].tolist()
+    )
 
 
 def test_turns_with_hyphens_are_refused_in_a_folder_too():
-    with pytest.raises(ikat.DataError, match="its turns are like 9-1-3, the wanted ones like 9-1_3"):
+    with pytest.raises(
+        ikat.DataError, match="its turns are like 9-1-3, the wanted ones like 9-1_3"
+    ):
         choose_turns(["9-1_3", "9-1_4"], {"mine": Asked(["9-1-3", "9-1_4"])})
 
 
 def test_different_turns_are_told_also_where_there_are_as_many():
-    scored = choose_turns(["1_1", "1_2", "1_3"], {"a": Asked({"1_1", "1_2"}), "b": Asked({"1_2", "1_3"})})
+    scored = choose_turns(
+        ["1_1", "1_2", "1_3"], {"a": Asked({"1_1", "1_2"}), "b": Asked({"1_2", "1_3"})}
+    )
     assert scored.ids == ("1_2",)
     assert scored.notes == ("The runs were asked different judged turns: a 2, b 2.",)

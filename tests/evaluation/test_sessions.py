@@ -15,7 +15,15 @@ RUBRICS = {"r1": "Which tea?", "r2": "How hot?", "r3": "How long?", "r4": "Which
 def dialogue(name, *turns, rubrics=RUBRICS, end="turn limit"):
     """A conversation; each turn is (seconds, calls, cost, met)."""
     made = [
-        Turn(number, "?", "!", seconds=seconds, spend=Spend(calls, cost=cost), met=tuple(met.split()), session=name)
+        Turn(
+            number,
+            "?",
+            "!",
+            seconds=seconds,
+            spend=Spend(calls, cost=cost),
+            met=tuple(met.split()),
+            session=name,
+        )
         for number, (seconds, calls, cost, met) in enumerate(turns, 1)
     ]
     return Dialogue(name, f"user of {name}", dict(rubrics), made, end=end)
@@ -26,19 +34,33 @@ def measured(*dialogues):
 
 
 def nan_as_none(row):
-    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
+    return {
+        name: None if isinstance(value, float) and math.isnan(value) else value
+        for name, value in row.items()
+    }
 
 
-FULL = dialogue("a", (1.0, 2, 0.5, "r1"), (2.0, 0, 0.0, ""), (6.0, 3, 0.25, "r2 r3 r4"), end="satisfied")
+FULL = dialogue(
+    "a", (1.0, 2, 0.5, "r1"), (2.0, 0, 0.0, ""), (6.0, 3, 0.25, "r2 r3 r4"), end="satisfied"
+)
 
 
 @pytest.mark.parametrize(
     ("one", "expected"),
     [  # rubrics met, turns until satisfied, turns, seconds, calls, cost
-        (FULL, [1.0, 3, 3, 3.0, 5, 0.75]),  # four rubrics of four; (1 + 2 + 6) / 3 seconds; 2 + 0 + 3 calls; 0.5 + 0 + 0.25 dollars
+        (
+            FULL,
+            [1.0, 3, 3, 3.0, 5, 0.75],
+        ),  # four rubrics of four; (1 + 2 + 6) / 3 seconds; 2 + 0 + 3 calls; 0.5 + 0 + 0.25 dollars
         (dialogue("a", (1.0, 1, 0.5, "r1"), end="out of patience"), [0.25, None, 1, 1.0, 1, 0.5]),
-        (dialogue("a", (1.0, 1, 0.5, "r1"), (1.0, 1, 0.5, "r1 r2"), end=""), [0.5, None, 2, 1.0, 2, 1.0]),  # a rubric met twice counts once
-        (dialogue("a", (1.0, 1, 0.5, ""), (1.0, 1, None, "")), [0.0, None, 2, 1.0, 2, None]),  # one unknown price
+        (
+            dialogue("a", (1.0, 1, 0.5, "r1"), (1.0, 1, 0.5, "r1 r2"), end=""),
+            [0.5, None, 2, 1.0, 2, 1.0],
+        ),  # a rubric met twice counts once
+        (
+            dialogue("a", (1.0, 1, 0.5, ""), (1.0, 1, None, "")),
+            [0.0, None, 2, 1.0, 2, None],
+        ),  # one unknown price
         (dialogue("a", end=""), [0.0, None, 0, None, 0, 0.0]),
     ],
 )
@@ -54,8 +76,13 @@ def test_without_rubrics_the_share_is_missing_and_not_0():
 
 def test_sessions_keep_order_names_and_ends_and_none_count_0():
     frame = session_measures([dialogue("b", end="satisfied"), dialogue("a", end="")])
-    assert frame[["session", "user", "end"]].values.tolist() == [["b", "user of b", "satisfied"], ["a", "user of a", ""]]
-    assert session_means({"raw": session_measures([])}).iloc[0][["sessions", "satisfied"]].tolist() == [0, 0]
+    assert frame[["session", "user", "end"]].values.tolist() == [
+        ["b", "user of b", "satisfied"],
+        ["a", "user of a", ""],
+    ]
+    assert session_means({"raw": session_measures([])}).iloc[0][
+        ["sessions", "satisfied"]
+    ].tolist() == [0, 0]
 
 
 @pytest.fixture
@@ -80,7 +107,14 @@ def test_means_are_over_the_sessions_that_have_a_value(systems):
         "calls": (3 + 0) / 2,
         "cost": (1.0 + 0.0) / 2,
     }
-    known = {"turns": 1.0, "seconds": 4.0, "calls": 0.0, "turns until satisfied": None, "cost": None, "rubrics met": None}
+    known = {
+        "turns": 1.0,
+        "seconds": 4.0,
+        "calls": 0.0,
+        "turns until satisfied": None,
+        "cost": None,
+        "rubrics met": None,
+    }
     assert nan_as_none(other) == {"name": "other", "sessions": 1, "satisfied": 0, **known}
 
 
@@ -95,6 +129,10 @@ def test_notes_tell_what_is_missing(systems):
 
 
 def test_an_interactive_track_run_has_no_success_columns():
-    turns = {"raw": session_measures([dialogue("1-1_0", (2.0, 3, None, ""), rubrics={}, end="topic ended")])}
+    turns = {
+        "raw": session_measures(
+            [dialogue("1-1_0", (2.0, 3, None, ""), rubrics={}, end="topic ended")]
+        )
+    }
     assert shown_columns(turns) == ["sessions", "turns", "seconds", "calls"]
     assert session_notes(turns) == ["Means over sessions. Seconds are per turn, calls per session."]

@@ -19,7 +19,9 @@ MEASURES = [nDCG @ 5, P(rel=2) @ 20, NumRet]
 
 def pyterriers(runs, qrels, baseline, correction):
     topics = pd.DataFrame({"qid": qrels["qid"].unique(), "query": "q"})
-    return pt.Experiment(runs, topics, qrels, MEASURES, baseline=baseline, correction=correction, verbose=False)
+    return pt.Experiment(
+        runs, topics, qrels, MEASURES, baseline=baseline, correction=correction, verbose=False
+    )
 
 
 @pytest.mark.parametrize(("baseline", "correction"), [("two", "bonferroni"), (None, None)])
@@ -28,19 +30,34 @@ def test_the_table_is_pyterriers(baseline, correction):
     theirs = pyterriers(runs, qrels, baseline, correction).assign(turns=12)
     unit = None if baseline is None else "turn"
     ours = evaluate(runs, qrels, MEASURES, baseline, unit=unit)
-    added = {"unit", "clusters", "unit_from", *(f"{label(one)} {end}" for one in MEASURES for end in ("low", "high"))}
+    added = {
+        "unit",
+        "clusters",
+        "unit_from",
+        *(f"{label(one)} {end}" for one in MEASURES for end in ("low", "high")),
+    }
     shared = [name for name in ours.columns if name not in added]
     assert set(shared) == set(theirs.columns)
-    pd.testing.assert_frame_equal(ours[shared], theirs[shared], check_dtype=False, atol=1e-12, rtol=1e-9)
+    pd.testing.assert_frame_equal(
+        ours[shared], theirs[shared], check_dtype=False, atol=1e-12, rtol=1e-9
+    )
     topics = pd.DataFrame({"qid": qrels["qid"].unique(), "query": "q"})
-    pd.testing.assert_frame_equal(ikat.experiment(runs, measures=MEASURES, baseline=baseline, topics=topics, qrels=qrels, unit=unit), ours)
+    pd.testing.assert_frame_equal(
+        ikat.experiment(
+            runs, measures=MEASURES, baseline=baseline, topics=topics, qrels=qrels, unit=unit
+        ),
+        ours,
+    )
 
 
 def test_bonferroni_is_statsmodels():
     runs, qrels = random_runs(turns=25, names=("one", "two", "three", "four"))
     table = evaluate(runs, qrels, [nDCG @ 5], "three", unit="turn").set_index("name").drop("three")
     base = per_turn(runs["three"], qrels, [nDCG @ 5])["nDCG@5"]
-    p = [stats.ttest_rel(per_turn(runs[name], qrels, [nDCG @ 5])["nDCG@5"], base).pvalue for name in table.index]
+    p = [
+        stats.ttest_rel(per_turn(runs[name], qrels, [nDCG @ 5])["nDCG@5"], base).pvalue
+        for name in table.index
+    ]
     reject, corrected, _, _ = multipletests(p, alpha=0.05, method="bonferroni")
     assert table["nDCG@5 p-value"].tolist() == pytest.approx(p)
     assert table["nDCG@5 p-value corrected"].tolist() == pytest.approx(corrected)
@@ -49,14 +66,19 @@ def test_bonferroni_is_statsmodels():
 
 def test_a_system_like_the_baseline_has_no_p_value_and_no_mark():
     runs, qrels = random_runs(turns=5)
-    table = evaluate({"one": runs["one"], "same": runs["one"], "two": runs["two"]}, qrels, [nDCG @ 5], "one").set_index("name")
+    table = evaluate(
+        {"one": runs["one"], "same": runs["one"], "two": runs["two"]}, qrels, [nDCG @ 5], "one"
+    ).set_index("name")
     assert np.isnan(table.loc["same", "nDCG@5 p-value"])
     assert table.loc["same", ["nDCG@5 +", "nDCG@5 -", "nDCG@5 reject"]].tolist() == [0, 0, False]
 
 
 def test_one_turn_and_one_system():
     runs, qrels = random_runs(turns=1, names=("one", "two"))
-    both = {"one": runs["one"], "two": runs["one"].assign(docno=runs["one"]["docno"].to_numpy()[::-1])}
+    both = {
+        "one": runs["one"],
+        "two": runs["one"].assign(docno=runs["one"]["docno"].to_numpy()[::-1]),
+    }
     assert np.isnan(evaluate(both, qrels, [nDCG @ 5], "one")["nDCG@5 p-value"][1])
     assert "nDCG@5 reject" not in evaluate({"one": runs["one"]}, qrels, [nDCG @ 5], "one")
 

@@ -9,13 +9,25 @@ from scipy import stats
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.evaluation import compare, differing_pairs, evaluate, find_clusters, nugget_means, per_turn, response_means
+from pyterrier_ikat.evaluation import (
+    compare,
+    differing_pairs,
+    evaluate,
+    find_clusters,
+    nugget_means,
+    per_turn,
+    response_means,
+)
 from pyterrier_ikat.evaluation.units import UNITS
 
 
 def runs(conversations=8, turns=3, seed=1):
     """Two runs whose relevant passage has another rank on each turn, and their judgements."""
-    qids = [f"{number // 2}-{number % 2 + 1}_{turn}" for number in range(conversations) for turn in range(1, turns + 1)]
+    qids = [
+        f"{number // 2}-{number % 2 + 1}_{turn}"
+        for number in range(conversations)
+        for turn in range(1, turns + 1)
+    ]
     drawn = np.random.default_rng(seed)
     qrels = pd.DataFrame({"qid": qids, "docno": "a", "label": 1})
     found = {}
@@ -57,8 +69,25 @@ def test_every_dataset_has_a_unit_and_a_reason():
         data = ikat.dataset(name)
         assert data.unit in UNITS
         assert data.unit_reason.endswith(".")
-    units = {name: ikat.dataset(name).unit for name in ("ikat:2023", "ikat:2023-mini", "ikat:2024", "ikat:2025", "cast:2019", "locomo:")}
-    assert list(units.values()) == ["topic", "topic", "conversation", "user", "conversation", "user"]
+    units = {
+        name: ikat.dataset(name).unit
+        for name in (
+            "ikat:2023",
+            "ikat:2023-mini",
+            "ikat:2024",
+            "ikat:2025",
+            "cast:2019",
+            "locomo:",
+        )
+    }
+    assert list(units.values()) == [
+        "topic",
+        "topic",
+        "conversation",
+        "user",
+        "conversation",
+        "user",
+    ]
     assert ikat.dataset("mtrag:mini").unit == "conversation"
 
 
@@ -69,10 +98,18 @@ def test_a_dataset_refuses_a_unit_that_it_does_not_know():
 
 def test_frames_name_conversations_by_column_or_by_id():
     by_id = find_clusters(["9-1_1", "9-1_2", "9-2_1"])
-    assert (by_id.unit, list(by_id.names), by_id.source) == ("conversation", ["9-1", "9-1", "9-2"], "qid")
+    assert (by_id.unit, list(by_id.names), by_id.source) == (
+        "conversation",
+        ["9-1", "9-1", "9-2"],
+        "qid",
+    )
     frame = pd.DataFrame({"qid": ["a", "b", "c_1"], "qconversation": ["x", "x", "y"]})
     by_column = find_clusters(["a", "b", "c_1"], frames=[frame])
-    assert (by_column.unit, list(by_column.names), by_column.source) == ("conversation", ["x", "x", "y"], "qconversation")
+    assert (by_column.unit, list(by_column.names), by_column.source) == (
+        "conversation",
+        ["x", "x", "y"],
+        "qconversation",
+    )
     neither = find_clusters(["9-1_1", "dd6b<::>2"])
     assert (neither.unit, neither.source) == ("turn", "none")
     with pytest.raises(ikat.DataError, match=r"turn 'dd6b<::>2' is not <conversation>_<turn>"):
@@ -89,7 +126,10 @@ class Own:
 
     def get_topics(self):
         qids = [f"{chat}_{turn}" for chat in "abcdef" for turn in (1, 2, 3)]
-        return pd.DataFrame({"qid": qids, "query": "tea"} | {name: values * 3 for name, values in self.columns.items()})
+        return pd.DataFrame(
+            {"qid": qids, "query": "tea"}
+            | {name: values * 3 for name, values in self.columns.items()}
+        )
 
     def get_qrels(self):
         return pd.DataFrame({"qid": self.get_topics()["qid"], "docno": "a", "label": 1})
@@ -106,7 +146,9 @@ def test_a_dataset_names_conversations_or_their_source_is_said(columns, wanted):
 
     data = Own(**columns)
     every = find(data.get_topics()).assign(docno="a")
-    table = ikat.experiment({"every": every, "some": pt.apply.generic(find)}, data, ["RR"], baseline="every")
+    table = ikat.experiment(
+        {"every": every, "some": pt.apply.generic(find)}, data, ["RR"], baseline="every"
+    )
     assert tuple(table.iloc[1][["clusters", "unit_from"]]) == wanted
 
 
@@ -126,14 +168,19 @@ def test_turns_that_a_dataset_lacks_are_told():
 def test_marks_and_intervals_are_of_one_test(unit):
     named, qrels = runs(12)
     table = evaluate(named, qrels, ["RR"], "base", unit=unit)
-    scores = {name: per_turn(run, qrels, ["RR"])["RR(rel=1)"].tolist() for name, run in named.items()}
+    scores = {
+        name: per_turn(run, qrels, ["RR"])["RR(rel=1)"].tolist() for name, run in named.items()
+    }
     clusters = find_clusters(list(dict.fromkeys(qrels["qid"])), unit)
     wanted = compare(scores["ours"], scores["base"], clusters.names)
     row = table.set_index("name").loc["ours"]
     assert row["RR(rel=1) p-value"] == pytest.approx(wanted.p_value)
     assert (row["RR(rel=1) low"], row["RR(rel=1) high"]) == pytest.approx((wanted.low, wanted.high))
     assert bool(row["RR(rel=1) reject"]) == (wanted.p_value < 0.05)
-    assert (row["unit"], row["clusters"]) == (unit or "conversation", {"turn": 36, "topic": 6}.get(unit, 12))
+    assert (row["unit"], row["clusters"]) == (
+        unit or "conversation",
+        {"turn": 36, "topic": 6}.get(unit, 12),
+    )
     assert np.isnan(table.set_index("name").loc["base", "RR(rel=1) low"])
 
 
@@ -168,7 +215,14 @@ def test_under_five_clusters_nothing_is_marked_and_why_is_said():
 
 def test_equal_differences_have_no_p_value_and_a_sentence():
     qrels = pd.DataFrame({"qid": ["a_1", "a_2"], "docno": "r", "label": 1})
-    late = pd.DataFrame({"qid": ["a_1"] * 2 + ["a_2"] * 2, "docno": ["n", "r"] * 2, "score": [2.0, 1.0] * 2, "rank": [0, 1] * 2})
+    late = pd.DataFrame(
+        {
+            "qid": ["a_1"] * 2 + ["a_2"] * 2,
+            "docno": ["n", "r"] * 2,
+            "score": [2.0, 1.0] * 2,
+            "rank": [0, 1] * 2,
+        }
+    )
     first = late.assign(docno=["r", "n"] * 2)
     table = evaluate({"late": late, "first": first}, qrels, ["RR@5"], "late", unit="turn")
     assert np.isnan(table["RR(rel=1)@5 p-value"]).all()
@@ -193,12 +247,20 @@ def test_the_interval_of_a_sum_is_one_of_sums():
     qrels = pd.DataFrame({"qid": ["1_1", "2_1", "3_1"], "docno": "a", "label": 1})
 
     def finding(*counts):
-        rows = [(qid, "abcdef"[rank], -float(rank), rank) for qid, count in zip(qrels["qid"], counts, strict=True) for rank in range(count)]
+        rows = [
+            (qid, "abcdef"[rank], -float(rank), rank)
+            for qid, count in zip(qrels["qid"], counts, strict=True)
+            for rank in range(count)
+        ]
         return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])
 
-    table = evaluate({"base": finding(1, 2, 3), "ours": finding(3, 3, 6)}, qrels, ["NumRet"], "base", unit="turn")
+    table = evaluate(
+        {"base": finding(1, 2, 3), "ours": finding(3, 3, 6)}, qrels, ["NumRet"], "base", unit="turn"
+    )
     half = 3 * stats.t.ppf(0.975, 2) / np.sqrt(3)
-    assert table.iloc[1][["NumRet", "NumRet low", "NumRet high"]].tolist() == pytest.approx([12, 6 - half, 6 + half])
+    assert table.iloc[1][["NumRet", "NumRet low", "NumRet high"]].tolist() == pytest.approx(
+        [12, 6 - half, 6 + half]
+    )
 
 
 def test_the_command_names_unit_number_and_source(files):
@@ -210,7 +272,9 @@ def test_the_command_names_unit_number_and_source(files):
     assert "two-sided paired t-test, over 24 turns, Bonferroni, p < .05" in by_turn
     assert "treats all turns as independent" in by_turn
     assert "give --baseline" in said(*files, "--unit", "topic")
-    assert "--unit is what tests and intervals go by" in said(*files, "--baseline", "base", "--by", "depth")
+    assert "--unit is what tests and intervals go by" in said(
+        *files, "--baseline", "base", "--by", "depth"
+    )
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "latex"])
@@ -235,11 +299,22 @@ def test_csv_has_bounds_and_unit(tmp_path):
 
 
 def test_run_folders_bring_the_unit_of_their_dataset(tmp_path):
-    index = ikat.PassageIndex(tmp_path / "index").index(ikat.dataset("ikat:sample").get_corpus_iter(verbose=False))
-    done = ikat.run(["raw", "all_utterances"], "ikat:sample", out=tmp_path / "runs", index=index, baseline="raw", measures=["nDCG@5"])
+    index = ikat.PassageIndex(tmp_path / "index").index(
+        ikat.dataset("ikat:sample").get_corpus_iter(verbose=False)
+    )
+    done = ikat.run(
+        ["raw", "all_utterances"],
+        "ikat:sample",
+        out=tmp_path / "runs",
+        index=index,
+        baseline="raw",
+        measures=["nDCG@5"],
+    )
     words = " ".join(str(done).split())
     assert "over 24 turns of 3 topics" in words
-    assert f"{done.table['nDCG@5'][1] - done.table['nDCG@5'][0]:+.4f} [".replace("0.", ".", 1) in words
+    assert (
+        f"{done.table['nDCG@5'][1] - done.table['nDCG@5'][0]:+.4f} [".replace("0.", ".", 1) in words
+    )
     assert "taken from" not in words
     folders = [tmp_path / "runs" / name for name in ("raw", "all_utterances")]
     later = evaluate(folders, measures=["nDCG@5"], baseline="raw")
@@ -247,7 +322,12 @@ def test_run_folders_bring_the_unit_of_their_dataset(tmp_path):
     shown = said("evaluate", *map(str, folders), "--baseline", "raw", "--measures", "nDCG@5")
     assert "over 24 turns of 3 topics" in shown
     by_conversation = ikat.run(
-        ["raw", "all_utterances"], "ikat:sample", out=tmp_path / "runs", index=index, baseline="raw", unit="conversation"
+        ["raw", "all_utterances"],
+        "ikat:sample",
+        out=tmp_path / "runs",
+        index=index,
+        baseline="raw",
+        unit="conversation",
     )
     assert "over 24 turns of 4 conversations" in " ".join(str(by_conversation).split())
     page = " ".join(ikat.report(folders, baseline="raw").html.split())
@@ -260,15 +340,21 @@ def test_run_folders_bring_the_unit_of_their_dataset(tmp_path):
 def test_differing_pairs_takes_what_evaluate_takes(tmp_path):
     named, qrels = runs(20, 2)
     table = evaluate(named, qrels, ["RR"], "base")
-    assert differing_pairs(named, qrels, "RR") == [("base", "ours")] * bool(table["RR(rel=1) reject"][1])
+    assert differing_pairs(named, qrels, "RR") == [("base", "ours")] * bool(
+        table["RR(rel=1) reject"][1]
+    )
     assert table["RR(rel=1) reject"][1]
     for name, run in named.items():
         ikat.runs.write_run(run, tmp_path / f"{name}.trec")
-    assert differing_pairs([tmp_path / "base.trec", tmp_path / "ours.trec"], qrels, "RR", unit="turn") == [("base", "ours")]
+    assert differing_pairs(
+        [tmp_path / "base.trec", tmp_path / "ours.trec"], qrels, "RR", unit="turn"
+    ) == [("base", "ours")]
 
 
 def test_half_widths_of_a_breakdown_are_those_of_the_unit():
-    qids = [f"{number}-{persona}_{turn}" for number in range(6) for persona in (1, 2) for turn in (1, 2)]
+    qids = [
+        f"{number}-{persona}_{turn}" for number in range(6) for persona in (1, 2) for turn in (1, 2)
+    ]
     scores = pd.DataFrame({"qid": qids, "nDCG@5": np.random.default_rng(4).random(len(qids))})
     first = scores[scores["qid"].str.endswith("_1")]
     for unit in ("topic", "conversation", "turn"):
@@ -283,9 +369,16 @@ def test_response_and_nugget_means_have_intervals_of_the_unit():
     values = [0.5, 0.7, 0.4, 0.9, 0.1, 0.3]
     judged = pd.DataFrame({"qid": qids, "judge": "x", "value": values, "outcome": "judged"})
     nuggets = pd.DataFrame({"qid": qids, "all": values, "nuggets": 4})
-    for options, unit in (({}, "conversation"), ({"unit": "turn"}, "turn"), ({"dataset": "ikat:sample"}, "topic")):
+    for options, unit in (
+        ({}, "conversation"),
+        ({"unit": "turn"}, "turn"),
+        ({"dataset": "ikat:sample"}, "topic"),
+    ):
         wanted = compare(values, [0.0] * 6, find_clusters(qids, unit).names)
-        for table in (response_means(judged, **options), nugget_means({"ours": nuggets}, **options)):
+        for table in (
+            response_means(judged, **options),
+            nugget_means({"ours": nuggets}, **options),
+        ):
             row = table.iloc[0]
             assert (row["low"], row["high"]) == pytest.approx((wanted.low, wanted.high))
             assert (row["unit"], row["clusters"]) == (unit, wanted.clusters)

@@ -27,8 +27,13 @@ def rrf_sums(lists, k=60):
     for number, docnos in enumerate(lists):
         for docno in dict.fromkeys(docnos):
             ranks.setdefault(docno, []).append((docnos.index(docno), number))
-    total = {docno: sum(Fraction(1, k + 1 + rank) for rank, _ in found) for docno, found in ranks.items()}
-    return {docno: total[docno] for docno in sorted(ranks, key=lambda docno: (-total[docno], min(ranks[docno])))}
+    total = {
+        docno: sum(Fraction(1, k + 1 + rank) for rank, _ in found) for docno, found in ranks.items()
+    }
+    return {
+        docno: total[docno]
+        for docno in sorted(ranks, key=lambda docno: (-total[docno], min(ranks[docno])))
+    }
 
 
 def plain_rrf(lists):
@@ -43,14 +48,20 @@ def plain_sums(lists, weights, normalise):
         least, width = min(scores), max(scores) - min(scores)
         missing, places = least, scores
         if normalise == "min-max":
-            missing, places = 0, [(score - least) / width if width else Fraction(1, 2) for score in scores]
+            missing, places = (
+                0,
+                [(score - least) / width if width else Fraction(1, 2) for score in scores],
+            )
         of_list = {}
         for rank, ((docno, _), place) in enumerate(zip(found, places, strict=True)):
             of_list.setdefault(docno, place)
             best[docno] = min(best.get(docno, (rank, number)), (rank, number))
         for docno in {docno for of_other in lists for docno, _ in of_other}:
             total[docno] = total.get(docno, 0) + Fraction(str(weight)) * of_list.get(docno, missing)
-    return {docno: float(total[docno]) for docno in sorted(total, key=lambda docno: (-total[docno], best[docno]))}
+    return {
+        docno: float(total[docno])
+        for docno in sorted(total, key=lambda docno: (-total[docno], best[docno]))
+    }
 
 
 def by_rank(lists):
@@ -62,7 +73,11 @@ def by_rank(lists):
 def frame_of(rows, weights=None):
     """A frame as after ExplodeQueries and a retriever, of rows (turn, sub-query, docno, rank and, if it isn't to count down, score)."""
     found = pd.DataFrame(
-        [{"qid_0": row[0], "qsub": row[1], "docno": row[2], "rank": row[3], "score": row[-1]} for row in rows], dtype=object
+        [
+            {"qid_0": row[0], "qsub": row[1], "docno": row[2], "rank": row[3], "score": row[-1]}
+            for row in rows
+        ],
+        dtype=object,
     )
     found = found.reindex(columns=["qid_0", "qsub", "docno", "rank", "score"]).astype(
         {"qsub": "int64", "rank": "int64", "score": "float64"}
@@ -76,18 +91,34 @@ def frame_of(rows, weights=None):
         "qanswer": [f"answer to {turn}" for turn, *_ in rows],
         "text": [f"text of {docno}" for _, _, docno, *_ in rows],
     }
-    found = found.assign(**{name: pd.Series(values, dtype=object) for name, values in texts.items()})
-    return found if weights is None else found.assign(qweight=[weights[sub] for sub in found["qsub"]])
+    found = found.assign(
+        **{name: pd.Series(values, dtype=object) for name, values in texts.items()}
+    )
+    return (
+        found if weights is None else found.assign(qweight=[weights[sub] for sub in found["qsub"]])
+    )
 
 
 def expanded(turns, weights=None):
     """The same of turn -> list of ranked docnos per sub-query."""
-    lists = [(turn, sub, docnos) for turn, of_turn in turns.items() for sub, docnos in enumerate(of_turn)]
-    return frame_of([(turn, sub, docno, rank) for turn, sub, docnos in lists for rank, docno in enumerate(docnos)], weights)
+    lists = [
+        (turn, sub, docnos) for turn, of_turn in turns.items() for sub, docnos in enumerate(of_turn)
+    ]
+    return frame_of(
+        [
+            (turn, sub, docno, rank)
+            for turn, sub, docnos in lists
+            for rank, docno in enumerate(docnos)
+        ],
+        weights,
+    )
 
 
 def orders(frame):
-    return {turn: rows.sort_values("rank")["docno"].tolist() for turn, rows in frame.groupby("qid", sort=False)}
+    return {
+        turn: rows.sort_values("rank")["docno"].tolist()
+        for turn, rows in frame.groupby("qid", sort=False)
+    }
 
 
 class Finds(Operator):
@@ -111,7 +142,9 @@ class Finds(Operator):
             for rank, docno in enumerate(self.passages.get(turn["qid"], []))
         ]
         names = list(dict.fromkeys([*inp.columns, *self.columns, "docno", "score", "rank", "text"]))
-        return pd.DataFrame(rows, columns=names, dtype=object).astype({"score": "float64", "rank": "int64"})
+        return pd.DataFrame(rows, columns=names, dtype=object).astype(
+            {"score": "float64", "rank": "int64"}
+        )
 
     def __repr__(self):
         return f"Finds({self.passages!r})"
@@ -129,7 +162,11 @@ class Table(Operator):
     def transform(self, inp):
         pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
         self.seen.append(inp)
-        return inp.assign(score=[float(self.score(*pair)) for pair in zip(inp["query"], inp["docno"], strict=True)]).iloc[::-1]
+        return inp.assign(
+            score=[
+                float(self.score(*pair)) for pair in zip(inp["query"], inp["docno"], strict=True)
+            ]
+        ).iloc[::-1]
 
 
 def column_of(frame, name):

@@ -44,7 +44,9 @@ def test_the_scorer_gets_each_turn_and_passage_once_with_query():
 
 def test_the_whole_union_is_scored_before_the_cut():
     scorer = by_docno({"d": 9})
-    assert ikat.RerankAgainst(scorer, "qanswer", num_results=1)(expanded({"t": [["a", "b"], ["c", "d"]]}))["docno"].tolist() == ["d"]
+    assert ikat.RerankAgainst(scorer, "qanswer", num_results=1)(
+        expanded({"t": [["a", "b"], ["c", "d"]]})
+    )["docno"].tolist() == ["d"]
     assert len(scorer.seen[0]) == 4
 
 
@@ -56,14 +58,20 @@ def test_rerank_by_breaks_ties_by_the_order_of_the_pool():
 @pytest.mark.parametrize("num_results", [1, None])
 def test_rows_the_scorer_left_keep_new_columns_and_rank_from_0(num_results):
     scorer = pt.apply.generic(lambda rows: rows[rows["qid"] != "t"].assign(score=1.0, why="short"))
-    fused = ikat.RerankAgainst(scorer, "qanswer", num_results)(expanded({"t": [["a", "b"]], "u": [["c", "d", "e"]]}))
+    fused = ikat.RerankAgainst(scorer, "qanswer", num_results)(
+        expanded({"t": [["a", "b"]], "u": [["c", "d", "e"]]})
+    )
     kept = [["u", "c", 0, "short"], ["u", "d", 1, "short"], ["u", "e", 2, "short"]]
     assert fused[["qid", "docno", "rank", "why"]].values.tolist() == kept[:num_results]
 
 
 def test_the_column_to_rerank_by_has_to_be_there_for_every_turn():
     found = expanded({turn: [["a"]] for turn in "tuvwxyz"})
-    for lacking, shown in (("u", "u"), ("uvwxy", "u, v, w, x, y"), ("uvwxyz", "u, v, w, x, y and 1 more")):
+    for lacking, shown in (
+        ("u", "u"),
+        ("uvwxy", "u, v, w, x, y"),
+        ("uvwxyz", "u, v, w, x, y and 1 more"),
+    ):
         answers = [None if turn in lacking else "yes" for turn in found["qid_0"]]
         message = f"{counted(len(lacking), 'turn has', 'turns have')} no qanswer to re-rank by ({shown}): fill"
         with pytest.raises(ikat.DataError, match=re.escape(message)):
@@ -76,15 +84,24 @@ def test_the_column_to_rerank_by_has_to_be_there_for_every_turn():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda rows: rows.assign(score=[1.0, float("nan")]), "gave the score nan to passage b of turn t"),
-        (lambda rows: rows.assign(docno=["a", "zz"]), "returned passage zz for turn t.*, which it wasn't given"),
+        (
+            lambda rows: rows.assign(score=[1.0, float("nan")]),
+            "gave the score nan to passage b of turn t",
+        ),
+        (
+            lambda rows: rows.assign(docno=["a", "zz"]),
+            "returned passage zz for turn t.*, which it wasn't given",
+        ),
         (lambda rows: rows.iloc[[0, 0]], "returned a passage twice"),
         (lambda rows: rows.iloc[1:], "returned 1 score for 2 pairs"),
         (lambda rows: rows.drop(columns="score"), "score"),
     ],
 )
 def test_what_is_wrong_with_a_scorer_is_named(change, message):
-    scorer, found = pt.apply.generic(lambda rows: change(rows.assign(score=1.0)) if len(rows) else rows), expanded({"t": [["a", "b"]]})
+    scorer, found = (
+        pt.apply.generic(lambda rows: change(rows.assign(score=1.0)) if len(rows) else rows),
+        expanded({"t": [["a", "b"]]}),
+    )
     wrong = (ikat.DataError, pt.validate.InputValidationError)
     with pytest.raises(wrong, match=message):
         ikat.MeanScore([scorer])(found)
@@ -101,7 +118,11 @@ def asked(turns, weights=None):
     found = expanded({turn: [docnos for _, docnos in lists] for turn, lists in turns.items()})
     rows = list(zip(found["qid_0"], found["qsub"], strict=True))
     found["query"] = column(turns[turn][sub][0] for turn, sub in rows)
-    return found if weights is None else found.assign(qweight=[weights[turn][sub] for turn, sub in rows])
+    return (
+        found
+        if weights is None
+        else found.assign(qweight=[weights[turn][sub] for turn, sub in rows])
+    )
 
 
 @settings(max_examples=10)
@@ -112,33 +133,67 @@ def test_equal_means_keep_candidate_order_in_any_scorer_order(data):
     weights = data.draw(st.lists(st.integers(1, 3), min_size=2, max_size=3))
     queries = list("xyz"[: len(weights)])
     pairs = [(query, docno) for query in queries for docno in docnos]
-    tables = [{pair: data.draw(st.integers(-10, 10)) for pair in pairs} for _ in range(data.draw(st.integers(1, 4)))]
+    tables = [
+        {pair: data.draw(st.integers(-10, 10)) for pair in pairs}
+        for _ in range(data.draw(st.integers(1, 4)))
+    ]
     exact = {
-        docno: sum(Fraction(weight * table[query, docno]) for table in tables for query, weight in zip(queries, weights, strict=True))
+        docno: sum(
+            Fraction(weight * table[query, docno])
+            for table in tables
+            for query, weight in zip(queries, weights, strict=True)
+        )
         for docno in docnos
     }
-    found = asked({"t": [(query, docnos) for query in queries]}, {"t": [weight / 10 for weight in weights]})
-    scorers = [Table(lambda query, docno, table=table: table[query, docno] / 10) for table in tables]
+    found = asked(
+        {"t": [(query, docnos) for query in queries]}, {"t": [weight / 10 for weight in weights]}
+    )
+    scorers = [
+        Table(lambda query, docno, table=table: table[query, docno] / 10) for table in tables
+    ]
     rankings = [ikat.MeanScore(order)(found) for order in (scorers, scorers[::-1])]
     assert rankings[0]["docno"].tolist() == sorted(docnos, key=lambda docno: -exact[docno])
-    assert rankings[0][["docno", "score"]].values.tolist() == rankings[1][["docno", "score"]].values.tolist()
+    assert (
+        rankings[0][["docno", "score"]].values.tolist()
+        == rankings[1][["docno", "score"]].values.tolist()
+    )
 
 
 def test_the_worked_example():
     found = asked({"t": [("a", ["x", "y"]), ("bb", ["z", "x"])]}, {"t": [1.0, 0.5]})
-    table = {("a", "x"): 0.3, ("a", "y"): 0.6, ("a", "z"): 0.9, ("bb", "x"): 0.9, ("bb", "y"): 0.6, ("bb", "z"): 0.0}
-    ranked = ikat.MeanScore([Table(lambda query, docno: table[query, docno]), Table(lambda query, docno: 0.5)])(found)
+    table = {
+        ("a", "x"): 0.3,
+        ("a", "y"): 0.6,
+        ("a", "z"): 0.9,
+        ("bb", "x"): 0.9,
+        ("bb", "y"): 0.6,
+        ("bb", "z"): 0.0,
+    }
+    ranked = ikat.MeanScore(
+        [Table(lambda query, docno: table[query, docno]), Table(lambda query, docno: 0.5)]
+    )(found)
     # y: (2/3 * .6 + 1/3 * .6) / 2 + .25; z: 2/3 * .9 / 2 + .25; x: (2/3 * .3 + 1/3 * .9) / 2 + .25
     assert ranked["docno"].tolist() == ["y", "z", "x"]
     assert ranked["score"].tolist() == pytest.approx([0.55, 0.55, 0.5])
 
 
 words = st.text("abcde", min_size=1, max_size=4)
-lists_of_turn = st.lists(st.tuples(words, st.lists(st.sampled_from("uvwxyz"), unique=True, min_size=1)), min_size=1, max_size=4)
-turns_and_weights = st.dictionaries(st.sampled_from(["9-1_1", "9-1_2", "9-1_10"]), lists_of_turn, min_size=1).flatmap(
+lists_of_turn = st.lists(
+    st.tuples(words, st.lists(st.sampled_from("uvwxyz"), unique=True, min_size=1)),
+    min_size=1,
+    max_size=4,
+)
+turns_and_weights = st.dictionaries(
+    st.sampled_from(["9-1_1", "9-1_2", "9-1_10"]), lists_of_turn, min_size=1
+).flatmap(
     lambda turns: st.tuples(
         st.just(turns),
-        st.fixed_dictionaries({t: st.lists(st.floats(0.1, 1), min_size=len(lists), max_size=len(lists)) for t, lists in turns.items()}),
+        st.fixed_dictionaries(
+            {
+                t: st.lists(st.floats(0.1, 1), min_size=len(lists), max_size=len(lists))
+                for t, lists in turns.items()
+            }
+        ),
     )
 )
 
@@ -148,16 +203,29 @@ turns_and_weights = st.dictionaries(st.sampled_from(["9-1_1", "9-1_2", "9-1_10"]
 def test_the_score_is_the_plain_mean_for_any_chunk_size(drawn, cut, at_once, backwards):
     turns, weights = drawn
     found = asked(turns, weights)
-    scores = [lambda query, docno: len(query) * ord(docno) % 7, lambda query, docno: (sum(map(ord, query)) + 3 * ord(docno)) % 11 / 11]
+    scores = [
+        lambda query, docno: len(query) * ord(docno) % 7,
+        lambda query, docno: (sum(map(ord, query)) + 3 * ord(docno)) % 11 / 11,
+    ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pyterrier_ikat.fuse.by_scorer.PAIRS_AT_ONCE", at_once)
-        ranked = ikat.MeanScore(list(map(Table, scores)), num_results=cut)(found.iloc[::-1] if backwards else found)
+        ranked = ikat.MeanScore(list(map(Table, scores)), num_results=cut)(
+            found.iloc[::-1] if backwards else found
+        )
     assert set(ranked["qid"]) == set(turns)
     for turn, rows in ranked.groupby("qid"):
         total = math.fsum(weights[turn])
-        used = [(query, weight / total) for (query, _), weight in zip(turns[turn], weights[turn], strict=True)]
+        used = [
+            (query, weight / total)
+            for (query, _), weight in zip(turns[turn], weights[turn], strict=True)
+        ]
         candidates = {docno for _, docnos in turns[turn] for docno in docnos}
-        mean = {docno: sum(weight * score(query, docno) / 2 for query, weight in used for score in scores) for docno in candidates}
+        mean = {
+            docno: sum(
+                weight * score(query, docno) / 2 for query, weight in used for score in scores
+            )
+            for docno in candidates
+        }
         assert rows["score"].tolist() == pytest.approx(sorted(mean.values(), reverse=True)[:cut])
         assert rows["score"].tolist() == pytest.approx([mean[docno] for docno in rows["docno"]])
         assert rows["rank"].tolist() == list(range(min(cut, len(mean))))
@@ -167,27 +235,54 @@ def test_candidates_are_scored_once_per_sub_query_of_their_turn(monkeypatch):
     scorer = Table()
     ikat.MeanScore([scorer])(asked({"t": [("a", ["x", "y"]), ("b", ["x"])], "u": [("c", ["x"])]}))
     [seen] = scorer.seen
-    pairs = [("t::0", "a", "x"), ("t::0", "a", "y"), ("t::1", "b", "x"), ("t::1", "b", "y"), ("u::0", "c", "x")]
-    assert seen[["qid", "query", "docno", "text"]].values.tolist() == [[*pair, f"text of {pair[2]}"] for pair in pairs]
+    pairs = [
+        ("t::0", "a", "x"),
+        ("t::0", "a", "y"),
+        ("t::1", "b", "x"),
+        ("t::1", "b", "y"),
+        ("u::0", "c", "x"),
+    ]
+    assert seen[["qid", "query", "docno", "text"]].values.tolist() == [
+        [*pair, f"text of {pair[2]}"] for pair in pairs
+    ]
     monkeypatch.setattr("pyterrier_ikat.fuse.by_scorer.PAIRS_AT_ONCE", 3)
-    turns = {"t": [("a", ["x", "y"]), ("b", ["z"])], "u": [("c", ["x"])], "v": [("d", ["x", "y"])], "w": [("e", ["x"])]}
+    turns = {
+        "t": [("a", ["x", "y"]), ("b", ["z"])],
+        "u": [("c", ["x"])],
+        "v": [("d", ["x", "y"])],
+        "w": [("e", ["x"])],
+    }
     ikat.MeanScore([scorer])(asked(turns))
-    assert [sorted({qid.split("::")[0] for qid in frame["qid"]}) for frame in scorer.seen[1:]] == [["t"], ["u", "v"], ["w"]]
+    assert [sorted({qid.split("::")[0] for qid in frame["qid"]}) for frame in scorer.seen[1:]] == [
+        ["t"],
+        ["u", "v"],
+        ["w"],
+    ]
 
 
 @pytest.mark.parametrize(
     ("weights", "scores", "wanted"),
-    [(None, {"a": 0.0, "b": 0.3, "c": 0.9}, 0.4), ([0.0, 0.2, 0.0], {"a": 5.0, "b": 0.25, "c": 7.0}, 0.25)],
+    [
+        (None, {"a": 0.0, "b": 0.3, "c": 0.9}, 0.4),
+        ([0.0, 0.2, 0.0], {"a": 5.0, "b": 0.25, "c": 7.0}, 0.25),
+    ],
 )
 def test_unweighted_sub_queries_count_the_same_and_weight_0_not(weights, scores, wanted):
     found = asked({"t": [("a", ["x"]), ("b", ["y"]), ("c", ["x"])]}, weights and {"t": weights})
-    assert ikat.MeanScore([Table(lambda query, docno: scores[query])])(found)["score"].tolist() == pytest.approx([wanted] * 2)
+    assert ikat.MeanScore([Table(lambda query, docno: scores[query])])(found)[
+        "score"
+    ].tolist() == pytest.approx([wanted] * 2)
 
 
 def test_a_frame_that_is_not_expanded_is_scored_by_its_query():
     found = asked({"t": [("a", ["x", "y"])]}).drop(columns=["qid_0", "qsub", "query_0"])
-    ranked = ikat.MeanScore([Table(lambda query, docno: docno == "y"), Table(lambda query, docno: query == "a")])(found)
-    assert ranked[["qid", "query", "docno", "score"]].values.tolist() == [["t::0", "a", "y", 1.0], ["t::0", "a", "x", 0.5]]
+    ranked = ikat.MeanScore(
+        [Table(lambda query, docno: docno == "y"), Table(lambda query, docno: query == "a")]
+    )(found)
+    assert ranked[["qid", "query", "docno", "score"]].values.tolist() == [
+        ["t::0", "a", "y", 1.0],
+        ["t::0", "a", "x", 0.5],
+    ]
 
 
 def test_a_bi_encoder_encodes_each_passage_and_each_query_once(monkeypatch):
@@ -195,20 +290,35 @@ def test_a_bi_encoder_encodes_each_passage_and_each_query_once(monkeypatch):
 
     def encode(self, texts, of):
         encoded.extend(texts)
-        return np.array([[math.cos(len(text)), math.sin(len(text))] for text in texts], dtype=np.float32)
+        return np.array(
+            [[math.cos(len(text)), math.sin(len(text))] for text in texts], dtype=np.float32
+        )
 
     monkeypatch.setattr(ikat.BiEncoder, "_encode", encode)
-    ranked = ikat.MeanScore([ikat.BiEncoder("m")])(asked({"t": [("a", ["x", "y"]), ("bb", ["y", "z"])], "u": [("a", ["x"])]}))
+    ranked = ikat.MeanScore([ikat.BiEncoder("m")])(
+        asked({"t": [("a", ["x", "y"]), ("bb", ["y", "z"])], "u": [("a", ["x"])]})
+    )
     assert sorted(encoded) == ["a", "bb", "text of x", "text of y", "text of z"]
     mean = (math.cos(len("text of x") - 1) + math.cos(len("text of x") - 2)) / 2
     assert ranked.loc[ranked["qid"] == "t", "score"].tolist() == pytest.approx([mean] * 3, abs=1e-6)
 
 
-@pytest.mark.parametrize("operator", [ikat.MeanScore([Table()]), ikat.WeightedSum()], ids=lambda operator: type(operator).__name__)
-@pytest.mark.parametrize("weights", [[-0.1, 1.0], [float("nan"), 1.0], [float("inf"), 1.0], [0.0, 0.0]])
+@pytest.mark.parametrize(
+    "operator",
+    [ikat.MeanScore([Table()]), ikat.WeightedSum()],
+    ids=lambda operator: type(operator).__name__,
+)
+@pytest.mark.parametrize(
+    "weights", [[-0.1, 1.0], [float("nan"), 1.0], [float("inf"), 1.0], [0.0, 0.0]]
+)
 def test_weights_of_sub_queries_that_cannot_be_used_are_named(operator, weights):
-    found = asked({"s": [("a", ["x"])], "t": [("a", ["x"]), ("b", ["x"])]}, {"s": [1.0], "t": weights})
-    with pytest.raises(ikat.DataError, match="the weights of t::0's turn can't be used: give every sub-query a qweight of 0 or more"):
+    found = asked(
+        {"s": [("a", ["x"])], "t": [("a", ["x"]), ("b", ["x"])]}, {"s": [1.0], "t": weights}
+    )
+    with pytest.raises(
+        ikat.DataError,
+        match="the weights of t::0's turn can't be used: give every sub-query a qweight of 0 or more",
+    ):
         operator(found)
 
 
@@ -216,7 +326,10 @@ def test_wrong_arguments_are_refused_and_a_thousand_is_default():
     for scorers in ([], Table()):
         with pytest.raises(ikat.UsageError, match="give a list of at least one re-ranker"):
             ikat.MeanScore(scorers)
-    for make in (lambda: ikat.MeanScore([Table()], 0), lambda: ikat.RerankAgainst(Table(), "query", 0)):
+    for make in (
+        lambda: ikat.MeanScore([Table()], 0),
+        lambda: ikat.RerankAgainst(Table(), "query", 0),
+    ):
         with pytest.raises(ikat.UsageError, match="num_results=0"):
             make()
     operator = ikat.MeanScore([Table(), Table()])
@@ -228,7 +341,12 @@ def test_empty_frames_give_full_ones_columns_without_a_model():
     found = asked({"t": [("a", ["x"])]}, {"t": [1.0]})
     for empty, full in (
         (ikat.MeanScore([ikat.BiEncoder("no/such-model")]), ikat.MeanScore([Table()])),
-        (ikat.RerankAgainst(ikat.BiEncoder("no/such-model"), "qanswer"), ikat.RerankAgainst(Table(), "qanswer")),
+        (
+            ikat.RerankAgainst(ikat.BiEncoder("no/such-model"), "qanswer"),
+            ikat.RerankAgainst(Table(), "qanswer"),
+        ),
     ):
         assert list(empty(found.iloc[:0]).columns) == list(full(found).columns)
-        assert set(full(pd.DataFrame(columns=list(found.columns))).columns) == set(full(found).columns)
+        assert set(full(pd.DataFrame(columns=list(found.columns))).columns) == set(
+            full(found).columns
+        )

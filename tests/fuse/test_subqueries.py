@@ -24,7 +24,13 @@ FUSIONS = [
 ]
 EVERY_FUSION = pytest.mark.parametrize("fusion", FUSIONS, ids=lambda fusion: type(fusion).__name__)
 ROWS = st.lists(
-    st.tuples(st.sampled_from(["9-1_1", "9-1_2", "9-1_10"]), st.integers(0, 3), st.sampled_from("abcdefg"), st.integers(0, 4)), max_size=40
+    st.tuples(
+        st.sampled_from(["9-1_1", "9-1_2", "9-1_10"]),
+        st.integers(0, 3),
+        st.sampled_from("abcdefg"),
+        st.integers(0, 4),
+    ),
+    max_size=40,
 )
 """In any order, with ties, repeats and missing lists."""
 
@@ -34,7 +40,10 @@ def plain_lists(rows):
     lists = {}
     for turn, sub, docno, rank in rows:
         lists.setdefault(turn, {}).setdefault(sub, []).append((rank, docno))
-    return {turn: [[docno for _, docno in sorted(of_turn[sub])] for sub in sorted(of_turn)] for turn, of_turn in lists.items()}
+    return {
+        turn: [[docno for _, docno in sorted(of_turn[sub])] for sub in sorted(of_turn)]
+        for turn, of_turn in lists.items()
+    }
 
 
 @settings(max_examples=10)
@@ -42,7 +51,9 @@ def plain_lists(rows):
 def test_orders_equal_the_plain_definitions_for_any_row_order(rows, cut):
     found, lists = frame_of(rows), plain_lists(rows)
     read = read_lists(found)
-    assert [[turn.docno[part].tolist() for part in turn.lists] for turn in read.turns()] == list(lists.values())
+    assert [[turn.docno[part].tolist() for part in turn.lists] for turn in read.turns()] == list(
+        lists.values()
+    )
     assert [rows[row][2] for row in read.row] == read.docno.tolist()
     before = found.copy()
     for plain, whole, short in (
@@ -54,17 +65,28 @@ def test_orders_equal_the_plain_definitions_for_any_row_order(rows, cut):
         assert orders(short(found)) == {turn: docnos[:cut] for turn, docnos in wanted.items()}
     for turn, of_turn in ikat.RRF()(found).groupby("qid"):
         exact = rrf_sums(lists[turn])
-        assert of_turn["score"].tolist() == pytest.approx([float(exact[docno]) for docno in of_turn["docno"]], rel=1e-5)
+        assert of_turn["score"].tolist() == pytest.approx(
+            [float(exact[docno]) for docno in of_turn["docno"]], rel=1e-5
+        )
         assert (np.diff(of_turn["score"].astype(np.float32)) < 0).all()
     pd.testing.assert_frame_equal(found, before)
 
 
 @given(ROWS)
 def test_a_frame_that_is_not_expanded_has_one_list_per_turn(rows):
-    rows = [(turn, 0, docno, rank) for (turn, docno), rank in {(turn, docno): rank for turn, _, docno, rank in rows}.items()]
-    plain = frame_of(rows).assign(qid=lambda found: found["qid_0"]).drop(columns=["qid_0", "qsub", "query_0"])
+    rows = [
+        (turn, 0, docno, rank)
+        for (turn, docno), rank in {(turn, docno): rank for turn, _, docno, rank in rows}.items()
+    ]
+    plain = (
+        frame_of(rows)
+        .assign(qid=lambda found: found["qid_0"])
+        .drop(columns=["qid_0", "qsub", "query_0"])
+    )
     for operator in (ikat.Interleave(num_results=None), ikat.RRF(num_results=None)):
-        assert orders(operator(plain)) == {turn: lists[0] for turn, lists in plain_lists(rows).items()}
+        assert orders(operator(plain)) == {
+            turn: lists[0] for turn, lists in plain_lists(rows).items()
+        }
 
 
 def test_interleaved_scores_count_down_to_one():
@@ -74,7 +96,10 @@ def test_interleaved_scores_count_down_to_one():
 
 
 def test_a_later_sub_query_in_the_first_row_comes_second():
-    assert ikat.Interleave()(frame_of([("t", 1, "b", 0), ("t", 0, "a", 1)]))["docno"].tolist() == ["a", "b"]
+    assert ikat.Interleave()(frame_of([("t", 1, "b", 0), ("t", 0, "a", 1)]))["docno"].tolist() == [
+        "a",
+        "b",
+    ]
 
 
 def test_rrf_ties_go_by_best_rank_then_sub_query():
@@ -83,7 +108,8 @@ def test_rrf_ties_go_by_best_rank_then_sub_query():
     assert fused["docno"].tolist() == ["a", "c", "b", "d", "e"]
     assert fused["score"].tolist() == pytest.approx([2 / 62, 1 / 61, 1 / 61, 1 / 63, 1 / 63])
     assert fused["score"].is_unique
-    # 1/10 + 1/15 is 1/6, in floating point one step more: the passage that is 6th in one list has the better rank and comes first.
+    # 1/10 + 1/15 is 1/6, in floating point one step more: the passage that is 6th in one list has
+    # the better rank and comes first.
     lists = [[f"x{n}" for n in range(20)], [f"y{n}" for n in range(20)]]
     lists[0][5], lists[0][9], lists[1][14] = "single", "double", "double"
     assert 1 / 10 + 1 / 15 > 1 / 6
@@ -96,14 +122,25 @@ def test_rrf_equals_ranx_where_no_sums_tie():
         warnings.simplefilter("ignore")  # numba's, at import and compilation
         from ranx import Run, fuse
 
-        turns = {"t": [["a", "b", "c", "d"], ["b", "a", "e"]], "u": [["x", "y", "z"], ["z", "w", "y"]]}
+        turns = {
+            "t": [["a", "b", "c", "d"], ["b", "a", "e"]],
+            "u": [["x", "y", "z"], ["z", "w", "y"]],
+        }
         runs = [
-            Run({turn: {docno: 10.0 - rank for rank, docno in enumerate(lists[sub])} for turn, lists in turns.items()}) for sub in (0, 1)
+            Run(
+                {
+                    turn: {docno: 10.0 - rank for rank, docno in enumerate(lists[sub])}
+                    for turn, lists in turns.items()
+                }
+            )
+            for sub in (0, 1)
         ]
         combined = fuse(runs, method="rrf", params={"k": 60}).to_dict()
     fused = ikat.RRF()(expanded(turns))
     for turn, rows in fused.groupby("qid"):
-        assert dict(zip(rows["docno"], rows["score"], strict=True)) == pytest.approx(dict(combined[turn]), rel=1e-6)
+        assert dict(zip(rows["docno"], rows["score"], strict=True)) == pytest.approx(
+            dict(combined[turn]), rel=1e-6
+        )
 
 
 def test_docnos_may_be_numbers():
@@ -116,13 +153,26 @@ def test_docnos_may_be_numbers():
 @EVERY_FUSION
 def test_the_turn_gets_qid_and_query_back_and_what_queries_found(fusion):
     history = [{"role": "user", "content": "tea?"}]
-    found = expanded({"t": [["a", "b"], [], ["a"]], "u": [["c"], []]}).assign(query_1="raw", query_vec=0, query_toks=0, qweight=1.0)
+    found = expanded({"t": [["a", "b"], [], ["a"]], "u": [["c"], []]}).assign(
+        query_1="raw", query_vec=0, query_toks=0, qweight=1.0
+    )
     found["qhistory"] = [history] * len(found)
     fused = fusion(found)
     assert fused["qid"].tolist() == ["t", "t", "u"]
     assert fused["query"].tolist() == ["t?", "t?", "u?"]
     assert fused["query_0"].unique().tolist() == ["raw"]
-    assert set(fused.columns) == {"qid", "query", "query_0", "docno", "score", "rank", "text", "qanswer", "qhistory", "qfound"}
+    assert set(fused.columns) == {
+        "qid",
+        "query",
+        "query_0",
+        "docno",
+        "score",
+        "rank",
+        "text",
+        "qanswer",
+        "qhistory",
+        "qfound",
+    }
     assert fused["qfound"].tolist() == [[2, 0, 1], [2, 0, 1], [1]]
     assert fused.columns[0] == "qid"
     assert all(value is history for value in fused["qhistory"])
@@ -130,15 +180,27 @@ def test_the_turn_gets_qid_and_query_back_and_what_queries_found(fusion):
 
 
 @EVERY_FUSION
-@pytest.mark.parametrize(("stages", "subs"), [(0, ["a", "b"]), (2, ["a", "b"]), (2, ["a"]), (2, [])])
+@pytest.mark.parametrize(
+    ("stages", "subs"), [(0, ["a", "b"]), (2, ["a", "b"]), (2, ["a"]), (2, [])]
+)
 def test_the_turns_query_returns_over_stages_pushing_their_own(fusion, stages, subs):
-    turns = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["which tea?", "which tram?"], "query_0": ["it?", "that?"]}, dtype=object)
+    turns = pd.DataFrame(
+        {
+            "qid": ["1_1", "1_2"],
+            "query": ["which tea?", "which tram?"],
+            "query_0": ["it?", "that?"],
+        },
+        dtype=object,
+    )
     found = ikat.ExplodeQueries()(turns.assign(qsubqueries=[subs, subs], qanswer="yes"))
     for _ in range(stages):
         found = pt.apply.query(lambda row: f"{row['query']} caffeine")(found)
     passages = pd.DataFrame({"docno": ["x", "y"], "rank": [0, 1], "score": [2.0, 1.0], "text": "t"})
     fused = fusion(found.merge(passages, how="cross"))
-    assert fused.drop_duplicates("qid")[["qid", "query"]].values.tolist() == [["1_1", "which tea?"], ["1_2", "which tram?"]]
+    assert fused.drop_duplicates("qid")[["qid", "query"]].values.tolist() == [
+        ["1_1", "which tea?"],
+        ["1_2", "which tram?"],
+    ]
     if subs:
         assert fused["query_0"].unique().tolist() == ["it?", "that?"]
         assert not {"query_1", "query_2", "query_3", "qquery"} & set(fused.columns)
@@ -148,7 +210,8 @@ def test_a_frame_without_the_turns_own_query_or_qid_is_refused():
     found = frame_of([("9-1_1", 0, "a", 0), ("9-1_1", 1, "b", 0)])
     for wrong in ({"query_0": ["a", "b"]}, {"qquery": "another"}):
         with pytest.raises(
-            ikat.DataError, match="the turns' own queries aren't in the frame: behind ExplodeQueries, keep its columns qquery"
+            ikat.DataError,
+            match="the turns' own queries aren't in the frame: behind ExplodeQueries, keep its columns qquery",
         ):
             ikat.Interleave()(found.assign(**wrong))
     for missing in (None, float("nan")):
@@ -186,8 +249,12 @@ def test_num_results_below_one_or_negative_constants_are_refused(cls):
             "ikat.MeanScore([ikat.BiEncoder('m'), ikat.BiEncoder('n')], num_results=10)",
         ),
         (
-            ikat.WeightedSum(ikat.RawUtterance(), ikat.AllUtterances(), weights=[1, 0.5], normalise="none"),
-            ikat.WeightedSum(ikat.RawUtterance(), ikat.AllUtterances(), weights=[1, 0.6], normalise="none"),
+            ikat.WeightedSum(
+                ikat.RawUtterance(), ikat.AllUtterances(), weights=[1, 0.5], normalise="none"
+            ),
+            ikat.WeightedSum(
+                ikat.RawUtterance(), ikat.AllUtterances(), weights=[1, 0.6], normalise="none"
+            ),
             "ikat.WeightedSum(ikat.RawUtterance(), ikat.AllUtterances(), weights=(1, 0.5), normalise='none')",
         ),
     ],
@@ -202,5 +269,7 @@ TestInterleave = pt.testing.transformer_test_class(ikat.Interleave)
 TestUnion = pt.testing.transformer_test_class(ikat.Union)
 TestRRF = pt.testing.transformer_test_class(ikat.RRF)
 TestWeightedSum = pt.testing.transformer_test_class(ikat.WeightedSum)
-TestRerankAgainst = pt.testing.transformer_test_class(lambda: ikat.RerankAgainst(ikat.CrossEncoder("m"), "qanswer"))
+TestRerankAgainst = pt.testing.transformer_test_class(
+    lambda: ikat.RerankAgainst(ikat.CrossEncoder("m"), "qanswer")
+)
 TestMeanScore = pt.testing.transformer_test_class(lambda: ikat.MeanScore([ikat.BiEncoder("m")]))

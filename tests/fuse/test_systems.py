@@ -16,22 +16,39 @@ from pyterrier_ikat.retrieve import NoResultWarning
 from pyterrier_ikat.show import draw
 
 pytestmark = pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
-PLAIN = {ikat.Interleave: round_robin, ikat.Union: round_robin, ikat.RRF: plain_rrf, ikat.WeightedSum: by_rank}
+PLAIN = {
+    ikat.Interleave: round_robin,
+    ikat.Union: round_robin,
+    ikat.RRF: plain_rrf,
+    ikat.WeightedSum: by_rank,
+}
 FUSIONS = pytest.mark.parametrize("fusion", PLAIN, ids=lambda fusion: fusion.__name__)
 
 found_by_branch = st.lists(
-    st.dictionaries(st.sampled_from("tu"), st.lists(st.sampled_from("abcdef"), unique=True, max_size=5)), min_size=1, max_size=3
+    st.dictionaries(
+        st.sampled_from("tu"), st.lists(st.sampled_from("abcdef"), unique=True, max_size=5)
+    ),
+    min_size=1,
+    max_size=3,
 )
-two_queries = pt.apply.generic(lambda turns: turns.assign(qsubqueries=[["a", "b"]] * len(turns))) >> ikat.ExplodeQueries()
+two_queries = (
+    pt.apply.generic(lambda turns: turns.assign(qsubqueries=[["a", "b"]] * len(turns)))
+    >> ikat.ExplodeQueries()
+)
 
 
 def by_hand(branches, turns):
     """The branches' results as those of sub-queries."""
     frames = [
-        branch(turns).assign(qsub=number, qid_0=lambda rows: rows["qid"], query_0="?", qquery="?") for number, branch in enumerate(branches)
+        branch(turns).assign(qsub=number, qid_0=lambda rows: rows["qid"], query_0="?", qquery="?")
+        for number, branch in enumerate(branches)
     ]
     tagged = pd.concat(frames, ignore_index=True)
-    return tagged.assign(qid=[f"{qid}::{number}" for qid, number in zip(tagged["qid_0"], tagged["qsub"], strict=True)])
+    return tagged.assign(
+        qid=[
+            f"{qid}::{number}" for qid, number in zip(tagged["qid_0"], tagged["qsub"], strict=True)
+        ]
+    )
 
 
 @FUSIONS
@@ -43,9 +60,17 @@ def test_systems_are_fused_as_by_hand_and_the_plain_definition(fusion, found, nu
     fused = fusion(*(branch >> shuffled for branch in branches), num_results=num_results)(TURNS)
     alone = fusion(num_results=num_results)(by_hand(branches, TURNS))
     columns = ["qid", "docno", "score", "rank", "text"]
-    pd.testing.assert_frame_equal(*(frame[columns].sort_values(["qid", "rank"], ignore_index=True) for frame in (fused, alone)))
+    pd.testing.assert_frame_equal(
+        *(
+            frame[columns].sort_values(["qid", "rank"], ignore_index=True)
+            for frame in (fused, alone)
+        )
+    )
     for qid, rows in fused.groupby("qid"):
-        assert rows["docno"].tolist() == PLAIN[fusion]([passages.get(qid, []) for passages in found])[:num_results]
+        assert (
+            rows["docno"].tolist()
+            == PLAIN[fusion]([passages.get(qid, []) for passages in found])[:num_results]
+        )
         assert (np.diff(rows["score"].astype(np.float32)) < 0).all()
     pd.testing.assert_frame_equal(TURNS, before)
 
@@ -53,16 +78,26 @@ def test_systems_are_fused_as_by_hand_and_the_plain_definition(fusion, found, nu
 @FUSIONS
 @settings(max_examples=5)
 @given(
-    st.lists(st.dictionaries(st.sampled_from(["t::0", "t::1", "u::0", "u::1"]), st.lists(st.sampled_from("abcd"), unique=True)), max_size=3)
+    st.lists(
+        st.dictionaries(
+            st.sampled_from(["t::0", "t::1", "u::0", "u::1"]),
+            st.lists(st.sampled_from("abcd"), unique=True),
+        ),
+        max_size=3,
+    )
 )
 def test_a_hybrid_between_sub_queries_joins_within_each_of_them(fusion, found):
     branches, asked = [Finds(passages) for passages in [*found, {}]], dict(TURNS.values.tolist())
     hybrid = (two_queries >> fusion(*branches))(TURNS)
     for qid, rows in hybrid.groupby("qid"):
-        assert rows["docno"].tolist() == PLAIN[fusion]([branch.passages.get(qid, []) for branch in branches])
+        assert rows["docno"].tolist() == PLAIN[fusion](
+            [branch.passages.get(qid, []) for branch in branches]
+        )
         turn, sub = qid.split("::")
         of_turn = [turn, int(sub), "ab"[int(sub)], asked[turn]]
-        assert rows[["qid_0", "qsub", "query", "query_0"]].drop_duplicates().values.tolist() == [of_turn]
+        assert rows[["qid_0", "qsub", "query", "query_0"]].drop_duplicates().values.tolist() == [
+            of_turn
+        ]
     turns = (two_queries >> fusion(*branches) % 1000 >> ikat.Interleave())(TURNS)
     for qid, rows in turns.groupby("qid"):
         lists = [hybrid.loc[hybrid["qid"] == f"{qid}::{sub}", "docno"].tolist() for sub in (0, 1)]
@@ -86,9 +121,13 @@ def test_each_branch_runs_once_on_turns_of_its_own(fusion):
 def test_foreign_pipelines_that_rewrite_their_query_are_fused(fusion):
     def asks(text, *docnos):
         found = pd.DataFrame({"docno": docnos, "rank": range(len(docnos)), "score": 1.0})
-        return pt.apply.query(lambda row: text) >> pt.apply.generic(lambda turns: turns.merge(found, how="cross"))
+        return pt.apply.query(lambda row: text) >> pt.apply.generic(
+            lambda turns: turns.merge(found, how="cross")
+        )
 
-    fused = fusion(asks("tea", "x", "y"), asks("mate", "y", "z"))(TURNS.assign(query_0=["raw t", "raw u"]))
+    fused = fusion(asks("tea", "x", "y"), asks("mate", "y", "z"))(
+        TURNS.assign(query_0=["raw t", "raw u"])
+    )
     assert sorted(fused["docno"]) == sorted("xyz" * 2)
     assert column_of(fused, "query") == {"t": "mate", "u": "mate"}
     assert column_of(fused, "query_0") == {"t": "tea?", "u": "coffee?"}
@@ -97,8 +136,14 @@ def test_foreign_pipelines_that_rewrite_their_query_are_fused(fusion):
 
 def test_sub_queries_rewritten_by_branches_return_to_their_turns():
     push = pt.apply.query(lambda row: row["query"] + "!")
-    for first, second in ((push, push >> push), (push >> push, push), (pt.Transformer.identity(), push)):
-        hybrid = ikat.RRF(first >> Finds({"t::0": "xy", "u::0": "x"}), second >> Finds({"t::0": "z", "u::1": "y"}))
+    for first, second in (
+        (push, push >> push),
+        (push >> push, push),
+        (pt.Transformer.identity(), push),
+    ):
+        hybrid = ikat.RRF(
+            first >> Finds({"t::0": "xy", "u::0": "x"}), second >> Finds({"t::0": "z", "u::1": "y"})
+        )
         fused = (two_queries >> hybrid >> ikat.RRF())(TURNS)
         assert column_of(fused, "query") == {"t": "tea?", "u": "coffee?"}
         assert not {"query_0", "query_1", "qsub", "qid_0"} & set(fused.columns)
@@ -115,16 +160,25 @@ def test_a_branch_returning_other_turns_is_refused_before_next(fusion):
         fused(TURNS)
     with pytest.raises(ikat.DataError, match=text):
         ikat.plan({"S": fused}, TURNS)
-    assert set(fusion(two_queries >> Finds({"t::0": "x"}) >> ikat.Union(), Finds({}))(TURNS)["qid"]) == {"t"}
-    with pytest.raises(ikat.DataError, match="branch 2 of .* returns t, which is not a qid of its input"):
-        (two_queries >> fusion(Finds({"t::0": "x"}), Finds({"t::0": "x"}) >> ikat.Interleave()))(TURNS)
+    assert set(
+        fusion(two_queries >> Finds({"t::0": "x"}) >> ikat.Union(), Finds({}))(TURNS)["qid"]
+    ) == {"t"}
+    with pytest.raises(
+        ikat.DataError, match="branch 2 of .* returns t, which is not a qid of its input"
+    ):
+        (two_queries >> fusion(Finds({"t::0": "x"}), Finds({"t::0": "x"}) >> ikat.Interleave()))(
+            TURNS
+        )
 
 
 @FUSIONS
 def test_what_is_no_branch_and_what_a_branch_lacks_is_refused(fusion):
     with pytest.raises(ikat.UsageError, match=f"branch 2 of {fusion.__name__} is 'bm25'"):
         fusion(Finds({}), "bm25")
-    for name, wrong in (("text", lambda rows: rows.drop(columns="text")), ("rank", lambda rows: rows.drop(columns="rank"))):
+    for name, wrong in (
+        ("text", lambda rows: rows.drop(columns="text")),
+        ("rank", lambda rows: rows.drop(columns="rank")),
+    ):
         with pytest.raises(pt.validate.InputValidationError, match=name):
             fusion(Finds({"t": "x"}), Finds({"t": "y"}) >> pt.apply.generic(wrong))(TURNS)
     with pytest.raises(pt.validate.InputValidationError, match="query"):
@@ -134,7 +188,9 @@ def test_what_is_no_branch_and_what_a_branch_lacks_is_refused(fusion):
 def test_a_cut_is_fused_where_scores_stay():
     fused = ikat.RRF(Finds({"t": "xyz"}), Finds({"t": "zw"}), k=10)
     assert (fused % 2).compile() == ikat.RRF(*fused.branches, k=10, num_results=2)
-    pd.testing.assert_frame_equal((fused % 2).compile()(TURNS), (fused % 2)(TURNS).reset_index(drop=True))
+    pd.testing.assert_frame_equal(
+        (fused % 2).compile()(TURNS), (fused % 2)(TURNS).reset_index(drop=True)
+    )
     for other in (ikat.Interleave(*fused.branches), ikat.Union(*fused.branches)):
         pd.testing.assert_frame_equal((other % 2).compile()(TURNS), (other % 2)(TURNS))
 
@@ -143,11 +199,26 @@ def test_a_cut_is_fused_where_scores_stay():
 def test_fused_systems_are_values_and_drawn_with_their_branches(fusion):
     first, second = ikat.RawUtterance() >> Finds({"t": ["x"]}), Finds({"t": ["y"]})
     fused = fusion(first, second, num_results=7)
-    assert fused == fusion(ikat.RawUtterance() >> Finds({"t": ["x"]}), Finds({"t": ["y"]}), num_results=7)
-    assert len({fused, fusion(second, first, num_results=7), fusion(num_results=7), fusion(first, second)}) == 4
+    assert fused == fusion(
+        ikat.RawUtterance() >> Finds({"t": ["x"]}), Finds({"t": ["y"]}), num_results=7
+    )
+    assert (
+        len(
+            {
+                fused,
+                fusion(second, first, num_results=7),
+                fusion(num_results=7),
+                fusion(first, second),
+            }
+        )
+        == 4
+    )
     assert hash(pickle.loads(pickle.dumps(fused))) == hash(fused)
     plain = fusion(ikat.RawUtterance(), ikat.AllUtterances(), num_results=7)
-    assert repr(plain) == f"ikat.{fusion.__name__}(ikat.RawUtterance(), ikat.AllUtterances(), num_results=7)"
+    assert (
+        repr(plain)
+        == f"ikat.{fusion.__name__}(ikat.RawUtterance(), ikat.AllUtterances(), num_results=7)"
+    )
     assert eval(repr(plain)) == plain
     assert pt.inspect.subtransformers(fused) == {"branches": [first, second]}
     assert draw(fused).html.count("Finds") >= 2
@@ -156,7 +227,9 @@ def test_fused_systems_are_values_and_drawn_with_their_branches(fusion):
 
 def test_a_plan_counts_what_the_branches_ask_and_what_they_leave():
     llm = ikat.llm("recorded:sample")
-    fused = ikat.RRF(ikat.Answer(llm) >> Finds({}), ikat.Rewrite(llm) >> Finds({}) % 3, num_results=4) >> ikat.LLMRerank(llm)
+    fused = ikat.RRF(
+        ikat.Answer(llm) >> Finds({}), ikat.Rewrite(llm) >> Finds({}) % 3, num_results=4
+    ) >> ikat.LLMRerank(llm)
     planned = ikat.plan({"S": fused}, TURNS)
     assert planned["stage"].tolist() == ["answer", "rewrite", "rerank"]
     assert planned["calls"].tolist() == [2, 2, 8]
@@ -165,8 +238,13 @@ def test_a_plan_counts_what_the_branches_ask_and_what_they_leave():
 def test_an_experiment_with_a_shared_prefix_runs():
     qrels = pd.DataFrame({"qid": ["t"], "docno": ["y"], "label": [1]})
     union = ikat.Union(Finds({"t": ["x"]}), Finds({"t": ["y"]}))
-    systems = [union, union >> ikat.RerankAgainst(Table(lambda query, docno: docno in query), "query")]
-    found = pt.Experiment(systems, TURNS.assign(query="say y"), qrels, [pt.measures.RR], plan="tree")
+    systems = [
+        union,
+        union >> ikat.RerankAgainst(Table(lambda query, docno: docno in query), "query"),
+    ]
+    found = pt.Experiment(
+        systems, TURNS.assign(query="say y"), qrels, [pt.measures.RR], plan="tree"
+    )
     assert found["RR"].tolist() == [0.5, 1.0]
 
 
@@ -174,24 +252,40 @@ def test_an_experiment_with_a_shared_prefix_runs():
 
 
 def test_passage_columns_keep_kinds_and_are_empty_where_lacking():
-    kinds = {"numbered": [2**60 + 1, 7], "found": pd.to_datetime(["2024-01-01", "2024-01-02"]), "maybe": pd.array([1, None], dtype="Int64")}
+    kinds = {
+        "numbered": [2**60 + 1, 7],
+        "found": pd.to_datetime(["2024-01-01", "2024-01-02"]),
+        "maybe": pd.array([1, None], dtype="Int64"),
+    }
     rows = TURNS.iloc[[0, 0]].assign(docno=["x", "y"], rank=[0, 1], **kinds)
     other = rows.iloc[1:].assign(docno="z")
     united = ikat.Union(pt.apply.generic(lambda _: rows), pt.apply.generic(lambda _: other))(TURNS)
     assert united["docno"].tolist() == ["x", "z", "y"]
     assert united["numbered"].tolist() == [2**60 + 1, 7, 7]
-    assert united["found"].tolist() == [pd.Timestamp("2024-01-01"), pd.Timestamp("2024-01-02"), pd.Timestamp("2024-01-02")]
+    assert united["found"].tolist() == [
+        pd.Timestamp("2024-01-01"),
+        pd.Timestamp("2024-01-02"),
+        pd.Timestamp("2024-01-02"),
+    ]
     assert united["maybe"].isna().tolist() == [False, True, True]
     assert united[["numbered", "maybe"]].dtypes.tolist() == ["int64", "Int64"]
     first = Finds({"t": ["x"]}) >> pt.apply.generic(lambda rows: rows.assign(url="x.org", length=7))
     united = ikat.Union(first, Finds({"t": ["y", "x"]}))(TURNS)
-    assert united[["docno", "url", "length"]].values.tolist() == [["x", "x.org", 7], ["y", None, None]]
+    assert united[["docno", "url", "length"]].values.tolist() == [
+        ["x", "x.org", 7],
+        ["y", None, None],
+    ]
 
 
 def test_the_last_branch_with_turn_and_column_gives_the_values():
     history = [{"role": "user", "content": "hi"}]
     turns = TURNS.assign(qhistory=ikat.conversations.frame.column([history, []]), qturn=[3, 4])
-    gpt = Finds({"t": ["x", "y"], "u": ["x"]}, qanswer={"t": "gpt t", "u": "gpt u"}, qrewrite={"t": "only t"}, query_toks={"t": {"x": 1}})
+    gpt = Finds(
+        {"t": ["x", "y"], "u": ["x"]},
+        qanswer={"t": "gpt t", "u": "gpt u"},
+        qrewrite={"t": "only t"},
+        query_toks={"t": {"x": 1}},
+    )
     claude = Finds({"t": ["z"]}, qanswer={"t": "claude t"}, query={"t": "claude's query"})
     united = ikat.Union(gpt, claude)(turns)
     assert column_of(united, "qanswer") == {"t": "claude t", "u": "gpt u"}
@@ -205,7 +299,11 @@ def test_the_last_branch_with_turn_and_column_gives_the_values():
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
     [
-        ([("3", 0.9), ("1", 0.4)], [("1", 1.0), ("7", 0.5)], [("3", 1.0), ("1", 0.5), ("7", pytest.approx(1 / 3))]),
+        (
+            [("3", 0.9), ("1", 0.4)],
+            [("1", 1.0), ("7", 0.5)],
+            [("3", 1.0), ("1", 0.5), ("7", pytest.approx(1 / 3))],
+        ),
         ([("3", 0.9), ("1", 0.4)], [("1", 1.0)], [("3", 0.9), ("1", 0.4)]),
         ([], [("1", 0.7)], [("1", 0.7)]),
         (None, [("1", 0.7)], [("1", 0.7)]),
@@ -214,7 +312,10 @@ def test_the_last_branch_with_turn_and_column_gives_the_values():
     ],
 )
 def test_statements_are_united_in_the_order_of_the_branches(first, second, expected):
-    united = ikat.Union(Finds({"t": ["x"]}, qstatements={"t": first}), Finds({"t": ["y"]}, qstatements={"t": second}))(TURNS)
+    united = ikat.Union(
+        Finds({"t": ["x"]}, qstatements={"t": first}),
+        Finds({"t": ["y"]}, qstatements={"t": second}),
+    )(TURNS)
     assert column_of(united, "qstatements") == {"t": expected}
 
 
@@ -231,18 +332,29 @@ def warned(pipeline, turns=TURNS):
 
 @FUSIONS
 def test_turns_that_a_branch_finds_nothing_for_are_named(fusion):
-    turns = pd.DataFrame({"qid": ["t", "u", "v"], "query": ["tea?", "coffee?", "???"]}, dtype=object)
+    turns = pd.DataFrame(
+        {"qid": ["t", "u", "v"], "query": ["tea?", "coffee?", "???"]}, dtype=object
+    )
     found, said = warned(fusion(Finds({"t": "x", "u": "y"}), Finds({"u": "z"})), turns)
     assert set(found["qid"]) == {"t", "u"}
-    assert said == ["1 of 3 turns found no passage: v; counted 0 in evaluation", LOST.format(fusion.__name__, "t")]
+    assert said == [
+        "1 of 3 turns found no passage: v; counted 0 in evaluation",
+        LOST.format(fusion.__name__, "t"),
+    ]
 
 
 def test_a_turn_of_another_branch_is_not_0_and_losses_are_named():
     def warns(turns):
-        warnings.warn("1 of 1 turn found no passage: t; counted 0 in evaluation", NoResultWarning, stacklevel=1)
+        warnings.warn(
+            "1 of 1 turn found no passage: t; counted 0 in evaluation",
+            NoResultWarning,
+            stacklevel=1,
+        )
         return Finds({})(turns)
 
-    assert warned(ikat.Union(Finds({"t": "x"}), pt.apply.generic(warns)), TURNS.head(1))[1] == [LOST.format("Union", "t")]
+    assert warned(ikat.Union(Finds({"t": "x"}), pt.apply.generic(warns)), TURNS.head(1))[1] == [
+        LOST.format("Union", "t")
+    ]
     inner = ikat.Union(Finds({"t": "x", "u": "y"}), Finds({"u": "z"}))
     assert warned(ikat.Union(inner, Finds({"t": "x", "u": "y"})))[1] == [LOST.format("Union", "t")]
 
@@ -254,5 +366,9 @@ def test_between_sub_queries_the_turns_are_named_once():
     assert said == [LOST.format("Union", "t")]
 
 
-TestRRFOfSystems = pt.testing.transformer_test_class(lambda: ikat.RRF(ikat.RawUtterance() >> Finds({}), Finds({}), num_results=5))
-TestWeightedSumOfSystems = pt.testing.transformer_test_class(lambda: ikat.WeightedSum(Finds({}), Finds({}), weights=[1, 2]))
+TestRRFOfSystems = pt.testing.transformer_test_class(
+    lambda: ikat.RRF(ikat.RawUtterance() >> Finds({}), Finds({}), num_results=5)
+)
+TestWeightedSumOfSystems = pt.testing.transformer_test_class(
+    lambda: ikat.WeightedSum(Finds({}), Finds({}), weights=[1, 2])
+)

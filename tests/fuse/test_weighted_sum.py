@@ -22,7 +22,9 @@ ROWS = st.lists(
         st.sampled_from([-3.0, 0.0, 1.0, 1.5, 2.0, 7.25]),
     ),
     max_size=40,
-).filter(lambda rows: all(any(WEIGHTS[sub] for turn, sub, *_ in rows if turn == qid) for qid, *_ in rows))
+).filter(
+    lambda rows: all(any(WEIGHTS[sub] for turn, sub, *_ in rows if turn == qid) for qid, *_ in rows)
+)
 
 
 @pytest.mark.parametrize("normalise", ["min-max", "none"])
@@ -35,10 +37,18 @@ def test_sums_are_exact_fractions_in_any_row_order_with_ties(normalise, rows, ra
         subs = sorted({sub for qid, sub, *_ in rows if qid == turn})
         of_subs = [[row for row in shuffled if row[:2] == (turn, sub)] for sub in subs]
         # equal ranks go by docno, and among repeats of a passage by their place in the frame
-        lists = [[(docno, score) for _, _, docno, _, score in sorted(of_sub, key=lambda row: (row[3], row[2]))] for of_sub in of_subs]
+        lists = [
+            [
+                (docno, score)
+                for _, _, docno, _, score in sorted(of_sub, key=lambda row: (row[3], row[2]))
+            ]
+            for of_sub in of_subs
+        ]
         expected = plain_sums(lists, [WEIGHTS[sub] for sub in subs], normalise)
         assert found["docno"].tolist() == list(expected)[:cut]
-        assert found["score"].tolist() == pytest.approx(list(expected.values())[:cut], rel=1e-5, abs=1e-5)
+        assert found["score"].tolist() == pytest.approx(
+            list(expected.values())[:cut], rel=1e-5, abs=1e-5
+        )
         assert (np.diff(found["score"].astype(np.float32)) < 0).all()
         assert found["rank"].tolist() == list(range(len(found)))
     assert set(fused["qid"]) == {row[0] for row in rows}
@@ -60,19 +70,29 @@ def fused_by_hand(*lists, **options):
 def test_min_max_is_worked_out_by_hand():
     # a: 1 and 0; b: (9 - 8) / (12 - 8) = .25 and 1; c: 0; d: (.5 - .25) / (.75 - .25) = .5
     assert fused_by_hand(*LISTS) == pytest.approx({"b": 1.25, "a": 1.0, "d": 0.5, "c": 0.0})
-    assert fused_by_hand(*LISTS, weights=[3, 1]) == pytest.approx({"a": 3.0, "b": 1.75, "d": 0.5, "c": 0.0})
-    assert list(fused_by_hand(*LISTS, weights=[0, 1])) == ["b", "d", "a", "c"]  # a and c have 0; a stands in the better rank
+    assert fused_by_hand(*LISTS, weights=[3, 1]) == pytest.approx(
+        {"a": 3.0, "b": 1.75, "d": 0.5, "c": 0.0}
+    )
+    assert list(fused_by_hand(*LISTS, weights=[0, 1])) == [
+        "b",
+        "d",
+        "a",
+        "c",
+    ]  # a and c have 0; a stands in the better rank
 
 
 def test_raw_scores_give_a_missing_passage_the_lists_least():
     # a: 12 + .1 * .25; b: 9 + .1 * .75; c: 8 + .1 * .25 (missing); d: 8 (missing) + .1 * .5
     expected = {"a": 12.025, "b": 9.075, "d": 8.05, "c": 8.025}
     assert fused_by_hand(*LISTS, weights=[1, 0.1], normalise="none") == pytest.approx(expected)
-    assert fused_by_hand([("a", -1.0), ("b", -3.0)], [("c", -5.0)], normalise="none") == pytest.approx({"a": -6.0, "c": -8.0, "b": -8.0})
+    assert fused_by_hand(
+        [("a", -1.0), ("b", -3.0)], [("c", -5.0)], normalise="none"
+    ) == pytest.approx({"a": -6.0, "c": -8.0, "b": -8.0})
 
 
 def test_equal_sums_of_different_scores_tie_and_go_by_best_rank():
-    # .1 + .2 of b and .3 of x: in floating point the first is more; x stands second, b third and fourth.
+    # .1 + .2 of b and .3 of x: in floating point the first is more; x stands second, b third and
+    # fourth.
     first = [("top", 1.0), ("x", 0.3), ("b", 0.1), ("end", 0.0)]
     second = [("other", 1.0), ("y", 0.9), ("z", 0.8), ("b", 0.2), ("last", 0.0)]
     assert 0.1 + 0.2 > 0.3
@@ -81,9 +101,16 @@ def test_equal_sums_of_different_scores_tie_and_go_by_best_rank():
 
 
 def test_a_system_finding_nothing_leaves_the_others_weights():
-    with pytest.warns(ikat.retrieve.NoResultWarning, match="branch 1 of WeightedSum found no passage for 1 turn"):
-        fused = ikat.WeightedSum(Finds({"t": "xy"}), Finds({"t": "yz", "u": "yz"}), weights=[1, 2])(TURNS)
-    assert fused[["qid", "docno", "score"]].values.tolist()[-2:] == [["u", "y", 2.0], ["u", "z", 0.0]]
+    with pytest.warns(
+        ikat.retrieve.NoResultWarning, match="branch 1 of WeightedSum found no passage for 1 turn"
+    ):
+        fused = ikat.WeightedSum(Finds({"t": "xy"}), Finds({"t": "yz", "u": "yz"}), weights=[1, 2])(
+            TURNS
+        )
+    assert fused[["qid", "docno", "score"]].values.tolist()[-2:] == [
+        ["u", "y", 2.0],
+        ["u", "z", 0.0],
+    ]
 
 
 def test_it_equals_ranx_where_each_list_has_several_scores():
@@ -92,20 +119,33 @@ def test_it_equals_ranx_where_each_list_has_several_scores():
         from ranx import Run, fuse
 
         random, weights = np.random.default_rng(3), [1.0, 0.1, 0.4]
-        lists = [{f"d{n}": float(random.normal()) for n in random.choice(30, 20, replace=False)} for _ in weights]
+        lists = [
+            {f"d{n}": float(random.normal()) for n in random.choice(30, 20, replace=False)}
+            for _ in weights
+        ]
         runs = [Run({"t": scores}) for scores in lists]
-        theirs = fuse(runs=runs, norm="min-max", method="wsum", params={"weights": weights}).to_dict()["t"]
-    found = fused_by_hand(*(sorted(scores.items(), key=lambda pair: -pair[1]) for scores in lists), weights=weights)
-    assert found == pytest.approx(dict(theirs), abs=1e-6)  # ranx rounds nothing, and equal scores aren't parted
+        theirs = fuse(
+            runs=runs, norm="min-max", method="wsum", params={"weights": weights}
+        ).to_dict()["t"]
+    found = fused_by_hand(
+        *(sorted(scores.items(), key=lambda pair: -pair[1]) for scores in lists), weights=weights
+    )
+    assert found == pytest.approx(
+        dict(theirs), abs=1e-6
+    )  # ranx rounds nothing, and equal scores aren't parted
     assert len(found) > 25
 
 
 @pytest.mark.parametrize("score", [float("nan"), float("inf")])
 def test_a_score_that_is_no_finite_32_bit_float_is_refused(score):
-    with pytest.raises(ikat.DataError, match=r"WeightedSum.* got the score .* for passage d of t: give finite"):
+    with pytest.raises(
+        ikat.DataError, match=r"WeightedSum.* got the score .* for passage d of t: give finite"
+    ):
         fused_by_hand([("a", 1.0)], [("b", 2.0), ("d", score)])
     rows = [("9-1_1", 0, "a", 0, 1.0), ("9-1_1", 1, "b", 0, score)]
-    with pytest.raises(ikat.DataError, match=r"WeightedSum.* got the score .* for passage b of 9-1_1::1"):
+    with pytest.raises(
+        ikat.DataError, match=r"WeightedSum.* got the score .* for passage b of 9-1_1::1"
+    ):
         ikat.WeightedSum()(frame_of(rows))
 
 
@@ -121,12 +161,19 @@ def test_the_largest_scores_and_weights_stay_apart():
 
 @pytest.mark.parametrize("weights", [[1], [1, 2, 3], [1, -1], [0, 0], [1, float("nan")]])
 def test_weights_that_are_not_one_number_per_branch_are_refused(weights):
-    with pytest.raises(ikat.UsageError, match=r"weights=.*: give one number for each of the 2 branches, 0 or more, and one above 0"):
+    with pytest.raises(
+        ikat.UsageError,
+        match=r"weights=.*: give one number for each of the 2 branches, 0 or more, and one above 0",
+    ):
         ikat.WeightedSum(finds([]), finds([]), weights=weights)
 
 
 def test_a_cut_behind_it_becomes_its_own():
-    fused = ikat.WeightedSum(Finds({"t": "xyz"}), Finds({"t": "zw"}), weights=[1, 2], normalise="none")
+    fused = ikat.WeightedSum(
+        Finds({"t": "xyz"}), Finds({"t": "zw"}), weights=[1, 2], normalise="none"
+    )
     cut = (fused % 2).compile()
     assert cut == ikat.WeightedSum(*fused.branches, weights=[1, 2], normalise="none", num_results=2)
-    pd.testing.assert_frame_equal(cut(TURNS.head(1)), (fused % 2)(TURNS.head(1)).reset_index(drop=True))
+    pd.testing.assert_frame_equal(
+        cut(TURNS.head(1)), (fused % 2)(TURNS.head(1)).reset_index(drop=True)
+    )

@@ -14,18 +14,29 @@ PTKB = {"1": "I am allergic to chamomile.", "2": "I own a dog.", "3": "I live in
 
 def a_turn(**columns):
     """One turn with history and persona, and more columns."""
-    return ikat.conversation(CHAT, PTKB).assign(**{name: [value] for name, value in columns.items()})
+    return ikat.conversation(CHAT, PTKB).assign(
+        **{name: [value] for name, value in columns.items()}
+    )
 
 
 def two_turns():
     """Two turns; only the first one has a persona."""
-    return pd.concat([ikat.conversation(CHAT, PTKB), ikat.conversation(CHAT[:1], number="other")], ignore_index=True)
+    return pd.concat(
+        [ikat.conversation(CHAT, PTKB), ikat.conversation(CHAT[:1], number="other")],
+        ignore_index=True,
+    )
 
 
 def found(turns, count):
     """A result frame with ``count`` passages per turn, worst first, so that order has to come from ``rank``."""
     rows = [
-        {**turn, "docno": f"{turn['qid']}-{rank}", "rank": rank, "score": float(-rank), "text": f"Passage {rank} of {turn['qid']}. More."}
+        {
+            **turn,
+            "docno": f"{turn['qid']}-{rank}",
+            "rank": rank,
+            "score": float(-rank),
+            "text": f"Passage {rank} of {turn['qid']}. More.",
+        }
         for turn in turns.to_dict("records")
         for rank in reversed(range(count))
     ]

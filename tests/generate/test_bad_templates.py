@@ -33,7 +33,10 @@ def test_an_error_in_a_template_is_one_line_with_its_file(source, said, tmp_path
 
 def test_a_template_that_is_no_utf_8_is_named(tmp_path):
     (tmp_path / "answer.jinja").write_bytes(b"\xff")
-    for read in (lambda: render("answer", folder=str(tmp_path), question=""), lambda: checksum_of("answer", folder=str(tmp_path))):
+    for read in (
+        lambda: render("answer", folder=str(tmp_path), question=""),
+        lambda: checksum_of("answer", folder=str(tmp_path)),
+    ):
         with pytest.raises(UsageError, match=r"answer\.jinja of .*: 'utf-8' codec can't decode"):
             read()
 
@@ -43,4 +46,8 @@ def test_a_template_that_is_renamed_or_added_counts_at_once(tmp_path):
     shown = {"ptkb": "", "context": "", "words": 0, "question": "Tea?"}
     assert render("answer", "llama", str(tmp_path), **shown) == "Mine: Tea?"
     (tmp_path / "answer_llama.jinja").rename(tmp_path / "answer.jinja")
-    assert render("answer", folder=str(tmp_path), **shown) == render("answer", "llama", str(tmp_path), **shown) == "Mine: Tea?"
+    assert (
+        render("answer", folder=str(tmp_path), **shown)
+        == render("answer", "llama", str(tmp_path), **shown)
+        == "Mine: Tea?"
+    )

@@ -26,7 +26,9 @@ class Table(pt.Transformer):
             {**row, "docno": docno, "rank": rank, "score": float(score)}
             for row in inp.to_dict("records")
             for docnos in [self.docnos.get(row["query"], "")]
-            for rank, (docno, score) in enumerate(zip(docnos, self.scores.get(row["query"], range(len(docnos), 0, -1)), strict=True))
+            for rank, (docno, score) in enumerate(
+                zip(docnos, self.scores.get(row["query"], range(len(docnos), 0, -1)), strict=True)
+            )
         ]
         return pd.DataFrame(rows, columns=[*inp.columns, "docno", "rank", "score"])
 
@@ -35,7 +37,13 @@ class Table(pt.Transformer):
 
 
 def turns(*lists):
-    return pd.DataFrame({"qid": [f"1_{n}" for n in range(len(lists))], "query": "it?", "qsubqueries": [list(queries) for queries in lists]})
+    return pd.DataFrame(
+        {
+            "qid": [f"1_{n}" for n in range(len(lists))],
+            "query": "it?",
+            "qsubqueries": [list(queries) for queries in lists],
+        }
+    )
 
 
 def chosen(ranker, *queries, **options):
@@ -44,14 +52,26 @@ def chosen(ranker, *queries, **options):
 
 def test_the_query_whose_best_passages_score_highest_is_chosen():
     found = Table(dict.fromkeys("abc", "xyz"), {"a": [9, 1, 1], "b": [5, 5, 0], "c": [4, 4, 4]})
-    assert [chosen(found, *"abc", passages=passages) for passages in (1, 2, 3)] == ["a", "a", "c"]  # 9; 5, 5; 3.67, 3.33, 4
+    assert [chosen(found, *"abc", passages=passages) for passages in (1, 2, 3)] == [
+        "a",
+        "a",
+        "c",
+    ]  # 9; 5, 5; 3.67, 3.33, 4
     out = ikat.generate.BestQuery(found, 3)(turns("abc"))
-    assert (out["qrewrite"].item(), out["query_0"].item(), out["qsubqueries"].item()) == ("c", "it?", ["a", "b", "c"])
+    assert (out["qrewrite"].item(), out["query_0"].item(), out["qsubqueries"].item()) == (
+        "c",
+        "it?",
+        ["a", "b", "c"],
+    )
 
 
 def test_the_plan_counts_ranker_calls_per_query_and_leaves_depth():
     llm, other = scripted()[0], scripted()[0]
-    system = ikat.Samples(ikat.Rewrite(llm), 4) >> ikat.generate.BestQuery(Table({}) % 3 >> ikat.LLMRerank(other, 3)) >> Table({}) % 7
+    system = (
+        ikat.Samples(ikat.Rewrite(llm), 4)
+        >> ikat.generate.BestQuery(Table({}) % 3 >> ikat.LLMRerank(other, 3))
+        >> Table({}) % 7
+    )
     rows = ikat.plan({"x": system}, ikat.conversation([{"role": "user", "content": "Tea?"}]))
     assert rows[["stage", "calls"]].values.tolist() == [["rewrite", 4], ["rerank", 12]]
 
@@ -61,14 +81,24 @@ THREE = {"a": "xyz", "b": "yxw", "c": "zwy"}
 
 
 def test_the_query_sharing_most_passages_with_fusion_is_chosen():
-    assert chosen(Table(THREE), *"cab", rule="agreement", passages=2) == "a"  # of {y, x}: c none, a and b two
-    assert chosen(Table(THREE), *"cba", rule="agreement", passages=2) == "b"  # the first of equal ones
+    assert (
+        chosen(Table(THREE), *"cab", rule="agreement", passages=2) == "a"
+    )  # of {y, x}: c none, a and b two
+    assert (
+        chosen(Table(THREE), *"cba", rule="agreement", passages=2) == "b"
+    )  # the first of equal ones
     assert chosen(Table(THREE), *"cab", rule="agreement", passages=1) == "b"  # of {y}
 
 
 def test_whole_rankings_are_fused_not_only_counting_passages():
-    assert chosen(Table({"a": "xy", "b": "zy"}), *"ab", rule="agreement", passages=1) == "a"  # y 2/62, which is nobody's first
-    deep = {"a": "xv", "b": "yuz", "c": "zv"}  # z 1/61 + 1/63; v 2/62; without the third ranks v would be first
+    assert (
+        chosen(Table({"a": "xy", "b": "zy"}), *"ab", rule="agreement", passages=1) == "a"
+    )  # y 2/62, which is nobody's first
+    deep = {
+        "a": "xv",
+        "b": "yuz",
+        "c": "zv",
+    }  # z 1/61 + 1/63; v 2/62; without the third ranks v would be first
     assert chosen(Table(deep), *"abc", rule="agreement", passages=1) == "c"
 
 
@@ -88,22 +118,35 @@ def test_queries_finding_nothing_are_last_or_else_the_first_wins(rule):
 @pytest.mark.parametrize("rule", ["score", "agreement", "spread"])
 def test_one_query_or_none_needs_no_search(rule):
     found = Table(THREE)
-    assert ikat.generate.BestQuery(found, rule=rule)(turns("a", "bb", ""))["query"].tolist() == ["a", "b", "it?"]
+    assert ikat.generate.BestQuery(found, rule=rule)(turns("a", "bb", ""))["query"].tolist() == [
+        "a",
+        "b",
+        "it?",
+    ]
     assert not found.searched
 
 
 def test_the_query_with_scores_most_spread_from_mean_is_chosen():
-    found = Table({"a": "xy", "b": "xy", "c": "xy"}, {"a": [4, 2], "b": [19, 15], "c": [2, 1]})  # 1/3, 2/17, .5/1.5
+    found = Table(
+        {"a": "xy", "b": "xy", "c": "xy"}, {"a": [4, 2], "b": [19, 15], "c": [2, 1]}
+    )  # 1/3, 2/17, .5/1.5
     assert chosen(found, *"bac", rule="spread") == "a"
     assert chosen(found, *"bca", rule="spread") == "c"
     assert chosen(found, *"bac", rule="spread", passages=1) == "b"  # one score has no spread
     more = Table({"a": "xyz", "b": "xyz"}, {"a": [3, 3, 0.5], "b": [3, 2, 2]})
-    assert (chosen(more, *"ab", rule="spread"), chosen(more, *"ab", rule="spread", passages=2)) == ("a", "b")
+    assert (chosen(more, *"ab", rule="spread"), chosen(more, *"ab", rule="spread", passages=2)) == (
+        "a",
+        "b",
+    )
 
 
 @pytest.mark.parametrize(
     ("scores", "rule", "word"),
-    [([-1, -2], "spread", "not above 0"), ([1, -1], "spread", "not above 0"), ([float("nan"), 1], "score", "not a number")],
+    [
+        ([-1, -2], "spread", "not above 0"),
+        ([1, -1], "spread", "not above 0"),
+        ([float("nan"), 1], "score", "not a number"),
+    ],
 )
 def test_scores_that_a_rule_cannot_compare_are_refused(scores, rule, word):
     with pytest.raises(ikat.DataError, match=word):
@@ -112,12 +155,16 @@ def test_scores_that_a_rule_cannot_compare_are_refused(scores, rule, word):
 
 def test_the_spread_reads_a_hundred_passages_unless_told():
     first = [10.0] * 99 + [9.0]
-    found = Table({"a": range(101), "b": range(101)}, {"a": [*first, 0.1], "b": [10.0] * 99 + [8.0, 8.0]})
+    found = Table(
+        {"a": range(101), "b": range(101)}, {"a": [*first, 0.1], "b": [10.0] * 99 + [8.0, 8.0]}
+    )
     assert chosen(found, *"ab", rule="spread") == "b"
     assert chosen(found, *"ab", rule="spread", passages=101) == "a"
 
 
-RANKINGS = st.dictionaries(st.sampled_from("abcd"), st.lists(st.sampled_from("uvwxyz"), unique=True), min_size=1)
+RANKINGS = st.dictionaries(
+    st.sampled_from("abcd"), st.lists(st.sampled_from("uvwxyz"), unique=True), min_size=1
+)
 SAMPLES = st.lists(st.sampled_from("abcde"), min_size=1, max_size=7)
 
 
@@ -126,9 +173,16 @@ SAMPLES = st.lists(st.sampled_from("abcde"), min_size=1, max_size=7)
 def test_agreement_is_counted_with_the_package_s_own_fusion(rankings, samples, passages):
     shared = dict.fromkeys(samples, -1)
     if any(rankings.get(query) for query in samples):
-        fused = (ikat.ExplodeQueries() >> Table(rankings) >> ikat.RRF())(turns(samples))["docno"].tolist()
-        shared = {q: len({*fused[:passages]} & {*rankings[q][:passages]}) if rankings.get(q) else -1 for q in shared}
-    assert chosen(Table(rankings), *samples, rule="agreement", passages=passages) == max(shared, key=shared.get)
+        fused = (ikat.ExplodeQueries() >> Table(rankings) >> ikat.RRF())(turns(samples))[
+            "docno"
+        ].tolist()
+        shared = {
+            q: len({*fused[:passages]} & {*rankings[q][:passages]}) if rankings.get(q) else -1
+            for q in shared
+        }
+    assert chosen(Table(rankings), *samples, rule="agreement", passages=passages) == max(
+        shared, key=shared.get
+    )
 
 
 SCORES = st.lists(st.integers(1, 9), max_size=4).map(lambda scores: sorted(scores, reverse=True))
@@ -145,10 +199,20 @@ def test_the_first_of_the_largest_means_or_spreads_is_chosen(rule, scores, sampl
     assert chosen(table, *samples, rule=rule, passages=passages) == max(values, key=values.get)
 
 
-@given(RANKINGS, st.lists(SAMPLES, min_size=1, max_size=4), st.randoms(), st.sampled_from(["score", "agreement", "spread"]))
+@given(
+    RANKINGS,
+    st.lists(SAMPLES, min_size=1, max_size=4),
+    st.randoms(),
+    st.sampled_from(["score", "agreement", "spread"]),
+)
 @settings(max_examples=5)
 def test_the_choice_depends_on_the_turn_alone(rankings, lists, random, rule):
     frame = turns(*lists)
-    together = ikat.generate.BestQuery(Table(rankings), rule=rule)(frame.sample(frac=1, random_state=random.randrange(9)))
-    alone = {qid: chosen(Table(rankings), *queries, rule=rule) for qid, queries in zip(frame["qid"], lists, strict=True)}
+    together = ikat.generate.BestQuery(Table(rankings), rule=rule)(
+        frame.sample(frac=1, random_state=random.randrange(9))
+    )
+    alone = {
+        qid: chosen(Table(rankings), *queries, rule=rule)
+        for qid, queries in zip(frame["qid"], lists, strict=True)
+    }
     assert dict(zip(together["qid"], together["query"], strict=True)) == alone

@@ -17,7 +17,14 @@ from pyterrier_ikat.llms import StageError
 
 
 def claims(*verdicts):
-    return json.dumps({"claims": [{"claim": f"Claim {place}.", "supported": verdict} for place, verdict in enumerate(verdicts)]})
+    return json.dumps(
+        {
+            "claims": [
+                {"claim": f"Claim {place}.", "supported": verdict}
+                for place, verdict in enumerate(verdicts)
+            ]
+        }
+    )
 
 
 def responders(*texts):
@@ -36,7 +43,9 @@ def responders(*texts):
 )
 def test_the_highest_share_wins_then_the_longest(verdicts, number):
     llm, backend = scripted(*(claims(*each) for each in verdicts))
-    best = BestResponse(responders(["Mint."], ["Sage."], ["Thyme tea."]), judge=llm)(found(two_turns()[:1], 3))
+    best = BestResponse(responders(["Mint."], ["Sage."], ["Thyme tea."]), judge=llm)(
+        found(two_turns()[:1], 3)
+    )
     assert best["qanswer"].unique().tolist() == [["Mint.", "Sage.", "Thyme tea."][number]]
     assert best["qresponder"].tolist() == [number] * 3
     assert len(backend.asked) == 3
@@ -48,7 +57,10 @@ def test_each_turn_has_its_choice_and_equal_responses_no_judging():
     llm, backend = scripted(claims(False), claims(True))
     best = BestResponse([*responders(["Rooibos.", "Mint."]), cited], judge=llm)(turns)
     assert len(backend.asked) == 2  # of the first turn; both say the same in the second
-    assert best.drop_duplicates("qid")[["qanswer", "qresponder"]].values.tolist() == [["Sage.", 1], ["Mint.", 0]]
+    assert best.drop_duplicates("qid")[["qanswer", "qresponder"]].values.tolist() == [
+        ["Sage.", 1],
+        ["Mint.", 0],
+    ]
     assert best["used"].tolist() == [True, False, True, True]  # the first responder cites nothing
     pd.testing.assert_frame_equal(best[turns.columns], turns)
 
@@ -57,12 +69,19 @@ def test_the_judge_sees_passages_conversation_and_response():
     llm, backend = scripted(claims(True), claims(False))
     BestResponse(responders(["Mint."], ["Sage."]), judge=llm, passages=1)(found(two_turns()[:1], 3))
     first, second = (chat[-1]["content"] for chat in backend.asked)
-    assert ("Passage 0 of" in first, "Passage 1 of" in first, CHAT[0]["content"] in first) == (True, False, True)
+    assert ("Passage 0 of" in first, "Passage 1 of" in first, CHAT[0]["content"] in first) == (
+        True,
+        False,
+        True,
+    )
     assert first.replace("Mint.", "Sage.") == second
 
 
 def test_a_failed_judgement_comes_last_or_ends_the_stage():
-    made = lambda **more: BestResponse(responders(["Mint."], ["Sage."]), scripted("It is fine.", claims(False))[0], **more)  # noqa: E731
+    def made(**more):
+        llm = scripted("It is fine.", claims(False))[0]
+        return BestResponse(responders(["Mint."], ["Sage."]), llm, **more)
+
     assert made(on_error="fallback")(found(two_turns()[:1], 2))["qanswer"].iloc[0] == "Sage."
     with pytest.raises(StageError, match="best_response"):
         made(on_error="raise")(found(two_turns()[:1], 2))
@@ -73,7 +92,9 @@ def test_what_is_no_responder_is_refused():
         BestResponse(responders(["Mint."]), judge=scripted()[0])
     for wrong in (pt.apply.generic(lambda rows: rows), ikat.Respond(scripted("Mint.")[0]) % 1):
         with pytest.raises(DataError, match="doesn't keep the rows or writes no qanswer"):
-            BestResponse([*responders(["Mint."]), wrong], judge=scripted()[0])(found(two_turns()[:1], 2))
+            BestResponse([*responders(["Mint."]), wrong], judge=scripted()[0])(
+                found(two_turns()[:1], 2)
+            )
 
 
 @pytest.mark.parametrize(
@@ -100,40 +121,82 @@ def plain(text):
 def test_real_responses_are_chosen_by_real_faithfulness(shared):
     """GPT-4o and Llama 3.1 answered 159 tasks of MTRAG. The judge answers by people's labels of their faithfulness, 1 to 4."""
     told = json.loads((shared / "mtrag/reference_subset_with_human_evaluations.json").read_text())
-    texts, tasks = {one["document_id"]: one["text"] for one in told["documents"]}, {one["task_id"]: one for one in told["tasks"]}
+    texts, tasks = (
+        {one["document_id"]: one["text"] for one in told["documents"]},
+        {one["task_id"]: one for one in told["tasks"]},
+    )
     names, said = ["llama-3.1-405b-instruct", "gpt-4o"], {}
     for one in told["evaluations"]:
         people = [int(label["value"]) for label in one["annotations"]["faithfulness"].values()]
-        said[one["task_id"], one["model_id"]] = (one["model_response"], sum(people), 4 * len(people))
+        said[one["task_id"], one["model_id"]] = (
+            one["model_response"],
+            sum(people),
+            4 * len(people),
+        )
     rows = []
     for qid, task in tasks.items():
         messages = [{"role": "user", "content": message["text"]} for message in task["input"]]
         for rank, context in enumerate(task["contexts"]):
-            turn = {"qid": qid, "query": messages[-1]["content"], "qutterance": messages[-1]["content"], "qhistory": messages[:-1]}
-            rows.append({**turn, "docno": context["document_id"], "rank": rank, "score": -rank, "text": texts[context["document_id"]]})
+            turn = {
+                "qid": qid,
+                "query": messages[-1]["content"],
+                "qutterance": messages[-1]["content"],
+                "qhistory": messages[:-1],
+            }
+            rows.append(
+                {
+                    **turn,
+                    "docno": context["document_id"],
+                    "rank": rank,
+                    "score": -rank,
+                    "text": texts[context["document_id"]],
+                }
+            )
     frame = pd.DataFrame(rows)
     answered = [
-        pt.apply.generic(lambda turns, name=name: turns.assign(qanswer=[said[qid, name][0] for qid in turns["qid"]])) for name in names
+        pt.apply.generic(
+            lambda turns, name=name: turns.assign(
+                qanswer=[said[qid, name][0] for qid in turns["qid"]]
+            )
+        )
+        for name in names
     ]
 
-    of_pair = {(plain(tasks[qid]["input"][-1]["text"]), plain(text)): labels for (qid, _), (text, *labels) in said.items()}
+    of_pair = {
+        (plain(tasks[qid]["input"][-1]["text"]), plain(text)): labels
+        for (qid, _), (text, *labels) in said.items()
+    }
 
     class People:
         def generate(self, chats):
             asked = [
-                re.split(r"\n# Last message of the user\n|\n# Response\n<response>|</response>", chat[-1]["content"]) for chat in chats
+                re.split(
+                    r"\n# Last message of the user\n|\n# Response\n<response>|</response>",
+                    chat[-1]["content"],
+                )
+                for chat in chats
             ]
-            labels = [of_pair[plain(question), plain(response)] for _, question, response, _ in asked]
+            labels = [
+                of_pair[plain(question), plain(response)] for _, question, response, _ in asked
+            ]
             return [claims(*[place < good for place in range(of)]) for good, of in labels]
 
     best = BestResponse(answered, judge=ikat.llm(People()))(frame).drop_duplicates("qid")
     for qid, text, number in best[["qid", "qanswer", "qresponder"]].itertuples(index=False):
-        values = [(said[qid, name][1] / said[qid, name][2], len(said[qid, name][0])) for name in names]
+        values = [
+            (said[qid, name][1] / said[qid, name][2], len(said[qid, name][0])) for name in names
+        ]
         assert text == said[qid, names[number]][0]
         assert values[number] == max(values)
     assert best["qresponder"].nunique() == 2
 
 
 TestBestResponse = pt.testing.transformer_test_class(
-    lambda: BestResponse([ikat.Respond(ikat.llm("recorded:sample")), ikat.Respond(ikat.llm("recorded:sample"), words=99)], scripted()[0])
+    lambda: BestResponse(
+        [
+            ikat.Respond(ikat.llm("recorded:sample")),
+            ikat.Respond(ikat.llm("recorded:sample"), words=99),
+        ],
+        scripted()[0],
+    )
 )

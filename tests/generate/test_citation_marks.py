@@ -49,9 +49,17 @@ SPOKEN = re.compile(r"\b(?:according to|see|in)\Z", re.IGNORECASE)
 def places(sentence):
     """Where a mark may stand: behind each word, before and behind the punctuation that follows it, and outside of code."""
     code = re.search("`.*$", sentence)
-    ends = [found.end() for found in re.finditer(r"\w+|[^\w\s]+", sentence) if not code or found.end() < code.start()]
+    ends = [
+        found.end()
+        for found in re.finditer(r"\w+|[^\w\s]+", sentence)
+        if not code or found.end() < code.start()
+    ]
     return [
-        end for end in ends if sentence[end - 1] not in "([{¿“$.:`" and sentence[end : end + 1] not in (".", "%") or end == len(sentence)
+        end
+        for end in ends
+        if sentence[end - 1] not in "([{¿“$.:`"
+        and sentence[end : end + 1] not in (".", "%")
+        or end == len(sentence)
     ]
 
 
@@ -78,27 +86,52 @@ WORDS = [
     "see",
     "in",
 ]
-words = st.lists(st.sampled_from(WORDS), min_size=2, max_size=9).map(lambda chosen: " ".join(["oats", *chosen]))
-sentences = st.one_of(st.sampled_from(SENTENCES), st.builds("{}{}".format, words, st.sampled_from([".", "!", "", "?"])))
+words = st.lists(st.sampled_from(WORDS), min_size=2, max_size=9).map(
+    lambda chosen: " ".join(["oats", *chosen])
+)
+sentences = st.one_of(
+    st.sampled_from(SENTENCES),
+    st.builds("{}{}".format, words, st.sampled_from([".", "!", "", "?"])),
+)
 
 
-@given(sentences, st.sampled_from(MARKS), st.sampled_from([" ", ""]), st.randoms(use_true_random=False))
+@given(
+    sentences, st.sampled_from(MARKS), st.sampled_from([" ", ""]), st.randoms(use_true_random=False)
+)
 @settings(max_examples=400)
 def test_a_sentence_without_its_mark_is_the_sentence(sentence, mark, blank, random):
     place = random.choice(places(sentence))
-    if not re.search(r"[\w.!?。]\Z", sentence[:place]) or SPOKEN.search(sentence[:place]) or sentence[place:].startswith("'"):
+    if (
+        not re.search(r"[\w.!?。]\Z", sentence[:place])
+        or SPOKEN.search(sentence[:place])
+        or sentence[place:].startswith("'")
+    ):
         return
     cited = read_citations(with_mark(sentence, place, mark, blank), 5)
-    numbers = dict.fromkeys(number for one in cited.sentences for number in (*one.numbers, *one.unknown))
+    numbers = dict.fromkeys(
+        number for one in cited.sentences for number in (*one.numbers, *one.unknown)
+    )
     assert (cited.text, tuple(numbers)) == (sentence, FORMS[mark])
 
 
 @pytest.mark.parametrize(
-    "noun", ["sources", "a wide range", "vitamin c", "the index", "a list", "hepatitis b", "its reference", "the document"]
+    "noun",
+    [
+        "sources",
+        "a wide range",
+        "vitamin c",
+        "the index",
+        "a list",
+        "hepatitis b",
+        "its reference",
+        "the document",
+    ],
 )
 def test_the_words_before_a_mark_stay(noun):
     for mark in MARKS:
-        for blank, behind in itertools.product((" ", ""), (".", ", and more.", " and cheap.", " of it.")):
+        for blank, behind in itertools.product(
+            (" ", ""), (".", ", and more.", " and cheap.", " of it.")
+        ):
             cited = read_citations(f"Oats have {noun}{blank}{mark}{behind}", 5)
             numbers = (*cited.sentences[0].numbers, *cited.sentences[0].unknown)
             assert (cited.text, numbers) == (f"Oats have {noun}{behind}", FORMS[mark])
@@ -119,7 +152,10 @@ def test_the_words_before_a_mark_stay(noun):
         ("Source [2] denies it.", "Source 2 denies it."),
         ("Oats keep, e.g. [1] when dry.", "Oats keep, e.g. when dry."),
         ("The U.S. [1] has oats.", "The U.S. has oats."),
-        ("Legumes are good protein sources [1] and cheap.", "Legumes are good protein sources and cheap."),
+        (
+            "Legumes are good protein sources [1] and cheap.",
+            "Legumes are good protein sources and cheap.",
+        ),
         ("What bread is made of [2].", "What bread is made of."),
         ("It is shown by [1].", "It is shown by."),
         ("It cites the source [2] of it.", "It cites the source of it."),
@@ -157,15 +193,28 @@ def test_intervals_indices_and_years_are_told_from_citations(said, cites):
     assert (cited.text == said) == (not cites)
 
 
-@given(st.sampled_from(SENTENCES[:9]), st.sampled_from(MARKS), st.sampled_from([" ", ""]), st.randoms(use_true_random=False))
+@given(
+    st.sampled_from(SENTENCES[:9]),
+    st.sampled_from(MARKS),
+    st.sampled_from([" ", ""]),
+    st.randoms(use_true_random=False),
+)
 @settings(max_examples=150)
 def test_text_shown_while_written_is_the_beginning_of_the_whole(sentence, mark, blank, random):
-    place = random.choice([place for place in places(sentence) if re.search(r"[\w.!?。]\Z", sentence[:place])])
+    place = random.choice(
+        [place for place in places(sentence) if re.search(r"[\w.!?。]\Z", sentence[:place])]
+    )
     said = with_mark(sentence, place, mark, blank) + " Rye keeps [3], too."
     cited = read_citations(said, 9)
     numbers = dict.fromkeys(number for one in cited.sentences for number in one.numbers)
     shown = {number: position for position, number in enumerate(numbers, 1)}
-    whole = with_marks(cited.text, [one._replace(numbers=tuple(shown[number] for number in one.numbers)) for one in cited.sentences])
+    whole = with_marks(
+        cited.text,
+        [
+            one._replace(numbers=tuple(shown[number] for number in one.numbers))
+            for one in cited.sentences
+        ],
+    )
     for end in range(len(said) + 1):
         assert whole.startswith(while_written(said[:end], 9).rstrip())
 

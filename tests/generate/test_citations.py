@@ -7,7 +7,13 @@ from fakes import scripted
 from operators import a_turn, found, ledger, texts, two_turns
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.completions.citations import read_citations, sentences_in, while_written, with_marks, without_marks
+from pyterrier_ikat.completions.citations import (
+    read_citations,
+    sentences_in,
+    while_written,
+    with_marks,
+    without_marks,
+)
 from pyterrier_ikat.operator import citing
 from pyterrier_ikat.runs import Turn
 
@@ -16,7 +22,10 @@ SAID = "Rooibos has no caffeine [2]. Mate has some.[1, 7] It is old."
 
 def numbers(text, passages=5):
     """Of each sentence the numbers, known and unknown."""
-    return [(*one.numbers, *(-number for number in one.unknown)) for one in read_citations(text, passages).sentences]
+    return [
+        (*one.numbers, *(-number for number in one.unknown))
+        for one in read_citations(text, passages).sentences
+    ]
 
 
 @pytest.mark.parametrize(
@@ -26,12 +35,28 @@ def numbers(text, passages=5):
         ("Oats keep. [1][2] Rye, too [3], [4].", "Oats keep. Rye, too.", [(1, 2), (3, 4)]),
         ("Oats keep [1-3]. Rye (Doc1, Doc2).", "Oats keep. Rye.", [(1, 2, 3), (1, 2)]),
         # wordings that public runs of iKAT 2024 have
-        ("It is dry. (Docs 2, 4)\n\nIt pays ([Doc1](#doc1)).", "It is dry.\n\nIt pays.", [(2, 4), (1,)]),
-        ("It lasts ([Doc1], [Doc4]). Not here (Document 0).", "It lasts. Not here.", [(1, 4), (0,)]),
+        (
+            "It is dry. (Docs 2, 4)\n\nIt pays ([Doc1](#doc1)).",
+            "It is dry.\n\nIt pays.",
+            [(2, 4), (1,)],
+        ),
+        (
+            "It lasts ([Doc1], [Doc4]). Not here (Document 0).",
+            "It lasts. Not here.",
+            [(1, 4), (0,)],
+        ),
         ("It stays (Reference Passage 3). So (Docs 3 and 4).", "It stays. So.", [(3,), (3, 4)]),
         ("Oats【1†source】 keep. **[2]** Rye too [^3].", "Oats keep. Rye too.", [(1, 2), (3,)]),
-        ("燕麦便宜[1]。它们耐放。[2]黑麦也是。", "燕麦便宜。它们耐放。黑麦也是。", [(1,), (2,), ()]),
-        ("Avena [1]; centeno [2]. ¿Y la cebada? [3]", "Avena; centeno. ¿Y la cebada?", [(1, 2), (3,)]),
+        (
+            "燕麦便宜[1]。它们耐放。[2]黑麦也是。",
+            "燕麦便宜。它们耐放。黑麦也是。",
+            [(1,), (2,), ()],
+        ),
+        (
+            "Avena [1]; centeno [2]. ¿Y la cebada? [3]",
+            "Avena; centeno. ¿Y la cebada?",
+            [(1, 2), (3,)],
+        ),
         ("Oats.\n[1]\nRye.", "Oats.\nRye.", [(1,), ()]),
         ("Oats keep. [1].", "Oats keep.", [(1,)]),
         ("Oats keep.\n\nSources:\n[1] The oat\n- [2] The rye", "Oats keep.", [(), (1, 2)]),
@@ -40,31 +65,63 @@ def numbers(text, passages=5):
             "According to passage 1, oats keep, as told in passages 2 and 3.",
             [(1, 2, 3)],
         ),
-        ("[1] says so. Passage [2] denies it.", "Passage 1 says so. Passage 2 denies it.", [(1,), (2,)]),
+        (
+            "[1] says so. Passage [2] denies it.",
+            "Passage 1 says so. Passage 2 denies it.",
+            [(1,), (2,)],
+        ),
         ("Oats keep [9].", "Oats keep.", [(-9,)]),
         # words that are also those of code and of intervals
         ("The glycemic index [2] of oats.", "The glycemic index of oats.", [(2,)]),
-        ("A wide range [1] and a list [1, 2] of teas.", "A wide range and a list of teas.", [(1, 2)]),
-        ("A set [3], on a large scale [2][9], in one vector [1].", "A set, on a large scale, in one vector.", [(3, 2, 1, -9)]),
-        ("The array [1] after an interval [2] of a day.", "The array after an interval of a day.", [(1, 2)]),
+        (
+            "A wide range [1] and a list [1, 2] of teas.",
+            "A wide range and a list of teas.",
+            [(1, 2)],
+        ),
+        (
+            "A set [3], on a large scale [2][9], in one vector [1].",
+            "A set, on a large scale, in one vector.",
+            [(3, 2, 1, -9)],
+        ),
+        (
+            "The array [1] after an interval [2] of a day.",
+            "The array after an interval of a day.",
+            [(1, 2)],
+        ),
         ("A range [1, 2, 3] of teas.", "A range of teas.", [(1, 2, 3)]),
         # ranges over brackets
         ("Oats keep [1]–[3]. Rye [1]-[2].", "Oats keep. Rye.", [(1, 2, 3), (1, 2)]),
         ("Oats keep [1] – [3]. Rye [Doc 1] to [Doc 3].", "Oats keep. Rye.", [(1, 2, 3), (1, 2, 3)]),
-        ("Oats keep (Doc 2)—(Doc 4). Rye [1−3], [4]‑[5].", "Oats keep. Rye.", [(2, 3, 4), (1, 2, 3, 4, 5)]),
+        (
+            "Oats keep (Doc 2)—(Doc 4). Rye [1−3], [4]‑[5].",
+            "Oats keep. Rye.",
+            [(2, 3, 4), (1, 2, 3, 4, 5)],
+        ),
         ("Oats keep [4] & [2]/[1].", "Oats keep.", [(4, 2, 1)]),
         ("A range [1]–[3] of teas.", "A range of teas.", [(1, 2, 3)]),
         # words before a name
-        ("Oats keep (see Doc 2). Rye (Source: Passage 1, Passage 3).", "Oats keep. Rye.", [(2,), (1, 3)]),
+        (
+            "Oats keep (see Doc 2). Rye (Source: Passage 1, Passage 3).",
+            "Oats keep. Rye.",
+            [(2,), (1, 3)],
+        ),
         ("Oats keep [see Document 2], and rye (cf. Doc 9).", "Oats keep, and rye.", [(2, -9)]),
         # tags around marks
-        ("Oats keep <b>[1]</b>. Rye <em>[2]</em>, wheat <font size='1'>[3]</font>.", "Oats keep. Rye, wheat.", [(1,), (2, 3)]),
+        (
+            "Oats keep <b>[1]</b>. Rye <em>[2]</em>, wheat <font size='1'>[3]</font>.",
+            "Oats keep. Rye, wheat.",
+            [(1,), (2, 3)],
+        ),
         ("Oats keep.<sup>[1]</sup> Rye <sup>[2][3]</sup>.", "Oats keep. Rye.", [(1,), (2, 3)]),
         ("Oats <sup>[1]</sup><sup>[2]</sup> keep <cite>[3]</cite>.", "Oats keep.", [(1, 2, 3)]),
         ('Oats keep<sup><a href="#7">[1]</a></sup>. Rye^[2]^.', "Oats keep. Rye.", [(1,), (2,)]),
         # places in passages
         ("Oats keep [Doc 1, p. 3]. Rye (Doc 2, pp. 4-5).", "Oats keep. Rye.", [(1,), (2,)]),
-        ("Oats keep [1, p. 3; 2, page 4]. Rye [Passage 3, section 2, paragraph 4].", "Oats keep. Rye.", [(1, 2), (3,)]),
+        (
+            "Oats keep [1, p. 3; 2, page 4]. Rye [Passage 3, section 2, paragraph 4].",
+            "Oats keep. Rye.",
+            [(1, 2), (3,)],
+        ),
         ("Oats keep [Doc 1 (p. 3)]. Rye [Doc 2: § 4.1].", "Oats keep. Rye.", [(1,), (2,)]),
     ],
 )
@@ -106,16 +163,31 @@ def test_a_cut_keeps_whole_sentences_with_their_citations():
     cited = read_citations(SAID, 5)
     assert [one[1:] for one in cited.cut(7).sentences] == [((2,), ()), ((1,), (7,))]
     assert cited.cut(7).text == "Rooibos has no caffeine. Mate has some."
-    assert cited.cut(2) == ("Rooibos has", (("Rooibos has", (2,), ()),))  # a first sentence that is too long keeps its citation
+    assert cited.cut(2) == (
+        "Rooibos has",
+        (("Rooibos has", (2,), ()),),
+    )  # a first sentence that is too long keeps its citation
 
 
 def test_sentences_are_counted_without_what_says_nothing():
-    assert sentences_in("Two teas:\n- Mint. It cools.\n- Sage\n\n...") == ["Two teas:", "- Mint.", "It cools.", "- Sage"]
+    assert sentences_in("Two teas:\n- Mint. It cools.\n- Sage\n\n...") == [
+        "Two teas:",
+        "- Mint.",
+        "It cools.",
+        "- Sage",
+    ]
 
 
 @pytest.mark.parametrize(
     "said",
-    [SAID, "A (Doc1, Doc2), *so* ([Doc 1](#d)) [oats](http://x) [2023].", "燕麦[1]。[2]黑麦", "x [1", "[", "a  \n\n[1][2]"]
+    [
+        SAID,
+        "A (Doc1, Doc2), *so* ([Doc 1](#d)) [oats](http://x) [2023].",
+        "燕麦[1]。[2]黑麦",
+        "x [1",
+        "[",
+        "a  \n\n[1][2]",
+    ]
     + [
         "Oats [1]–[3]. Rye [1] to [2] is [3] there.",
         "Oats.<sup>[2]</sup> Rye <sup><a href='#'>[1]</a></sup>!",
@@ -136,7 +208,13 @@ def test_a_response_shown_while_written_begins_the_whole(said):
     cited = read_citations(said, 9)
     cited_numbers = dict.fromkeys(number for one in cited.sentences for number in one.numbers)
     places = {number: place for place, number in enumerate(cited_numbers, 1)}
-    whole = with_marks(cited.text, [one._replace(numbers=tuple(places[number] for number in one.numbers)) for one in cited.sentences])
+    whole = with_marks(
+        cited.text,
+        [
+            one._replace(numbers=tuple(places[number] for number in one.numbers))
+            for one in cited.sentences
+        ],
+    )
     seen = [while_written(said[:end], 9).rstrip() for end in range(len(said) + 1)]
     assert all(whole.startswith(text) for text in seen)
 
@@ -166,7 +244,9 @@ def test_respond_asks_for_citations_and_marks_what_is_cited():
 def test_a_turn_has_cited_passages_as_sources_in_text_order():
     llm, _ = scripted("Mint [3]. Ginger [1][3].", "Rooibos.")
     results = ikat.Respond(llm, passages=3, cite=True)(found(two_turns(), 4))
-    one, other = (Turn.of(1, "tea?", results[results["qid"] == qid]) for qid in ("chat_2", "other_1"))
+    one, other = (
+        Turn.of(1, "tea?", results[results["qid"] == qid]) for qid in ("chat_2", "other_1")
+    )
     ranking = results[results["qid"] == "chat_2"].sort_values("rank")["docno"].tolist()
     assert [source.docno for source in one.sources] == [ranking[2], ranking[0]]
     assert (one.response, one.marked) == ("Mint. Ginger.", "Mint. [1] Ginger. [2][1]")
@@ -196,7 +276,9 @@ def test_the_last_stage_that_can_cite_does():
     llm, _ = scripted()
     first, last = ikat.Respond(llm, 3), ikat.Respond(llm, 5, words=50)
     turned = citing(first >> ikat.Interleave() >> last >> ikat.Interleave())
-    assert repr(turned) == repr(first >> ikat.Interleave() >> ikat.Respond(llm, 5, words=50, cite=True) >> ikat.Interleave())
+    assert repr(turned) == repr(
+        first >> ikat.Interleave() >> ikat.Respond(llm, 5, words=50, cite=True) >> ikat.Interleave()
+    )
     assert citing(turned) == turned
     assert citing(last) == ikat.Respond(llm, 5, words=50, cite=True)
     assert citing(ikat.Answer(llm)) == ikat.Answer(llm)

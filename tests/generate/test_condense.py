@@ -12,7 +12,13 @@ import pyterrier_ikat as ikat
 def found(count, scores=None, qid="t"):
     turn = ikat.conversation(CHAT, PTKB).assign(qid=qid)
     numbers = range(1, count + 1)
-    rows = pd.DataFrame({"docno": [f"d{n}" for n in numbers], "rank": range(count), "text": [f"P{n}." for n in numbers]})
+    rows = pd.DataFrame(
+        {
+            "docno": [f"d{n}" for n in numbers],
+            "rank": range(count),
+            "text": [f"P{n}." for n in numbers],
+        }
+    )
     return turn.merge(rows.assign(score=scores or [float(-n) for n in range(count)]), how="cross")
 
 
@@ -23,18 +29,33 @@ def found(count, scores=None, qid="t"):
         (3, []),
         (4, ["P4."]),
         (8, ["P4. P5. P6. P7. P8."]),
-        (10, ["P4. P5.", "P6. P7. P8. P9. P10."]),  # counted from the last: the first summary has fewer
-        (30, ["P4. P5.", "P6. P7. P8. P9. P10.", "P11. P12. P13. P14. P15.", "P16. P17. P18. P19. P20."]),
+        (
+            10,
+            ["P4. P5.", "P6. P7. P8. P9. P10."],
+        ),  # counted from the last: the first summary has fewer
+        (
+            30,
+            [
+                "P4. P5.",
+                "P6. P7. P8. P9. P10.",
+                "P11. P12. P13. P14. P15.",
+                "P16. P17. P18. P19. P20.",
+            ],
+        ),
     ],
 )
 def test_the_first_three_stay_whole_and_the_others_go_by_fives(count, chunks):
     llm, backend = scripted(*[f"Summary {n}." for n in range(len(chunks))])
     out = ikat.generate.Condense(llm)(found(count))
-    assert out["qpassages"][0] == [f"P{n}." for n in range(1, min(count, 3) + 1)] + [f"Summary {n}." for n in range(len(chunks))]
+    assert out["qpassages"][0] == [f"P{n}." for n in range(1, min(count, 3) + 1)] + [
+        f"Summary {n}." for n in range(len(chunks))
+    ]
     assert out["used"].tolist() == [True] * min(count, 20) + [False] * (count - min(count, 20))
     for prompt, chunk in zip(texts(backend), chunks, strict=True):
         inside = prompt.partition("# Task")[0]
-        assert [word for word in inside.split() if word.startswith("P") and word.endswith(".")] == chunk.split()
+        assert [
+            word for word in inside.split() if word.startswith("P") and word.endswith(".")
+        ] == chunk.split()
         assert "at most 250 words" in prompt
 
 
@@ -56,7 +77,11 @@ def test_scores_above_the_threshold_are_read(scores, used):
 def test_a_failed_summary_is_the_beginning_of_its_turns_passages():
     llm, _ = scripted("", "Second.")
     both = pd.concat([found(4, qid="t"), found(5, qid="u")], ignore_index=True)
-    out = ikat.generate.Condense(llm, on_error="fallback")(both).drop_duplicates("qid").set_index("qid")["qpassages"]
+    out = (
+        ikat.generate.Condense(llm, on_error="fallback")(both)
+        .drop_duplicates("qid")
+        .set_index("qid")["qpassages"]
+    )
     assert out["t"] == ["P1.", "P2.", "P3.", "P4."]
     assert out["u"] == ["P1.", "P2.", "P3.", "Second."]
     assert ledger(llm, "fallbacks") == 1
@@ -66,7 +91,11 @@ def test_the_response_reads_condensed_texts_and_keeps_those_used():
     model = ByPrompt(condense_passages="Sum of the others.", respond="Sage.")
     system = ikat.generate.Condense(model.llm, 5) >> ikat.Respond(model.llm, 2, form="condensed")
     out = system(found(7))
-    [prompt] = [str(request.messages[-1]["content"]) for request in model.asked if request.prompt == "respond"]
+    [prompt] = [
+        str(request.messages[-1]["content"])
+        for request in model.asked
+        if request.prompt == "respond"
+    ]
     assert all(text in prompt for text in ("P1.", "P2.", "P3.", "Sum of the others."))
     assert "P4." not in prompt
     assert out["used"].tolist() == [True] * 5 + [False] * 2
@@ -76,10 +105,25 @@ def test_the_response_reads_condensed_texts_and_keeps_those_used():
 
 def test_a_plan_counts_as_many_summaries_as_there_may_be(tmp_path):
     model = ByPrompt()
-    bm25 = ikat.PassageIndex(tmp_path / "i").index([{"docno": f"d{n}", "text": f"tea {n}"} for n in range(30)]).bm25()
+    bm25 = (
+        ikat.PassageIndex(tmp_path / "i")
+        .index([{"docno": f"d{n}", "text": f"tea {n}"} for n in range(30)])
+        .bm25()
+    )
     for depth, calls in ((1000, 4), (8, 1)):
-        system = bm25 % depth >> ikat.generate.Condense(model.llm) >> ikat.Respond(model.llm, form="condensed")
+        system = (
+            bm25 % depth
+            >> ikat.generate.Condense(model.llm)
+            >> ikat.Respond(model.llm, form="condensed")
+        )
         rows = ikat.plan({"one": system}, ikat.conversation(CHAT, PTKB)).set_index("stage")["calls"]
         assert dict(rows) == {"condense": calls, "respond": 1}
-    low = bm25 >> ikat.generate.Condense(model.llm, threshold=0.3) >> ikat.Respond(model.llm, form="condensed")
-    assert ikat.plan({"one": low}, ikat.conversation(CHAT, PTKB))["stage"].tolist() == ["condense, at most", "respond"]
+    low = (
+        bm25
+        >> ikat.generate.Condense(model.llm, threshold=0.3)
+        >> ikat.Respond(model.llm, form="condensed")
+    )
+    assert ikat.plan({"one": low}, ikat.conversation(CHAT, PTKB))["stage"].tolist() == [
+        "condense, at most",
+        "respond",
+    ]

@@ -12,7 +12,10 @@ from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.llms import StageError
 from pyterrier_ikat.methods import METHODS
 
-ANSWER, ABSTAIN = '{"reason": "Both say so.", "action": "answer", "question": ""}', '{"action": "abstain", "reason": "None does."}'
+ANSWER, ABSTAIN = (
+    '{"reason": "Both say so.", "action": "answer", "question": ""}',
+    '{"action": "abstain", "reason": "None does."}',
+)
 ASK = '{"reason": "Of which?", "action": "ask", "question": "Green or black tea?"}'
 
 
@@ -45,7 +48,9 @@ def test_without_asking_back_none_is_offered_and_asking_fails():
     operator = ikat.generate.Decide(llm, may_ask=False)
     assert operator(found(a_turn(), 1))["qaction"].tolist() == ["answer"]
     assert '"ask"' not in texts(backend)[0]
-    assert [request.prompt for request in operator.requests(found(a_turn(), 1))] == ["decide_abstain"]
+    assert [request.prompt for request in operator.requests(found(a_turn(), 1))] == [
+        "decide_abstain"
+    ]
     with pytest.raises(StageError, match=r"stage decide: 1 request failed .*chat_2"):
         ikat.generate.Decide(scripted(ASK)[0], may_ask=False)(found(a_turn(), 1))
 
@@ -107,18 +112,30 @@ def test_only_turns_to_be_answered_are_asked_others_are_told():
 
 def test_a_frame_of_which_no_turn_is_answered_asks_nothing():
     llm, backend = scripted()
-    out = ikat.Respond(llm)(found(a_turn(qaction="ask", qaskback="Which tea?", qanswer="A draft."), 2))
-    assert (out["qanswer"].tolist(), out["qdraft"].tolist(), out["used"].tolist()) == (["Which tea?"] * 2, ["A draft."] * 2, [False] * 2)
+    out = ikat.Respond(llm)(
+        found(a_turn(qaction="ask", qaskback="Which tea?", qanswer="A draft."), 2)
+    )
+    assert (out["qanswer"].tolist(), out["qdraft"].tolist(), out["used"].tolist()) == (
+        ["Which tea?"] * 2,
+        ["A draft."] * 2,
+        [False] * 2,
+    )
     assert out["used"].dtype == bool
     out = ikat.Respond(llm)(found(a_turn(qaction="abstain"), 1))
     assert out["qanswer"].tolist() == ["The collection has no answer to this."]
     assert backend.asked == []
-    assert ikat.Respond(scripted("Tea.")[0])(found(a_turn(qaction=None), 1))["qanswer"].tolist() == ["Tea."]
+    assert ikat.Respond(scripted("Tea.")[0])(found(a_turn(qaction=None), 1))[
+        "qanswer"
+    ].tolist() == ["Tea."]
 
 
 @pytest.mark.parametrize(
     ("columns", "word"),
-    [({"qaction": "refuse"}, "refuse"), ({"qaction": "ask"}, "qaskback"), ({"qaction": "ask", "qaskback": " "}, "qaskback")],
+    [
+        ({"qaction": "refuse"}, "refuse"),
+        ({"qaction": "ask"}, "qaskback"),
+        ({"qaction": "ask", "qaskback": " "}, "qaskback"),
+    ],
 )
 def test_an_action_of_your_own_that_nobody_knows_is_named(columns, word):
     with pytest.raises(DataError, match=f"turn chat_2: .*{word}"):
@@ -127,9 +144,14 @@ def test_an_action_of_your_own_that_nobody_knows_is_named(columns, word):
 
 def test_the_method_answers_asks_or_abstains():
     llm, _ = scripted("Which tea?", "Tea against colds?", ABSTAIN, ANSWER, "Ginger tea.")
-    retriever = pt.Transformer.from_df(found(two_turns(), 3)[["qid", "docno", "rank", "score", "text"]])
+    retriever = pt.Transformer.from_df(
+        found(two_turns(), 3)[["qid", "docno", "rank", "score", "text"]]
+    )
     out = METHODS["decide"].build(llm=llm, retriever=retriever)(two_turns())
-    assert out.groupby("qid")["qanswer"].first().to_dict() == {"chat_2": "The collection has no answer to this.", "other_1": "Ginger tea."}
+    assert out.groupby("qid")["qanswer"].first().to_dict() == {
+        "chat_2": "The collection has no answer to this.",
+        "other_1": "Ginger tea.",
+    }
 
 
 def test_recorded_decisions_of_the_sample():

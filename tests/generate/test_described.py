@@ -7,13 +7,19 @@ from trust.frames import EXPORTED
 from pyterrier_ikat.llm_operator import LLMOperator
 from pyterrier_ikat.operator import with_fields
 
-ASKING = [value for value in EXPORTED.values() if isinstance(value, type) and issubclass(value, LLMOperator)]
+ASKING = [
+    value
+    for value in EXPORTED.values()
+    if isinstance(value, type) and issubclass(value, LLMOperator)
+]
 
 
 def described(operator):
     _, there, rest = inspect.getdoc(operator).partition("Args:\n")
     name = operator.__name__
-    assert there, f"decorate {name} with @with_fields, and describe its arguments in a section Args: of its docstring, from llm on"
+    assert there, (
+        f"decorate {name} with @with_fields, and describe its arguments in a section Args: of its docstring, from llm on"
+    )
     section = rest.split("\n\n")[0]
     return re.findall(r"^    (\w+): ", section, re.MULTILINE)
 
@@ -39,7 +45,14 @@ def test_an_own_operator_describes_only_its_own_arguments():
         words: int = 3
 
     said = inspect.getdoc(Keywords)
-    assert sorted(described(Keywords)) == ["llm", "on_error", "prompts", "question", "style", "words"]
+    assert sorted(described(Keywords)) == [
+        "llm",
+        "on_error",
+        "prompts",
+        "question",
+        "style",
+        "words",
+    ]
     assert "style: only one.\n" in said
     assert "the model to ask, from" in said
     assert said.endswith("\n\nRaises:\n    UsageError: never.")

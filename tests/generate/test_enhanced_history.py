@@ -6,7 +6,12 @@ from operators import CHAT, PTKB, a_turn, ledger, texts, two_turns
 
 import pyterrier_ikat as ikat
 
-LONG = [*CHAT[:2], {"role": "user", "content": "And fennel?"}, {"role": "assistant", "content": "It has none."}, CHAT[2]]
+LONG = [
+    *CHAT[:2],
+    {"role": "user", "content": "And fennel?"},
+    {"role": "assistant", "content": "It has none."},
+    CHAT[2],
+]
 
 
 def long_turn():
@@ -14,7 +19,14 @@ def long_turn():
 
 
 SAID = {
-    4: ["same", "Same.", "old_topic", "It continues the existing topic", "No, it is the same topic.", "Same: the user does not change it"],
+    4: [
+        "same",
+        "Same.",
+        "old_topic",
+        "It continues the existing topic",
+        "No, it is the same topic.",
+        "Same: the user does not change it",
+    ],
     2: ["new", "**New topic**", "new_topic"],
     None: [
         "new or same",
@@ -28,7 +40,9 @@ SAID = {
 """What a model says -> how many messages are left; None: nobody can tell."""
 
 
-@pytest.mark.parametrize(("said", "left"), [(said, left) for left, every in SAID.items() for said in every])
+@pytest.mark.parametrize(
+    ("said", "left"), [(said, left) for left, every in SAID.items() for said in every]
+)
 def test_a_new_topic_keeps_the_last_turn_and_unclear_ones_fail(said, left):
     turn, (llm, _) = long_turn(), scripted(said)
     out = ikat.generate.Enhance(llm, "topic", on_error="fallback")(turn)
@@ -52,7 +66,12 @@ def test_the_last_response_is_said_in_full_and_the_others_stay():
 
 @pytest.mark.parametrize(
     ("form", "column", "left"),
-    [("response", "qhistory", LONG[:4]), ("summary", "qsummary", ""), ("guess", "qanswer", ""), ("preferences", "qpreferences", "")],
+    [
+        ("response", "qhistory", LONG[:4]),
+        ("summary", "qsummary", ""),
+        ("guess", "qanswer", ""),
+        ("preferences", "qpreferences", ""),
+    ],
 )
 def test_a_failed_response_stays_and_other_texts_are_empty(form, column, left):
     llm, _ = scripted("")
@@ -76,7 +95,9 @@ def test_a_turn_without_a_response_is_not_asked_nor_planned(form):
 def test_enhanced_rewrite_sees_summary_clear_question_and_guess():
     llm, backend = scripted("They spoke about rooibos.", "rooibos against a cold")
     turn = a_turn(qrewrite="Does rooibos help against a cold?", qanswer="It may soothe the throat.")
-    out = (ikat.generate.Enhance(llm, "summary") >> ikat.Rewrite(llm, "enhanced", question="qrewrite"))(turn)
+    out = (
+        ikat.generate.Enhance(llm, "summary") >> ikat.Rewrite(llm, "enhanced", question="qrewrite")
+    )(turn)
     shown = texts(backend)[1]
     assert out["query"].item() == out["qrewrite"].item() == "rooibos against a cold"
     assert "# Conversation so far\nThey spoke about rooibos.\n" in shown
@@ -88,13 +109,20 @@ def test_enhanced_rewrite_sees_summary_clear_question_and_guess():
 def test_without_a_summary_the_enhanced_rewrite_sees_the_history():
     llm, backend = scripted("a", "b")
     for columns in ({}, {"qsummary": ""}):
-        ikat.Rewrite(llm, "enhanced", question="qrewrite")(a_turn(qrewrite="Clear?", qanswer="Guess.", **columns))
-    assert all("user: Which tea has no caffeine?\nsystem: Rooibos." in text for text in texts(backend))
+        ikat.Rewrite(llm, "enhanced", question="qrewrite")(
+            a_turn(qrewrite="Clear?", qanswer="Guess.", **columns)
+        )
+    assert all(
+        "user: Which tea has no caffeine?\nsystem: Rooibos." in text for text in texts(backend)
+    )
 
 
 def test_a_guess_is_made_for_turns_that_go_on_with_a_topic():
     turns, (llm, backend) = two_turns().assign(qnewtopic=False), scripted("Mint helps.")
-    assert ikat.generate.Enhance(llm, "guess", words=7)(turns)["qanswer"].tolist() == ["Mint helps.", ""]  # the other turn has no history
+    assert ikat.generate.Enhance(llm, "guess", words=7)(turns)["qanswer"].tolist() == [
+        "Mint helps.",
+        "",
+    ]  # the other turn has no history
     (asked,) = texts(backend)
     assert "at most 7 words" in asked
     llm, backend = scripted()
@@ -104,7 +132,10 @@ def test_a_guess_is_made_for_turns_that_go_on_with_a_topic():
 
 def test_preferences_are_asked_of_personas_alone():
     turns, (llm, backend) = two_turns(), scripted("- No chamomile")
-    assert ikat.generate.Enhance(llm, "preferences")(turns)["qpreferences"].tolist() == ["- No chamomile", ""]
+    assert ikat.generate.Enhance(llm, "preferences")(turns)["qpreferences"].tolist() == [
+        "- No chamomile",
+        "",
+    ]
     assert len(backend.asked) == 1
     assert backend.asked[0][0]["role"] == "system"
 
@@ -115,7 +146,10 @@ def test_with_the_persona_the_response_before_a_new_topic_stays():
     assert ikat.generate.Enhance(llm, "personal_response")(turn)["qhistory"].item() == CHAT[:2]
     assert backend.asked == []
     llm, _ = scripted("Rooibos has none.")
-    assert ikat.generate.Enhance(llm, "response")(turn)["qhistory"].item()[1]["content"] == "Rooibos has none."
+    assert (
+        ikat.generate.Enhance(llm, "response")(turn)["qhistory"].item()[1]["content"]
+        == "Rooibos has none."
+    )
 
 
 def test_a_system_message_template_counts_in_the_checksums(tmp_path):
@@ -124,5 +158,8 @@ def test_a_system_message_template_counts_in_the_checksums(tmp_path):
     assert list(ikat.generate.Enhance(llm, "preferences").prompt_checksums()) == names
     (tmp_path / "preferences_system.jinja").write_text("Be short.")
     other = ikat.generate.Enhance(llm, "preferences", prompts=str(tmp_path))
-    before, after = ikat.generate.Enhance(llm, "preferences").prompt_checksums(), other.prompt_checksums()
+    before, after = (
+        ikat.generate.Enhance(llm, "preferences").prompt_checksums(),
+        other.prompt_checksums(),
+    )
     assert [before[name] == after[name] for name in names] == [True, False]

@@ -18,7 +18,9 @@ def test_answer_shows_persona_and_history_and_becomes_the_query(turn):
     out = ikat.Answer(llm)(turn)
     [[message]] = backend.asked
     assert message["role"] == "user"
-    assert "1: I am allergic to chamomile., 2: I own a dog., 3: I live in Oslo." in message["content"]
+    assert (
+        "1: I am allergic to chamomile., 2: I own a dog., 3: I live in Oslo." in message["content"]
+    )
     assert "user: Which tea has no caffeine?\nsystem: Rooibos." in message["content"]
     assert "And against a cold?" in message["content"]
     assert out["qanswer"].tolist() == out["query"].tolist() == ["Ginger tea."]
@@ -47,7 +49,9 @@ def test_queries_given_the_answer_continue_the_same_chat(turn):
     ]
 
 
-@pytest.mark.parametrize(("style", "given"), [("llama", "answer"), ("llama", "other_answer"), ("gpt", "other_answer")])
+@pytest.mark.parametrize(
+    ("style", "given"), [("llama", "answer"), ("llama", "other_answer"), ("gpt", "other_answer")]
+)
 def test_queries_for_an_answer_or_in_llama_style_are_one_message(turn, style, given):
     llm, backend = scripted("1. ginger tea cold")
     ikat.Queries(llm, given=given, style=style)(turn.assign(qanswer=["Ginger tea."]))
@@ -65,7 +69,9 @@ def test_a_system_message_of_ones_own_stands_before_queries(turn, tmp_path):
 
 def test_the_manual_rewrite_can_stand_in_for_the_utterance(turn):
     llm, backend = scripted("Ginger.")
-    ikat.Answer(llm, question="qresolved")(turn.assign(qresolved=["Which tea helps against a cold?"]))
+    ikat.Answer(llm, question="qresolved")(
+        turn.assign(qresolved=["Which tea helps against a cold?"])
+    )
     assert "Which tea helps against a cold?" in backend.asked[0][0]["content"]
     assert "And against a cold?" not in backend.asked[0][0]["content"]
     with pytest.raises(pt.validate.InputValidationError, match="qresolved"):
@@ -104,7 +110,9 @@ def test_a_next_prompt_that_the_model_invents_gives_no_queries(turn, lines):
 def test_an_answer_ends_at_the_next_prompt_and_keeps_headings(turn):
     llm, _ = scripted("# Example\nGinger.\n" + RUN_ON, "# About the user\nYou like tea.")
     assert ikat.Answer(llm)(turn)["qanswer"].tolist() == ["# Example\nGinger."]
-    assert ikat.Answer(llm)(turn.assign(qptkb=[{}]))["qanswer"].tolist() == ["# About the user\nYou like tea."]
+    assert ikat.Answer(llm)(turn.assign(qptkb=[{}]))["qanswer"].tolist() == [
+        "# About the user\nYou like tea."
+    ]
     assert ledger(llm, "dropped") == 1
 
 
@@ -125,7 +133,10 @@ def test_failed_turns_are_named_after_the_others_finished():
     assert (row["failures"], row["fallbacks"]) == (2, 2)
 
 
-@pytest.mark.parametrize("make", [ikat.Answer, ikat.Rewrite, ikat.MultiQuery, lambda llm: ikat.Queries(llm, given="answer")])
+@pytest.mark.parametrize(
+    "make",
+    [ikat.Answer, ikat.Rewrite, ikat.MultiQuery, lambda llm: ikat.Queries(llm, given="answer")],
+)
 def test_an_empty_frame_has_all_columns_and_asks_nothing(turn, make):
     full = turn.assign(qanswer=["Ginger."])
     columns = make(scripted("Fine. 1")[0])(full).columns.tolist()
@@ -137,7 +148,11 @@ def test_an_empty_frame_has_all_columns_and_asks_nothing(turn, make):
 def test_expand_keeps_bare_turns_and_refuses_to_expand_twice():
     frame = pd.DataFrame({"qid": ["1", "2"], "query": ["x", "y"], "qsubqueries": [["a", "b"], []]})
     out = ikat.ExplodeQueries()(frame)
-    assert out[["qid", "query", "query_0"]].values.tolist() == [["1::0", "a", "x"], ["1::1", "b", "x"], ["2::0", "y", "y"]]
+    assert out[["qid", "query", "query_0"]].values.tolist() == [
+        ["1::0", "a", "x"],
+        ["1::1", "b", "x"],
+        ["2::0", "y", "y"],
+    ]
     with pytest.raises(ikat.UsageError, match="one row per sub-query already"):
         ikat.ExplodeQueries()(out)
 
@@ -154,16 +169,31 @@ def test_queries_without_an_llm(turn):
 
 def test_historical_expansion_adds_heaviest_words_of_past_turns(turn):
     weights = {"caffeine": 5.0, "tea": 2.0, "which": 0.5}
-    known = pt.apply.generic(lambda words: words[words["query"].isin(weights)].assign(docno="d", rank=0, score=words["query"].map(weights)))
-    assert ikat.generate.HistoricalQueryExpansion(known, words=2)(turn)["query"].tolist() == ["And against a cold? caffeine tea"]
+    known = pt.apply.generic(
+        lambda words: words[words["query"].isin(weights)].assign(
+            docno="d", rank=0, score=words["query"].map(weights)
+        )
+    )
+    assert ikat.generate.HistoricalQueryExpansion(known, words=2)(turn)["query"].tolist() == [
+        "And against a cold? caffeine tea"
+    ]
     first = ikat.conversation(CHAT[:1])
-    assert ikat.generate.HistoricalQueryExpansion(known)(first)["query"].tolist() == [CHAT[0]["content"]]
+    assert ikat.generate.HistoricalQueryExpansion(known)(first)["query"].tolist() == [
+        CHAT[0]["content"]
+    ]
 
 
 def test_append_joins_two_queries_by_turn():
-    upper = pt.apply.generic(lambda frame: frame.assign(query=frame["query"].str.upper()).iloc[::-1])
-    out = ikat.generate.AppendQuery(upper)(pd.DataFrame({"qid": ["1", "2"], "query": ["a", "b"], "qrewrite": ["a", "b"]}))
-    assert out[["query", "query_0", "qrewrite"]].values.tolist() == [["a A", "a", "a"], ["b B", "b", "b"]]
+    upper = pt.apply.generic(
+        lambda frame: frame.assign(query=frame["query"].str.upper()).iloc[::-1]
+    )
+    out = ikat.generate.AppendQuery(upper)(
+        pd.DataFrame({"qid": ["1", "2"], "query": ["a", "b"], "qrewrite": ["a", "b"]})
+    )
+    assert out[["query", "query_0", "qrewrite"]].values.tolist() == [
+        ["a A", "a", "a"],
+        ["b B", "b", "b"],
+    ]
 
 
 def test_the_llm_sets_on_error_unless_the_operator_does(turn):

@@ -34,23 +34,35 @@ def test_long_past_responses_but_the_last_are_replaced_once():
     turns = talk(4)
     before = copy.deepcopy(turns["qhistory"].tolist())
     out = ikat.generate.Summarise(llm)(turns)
-    assert [responses(history) for history in out["qhistory"]] == [[], [long("a")], ["A!", long("b")], ["A!", "B!", long("c")]]
+    assert [responses(history) for history in out["qhistory"]] == [
+        [],
+        [long("a")],
+        ["A!", long("b")],
+        ["A!", "B!", long("c")],
+    ]
     assert turns["qhistory"].tolist() == before
     assert [long("a") in text for text in texts(backend)] == [True, False]
     assert ledger(llm, "calls") == 2
-    assert [message["content"] for message in out["qhistory"][3] if message["role"] == "user"] == [f"Question {n}?" for n in (1, 2, 3)]
+    assert [message["content"] for message in out["qhistory"][3] if message["role"] == "user"] == [
+        f"Question {n}?" for n in (1, 2, 3)
+    ]
 
 
 def test_a_response_goes_by_the_qid_of_its_own_turn():
     operator = ikat.generate.Summarise(scripted()[0])
-    assert [(request.qid, request.prompt) for request in operator.requests(talk(4))] == [("talk_1", "summarise"), ("talk_2", "summarise")]
+    assert [(request.qid, request.prompt) for request in operator.requests(talk(4))] == [
+        ("talk_1", "summarise"),
+        ("talk_2", "summarise"),
+    ]
     plain = talk(3).iloc[[2]].drop(columns="qconversation")
     assert [request.qid for request in operator.requests(plain)] == ["talk_3_1"]
 
 
 @pytest.mark.parametrize(("least", "asked"), [(150, 1), (151, 0)])
 def test_only_responses_of_at_least_the_given_length_are_asked(least, asked):
-    assert len(ikat.generate.Summarise(scripted()[0], min_characters=least).requests(talk(3))) == asked
+    assert (
+        len(ikat.generate.Summarise(scripted()[0], min_characters=least).requests(talk(3))) == asked
+    )
 
 
 def test_a_response_without_summary_stays_or_is_named_by_turn():
@@ -64,8 +76,16 @@ def test_a_response_without_summary_stays_or_is_named_by_turn():
 
 @pytest.mark.parametrize(
     ("columns", "shown"),
-    [({}, "1: I am allergic to chamomile., 2: I own a dog., 3: I live in Oslo.\n"), ({"qstatements": []}, "")]
-    + [({"qstatements": [("3", 0.9), ("1", 0.5)]}, "3: I live in Oslo., 1: I am allergic to chamomile.\n")],
+    [
+        ({}, "1: I am allergic to chamomile., 2: I own a dog., 3: I live in Oslo.\n"),
+        ({"qstatements": []}, ""),
+    ]
+    + [
+        (
+            {"qstatements": [("3", 0.9), ("1", 0.5)]},
+            "3: I live in Oslo., 1: I am allergic to chamomile.\n",
+        )
+    ],
 )
 def test_clarify_shows_chosen_or_all_statements_and_is_the_query(columns, shown):
     llm, backend = scripted("Clarified utterance: Which tea helps against a cold?")
@@ -74,11 +94,15 @@ def test_clarify_shows_chosen_or_all_statements_and_is_the_query(columns, shown)
     assert out["query_0"].tolist() == ["And against a cold?"]
     [text] = texts(backend)
     assert shown in text
-    assert [one for one in PTKB.values() if one in text] == [one for one in PTKB.values() if one in shown]
+    assert [one for one in PTKB.values() if one in text] == [
+        one for one in PTKB.values() if one in shown
+    ]
     assert "system: Rooibos." in text
 
 
-@pytest.mark.parametrize(("form", "prompt"), [("elements", "suggest"), ("context", "suggest_context")])
+@pytest.mark.parametrize(
+    ("form", "prompt"), [("elements", "suggest"), ("context", "suggest_context")]
+)
 def test_suggest_sees_conversation_and_question_but_no_persona(form, prompt):
     llm, backend = scripted("<think>hm</think>Name a tea.")
     operator = ikat.generate.OutlineAnswer(llm, form)
@@ -91,7 +115,9 @@ def test_suggest_sees_conversation_and_question_but_no_persona(form, prompt):
     assert "And against a cold?" in text
     assert not any(statement in text for statement in PTKB.values())
     assert ("300 words" in text) == (form == "elements")
-    assert ikat.generate.OutlineAnswer(scripted("<think>")[0], on_error="fallback")(a_turn())["qsuggestion"].tolist() == [""]
+    assert ikat.generate.OutlineAnswer(scripted("<think>")[0], on_error="fallback")(a_turn())[
+        "qsuggestion"
+    ].tolist() == [""]
 
 
 def test_a_short_rewrite_sees_no_persona():

@@ -8,7 +8,11 @@ from fakes import scripted
 import pyterrier_ikat as ikat
 
 PTKB = {str(number): f"I like the dish of number {number} most." for number in range(1, 31)}
-SAID = {"ids": json.dumps(list(map(int, PTKB))), "copies": "\n".join(PTKB.values()), "scores": json.dumps(dict.fromkeys(PTKB, 0.5))}
+SAID = {
+    "ids": json.dumps(list(map(int, PTKB))),
+    "copies": "\n".join(PTKB.values()),
+    "scores": json.dumps(dict.fromkeys(PTKB, 0.5)),
+}
 
 
 @pytest.fixture
@@ -22,8 +26,12 @@ def test_every_statement_is_shown_chosen_and_used(form, turn):
     chosen = ikat.SelectStatements(llm, form)(turn)
     assert [number for number, _ in chosen["qstatements"][0]] == list(PTKB)
     assert all(statement in backend.asked[0][-1]["content"] for statement in PTKB.values())
-    assert ikat.generate.AppendStatements()(chosen)["query"][0] == " ".join(["What do I eat?", *PTKB.values()])
-    assert ikat.generate.StatementQueries(llm)(chosen)["qsubqueries"][0] == [f"dish {number}" for number in PTKB]
+    assert ikat.generate.AppendStatements()(chosen)["query"][0] == " ".join(
+        ["What do I eat?", *PTKB.values()]
+    )
+    assert ikat.generate.StatementQueries(llm)(chosen)["qsubqueries"][0] == [
+        f"dish {number}" for number in PTKB
+    ]
     found = chosen.assign(docno="d", score=1.0, rank=0, text="Rice.")
     llm, backend = scripted("Rice.")
     ikat.Respond(llm, statements="chosen")(found)

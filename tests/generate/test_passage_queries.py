@@ -34,8 +34,13 @@ def test_the_article_answers_the_clarified_turn_without_history():
     llm, backend = scripted("Tea.", "Tea.")
     ikat.generate.PassageQueries(llm)(a_turn(qrewrite="Which tea helps against a cold?"))
     ikat.generate.PassageQueries(llm)(a_turn())
-    for text, shown in zip(texts(backend), ([True, False, False], [False, True, True]), strict=True):
-        assert [part in text for part in ("Which tea helps against a cold?", "Rooibos", "And against a cold?")] == shown
+    for text, shown in zip(
+        texts(backend), ([True, False, False], [False, True, True]), strict=True
+    ):
+        assert [
+            part in text
+            for part in ("Which tea helps against a cold?", "Rooibos", "And against a cold?")
+        ] == shown
 
 
 def test_the_other_forms_see_the_history_and_the_raw_question():
@@ -45,7 +50,9 @@ def test_the_other_forms_see_the_history_and_the_raw_question():
     out = operator(turn)
     assert out["qsubqueries"].tolist() == [["Short.", "Long.", "Styled."]]
     assert out["qweights"].tolist() == [[1.0, 1.0, 1.0]]
-    assert [request.prompt for request in operator.requests(turn)] == [f"passage_queries_{form}" for form in ("short", "long", "styled")]
+    assert [request.prompt for request in operator.requests(turn)] == [
+        f"passage_queries_{form}" for form in ("short", "long", "styled")
+    ]
     for text, sentences in zip(texts(backend), (5, 10, 10), strict=True):
         assert "system: Rooibos." in text
         assert "And against a cold?" in text
@@ -58,7 +65,10 @@ def test_the_other_forms_see_the_history_and_the_raw_question():
 def test_statements_of_their_own_only_where_some_were_chosen():
     llm, backend = scripted("A.", "B.")
     turns = two_turns().assign(qstatements=[[], []])
-    assert ikat.generate.PassageQueries(llm, per_statement=3)(turns)["qweights"].tolist() == [[1.0], [1.0]]
+    assert ikat.generate.PassageQueries(llm, per_statement=3)(turns)["qweights"].tolist() == [
+        [1.0],
+        [1.0],
+    ]
     assert len(backend.asked) == 2
     with pytest.raises(pt.validate.InputValidationError, match="qstatements"):
         ikat.generate.PassageQueries(llm, per_statement=3)(two_turns())
@@ -74,7 +84,14 @@ def test_the_question_replaces_a_failed_passage_with_its_weight():
 
 
 def test_expand_gives_each_row_its_weight():
-    turns = pd.DataFrame({"qid": ["1", "2"], "query": ["x", "y"], "qsubqueries": [["a", "b"], []], "qweights": [[1, 0.4], []]})
+    turns = pd.DataFrame(
+        {
+            "qid": ["1", "2"],
+            "query": ["x", "y"],
+            "qsubqueries": [["a", "b"], []],
+            "qweights": [[1, 0.4], []],
+        }
+    )
     out = ikat.ExplodeQueries()(turns)
     assert out["qweight"].tolist() == [1.0, 0.4, 1.0]
     assert out["qweight"].dtype == np.float64
@@ -89,18 +106,29 @@ def test_other_queries_do_not_keep_passage_query_weights():
     turn = a_turn(qweights=[1.0, 0.5], qstatements=[])
     assert "qweights" not in ikat.Queries(llm)(turn)
     assert "qweights" not in ikat.generate.StatementQueries(llm)(turn)
-    expanded = ikat.ExplodeQueries()(pd.DataFrame({"qid": ["1"], "query": ["x"], "qsubqueries": [["a", "b"]], "qweights": [[1.0, 0.4]]}))
-    assert "qweight" not in ikat.Interleave()(expanded.assign(docno=["d", "e"], rank=[0, 0], score=[1.0, 1.0]))
+    expanded = ikat.ExplodeQueries()(
+        pd.DataFrame(
+            {"qid": ["1"], "query": ["x"], "qsubqueries": [["a", "b"]], "qweights": [[1.0, 0.4]]}
+        )
+    )
+    assert "qweight" not in ikat.Interleave()(
+        expanded.assign(docno=["d", "e"], rank=[0, 0], score=[1.0, 1.0])
+    )
 
 
 def test_statement_queries_ask_for_each_and_drop_repeats():
-    llm, backend = scripted('["tea Oslo", "cold remedy"]', 'Here:\n```json\n["Cold remedy", "tea without chamomile"]\n```')
+    llm, backend = scripted(
+        '["tea Oslo", "cold remedy"]',
+        'Here:\n```json\n["Cold remedy", "tea without chamomile"]\n```',
+    )
     operator = ikat.generate.StatementQueries(llm, n=2)
     turn = a_turn(qstatements=CHOSEN[:2]).assign(query="Which tea helps?")
     out = operator(turn)
     assert out["qsubqueries"].tolist() == [["tea Oslo", "cold remedy", "tea without chamomile"]]
     assert out["query"].tolist() == ["Which tea helps?"]
-    assert [(request.item, request.prompt, request.stage) for request in operator.requests(turn)] == [
+    assert [
+        (request.item, request.prompt, request.stage) for request in operator.requests(turn)
+    ] == [
         ("3", "queries_statement", "queries"),
         ("1", "queries_statement", "queries"),
     ]
@@ -114,11 +142,16 @@ def test_statement_queries_ask_for_each_and_drop_repeats():
 
 @pytest.mark.parametrize(
     ("question", "prompt", "shown"),
-    [("query", "queries_statement", "Which tea helps?"), ("qresolved", "queries_statement_human", "Which tea helps against a cold?")],
+    [
+        ("query", "queries_statement", "Which tea helps?"),
+        ("qresolved", "queries_statement_human", "Which tea helps against a cold?"),
+    ],
 )
 def test_without_a_statement_a_rewrite_alone_is_asked_for(question, prompt, shown):
     operator = ikat.generate.StatementQueries(scripted()[0], question=question)
-    turn = a_turn(qstatements=[], qresolved="Which tea helps against a cold?").assign(query="Which tea helps?")
+    turn = a_turn(qstatements=[], qresolved="Which tea helps against a cold?").assign(
+        query="Which tea helps?"
+    )
     [request] = operator.requests(turn)
     assert (request.item, request.prompt) == ("", prompt)
     assert shown in request.messages[0]["content"]

@@ -21,7 +21,13 @@ def plain():
 def passages(queries):
     """Two passages per query, named after its number."""
     rows = [
-        {**row, "docno": f"d{rank}", "rank": rank, "score": -float(rank), "text": f"Passage {rank}."}
+        {
+            **row,
+            "docno": f"d{rank}",
+            "rank": rank,
+            "score": -float(rank),
+            "text": f"Passage {rank}.",
+        }
         for row in queries.to_dict("records")
         for rank in (0, 1)
     ]
@@ -47,7 +53,9 @@ def test_the_question_is_the_utterance_else_the_oldest_query(columns, expected):
 
 
 def test_queries_after_rewrite_and_response_show_the_question(plain):
-    llm, backend = scripted("Does rooibos contain caffeine?", "1. rooibos caffeine\n2. mint tea", "Rooibos does.")
+    llm, backend = scripted(
+        "Does rooibos contain caffeine?", "1. rooibos caffeine\n2. mint tea", "Rooibos does."
+    )
     keep_text = pt.apply.generic(lambda frame: frame.assign(score=frame["score"] + 0.0))
     system = (
         ikat.Rewrite(llm)
@@ -77,23 +85,37 @@ def test_operators_without_a_model_take_the_question_too(plain):
     assert ikat.AllUtterances()(answered)["query"].tolist() == [ASKED]
 
 
-ASKING = [ikat.Answer, ikat.Rewrite, ikat.generate.Clarify, ikat.generate.OutlineAnswer, ikat.MultiQuery, ikat.generate.StatementQueries]
+ASKING = [
+    ikat.Answer,
+    ikat.Rewrite,
+    ikat.generate.Clarify,
+    ikat.generate.OutlineAnswer,
+    ikat.MultiQuery,
+    ikat.generate.StatementQueries,
+]
 
 
 @pytest.mark.parametrize("make", [*ASKING, ikat.generate.PassageQueries])
 def test_a_refusal_is_a_typed_failure_and_no_query(plain, make):
     llm, _ = scripted("I'm sorry, but I can't help with that.")
-    with pytest.raises(StageError, match=r"1 Refused.*the model refused: .I'm sorry.*; run it again .*on_error=fallback") as info:
+    with pytest.raises(
+        StageError,
+        match=r"1 Refused.*the model refused: .I'm sorry.*; run it again .*on_error=fallback",
+    ) as info:
         make(llm)(plain.assign(qstatements=[[]], qptkb=[{}]))
     assert isinstance(info.value.failures[0], Refused)
     assert "same completions from the cache" not in str(info.value)
 
 
-@pytest.mark.parametrize("make", [ikat.Answer, ikat.generate.OutlineAnswer, ikat.Rewrite, ikat.Respond])
+@pytest.mark.parametrize(
+    "make", [ikat.Answer, ikat.generate.OutlineAnswer, ikat.Rewrite, ikat.Respond]
+)
 @pytest.mark.parametrize("text", ["...", "```\n```", "[]", "\ud83e", "<think>hm</think>?!"])
 def test_a_completion_without_a_letter_or_digit_is_no_answer(plain, make, text):
     llm, _ = scripted(text)
-    found = pd.DataFrame({"docno": ["d1"], "score": [1.0], "rank": [0], "text": ["Rooibos has no caffeine."]})
+    found = pd.DataFrame(
+        {"docno": ["d1"], "score": [1.0], "rank": [0], "text": ["Rooibos has no caffeine."]}
+    )
     with pytest.raises(StageError, match="1 request failed .*nothing usable in the completion"):
         make(llm)(plain.merge(found, how="cross") if make is ikat.Respond else plain)
     assert llm.ledger.frame()["failures"].tolist() == [1]
@@ -129,8 +151,19 @@ def test_an_answer_that_begins_with_regret_stays_an_answer(plain):
     assert ikat.Answer(scripted(text)[0])(plain)["query"].tolist() == [text]
 
 
-@pytest.mark.parametrize("operator", [ikat.Answer(scripted()[0]), ikat.ExplodeQueries(), ikat.generate.AppendQuery(ikat.RawUtterance())])
+@pytest.mark.parametrize(
+    "operator",
+    [
+        ikat.Answer(scripted()[0]),
+        ikat.ExplodeQueries(),
+        ikat.generate.AppendQuery(ikat.RawUtterance()),
+    ],
+)
 def test_a_row_without_a_turn_is_named(operator):
-    turns = pd.DataFrame({"qid": ["1", None], "query": ["tea", "oats"], "qsubqueries": [["a"], ["b"]]})
-    with pytest.raises(ikat.DataError, match="row 1 of the frame has no qid: give every row the qid of its turn"):
+    turns = pd.DataFrame(
+        {"qid": ["1", None], "query": ["tea", "oats"], "qsubqueries": [["a"], ["b"]]}
+    )
+    with pytest.raises(
+        ikat.DataError, match="row 1 of the frame has no qid: give every row the qid of its turn"
+    ):
         operator(turns)

@@ -8,7 +8,10 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.citations import count_words
 
 _llm = ikat.llm("recorded:sample")
-ENHANCED = {form: lambda form=form: ikat.generate.Enhance(_llm, form) for form in ("topic", "response", "guess", "preferences", "summary")}
+ENHANCED = {
+    form: lambda form=form: ikat.generate.Enhance(_llm, form)
+    for form in ("topic", "response", "guess", "preferences", "summary")
+}
 OPERATORS = ENHANCED | {
     "statements": lambda: ikat.SelectStatements(_llm),
     "copies": lambda: ikat.SelectStatements(_llm, "copies"),
@@ -64,7 +67,14 @@ def llm():
 
 CHOSEN = {
     "ids": {"1-1_1": ["2", "6", "4"], "1-1_2": ["5", "1", "4"], "1-1_4": [], "1-1_5": ["3", "4"]},
-    "copies": {"1-1_1": ["2", "4", "6"], "1-1_2": ["5", "4"], "1-2_5": ["5", "2"], "1-2_6": [], "2-1_6": [], "3-1_6": []},
+    "copies": {
+        "1-1_1": ["2", "4", "6"],
+        "1-1_2": ["5", "4"],
+        "1-2_5": ["5", "2"],
+        "1-2_6": [],
+        "2-1_6": [],
+        "3-1_6": [],
+    },
     "scores": {"1-1_3": ["2", "4"], "1-1_6": [], "2-1_3": ["1", "2"]},
 }
 
@@ -86,7 +96,9 @@ def test_passage_queries_per_statement(llm, topics):
         >> ikat.generate.PassageQueries(llm, per_statement=3)
     )
     out = system(topics)
-    for chosen, texts, weights in zip(out["qstatements"], out["qsubqueries"], out["qweights"], strict=True):
+    for chosen, texts, weights in zip(
+        out["qstatements"], out["qsubqueries"], out["qweights"], strict=True
+    ):
         assert weights == [1.0, *(score for _, score in chosen[:3])]
         assert all(60 < count_words(text) < 150 for text in texts)
         assert len(set(texts)) == len(texts)
@@ -95,7 +107,9 @@ def test_passage_queries_per_statement(llm, topics):
 @pytest.mark.parametrize("question", ["query", "qresolved"])
 def test_queries_per_statement(llm, manual, question):
     start = ikat.ManualRewrite() if question == "qresolved" else ikat.Rewrite(llm, "short")
-    choose = ikat.SelectStatements(llm, question="qresolved" if question == "qresolved" else "qutterance")
+    choose = ikat.SelectStatements(
+        llm, question="qresolved" if question == "qresolved" else "qutterance"
+    )
     out = (start >> choose >> ikat.generate.StatementQueries(llm, question=question))(manual)
     for queries in out["qsubqueries"]:
         assert len(queries) >= 2

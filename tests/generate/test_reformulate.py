@@ -9,7 +9,11 @@ from fakes import scripted
 from operators import PTKB, a_turn, ledger, texts, two_turns
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.completions.texts import parse_answer_and_queries, parse_chosen_rewrite, parse_level
+from pyterrier_ikat.completions.texts import (
+    parse_answer_and_queries,
+    parse_chosen_rewrite,
+    parse_level,
+)
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.generate.statements import examples_of
 
@@ -19,10 +23,19 @@ BOTH = "Rewrite: Which tea helps against a cold?\nResponse: Sage tea."
 @pytest.fixture
 def examples(tmp_path):
     """A topics file of two conversations with gold data, and one without."""
-    turn = {"turn_id": 1, "utterance": "A tea shop?", "ptkb_provenance": [1], "response_provenance": []}
+    turn = {
+        "turn_id": 1,
+        "utterance": "A tea shop?",
+        "ptkb_provenance": [1],
+        "response_provenance": [],
+    }
     conversations = [
         {
-            **{"number": number, "title": "Tea", "ptkb": {"1": f"I live in {town}.", "2": "I own a cat."}},
+            **{
+                "number": number,
+                "title": "Tea",
+                "ptkb": {"1": f"I live in {town}.", "2": "I own a cat."},
+            },
             "turns": [turn | {"resolved_utterance": rewrite, "response": f"{town} has two."}],
         }
         for number, town, rewrite in (
@@ -39,8 +52,14 @@ def examples(tmp_path):
 def test_a_rewrite_and_an_answer_are_written_and_joined():
     llm, backend = scripted(BOTH)
     made = ikat.generate.Reformulate(llm)(a_turn()).iloc[0]
-    assert made[["qrewrite", "qanswer"]].tolist() == ["Which tea helps against a cold?", "Sage tea."]
-    assert made[["query", "query_0"]].tolist() == ["Which tea helps against a cold? Sage tea.", "And against a cold?"]
+    assert made[["qrewrite", "qanswer"]].tolist() == [
+        "Which tea helps against a cold?",
+        "Sage tea.",
+    ]
+    assert made[["query", "query_0"]].tolist() == [
+        "Which tea helps against a cold? Sage tea.",
+        "And against a cold?",
+    ]
     assert "at most 200 words" in texts(backend)[0]
     assert [message["role"] for message in backend.asked[0]] == ["system", "user"]
 
@@ -61,7 +80,9 @@ def test_chosen_statements_keep_their_order_and_others_count():
 
 
 def test_none_may_be_chosen_but_no_choice_is_a_failure():
-    assert ikat.generate.Reformulate(scripted(f"Statements: none\n{BOTH}")[0], "select")(a_turn())["qstatements"].tolist() == [[]]
+    assert ikat.generate.Reformulate(scripted(f"Statements: none\n{BOTH}")[0], "select")(a_turn())[
+        "qstatements"
+    ].tolist() == [[]]
     llm, _ = scripted(BOTH)
     made = ikat.generate.Reformulate(llm, "select", on_error="fallback")(a_turn()).iloc[0]
     assert (made["query"], made["qanswer"], made["qstatements"]) == ("And against a cold?", "", [])
@@ -73,7 +94,9 @@ def test_the_prompt_mentions_the_user_only_where_known(statements):
     llm, backend = scripted(BOTH)
     ikat.generate.Reformulate(llm)(a_turn(qptkb={one: PTKB[one] for one in statements}))
     [prompt] = texts(backend)
-    assert {number for number, text in PTKB.items() if f"{number}: {text}" in prompt} == set(statements)
+    assert {number for number, text in PTKB.items() if f"{number}: {text}" in prompt} == set(
+        statements
+    )
     assert ("what is known about a user" in prompt) == bool(statements)
 
 
@@ -86,7 +109,9 @@ def test_examples_are_the_first_conversations_with_rewrites(examples):
     ]
     assert "Rewrite" not in examples_of(1, examples, False)[0]
     assert examples_of(0, "no such data", True) == []
-    with pytest.raises(UsageError, match=r"shots=3: .* has 2 conversations to take as examples: give fewer shots"):
+    with pytest.raises(
+        UsageError, match=r"shots=3: .* has 2 conversations to take as examples: give fewer shots"
+    ):
         examples_of(3, examples, True)
 
 
@@ -97,7 +122,15 @@ def test_both_choices_show_the_examples_in_order_before_the_turn(examples):
     assert chosen["qstatements"].tolist() == [[("1", 1.0)]]
     for prompt in texts(backend):
         places = [
-            prompt.index(text) for text in ("# Example 1", "Bern", "# Example 2", "Graz", "I am allergic to chamomile.", "against a cold?")
+            prompt.index(text)
+            for text in (
+                "# Example 1",
+                "Bern",
+                "# Example 2",
+                "Graz",
+                "I am allergic to chamomile.",
+                "against a cold?",
+            )
         ]
         assert places == sorted(places)
         assert "# Example 3" not in prompt
@@ -117,10 +150,14 @@ def test_a_text_of_an_example_is_no_heading(examples, tmp_path):
 
 def test_the_level_and_the_personal_rewrite_are_written():
     llm, backend = scripted(
-        "Reason: it is about a cold.\nLevel: b\nRewrite: Which tea without chamomile?\nResponse: Sage.", "Level: A\nRewrite: tea?"
+        "Reason: it is about a cold.\nLevel: b\nRewrite: Which tea without chamomile?\nResponse: Sage.",
+        "Level: A\nRewrite: tea?",
     )
     made = ikat.generate.RewriteByLevel(llm)(two_turns())
-    assert made[["qlevel", "qpersonal", "query"]].values.tolist() == [["b", *["Which tea without chamomile?"] * 2], ["a", "tea?", "tea?"]]
+    assert made[["qlevel", "qpersonal", "query"]].values.tolist() == [
+        ["b", *["Which tea without chamomile?"] * 2],
+        ["a", "tea?", "tea?"],
+    ]
     assert "qrewrite" not in made.columns
     assert all("Reason:" in prompt for prompt in texts(backend))
     assert "what is known" not in texts(backend)[1]  # no persona
@@ -137,13 +174,45 @@ READ = [
     (parse_level, "**Level:** b\n**Rewrite:** tea?\n**Response:** yes", ("b", "tea?")),
     (parse_level, "Reason: a cold isn't level b.\nLevel: level a\nRewrite: tea?", ("a", "tea?")),
     (parse_level, "### Level: C.\n### Rewrite: tea?", ("c", "tea?")),
-    *((parse_level, text, None) for text in ("Level: a/b\nRewrite: tea?", "Level: d\nRewrite: tea?", "Level: a", "Rewrite: tea?", "")),
-    (parse_answer_and_queries, "Response: Sage.\nIt helps.\nQueries: 1. sage\n2. tea", ("sage tea", "Sage. It helps.")),
-    (parse_answer_and_queries, '**Response:** Sage.\n\n**Queries:** "sage", "tea"', ('"sage", "tea"', "Sage.")),
-    *((parse_answer_and_queries, text, None) for text in ("Queries: sage", "Response: Sage.", "Response: Sage.\nQueries:")),
-    (parse_chosen_rewrite, f"Statements: [2, 5]\n{BOTH}", ("Which tea helps against a cold?", "Sage tea.", ["2", "5"])),
-    (parse_chosen_rewrite, f"Provenance: 5, 2\n{BOTH}", ("Which tea helps against a cold?", "Sage tea.", ["5", "2"])),
-    (parse_chosen_rewrite, f"**Statements:** None\n{BOTH}", ("Which tea helps against a cold?", "Sage tea.", [])),
+    *(
+        (parse_level, text, None)
+        for text in (
+            "Level: a/b\nRewrite: tea?",
+            "Level: d\nRewrite: tea?",
+            "Level: a",
+            "Rewrite: tea?",
+            "",
+        )
+    ),
+    (
+        parse_answer_and_queries,
+        "Response: Sage.\nIt helps.\nQueries: 1. sage\n2. tea",
+        ("sage tea", "Sage. It helps."),
+    ),
+    (
+        parse_answer_and_queries,
+        '**Response:** Sage.\n\n**Queries:** "sage", "tea"',
+        ('"sage", "tea"', "Sage."),
+    ),
+    *(
+        (parse_answer_and_queries, text, None)
+        for text in ("Queries: sage", "Response: Sage.", "Response: Sage.\nQueries:")
+    ),
+    (
+        parse_chosen_rewrite,
+        f"Statements: [2, 5]\n{BOTH}",
+        ("Which tea helps against a cold?", "Sage tea.", ["2", "5"]),
+    ),
+    (
+        parse_chosen_rewrite,
+        f"Provenance: 5, 2\n{BOTH}",
+        ("Which tea helps against a cold?", "Sage tea.", ["5", "2"]),
+    ),
+    (
+        parse_chosen_rewrite,
+        f"**Statements:** None\n{BOTH}",
+        ("Which tea helps against a cold?", "Sage tea.", []),
+    ),
     (parse_chosen_rewrite, BOTH, None),
 ]
 
@@ -154,29 +223,51 @@ def test_levels_answers_and_choices_are_read_or_nothing(read, text, found):
 
 
 def ranked(**scores):
-    rows = pd.DataFrame({"docno": scores.keys(), "score": map(float, scores.values()), "rank": range(len(scores))})
+    rows = pd.DataFrame(
+        {"docno": scores.keys(), "score": map(float, scores.values()), "rank": range(len(scores))}
+    )
     return pt.apply.generic(lambda turns: turns.merge(rows, how="cross"))
 
 
 def test_the_weights_of_a_sum_by_a_column_of_the_turn_by_hand():
     turns = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["a", "b"], "qlevel": ["a", "c"]})
-    summed = ikat.WeightedSum(ranked(x=2, y=1), ranked(y=4, z=3), weights={"a": (1, 0), "c": (0.5, 2)}, by="qlevel", normalise="none")(
-        turns
-    )
+    summed = ikat.WeightedSum(
+        ranked(x=2, y=1),
+        ranked(y=4, z=3),
+        weights={"a": (1, 0), "c": (0.5, 2)},
+        by="qlevel",
+        normalise="none",
+    )(turns)
     # a missing passage counts the list's least: 1 and 3
-    assert summed[summed["qid"] == "1_1"].set_index("docno")["score"].round(6).to_dict() == {"x": 2.0, "y": 1.0, "z": pytest.approx(1.0)}
-    assert summed[summed["qid"] == "1_2"].set_index("docno")["score"].round(6).to_dict() == {"y": 8.5, "x": 7.0, "z": 6.5}
+    assert summed[summed["qid"] == "1_1"].set_index("docno")["score"].round(6).to_dict() == {
+        "x": 2.0,
+        "y": 1.0,
+        "z": pytest.approx(1.0),
+    }
+    assert summed[summed["qid"] == "1_2"].set_index("docno")["score"].round(6).to_dict() == {
+        "y": 8.5,
+        "x": 7.0,
+        "z": 6.5,
+    }
 
 
 def test_weights_by_a_column_are_checked():
     lists = (ranked(x=2), ranked(y=4))
-    for options in ({"weights": {"a": (1, 2)}}, {"by": "qlevel"}, {"weights": (1, 2), "by": "qlevel"}):
-        with pytest.raises(UsageError, match="give both weights={value: numbers} and by=COLUMN, or numbers alone"):
+    for options in (
+        {"weights": {"a": (1, 2)}},
+        {"by": "qlevel"},
+        {"weights": (1, 2), "by": "qlevel"},
+    ):
+        with pytest.raises(
+            UsageError, match="give both weights={value: numbers} and by=COLUMN, or numbers alone"
+        ):
             ikat.WeightedSum(*lists, **options)
     with pytest.raises(UsageError, match="give one number for each of the 2 branches"):
         ikat.WeightedSum(*lists, weights={"a": (1,)}, by="qlevel")
     summed = ikat.WeightedSum(*lists, weights={"a": (1, 2), "b": (2, 1)}, by="qlevel")
     turn = pd.DataFrame({"qid": ["1_1"], "query": ["a"]})
-    with pytest.raises(DataError, match="a turn has qlevel 'd', for which there are no weights: there are a, b"):
+    with pytest.raises(
+        DataError, match="a turn has qlevel 'd', for which there are no weights: there are a, b"
+    ):
         summed(turn.assign(qlevel="d"))
     assert "by='qlevel'" in repr(summed % 5)

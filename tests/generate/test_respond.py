@@ -22,7 +22,10 @@ def test_the_best_passages_are_shown_marked_and_ranking_stays():
     assert out["qanswer"].tolist() == ["Ginger tea."] * 4 + ["Rooibos."] * 4
     first, second = texts(backend)
     assert first.index("Passage 0 of chat_2.") < first.index("Passage 1 of chat_2.")
-    assert '<passage number="1">\nPassage 0 of chat_2. More.\n</passage>\n<passage number="2">\nPassage 1' in first
+    assert (
+        '<passage number="1">\nPassage 0 of chat_2. More.\n</passage>\n<passage number="2">\nPassage 1'
+        in first
+    )
     assert "Passage 2" not in first
     assert "other_1" not in first
     assert "And against a cold?" in first
@@ -35,7 +38,12 @@ def test_the_best_passages_are_shown_marked_and_ranking_stays():
 def with_empty(count, *ranks, text=" \n"):
     """A turn's passages, of which those at some ranks have an empty text."""
     results = found(a_turn(), count)
-    return results.assign(text=[text if rank in ranks else said for rank, said in zip(results["rank"], results["text"], strict=True)])
+    return results.assign(
+        text=[
+            text if rank in ranks else said
+            for rank, said in zip(results["rank"], results["text"], strict=True)
+        ]
+    )
 
 
 READERS = {
@@ -47,13 +55,20 @@ READERS = {
 
 @pytest.mark.parametrize("name", READERS)
 def test_an_empty_passage_is_not_shown_but_the_next_one_and_told(name):
-    llm, backend = scripted('{"reason": "x", "action": "answer"} Tea grows [2].', '{"reason": "x", "action": "answer"}')
+    llm, backend = scripted(
+        '{"reason": "x", "action": "answer"} Tea grows [2].', '{"reason": "x", "action": "answer"}'
+    )
     with pytest.warns(NoTextWarning, match=r"1 passage with an empty text \(chat_2-0\)"):
         out = READERS[name](llm)(with_empty(4, 0, 3))
     shown = "\n".join(texts(backend))
     assert [f"Passage {rank}" in shown for rank in range(4)] == [False, True, True, False]
     if name == "Respond":
-        assert out["used"].tolist() == [False, True, False, False]  # the second passage that was shown is of rank 2
+        assert out["used"].tolist() == [
+            False,
+            True,
+            False,
+            False,
+        ]  # the second passage that was shown is of rank 2
 
 
 def test_the_fallback_is_the_best_passage_with_a_text():
@@ -62,15 +77,25 @@ def test_the_fallback_is_the_best_passage_with_a_text():
     assert out["qanswer"].tolist() == ["Passage 1 of chat_2."] * 2
 
 
-@pytest.mark.parametrize(("text", "message"), [("", "all passages of 1 turn have an empty text .chat_2"), (None, "no text in text")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("", "all passages of 1 turn have an empty text .chat_2"), (None, "no text in text")],
+)
 def test_a_turn_without_any_text_is_refused_before_it_is_asked(text, message):
     llm, backend = scripted("Tea.")
-    with pytest.raises(ikat.DataError, match=message), pytest.warns(NoTextWarning) if text == "" else nullcontext():
+    with (
+        pytest.raises(ikat.DataError, match=message),
+        pytest.warns(NoTextWarning) if text == "" else nullcontext(),
+    ):
         ikat.Respond(llm, passages=2)(with_empty(2, 0, 1, text=text))
     assert backend.asked == []
 
 
-FORMS = {"rag": "respond", "passages_only": "respond_passages_only", "suggested": "respond_suggested"}
+FORMS = {
+    "rag": "respond",
+    "passages_only": "respond_passages_only",
+    "suggested": "respond_suggested",
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -82,10 +107,18 @@ def test_every_form_shows_passages_statements_and_limit(form):
     [text] = texts(backend)
     assert [request.prompt for request in operator.requests(results)] == [FORMS[form]]
     assert text.count("<passage number=") == 3
-    assert [one in text for one in ("250 words", "chamomile", "I own a dog", "Name a tea.")] == [True, True, False, form == "suggested"]
+    assert [one in text for one in ("250 words", "chamomile", "I own a dog", "Name a tea.")] == [
+        True,
+        True,
+        False,
+        form == "suggested",
+    ]
 
 
-@pytest.mark.parametrize(("arguments", "missing"), [({"form": "suggested"}, "qsuggestion"), ({"statements": "chosen"}, "qstatements")])
+@pytest.mark.parametrize(
+    ("arguments", "missing"),
+    [({"form": "suggested"}, "qsuggestion"), ({"statements": "chosen"}, "qstatements")],
+)
 def test_what_is_shown_has_to_be_there(arguments, missing):
     with pytest.raises(pt.validate.InputValidationError, match=missing):
         ikat.Respond(scripted()[0], **arguments)(found(a_turn(), 1))
@@ -103,5 +136,10 @@ def test_a_failed_turn_falls_back_to_its_best_passage():
         ikat.Respond(scripted("Tea.", "<think>")[0])(found(two_turns(), 2))
     llm, _ = scripted("Tea.", "<think>")
     out = ikat.Respond(llm, words=4, on_error="fallback")(found(two_turns(), 2))
-    assert out["qanswer"].tolist() == ["Tea.", "Tea.", "Passage 0 of other_1.", "Passage 0 of other_1."]
+    assert out["qanswer"].tolist() == [
+        "Tea.",
+        "Tea.",
+        "Passage 0 of other_1.",
+        "Passage 0 of other_1.",
+    ]
     assert (ledger(llm, "fallbacks"), ledger(llm, "dropped")) == (1, 0)

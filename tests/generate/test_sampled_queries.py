@@ -25,14 +25,21 @@ class Vectors(pt.Transformer):
 
     def transform(self, inp):
         self.encoded += inp["query"].tolist()
-        return inp.assign(query_vec=[np.array(self.vectors[text.replace(" ", "_")], dtype=np.float32) for text in inp["query"]])
+        return inp.assign(
+            query_vec=[
+                np.array(self.vectors[text.replace(" ", "_")], dtype=np.float32)
+                for text in inp["query"]
+            ]
+        )
 
     def __hash__(self):
         return id(self)
 
 
 def drawn(*samples, **columns):
-    return pd.DataFrame({"qid": ["1_2"], "query": ["it?"], "qsamples": [[list(sample) for sample in samples]]}).assign(**columns)
+    return pd.DataFrame(
+        {"qid": ["1_2"], "query": ["it?"], "qsamples": [[list(sample) for sample in samples]]}
+    ).assign(**columns)
 
 
 def both(rewrite, answer):
@@ -46,14 +53,23 @@ def both(rewrite, answer):
     ("text", "expected"),
     [
         ("Rewrite: Is mint safe?\nResponse: Yes, it is.", ("Is mint safe?", "Yes, it is.")),
-        ("Reason: a\nRewrite: Is mint safe?\n\nResponse: Yes.\n\nIt is: really.", ("Is mint safe?", "Yes. It is: really.")),
+        (
+            "Reason: a\nRewrite: Is mint safe?\n\nResponse: Yes.\n\nIt is: really.",
+            ("Is mint safe?", "Yes. It is: really."),
+        ),
         ("**Rewrite:** Is mint safe?\n**Response:** Yes.", ("Is mint safe?", "Yes.")),
         (
             "Rewritten query:\nIs mint safe?\nAnswer:\nYes.\nResponse: no label any more",
             ("Is mint safe?", "Yes. Response: no label any more"),
         ),
-        ('{"reason": "a", "rewrite": "Is mint safe?", "response": "Yes."}', ("Is mint safe?", "Yes.")),
-        ("<think>Rewrite: no</think>Rewrite: Is mint safe?\nResponse: Yes.", ("Is mint safe?", "Yes.")),
+        (
+            '{"reason": "a", "rewrite": "Is mint safe?", "response": "Yes."}',
+            ("Is mint safe?", "Yes."),
+        ),
+        (
+            "<think>Rewrite: no</think>Rewrite: Is mint safe?\nResponse: Yes.",
+            ("Is mint safe?", "Yes."),
+        ),
         ("Rewrite: Is mint safe?", None),
         ("Response: Yes.", None),
         ("Response: Yes.\nRewrite: Is mint safe?", None),
@@ -85,7 +101,10 @@ def test_an_unusable_completion_falls_back_to_the_question():
     llm, _ = scripted("Rewrite: half", both("Is rooibos good against a cold?", "It is."))
     out = ikat.RewriteAndAnswer(llm, on_error="fallback")(two_turns())
     assert out["qrewrite"].tolist() == ["And against a cold?", "Is rooibos good against a cold?"]
-    assert out["query"].tolist() == ["And against a cold?", "Is rooibos good against a cold? It is."]
+    assert out["query"].tolist() == [
+        "And against a cold?",
+        "Is rooibos good against a cold? It is.",
+    ]
     assert out["qanswer"].tolist() == ["", "It is."]
     assert (ledger(llm, "failures"), ledger(llm, "fallbacks")) == (1, 1)
 
@@ -96,8 +115,15 @@ def test_the_prompt_asks_for_what_is_wanted():
     ikat.RewriteAndAnswer(llm)(turn)
     assert "qanswer" not in ikat.RewriteAndAnswer(llm, False)(turn)
     ikat.RewriteAndAnswer(llm, answer=False, think=False)(turn)
-    assert [("Reason:" in text, "Response:" in text) for text in texts(backend)] == [(True, True), (True, False), (False, False)]
-    assert all("I own a dog." in text and "user: Which tea has no caffeine?" in text for text in texts(backend))
+    assert [("Reason:" in text, "Response:" in text) for text in texts(backend)] == [
+        (True, True),
+        (True, False),
+        (False, False),
+    ]
+    assert all(
+        "I own a dog." in text and "user: Which tea has no caffeine?" in text
+        for text in texts(backend)
+    )
 
 
 # --- samples
@@ -148,7 +174,9 @@ class Counted:
 def test_samples_are_cached_apart_and_more_ask_only_for_new_ones(tmp_path):
     def again(n):
         model = Counted()
-        out = ikat.Samples(ikat.Rewrite(ikat.llm(model, cache=str(tmp_path / "cache.sqlite"))), n)(a_turn())
+        out = ikat.Samples(ikat.Rewrite(ikat.llm(model, cache=str(tmp_path / "cache.sqlite"))), n)(
+            a_turn()
+        )
         return sorted(out["qsubqueries"][0]), model.asked
 
     first = again(3)
@@ -181,20 +209,40 @@ def test_a_model_that_does_not_draw_is_warned_of():
     class Cold(Counted):
         identity = {"provider": "test", "model": "cold", "params": {"temperature": 0}}
 
-    with pytest.warns(SamplesWarning, match=r"the 2 samples of ikat.Rewrite\(.*may be the same: the model has temperature=0"):
+    with pytest.warns(
+        SamplesWarning,
+        match=r"the 2 samples of ikat.Rewrite\(.*may be the same: the model has temperature=0",
+    ):
         ikat.Samples(ikat.Rewrite(ikat.llm(Cold())), 2)(a_turn())
 
 
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda llm: ikat.Samples(ikat.RawUtterance()), "sample an operator that asks an LLM once per turn, such as ikat.Rewrite"),
-        (lambda llm: ikat.Samples(ikat.Respond(llm)), "sample an operator that asks an LLM once per turn"),
+        (
+            lambda llm: ikat.Samples(ikat.RawUtterance()),
+            "sample an operator that asks an LLM once per turn, such as ikat.Rewrite",
+        ),
+        (
+            lambda llm: ikat.Samples(ikat.Respond(llm)),
+            "sample an operator that asks an LLM once per turn",
+        ),
         (lambda llm: ikat.Samples(ikat.Rewrite(llm), 0), "n=0: give 1 or more"),
         (lambda llm: ikat.Samples(ikat.Rewrite(llm), 2, ()), "columns=.*give a list of columns"),
-        (lambda llm: ikat.Samples(ikat.Rewrite(llm), 1, ["qanswer"])(a_turn()), "writes no qanswer, but qid, query"),
-        (lambda llm: ikat.Samples(ikat.generate.PassageQueries(llm, ("short", "long")))(a_turn()), "asks 2 times for 1 turn"),
-        (lambda llm: ikat.generate.Aggregate("max"), "how='max' is unknown: choose one of mean, first, consistent"),
+        (
+            lambda llm: ikat.Samples(ikat.Rewrite(llm), 1, ["qanswer"])(a_turn()),
+            "writes no qanswer, but qid, query",
+        ),
+        (
+            lambda llm: ikat.Samples(ikat.generate.PassageQueries(llm, ("short", "long")))(
+                a_turn()
+            ),
+            "asks 2 times for 1 turn",
+        ),
+        (
+            lambda llm: ikat.generate.Aggregate("max"),
+            "how='max' is unknown: choose one of mean, first, consistent",
+        ),
     ],
 )
 def test_what_cannot_be_sampled_or_chosen_is_named(make, said):
@@ -207,10 +255,21 @@ def test_what_cannot_be_sampled_or_chosen_is_named(make, said):
 
 def test_the_texts_of_all_samples_or_of_one_are_joined():
     frame = drawn(("mint tea", "a1"), ("sage", "a2"), ("mint leaf tea", "a3"), qrewrite=["whole"])
-    queries = {how: ikat.generate.Aggregate(how)(frame)["query"].item() for how in ("mean", "first", "consistent")}
-    # cosines, each with all three: mint tea 1 + 0 + 2/sqrt(6) = 1.816, sage 1, mint leaf tea 1.816 again: the first of the equal ones
-    assert queries == {"mean": "mint tea a1 sage a2 mint leaf tea a3", "first": "mint tea a1", "consistent": "mint tea a1"}
-    assert ikat.generate.Aggregate("first", also="qrewrite")(frame)["query"].item() == "mint tea a1 whole"
+    queries = {
+        how: ikat.generate.Aggregate(how)(frame)["query"].item()
+        for how in ("mean", "first", "consistent")
+    }
+    # cosines, each with all three: mint tea 1 + 0 + 2/sqrt(6) = 1.816, sage 1, mint leaf tea 1.816
+    # again: the first of the equal ones
+    assert queries == {
+        "mean": "mint tea a1 sage a2 mint leaf tea a3",
+        "first": "mint tea a1",
+        "consistent": "mint tea a1",
+    }
+    assert (
+        ikat.generate.Aggregate("first", also="qrewrite")(frame)["query"].item()
+        == "mint tea a1 whole"
+    )
     assert ikat.generate.Aggregate()(frame)["query_0"].item() == "it?"
 
 
@@ -250,15 +309,34 @@ WORDS = st.lists(st.sampled_from(["mint", "tea", "sage"]), min_size=1, max_size=
 @given(st.lists(WORDS, min_size=1, max_size=6))
 def test_closeness_is_the_cosine_of_word_counts(lists):
     vectors = word_vectors([" ".join(words) for words in lists])
-    counts = [np.array([words.count(word) for word in ("mint", "tea", "sage")], dtype=float) for words in lists]
-    plain = [[float(one @ two / np.sqrt((one @ one) * (two @ two))) for two in counts] for one in counts]
+    counts = [
+        np.array([words.count(word) for word in ("mint", "tea", "sage")], dtype=float)
+        for words in lists
+    ]
+    plain = [
+        [float(one @ two / np.sqrt((one @ one) * (two @ two))) for two in counts] for one in counts
+    ]
     np.testing.assert_allclose(vectors @ vectors.T, plain, atol=1e-12)
 
 
 def test_for_bm25_joined_texts_rank_as_by_their_mean_scores(tmp_path):
-    passages = {"a": "mint tea is mint", "b": "sage tea cures", "c": "mint leaf", "d": "a tram runs", "e": "sage and mint and tea leaves"}
-    index = ikat.PassageIndex(tmp_path / "i").index([{"docno": docno, "text": text} for docno, text in passages.items()])
+    passages = {
+        "a": "mint tea is mint",
+        "b": "sage tea cures",
+        "c": "mint leaf",
+        "d": "a tram runs",
+        "e": "sage and mint and tea leaves",
+    }
+    index = ikat.PassageIndex(tmp_path / "i").index(
+        [{"docno": docno, "text": text} for docno, text in passages.items()]
+    )
     texts = ["mint tea", "sage tea", "mint tea", "leaves of sage"]
-    together = (ikat.generate.Aggregate() >> index.bm25())(drawn(*([text] for text in texts))).set_index("docno")["score"]
-    alone = index.bm25()(pd.DataFrame({"qid": list("0123"), "query": texts})).groupby("docno")["score"].sum()
+    together = (ikat.generate.Aggregate() >> index.bm25())(
+        drawn(*([text] for text in texts))
+    ).set_index("docno")["score"]
+    alone = (
+        index.bm25()(pd.DataFrame({"qid": list("0123"), "query": texts}))
+        .groupby("docno")["score"]
+        .sum()
+    )
     np.testing.assert_allclose(together.sort_index(), alone.sort_index(), rtol=1e-5)

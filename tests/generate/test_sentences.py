@@ -7,7 +7,14 @@ from pyterrier_ikat.completions.citations import count_words, cut_at_sentence
 TEXT = "Oats are cheap. Do they keep well? Yes!"
 
 
-KEPT = {9: TEXT, 8: TEXT, 7: "Oats are cheap. Do they keep well?", 6: "Oats are cheap.", 3: "Oats are cheap.", 2: "Oats are"}
+KEPT = {
+    9: TEXT,
+    8: TEXT,
+    7: "Oats are cheap. Do they keep well?",
+    6: "Oats are cheap.",
+    3: "Oats are cheap.",
+    2: "Oats are",
+}
 
 
 @pytest.mark.parametrize("words", KEPT)

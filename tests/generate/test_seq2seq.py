@@ -41,7 +41,9 @@ class Silent:
 
     def __init__(self, monkeypatch, written=None):
         self.written, self.batches = written or {}, []
-        monkeypatch.setattr("pyterrier_ikat.generate.rewrite.load_seq2seq", lambda model: (None, None))
+        monkeypatch.setattr(
+            "pyterrier_ikat.generate.rewrite.load_seq2seq", lambda model: (None, None)
+        )
         monkeypatch.setattr("pyterrier_ikat.generate.rewrite.decode", self.decode)
 
     def decode(self, tokenizer, model, texts, max_length, num_beams):
@@ -54,8 +56,14 @@ class Silent:
     [
         (0, "which tea has no caffeine ? ||| is mint tea green ? ||| why ?"),
         (1, "which tea has no caffeine ? ||| is mint tea green ? ||| mint is green ||| why ?"),
-        (2, "which tea has no caffeine ? ||| rooibos has no caffeine ||| is mint tea green ? ||| mint is green ||| why ?"),
-        (9, "which tea has no caffeine ? ||| rooibos has no caffeine ||| is mint tea green ? ||| mint is green ||| why ?"),
+        (
+            2,
+            "which tea has no caffeine ? ||| rooibos has no caffeine ||| is mint tea green ? ||| mint is green ||| why ?",
+        ),
+        (
+            9,
+            "which tea has no caffeine ? ||| rooibos has no caffeine ||| is mint tea green ? ||| mint is green ||| why ?",
+        ),
     ],
 )
 def test_the_input_is_the_conversation_with_the_latest_responses(responses, expected):
@@ -69,14 +77,29 @@ def test_the_query_is_what_the_model_writes_for_each_turn_alone(kind, request):
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
     folder = request.getfixturevalue(kind)
-    asked = turns("what is tea ?", "mint", "which one has caffeine and is green tea ?", history=HISTORY[:2])
-    rewritten = ikat.generate.Seq2SeqRewrite(folder, max_length=12, num_beams=3, batch_size=2)(asked)
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    asked = turns(
+        "what is tea ?", "mint", "which one has caffeine and is green tea ?", history=HISTORY[:2]
+    )
+    rewritten = ikat.generate.Seq2SeqRewrite(folder, max_length=12, num_beams=3, batch_size=2)(
+        asked
+    )
+    tokenizer, model = (
+        AutoTokenizer.from_pretrained(folder),
+        AutoModelForSeq2SeqLM.from_pretrained(folder).eval(),
+    )
     for question, query in zip(asked["qutterance"], rewritten["query"], strict=True):
         text = f"which tea has no caffeine ? ||| {question}"
         with torch.no_grad():
-            alone = model.generate(**tokenizer(text, return_tensors="pt"), max_length=12, num_beams=3, do_sample=False, early_stopping=True)
-        assert query == (" ".join(tokenizer.decode(alone[0], skip_special_tokens=True).split()) or question)
+            alone = model.generate(
+                **tokenizer(text, return_tensors="pt"),
+                max_length=12,
+                num_beams=3,
+                do_sample=False,
+                early_stopping=True,
+            )
+        assert query == (
+            " ".join(tokenizer.decode(alone[0], skip_special_tokens=True).split()) or question
+        )
     assert rewritten["qrewrite"].tolist() == rewritten["query"].tolist()
     assert rewritten["query_0"].tolist() == ["query 0", "query 1", "query 2"]
     assert rewritten["query"].nunique() == 3
@@ -87,7 +110,9 @@ def test_a_model_that_is_set_to_sample_is_not_sample_checksum(tmp_path):
     from transformers import GenerationConfig
 
     folder = save_tiny_bart(tmp_path)
-    GenerationConfig.from_pretrained(folder, do_sample=True, temperature=5.0).save_pretrained(folder)
+    GenerationConfig.from_pretrained(folder, do_sample=True, temperature=5.0).save_pretrained(
+        folder
+    )
     operator = ikat.generate.Seq2SeqRewrite(folder, max_length=12, num_beams=1)
     written = {operator(turns("what is tea ?"))["query"][0] for _ in range(5)}
     assert len(written) == 1
@@ -98,23 +123,35 @@ def test_a_long_input_loses_its_beginning_and_keeps_the_question(bart):
     tokenizer, model = load_seq2seq(bart)
     end = "which one has caffeine ?"
     long = " ".join(["tea"] * 25 + [end])
-    assert decode(tokenizer, model, ["green " * 200 + long], 8, 1) == decode(tokenizer, model, [long], 8, 1)
-    assert tokenizer("green " * 200 + long, truncation=True, max_length=32)["input_ids"] == tokenizer(long)["input_ids"]
+    assert decode(tokenizer, model, ["green " * 200 + long], 8, 1) == decode(
+        tokenizer, model, [long], 8, 1
+    )
+    assert (
+        tokenizer("green " * 200 + long, truncation=True, max_length=32)["input_ids"]
+        == tokenizer(long)["input_ids"]
+    )
 
 
 def test_the_output_has_at_most_max_length_tokens(bart):
     """The first token only starts the output, the last one ends it."""
     tokenizer, model = load_seq2seq(bart)
-    lengths = {room: len(decode(tokenizer, model, [source(HISTORY, "what is tea ?")], room, 2)[0].split()) for room in (3, 5, 12)}
+    lengths = {
+        room: len(decode(tokenizer, model, [source(HISTORY, "what is tea ?")], room, 2)[0].split())
+        for room in (3, 5, 12)
+    }
     assert lengths[3] == 1
     assert 1 < lengths[5] <= 3
     assert 3 < lengths[12] <= 10
-    assert len(decode(tokenizer, model, ["what is tea ?"], 200, 2)) == 1  # held to the positions that the model has
+    assert (
+        len(decode(tokenizer, model, ["what is tea ?"], 200, 2)) == 1
+    )  # held to the positions that the model has
 
 
 def test_distinct_inputs_decode_once_and_empty_output_falls_back(monkeypatch, caplog):
     model = Silent(monkeypatch, {"b": "which tea ?"})
-    rewritten = ikat.generate.Seq2SeqRewrite("m", batch_size=2)(turns("b", "a longer one", "b", "middle"))
+    rewritten = ikat.generate.Seq2SeqRewrite("m", batch_size=2)(
+        turns("b", "a longer one", "b", "middle")
+    )
     assert rewritten["query"].tolist() == ["which tea ?", "a longer one", "which tea ?", "middle"]
     assert model.batches == [["a longer one", "middle"], ["b"]]
     assert "wrote nothing for 2 turns, so the question stays: 1_1, 1_3" in caplog.text
@@ -122,7 +159,10 @@ def test_distinct_inputs_decode_once_and_empty_output_falls_back(monkeypatch, ca
 
 def test_systems_share_what_is_decoded_and_other_settings_do_not(monkeypatch):
     model = Silent(monkeypatch, {"tea ?": "green tea", "oats ?": "porridge"})
-    for asked, expected in (("tea ?",), ["green tea"]), (("oats ?", "tea ?"), ["porridge", "green tea"]):
+    for asked, expected in (
+        (("tea ?",), ["green tea"]),
+        (("oats ?", "tea ?"), ["porridge", "green tea"]),
+    ):
         assert ikat.generate.Seq2SeqRewrite("m")(turns(*asked))["query"].tolist() == expected
     assert model.batches == [["tea ?"], ["oats ?"]]
     for other in (
@@ -136,5 +176,8 @@ def test_systems_share_what_is_decoded_and_other_settings_do_not(monkeypatch):
 
 def test_a_model_that_cannot_be_loaded_is_named_with_what_to_do(tmp_path):
     for model in ("no/such-model", tmp_path):
-        with pytest.raises(ikat.UsageError, match="can't load the sequence-to-sequence model .*give the folder of a downloaded model"):
+        with pytest.raises(
+            ikat.UsageError,
+            match="can't load the sequence-to-sequence model .*give the folder of a downloaded model",
+        ):
             ikat.generate.Seq2SeqRewrite(model)(turns("tea ?"))

@@ -29,7 +29,9 @@ VALUES = {
     "rewrite": "I'd love to see your next walk of several days.",
     "rewrite_short": "I'd love to see your first walk of several days next year.",
     "statements_copies": [("1", 1.0), ("2", 1 / 2), ("3", 1 / 3), ("4", 1 / 4)],
-    "queries": ["I'm looking for a walk of several days next year."],  # four of five say the same, and the last begins to
+    "queries": [
+        "I'm looking for a walk of several days next year."
+    ],  # four of five say the same, and the last begins to
 }
 """What is read where nobody says that the completion was cut off."""
 
@@ -50,7 +52,9 @@ def written(name, end):
     operator, options, column = MAKE[name]
     turn = ikat.dataset("ikat:sample").get_topics().head(1)
     assert turn["qid"].item() == WRITTEN[name]["qid"]
-    return operator(ikat.llm(Wrote(WRITTEN[name]["completion"], end)), **options)(turn)[column].item()
+    return operator(ikat.llm(Wrote(WRITTEN[name]["completion"], end)), **options)(turn)[
+        column
+    ].item()
 
 
 @pytest.mark.parametrize("name", [name for name in MAKE if WRITTEN[name]["end"] == "length"])
@@ -91,7 +95,12 @@ def test_what_is_cut_is_no_query_and_what_is_whole_stays(text, read):
 
 
 @pytest.mark.parametrize(
-    "text", ["# Task\nRestate it.\n\n# Last message\nTea?", "<think>hm</think># Role\nYou write.", "## About the user\n1: tea"]
+    "text",
+    [
+        "# Task\nRestate it.\n\n# Last message\nTea?",
+        "<think>hm</think># Role\nYou write.",
+        "## About the user\n1: tea",
+    ],
 )
 def test_a_prompt_that_is_repeated_is_no_answer_and_is_counted(text):
     assert readable(text) == ("", [f"the prompt, which the model repeats: {text!r}"])

@@ -16,7 +16,12 @@ PTKB = {"1": "I own a dog.", "2": "I am vegan.", "10": "I live in Rome."}
 
 
 def turns(**columns):
-    given = {"qid": ["1_1", "1_2"], "query": ["breakfast?", "and lunch?"], "qptkb": [PTKB, {}], **columns}
+    given = {
+        "qid": ["1_1", "1_2"],
+        "query": ["breakfast?", "and lunch?"],
+        "qptkb": [PTKB, {}],
+        **columns,
+    }
     return object_frame(given)
 
 
@@ -32,17 +37,25 @@ class Table(Operator):
     def transform(self, inp):
         pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
         self.seen.append(inp)
-        return inp.assign(score=[self.scores[key] for key in zip(inp["qid"], inp["docno"], strict=True)]).iloc[::-1]
+        return inp.assign(
+            score=[self.scores[key] for key in zip(inp["qid"], inp["docno"], strict=True)]
+        ).iloc[::-1]
 
 
 def test_every_statement_is_scored_once_and_the_best_are_chosen():
     scorer = Table({("1_1", "1"): 0.5, ("1_1", "2"): 0.9, ("1_1", "10"): 0.5, ("1_2", "1"): 0.0})
     ranked = ikat.RankStatements(scorer, n=2)(turns(qptkb=[PTKB, {"1": "b"}]))
-    assert ranked["qstatements"].tolist() == [[("2", 0.9), ("1", 0.5)], [("1", 0.0)]]  # of equal ones the first of the persona
+    assert ranked["qstatements"].tolist() == [
+        [("2", 0.9), ("1", 0.5)],
+        [("1", 0.0)],
+    ]  # of equal ones the first of the persona
     assert ranked["query"].tolist() == ["breakfast?", "and lunch?"]
     [seen] = scorer.seen
     asked = [["1_1", "breakfast?", number, text] for number, text in PTKB.items()]
-    assert seen[["qid", "query", "docno", "text"]].values.tolist() == [*asked, ["1_2", "and lunch?", "1", "b"]]
+    assert seen[["qid", "query", "docno", "text"]].values.tolist() == [
+        *asked,
+        ["1_2", "and lunch?", "1", "b"],
+    ]
 
 
 def test_without_any_persona_no_model_is_loaded():
@@ -57,7 +70,10 @@ def test_minilm_finds_the_statement_about_the_question():
     assert [number for number, _ in ranked["qstatements"][0]] == ["2"]
 
 
-@pytest.mark.parametrize("change", [lambda rows: rows.iloc[1:].assign(score=1.0), lambda rows: rows.assign(score=float("nan"))])
+@pytest.mark.parametrize(
+    "change",
+    [lambda rows: rows.iloc[1:].assign(score=1.0), lambda rows: rows.assign(score=float("nan"))],
+)
 def test_a_statement_without_a_finite_score_is_named(change):
     with pytest.raises(ikat.DataError, match="gave no finite score to statement 1 of turn 1_1"):
         ikat.RankStatements(pt.apply.generic(change))(turns())
@@ -74,53 +90,83 @@ def test_the_manual_query_is_manual_rewrite_plus_gold_statements():
     topics = pt.get_dataset("ikat:sample").get_topics("manual")
     queries = (ikat.ManualRewrite() >> ikat.generate.AppendStatements("qgoldptkb"))(topics)
     for row in queries.itertuples():
-        assert row.query == " ".join([row.qresolved, *(row.qptkb[number] for number in row.qgoldptkb)])
+        assert row.query == " ".join(
+            [row.qresolved, *(row.qptkb[number] for number in row.qgoldptkb)]
+        )
     assert any(queries["qgoldptkb"].map(len))
 
 
 @pytest.mark.parametrize("ptkb", [PTKB, {}, None])
 def test_a_statement_that_the_persona_lacks_is_named(ptkb):
-    with pytest.raises(ikat.DataError, match=r"turn 1_1: qstatements names statement '7', its persona has (1, 2, 10|none)"):
+    with pytest.raises(
+        ikat.DataError,
+        match=r"turn 1_1: qstatements names statement '7', its persona has (1, 2, 10|none)",
+    ):
         ikat.generate.AppendStatements()(turns(qptkb=[ptkb, {}], qstatements=[[("7", 1.0)], []]))
 
 
 SAID = {"qstatements": [[("10", 0.9), ("7", 0.5), ("1", 0.1)], None], "qgoldptkb": [["2"], []]}
 
 
-@pytest.mark.parametrize(("shown", "ids"), [("none", []), ("chosen", ["10", "1"]), ("gold", ["2"]), ("2", ["2"]), ("7", [])])
+@pytest.mark.parametrize(
+    ("shown", "ids"),
+    [("none", []), ("chosen", ["10", "1"]), ("gold", ["2"]), ("2", ["2"]), ("7", [])],
+)
 def test_later_stages_see_only_the_shown_statements_with_ids(shown, ids):
     made = ikat.generate.ShowStatements(shown)(turns(**SAID))
     assert [list(ptkb.items()) for ptkb in made["qptkb"]] == [[(one, PTKB[one]) for one in ids], []]
 
 
-@pytest.mark.parametrize(("statements", "shown", "calls"), [(None, {"1", "2"}, 1), ("none", set(), 1), ("chosen", {"2"}, 2)])
+@pytest.mark.parametrize(
+    ("statements", "shown", "calls"),
+    [(None, {"1", "2"}, 1), ("none", set(), 1), ("chosen", {"2"}, 2)],
+)
 def test_any_llm_method_is_shown_fewer_statements_on_demand(tmp_path, statements, shown, calls):
     model = ByPrompt(statements_ids="[2]", rewrite="vegan breakfast")
     index = ikat.PassageIndex(tmp_path / "index").index([{"docno": "a", "text": "breakfast"}])
-    chat = ikat.conversation([{"role": "user", "content": "Breakfast?"}], ["I own a dog.", "I am vegan."])
-    ikat.methods.find("qr").build(llm=model.llm, retriever=index.bm25(num_results=1000), statements=statements)(chat)
+    chat = ikat.conversation(
+        [{"role": "user", "content": "Breakfast?"}], ["I own a dog.", "I am vegan."]
+    )
+    ikat.methods.find("qr").build(
+        llm=model.llm, retriever=index.bm25(num_results=1000), statements=statements
+    )(chat)
     assert len(model.asked) == calls
     prompt = str(model.asked[-1].messages)
-    assert {one for one, text in (("1", "I own a dog."), ("2", "I am vegan.")) if text in prompt} == shown
+    assert {
+        one for one, text in (("1", "I own a dog."), ("2", "I am vegan.")) if text in prompt
+    } == shown
 
 
 def test_methods_without_an_llm_refuse_the_statements_resource(tmp_path):
-    index = ikat.PassageIndex(tmp_path / "index").index(ikat.dataset("ikat:sample").get_corpus_iter(verbose=False))
+    index = ikat.PassageIndex(tmp_path / "index").index(
+        ikat.dataset("ikat:sample").get_corpus_iter(verbose=False)
+    )
     with pytest.raises(UsageError, match="statements='all' is unknown: choose one of none, chosen"):
         ikat.plan(["qr"], "ikat:sample", index=index, llm="recorded:sample", statements="all")
     with pytest.raises(UsageError, match="no system uses statements"):
         ikat.plan(["raw"], "ikat:sample", index=index, statements="none")
-    found = ikat.plan(["raw", "qr"], "ikat:sample", index=index, llm="recorded:sample", statements="chosen")
+    found = ikat.plan(
+        ["raw", "qr"], "ikat:sample", index=index, llm="recorded:sample", statements="chosen"
+    )
     assert set(found["stage"]) >= {"statements", "rewrite"}
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_run_says_which_statements_were_shown_recordings_stay(tmp_path):
-    index = ikat.PassageIndex(tmp_path / "index").index(ikat.dataset("ikat:sample").get_corpus_iter(verbose=False))
+    index = ikat.PassageIndex(tmp_path / "index").index(
+        ikat.dataset("ikat:sample").get_corpus_iter(verbose=False)
+    )
     notes = {}
     asked = SimpleNamespace(generate=lambda chats: ["tea"] * len(chats))
     for name, model in (("recorded", "recorded:sample"), ("asked", ikat.llm(asked))):
         systems = open_systems(["raw", "qr"], index=index, llm=model, statements="none")
-        notes[name] = [[note for note in system.deviations if "statements" in note] for system in systems]
+        notes[name] = [
+            [note for note in system.deviations if "statements" in note] for system in systems
+        ]
     assert notes["asked"] == [[], ["statements about the user: none"]]
-    assert notes["recorded"] == [[], ["statements about the user: none; recorded completions stay what they were for all of them"]]
+    assert notes["recorded"] == [
+        [],
+        [
+            "statements about the user: none; recorded completions stay what they were for all of them"
+        ],
+    ]

@@ -15,7 +15,10 @@ from pyterrier_ikat.live.answering import HISTORY, shortened
 from pyterrier_ikat.retrieve.texts import TextStore
 from pyterrier_ikat.study.systems import System
 
-PASSAGES = [{"docno": "d1", "text": "Rooibos has no caffeine."}, {"docno": "d2", "text": "Coffee has caffeine."}]
+PASSAGES = [
+    {"docno": "d1", "text": "Rooibos has no caffeine."},
+    {"docno": "d2", "text": "Coffee has caffeine."},
+]
 
 
 class Model:
@@ -48,9 +51,18 @@ def answer(pipeline, said, tell=None, *, method="", history=HISTORY, **more):
 def test_steps_queries_draft_and_response(bm25):
     respond = ikat.Respond(ikat.llm(Model("Rooibos. [1]")), passages=1)
     steps = []
-    found = answer(says("rooibos caffeine") >> QueryColumn("qanswer") >> bm25 % 2 >> respond, turn(), steps.append, method="mine")
+    found = answer(
+        says("rooibos caffeine") >> QueryColumn("qanswer") >> bm25 % 2 >> respond,
+        turn(),
+        steps.append,
+        method="mine",
+    )
     assert steps == ["drafting an answer", "searching 1 query", "answering"]
-    assert (found.draft, found.response, found.queries) == ("rooibos caffeine", "Rooibos. [1]", ("rooibos caffeine",))
+    assert (found.draft, found.response, found.queries) == (
+        "rooibos caffeine",
+        "Rooibos. [1]",
+        ("rooibos caffeine",),
+    )
     assert [one.docno for one in found.sources] == ["d1"]
     assert list(found.citations) == ["d1", "d2"]
     assert (found.spend.calls, found.spend.known, found.method) == (2, 0, "mine")
@@ -58,12 +70,17 @@ def test_steps_queries_draft_and_response(bm25):
     assert [request.stage for request, outcome in found.asked] == ["answer", "respond"]
     steps.clear()
     answer(pt.apply.query(lambda row: "tea") >> bm25, turn(), steps.append)
-    assert steps == ["running ApplyQueryTransformer", "searching 1 query"]  # a stage of another package is told by its label
+    assert steps == [
+        "running ApplyQueryTransformer",
+        "searching 1 query",
+    ]  # a stage of another package is told by its label
 
 
 def test_only_the_passages_that_a_turn_uses_are_read(bm25, monkeypatch):
     read, texts = [], TextStore.read
-    monkeypatch.setattr(TextStore, "read", lambda self, docnos: read.extend(docnos) or texts(self, docnos))
+    monkeypatch.setattr(
+        TextStore, "read", lambda self, docnos: read.extend(docnos) or texts(self, docnos)
+    )
     assert [one.docno for one in answer(bm25 % 1, turn("Which caffeine?")).sources] == ["d2"]
     assert len(read) == 1
 
@@ -83,11 +100,18 @@ def test_written_text_is_a_draft_before_a_search_else_a_response(bm25):
 
 def test_recorded_completions_are_known_and_cost_nothing():
     first = ikat.dataset("ikat:sample").get_topics().iloc[0]
-    found = answer(ikat.Answer(ikat.llm("recorded:sample")), turn(first["qutterance"]), ptkb=first["qptkb"], number="1-1")
+    found = answer(
+        ikat.Answer(ikat.llm("recorded:sample")),
+        turn(first["qutterance"]),
+        ptkb=first["qptkb"],
+        number="1-1",
+    )
     assert (found.spend.calls, found.spend.known, found.spend.cost) == (0, 1, 0)
 
 
-messages = st.lists(st.tuples(st.sampled_from(["user", "assistant"]), st.text(min_size=1, max_size=60)), max_size=12)
+messages = st.lists(
+    st.tuples(st.sampled_from(["user", "assistant"]), st.text(min_size=1, max_size=60)), max_size=12
+)
 
 
 @given(messages, st.integers(0, 120))
@@ -99,7 +123,9 @@ def test_the_newest_exchanges_stay(said, tokens):
     assert history[omitted:] == kept
     assert sum(len(one["content"]) for one in kept) <= 4 * tokens
     assert not omitted or not kept or kept[0]["role"] == "user"
-    if omitted and (starts := [place for place in range(omitted) if history[place]["role"] == "user"]):
+    if omitted and (
+        starts := [place for place in range(omitted) if history[place]["role"] == "user"]
+    ):
         more = history[starts[-1] :]  # one exchange more would be too long
         assert sum(len(one["content"]) for one in more) > 4 * tokens
     assert frame["qhistory"][0] == history
@@ -108,9 +134,17 @@ def test_the_newest_exchanges_stay(said, tokens):
 def test_threads_share_a_system(bm25):
     system = says() >> bm25
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda name: answer(system, turn(f"Which {name}?")), [f"tea{number}" for number in range(24)]))
+        found = list(
+            pool.map(
+                lambda name: answer(system, turn(f"Which {name}?")),
+                [f"tea{number}" for number in range(24)],
+            )
+        )
     assert [one.utterance for one in found] == [f"Which tea{number}?" for number in range(24)]
-    assert all(f"tea{number}" in one.asked[0][0].messages[-1]["content"] for number, one in enumerate(found))
+    assert all(
+        f"tea{number}" in one.asked[0][0].messages[-1]["content"]
+        for number, one in enumerate(found)
+    )
     assert {one.spend.calls for one in found} == {1}
 
 
@@ -119,7 +153,10 @@ def test_a_system_that_ends_without_the_turns_rows_is_refused(bm25):
     for system, told in [
         (queries, "ends with sub-queries: join them"),
         (says("Tea.") >> Returns(lambda frame: None), "returned no frame but a NoneType"),
-        (says("Tea.") >> Returns(lambda frame: frame.assign(qid="other_1")), "rows of another turn"),
+        (
+            says("Tea.") >> Returns(lambda frame: frame.assign(qid="other_1")),
+            "rows of another turn",
+        ),
     ]:
         with pytest.raises(ikat.DataError, match=told):
             answer(system, turn())

@@ -27,16 +27,26 @@ def test_statements_of_a_file(tmp_path, name, text):
 
 def test_a_conversation_of_a_topics_file_or_of_the_sample(tmp_path):
     path = tmp_path / "topics.json"
-    path.write_text(json.dumps([{"number": 7, "ptkb": {"5": "I avoid caffeine."}, "turns": [TURN]}]))
+    path.write_text(
+        json.dumps([{"number": 7, "ptkb": {"5": "I avoid caffeine."}, "turns": [TURN]}])
+    )
     assert read_persona(path) == Persona({"5": "I avoid caffeine."}, "7", ("Which tea?",))
-    path.write_text(json.dumps([{"number": name, "ptkb": [name], "turns": [TURN]} for name in ("9-1", "9-2")]))
+    path.write_text(
+        json.dumps([{"number": name, "ptkb": [name], "turns": [TURN]} for name in ("9-1", "9-2")])
+    )
     assert read_persona(path, "9-2") == Persona({"1": "9-2"}, "9-2", ("Which tea?",))
     for number in (None, "9-3"):
-        with pytest.raises(UsageError, match=r"topics.json has the conversations 9-1, 9-2: choose one with number=..."):
+        with pytest.raises(
+            UsageError,
+            match=r"topics.json has the conversations 9-1, 9-2: choose one with number=...",
+        ):
             read_persona(path, number)
     persona = read_persona("ikat:sample", "1-1")
     assert persona.ptkb["4"] == "My border collie Bruno goes with me wherever I go."
-    assert persona.utterances[1] == "The heath sounds lovely. And when would be a good time to set off?"
+    assert (
+        persona.utterances[1]
+        == "The heath sounds lovely. And when would be a good time to set off?"
+    )
 
 
 @pytest.mark.parametrize(

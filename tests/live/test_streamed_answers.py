@@ -21,7 +21,9 @@ SAID = [{"role": "user", "content": "Which tea?"}]
 
 
 def finds(frame):
-    return frame.merge(object_frame({"docno": ["d1"], "text": [PASSAGE], "score": [1.0], "rank": [0]}), how="cross")
+    return frame.merge(
+        object_frame({"docno": ["d1"], "text": [PASSAGE], "score": [1.0], "rank": [0]}), how="cross"
+    )
 
 
 def responds(*texts, **options):
@@ -29,7 +31,9 @@ def responds(*texts, **options):
     import pyterrier as pt
 
     model = LLM(Types([*texts[:-1], Reply(texts[-1]) if isinstance(texts[-1], str) else texts[-1]]))
-    return ikat.Rewrite(scripted("rooibos")[0]) >> pt.apply.generic(finds) >> ikat.Respond(model, **options), model
+    return ikat.Rewrite(scripted("rooibos")[0]) >> pt.apply.generic(finds) >> ikat.Respond(
+        model, **options
+    ), model
 
 
 def followed(system):
@@ -83,7 +87,14 @@ def test_in_a_terminal_the_checked_answer_replaces_the_draft():
         assert "Rooibos  [2J is" in stream.getvalue()
         seen.set()
 
-    system, _ = responds("Rooibos", "Rooibos \x1b[2J is", look, "word " * 5000 + "end", "Rooibos is. " + "More. " * 300, words=2)
+    system, _ = responds(
+        "Rooibos",
+        "Rooibos \x1b[2J is",
+        look,
+        "word " * 5000 + "end",
+        "Rooibos is. " + "More. " * 300,
+        words=2,
+    )
     talk(Chat(system), Typed("Which tea?"), Screen(stream, width=60))
     assert seen.is_set()
     shown = stream.getvalue()

@@ -1,8 +1,10 @@
 """A server on loopback that speaks OpenAI's protocol of files and batches, on top of chat completions.
 
-Files and batches as its API reference has them: an upload is a form with ``purpose`` and ``file``; a batch goes from ``validating`` to
-``in_progress``, ``finalizing`` and ``completed``, or to ``failed``, ``expired``, ``cancelled``; its answers are lines in any order in
-``output_file_id``, its errors in ``error_file_id``, and a file that would be empty isn't there; a listing begins with the newest.
+Files and batches as its API reference has them: an upload is a form with ``purpose`` and ``file``;
+a batch goes from ``validating`` to ``in_progress``, ``finalizing`` and ``completed``, or to
+``failed``, ``expired``, ``cancelled``; its answers are lines in any order in ``output_file_id``,
+its errors in ``error_file_id``, and a file that would be empty isn't there; a listing begins with
+the newest.
 """
 
 import json
@@ -23,7 +25,8 @@ class BatchServer(ChatServer):
         files: id -> content.
         batches: id -> batch, in the order of their creation.
         sent: the keys of the requests in all batches.
-        hook: called with what was just done: ``uploaded``, ``created``, ``listed``, ``looked``, ``fetched``.
+        hook: called with what was just done: ``uploaded``, ``created``, ``listed``, ``looked``,
+            ``fetched``.
     """
 
     def __init__(self):
@@ -37,7 +40,9 @@ class BatchServer(ChatServer):
             if urlsplit(self.path).path.endswith("/chat/completions"):
                 chat(self)
             else:
-                batch_server.serve(self, "POST", self.rfile.read(int(self.headers["Content-Length"])))
+                batch_server.serve(
+                    self, "POST", self.rfile.read(int(self.headers["Content-Length"]))
+                )
 
         handler.do_POST = do_post
         handler.do_GET = lambda self: batch_server.serve(self, "GET", b"")
@@ -45,7 +50,9 @@ class BatchServer(ChatServer):
     def serve(self, handler, method, content):
         with self.lock:
             self.headers.append({name.lower(): value for name, value in handler.headers.items()})
-            answer = self.answer(method, handler.path, content, handler.headers.get("Content-Type", ""))
+            answer = self.answer(
+                method, handler.path, content, handler.headers.get("Content-Type", "")
+            )
         if answer is DROPPED:
             handler.close_connection = True
             handler.connection.close()
@@ -72,10 +79,18 @@ class BatchServer(ChatServer):
         if (method, route) == ("GET", "/batches"):
             self.hook("listed")
             return self.list(query.get("after", [None])[0], int(query.get("limit", ["20"])[0]))
-        if method == "GET" and (found := re.fullmatch("/files/(.+)/content", route)) and found[1] in self.files:
+        if (
+            method == "GET"
+            and (found := re.fullmatch("/files/(.+)/content", route))
+            and found[1] in self.files
+        ):
             self.hook("fetched")
             return Answer(200, self.files[found[1]])
-        if method == "GET" and (found := re.fullmatch("/batches/(.+)", route)) and found[1] in self.batches:
+        if (
+            method == "GET"
+            and (found := re.fullmatch("/batches/(.+)", route))
+            and found[1] in self.batches
+        ):
             self.hook("looked")
             return Answer(200, self.batches[found[1]])
         return refused(404, f"No such object: {route}")
@@ -86,7 +101,13 @@ class BatchServer(ChatServer):
         name = f"file-{len(self.files)}"
         self.files[name] = form["file"]
         self.hook("uploaded")
-        about = {"id": name, "object": "file", "bytes": len(form["file"]), "created_at": int(time.time()), "filename": "batch.jsonl"}
+        about = {
+            "id": name,
+            "object": "file",
+            "bytes": len(form["file"]),
+            "created_at": int(time.time()),
+            "filename": "batch.jsonl",
+        }
         return Answer(200, {**about, "purpose": "batch", "status": "processed"})
 
     def create(self, body):
@@ -94,12 +115,32 @@ class BatchServer(ChatServer):
         assert body["completion_window"] == "24h"
         lines = self.lines(body["input_file_id"])
         assert len({line["custom_id"] for line in lines}) == len(lines)
-        assert all((line["method"], line["url"]) == ("POST", "/v1/chat/completions") and len(line["custom_id"]) <= 64 for line in lines)
+        assert all(
+            (line["method"], line["url"]) == ("POST", "/v1/chat/completions")
+            and len(line["custom_id"]) <= 64
+            for line in lines
+        )
         assert len({line["body"]["model"] for line in lines}) == 1
         number = f"batch_{len(self.batches)}"
-        empty = dict.fromkeys(("errors", "output_file_id", "error_file_id", "completed_at", "failed_at", "expired_at", "cancelled_at"))
+        empty = dict.fromkeys(
+            (
+                "errors",
+                "output_file_id",
+                "error_file_id",
+                "completed_at",
+                "failed_at",
+                "expired_at",
+                "cancelled_at",
+            )
+        )
         self.batches[number] = {
-            **{"id": number, "object": "batch", "status": "validating", "created_at": int(time.time()), **empty},
+            **{
+                "id": number,
+                "object": "batch",
+                "status": "validating",
+                "created_at": int(time.time()),
+                **empty,
+            },
             **{name: body[name] for name in ("endpoint", "completion_window", "input_file_id")},
             "request_counts": {"total": 0, "completed": 0, "failed": 0},
         }
@@ -110,8 +151,14 @@ class BatchServer(ChatServer):
         newest = list(reversed(self.batches.values()))
         start = next((place for place, one in enumerate(newest, 1) if one["id"] == after), 0)
         page = newest[start : start + limit]
-        ends = {"first_id": page[0]["id"], "last_id": page[-1]["id"]} if page else {"first_id": None, "last_id": None}
-        return Answer(200, {"object": "list", "data": page, "has_more": start + limit < len(newest), **ends})
+        ends = (
+            {"first_id": page[0]["id"], "last_id": page[-1]["id"]}
+            if page
+            else {"first_id": None, "last_id": None}
+        )
+        return Answer(
+            200, {"object": "list", "data": page, "has_more": start + limit < len(newest), **ends}
+        )
 
     def lines(self, file):
         return [json.loads(line) for line in self.files[file].decode().split("\n") if line]
@@ -129,27 +176,57 @@ class BatchServer(ChatServer):
 
     def progress(self, number, done):
         total = len(self.requests(number))
-        self.batches[number].update(status="in_progress", request_counts={"total": total, "completed": done, "failed": 0})
+        self.batches[number].update(
+            status="in_progress", request_counts={"total": total, "completed": done, "failed": 0}
+        )
 
-    def end(self, number, status="completed", answer=lambda body: said(f"answer to {body['messages'][-1]['content']}")):
+    def end(
+        self,
+        number,
+        status="completed",
+        answer=lambda body: said(f"answer to {body['messages'][-1]['content']}"),
+    ):
         """End a batch: ``answer`` gives each request's answer, or the error's code (``batch_expired``), or None for no line at all."""
         output, errors = [], []
-        for place, line in reversed(list(enumerate(self.requests(number)))):  # the other way round than they were sent
+        for place, line in reversed(
+            list(enumerate(self.requests(number)))
+        ):  # the other way round than they were sent
             got = answer(line["body"])
             about = {"id": f"batch_req_{place}", "custom_id": line["custom_id"]}
             if isinstance(got, str):
-                errors.append({**about, "response": None, "error": {"code": got, "message": f"This request could not be executed: {got}."}})
+                errors.append(
+                    {
+                        **about,
+                        "response": None,
+                        "error": {
+                            "code": got,
+                            "message": f"This request could not be executed: {got}.",
+                        },
+                    }
+                )
             elif got is not None:
                 if isinstance(got.body, dict) and got.body.get("model", "") is None:
                     got.body["model"] = line["body"]["model"]
-                response = {"status_code": got.status, "request_id": f"req_{place}", "body": got.body}
-                (output if got.status == 200 else errors).append({**about, "response": response, "error": None})
+                response = {
+                    "status_code": got.status,
+                    "request_id": f"req_{place}",
+                    "body": got.body,
+                }
+                (output if got.status == 200 else errors).append(
+                    {**about, "response": response, "error": None}
+                )
         batch = self.batches[number]
         for name, lines in (("output_file_id", output), ("error_file_id", errors)):
             if lines:
                 batch[name] = f"file-{len(self.files)}"
-                self.files[batch[name]] = "".join(json.dumps(line) + "\n" for line in lines).encode()
-        counts = {"total": len(self.requests(number)), "completed": len(output), "failed": len(errors)}
+                self.files[batch[name]] = "".join(
+                    json.dumps(line) + "\n" for line in lines
+                ).encode()
+        counts = {
+            "total": len(self.requests(number)),
+            "completed": len(output),
+            "failed": len(errors),
+        }
         batch.update(status=status, request_counts=counts, **{f"{status}_at": int(time.time())})
 
     def complete(self, **how):
@@ -160,8 +237,13 @@ class BatchServer(ChatServer):
 
     def fail(self, number, *errors):
         """The batch's file is refused."""
-        data = [{"code": code, "message": message, "param": None, "line": line} for code, message, line in errors]
-        self.batches[number].update(status="failed", errors={"object": "list", "data": data}, failed_at=int(time.time()))
+        data = [
+            {"code": code, "message": message, "param": None, "line": line}
+            for code, message, line in errors
+        ]
+        self.batches[number].update(
+            status="failed", errors={"object": "list", "data": data}, failed_at=int(time.time())
+        )
 
     def close(self):
         self.http.shutdown()

@@ -28,8 +28,24 @@ def said(text="fine", finish="stop", usage=(7, 3), model=None, **message):
             "object": "chat.completion",
             "created": 1,
             "model": model,
-            "choices": [{"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text, **message}}],
-            **({"usage": {"prompt_tokens": usage[0], "completion_tokens": usage[1], "total_tokens": sum(usage)}} if usage else {}),
+            "choices": [
+                {
+                    "index": 0,
+                    "finish_reason": finish,
+                    "message": {"role": "assistant", "content": text, **message},
+                }
+            ],
+            **(
+                {
+                    "usage": {
+                        "prompt_tokens": usage[0],
+                        "completion_tokens": usage[1],
+                        "total_tokens": sum(usage),
+                    }
+                }
+                if usage
+                else {}
+            ),
         }
     )
 
@@ -37,13 +53,33 @@ def said(text="fine", finish="stop", usage=(7, 3), model=None, **message):
 def piece(text="", finish=None, **delta):
     """An event of a streamed chat completion."""
     found = {"role": "assistant", "content": text} if text else {}
-    return {"model": "m", "choices": [{"index": 0, "delta": {**found, **delta}, "finish_reason": finish}]}
+    return {
+        "model": "m",
+        "choices": [{"index": 0, "delta": {**found, **delta}, "finish_reason": finish}],
+    }
 
 
 def streamed(*events, usage=(7, 3)):
     """A streamed chat completion: pieces of text, events, and what the stream waits for; then its end."""
-    told = [{"model": "m", "choices": [], "usage": {"prompt_tokens": usage[0], "completion_tokens": usage[1]}}] if usage else []
-    return Answer(body=[*[piece(one) if isinstance(one, str) else one for one in events], piece(finish="stop"), *told, "[DONE]"])
+    told = (
+        [
+            {
+                "model": "m",
+                "choices": [],
+                "usage": {"prompt_tokens": usage[0], "completion_tokens": usage[1]},
+            }
+        ]
+        if usage
+        else []
+    )
+    return Answer(
+        body=[
+            *[piece(one) if isinstance(one, str) else one for one in events],
+            piece(finish="stop"),
+            *told,
+            "[DONE]",
+        ]
+    )
 
 
 def refused(status, message="no", code=None, **headers):
@@ -64,11 +100,15 @@ class ChatServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # else an answer waits 40 ms for the acknowledgement of its head
+            disable_nagle_algorithm = (
+                True  # else an answer waits 40 ms for the acknowledgement of its head
+            )
 
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                answer = chat_server.take(body, {name.lower(): value for name, value in self.headers.items()}, self.path)
+                answer = chat_server.take(
+                    body, {name.lower(): value for name, value in self.headers.items()}, self.path
+                )
                 if answer == DROP:
                     self.close_connection = True
                     self.connection.close()
@@ -78,7 +118,11 @@ class ChatServer:
                 if isinstance(answer.body, list):
                     self.stream(answer.body)
                     return
-                data = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
+                data = (
+                    answer.body
+                    if isinstance(answer.body, bytes)
+                    else json.dumps(answer.body).encode()
+                )
                 self.send_response(answer.status)
                 for name, value in {"Content-Type": "application/json", **answer.headers}.items():
                     self.send_header(name.replace("_", "-"), value)
@@ -95,7 +139,9 @@ class ChatServer:
                     if isinstance(event, threading.Event):
                         event.wait(60)
                         continue
-                    self.wfile.write(f"data: {event if isinstance(event, str) else json.dumps(event)}\n\n".encode())
+                    self.wfile.write(
+                        f"data: {event if isinstance(event, str) else json.dumps(event)}\n\n".encode()
+                    )
 
             def log_message(self, *args):
                 pass
@@ -109,7 +155,9 @@ class ChatServer:
 
         self.http = Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.http.server_address[1]}/v1"
-        threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        threading.Thread(
+            target=self.http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        ).start()
 
     def take(self, body, headers, path):
         with self.lock:
@@ -132,4 +180,7 @@ class ChatServer:
 
 def ask(*texts, stage="answer", **kwargs):
     """One request per text, for the turns 1_1, 1_2, ..."""
-    return [Request([{"role": "user", "content": text}], stage, f"1_{number}", **kwargs) for number, text in enumerate(texts, 1)]
+    return [
+        Request([{"role": "user", "content": text}], stage, f"1_{number}", **kwargs)
+        for number, text in enumerate(texts, 1)
+    ]

@@ -41,7 +41,9 @@ STREAMS = {
     "one event with the whole": f"data: {json.dumps(said('Rooibos').body)}\n\ndata: [DONE]\n\n",
     "unknown fields": f"data: {ROO}\nfoo: bar\n\ndata: {IBOS}\n\ndata: {END}\n\ndata: [DONE]\n\n",
 }
-SSE, JSON, PLAIN = ({"Content-Type": kind} for kind in ("text/event-stream", "application/json", "text/plain"))
+SSE, JSON, PLAIN = (
+    {"Content-Type": kind} for kind in ("text/event-stream", "application/json", "text/plain")
+)
 
 
 def streamed(made, *texts):
@@ -73,7 +75,9 @@ def test_a_good_stream_is_read_with_one_call(model, server, way, headers, name):
 @pytest.mark.parametrize("headers", [SSE, JSON, PLAIN])
 @pytest.mark.parametrize("before", ["", "\ufeff", "\n   \n"])
 def test_a_completion_as_json_is_read_whatever_it_is_called(model, server, way, headers, before):
-    server.respond = lambda body: Answer(200, before.encode() + json.dumps(said("Rooibos", model="m").body).encode(), headers)
+    server.respond = lambda body: Answer(
+        200, before.encode() + json.dumps(said("Rooibos", model="m").body).encode(), headers
+    )
     (completion,) = way(model("cache=none"), "a")
     assert (completion.text, completion.prompt_tokens, server.calls) == ("Rooibos", 7, 1)
 
@@ -98,35 +102,61 @@ def test_a_stream_without_an_end_and_a_reason_is_broken(model, server, way):
     ],
 )
 def test_an_error_in_a_stream_is_quoted_and_no_completion(model, server, event):
-    server.respond = lambda body: Answer(200, f"data: {ROO}\n\n{event}\n\ndata: [DONE]\n\n".encode(), SSE)
+    server.respond = lambda body: Answer(
+        200, f"data: {ROO}\n\n{event}\n\ndata: [DONE]\n\n".encode(), SSE
+    )
     (failure,) = streamed(model("cache=none retries=0"), "a")
     assert type(failure) is Unavailable
     assert "It says: upstream broke" in failure.reason
 
 
 def test_a_silent_stream_is_empty_and_one_without_choices_none(model, server):
-    server.script = [Answer(200, b'data: {"choices": [{"delta": {}}]}\n\ndata: [DONE]\n\n', SSE), Answer(200, b"data: [DONE]\n\n", SSE)]
+    server.script = [
+        Answer(200, b'data: {"choices": [{"delta": {}}]}\n\ndata: [DONE]\n\n', SSE),
+        Answer(200, b"data: [DONE]\n\n", SSE),
+    ]
     made = model("cache=none retries=0")
     assert type(streamed(made, "a")[0]) is Empty
     assert "holds no completion" in streamed(made, "a")[0].reason
 
 
 def test_usage_is_read_where_moonshot_tells_it():
-    last = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "usage": {"prompt_tokens": 4, "completion_tokens": 2}}]}
-    assert read_answer([f"data: {ROO}", f"data: {json.dumps(last)}"])["usage"] == {"prompt_tokens": 4, "completion_tokens": 2}
+    last = {
+        "choices": [
+            {
+                "index": 0,
+                "delta": {},
+                "finish_reason": "stop",
+                "usage": {"prompt_tokens": 4, "completion_tokens": 2},
+            }
+        ]
+    }
+    assert read_answer([f"data: {ROO}", f"data: {json.dumps(last)}"])["usage"] == {
+        "prompt_tokens": 4,
+        "completion_tokens": 2,
+    }
 
 
 def test_reason_and_usage_survive_a_cut_connection_after_them():
-    lines = [f"data: {one}" for one in (ROO, IBOS, END, json.dumps({"choices": [], "usage": {"prompt_tokens": 4}}))]
+    lines = [
+        f"data: {one}"
+        for one in (ROO, IBOS, END, json.dumps({"choices": [], "usage": {"prompt_tokens": 4}}))
+    ]
     found = read_answer(lines)
     assert (found["choices"][0]["finish_reason"], found["usage"]) == ("stop", {"prompt_tokens": 4})
-    assert read_answer([*lines[:3], 'data: {"choi'])["choices"][0]["message"]["content"] == "Rooibos"
+    assert (
+        read_answer([*lines[:3], 'data: {"choi'])["choices"][0]["message"]["content"] == "Rooibos"
+    )
     for broken in (lines[:2], [*lines[:2], 'data: {"choi']):
         with pytest.raises(Transient):
             read_answer(broken)
 
 
-@given(st.lists(st.text(st.sampled_from("a\u2028\u2029\x85\x0b\x0c\x1e ü"))), st.integers(1, 9), st.sampled_from(["\n", "\r\n"]))
+@given(
+    st.lists(st.text(st.sampled_from("a\u2028\u2029\x85\x0b\x0c\x1e ü"))),
+    st.integers(1, 9),
+    st.sampled_from(["\n", "\r\n"]),
+)
 def test_only_the_ends_of_the_protocol_end_a_line(lines, size, end):
     body = "".join(line + end for line in lines).encode()
     pieces = [body[start : start + size] for start in range(0, len(body), size)]

@@ -68,18 +68,30 @@ def notes(home):
 
 
 def test_a_batch_is_sent_once_and_collected_for_half_the_price(server, model, home):
-    assert str(under_way(model())) == "stage answer: 3 requests wait in 1 batch (batch_0: validating); run the same cell again later"
+    assert (
+        str(under_way(model()))
+        == "stage answer: 3 requests wait in 1 batch (batch_0: validating); run the same cell again later"
+    )
     server.progress("batch_0", 2)
     with commands_advised():
         error = under_way(model())
-    assert str(error) == "stage answer: 3 requests wait in 1 batch (batch_0: in progress, 2 of 3 done); run the same command again later"
+    assert (
+        str(error)
+        == "stage answer: 3 requests wait in 1 batch (batch_0: in progress, 2 of 3 done); run the same command again later"
+    )
     server.complete()
     made = model()
-    assert texts(made.ask(ask(*TEXTS))) == ["answer to a", "answer to b", "answer to c"]  # the lines came the other way round
+    assert texts(made.ask(ask(*TEXTS))) == [
+        "answer to a",
+        "answer to b",
+        "answer to c",
+    ]  # the lines came the other way round
     assert len(server.batches) == 1
     assert server.calls == 0  # no call of its own
     # 7 tokens in at half of 2 dollars per million, 3 out at half of 10
-    assert counted(made, "calls", "known", "prompt_tokens", "completion_tokens", "failures") == [[3, 0, 21, 9, 0]]
+    assert counted(made, "calls", "known", "prompt_tokens", "completion_tokens", "failures") == [
+        [3, 0, 21, 9, 0]
+    ]
     assert counted(made, "cost") == [[pytest.approx(3 * (7 * 1 + 3 * 5) / 1e6)]]
     again = model()
     assert texts(again.ask(ask(*TEXTS))) == ["answer to a", "answer to b", "answer to c"]
@@ -118,7 +130,9 @@ def test_requests_asked_twice_are_sent_once_and_each_is_answered(server, model):
 def test_more_requests_later_make_a_batch_of_their_own(server, model):
     under_way(model(), "a")
     both = under_way(model(), "a", "b")
-    assert str(both).startswith("stage answer: 2 requests wait in 2 batches (batch_0: validating, batch_1: validating)")
+    assert str(both).startswith(
+        "stage answer: 2 requests wait in 2 batches (batch_0: validating, batch_1: validating)"
+    )
     assert server.texts("batch_1") == ["b"]
     server.end("batch_1")
     left = under_way(model(), "a", "b")
@@ -131,7 +145,13 @@ def test_more_requests_later_make_a_batch_of_their_own(server, model):
 
 def test_missing_failed_or_expired_is_asked_again_the_rest_kept(server, model):
     under_way(model(), *"abcde")
-    answers = {"a": said("A"), "b": "batch_expired", "c": None, "d": refused(500, "down"), "e": refused(429, "slow")}
+    answers = {
+        "a": said("A"),
+        "b": "batch_expired",
+        "c": None,
+        "d": refused(500, "down"),
+        "e": refused(429, "slow"),
+    }
     server.end("batch_0", "expired", lambda body: answers[asked(body)])
     made = model()
     assert [one.batch for one in under_way(made, *"abcde").waiting] == ["batch_1"]
@@ -139,7 +159,13 @@ def test_missing_failed_or_expired_is_asked_again_the_rest_kept(server, model):
     assert counted(made, "calls", "retries", "failures") == [[1, 0, 0]]
     server.complete()
     last = model()
-    assert texts(last.ask(ask(*"abcde"))) == ["A", "answer to b", "answer to c", "answer to d", "answer to e"]
+    assert texts(last.ask(ask(*"abcde"))) == [
+        "A",
+        "answer to b",
+        "answer to c",
+        "answer to d",
+        "answer to e",
+    ]
     assert counted(last, "calls", "retries", "known", "failures") == [[4, 4, 1, 0]]
 
 
@@ -149,9 +175,13 @@ def test_the_other_name_of_max_tokens_is_found_out_by_a_batch(server, model):
     server.end("batch_0", "completed", lambda body: refused(400, told))
     under_way(model("batch=on max_tokens=9"), "a")
     bodies = [line["body"] for line in server.lines(server.batches["batch_1"]["input_file_id"])]
-    assert [(body["max_completion_tokens"], "max_tokens" in body) for body in bodies] == [(9, False)]
+    assert [(body["max_completion_tokens"], "max_tokens" in body) for body in bodies] == [
+        (9, False)
+    ]
     server.complete()
-    later = model("batch=on max_tokens=9")  # another process, whose next stage does not have to find it out again
+    later = model(
+        "batch=on max_tokens=9"
+    )  # another process, whose next stage does not have to find it out again
     later.ask(ask("a"))
     assert later.backend.body(ask("b")[0])["max_completion_tokens"] == 9
 
@@ -159,13 +189,20 @@ def test_the_other_name_of_max_tokens_is_found_out_by_a_batch(server, model):
 @pytest.mark.parametrize("status", ["completed", "expired", "cancelled"])
 def test_a_file_of_errors_alone_is_read(server, model, status):
     under_way(model(), "a", "b")
-    server.end("batch_0", status, lambda body: refused(400, "the prompt is too long") if asked(body) == "a" else "x")
+    server.end(
+        "batch_0",
+        status,
+        lambda body: refused(400, "the prompt is too long") if asked(body) == "a" else "x",
+    )
     assert server.batches["batch_0"]["output_file_id"] is None
     under_way(model(), "a", "b")
     assert server.texts("batch_1") == ["b"]
     server.complete()
     failure, answer = model().ask(ask("a", "b"))
-    assert failure.reason == "the server rejects the request (400: the prompt is too long); without batch=on it is asked again"
+    assert (
+        failure.reason
+        == "the server rejects the request (400: the prompt is too long); without batch=on it is asked again"
+    )
     assert (type(failure).__name__, answer.text) == ("TooLong", "answer to b")
 
 
@@ -192,11 +229,23 @@ def test_batches_that_never_answer_are_given_up(server, model):
 @pytest.mark.parametrize(
     ("answer", "kind", "reason"),
     [
-        (said("half", "length"), "CutOff", "the completion was cut off at the token limit after 3 tokens: raise max_tokens"),
+        (
+            said("half", "length"),
+            "CutOff",
+            "the completion was cut off at the token limit after 3 tokens: raise max_tokens",
+        ),
         (said(None, refusal="no"), "Refused", "the model refused: no"),
         (said("I'm sorry, but I can't help with that."), "Refused", "the model refused: "),
-        (refused(400, code="content_filter"), "Filtered", "the provider's content filter withheld the prompt"),
-        (refused(403, "Your input was flagged"), "Filtered", "the provider's content filter withheld the prompt"),
+        (
+            refused(400, code="content_filter"),
+            "Filtered",
+            "the provider's content filter withheld the prompt",
+        ),
+        (
+            refused(403, "Your input was flagged"),
+            "Filtered",
+            "the provider's content filter withheld the prompt",
+        ),
         (refused(400, "m is not a valid model ID"), "BadRequest", "http://127.0.0.1"),
     ],
 )
@@ -230,10 +279,16 @@ def test_an_answer_of_a_batch_with_an_unknown_mark_is_read_again(server, model):
 
 def test_a_refused_batch_says_why_in_one_line_and_is_sent_later(server, model):
     under_way(model())
-    server.fail("batch_0", ("token_limit_exceeded", "Enqueued token limit reached for m.\nTry again later.", None), ("x", "y", 3))
+    server.fail(
+        "batch_0",
+        ("token_limit_exceeded", "Enqueued token limit reached for m.\nTry again later.", None),
+        ("x", "y", 3),
+    )
     with pytest.raises(FatalLLMError) as raised:
         model().ask(ask(*TEXTS))
-    said_by_it = "Enqueued token limit reached for m. Try again later. (token_limit_exceeded); y (x)"
+    said_by_it = (
+        "Enqueued token limit reached for m. Try again later. (token_limit_exceeded); y (x)"
+    )
     left = "(done and kept: 0 calls, left: 3; run again after the repair (finished calls are in the cache and are not repeated))"
     assert str(raised.value) == f"batch_0 of 3 requests was refused: {said_by_it} {left}"
     under_way(model())
@@ -243,14 +298,32 @@ def test_a_refused_batch_says_why_in_one_line_and_is_sent_later(server, model):
 @pytest.mark.parametrize(
     ("path", "answer", "message"),
     [
-        ("/files", refused(404, "no route"), "(404: no route): check the name, the key and base_url; or omit batch=on"),
-        ("/files", refused(401, "bad key"), "does not accept the key in OPENAI_API_KEY (401: bad key)"),
+        (
+            "/files",
+            refused(404, "no route"),
+            "(404: no route): check the name, the key and base_url; or omit batch=on",
+        ),
+        (
+            "/files",
+            refused(401, "bad key"),
+            "does not accept the key in OPENAI_API_KEY (401: bad key)",
+        ),
         ("/batches", refused(404, "no route"), "no such address (404: no route)"),
-        ("/batches", refused(400, "billing hard limit"), "the server rejects the request (400: billing hard limit)"),
-        ("/batches", refused(403, "no"), "does not allow the call with the key in OPENAI_API_KEY (403: no)"),
+        (
+            "/batches",
+            refused(400, "billing hard limit"),
+            "the server rejects the request (400: billing hard limit)",
+        ),
+        (
+            "/batches",
+            refused(403, "no"),
+            "does not allow the call with the key in OPENAI_API_KEY (403: no)",
+        ),
     ],
 )
-def test_what_the_server_refuses_is_one_line_and_leaves_nothing(server, model, home, path, answer, message):
+def test_what_the_server_refuses_is_one_line_and_leaves_nothing(
+    server, model, home, path, answer, message
+):
     server.refuse["POST", path] = [answer]
     with pytest.raises(FatalLLMError) as raised:
         model().ask(ask(*TEXTS))
@@ -261,7 +334,10 @@ def test_what_the_server_refuses_is_one_line_and_leaves_nothing(server, model, h
 
 
 def test_overloaded_servers_are_tried_again(server, model):
-    server.refuse = {(verb, path): [refused(429, "slow")] for verb, path in (("POST", "/files"), ("GET", "/batches"))}
+    server.refuse = {
+        (verb, path): [refused(429, "slow")]
+        for verb, path in (("POST", "/files"), ("GET", "/batches"))
+    }
     under_way(model())
     server.complete()
     assert len(model().ask(ask(*TEXTS))) == 3
@@ -276,13 +352,18 @@ def test_batches_removed_or_not_visible_to_the_key_are_named(server, model, remo
         server.batches.clear()
     else:
         del server.files[server.batches["batch_0"]["output_file_id"]]
-    with pytest.raises(FatalLLMError, match="404: No such object: .*; or .* remove .*batches to ask, and pay for, all that is "):
+    with pytest.raises(
+        FatalLLMError,
+        match="404: No such object: .*; or .* remove .*batches to ask, and pay for, all that is ",
+    ):
         model().ask(ask(*TEXTS))
 
 
 def test_batches_are_split_at_the_providers_limits(server, model, monkeypatch):
     monkeypatch.setattr(batch, "REQUESTS", 2)
-    assert str(under_way(model(), *"abcde")).startswith("stage answer: 5 requests wait in 3 batches (batch_0: validating, batch_1: ")
+    assert str(under_way(model(), *"abcde")).startswith(
+        "stage answer: 5 requests wait in 3 batches (batch_0: validating, batch_1: "
+    )
     assert [server.texts(number) for number in server.batches] == [["a", "b"], ["c", "d"], ["e"]]
     server.complete()
     assert texts(model().ask(ask(*"abcde"))) == [f"answer to {letter}" for letter in "abcde"]
@@ -291,7 +372,11 @@ def test_batches_are_split_at_the_providers_limits(server, model, monkeypatch):
 def test_a_batch_has_no_more_bytes_than_the_provider_takes(server, model, monkeypatch):
     monkeypatch.setattr(batch, "BYTES", 1_000_000)
     under_way(model(), *[letter * 400_000 for letter in "abcde"])
-    assert [[text[0] for text in server.texts(number)] for number in server.batches] == [["a", "b"], ["c", "d"], ["e"]]
+    assert [[text[0] for text in server.texts(number)] for number in server.batches] == [
+        ["a", "b"],
+        ["c", "d"],
+        ["e"],
+    ]
     assert all(len(content) <= 1_000_000 for content in server.files.values())
 
 
@@ -299,7 +384,9 @@ def test_draws_and_chains_are_requests_of_their_own(server, model):
     for chain in range(2):
         with in_chain(chain), pytest.raises(BatchUnderWay):
             model("batch=on seed=5").ask([ask("a", sample=sample)[0] for sample in range(3)])
-    assert [line["body"]["seed"] for number in server.batches for line in server.requests(number)] == [5, 6, 7, 1005, 1006, 1007]
+    assert [
+        line["body"]["seed"] for number in server.batches for line in server.requests(number)
+    ] == [5, 6, 7, 1005, 1006, 1007]
     server.complete(answer=lambda body: said(f"drawn {body['seed']}"))
     for chain in range(2):
         with in_chain(chain):
@@ -308,10 +395,13 @@ def test_draws_and_chains_are_requests_of_their_own(server, model):
 
 
 def test_a_budget_is_refused_before_anything_is_sent(server, model):
-    # a prompt of 400 bytes has at most 400 tokens, "user" 4, a message 3 and a chat 3: 410 at 1 dollar per million and up to 1000 at 5
+    # a prompt of 400 bytes has at most 400 tokens, "user" 4, a message 3 and a chat 3: 410 at 1
+    # dollar per million and up to 1000 at 5
     with pytest.raises(BudgetExceeded) as raised:
         model("batch=on budget=0.01 max_tokens=1000").ask(ask("a" * 400, "b" * 400))
-    assert "with the batches under way this one, which isn't sent, may cost 0.0108 USD" in str(raised.value)
+    assert "with the batches under way this one, which isn't sent, may cost 0.0108 USD" in str(
+        raised.value
+    )
     assert (server.files, server.batches) == ({}, {})
     enough = model("batch=on budget=0.0109 max_tokens=1000")
     under_way(enough, "a" * 400, "b" * 400)
@@ -326,7 +416,9 @@ def test_a_budget_is_refused_before_anything_is_sent(server, model):
 
 
 def test_a_budget_without_a_bound_on_the_answers_is_refused(server, model):
-    with pytest.raises(FatalLLMError, match="a budget for batches needs max_tokens=...: a batch can't be stopped"):
+    with pytest.raises(
+        FatalLLMError, match="a budget for batches needs max_tokens=...: a batch can't be stopped"
+    ):
         model("batch=on budget=1").ask(ask("a"))
     assert server.files == {}
 
@@ -367,9 +459,15 @@ def with_a_limit(server, limit):
     """The account may have that many requests enqueued."""
 
     def hook(done):
-        open_ones = [number for number, one in server.batches.items() if one["status"] in ("validating", "in_progress")]
+        open_ones = [
+            number
+            for number, one in server.batches.items()
+            if one["status"] in ("validating", "in_progress")
+        ]
         if done == "created" and sum(len(server.requests(number)) for number in open_ones) > limit:
-            server.fail(open_ones[-1], ("token_limit_exceeded", "Enqueued token limit reached for m.", None))
+            server.fail(
+                open_ones[-1], ("token_limit_exceeded", "Enqueued token limit reached for m.", None)
+            )
 
     server.hook = hook
 
@@ -390,7 +488,9 @@ def until_done(server, make, letters, runs=20):
 
 def test_a_batch_that_exceeds_the_accounts_limit_is_halved(server, model):
     with_a_limit(server, 3)
-    assert until_done(server, model, "abcdefghij") == [f"answer to {letter}" for letter in "abcdefghij"]
+    assert until_done(server, model, "abcdefghij") == [
+        f"answer to {letter}" for letter in "abcdefghij"
+    ]
     assert sizes(server) == [10, 5, 2, 2, 2, 2, 2]
 
 
@@ -398,7 +498,9 @@ def test_requests_that_wait_for_the_accounts_limit_are_named(server, model):
     with_a_limit(server, 2)
     under_way(model(), *"abcd")
     told = str(under_way(model(), *"abcd"))
-    assert told.startswith("stage answer: 4 requests wait in 1 batch (batch_1: validating, not sent yet: the account's limit of ")
+    assert told.startswith(
+        "stage answer: 4 requests wait in 1 batch (batch_1: validating, not sent yet: the account's limit of "
+    )
     assert str(under_way(model(), *"abcd")) == told
     assert sizes(server) == [4, 2]
 
@@ -412,14 +514,21 @@ def test_a_batch_waits_for_others_under_way_before_it_is_halved(server, model):
     server.complete()
     under_way(model(), *"xyz", stage="rewrite")
     server.complete()
-    assert texts(model().ask(ask(*"xyz", stage="rewrite"))) == ["answer to x", "answer to y", "answer to z"]
+    assert texts(model().ask(ask(*"xyz", stage="rewrite"))) == [
+        "answer to x",
+        "answer to y",
+        "answer to z",
+    ]
     assert sizes(server) == [3, 3, 3]
 
 
 def test_a_request_that_exceeds_the_limit_stops_with_a_sentence(server, model, home):
     with_a_limit(server, 0)
     under_way(model(), "a")
-    with pytest.raises(FatalLLMError, match="no room for even one request of answer in a batch .*wait until .*or omit batch=on"):
+    with pytest.raises(
+        FatalLLMError,
+        match="no room for even one request of answer in a batch .*wait until .*or omit batch=on",
+    ):
         model().ask(ask("a"))
     assert notes(home) == []
     with_a_limit(server, 1)
@@ -431,19 +540,26 @@ def test_paid_lines_without_a_completion_are_counted(server, model):
     under_way(made, "a", "b")
     empty = said(usage=(1_000_000, 0))
     empty.body["choices"] = []
-    server.complete(answer=lambda body: empty if asked(body) == "a" else said("B", usage=(1_000_000, 0)))
+    server.complete(
+        answer=lambda body: empty if asked(body) == "a" else said("B", usage=(1_000_000, 0))
+    )
     under_way(made, "a", "b")
     assert made.budget.spent == 2.0  # 1 dollar each, in a batch
     server.complete(answer=lambda body: empty)
     assert texts(made.ask(ask("a", "b"))) == ["Unavailable", "B"]
-    assert counted(made, "calls", "unanswered", "retries", "failures", "prompt_tokens", "cost") == [[1, 1, 1, 1, 3_000_000, 3.0]]
+    assert counted(made, "calls", "unanswered", "retries", "failures", "prompt_tokens", "cost") == [
+        [1, 1, 1, 1, 3_000_000, 3.0]
+    ]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("openai:m batch=yes", "the LLM option batch is wrong: give on or off"),
-        ("openai:m batch=on cache=none", "batch=on needs a cache file, which keeps what is under way: omit cache=none, or give cache=FILE"),
+        (
+            "openai:m batch=on cache=none",
+            "batch=on needs a cache file, which keeps what is under way: omit cache=none, or give cache=FILE",
+        ),
         ("openai:m batch=on cache=:memory:", "omit cache=:memory:"),
         ("hf:m batch=on", "unknown LLM option 'batch': hf knows temperature"),
         ("recorded:sample batch=on", "unknown LLM option 'batch': recorded knows on_error"),
@@ -472,7 +588,11 @@ def test_a_kill_at_any_step_sends_each_request_only_as_needed(server, model, mon
     def answer(body):
         text = asked(body)
         times = sum(text in server.texts(number) for number in server.batches)
-        return {"a": said("A"), "b": said("B", "length"), "c": "batch_expired" if times == 1 else said("C")}[text[0]]
+        return {
+            "a": said("A"),
+            "b": said("B", "length"),
+            "c": "batch_expired" if times == 1 else said("C"),
+        }[text[0]]
 
     def way(place):
         for _ in range(3):
@@ -518,7 +638,9 @@ def test_a_kill_at_any_step_sends_each_request_only_as_needed(server, model, mon
 def test_a_creation_interrupted_just_now_is_not_repeated(server, model, monkeypatch, home):
     server.refuse["POST", "/batches"] = [DROPPED]  # the connection is lost: nobody knows
     told = str(under_way(model()))
-    assert told.startswith("stage answer: 3 requests wait in 1 batch (not confirmed yet: its creation was interrupted")
+    assert told.startswith(
+        "stage answer: 3 requests wait in 1 batch (not confirmed yet: its creation was interrupted"
+    )
     assert "the provider lists it in a minute, if it was created" in str(under_way(model()))
     assert server.batches == {}
     monkeypatch.setattr(batch, "SETTLED", 0.0)
@@ -539,7 +661,14 @@ def test_a_batch_is_found_by_its_name_behind_many_others(server, model, monkeypa
         model().ask(ask(*TEXTS))
     monkeypatch.setattr(Batches, "create", create)
     (ours,) = server.batches.values()
-    others = {f"other_{number}": {**ours, "id": f"other_{number}", "input_file_id": f"file-other-{number}"} for number in range(250)}
+    others = {
+        f"other_{number}": {
+            **ours,
+            "id": f"other_{number}",
+            "input_file_id": f"file-other-{number}",
+        }
+        for number in range(250)
+    }
     server.batches.update(others)
     looks = []
     server.hook = looks.append
@@ -561,13 +690,17 @@ def test_a_process_killed_during_the_creation_sends_it_once(server, model, monke
         "llm(sys.argv[1]).ask([Request([{'role': 'user', 'content': text}], 'answer', '1_1') for text in 'abc'])"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    process = subprocess.Popen([sys.executable, "-c", code, f"openai:m base_url={server.url} batch=on"], env=environment)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, f"openai:m base_url={server.url} batch=on"], env=environment
+    )
     assert reached.wait(60)
     process.send_signal(signal.SIGKILL)
     process.wait()
     server.hook = lambda done: None
     go_on.set()
-    assert [one.batch for one in under_way(model()).waiting] == ["batch_0"]  # the lock and the note of a killed process are taken over
+    assert [one.batch for one in under_way(model()).waiting] == [
+        "batch_0"
+    ]  # the lock and the note of a killed process are taken over
     server.complete()
     assert len(model().ask(ask(*TEXTS))) == 3
     assert len(server.batches) == 1
@@ -576,7 +709,9 @@ def test_a_process_killed_during_the_creation_sends_it_once(server, model, monke
 def test_threads_with_one_cache_send_one_batch(server, model):
     with ThreadPoolExecutor(6) as threads:
         told = {str(one) for one in threads.map(under_way, [model() for _ in range(6)])}
-    assert told == {"stage answer: 3 requests wait in 1 batch (batch_0: validating); run the same cell again later"}
+    assert told == {
+        "stage answer: 3 requests wait in 1 batch (batch_0: validating); run the same cell again later"
+    }
     assert len(server.batches) == 1
 
 
@@ -586,16 +721,24 @@ def test_foreign_repeated_and_damaged_lines_change_nothing(server, model):
     file = server.batches["batch_0"]["output_file_id"]
     first, *rest = server.files[file].split(b"\n")
     stranger = json.dumps({**json.loads(first), "custom_id": "stranger"}).encode()
-    server.files[file] = b"\n".join([stranger, first, b"[]", b"", *rest[:1], rest[0].replace(b"answer", b"other"), rest[1]])
+    server.files[file] = b"\n".join(
+        [stranger, first, b"[]", b"", *rest[:1], rest[0].replace(b"answer", b"other"), rest[1]]
+    )
     assert texts(model().ask(ask(*TEXTS))) == ["answer to a", "answer to b", "answer to c"]
 
 
 def test_an_answer_counts_where_an_error_has_its_key_too(server, model):
     under_way(model(), "a", "b")
-    server.end("batch_0", answer=lambda body: said("fine") if asked(body) == "a" else "batch_expired")
+    server.end(
+        "batch_0", answer=lambda body: said("fine") if asked(body) == "a" else "batch_expired"
+    )
     batch_0 = server.batches["batch_0"]
     answered = json.loads(server.files[batch_0["output_file_id"]])["custom_id"]
-    error = {"custom_id": answered, "response": None, "error": {"code": "batch_expired", "message": "expired"}}
+    error = {
+        "custom_id": answered,
+        "response": None,
+        "error": {"code": "batch_expired", "message": "expired"},
+    }
     server.files[batch_0["error_file_id"]] += json.dumps(error).encode() + b"\n"
     under_way(model(), "a", "b")
     assert server.texts("batch_1") == ["b"]
@@ -605,9 +748,17 @@ def test_an_answer_counts_where_an_error_has_its_key_too(server, model):
 
 @pytest.mark.parametrize("counts", [{"total": 3, "completed": 3, "failed": 0}, None])
 @pytest.mark.parametrize(
-    ("cut", "left"), [(lambda text: b"", 0), (lambda text: text[:-40], 2), (lambda text: b"<html>busy</html>", 0), (None, 0)]
+    ("cut", "left"),
+    [
+        (lambda text: b"", 0),
+        (lambda text: text[:-40], 2),
+        (lambda text: b"<html>busy</html>", 0),
+        (None, 0),
+    ],
 )
-def test_incomplete_results_stop_the_run_and_are_not_paid_again(server, model, home, counts, cut, left):
+def test_incomplete_results_stop_the_run_and_are_not_paid_again(
+    server, model, home, counts, cut, left
+):
     under_way(model())
     server.complete()
     done, file = server.batches["batch_0"], server.batches["batch_0"]["output_file_id"]
@@ -618,7 +769,10 @@ def test_incomplete_results_stop_the_run_and_are_not_paid_again(server, model, h
         with pytest.raises(FatalLLMError) as raised:
             model().ask(ask(*TEXTS))
         assert f"have {left} of 3 that can be read: run again later" in str(raised.value)
-        assert f"remove {home / 'llm.sqlite.batches'} to ask, and pay for, all that is under way again" in str(raised.value)
+        assert (
+            f"remove {home / 'llm.sqlite.batches'} to ask, and pay for, all that is under way again"
+            in str(raised.value)
+        )
     done["output_file_id"], server.files[file] = file, whole
     assert texts(model().ask(ask(*TEXTS))) == ["answer to a", "answer to b", "answer to c"]
     assert (len(server.batches), notes(home)) == (1, [])
@@ -630,10 +784,14 @@ def test_no_key_is_on_disk_or_told(server, model, home):
     under_way(model(name="n"))
     server.complete(answer=lambda body: said("fine"))
     model(name="n").ask(ask("a"))
-    everything = told + "".join(path.read_bytes().decode("latin-1") for path in home.rglob("*") if path.is_file())
+    everything = told + "".join(
+        path.read_bytes().decode("latin-1") for path in home.rglob("*") if path.is_file()
+    )
     assert KEY not in everything
     assert f"Bearer {KEY}" in {headers["authorization"] for headers in server.headers}
-    assert all(KEY.encode() not in content for name, content in server.files.items() if name == "file-0")
+    assert all(
+        KEY.encode() not in content for name, content in server.files.items() if name == "file-0"
+    )
 
 
 def test_what_is_under_way_can_be_sent_to_another_process():

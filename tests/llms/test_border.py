@@ -18,7 +18,11 @@ WRONG = [1.5, "7", [], {}, None]
 @pytest.mark.parametrize("number", WRONG, ids=lambda number: str(number)[:12])
 def test_an_impossible_number_of_tokens_is_unknown_to_budgets(server, model, number):
     server.script = [said("fine", usage=None)]
-    server.script[0].body["usage"] = {"prompt_tokens": number, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 2}}
+    server.script[0].body["usage"] = {
+        "prompt_tokens": number,
+        "completion_tokens": 3,
+        "prompt_tokens_details": {"cached_tokens": 2},
+    }
     made = model("price_in=1 price_out=1 price_cached=1 budget=0.01 cache=none")
     with pytest.raises(FatalLLMError, match="does not tell how many tokens"):
         made.ask(ask("a"))
@@ -31,7 +35,9 @@ def test_an_impossible_number_of_tokens_is_unknown_to_budgets(server, model, num
 @pytest.mark.parametrize(("name", "value"), [("model", None), ("refusal", False), ("refusal", [])])
 def test_an_odd_word_beside_an_answer_costs_no_answer(server, model, name, value):
     server.script = [said("fine")]
-    place = server.script[0].body if name == "model" else server.script[0].body["choices"][0]["message"]
+    place = (
+        server.script[0].body if name == "model" else server.script[0].body["choices"][0]["message"]
+    )
     place[name] = value
     assert model().ask(ask("a"))[0].text == "fine"
     assert server.calls == 1
@@ -47,7 +53,12 @@ def test_server_words_hold_no_codes_and_no_half_characters(server, model, home, 
     made = model()
     answer, *failures = made.ask(ask("a"))[0], *made.ask(ask("b")), *made.ask(ask("c"))
     assert answer.text == "tea and�"
-    shown = [answer.model, made.ledger.frame()["served"][0], *map(str, failures), *(str(one.message) for one in recwarn)]
+    shown = [
+        answer.model,
+        made.ledger.frame()["served"][0],
+        *map(str, failures),
+        *(str(one.message) for one in recwarn),
+    ]
     assert all(text.isprintable() and text.encode() and len(text) < 800 for text in shown)
     assert answer.model.startswith("m-2�")
     again = CompletionCache(home / "llm.sqlite").get([ask("a")[0].key(made.backend.identity)])
@@ -56,7 +67,11 @@ def test_server_words_hold_no_codes_and_no_half_characters(server, model, home, 
 
 def test_a_text_of_nul_is_empty_and_a_tool_call_is_no_answer(server, model):
     call = {"id": "1", "type": "function", "function": {"name": "search", "arguments": "{}"}}
-    server.script = [said("\x00"), said("Let me search.", tool_calls=[call]), said("Hm.", function_call=call["function"])]
+    server.script = [
+        said("\x00"),
+        said("Let me search.", tool_calls=[call]),
+        said("Hm.", function_call=call["function"]),
+    ]
     server.script.append(said("fine", tool_calls=[]))
     found = [model("cache=none").ask(ask("a"))[0] for _ in range(4)]
     assert [type(one) for one in found] == [Empty, Unfinished, Unfinished, Completion]

@@ -11,7 +11,9 @@ from pyterrier_ikat.llms.ledger import Budget
 def test_a_cost_needs_both_prices_and_both_counts(missing):
     prices = {"price_in": 3.0, "price_out": 5.0}
     counts = {"prompt_tokens": 20, "completion_tokens": 10}
-    assert Budget(**prices).cost(Reply("yes", **counts)) == pytest.approx((3 * 20 + 5 * 10) / 1_000_000)
+    assert Budget(**prices).cost(Reply("yes", **counts)) == pytest.approx(
+        (3 * 20 + 5 * 10) / 1_000_000
+    )
     for known in (prices, counts):
         known.pop(missing, None)
     assert Budget(**prices).cost(Reply("yes", **counts)) is None

@@ -33,7 +33,10 @@ def cache(tmp_path):
 
 
 def test_completions_are_never_removed_to_make_room():
-    assert [CompletionCache(path)._cache.max_bytes for path in (":memory:", "llm.sqlite")] == [math.inf, math.inf]
+    assert [CompletionCache(path)._cache.max_bytes for path in (":memory:", "llm.sqlite")] == [
+        math.inf,
+        math.inf,
+    ]
 
 
 def test_what_is_put_is_got_also_by_another_connection(cache):
@@ -59,7 +62,9 @@ def test_the_mark_of_the_file_is_pinned_so_caches_stay_valid(cache):
     cache.put("k", COMPLETION)
     cache.close()
     with contextlib.closing(sqlite3.connect(cache.path)) as connection:
-        assert connection.execute("PRAGMA application_id").fetchone()[0].to_bytes(4, "big") == b"ikat"
+        assert (
+            connection.execute("PRAGMA application_id").fetchone()[0].to_bytes(4, "big") == b"ikat"
+        )
 
 
 def test_it_lies_where_the_home_variable_says(home, tmp_path, monkeypatch):
@@ -126,7 +131,11 @@ def test_the_environments_base_url_is_in_the_key(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "kept", [*({"finish_reason": reason} for reason in ("error", "max_tokens")), *({"text": text} for text in ("<thinking>Mint?", ""))]
+    "kept",
+    [
+        *({"finish_reason": reason} for reason in ("error", "max_tokens")),
+        *({"text": text} for text in ("<thinking>Mint?", "")),
+    ],
 )
 def test_incomplete_entries_of_earlier_versions_are_asked_again(model, server, home, kept):
     made = model()
@@ -218,7 +227,11 @@ threads = [threading.Thread(target=work, args=(thread,)) for thread in range(16)
 def _python(code, *arguments, **kwargs):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)], env=environment, stderr=subprocess.PIPE, text=True, **kwargs
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        **kwargs,
     )
 
 
@@ -271,9 +284,13 @@ def test_a_run_that_was_stopped_repeats_nothing_it_had_finished(server, tmp_path
     assert first.returncode != 0
     assert how != signal.SIGINT or "KeyboardInterrupt" in errors
     with sqlite3.connect(path) as connection:
-        kept = connection.execute("SELECT count(*) FROM cache WHERE substr(value, 1, 1) = x'7B'").fetchone()[0]
+        kept = connection.execute(
+            "SELECT count(*) FROM cache WHERE substr(value, 1, 1) = x'7B'"
+        ).fetchone()[0]
     connection.close()
-    assert kept == (12 if how == signal.SIGKILL else 16)  # an interrupted one waits for those under way, and sends no other
+    assert kept == (
+        12 if how == signal.SIGKILL else 16
+    )  # an interrupted one waits for those under way, and sends no other
     assert server.calls == 16
     before = server.calls
     second = llm(f"openai:m base_url={server.url} cache={path} concurrency=4")

@@ -39,7 +39,9 @@ def test_without_a_price_of_their_own_they_are_paid_in_full(model, server):
     assert made.ledger.frame()["cost"].item() == pytest.approx((1000 * 2 + 10 * 10) / 1e6)
 
 
-@pytest.mark.parametrize("details", [None, {}, {"cached_tokens": None}, {"cached_tokens": "many"}, [900], "many"])
+@pytest.mark.parametrize(
+    "details", [None, {}, {"cached_tokens": None}, {"cached_tokens": "many"}, [900], "many"]
+)
 def test_untold_cached_tokens_are_unknown_and_paid_in_full(model, server, details):
     server.respond = lambda body: with_details(details)
     made = model("price_in=2 price_out=10 price_cached=0")
@@ -53,7 +55,10 @@ def test_the_table_shows_them_where_a_provider_had_any(model, server):
     made = model("price_in=2 price_out=10 price_cached=0.5")
     made.ask(ask("a"))
     lines = ledger({"one": made.ledger}).markdown().splitlines()
-    assert lines[0] == "| system | stage | model | calls | tokens in | of these cached | tokens out | seconds | cost (USD) |"
+    assert (
+        lines[0]
+        == "| system | stage | model | calls | tokens in | of these cached | tokens out | seconds | cost (USD) |"
+    )
     assert "| 1,000 | 900 | 10 |" in lines[2]
 
 
@@ -96,10 +101,14 @@ def test_a_model_that_keeps_nothing_is_asked_in_turn_order():
 def test_the_order_has_all_requests_longest_of_each_chat_first(seed):
     drawn, requests = random.Random(seed), {}
     for conversation in range(drawn.randint(1, 4)):
-        text = f"The same task for everybody. Conversation {conversation}: " + "".join(drawn.choices("abcdef", k=100))
+        text = f"The same task for everybody. Conversation {conversation}: " + "".join(
+            drawn.choices("abcdef", k=100)
+        )
         for turn in range(drawn.randint(1, 5)):
             text += "".join(drawn.choices("abcdef", k=80))
-            requests[f"{conversation}_{turn}"] = Request([{"role": "user", "content": text}], "s", f"{conversation}_{turn}", "p")
+            requests[f"{conversation}_{turn}"] = Request(
+                [{"role": "user", "content": text}], "s", f"{conversation}_{turn}", "p"
+            )
     keys = list(requests)
     drawn.shuffle(keys)
     ordered = list(longest_beginnings_first({key: requests[key] for key in keys}))

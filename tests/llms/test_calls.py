@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, Reply, StageError, llm
-from pyterrier_ikat.llms.failures import BadRequest, CutOff, Empty, Filtered, OnlyReasoning, Refused, TooLong, Unavailable, Unfinished
+from pyterrier_ikat.llms.failures import (
+    BadRequest,
+    CutOff,
+    Empty,
+    Filtered,
+    OnlyReasoning,
+    Refused,
+    TooLong,
+    Unavailable,
+    Unfinished,
+)
 from pyterrier_ikat.llms.model import OtherModelWarning, same_model
 from pyterrier_ikat.llms.request import WHOLE, read
 from pyterrier_ikat.llms.sending import Retry
@@ -22,17 +32,37 @@ def row(model, stage="answer"):
 
 
 def test_a_completion_with_everything_the_server_tells(model, server):
-    (completion,) = model("temperature=0 top_p=0.5 top_k=10 max_tokens=50 seed=3").ask(ask("Which tea?", sample=2))
-    assert (completion.text, completion.model, completion.finish_reason) == ("answer to Which tea?", "m", "stop")
-    assert (completion.prompt_tokens, completion.completion_tokens, completion.cached) == (7, 3, False)
+    (completion,) = model("temperature=0 top_p=0.5 top_k=10 max_tokens=50 seed=3").ask(
+        ask("Which tea?", sample=2)
+    )
+    assert (completion.text, completion.model, completion.finish_reason) == (
+        "answer to Which tea?",
+        "m",
+        "stop",
+    )
+    assert (completion.prompt_tokens, completion.completion_tokens, completion.cached) == (
+        7,
+        3,
+        False,
+    )
     messages = [{"role": "user", "content": "Which tea?"}]
-    sent = {"model": "m", "messages": messages, "temperature": 0.0, "top_p": 0.5, "top_k": 10, "max_tokens": 50, "seed": 5}
+    sent = {
+        "model": "m",
+        "messages": messages,
+        "temperature": 0.0,
+        "top_p": 0.5,
+        "top_k": 10,
+        "max_tokens": 50,
+        "seed": 5,
+    }
     assert server.bodies == [sent]
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
 
 
 def test_unset_parameters_are_not_sent_and_a_request_overrides(model, server):
-    model("max_tokens=50 concurrency=1").ask([*ask("a", params={"max_tokens": 5, "response_format": {"type": "json_object"}}), *ask("b")])
+    model("max_tokens=50 concurrency=1").ask(
+        [*ask("a", params={"max_tokens": 5, "response_format": {"type": "json_object"}}), *ask("b")]
+    )
     assert server.bodies[0].keys() == {"model", "messages", "max_tokens", "response_format"}
     assert [body["max_tokens"] for body in server.bodies] == [5, 50]
 
@@ -61,7 +91,12 @@ def test_64_answers_in_reverse_order_give_the_same_bytes(model, server):
         return said(f"Drink {number} is tea.")
 
     server.respond = reversed_order
-    turns = pd.DataFrame({"qid": [f"1_{number}" for number in range(count)], "query": [f"What is drink number {n}?" for n in range(count)]})
+    turns = pd.DataFrame(
+        {
+            "qid": [f"1_{number}" for number in range(count)],
+            "query": [f"What is drink number {n}?" for n in range(count)],
+        }
+    )
     warm = pd.DataFrame({"qid": ["0_1"], "query": [f"What is drink number {count}?"]})
     made = model(f"concurrency={count} cache=none")
     ikat.Answer(made)(warm)
@@ -94,7 +129,12 @@ def test_equal_requests_are_asked_once_and_each_gets_its_answer(model, server):
     made = model("cache=none")
     assert made.ask([]) == []
     first, second, other = made.ask([*ask("same", "same"), *ask("other")])
-    assert (first.text, first.cached, second.text, second.cached) == ("answer to same", False, "answer to same", True)
+    assert (first.text, first.cached, second.text, second.cached) == (
+        "answer to same",
+        False,
+        "answer to same",
+        True,
+    )
     assert other.text == "answer to other"
     assert (server.calls, row(made)["calls"], row(made)["known"]) == (2, 2, 1)
 
@@ -103,53 +143,105 @@ def test_a_failure_of_equal_requests_names_each_turn(model, server):
     server.respond = lambda body: refused(400, "too long")
     made = model()
     failures = made.ask(ask("same", "same"))
-    assert [(type(failure), failure.qid) for failure in failures] == [(BadRequest, "1_1"), (BadRequest, "1_2")]
+    assert [(type(failure), failure.qid) for failure in failures] == [
+        (BadRequest, "1_1"),
+        (BadRequest, "1_2"),
+    ]
     assert "too long" in str(failures[0])
     assert (server.calls, row(made)["failures"]) == (1, 2)
 
 
 @pytest.mark.parametrize(
-    ("status", "header", "waited"), [(429, "2", [2]), (429, "0", []), (429, "121", [121]), (429, "1.5", [1.5]), (503, "121", [60])]
+    ("status", "header", "waited"),
+    [(429, "2", [2]), (429, "0", []), (429, "121", [121]), (429, "1.5", [1.5]), (503, "121", [60])],
 )
 def test_retry_after_is_obeyed_within_bounds(model, server, slept, status, header, waited):
     server.script = [refused(status, Retry_After=header)]
     made = model()
     assert made.ask(ask("a"))[0].text == "answer to a"
     assert slept == pytest.approx(waited, abs=0.5)
-    assert (server.calls, row(made)["calls"], row(made)["retries"], row(made)["failures"]) == (2, 1, 1, 0)
+    assert (server.calls, row(made)["calls"], row(made)["retries"], row(made)["failures"]) == (
+        2,
+        1,
+        1,
+        0,
+    )
 
 
-@pytest.mark.parametrize("header", [None, "-10", "inf", "nan", "soon", "", "Thu, 01 Jan 1970 00:00:00 GMT", "Thu, 99 Foo 1970", "9" * 400])
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        "-10",
+        "inf",
+        "nan",
+        "soon",
+        "",
+        "Thu, 01 Jan 1970 00:00:00 GMT",
+        "Thu, 99 Foo 1970",
+        "9" * 400,
+    ],
+)
 def test_a_senseless_or_absent_retry_after_backs_off(model, server, slept, header):
-    server.script = [refused(429, **({"Retry_After": header} if header is not None else {})) for _ in range(3)]
+    server.script = [
+        refused(429, **({"Retry_After": header} if header is not None else {})) for _ in range(3)
+    ]
     assert model().ask(ask("a"))[0].text == "answer to a"
     assert len(slept) == 3
     assert all(2**n - 0.5 <= wait <= 2**n + 1 for n, wait in enumerate(slept))
 
 
-NO_COMPLETIONS = [b"<html>busy</html>", b"", b"{}", b'{"choices": []}', b'{"choices": null}', b"[1]", b'"text"', said(5).body]
-PASSING = [*map(refused, (408, 409, 425, 429, 500, 502, 503, 504)), *(Answer(200, body) for body in NO_COMPLETIONS), DROP]
+NO_COMPLETIONS = [
+    b"<html>busy</html>",
+    b"",
+    b"{}",
+    b'{"choices": []}',
+    b'{"choices": null}',
+    b"[1]",
+    b'"text"',
+    said(5).body,
+]
+PASSING = [
+    *map(refused, (408, 409, 425, 429, 500, 502, 503, 504)),
+    *(Answer(200, body) for body in NO_COMPLETIONS),
+    DROP,
+]
 
 
-@pytest.mark.parametrize("failures", [*([failure] for failure in PASSING), PASSING[5:9], PASSING[-4:]])
+@pytest.mark.parametrize(
+    "failures", [*([failure] for failure in PASSING), PASSING[5:9], PASSING[-4:]]
+)
 def test_transient_failures_are_retried_and_counted_exactly(model, server, failures):
     server.script = [said(), *failures]
     times, made = len(failures), model()
     made.ask(ask("first"))  # one that has never answered is given up sooner
     assert made.ask(ask("a"))[0].text == "answer to a"
-    assert (server.calls, row(made)["calls"], row(made)["retries"], row(made)["failures"]) == (times + 2, 2, times, 0)
+    assert (server.calls, row(made)["calls"], row(made)["retries"], row(made)["failures"]) == (
+        times + 2,
+        2,
+        times,
+        0,
+    )
 
 
-@pytest.mark.parametrize(("options", "tries", "told"), [("retries=3", 4, "4 tries"), ("", 6, "6 tries"), ("retries=0", 1, "1 try")])
+@pytest.mark.parametrize(
+    ("options", "tries", "told"),
+    [("retries=3", 4, "4 tries"), ("", 6, "6 tries"), ("retries=0", 1, "1 try")],
+)
 def test_a_lasting_failure_stops_at_the_cap_other_turns_finish(model, server, options, tries, told):
-    server.respond = lambda body: refused(500, "broken") if body["messages"][-1]["content"] == "b" else said()
+    server.respond = lambda body: (
+        refused(500, "broken") if body["messages"][-1]["content"] == "b" else said()
+    )
     made = model(options)
     good, bad, also_good = made.ask(ask("a", "b", "c"))
     assert (good.text, also_good.text) == ("fine", "fine")
     assert isinstance(bad, Unavailable)
     assert str(bad) == f"answer of turn 1_2: the server answers 500: broken (given up after {told})"
     columns = ["calls", "unanswered", "retries", "failures"]
-    assert (server.calls, [row(made)[name] for name in columns]) == (tries + 2, [2, 1, tries - 1, 1])
+    assert (server.calls, [row(made)[name] for name in columns]) == (
+        tries + 2,
+        [2, 1, tries - 1, 1],
+    )
 
 
 def test_a_late_refusal_stops_the_stage_after_calls_in_flight(model, server):
@@ -166,9 +258,7 @@ def test_no_server_is_named(slept, monkeypatch):
     made = llm("openai:m base_url=http://127.0.0.1:9/v1 retries=1 cache=none")
     made.retry = Retry(tries=2, sleep=slept.append)
     # "Connection error" is what the client says of every cause
-    told = (
-        r"^no connection to http://127\.0\.0\.1:9/v1: (?!Connection error).*\(it has never answered, 2 tries\): start it, or correct base"
-    )
+    told = r"^no connection to http://127\.0\.0\.1:9/v1: (?!Connection error).*\(it has never answered, 2 tries\): start it, or correct base"
     with pytest.raises(FatalLLMError, match=told):
         made.ask(ask("a"))
 
@@ -182,21 +272,41 @@ BROKEN.body["choices"][0]["error"] = {"code": 502, "message": "upstream broke"}
     ("answer", "kind", "reason"),
     [
         (BROKEN, Unfinished, ""),
-        (said("half an ans", finish="length"), CutOff, "cut off at the token limit after 3 tokens: raise max_tokens"),
+        (
+            said("half an ans", finish="length"),
+            CutOff,
+            "cut off at the token limit after 3 tokens: raise max_tokens",
+        ),
         *((said(text), Empty, "empty") for text in ("", " \n\t", None)),
         (said(None, refusal="I can't help."), Refused, "I can't help."),
         (said("partly", finish="content_filter"), Filtered, "content filter"),
-        *((said("half an ans", finish=reason), CutOff, "token limit") for reason in ("LENGTH", "max_tokens", "MAX_TOKENS", "model_length")),
+        *(
+            (said("half an ans", finish=reason), CutOff, "token limit")
+            for reason in ("LENGTH", "max_tokens", "MAX_TOKENS", "model_length")
+        ),
         *(
             (said("partly", finish=reason), Filtered, reason)
             for reason in ("SAFETY", "RECITATION", "PROHIBITED_CONTENT", "content_filtered")
         ),
         *(
             (said("half an ans", finish=reason), Unfinished, reason)
-            for reason in ("error", "abort", "tool_calls", "function_call", "insufficient_system_resource", "OTHER", "null", "stopped")
+            for reason in (
+                "error",
+                "abort",
+                "tool_calls",
+                "function_call",
+                "insufficient_system_resource",
+                "OTHER",
+                "null",
+                "stopped",
+            )
         ),
         (said("I will not.", finish="refusal"), Refused, "refused"),
-        (said(None, reasoning_content="The user wants tea."), OnlyReasoning, "has reasoning and no answer after it"),
+        (
+            said(None, reasoning_content="The user wants tea."),
+            OnlyReasoning,
+            "has reasoning and no answer after it",
+        ),
         (said("", reasoning="The user wants tea."), OnlyReasoning, "no answer after it"),
         (said([THOUGHT]), OnlyReasoning, "no answer after it"),
         (said("<thinking>Tea?</thinking>\n"), OnlyReasoning, "no answer after it"),
@@ -206,9 +316,29 @@ BROKEN.body["choices"][0]["error"] = {"code": 502, "message": "upstream broke"}
         (refused(400, "context length exceeded"), TooLong, "context length exceeded"),
         (refused(400, "no", code="context_length_exceeded"), TooLong, "no"),
         (refused(400, "This model's maximum context length is 8192 tokens."), TooLong, "8192"),
-        (refused(400, "The request (9001 tokens) exceeds the available context size (8192 tokens)."), TooLong, "9001"),
-        (refused(400, "The decoder prompt (length 9001) is longer than the maximum model length of 8192."), TooLong, "9001"),
-        (refused(400, "The input (9001 tokens) is longer than the model's context length (8192 tokens)."), TooLong, "9001"),
+        (
+            refused(
+                400, "The request (9001 tokens) exceeds the available context size (8192 tokens)."
+            ),
+            TooLong,
+            "9001",
+        ),
+        (
+            refused(
+                400,
+                "The decoder prompt (length 9001) is longer than the maximum model length of 8192.",
+            ),
+            TooLong,
+            "9001",
+        ),
+        (
+            refused(
+                400,
+                "The input (9001 tokens) is longer than the model's context length (8192 tokens).",
+            ),
+            TooLong,
+            "9001",
+        ),
         (refused(400, "prompt is too long: 210000 tokens > 200000 maximum"), TooLong, "210000"),
         (refused(413, "Request Entity Too Large"), TooLong, "413"),
         (refused(422, "bad"), BadRequest, "422"),
@@ -232,16 +362,23 @@ def test_a_dated_snapshot_is_recorded_without_a_word(model, server):
     for _ in range(2):
         made = model(name="gpt-4o")
         made.ask([*ask("a", "b"), *ask("a", stage="rewrite")])
-        assert made.ledger.frame()[["model", "served"]].values.tolist() == [["gpt-4o", "gpt-4o-2024-08-06"]] * 2
+        assert (
+            made.ledger.frame()[["model", "served"]].values.tolist()
+            == [["gpt-4o", "gpt-4o-2024-08-06"]] * 2
+        )
         assert made.ledger.served() == {"gpt-4o": ["gpt-4o-2024-08-06"]}
     assert server.calls == 2  # the second time from the cache
 
 
 def test_another_model_is_warned_of_once_also_from_the_cache(model, server):
-    server.respond = lambda body: said(model="gpt-4o-mini" if server.calls < 3 else "gpt-4o-2024-05-13")
+    server.respond = lambda body: said(
+        model="gpt-4o-mini" if server.calls < 3 else "gpt-4o-2024-05-13"
+    )
     made = model("concurrency=1", name="gpt-4o")
     for again in (made, model(name="gpt-4o")):
-        with pytest.warns(OtherModelWarning, match="'gpt-4o-mini' answers instead of 'gpt-4o'") as told:
+        with pytest.warns(
+            OtherModelWarning, match="'gpt-4o-mini' answers instead of 'gpt-4o'"
+        ) as told:
             again.ask([*ask(*"abcd"), *ask(*"abcd")])
         assert len(told) == 1
         assert again.ledger.frame()["served"].tolist() == ["gpt-4o-2024-05-13, gpt-4o-mini"]
@@ -273,7 +410,21 @@ def test_which_names_are_one_model(asked, served, same):
 
 
 @pytest.mark.parametrize(
-    "reason", [None, "", "stop", "STOP", " Stop ", "eos", "eos_token", "end_turn", "END_TURN", "stop_sequence", "COMPLETE", "endoftext"]
+    "reason",
+    [
+        None,
+        "",
+        "stop",
+        "STOP",
+        " Stop ",
+        "eos",
+        "eos_token",
+        "end_turn",
+        "END_TURN",
+        "stop_sequence",
+        "COMPLETE",
+        "endoftext",
+    ],
 )
 def test_a_completion_is_whole_if_the_server_says_so_or_nothing(model, server, reason):
     server.script = [said("rooibos", finish=reason)]
@@ -289,7 +440,9 @@ def test_every_other_reason_is_a_failure(reason):
 
 
 def test_a_completion_in_parts_is_the_parts_that_are_text(model, server):
-    server.script = [said([THOUGHT, {"type": "text", "text": "Roo"}, {"type": "text", "text": "ibos"}])]
+    server.script = [
+        said([THOUGHT, {"type": "text", "text": "Roo"}, {"type": "text", "text": "ibos"}])
+    ]
     assert model().ask(ask("a"))[0].text == "Rooibos"
 
 
@@ -314,7 +467,10 @@ def test_tokens_of_a_cut_off_completion_are_paid_and_counted(model, server):
     [
         (refused(401, f"Incorrect API key provided: {KEY}"), "OPENAI_API_KEY"),
         (refused(403), "OPENAI_API_KEY"),
-        (refused(404, "no such model"), "has no model 'm', or no such address (404: no such model)"),
+        (
+            refused(404, "no such model"),
+            "has no model 'm', or no such address (404: no such model)",
+        ),
         (refused(429, "You exceeded your quota", code="insufficient_quota"), "quota"),
         (refused(402), "quota"),
     ],
@@ -328,11 +484,18 @@ def test_what_no_retry_can_help_stops_the_stage_after_one_call(model, server, an
     assert said_so in str(raised.value)
     assert "done and kept: 0 calls, left: 50" in str(raised.value)
     assert KEY not in str(raised.value)
-    assert (server.calls, row(made)["calls"], row(made)["unanswered"], row(made)["cost"]) == (1, 0, 1, 0)
+    assert (server.calls, row(made)["calls"], row(made)["unanswered"], row(made)["cost"]) == (
+        1,
+        0,
+        1,
+        0,
+    )
 
 
 def test_a_quota_that_ends_in_the_middle_keeps_what_is_done(model, server):
-    server.respond = lambda body: said() if server.calls <= 20 else refused(429, "gone", code="insufficient_quota")
+    server.respond = lambda body: (
+        said() if server.calls <= 20 else refused(429, "gone", code="insufficient_quota")
+    )
     made, requests = model("concurrency=4"), ask(*map(str, range(60)))
     with pytest.raises(FatalLLMError) as raised:
         made.ask(requests)
@@ -347,14 +510,19 @@ def test_a_quota_that_ends_in_the_middle_keeps_what_is_done(model, server):
 
 def test_no_key_is_said_before_anything_is_sent(monkeypatch):
     monkeypatch.delenv("MY_KEY", raising=False)
-    with pytest.raises(FatalLLMError, match=r"no key for https://api\.openai\.com/v1: set the environment variable MY_KEY"):
+    with pytest.raises(
+        FatalLLMError,
+        match=r"no key for https://api\.openai\.com/v1: set the environment variable MY_KEY",
+    ):
         llm("openai:gpt-4o api_key_env=MY_KEY").ask(ask("a"))
 
 
 @pytest.mark.parametrize("key", ["sk-abc…", "sk-abc\ndef", "ключ"])
 def test_an_impossible_key_is_refused_before_anything_is_sent(model, server, monkeypatch, key):
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    with pytest.raises(FatalLLMError, match="the key in OPENAI_API_KEY has a character that no key has") as raised:
+    with pytest.raises(
+        FatalLLMError, match="the key in OPENAI_API_KEY has a character that no key has"
+    ) as raised:
         model().ask(ask("a"))
     assert key not in str(raised.value)
     assert server.calls == 0
@@ -386,9 +554,20 @@ def test_a_budget_stops_before_the_next_call_and_resumes(model, server):
     prices = "price_in=100000 price_out=100000 concurrency=1"
     with pytest.raises(BudgetExceeded) as raised:
         model(f"budget=2.5 {prices}").ask(ask(*"abcdef"))
-    assert (raised.value.spent, raised.value.done, raised.value.left, server.calls) == (3.0, 3, 3, 3)
-    assert "the budget of 2.5 USD is spent (this model has cost 3.0000 USD); done and kept: 3 calls, left: 3" in str(raised.value)
-    assert all(isinstance(completion.text, str) for completion in model(f"budget=30 {prices}").ask(ask(*"abcdef")))
+    assert (raised.value.spent, raised.value.done, raised.value.left, server.calls) == (
+        3.0,
+        3,
+        3,
+        3,
+    )
+    assert (
+        "the budget of 2.5 USD is spent (this model has cost 3.0000 USD); done and kept: 3 calls, left: 3"
+        in str(raised.value)
+    )
+    assert all(
+        isinstance(completion.text, str)
+        for completion in model(f"budget=30 {prices}").ask(ask(*"abcdef"))
+    )
     assert server.calls == 6
 
 
@@ -402,7 +581,9 @@ def test_the_estimate_after_a_budget_is_of_what_is_left(model, server):
 
 def test_a_budget_is_exceeded_only_by_the_calls_under_way(model, server):
     with pytest.raises(BudgetExceeded):
-        model("budget=2.5 price_in=100000 price_out=100000 concurrency=4").ask(ask(*map(str, range(30))))
+        model("budget=2.5 price_in=100000 price_out=100000 concurrency=4").ask(
+            ask(*map(str, range(30)))
+        )
     assert 3 <= server.calls <= 6  # 1 dollar each: after 2 dollars, four are under way
 
 
@@ -426,7 +607,13 @@ def test_without_a_cache_nothing_is_kept_nor_said_to_be_kept(model, server):
         model("concurrency=1 cache=none").ask(ask(*map(str, range(9))))
 
 
-ASKING = [ikat.Answer, ikat.Rewrite, ikat.generate.Clarify, ikat.Queries, ikat.generate.PassageQueries]
+ASKING = [
+    ikat.Answer,
+    ikat.Rewrite,
+    ikat.generate.Clarify,
+    ikat.Queries,
+    ikat.generate.PassageQueries,
+]
 WITHHELD = [said(None, refusal="I can't."), said("x", "content_filter")]
 UNUSABLE = [said("half an ans", "length"), said(""), *WITHHELD, said("null"), said('"N/A"')]
 
@@ -434,12 +621,20 @@ UNUSABLE = [said("half an ans", "length"), said(""), *WITHHELD, said("null"), sa
 @pytest.mark.parametrize("operator", ASKING)
 def test_an_unusable_completion_is_never_a_query_or_an_answer(model, server, operator):
     questions = [f"Which tea {number}?" for number in range(len(UNUSABLE))]
-    server.respond = lambda body: next(answer for asked, answer in zip(questions, UNUSABLE, strict=True) if asked in str(body["messages"]))
-    turns = pd.DataFrame({"qid": [f"1_{number}" for number in range(len(UNUSABLE))], "query": questions})
+    server.respond = lambda body: next(
+        answer
+        for asked, answer in zip(questions, UNUSABLE, strict=True)
+        if asked in str(body["messages"])
+    )
+    turns = pd.DataFrame(
+        {"qid": [f"1_{number}" for number in range(len(UNUSABLE))], "query": questions}
+    )
     with pytest.raises(StageError, match=f"{len(UNUSABLE)} requests failed"):
         operator(model())(turns)
     went_on = operator(model("on_error=fallback"))(turns)
     for turn, question in zip(went_on.to_dict("records"), questions, strict=True):
         assert question in [turn["query"], *turn.get("qsubqueries", [])]
     shown = repr(went_on.to_dict())
-    assert [text for text in ("half an ans", "'x'", "I can't.", "null", "N/A") if text in shown] == []
+    assert [
+        text for text in ("half an ans", "'x'", "I can't.", "null", "N/A") if text in shown
+    ] == []

@@ -16,14 +16,26 @@ class Forms:
     """A server that does everything right. ``changed`` says what it does otherwise."""
 
     def __init__(self, **changed):
-        self.forms = {"stream": True, "finish": "stop", "usage": True, "schema": "yes", "limit": True, "window": 10**9, **changed}
+        self.forms = {
+            "stream": True,
+            "finish": "stop",
+            "usage": True,
+            "schema": "yes",
+            "limit": True,
+            "window": 10**9,
+            **changed,
+        }
 
     def __call__(self, body):
         forms = self.forms
         words = len(body["messages"][0]["content"].split())
         usage = (min(words + 8, forms["window"]), 9) if forms["usage"] else None
         if "response_format" in body and forms["schema"] != "ignored":
-            return said('{"tea": "rooibos"}', usage=usage) if forms["schema"] == "yes" else refused(400, "response_format is not supported")
+            return (
+                said('{"tea": "rooibos"}', usage=usage)
+                if forms["schema"] == "yes"
+                else refused(400, "response_format is not supported")
+            )
         if body["max_tokens"] == 5 and forms["limit"]:
             return said("one, two", finish="length", usage=usage)
         if body.get("stream") and forms["stream"]:
@@ -70,7 +82,11 @@ def test_a_good_server_in_ten_lines(model, server):
         ({"finish": None}, "end", "gives no reason"),
         ({"usage": False}, "usage", "is not told"),
         ({"usage": False}, "cost", "5 calls, ? tokens in, ? out"),
-        ({"more": 300}, "usage", "prompt 23 + completion 9 is not the total 332: counted as 23 in, 309 out"),
+        (
+            {"more": 300},
+            "usage",
+            "prompt 23 + completion 9 is not the total 332: counted as 23 in, 309 out",
+        ),
         ({"schema": "no"}, "schema", "refused: omit structured=on"),
         ({"schema": "ignored"}, "schema", "ignored: omit structured=on"),
         ({"limit": False}, "max_tokens", "ignored, or not told"),
@@ -94,12 +110,24 @@ def test_a_stream_with_other_events_and_no_reason_is_described(model, server):
         if not body.get("stream"):
             return said(TEN)
         event = json.dumps({"choices": [{"index": 0, "delta": {"content": TEN}}]})
-        return Answer(200, f"retry: 1\n\ndata: {event}\n\ndata: [DONE]\n\n".encode(), {"Content-Type": "text/event-stream"})
+        return Answer(
+            200,
+            f"retry: 1\n\ndata: {event}\n\ndata: [DONE]\n\n".encode(),
+            {"Content-Type": "text/event-stream"},
+        )
 
     server.respond = respond
-    assert model().check().lines["stream"] == "yes, ends without a reason, without usage, so its cost is unknown"
+    assert (
+        model().check().lines["stream"]
+        == "yes, ends without a reason, without usage, so its cost is unknown"
+    )
     server.respond = lambda body: said(TEN) if not body.get("stream") else Answer(body=[piece(TEN)])
-    assert model("retries=0").check().lines["stream"].startswith("fails: the server's answer broke off")
+    assert (
+        model("retries=0")
+        .check()
+        .lines["stream"]
+        .startswith("fails: the server's answer broke off")
+    )
 
 
 def test_a_server_with_no_usable_answer_is_still_described(model, server):
@@ -123,7 +151,9 @@ def test_the_other_name_of_max_tokens_is_shown(model, server):
     names = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
     forms = Forms()
     server.respond = lambda body: (
-        refused(400, names) if "max_tokens" in body else forms({**body, "max_tokens": body["max_completion_tokens"]})
+        refused(400, names)
+        if "max_tokens" in body
+        else forms({**body, "max_tokens": body["max_completion_tokens"]})
     )
     assert "max_completion_tokens=5" in model("cache=none").check().lines["max_tokens"]
 
@@ -146,12 +176,19 @@ def test_a_server_without_answers_is_said_to_have_none(model, server, respond):
     server.respond = respond
     found = model("cache=none retries=0").check().lines
     assert found["answer"].startswith("fails")
-    assert found["end"] == found["usage"] == found["reasoning"] == "can't be told: there is no answer"
+    assert (
+        found["end"] == found["usage"] == found["reasoning"] == "can't be told: there is no answer"
+    )
 
 
 def test_requests_without_an_answer_are_no_calls(model, server):
     server.respond = lambda body: refused(500, "boom")
-    assert model("cache=none retries=0").check().lines["cost"].startswith("0 calls, 5 requests without an answer")
+    assert (
+        model("cache=none retries=0")
+        .check()
+        .lines["cost"]
+        .startswith("0 calls, 5 requests without an answer")
+    )
 
 
 @pytest.mark.parametrize("usage", [(10**40, -1), (-4, 3), (True, True)])

@@ -46,7 +46,9 @@ def raw(monkeypatch):
         with contextlib.suppress(OSError):
             while True:
                 clients.append(listening.accept()[0])
-                threads.append(threading.Thread(target=write, args=(clients[-1],), name="server", daemon=True))
+                threads.append(
+                    threading.Thread(target=write, args=(clients[-1],), name="server", daemon=True)
+                )
                 threads[-1].start()
 
     def serve(write):
@@ -115,11 +117,15 @@ def test_only_a_server_that_never_answered_ends_the_run(model, server):
     assert isinstance(made.ask(ask("second"))[0], Unavailable)
 
 
-@pytest.mark.parametrize("answer", [refused(503, "loading the model"), refused(400), Answer(200, b"<p>wait</p>")])
+@pytest.mark.parametrize(
+    "answer", [refused(503, "loading the model"), refused(400), Answer(200, b"<p>wait</p>")]
+)
 def test_any_answer_shows_that_there_is_a_server(model, server, answer):
     server.script, server.respond = [answer], lambda body: DROP
     made = model("retries=2")
-    made.backend.patience = 60  # on a busy machine "b" would be sent first, or meanwhile, and get that answer
+    made.backend.patience = (
+        60  # on a busy machine "b" would be sent first, or meanwhile, and get that answer
+    )
     assert isinstance(made.ask(ask("a", "b"))[1], Unavailable)
 
 
@@ -130,7 +136,10 @@ def test_any_answer_shows_that_there_is_a_server(model, server, answer):
         ({"error": "model runner has stopped"}, "model runner has stopped"),
         ({"detail": "Not Found"}, "Not Found"),
         ({"message": f"hello {KEY}"}, "hello ***"),
-        ({**said("half").body, "error": {"message": "Provider failed", "code": 502}}, "Provider failed"),
+        (
+            {**said("half").body, "error": {"message": "Provider failed", "code": 502}},
+            "Provider failed",
+        ),
         ({"choices": []}, '{"choices": []}'),
         ({"error": None, "choices": [{"message": {"content": 5}}]}, '{"error": null, "choices"'),
         (b"<html><h1>Sign in</h1> to the Wi-Fi</html>", "<html><h1>Sign in</h1> to the Wi-Fi"),
@@ -147,21 +156,38 @@ def test_an_answer_without_a_completion_is_quoted(model, server, answer, quoted)
     assert KEY not in str(failure)
 
 
-@pytest.mark.parametrize("page", [b"Forbidden by the firewall", b'{"detail": "Forbidden by the firewall"}'])
+@pytest.mark.parametrize(
+    "page", [b"Forbidden by the firewall", b'{"detail": "Forbidden by the firewall"}']
+)
 def test_a_403_quotes_what_the_server_said_in_whatever_form(model, server, page):
     server.respond = lambda body: Answer(403, page)
-    with pytest.raises(FatalLLMError, match="does not allow the call with the key in OPENAI_API_KEY .403: Forbidden by the firewall"):
+    with pytest.raises(
+        FatalLLMError,
+        match="does not allow the call with the key in OPENAI_API_KEY .403: Forbidden by the firewall",
+    ):
         model().ask(ask("a"))
 
 
 @pytest.mark.parametrize(
-    ("status", "location"), [(301, "https://elsewhere.example/v1/chat/completions"), (302, "/login"), (308, None), (307, "http://[")]
+    ("status", "location"),
+    [
+        (301, "https://elsewhere.example/v1/chat/completions"),
+        (302, "/login"),
+        (308, None),
+        (307, "http://["),
+    ],
 )
 def test_no_redirect_is_followed(model, server, status, location):
-    server.respond = lambda body: Answer(status, {}, {} if location is None else {"Location": location})
+    server.respond = lambda body: Answer(
+        status, {}, {} if location is None else {"Location": location}
+    )
     made = model()
-    made.backend.patience = 60  # on a busy machine the second call would follow before the first is refused
-    with pytest.raises(FatalLLMError, match=f"redirects .{status}., and no redirect is followed: correct base_url="):
+    made.backend.patience = (
+        60  # on a busy machine the second call would follow before the first is refused
+    )
+    with pytest.raises(
+        FatalLLMError, match=f"redirects .{status}., and no redirect is followed: correct base_url="
+    ):
         made.ask(ask("a", "b"))
     assert server.calls == 1
 
@@ -198,13 +224,28 @@ def test_the_first_ctrl_c_says_it_waits_and_the_second_ends(server, tmp_path, pr
         return said()
 
     server.respond = respond
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OPENAI_API_KEY": KEY}
-    command = [sys.executable, "-c", PROGRAM, server.url, str(tmp_path / "llm.sqlite"), str(Path(__file__).parent), pressed]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "OPENAI_API_KEY": KEY,
+    }
+    command = [
+        sys.executable,
+        "-c",
+        PROGRAM,
+        server.url,
+        str(tmp_path / "llm.sqlite"),
+        str(Path(__file__).parent),
+        pressed,
+    ]
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as asking:
         assert arrived.wait(120)
         asking.send_signal(signal.SIGINT)
         line = next(line for line in asking.stderr if "stopping" in line)
-        assert line.strip() == "stopping: waiting for the calls under way; press Ctrl-C again to end at once"
+        assert (
+            line.strip()
+            == "stopping: waiting for the calls under way; press Ctrl-C again to end at once"
+        )
         if pressed == "later":
             assert asking.poll() is None
             asking.send_signal(signal.SIGINT)

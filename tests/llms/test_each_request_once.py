@@ -46,7 +46,9 @@ def retriever(sample_index):
 
 
 def run(retriever, first, second, names=SYSTEMS):
-    reranker = pt.apply.doc_score(lambda row: float(len(set(row["query"].split()) & set(row["text"].split()))))
+    reranker = pt.apply.doc_score(
+        lambda row: float(len(set(row["query"].split()) & set(row["text"].split())))
+    )
     resources = {"llm": first, "second_llm": second, "reranker": reranker, "retriever": retriever}
     systems = {name: METHODS[name].build(**resources) for name in names}
     systems["two in one"] = ikat.Union(systems["ad"], systems["aqd"])

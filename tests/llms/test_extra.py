@@ -12,7 +12,10 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llms.spec import deciding_options
 
-QWEN = {"chat_template_kwargs": {"enable_thinking": False}, "reasoning": {"effort": "low", "exclude": True}}
+QWEN = {
+    "chat_template_kwargs": {"enable_thinking": False},
+    "reasoning": {"effort": "low", "exclude": True},
+}
 
 
 def test_the_fields_are_sent_as_they_are(model, server):
@@ -43,7 +46,11 @@ def test_both_spellings_are_one_model_with_one_cache(model, server):
 
 
 def test_another_body_or_none_is_another_model(model, server):
-    for one in (model(), model(body={"reasoning_effort": "low"}), model(body={"reasoning_effort": "high"})):
+    for one in (
+        model(),
+        model(body={"reasoning_effort": "low"}),
+        model(body={"reasoning_effort": "high"}),
+    ):
         one.ask(ask("a"))
     assert server.calls == 3
     assert model() != model(body={"reasoning_effort": "low"})
@@ -60,7 +67,10 @@ def test_its_text_makes_the_same_model_also_in_another_process(model):
 
 
 TEXTS = st.text(st.sampled_from("aü \u2028'\"\\{}=$"))
-JSON = st.recursive(st.none() | st.booleans() | st.integers() | TEXTS, lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner))
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXTS,
+    lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner),
+)
 
 
 @given(st.dictionaries(TEXTS, JSON))
@@ -85,7 +95,10 @@ OWNED = [
 
 @pytest.mark.parametrize("name", OWNED)
 def test_fields_that_the_package_sets_are_refused(name):
-    for make in (lambda: ikat.llm("openai:m", body={name: 1}), lambda: ikat.llm(f"openai:m body='{{\"{name}\": 1}}'")):
+    for make in (
+        lambda: ikat.llm("openai:m", body={name: 1}),
+        lambda: ikat.llm(f"openai:m body='{{\"{name}\": 1}}'"),
+    ):
         with pytest.raises(UsageError, match=f"'{name}' can't stand in body"):
             make()
 
@@ -109,12 +122,27 @@ def test_a_key_is_refused_and_not_shown(body):
     assert "planted" not in str(raised.value)
 
 
-@pytest.mark.parametrize("name", ["budget_tokens", "thinking_tokens", "monkey", "key_points", "logprobs", "prompt_cache_key", "tokenizer"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "budget_tokens",
+        "thinking_tokens",
+        "monkey",
+        "key_points",
+        "logprobs",
+        "prompt_cache_key",
+        "tokenizer",
+    ],
+)
 def test_a_harmless_name_is_no_key(name):
-    assert ikat.llm("openai:m", body={"thinking": {name: 1}}).backend.more == {"thinking": {name: 1}}
+    assert ikat.llm("openai:m", body={"thinking": {name: 1}}).backend.more == {
+        "thinking": {name: 1}
+    }
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", "low", '"low"', "", '{"a": NaN}', '{"a": 1, "a": 2}', "null"])
+@pytest.mark.parametrize(
+    "text", ["{", "[1]", "low", '"low"', "", '{"a": NaN}', '{"a": 1, "a": 2}', "null"]
+)
 def test_what_is_no_json_object_is_refused(text):
     with pytest.raises(UsageError, match="body is wrong: give a JSON object"):
         ikat.llm(f"openai:m body='{text}'")

@@ -18,7 +18,12 @@ class Adds(Backend):
 
     def complete(self, requests):
         self.batches.append([request.messages[0]["content"] for request in requests])
-        return [Reply(str(int(request.messages[0]["content"]) + 1), prompt_tokens=1, completion_tokens=0) for request in requests]
+        return [
+            Reply(
+                str(int(request.messages[0]["content"]) + 1), prompt_tokens=1, completion_tokens=0
+            )
+            for request in requests
+        ]
 
 
 def request(number, qid="1_1"):
@@ -45,7 +50,10 @@ def cached(backend, path=":memory:"):
 def test_a_request_follows_each_answer_and_the_last_is_given():
     seen = []
     llm = LLM(Adds())
-    assert [one.text for one in llm.ask([request(0), request(10)], up_to(13, seen), calls=16)] == ["13", "13"]
+    assert [one.text for one in llm.ask([request(0), request(10)], up_to(13, seen), calls=16)] == [
+        "13",
+        "13",
+    ]
     assert [text for place, text in seen if place == 1] == ["11", "12", "13"]
     assert len(seen) == 16
     assert counts(llm) == [13, 3]  # 10, 11 and 12 come up twice
@@ -54,7 +62,11 @@ def test_a_request_follows_each_answer_and_the_last_is_given():
 def test_the_same_question_is_asked_once_however_it_came_up():
     backend = Adds()
     llm = cached(backend)
-    assert [one.text for one in llm.ask([request(0), request(0), request(2)], up_to(4))] == ["4", "4", "4"]
+    assert [one.text for one in llm.ask([request(0), request(0), request(2)], up_to(4))] == [
+        "4",
+        "4",
+        "4",
+    ]
     assert sorted(number for batch in backend.batches for number in batch) == ["0", "1", "2", "3"]
     assert counts(llm) == [4, 6]
 
@@ -80,12 +92,19 @@ def test_an_interrupted_chain_goes_on_behind_what_is_kept(tmp_path):
 
 def test_a_batching_model_gets_following_requests_together():
     backend = Adds(concurrency=1, batch_size=3)
-    LLM(backend).ask([request(0), request(10), request(20)], lambda place, outcome: up_to(30)(place, outcome) if place else None)
+    LLM(backend).ask(
+        [request(0), request(10), request(20)],
+        lambda place, outcome: up_to(30)(place, outcome) if place else None,
+    )
     assert backend.batches[:2] == [["0", "10", "20"], ["11", "21"]]
 
 
 def test_the_budget_ends_a_chain_and_says_what_calls_are_left():
-    llm = LLM(Adds(concurrency=1), cache=CompletionCache(":memory:"), budget=Budget(price_in=1e6, price_out=0, limit=2))
+    llm = LLM(
+        Adds(concurrency=1),
+        cache=CompletionCache(":memory:"),
+        budget=Budget(price_in=1e6, price_out=0, limit=2),
+    )
     with pytest.raises(BudgetExceeded) as raised:
         llm.ask([request(0)], up_to(9), calls=9)
     assert (raised.value.done, raised.value.left, raised.value.about) == (2, 7, 7.0)

@@ -27,7 +27,11 @@ def written(mark):
     return mark if mark[0].isalpha() else re.sub(r"(?<=>) | (?=<)", "", mark)
 
 
-PAIRS = [(written(pair.opening), written(pair.closing), pair.alone) for family in FAMILIES for pair in family.reasoning]
+PAIRS = [
+    (written(pair.opening), written(pair.closing), pair.alone)
+    for family in FAMILIES
+    for pair in family.reasoning
+]
 ENDS = [written(mark) for family in FAMILIES for mark in family.ends]
 HEADERS = [written(mark) for family in FAMILIES for mark in family.own]
 WORDS = [pair for pair in PAIRS if pair[0][0].isalpha()]
@@ -63,7 +67,10 @@ def test_reasoning_without_an_end_is_told_and_a_mention_stays(opening, closing, 
 def test_words_that_end_no_reasoning_are_the_answer():
     said = "Here is my thought process: it names no farm. Score: 1"
     assert split_reasoning(said) == (said, False)
-    assert split_reasoning("Here's my thought process: hm.\n\nHere is my response:\nMint.") == ("Mint.", False)
+    assert split_reasoning("Here's my thought process: hm.\n\nHere is my response:\nMint.") == (
+        "Mint.",
+        False,
+    )
 
 
 @pytest.mark.parametrize("header", [*HEADERS, "<s>", "<bos>", "<|begin_of_text|>"])
@@ -100,7 +107,11 @@ def test_a_turn_is_cut_out_of_its_template(text):
 
 
 def test_html_is_no_template():
-    for text in ("It costs <s>20</s> 10 dollars.", "<details><summary>More</summary>Mint.</details>", "<b>Mint</b> [1].<sup>2</sup>"):
+    for text in (
+        "It costs <s>20</s> 10 dollars.",
+        "<details><summary>More</summary>Mint.</details>",
+        "<b>Mint</b> [1].<sup>2</sup>",
+    ):
         assert split_reasoning(text) == (text, False)
         assert unknown_mark(text) == ""
 
@@ -111,7 +122,19 @@ def test_reasoning_whose_marks_a_server_removed_is_no_answer():
 
 PIECES = st.one_of(
     st.sampled_from(
-        ["Mint. ", "1 < 2", "\n- a list\n", "[1]", "`code`", "<b>no</b>", '"', "assistant", "<ponder>", "<x", "[a](http://b) "]
+        [
+            "Mint. ",
+            "1 < 2",
+            "\n- a list\n",
+            "[1]",
+            "`code`",
+            "<b>no</b>",
+            '"',
+            "assistant",
+            "<ponder>",
+            "<x",
+            "[a](http://b) ",
+        ]
     ),
     st.sampled_from([f"{opening}\nhm{closing}\n" for opening, closing, _ in MARKS]),
     st.sampled_from([*ENDS, *HEADERS, "<s>", "<|im_start|>user\n", "[INST]", "<<SYS>>"]),
@@ -162,14 +185,23 @@ def test_an_unknown_mark_names_the_option_that_explains_it(text, mark):
     ("text", "mark", "repair"),
     [
         (f"<verdict>{ANSWER}</verdict>", "<verdict>", "name the tag in the prompt"),
-        (f"<think>hm</think>\n<final_text>{ANSWER}</final_text>", "<final_text>", "name the tag in the prompt"),
+        (
+            f"<think>hm</think>\n<final_text>{ANSWER}</final_text>",
+            "<final_text>",
+            "name the tag in the prompt",
+        ),
         (f"{ANSWER}<unused6226>", "<unused6226>", "chat template"),
         (f"{ANSWER}<tool_call>{{}}</tool_call>", "<tool_call>", "tool"),
     ],
 )
 def test_an_unknown_mark_without_an_option_names_its_repair(text, mark, repair):
     kind, reason = read(Reply(text)).fault
-    assert (kind, mark in reason, repair in reason, "reasoning=" in reason) == (UnknownMark, True, True, False)
+    assert (kind, mark in reason, repair in reason, "reasoning=" in reason) == (
+        UnknownMark,
+        True,
+        True,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -198,7 +230,15 @@ def test_html_citations_code_and_mentions_are_not_unknown(text):
 
 
 def test_what_the_request_asks_for_is_not_unknown():
-    asked = Reading((), [{"role": "user", "content": "Write <statements>...</statements><rewrite>...</rewrite> and [DONE] and <|stop|>."}])
+    asked = Reading(
+        (),
+        [
+            {
+                "role": "user",
+                "content": "Write <statements>...</statements><rewrite>...</rewrite> and [DONE] and <|stop|>.",
+            }
+        ],
+    )
     both = "<statements>1, 2</statements><rewrite>Mint?</rewrite>"
     for text in (both, "[DONE] Mint", "Mint <|stop|>"):
         assert read(Reply(text), asked) == (text, None)
@@ -206,9 +246,16 @@ def test_what_the_request_asks_for_is_not_unknown():
     assert read(Reply("<statements>1</statements>"), asked) == ("1", None)
 
 
-@pytest.mark.parametrize("name", ["answer", "output", "final_answer", "response", "query", "rewrite", "Answer"])
+@pytest.mark.parametrize(
+    "name", ["answer", "output", "final_answer", "response", "query", "rewrite", "Answer"]
+)
 def test_a_text_wrapped_whole_is_the_text(name):
-    for text in (f"<{name}>{ANSWER}</{name}>", f"<{name}>\n{ANSWER}\n</{name}>\n", f"<{name}>{ANSWER}", f"{ANSWER}</{name}>"):
+    for text in (
+        f"<{name}>{ANSWER}</{name}>",
+        f"<{name}>\n{ANSWER}\n</{name}>\n",
+        f"<{name}>{ANSWER}",
+        f"{ANSWER}</{name}>",
+    ):
         assert read(Reply(text)) == (ANSWER, None)
 
 
@@ -247,20 +294,28 @@ def test_the_option_is_one_of_objects_and_recordings(tmp_path):
             return [f"<ponder>hm</ponder>{ANSWER}" for _ in chats]
 
     turn = ikat.conversation([{"role": "user", "content": "Where?"}])
-    assert ikat.Rewrite(llm(Ponders(), reasoning="<ponder> </ponder>"))(turn)["query"].item() == ANSWER
+    assert (
+        ikat.Rewrite(llm(Ponders(), reasoning="<ponder> </ponder>"))(turn)["query"].item() == ANSWER
+    )
     with pytest.raises(StageError, match="1 UnknownMark.*<ponder>"):
         ikat.Rewrite(llm(Ponders()))(turn)
     file = tmp_path / "recorded.jsonl"
-    file.write_text(f'{{"qid": "1", "stage": "s", "completion": "<ponder>hm</ponder>{ANSWER}", "model": "m"}}\n')
+    file.write_text(
+        f'{{"qid": "1", "stage": "s", "completion": "<ponder>hm</ponder>{ANSWER}", "model": "m"}}\n'
+    )
     request = Request([{"role": "user", "content": "Where?"}], "s", "1")
     assert llm(f"recorded:{file} {PONDER}").ask([request])[0].text == ANSWER
     [failure] = llm(f"recorded:{file}").ask([request])
     assert (type(failure), failure.kept) == (UnknownMark, True)
 
 
-@pytest.mark.parametrize("wrong", ["reasoning=ponder", "reasoning='<ponder>'", "reasoning='a b'", "reasoning="])
+@pytest.mark.parametrize(
+    "wrong", ["reasoning=ponder", "reasoning='<ponder>'", "reasoning='a b'", "reasoning="]
+)
 def test_an_option_that_names_no_pair_is_refused(wrong):
-    with pytest.raises(ikat.UsageError, match="reasoning is wrong: give the opening and the closing mark"):
+    with pytest.raises(
+        ikat.UsageError, match="reasoning is wrong: give the opening and the closing mark"
+    ):
         llm(f"openai:m {wrong}")
 
 
@@ -291,14 +346,20 @@ def tokenizer():
         "Where?",
         "Mint.",
     ]
-    made = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="<unk>"))
+    made = Tokenizer(
+        models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="<unk>")
+    )
     made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     special = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
-    return PreTrainedTokenizerFast(tokenizer_object=made, **special, additional_special_tokens=words[4:9])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, **special, additional_special_tokens=words[4:9]
+    )
 
 
 def test_tokens_are_decoded_with_marks_and_without_padding(tokenizer):
-    row = tokenizer.convert_tokens_to_ids(["<s>", "<|channel>", "thought", "hm", "<channel|>", "Where?", "<turn|>", "</s>", "<pad>"])
+    row = tokenizer.convert_tokens_to_ids(
+        ["<s>", "<|channel>", "thought", "hm", "<channel|>", "Where?", "<turn|>", "</s>", "<pad>"]
+    )
     assert split_reasoning(_decoded(tokenizer, row)) == ("Where?", False)
     assert _unknown_tokens(tokenizer, row, ()) == ()
 
@@ -332,9 +393,13 @@ def test_a_local_models_stream_shows_its_answer_alone(tokenizer, monkeypatch):
 
     monkeypatch.setattr(streaming, "PAUSE", -1e9)
     told = []
-    streamer = _streamer(tokenizer, tokenizer.convert_tokens_to_ids(["Mint."]), Writing(told.append), ())
+    streamer = _streamer(
+        tokenizer, tokenizer.convert_tokens_to_ids(["Mint."]), Writing(told.append), ()
+    )
     streamer.put(torch.tensor([tokenizer.convert_tokens_to_ids(["Mint."])]))
-    for token in tokenizer.convert_tokens_to_ids(["<|channel>", "thought", "hm", "<channel|>", "Where?", "Mint.", "</s>"]):
+    for token in tokenizer.convert_tokens_to_ids(
+        ["<|channel>", "thought", "hm", "<channel|>", "Where?", "Mint.", "</s>"]
+    ):
         streamer.put(torch.tensor([token]))
     streamer.end()
     assert [text for text in told if text][-1] == "Where? Mint."

@@ -7,7 +7,17 @@ import pytest
 from chat_server import ask
 
 from pyterrier_ikat.errors import IkatError, UsageError
-from pyterrier_ikat.llms import LLM, Backend, FatalLLMError, LLMFailure, Reply, Request, StageError, Transient, llm
+from pyterrier_ikat.llms import (
+    LLM,
+    Backend,
+    FatalLLMError,
+    LLMFailure,
+    Reply,
+    Request,
+    StageError,
+    Transient,
+    llm,
+)
 from pyterrier_ikat.llms.backend import GeneratorBackend
 from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.llms.failures import CutOff, Empty, Filtered, TooLong, Unavailable
@@ -21,7 +31,10 @@ class Upper:
 
     def generate(self, chats):
         self.seen.append(chats)
-        return [self.wrap(chat[-1]["content"].upper() if isinstance(chat, list) else chat.upper()) for chat in chats]
+        return [
+            self.wrap(chat[-1]["content"].upper() if isinstance(chat, list) else chat.upper())
+            for chat in chats
+        ]
 
 
 class Panic(BaseException):
@@ -29,12 +42,23 @@ class Panic(BaseException):
 
 
 @pytest.mark.parametrize("cache", [None, ":memory:"])
-@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError("cancelled"), KeyboardInterrupt(), Panic("index out of bounds")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        SystemExit(3),
+        asyncio.CancelledError("cancelled"),
+        KeyboardInterrupt(),
+        Panic("index out of bounds"),
+    ],
+)
 def test_any_other_exception_ends_the_stage_without_hanging(cache, error):
     def broken(chats):
         raise error
 
-    model = LLM(GeneratorBackend(SimpleNamespace(generate=broken, model_id="mine")), cache=cache and CompletionCache(cache))
+    model = LLM(
+        GeneratorBackend(SimpleNamespace(generate=broken, model_id="mine")),
+        cache=cache and CompletionCache(cache),
+    )
     with pytest.raises(type(error)):
         model.ask(ask("a", "b"))
 
@@ -44,7 +68,9 @@ def test_objects_with_text_and_plain_strings(wrap):
     generator = Upper(wrap)
     model = llm(generator)
     assert [completion.text for completion in model.ask(ask("a", "b"))] == ["A", "B"]
-    assert generator.seen == [[[{"role": "user", "content": "a"}], [{"role": "user", "content": "b"}]]]
+    assert generator.seen == [
+        [[{"role": "user", "content": "a"}], [{"role": "user", "content": "b"}]]
+    ]
     assert (model.model, repr(model)) == ("upper-1", "ikat.llm('upper-1')")
 
 
@@ -72,9 +98,14 @@ def test_two_objects_of_unknown_identity_are_two_models():
     assert llm(generator) != llm(Upper(str.lower))
 
 
-@pytest.mark.parametrize("output", [5, 0.5, b"bytes", {"text": "a"}, SimpleNamespace(text=["a"]), SimpleNamespace(other="a")])
+@pytest.mark.parametrize(
+    "output",
+    [5, 0.5, b"bytes", {"text": "a"}, SimpleNamespace(text=["a"]), SimpleNamespace(other="a")],
+)
 def test_what_is_no_text_is_named_as_such(output):
-    with pytest.raises(UsageError, match="upper-1.generate must return texts, or objects with .text, not "):
+    with pytest.raises(
+        UsageError, match="upper-1.generate must return texts, or objects with .text, not "
+    ):
         llm(Upper(lambda text: output)).ask(ask("a"))
 
 
@@ -90,7 +121,9 @@ def test_errors_as_text_and_exceptions_are_failures():
     assert isinstance(texts[1], Unavailable)
     assert str(texts[1]) == "answer of turn 1_2: upper-1 answered ERROR::other"
 
-    named = llm(Upper(lambda text: f"ERROR::{text.lower()}")).ask(ask("reduce_length", "response_filtered"))
+    named = llm(Upper(lambda text: f"ERROR::{text.lower()}")).ask(
+        ask("reduce_length", "response_filtered")
+    )
     assert [type(one) for one in named] == [TooLong, Filtered]
 
     def broken(chats):
@@ -105,7 +138,8 @@ def test_errors_as_text_and_exceptions_are_failures():
 @pytest.mark.parametrize("returned", ["ab", b"ab", {"a": "A", "b": "B"}, {"A", "B"}, ["one"]])
 def test_a_string_or_non_list_does_not_complete_several_prompts(returned):
     with pytest.raises(
-        UsageError, match=rf"must return a list with one text per chat, not this {type(returned).__name__}( of 1 for 2 chats)?"
+        UsageError,
+        match=rf"must return a list with one text per chat, not this {type(returned).__name__}( of 1 for 2 chats)?",
     ):
         llm(SimpleNamespace(generate=lambda chats: returned)).ask(ask("a", "b"))
 
@@ -143,7 +177,9 @@ def test_a_fatal_error_says_how_far_the_stage_came():
 
 
 def test_a_stage_error_names_five_turns_per_reason_then_counts():
-    failures = [CutOff("answer", f"1_{number}", "cut off") for number in range(6)] + [Empty("answer", "2_1", "empty")]
+    failures = [CutOff("answer", f"1_{number}", "cut off") for number in range(6)] + [
+        Empty("answer", "2_1", "empty")
+    ]
     error = StageError("answer", failures)
     assert str(error).startswith(
         "stage answer: 7 requests failed (6 CutOff, 1 Empty): 1_0, 1_1, 1_2, 1_3, 1_4 and 1 more (cut off), 2_1 (empty); "

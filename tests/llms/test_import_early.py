@@ -20,6 +20,8 @@ def test_the_client_is_imported_while_the_pipeline_is_built():
     subprocess.run([sys.executable, "-W", "ignore", "-c", EARLY], check=True, timeout=120)
 
 
-@pytest.mark.parametrize(("address", "patience"), [("http://localhost:8000/v1", 0.05), ("https://example.org/v1", 0.25)])
+@pytest.mark.parametrize(
+    ("address", "patience"), [("http://localhost:8000/v1", 0.05), ("https://example.org/v1", 0.25)]
+)
 def test_a_server_on_this_machine_gets_less_time_for_its_refusal(address, patience):
     assert llm(f"openai:m base_url={address} cache=none").backend.patience == patience

@@ -69,7 +69,9 @@ def test_calls_under_way_are_kept_and_counted_and_none_begins(server, model, tmp
         may.release(2)
         assert isinstance(asks.ended(), AskerLeft)
         assert server.calls == 2
-        assert llm.ledger.frame()[["calls", "retries", "completion_tokens"]].values.tolist() == [[2, 0, 6]]
+        assert llm.ledger.frame()[["calls", "retries", "completion_tokens"]].values.tolist() == [
+            [2, 0, 6]
+        ]
         may.release(4)
         assert [one.cached for one in llm.ask(ask(*"abcdef"))].count(True) == 2
     assert server.calls == 6

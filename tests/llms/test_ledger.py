@@ -39,7 +39,9 @@ def test_sums_per_stage_and_model_in_order():
     ledger.count("rewrite", "other", fallbacks=1)
     frame = ledger.frame()
     assert list(frame.columns) == COLUMNS
-    assert frame[["stage", "model", "calls", "prompt_tokens", "seconds", "cost", "fallbacks"]].values.tolist() == [
+    assert frame[
+        ["stage", "model", "calls", "prompt_tokens", "seconds", "cost", "fallbacks"]
+    ].values.tolist() == [
         ["rewrite", "m", 2, 11, 1.5, 0.0, 0],
         ["answer", "m", 1, 0, 0.0, 0.25, 0],
         ["rewrite", "other", 0, 0, 0.0, 0.0, 1],
@@ -67,7 +69,9 @@ def test_one_unknown_amount_makes_the_sum_unknown_and_shows_so():
     assert "price_in= and price_out=" in str(ledger)
 
 
-counts = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 5), st.none() | st.integers(0, 9)))
+counts = st.lists(
+    st.tuples(st.sampled_from("ab"), st.integers(0, 5), st.none() | st.integers(0, 9))
+)
 
 
 @given(counts, counts)
@@ -83,7 +87,13 @@ def test_parts_add_up_to_the_whole(first, second):
     assert whole.total().calls == sum(calls for _, calls, _ in first + second)
 
 
-SPENDS = st.builds(Spend, st.integers(0, 9), st.integers(0, 9), *[st.none() | st.integers(0, 9)] * 3, *[st.none() | st.just(0.25)] * 2)
+SPENDS = st.builds(
+    Spend,
+    st.integers(0, 9),
+    st.integers(0, 9),
+    *[st.none() | st.integers(0, 9)] * 3,
+    *[st.none() | st.just(0.25)] * 2,
+)
 
 
 @given(st.lists(SPENDS))
@@ -96,7 +106,10 @@ def test_a_sum_with_an_unknown_amount_is_unknown_and_never_0(spends):
 
 def test_counting_from_many_threads_loses_nothing():
     ledger = Ledger()
-    threads = [threading.Thread(target=lambda: [ledger.count("s", "m", calls=1) for _ in range(500)]) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: [ledger.count("s", "m", calls=1) for _ in range(500)])
+        for _ in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

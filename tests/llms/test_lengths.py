@@ -49,13 +49,20 @@ def test_a_prompt_of_which_a_fraction_was_read_is_named(model, server, window):
 def test_two_prompts_of_different_length_with_one_count_are_told(model, server, text, turned):
     server.respond = reading(4096)
     prompts = [text * 1000, text * 1800]
-    (message,) = told(model("cache=none concurrency=1"), *(reversed(prompts) if turned else prompts))
-    assert f"turn {'1_1' if turned else '1_2'} (4096 tokens of {len(text) * 1800} characters)" in message
+    (message,) = told(
+        model("cache=none concurrency=1"), *(reversed(prompts) if turned else prompts)
+    )
+    assert (
+        f"turn {'1_1' if turned else '1_2'} (4096 tokens of {len(text) * 1800} characters)"
+        in message
+    )
 
 
 def test_one_warning_names_the_turns_of_a_stage(model, server):
     server.respond = reading(4096)
-    (message,) = told(model("cache=none concurrency=1"), *(TEA * (10_000 + number) for number in range(3)))
+    (message,) = told(
+        model("cache=none concurrency=1"), *(TEA * (10_000 + number) for number in range(3))
+    )
     assert all(f"1_{number} (4096 tokens" in message for number in (1, 2, 3))
 
 
@@ -89,7 +96,13 @@ def test_tokens_of_the_providers_cache_were_read(model, server):
     assert told(model("cache=none"), TEA * 900) == []
 
 
-@given(st.lists(st.tuples(st.sampled_from([TEA, CHINESE, "Какой чай? "]), st.integers(1, 900)), min_size=2, max_size=6))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([TEA, CHINESE, "Какой чай? "]), st.integers(1, 900)),
+        min_size=2,
+        max_size=6,
+    )
+)
 def test_prompts_that_are_read_whole_are_never_told(prompts):
     """By the number of tokens that a byte pair encoding gives them."""
     per_text = {TEA: 6, CHINESE: 6, "Какой чай? ": 5}
@@ -104,7 +117,11 @@ def test_prompts_that_are_read_whole_are_never_told(prompts):
             outputs = []
             for chat in chats:
                 said, content = Said(), chat[0]["content"]
-                said.prompt_tokens = next(count * content.count(text) for text, count in per_text.items() if content.startswith(text))
+                said.prompt_tokens = next(
+                    count * content.count(text)
+                    for text, count in per_text.items()
+                    if content.startswith(text)
+                )
                 outputs.append(said)
             return outputs
 
@@ -117,5 +134,7 @@ def test_lengths_go_with_a_model_into_another_process(model):
 
 @pytest.mark.parametrize("text", [(" " * 42 + "x = 1\n") * 2000, "-" * 60_000, "\n" * 60_000 + TEA])
 def test_blanks_and_lines_of_dashes_have_few_tokens(model, server, text):
-    server.respond = lambda body: said(usage=(max(300, len(body["messages"][0]["content"]) // 20), 3))
+    server.respond = lambda body: said(
+        usage=(max(300, len(body["messages"][0]["content"]) // 20), 3)
+    )
     assert told(model("cache=none"), text) == []

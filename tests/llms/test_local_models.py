@@ -34,7 +34,12 @@ def test_a_batch_of_chats_of_different_lengths(templated):
     model = llm(f"hf:{templated} max_tokens=8 cache=none")
     short, long, red = model.ask(ask("tea", "which which which tea", "green"))
     assert (short.text, long.text) == ("drink rooibos", "drink rooibos")
-    assert (short.model, short.finish_reason, short.prompt_tokens, short.completion_tokens) == (str(templated), "stop", 3, 3)
+    assert (short.model, short.finish_reason, short.prompt_tokens, short.completion_tokens) == (
+        str(templated),
+        "stop",
+        3,
+        3,
+    )
     assert long.prompt_tokens == 6
     assert str(red) == "answer of turn 1_3: the completion is empty"
 
@@ -61,7 +66,9 @@ def test_endless_output_is_cut_off_and_long_prompts_are_refused(templated):
     assert [type(outcome).__name__ for outcome in outcomes] == ["CutOff", "TooLong", "Completion"]
     assert isinstance(outcomes[0], CutOff)
     assert isinstance(outcomes[1], BadRequest)
-    assert f"the prompt has {ROOM + 2} tokens, and the model has room for {ROOM - 5}" in str(outcomes[1])
+    assert f"the prompt has {ROOM + 2} tokens, and the model has room for {ROOM - 5}" in str(
+        outcomes[1]
+    )
 
 
 def test_a_chat_that_the_template_rejects_fails_its_turn(templated):
@@ -78,7 +85,9 @@ def test_samples_differ_by_number_and_are_repeated_by_seed(templated):
     again = [completion.text for completion in llm(spec).ask(requests[::-1])][::-1]
     assert first == again
     assert {*first} == {"red", "green", "blue"}
-    assert texts(llm(f"hf:{templated} max_tokens=5 temperature=1 top_k=1 cache=none"), "tea") == ["drink rooibos"]
+    assert texts(llm(f"hf:{templated} max_tokens=5 temperature=1 top_k=1 cache=none"), "tea") == [
+        "drink rooibos"
+    ]
 
 
 def test_reasoning_is_seen_by_special_tokens_or_prompt_marks(templated):
@@ -117,12 +126,18 @@ def test_a_tokenizer_without_a_padding_token_pads_all_the_same(templated, tmp_pa
 
 def test_without_transformers_the_install_line_is_named(templated, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(UsageError, match=r"the language model .* needs transformers: pip install 'pyterrier_ikat\[rank\]'"):
+    with pytest.raises(
+        UsageError,
+        match=r"the language model .* needs transformers: pip install 'pyterrier_ikat\[rank\]'",
+    ):
         llm(f"hf:{templated} cache=none").ask(ask("tea"))
 
 
 def test_no_model_is_named(tmp_path):
-    with pytest.raises(UsageError, match=r"can't load the language model .*: give the folder of a downloaded model, or a name"):
+    with pytest.raises(
+        UsageError,
+        match=r"can't load the language model .*: give the folder of a downloaded model, or a name",
+    ):
         llm(f"hf:{tmp_path} cache=none").ask(ask("tea"))
 
 
@@ -143,7 +158,9 @@ def served(model):
     try:
         deadline = time.monotonic() + 120
         while not server.server.started:
-            assert time.monotonic() < deadline, "transformers serve did not start within 120 seconds"
+            assert time.monotonic() < deadline, (
+                "transformers serve did not start within 120 seconds"
+            )
             time.sleep(0.01)
         yield f"http://127.0.0.1:{port}/v1"
     finally:
@@ -156,10 +173,18 @@ def test_a_real_model_behind_a_real_server(templated):
         with pytest.warns(OtherModelWarning, match="@main' answers instead of "):
             tea, on = model.ask(ask("which tea", "on"))
         model.close()
-        streaming, told = llm(f"openai:{templated} base_url={url} temperature=0 max_tokens=8 cache=none").backend, []
+        streaming, told = (
+            llm(f"openai:{templated} base_url={url} temperature=0 max_tokens=8 cache=none").backend,
+            [],
+        )
         reply = streaming.stream(*ask("which tea"), told.append)
         streaming.close()
-    assert (reply.text, reply.finish_reason, reply.prompt_tokens, reply.completion_tokens) == ("drink rooibos", "stop", 4, 3)
+    assert (reply.text, reply.finish_reason, reply.prompt_tokens, reply.completion_tokens) == (
+        "drink rooibos",
+        "stop",
+        4,
+        3,
+    )
     assert "drink rooibos".startswith(told[0])
     assert tea.text == "drink rooibos"
     assert (tea.finish_reason, tea.prompt_tokens) == ("stop", 4)
@@ -173,5 +198,7 @@ def test_a_gguf_file_is_known_by_its_state_and_needs_its_package(tmp_path, monke
     file.write_bytes(b"GGUF, trained further")
     assert first != llm(f"hf:{file}") == llm(f"hf:{tmp_path}/./tiny.gguf")
     monkeypatch.setitem(sys.modules, "gguf", None)
-    with pytest.raises(UsageError, match=r"the language model '.*tiny.gguf' needs gguf: pip install gguf"):
+    with pytest.raises(
+        UsageError, match=r"the language model '.*tiny.gguf' needs gguf: pip install gguf"
+    ):
         llm(f"hf:{file} cache=none").ask(ask("a"))

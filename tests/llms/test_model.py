@@ -11,7 +11,9 @@ from pyterrier_ikat.llms import StageError, llm
 
 def test_what_was_recorded_took_no_time(tmp_path):
     path = tmp_path / "recorded.jsonl"
-    path.write_text(json.dumps({"qid": "1_1", "stage": "answer", "completion": "text", "model": "m"}))
+    path.write_text(
+        json.dumps({"qid": "1_1", "stage": "answer", "completion": "text", "model": "m"})
+    )
     assert llm(f"recorded:{path}").peek(ask("a")[0]).seconds == 0.0
 
 
@@ -28,8 +30,19 @@ def test_another_packages_prompt_is_cached_and_counted_like_ours(server, model):
     made = model()
     chat = [{"role": "system", "content": "s"}, {"role": "user", "content": "b"}]
     for _ in range(2):
-        found = made.generate(["a", chat], max_new_tokens=9, stop_sequences=["."], num_responses=2, return_logprobs=False)
-        assert [one.text for one in found] == ["answer to a", "answer to a", "answer to b", "answer to b"]
+        found = made.generate(
+            ["a", chat],
+            max_new_tokens=9,
+            stop_sequences=["."],
+            num_responses=2,
+            return_logprobs=False,
+        )
+        assert [one.text for one in found] == [
+            "answer to a",
+            "answer to a",
+            "answer to b",
+            "answer to b",
+        ]
     assert server.calls == 4
     assert {(body["max_tokens"], *body["stop"]) for body in server.bodies} == {(9, ".")}
     assert sorted(map(len, (body["messages"] for body in server.bodies))) == [1, 1, 2, 2]
@@ -39,7 +52,12 @@ def test_another_packages_prompt_is_cached_and_counted_like_ours(server, model):
 
 def test_it_is_asked_as_the_reader_of_pyterrier_rag_asks(server, model):
     """The arguments of pyterrier_rag 0.3.0: ``TextGenerator.transform`` names them all, and ``Reader`` leaves their defaults."""
-    of_reader = {"return_logprobs": False, "num_responses": 1, "max_new_tokens": None, "stop_sequences": None}
+    of_reader = {
+        "return_logprobs": False,
+        "num_responses": 1,
+        "max_new_tokens": None,
+        "stop_sequences": None,
+    }
     chats = [[{"role": "system", "content": ""}, {"role": "user", "content": "a"}], "b"]
     found = model("cache=none").generate(chats, **of_reader)
     assert [one.text for one in found] == ["answer to a", "answer to b"]

@@ -29,7 +29,11 @@ def paid(**changed):
 
 
 def with_message(**message):
-    return {"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", **message}}]}
+    return {
+        "choices": [
+            {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", **message}}
+        ]
+    }
 
 
 NO_COMPLETIONS = {
@@ -57,7 +61,13 @@ def test_a_paid_answer_without_completion_counts_for_the_budget(model, server, n
     with pytest.raises(BudgetExceeded):
         made.ask(ask(*"abcdefghijkl"))
     assert server.calls == 3
-    assert row(made, "calls", "retries", "unanswered", "prompt_tokens", "cost") == [1, 2, 0, 3_000_000, 3.0]
+    assert row(made, "calls", "retries", "unanswered", "prompt_tokens", "cost") == [
+        1,
+        2,
+        0,
+        3_000_000,
+        3.0,
+    ]
     assert made.budget.spent == 3.0
 
 
@@ -66,7 +76,13 @@ def test_a_paid_completion_that_is_not_whole_counts(model, server, finish):
     server.respond = lambda body: said("half an", finish=finish, usage=(1_000_000, 500_000))
     made = model("price_in=1 price_out=1 cache=none")
     made.ask(ask("a"))
-    assert row(made, "calls", "failures", "prompt_tokens", "completion_tokens", "cost") == [1, 1, 1_000_000, 500_000, 1.5]
+    assert row(made, "calls", "failures", "prompt_tokens", "completion_tokens", "cost") == [
+        1,
+        1,
+        1_000_000,
+        500_000,
+        1.5,
+    ]
 
 
 class Follows(Observer):
@@ -85,9 +101,16 @@ TOLD = {"model": "m", "choices": [], "usage": MILLION}
 STREAMS = {
     "no end after the usage": [piece("Roo"), TOLD],
     "an error after the usage": [piece("Roo"), TOLD, {"error": {"message": "upstream"}}, "[DONE]"],
-    "an error with the usage": [piece("Roo"), {"error": {"message": "upstream"}, "choices": [], "usage": MILLION}],
+    "an error with the usage": [
+        piece("Roo"),
+        {"error": {"message": "upstream"}, "choices": [], "usage": MILLION},
+    ],
     "no choices": [TOLD, "[DONE]"],
-    "zeros after the usage": [piece("Roo"), TOLD, {**TOLD, "usage": {"prompt_tokens": 0, "completion_tokens": 0}}],
+    "zeros after the usage": [
+        piece("Roo"),
+        TOLD,
+        {**TOLD, "usage": {"prompt_tokens": 0, "completion_tokens": 0}},
+    ],
     "no JSON after the usage": [piece("Roo"), TOLD, "{", ""],
 }
 
@@ -99,7 +122,13 @@ def test_a_stream_that_breaks_counts_what_it_told_before(model, server, name):
     with pytest.raises(BudgetExceeded):
         followed(made)
     assert server.calls == 3
-    assert row(made, "calls", "retries", "unanswered", "prompt_tokens", "cost") == [1, 2, 0, 3_000_000, 3.0]
+    assert row(made, "calls", "retries", "unanswered", "prompt_tokens", "cost") == [
+        1,
+        2,
+        0,
+        3_000_000,
+        3.0,
+    ]
 
 
 def test_a_stream_broken_before_its_usage_counts_an_estimate(model, server):
@@ -107,7 +136,12 @@ def test_a_stream_broken_before_its_usage_counts_an_estimate(model, server):
     made = model("price_in=1000 price_out=1 budget=100 retries=1 cache=none")
     followed(made)
     characters = sum(len(message["content"]) for message in server.bodies[0]["messages"])
-    assert row(made, "calls", "retries", "unanswered", "lost_tokens") == [0, 1, 1, 2 * (characters // 4)]
+    assert row(made, "calls", "retries", "unanswered", "lost_tokens") == [
+        0,
+        1,
+        1,
+        2 * (characters // 4),
+    ]
     assert row(made, "cost") == [pd.NA]
     assert made.budget.spent == pytest.approx(2 * (characters // 4) * 1000 / 1e6)
 
@@ -115,7 +149,10 @@ def test_a_stream_broken_before_its_usage_counts_an_estimate(model, server):
 @pytest.mark.parametrize(
     "usage",
     [None, "x", [], {}, {"prompt_tokens": 0, "completion_tokens": 0}]
-    + [{"prompt_tokens": number, "completion_tokens": 0} for number in (-1_000_000, 10**30, 10**400, True, "9", 1.5, None)],
+    + [
+        {"prompt_tokens": number, "completion_tokens": 0}
+        for number in (-1_000_000, 10**30, 10**400, True, "9", 1.5, None)
+    ],
 )
 def test_an_unknown_cost_is_shown_and_stops_a_budgeted_stage(model, server, usage):
     server.respond = lambda body: paid(usage=usage)
@@ -141,7 +178,14 @@ def test_a_time_out_is_unanswered_and_counts_an_estimate(model, server):
     server.respond = lambda body: time.sleep(0.6) or said()
     made = model("price_in=1 price_out=1 budget=1 timeout=0.2 retries=2 cache=none")
     made.ask(ask("tea " * 100_000, "tea"))
-    assert row(made, "calls", "unanswered", "retries", "failures", "prompt_tokens", "cost") == [0, 2, 4, 2, 0, pd.NA]
+    assert row(made, "calls", "unanswered", "retries", "failures", "prompt_tokens", "cost") == [
+        0,
+        2,
+        4,
+        2,
+        0,
+        pd.NA,
+    ]
     assert row(made, "lost_tokens") == [300_000]  # 400,000 characters, three times
     assert made.budget.spent == pytest.approx(0.3)
 
@@ -165,7 +209,11 @@ def test_a_lost_connection_is_unanswered_and_a_refusal_is_free(model, server):
 
 
 def test_forty_answered_and_five_refused_are_told_apart(model, server):
-    server.respond = lambda body: refused(400, "no") if int(body["messages"][-1]["content"]) >= 50 else said(usage=(1_000_000, 0))
+    server.respond = lambda body: (
+        refused(400, "no")
+        if int(body["messages"][-1]["content"]) >= 50
+        else said(usage=(1_000_000, 0))
+    )
     made = model("price_in=1 price_out=1 cache=none")
     made.ask(ask(*map(str, range(10, 55))))
     assert row(made, "calls", "unanswered", "retries", "failures", "cost") == [40, 5, 0, 5, 40.0]
@@ -202,12 +250,25 @@ def own(output, **options):
 
 
 @pytest.mark.parametrize(
-    "output", [Output("half", "length"), Output(""), Output(None), Output("<think>hm"), Output("no", "content_filter")]
+    "output",
+    [
+        Output("half", "length"),
+        Output(""),
+        Output(None),
+        Output("<think>hm"),
+        Output("no", "content_filter"),
+    ],
 )
 def test_an_unusable_answer_of_an_object_counts(output):
     made = own(lambda said: output)
     made.ask(ask("a"))
-    assert row(made, "calls", "failures", "prompt_tokens", "completion_tokens", "cost") == [1, 1, 1000, 500, 0.0015]
+    assert row(made, "calls", "failures", "prompt_tokens", "completion_tokens", "cost") == [
+        1,
+        1,
+        1000,
+        500,
+        0.0015,
+    ]
 
 
 def test_answers_of_a_wrong_type_count_before_the_error():
@@ -245,15 +306,30 @@ def test_a_turns_spend_has_its_paid_failures():
     turn = answer(System.of(ikat.Rewrite(made) >> ikat.Answer(made), "mine"), TEA)
     assert (turn.spend.calls, turn.spend.prompt_tokens, turn.spend.cost) == (2, 2000, 0.003)
     assert turn.spend == made.ledger.total()
-    assert served_usage(turn.spend) == {"prompt_tokens": 2000, "completion_tokens": 1000, "total_tokens": 3000}
+    assert served_usage(turn.spend) == {
+        "prompt_tokens": 2000,
+        "completion_tokens": 1000,
+        "total_tokens": 3000,
+    }
 
 
 def test_a_turns_spend_has_its_retries_and_lost_requests(model, server):
-    server.script = [said("Rooibos?", usage=(5, 1)), paid(choices=[]), DROP, refused(503), said("Rooibos.", usage=(1_000_000, 0))]
+    server.script = [
+        said("Rooibos?", usage=(5, 1)),
+        paid(choices=[]),
+        DROP,
+        refused(503),
+        said("Rooibos.", usage=(1_000_000, 0)),
+    ]
     made = model("price_in=1 price_out=1 cache=none concurrency=1")
     made.ask(ask("first"))
     turn = answer(System.of(ikat.Answer(made), "mine"), TEA)
-    assert (turn.spend.calls, turn.spend.prompt_tokens, turn.spend.cost, turn.spend.unanswered) == (1, 2_000_000, None, 0)
+    assert (turn.spend.calls, turn.spend.prompt_tokens, turn.spend.cost, turn.spend.unanswered) == (
+        1,
+        2_000_000,
+        None,
+        0,
+    )
 
 
 def test_turns_at_the_same_time_have_their_own_spend():
@@ -270,7 +346,9 @@ def test_turns_at_the_same_time_have_their_own_spend():
     for thread in threads:
         thread.join(60)
     assert {turn.spend.calls for turn in turns.values()} == {1}
-    assert turns["tea and coffee?"].spend.prompt_tokens - turns["tea?"].spend.prompt_tokens == len(" and coffee")
+    assert turns["tea and coffee?"].spend.prompt_tokens - turns["tea?"].spend.prompt_tokens == len(
+        " and coffee"
+    )
 
 
 def test_a_stage_that_ends_tells_what_it_cost(model, server):
@@ -292,7 +370,13 @@ def written(tmp_path, name, *counts):
 
 
 def test_lost_requests_count_over_restarts_and_end_no_budget(tmp_path):
-    answered = {"calls": 1, "prompt_tokens": 1_000_000, "completion_tokens": 0, "cached_tokens": 0, "cost": 1.0}
+    answered = {
+        "calls": 1,
+        "prompt_tokens": 1_000_000,
+        "completion_tokens": 0,
+        "cached_tokens": 0,
+        "cost": 1.0,
+    }
     lost = {"unanswered": 1, "lost_tokens": 500_000, "cost": None, "answered": False}
     written(tmp_path, "aqd", answered, lost)
     assert Spending(tmp_path, Ledger()).total("m", 1, 1) == pytest.approx(1.5)

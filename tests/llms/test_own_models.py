@@ -80,17 +80,23 @@ def test_only_a_value_is_an_identity(tmp_path, monkeypatch):
     assert (texts(model, "a"), model.model, list(tmp_path.iterdir())) == (["a!"], "echo-1", [])
     assert texts(llm(OfPyTerrier("!"), cache=tmp_path / "own.sqlite"), "a") == ["a!"]
     again = OfPyTerrier("?")
-    assert texts(llm(again, cache=tmp_path / "own.sqlite"), "a") == ["a!"]  # as documented: the model_id alone tells them apart
+    assert texts(llm(again, cache=tmp_path / "own.sqlite"), "a") == [
+        "a!"
+    ]  # as documented: the model_id alone tells them apart
     assert texts(llm(OfPyTerrier("?"), identity="?", cache=tmp_path / "own.sqlite"), "a") == ["a?"]
     turns = pd.DataFrame({"qid": ["1_1"], "query": ["Which tea?"]})
-    with pytest.raises(ikat.llms.StageError, match='completion "# Task'):  # it was asked, and an echo of the prompt is not a rewrite
+    with pytest.raises(
+        ikat.llms.StageError, match='completion "# Task'
+    ):  # it was asked, and an echo of the prompt is not a rewrite
         ikat.Rewrite(OfPyTerrier("!"))(turns)
 
 
 def test_a_low_token_limit_is_told_when_cut_offs_cannot_be_seen():
     short = OfPyTerrier()
     short.max_new_tokens = 32
-    with pytest.warns(ShortCompletionsWarning, match=r"echo-1 writes at most 32 tokens \(max_new_tokens\)"):
+    with pytest.warns(
+        ShortCompletionsWarning, match=r"echo-1 writes at most 32 tokens \(max_new_tokens\)"
+    ):
         llm(short)
 
 
@@ -100,7 +106,10 @@ def test_without_an_identity_nothing_is_kept_beyond_the_process(tmp_path, monkey
     named.model_id = "echo-1"
     assert [texts(llm(model), "a") for model in (named, Echo())] == [["a"], ["a"]]
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(UsageError, match=r"Echo in the cache .*: give identity=\.\.\., what decides its answers, or omit cache="):
+    with pytest.raises(
+        UsageError,
+        match=r"Echo in the cache .*: give identity=\.\.\., what decides its answers, or omit cache=",
+    ):
         llm(Echo(), cache=tmp_path / "own.sqlite")
     assert texts(llm(named, cache=tmp_path / "own.sqlite"), "a") == ["a"]
 
@@ -133,7 +142,9 @@ def test_arguments_that_make_no_sense(given, arguments, message):
 @pytest.mark.parametrize("questions", [("told", "quiet"), ("quiet", "told")])
 def test_an_error_is_raised_beside_an_answer_that_is_kept(tmp_path, questions):
     own = TellsSome(tokens=1)
-    model = llm(own, identity="some", cache=tmp_path / "own.sqlite", price_in=1, price_out=1, budget=5)
+    model = llm(
+        own, identity="some", cache=tmp_path / "own.sqlite", price_in=1, price_out=1, budget=5
+    )
     with pytest.raises(FatalLLMError, match="does not tell how many tokens"):
         model.ask(ask(*questions))
     kept = [request for request in ask(*questions) if model.peek(request) is not None]

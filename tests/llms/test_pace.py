@@ -20,7 +20,16 @@ def gemini(seconds):
     """AtomicBot-ai/atomic-agent#106, dcdpr/jp#1061: a list with one error."""
     retry = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": f"{seconds}s"}
     message = f"You exceeded your current quota, please check your plan and billing details. Please retry in {seconds}.1s."
-    return [{"error": {"code": 429, "message": message, "status": "RESOURCE_EXHAUSTED", "details": [retry]}}]
+    return [
+        {
+            "error": {
+                "code": 429,
+                "message": message,
+                "status": "RESOURCE_EXHAUSTED",
+                "details": [retry],
+            }
+        }
+    ]
 
 
 NOW = 1744070340.0
@@ -28,9 +37,21 @@ SAID = [
     ({}, gemini(26), 26.1),
     ({}, {"error": {"code": 429, "message": "slow", "details": [{"retryDelay": "26s"}]}}, 26),
     ({}, {"message": "Rate limit reached for gpt-4. Please try again in 26 s."}, 26),
-    ({}, {"message": "Limit 100000, Used 97050, Requested 3619. Please try again in 1m12.5s. Need more tokens?"}, 72.5),
+    (
+        {},
+        {
+            "message": "Limit 100000, Used 97050, Requested 3619. Please try again in 1m12.5s. Need more tokens?"
+        },
+        72.5,
+    ),
     ({}, {"message": "Please try again in 9m38.016s. Need more?"}, 578.016),
-    ({}, {"message": "Please try again in 120ms. Visit https://platform.openai.com/account/rate-limits"}, 0.12),
+    (
+        {},
+        {
+            "message": "Please try again in 120ms. Visit https://platform.openai.com/account/rate-limits"
+        },
+        0.12,
+    ),
     ({}, {"message": "exceeded token rate limit. Please retry after 86400 seconds."}, 86400),
     ({}, {"message": "retry in 37.1s"}, 37.1),
     ({}, {"message": "Too many requests, wait 2 minutes before trying again"}, 120),
@@ -40,15 +61,36 @@ SAID = [
     ({"retry-after": "7"}, {"message": "no"}, 7),
     ({"retry-after": "7"}, {"message": "try again in 9s"}, 9),
     ({"retry-after-ms": "1500"}, {}, 1.5),
-    ({"x-ratelimit-reset-requests": "2m59.56s", "x-ratelimit-reset-tokens": "7.66s", "x-ratelimit-remaining-tokens": "0"}, {}, 7.66),
+    (
+        {
+            "x-ratelimit-reset-requests": "2m59.56s",
+            "x-ratelimit-reset-tokens": "7.66s",
+            "x-ratelimit-remaining-tokens": "0",
+        },
+        {},
+        7.66,
+    ),
     ({"x-ratelimit-reset-requests": "6m0s", "x-ratelimit-reset-tokens": "7.66s"}, {}, 7.66),
-    ({"x-ratelimit-reset-requests": "8h0m0s", "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-tokens": "1s"}, {}, 28800),
+    (
+        {
+            "x-ratelimit-reset-requests": "8h0m0s",
+            "x-ratelimit-remaining-requests": "0",
+            "x-ratelimit-reset-tokens": "1s",
+        },
+        {},
+        28800,
+    ),
     ({"x-rate-limit-reset-tokens": "55"}, {}, 55),
     ({"x-ratelimit-reset": "1744070400000"}, {}, 60),
     ({"x-ratelimit-reset": "1744070400"}, {}, 60),
     (
         {},
-        {"message": "free-models-per-day", "metadata": {"headers": {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1744070400000"}}},
+        {
+            "message": "free-models-per-day",
+            "metadata": {
+                "headers": {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1744070400000"}
+            },
+        },
         60,
     ),
     ({}, {"message": "Rate limit exceeded. Please retry after a brief wait."}, None),
@@ -115,8 +157,13 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
-@pytest.mark.parametrize(("options", "turns"), [("", 30), ("retries=0", 30), ("concurrency=1", 45), ("concurrency=128", 150)])
-def test_all_turns_are_answered_however_often_a_server_says_wait(model, server, clock, refusal, options, turns):
+@pytest.mark.parametrize(
+    ("options", "turns"),
+    [("", 30), ("retries=0", 30), ("concurrency=1", 45), ("concurrency=128", 150)],
+)
+def test_all_turns_are_answered_however_often_a_server_says_wait(
+    model, server, clock, refusal, options, turns
+):
     limited_to(clock, server, 10, 60, refusal)
     made = paced(model, clock, options)
     outcomes = made.ask(ask(*map(str, range(turns))))
@@ -133,20 +180,29 @@ def test_a_server_that_names_no_wait_is_asked_until_it_answers(model, server, cl
 
 @pytest.mark.parametrize("options", ["", "on_error=fallback", "retries=0"])
 def test_a_wait_beyond_the_time_limit_ends_the_stage_at_once(model, server, clock, options):
-    server.respond = lambda body: said() if server.calls <= 3 else refused(429, "daily limit. Please retry after 12000 seconds.")
+    server.respond = lambda body: (
+        said()
+        if server.calls <= 3
+        else refused(429, "daily limit. Please retry after 12000 seconds.")
+    )
     with pytest.raises(FatalLLMError) as raised:
         paced(model, clock, f"concurrency=1 {options}").ask(ask(*map(str, range(9))))
     assert server.calls == 4
     assert clock.slept == []
     told = str(raised.value)
-    assert "it asks to wait 3 h 20 min, and a stage waits no longer than 10 min: run again after" in told
+    assert (
+        "it asks to wait 3 h 20 min, and a stage waits no longer than 10 min: run again after"
+        in told
+    )
     assert datetime.fromtimestamp(time.time() + 12000).strftime("%H:") in told
     assert "left: " in told
 
 
 def test_waits_that_add_up_to_the_time_limit_end_the_stage(model, server, clock):
     server.respond = lambda body: refused(429, "Please retry in 59s.")
-    with pytest.raises(FatalLLMError, match="asks to wait 59 s, and a stage waits no longer than 10 min"):
+    with pytest.raises(
+        FatalLLMError, match="asks to wait 59 s, and a stage waits no longer than 10 min"
+    ):
         paced(model, clock, "").ask(ask(*map(str, range(9))))
     assert clock.now - 1000 == pytest.approx(590, abs=60)
 
@@ -188,6 +244,11 @@ def test_a_pace_stays_behind_when_a_model_changes_process():
 def test_a_refused_call_waits_in_the_public_operators_too(model, server, clock):
     limited_to(clock, server, 10, 60, lambda wait: Answer(429, gemini(wait)))
     turns = ikat.conversation(
-        [{"role": role, "content": f"{role} {n}"} for n in range(30) for role in ("user", "assistant")], every_turn=True
+        [
+            {"role": role, "content": f"{role} {n}"}
+            for n in range(30)
+            for role in ("user", "assistant")
+        ],
+        every_turn=True,
     )
     assert len(ikat.Rewrite(paced(model, clock, ""))(turns)) == 30

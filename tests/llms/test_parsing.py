@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from pyterrier_ikat.completions.learned import read_learned
 from pyterrier_ikat.completions.reasoning import without_reasoning
-from pyterrier_ikat.completions.statements import match_copy, match_label, read_copies, read_ids, read_scores
+from pyterrier_ikat.completions.statements import (
+    match_copy,
+    match_label,
+    read_copies,
+    read_ids,
+    read_scores,
+)
 from pyterrier_ikat.completions.texts import in_object, parse_passage, parse_queries, parse_rewrite
 from pyterrier_ikat.completions.usable import LONGEST_REFUSAL, is_refusal, usable_text
 from pyterrier_ikat.completions.verdicts import grade, parse_label, without_scale
@@ -21,21 +27,34 @@ PTKB = {
     "3": "I can't eat nuts, and I carry an adrenaline pen.",
     "7": "10 years ago I moved to Oslo.",
 }
-CASES = [json.loads(line) for line in Path(__file__).with_name("completions.jsonl").read_text(encoding="utf-8").splitlines()]
+CASES = [
+    json.loads(line)
+    for line in Path(__file__)
+    .with_name("completions.jsonl")
+    .read_text(encoding="utf-8")
+    .splitlines()
+]
 
 
 def refuses(text):
     """Whether a text is a refusal. Then no parser finds anything in it; else it is kept as it is."""
     assert usable_text(f"<think>no</think>\n{text}") == ("" if is_refusal(text) else text)
     if is_refusal(text):
-        assert [parse_rewrite(text), parse_passage(text), parse_queries(text), read_copies(text)] == ["", "", [], None]
+        assert [
+            parse_rewrite(text),
+            parse_passage(text),
+            parse_queries(text),
+            read_copies(text),
+        ] == ["", "", [], None]
     return is_refusal(text)
 
 
 READERS = {
     "ids": lambda text: None if (found := read_ids(text)) is None else [found, len(found.told)],
     "copies": read_copies,
-    "scores": lambda text: None if (found := read_scores(text)) is None else [list(pair) for pair in found],
+    "scores": lambda text: (
+        None if (found := read_scores(text)) is None else [list(pair) for pair in found]
+    ),
     "copy": lambda text: match_copy(text, PTKB),
     "label of a statement": lambda text: match_label(text, PTKB),
     "queries": parse_queries,
@@ -48,14 +67,24 @@ READERS = {
 }
 
 
-@pytest.mark.parametrize("rule", sorted({(case["parser"], case["rule"]) for case in CASES}), ids=": ".join)
+@pytest.mark.parametrize(
+    "rule", sorted({(case["parser"], case["rule"]) for case in CASES}), ids=": ".join
+)
 def test_every_completion_is_read_as_decided(rule):
     cases = [case for case in CASES if (case["parser"], case["rule"]) == rule]
-    assert [(case, read) for case in cases if (read := READERS[rule[0]](case["text"])) != case["outcome"]] == []
+    assert [
+        (case, read)
+        for case in cases
+        if (read := READERS[rule[0]](case["text"])) != case["outcome"]
+    ] == []
 
 
 def test_lead_ins_and_repeats_are_left_out():
-    assert parse_queries("Sure!\n1. oats\n2. rye\n3. Oats\n4. spelt", n=3) == ["oats", "rye", "spelt"]
+    assert parse_queries("Sure!\n1. oats\n2. rye\n3. Oats\n4. spelt", n=3) == [
+        "oats",
+        "rye",
+        "spelt",
+    ]
 
 
 @given(st.text())
@@ -67,10 +96,20 @@ def test_any_text_gives_clean_lines_or_nothing(text):
     assert not is_refusal(f"I cannot help with that request. Rooibos has no caffeine. {text}")
 
 
-@given(st.lists(st.from_regex(r"[a-z]{3,8}( [a-z]{2,8}){1,5}", fullmatch=True), min_size=1, max_size=5, unique=True))
+@given(
+    st.lists(
+        st.from_regex(r"[a-z]{3,8}( [a-z]{2,8}){1,5}", fullmatch=True),
+        min_size=1,
+        max_size=5,
+        unique=True,
+    )
+)
 def test_a_numbered_list_of_plain_queries_is_read_back(queries):
     queries = [query for query in queries if not query.startswith(("query", "queries"))]
-    assert parse_queries("\n".join(f"{number}. {query}" for number, query in enumerate(queries, 1))) == queries
+    assert (
+        parse_queries("\n".join(f"{number}. {query}" for number, query in enumerate(queries, 1)))
+        == queries
+    )
 
 
 @pytest.mark.parametrize(("text", "label"), [("Score (0-3): 2", 2), ("3/3", 3), ("4", None)])

@@ -9,7 +9,13 @@ from pyterrier_ikat.completions.texts import parse_queries
 from pyterrier_ikat.completions.usable import is_refusal
 from pyterrier_ikat.llms import StageError
 
-QUERIES = ("vegan breakfast ideas", "nut free snacks", "quick oat recipes", "no sugar cake recipes", "queries for none of the above")
+QUERIES = (
+    "vegan breakfast ideas",
+    "nut free snacks",
+    "quick oat recipes",
+    "no sugar cake recipes",
+    "queries for none of the above",
+)
 queries = st.lists(st.sampled_from(QUERIES), min_size=2, max_size=4, unique=True)
 EXPLANATIONS = (
     "   - This covers the diet.",
@@ -39,7 +45,10 @@ def test_what_explains_a_bulleted_query_is_none(texts, explanation):
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("1. Diet:\n   - vegan breakfast\n   - tofu\n2. Cost:\n   - cheap tofu", ["vegan breakfast", "tofu", "cheap tofu"]),
+        (
+            "1. Diet:\n   - vegan breakfast\n   - tofu\n2. Cost:\n   - cheap tofu",
+            ["vegan breakfast", "tofu", "cheap tofu"],
+        ),
         ("1. oats\n   2. rye\n   3. spelt", ["oats", "rye", "spelt"]),
         ("- oats\n  - rye\n  - spelt", ["oats", "rye", "spelt"]),
         ("1. oats\n- rye", ["oats", "rye"]),

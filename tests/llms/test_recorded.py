@@ -15,7 +15,11 @@ def recorded(tmp_path):
     def write(*records):
         path = tmp_path / "recorded.jsonl"
         path.write_text(
-            "\n".join(one if isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in records), encoding="utf-8"
+            "\n".join(
+                one if isinstance(one, str) else json.dumps(one, ensure_ascii=False)
+                for one in records
+            ),
+            encoding="utf-8",
         )
         return f"recorded:{path}"
 
@@ -60,7 +64,10 @@ def test_a_prompt_counts_more_than_an_item(recorded):
 
 def test_a_list_holds_samples(recorded):
     model = llm(recorded(record(["first", "second"]), record("only", qid="1_2")))
-    assert texts(model, Request([], "answer", "1_1", sample=1), Request([], "answer", "1_1")) == ["second", "first"]
+    assert texts(model, Request([], "answer", "1_1", sample=1), Request([], "answer", "1_1")) == [
+        "second",
+        "first",
+    ]
     with pytest.raises(DataError, match="1_2 answer sample 1"):
         model.ask([Request([], "answer", "1_2", sample=1)])
 
@@ -68,9 +75,19 @@ def test_a_list_holds_samples(recorded):
 def test_completion_carries_its_records_model_and_costs_nothing(recorded):
     model = llm(recorded(record(model="gpt-4o")))
     (completion,) = model.ask(ask("x"))
-    assert (completion.model, completion.finish_reason, completion.cached) == ("gpt-4o", "stop", False)
+    assert (completion.model, completion.finish_reason, completion.cached) == (
+        "gpt-4o",
+        "stop",
+        False,
+    )
     row = model.ledger.frame().iloc[0]
-    assert (row["model"], row["calls"], row["known"], row["prompt_tokens"], row["cost"]) == ("recorded", 0, 1, 0, 0.0)
+    assert (row["model"], row["calls"], row["known"], row["prompt_tokens"], row["cost"]) == (
+        "recorded",
+        0,
+        1,
+        0,
+        0.0,
+    )
     assert str(row["worth"]) == "<NA>"  # nobody knows what it would cost, as in the turn of a chat
     assert model.cache is None
     assert model.peek(ask("x")[0]).text == "text"
@@ -88,8 +105,13 @@ def test_all_that_is_missing_is_named_at_once_with_a_line_to_add(recorded):
     with pytest.raises(DataError) as raised:
         llm(spec).ask(requests)
     message = str(raised.value)
-    assert message.startswith(f"{spec.removeprefix('recorded:')} lacks 8 completions: 1_2 answer, 1_3 answer, ")
-    assert '1_6 answer and 3 more: add lines {"qid": "9-1_3", "stage": "answer", "completion": ' in message
+    assert message.startswith(
+        f"{spec.removeprefix('recorded:')} lacks 8 completions: 1_2 answer, 1_3 answer, "
+    )
+    assert (
+        '1_6 answer and 3 more: add lines {"qid": "9-1_3", "stage": "answer", "completion": '
+        in message
+    )
 
 
 def test_an_empty_recorded_completion_is_an_ordinary_failure(recorded):
@@ -123,7 +145,9 @@ def test_a_malformed_line_is_named(recorded, line):
 
 def test_conflicting_lines_are_named_and_equal_ones_are_fine(recorded):
     assert texts(llm(recorded(record("same"), record("same"))), *ask("x")) == ["same"]
-    with pytest.raises(DataError, match="line 3 answers the same request as an earlier line, differently"):
+    with pytest.raises(
+        DataError, match="line 3 answers the same request as an earlier line, differently"
+    ):
         llm(recorded(record("one", item="d1"), record("other"), record("two", item="d1")))
 
 
@@ -142,5 +166,7 @@ def test_a_missing_or_unreadable_file_is_named(tmp_path):
 
 
 def test_a_turn_outside_the_sample_needs_the_users_model_or_file():
-    with pytest.raises(DataError, match="recorded:sample lacks 1 completion: 9_9 rewrite: .*or take another llm"):
+    with pytest.raises(
+        DataError, match="recorded:sample lacks 1 completion: 9_9 rewrite: .*or take another llm"
+    ):
         llm("recorded:sample").ask([Request([], "rewrite", "9_9")])

@@ -23,7 +23,12 @@ class Counts(Backend):
 
     def complete(self, requests):
         self.asked += requests
-        return [BackendReply(self.texts.pop(0) if self.texts else f"answer {len(self.asked)}", "counts-2026") for _ in requests]
+        return [
+            BackendReply(
+                self.texts.pop(0) if self.texts else f"answer {len(self.asked)}", "counts-2026"
+            )
+            for _ in requests
+        ]
 
 
 @pytest.fixture
@@ -33,7 +38,9 @@ def model(monkeypatch):
     def model(*texts):
         backend = Counts(*texts)
         made = LLM(backend)
-        monkeypatch.setattr(room, "llm", lambda spec, **given: made if spec == "fake" else llm(spec, **given))
+        monkeypatch.setattr(
+            room, "llm", lambda spec, **given: made if spec == "fake" else llm(spec, **given)
+        )
         return backend
 
     return model
@@ -41,7 +48,9 @@ def model(monkeypatch):
 
 def asked(qid="1-1_1", prompt="unheard_of", item="", sample=0, samples=1):
     messages = [{"role": "user", "content": f"Which tea for {qid}?"}]
-    return Request(messages, "unheard_of", qid, prompt=prompt, item=item, sample=sample, samples=samples)
+    return Request(
+        messages, "unheard_of", qid, prompt=prompt, item=item, sample=sample, samples=samples
+    )
 
 
 def lines(path):
@@ -49,17 +58,33 @@ def lines(path):
 
 
 def line(completion, qid="1-1_1", model="recorded"):
-    return {"qid": qid, "stage": "unheard_of", "prompt": "unheard_of", "completion": completion, "model": model}
+    return {
+        "qid": qid,
+        "stage": "unheard_of",
+        "prompt": "unheard_of",
+        "completion": completion,
+        "model": model,
+    }
 
 
 def test_without_a_model_each_missing_line_is_left_to_fill_in(tmp_path):
     path = tmp_path / "new.jsonl"
-    with pytest.raises(ToFillInError, match=r"new\.jsonl has 3 lines .*: 1-1_1 unheard_of unheard_of, 1-1_2 .*fill them in"):
+    with pytest.raises(
+        ToFillInError,
+        match=r"new\.jsonl has 3 lines .*: 1-1_1 unheard_of unheard_of, 1-1_2 .*fill them in",
+    ):
         recording(path).ask([asked(), asked("1-1_2"), asked("1-1_2", item="d1")])
     assert lines(path) == [
         line(""),
         line("", "1-1_2"),
-        {"qid": "1-1_2", "stage": "unheard_of", "prompt": "unheard_of", "item": "d1", "completion": "", "model": "recorded"},
+        {
+            "qid": "1-1_2",
+            "stage": "unheard_of",
+            "prompt": "unheard_of",
+            "item": "d1",
+            "completion": "",
+            "model": "recorded",
+        },
     ]
 
 
@@ -102,7 +127,11 @@ def test_the_samples_of_a_prompt_are_one_line(tmp_path, model):
     assert lines(path) == [line(["", "", ""])]
     path.write_text(json.dumps(line(["", "mine", ""])))
     backend = model()
-    assert [one.text for one in recording(path, model="fake").ask(samples)] == ["answer 1", "mine", "answer 2"]
+    assert [one.text for one in recording(path, model="fake").ask(samples)] == [
+        "answer 1",
+        "mine",
+        "answer 2",
+    ]
     assert lines(path) == [line(["answer 1", "mine", "answer 2"], model="counts-2026")]
     assert [request.sample for request in backend.asked] == [0, 2]
 
@@ -111,7 +140,12 @@ def test_too_short_a_list_is_lengthened(tmp_path, model):
     path = tmp_path / "new.jsonl"
     path.write_text(json.dumps(line("only")))
     model()
-    texts = [one.text for one in recording(path, model="fake").ask([asked(sample=number, samples=2) for number in range(2)])]
+    texts = [
+        one.text
+        for one in recording(path, model="fake").ask(
+            [asked(sample=number, samples=2) for number in range(2)]
+        )
+    ]
     assert texts == ["only", "answer 1"]
     assert [one["completion"] for one in lines(path)] == [["only", "answer 1"]]
 
@@ -124,7 +158,9 @@ def test_a_failed_call_is_no_line_and_the_others_are_kept(tmp_path, model):
     assert second.text == "second"
     assert lines(path) == [line("second", "1-1_2", "counts-2026")]
     model("", "second")
-    outcomes = recording(path, model="fake").ask([asked("1-1_4", sample=number, samples=2) for number in range(2)])
+    outcomes = recording(path, model="fake").ask(
+        [asked("1-1_4", sample=number, samples=2) for number in range(2)]
+    )
     assert all(isinstance(one, LLMFailure) for one in outcomes)
     assert len(lines(path)) == 1
 

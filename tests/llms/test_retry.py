@@ -18,7 +18,10 @@ def test_any_header_gives_a_bounded_wait_or_none(header, now):
     assert wait is None or 0 <= wait < math.inf
 
 
-@pytest.mark.parametrize(("given", "waits"), [({}, 5), ({"tries": 2000}, 600), ({"tries": 2000, "max_seconds": 3}, 3), ({"tries": 1}, 0)])
+@pytest.mark.parametrize(
+    ("given", "waits"),
+    [({}, 5), ({"tries": 2000}, 600), ({"tries": 2000, "max_seconds": 3}, 3), ({"tries": 1}, 0)],
+)
 def test_tries_and_waits_end_exactly_where_it_is_said(given, waits):
     slept, tries = [], []
 

@@ -21,7 +21,13 @@ def seen(model):
 
 
 @pytest.mark.parametrize(
-    "answer", [said(), said(""), *(refused(status, f"echo {KEY}") for status in (400, 401, 403, 404, 402, 500, 429)), "drop"]
+    "answer",
+    [
+        said(),
+        said(""),
+        *(refused(status, f"echo {KEY}") for status in (400, 401, 403, 404, 402, 500, 429)),
+        "drop",
+    ],
 )
 def test_no_secret_is_shown_logged_or_stored(server, home, monkeypatch, caplog, answer):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -29,7 +35,9 @@ def test_no_secret_is_shown_logged_or_stored(server, home, monkeypatch, caplog, 
     server.respond = lambda body: answer
     model = llm(f"openai:m base_url={server.url}")
     model.retry = Retry(tries=2, max_seconds=2, sleep=lambda seconds: None)
-    everything = seen(model) + repr(model) + str(model.ledger) + caplog.text + repr(model.backend.identity)
+    everything = (
+        seen(model) + repr(model) + str(model.ledger) + caplog.text + repr(model.backend.identity)
+    )
     model.close()
     everything += "".join(path.read_bytes().decode("latin-1") for path in home.iterdir())
     assert KEY not in everything
@@ -38,7 +46,9 @@ def test_no_secret_is_shown_logged_or_stored(server, home, monkeypatch, caplog, 
     assert "HTTP Request" in caplog.text or answer == "drop"
 
 
-@pytest.mark.parametrize(("key", "shown"), [("abcd", "***"), ("abc", "abc"), ("none", "none"), ("", "none")])
+@pytest.mark.parametrize(
+    ("key", "shown"), [("abcd", "***"), ("abc", "abc"), ("none", "none"), ("", "none")]
+)
 def test_a_syllable_and_the_word_for_no_key_are_no_secrets(server, monkeypatch, key, shown):
     monkeypatch.setenv("OPENAI_API_KEY", key)
     server.respond = lambda body: refused(400, f"bad {key or 'none'}")

@@ -23,9 +23,14 @@ def bars(monkeypatch):
 def test_the_bar_counts_what_is_sent_cached_failed_and_paid(model, server, bars):
     made = model("price_in=1000 price_out=1000")
     made.ask(ask("a"))
-    server.respond = lambda body: refused(400) if body["messages"][0]["content"] == "bad" else said()
+    server.respond = lambda body: (
+        refused(400) if body["messages"][0]["content"] == "bad" else said()
+    )
     made.ask([*ask("a", "bad", "b"), *ask("c", stage="rewrite")])
-    assert [str(one) for one in bars] == ["answer (m) 1/1, cost=$0.0100", "answer, rewrite (m) 3/3, cached=1, failed=1, cost=$0.0300"]
+    assert [str(one) for one in bars] == [
+        "answer (m) 1/1, cost=$0.0100",
+        "answer, rewrite (m) 3/3, cached=1, failed=1, cost=$0.0300",
+    ]
 
 
 class Own(Backend):
@@ -41,5 +46,7 @@ class Own(Backend):
 
 
 def test_a_completion_without_model_name_has_that_of_the_backend():
-    named, unnamed = llm(Own(lambda text: Reply("fine", model=text or None))).ask(ask("own-2026-01-31", ""))
+    named, unnamed = llm(Own(lambda text: Reply("fine", model=text or None))).ask(
+        ask("own-2026-01-31", "")
+    )
     assert (named.model, unnamed.model) == ("own-2026-01-31", "own")

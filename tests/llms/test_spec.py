@@ -10,7 +10,9 @@ from pyterrier_ikat.llms.spec import parse
 
 
 def test_names_with_dots_slashes_colons_and_urls_with_equals():
-    spec = parse("openai:meta-llama/Llama-3.1:8b temperature=0 base_url=http://localhost:8000/v1/a=b budget=5 price_in=2.5 price_out=10")
+    spec = parse(
+        "openai:meta-llama/Llama-3.1:8b temperature=0 base_url=http://localhost:8000/v1/a=b budget=5 price_in=2.5 price_out=10"
+    )
     assert (spec.provider, spec.name) == ("openai", "meta-llama/Llama-3.1:8b")
     assert spec.options == {
         "temperature": 0.0,
@@ -23,7 +25,9 @@ def test_names_with_dots_slashes_colons_and_urls_with_equals():
 
 
 def test_the_least_that_every_kind_of_number_may_be():
-    options = parse("openai:m temperature=0 seed=0 retries=0 max_tokens=1 top_k=1 on_error=fallback api_key_env=MY_KEY").options
+    options = parse(
+        "openai:m temperature=0 seed=0 retries=0 max_tokens=1 top_k=1 on_error=fallback api_key_env=MY_KEY"
+    ).options
     assert options == {
         "temperature": 0.0,
         "seed": 0,
@@ -33,36 +37,57 @@ def test_the_least_that_every_kind_of_number_may_be():
         "on_error": "fallback",
         "api_key_env": "MY_KEY",
     }
-    assert parse("hf:m top_p=0.5 seed=7 batch_size=2").options == {"top_p": 0.5, "seed": 7, "batch_size": 2}
+    assert parse("hf:m top_p=0.5 seed=7 batch_size=2").options == {
+        "top_p": 0.5,
+        "seed": 7,
+        "batch_size": 2,
+    }
 
 
 def test_quotes_hold_spaces_together():
     assert parse("hf:'/my models/m' device=cpu").name == "/my models/m"
     assert repr(llm("hf:'/my models/m' device=cpu")) == "ikat.llm(\"'hf:/my models/m' device=cpu\")"
-    assert eval(repr(llm("hf:'/my models/m'")), {"ikat": __import__("types").SimpleNamespace(llm=llm)}) == llm("hf:'/my models/m'")
+    assert eval(
+        repr(llm("hf:'/my models/m'")), {"ikat": __import__("types").SimpleNamespace(llm=llm)}
+    ) == llm("hf:'/my models/m'")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("opnai:gpt-4o", "unknown LLM 'opnai': did you mean openai? it is named openai:MODEL"),
-        ("openai:m temprature=0", "unknown LLM option 'temprature': did you mean temperature? openai knows base_url"),
-        ("gpt-4o", "unknown LLM 'gpt-4o': it is named openai:MODEL, hf:MODEL_OR_FOLDER, recorded:FILE"),
+        (
+            "openai:m temprature=0",
+            "unknown LLM option 'temprature': did you mean temperature? openai knows base_url",
+        ),
+        (
+            "gpt-4o",
+            "unknown LLM 'gpt-4o': it is named openai:MODEL, hf:MODEL_OR_FOLDER, recorded:FILE",
+        ),
         ("azure:x", "unknown LLM 'azure'"),
         ("openai:", "unknown LLM 'openai'"),
         ("openai", "unknown LLM 'openai'"),
         ("http://host/v1", "such as base_url=ADDRESS"),
         ("", "empty or has an open quote"),
         ("openai:'x", "empty or has an open quote"),
-        ("openai:m api_key=x", "a key does not belong in code or on a command line: put it in a variable and give api_key_env="),
+        (
+            "openai:m api_key=x",
+            "a key does not belong in code or on a command line: put it in a variable and give api_key_env=",
+        ),
         (
             "openai:m warmth=1",
             "unknown LLM option 'warmth': openai knows base_url, api_key_env, structured, timeout, concurrency, temperature, top_p",
         ),
         ("hf:m base_url=http://x", "unknown LLM option 'base_url': hf knows temperature"),
         ("recorded:f temperature=1", "recorded knows on_error"),
-        ("recorded:f on_error=raise fallback", "the options of an LLM are key=value with the keys on_error"),
-        ("recorded:f http://host/v1?a=b", "the options of an LLM are key=value with the keys on_error"),
+        (
+            "recorded:f on_error=raise fallback",
+            "the options of an LLM are key=value with the keys on_error",
+        ),
+        (
+            "recorded:f http://host/v1?a=b",
+            "the options of an LLM are key=value with the keys on_error",
+        ),
         ("openai:m on_error=hope", "on_error is wrong: give raise or fallback"),
         ("openai:m temperature=warm", "temperature is wrong: give a number from 0"),
         ("openai:m temperature=nan", "a number from 0"),
@@ -73,7 +98,10 @@ def test_quotes_hold_spaces_together():
         ("openai:m seed=-1", "a whole number from 0"),
         ("openai:m base_url=localhost:8000", "the address of a server is http://HOST:PORT/PATH"),
         ("openai:m base_url=ftp://host/v1", "the address of a server is http://HOST:PORT/PATH"),
-        ("openai:m base_url=http://host:port/v1", "the address of a server is http://HOST:PORT/PATH"),
+        (
+            "openai:m base_url=http://host:port/v1",
+            "the address of a server is http://HOST:PORT/PATH",
+        ),
         ("openai:m budget=5", "a budget needs prices, as price_cached does: add price_in"),
         ("openai:m budget=5 price_in=1", "a budget needs prices"),
     ],
@@ -86,9 +114,17 @@ def test_what_is_not_understood_says_what_is_valid(text, message):
 
 @pytest.mark.parametrize(
     "text",
-    ["openai:m api_key=sk-planted", "openai:m sk-planted", "openai:m token=sk-planted", "recorded:f sk-planted"]
+    [
+        "openai:m api_key=sk-planted",
+        "openai:m sk-planted",
+        "openai:m token=sk-planted",
+        "recorded:f sk-planted",
+    ]
     + ["openai:m api_key_env=sk-planted", "openai:m timeout=http://me:sk-planted@host/v1"]
-    + ["openai:m base_url=http://me:sk-planted@host/v1", "openai:m base_url=http://host/v1?api-key=sk-planted"],
+    + [
+        "openai:m base_url=http://me:sk-planted@host/v1",
+        "openai:m base_url=http://host/v1?api-key=sk-planted",
+    ],
 )
 def test_a_key_in_the_line_is_refused_and_not_repeated(text):
     with pytest.raises(UsageError) as raised:
@@ -98,7 +134,9 @@ def test_a_key_in_the_line_is_refused_and_not_repeated(text):
 
 
 def test_a_slash_at_the_end_names_the_same_server():
-    assert llm("openai:m base_url=https://api.openai.com/v1/") == llm("openai:m base_url=https://api.openai.com/v1")
+    assert llm("openai:m base_url=https://api.openai.com/v1/") == llm(
+        "openai:m base_url=https://api.openai.com/v1"
+    )
 
 
 def test_a_local_model_is_known_by_its_whole_path(tmp_path, monkeypatch):
@@ -114,10 +152,18 @@ def test_a_local_model_is_known_by_its_whole_path(tmp_path, monkeypatch):
 
 
 def test_equal_when_they_answer_alike(tmp_path):
-    same = [llm("openai:m seed=1 timeout=5", ledger=Ledger()), llm("openai:m concurrency=2 cache=none seed=1")]
+    same = [
+        llm("openai:m seed=1 timeout=5", ledger=Ledger()),
+        llm("openai:m concurrency=2 cache=none seed=1"),
+    ]
     assert same[0] == same[1]
     assert len({*same}) == 1
-    others = [llm("openai:m"), llm("openai:n seed=1"), llm("hf:m seed=1"), llm("openai:m seed=1 base_url=http://x/v1")]
+    others = [
+        llm("openai:m"),
+        llm("openai:n seed=1"),
+        llm("hf:m seed=1"),
+        llm("openai:m seed=1 base_url=http://x/v1"),
+    ]
     assert all(other != same[0] for other in others)
     assert same[0] != "openai:m seed=1"
 
@@ -126,10 +172,15 @@ def test_a_model_passes_through_and_other_things_are_refused():
     made = llm("openai:m")
     assert llm(made) is made
     assert llm(made, ledger=made.ledger) is made
-    with pytest.raises(UsageError, match=r"ikat.llm\('openai:m'\) counts in a ledger already: give ledger= where it is made"):
+    with pytest.raises(
+        UsageError,
+        match=r"ikat.llm\('openai:m'\) counts in a ledger already: give ledger= where it is made",
+    ):
         llm(made, ledger=Ledger())
     assert isinstance(made, LLM)
-    with pytest.raises(UsageError, match=r"5 is not a language model: give .* an object with \.generate"):
+    with pytest.raises(
+        UsageError, match=r"5 is not a language model: give .* an object with \.generate"
+    ):
         llm(5)
 
 

@@ -36,9 +36,13 @@ LINES = {
     "lines": "\n".join,
     "bullets": lambda numbers: "- " + "\n- ".join(numbers),
     "labelled lines": lambda numbers: "Provenance: " + "\nProvenance: ".join(numbers),
-    "lines apart": lambda numbers: numbers[0] + "".join(f" \n\nProvenance: {number}" for number in numbers[1:]),
+    "lines apart": lambda numbers: (
+        numbers[0] + "".join(f" \n\nProvenance: {number}" for number in numbers[1:])
+    ),
     "bullets in brackets": lambda numbers: "\n".join(f"- [{number}]" for number in numbers),
-    "numbered": lambda numbers: "\n".join(f"{place}. [{number}]" for place, number in enumerate(numbers, 1)),
+    "numbered": lambda numbers: "\n".join(
+        f"{place}. [{number}]" for place, number in enumerate(numbers, 1)
+    ),
     "copies": lambda numbers: "\n".join(f"[{number}] I have {number} dogs." for number in numbers),
     "each named": lambda numbers: ", ".join(f"statement {number}" for number in numbers),
     "PTKB": lambda numbers: "PTKB " + ", PTKB ".join(numbers),
@@ -56,7 +60,12 @@ REMARKS = (
     ".\n\nStatement 8 is about cars.",
     ".\nNote that [9] is not relevant.",
 )
-DIGITS = {"arabic": "٠١٢٣٤٥٦٧٨٩", "devanagari": "०१२३४५६७८९", "full width": "０１２３４５６７８９", "bengali": "০১২৩৪৫৬৭৮৯"}
+DIGITS = {
+    "arabic": "٠١٢٣٤٥٦٧٨٩",
+    "devanagari": "०१२३४५६७८९",
+    "full width": "０１２３４５６７８９",
+    "bengali": "০১২৩৪৫৬৭৮৯",
+}
 
 
 def in_digits(text, digits):
@@ -110,7 +119,10 @@ def test_lines_that_were_all_read_are_no_other_list(text):
     assert (found, found.told) == (["3", "5"], [])
 
 
-@pytest.mark.parametrize("text", ["Statements 3 and 5 are relevant.", "Only statements 3, 5 are really relevant to the user."])
+@pytest.mark.parametrize(
+    "text",
+    ["Statements 3 and 5 are relevant.", "Only statements 3, 5 are really relevant to the user."],
+)
 def test_a_sentence_that_only_names_its_choice_is_read(text):
     assert read_ids(text) == ["3", "5"]
 
@@ -142,12 +154,20 @@ def test_numbers_behind_none_are_no_choice(text, number):
     assert read_ids(text.format(number, number)) == []
 
 
-@given(st.one_of(ids, st.just([])), st.sampled_from(sorted(FORMS)), st.sampled_from(REMARKS), st.sampled_from(NONES), st.booleans())
+@given(
+    st.one_of(ids, st.just([])),
+    st.sampled_from(sorted(FORMS)),
+    st.sampled_from(REMARKS),
+    st.sampled_from(NONES),
+    st.booleans(),
+)
 @settings(max_examples=300)
 def test_reformulate_reads_its_statements_as_everybody_does(numbers, form, remark, none, below):
     choice = FORMS[form](numbers) + remark if numbers else none.format(5, 5)
     head = "Statements:\n" if below else "**Statements:** "
-    found = parse_chosen_rewrite(f"{head}{choice}\nRewrite: Is 1 cup of tea safe?\nResponse: Yes, 2 cups are.")
+    found = parse_chosen_rewrite(
+        f"{head}{choice}\nRewrite: Is 1 cup of tea safe?\nResponse: Yes, 2 cups are."
+    )
     alone = read_ids(choice)
     assert (None if found is None else found[2]) == alone
     assert found is None or found[2].told or found[2] == numbers
@@ -210,7 +230,9 @@ class Says:
         return [self.text for _ in chats]
 
 
-TURN = ikat.conversation([{"role": "user", "content": "What may I eat?"}], ["I am vegan.", "I run."])
+TURN = ikat.conversation(
+    [{"role": "user", "content": "What may I eat?"}], ["I am vegan.", "I run."]
+)
 SAR = "Statements: [{}]\nRewrite: Which food is vegan?\nResponse: Beans."
 
 
@@ -237,7 +259,9 @@ def test_a_known_statement_among_unknown_ones_is_chosen():
 
 
 def test_ids_given_as_numbers_become_texts():
-    turn = ikat.conversation([{"role": "user", "content": "What may I eat?"}], {1: "I am vegan.", 2: "I run."})
+    turn = ikat.conversation(
+        [{"role": "user", "content": "What may I eat?"}], {1: "I am vegan.", 2: "I run."}
+    )
     assert turn["qptkb"][0] == {"1": "I am vegan.", "2": "I run."}
     own = turn.assign(qptkb=[{1: "I am vegan.", 2: "I run."}], qgoldptkb=[[2]])
     assert ikat.SelectStatements(ikat.llm(Says("[2]")))(own)["qstatements"][0] == [("2", 1.0)]
@@ -245,14 +269,18 @@ def test_ids_given_as_numbers_become_texts():
     assert ikat.generate.AppendStatements("qgoldptkb")(own)["query"][0] == "What may I eat? I run."
 
 
-@pytest.mark.parametrize("ptkb", [{1.5: "I run."}, {None: "I run."}, {True: "I run."}, {1: "I run.", "1": "I swim."}])
+@pytest.mark.parametrize(
+    "ptkb", [{1.5: "I run."}, {None: "I run."}, {True: "I run."}, {1: "I run.", "1": "I swim."}]
+)
 def test_ids_that_are_none_or_equal_are_refused(ptkb):
     with pytest.raises(UsageError, match="id"):
         ikat.conversation([{"role": "user", "content": "What may I eat?"}], ptkb)
 
 
 @pytest.mark.parametrize("ids", [["P1", "P2"], ["1a", "2"], ["2.1", "2.2"], ["u:1", "3"]])
-@pytest.mark.parametrize("stage", [ikat.SelectStatements, lambda llm: ikat.generate.Reformulate(llm, "select")])
+@pytest.mark.parametrize(
+    "stage", [ikat.SelectStatements, lambda llm: ikat.generate.Reformulate(llm, "select")]
+)
 def test_ids_that_are_no_numbers_cost_no_call(ids, stage):
     class Counted:
         calls = 0

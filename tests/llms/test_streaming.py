@@ -53,7 +53,9 @@ def test_words_are_seen_before_the_end_and_the_whole_is_kept(server, model, tmp_
     more = threading.Event()
     server.script = [streamed("Rooi", "bos", more, " has none.")]
     llm = model(f"cache={tmp_path / 'c.sqlite'}")
-    answer, texts = followed(llm, lambda text: more.set() if text == "Rooibos" else None)  # without it, the server waits for a minute
+    answer, texts = followed(
+        llm, lambda text: more.set() if text == "Rooibos" else None
+    )  # without it, the server waits for a minute
     assert (answer, texts) == ("Rooibos has none.", ["Rooi", "Rooibos", "Rooibos has none."])
     assert {name: server.bodies[0][name] for name in ("stream", "stream_options")} == {
         "stream": True,
@@ -88,7 +90,9 @@ def test_a_complete_answer_survives_the_end_of_its_connection(server, model):
 
 def test_a_stream_that_never_ends_well_is_a_failure_that_says_so(server, model):
     server.respond = lambda body: Answer(body=[piece("Rooibos has")])
-    with pytest.raises(StageError, match=r"the server's answer broke off before its end \(given up after 6 tries\)"):
+    with pytest.raises(
+        StageError, match=r"the server's answer broke off before its end \(given up after 6 tries\)"
+    ):
         followed(model("cache=none"))
 
 
@@ -103,7 +107,9 @@ def test_a_reader_who_fails_is_told_when_the_call_is_kept(server, model, tmp_pat
     llm = model(f"cache={tmp_path / 'c.sqlite'}")
     with pytest.raises(LostError):
         followed(llm, lose)
-    assert llm.ledger.frame()[["calls", "retries", "completion_tokens"]].values.tolist() == [[1, 0, 3]]
+    assert llm.ledger.frame()[["calls", "retries", "completion_tokens"]].values.tolist() == [
+        [1, 0, 3]
+    ]
     assert followed(llm) == ("Rooibos has none.", [])
     assert server.calls == 1
 
@@ -148,12 +154,16 @@ def test_what_is_no_event_of_a_completion_is_asked_again(server, model, event):
 
 def test_parts_of_other_servers(server, model):
     thinking = piece(content=[{"type": "thinking", "thinking": "hm"}])
-    server.script = [streamed(piece(reasoning_content="hm, "), piece(reasoning_content="tea"), thinking, "Mint.")]
+    server.script = [
+        streamed(piece(reasoning_content="hm, "), piece(reasoning_content="tea"), thinking, "Mint.")
+    ]
     assert followed(model("cache=none")) == ("Mint.", ["Mint."])
 
 
 def test_reasoning_is_never_seen(server, model):
-    server.script = [streamed(*"<think>The user wants tea.</think>Mint [1]. [THINK]hm[/THINK]")]  # sign by sign
+    server.script = [
+        streamed(*"<think>The user wants tea.</think>Mint [1]. [THINK]hm[/THINK]")
+    ]  # sign by sign
     answer, texts = followed(model("cache=none"))
     assert answer == texts[-1] == "Mint [1]."
     assert texts == ["M", "Mi", "Min", "Mint", "Mint [1]", "Mint [1]."]
@@ -170,9 +180,17 @@ def test_what_is_seen_last_is_the_beginning_of_what_is_read(text, size):
     assert found.startswith(told[-1]) or read(Reply(text)).fault
 
 
-@pytest.mark.parametrize(("name", "text", "finish"), [("whole", "drink rooibos", "stop"), ("cut", "on on on on on on on on", "length")])
+@pytest.mark.parametrize(
+    ("name", "text", "finish"),
+    [("whole", "drink rooibos", "stop"), ("cut", "on on on on on on on on", "length")],
+)
 def test_a_recorded_stream_of_a_real_server(server, model, name, text, finish):
-    server.script = [Answer(body=(RECORDED / f"{name}.sse").read_bytes(), headers={"Content-Type": "text/event-stream"})]
+    server.script = [
+        Answer(
+            body=(RECORDED / f"{name}.sse").read_bytes(),
+            headers={"Content-Type": "text/event-stream"},
+        )
+    ]
     told = []
     reply = model("cache=none").backend.stream(ask("a")[0], told.append)
     assert (reply.text.strip(), reply.finish_reason) == (text, finish)

@@ -1,7 +1,8 @@
 """Structured answers: what a request carries, how the JSON is read, and what a server that can't serve it leads to.
 
-The server of these tests does as llama.cpp and vLLM do: it writes a JSON object that fits the schema of the request. What ``transformers
-serve`` does is recorded below: it ignores the schema and answers in words.
+The server of these tests does as llama.cpp and vLLM do: it writes a JSON object that fits the
+schema of the request. What ``transformers serve`` does is recorded below: it ignores the schema and
+answers in words.
 """
 
 import json
@@ -13,14 +14,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.completions.json_answers import NUMBER, TEXT, WHOLE, YES_NO, answer_in, list_of, object_of, one_of
+from pyterrier_ikat.completions.json_answers import (
+    NUMBER,
+    TEXT,
+    WHOLE,
+    YES_NO,
+    answer_in,
+    list_of,
+    object_of,
+    one_of,
+)
 from pyterrier_ikat.completions.kinds import LEARNED
-from pyterrier_ikat.evaluation import Groundedness, Judge, PairwisePreference, UmbrelaJudge, create_nuggets
+from pyterrier_ikat.evaluation import (
+    Groundedness,
+    Judge,
+    PairwisePreference,
+    UmbrelaJudge,
+    create_nuggets,
+)
 from pyterrier_ikat.llms import FatalLLMError, Request, StageError
 from pyterrier_ikat.llms.failures import NotStructured
 from pyterrier_ikat.llms.spec import deciding_options
 
-TURN = ikat.conversation([{"role": "user", "content": "Which tea has no caffeine?"}], ["I own a dog.", "I am vegan."])
+TURN = ikat.conversation(
+    [{"role": "user", "content": "Which tea has no caffeine?"}], ["I own a dog.", "I am vegan."]
+)
 FOUND = TURN.assign(text="Rooibos has none.").merge(
     pd.DataFrame({"docno": ["a", "b", "c"], "rank": [0, 1, 2], "score": [3.0, 2, 1]}), "cross"
 )
@@ -41,7 +59,14 @@ def answering(server, **values):
             return said("Rooibos has none.")
         asked = body["response_format"]
         assert (asked["type"], asked["json_schema"]["strict"]) == ("json_schema", True)
-        return said(json.dumps({name: values.get(name, "because") for name in asked["json_schema"]["schema"]["properties"]}))
+        return said(
+            json.dumps(
+                {
+                    name: values.get(name, "because")
+                    for name in asked["json_schema"]["schema"]["properties"]
+                }
+            )
+        )
 
     server.respond = respond
 
@@ -52,7 +77,9 @@ def test_queries(model, server):
     assert ikat.Queries(llm)(TURN)["qsubqueries"].item() == ["rooibos caffeine", "herbal tea"]
     (body,) = server.bodies
     assert body["response_format"]["json_schema"]["name"] == "queries"
-    assert body["messages"][-1]["content"].endswith(json.dumps(body["response_format"]["json_schema"]["schema"], separators=(",", ":")))
+    assert body["messages"][-1]["content"].endswith(
+        json.dumps(body["response_format"]["json_schema"]["schema"], separators=(",", ":"))
+    )
 
 
 def test_queries_in_a_chat_ask_for_json_in_the_last_message_only(model, server):
@@ -69,12 +96,18 @@ def test_queries_in_a_chat_ask_for_json_in_the_last_message_only(model, server):
         ("ids", ["2", "9"], [("2", 1.0)]),
         ("ids", [], []),
         ("copies", ["I am vegan.", "I own a dog."], [("2", 1.0), ("1", 0.5)]),
-        ("scores", [{"id": "1", "score": 0.2}, {"id": "2", "score": 0.9}], [("2", 0.9), ("1", 0.2)]),
+        (
+            "scores",
+            [{"id": "1", "score": 0.2}, {"id": "2", "score": 0.9}],
+            [("2", 0.9), ("1", 0.2)],
+        ),
     ],
 )
 def test_statements(model, server, form, statements, expected):
     answering(server, statements=statements)
-    assert ikat.SelectStatements(model("structured=on"), form)(TURN)["qstatements"].item() == expected
+    assert (
+        ikat.SelectStatements(model("structured=on"), form)(TURN)["qstatements"].item() == expected
+    )
 
 
 def test_labels_rankings_and_actions(model, server):
@@ -83,44 +116,83 @@ def test_labels_rankings_and_actions(model, server):
     assert ikat.LLMRerank(llm)(FOUND)["score"].notna().all()
     assert ikat.ListwiseRerank(llm)(FOUND)["docno"].tolist() == ["c", "a", "b"]
     decided = ikat.generate.Decide(llm)(FOUND)
-    assert decided[["qaction", "qaskback"]].drop_duplicates().values.tolist() == [["ask", "Green or black?"]]
+    assert decided[["qaction", "qaskback"]].drop_duplicates().values.tolist() == [
+        ["ask", "Green or black?"]
+    ]
 
 
 def test_an_empty_ranking_and_an_action_not_offered_are_failures(model, server):
     answering(server, ranking=[], action="ask", question="Green or black?")
-    for operator in (ikat.ListwiseRerank(model("structured=on")), ikat.generate.Decide(model("structured=on"), may_ask=False)):
+    for operator in (
+        ikat.ListwiseRerank(model("structured=on")),
+        ikat.generate.Decide(model("structured=on"), may_ask=False),
+    ):
         with pytest.raises(StageError, match="isn't the JSON that structured=on asks for"):
             operator(FOUND)
 
 
 def test_judges(model, server):
-    answering(server, label=3, verdict=True, better="A", nuggets=["No caffeine.", "no caffeine"], reason="It says so.")
+    answering(
+        server,
+        label=3,
+        verdict=True,
+        better="A",
+        nuggets=["No caffeine.", "no caffeine"],
+        reason="It says so.",
+    )
     llm = model("structured=on")
-    pool = FOUND.assign(qresolved="Which tea has no caffeine?", qgoldptkb=[["2"]] * 3, gold_answer="Rooibos.")
+    pool = FOUND.assign(
+        qresolved="Which tea has no caffeine?", qgoldptkb=[["2"]] * 3, gold_answer="Rooibos."
+    )
     for judge in (Judge(llm), UmbrelaJudge(llm)):
         assert judge(pool)[["label", "reason"]].values.tolist() == [[3, "It says so."]] * 3
-    scales = [body["response_format"]["json_schema"]["schema"]["properties"]["label"]["enum"] for body in server.bodies]
-    assert scales == [[0, 1, 2, 3, 4], [0, 1, 2, 3]]  # the passages are the same, so that each judge asks once
+    scales = [
+        body["response_format"]["json_schema"]["schema"]["properties"]["label"]["enum"]
+        for body in server.bodies
+    ]
+    assert scales == [
+        [0, 1, 2, 3, 4],
+        [0, 1, 2, 3],
+    ]  # the passages are the same, so that each judge asks once
     responses = TURN.assign(qanswer="Rooibos.", qpassages=[["Rooibos has none."]], other="Mint.")
-    (grounded,), (preferred,) = Groundedness(llm).judge(responses), PairwisePreference(llm, "other").judge(responses)
+    (grounded,), (preferred,) = (
+        Groundedness(llm).judge(responses),
+        PairwisePreference(llm, "other").judge(responses),
+    )
     assert (grounded.value, grounded.reason, preferred.value) == (1.0, "It says so.", 0.5)
 
 
 def test_nuggets_and_their_labels(model, server):
     answering(server, nuggets=["No caffeine.", "no caffeine", "Red"], labels=["okay", "vital"])
     pool = FOUND.head(1)
-    assert create_nuggets(pool, model("structured=on"))[["nugget", "importance"]].values.tolist() == [
+    assert create_nuggets(pool, model("structured=on"))[
+        ["nugget", "importance"]
+    ].values.tolist() == [
         ["Red", "vital"],
         ["No caffeine", "okay"],
     ]
 
 
 def test_what_the_user_said(model, server):
-    answering(server, statements=[{"message": 1, "words": "Which tea", "statement": "I drink tea.", "replaces": []}])
-    assert ikat.generate.UpdatePtkb(model("structured=on"))(TURN)["qptkb"].item()["3"] == "I drink tea."
+    answering(
+        server,
+        statements=[
+            {"message": 1, "words": "Which tea", "statement": "I drink tea.", "replaces": []}
+        ],
+    )
+    assert (
+        ikat.generate.UpdatePtkb(model("structured=on"))(TURN)["qptkb"].item()["3"]
+        == "I drink tea."
+    )
 
 
-NO_JSON = ("1. rooibos caffeine", '{"queries": ["a"], "more": 1}', '["a"]', '{"queries": [1]}', '```\n{"queries": ["a"]}\n```')
+NO_JSON = (
+    "1. rooibos caffeine",
+    '{"queries": ["a"], "more": 1}',
+    '["a"]',
+    '{"queries": [1]}',
+    '```\n{"queries": ["a"]}\n```',
+)
 
 
 @pytest.mark.parametrize("text", NO_JSON)
@@ -145,15 +217,23 @@ def test_a_server_that_ignores_the_schema_is_told_so(model, server):
 @pytest.mark.parametrize(
     ("status", "message"),
     [
-        (400, "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."),
+        (
+            400,
+            "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.",
+        ),
         (400, "response_format: Extra inputs are not permitted"),
         (422, "guided_json is not available"),
         (400, "failed to parse grammar"),
     ],
 )
 def test_a_refused_schema_ends_the_stage_with_the_servers_error(model, server, status, message):
-    server.respond = lambda body: refused(status, message) if "response_format" in body else said("tea")
-    with pytest.raises(FatalLLMError, match=f"does not take a JSON schema for the answers of 'm' .{status}: .*omit structured=on"):
+    server.respond = lambda body: (
+        refused(status, message) if "response_format" in body else said("tea")
+    )
+    with pytest.raises(
+        FatalLLMError,
+        match=f"does not take a JSON schema for the answers of 'm' .{status}: .*omit structured=on",
+    ):
         ikat.Queries(model("structured=on"))(TURN)
     assert server.calls == 1
     assert ikat.Queries(model())(TURN)["qsubqueries"].item() == ["tea"]
@@ -169,10 +249,26 @@ def test_structured_answers_have_own_keys_and_text_shared_ones(model, server):
     answering(server, queries=["tea"])
     on, off = model("structured=on"), model()
     question = Request([{"role": "user", "content": "tea"}], "queries", "1_1")
-    formed = Request(question.messages, "queries", "1_1", structure=answer_in("queries", list_of(TEXT)))
+    formed = Request(
+        question.messages, "queries", "1_1", structure=answer_in("queries", list_of(TEXT))
+    )
     assert question.key(on.backend.identity) == question.key(off.backend.identity)
-    assert len({one.key(on.backend.identity) for one in (question, formed, Request([], "queries", "1_1", structure=formed.structure))}) == 3
-    other = Request(question.messages, "queries", "1_1", structure=answer_in("queries", list_of(WHOLE)))
+    assert (
+        len(
+            {
+                one.key(on.backend.identity)
+                for one in (
+                    question,
+                    formed,
+                    Request([], "queries", "1_1", structure=formed.structure),
+                )
+            }
+        )
+        == 3
+    )
+    other = Request(
+        question.messages, "queries", "1_1", structure=answer_in("queries", list_of(WHOLE))
+    )
     assert formed.key(on.backend.identity) != other.key(on.backend.identity)
     assert on != off
     assert on.fingerprint()["structured"] == "on"
@@ -192,7 +288,9 @@ def test_a_plan_reads_structured_answers_from_the_cache(model, server):
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.floats() | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abc"), inner, max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abc"), inner, max_size=2)
+    ),
     max_leaves=4,
 )
 KINDS = {str: TEXT, bool: YES_NO, int: WHOLE, float: NUMBER}
@@ -202,7 +300,11 @@ def schema_of(value):
     """The schema that a value fits by how it is made."""
     if isinstance(value, list):
         return list_of(schema_of(value[0]) if value else TEXT)
-    return object_of(**{name: schema_of(part) for name, part in value.items()}) if isinstance(value, dict) else KINDS[type(value)]
+    return (
+        object_of(**{name: schema_of(part) for name, part in value.items()})
+        if isinstance(value, dict)
+        else KINDS[type(value)]
+    )
 
 
 @given(VALUES)
@@ -210,12 +312,26 @@ def test_a_value_fits_its_own_schema_and_no_other_kinds(value):
     uniform = json.dumps(value)
     for kind, schema in KINDS.items():
         fits = answer_in("value", schema).read(f'{{"value": {uniform}}}') is not None
-        number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) != float("inf") and value == value
-        assert fits == (number and (kind is float or isinstance(value, int)) if kind in (int, float) else type(value) is kind)
+        number = (
+            isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and abs(value) != float("inf")
+            and value == value
+        )
+        assert fits == (
+            number and (kind is float or isinstance(value, int))
+            if kind in (int, float)
+            else type(value) is kind
+        )
 
 
 def test_choices_are_of_their_type():
     label = answer_in("label", one_of([0, 1]))
-    assert [label.read(f'{{"label": {value}}}') is not None for value in ("1", "true", "1.0", '"1"')] == [True, False, False, False]
-    assert [answer_in("score", NUMBER).read(f'{{"score": {value}}}') for value in ("NaN", "Infinity", "1e999")] == [None] * 3
+    assert [
+        label.read(f'{{"label": {value}}}') is not None for value in ("1", "true", "1.0", '"1"')
+    ] == [True, False, False, False]
+    assert [
+        answer_in("score", NUMBER).read(f'{{"score": {value}}}')
+        for value in ("NaN", "Infinity", "1e999")
+    ] == [None] * 3
     assert LEARNED.structure.read('{"statements": [{"message": 1}]}') is None

@@ -41,11 +41,25 @@ def slow_and_never_the_same(server):
 
 def test_two_processes_with_the_same_requests_pay_few_twice(server, tmp_path):
     slow_and_never_the_same(server)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OPENAI_API_KEY": KEY}
-    command = [sys.executable, "-c", CODE, server.url, str(tmp_path / "llm.sqlite"), str(Path(__file__).parent)]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "OPENAI_API_KEY": KEY,
+    }
+    command = [
+        sys.executable,
+        "-c",
+        CODE,
+        server.url,
+        str(tmp_path / "llm.sqlite"),
+        str(Path(__file__).parent),
+    ]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with ExitStack() as processes:
-        both = [processes.enter_context(subprocess.Popen(command, env=environment, **pipes)) for _ in range(2)]
+        both = [
+            processes.enter_context(subprocess.Popen(command, env=environment, **pipes))
+            for _ in range(2)
+        ]
         for one in both:
             assert one.stdout.readline() == "ready\n"
         for one in both:
@@ -60,7 +74,12 @@ def test_two_threads_with_one_cache_begin_at_different_ends(server, model, tmp_p
     slow_and_never_the_same(server)
     found = {}
     models = [model(f"cache={tmp_path / 'c.sqlite'} concurrency=4") for _ in range(2)]
-    threads = [threading.Thread(target=lambda made=made: found.update({id(made): made.ask(ask(*map(str, range(60))))})) for made in models]
+    threads = [
+        threading.Thread(
+            target=lambda made=made: found.update({id(made): made.ask(ask(*map(str, range(60))))})
+        )
+        for made in models
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -32,26 +32,49 @@ FORMS = {
     "xAI": (usage(32, 9, 135, **thought(94)), Tokens(32, None, 103)),
     "xAI, little reasoning": (usage(279, 6, 374, **thought(89)), Tokens(279, None, 95)),
     "xAI, less reasoning than text": (usage(50, 100, 190, **thought(40)), Tokens(50, None, 140)),
-    "xAI, cached within the prompt": (usage(100, 20, 620, **thought(500), **stored(60)), Tokens(100, 60, 520)),
+    "xAI, cached within the prompt": (
+        usage(100, 20, 620, **thought(500), **stored(60)),
+        Tokens(100, 60, 520),
+    ),
     # router-for-me/CLIProxyAPI#5733: 81 - 21 = 60.
     "Gemini, all was reasoning": (usage(21, 0, 81, **thought(60)), Tokens(21, None, 60)),
     # mozilla-ai/any-llm#1290: 20 + 198 + 405 = 623, and the 405 are told nowhere.
     "Gemini, untold reasoning": (usage(20, 198, 623), Tokens(20, None, 603)),
     "Gemini, no completion tokens": (usage(20, None, 425), Tokens(20, None, 405)),
-    # Portkey-AI/gateway#1211: 368 + 19 + 10,536 = 10,923: what was cached is beside the prompt, and was read as well.
+    # Portkey-AI/gateway#1211: 368 + 19 + 10,536 = 10,923: what was cached is beside the prompt, and
+    # was read as well.
     "Portkey": (usage(368, 19, 10923, cache_read_input_tokens=10536), Tokens(10904, 10536, 19)),
-    "Portkey, in OpenAI's field": (usage(368, 19, 10923, **stored(10536)), Tokens(10904, 10536, 19)),
+    "Portkey, in OpenAI's field": (
+        usage(368, 19, 10923, **stored(10536)),
+        Tokens(10904, 10536, 19),
+    ),
     "Portkey, cached, written": (
         usage(4, 10, 3014, cache_read_input_tokens=1000, cache_creation_input_tokens=2000),
         Tokens(3004, 1000, 10),
     ),
-    "Portkey, and untold reasoning": (usage(368, 19, 11000, cache_read_input_tokens=10536), Tokens(10904, 10536, 96)),
-    # BerriAI/litellm: page "Prompt caching": both classes are within the prompt (crewAIInc/crewAI#6788: 15,635 with 15,624 written).
-    "LiteLLM": (usage(15635, 12, 15647, cache_creation_input_tokens=15624, **stored(0)), Tokens(15635, 0, 12)),
-    "LiteLLM, without a total": (usage(17111, 12, cache_read_input_tokens=17000), Tokens(17111, 17000, 12)),
+    "Portkey, and untold reasoning": (
+        usage(368, 19, 11000, cache_read_input_tokens=10536),
+        Tokens(10904, 10536, 96),
+    ),
+    # BerriAI/litellm: page "Prompt caching": both classes are within the prompt
+    # (crewAIInc/crewAI#6788: 15,635 with 15,624 written).
+    "LiteLLM": (
+        usage(15635, 12, 15647, cache_creation_input_tokens=15624, **stored(0)),
+        Tokens(15635, 0, 12),
+    ),
+    "LiteLLM, without a total": (
+        usage(17111, 12, cache_read_input_tokens=17000),
+        Tokens(17111, 17000, 12),
+    ),
     # open-webui-cost-tracker#6: reasoning that even the total leaves out.
-    "reasoning outside the total": (usage(33, 11395, 11428, **thought(73248)), Tokens(33, None, 84643)),
-    "the same beside, at the top": (usage(33, 11395, 11428, reasoning_tokens=73248), Tokens(33, None, 84643)),
+    "reasoning outside the total": (
+        usage(33, 11395, 11428, **thought(73248)),
+        Tokens(33, None, 84643),
+    ),
+    "the same beside, at the top": (
+        usage(33, 11395, 11428, reasoning_tokens=73248),
+        Tokens(33, None, 84643),
+    ),
     # DeepSeek's page "Context caching".
     "DeepSeek": (
         usage(1000, 10, 1010, prompt_cache_hit_tokens=900, prompt_cache_miss_tokens=100),
@@ -61,12 +84,24 @@ FORMS = {
     "Moonshot": (usage(801, 2, 803, cached_tokens=768), Tokens(801, 768, 2)),
     # openrouter.ai, page "Usage accounting".
     "OpenRouter": (
-        usage(194, 2, 196, cost=0.95, prompt_tokens_details={"cached_tokens": 0, "cache_write_tokens": 100}, **thought(0)),
+        usage(
+            194,
+            2,
+            196,
+            cost=0.95,
+            prompt_tokens_details={"cached_tokens": 0, "cache_write_tokens": 100},
+            **thought(0),
+        ),
         Tokens(194, 0, 2),
     ),
     # Anthropic's Messages API: what was read is the sum of the three.
     "Anthropic": (
-        {"input_tokens": 3, "output_tokens": 10, "cache_read_input_tokens": 5000, "cache_creation_input_tokens": 7},
+        {
+            "input_tokens": 3,
+            "output_tokens": 10,
+            "cache_read_input_tokens": 5000,
+            "cache_creation_input_tokens": 7,
+        },
         Tokens(5010, 5000, 10),
     ),
     "Anthropic, nothing but cache": (
@@ -75,11 +110,19 @@ FORMS = {
     ),
     # Routstr/routstr-core#213: OpenAI's Responses API.
     "Responses": (
-        {"input_tokens": 75, "output_tokens": 1186, "total_tokens": 1261, "output_tokens_details": {"reasoning_tokens": 1024}},
+        {
+            "input_tokens": 75,
+            "output_tokens": 1186,
+            "total_tokens": 1261,
+            "output_tokens_details": {"reasoning_tokens": 1024},
+        },
         Tokens(75, None, 1186),
     ),
     # browser-use/browser-use#4294: a total less than its parts says nothing.
-    "a total without the cache": (usage(5000, 10, 60, cache_read_input_tokens=4950), Tokens(5000, 4950, 10)),
+    "a total without the cache": (
+        usage(5000, 10, 60, cache_read_input_tokens=4950),
+        Tokens(5000, 4950, 10),
+    ),
     "floats of a gateway": (usage(1e6, 0.0), Tokens(1000000, None, 0)),
 }
 
@@ -91,7 +134,22 @@ def test_each_form_comes_to_what_was_read_and_written(name):
 
 
 @pytest.mark.parametrize(
-    "number", [-1, -(10**30), 10**30, 10**400, MOST + 1, True, "100", "many", 1.5, float("nan"), float("inf"), [7], {}]
+    "number",
+    [
+        -1,
+        -(10**30),
+        10**30,
+        10**400,
+        MOST + 1,
+        True,
+        "100",
+        "many",
+        1.5,
+        float("nan"),
+        float("inf"),
+        [7],
+        {},
+    ],
 )
 def test_a_number_that_is_no_count_is_unknown(number):
     assert tokens_of(usage(number, 5)) == Tokens(None, None, 5)
@@ -100,7 +158,20 @@ def test_a_number_that_is_no_count_is_unknown(number):
     assert tokens_of(usage(5, 7, **stored(number))).prompt == 5
 
 
-@pytest.mark.parametrize("told", [None, "x", [], {}, 7, {"usage": {}}, usage(0, 0), usage(0, 0, 0), usage(0, 0, 0, **thought(0))])
+@pytest.mark.parametrize(
+    "told",
+    [
+        None,
+        "x",
+        [],
+        {},
+        7,
+        {"usage": {}},
+        usage(0, 0),
+        usage(0, 0, 0),
+        usage(0, 0, 0, **thought(0)),
+    ],
+)
 def test_no_usage_and_zeros_are_unknown(told):
     assert tokens_of(told) == UNKNOWN
 
@@ -125,15 +196,28 @@ def test_usage_is_found_wherever_a_server_tells_it(answer):
 
 anything = some.recursive(
     some.none() | some.booleans() | some.integers() | some.floats() | some.text(max_size=5),
-    lambda inner: some.lists(inner, max_size=3) | some.dictionaries(some.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        some.lists(inner, max_size=3) | some.dictionaries(some.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 names = some.sampled_from(
-    ["prompt_tokens", "completion_tokens", "total_tokens", "cached_tokens", "reasoning_tokens", "cache_read_input_tokens"]
+    [
+        "prompt_tokens",
+        "completion_tokens",
+        "total_tokens",
+        "cached_tokens",
+        "reasoning_tokens",
+        "cache_read_input_tokens",
+    ]
 )
 
 
-@given(anything | some.dictionaries(names, anything, max_size=6) | some.fixed_dictionaries({"usage": some.dictionaries(names, anything)}))
+@given(
+    anything
+    | some.dictionaries(names, anything, max_size=6)
+    | some.fixed_dictionaries({"usage": some.dictionaries(names, anything)})
+)
 def test_nothing_that_a_server_sends_is_an_error_or_negative(told):
     for tokens in (tokens_of(told), tokens_in(told)):
         assert all(number is None or number >= 0 for number in tokens)
@@ -146,5 +230,7 @@ counts = some.integers(min_value=1, max_value=10_000)
 @given(counts, counts, counts, some.integers(min_value=0, max_value=10_000))
 def test_what_a_total_has_beyond_its_parts_is_counted(prompt, written, reasoning, cached):
     cached = min(cached, prompt)
-    told = usage(prompt, written, prompt + written + reasoning, **thought(reasoning), **stored(cached))
+    told = usage(
+        prompt, written, prompt + written + reasoning, **thought(reasoning), **stored(cached)
+    )
     assert tokens_of(told) == Tokens(prompt, cached, written + reasoning)

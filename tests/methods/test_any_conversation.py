@@ -22,10 +22,23 @@ CHAT = [
     {"role": "user", "content": "And mint tea?"},
     {"role": "assistant", "content": "Mint has none, and it grows in pots. " * 20},
 ]
-UNANSWERED = [{"role": "user", "content": "Which tea?"}, {"role": "user", "content": "And mint tea?"}]
+UNANSWERED = [
+    {"role": "user", "content": "Which tea?"},
+    {"role": "user", "content": "And mint tea?"},
+]
 QUERIES = ["Does the tea grow here?", "green tea in the morning", "Is coffee tea?"]
 OF_IKAT = ["1-1_3", "2-1_1", "3-1_3"]
-OTHERS = ["dd6b6ffd<::>2", "q1", "101_3_extra", "7", "12", "132_1-1", "7::0", "7::0::1", "7::0::1::0"]
+OTHERS = [
+    "dd6b6ffd<::>2",
+    "q1",
+    "101_3_extra",
+    "7",
+    "12",
+    "132_1-1",
+    "7::0",
+    "7::0::1",
+    "7::0::1::0",
+]
 """Three names each, in one frame, for the turns of `OF_IKAT`."""
 SEVERAL_RERANKERS = ("wghtdrerank_2", "short_long_2", "short_long_3")
 FORMATS = {
@@ -48,8 +61,12 @@ FIND_STATEMENTS = [name for name in METHODS if name.startswith("memory_")]
 
 def parts_of(name):
     """The operators and the prompts of a method."""
-    found = list(every_stage(METHODS[name].build(**{resource: StandIn(resource) for resource in RESOURCES})))
-    return {type(stage) for stage in found} | {prompt for stage in found for prompt in getattr(stage, "prompt_checksums", dict)()}
+    found = list(
+        every_stage(METHODS[name].build(**{resource: StandIn(resource) for resource in RESOURCES}))
+    )
+    return {type(stage) for stage in found} | {
+        prompt for stage in found for prompt in getattr(stage, "prompt_checksums", dict)()
+    }
 
 
 def covering():
@@ -80,7 +97,10 @@ class Anything(Backend):
     def answer(self, request):
         shown = str(request.messages[-1]["content"])
         last = " ".join(re.findall(r"[a-z]+", shown[-200:])[-4:])
-        return next((text for start, text in FORMATS.items() if request.prompt.startswith(start)), f"Rooibos tea {last}")
+        return next(
+            (text for start, text in FORMATS.items() if request.prompt.startswith(start)),
+            f"Rooibos tea {last}",
+        )
 
 
 class Overlap(Operator):
@@ -90,46 +110,85 @@ class Overlap(Operator):
 
     def transform(self, inp):
         pairs = zip(inp["query"], inp["text"], strict=True)
-        score = [len(set(query.lower().split()) & set(text.lower().split())) + len(text) / 1000 for query, text in pairs]
+        score = [
+            len(set(query.lower().split()) & set(text.lower().split())) + len(text) / 1000
+            for query, text in pairs
+        ]
         return pt.model.add_ranks(inp.assign(score=score))
 
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory):
-    texts = ["Rooibos tea has no caffeine.", "Mint tea grows in pots.", "Green tea has caffeine.", "Tea in the morning helps."]
-    return ikat.PassageIndex(tmp_path_factory.mktemp("index") / "i").index({"docno": f"d{n}", "text": text} for n, text in enumerate(texts))
+    texts = [
+        "Rooibos tea has no caffeine.",
+        "Mint tea grows in pots.",
+        "Green tea has caffeine.",
+        "Tea in the morning helps.",
+    ]
+    return ikat.PassageIndex(tmp_path_factory.mktemp("index") / "i").index(
+        {"docno": f"d{n}", "text": text} for n, text in enumerate(texts)
+    )
 
 
 def built(name, index):
     """The method on fakes, and the two backends that it asks."""
     entry, first, second = METHODS[name], Anything(), Anything("another")
-    rewriter, expander = (pt.apply.query(lambda row: f"{row['query']} mint"), pt.apply.query(lambda row: "tea"))
-    resources = {"llm": first.llm, "second_llm": second.llm, "rewriter": rewriter, "expander": expander}
+    rewriter, expander = (
+        pt.apply.query(lambda row: f"{row['query']} mint"),
+        pt.apply.query(lambda row: "tea"),
+    )
+    resources = {
+        "llm": first.llm,
+        "second_llm": second.llm,
+        "rewriter": rewriter,
+        "expander": expander,
+    }
     resources["reranker"] = [Overlap(), Overlap()] if name in SEVERAL_RERANKERS else Overlap()
     bm25 = index.bm25(num_results=entry.depth)
     return entry.build(retriever=bm25, dense=bm25, **resources), first, second
 
 
 def turns(qids, **columns):
-    return pd.DataFrame({"qid": qids, "query": QUERIES, "qhistory": column([CHAT, [], UNANSWERED])}).assign(**columns)
+    return pd.DataFrame(
+        {"qid": qids, "query": QUERIES, "qhistory": column([CHAT, [], UNANSWERED])}
+    ).assign(**columns)
 
 
 def ran(name, frame, index):
     """Of each turn the passages and scores, in the order of the turns; what the models were asked."""
     system, first, second = built(name, index)
-    frame = frame.assign(qresolved=frame["query"] + " rooibos", qgoldptkb=column([[]] * len(frame))) if METHODS[name].manual else frame
+    frame = (
+        frame.assign(qresolved=frame["query"] + " rooibos", qgoldptkb=column([[]] * len(frame)))
+        if METHODS[name].manual
+        else frame
+    )
     results = system(frame)
     assert set(results["qid"]) == set(frame["qid"])
     assert results["score"].notna().all()
-    found = [results[results["qid"] == qid][["docno", "score"]].values.tolist() for qid in frame["qid"]]
+    found = [
+        results[results["qid"] == qid][["docno", "score"]].values.tolist() for qid in frame["qid"]
+    ]
     asked = sorted(str(request.messages) for request in first.asked + second.asked)
-    return found, asked, [str(message["content"]) for request in first.asked + second.asked for message in request.messages]
+    return (
+        found,
+        asked,
+        [
+            str(message["content"])
+            for request in first.asked + second.asked
+            for message in request.messages
+        ],
+    )
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")
 @pytest.mark.parametrize("name", list(covering()))
 def test_names_and_missing_columns_or_persona_change_nothing(name, index):
-    full = {"qutterance": QUERIES, "qptkb": column([{}] * 3), "qconversation": ["1-1", "2-1", "3-1"], "qturn": [3, 1, 3]}
+    full = {
+        "qutterance": QUERIES,
+        "qptkb": column([{}] * 3),
+        "qconversation": ["1-1", "2-1", "3-1"],
+        "qturn": [3, 1, 3],
+    }
     expected, asked, prompts = ran(name, turns(OF_IKAT, **full), index)
     others = pd.concat([turns(OTHERS[place : place + 3]) for place in (0, 3, 6)], ignore_index=True)
     found, asked_of_others, _ = ran(name, others, index)
@@ -149,7 +208,11 @@ def test_turn_names_keep_what_is_found_and_none_known_finds_none(name, index):
     known = {"1": "Mint tea grows here.", "2": "I drink coffee.", "3": "Morning walks."}
 
     def found(qids):
-        frame = turns(qids, qptkb=column([known, {}, known]), qfacts=column([{f"{one}%p0": known[one] for one in known}, {}, {}]))
+        frame = turns(
+            qids,
+            qptkb=column([known, {}, known]),
+            qfacts=column([{f"{one}%p0": known[one] for one in known}, {}, {}]),
+        )
         results = built(name, index)[0](frame)
         return [results[results["qid"] == qid][["docno", "score"]].values.tolist() for qid in qids]
 
@@ -159,17 +222,27 @@ def test_turn_names_keep_what_is_found_and_none_known_finds_none(name, index):
     assert found(OTHERS[:3]) == found(OTHERS[3:6]) == expected
 
 
-NAMES = st.text(st.characters(blacklist_categories=("Zs", "Zl", "Zp", "Cc", "Cs")), min_size=1, max_size=12)
+NAMES = st.text(
+    st.characters(blacklist_categories=("Zs", "Zl", "Zp", "Cc", "Cs")), min_size=1, max_size=12
+)
 
 
 def passages_of(frame):
     """Three passages for each row, which and how good by the words of its query."""
     rows = [
-        {**row, "docno": f"d{(len(row['query']) + step) % 5}", "score": float(3 - step), "rank": step, "text": f"tea number {step}"}
+        {
+            **row,
+            "docno": f"d{(len(row['query']) + step) % 5}",
+            "score": float(3 - step),
+            "rank": step,
+            "text": f"tea number {step}",
+        }
         for row in frame.to_dict("records")
         for step in range(3)
     ]
-    return pd.DataFrame(rows, columns=None if rows else [*frame.columns, "docno", "score", "rank", "text"])
+    return pd.DataFrame(
+        rows, columns=None if rows else [*frame.columns, "docno", "score", "rank", "text"]
+    )
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")
@@ -186,7 +259,10 @@ def passages_of(frame):
     ],
     ids=repr,
 )
-@given(names=st.lists(NAMES, min_size=3, max_size=3, unique=True), lengths=st.lists(st.integers(0, 3), min_size=3, max_size=3))
+@given(
+    names=st.lists(NAMES, min_size=3, max_size=3, unique=True),
+    lengths=st.lists(st.integers(0, 3), min_size=3, max_size=3),
+)
 @example(names=OTHERS[6:], lengths=[2, 0, 3])
 @settings(max_examples=1)
 def test_sub_queries_come_back_to_their_turn_whatever_its_name(fused, names, lengths):
@@ -195,7 +271,10 @@ def test_sub_queries_come_back_to_their_turn_whatever_its_name(fused, names, len
 
     def found(qids):
         results = system(turns(qids).assign(qsubqueries=column(queries)))
-        return [results[results["qid"] == qid][["docno", "score", "rank"]].values.tolist() for qid in qids]
+        return [
+            results[results["qid"] == qid][["docno", "score", "rank"]].values.tolist()
+            for qid in qids
+        ]
 
     assert found(names) == (expected := found(OF_IKAT))
     assert all(expected)

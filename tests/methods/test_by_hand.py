@@ -65,10 +65,20 @@ class Reads(pt.Transformer):
 
 def ran(system, **given):
     """The results of a method, or of a function with arguments; the queries; the prompts."""
-    turn = ikat.conversation([{"role": "user", "content": "Which tea?"}], PTKB).assign(qresolved=["Which tea?"], qgoldptkb=[["1"]])
+    turn = ikat.conversation([{"role": "user", "content": "Which tea?"}], PTKB).assign(
+        qresolved=["Which tea?"], qgoldptkb=[["1"]]
+    )
     model, search = ByPrompt(**ANSWERS), Search()
-    built = system(model.llm, search, **given) if callable(system) else find(system).build(llm=model.llm, retriever=search, **given)
-    return built(turn), search.queries, [str(request.messages[-1]["content"]) for request in model.asked]
+    built = (
+        system(model.llm, search, **given)
+        if callable(system)
+        else find(system).build(llm=model.llm, retriever=search, **given)
+    )
+    return (
+        built(turn),
+        search.queries,
+        [str(request.messages[-1]["content"]) for request in model.asked],
+    )
 
 
 def scores(results):
@@ -79,8 +89,17 @@ def test_rali_sums_three_lists_by_the_weights_of_its_code():
     ranked, _, _ = ran(ikat.methods.rali, respond=False)
     # least scores 6, 20 and 2: a: 10 + 2 + .8, b: 6 + 2 + .8, c: 6 + 5 + .8, d: 6 + 2 + 4.8
     assert scores(ranked) == pytest.approx({"a": 12.8, "d": 12.8, "c": 11.8, "b": 8.8})
-    assert ranked["docno"].tolist() == ["a", "d", "c", "b"]  # a and d tie and are both first in a list: the earlier list goes first
-    assert ranked["query"].unique().tolist() == ranked["qrewrite"].unique().tolist() == ["Which evening tea?"]
+    assert ranked["docno"].tolist() == [
+        "a",
+        "d",
+        "c",
+        "b",
+    ]  # a and d tie and are both first in a list: the earlier list goes first
+    assert (
+        ranked["query"].unique().tolist()
+        == ranked["qrewrite"].unique().tolist()
+        == ["Which evening tea?"]
+    )
 
 
 def test_ralis_personalised_rewrite_re_ranks_the_first():
@@ -100,17 +119,26 @@ def test_apcir_sums_three_scaled_lists_by_the_levels_weights():
 
 def test_apcir_takes_weights_and_may_re_rank_by_personal_rewrite():
     reranker = Reads()
-    results, _, _ = ran(ikat.methods.apcir, reranker=reranker, weights={level: (0, 1, 0) for level in "abc"}, rerank_depth=2)
+    results, _, _ = ran(
+        ikat.methods.apcir,
+        reranker=reranker,
+        weights={level: (0, 1, 0) for level in "abc"},
+        rerank_depth=2,
+    )
     assert reranker.pairs[0] == ["Which evening tea?", "c"]
     assert len(results) == len(reranker.pairs) == 2
 
 
 @pytest.mark.parametrize("tail", ["", "_queries"])
-@pytest.mark.parametrize(("name", "shown"), [("none", ""), ("all", "12"), ("human", "1"), ("str", "2")])
+@pytest.mark.parametrize(
+    ("name", "shown"), [("none", ""), ("all", "12"), ("human", "1"), ("str", "2")]
+)
 def test_each_choice_shows_its_statements_and_searches_two_texts(name, shown, tail):
     _, queries, prompts = ran(f"ptkb_{name}{tail}")
     assert queries == ["tea sleep Rooibos." if tail else "Which tea helps me sleep? Rooibos."]
-    assert {number for number, text in PTKB.items() if f"{number}: {text}" in prompts[-1]} == set(shown)
+    assert {number for number, text in PTKB.items() if f"{number}: {text}" in prompts[-1]} == set(
+        shown
+    )
     assert len(prompts) == (2 if name == "str" else 1)
 
 
@@ -124,7 +152,10 @@ def test_sar_chooses_in_one_completion_and_numbers_one_statement():
         assert {one for one, text in PTKB.items() if text in prompt} == shown
 
 
-@pytest.mark.parametrize(("name", "docnos"), [("mq4cs", "abdc"), ("mq4cs_ans", "abdc"), ("mq4cs:n=2", "abc"), ("mq4cs_ans:n=1", "ab")])
+@pytest.mark.parametrize(
+    ("name", "docnos"),
+    [("mq4cs", "abdc"), ("mq4cs_ans", "abdc"), ("mq4cs:n=2", "abc"), ("mq4cs_ans:n=1", "ab")],
+)
 def test_mq4cs_interleaves_n_lists_each_re_ranked_by_its_query(name, docnos):
     # a of the first, b of the second, d of the third; then the first's b is taken, c of the second
     reranker = Reads()
@@ -143,25 +174,44 @@ CONVERSATION = [
 
 def test_disco_searches_nonblank_messages_newest_first():
     """As the description of the authors' models builds it."""
-    said = [(role, text) for pair in CONVERSATION for role, text in zip(("user", "assistant"), pair, strict=True) if text is not None]
+    said = [
+        (role, text)
+        for pair in CONVERSATION
+        for role, text in zip(("user", "assistant"), pair, strict=True)
+        if text is not None
+    ]
     search = Search()
-    found = ikat.methods.disco(search)(ikat.conversation([{"role": role, "content": text} for role, text in said]))
-    ikat.methods.disco(search, separator=" | ")(ikat.conversation([{"role": "user", "content": "Tea?"}]))
-    ikat.methods.disco(search)(pd.DataFrame({"qid": ["1"], "query": ["tea"]}))  # without a conversation
+    found = ikat.methods.disco(search)(
+        ikat.conversation([{"role": role, "content": text} for role, text in said])
+    )
+    ikat.methods.disco(search, separator=" | ")(
+        ikat.conversation([{"role": "user", "content": "Tea?"}])
+    )
+    ikat.methods.disco(search)(
+        pd.DataFrame({"qid": ["1"], "query": ["tea"]})
+    )  # without a conversation
     newest = "how much do they cost? [SEP] do I need sunglasses? [SEP] yes, UV index is high. [SEP] should I wear sunscreen?"
-    assert search.queries == [f"{newest} [SEP] it's sunny. [SEP] what's the weather like today?", "Tea?", "tea"]
+    assert search.queries == [
+        f"{newest} [SEP] it's sunny. [SEP] what's the weather like today?",
+        "Tea?",
+        "tea",
+    ]
     assert found["qutterance"].tolist() == ["how much do they cost?"]
 
 
 def test_disco_names_the_query_model_of_its_paper():
     model = "slupart/splade-disco-human-mistral"
-    assert METHODS["disco"].deviations({"retriever": "SPLADE"}) == [f"retriever: the paper has query_model={model}, this run the default"]
+    assert METHODS["disco"].deviations({"retriever": "SPLADE"}) == [
+        f"retriever: the paper has query_model={model}, this run the default"
+    ]
     assert METHODS["disco"].deviations({"retriever": f"SPLADE query_model={model}"}) == []
 
 
 def test_a_query_column_is_the_query_and_the_old_one_is_kept():
     frame = pd.DataFrame({"qid": ["1"], "query": ["safe?"], "qrewrite": ["is rooibos safe?"]})
-    assert ikat.generate.QueryColumn("qrewrite")(frame)[["query", "query_0"]].values.tolist() == [["is rooibos safe?", "safe?"]]
+    assert ikat.generate.QueryColumn("qrewrite")(frame)[["query", "query_0"]].values.tolist() == [
+        ["is rooibos safe?", "safe?"]
+    ]
     with pytest.raises(pt.validate.InputValidationError, match="qanswer"):
         ikat.generate.QueryColumn("qanswer")(frame)
 

@@ -46,9 +46,18 @@ def file(tmp_path):
 def test_a_file_has_its_decorated_functions_in_their_order(file):
     assert [entry.name for entry in find_all(file)] == ["plain", "twice", "twice_human"]
     twice, human = find(f"{file}:twice"), find(f"{file}:twice_human")
-    assert (twice.paper, twice.depth, twice.manual, twice.needs, twice.takes) == ("ours", 10, False, ["llm", "retriever"], [])
+    assert (twice.paper, twice.depth, twice.manual, twice.needs, twice.takes) == (
+        "ours",
+        10,
+        False,
+        ["llm", "retriever"],
+        [],
+    )
     assert twice.expression == "ikat.Answer(llm) >> retriever % 10"
-    assert (human.manual, human.expression) == (True, "ikat.Answer(llm, question='qresolved') >> retriever % 10")
+    assert (human.manual, human.expression) == (
+        True,
+        "ikat.Answer(llm, question='qresolved') >> retriever % 10",
+    )
     assert find(f"{file}:plain").summary == "The utterance is the query."
     assert calls_per_turn(twice) == ("1", "1")
 
@@ -67,7 +76,10 @@ def test_calls_and_queries_by_statement_count_are_in_one_plan():
         return queries >> retriever % 50
 
     [entry] = methods_of(system)
-    assert calls_per_turn(entry) == ("2 + s", "at least s")  # a summary and a choice for each turn, queries for each chosen statement
+    assert calls_per_turn(entry) == (
+        "2 + s",
+        "at least s",
+    )  # a summary and a choice for each turn, queries for each chosen statement
     assert len(built) == 1
 
 
@@ -95,7 +107,10 @@ def test_a_name_that_the_file_lacks(file, name, message):
             "import pyterrier_ikat as ikat\n\n@ikat.method\ndef odd(llm, colour):\n    return ikat.Answer(llm)\n",
             "argument 'colour' is not a resource: name it one of llm, ",
         ),
-        ("def odd(index):\n    return index.bm25()\n", "argument 'index' is not a resource: name it retriever, or give it a default"),
+        (
+            "def odd(index):\n    return index.bm25()\n",
+            "argument 'index' is not a resource: name it retriever, or give it a default",
+        ),
         ("x = 1\ny = x / 0\n", r"ZeroDivisionError: division by zero \(line 2\)"),
         ("def broken(:\n", r"SyntaxError: .* \(line 1\)"),
     ],
@@ -118,17 +133,33 @@ def call(*arguments):
 def test_methods_of_a_file_run_from_the_command_line(file, tmp_path):
     data = pt.get_dataset("ikat:sample")
     ikat.PassageIndex(tmp_path / "index").index(data.get_corpus_iter(verbose=False))
-    options = ["--dataset", "ikat:sample", "--index", str(tmp_path / "index"), "--llm", "recorded:sample", "--turns", "1-1_1"]
+    options = [
+        "--dataset",
+        "ikat:sample",
+        "--index",
+        str(tmp_path / "index"),
+        "--llm",
+        "recorded:sample",
+        "--turns",
+        "1-1_1",
+    ]
     shown = call("run", f"{file}:twice", "ad", *options, "--out", str(tmp_path / "runs"))
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {"twice", "ad"}
     assert "note: twice: llm: the paper has openai:gpt-4o" in shown
     assert "twice_human" in call("methods", file)
-    assert call("run", f"{file}:twice", *options, "--out", str(tmp_path / "x"), "--plan").count("answer") == 1
+    assert (
+        call("run", f"{file}:twice", *options, "--out", str(tmp_path / "x"), "--plan").count(
+            "answer"
+        )
+        == 1
+    )
 
 
 def test_every_method_of_the_package_says_where_it_comes_from():
     lacking = [entry.name for entry in METHODS.values() if not entry.paper]
-    assert not lacking, f"add paper=... to @method of {', '.join(lacking)}: the paper, or 'ours: ...'"
+    assert not lacking, (
+        f"add paper=... to @method of {', '.join(lacking)}: the paper, or 'ours: ...'"
+    )
 
 
 def test_every_system_can_be_called_by_name_in_the_methods_room():

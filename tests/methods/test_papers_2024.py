@@ -7,7 +7,17 @@ import pytest
 from fakes import ByPrompt
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.methods import METHODS, gpt4qr, gpt4qr_qd1, gtr, humanqr, mq4cs_qr, rtg, short_and_long, weighted_reranking
+from pyterrier_ikat.methods import (
+    METHODS,
+    gpt4qr,
+    gpt4qr_qd1,
+    gtr,
+    humanqr,
+    mq4cs_qr,
+    rtg,
+    short_and_long,
+    weighted_reranking,
+)
 
 PTKB = {"1": "I am vegan.", "2": "I own a dog.", "3": "I live in Oslo.", "4": "I dislike heat."}
 CHAT = [
@@ -30,9 +40,14 @@ class Search(pt.Transformer):
         self.queries += queries["query"].tolist()
         found = queries.loc[queries.index.repeat(5)].reset_index(drop=True)
         ranks = list(range(5)) * len(queries)
-        docnos = ["shared" if rank == 4 else f"{query[:12]}-{rank}" for query, rank in zip(found["query"], ranks, strict=True)]
+        docnos = [
+            "shared" if rank == 4 else f"{query[:12]}-{rank}"
+            for query, rank in zip(found["query"], ranks, strict=True)
+        ]
         texts = [f"Text of {docno}." for docno in docnos]
-        return found.assign(docno=docnos, rank=ranks, score=[5.0 - rank for rank in ranks], text=texts)
+        return found.assign(
+            docno=docnos, rank=ranks, score=[5.0 - rank for rank in ranks], text=texts
+        )
 
 
 class Score(pt.Transformer):
@@ -44,7 +59,9 @@ class Score(pt.Transformer):
 
     def transform(self, results):
         self.pairs += list(zip(results["query"], results["docno"], strict=True))
-        scores = [9.0 if docno == "shared" else -float(sum(map(ord, docno))) for docno in results["docno"]]
+        scores = [
+            9.0 if docno == "shared" else -float(sum(map(ord, docno))) for docno in results["docno"]
+        ]
         return pt.model.add_ranks(results.assign(score=scores))
 
     def __hash__(self):
@@ -53,7 +70,9 @@ class Score(pt.Transformer):
 
 @pytest.fixture
 def topics():
-    return ikat.conversation(CHAT, PTKB, number="9-1").assign(qresolved=["What can a vegan eat on a walk?"])
+    return ikat.conversation(CHAT, PTKB, number="9-1").assign(
+        qresolved=["What can a vegan eat on a walk?"]
+    )
 
 
 def sentences(beginning, count):
@@ -112,7 +131,9 @@ BY_HAND = "What can a vegan eat on a walk?"
         (gtr, ["a one", "a two"], {"Nuts and oats."}, 9, 5),
     ],
 )
-def test_what_is_searched_re_ranked_and_shown_to_the_response(model, topics, system, searched, read_by, pairs, used):
+def test_what_is_searched_re_ranked_and_shown_to_the_response(
+    model, topics, system, searched, read_by, pairs, used
+):
     search, score = Search(), Score()
     results = system(model.llm, search, score)(topics).sort_values("rank")
     assert search.queries == searched
@@ -129,10 +150,17 @@ def test_weighted_reranking_scores_all_candidates_by_all_queries(model, topics):
     assert results["qweights"][0] == [1.0, 0.9, 0.3]
     assert results["qstatements"][0] == [("1", 0.9), ("4", 0.3)]
     assert results["qrewrite"][0] == "What can a vegan eat on a long walk?"
-    assert [request.item for request in model.asked if request.prompt == "passage_queries_article"] == ["", "1", "4"]
+    assert [
+        request.item for request in model.asked if request.prompt == "passage_queries_article"
+    ] == ["", "1", "4"]
     assert len(set(score.pairs)) == len(set(search.queries)) * len(docnos(results))
     history = [message["content"] for message in results["qhistory"][0]]
-    assert history == ["Where can I walk?", "Hills.", "How far?", "Ten kilometres at first."]  # long responses but the last are summed up
+    assert history == [
+        "Where can I walk?",
+        "Hills.",
+        "How far?",
+        "Ten kilometres at first.",
+    ]  # long responses but the last are summed up
     assert topics["qhistory"][0][1]["content"].startswith("In the hills.")
 
 
@@ -156,12 +184,18 @@ def test_rtg_without_a_statement_asks_for_the_rewrite_alone(model, topics):
 
 
 def test_gtr_unites_two_llms_and_reranks_by_the_seconds_answer(model, topics):
-    other = ByPrompt(answer="Bread.", statements_copies="I own a dog.\nI am vegan.", queries_given_answer="1. b one")
+    other = ByPrompt(
+        answer="Bread.",
+        statements_copies="I own a dog.\nI am vegan.",
+        queries_given_answer="1. b one",
+    )
     search, score = Search(), Score()
     results = gtr(model.llm, search, score, second_llm=other.llm)(topics)
     assert search.queries == ["a one", "a two", "b one"]
     last = [pair for pair in score.pairs if pair[0] == "Bread."]
-    assert len(last) == 5 + 13  # its own five first, then the union of nine and five, of which one is shared
+    assert (
+        len(last) == 5 + 13
+    )  # its own five first, then the union of nine and five, of which one is shared
     assert [statement for statement, _ in results["qstatements"][0]] == ["1", "2"]
     assert (len(other.asked), len(model.asked)) == (3, 4)
     assert [request.prompt for request in model.asked][-1] == "respond"

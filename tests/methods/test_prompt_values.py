@@ -1,7 +1,8 @@
 """What stands in each prompt as sent: every value that a paper puts into it, in the paper's order, for every method with an LLM.
 
-Every text of a turn, and every completion, has a word of its own here. What the model is sent is told by these words, and compared with
-the table below. The paper, its section or its file is named at the top of each template.
+Every text of a turn, and every completion, has a word of its own here. What the model is sent is
+told by these words, and compared with the table below. The paper, its section or its file is named
+at the top of each template.
 """
 
 import functools
@@ -88,7 +89,8 @@ summarise_history                        : utterance1 response1 utterance2 expan
 topic_switch                             : conversation question
 """
 """Prompt and, where it isn't as in other methods, the method: values in their order. A number is a limit, such as 5 queries; ``system``
-is a system message. The question is the manual rewrite where the prompt's name ends in ``_human``."""
+is a system message. The question is the manual rewrite where the prompt's name ends in
+``_human``."""
 
 UTTERANCES, RESPONSES = ["uttera", "utterb"], ["resporea", "resporeb"]
 PTKB = {"1": "statona", "2": "statonb", "3": "statonc"}
@@ -112,8 +114,14 @@ SAID = {
 }
 """The word of a text -> the prompts that it answers."""
 ANSWERS = {
-    **{prompt: f"The wrote_{word} it is." for word, prompts in SAID.items() for prompt in prompts.split()},
-    **dict.fromkeys(["rewrite_and_answer", "rewrite_and_answer_without_persona"], f"Reason: it is so.\n{BOTH}"),
+    **{
+        prompt: f"The wrote_{word} it is."
+        for word, prompts in SAID.items()
+        for prompt in prompts.split()
+    },
+    **dict.fromkeys(
+        ["rewrite_and_answer", "rewrite_and_answer_without_persona"], f"Reason: it is so.\n{BOTH}"
+    ),
     "rewrite_by_level": f"Level: b\n{BOTH}",
     "reformulate_rewrite": BOTH,
     "reformulate_queries": "Response: The wrote_answered it is.\nQueries: the wrote_query1 it is",
@@ -126,15 +134,22 @@ ANSWERS = {
     "topic_switch": "same",
     "decide": '{"action": "answer"}',
     "rerank": "2",
-    **{f"passage_queries_{form}": "The wrote_written it is. More of it is." for form in ("article", "short", "long", "styled")},
+    **{
+        f"passage_queries_{form}": "The wrote_written it is. More of it is."
+        for form in ("article", "short", "long", "styled")
+    },
 }
 """What the model writes: each text that a later prompt may show has a word of its own."""
 NEW = "wrote_new: if the prompt asks for a form, ANSWERS in tests/methods/test_prompt_values.py needs a line with it"
 """What the model writes to any other prompt. A failure of an operator shows its beginning."""
 GIVEN = {"utterance": UTTERANCES, "response": RESPONSES, "statement": PTKB.values()}
 WRITTEN = {word for answer in [*ANSWERS.values(), NEW] for word in re.findall(r"wrote_\w+", answer)}
-WORDS = {"askora": "question", "manora": "manual"} | {word: word.removeprefix("wrote_") for word in WRITTEN}
-WORDS |= {word: f"{name}{number}" for name, words in GIVEN.items() for number, word in enumerate(words, 1)}
+WORDS = {"askora": "question", "manora": "manual"} | {
+    word: word.removeprefix("wrote_") for word in WRITTEN
+}
+WORDS |= {
+    word: f"{name}{number}" for name, words in GIVEN.items() for number, word in enumerate(words, 1)
+}
 TOLD = {
     "utterance1 response1 utterance2 response2": "conversation",
     "utterance1 summed utterance2 response2": "summed_conversation",
@@ -142,10 +157,18 @@ TOLD = {
     "statement1 statement2 statement3": "persona",
     "statement1 statement3": "chosen",
 }
-VALUE = re.compile(rf"(?:at most|exactly|stay below) (\d+)|\b(?:{'|'.join(WORDS)})\b|passagora(\d+)", re.IGNORECASE)
+VALUE = re.compile(
+    rf"(?:at most|exactly|stay below) (\d+)|\b(?:{'|'.join(WORDS)})\b|passagora(\d+)", re.IGNORECASE
+)
 """A limit, a text that is given or written, or a passage."""
 WITH_LLM = [name for name, entry in METHODS.items() if {"llm", "second_llm"} & set(entry.needs)]
-WITH_LLM += ["mq4cs:n=1", "mq4cs:n=4", "mq4cs_ans:n=1", "ad:question=qresolved", "aqd_a:second_llm=second_llm"]
+WITH_LLM += [
+    "mq4cs:n=1",
+    "mq4cs:n=4",
+    "mq4cs_ans:n=1",
+    "ad:question=qresolved",
+    "aqd_a:second_llm=second_llm",
+]
 WITH_LLM += ["aqd_a_llama:question=qresolved", "aqd_a_llama:second_llm=second_llm"]
 
 
@@ -155,7 +178,10 @@ class Search(pt.Transformer):
     def transform(self, queries):
         found = queries.loc[queries.index.repeat(12)].reset_index(drop=True)
         places = list(range(1, 13)) * len(queries)
-        found = found.assign(docno=[f"d{place}" for place in places], text=[f"passagora{place} it is" for place in places])
+        found = found.assign(
+            docno=[f"d{place}" for place in places],
+            text=[f"passagora{place} it is" for place in places],
+        )
         return pt.model.add_ranks(found.assign(score=[20.0 - place for place in places]))
 
 
@@ -163,20 +189,33 @@ class Keep(pt.Transformer):
     """A re-ranker that keeps the order and finds everything relevant."""
 
     def transform(self, results):
-        return pt.model.add_ranks(results.assign(score=[1000.0 - place for place in range(len(results))]))
+        return pt.model.add_ranks(
+            results.assign(score=[1000.0 - place for place in range(len(results))])
+        )
 
 
 def turn():
     """The third turn of a conversation. Its first response is so long that some methods sum it up."""
-    texts = [UTTERANCES[0], f"{RESPONSES[0]} {'long ' * 120}", UTTERANCES[1], RESPONSES[1], "askora"]
-    messages = [{"role": "assistant" if place % 2 else "user", "content": text} for place, text in enumerate(texts)]
+    texts = [
+        UTTERANCES[0],
+        f"{RESPONSES[0]} {'long ' * 120}",
+        UTTERANCES[1],
+        RESPONSES[1],
+        "askora",
+    ]
+    messages = [
+        {"role": "assistant" if place % 2 else "user", "content": text}
+        for place, text in enumerate(texts)
+    ]
     return ikat.conversation(messages, PTKB).assign(qresolved="manora", qgoldptkb=[["2"]])
 
 
 def told(messages):
     """The values in a request, in their order, and its limits."""
     text = "\n".join(message["content"] for message in messages)
-    found = [match[1] or WORDS.get(match[0]) or f"passage{match[2]}" for match in VALUE.finditer(text)]
+    found = [
+        match[1] or WORDS.get(match[0]) or f"passage{match[2]}" for match in VALUE.finditer(text)
+    ]
     found = [*(message["role"] for message in messages if message["role"] == "system"), *found]
     line = re.sub(r"\b(passage\d+) (?:passage\d+ )*passage(\d+)", r"\1-\2", " ".join(found))
     line = re.sub(r"\bpassage\d+(?!\d|-)", "passage", line)
@@ -190,16 +229,31 @@ def asked(name):
     """(prompt, values) of each distinct request of a method."""
     answers = {prompt + style: text for prompt, text in ANSWERS.items() for style in ("", "_llama")}
     first, second = ByPrompt(NEW, **answers), ByPrompt(NEW, **answers)
-    given = {"retriever": Search(), "dense": Search(), "reranker": Keep(), "llm": first.llm, "second_llm": second.llm}
+    given = {
+        "retriever": Search(),
+        "dense": Search(),
+        "reranker": Keep(),
+        "llm": first.llm,
+        "second_llm": second.llm,
+    }
     find(name).build(**given)(turn())
-    return sorted({(request.prompt, told(request.messages)) for request in [*first.asked, *second.asked]})
+    return sorted(
+        {(request.prompt, told(request.messages)) for request in [*first.asked, *second.asked]}
+    )
 
 
 @functools.cache
 def table():
     """(prompt, method or nothing) -> the values of its requests."""
-    rows = [re.fullmatch(r"(\w+)((?: \w[\w:=]*)*) *: *(.+)", line).groups() for line in TABLE.strip().splitlines()]
-    return {(prompt, name): values.split(" | ") for prompt, names, values in rows for name in names.split() or [None]}
+    rows = [
+        re.fullmatch(r"(\w+)((?: \w[\w:=]*)*) *: *(.+)", line).groups()
+        for line in TABLE.strip().splitlines()
+    ]
+    return {
+        (prompt, name): values.split(" | ")
+        for prompt, names, values in rows
+        for name in names.split() or [None]
+    }
 
 
 @pytest.mark.parametrize("name", WITH_LLM)
@@ -210,11 +264,15 @@ def test_every_value_the_paper_puts_in_a_prompt_is_sent_in_it(name):
         plain = prompt.removesuffix("_human")
         sent = [values for one, values in found if one == prompt]
         values = expected.get((plain, name)) or expected.get((plain, None))
-        row = f"{plain}: {' | '.join(sent)}".replace("manual", "question" if plain != prompt else "manual")
+        row = f"{plain}: {' | '.join(sent)}".replace(
+            "manual", "question" if plain != prompt else "manual"
+        )
         assert values is not None, (
             f"are these the values that the paper puts into the prompt? Then add the row to TABLE in {__file__}:\n{row}"
         )
-        wanted = [value.replace("question", "manual") if plain != prompt else value for value in values]
+        wanted = [
+            value.replace("question", "manual") if plain != prompt else value for value in values
+        ]
         assert sent == wanted, f"is a row `{plain} {name} : ...` missing in TABLE of {__file__}?"
 
 

@@ -28,7 +28,10 @@ class Draws(ByPrompt):
     def complete(self, requests):
         self.asked += requests
         said = [(self.answers[request.prompt], request.sample) for request in requests]
-        return [Reply(text if isinstance(text, str) else text[sample], self.model) for text, sample in said]
+        return [
+            Reply(text if isinstance(text, str) else text[sample], self.model)
+            for text, sample in said
+        ]
 
 
 class Search(pt.Transformer):
@@ -46,7 +49,9 @@ class Search(pt.Transformer):
             for row in inp.drop(columns="query_vec", errors="ignore").to_dict("records")
             for rank, word in enumerate(dict.fromkeys(row["query"].split()))
         ]
-        return pd.DataFrame(rows, columns=None if rows else [*inp.columns, "docno", "text", "rank", "score"])
+        return pd.DataFrame(
+            rows, columns=None if rows else [*inp.columns, "docno", "text", "rank", "score"]
+        )
 
     def __hash__(self):
         return id(self)
@@ -61,7 +66,9 @@ class Likes(pt.Transformer):
 
     def transform(self, inp):
         self.pairs += list(zip(inp["query"], inp["docno"], strict=True))
-        return pt.model.add_ranks(inp.assign(score=[float(self.scores.get(docno, 0)) for docno in inp["docno"]]))
+        return pt.model.add_ranks(
+            inp.assign(score=[float(self.scores.get(docno, 0)) for docno in inp["docno"]])
+        )
 
     def __hash__(self):
         return id(self)
@@ -79,7 +86,13 @@ def both(*pairs):
 @pytest.fixture
 def model():
     return Draws(
-        rewrite_and_answer=both(("oats", "Eat oats"), ("nuts", "Eat nuts"), ("oats", "Take bread"), ("figs", "Buy figs"), ("oats", "Eat")),
+        rewrite_and_answer=both(
+            ("oats", "Eat oats"),
+            ("nuts", "Eat nuts"),
+            ("oats", "Take bread"),
+            ("figs", "Buy figs"),
+            ("oats", "Eat"),
+        ),
         answer=["Rye", "Oats too", "Rye", "Spelt", "Rice"],
         topic_switch="same",
         rewrite_short="What does a vegan eat on a walk",
@@ -99,7 +112,9 @@ def prompts(model):
 
 
 def shown(model, prompt):
-    return next(request.messages[-1]["content"] for request in model.asked if request.prompt == prompt)
+    return next(
+        request.messages[-1]["content"] for request in model.asked if request.prompt == prompt
+    )
 
 
 def test_llm4cs_searches_once_for_five_rewrites_and_answers(model, turn):
@@ -136,27 +151,62 @@ def test_llm4cs_may_fuse_the_lists_of_the_samples(model, turn):
     search, likes = Search(), Likes()
     out = llm4cs(model.llm, search, aggregate="fusion", form="rewrite")(turn)
     assert search.queries == ["oats", "nuts", "oats", "figs", "oats"]
-    assert out["docno"].tolist() == ["oats", "nuts", "figs"]  # in three lists of five, then one each, in their order
+    assert out["docno"].tolist() == [
+        "oats",
+        "nuts",
+        "figs",
+    ]  # in three lists of five, then one each, in their order
     llm4cs(model.llm, search, likes, aggregate="fusion")(turn)
-    assert search.queries[5:] == ["oats Eat oats", "nuts Eat nuts", "oats Take bread", "figs Buy figs", "oats Eat"]
+    assert search.queries[5:] == [
+        "oats Eat oats",
+        "nuts Eat nuts",
+        "oats Take bread",
+        "figs Buy figs",
+        "oats Eat",
+    ]
     assert {query for query, _ in likes.pairs} == {"oats"}
 
 
 def letters(texts, **options):
     """An encoder: how often a text has each letter, of length 1."""
-    counts = np.array([[text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts], dtype=np.float32)
+    counts = np.array(
+        [[text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts],
+        dtype=np.float32,
+    )
     return counts / np.linalg.norm(counts, axis=1, keepdims=True)
 
 
 def test_llm4cs_on_a_dense_index_ranks_by_the_mean_vector(model, turn, tmp_path, monkeypatch):
-    encoder = SimpleNamespace(similarity_fn_name="cosine", prompts={}, encode_query=letters, encode_document=letters)
+    encoder = SimpleNamespace(
+        similarity_fn_name="cosine", prompts={}, encode_query=letters, encode_document=letters
+    )
     monkeypatch.setattr(dense_index, "load_bi_encoder", lambda name: encoder)
-    passages = {"d1": "oats and rye", "d2": "figs from the hills", "d3": "nuts", "d4": "a tram runs late"}
-    index = ikat.DenseIndex(tmp_path / "i").index([{"docno": docno, "text": text} for docno, text in passages.items()], "some/letters")
+    passages = {
+        "d1": "oats and rye",
+        "d2": "figs from the hills",
+        "d3": "nuts",
+        "d4": "a tram runs late",
+    }
+    index = ikat.DenseIndex(tmp_path / "i").index(
+        [{"docno": docno, "text": text} for docno, text in passages.items()], "some/letters"
+    )
     out = llm4cs(model.llm, index.dense())(turn)
-    texts = ["oats", "Eat oats", "nuts", "Eat nuts", "oats", "Take bread", "figs", "Buy figs", "oats", "Eat"]
+    texts = [
+        "oats",
+        "Eat oats",
+        "nuts",
+        "Eat nuts",
+        "oats",
+        "Take bread",
+        "figs",
+        "Buy figs",
+        "oats",
+        "Eat",
+    ]
     mean = letters(texts).mean(axis=0)
-    cosines = dict(zip(passages, letters(passages.values()) @ (mean / np.linalg.norm(mean)), strict=True))
+    cosines = dict(
+        zip(passages, letters(passages.values()) @ (mean / np.linalg.norm(mean)), strict=True)
+    )
     assert out["docno"].tolist() == sorted(passages, key=lambda docno: -cosines[docno])
     np.testing.assert_allclose(out["score"], sorted(cosines.values(), reverse=True), rtol=1e-5)
 
@@ -175,7 +225,14 @@ def chiq_model():
 def test_chiq_enhances_the_history_and_then_rewrites(turn):
     model, search = chiq_model(), Search()
     chiq_ad(model.llm, search)(turn)
-    assert prompts(model) == ["topic_switch", "rewrite_short", "expand_response", "answer", "summarise_history", "rewrite_enhanced"]
+    assert prompts(model) == [
+        "topic_switch",
+        "rewrite_short",
+        "expand_response",
+        "answer",
+        "summarise_history",
+        "rewrite_enhanced",
+    ]
     assert search.queries == ["vegan walk food"]
     assert "at most 30 words" in shown(model, "answer")
     assert "system: There are walks in the hills." in shown(model, "summarise_history")
@@ -202,7 +259,12 @@ def test_chiq_asks_a_first_turn_three_times():
 def test_the_best_of_n_is_chosen_by_its_passages_and_searched(model, turn):
     search, likes = Search(), Likes(figs=3, nuts=2)
     out = best_of_n(model.llm, search, likes, n=5)(turn)
-    assert search.queries == ["oats", "nuts", "figs", "figs"]  # each distinct rewrite, then the best
+    assert search.queries == [
+        "oats",
+        "nuts",
+        "figs",
+        "figs",
+    ]  # each distinct rewrite, then the best
     assert out["qrewrite"].tolist() == ["figs"]
     assert out["docno"].tolist() == ["figs"]
 
@@ -212,7 +274,17 @@ def test_cfda_fuses_the_best_of_each_kind_and_reranks_by_llm4cs(model, turn):
     out = cfda_best_of_n(model.llm, search, likes, n=5)(turn)
     assert len(model.asked) == 5 + 5 + 5
     # of CHIQ: (0 + 0 + 1) / 3, (9 + 1) / 2, 1 and 0; of LLM4CS: figs
-    assert search.queries == ["vegan walk food", "hill food", "food", "hills", "hill food", "oats", "nuts", "figs", "figs"]
+    assert search.queries == [
+        "vegan walk food",
+        "hill food",
+        "food",
+        "hills",
+        "hill food",
+        "oats",
+        "nuts",
+        "figs",
+        "figs",
+    ]
     assert out["docno"].tolist() == ["hill", "figs", "food"]
     assert {query for query, _ in likes.pairs[-3:]} == {"figs"}
     assert out["qrewrite"].unique().tolist() == ["figs"]

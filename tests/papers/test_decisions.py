@@ -12,7 +12,14 @@ from pyterrier_ikat.completions.statements import choose
 from pyterrier_ikat.conversations.public_outputs import OUTPUTS, turn_lists
 from pyterrier_ikat.methods import METHODS, TABLES, find
 from pyterrier_ikat.papers.paper_scores import Given, response_judges
-from pyterrier_ikat.papers.published import GPT_35, MISSING, PAPERS, STATEMENTS_NIST, find_table, keys_of
+from pyterrier_ikat.papers.published import (
+    GPT_35,
+    MISSING,
+    PAPERS,
+    STATEMENTS_NIST,
+    find_table,
+    keys_of,
+)
 from pyterrier_ikat.papers.table import PaperTable
 
 PTKB = {"1": "I am vegan.", "2": "I own a dog."}
@@ -41,7 +48,9 @@ ANSWERS = {
     "summarise": "Hills.",
     "rerank": "3",
     "respond": "Oats.",
-    "respond_passages_only": " ".join(f"Sentence number {number} has six words." for number in range(70)),
+    "respond_passages_only": " ".join(
+        f"Sentence number {number} has six words." for number in range(70)
+    ),
 }
 ANSWERS |= {f"{name}_llama": text for name, text in ANSWERS.items()}
 
@@ -58,7 +67,12 @@ class Search(pt.Transformer):
         rows = queries.loc[queries.index.repeat(self.found)].reset_index(drop=True)
         ranks = list(range(self.found)) * len(queries)
         docnos = [f"{query}-{rank}" for query, rank in zip(rows["query"], ranks, strict=True)]
-        return rows.assign(docno=docnos, rank=ranks, score=[-float(rank) for rank in ranks], text="word, " * (self.words - 1) + "end.")
+        return rows.assign(
+            docno=docnos,
+            rank=ranks,
+            score=[-float(rank) for rank in ranks],
+            text="word, " * (self.words - 1) + "end.",
+        )
 
 
 class Score(pt.Transformer):
@@ -70,7 +84,9 @@ class Score(pt.Transformer):
 
     def transform(self, results):
         self.docnos += results["docno"].tolist()
-        return pt.model.add_ranks(results.assign(score=[-float(place) for place in range(len(results))]))
+        return pt.model.add_ranks(
+            results.assign(score=[-float(place) for place in range(len(results))])
+        )
 
 
 def run(name, search=None, score=None, **answers):
@@ -79,8 +95,14 @@ def run(name, search=None, score=None, **answers):
     messages = [{"role": role, "content": content} for role, content in CHAT]
     turn = ikat.conversation(messages, PTKB, number="9-1")
     entry = METHODS[name]
-    results = entry.build(llm=model.llm, retriever=search or Search(), reranker=score or Score(), respond=True)(turn)
-    return results, {request.prompt: request.messages[-1]["content"] for request in model.asked}, model
+    results = entry.build(
+        llm=model.llm, retriever=search or Search(), reranker=score or Score(), respond=True
+    )(turn)
+    return (
+        results,
+        {request.prompt: request.messages[-1]["content"] for request in model.asked},
+        model,
+    )
 
 
 def missing_of(paper, number, data="ikat:sample"):
@@ -92,9 +114,14 @@ def missing_of(paper, number, data="ikat:sample"):
 def both_counts_are_shown():
     [part] = find_table("generate_then_retrieve", "3")
     judged = Given().judgements(part, ikat.dataset("ikat:sample"))
-    table = PaperTable(part, [], type(judged)(judged.qrels, "NIST", 2023), {"ad": pd.DataFrame({"nDCG@5": [0.5]})})
+    table = PaperTable(
+        part, [], type(judged)(judged.qrels, "NIST", 2023), {"ad": pd.DataFrame({"nDCG@5": [0.5]})}
+    )
     assert part.turns == 133
-    assert f"means over {judged.qrels['qid'].nunique()} turns, the published scores over 133" in " ".join(table.notes)
+    assert (
+        f"means over {judged.qrels['qid'].nunique()} turns, the published scores over 133"
+        in " ".join(table.notes)
+    )
 
 
 def gpt_35_is_missing():
@@ -123,7 +150,10 @@ def aqd_a_cuts_after_reranking():
 
 
 def an_unusable_list_falls_back():
-    for given, query in (({"queries": "..."}, "What do I eat?"), ({"queries": "..."}, "vegan food for walks")):
+    for given, query in (
+        ({"queries": "..."}, "What do I eat?"),
+        ({"queries": "..."}, "vegan food for walks"),
+    ):
         name = "qd" if query == "What do I eat?" else "mq4cs_qr_deberta"
         search = Search()
         _, _, model = run(name, search, **given)
@@ -132,9 +162,15 @@ def an_unusable_list_falls_back():
 
 
 def the_examples_are_ours():
-    for name, prompt, examples in (("aqd_llama", "queries_given_answer_llama", 2), ("qd_llama", "queries_llama", 1), ("aqd", "answer", 0)):
+    for name, prompt, examples in (
+        ("aqd_llama", "queries_given_answer_llama", 2),
+        ("qd_llama", "queries_llama", 1),
+        ("aqd", "answer", 0),
+    ):
         shown = run(name)[1][prompt]
-        assert shown.count("# Example ") == (examples + 1 if examples else 0), name  # the last one is the turn itself
+        assert shown.count("# Example ") == (examples + 1 if examples else 0), (
+            name
+        )  # the last one is the turn itself
         assert ("I moved to Oslo last autumn" in shown) == bool(examples)
 
 
@@ -148,7 +184,9 @@ def the_pool_is_interleaved_and_cut():
     score = Score()
     run("mq4cs_qr_deberta", Search(600), score)
     assert len(score.docnos) == 1000
-    assert set(score.docnos) == {f"q {name}-{rank}" for name in ("one", "two") for rank in range(500)}
+    assert set(score.docnos) == {
+        f"q {name}-{rank}" for name in ("one", "two") for rank in range(500)
+    }
 
 
 def the_ensemble_is_a_mean_of_scaled_scores():
@@ -158,12 +196,18 @@ def the_ensemble_is_a_mean_of_scaled_scores():
         for scores in ({"a": 4, "b": 2, "c": 0}, {"a": 0, "b": 9, "c": 9})
     ]
     found = ikat.Ensemble(scorers)(frame).set_index("docno")["score"]
-    assert found.to_dict() == pytest.approx({"a": (1 + 0) / 2, "b": (0.5 + 1) / 2, "c": (0 + 1) / 2})
+    assert found.to_dict() == pytest.approx(
+        {"a": (1 + 0) / 2, "b": (0.5 + 1) / 2, "c": (0 + 1) / 2}
+    )
 
 
 def copies_match_in_three_ways():
     ptkb = {"1": "I am vegan.", "2": "I live in Oslo, near the harbour."}
-    for copy in ("I live in Oslo, near the harbour.", "i live in oslo near the harbour", "I live in Oslo, near the harbor."):
+    for copy in (
+        "I live in Oslo, near the harbour.",
+        "i live in oslo near the harbour",
+        "I live in Oslo, near the harbor.",
+    ):
         assert choose("copies", [copy], ptkb).statements == [("2", 1.0)], copy
     assert choose("copies", ["I live in Bergen, by the river."], ptkb).statements == []
 
@@ -175,7 +219,10 @@ def infosense_has_its_own_bm25():
 
 def infosense_sums_up_long_responses_but_the_last():
     prompt = run("short_long_2")[1]["passage_queries_short"]
-    assert all(text in prompt for text in ("Where can I walk?", "system: Hills.", "How far?", CHAT[3][1].strip()))
+    assert all(
+        text in prompt
+        for text in ("Where can I walk?", "system: Hills.", "How far?", CHAT[3][1].strip())
+    )
     assert prompt.count("In the hills") == 20
 
 
@@ -201,13 +248,29 @@ def notes_of_responses():
 
 
 def llmeval_is_yes_or_no():
-    judge = response_judges({"solar": "recorded:sample"}, pd.DataFrame({"qid": ["1-1_1"]}))["LLMeval SOLAR"]
+    judge = response_judges({"solar": "recorded:sample"}, pd.DataFrame({"qid": ["1-1_1"]}))[
+        "LLMeval SOLAR"
+    ]
     assert judge.needs == ("gold_answer",)
     values = [judge.parse(f'{{"reason": "r", "verdict": "{said}"}}') for said in ("yes", "no", "4")]
-    assert [None if found is None else judge.assess({}, [found]).value for found in values] == [1.0, 0.0, None]
-    assert "LLMeval: the share of responses that say what the gold answer says" in notes_of_responses()
-    published = find_table("infosense_2024", "4")[0].frame()[["LLMeval SOLAR", "LLMeval GPT-4o"]].to_numpy().ravel()
-    assert all(min(abs(score - round(score * turns) / turns) for turns in (61, 62)) < 0.00006 for score in published)
+    assert [None if found is None else judge.assess({}, [found]).value for found in values] == [
+        1.0,
+        0.0,
+        None,
+    ]
+    assert (
+        "LLMeval: the share of responses that say what the gold answer says" in notes_of_responses()
+    )
+    published = (
+        find_table("infosense_2024", "4")[0]
+        .frame()[["LLMeval SOLAR", "LLMeval GPT-4o"]]
+        .to_numpy()
+        .ravel()
+    )
+    assert all(
+        min(abs(score - round(score * turns) / turns) for turns in (61, 62)) < 0.00006
+        for score in published
+    )
 
 
 def nist_statements_of_2024_are_missing():
@@ -224,7 +287,9 @@ def rtg_takes_every_query():
     assert search.queries == [f"s {number}" for number in range(12)]
     assert "at most" not in prompts["queries_statement"]
     system = METHODS["rtg"].build(llm=model.llm, retriever=search, reranker=Score())
-    assert "At least: in queries" in " ".join(str(ikat.plan({"rtg": system}, "ikat:sample")).split())
+    assert "At least: in queries" in " ".join(
+        str(ikat.plan({"rtg": system}, "ikat:sample")).split()
+    )
 
 
 def rtg_without_a_statement_asks_for_the_rewrite():
@@ -256,7 +321,11 @@ def gtrs_response_shows_no_first_answer():
 
 def rtg_asks_for_each_chosen_statement():
     _, _, model = run("rtg", statements_ids="[2]", suggest="Oats.", respond_suggested="Oats.")
-    asked = [request.messages[-1]["content"] for request in model.asked if request.prompt == "queries_statement"]
+    asked = [
+        request.messages[-1]["content"]
+        for request in model.asked
+        if request.prompt == "queries_statement"
+    ]
     assert len(asked) == 1
     assert PTKB["2"] in asked[0]
     assert PTKB["1"] not in asked[0]
@@ -268,16 +337,27 @@ def the_only_llm_responds():
 
 
 def the_turns_are_those_of_nist():
-    assert (find_table("nii_2024", "I")[0].turns, find_table("nii_2024", "II")[0].turns) == (176, 98)
+    assert (find_table("nii_2024", "I")[0].turns, find_table("nii_2024", "II")[0].turns) == (
+        176,
+        98,
+    )
 
 
 def llms_decode_greedily():
-    assert all("temperature=0" in METHODS[name].models["llm"] for name in find_table("infosense_2024", "1").systems)
+    assert all(
+        "temperature=0" in METHODS[name].models["llm"]
+        for name in find_table("infosense_2024", "1").systems
+    )
 
 
 def only_short_long_3_thinks():
     plain = run("short_long_2")[1]
-    thinking = run("short_long_3", suggest_context="Food.", statements_scores_suggested='{"1": 0.9}', passage_queries_styled="Oats.")[1]
+    thinking = run(
+        "short_long_3",
+        suggest_context="Food.",
+        statements_scores_suggested='{"1": 0.9}',
+        passage_queries_styled="Oats.",
+    )[1]
     assert {"suggest_context", "passage_queries_styled"} & plain.keys() == set()
     assert {"suggest_context", "passage_queries_styled"} <= thinking.keys()
 
@@ -296,7 +376,11 @@ def the_first_passage_query_shows_all_chosen():
     model = ByPrompt(**{**ANSWERS, "statements_scores": scores})
     turn = ikat.conversation([{"role": role, "content": content} for role, content in CHAT], ptkb)
     METHODS["wghtdrerank_1"].build(llm=model.llm, retriever=Search(), reranker=Score())(turn)
-    first, *others = [request.messages[-1]["content"] for request in model.asked if request.prompt == "passage_queries_article"]
+    first, *others = [
+        request.messages[-1]["content"]
+        for request in model.asked
+        if request.prompt == "passage_queries_article"
+    ]
     assert all(statement in first for statement in ptkb.values())
     assert len(others) == 3
 
@@ -315,14 +399,20 @@ def texts_are_embedded():
 
 
 def the_first_run_has_minilm():
-    assert METHODS["wghtdrerank_1"].models["reranker"] == "bi:sentence-transformers/all-MiniLM-L12-v2"
+    assert (
+        METHODS["wghtdrerank_1"].models["reranker"] == "bi:sentence-transformers/all-MiniLM-L12-v2"
+    )
     row = find_table("infosense_2024", "1").rows[0]
     assert row.split("; ")[3] == "MiniLM"
 
 
 def one_statement_makes_two_passage_queries():
     _, _, model = run("wghtdrerank_1", statements_scores='{"2": 0.4}')
-    asked = [request.messages[-1]["content"] for request in model.asked if request.prompt == "passage_queries_article"]
+    asked = [
+        request.messages[-1]["content"]
+        for request in model.asked
+        if request.prompt == "passage_queries_article"
+    ]
     assert len(asked) == 2
     assert all(PTKB["2"] in prompt for prompt in asked)
 
@@ -367,13 +457,20 @@ def table_4_repeats_two_counts():
     counts = find_table("generate_then_retrieve", "4").counts
     assert counts[3][3:] == counts[4][3:] == [284, 52]
     pairs = sum(map(sum, counts))
-    agreed = sum(map(sum, (row[:2] for row in counts[:2]))) + sum(map(sum, (row[2:] for row in counts[2:])))
+    agreed = sum(map(sum, (row[:2] for row in counts[:2]))) + sum(
+        map(sum, (row[2:] for row in counts[2:]))
+    )
     assert round(100 * agreed / pairs, 2) == 66.51
-    assert [more for more in range(300) if round(100 * (agreed + more) / (pairs + more), 2) == 66.84] == list(range(220, 227))
+    assert [
+        more for more in range(300) if round(100 * (agreed + more) / (pairs + more), 2) == 66.84
+    ] == list(range(220, 227))
 
 
 def the_rows_are_gpt_4o_minis():
-    assert all(find(name).models["llm"] == "openai:gpt-4o-mini" for name in find_table("ptkb_2024", "2023")[0].systems)
+    assert all(
+        find(name).models["llm"] == "openai:gpt-4o-mini"
+        for name in find_table("ptkb_2024", "2023")[0].systems
+    )
 
 
 def rows_of_2024_have_neither_examples_nor_deviations():
@@ -385,7 +482,9 @@ def rows_of_2024_have_neither_examples_nor_deviations():
     listed = {}
     for name, shots, *cells in rows:
         if name != "ptkb_statement":
-            listed[name if shots == "0" else f"{name}:shots={shots}"] = float(cells[1].split("±")[0])
+            listed[name if shots == "0" else f"{name}:shots={shots}"] = float(
+                cells[1].split("±")[0]
+            )
     assert listed == in_2023
     assert not any(":" in name for name in rows_2024.systems)
 
@@ -425,7 +524,9 @@ def the_judges_reason_follows_its_label():
     model = ByPrompt(judge="3\nIt names oats.")
     assert ikat.Judge(model.llm)(turns.assign(score=1.0, rank=0))["label"].tolist() == [3]
     prompt = model.asked[0].messages[-1]["content"]
-    assert prompt.index("number alone on the first line") < prompt.index("reason in one sentence on the second")
+    assert prompt.index("number alone on the first line") < prompt.index(
+        "reason in one sentence on the second"
+    )
 
 
 def table_4_counts_fewer_pairs():
@@ -443,16 +544,29 @@ def the_pool_is_cut_to_1000():
     scored = {}
     for pool in ("interleave", "union"):
         score = Score()
-        METHODS["mq4cs_qr_deberta"].system(ByPrompt(**ANSWERS).llm, Search(600), score, pool=pool, respond=False)(turn)
+        METHODS["mq4cs_qr_deberta"].system(
+            ByPrompt(**ANSWERS).llm, Search(600), score, pool=pool, respond=False
+        )(turn)
         scored[pool] = len(set(score.docnos))
     assert scored == {"interleave": 1000, "union": 1200}  # two queries with 600 passages each
 
 
 def cfda_shows_the_raw_utterance():
-    model = ByPrompt(statements_copies="I am vegan.", condense_passages="Oats keep.", respond_passages="Oats.", respond="Oats.")
-    turn = ikat.conversation([{"role": role, "content": content} for role, content in CHAT], PTKB).assign(qresolved="RESOLVED")
-    METHODS["cfda_generation_only"].build(llm=model.llm, retriever=Search(9) >> pt.apply.doc_score(lambda row: 9.0 - row["rank"]))(turn)
-    assert {"statements_copies", "condense_passages", "respond"} <= {request.prompt for request in model.asked}
+    model = ByPrompt(
+        statements_copies="I am vegan.",
+        condense_passages="Oats keep.",
+        respond_passages="Oats.",
+        respond="Oats.",
+    )
+    turn = ikat.conversation(
+        [{"role": role, "content": content} for role, content in CHAT], PTKB
+    ).assign(qresolved="RESOLVED")
+    METHODS["cfda_generation_only"].build(
+        llm=model.llm, retriever=Search(9) >> pt.apply.doc_score(lambda row: 9.0 - row["rank"])
+    )(turn)
+    assert {"statements_copies", "condense_passages", "respond"} <= {
+        request.prompt for request in model.asked
+    }
     for request in model.asked:
         said = " ".join(message["content"] for message in request.messages)
         assert "What do I eat?" in said, request.prompt
@@ -474,11 +588,16 @@ def the_other_rows_have_no_method():
 
 
 def the_rows_are_bm25s():
-    assert all(find(name).models["retriever"] == "BM25" for name in find_table("ptkb_2024", "2023")[0].systems)
+    assert all(
+        find(name).models["retriever"] == "BM25"
+        for name in find_table("ptkb_2024", "2023")[0].systems
+    )
 
 
 def adarewriters_choice_is_named():
-    assert all("AdaRewriter's choice" in TABLES[name].paper for name in ("cfda_on_2023", "cfda_on_2024"))
+    assert all(
+        "AdaRewriter's choice" in TABLES[name].paper for name in ("cfda_on_2023", "cfda_on_2024")
+    )
     assert "BestQuery" in METHODS["best_of_n"].expression
 
 
@@ -488,7 +607,11 @@ def the_file_is_named():
 
 
 def the_fused_system_has_no_row():
-    assert not any("cfda" in row for name in ("cfda_on_2023", "cfda_on_2024") for row in TABLES[name].frame().index)
+    assert not any(
+        "cfda" in row
+        for name in ("cfda_on_2023", "cfda_on_2024")
+        for row in TABLES[name].frame().index
+    )
 
 
 def the_study_has_means_of_five_runs():
@@ -500,7 +623,9 @@ def examples_are_an_argument():
     with_examples = {name for name, shots, *_ in rows if shots != "0"}
     assert with_examples == {"ptkb_str", "ptkb_str_queries", "ptkb_sar"}
     systems = find_table("ptkb_2024", "2023")[0].systems
-    assert {tuple(name.split(":shots=")) for name in systems if ":" in name} == {(name, shots) for name, shots, *_ in rows if shots != "0"}
+    assert {tuple(name.split(":shots=")) for name in systems if ":" in name} == {
+        (name, shots) for name, shots, *_ in rows if shots != "0"
+    }
     for name in with_examples:
         assert "shots=3" in repr(METHODS[name].system("recorded:sample", Search(), shots=3))
 
@@ -510,14 +635,20 @@ def the_table_of_2023_replays_the_authors_completions():
     assert dict(part.recorded) == {"gpt-4o-mini": "recorded:personalizedcir"}
     of_study = [name for name in OUTPUTS if name.startswith("personalizedcir-")]
     assert len(of_study) == len(part.systems) == 18
-    assert {(len(OUTPUTS[name].files), OUTPUTS[name].turns) for name in of_study} == {(5, part.listed)}
+    assert {(len(OUTPUTS[name].files), OUTPUTS[name].turns) for name in of_study} == {
+        (5, part.listed)
+    }
 
 
 def recorded_str_chooses_nothing():
     replaying = ikat.llm("recorded:sample")
     replaying.backend.output = OUTPUTS["personalizedcir-llm-0shot-prompt2"]
-    assert "SelectStatements" not in repr(METHODS["ptkb_str"].build(llm=replaying, retriever=Search()))
-    assert "SelectStatements" in repr(METHODS["ptkb_str"].build(llm=ikat.llm("recorded:sample"), retriever=Search()))
+    assert "SelectStatements" not in repr(
+        METHODS["ptkb_str"].build(llm=replaying, retriever=Search())
+    )
+    assert "SelectStatements" in repr(
+        METHODS["ptkb_str"].build(llm=ikat.llm("recorded:sample"), retriever=Search())
+    )
 
 
 def automatic_selection_is_an_oracle():
@@ -532,7 +663,9 @@ def discos_scores_are_the_cards():
 def no_difference_without_a_number_of_turns():
     [part] = find_table("disco_2025", "card")
     judged = Given().judgements(part, ikat.dataset("ikat:sample"))
-    table = PaperTable(part, [], type(judged)(judged.qrels, "NIST", 2023), {"disco": pd.DataFrame({"MRR": [0.5]})})
+    table = PaperTable(
+        part, [], type(judged)(judged.qrels, "NIST", 2023), {"disco": pd.DataFrame({"MRR": [0.5]})}
+    )
     assert part.turns is None
     assert not table.same_turns
 
@@ -540,7 +673,9 @@ def no_difference_without_a_number_of_turns():
 def the_baselines_scores_are_the_readmes():
     for year in (2023, 2024):
         assert f"README, iKAT{year % 100}" in TABLES[f"baselines_2025_on_{year}"].paper
-        assert {"Recall(rel=2)@100", "MRR(rel=2)"} <= set(TABLES[f"baselines_2025_on_{year}"].measures)
+        assert {"Recall(rel=2)@100", "MRR(rel=2)"} <= set(
+            TABLES[f"baselines_2025_on_{year}"].measures
+        )
 
 
 def the_repeated_line_is_omitted():
@@ -628,14 +763,38 @@ def test_released_data_has_the_statistics_beside_the_papers(shared):
     assert f"{sum(turns)} turns of the {len(turns)} conversations" in said
     ptkbs = {str(one["number"]): len(one["ptkb"]) for one in released(shared, 2024)}
     listed = {qid.rpartition("_")[0] for qid in turn_lists()["irlab-2024"].turns}
-    assert f"{len(listed)} conversations of the 103 turns have {sum(ptkbs[one] for one in listed) / len(listed):.2f} statements" in said
-    assert f"{len(ptkbs)} released conversations have {sum(ptkbs.values()) / len(ptkbs):.2f}" in said
+    assert (
+        f"{len(listed)} conversations of the 103 turns have {sum(ptkbs[one] for one in listed) / len(listed):.2f} statements"
+        in said
+    )
+    assert (
+        f"{len(ptkbs)} released conversations have {sum(ptkbs.values()) / len(ptkbs):.2f}" in said
+    )
     assert f"released topics of 2024 have {len(ptkbs)} conversations" in said
     assert sum(len(one["turns"]) for one in released(shared, 2024)) == 218
-    judged = [line.split()[0] for line in (shared / "ikat" / "2023-qrels.all-turns.txt").read_text().splitlines()]
+    judged = [
+        line.split()[0]
+        for line in (shared / "ikat" / "2023-qrels.all-turns.txt").read_text().splitlines()
+    ]
     assert f"{len(judged):,} pairs of the {len(set(judged))} turns" in said
-    assert len({line.split()[0] for line in (shared / "ikat" / "ptkb_rel_nist").read_text().splitlines()}) == 98
-    assert len({line.split()[0] for line in (shared / "ikat" / "2024-qrels.txt").read_text().splitlines()}) == 116
+    assert (
+        len(
+            {
+                line.split()[0]
+                for line in (shared / "ikat" / "ptkb_rel_nist").read_text().splitlines()
+            }
+        )
+        == 98
+    )
+    assert (
+        len(
+            {
+                line.split()[0]
+                for line in (shared / "ikat" / "2024-qrels.txt").read_text().splitlines()
+            }
+        )
+        == 116
+    )
 
 
 OF_RELEASED_DATA = {
@@ -647,13 +806,17 @@ OF_RELEASED_DATA = {
 
 def test_ralis_response_answers_the_utterance():
     answer = "Rewrite: hill food for a vegan\nResponse: Oats."
-    _, prompts, _ = run("rali_fusion3", rewrite_and_answer=answer, rewrite_and_answer_without_persona=answer)
+    _, prompts, _ = run(
+        "rali_fusion3", rewrite_and_answer=answer, rewrite_and_answer_without_persona=answer
+    )
     assert "# Last message of the user\nWhat do I eat?" in prompts["respond"]
     assert "hill food for a vegan" not in prompts["respond"]
     assert "ours answers\n" in METHODS["rali_fusion3"].description
 
 
-@pytest.mark.parametrize("sentence", [sentence for paper in PAPERS.values() for sentence, _ in paper.deviations])
+@pytest.mark.parametrize(
+    "sentence", [sentence for paper in PAPERS.values() for sentence, _ in paper.deviations]
+)
 def test_each_sentence_on_a_decision_is_true(sentence):
     if sentence not in OF_RELEASED_DATA:
         SHOWN_BY[sentence]()

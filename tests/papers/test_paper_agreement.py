@@ -33,22 +33,39 @@ def test_the_samples_recorded_labels_are_those_the_script_makes():
 
 
 def matrix_of(number, tmp_path):
-    arguments = ["paper", "generate_then_retrieve", number, "--resources", "sample", "--out", str(tmp_path)]
+    arguments = [
+        "paper",
+        "generate_then_retrieve",
+        number,
+        "--resources",
+        "sample",
+        "--out",
+        str(tmp_path),
+    ]
     found = CliRunner().invoke(main, [*arguments, "--format", "csv"])
     assert found.exit_code == 0, found.output
-    return list(csv.DictReader(io.StringIO(found.output))), CliRunner().invoke(main, arguments).output
+    return list(csv.DictReader(io.StringIO(found.output))), CliRunner().invoke(
+        main, arguments
+    ).output
 
 
 def test_matrices_run_on_the_sample_without_published_figures(tmp_path):
     rows, text = matrix_of("4", tmp_path)
     gold = ikat.dataset("ikat:sample").get_qrels().rename(columns={"label": "gold"})
     said = [json.loads(line) for line in SAMPLE["sample"].read_text(encoding="utf-8").splitlines()]
-    labels = [(line["qid"], line["item"], int(line["completion"][0])) for line in said if line["stage"] == "judge"]
+    labels = [
+        (line["qid"], line["item"], int(line["completion"][0]))
+        for line in said
+        if line["stage"] == "judge"
+    ]
     both = gold.merge(pd.DataFrame(labels, columns=["qid", "docno", "label"]))
     assert len(both) == 387
     for row in rows:
         for other in "01234":
-            assert int(row[other]) == ((both["label"] == int(row["label"])) & (both["gold"] == int(other))).sum()
+            assert (
+                int(row[other])
+                == ((both["label"] == int(row["label"])) & (both["gold"] == int(other))).sum()
+            )
         assert "is no evidence" in row["notes"]
         assert "the pairs of ikat:2023" in row["notes"]
     assert "8743" not in text
@@ -71,5 +88,9 @@ def test_published_counts_stand_only_by_those_of_the_same_pairs(tmp_path, name):
         assert ("The paper's judge is gpt-3.5-turbo" in said) == (name == "ikat:2023")
         assert ("No published count stands beside ours" in said) == (name != "ikat:2023")
     rows = list(csv.DictReader(io.StringIO(table.shown().written("csv"))))
-    assert [(row["label"], row["1"]) for row in rows][:5] == list(zip("01234", "02000", strict=True))  # nobody gave 0, 2 or 4
-    assert ("The published counts are about 22,684 pairs" in " ".join(table.shown().written().split())) == (name == "ikat:2023")
+    assert [(row["label"], row["1"]) for row in rows][:5] == list(
+        zip("01234", "02000", strict=True)
+    )  # nobody gave 0, 2 or 4
+    assert (
+        "The published counts are about 22,684 pairs" in " ".join(table.shown().written().split())
+    ) == (name == "ikat:2023")

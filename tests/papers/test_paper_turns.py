@@ -51,14 +51,19 @@ def test_a_finished_run_is_scored_by_judgements_of_other_turns(tmp_path):
     assert ours(second) == expected(folder, fewer)
     third = made(tmp_path, qrels=QRELS, judged_by="NIST")
     assert ours(third) == expected(folder, few)
-    assert f"Mean over 6 judged turns, those that {SYSTEM} was asked, of 24." in third.table(PART).notes
+    assert (
+        f"Mean over 6 judged turns, those that {SYSTEM} was asked, of 24."
+        in third.table(PART).notes
+    )
     assert RunFolder(folder).turns_so_far() == few
     assert (folder / "run.trec").stat().st_mtime_ns == written
 
 
 def test_a_new_system_and_a_finished_one_compare_on_common_turns(tmp_path):
     made(tmp_path, qrels=of_turns(TURNS[:6]), judged_by="NIST")
-    both = made(tmp_path, qrels=of_turns(TURNS[3:9]), judged_by="NIST", systems=[SYSTEM, "infosense_2023"])
+    both = made(
+        tmp_path, qrels=of_turns(TURNS[3:9]), judged_by="NIST", systems=[SYSTEM, "infosense_2023"]
+    )
     assert [turns for _, turns in ours(both)] == [3, 3]
     folders = [tmp_path / "ikat-sample" / name for name in both.table(PART).scores]
     assert ours(both) == [expected(folder, TURNS[3:6])[0] for folder in folders]
@@ -73,14 +78,28 @@ def test_chosen_turns_are_scored_and_those_not_run_are_refused(tmp_path):
 
 
 def test_the_command_takes_turns_and_repeats(tmp_path):
-    command = ["paper", PAPER, TABLE, "--resources", "sample", "--out", str(tmp_path), "--systems", SYSTEM]
+    command = [
+        "paper",
+        PAPER,
+        TABLE,
+        "--resources",
+        "sample",
+        "--out",
+        str(tmp_path),
+        "--systems",
+        SYSTEM,
+    ]
     done = CliRunner().invoke(main, [*command, "--turns", "1-1_1,1-1_2"])
     assert done.exit_code == 0, done.output
     assert [line.split()[-1] for line in done.stdout.splitlines() if " ours " in line] == ["2"]
     write_qrels(of_turns(TURNS[:2]), tmp_path / "two.txt")
-    again = CliRunner().invoke(main, [*command, "--qrels", str(tmp_path / "two.txt"), "--judged-by", "NIST"])
+    again = CliRunner().invoke(
+        main, [*command, "--qrels", str(tmp_path / "two.txt"), "--judged-by", "NIST"]
+    )
     assert again.exit_code == 0, again.output
-    refused = CliRunner().invoke(main, ["paper", PAPER, "2", "--resources", "sample", "--repeats", "2"])
+    refused = CliRunner().invoke(
+        main, ["paper", PAPER, "2", "--resources", "sample", "--repeats", "2"]
+    )
     assert (refused.exit_code, "omit --repeats" in refused.output) == (2, True)
 
 
@@ -101,11 +120,16 @@ def test_judgements_that_are_there_are_not_called_missing(ikat_data):
 
 
 def test_judgements_that_are_not_there_are_called_missing(home):
-    assert "put them into the folder that IKAT_DATA names" in Judgements(QRELS, "the topics' gold passages", 2023).differ_from(PART)
+    assert "put them into the folder that IKAT_DATA names" in Judgements(
+        QRELS, "the topics' gold passages", 2023
+    ).differ_from(PART)
 
 
 def test_the_default_judgements_have_no_name(tmp_path):
-    with pytest.raises(UsageError, match=r"no qrels 'default'; there are the default, .*: omit qrels=\.\.\. for the default"):
+    with pytest.raises(
+        UsageError,
+        match=r"no qrels 'default'; there are the default, .*: omit qrels=\.\.\. for the default",
+    ):
         ikat.run("raw", "ikat:sample", qrels="default", out=tmp_path)
 
 

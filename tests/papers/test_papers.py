@@ -19,18 +19,38 @@ from pyterrier_ikat.conversations.qrels import write_judge
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.methods import METHODS, find
 from pyterrier_ikat.papers.paper_scores import Given, Judgements, our_measures
-from pyterrier_ikat.papers.published import GPT_35, NIST, PAPERS, Figure, Row, find_paper, find_table, given_to, read_resources
+from pyterrier_ikat.papers.published import (
+    GPT_35,
+    NIST,
+    PAPERS,
+    Figure,
+    Row,
+    find_paper,
+    find_table,
+    given_to,
+    read_resources,
+)
 from pyterrier_ikat.papers.reproduction import Relabelled, Reproduction, figure_scores
 from pyterrier_ikat.papers.table import PaperTable
 
 TEXTS = {
-    "generate_then_retrieve": ("000_e144d3308dcc06e5.txt", {"1": r"^Table 1: ", "3": r"^Table 3: "}),
+    "generate_then_retrieve": (
+        "000_e144d3308dcc06e5.txt",
+        {"1": r"^Table 1: ", "3": r"^Table 3: "},
+    ),
     "irlab_2024": ("001_3deb9da0bd4aa2ec.txt", {"1": r"^Runs\tLLM"}),
     "infosense_2024": (
         "003_7e71a04683c003af.txt",
-        {"2": r"^Group\tRun ID\tnDCG@3", "3": r"^Group\tRun ID\tPrecision", "4": r"^Group\tRun ID\tBEM"},
+        {
+            "2": r"^Group\tRun ID\tnDCG@3",
+            "3": r"^Group\tRun ID\tPrecision",
+            "4": r"^Group\tRun ID\tBEM",
+        },
     ),
-    "nii_2024": ("004_737960f3524f2b36.txt", {"I": r"^TABLE I:", "II": r"^TABLE II:", "III": r"^TABLE III:", "IV": r"^TABLE IV:"}),
+    "nii_2024": (
+        "004_737960f3524f2b36.txt",
+        {"I": r"^TABLE I:", "II": r"^TABLE II:", "III": r"^TABLE III:", "IV": r"^TABLE IV:"},
+    ),
 }
 
 
@@ -45,8 +65,13 @@ def scores(part, seed, turns):
 
 
 def table_of(part, judged, seeds=None):
-    made = {name: scores(part, seed, judged.qrels["qid"].nunique()) for name, seed in (seeds or {}).items()}
-    return PaperTable(part, [Row(find(name), {}, written=name) for name in part.systems], judged, made)
+    made = {
+        name: scores(part, seed, judged.qrels["qid"].nunique())
+        for name, seed in (seeds or {}).items()
+    }
+    return PaperTable(
+        part, [Row(find(name), {}, written=name) for name in part.systems], judged, made
+    )
 
 
 def as_in_the_paper(papers, paper, number):
@@ -56,7 +81,10 @@ def as_in_the_paper(papers, paper, number):
     start = next(place for place, line in enumerate(lines) if re.search(starts[number], line))
     rows = []
     for line in lines[start + 1 :]:
-        cells = [re.sub(r"\^.*|<[^>]*>.*|[$*\s]", "", re.sub(r"<b>|</b>", "", cell)) for cell in line.split("\t")[1:]]
+        cells = [
+            re.sub(r"\^.*|<[^>]*>.*|[$*\s]", "", re.sub(r"<b>|</b>", "", cell))
+            for cell in line.split("\t")[1:]
+        ]
         found = [float(cell) for cell in cells if re.fullmatch(r"\d*\.\d+", cell)]
         if len(found) > 2:
             rows.append(found)
@@ -70,7 +98,10 @@ def papers(shared):
     return shared / "papers"
 
 
-@pytest.mark.parametrize(("paper", "number"), [(paper, number) for paper, (_, starts) in TEXTS.items() for number in starts])
+@pytest.mark.parametrize(
+    ("paper", "number"),
+    [(paper, number) for paper, (_, starts) in TEXTS.items() for number in starts],
+)
 def test_what_is_printed_as_published_is_in_the_papers_text(papers, paper, number):
     printed = []
     for part in find_table(paper, number):
@@ -123,7 +154,9 @@ def test_other_turns_show_both_counts_and_no_difference():
 def test_systems_of_a_block_are_tested_pairwise():
     part = find_table("generate_then_retrieve", "3")[0]
     table = table_of(part, judgements(133), {name: seed for seed, name in enumerate(part.systems)})
-    low = {name: frame - (0.3 if name in ("qd", "qr") else 0.0) for name, frame in table.scores.items()}
+    low = {
+        name: frame - (0.3 if name in ("qd", "qr") else 0.0) for name, frame in table.scores.items()
+    }
     table = PaperTable(part, table.rows, table.judgements, low)
     found = table.significant()
     block = ("qd", "aqd", "aqd_human", "aqd_a")
@@ -132,7 +165,8 @@ def test_systems_of_a_block_are_tested_pairwise():
             sorted(
                 "abcd"[block.index(other)]
                 for other in block
-                if other != name and ttest_rel(low[name]["nDCG"], low[other]["nDCG"]).pvalue * 6 < 0.05
+                if other != name
+                and ttest_rel(low[name]["nDCG"], low[other]["nDCG"]).pvalue * 6 < 0.05
             )
         )
         for name in block[:1]
@@ -165,7 +199,9 @@ def test_a_bad_resources_file_gets_a_line_that_names_the_key(tmp_path, text, err
 
 
 def test_names_of_papers_tables_and_systems_are_checked():
-    with pytest.raises(UsageError, match="there is no paper 'nii': choose one of generate_then_retrieve"):
+    with pytest.raises(
+        UsageError, match="there is no paper 'nii': choose one of generate_then_retrieve"
+    ):
         find_paper("nii")
     with pytest.raises(UsageError, match="nii_2024 has no table '9': choose one of I, II"):
         find_table("nii_2024", "9")
@@ -180,15 +216,32 @@ def test_the_papers_are_listed_with_what_each_row_needs():
     one = CliRunner().invoke(main, ["paper", "nii_2024"])
     assert "gtr: needs 'gpt-4o', 'claude-3-opus', 'bm25', 'ms-marco-minilm-l-6-v2'" in one.output
     tables = " ".join(CliRunner().invoke(main, ["paper", "generate_then_retrieve"]).output.split())
-    assert "needs labels by gpt-3.5-turbo (--qrels FILE), and 'gpt-4', 'bm25', 'ms-marco-minilm-l-6-v2'," in tables
+    assert (
+        "needs labels by gpt-3.5-turbo (--qrels FILE), and 'gpt-4', 'bm25', 'ms-marco-minilm-l-6-v2',"
+        in tables
+    )
     assert "needs NIST's judgements, and 'gpt-4', 'bm25', 'ms-marco-minilm-l-6-v2'," in tables
     responses = " ".join(CliRunner().invoke(main, ["paper", "infosense_2024"]).output.split())
-    assert "needs the judges 'bem', 'groundedness', 'solar', 'gpt-4o', 'nuggets', and '" in responses
-    assert given_to(METHODS["rtg"], {"gpt-4": "openai:gpt-4", "bm25": "i"})[1] == ["ms-marco-minilm-l-12-v2"]
+    assert (
+        "needs the judges 'bem', 'groundedness', 'solar', 'gpt-4o', 'nuggets', and '" in responses
+    )
+    assert given_to(METHODS["rtg"], {"gpt-4": "openai:gpt-4", "bm25": "i"})[1] == [
+        "ms-marco-minilm-l-12-v2"
+    ]
 
 
 def test_a_table_runs_on_the_sample_and_says_it_is_no_evidence(tmp_path, two_turns):
-    arguments = ["paper", "nii_2024", "II", "--resources", "sample", "--systems", "rtg", "--out", str(tmp_path)]
+    arguments = [
+        "paper",
+        "nii_2024",
+        "II",
+        "--resources",
+        "sample",
+        "--systems",
+        "rtg",
+        "--out",
+        str(tmp_path),
+    ]
     found = CliRunner().invoke(main, arguments)
     assert found.exit_code == 0, found.output
     assert "is no evidence" in " ".join(found.output.split())
@@ -205,16 +258,34 @@ def test_irlab_2024_runs_on_an_own_index_with_reasons_for_gaps(tmp_path, ikat_da
     data = tmp_path / "data"
     data.mkdir()
     (data / "2024_test_topics.json").symlink_to(ikat_data / "2024_test_topics.json")
-    topics = read_turns("irlab-2024", ikat.dataset("ikat:2024").get_topics()["qid"], "ikat:2024")[:4]
-    (data / "2024-qrels.txt").write_text("".join(f"{qid} 0 d{n} {n % 3}\n" for n, qid in enumerate(topics)))
+    topics = read_turns("irlab-2024", ikat.dataset("ikat:2024").get_topics()["qid"], "ikat:2024")[
+        :4
+    ]
+    (data / "2024-qrels.txt").write_text(
+        "".join(f"{qid} 0 d{n} {n % 3}\n" for n, qid in enumerate(topics))
+    )
     monkeypatch.setenv("IKAT_DATA", str(data))
-    words = ["bike mountain trail", "diet vegan dinner", "university computer science", "movie night children"]
-    index = ikat.PassageIndex(tmp_path / "index").index({"docno": f"d{n}", "text": text} for n, text in enumerate(words))
-    llm = ByPrompt(queries="1. mountain bike vegan university movie", statements_copies="none", respond="A bike.", rewrite="bike movie")
+    words = [
+        "bike mountain trail",
+        "diet vegan dinner",
+        "university computer science",
+        "movie night children",
+    ]
+    index = ikat.PassageIndex(tmp_path / "index").index(
+        {"docno": f"d{n}", "text": text} for n, text in enumerate(words)
+    )
+    llm = ByPrompt(
+        queries="1. mountain bike vegan university movie",
+        statements_copies="none",
+        respond="A bike.",
+        rewrite="bike movie",
+    )
     resources = {
         "gpt-4": llm.llm,
         "bm25": index,
-        "ms-marco-minilm-l-6-v2": pt.apply.generic(lambda rows: rows.assign(score=rows["text"].map(len))),
+        "ms-marco-minilm-l-6-v2": pt.apply.generic(
+            lambda rows: rows.assign(score=rows["text"].map(len))
+        ),
     }
     made = Reproduction("irlab_2024", resources, out=tmp_path / "runs")
     [part] = find_table("irlab_2024", "1")
@@ -223,10 +294,15 @@ def test_irlab_2024_runs_on_an_own_index_with_reasons_for_gaps(tmp_path, ikat_da
     made.run(part)
     table = made.table(part)
     assert table.turns == 4
-    assert "mq4cs_qr_deberta: not run, the resources lack 'splade', 'trecdl22-crossencoder-debertav3'" in " ".join(table.notes)
+    assert (
+        "mq4cs_qr_deberta: not run, the resources lack 'splade', 'trecdl22-crossencoder-debertav3'"
+        in " ".join(table.notes)
+    )
     ours = table.frame[table.frame["system"] == "gpt4qr_bm25_qd1*"]
     run = ikat.runs.RunFolder(made.out(part) / "gpt4qr_bm25_qd1").results()
-    expected = ikat.evaluate({"x": run}, ikat.dataset("ikat:2024").get_qrels(), ["nDCG@5"])["nDCG@5"][0]
+    expected = ikat.evaluate({"x": run}, ikat.dataset("ikat:2024").get_qrels(), ["nDCG@5"])[
+        "nDCG@5"
+    ][0]
     assert ours["nDCG@5"].tolist() == [pytest.approx(expected)]
     assert "published" not in set(table.frame["scores"])
     assert "these by a file that isn't the published 2024-qrels.txt" in " ".join(table.notes)
@@ -242,9 +318,15 @@ def test_responses_are_judged_on_the_turns_that_were_run(monkeypatch, ikat_data)
     monkeypatch.setenv("IKAT_DATA", str(ikat_data))
     [part] = find_table("infosense_2024", "4")
     made = Reproduction("infosense_2024", {}, dataset="ikat:2023")
-    passages, statements = (set(ikat.dataset("ikat:2023").get_qrels(variant)["qid"]) for variant in (None, "ptkb_org"))
+    passages, statements = (
+        set(ikat.dataset("ikat:2023").get_qrels(variant)["qid"]) for variant in (None, "ptkb_org")
+    )
     nist = set(ikat.dataset("ikat:2023").get_qrels("ptkb_nist")["qid"])
-    assert set(made.judgements(part).qrels["qid"]) == passages | statements | nist != set(ikat.dataset("ikat:2023").get_topics()["qid"])
+    assert (
+        set(made.judgements(part).qrels["qid"])
+        == passages | statements | nist
+        != set(ikat.dataset("ikat:2023").get_topics()["qid"])
+    )
 
 
 def test_columns_without_a_judge_name_the_keys_that_fill_them():
@@ -254,31 +336,60 @@ def test_columns_without_a_judge_name_the_keys_that_fill_them():
     frame["Rouge-L"], frame["R-Nuggets"] = 0.5, [0.2, float("nan"), 0.4]
     table = PaperTable(part, [row], Judgements(judgements(3).qrels, None, 2024), {row.name: frame})
     [note] = [note for note in table.notes if "no judge filled" in note]
-    for key in ("BEM by 'bem'", "Groundedness by 'groundedness'", "LLMeval SOLAR by 'solar'", "LLMeval GPT-4o by 'gpt-4o'"):
+    for key in (
+        "BEM by 'bem'",
+        "Groundedness by 'groundedness'",
+        "LLMeval SOLAR by 'solar'",
+        "LLMeval GPT-4o by 'gpt-4o'",
+    ):
         assert key in note
     assert "by 'nuggets'" not in note
-    full = PaperTable(part, [row], Judgements(judgements(3).qrels, None, 2024), {row.name: frame.fillna(0.1)})
+    full = PaperTable(
+        part, [row], Judgements(judgements(3).qrels, None, 2024), {row.name: frame.fillna(0.1)}
+    )
     assert "no judge filled" not in " ".join(full.notes)
 
 
 def test_another_snapshot_of_the_judge_makes_labels_of_its_own(tmp_path):
     data = ikat.dataset("ikat:sample")
     pairs = data.get_qrels()[["qid", "docno"]].itertuples(index=False)
-    lines = [{"qid": qid, "stage": "judge", "prompt": "judge", "item": docno, "model": "m"} for qid, docno in pairs]
+    lines = [
+        {"qid": qid, "stage": "judge", "prompt": "judge", "item": docno, "model": "m"}
+        for qid, docno in pairs
+    ]
     shares = []
     for snapshot, label in (("m-20240101", "3"), ("m-20240202", "0")):
         recorded = tmp_path / snapshot
-        recorded.write_text("".join(json.dumps(line | {"completion": label}) + "\n" for line in lines))
-        made = Relabelled(find_table("generate_then_retrieve", "4"), data, f"recorded:{recorded}", tmp_path / "out")
+        recorded.write_text(
+            "".join(json.dumps(line | {"completion": label}) + "\n" for line in lines)
+        )
+        made = Relabelled(
+            find_table("generate_then_retrieve", "4"),
+            data,
+            f"recorded:{recorded}",
+            tmp_path / "out",
+        )
         made.run()
         shares.append(made.found().binary)
     relevant = float((data.get_qrels()["label"] >= 2).mean())
     assert shares == [pytest.approx(relevant), pytest.approx(1 - relevant)]
 
 
-@pytest.mark.parametrize(("option", "value"), [("--qrels", "provenance"), ("--systems", "ad"), ("--judged-by", "NIST")])
+@pytest.mark.parametrize(
+    ("option", "value"), [("--qrels", "provenance"), ("--systems", "ad"), ("--judged-by", "NIST")]
+)
 def test_a_table_of_labels_takes_no_option_of_scores(tmp_path, option, value):
-    arguments = ["paper", "generate_then_retrieve", "4", "--resources", "sample", "--out", str(tmp_path), option, value]
+    arguments = [
+        "paper",
+        "generate_then_retrieve",
+        "4",
+        "--resources",
+        "sample",
+        "--out",
+        str(tmp_path),
+        option,
+        value,
+    ]
     found = CliRunner().invoke(main, arguments)
     assert found.exit_code == 2
     assert f"omit {option}" in found.output
@@ -287,13 +398,18 @@ def test_a_table_of_labels_takes_no_option_of_scores(tmp_path, option, value):
 def test_the_unjudged_share_is_over_rows_the_track_did_not_pool():
     """The paper's text says 72.78 %; the 13 rounded rows of its Table 3 give 35.30 of 130 judged."""
     [part] = find_table("generate_then_retrieve", "3")
-    assert "over the 13 rows outside the track's pool: published 72.85%." in " ".join(table_of(part, judgements(3)).notes)
+    assert "over the 13 rows outside the track's pool: published 72.85%." in " ".join(
+        table_of(part, judgements(3)).notes
+    )
     seeds = {name: 0 for name in part.systems if part.frame().loc[name, "Judged@10"] < 10}
     every = table_of(part, judgements(3), seeds)
     judged = np.mean([every.scores[name]["Judged@10"].mean() for name in seeds])
     assert f"ours {1 - judged / 10:.2%}, published 72.85%" in " ".join(every.notes)
     some = " ".join(table_of(part, judgements(3), {"ad": 0, "llama10": 1}).notes)
-    assert f"over the row outside the track's pool: ours {1 - scores(part, 0, 3)['Judged@10'].mean() / 10:.2%}." in some
+    assert (
+        f"over the row outside the track's pool: ours {1 - scores(part, 0, 3)['Judged@10'].mean() / 10:.2%}."
+        in some
+    )
     [other] = find_table("generate_then_retrieve", "1")
     assert "Unjudged" not in " ".join(table_of(other, judgements(3, GPT_35)).notes)
 
@@ -303,7 +419,10 @@ def test_a_mean_over_fewer_turns_says_so():
     table = table_of(part, judgements(4, None, 2024), {"short_long_2": 1})
     assert not [note for note in table.notes if "gave no value" in note]
     table.scores["short_long_2"].loc[:1, "Groundedness"] = np.nan
-    assert "short_long_2, Groundedness: a mean over 2 turns, the judge gave no value on the others." in table.notes
+    assert (
+        "short_long_2, Groundedness: a mean over 2 turns, the judge gave no value on the others."
+        in table.notes
+    )
 
 
 @pytest.mark.parametrize(("turns", "points"), [(133, [3.42, 10.0]), (132, [])])
@@ -311,7 +430,9 @@ def test_a_figure_has_published_points_over_as_many_turns(monkeypatch, turns, po
     figure = find_table("generate_then_retrieve", "figure-2")
     made = Reproduction("generate_then_retrieve", {})
     monkeypatch.setattr(made, "judgements", lambda part: judgements(turns))
-    monkeypatch.setattr(made, "scores", lambda part: {name: scores(part, 1, turns) for name in ("qd", "aqd")})
+    monkeypatch.setattr(
+        made, "scores", lambda part: {name: scores(part, 1, turns) for name in ("qd", "aqd")}
+    )
     assert figure_scores(made, figure)["published"].dropna().tolist() == points
 
 
@@ -320,9 +441,18 @@ def test_labels_of_a_model_or_gold_passages_are_never_nists(tmp_path, ikat_data,
     [part] = find_table("generate_then_retrieve", "3")
     file = tmp_path / "labels.txt"
     file.write_text("9-1_3 0 d 2\n")
-    assert Reproduction("generate_then_retrieve", {}, qrels=str(file), judged_by=NIST).judgements(part).kind == NIST
+    assert (
+        Reproduction("generate_then_retrieve", {}, qrels=str(file), judged_by=NIST)
+        .judgements(part)
+        .kind
+        == NIST
+    )
     write_judge(file, "gpt-4o", "one-shot")
-    for qrels, known in ((str(file), "gpt-4o"), ("provenance", "gold passages"), ("ptkb_org", "organisers")):
+    for qrels, known in (
+        (str(file), "gpt-4o"),
+        ("provenance", "gold passages"),
+        ("ptkb_org", "organisers"),
+    ):
         with pytest.raises(UsageError, match=known):
             Reproduction("generate_then_retrieve", {}, qrels=qrels, judged_by=NIST).judgements(part)
 
@@ -333,24 +463,51 @@ def test_notes_and_refusals_are_in_every_format(form):
     table = table_of(part, judgements(133, year=2024), {"qd": 0, "aqd": 1})
     said = " ".join(table.written(form).split())
     assert "about iKAT 2023, these about 2024" in said
-    assert not any(f"{value:.4f}".removeprefix("0") in said for value in part.frame().loc["qd"] if value < 1)
+    assert not any(
+        f"{value:.4f}".removeprefix("0") in said for value in part.frame().loc["qd"] if value < 1
+    )
     both = table_of(part, judgements(133), {"qd": 0, "aqd": 1}).written(form)
     assert "difference" in both
     assert "about iKAT" not in both
 
 
 def test_a_figure_pays_for_no_system_that_it_does_not_draw(tmp_path):
-    arguments = ["paper", "generate_then_retrieve", "figure-4", "--resources", "sample", "--plan", "--out", str(tmp_path)]
+    arguments = [
+        "paper",
+        "generate_then_retrieve",
+        "figure-4",
+        "--resources",
+        "sample",
+        "--plan",
+        "--out",
+        str(tmp_path),
+    ]
     found = CliRunner().invoke(main, arguments)
     assert found.exit_code == 0, found.output
-    planned = {line.split()[0] for line in found.output.splitlines() if line.split()[2:3] == ["recorded"]}
-    assert planned == {f"{name}{model}" for name in ("qd", "aqd", "aqd_a", "ad") for model in ("", "_llama")}
+    planned = {
+        line.split()[0] for line in found.output.splitlines() if line.split()[2:3] == ["recorded"]
+    }
+    assert planned == {
+        f"{name}{model}" for name in ("qd", "aqd", "aqd_a", "ad") for model in ("", "_llama")
+    }
 
 
 def test_a_plan_says_what_it_does_not_hold(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('"gpt-4o" = "openai:gpt-4o"\n')
-    found = CliRunner().invoke(main, ["paper", "infosense_2024", "4", "--resources", str(path), "--plan", "--out", str(tmp_path)])
+    found = CliRunner().invoke(
+        main,
+        [
+            "paper",
+            "infosense_2024",
+            "4",
+            "--resources",
+            str(path),
+            "--plan",
+            "--out",
+            str(tmp_path),
+        ],
+    )
     assert found.exit_code == 0, found.output
     assert "short_long_3 is not run: the resources lack 'llama-3.1-70b-instruct'" in found.output
     assert "judges of responses" in found.output
@@ -372,18 +529,37 @@ def test_a_table_is_scored_on_the_turns_known_as_its_own():
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.datasets.FewerTurnsWarning")
 def test_public_completions_run_without_resources(shared, tmp_path):
     """On the mini, with the means and deviations of two runs of a row, as ikat.run has them."""
-    given = ["--dataset", "ikat:2023-mini", "--systems", "ptkb_str:shots=1", "--repeats", "2", "--out", str(tmp_path)]
+    given = [
+        "--dataset",
+        "ikat:2023-mini",
+        "--systems",
+        "ptkb_str:shots=1",
+        "--repeats",
+        "2",
+        "--out",
+        str(tmp_path),
+    ]
     found = CliRunner().invoke(main, ["paper", "ptkb_2024", "2023", *given, "--format", "csv"])
     assert found.exit_code == 0, found.output
-    options = {"llm": "recorded:personalizedcir", "index": str(tmp_path / "ikat-2023-mini.index"), "turns": "judged-2023", "repeats": 2}
-    results = ikat.run("ptkb_str:shots=1", "ikat:2023-mini", out=tmp_path / "own", measures=["nDCG@3"], **options)
+    options = {
+        "llm": "recorded:personalizedcir",
+        "index": str(tmp_path / "ikat-2023-mini.index"),
+        "turns": "judged-2023",
+        "repeats": 2,
+    }
+    results = ikat.run(
+        "ptkb_str:shots=1", "ikat:2023-mini", out=tmp_path / "own", measures=["nDCG@3"], **options
+    )
     same = results.table
     table = pd.read_csv(io.StringIO(found.stdout))
     assert table["scores"].tolist() == ["ours", "± of ours"]
     expected = same[["nDCG@3", "nDCG@3 std"]].iloc[0].tolist()
     assert table["nDCG@3"].tolist() == pytest.approx(expected)
     assert table["turns"][0] == 174
-    assert "recorded:personalizedcir, the authors' own, from https://github.com/EricLangezaal/PersonalizedCIR" in table["notes"][0]
+    assert (
+        "recorded:personalizedcir, the authors' own, from https://github.com/EricLangezaal/PersonalizedCIR"
+        in table["notes"][0]
+    )
 
 
 def test_a_table_that_needs_the_collection_says_whose_it_is(tmp_path):
@@ -392,7 +568,9 @@ def test_a_table_that_needs_the_collection_says_whose_it_is(tmp_path):
         ("ptkb_2024", "2024", "its completions are not public: give --resources FILE"),
         ("ptkb_2024", "deviations", "nothing is run for it: omit --repeats"),
     ):
-        found = CliRunner().invoke(main, ["paper", name, number, "--repeats", "5", "--out", str(tmp_path)])
+        found = CliRunner().invoke(
+            main, ["paper", name, number, "--repeats", "5", "--out", str(tmp_path)]
+        )
         assert (found.exit_code, said in found.output) == (2, True), found.output
 
 
@@ -402,8 +580,12 @@ def test_means_of_several_runs_stand_beside_the_published_ones():
     mean = sum(runs) / 3
     spread = {"ptkb_none": pd.DataFrame([one.mean() for one in runs]).std()}
     rows = [Row(find("ptkb_none"), {"llm": "recorded:personalizedcir"})]
-    table = PaperTable(part, rows, judgements(176), {"ptkb_none": mean}, repeats=3, deviations=spread)
+    table = PaperTable(
+        part, rows, judgements(176), {"ptkb_none": mean}, repeats=3, deviations=spread
+    )
     assert table.frame["scores"].tolist() == ["ours", "± of ours", "published", "difference"]
     means = [one["nDCG@3"].mean() for one in runs]
-    assert table.frame["nDCG@3"].tolist() == pytest.approx([np.mean(means), np.std(means, ddof=1), 0.1835, np.mean(means) - 0.1835])
+    assert table.frame["nDCG@3"].tolist() == pytest.approx(
+        [np.mean(means), np.std(means, ddof=1), 0.1835, np.mean(means) - 0.1835]
+    )
     assert "means of 3 runs" in " ".join(table.notes)

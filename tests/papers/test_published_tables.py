@@ -29,7 +29,10 @@ def printed(*arguments):
     return found.output
 
 
-@pytest.mark.parametrize(("name", "number"), [(name, number) for name, paper in PAPERS.items() for number in paper.tables])
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [(name, number) for name, paper in PAPERS.items() for number in paper.tables],
+)
 def test_every_numbered_table_is_printed(name, number):
     tables = published_tables(name, number)
     assert all(len(table.frame) and table.notes and table.written() for table in tables)
@@ -40,15 +43,22 @@ def test_scores_are_printed_as_text_and_given_as_a_frame():
     assert "rtg          .5244  .3649     .5338" in printed("nii_2024", "4")
     assert printed("nii_2024", "4") == printed("nii_2024", "IV")
     [table] = published_tables("nii_2024", "IV")
-    assert table.frame.set_index("system").loc["rtg", ["nDCG@5", "P@5", "Recall@5"]].tolist() == [0.5244, 0.3649, 0.5338]
+    assert table.frame.set_index("system").loc["rtg", ["nDCG@5", "P@5", "Recall@5"]].tolist() == [
+        0.5244,
+        0.3649,
+        0.5338,
+    ]
     nist, organisers = published_tables("infosense_2024", "3")
     assert "NIST's PTKB" in nist.frame["notes"][0]
     assert "the organisers' PTKB" in organisers.frame["notes"][0]
 
 
-@pytest.mark.parametrize(("number", "cell"), [("2", "12885   450"), ("4", "8743  227  112   39   9")])
+@pytest.mark.parametrize(
+    ("number", "cell"), [("2", "12885   450"), ("4", "8743  227  112   39   9")]
+)
 def test_both_tables_of_labels_say_that_text_and_counts_differ(number, cell):
-    # 8743 + 227 + 3515 + 400 = 12885 and 112 + 39 + 9 + 209 + 70 + 11 = 450; (12885 + 2203) / 22684 = .6651
+    # 8743 + 227 + 3515 + 400 = 12885 and 112 + 39 + 9 + 209 + 70 + 11 = 450; (12885 + 2203) / 22684
+    # = .6651
     said = " ".join(printed("generate_then_retrieve", number).split())
     assert "66.84%" in said
     assert "66.51%" in said
@@ -74,17 +84,31 @@ def test_a_figure_without_numbers_and_a_plan_need_resources():
     with pytest.raises(UsageError, match="prints no numbers of figure-4: give --resources FILE"):
         published_tables("generate_then_retrieve", "figure-4")
     found = CliRunner().invoke(main, ["paper", "nii_2024", "I", "--plan"])
-    assert "nii_I needs models and indexes, because its completions are not public: give --resources FILE" in found.output
+    assert (
+        "nii_I needs models and indexes, because its completions are not public: give --resources FILE"
+        in found.output
+    )
 
 
 def test_a_figure_has_the_notes_of_a_table_beside_it_and_in_it(tmp_path, two_turns):
-    arguments = ["generate_then_retrieve", "figure-4", "--resources", "sample", "--systems", "ad", "--out", str(tmp_path)]
+    arguments = [
+        "generate_then_retrieve",
+        "figure-4",
+        "--resources",
+        "sample",
+        "--systems",
+        "ad",
+        "--out",
+        str(tmp_path),
+    ]
     said = " ".join(printed(*arguments).split())
     assert "is no evidence" in said
     assert "Ours: 2 turns." in said
     assert "the paper: iKAT 2023, passages, judged by NIST" in said
     made = Reproduction("generate_then_retrieve", "sample", out=tmp_path, systems=["ad"])
-    drawn = draw_figure(made, find_table("generate_then_retrieve", "figure-4"), tmp_path / "f.svg").read_text(encoding="utf-8")
+    drawn = draw_figure(
+        made, find_table("generate_then_retrieve", "figure-4"), tmp_path / "f.svg"
+    ).read_text(encoding="utf-8")
     assert "is no evidence" in " ".join(drawn.split())
     assert RunFolder(tmp_path / "ikat-sample" / "ad").complete
     assert len(figure_scores(made, find_table("generate_then_retrieve", "figure-4")))
@@ -100,12 +124,24 @@ FIGURES = [(name, number) for name, paper in PAPERS.items() for number in paper.
 
 
 @pytest.mark.parametrize(("name", "number"), FIGURES)
-def test_a_figure_without_matplotlib_is_numbers_and_a_warning(name, number, out, monkeypatch, two_turns):
+def test_a_figure_without_matplotlib_is_numbers_and_a_warning(
+    name, number, out, monkeypatch, two_turns
+):
     ours = ["matplotlib", *(name for name in sys.modules if name.startswith("matplotlib."))]
     for module in ours:
         monkeypatch.setitem(sys.modules, module, None)
     figure = find_table(name, number)
-    arguments = ["paper", name, number, "--resources", "sample", "--systems", figure.systems[0], "--out", str(out)]
+    arguments = [
+        "paper",
+        name,
+        number,
+        "--resources",
+        "sample",
+        "--systems",
+        figure.systems[0],
+        "--out",
+        str(out),
+    ]
     found = CliRunner().invoke(main, [*arguments, "--format", "csv"])
     assert found.exit_code == 0, found.output
     assert len(found.stdout.strip().splitlines()) > 1
@@ -119,22 +155,35 @@ def test_a_figure_without_matplotlib_is_numbers_and_a_warning(name, number, out,
 def test_a_table_is_followed_by_each_rows_needs_and_decisions():
     said = " ".join(printed("nii_2024", "4").split())
     assert "rtg: needs 'gpt-4', 'bm25', 'ms-marco-minilm-l-12-v2'" in said
-    assert all(" ".join(f"- {what} {why}".split()) in said for what, why in PAPERS["nii_2024"].deviations)
+    assert all(
+        " ".join(f"- {what} {why}".split()) in said for what, why in PAPERS["nii_2024"].deviations
+    )
 
 
 def test_a_row_lacking_its_optional_reranker_is_marked():
     given = {"gpt-4": "openai:gpt-4", "bm25": "i", "ms-marco-minilm-l-6-v2": "none"}
     assert given_to(METHODS["ad"], given) == ({"llm": "openai:gpt-4", "index": "i"}, [])
-    assert given_to(METHODS["aqd_a"], given)[1] == ["ms-marco-minilm-l-6-v2"]  # its method is to re-rank
-    [row] = Reproduction("generate_then_retrieve", given, systems=["ad"]).rows(find_table("generate_then_retrieve", "3")[0])
-    assert row.notes == ("reranker: the paper has cross-encoder/ms-marco-MiniLM-L-6-v2, this run none",)
+    assert given_to(METHODS["aqd_a"], given)[1] == [
+        "ms-marco-minilm-l-6-v2"
+    ]  # its method is to re-rank
+    [row] = Reproduction("generate_then_retrieve", given, systems=["ad"]).rows(
+        find_table("generate_then_retrieve", "3")[0]
+    )
+    assert row.notes == (
+        "reranker: the paper has cross-encoder/ms-marco-MiniLM-L-6-v2, this run none",
+    )
 
 
 def test_nists_full_collection_judgements_work_on_the_mini_one(ikat_data):
     qrels = ikat_data / "2023-qrels.all-turns.txt"
-    made = Reproduction("generate_then_retrieve", {}, dataset="ikat:2023-mini", qrels=str(qrels), judged_by="NIST")
+    made = Reproduction(
+        "generate_then_retrieve", {}, dataset="ikat:2023-mini", qrels=str(qrels), judged_by="NIST"
+    )
     [part] = find_table("generate_then_retrieve", "3")
-    passages = {passage["docno"] for passage in ikat.dataset("ikat:2023-mini").get_corpus_iter(verbose=False)}
+    passages = {
+        passage["docno"]
+        for passage in ikat.dataset("ikat:2023-mini").get_corpus_iter(verbose=False)
+    }
     pairs = [line.split() for line in qrels.read_text().splitlines()]
     assert sum(docno in passages and int(label) >= 1 for _, _, docno, label in pairs) == 123
     judged = made.judgements(part)
@@ -147,15 +196,32 @@ def test_nists_full_collection_judgements_work_on_the_mini_one(ikat_data):
 
 def shown_rows(table):
     """The rows of a table as they are printed, marks included."""
-    return zip(*([(cell.text + cell.mark).strip() for cell in column.cells] for column in table.columns), strict=True)
+    return zip(
+        *([(cell.text + cell.mark).strip() for cell in column.cells] for column in table.columns),
+        strict=True,
+    )
 
 
 def test_the_letters_of_table_1_are_as_printed():
     [shown] = published_tables("generate_then_retrieve", "1")
     rows = {name: cells for name, *cells in shown_rows(shown)}
     assert rows["(a) qd"] == [".5982 cbd", ".3839 cbd", ".6143 b", ".1259 b", ".3275 d", ".1942 d"]
-    assert rows["(d) aqd_a"] == [".6826 ab;n", ".4799 acb;n", ".6124 b;n", ".1239 b;n", ".4771 acb;n", ".2079 ac;n"]
-    assert rows["(r) monot5"] == [".4557 nopq", ".2676 npq", ".4316 noq", ".0770 nopq", ".2790 nopq", ".0986 noq"]
+    assert rows["(d) aqd_a"] == [
+        ".6826 ab;n",
+        ".4799 acb;n",
+        ".6124 b;n",
+        ".1239 b;n",
+        ".4771 acb;n",
+        ".2079 ac;n",
+    ]
+    assert rows["(r) monot5"] == [
+        ".4557 nopq",
+        ".2676 npq",
+        ".4316 noq",
+        ".0770 nopq",
+        ".2790 nopq",
+        ".0986 noq",
+    ]
     assert any(note.startswith("Published letters") for note in shown.notes)
     assert shown.frame.set_index("system").loc["qd", "nDCG@5"] == 0.5982
 
@@ -165,10 +231,21 @@ def test_the_letters_of_table_1_are_as_printed():
     [
         ("nii_2024", "I", "2023_best", [".3479", ".4396", ".3456"]),
         ("nii_2024", "II", "2023_best", [".7254", ".4626", ".6964"]),
-        # perf.json of adarewriter10_chiqnpr_cand10_splade_rerank_deberta and gpt4o_splade_rerank_deberta, iKAT 2024
+        # perf.json of adarewriter10_chiqnpr_cand10_splade_rerank_deberta and
+        # gpt4o_splade_rerank_deberta, iKAT 2024
         ("cfda_2025", "2024", "chiq_choice_deberta", [".4231", ".4089", ".1753", ".3113", ".6645"]),
-        ("cfda_2025", "2024", "gpt4o_rewrite_deberta", [".4324", ".4155", ".1796", ".3219", ".6206"]),
-        ("cfda_2025", "2023", "llm4cs_choice_splade", [".2131", ".1988", ".1115", ".2166", ".3117"]),
+        (
+            "cfda_2025",
+            "2024",
+            "gpt4o_rewrite_deberta",
+            [".4324", ".4155", ".1796", ".3219", ".6206"],
+        ),
+        (
+            "cfda_2025",
+            "2023",
+            "llm4cs_choice_splade",
+            [".2131", ".1988", ".1115", ".2166", ".3117"],
+        ),
     ],
 )
 def test_rows_without_a_method_are_shown_as_published(paper, number, row, scores):

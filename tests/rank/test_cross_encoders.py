@@ -24,8 +24,18 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.rank.cross_encoders import FewPositionsWarning, load_cross_encoder
 
 RANDOM = np.random.default_rng(3)
-PAIRS = [tuple(" ".join(RANDOM.choice(WORDS[5:], size=size)) for size in (3, 2 + number % 17)) for number in range(100)]
-HARD = [("", ""), ("tea", ""), ("", "tea"), ("tea " * 30, "coffee " * 40), ("rooibos", "no \u00e9 unknown"), ("tea", "[SEP] yes [PAD] tea")]
+PAIRS = [
+    tuple(" ".join(RANDOM.choice(WORDS[5:], size=size)) for size in (3, 2 + number % 17))
+    for number in range(100)
+]
+HARD = [
+    ("", ""),
+    ("tea", ""),
+    ("", "tea"),
+    ("tea " * 30, "coffee " * 40),
+    ("rooibos", "no \u00e9 unknown"),
+    ("tea", "[SEP] yes [PAD] tea"),
+]
 NEAR = 0.95
 """Correlation with single precision: the tiny models' large random weights make much of little differences."""
 
@@ -40,7 +50,11 @@ def scores(folder, pairs, max_length=16, **settings):
     """The operator's score of each pair, in their order."""
     rows = [("t", query, f"d{number:03}", text) for number, (query, text) in enumerate(pairs)]
     frame = pd.DataFrame(rows, columns=["qid", "query", "docno", "text"], dtype=object)
-    return ikat.CrossEncoder(folder, max_length, **settings)(frame).sort_values("docno")["score"].to_numpy()
+    return (
+        ikat.CrossEncoder(folder, max_length, **settings)(frame)
+        .sort_values("docno")["score"]
+        .to_numpy()
+    )
 
 
 def reference(folder, pairs):
@@ -57,7 +71,9 @@ def test_single_precision_is_what_sentence_transformers_gives(folders, name):
     assert len(set(expected.round(4))) > 20
 
 
-@pytest.mark.parametrize("name", ["debertav3", "bert", "modernbert", "ettin", "qwen"])  # each library's way to load one
+@pytest.mark.parametrize(
+    "name", ["debertav3", "bert", "modernbert", "ettin", "qwen"]
+)  # each library's way to load one
 def test_bfloat16_is_near_and_tells_pairs_apart(folders, name):
     exact, found = scores(folders[name], PAIRS), scores(folders[name], PAIRS, dtype="bfloat16")
     assert (found != exact).any()
@@ -65,21 +81,29 @@ def test_bfloat16_is_near_and_tells_pairs_apart(folders, name):
     assert len(set(found.round(4))) > 50  # a score in bfloat16 has three digits
 
 
-@pytest.mark.parametrize(("backend", "module"), [("openvino", "optimum.intel"), ("onnx", "optimum.onnxruntime")])
+@pytest.mark.parametrize(
+    ("backend", "module"), [("openvino", "optimum.intel"), ("onnx", "optimum.onnxruntime")]
+)
 def test_other_backends_score_like_torch_or_name_what_to_install(folders, backend, module):
     for name in ("electra", "albert"):
         if importlib.util.find_spec("optimum") is None or importlib.util.find_spec(module) is None:
-            with pytest.raises(ikat.UsageError, match=rf"pip install sentence-transformers\[{backend}\]"):
+            with pytest.raises(
+                ikat.UsageError, match=rf"pip install sentence-transformers\[{backend}\]"
+            ):
                 scores(folders[name], PAIRS, backend=backend)
         else:
             exact = scores(folders[name], PAIRS)
-            assert scores(folders[name], PAIRS, backend=backend) == pytest.approx(exact, abs=1e-3 * np.ptp(exact))
+            assert scores(folders[name], PAIRS, backend=backend) == pytest.approx(
+                exact, abs=1e-3 * np.ptp(exact)
+            )
 
 
 @pytest.mark.parametrize(("activation", "kept"), [("Sigmoid", False), ("Tanh", True)])
 def test_the_activation_of_the_files_is_kept_unless_a_sigmoid(tmp_path, activation, kept):
     folder = save_ettin(tmp_path / "m", activation_fn=getattr(torch.nn, activation)())
-    expected = CrossEncoder(folder, max_length=16).predict(PAIRS, activation_fn=None if kept else torch.nn.Identity())
+    expected = CrossEncoder(folder, max_length=16).predict(
+        PAIRS, activation_fn=None if kept else torch.nn.Identity()
+    )
     assert scores(folder, PAIRS) == pytest.approx(expected, abs=1e-4)
 
 
@@ -100,28 +124,53 @@ def test_half_precision_weights_are_worked_in_single_precision(tmp_path):
 
 
 def test_a_long_pair_is_cut_and_half_characters_are_mended(folders):
-    assert len(set(scores(folders["bert"], [("tea", "coffee " * 40), ("tea", "coffee " * 40 + "late")]))) == 1
-    assert scores(folders["electra"], [("tea \ud800", "\udfff")]) == pytest.approx(scores(folders["electra"], [("tea \ufffd", "\ufffd")]))
+    assert (
+        len(
+            set(
+                scores(folders["bert"], [("tea", "coffee " * 40), ("tea", "coffee " * 40 + "late")])
+            )
+        )
+        == 1
+    )
+    assert scores(folders["electra"], [("tea \ud800", "\udfff")]) == pytest.approx(
+        scores(folders["electra"], [("tea \ufffd", "\ufffd")])
+    )
 
 
 def test_precisions_share_no_scores_and_equal_operators_a_model(folders, monkeypatch):
-    assert load_cross_encoder(folders["bert"], 16, "float32", "torch") is load_cross_encoder(folders["bert"], 16, "float32", "torch")
+    assert load_cross_encoder(folders["bert"], 16, "float32", "torch") is load_cross_encoder(
+        folders["bert"], 16, "float32", "torch"
+    )
     calls = []
-    monkeypatch.setattr(ikat.CrossEncoder, "_score", lambda self, pairs: [calls.append(self.dtype), np.ones(len(pairs))][1])
+    monkeypatch.setattr(
+        ikat.CrossEncoder,
+        "_score",
+        lambda self, pairs: [calls.append(self.dtype), np.ones(len(pairs))][1],
+    )
     for dtype in ("float32", "bfloat16", "float32"):
         scores("m", PAIRS[:1], dtype=dtype)
     assert calls == ["float32", "bfloat16"]
 
 
-@pytest.mark.parametrize(("name", "tokens"), [("bert", 24), ("electra", 24), ("roberta", 23), ("debertav3", 24), ("modernbert", 24)])
+@pytest.mark.parametrize(
+    ("name", "tokens"),
+    [("bert", 24), ("electra", 24), ("roberta", 23), ("debertav3", 24), ("modernbert", 24)],
+)
 def test_few_positions_cut_pairs_as_the_same_max_length(tmp_path, name, tokens):
-    # RoBERTa's table keeps the rows up to that of the padding token, here number 0, for padding: one token fewer fits
+    # RoBERTa's table keeps the rows up to that of the padding token, here number 0, for padding:
+    # one token fewer fits
     config = CONFIGS[name]()
     config.max_position_embeddings = 24
     torch.manual_seed(7)
     folder = save_network(tmp_path / name, AutoModelForSequenceClassification.from_config(config))
-    long = [("tea", "coffee " * 400), ("tea", "coffee " * (tokens - 5) + "late"), ("tea", "coffee " * (tokens - 4) + "late")]
-    with pytest.warns(FewPositionsWarning, match=f"has {tokens} positions.* not 512: give max_length={tokens}"):
+    long = [
+        ("tea", "coffee " * 400),
+        ("tea", "coffee " * (tokens - 5) + "late"),
+        ("tea", "coffee " * (tokens - 4) + "late"),
+    ]
+    with pytest.warns(
+        FewPositionsWarning, match=f"has {tokens} positions.* not 512: give max_length={tokens}"
+    ):
         found = scores(folder, long, max_length=512)
     assert found == pytest.approx(scores(folder, long, max_length=tokens))
     assert found[0] == pytest.approx(found[2])
@@ -131,15 +180,29 @@ def test_few_positions_cut_pairs_as_the_same_max_length(tmp_path, name, tokens):
 def test_a_network_without_a_position_count_keeps_max_length(tmp_path):
     size = {"vocab_size": len(WORDS), "d_model": 16, "n_layer": 1, "n_head": 2, "d_inner": 16}
     torch.manual_seed(7)
-    network = AutoModelForSequenceClassification.from_config(XLNetConfig(**size, num_labels=1, pad_token_id=0))
+    network = AutoModelForSequenceClassification.from_config(
+        XLNetConfig(**size, num_labels=1, pad_token_id=0)
+    )
     folder = save_network(tmp_path / "xlnet", network)  # its max_position_embeddings is -1
-    found = scores(folder, [("tea", "coffee " * 600 + "late"), ("tea", "coffee " * 601)], max_length=700)
+    found = scores(
+        folder, [("tea", "coffee " * 600 + "late"), ("tea", "coffee " * 601)], max_length=700
+    )
     assert found[0] != found[1]
 
 
 def generator(folder):
-    size = {"vocab_size": len(WORDS), "d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
-    return save_network(folder, T5ForConditionalGeneration(T5Config(**size, pad_token_id=0, decoder_start_token_id=0)))
+    size = {
+        "vocab_size": len(WORDS),
+        "d_model": 16,
+        "d_kv": 8,
+        "d_ff": 16,
+        "num_layers": 1,
+        "num_heads": 2,
+    }
+    return save_network(
+        folder,
+        T5ForConditionalGeneration(T5Config(**size, pad_token_id=0, decoder_start_token_id=0)),
+    )
 
 
 def of_three_labels(folder):
@@ -153,16 +216,36 @@ def without_head(folder, architectures):
 
 
 NO_CROSS_ENCODERS = {
-    "bi-encoder": (lambda folder: str(get_model_path()), "is a BertModel, whose layer for the score would be drawn by chance "),
+    "bi-encoder": (
+        lambda folder: str(get_model_path()),
+        "is a BertModel, whose layer for the score would be drawn by chance ",
+    ),
     "masked": (
-        lambda folder: save_network(folder, AutoModelForMaskedLM.from_config(CONFIGS["modernbert"]())),
+        lambda folder: save_network(
+            folder, AutoModelForMaskedLM.from_config(CONFIGS["modernbert"]())
+        ),
         "is a ModernBertForMaskedLM, whose layer for the score would be drawn by chance .*classifier.weight",
     ),
-    "generator": (generator, "is a T5ForConditionalGeneration, whose layer for the score would be drawn by chance .* ikat.MonoT5"),
-    "chat model": (lambda folder: save_network(folder, qwen(), TEMPLATE), "is a Qwen3ForCausalLM that isn't saved as a cross-encoder"),
-    "no head": (lambda folder: without_head(folder, ["BertForSequenceClassification"]), "drawn by chance .classifier.bias, "),
-    "no name": (lambda folder: without_head(folder, None), "drawn by chance .classifier.bias, classifier.weight"),
-    "three scores": (lambda folder: save_ettin(folder, gives=3), "gives 3 scores per pair: a re-ranker gives one"),
+    "generator": (
+        generator,
+        "is a T5ForConditionalGeneration, whose layer for the score would be drawn by chance .* ikat.MonoT5",
+    ),
+    "chat model": (
+        lambda folder: save_network(folder, qwen(), TEMPLATE),
+        "is a Qwen3ForCausalLM that isn't saved as a cross-encoder",
+    ),
+    "no head": (
+        lambda folder: without_head(folder, ["BertForSequenceClassification"]),
+        "drawn by chance .classifier.bias, ",
+    ),
+    "no name": (
+        lambda folder: without_head(folder, None),
+        "drawn by chance .classifier.bias, classifier.weight",
+    ),
+    "three scores": (
+        lambda folder: save_ettin(folder, gives=3),
+        "gives 3 scores per pair: a re-ranker gives one",
+    ),
     "three labels": (of_three_labels, "gives 3 scores per pair: a re-ranker gives one"),
 }
 
@@ -181,6 +264,12 @@ def test_a_bi_encoder_cuts_a_text_at_its_networks_positions(tmp_path, name):
     torch.manual_seed(7)
     encoder = ikat.BiEncoder(save_network(tmp_path / "m", AutoModel.from_config(config)))
     frame = pd.DataFrame(
-        {"qid": "t", "query": "tea", "docno": ["a", "b"], "text": ["coffee " * 400, "coffee " * 399 + "late"], "rank": [0, 1]}
+        {
+            "qid": "t",
+            "query": "tea",
+            "docno": ["a", "b"],
+            "text": ["coffee " * 400, "coffee " * 399 + "late"],
+            "rank": [0, 1],
+        }
     )
     assert encoder(frame.assign(score=1.0))["score"].nunique() == 1

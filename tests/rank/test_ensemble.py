@@ -26,7 +26,9 @@ class Scores(pt.Transformer):
         self.calls += 1
         keys = list(zip(inp["qid"], inp["docno"], strict=True))
         kept = inp[[key in self.scores for key in keys]]
-        return kept.assign(score=[self.scores[key] for key in keys if key in self.scores]).iloc[::-1]
+        return kept.assign(score=[self.scores[key] for key in keys if key in self.scores]).iloc[
+            ::-1
+        ]
 
     def __repr__(self):
         return self.name
@@ -62,10 +64,15 @@ def test_equal_means_are_equal_in_any_order_of_the_scorers(data):
             exact[docno] += Fraction(score - low, high - low) if high > low else Fraction(1, 2)
     expected = sorted(sorted(docnos, reverse=True), key=lambda docno: -exact[docno])
     scorers = [of_grid(docnos, table) for table in tables]
-    rankings = [ikat.Ensemble(order)(found(*(("t", docno) for docno in docnos))) for order in (scorers, scorers[::-1])]
+    rankings = [
+        ikat.Ensemble(order)(found(*(("t", docno) for docno in docnos)))
+        for order in (scorers, scorers[::-1])
+    ]
     for ranked in rankings:
         assert ranked["docno"].tolist() == expected
-        assert [first == then for first, then in pairwise(ranked["score"])] == [exact[a] == exact[b] for a, b in pairwise(expected)]
+        assert [first == then for first, then in pairwise(ranked["score"])] == [
+            exact[a] == exact[b] for a, b in pairwise(expected)
+        ]
     assert rankings[0]["score"].tolist() == rankings[1]["score"].tolist()
 
 
@@ -74,13 +81,30 @@ def test_a_scorer_gets_its_own_frame_once_and_repeats_count_once():
         rows["text"] = ""
         return rows.assign(score=1.0)
 
-    by_length = pt.apply.generic(lambda rows: rows.assign(score=rows["text"].str.len().astype(float)))
+    by_length = pt.apply.generic(
+        lambda rows: rows.assign(score=rows["text"].str.len().astype(float))
+    )
     frame = found(*ABC).assign(text=["x", "xxx", "xx"])
-    for scorers in ([pt.apply.generic(shortened), by_length], [by_length, pt.apply.generic(shortened)]):
-        assert ranking(ikat.Ensemble(scorers)(frame)) == [("b", 0.75, 0), ("c", 0.5, 1), ("a", 0.25, 2)]
+    for scorers in (
+        [pt.apply.generic(shortened), by_length],
+        [by_length, pt.apply.generic(shortened)],
+    ):
+        assert ranking(ikat.Ensemble(scorers)(frame)) == [
+            ("b", 0.75, 0),
+            ("c", 0.5, 1),
+            ("a", 0.25, 2),
+        ]
     assert frame["text"].tolist() == ["x", "xxx", "xx"]
-    twice = pt.apply.generic(lambda rows: pd.concat([rows.assign(score=[3.0, 2.0, 1.0]), rows.assign(score=[0.0, 9.0, 5.0])]))
-    assert ranking(ikat.Ensemble([twice])(found(*ABC))) == [("a", 1.0, 0), ("b", 0.5, 1), ("c", 0.0, 2)]
+    twice = pt.apply.generic(
+        lambda rows: pd.concat(
+            [rows.assign(score=[3.0, 2.0, 1.0]), rows.assign(score=[0.0, 9.0, 5.0])]
+        )
+    )
+    assert ranking(ikat.Ensemble([twice])(found(*ABC))) == [
+        ("a", 1.0, 0),
+        ("b", 0.5, 1),
+        ("c", 0.0, 2),
+    ]
     part = of_grid("abc", (1, 2, 3))
     ikat.Ensemble([part])(found(*ABC, ("u", "a")))
     assert part.calls == 1
@@ -89,14 +113,20 @@ def test_a_scorer_gets_its_own_frame_once_and_repeats_count_once():
 @pytest.mark.parametrize("bad", [math.nan, -math.inf])
 def test_a_score_that_is_not_finite_names_scorer_and_passage(bad):
     broken = Scores({("t", "a"): 1.0, ("t", "b"): bad}, "Broken()")
-    with pytest.raises(ikat.UsageError, match=r"Broken\(\) gave no finite score to passage b of t: take it out"):
+    with pytest.raises(
+        ikat.UsageError, match=r"Broken\(\) gave no finite score to passage b of t: take it out"
+    ):
         ikat.Ensemble([of_grid("abc", (1, 2, 3)), broken])(found(*ABC))
 
 
 # The rule for all inputs
 
 SCORE = st.floats(-1e6, 1e6).map(lambda score: round(score, 3))
-LISTS = st.lists(st.dictionaries(st.tuples(st.sampled_from("tuv"), st.sampled_from("abcdefg")), SCORE), min_size=1, max_size=4)
+LISTS = st.lists(
+    st.dictionaries(st.tuples(st.sampled_from("tuv"), st.sampled_from("abcdefg")), SCORE),
+    min_size=1,
+    max_size=4,
+)
 
 
 def in_plain_python(keys, lists):
@@ -123,7 +153,9 @@ def test_the_ensemble_is_the_rule_in_plain_python(lists):
         return
     ranked = ikat.Ensemble([Scores(scored) for scored in lists])(found(*keys))
     # Scores that only 64 bits tell apart go down by 32-bit steps.
-    assert {(row.qid, row.docno): row.score for row in ranked.itertuples()} == pytest.approx(in_plain_python(keys, lists), abs=1e-6)
+    assert {(row.qid, row.docno): row.score for row in ranked.itertuples()} == pytest.approx(
+        in_plain_python(keys, lists), abs=1e-6
+    )
     assert list(dict.fromkeys(ranked["qid"])) == list(dict.fromkeys(qid for qid, _ in keys))
     for _, turn in ranked.groupby("qid"):
         scored = list(zip(turn["score"].astype(np.float32), turn["docno"], strict=True))
@@ -135,13 +167,20 @@ def test_the_ensemble_is_the_rule_in_plain_python(lists):
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, unique=True))
 def test_any_finite_scores_stay_in_their_order_between_0_and_1(values):
     places = min_max(np.array(values), np.zeros(len(values), dtype=np.int64))
-    assert (places.min(), places.max()) in ((0.0, 1.0), (0.5, 0.5))  # the latter when the width is less than the least float
+    assert (places.min(), places.max()) in (
+        (0.0, 1.0),
+        (0.5, 0.5),
+    )  # the latter when the width is less than the least float
     assert (np.diff(places[np.argsort(values)]) >= 0).all()
 
 
 def test_five_checkpoints_are_the_default_and_non_lists_refused():
     names = ("debertav3", "debertav2", "electra", "albert", "roberta")
-    assert ikat.Ensemble().scorers == CHECKPOINTS == tuple(f"naver/trecdl22-crossencoder-{name}" for name in names)
+    assert (
+        ikat.Ensemble().scorers
+        == CHECKPOINTS
+        == tuple(f"naver/trecdl22-crossencoder-{name}" for name in names)
+    )
     for wrong in ([], CHECKPOINTS[0], None):
         with pytest.raises(ikat.UsageError, match="give a list of re-rankers"):
             ikat.Ensemble(wrong)

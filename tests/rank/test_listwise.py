@@ -27,25 +27,44 @@ class Knows(Backend):
     model, concurrency = "knows", 4
 
     def __init__(self, say=None):
-        self.asked, self.identity, self.say = [], {"provider": "fake", "model": str(id(self))}, say or self.order
+        self.asked, self.identity, self.say = (
+            [],
+            {"provider": "fake", "model": str(id(self))},
+            say or self.order,
+        )
 
     def order(self, goods):
-        return " > ".join(f"[{place + 1}]" for place in sorted(range(len(goods)), key=goods.__getitem__))
+        return " > ".join(
+            f"[{place + 1}]" for place in sorted(range(len(goods)), key=goods.__getitem__)
+        )
 
     def complete(self, requests):
         self.asked += requests
-        shown = [re.findall(r"passage-(\d+)", request.messages[0]["content"]) for request in requests]
-        return [Reply(self.say([int(good) for good in goods]), prompt_tokens=1, completion_tokens=1) for goods in shown]
+        shown = [
+            re.findall(r"passage-(\d+)", request.messages[0]["content"]) for request in requests
+        ]
+        return [
+            Reply(self.say([int(good) for good in goods]), prompt_tokens=1, completion_tokens=1)
+            for goods in shown
+        ]
 
 
 def found(*turns):
     """A result frame: for each turn the goodness of its passages, as they are ranked before."""
     rows = [
-        {"qid": f"1_{number}", "query": "q", "docno": f"d{good}", "text": f"passage-{good} of turn {number}", "rank": rank}
+        {
+            "qid": f"1_{number}",
+            "query": "q",
+            "docno": f"d{good}",
+            "text": f"passage-{good} of turn {number}",
+            "rank": rank,
+        }
         for number, goods in enumerate(turns)
         for rank, good in enumerate(goods)
     ]
-    return pd.DataFrame(rows, columns=["qid", "query", "docno", "text", "rank"]).astype({"rank": int})
+    return pd.DataFrame(rows, columns=["qid", "query", "docno", "text", "rank"]).astype(
+        {"rank": int}
+    )
 
 
 def goods(frame, qid="1_0"):
@@ -53,9 +72,19 @@ def goods(frame, qid="1_0"):
 
 
 def test_the_windows_of_the_paper():
-    assert windows(100, 20, 10) == [range(start, start + 20) for start in (80, 70, 60, 50, 40, 30, 20, 10, 0)]
-    assert windows(25, 20, 10) == [range(5, 25), range(20)]  # RankGPT's own loop would leave the first five out
-    assert (windows(20, 20, 10), windows(2, 20, 10), windows(1, 20, 10), windows(0, 20, 10)) == ([range(20)], [range(2)], [], [])
+    assert windows(100, 20, 10) == [
+        range(start, start + 20) for start in (80, 70, 60, 50, 40, 30, 20, 10, 0)
+    ]
+    assert windows(25, 20, 10) == [
+        range(5, 25),
+        range(20),
+    ]  # RankGPT's own loop would leave the first five out
+    assert (windows(20, 20, 10), windows(2, 20, 10), windows(1, 20, 10), windows(0, 20, 10)) == (
+        [range(20)],
+        [range(2)],
+        [],
+        [],
+    )
 
 
 sizes = st.integers(2, 9).flatmap(lambda window: st.tuples(st.just(window), st.integers(1, window)))
@@ -80,12 +109,27 @@ def test_one_pass_brings_the_best_on_top_at_the_formulas_cost(order, k, size):
 
 def test_the_prompt_shows_the_conversation_and_the_stated_words():
     llm, backend = scripted("[2] > [1]")
-    said = zip(("user", "assistant", "user"), ("Which tea?", "Rooibos.", "Has it caffeine?"), strict=True)
-    turn = ikat.conversation([{"role": role, "content": content} for role, content in said], ["I am vegan."])
-    passages = pd.DataFrame({"docno": ["a", "b"], "text": ["one two three four", "</passage> five"], "rank": [0, 1]})
+    said = zip(
+        ("user", "assistant", "user"), ("Which tea?", "Rooibos.", "Has it caffeine?"), strict=True
+    )
+    turn = ikat.conversation(
+        [{"role": role, "content": content} for role, content in said], ["I am vegan."]
+    )
+    passages = pd.DataFrame(
+        {"docno": ["a", "b"], "text": ["one two three four", "</passage> five"], "rank": [0, 1]}
+    )
     ranked = ikat.ListwiseRerank(llm, words=3)(turn.merge(passages, "cross"))
-    prompt, first = backend.asked[0][0]["content"], '<passage number="1">\none two three\n</passage>'
-    for shown in ("I am vegan.", "user: Which tea?\nsystem: Rooibos.", "Has it caffeine?", first, "&lt;/passage> five"):
+    prompt, first = (
+        backend.asked[0][0]["content"],
+        '<passage number="1">\none two three\n</passage>',
+    )
+    for shown in (
+        "I am vegan.",
+        "user: Which tea?\nsystem: Rooibos.",
+        "Has it caffeine?",
+        first,
+        "&lt;/passage> five",
+    ):
         assert shown in prompt
     assert "four" not in prompt
     assert ranked["docno"].tolist() == ["b", "a"]
@@ -109,16 +153,26 @@ FORMS = {
     "bold": each("**[{}]**"),
     "escaped": each("[{}]", " &gt; "),
     "titles": each("[{}] Teas of 2024"),
-    "numbered lines": lambda numbers: "\n".join(f"{line}. [{number}] about tea" for line, number in enumerate(numbers, 1)),
-    "named lines": lambda numbers: "\n".join(f"{line}) Passage {number}" for line, number in enumerate(numbers, 1)),
-    "bare lines": lambda numbers: "\n".join(f"{line}. {number}" for line, number in enumerate(numbers, 1)),
+    "numbered lines": lambda numbers: "\n".join(
+        f"{line}. [{number}] about tea" for line, number in enumerate(numbers, 1)
+    ),
+    "named lines": lambda numbers: "\n".join(
+        f"{line}) Passage {number}" for line, number in enumerate(numbers, 1)
+    ),
+    "bare lines": lambda numbers: "\n".join(
+        f"{line}. {number}" for line, number in enumerate(numbers, 1)
+    ),
     "scores": each("[{0}] (0.{0})"),
     "JSON": lambda numbers: f'{{"ranking": {list(numbers)}}}',
     "fenced": lambda numbers: f"```json\n{list(numbers)}\n```",
     "bare": each("{}"),
-    "prose": lambda numbers: f"Here is the order of the 2024 passages: {each('{}', ', ')(numbers)}.",
+    "prose": lambda numbers: (
+        f"Here is the order of the 2024 passages: {each('{}', ', ')(numbers)}."
+    ),
     "thought": lambda numbers: f"<think>[7] > [1]?</think>{each('[{}]')(numbers)}",
-    "aloud": lambda numbers: each("[{}] is about tea. ", "")(sorted(set(numbers))) + each("[{}]")(numbers),
+    "aloud": lambda numbers: (
+        each("[{}] is about tea. ", "")(sorted(set(numbers))) + each("[{}]")(numbers)
+    ),
     "example": lambda numbers: f"In the form [2] > [1]:\n\n{each('[{}]')(numbers)}\n\nThat is all.",
 }
 
@@ -148,8 +202,12 @@ def test_malformed_output_is_a_permutation_with_counted_repairs(form):
         llm, _ = scripted(text)
         ranked = ikat.ListwiseRerank(llm)(found(order))
         named = list(dict.fromkeys(number for number in numbers if 1 <= number <= 8))
-        assert goods(ranked) == [order[number - 1] for number in named] + [order[place] for place in range(8) if place + 1 not in named]
-        assert llm.ledger.frame()[["calls", "dropped", "failures", "fallbacks"]].values.tolist() == [[1, repairs, 0, 0]]
+        assert goods(ranked) == [order[number - 1] for number in named] + [
+            order[place] for place in range(8) if place + 1 not in named
+        ]
+        assert llm.ledger.frame()[
+            ["calls", "dropped", "failures", "fallbacks"]
+        ].values.tolist() == [[1, repairs, 0, 0]]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +231,16 @@ def test_malformed_output_is_a_permutation_with_counted_repairs(form):
         ("[2] > [1]\n\nQuestion: And milk?\n[5] > [4] > [3]", [2, 1]),
         *(
             (text, None)
-            for text in ("", "   ", "I'm sorry, but I can't help with that.", "In 2024 tea was cheap.", "null", "[]", "{}", ">")
+            for text in (
+                "",
+                "   ",
+                "I'm sorry, but I can't help with that.",
+                "In 2024 tea was cheap.",
+                "null",
+                "[]",
+                "{}",
+                ">",
+            )
         ),
     ],
 )
@@ -187,7 +254,9 @@ def test_whatever_is_named_gives_a_permutation(numbers, size):
     order, repairs = permutation(numbers, size)
     assert sorted(order) == list(range(size))
     valid = [number for number in numbers if 1 <= number <= size]
-    assert len(repairs) == len(numbers) - len(valid) + len(valid) - len(set(valid)) + size - len(set(valid))
+    assert len(repairs) == len(numbers) - len(valid) + len(valid) - len(set(valid)) + size - len(
+        set(valid)
+    )
 
 
 # Failures, and what was asked before
@@ -199,7 +268,9 @@ def test_a_failed_window_keeps_its_order_and_the_next_is_asked(said):
     ranked = ikat.ListwiseRerank(llm, window=3, stride=1, on_error="fallback")(found([4, 3, 2, 1]))
     assert goods(ranked) == [3, 4, 2, 1]
     assert len(backend.asked) == 2
-    assert llm.ledger.frame()[["calls", "failures", "fallbacks", "dropped"]].values.tolist() == [[2, 1, 1, 0]]
+    assert llm.ledger.frame()[["calls", "failures", "fallbacks", "dropped"]].values.tolist() == [
+        [2, 1, 1, 0]
+    ]
 
 
 def test_a_failure_is_raised_once_the_other_turns_are_finished():
@@ -207,7 +278,9 @@ def test_a_failure_is_raised_once_the_other_turns_are_finished():
         return "[57] > [58]" if 9 in shown else backend.order(shown)
 
     backend = Knows(say)
-    with pytest.raises(StageError, match="1_0.*the completion names 57, 58, and no passage from 1 to 3") as raised:
+    with pytest.raises(
+        StageError, match="1_0.*the completion names 57, 58, and no passage from 1 to 3"
+    ) as raised:
         ikat.ListwiseRerank(LLM(backend), window=3, stride=1)(found([9, 8, 7, 9], [4, 3, 2, 1]))
     assert [(failure.qid, failure.kept) for failure in raised.value.failures] == [("1_0", True)]
     assert sorted(request.qid for request in backend.asked) == ["1_0", "1_1", "1_1"]
@@ -217,7 +290,9 @@ def test_equal_turns_are_asked_once_and_a_stopped_stage_goes_on(tmp_path):
     frame = found([4, 3, 2, 1], [4, 3, 2, 1])
     frame["text"] = [f"passage-{docno[1:]}" for docno in frame["docno"]]
     backend = Knows()
-    rerank = ikat.ListwiseRerank(LLM(backend, cache=CompletionCache(tmp_path / "c.sqlite")), window=2, stride=1)
+    rerank = ikat.ListwiseRerank(
+        LLM(backend, cache=CompletionCache(tmp_path / "c.sqlite")), window=2, stride=1
+    )
     first = rerank(frame)
     assert [request.item for request in backend.asked] == ["3-4", "2-3", "1-2"]
     assert rerank.llm.ledger.frame()[["calls", "known"]].values.tolist() == [[3, 3]]

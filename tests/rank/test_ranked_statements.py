@@ -14,11 +14,16 @@ FACTS = {"D2:1%p0": "I drive trams", "D1:2%p0": "I drink tea", "D1:2%p1": "I own
 def scored(**scores):
     """A re-ranker with given scores, whose order of rows is that of the scores."""
     scores = {name.replace("_", ":"): float(score) for name, score in scores.items()}
-    return pt.apply.generic(lambda rows: pt.model.add_ranks(rows.assign(score=rows["docno"].map(scores))))
+    return pt.apply.generic(
+        lambda rows: pt.model.add_ranks(rows.assign(score=rows["docno"].map(scores)))
+    )
 
 
 def turns(*queries):
-    frame = pd.DataFrame({"qid": [f"t_{number}" for number in range(1, len(queries) + 1)], "query": queries}, dtype=object)
+    frame = pd.DataFrame(
+        {"qid": [f"t_{number}" for number in range(1, len(queries) + 1)], "query": queries},
+        dtype=object,
+    )
     return frame.assign(qptkb=[PTKB] * len(frame), qfacts=[FACTS] * len(frame))
 
 
@@ -28,8 +33,13 @@ def test_bm25_has_the_statistics_of_each_turns_own_statements():
     found = (ikat.ListStatements() >> ikat.BM25Rerank(stemmer="none", stops="none"))(frame)
     for qid, query, texts in (("t_1", "tram tea", PTKB), ("t_2", "tram", other)):
         ours = found[found["qid"] == qid].set_index("docno")["score"].to_dict()
-        assert ours == pytest.approx(dict.fromkeys(texts, 0.0) | plain_bm25(texts, query, 0.9, 0.4, stemmer="none"), abs=1e-6)
-    assert found[found["qid"] == "t_3"]["score"].tolist() == [0.0, 0.0]  # statements without any word
+        assert ours == pytest.approx(
+            dict.fromkeys(texts, 0.0) | plain_bm25(texts, query, 0.9, 0.4, stemmer="none"), abs=1e-6
+        )
+    assert found[found["qid"] == "t_3"]["score"].tolist() == [
+        0.0,
+        0.0,
+    ]  # statements without any word
 
 
 def test_a_bm25_re_ranking_is_an_index_search_of_its_passages(tmp_path):
@@ -38,40 +48,60 @@ def test_a_bm25_re_ranking_is_an_index_search_of_its_passages(tmp_path):
     searched = ikat.PassageIndex(tmp_path / "index").index(passages).bm25()(frame[["qid", "query"]])
     ranked = (ikat.ListStatements() >> ikat.BM25Rerank())(frame)
     columns = ["qid", "docno", "score", "rank"]
-    pd.testing.assert_frame_equal(ranked[ranked["score"] > 0][columns].reset_index(drop=True), searched[columns])
+    pd.testing.assert_frame_equal(
+        ranked[ranked["score"] > 0][columns].reset_index(drop=True), searched[columns]
+    )
 
 
 def test_fusions_behind_a_retriever_re_rank_its_passages():
     first, second = scored(D1_1=3, D1_2=2, D2_1=1), scored(D1_1=0, D1_2=10, D2_1=5)
     fused = (ikat.ListStatements() >> ikat.RRF(first, second))(turns("a", "b"))
-    assert fused["docno"].tolist() == ["D1:2", "D1:1", "D2:1"] * 2  # 1/62 + 1/61, 1/61 + 1/63, 1/63 + 1/62
+    assert (
+        fused["docno"].tolist() == ["D1:2", "D1:1", "D2:1"] * 2
+    )  # 1/62 + 1/61, 1/61 + 1/63, 1/63 + 1/62
     assert fused["score"].tolist()[:2] == pytest.approx([1 / 62 + 1 / 61, 1 / 61 + 1 / 63])
     assert fused["query"].tolist() == ["a"] * 3 + ["b"] * 3
     summed = (ikat.ListStatements() >> ikat.WeightedSum(first, second, weights=(1, 2)))(turns("a"))
-    assert list(zip(summed["docno"], summed["score"], strict=True)) == [("D1:2", 2.5), ("D1:1", 1.0), ("D2:1", pytest.approx(1.0))]
+    assert list(zip(summed["docno"], summed["score"], strict=True)) == [
+        ("D1:2", 2.5),
+        ("D1:1", 1.0),
+        ("D2:1", pytest.approx(1.0)),
+    ]
 
 
 def test_statements_are_ranked_by_fusions_of_several_places():
     facts = scored(**{"D2_1%p0": 0.1, "D1_2%p0": 0.3, "D1_2%p1": 0.9})
-    ranker = ikat.RRF(scored(D1_1=3, D1_2=2, D2_1=1), ikat.ListStatements("qfacts") >> facts >> ikat.SourceTurns())
+    ranker = ikat.RRF(
+        scored(D1_1=3, D1_2=2, D2_1=1), ikat.ListStatements("qfacts") >> facts >> ikat.SourceTurns()
+    )
     chosen = ikat.RankStatements(ranker, n=2)(turns("tea"))["qstatements"][0]
-    # D1:2 is second and, by its better fact, first; D1:1 is first alone; D2:1 is third and, behind both facts of D1:2, second.
-    assert chosen == [("D1:2", pytest.approx(1 / 62 + 1 / 61)), ("D2:1", pytest.approx(1 / 63 + 1 / 62))]
+    # D1:2 is second and, by its better fact, first; D1:1 is first alone; D2:1 is third and, behind
+    # both facts of D1:2, second.
+    assert chosen == [
+        ("D1:2", pytest.approx(1 / 62 + 1 / 61)),
+        ("D2:1", pytest.approx(1 / 63 + 1 / 62)),
+    ]
     with pytest.raises(ikat.DataError, match="no finite score to statement D1:2 of turn t_1"):
         ikat.RankStatements(ikat.RRF(scored(D1_1=3, D1_2=1, D2_1=2), num_results=2))(turns("tea"))
 
 
 def test_source_turns_rank_by_best_statement_in_any_row_order():
-    found = (ikat.ListStatements("qfacts") >> scored(**{"D2_1%p0": 2, "D1_2%p0": 1, "D1_2%p1": 3}))(turns("tea", "tram"))
+    found = (ikat.ListStatements("qfacts") >> scored(**{"D2_1%p0": 2, "D1_2%p0": 1, "D1_2%p1": 3}))(
+        turns("tea", "tram")
+    )
     mapped = ikat.SourceTurns()(found.iloc[::-1])
     best = [["D1:2", 3.0, 0], ["D2:1", 2.0, 1]]
-    assert mapped[["qid", "docno", "score", "rank"]].values.tolist() == [[qid, *row] for qid in ("t_2", "t_1") for row in best]
+    assert mapped[["qid", "docno", "score", "rank"]].values.tolist() == [
+        [qid, *row] for qid in ("t_2", "t_1") for row in best
+    ]
 
 
 def test_turns_are_listed_once_in_results_and_without_statements():
     frame = turns("tea", "tram").assign(qptkb=[PTKB, None])
     listed = ikat.ListStatements()(frame)
-    assert listed[["qid", "docno", "text", "rank"]].values.tolist() == [["t_1", name, PTKB[name], n] for n, name in enumerate(PTKB)]
+    assert listed[["qid", "docno", "text", "rank"]].values.tolist() == [
+        ["t_1", name, PTKB[name], n] for n, name in enumerate(PTKB)
+    ]
     pd.testing.assert_frame_equal(ikat.ListStatements()(listed), listed)
     with pytest.raises(ikat.DataError, match="reads 'facts', which the turns lack"):
         ikat.ListStatements("facts")(frame)

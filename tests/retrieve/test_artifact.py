@@ -12,7 +12,11 @@ from lz4.frame import LZ4FrameFile
 
 import pyterrier_ikat as ikat
 
-CORPUS = [{"docno": "d1", "text": "green tea"}, {"docno": "d2", "text": "the train runs late"}, {"docno": "d3", "text": "a green plant"}]
+CORPUS = [
+    {"docno": "d1", "text": "green tea"},
+    {"docno": "d2", "text": "the train runs late"},
+    {"docno": "d3", "text": "a green plant"},
+]
 ASKED = pd.DataFrame({"qid": ["1", "2"], "query": ["green tea", "late train"]}, dtype=object)
 
 
@@ -34,7 +38,9 @@ def address(tmp_path, monkeypatch):
 
     (tmp_path / "served").mkdir()
     monkeypatch.setattr(pt.io, "pyterrier_home", lambda: str(tmp_path / "home"))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path / "served")))
+    server = ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path / "served"))
+    )
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
     server.shutdown()
@@ -49,14 +55,18 @@ def test_an_index_is_opened_by_its_folder(index, tmp_path):
 
 @pytest.mark.parametrize("texts", [False, True])
 def test_a_package_has_texts_on_request_and_ranks_as_the_index(index, tmp_path, address, texts):
-    package = index.build_package(str(tmp_path / "served" / "i.tar.lz4"), texts=texts, verbose=False)
+    package = index.build_package(
+        str(tmp_path / "served" / "i.tar.lz4"), texts=texts, verbose=False
+    )
     with LZ4FrameFile(package) as file, tarfile.open(fileobj=file, mode="r|") as members:
         assert ("texts.db" in [member.name for member in members]) is texts
     opened = type(index).from_url(f"{address}/i.tar.lz4")
     assert opened.has_text is texts
     assert len(opened) == 3
     expected = index.retriever()(ASKED)
-    pd.testing.assert_frame_equal(opened.retriever()(ASKED), expected if texts else expected.drop(columns="text"))
+    pd.testing.assert_frame_equal(
+        opened.retriever()(ASKED), expected if texts else expected.drop(columns="text")
+    )
     assert sorted(opened.docnos(["d2", "none", "d1"])) == ["d1", "d2"]
     if texts:
         assert opened.texts(["d1"]) == ["green tea"]

@@ -20,15 +20,24 @@ from pyterrier_ikat.store import cache as result_cache
 from pyterrier_ikat.store.models import BUNDLED
 from pyterrier_ikat.study import System
 
-CORPUS = [{"docno": f"d{number * 7 % 10}", "text": f"green tea {'mint ' * (number % 3)}"} for number in range(10)]
-MORE = [{"docno": "n1", "text": "a green tram"}, {"docno": "n0", "text": " "}, {"docno": "n2", "text": "mint mint"}]
+CORPUS = [
+    {"docno": f"d{number * 7 % 10}", "text": f"green tea {'mint ' * (number % 3)}"}
+    for number in range(10)
+]
+MORE = [
+    {"docno": "n1", "text": "a green tram"},
+    {"docno": "n0", "text": " "},
+    {"docno": "n2", "text": "mint mint"},
+]
 ASKED = pd.DataFrame({"qid": ["1", "2"], "query": ["green mint", "a tram"]}, dtype=object)
 
 
 @pytest.fixture(autouse=True)
 def quiet():
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # turns without a passage, and engines that lack the last passages
+        warnings.simplefilter(
+            "ignore"
+        )  # turns without a passage, and engines that lack the last passages
         yield
 
 
@@ -55,9 +64,14 @@ def test_added_passages_give_the_index_of_all_of_them(kind, model, tmp_path):
     first = before(ASKED)
     again = type(index)(index.path).add(iter([*MORE, CORPUS[3]]))
     assert len(again) == 13
-    assert again.texts(["n2", "d0"]) == ["mint mint", next(one["text"] for one in CORPUS if one["docno"] == "d0")]
+    assert again.texts(["n2", "d0"]) == [
+        "mint mint",
+        next(one["text"] for one in CORPUS if one["docno"] == "d0"),
+    ]
     build(kind, tmp_path / "whole", model, [*CORPUS, *MORE])
-    pd.testing.assert_frame_equal(found(tmp_path / "i", kind), found(tmp_path / "whole", kind), rtol=1e-5)
+    pd.testing.assert_frame_equal(
+        found(tmp_path / "i", kind), found(tmp_path / "whole", kind), rtol=1e-5
+    )
     result_cache._opened.clear()
     pd.testing.assert_frame_equal(before(ASKED), first)  # what is open stays as it is
     assert build(kind, tmp_path / "i", model, [*CORPUS, *MORE]).fingerprint() == again.fingerprint()
@@ -73,7 +87,10 @@ def test_an_index_that_is_there_is_compared_and_not_built_again(kind, model, tmp
     made = {path: path.stat().st_mtime_ns for path in (tmp_path / "i").rglob("*")}
     again = build(kind, tmp_path / "i", model, CORPUS)
     assert (again, again.fingerprint()) == (index, index.fingerprint())
-    changed = ([{**first, "text": first["text"] + " "}, *rest], [{**first, "docno": "other"}, *rest])
+    changed = (
+        [{**first, "text": first["text"] + " "}, *rest],
+        [{**first, "docno": "other"}, *rest],
+    )
     for other in ([*CORPUS, MORE[0]], CORPUS[:-1], *changed):
         with pytest.raises(ikat.UsageError, match="holds an index of other passages"):
             build(kind, tmp_path / "i", model, other)
@@ -89,10 +106,22 @@ def test_an_index_of_other_settings_is_refused_before_reading(model, tmp_path):
         build(kind, path, model, CORPUS)
     other = save_splade(tmp_path / "other", seed=5)
     for call, message in (
-        (lambda: ikat.PassageIndex(path).index(never, stops="none"), "holds an index with stops 'lucene', not 'none': remove it"),
-        (lambda: ikat.Splade(other).index(path, never), "holds an index with encoded_by .*: remove it"),
-        (lambda: ikat.DenseIndex(path).index(never, BUNDLED, query_prefix="q: "), "with query_prefix None, not 'q: '"),
-        (lambda: ikat.DenseIndex(path).index(never, BUNDLED, similarity="dot"), "with similarity 'cosine', not 'dot'"),
+        (
+            lambda: ikat.PassageIndex(path).index(never, stops="none"),
+            "holds an index with stops 'lucene', not 'none': remove it",
+        ),
+        (
+            lambda: ikat.Splade(other).index(path, never),
+            "holds an index with encoded_by .*: remove it",
+        ),
+        (
+            lambda: ikat.DenseIndex(path).index(never, BUNDLED, query_prefix="q: "),
+            "with query_prefix None, not 'q: '",
+        ),
+        (
+            lambda: ikat.DenseIndex(path).index(never, BUNDLED, similarity="dot"),
+            "with similarity 'cosine', not 'dot'",
+        ),
     ):
         with pytest.raises(ikat.UsageError, match=message):
             call()
@@ -100,12 +129,17 @@ def test_an_index_of_other_settings_is_refused_before_reading(model, tmp_path):
 
 ENCODING = {"splade": (splade_module, "encode_texts", 1), "dense": (dense_module, "_encode", 4)}
 """Kind -> the module and the function that encodes, and the place of the texts among its arguments."""
-MANY = [{"docno": f"p{number:03}", "text": f"green tea {'runs ' * (number % 30)}"} for number in range(100)]
+MANY = [
+    {"docno": f"p{number:03}", "text": f"green tea {'runs ' * (number % 30)}"}
+    for number in range(100)
+]
 
 
 @pytest.mark.parametrize("kind", ENCODING)
 @pytest.mark.parametrize("added", [False, True], ids=["built", "added"])
-def test_a_stopped_build_resumes_and_additions_encode_only_new(kind, added, model, tmp_path, monkeypatch):
+def test_a_stopped_build_resumes_and_additions_encode_only_new(
+    kind, added, model, tmp_path, monkeypatch
+):
     module, name, place = ENCODING[kind]
     whole, steps, left = getattr(module, name), [], [None, None, KeyboardInterrupt]
 
@@ -118,7 +152,11 @@ def test_a_stopped_build_resumes_and_additions_encode_only_new(kind, added, mode
         return whole(*arguments, **options)
 
     def work():
-        return ikat.Index(tmp_path / "i").add(MANY[20:]) if added else build(kind, tmp_path / "i", model, MANY)
+        return (
+            ikat.Index(tmp_path / "i").add(MANY[20:])
+            if added
+            else build(kind, tmp_path / "i", model, MANY)
+        )
 
     monkeypatch.setattr(module, "STEP", 32)
     if added:
@@ -130,20 +168,42 @@ def test_a_stopped_build_resumes_and_additions_encode_only_new(kind, added, mode
     if added:
         pd.testing.assert_frame_equal(found(tmp_path / "i", kind), before)
     work()
-    assert [text for step in steps for text in step] == [passage["text"] for passage in MANY[20 if added else 0 :]]
-    assert {path.name for path in (tmp_path / "i").iterdir()} == {f"{kind}-100", "pt_meta.json", "texts.db"}
+    assert [text for step in steps for text in step] == [
+        passage["text"] for passage in MANY[20 if added else 0 :]
+    ]
+    assert {path.name for path in (tmp_path / "i").iterdir()} == {
+        f"{kind}-100",
+        "pt_meta.json",
+        "texts.db",
+    }
     build(kind, tmp_path / "straight", model, MANY)
-    ours, straight = (found(tmp_path / name, kind).set_index(["qid", "docno"])["score"].sort_index() for name in ("i", "straight"))
-    pd.testing.assert_series_equal(ours, straight, rtol=1e-4)  # of other batches, so that equal texts differ in their last digits
+    ours, straight = (
+        found(tmp_path / name, kind).set_index(["qid", "docno"])["score"].sort_index()
+        for name in ("i", "straight")
+    )
+    pd.testing.assert_series_equal(
+        ours, straight, rtol=1e-4
+    )  # of other batches, so that equal texts differ in their last digits
 
 
 def test_passages_are_added_to_every_index_of_the_folder(model, tmp_path):
     for kind in ("eager", "splade", "dense"):
         build(kind, tmp_path / "i", model, CORPUS)
     ikat.Index(tmp_path / "i").add(MORE)
-    assert sorted(path.name for path in (tmp_path / "i").iterdir()) == ["bm25-13", "dense-13", "pt_meta.json", "splade-13", "texts.db"]
-    with pytest.raises(ikat.DataError, match="the index has 'n1' with another text: passages are added, not changed"):
-        ikat.Index(tmp_path / "i").add([{"docno": "n3", "text": "x"}, {"docno": "n1", "text": "other"}])
+    assert sorted(path.name for path in (tmp_path / "i").iterdir()) == [
+        "bm25-13",
+        "dense-13",
+        "pt_meta.json",
+        "splade-13",
+        "texts.db",
+    ]
+    with pytest.raises(
+        ikat.DataError,
+        match="the index has 'n1' with another text: passages are added, not changed",
+    ):
+        ikat.Index(tmp_path / "i").add(
+            [{"docno": "n3", "text": "x"}, {"docno": "n1", "text": "other"}]
+        )
     assert len(ikat.PassageIndex(tmp_path / "i")) == 13
     with pytest.raises(ikat.DataError, match="there is no such folder"):
         ikat.Index(tmp_path / "none").add(MORE)
@@ -151,7 +211,13 @@ def test_passages_are_added_to_every_index_of_the_folder(model, tmp_path):
 
 @pytest.mark.parametrize(
     ("kind", "added"),
-    [("eager", False), ("eager", True), pytest.param("pisa", False, marks=pytest.mark.linux), ("splade", True), ("dense", False)],
+    [
+        ("eager", False),
+        ("eager", True),
+        pytest.param("pisa", False, marks=pytest.mark.linux),
+        ("splade", True),
+        ("dense", False),
+    ],
 )
 def test_a_killed_build_leaves_the_old_or_new_index_and_resumes(kind, added, model, tmp_path):
     if kind == "pisa":
@@ -167,7 +233,9 @@ def test_a_killed_build_leaves_the_old_or_new_index_and_resumes(kind, added, mod
             shutil.copytree(tmp_path / "old", path)
 
         def work(path=path):
-            return ikat.Index(path).add(MORE) if added else build(kind, path, model, [*CORPUS, *MORE])
+            return (
+                ikat.Index(path).add(MORE) if added else build(kind, path, model, [*CORPUS, *MORE])
+            )
 
         killed = killed_before(number, path, work)
         if ikat.Index(path).kinds:
@@ -218,27 +286,39 @@ def test_pisa_takes_other_parameters_once_or_names_lost_postings(tmp_path):
     expected = ikat.PassageIndex(tmp_path / "eager").index(CORPUS).bm25(k1=1.2, b=0.75)(ASKED)
     folder = index.opened().folder
     for number in range(3):
-        killed_before(number, folder, lambda: ikat.PassageIndex(index.path).bm25(k1=1.2, b=0.75)(ASKED))
+        killed_before(
+            number, folder, lambda: ikat.PassageIndex(index.path).bm25(k1=1.2, b=0.75)(ASKED)
+        )
     result_cache._opened.clear()
-    pd.testing.assert_frame_equal(ikat.PassageIndex(index.path).bm25(k1=1.2, b=0.75)(ASKED), expected, rtol=1e-4)
+    pd.testing.assert_frame_equal(
+        ikat.PassageIndex(index.path).bm25(k1=1.2, b=0.75)(ASKED), expected, rtol=1e-4
+    )
     for name in pisa.SPARE:
         (folder / name).unlink()
     index = ikat.PassageIndex(index.path)
     assert len(index.bm25(k1=1.2, b=0.75)(ASKED)) == len(expected)
-    with pytest.raises(ikat.DataError, match=r"isn't ready for these parameters of BM25, and inv.docs was removed: put"):
+    with pytest.raises(
+        ikat.DataError,
+        match=r"isn't ready for these parameters of BM25, and inv.docs was removed: put",
+    ):
         index.bm25(k1=1.3, b=0.75)(ASKED)
 
 
 def test_an_open_index_is_kept_and_a_run_ending_on_another_fails(tmp_path):
     index = ikat.PassageIndex(tmp_path / "i").index(CORPUS)
-    bm25, others = index.bm25(cache=tmp_path / "c"), [{"docno": one["docno"], "text": "a tram"} for one in CORPUS]
+    bm25, others = (
+        index.bm25(cache=tmp_path / "c"),
+        [{"docno": one["docno"], "text": "a tram"} for one in CORPUS],
+    )
     assert System.of(bm25).parameters() == System.of(bm25).parameters()
     first = bm25(ASKED)
     shutil.rmtree(tmp_path / "i")
     ikat.PassageIndex(tmp_path / "i").index(others)
     result_cache._opened.clear()
     pd.testing.assert_frame_equal(bm25(ASKED), first)
-    pd.testing.assert_frame_equal(index.bm25(k1=1.2)(ASKED)[["qid", "docno"]], first[["qid", "docno"]])
+    pd.testing.assert_frame_equal(
+        index.bm25(k1=1.2)(ASKED)[["qid", "docno"]], first[["qid", "docno"]]
+    )
     with pytest.raises(ikat.DataError, match="was replaced since it was opened: open it again"):
         System.of(bm25).parameters()
     again = ikat.PassageIndex(tmp_path / "i").bm25(cache=tmp_path / "c")(ASKED)
@@ -280,9 +360,13 @@ def test_it_is_searched_while_passages_are_added(tmp_path):
 def test_passages_that_an_index_lacks_are_told(tmp_path, count):
     path = tmp_path / "i"
     ikat.PassageIndex(path).index(CORPUS)
-    with closing(TextStore(path)) as store:  # as if an addition was killed before the index was built again
+    with closing(
+        TextStore(path)
+    ) as store:  # as if an addition was killed before the index was built again
         store.add([(f"more{number}", "green tea") for number in range(count)])
-    with pytest.warns(UserWarning, match=rf"lacks the last {count} passages: call add\(passages\) again"):
+    with pytest.warns(
+        UserWarning, match=rf"lacks the last {count} passages: call add\(passages\) again"
+    ):
         len(ikat.PassageIndex(path))
 
 
@@ -292,4 +376,6 @@ def test_an_index_knows_no_passage_that_it_lacks(tmp_path):
     with closing(TextStore(path)) as store:
         store.add([("more0", "green tea"), ("more1", "green tea")])
     with pytest.warns(UserWarning, match="lacks the last 2 passages"):
-        assert list(ikat.PassageIndex(path).docnos(["more0", CORPUS[0]["docno"], "more1"])) == [CORPUS[0]["docno"]]
+        assert list(ikat.PassageIndex(path).docnos(["more0", CORPUS[0]["docno"], "more1"])) == [
+            CORPUS[0]["docno"]
+        ]

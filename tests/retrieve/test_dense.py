@@ -15,7 +15,14 @@ from pyterrier_ikat.retrieve import vectors as vectors_module
 from pyterrier_ikat.store.models import BUNDLED, load_bi_encoder
 
 SIZE = 8
-TEXTS = {"d1": "green tea", "d2": "black coffee", "d3": "the train is late", "d4": "green tea", "d5": " ", "d10": "a tram and a train"}
+TEXTS = {
+    "d1": "green tea",
+    "d2": "black coffee",
+    "d3": "the train is late",
+    "d4": "green tea",
+    "d5": " ",
+    "d10": "a tram and a train",
+}
 CORPUS = [{"docno": docno, "text": text} for docno, text in TEXTS.items()]
 
 
@@ -36,11 +43,23 @@ class Letters:
     def __init__(self):
         self.encoded = {"query": [], "document": []}
 
-    def _encode(self, of, texts, prompt=None, batch_size=32, show_progress_bar=True, normalize_embeddings=False):
+    def _encode(
+        self,
+        of,
+        texts,
+        prompt=None,
+        batch_size=32,
+        show_progress_bar=True,
+        normalize_embeddings=False,
+    ):
         prompt = self.prompts[of] if prompt is None else prompt
         self.encoded[of] += [prompt + text for text in texts]
         vectors = np.array([vector(prompt + text) for text in texts], dtype=np.float32)
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if normalize_embeddings else vectors
+        return (
+            vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+            if normalize_embeddings
+            else vectors
+        )
 
     def encode_query(self, texts, **options):
         return self._encode("query", texts, **options)
@@ -53,7 +72,11 @@ class Letters:
 def letters(monkeypatch):
     """The model of every name, but the bundled one."""
     model = Letters()
-    monkeypatch.setattr(dense_module, "load_bi_encoder", lambda name: load_bi_encoder(name) if name == BUNDLED else model)
+    monkeypatch.setattr(
+        dense_module,
+        "load_bi_encoder",
+        lambda name: load_bi_encoder(name) if name == BUNDLED else model,
+    )
     return model
 
 
@@ -63,7 +86,9 @@ def index(letters, tmp_path):
 
 
 def topics(*queries):
-    return pd.DataFrame({"qid": [str(number) for number in range(len(queries))], "query": queries}, dtype=object)
+    return pd.DataFrame(
+        {"qid": [str(number) for number in range(len(queries))], "query": queries}, dtype=object
+    )
 
 
 def by_definition(query, passages, cosine=True):
@@ -79,60 +104,92 @@ def by_definition(query, passages, cosine=True):
 
 @pytest.mark.parametrize("similarity", [None, "cosine", "dot"])
 def test_it_finds_by_similarity_and_ties_by_the_greatest_docno(letters, tmp_path, similarity):
-    retriever = ikat.DenseIndex(tmp_path / "i").index(CORPUS, "some/letters", similarity=similarity).dense()
+    retriever = (
+        ikat.DenseIndex(tmp_path / "i").index(CORPUS, "some/letters", similarity=similarity).dense()
+    )
     asked = topics("green tree", "the tram", "green tree").assign(qturn=[1, 2, 3])
     found = retriever(asked)
     assert list(found.columns) == ["qid", "query", "qturn", "docno", "score", "rank", "text"]
     for qid, query in zip(asked["qid"], asked["query"], strict=True):
-        rows, expected = found[found["qid"] == qid], by_definition(query, TEXTS, cosine=similarity != "dot")
+        rows, expected = (
+            found[found["qid"] == qid],
+            by_definition(query, TEXTS, cosine=similarity != "dot"),
+        )
         assert rows["docno"].tolist() == [docno for _, docno in expected]
         np.testing.assert_allclose(rows["score"], [score for score, _ in expected], rtol=1e-6)
         assert rows["rank"].tolist() == list(range(5))
         assert rows["text"].tolist() == [TEXTS[docno] for _, docno in expected]
     assert (retriever % 2).compile().num_results == 2
-    pd.testing.assert_frame_equal((retriever % 2)(asked), found[found["rank"] < 2].reset_index(drop=True))
+    pd.testing.assert_frame_equal(
+        (retriever % 2)(asked), found[found["rank"] < 2].reset_index(drop=True)
+    )
 
 
 def test_any_docno_is_found_and_flexindex_takes_it(letters, tmp_path):
     draw = np.random.default_rng(0)
-    docnos = {"".join(draw.choice(list("01aé:-%Z\U0001f600"), draw.integers(1, 7))) for _ in range(700)}
-    corpus = [{"docno": docno, "text": "tea " + "ab"[number % 2] * (number % 7)} for number, docno in enumerate(docnos)]
+    docnos = {
+        "".join(draw.choice(list("01aé:-%Z\U0001f600"), draw.integers(1, 7))) for _ in range(700)
+    }
+    corpus = [
+        {"docno": docno, "text": "tea " + "ab"[number % 2] * (number % 7)}
+        for number, docno in enumerate(docnos)
+    ]
     index = ikat.DenseIndex(tmp_path / "i").index(corpus, "some/letters")
     found = index.dense()(topics("tea"))
-    assert found["docno"].tolist() == [docno for _, docno in by_definition("tea", {one["docno"]: one["text"] for one in corpus})]
+    assert found["docno"].tolist() == [
+        docno for _, docno in by_definition("tea", {one["docno"]: one["text"] for one in corpus})
+    ]
     assert list(index.flex.docnos()) == [one["docno"] for one in corpus]
     assert sorted(index.docnos(["none", *docnos])) == sorted(docnos)
 
 
-@pytest.mark.filterwarnings("ignore:The given buffer is not writable:UserWarning")  # pyterrier_dr's torch retriever
+@pytest.mark.filterwarnings(
+    "ignore:The given buffer is not writable:UserWarning"
+)  # pyterrier_dr's torch retriever
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
 def test_the_inner_folder_is_a_flexindex_with_the_same_results(letters, tmp_path, similarity):
-    texts = {f"d{number:03}": f"{'tea' * (number % 5)} {number} {'tram' * (number % 3)}" for number in range(300)}
+    texts = {
+        f"d{number:03}": f"{'tea' * (number % 5)} {number} {'tram' * (number % 3)}"
+        for number in range(300)
+    }
     corpus = [{"docno": docno, "text": text} for docno, text in texts.items()]
     index = ikat.DenseIndex(tmp_path / "i").index(corpus, "some/letters", similarity=similarity)
     assert (type(index.flex).__module__, len(index.flex)) == ("pyterrier_dr.flex.core", 300)
-    assert pt.Artifact.load(str(tmp_path / "i" / "dense-300")).payload()[2] == index.flex.payload()[2]
+    assert (
+        pt.Artifact.load(str(tmp_path / "i" / "dense-300")).payload()[2] == index.flex.payload()[2]
+    )
     asked = topics("tea time", "a tram")
     ours = index.dense(num_results=50)(asked)
-    for theirs in (index.flex.np_retriever(num_results=50), index.flex.torch_retriever(num_results=50, fp16=False)):
+    for theirs in (
+        index.flex.np_retriever(num_results=50),
+        index.flex.torch_retriever(num_results=50, fp16=False),
+    ):
         found = (index.query_encoder() >> theirs)(asked)
         for qid in asked["qid"]:
             mine, other = (frame[frame["qid"] == qid] for frame in (ours, found))
             np.testing.assert_allclose(mine["score"], other["score"], rtol=1e-6)
             # Who ties with the 50th is up to the order of ties.
             last = mine["score"].min() + 1e-6
-            assert set(mine[mine["score"] > last]["docno"]) == set(other[other["score"] > last]["docno"])
+            assert set(mine[mine["score"] > last]["docno"]) == set(
+                other[other["score"] > last]["docno"]
+            )
 
 
 def test_a_vector_is_searched_in_the_place_of_the_query(index, letters):
-    asked = topics("green tea", "nothing").assign(query_vec=[3 * vector("the train"), np.zeros(SIZE)])
+    asked = topics("green tea", "nothing").assign(
+        query_vec=[3 * vector("the train"), np.zeros(SIZE)]
+    )
     with pytest.warns(NoResultWarning):
         found = index.dense()(asked)
     assert "query_vec" not in found.columns
-    pd.testing.assert_frame_equal(found.drop(columns="query"), index.dense()(topics("the train")).drop(columns="query"))
+    pd.testing.assert_frame_equal(
+        found.drop(columns="query"), index.dense()(topics("the train")).drop(columns="query")
+    )
     assert letters.encoded["query"] == ["the train"]
     for wrong in ("green", np.zeros(3), [float("nan")] * SIZE, None):
-        with pytest.raises(ikat.DataError, match=rf"^query_vec of 1 is .*: give a vector of {SIZE} finite numbers"):
+        with pytest.raises(
+            ikat.DataError, match=rf"^query_vec of 1 is .*: give a vector of {SIZE} finite numbers"
+        ):
             index.dense()(asked.assign(query_vec=[vector("a"), wrong]))
 
 
@@ -145,17 +202,27 @@ def test_the_query_encoder_adds_vectors_encoding_each_query_once(index, letters)
     pd.testing.assert_frame_equal(index.dense()(found), index.dense()(asked))
     assert len(index.query_encoder()(asked.iloc[:0])) == 0
     with pytest.warns(NoResultWarning, match="0, 2"):
-        assert index.dense()(index.query_encoder()(topics(" ", "green tea", None)))["qid"].unique().tolist() == ["1"]
-    assert repr(index.query_encoder("q: ")) == f"ikat.DenseIndex({index.path!r}).query_encoder(query_prefix='q: ')"
+        assert index.dense()(index.query_encoder()(topics(" ", "green tea", None)))[
+            "qid"
+        ].unique().tolist() == ["1"]
+    assert (
+        repr(index.query_encoder("q: "))
+        == f"ikat.DenseIndex({index.path!r}).query_encoder(query_prefix='q: ')"
+    )
 
 
 def test_prefixes_are_the_models_own_unless_they_are_given(letters, tmp_path, monkeypatch):
     monkeypatch.setattr(Letters, "prompts", {"query": "Q: ", "document": "D: "})
     ikat.DenseIndex(tmp_path / "own").index(CORPUS[:1], "some/letters").dense()(topics("tea"))
-    given = ikat.DenseIndex(tmp_path / "given").index(CORPUS[:1], "some/letters", query_prefix="query: ", passage_prefix="")
+    given = ikat.DenseIndex(tmp_path / "given").index(
+        CORPUS[:1], "some/letters", query_prefix="query: ", passage_prefix=""
+    )
     given.dense()(topics("tea"))
     given.dense(query_prefix="")(topics("tea"))
-    assert letters.encoded == {"query": ["Q: tea", "query: tea", "tea"], "document": ["D: green tea", "green tea"]}
+    assert letters.encoded == {
+        "query": ["Q: tea", "query: tea", "tea"],
+        "document": ["D: green tea", "green tea"],
+    }
 
 
 def test_the_best_of_many_vectors_are_those_of_a_plain_product(tmp_path, monkeypatch):
@@ -165,24 +232,42 @@ def test_the_best_of_many_vectors_are_those_of_a_plain_product(tmp_path, monkeyp
     (tmp_path / "vecs.f4").write_bytes(vectors.tobytes())
     docnos = [f"d{number * 7919 % 3000:04}" for number in range(3000)]
     (tmp_path / "docnos.txt").write_text("".join(f"{docno}\n" for docno in docnos))
-    monkeypatch.setattr(vectors_module, "SCORES_AT_ONCE", {"cpu": 7000})  # a thousand vectors at a time
+    monkeypatch.setattr(
+        vectors_module, "SCORES_AT_ONCE", {"cpu": 7000}
+    )  # a thousand vectors at a time
     queries = np.concatenate([vectors[:1], draw.standard_normal((6, SIZE)).astype("<f4")])
-    for found, query in zip(dense_module.Vectors(tmp_path, SIZE).rankings(queries, 50), queries, strict=True):
+    for found, query in zip(
+        dense_module.Vectors(tmp_path, SIZE).rankings(queries, 50), queries, strict=True
+    ):
         products = vectors.astype(np.float64) @ query.astype(np.float64)
-        best = sorted(range(3000), key=lambda number: (round(products[number], 4), docnos[number]), reverse=True)[:50]
+        best = sorted(
+            range(3000),
+            key=lambda number: (round(products[number], 4), docnos[number]),
+            reverse=True,
+        )[:50]
         assert found.docnos == [docnos[number] for number in best]
         np.testing.assert_allclose(found.scores, products[best], rtol=1e-4)
 
 
 def test_the_fingerprint_is_of_passages_model_and_prefixes(index, letters, tmp_path):
-    others = [{"corpus": CORPUS[:-1]}, {"model": "o/letters"}, {"query_prefix": "q: "}, {"passage_prefix": "p: "}, {"similarity": "dot"}]
+    others = [
+        {"corpus": CORPUS[:-1]},
+        {"model": "o/letters"},
+        {"query_prefix": "q: "},
+        {"passage_prefix": "p: "},
+        {"similarity": "dot"},
+    ]
     found = {index.fingerprint()}
     for number, changed in enumerate(others):
-        built = ikat.DenseIndex(tmp_path / str(number)).index(**{"corpus": CORPUS, "model": "some/letters"} | changed)
+        built = ikat.DenseIndex(tmp_path / str(number)).index(
+            **{"corpus": CORPUS, "model": "some/letters"} | changed
+        )
         found.add(built.fingerprint())
     assert len(found) == 6
     copy = ikat.DenseIndex(shutil.copytree(index.path, tmp_path / "copy"))
-    assert pickle.loads(pickle.dumps(copy)).fingerprint() == copy.fingerprint() == index.fingerprint()
+    assert (
+        pickle.loads(pickle.dumps(copy)).fingerprint() == copy.fingerprint() == index.fingerprint()
+    )
 
 
 def nan_vectors(self, texts, **_):
@@ -192,21 +277,50 @@ def nan_vectors(self, texts, **_):
 @pytest.mark.parametrize(
     ("of_model", "options", "error", "message"),
     [
-        ({}, {"similarity": "euclidean"}, ikat.UsageError, "similarity 'euclidean', of the argument, is unknown: give cosine or dot with"),
-        ({"similarity_fn_name": "manhattan"}, {}, ikat.UsageError, "'manhattan', of some/letters, is unknown: give cosine or dot with"),
-        ({"encode_document": nan_vectors}, {}, ikat.UsageError, "isn't finite: its weights are damaged"),
-        ({}, {"corpus": [{"docno": "d", "text": ""}]}, ikat.DataError, "no passage of the corpus has a text"),
-        ({}, {"model": "/no/where"}, ikat.UsageError, "can't load the bi-encoder .*: give the folder of a downloaded model"),
+        (
+            {},
+            {"similarity": "euclidean"},
+            ikat.UsageError,
+            "similarity 'euclidean', of the argument, is unknown: give cosine or dot with",
+        ),
+        (
+            {"similarity_fn_name": "manhattan"},
+            {},
+            ikat.UsageError,
+            "'manhattan', of some/letters, is unknown: give cosine or dot with",
+        ),
+        (
+            {"encode_document": nan_vectors},
+            {},
+            ikat.UsageError,
+            "isn't finite: its weights are damaged",
+        ),
+        (
+            {},
+            {"corpus": [{"docno": "d", "text": ""}]},
+            ikat.DataError,
+            "no passage of the corpus has a text",
+        ),
+        (
+            {},
+            {"model": "/no/where"},
+            ikat.UsageError,
+            "can't load the bi-encoder .*: give the folder of a downloaded model",
+        ),
     ],
 )
-def test_what_cannot_be_indexed_is_said(letters, tmp_path, monkeypatch, of_model, options, error, message):
+def test_what_cannot_be_indexed_is_said(
+    letters, tmp_path, monkeypatch, of_model, options, error, message
+):
     for name, value in of_model.items():
         monkeypatch.setattr(Letters, name, value)
     if "model" in options:
         monkeypatch.setattr(dense_module, "load_bi_encoder", load_bi_encoder)
         options = {**options, "corpus": (pytest.fail("the corpus was read") for _ in "a")}
     with pytest.raises(error, match=message):
-        ikat.DenseIndex(tmp_path / "i").index(**{"corpus": CORPUS, "model": "some/letters", **options})
+        ikat.DenseIndex(tmp_path / "i").index(
+            **{"corpus": CORPUS, "model": "some/letters", **options}
+        )
     assert ikat.Index(tmp_path / "i").kinds == []
 
 
@@ -218,16 +332,26 @@ def test_another_model_than_the_one_of_the_passages_is_refused(letters, tmp_path
     moved = shutil.copytree(folder, tmp_path / "elsewhere")
     assert len(ikat.DenseIndex(path, moved).dense()(topics("tea"))) == 5
     (folder / "weights").write_text("other")
-    for index, named in ((ikat.DenseIndex(path), "letters"), (ikat.DenseIndex(path, "hub/other"), "hub/other")):
-        with pytest.raises(ikat.UsageError, match=f"was encoded with another model than '.*{named}' as it is now"):
+    for index, named in (
+        (ikat.DenseIndex(path), "letters"),
+        (ikat.DenseIndex(path, "hub/other"), "hub/other"),
+    ):
+        with pytest.raises(
+            ikat.UsageError, match=f"was encoded with another model than '.*{named}' as it is now"
+        ):
             index.dense()(topics("tea"))
 
 
 def test_a_model_of_the_hub_goes_by_its_owner_too(index, tmp_path):
-    with pytest.raises(ikat.UsageError, match="was encoded with another model than 'other/letters' as it is now"):
+    with pytest.raises(
+        ikat.UsageError, match="was encoded with another model than 'other/letters' as it is now"
+    ):
         ikat.DenseIndex(index.path, "other/letters").dense()(topics("tea"))
     (tmp_path / "letters").mkdir()
-    for same in ("letters", tmp_path / "letters"):  # the name without its owner, and a folder, of which nothing else is known
+    for same in (
+        "letters",
+        tmp_path / "letters",
+    ):  # the name without its owner, and a folder, of which nothing else is known
         assert ikat.DenseIndex(index.path, same).fingerprint() == index.fingerprint()
 
 
@@ -242,7 +366,9 @@ def _small_index(tmp_path_factory):
 
 
 TestDense = pt.testing.transformer_test_class(lambda: ikat.DenseIndex(_folder).dense())
-TestQueryEncoder = pt.testing.transformer_test_class(lambda: ikat.DenseIndex(_folder).query_encoder())
+TestQueryEncoder = pt.testing.transformer_test_class(
+    lambda: ikat.DenseIndex(_folder).query_encoder()
+)
 
 
 def test_distinct_queries_are_encoded_and_searched_once_for_all(index, letters, tmp_path):
@@ -265,10 +391,14 @@ def test_distinct_queries_are_encoded_and_searched_once_for_all(index, letters, 
 def test_minilm_gives_the_product_of_its_own_vectors(tmp_path, similarity):
     model = load_bi_encoder(BUNDLED)
     index = ikat.DenseIndex(tmp_path / "i").index(CORPUS, BUNDLED, similarity=similarity)
-    held = model.encode([text for text in TEXTS.values() if text.strip()], normalize_embeddings=True)
+    held = model.encode(
+        [text for text in TEXTS.values() if text.strip()], normalize_embeddings=True
+    )
     expected = model.encode(["hot drinks"], normalize_embeddings=True) @ held.T
     found = index.dense()(topics("hot drinks")).set_index("docno")["score"]
-    np.testing.assert_allclose(found[[docno for docno in TEXTS if TEXTS[docno].strip()]], expected[0], atol=1e-6)
+    np.testing.assert_allclose(
+        found[[docno for docno in TEXTS if TEXTS[docno].strip()]], expected[0], atol=1e-6
+    )
 
 
 def searched(folder, vectors, docnos):
@@ -280,13 +410,20 @@ def searched(folder, vectors, docnos):
 
 def exactly(vectors, query, docnos, depth):
     """Scores in 64 bits, rounded to 32 bits, and docnos."""
-    products = (vectors.astype(np.float64) * query.astype(np.float64)).sum(axis=1).astype(np.float32)
+    products = (
+        (vectors.astype(np.float64) * query.astype(np.float64)).sum(axis=1).astype(np.float32)
+    )
     return sorted(zip(products.tolist(), docnos, strict=True), reverse=True)[:depth]
 
 
-@pytest.mark.parametrize(("count", "size", "depth"), [(7, 16, 5), (100, 384, 50), (1003, 384, 1000), (5000, 16, 5), (20_000, 24, 30)])
+@pytest.mark.parametrize(
+    ("count", "size", "depth"),
+    [(7, 16, 5), (100, 384, 50), (1003, 384, 1000), (5000, 16, 5), (20_000, 24, 30)],
+)
 @pytest.mark.parametrize("length", [1.0, 40.0])
-def test_a_ranking_is_the_same_alone_and_in_any_batch(tmp_path, monkeypatch, count, size, depth, length):
+def test_a_ranking_is_the_same_alone_and_in_any_batch(
+    tmp_path, monkeypatch, count, size, depth, length
+):
     monkeypatch.setattr(vectors_module, "QUERIES_AT_ONCE", 20)
     draw = np.random.default_rng(count)
     vectors = draw.normal(size=(count, size)).astype(np.float32)
@@ -298,7 +435,10 @@ def test_a_ranking_is_the_same_alone_and_in_any_batch(tmp_path, monkeypatch, cou
     queries = draw.normal(size=(33, size)).astype(np.float32)
     together = index.rankings(queries, depth)
     for place in (0, 1, 19, 20, 32):
-        for found in (index.rankings(queries[place : place + 1], depth)[0], index.rankings(queries[place:], depth)[0]):
+        for found in (
+            index.rankings(queries[place : place + 1], depth)[0],
+            index.rankings(queries[place:], depth)[0],
+        ):
             assert found.docnos == together[place].docnos
             assert found.scores.tolist() == together[place].scores.tolist()
         expected = exactly(vectors, queries[place], docnos, depth)
@@ -315,4 +455,6 @@ def test_what_no_sample_shows_is_found(tmp_path, monkeypatch):
     index = searched(tmp_path / "i", vectors, docnos)
     queries = np.stack([np.eye(8)[0], -np.eye(8)[0], np.eye(8)[1]]).astype(np.float32)
     for query, found in zip(queries, index.rankings(queries, 5), strict=True):
-        assert list(zip(found.scores.tolist(), found.docnos, strict=True)) == exactly(vectors, query, docnos, 5)
+        assert list(zip(found.scores.tolist(), found.docnos, strict=True)) == exactly(
+            vectors, query, docnos, 5
+        )

@@ -20,25 +20,56 @@ from pyterrier_ikat.retrieve.eager import LexicalIndex, candidates
 from pyterrier_ikat.retrieve.words import tokenize
 from pyterrier_ikat.store import cache as result_cache
 
-WORDS = ["tea", "teas", "mint", "the", "tram", "trams", "river", "café", "U.S.", "it’s", "no", "garden", "gardening", "oats", "line", "a"]
+WORDS = [
+    "tea",
+    "teas",
+    "mint",
+    "the",
+    "tram",
+    "trams",
+    "river",
+    "café",
+    "U.S.",
+    "it’s",
+    "no",
+    "garden",
+    "gardening",
+    "oats",
+    "line",
+    "a",
+]
 PAPERS = [(0.9, 0.4), (1.2, 0.75)]
 
 
 def passages(count, seed=3):
     draw = np.random.default_rng(seed)
     lengths = draw.integers(0, 30, count)
-    texts = [" ".join(draw.choice([*WORDS, f"w{number % 90}"], length, p=None)) for number, length in enumerate(lengths)]
+    texts = [
+        " ".join(draw.choice([*WORDS, f"w{number % 90}"], length, p=None))
+        for number, length in enumerate(lengths)
+    ]
     texts[5] = "tea " * 300 + "river"  # a count that no byte holds
     texts[6] = "mint " * 15
-    return [{"docno": f"d{number * 37 % count:04}:é", "text": text} for number, text in enumerate(texts)]
+    return [
+        {"docno": f"d{number * 37 % count:04}:é", "text": text} for number, text in enumerate(texts)
+    ]
 
 
 def asked(*texts, **columns):
-    return pd.DataFrame({"qid": [f"q{number}" for number in range(len(texts))], "query": list(texts)}, dtype=object).assign(**columns)
+    return pd.DataFrame(
+        {"qid": [f"q{number}" for number in range(len(texts))], "query": list(texts)}, dtype=object
+    ).assign(**columns)
 
 
 QUERIES = asked(
-    "tea", "mint mint trams", "the a no", "cafe rivers w7", "it's gardening in the U.S.", " ".join(WORDS * 3), "w1 w2 zzz", "zzz"
+    "tea",
+    "mint mint trams",
+    "the a no",
+    "cafe rivers w7",
+    "it's gardening in the U.S.",
+    " ".join(WORDS * 3),
+    "w1 w2 zzz",
+    "zzz",
 )
 
 
@@ -58,13 +89,17 @@ def eagerly(tmp_path_factory):
 def both(eagerly, tmp_path_factory):
     """An index of either engine."""
     pytest.importorskip("pyterrier_pisa")
-    return eagerly, ikat.PassageIndex(tmp_path_factory.mktemp("pisa") / "i").index(passages(700), engine="pisa")
+    return eagerly, ikat.PassageIndex(tmp_path_factory.mktemp("pisa") / "i").index(
+        passages(700), engine="pisa"
+    )
 
 
 def agree(ours, theirs):
     """Equal turns, passages and ranks, but for the order of passages whose scores differ by less than 1e-4."""
     assert len(ours) == len(theirs)
-    for (_, mine), (_, other) in zip(ours.groupby("qid", sort=False), theirs.groupby("qid", sort=False), strict=True):
+    for (_, mine), (_, other) in zip(
+        ours.groupby("qid", sort=False), theirs.groupby("qid", sort=False), strict=True
+    ):
         assert mine["score"].tolist() == pytest.approx(other["score"].tolist(), rel=1e-4, abs=1e-9)
         near = np.isclose(other["score"].to_numpy()[1:], other["score"].to_numpy()[:-1], rtol=1e-4)
         apart = np.flatnonzero(~np.concatenate([near, [False]]))
@@ -85,19 +120,41 @@ def test_rankings_are_those_of_pisa(both, k1, b, depth):
 @pytest.mark.parametrize("options", [{"stemmer": "none"}, {"stops": "terrier"}, {"stops": "none"}])
 def test_stemmers_and_stop_words_are_those_of_pisa(tmp_path, options):
     found = [
-        ikat.PassageIndex(tmp_path / engine).index(passages(120), engine=engine, **options).bm25()(QUERIES) for engine in ("eager", "pisa")
+        ikat.PassageIndex(tmp_path / engine)
+        .index(passages(120), engine=engine, **options)
+        .bm25()(QUERIES)
+        for engine in ("eager", "pisa")
     ]
     agree(*found)
 
 
 def test_both_engines_have_the_same_words_of_other_characters(tmp_path):
     pytest.importorskip("pyterrier_pisa")
-    texts = ["Straße Søren", "O'Boyle’s study¹", "choles\xadterol DAO™ №5", "l'été 5½ µg H₂O", "Ελλάδα tea", "日本", "it's o'clock ﬁne"]
+    texts = [
+        "Straße Søren",
+        "O'Boyle’s study¹",
+        "choles\xadterol DAO™ №5",
+        "l'été 5½ µg H₂O",
+        "Ελλάδα tea",
+        "日本",
+        "it's o'clock ﬁne",
+    ]
     corpus = [{"docno": f"d{number}", "text": text} for number, text in enumerate(texts)]
     found = []
     for engine in ("eager", "pisa"):
-        index = ikat.PassageIndex(tmp_path / engine).index(corpus, engine=engine, stemmer="none", stops="none")
-        found.append(index.bm25()(asked(*texts, "strasse oboyle study cholesterol", "dao 5 lete ug h2o", "oclock fine tea soren it")))
+        index = ikat.PassageIndex(tmp_path / engine).index(
+            corpus, engine=engine, stemmer="none", stops="none"
+        )
+        found.append(
+            index.bm25()(
+                asked(
+                    *texts,
+                    "strasse oboyle study cholesterol",
+                    "dao 5 lete ug h2o",
+                    "oclock fine tea soren it",
+                )
+            )
+        )
     agree(*found)
     assert found[0]["qid"].nunique() == 9  # all but that in Chinese
 
@@ -116,7 +173,10 @@ def test_a_small_index_has_no_file_of_pisa_and_starts_no_process(tmp_path, monke
     assert len(index.bm25(1.7, 0.3)(QUERIES)) > 0
     assert {path: path.stat().st_mtime_ns for path in Path(index.path).rglob("*")} == before
     assert pickle.loads(pickle.dumps(index.bm25()))(QUERIES).equals(index.bm25()(QUERIES))
-    with pytest.raises(ikat.UsageError, match="pyterrier-pisa isn't installed|holds an index with engine 'eager', not 'pisa'"):
+    with pytest.raises(
+        ikat.UsageError,
+        match="pyterrier-pisa isn't installed|holds an index with engine 'eager', not 'pisa'",
+    ):
         index.index(passages(50), engine="pisa")
     assert index.index(passages(50)).describe()["engine"] == "eager"
 
@@ -130,7 +190,9 @@ def test_what_is_kept_of_one_engine_is_not_given_for_the_other(both, tmp_path):
 
 
 @pytest.mark.parametrize("passages_at_once", [7, 64, 10_000])
-def test_counts_and_impacts_are_of_the_passages_wherever_cut(tmp_path, monkeypatch, passages_at_once):
+def test_counts_and_impacts_are_of_the_passages_wherever_cut(
+    tmp_path, monkeypatch, passages_at_once
+):
     monkeypatch.setattr(eager, "PASSAGES_AT_ONCE", passages_at_once)
     corpus = passages(120)
     folder = ikat.PassageIndex(tmp_path / "i").index(corpus).opened().folder
@@ -143,9 +205,14 @@ def test_counts_and_impacts_are_of_the_passages_wherever_cut(tmp_path, monkeypat
     for number, term in enumerate(terms):
         part = slice(*postings.starts[number : number + 2])
         docnos = [postings.docnos[rank] for rank in postings.ranks[postings.docs[part]]]
-        assert dict(zip(docnos, counts[part].tolist(), strict=True)) == {docno: of[term] for docno, of in held.items() if of[term]}
+        assert dict(zip(docnos, counts[part].tolist(), strict=True)) == {
+            docno: of[term] for docno, of in held.items() if of[term]
+        }
         idf = max(1e-6, math.log((len(held) - len(docnos) + 0.5) / (len(docnos) + 0.5)))
-        impacts = [idf * 1.9 * held[d][term] / (held[d][term] + 0.9 * (0.6 + 0.4 * lengths[d] / mean)) for d in docnos]
+        impacts = [
+            idf * 1.9 * held[d][term] / (held[d][term] + 0.9 * (0.6 + 0.4 * lengths[d] / mean))
+            for d in docnos
+        ]
         assert postings.impacts[part].tolist() == pytest.approx(impacts, rel=1e-5)
 
 
@@ -156,14 +223,24 @@ def test_counts_and_impacts_are_of_the_passages_wherever_cut(tmp_path, monkeypat
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3000), st.integers(1, 400), st.booleans())
 def test_the_cut_keeps_the_best_and_all_that_tie_with_the_last(seed, size, depth, coarse):
     draw = np.random.default_rng(seed)
-    scores = draw.integers(0, 5, size).astype(np.float32) if coarse else (draw.random(size, dtype=np.float32) ** 8)
+    scores = (
+        draw.integers(0, 5, size).astype(np.float32)
+        if coarse
+        else (draw.random(size, dtype=np.float32) ** 8)
+    )
     found, highest = candidates(scores, depth)
     best = np.sort(scores[scores > 0])[::-1][:depth]
-    assert set(found.tolist()) == ({number for number in range(size) if scores[number] >= best[-1]} if len(best) else set())
-    assert highest.tolist() == scores[found].tolist() == sorted(scores[found].tolist(), reverse=True)
+    assert set(found.tolist()) == (
+        {number for number in range(size) if scores[number] >= best[-1]} if len(best) else set()
+    )
+    assert (
+        highest.tolist() == scores[found].tolist() == sorted(scores[found].tolist(), reverse=True)
+    )
     ranks = draw.permutation(size).astype(np.uint32)
     ranked, again = candidates(scores, depth, ranks)
-    wanted = sorted(ranks[found].tolist(), key=lambda rank: (scores[ranks.argsort()[rank]], rank), reverse=True)
+    wanted = sorted(
+        ranks[found].tolist(), key=lambda rank: (scores[ranks.argsort()[rank]], rank), reverse=True
+    )
     assert ranked.tolist() == wanted[:depth]
     assert again.tolist() == highest.tolist()[:depth]
 
@@ -172,20 +249,27 @@ def test_the_cut_keeps_the_best_and_all_that_tie_with_the_last(seed, size, depth
 
 
 @settings(max_examples=25)
-@given(st.lists(st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join), min_size=1, max_size=12), st.sampled_from(PAPERS))
+@given(
+    st.lists(st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join), min_size=1, max_size=12),
+    st.sampled_from(PAPERS),
+)
 def test_statements_in_memory_are_ranked_as_by_the_plain_formula(texts, parameters):
     k1, b = parameters
     statements = [(f"s{number}", text) for number, text in enumerate([*texts, "oats"])]
     index = LexicalIndex(statements, k1=k1, b=b)
     for query in ("teas and mint mint", "the gardens", "zzz"):
-        assert dict(index.search(query)) == pytest.approx(plain_bm25(dict(statements), query, k1, b), rel=1e-5)
+        assert dict(index.search(query)) == pytest.approx(
+            plain_bm25(dict(statements), query, k1, b), rel=1e-5
+        )
     found = index.search("tea river")
     assert found == sorted(found, key=lambda pair: (pair[1], pair[0]), reverse=True)
     assert index.search("tea river", 1) == found[:1]
 
 
 def test_rm3_expands_alike_and_finds_alike(both):
-    ours, theirs = ((bm25 >> ikat.RM3() >> bm25)(QUERIES) for bm25 in (index.bm25() for index in both))
+    ours, theirs = (
+        (bm25 >> ikat.RM3() >> bm25)(QUERIES) for bm25 in (index.bm25() for index in both)
+    )
     agree(ours, theirs)
 
 

@@ -28,7 +28,9 @@ TestGivenRanking = pt.testing.transformer_test_class(lambda: ikat.GivenRanking("
 
 
 def test_each_turn_gets_its_passages_whatever_its_query_is(path):
-    texts = pt.apply.generic(lambda found: found.assign(text=[TEXTS[docno] for docno in found["docno"]]))
+    texts = pt.apply.generic(
+        lambda found: found.assign(text=[TEXTS[docno] for docno in found["docno"]])
+    )
     found = ikat.GivenRanking(path, texts)(TURNS)
     assert found[["qid", "docno", "score", "rank", "text"]].values.tolist() == [
         ["1_2", "c", 1.0, 0, "Green tea."],
@@ -63,8 +65,12 @@ def test_responses_are_written_to_another_systems_run_passages(tmp_path):
     given = ikat.GivenRanking(tmp_path / "runs" / "human_qr", index.text_loader())
     system = ikat.methods.generation_only(ikat.llm("recorded:sample"), given)
     ikat.run({"answers": system}, "ikat:sample", out=tmp_path / "runs")
-    first, second = (ikat.runs.RunFolder(tmp_path / "runs" / name) for name in ("human_qr", "answers"))
-    assert second.results()[["qid", "docno", "rank"]].equals(first.results()[["qid", "docno", "rank"]])
+    first, second = (
+        ikat.runs.RunFolder(tmp_path / "runs" / name) for name in ("human_qr", "answers")
+    )
+    assert second.results()[["qid", "docno", "rank"]].equals(
+        first.results()[["qid", "docno", "rank"]]
+    )
     assert all(turn["response"] and len(turn["used"]) == 5 for turn in second.turns())
 
 
@@ -77,7 +83,9 @@ def test_a_frame_is_given_like_its_run_file(path, index):
     assert given == ikat.GivenRanking(RUN)  # the same rows
     assert hash(given) == hash(ikat.GivenRanking(RUN))
     assert given != ikat.GivenRanking(RUN[:2])
-    assert [part.fingerprint() for part in given.parts()] == [part.fingerprint() for part in ikat.GivenRanking(RUN).parts()]
+    assert [part.fingerprint() for part in given.parts()] == [
+        part.fingerprint() for part in ikat.GivenRanking(RUN).parts()
+    ]
     assert repr(given) == "ikat.GivenRanking(<3 passages of 2 turns>)"
     shuffled["docno"] = "changed later"
     pd.testing.assert_frame_equal(given(TURNS), found)
@@ -85,9 +93,14 @@ def test_a_frame_is_given_like_its_run_file(path, index):
 
 
 def test_a_frame_brings_its_texts_and_its_ids_may_be_numbers():
-    given = pd.DataFrame({"qid": [1, 1], "docno": [8, 9], "score": [1, 2], "text": ["Mint.", "Rooibos."]})
+    given = pd.DataFrame(
+        {"qid": [1, 1], "docno": [8, 9], "score": [1, 2], "text": ["Mint.", "Rooibos."]}
+    )
     found = ikat.GivenRanking(given)(pd.DataFrame({"qid": ["1"], "query": ["tea?"]}))
-    assert found[["docno", "score", "rank", "text"]].values.tolist() == [["9", 2.0, 0, "Rooibos."], ["8", 1.0, 1, "Mint."]]
+    assert found[["docno", "score", "rank", "text"]].values.tolist() == [
+        ["9", 2.0, 0, "Rooibos."],
+        ["8", 1.0, 1, "Mint."],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -106,19 +119,27 @@ def test_a_frame_that_is_no_ranking_is_refused(frame, message):
 
 @pytest.mark.parametrize("given", [None, [RUN], {"a": "run.trec"}, 3])
 def test_what_is_neither_a_path_nor_a_frame_is_refused(given):
-    with pytest.raises(ikat.UsageError, match="give a run file, the folder of a finished run, or a result frame"):
+    with pytest.raises(
+        ikat.UsageError, match="give a run file, the folder of a finished run, or a result frame"
+    ):
         ikat.GivenRanking(given)
 
 
 def test_two_frames_in_one_study_are_told_apart(tmp_path):
     data = ikat.dataset("ikat:sample")
-    run = ikat.PassageIndex(tmp_path / "index").index(data.get_corpus_iter(verbose=False)).bm25()(data.get_topics())
+    run = (
+        ikat.PassageIndex(tmp_path / "index")
+        .index(data.get_corpus_iter(verbose=False))
+        .bm25()(data.get_topics())
+    )
     ikat.run({"a": ikat.GivenRanking(run)}, "ikat:sample", out=tmp_path / "runs")
     ikat.run({"a": ikat.GivenRanking(run.copy())}, "ikat:sample", out=tmp_path / "runs")
     folder = ikat.runs.RunFolder(tmp_path / "runs" / "a")  # as in the results of a run
     assert ikat.GivenRanking(folder)(data.get_topics())["docno"].tolist() == run["docno"].tolist()
     with pytest.raises(ikat.UsageError, match="holds a run with different parts"):
-        ikat.run({"a": ikat.GivenRanking(run[run["rank"] < 5])}, "ikat:sample", out=tmp_path / "runs")
+        ikat.run(
+            {"a": ikat.GivenRanking(run[run["rank"] < 5])}, "ikat:sample", out=tmp_path / "runs"
+        )
 
 
 def test_a_frame_with_texts_feeds_a_response_in_a_run(tmp_path):
@@ -130,6 +151,10 @@ def test_a_frame_with_texts_feeds_a_response_in_a_run(tmp_path):
 
     given = pd.DataFrame({"qid": ["1"], "docno": ["8"], "score": [1.0], "text": ["Mint."]})
     system = ikat.GivenRanking(given) >> ikat.Respond(ikat.llm(Writes()))
-    with pytest.warns(NotJudgedWarning, match="none of the turns is judged: there will be no scores"):
-        found = ikat.run({"mine": system}, topics=pd.DataFrame({"qid": ["1"], "query": ["tea?"]}), out=tmp_path)
+    with pytest.warns(
+        NotJudgedWarning, match="none of the turns is judged: there will be no scores"
+    ):
+        found = ikat.run(
+            {"mine": system}, topics=pd.DataFrame({"qid": ["1"], "query": ["tea?"]}), out=tmp_path
+        )
     assert [turn["response"] for turn in found.folders["mine"].turns()] == ["Mint."]

@@ -14,7 +14,11 @@ from pyterrier_ikat.retrieve import BM25, SpladeRetriever
 from pyterrier_ikat.retrieve.retriever import Ranking, packed, unpacked
 from pyterrier_ikat.store.cache import Cache, compute_missing
 
-DOCNOS = st.lists(st.text(st.characters(exclude_categories=["Cs", "Z", "Cc"]), min_size=1), unique=True, max_size=30)
+DOCNOS = st.lists(
+    st.text(st.characters(exclude_categories=["Cs", "Z", "Cc"]), min_size=1),
+    unique=True,
+    max_size=30,
+)
 
 
 def ranking(*docnos):
@@ -23,7 +27,10 @@ def ranking(*docnos):
 
 @given(DOCNOS, st.integers(1, 40), st.integers(1, 40), st.randoms())
 def test_a_ranking_comes_back_bit_for_bit_or_not_at_all(docnos, searched, wanted, random):
-    found = Ranking(docnos[:searched], np.array([random.uniform(-9, 9) for _ in docnos[:searched]], dtype=np.float32))
+    found = Ranking(
+        docnos[:searched],
+        np.array([random.uniform(-9, 9) for _ in docnos[:searched]], dtype=np.float32),
+    )
     back = unpacked(packed(found, searched), wanted)
     if wanted > searched and len(found.docnos) == searched:
         assert back is None  # there may be more
@@ -37,11 +44,22 @@ def test_only_what_is_not_known_deep_enough_is_searched():
 
     def search(queries):
         calls.append(queries)
-        return [ranking(*(f"{query}{place}" for place in range(depth if query != "none" else 0))) for query in queries]
+        return [
+            ranking(*(f"{query}{place}" for place in range(depth if query != "none" else 0)))
+            for query in queries
+        ]
 
     def once(*queries):
         coded = {"encode": partial(packed, depth=depth), "decode": partial(unpacked, depth=depth)}
-        found = compute_missing(cache, {q.encode(): q for q in queries}, search, **coded, at_once=9, label="", unit="query")
+        found = compute_missing(
+            cache,
+            {q.encode(): q for q in queries},
+            search,
+            **coded,
+            at_once=9,
+            label="",
+            unit="query",
+        )
         return {key.decode(): ranking.docnos for key, ranking in found.items()}
 
     depth = 2
@@ -59,7 +77,10 @@ def test_only_what_is_not_known_deep_enough_is_searched():
 # BM25 and SPLADE
 
 WORDS = ["tea", "tram", "river", "garden", "mint", "sage", "coffee", "oats"]
-CORPUS = [{"docno": f"d{n:02}", "text": " ".join(WORDS[n * k % 8] for k in range(1, 2 + n % 7))} for n in range(60)]
+CORPUS = [
+    {"docno": f"d{n:02}", "text": " ".join(WORDS[n * k % 8] for k in range(1, 2 + n % 7))}
+    for n in range(60)
+]
 
 
 @pytest.fixture(scope="module")
@@ -74,32 +95,51 @@ def searched(monkeypatch):
 
     for retriever in (BM25, SpladeRetriever):
         find = retriever.find_rankings
-        spy = lambda self, opened, asked, find=find: queries.extend(asked) or find(self, opened, asked)  # noqa: E731
+
+        def spy(self, opened, asked, find=find):
+            queries.extend(asked)
+            return find(self, opened, asked)
+
         monkeypatch.setattr(retriever, "find_rankings", spy)
     return queries
 
 
 def frame(*queries, **columns):
-    return pd.DataFrame({"qid": [f"q{number}" for number in range(len(queries))], "query": list(queries)}, dtype=object).assign(**columns)
+    return pd.DataFrame(
+        {"qid": [f"q{number}" for number in range(len(queries))], "query": list(queries)},
+        dtype=object,
+    ).assign(**columns)
 
 
 def test_rows_that_ask_the_same_are_answered_alike_by_one_search(index, searched):
     found = index.bm25()(frame("tea mint", "river", "tea mint"))
     assert sorted(searched) == ["river", "tea mint"]
-    first, last = (found[found["qid"] == qid].drop(columns="qid").reset_index(drop=True) for qid in ("q0", "q2"))
+    first, last = (
+        found[found["qid"] == qid].drop(columns="qid").reset_index(drop=True)
+        for qid in ("q0", "q2")
+    )
     pd.testing.assert_frame_equal(first, last)
 
 
 def test_what_is_remembered_is_what_would_be_searched(index, searched, monkeypatch):
     asking = frame("tea mint mint", "river zzzz", "zzzz mint")
-    weighted = asking.assign(query_toks=[{"tea": 0.3, "mint": 1.1}, {"river": 2.0}, {"mint": 0.1, "tea": 0.1}])
-    for retriever in (index.bm25(), index.bm25(num_results=7), index.bm25(k1=1.2, b=0.75), index.bm25(num_results=9)):
+    weighted = asking.assign(
+        query_toks=[{"tea": 0.3, "mint": 1.1}, {"river": 2.0}, {"mint": 0.1, "tea": 0.1}]
+    )
+    for retriever in (
+        index.bm25(),
+        index.bm25(num_results=7),
+        index.bm25(k1=1.2, b=0.75),
+        index.bm25(num_results=9),
+    ):
         for queries in (asking, weighted):
             remembered = [retriever(queries) for _ in range(2)][1]
             with monkeypatch.context() as patch:
                 patch.setattr("pyterrier_ikat.store.cache._opened", {})
                 pd.testing.assert_frame_equal(remembered, retriever(queries), check_exact=True)
-    assert len(searched) == 2 * 6 + 4 * 6  # those of k1=0.9, b=0.4 and of 1.2, 0.75 once; and each again without a memory
+    assert (
+        len(searched) == 2 * 6 + 4 * 6
+    )  # those of k1=0.9, b=0.4 and of 1.2, 0.75 once; and each again without a memory
 
 
 def test_weights_are_equal_in_any_order_but_not_to_their_text(index, searched):
@@ -125,5 +165,7 @@ def test_another_index_of_the_same_words_is_searched_for_itself(index, searched,
 def test_a_file_remembers_for_another_process(index, searched, tmp_path, monkeypatch):
     first = index.bm25(cache=tmp_path / "c")(frame("tea mint", "river"))
     monkeypatch.setattr("pyterrier_ikat.store.cache._opened", {})
-    pd.testing.assert_frame_equal(index.bm25(cache=tmp_path / "c")(frame("tea mint", "river")), first)
+    pd.testing.assert_frame_equal(
+        index.bm25(cache=tmp_path / "c")(frame("tea mint", "river")), first
+    )
     assert len(searched) == 2

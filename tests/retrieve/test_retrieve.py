@@ -41,16 +41,30 @@ def index(folder):
 
 
 def queries(*texts, **columns):
-    return pd.DataFrame({"qid": [f"q{number}" for number in range(len(texts))], "query": list(texts)}, dtype=object).assign(**columns)
+    return pd.DataFrame(
+        {"qid": [f"q{number}" for number in range(len(texts))], "query": list(texts)}, dtype=object
+    ).assign(**columns)
 
 
-@pytest.mark.parametrize("query", ["tea caffeine", "tea tea tea river", "the tram line, the TRAM line and the bus", "same herbs words"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "tea caffeine",
+        "tea tea tea river",
+        "the tram line, the TRAM line and the bus",
+        "same herbs words",
+    ],
+)
 @pytest.mark.parametrize(("k1", "b"), [(0.9, 0.4), (1.2, 0.75)])
 def test_scores_are_those_of_the_formula_also_for_repeated_words(index, query, k1, b):
     found = index.bm25(k1=k1, b=b)(queries(query))
     expected = plain_bm25(TEXTS, query, k1, b, stemmer="none")
-    assert found["docno"].tolist() == sorted(expected, key=lambda docno: (round(expected[docno], 5), docno), reverse=True)
-    assert found["score"].tolist() == pytest.approx([expected[docno] for docno in found["docno"]], rel=1e-4)
+    assert found["docno"].tolist() == sorted(
+        expected, key=lambda docno: (round(expected[docno], 5), docno), reverse=True
+    )
+    assert found["score"].tolist() == pytest.approx(
+        [expected[docno] for docno in found["docno"]], rel=1e-4
+    )
 
 
 @pytest.mark.parametrize("changed", [{"b": 0.75}, {"k1": 1.2}])
@@ -58,30 +72,63 @@ def test_one_parameter_alone_changes_the_scores(tmp_path, changed):
     eager = ikat.PassageIndex(tmp_path / "i").index(CORPUS, stemmer="none", engine="eager")
     expected = plain_bm25(TEXTS, "tea caffeine", **{"k1": 0.9, "b": 0.4, **changed}, stemmer="none")
     found = eager.bm25(**changed)(queries("tea caffeine"))
-    assert found["score"].tolist() == pytest.approx([expected[docno] for docno in found["docno"]], rel=1e-4)
+    assert found["score"].tolist() == pytest.approx(
+        [expected[docno] for docno in found["docno"]], rel=1e-4
+    )
 
 
 def test_results_keep_query_order_with_columns_and_text(index):
     histories = [[{"role": "user"}], [], [1]]
-    asked = queries("tea", "tram", "tea").assign(qhistory=pd.Series(histories, dtype=object), qturn=[3, 2, 1], query_vec=0)
+    asked = queries("tea", "tram", "tea").assign(
+        qhistory=pd.Series(histories, dtype=object), qturn=[3, 2, 1], query_vec=0
+    )
     before = asked.copy()
     found = index.bm25()(asked)
     assert list(dict.fromkeys(found["qid"])) == ["q0", "q1", "q2"]
-    assert list(found.columns) == ["qid", "query", "qhistory", "qturn", "docno", "score", "rank", "text"]
+    assert list(found.columns) == [
+        "qid",
+        "query",
+        "qhistory",
+        "qturn",
+        "docno",
+        "score",
+        "rank",
+        "text",
+    ]
     assert found["text"].tolist() == [TEXTS[docno] for docno in found["docno"]]
-    assert all(value is histories[int(qid[1])] for qid, value in zip(found["qid"], found["qhistory"], strict=True))
+    assert all(
+        value is histories[int(qid[1])]
+        for qid, value in zip(found["qid"], found["qhistory"], strict=True)
+    )
     for _, rows in found.groupby("qid"):
         assert rows["rank"].tolist() == list(range(len(rows)))
     assert found.dtypes[["qid", "query", "docno", "text"]].eq(object).all()
     pd.testing.assert_frame_equal(asked, before)
 
 
-ODD = ["", "   ", "the of and", None, float("nan"), 7, "zzzz", "\x00", "\ud800", "日本語", "😀", "!?", "\n\t"]
+ODD = [
+    "",
+    "   ",
+    "the of and",
+    None,
+    float("nan"),
+    7,
+    "zzzz",
+    "\x00",
+    "\ud800",
+    "日本語",
+    "😀",
+    "!?",
+    "\n\t",
+]
 
 
 def test_odd_queries_lose_no_other_query_and_are_named(index):
     asked = queries("tea", *ODD, "a\x00tea\ud800", "tram " * 20_000, "x" * 100_000)
-    with pytest.warns(NoResultWarning, match="14 of 17 turns found no passage: q1, q2, q3, q4, q5 and 9 more; counted 0 in evaluation"):
+    with pytest.warns(
+        NoResultWarning,
+        match="14 of 17 turns found no passage: q1, q2, q3, q4, q5 and 9 more; counted 0 in evaluation",
+    ):
         found = index.bm25()(asked)
     assert set(found["qid"]) == {"q0", "q14", "q15"}
     tea = index.bm25()(queries("tea"))["docno"].tolist()
@@ -89,19 +136,26 @@ def test_odd_queries_lose_no_other_query_and_are_named(index):
 
 
 def test_expanded_turn_lacks_passages_only_if_all_sub_queries_do(index):
-    asked = queries("tea", "zzzz", "zzzz", "", qid_0=["t", "t", "u", "u"], qsub=[0, 1, 0, 1], query_0="it?")
+    asked = queries(
+        "tea", "zzzz", "zzzz", "", qid_0=["t", "t", "u", "u"], qsub=[0, 1, 0, 1], query_0="it?"
+    )
     with pytest.warns(NoResultWarning, match="1 of 2 turns found no passage: u; counted"):
         found = index.bm25()(asked)
     assert set(found["qid_0"]) == {"t"}
 
 
 def test_the_text_loader_adds_text_by_docno(index):
-    found = pd.DataFrame({"qid": ["a", "b", "a"], "docno": ["d9:0", "d1:0", "d9:0"]}, index=[5, 6, 7])
+    found = pd.DataFrame(
+        {"qid": ["a", "b", "a"], "docno": ["d9:0", "d1:0", "d9:0"]}, index=[5, 6, 7]
+    )
     loaded = index.text_loader()(found)
     assert loaded["text"].tolist() == [TEXTS["d9:0"], TEXTS["d1:0"], TEXTS["d9:0"]]
     assert loaded["text"].iloc[0] is loaded["text"].iloc[2]
     assert loaded.index.tolist() == [0, 1, 2]  # a user's index means nothing
-    with pytest.raises(ikat.DataError, match=r"lacks 2 of these passages \('d99:0', 'x\\ud800'\); use the index of their collection"):
+    with pytest.raises(
+        ikat.DataError,
+        match=r"lacks 2 of these passages \('d99:0', 'x\\ud800'\); use the index of their collection",
+    ):
         index.text_loader()(pd.DataFrame({"docno": ["d99:0", "d1:0", "x\ud800"]}, dtype=object))
 
 
@@ -136,15 +190,27 @@ def failing():
     [
         (failing(), RuntimeError, "the disk is on fire"),
         ([], ikat.DataError, "the corpus has no passage"),
-        ([*CORPUS, CORPUS[3]], ikat.DataError, "the corpus has the docno 'd2:1' more than once: give each passage its own"),
-        ([{"docno": "a b", "text": ""}], ikat.DataError, "passage 1 of the corpus is .*'a b'.*: give a dict with 'docno', a string w"),
+        (
+            [*CORPUS, CORPUS[3]],
+            ikat.DataError,
+            "the corpus has the docno 'd2:1' more than once: give each passage its own",
+        ),
+        (
+            [{"docno": "a b", "text": ""}],
+            ikat.DataError,
+            "passage 1 of the corpus is .*'a b'.*: give a dict with 'docno', a string w",
+        ),
         ([{"docno": "", "text": ""}], ikat.DataError, "passage 1 of the corpus is"),
         ([{"docno": 7.5, "text": ""}], ikat.DataError, "passage 1 of the corpus is"),
         ([{"text": "x"}], ikat.DataError, "passage 1 of the corpus is"),
         ([CORPUS[0], {"docno": "a"}], ikat.DataError, "passage 2 of the corpus is"),
         ([{"docno": "a", "text": 7}], ikat.DataError, "passage 1 of the corpus is"),
         (["text"], ikat.DataError, "passage 1 of the corpus is 'text'"),
-        ([{"docno": "a", "text": None}, {"docno": "b", "text": "\u8336!"}], ikat.DataError, "no passage has a word of ASCII letters and d"),
+        (
+            [{"docno": "a", "text": None}, {"docno": "b", "text": "\u8336!"}],
+            ikat.DataError,
+            "no passage has a word of ASCII letters and d",
+        ),
     ],
 )
 @pytest.mark.parametrize("engine", ["eager", pytest.param("pisa", marks=pytest.mark.linux)])
@@ -164,7 +230,11 @@ def test_a_bad_corpus_is_named_and_leaves_no_index(tmp_path, corpus, error, mess
         (BM25, {"k1": -1}, "BM25 needs k1 >= 0"),
         (BM25, {"b": 1.5}, "0 <= b <= 1"),
         (BM25, {"k1": float("nan")}, "BM25 needs k1 >= 0"),
-        (BM25, {"k1": 1.2345678}, "k1=1.2345678 has more than the 6 digits that PISA keeps: round it to 1.23457"),
+        (
+            BM25,
+            {"k1": 1.2345678},
+            "k1=1.2345678 has more than the 6 digits that PISA keeps: round it to 1.23457",
+        ),
         (BM25, {"num_results": 0}, "num_results=0"),
         (ikat.RM3, {"fb_docs": 0}, "fb_docs=0"),
         (ikat.RM3, {"fb_terms": 0}, "fb_terms=0"),
@@ -197,7 +267,12 @@ def mini(shared, tmp_path_factory):
         patch.setenv("IKAT_DATA", str(shared / "ikat"))
         data = ikat.dataset("ikat:2023-mini")
         data.get_topics(), data.get_answers()
-        yield data, ikat.PassageIndex(tmp_path_factory.mktemp("mini") / "i").index(data.get_corpus_iter(verbose=False)).bm25()
+        yield (
+            data,
+            ikat.PassageIndex(tmp_path_factory.mktemp("mini") / "i")
+            .index(data.get_corpus_iter(verbose=False))
+            .bm25(),
+        )
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
@@ -206,7 +281,10 @@ def test_query_formulations_on_real_passages_rank_as_measured(mini):
     data, bm25 = mini
     topics, qrels = data.get_topics("manual"), data.get_qrels()
     relevant = set(zip(qrels["qid"], qrels["docno"], strict=True))
-    ideal = {qid: sum(1 / math.log2(place + 2) for place in range(min(count, 10))) for qid, count in Counter(qrels["qid"]).items()}
+    ideal = {
+        qid: sum(1 / math.log2(place + 2) for place in range(min(count, 10)))
+        for qid, count in Counter(qrels["qid"]).items()
+    }
 
     def ndcg(frame):
         top, gains = (bm25 % 10)(frame), Counter()
@@ -225,14 +303,27 @@ def test_query_formulations_on_real_passages_rank_as_measured(mini):
 def test_lucenes_idf_shares_94_percent_of_the_real_first_ten(mini):
     """Every 14th manual rewrite, and every 14th gold answer: long, with repeated words."""
     data, bm25 = mini
-    asked = [*data.get_topics("manual")["qresolved"][::14], *data.get_answers()["gold_answer"][::14]]
-    found, texts = bm25(queries(*asked)), {passage["docno"]: passage["text"] for passage in data.get_corpus_iter(verbose=False)}
+    asked = [
+        *data.get_topics("manual")["qresolved"][::14],
+        *data.get_answers()["gold_answer"][::14],
+    ]
+    found, texts = (
+        bm25(queries(*asked)),
+        {passage["docno"]: passage["text"] for passage in data.get_corpus_iter(verbose=False)},
+    )
     shared = 0
     for number, query in enumerate(asked):
         rows = found[found["qid"] == f"q{number}"]
-        exact, of_lucene = (plain_bm25(texts, query, 0.9, 0.4, idf=idf) for idf in (robertson, lucene))
-        assert dict(zip(rows["docno"], rows["score"], strict=True)) == pytest.approx(exact, rel=1e-4, abs=1e-4)
-        firsts = [set(sorted(scores, key=lambda docno: (-scores[docno], docno))[:10]) for scores in (exact, of_lucene)]
+        exact, of_lucene = (
+            plain_bm25(texts, query, 0.9, 0.4, idf=idf) for idf in (robertson, lucene)
+        )
+        assert dict(zip(rows["docno"], rows["score"], strict=True)) == pytest.approx(
+            exact, rel=1e-4, abs=1e-4
+        )
+        firsts = [
+            set(sorted(scores, key=lambda docno: (-scores[docno], docno))[:10])
+            for scores in (exact, of_lucene)
+        ]
         shared += len(firsts[0] & firsts[1])
     assert shared / (10 * len(asked)) == pytest.approx(0.94, abs=0.005)
 
@@ -247,4 +338,6 @@ def _open_index(folder):
 
 
 TestBM25 = pt.testing.transformer_test_class(lambda: ikat.PassageIndex(_folder).bm25())
-TestPassageText = pt.testing.transformer_test_class(lambda: ikat.PassageIndex(_folder).text_loader())
+TestPassageText = pt.testing.transformer_test_class(
+    lambda: ikat.PassageIndex(_folder).text_loader()
+)

@@ -31,11 +31,18 @@ TEXTS = {
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory):
-    return ikat.PassageIndex(tmp_path_factory.mktemp("rm3") / "index").index([{"docno": d, "text": t} for d, t in TEXTS.items()])
+    return ikat.PassageIndex(tmp_path_factory.mktemp("rm3") / "index").index(
+        [{"docno": d, "text": t} for d, t in TEXTS.items()]
+    )
 
 
 def asked(*toks, **columns):
-    frame = pd.DataFrame({"qid": [f"q{number}" for number in range(len(toks))], "query": column(["no such words"] * len(toks))})
+    frame = pd.DataFrame(
+        {
+            "qid": [f"q{number}" for number in range(len(toks))],
+            "query": column(["no such words"] * len(toks)),
+        }
+    )
     return frame.assign(query_toks=column(toks), **columns)
 
 
@@ -46,8 +53,12 @@ def scores(found, qid="q0"):
 
 def results(*rows):
     """A result frame of (qid, query, score, text) rows, ranked in the given order."""
-    frame = pd.DataFrame(rows, columns=["qid", "query", "score", "text"], dtype=object).astype({"score": "float64"})
-    return frame.assign(docno=[f"d{number}" for number in range(len(rows))], rank=frame.groupby("qid").cumcount())
+    frame = pd.DataFrame(rows, columns=["qid", "query", "score", "text"], dtype=object).astype(
+        {"score": "float64"}
+    )
+    return frame.assign(
+        docno=[f"d{number}" for number in range(len(rows))], rank=frame.groupby("qid").cumcount()
+    )
 
 
 def plain_rm3(query, passages, scores, fb_terms, weight):
@@ -69,23 +80,44 @@ def plain_rm3(query, passages, scores, fb_terms, weight):
     return {term: value for term, value in mixed.items() if value > 0}
 
 
-texts = st.lists(st.sampled_from(["tea", "mint", "tram", "x", "river", "herb", "a" * 21]), min_size=1, max_size=8).map(" ".join)
+texts = st.lists(
+    st.sampled_from(["tea", "mint", "tram", "x", "river", "herb", "a" * 21]), min_size=1, max_size=8
+).map(" ".join)
 
 
-@given(texts, st.lists(st.tuples(texts, st.integers(1, 40)), min_size=1, max_size=6), st.integers(1, 5), st.integers(1, 8), st.floats(0, 1))
+@given(
+    texts,
+    st.lists(st.tuples(texts, st.integers(1, 40)), min_size=1, max_size=6),
+    st.integers(1, 5),
+    st.integers(1, 8),
+    st.floats(0, 1),
+)
 def test_the_weights_are_those_of_the_plain_definition(query, passages, fb_docs, fb_terms, weight):
     found = results(*(("t", query, score, text) for text, score in passages))
-    (toks,) = ikat.RM3(fb_docs, fb_terms, weight, stemmer="none", stops="none")(found.iloc[::-1])["query_toks"]
+    (toks,) = ikat.RM3(fb_docs, fb_terms, weight, stemmer="none", stops="none")(found.iloc[::-1])[
+        "query_toks"
+    ]
     used = passages[:fb_docs]
-    assert toks == pytest.approx(plain_rm3(query, [text for text, _ in used], [score for _, score in used], fb_terms, weight))
+    assert toks == pytest.approx(
+        plain_rm3(query, [text for text, _ in used], [score for _, score in used], fb_terms, weight)
+    )
 
 
 def test_the_worked_example():
-    # Passages' weights 3/4 and 1/4. mint: 3/4 * 1/2 + 1/4 * 1/4, tea: 3/4 * 1/2, tram: 1/4 * 2/4, river: 1/4 * 1/4.
-    found = results(("t", "herbal teas", 9.0, "Mint teas"), ("t", "herbal teas", 3.0, "Trams and the tram: a river, mint"))
+    # Passages' weights 3/4 and 1/4. mint: 3/4 * 1/2 + 1/4 * 1/4, tea: 3/4 * 1/2, tram: 1/4 * 2/4,
+    # river: 1/4 * 1/4.
+    found = results(
+        ("t", "herbal teas", 9.0, "Mint teas"),
+        ("t", "herbal teas", 3.0, "Trams and the tram: a river, mint"),
+    )
     (toks,) = ikat.RM3(fb_terms=3, original_weight=0.6)(found)["query_toks"]
     total = 7 / 16 + 6 / 16 + 2 / 16
-    expected = {"herbal": 0.3, "tea": 0.3 + 0.4 * 6 / 16 / total, "mint": 0.4 * 7 / 16 / total, "tram": 0.4 * 2 / 16 / total}
+    expected = {
+        "herbal": 0.3,
+        "tea": 0.3 + 0.4 * 6 / 16 / total,
+        "mint": 0.4 * 7 / 16 / total,
+        "tram": 0.4 * 2 / 16 / total,
+    }
     assert toks == pytest.approx(expected)
     assert sum(toks.values()) == pytest.approx(1)
 
@@ -99,7 +131,10 @@ def test_index_stop_words_are_no_terms_terriers_no_feedback():
 
 @pytest.mark.parametrize("wrong", [-1.0, float("nan"), 0.0])
 def test_scores_that_cannot_weigh_are_named(wrong):
-    with pytest.raises(ikat.DataError, match="the scores of turn u can't weigh its passages .*put RM3 right behind a BM25"):
+    with pytest.raises(
+        ikat.DataError,
+        match="the scores of turn u can't weigh its passages .*put RM3 right behind a BM25",
+    ):
         ikat.RM3()(results(("t", "tea", 1.0, "mint"), ("u", "tea", wrong, "mint")))
 
 
@@ -107,14 +142,25 @@ TestRM3 = pt.testing.transformer_test_class(ikat.RM3)
 
 
 def test_terms_of_weight_1_score_like_the_words_of_a_query(index):
-    for query, toks in (("teas of mint", {"tea": 1, "mint": 1}), ("mint tea mint", {"mint": 2.0, "tea": 1.0})):
+    for query, toks in (
+        ("teas of mint", {"tea": 1, "mint": 1}),
+        ("mint tea mint", {"mint": 2.0, "tea": 1.0}),
+    ):
         found = index.bm25()(pd.DataFrame({"qid": ["q0"], "query": [query]}))
         assert scores(index.bm25()(asked(toks))) == pytest.approx(scores(found), rel=1e-5)
 
 
-@given(st.dictionaries(st.sampled_from(["tea", "mint", "rooibo", "green", "zzz"]), st.floats(0.01, 50), min_size=1))
+@given(
+    st.dictionaries(
+        st.sampled_from(["tea", "mint", "rooibo", "green", "zzz"]), st.floats(0.01, 50), min_size=1
+    )
+)
 def test_a_score_is_the_weighted_sum_of_its_terms(index, toks):
-    alone = {term: scores(index.bm25()(pd.DataFrame({"qid": ["q0"], "query": [term]}))) for term in toks if term != "zzz"}
+    alone = {
+        term: scores(index.bm25()(pd.DataFrame({"qid": ["q0"], "query": [term]})))
+        for term in toks
+        if term != "zzz"
+    }
     expected = Counter()
     for term, found in alone.items():
         for docno, score in found.items():
@@ -131,20 +177,28 @@ def test_terms_are_neither_stemmed_nor_stopped(index):
     with pytest.warns(NoResultWarning, match="1 of 2 turns found no passage: q1"):
         found = index.bm25()(asked({"tea": 1.0}, {"teas": 1.0}))
     assert set(found["qid"]) == {"q0"}
-    assert scores(found) == pytest.approx(scores(index.bm25()(pd.DataFrame({"qid": ["q0"], "query": ["teas"]}))))
+    assert scores(found) == pytest.approx(
+        scores(index.bm25()(pd.DataFrame({"qid": ["q0"], "query": ["teas"]})))
+    )
 
 
 def test_rows_without_terms_have_no_result_and_hide_no_other_row(index):
     with pytest.warns(NoResultWarning, match="3 of 5 turns found no passage: q0, q2, q3"):
-        found = index.bm25()(asked({}, {"tea": 0.3}, {"tea": 0.0}, {"tea": -1.0}, {"mint": np.float32(0.5)}))
+        found = index.bm25()(
+            asked({}, {"tea": 0.3}, {"tea": 0.0}, {"tea": -1.0}, {"mint": np.float32(0.5)})
+        )
     assert list(dict.fromkeys(found["qid"])) == ["q1", "q4"]
-    assert scores(found, "q1")["d2"] == pytest.approx(0.3 * scores(index.bm25()(asked({"tea": 1})))["d2"])
+    assert scores(found, "q1")["d2"] == pytest.approx(
+        0.3 * scores(index.bm25()(asked({"tea": 1})))["d2"]
+    )
     assert "query_toks" not in found.columns
 
 
 @pytest.mark.parametrize("toks", [None, "tea", {"tea": "1"}, {"tea": float("nan")}])
 def test_what_is_not_a_dict_of_weights_is_named(index, toks):
-    with pytest.raises(ikat.DataError, match="query_toks of q1 is .*give a dict of terms to weights"):
+    with pytest.raises(
+        ikat.DataError, match="query_toks of q1 is .*give a dict of terms to weights"
+    ):
         index.bm25()(asked({"tea": 1.0}, toks))
 
 
@@ -152,22 +206,44 @@ def test_what_is_not_a_dict_of_weights_is_named(index, toks):
 def test_our_stop_words_are_those_that_pisa_drops(tmp_path):
     lists = json.loads(files("pyterrier_ikat.retrieve").joinpath("stopwords.json").read_text())
     words = sorted({word for texts in lists.values() for word in texts.split() if "-" not in word})
-    index = ikat.PassageIndex(tmp_path / "i").index([{"docno": "d", "text": " ".join([*words, "tram"])}], engine="pisa", stops="none")
+    index = ikat.PassageIndex(tmp_path / "i").index(
+        [{"docno": "d", "text": " ".join([*words, "tram"])}], engine="pisa", stops="none"
+    )
     asked = pd.DataFrame({"qid": [*words, "tram"], "query": [*words, "tram"]})
     for stops in ("lucene", "terrier", "none"):
-        rankings = PisaBM25(index.opened().folder, {"stops": stops}).at(0.9, 0.4).rankings(asked["query"].tolist(), 10)
-        found = {word for word, ranking in zip(asked["qid"], rankings, strict=True) if ranking.docnos}
-        assert found == {word for word in asked["qid"] if not stop_terms(stops, "porter2").issuperset(tokenize(word, "porter2"))}
+        rankings = (
+            PisaBM25(index.opened().folder, {"stops": stops})
+            .at(0.9, 0.4)
+            .rankings(asked["query"].tolist(), 10)
+        )
+        found = {
+            word for word, ranking in zip(asked["qid"], rankings, strict=True) if ranking.docnos
+        }
+        assert found == {
+            word
+            for word in asked["qid"]
+            if not stop_terms(stops, "porter2").issuperset(tokenize(word, "porter2"))
+        }
 
 
 def test_passages_without_feedback_terms_leave_the_query_alone():
     found = results(("t", "mint tea", 1.0, "the"), ("u", "of the", 1.0, "mint tea"))
-    assert ikat.RM3()(found)["query_toks"].tolist() == [{"mint": 0.25, "tea": 0.25}, {"mint": 0.25, "tea": 0.25}]
+    assert ikat.RM3()(found)["query_toks"].tolist() == [
+        {"mint": 0.25, "tea": 0.25},
+        {"mint": 0.25, "tea": 0.25},
+    ]
 
 
 @pytest.mark.parametrize(("letters", "counts"), [(1, False), (2, True), (20, True), (21, False)])
 def test_terms_of_feedback_have_two_to_twenty_letters(letters, counts):
     term = "q" * letters
-    row = {"qid": "t", "query": "tea", "docno": "d", "score": 1.0, "rank": 0, "text": f"mint {term}"}
+    row = {
+        "qid": "t",
+        "query": "tea",
+        "docno": "d",
+        "score": 1.0,
+        "rank": 0,
+        "text": f"mint {term}",
+    }
     (weights,) = ikat.RM3(stemmer="none")(pd.DataFrame([row]))["query_toks"]
     assert (term in weights) is counts

@@ -16,7 +16,12 @@ from tiny_splade import VOCABULARY, save_masked_language_model, save_splade
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import NoResultWarning
 from pyterrier_ikat.retrieve.eager import open_postings
-from pyterrier_ikat.retrieve.splade import encode_texts, list_tokens, load_sparse_encoder, write_impacts
+from pyterrier_ikat.retrieve.splade import (
+    encode_texts,
+    list_tokens,
+    load_sparse_encoder,
+    write_impacts,
+)
 
 CORPUS = [
     {"docno": "d3", "text": "Rooibos has no caffeine"},
@@ -32,7 +37,13 @@ QUERIES = ["green tea", "the train late", "coffee no caffeine"]
 
 
 def topics(*queries, **columns):
-    return pd.DataFrame({"qid": [f"1_{n}" for n in range(1, len(queries) + 1)], "query": pd.Series(queries, dtype=object), **columns})
+    return pd.DataFrame(
+        {
+            "qid": [f"1_{n}" for n in range(1, len(queries) + 1)],
+            "query": pd.Series(queries, dtype=object),
+            **columns,
+        }
+    )
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +53,20 @@ def index(model, tmp_path_factory):
 
 def dense(model, texts):
     """The vectors as the model gives them, one row per text."""
-    return load_sparse_encoder(model).encode(texts, convert_to_sparse_tensor=False).numpy().astype(np.float64)
+    return (
+        load_sparse_encoder(model)
+        .encode(texts, convert_to_sparse_tensor=False)
+        .numpy()
+        .astype(np.float64)
+    )
 
 
 def products(passages, queries):
     """(qid, docno) -> the product of the vectors in hundredths, and of those that the models of passages and queries give."""
     asked, read = dense(queries, QUERIES), dense(passages, [passage["text"] for passage in SAID])
-    keys = [(f"1_{number}", passage["docno"]) for number in range(1, len(asked) + 1) for passage in SAID]
+    keys = [
+        (f"1_{number}", passage["docno"]) for number in range(1, len(asked) + 1) for passage in SAID
+    ]
     rounded, exact = (np.round(asked, 2) @ np.round(read, 2).T).ravel(), (asked @ read.T).ravel()
     return dict(zip(keys, rounded, strict=True)), dict(zip(keys, exact, strict=True))
 
@@ -62,9 +80,13 @@ def test_score_is_the_vectors_dot_product_in_hundredths(model, index):
     found = index.retriever()(topics(*QUERIES))
     assert scores(found) == pytest.approx(rounded)
     assert found["text"].tolist() == [TEXTS[docno] for docno in found["docno"]]
-    assert found.loc[found["docno"].isin(["d1", "d2"]) & (found["qid"] == "1_1"), "docno"].tolist() == ["d2", "d1"]  # which tie
+    assert found.loc[
+        found["docno"].isin(["d1", "d2"]) & (found["qid"] == "1_1"), "docno"
+    ].tolist() == ["d2", "d1"]  # which tie
     assert rounded == pytest.approx(exact, abs=0.2)
-    assert len(set(np.round(list(rounded.values()), 4))) >= 12  # scores that could be mixed up would prove nothing
+    assert (
+        len(set(np.round(list(rounded.values()), 4))) >= 12
+    )  # scores that could be mixed up would prove nothing
 
 
 VECTORS = st.dictionaries(st.integers(0, 19), st.integers(1, 300), max_size=12)
@@ -81,8 +103,17 @@ def random_index(tmp_path_factory):
     files = []
     for part in (slice(0, 200), slice(200, 300)):
         files.append(folder / f"{part.start}.npz")
-        ids, found = [f"d{number:03}" for number in range(part.start, part.stop)], csr_array(matrix[part])
-        np.savez(files[-1], docnos=np.array(ids), data=found.data, indices=found.indices, indptr=found.indptr)
+        ids, found = (
+            [f"d{number:03}" for number in range(part.start, part.stop)],
+            csr_array(matrix[part]),
+        )
+        np.savez(
+            files[-1],
+            docnos=np.array(ids),
+            data=found.data,
+            indices=found.indices,
+            indptr=found.indptr,
+        )
     (folder / "eager").mkdir()
     write_impacts(folder / "eager", files, None)
     return folder / "eager", matrix
@@ -91,10 +122,15 @@ def random_index(tmp_path_factory):
 @given(queries=st.lists(VECTORS.filter(bool), min_size=1, max_size=4), depth=st.integers(1, 320))
 def test_the_eager_engine_finds_what_the_plain_dot_product_finds(random_index, queries, depth):
     folder, matrix = random_index
-    asked = [{str(term): weight for term, weight in {**query, 7000: 1}.items()} for query in queries]
+    asked = [
+        {str(term): weight for term, weight in {**query, 7000: 1}.items()} for query in queries
+    ]
     for query, found in zip(queries, open_postings(folder).rankings(asked, depth), strict=True):
         products = matrix @ np.array([query.get(term, 0) for term in range(20)])
-        wanted = sorted(((product, f"d{number:03}") for number, product in enumerate(products) if product), reverse=True)[:depth]
+        wanted = sorted(
+            ((product, f"d{number:03}") for number, product in enumerate(products) if product),
+            reverse=True,
+        )[:depth]
         assert found.docnos == [docno for _, docno in wanted]
         assert found.scores.tolist() == [score for score, _ in wanted]
 
@@ -121,14 +157,24 @@ def test_queries_that_the_model_gives_no_term_are_harmless(index, tmp_path):
 def test_bare_masked_model_serves_dimensions_beyond_tokenizer(tmp_path):
     name = save_masked_language_model(tmp_path / "bare", extra_dimensions=3)
     assert list_tokens(load_sparse_encoder(name)) == [*VOCABULARY, "26", "27", "28"]
-    assert len(ikat.Splade(name).index(tmp_path / "i", CORPUS).retriever()(topics("green tea"))) == 5
+    assert (
+        len(ikat.Splade(name).index(tmp_path / "i", CORPUS).retriever()(topics("green tea"))) == 5
+    )
 
 
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda folder: save_masked_language_model(folder, bias=-100.0), ikat.DataError, "gives no passage a term"),
-        (lambda folder: save_masked_language_model(folder, bias=float("nan")), ikat.UsageError, "not a finite number"),
+        (
+            lambda folder: save_masked_language_model(folder, bias=-100.0),
+            ikat.DataError,
+            "gives no passage a term",
+        ),
+        (
+            lambda folder: save_masked_language_model(folder, bias=float("nan")),
+            ikat.UsageError,
+            "not a finite number",
+        ),
         (lambda folder: str(get_model_path()), ikat.UsageError, "isn't a SPLADE model"),
     ],
     ids=["silent", "damaged", "no SPLADE"],
@@ -161,11 +207,16 @@ def test_other_weights_than_the_passage_encoders_are_refused(model, tmp_path):
     here = shutil.copytree(model, tmp_path / "here" / "tiny")
     index = ikat.Splade(str(here)).index(tmp_path / "i", CORPUS)
     elsewhere = save_splade(tmp_path / "elsewhere" / "tiny", seed=5)
-    with pytest.raises(ikat.UsageError, match=f"encoded with another model than '{elsewhere}' as it is now"):
+    with pytest.raises(
+        ikat.UsageError, match=f"encoded with another model than '{elsewhere}' as it is now"
+    ):
         ikat.SpladeIndex(index.path, elsewhere).retriever()
     shutil.rmtree(here)
     shutil.copytree(elsewhere, here)
-    with pytest.raises(ikat.UsageError, match=f"{index.path} was encoded with another model than '{here}' as it is now: give that one"):
+    with pytest.raises(
+        ikat.UsageError,
+        match=f"{index.path} was encoded with another model than '{here}' as it is now: give that one",
+    ):
         ikat.SpladeIndex(index.path).retriever()(topics("green tea"))
     with pytest.raises(ikat.UsageError, match="encoded with another model"):
         index.fingerprint()
@@ -176,9 +227,17 @@ def of_pyterrier(model, tmp_path):
     """Built by PyTerrier's own indexer with its default scale from the model's weights, in an order that isn't that of docno."""
     from pyterrier_pisa import PisaIndex
 
-    names, vectors = list_tokens(load_sparse_encoder(model)), dense(model, [passage["text"] for passage in SAID])
-    toks = [{names[term]: float(vector[term]) for term in np.flatnonzero(vector)} for vector in vectors]
-    documents = [{"docno": passage["docno"], "toks": found} for passage, found in zip(SAID, toks, strict=True)]
+    names, vectors = (
+        list_tokens(load_sparse_encoder(model)),
+        dense(model, [passage["text"] for passage in SAID]),
+    )
+    toks = [
+        {names[term]: float(vector[term]) for term in np.flatnonzero(vector)} for vector in vectors
+    ]
+    documents = [
+        {"docno": passage["docno"], "toks": found}
+        for passage, found in zip(SAID, toks, strict=True)
+    ]
     PisaIndex(str(tmp_path / "pt.pisa"), stemmer="none").toks_indexer().index(reversed(documents))
     return tmp_path / "pt.pisa"
 
@@ -188,9 +247,14 @@ def test_pyterrier_index_gives_what_pyterriers_pipeline_gives(of_pyterrier, mode
     from pyterrier_pisa import PisaIndex
 
     names = list_tokens(load_sparse_encoder(model))
-    assert dense(model, QUERIES)[:, names.index("[SEP]")].min() > 0  # which PISA doesn't find, for them and for us
+    assert (
+        dense(model, QUERIES)[:, names.index("[SEP]")].min() > 0
+    )  # which PISA doesn't find, for them and for us
     hundredths = np.round(dense(model, QUERIES), 2)
-    toks = [{names[term]: vector[term] + 1e-6 for term in np.flatnonzero(vector)} for vector in hundredths]
+    toks = [
+        {names[term]: vector[term] + 1e-6 for term in np.flatnonzero(vector)}
+        for vector in hundredths
+    ]
     theirs = PisaIndex(str(of_pyterrier)).quantized()(topics(*QUERIES).assign(query_toks=toks))
     found = ikat.SpladeIndex(of_pyterrier, model).retriever()(topics(*QUERIES))
     assert list(found.columns) == ["qid", "query", "docno", "score", "rank"]
@@ -200,7 +264,9 @@ def test_pyterrier_index_gives_what_pyterriers_pipeline_gives(of_pyterrier, mode
 
 
 @pytest.mark.linux
-def test_pyterrier_index_is_readied_once_and_takes_loader_text(of_pyterrier, model, tmp_path, monkeypatch):
+def test_pyterrier_index_is_readied_once_and_takes_loader_text(
+    of_pyterrier, model, tmp_path, monkeypatch
+):
     with monkeypatch.context() as patch:
         patch.setattr("os.access", lambda *_: False)
         unwritten = ikat.SpladeIndex(of_pyterrier, model).retriever()(topics("green tea"))
@@ -256,8 +322,12 @@ def test_query_model_is_part_of_the_index_fingerprint(tuned, index, tmp_path):
 def test_other_models_queries_score_against_the_first_ones_texts(model, tuned, index):
     retriever = index.retriever(query_model=tuned)
     found = retriever(topics(*QUERIES))
-    assert scores(found) == pytest.approx({key: score for key, score in products(model, tuned)[0].items() if score > 0})
-    plain = index.retriever()(topics(*QUERIES))  # the same queries, by now in the memory of rankings
+    assert scores(found) == pytest.approx(
+        {key: score for key, score in products(model, tuned)[0].items() if score > 0}
+    )
+    plain = index.retriever()(
+        topics(*QUERIES)
+    )  # the same queries, by now in the memory of rankings
     assert set(plain["score"]).isdisjoint(found["score"])
     assert (retriever % 7).compile() == ikat.SpladeIndex(index.path, query_model=tuned).retriever(7)
     assert repr(retriever) == f"ikat.SpladeIndex({index.path!r}, query_model={tuned!r}).retriever()"
@@ -267,9 +337,10 @@ def test_other_models_queries_score_against_the_first_ones_texts(model, tuned, i
 
 def test_a_model_of_another_vocabulary_for_queries_is_refused(index, tmp_path, model):
     other = save_splade(tmp_path / "other", extra_dimensions=3)
-    message = (
-        f"the model for queries, {other!r}, has another vocabulary than {model!r}, which encoded the passages of {index.path}: give one"
-    )
-    for use in (lambda: index.retriever(query_model=other)(topics("tea")), ikat.SpladeIndex(index.path, query_model=other).warm_up):
+    message = f"the model for queries, {other!r}, has another vocabulary than {model!r}, which encoded the passages of {index.path}: give one"
+    for use in (
+        lambda: index.retriever(query_model=other)(topics("tea")),
+        ikat.SpladeIndex(index.path, query_model=other).warm_up,
+    ):
         with pytest.raises(ikat.UsageError, match=re.escape(message)):
             use()

@@ -18,7 +18,12 @@ DOCNOS = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp"]
 
 
 def reading(texts):
-    return read_corpus([{"docno": docno, "text": text} for docno, text in (texts.items() if isinstance(texts, dict) else texts)])
+    return read_corpus(
+        [
+            {"docno": docno, "text": text}
+            for docno, text in (texts.items() if isinstance(texts, dict) else texts)
+        ]
+    )
 
 
 @pytest.fixture
@@ -29,7 +34,11 @@ def store(tmp_path):
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.dictionaries(DOCNOS, ANYTHING, min_size=1, max_size=12), st.dictionaries(DOCNOS, ANYTHING, min_size=1), st.data())
+@given(
+    st.dictionaries(DOCNOS, ANYTHING, min_size=1, max_size=12),
+    st.dictionaries(DOCNOS, ANYTHING, min_size=1),
+    st.data(),
+)
 def test_any_texts_come_back_whether_stored_at_once_or_added(tmp_path_factory, texts, more, data):
     folder = tmp_path_factory.mktemp("any")
     store = TextStore(folder, create=True)
@@ -80,7 +89,16 @@ def test_killed_write_keeps_old_passages_and_a_rerun_stores_all(tmp_path, there)
 
 
 def test_text_that_mimics_the_next_passage_has_another_checksum(tmp_path):
-    parts, alike = [], ({"a": "x", "b": "y"}, {"a": "x\nb\n1\ny"}, {"a": "xb\n1\ny"}, {"a": "xy", "b": ""}, {"a": "", "b": "xy"})
+    parts, alike = (
+        [],
+        (
+            {"a": "x", "b": "y"},
+            {"a": "x\nb\n1\ny"},
+            {"a": "xb\n1\ny"},
+            {"a": "xy", "b": ""},
+            {"a": "", "b": "xy"},
+        ),
+    )
     for number, texts in enumerate(alike):
         (tmp_path / str(number)).mkdir()
         store = TextStore(tmp_path / str(number), create=True)

@@ -15,7 +15,9 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import words
 from pyterrier_ikat.retrieve.words import ascii_text, tokenize
 
-TRICKY = st.text(st.sampled_from("abcdlmrstvABS.'’ʻ0 1\n\t-éßøœ中μµ\x00ı²½①™№\u200b\xad\u0301"), max_size=30)
+TRICKY = st.text(
+    st.sampled_from("abcdlmrstvABS.'’ʻ0 1\n\t-éßøœ中μµ\x00ı²½①™№\u200b\xad\u0301"), max_size=30
+)
 ANY = st.text(st.characters(exclude_categories=[]), max_size=40)
 
 
@@ -38,11 +40,23 @@ def test_words_worked_out_by_hand(text, terms):
     ("text", "words"),
     [
         ("Tylenol™ Acme℠ study¹ x² 5½ 7⅞ №5 ①tea ❷tea 1ª", "tylenol acme study x 5 7 5 tea tea 1"),
-        ("choles\xadterol ze\u200bro\u200cze\u200dro \ufeffwo\u2060rd e\u0301tude \u202eab\u202c", "cholesterol zerozero word etude ab"),
-        ("Straße GROẞ Søren Æsop œuvre Łódź đ ð þing ısı ĸŋ ħ ŧ", "strasse gross soren aesop oeuvre lodz d d thing isi qn h t"),
+        (
+            "choles\xadterol ze\u200bro\u200cze\u200dro \ufeffwo\u2060rd e\u0301tude \u202eab\u202c",
+            "cholesterol zerozero word etude ab",
+        ),
+        (
+            "Straße GROẞ Søren Æsop œuvre Łódź đ ð þing ısı ĸŋ ħ ŧ",
+            "strasse gross soren aesop oeuvre lodz d d thing isi qn h t",
+        ),
         ("ƒ Ɓ ɖ ǆ ĳ ŀl ŉ ȣ ꜳ ᴀ ɐ ə", "f b d dz ij ll n ou aa a a a"),
-        ("O'Boyle O’Neill’s Hawaiʻi Qurʾān l'été o'clock O'Sullivan O'Toole", "oboyle oneill hawaii quran lete oclock osullivan otoole"),
-        ("it's IT’S I'm don't he'd we'll they're I've I'd've the A's", "it it i don he we they i i ve the a"),
+        (
+            "O'Boyle O’Neill’s Hawaiʻi Qurʾān l'été o'clock O'Sullivan O'Toole",
+            "oboyle oneill hawaii quran lete oclock osullivan otoole",
+        ),
+        (
+            "it's IT’S I'm don't he'd we'll they're I've I'd've the A's",
+            "it it i don he we they i i ve the a",
+        ),
         ("5 µg 5μg ㎍ µ μου Δμ kμg", "5 ug 5ug ug k g"),
         ("U.S. H₂O ﬁne C++ 1,000 ⅷ Ⓐ ｗｉｄｅ", "us h2o fine c 1 000 viii a wide"),
         ("Ελλάδα Москва 日本語 עברית ไทย हिन्दी", ""),
@@ -58,11 +72,17 @@ def test_other_characters_fold_separate_or_vanish(text, words):
 def test_words_are_ascii_and_the_same_in_normal_form(text):
     found = tokenize(text, "none")
     assert all(word.isascii() and word.isalnum() and word == word.lower() for word in found)
-    assert found == tokenize(unicodedata.normalize("NFD", text), "none") == tokenize(f" {text}\n", "none")
+    assert (
+        found
+        == tokenize(unicodedata.normalize("NFD", text), "none")
+        == tokenize(f" {text}\n", "none")
+    )
 
 
 @settings(max_examples=200)
-@given(TRICKY, st.sampled_from("\xad\u200b\u200c\u200d\u2060\ufeff\u0301\u200e"), st.integers(0, 30))
+@given(
+    TRICKY, st.sampled_from("\xad\u200b\u200c\u200d\u2060\ufeff\u0301\u200e"), st.integers(0, 30)
+)
 def test_a_character_without_width_changes_nothing(text, invisible, place):
     assert tokenize(text[:place] + invisible + text[place:], "none") == tokenize(text, "none")
 
@@ -70,7 +90,9 @@ def test_a_character_without_width_changes_nothing(text, invisible, place):
 @settings(max_examples=200)
 @given(TRICKY, st.sampled_from("¹²³½¾①⑳❶™℠№"), st.integers(0, 30))
 def test_a_sign_that_separates_is_a_space(text, sign, place):
-    assert tokenize(text[:place] + sign + text[place:], "none") == tokenize(text[:place] + " " + text[place:], "none")
+    assert tokenize(text[:place] + sign + text[place:], "none") == tokenize(
+        text[:place] + " " + text[place:], "none"
+    )
 
 
 def by_pisa(text, stemmer):
@@ -84,13 +106,33 @@ def test_any_text_has_the_words_that_pisa_makes_of_it(text):
         assert tokenize(text, stemmer) == by_pisa(text, stemmer)
 
 
-ENDINGS = ["", "s", "ed", "ing", "ization", "ational", "fulness", "ies", "eedly", "ly", "y", "ogist", "eous", "li", "ment", "able"]
+ENDINGS = [
+    "",
+    "s",
+    "ed",
+    "ing",
+    "ization",
+    "ational",
+    "fulness",
+    "ies",
+    "eedly",
+    "ly",
+    "y",
+    "ogist",
+    "eous",
+    "li",
+    "ment",
+    "able",
+]
 
 
 def test_made_up_words_have_the_stems_that_pisa_makes_of_them():
     draw = random.Random(5)
     syllables = ["".join(pair) for pair in itertools.product("bcdfghlmnprstvwy", "aeiouy")]
-    made = [f"{''.join(draw.choices(syllables, k=draw.randint(1, 3)))}{draw.choice('stlnd')}{draw.choice(ENDINGS)}" for _ in range(5000)]
+    made = [
+        f"{''.join(draw.choices(syllables, k=draw.randint(1, 3)))}{draw.choice('stlnd')}{draw.choice(ENDINGS)}"
+        for _ in range(5000)
+    ]
     known = "university organization evening news general proceed inning skis dying gently only singly outing herring"
     text = " ".join([*made, known])
     assert tokenize(text, "porter2") == by_pisa(text, "porter2")
@@ -104,9 +146,14 @@ def test_real_passages_have_the_words_that_pisa_makes_of_them(ikat_data):
 
 
 def test_another_stemmer_version_is_refused_with_the_repair(monkeypatch):
-    newer = SimpleNamespace(Stemmer=lambda _: SimpleNamespace(stemWord=lambda word: word), version=lambda: "3.0.0")
+    newer = SimpleNamespace(
+        Stemmer=lambda _: SimpleNamespace(stemWord=lambda word: word), version=lambda: "3.0.0"
+    )
     monkeypatch.setitem(sys.modules, "Stemmer", newer)
     monkeypatch.setattr(words, "_of_thread", threading.local())
     words._stem_one.cache_clear()
-    with pytest.raises(ikat.UsageError, match=r"PyStemmer 3.0.0 makes other stems .*pip install 'PyStemmer>=2.2,<3'"):
+    with pytest.raises(
+        ikat.UsageError,
+        match=r"PyStemmer 3.0.0 makes other stems .*pip install 'PyStemmer>=2.2,<3'",
+    ):
         tokenize("tea", "porter2")

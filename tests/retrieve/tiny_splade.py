@@ -6,7 +6,19 @@ from sentence_transformers.sparse_encoder.modules import MLMTransformer, SpladeP
 from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-DRINKS = ["tea", "rooibos", "coffee", "caffeine", "drink", "drinks", "green", "black", "red", "camellia", "plant"]
+DRINKS = [
+    "tea",
+    "rooibos",
+    "coffee",
+    "caffeine",
+    "drink",
+    "drinks",
+    "green",
+    "black",
+    "red",
+    "camellia",
+    "plant",
+]
 OTHERS = ["no", "has", "train", "late", "runs", "the", "of", "a", "##s", "##ing"]
 VOCABULARY = [*SPECIAL, *DRINKS, *OTHERS]
 SPARSE = -2.0  # so that most terms of a text get no weight
@@ -37,7 +49,7 @@ def save_masked_language_model(folder, bias=SPARSE, seed=0, extra_dimensions=0):
 def save_splade(folder, **arguments):
     """The same model as a sparse encoder of sentence-transformers with its modules named."""
     bare = save_masked_language_model(folder.parent / f"{folder.name}-bare", **arguments)
-    SparseEncoder(modules=[MLMTransformer(bare, _from_auto_load=True), SpladePooling("max")], device="cpu").save_pretrained(
-        str(folder), create_model_card=False
-    )
+    SparseEncoder(
+        modules=[MLMTransformer(bare, _from_auto_load=True), SpladePooling("max")], device="cpu"
+    ).save_pretrained(str(folder), create_model_card=False)
     return str(folder)

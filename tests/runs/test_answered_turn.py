@@ -9,9 +9,23 @@ from pyterrier_ikat.live.chat import Why
 from pyterrier_ikat.llms import Completion, Request
 from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import Source, Turn
-from pyterrier_ikat.runs.answered_turn import background, effort, plain, sources_drawn, turn_drawn, why_drawn
+from pyterrier_ikat.runs.answered_turn import (
+    background,
+    effort,
+    plain,
+    sources_drawn,
+    turn_drawn,
+    why_drawn,
+)
 
-FOUND = pd.DataFrame({"qid": ["c_1"] * 7, "docno": list("gfedcba"), "rank": range(6, -1, -1), "text": [f"text {d}" for d in "gfedcba"]})
+FOUND = pd.DataFrame(
+    {
+        "qid": ["c_1"] * 7,
+        "docno": list("gfedcba"),
+        "rank": range(6, -1, -1),
+        "text": [f"text {d}" for d in "gfedcba"],
+    }
+)
 
 
 ONE = FOUND.tail(1)
@@ -21,8 +35,16 @@ ONE = FOUND.tail(1)
     ("frame", "turn", "shown"),
     [
         # without a response the best five; a draft that was searched with is no response
-        (FOUND.assign(qrewrite="which tea"), Turn(1, "tea?", "", tuple(Source(d, f"text {d}") for d in "abcde"), "which tea"), None),
-        (ONE.assign(qanswer="a draft"), Turn(1, "tea?", "", (Source("a", "text a"),), draft="a draft"), None),
+        (
+            FOUND.assign(qrewrite="which tea"),
+            Turn(1, "tea?", "", tuple(Source(d, f"text {d}") for d in "abcde"), "which tea"),
+            None,
+        ),
+        (
+            ONE.assign(qanswer="a draft"),
+            Turn(1, "tea?", "", (Source("a", "text a"),), draft="a draft"),
+            None,
+        ),
         # of a response the passages that it is based on
         (
             FOUND.assign(qanswer=" Rooibos. ", used=[False] * 4 + [True, False, True]),
@@ -30,23 +52,36 @@ ONE = FOUND.tail(1)
             None,
         ),
         # a system without passages, nothing found, an index without texts, half a character
-        (pd.DataFrame({"qid": ["c_1"], "query": ["x"], "qanswer": ["Rooibos."]}), Turn(1, "tea?", "Rooibos."), "Rooibos."),
+        (
+            pd.DataFrame({"qid": ["c_1"], "query": ["x"], "qanswer": ["Rooibos."]}),
+            Turn(1, "tea?", "Rooibos."),
+            "Rooibos.",
+        ),
         (FOUND.assign(qanswer="x", used=True).head(0), Turn(1, "tea?", ""), "(no passage found)"),
         (ONE.drop(columns="text"), Turn(1, "tea?", "", (Source("a"),)), "[1] a"),
         (ONE.assign(text=None), Turn(1, "tea?", "", (Source("a"),)), "[1] a"),
-        (pd.DataFrame({"qid": ["c_1"], "qanswer": column(["a\ud800b"])}), Turn(1, "tea?", "a?b"), "a?b"),
+        (
+            pd.DataFrame({"qid": ["c_1"], "qanswer": column(["a\ud800b"])}),
+            Turn(1, "tea?", "a?b"),
+            "a?b",
+        ),
     ],
 )
 def test_what_a_turn_takes_from_a_result_frame(frame, turn, shown):
     found = Turn.of(1, "tea?", frame)
     assert found == turn
-    assert shown is None or (repr(found) == shown and shown.partition("] ")[2] in found._repr_html_())
+    assert shown is None or (
+        repr(found) == shown and shown.partition("] ")[2] in found._repr_html_()
+    )
 
 
 def test_derivation_stands_before_the_answer_and_passages_after():
     passage = Source("d1", " ".join(map(str, range(25))))
     statements = ("I avoid caffeine.",)
-    said, cited = "word " * 30 + "\n\nend", (CitedSentence("word " * 29 + "word"), CitedSentence("end", (1,)))
+    said, cited = (
+        "word " * 30 + "\n\nend",
+        (CitedSentence("word " * 29 + "word"), CitedSentence("end", (1,))),
+    )
     before = ("which tea", ("which tea", "mint"), statements, "Drink mint.")
     turn = Turn(1, "tea?", said, (passage,), *before, {"d1": 2.0}, cited)
     shown = plain(turn_drawn(turn)).split("\n")
@@ -68,7 +103,16 @@ def test_derivation_stands_before_the_answer_and_passages_after():
     ]
     assert repr(turn).split("\n") == shown[:-2]
     page = turn._repr_html_()
-    for text in ("which tea", "mint", "I avoid caffeine.", "Drink mint.", "[1]", "d1", "18 19", "0.0 s"):
+    for text in (
+        "which tea",
+        "mint",
+        "I avoid caffeine.",
+        "Drink mint.",
+        "[1]",
+        "d1",
+        "18 19",
+        "0.0 s",
+    ):
         assert text in page
 
 
@@ -91,9 +135,15 @@ def test_a_query_is_not_shown_twice(queries, draft, shown):
     ("fields", "note"),
     [
         ({}, "1.2 s"),
-        ({"spend": Spend(1, prompt_tokens=8, completion_tokens=4, cost=0.00125)}, "1 call, 12 tokens, 0.0013 USD, 1.2 s"),
+        (
+            {"spend": Spend(1, prompt_tokens=8, completion_tokens=4, cost=0.00125)},
+            "1 call, 12 tokens, 0.0013 USD, 1.2 s",
+        ),
         ({"spend": Spend(2, prompt_tokens=None, cost=None)}, "2 calls, cost unknown, 1.2 s"),
-        ({"spend": Spend(known=3), "omitted": 4}, "3 known completions, 1.2 s, without the 4 oldest messages of the history"),
+        (
+            {"spend": Spend(known=3), "omitted": 4},
+            "3 known completions, 1.2 s, without the 4 oldest messages of the history",
+        ),
     ],
 )
 def test_what_a_turn_took(fields, note):
@@ -117,8 +167,22 @@ def test_sources_are_whole_and_have_scores():
 
 def test_found_text_never_commands_the_terminal_or_the_page():
     evil = "\x1b[2J\x9b\u202e[bold red]<script>alert(1)</script>[/] [link=file:///etc]\ud800"
-    asked = Request([{"role": "user", "content": evil}], evil, "1_1", evil, evil), Completion(evil, "m", "stop", None, None, 0.0, False)
-    turn = Turn(1, evil, evil, (Source(evil, evil),), evil, ("x", evil), (evil,), evil, method=evil, asked=(asked,))
+    asked = (
+        Request([{"role": "user", "content": evil}], evil, "1_1", evil, evil),
+        Completion(evil, "m", "stop", None, None, 0.0, False),
+    )
+    turn = Turn(
+        1,
+        evil,
+        evil,
+        (Source(evil, evil),),
+        evil,
+        ("x", evil),
+        (evil,),
+        evil,
+        method=evil,
+        asked=(asked,),
+    )
     why = Why(turn)
     for drawn in (turn_drawn(turn), sources_drawn(turn), why_drawn(turn, None)):
         assert not set(plain(drawn)) & set("\x1b\x9b\u202e\ud800")

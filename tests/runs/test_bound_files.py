@@ -38,14 +38,19 @@ class Model:
 def made(tmp_path_factory):
     """Two runs whose files have the same numbers of lines, and the function that makes them."""
     out = tmp_path_factory.mktemp("made")
-    index = ikat.PassageIndex(out / "i").index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
+    index = ikat.PassageIndex(out / "i").index(
+        pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False)
+    )
 
     def make(where):
         def system(said):
             return ikat.Rewrite(ikat.llm(Model(said), identity=said)) >> index.bm25(num_results=5)
 
         return ikat.run(
-            {"tea": system("a cup of hot tea"), "heath": system("a day on the heath")}, "ikat:sample", out=where, turns=["1-1_1", "1-1_2"]
+            {"tea": system("a cup of hot tea"), "heath": system("a day on the heath")},
+            "ikat:sample",
+            out=where,
+            turns=["1-1_1", "1-1_2"],
         )
 
     make(out / "runs")
@@ -62,12 +67,19 @@ def test_a_file_of_another_run_is_refused_by_all_that_read_it(made, name, tmp_pa
     Path("runs/tea", name).write_bytes(other if other != own else own.replace(b"2", b"3", 1))
     for reader in READ_BY[name]:
         if reader == "resume":
-            with pytest.raises(Exception, match=r"is not the file that this run wrote|holds a run with different "):
+            with pytest.raises(
+                Exception, match=r"is not the file that this run wrote|holds a run with different "
+            ):
                 make("runs")
             continue
-        done = CliRunner().invoke(main, [word.replace("FOLDER", "runs/tea") for word in READERS[reader]])
+        done = CliRunner().invoke(
+            main, [word.replace("FOLDER", "runs/tea") for word in READERS[reader]]
+        )
         assert done.exit_code == 2, (reader, done.output)
-        assert "is not the file that this run wrote, or its run.json is that of another run" in done.output, (reader, done.output)
+        assert (
+            "is not the file that this run wrote, or its run.json is that of another run"
+            in done.output
+        ), (reader, done.output)
 
 
 def test_responses_may_be_added_by_hand(made, tmp_path):
@@ -84,5 +96,7 @@ def test_the_tag_of_a_ranking_is_the_name_of_the_method(made, tmp_path):
 
     assert tags(made[0] / "tea") == {"tea"}
     frame = pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "score": [1.0], "rank": [0]})
-    RunFolder(tmp_path / "copy of it").write(pd.DataFrame({"qid": ["1_1"]}), frame, pd.DataFrame(), pd.DataFrame(), {"method": "aqd"})
+    RunFolder(tmp_path / "copy of it").write(
+        pd.DataFrame({"qid": ["1_1"]}), frame, pd.DataFrame(), pd.DataFrame(), {"method": "aqd"}
+    )
     assert tags(tmp_path / "copy of it") == {"aqd"}

@@ -8,11 +8,30 @@ from pyterrier_ikat.runs.folder import as_json, chosen_statements, used_marks
 
 
 def marked(*marks):
-    return pd.DataFrame({"qid": "9-1_3", "docno": [f"d{place}" for place in range(len(marks))], "used": column(marks)})
+    return pd.DataFrame(
+        {
+            "qid": "9-1_3",
+            "docno": [f"d{place}" for place in range(len(marks))],
+            "used": column(marks),
+        }
+    )
 
 
 def test_a_passage_is_used_when_its_mark_is_true_or_one():
-    marks = (True, np.True_, 1, 1.0, np.int64(1), False, np.False_, 0, 0.0, None, float("nan"), pd.NA)
+    marks = (
+        True,
+        np.True_,
+        1,
+        1.0,
+        np.int64(1),
+        False,
+        np.False_,
+        0,
+        0.0,
+        None,
+        float("nan"),
+        pd.NA,
+    )
     assert used_marks(marked(*marks)) == [True] * 5 + [False] * 7
     for dtype in ("boolean", "float", "category"):
         assert used_marks(marked(True, False, None).astype({"used": dtype})) == [True, False, False]
@@ -21,7 +40,10 @@ def test_a_passage_is_used_when_its_mark_is_true_or_one():
 
 @pytest.mark.parametrize("mark", ["False", "True", "", 2, -1, 0.5, [True], "1"])
 def test_any_other_mark_is_refused(mark):
-    with pytest.raises(DataError, match=r"turn 9-1_3, passage d1: used is .*, neither true nor false: give True or False, as frame"):
+    with pytest.raises(
+        DataError,
+        match=r"turn 9-1_3, passage d1: used is .*, neither true nor false: give True or False, as frame",
+    ):
         used_marks(marked(True, mark))
 
 
@@ -46,14 +68,39 @@ def test_a_turn_without_statements(nothing):
     assert chosen_statements("9-1_3", nothing) == []
 
 
-@pytest.mark.parametrize("chosen", ["10", ["10"], {"10": 0.5}, {("10", 0.5)}, [("10",)], [("10", 0.5, 1)], [(1.5, 0.5)], [("10", None)], 7])
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        "10",
+        ["10"],
+        {"10": 0.5},
+        {("10", 0.5)},
+        [("10",)],
+        [("10", 0.5, 1)],
+        [(1.5, 0.5)],
+        [("10", None)],
+        7,
+    ],
+)
 def test_what_is_no_list_of_statements_names_the_turn(chosen):
-    with pytest.raises(DataError, match=r"turn 9-1_3: qstatements is .*; give a list of \(id, score\), best first"):
+    with pytest.raises(
+        DataError, match=r"turn 9-1_3: qstatements is .*; give a list of \(id, score\), best first"
+    ):
         chosen_statements("9-1_3", chosen)
 
 
 def test_arrays_and_tuples_are_lists_of_pythons_own_numbers():
-    cell = (np.array([1, 2]), {"a": np.float32(0.5)}, pd.Series(["x"]), np.array(["y", np.int64(3)], dtype=object))
+    cell = (
+        np.array([1, 2]),
+        {"a": np.float32(0.5)},
+        pd.Series(["x"]),
+        np.array(["y", np.int64(3)], dtype=object),
+    )
     found = as_json(cell)
     assert found == [[1, 2], {"a": 0.5}, ["x"], ["y", 3]]
-    assert [type(value) for value in (*found[0], found[1]["a"], found[3][1])] == [int, int, float, int]
+    assert [type(value) for value in (*found[0], found[1]["a"], found[3][1])] == [
+        int,
+        int,
+        float,
+        int,
+    ]

@@ -12,10 +12,24 @@ from pyterrier_ikat.runs.log import turn_event
 
 HEADER = {"kind": "interactive", "system": "raw", "run_id": "one"}
 FIRST = Turn(
-    1, "Which tea?", "Rooibos [1].", (Source("d2", "t"),), statements=("I like tea.",), citations={"d2": 2.5, "d1": 1.0}, session="1-1"
+    1,
+    "Which tea?",
+    "Rooibos [1].",
+    (Source("d2", "t"),),
+    statements=("I like tea.",),
+    citations={"d2": 2.5, "d1": 1.0},
+    session="1-1",
 )
 SECOND = Turn(
-    2, "And \ud800 now? \u2028", "", queries=("a", "b"), seconds=0.5, spend=Spend(2, cost=0.25), cut=3, met=("r1",), session="1-1"
+    2,
+    "And \ud800 now? \u2028",
+    "",
+    queries=("a", "b"),
+    seconds=0.5,
+    spend=Spend(2, cost=0.25),
+    cut=3,
+    met=("r1",),
+    session="1-1",
 )
 
 
@@ -39,14 +53,26 @@ def test_what_is_written_is_read(log):
     assert (one.turns[1].spend, one.turns[1].seconds) == (SECOND.spend, 0.5)
     assert list(one.turns[0].citations) == ["d2", "d1"]  # the order is that of the ranking
     assert one.turns[1].utterance == "And ? now? \u2028"  # half a character can't be written
-    assert (one.user, one.rubrics, one.sent, one.met, one.end) == ("user-1", {"r1": "Which?"}, {1: 2.5}, {"r1": 2}, "satisfied")
+    assert (one.user, one.rubrics, one.sent, one.met, one.end) == (
+        "user-1",
+        {"r1": "Which?"},
+        {1: 2.5},
+        {"r1": 2},
+        "satisfied",
+    )
     assert (two.session, two.turns, two.end) == ("1-2", [], "")
-    assert [message["role"] for message in one.messages] == ["user", "assistant", "user"]  # an empty response is no message
+    assert [message["role"] for message in one.messages] == [
+        "user",
+        "assistant",
+        "user",
+    ]  # an empty response is no message
 
 
 def test_log_cut_by_a_kill_at_any_byte_has_its_whole_lines(log):
     log.note(
-        turn_event(SECOND), {"event": "sent", "session": "1-1", "turn": 2, "seconds": None}, {"event": "end", "session": "1-1", "end": ""}
+        turn_event(SECOND),
+        {"event": "sent", "session": "1-1", "turn": 2, "seconds": None},
+        {"event": "end", "session": "1-1", "end": ""},
     )
     whole = log.path.read_bytes()
     ends = [place + step for place, byte in enumerate(whole) if byte == 10 for step in (-1, 0, 1)]
@@ -55,9 +81,13 @@ def test_log_cut_by_a_kill_at_any_byte_has_its_whole_lines(log):
         again = Log.create(log.folder, HEADER)
         lines = whole[:size].count(b"\n")
         assert again.header == HEADER
-        assert [(len(one.turns), len(one.sent)) for one in again.dialogues()] == [[], [], [(0, 0)], [(1, 0)], [(1, 1)]][
-            lines
-        ]  # one moment: all or none
+        assert [(len(one.turns), len(one.sent)) for one in again.dialogues()] == [
+            [],
+            [],
+            [(0, 0)],
+            [(1, 0)],
+            [(1, 1)],
+        ][lines]  # one moment: all or none
         assert again.path.read_bytes().startswith(whole[:size][: whole[:size].rfind(b"\n") + 1])
 
 
@@ -66,7 +96,9 @@ def test_a_turn_is_replaced_and_taken_back(log):
     log.append(Turn(2, "And now?", "Mint.", session="1-1"))
     assert [turn.response for turn in log.dialogues()[0].turns] == ["Rooibos [1].", "Mint."]
     assert [turn.number for turn in log.dialogues()[0].taken] == [1]
-    log.note({"event": "learned", "session": "1-1"}, {"event": "undone", "session": "1-1", "turn": 1})
+    log.note(
+        {"event": "learned", "session": "1-1"}, {"event": "undone", "session": "1-1", "turn": 1}
+    )
     (one,) = log.dialogues()
     assert ([turn.number for turn in one.turns], one.learned) == ([2], True)
 
@@ -75,16 +107,31 @@ def test_log_writer_knows_after_each_event_what_the_disk_has(log):
     known = log.known
     events = [
         [turn_event(Turn(2, "And now?", "Mint.", session="1-1", met=("r1",)))],
-        [turn_event(Turn(2, "And now?", "Rooibos.", session="1-1")), {"event": "learned", "session": "1-1"}],
+        [
+            turn_event(Turn(2, "And now?", "Rooibos.", session="1-1")),
+            {"event": "learned", "session": "1-1"},
+        ],
         [{"event": "sent", "session": "1-1", "turn": 2, "seconds": None}, {"event": "sending"}],
         [{"event": "undone", "session": "1-1", "turn": 1}],
-        [{"event": "session", "session": "1-2", "user": "user-1", "rubrics": {}, "more": {"topic": "1-2"}}],
+        [
+            {
+                "event": "session",
+                "session": "1-2",
+                "user": "user-1",
+                "rubrics": {},
+                "more": {"topic": "1-2"},
+            }
+        ],
         [{"event": "end", "session": "1-1", "end": "satisfied"}],
     ]
     for together in events:
         log.note(*together)
         assert list(known.values()) == Log(log.folder).dialogues()
-    assert (list(known), [turn.number for turn in known["1-1"].turns], known["1-1"].end) == (["1-1", "1-2"], [2], "satisfied")
+    assert (list(known), [turn.number for turn in known["1-1"].turns], known["1-1"].end) == (
+        ["1-1", "1-2"],
+        [2],
+        "satisfied",
+    )
 
 
 def test_a_full_disk_leaves_whole_lines(log, monkeypatch):
@@ -112,7 +159,9 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
         Log.create(tmp_path, HEADER)
 
 
-@pytest.mark.parametrize("line", ["{", '{"event": "turn"}', '{"event": "dance", "session": "1-1"}', "[]"])
+@pytest.mark.parametrize(
+    "line", ["{", '{"event": "turn"}', '{"event": "dance", "session": "1-1"}', "[]"]
+)
 def test_a_damaged_line_is_named(log, line):
     with (log.path).open("a") as file:
         file.write(line + "\n")
@@ -122,6 +171,10 @@ def test_a_damaged_line_is_named(log, line):
 
 def test_several_threads_write_whole_lines(log):
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda number: log.append(Turn(number, "x" * 5000, "y", session="1-1")), range(100)))
+        list(
+            pool.map(
+                lambda number: log.append(Turn(number, "x" * 5000, "y", session="1-1")), range(100)
+            )
+        )
     lines = (log.path).read_text().splitlines()
     assert len([json.loads(line) for line in lines]) == 104

@@ -20,12 +20,24 @@ def results(*rows):
 
 
 def test_ties_are_lowered_by_the_least_step_and_order_kept(tmp_path):
-    tied = results(("1_2", "z", 0.5, 0), ("1_1", "b", 1.0, 1), ("1_1", "a", 1.0, 0), ("1_1", "c", 1.0, 2), ("1_1", "d", 0.25, 3))
+    tied = results(
+        ("1_2", "z", 0.5, 0),
+        ("1_1", "b", 1.0, 1),
+        ("1_1", "a", 1.0, 0),
+        ("1_1", "c", 1.0, 2),
+        ("1_1", "d", 0.25, 3),
+    )
     strict = strictly_decreasing(tied)
     assert strict["docno"].tolist() == ["z", "a", "b", "c", "d"]
     assert strict["rank"].tolist() == [0, 0, 1, 2, 3]
     step = np.nextafter(np.float32(1), np.float32(0))
-    assert strict["score"].tolist() == [0.5, 1.0, float(step), float(np.nextafter(step, np.float32(0))), 0.25]
+    assert strict["score"].tolist() == [
+        0.5,
+        1.0,
+        float(step),
+        float(np.nextafter(step, np.float32(0))),
+        0.25,
+    ]
     assert tied["score"].tolist() == [0.5, 1.0, 1.0, 1.0, 0.25]
 
 
@@ -46,13 +58,25 @@ def test_any_finite_scores_keep_their_order_for_32_bit_readers(tmp_path_factory,
         (results(("1_1", "a", float("nan"), 0)), "turn 1_1, passage a: the score is nan"),
         (results(("1_1", "a", float("inf"), 0)), "the score is inf"),
         (results(("1_1", "a", 1e300, 0)), "finite"),
-        (results(("1_1", "a", 2.0, 0), ("1_1", "a", 1.0, 1)), "turn 1_1 has passage a twice: join the sub-queries"),
-        (results(("1_1", "a b", 1.0, 0)), "'a b' can't be a docno of a run file: give a text without white space"),
+        (
+            results(("1_1", "a", 2.0, 0), ("1_1", "a", 1.0, 1)),
+            "turn 1_1 has passage a twice: join the sub-queries",
+        ),
+        (
+            results(("1_1", "a b", 1.0, 0)),
+            "'a b' can't be a docno of a run file: give a text without white space",
+        ),
         (results(("1 1", "a", 1.0, 0)), "'1 1' can't be a qid"),
         (results(("1_1", "", 1.0, 0)), "'' can't be a docno"),
         (results(("1_1", None, 1.0, 0)), "None can't be a docno"),
-        (results(("1_1", "a", LOWEST, 0), ("1_1", "b", LOWEST, 1)), "turn 1_1: several passages have the lowest 32-bit score"),
-        (results(("1_1", "a", 1.0, 0), ("1_1", "b", 2.0, 1)), "turn 1_1, passage b: the score rises with the rank"),
+        (
+            results(("1_1", "a", LOWEST, 0), ("1_1", "b", LOWEST, 1)),
+            "turn 1_1: several passages have the lowest 32-bit score",
+        ),
+        (
+            results(("1_1", "a", 1.0, 0), ("1_1", "b", 2.0, 1)),
+            "turn 1_1, passage b: the score rises with the rank",
+        ),
     ],
 )
 def test_a_bad_ranking_is_refused_and_nothing_written(tmp_path, frame, message):
@@ -65,7 +89,10 @@ def test_a_bad_ranking_is_refused_and_nothing_written(tmp_path, frame, message):
     ("text", "message"),
     [
         ("", "is empty"),
-        ("1_1 Q0 a 1 2.0 x\n1_1 Q0 b 2 1.0\n", "line 2: '1_1 Q0 b 2 1.0' is not `qid Q0 docno rank score name` with a finite score"),
+        (
+            "1_1 Q0 a 1 2.0 x\n1_1 Q0 b 2 1.0\n",
+            "line 2: '1_1 Q0 b 2 1.0' is not `qid Q0 docno rank score name` with a finite score",
+        ),
         ("1_1 Q0 a 1 high x\n", "line 1: '1_1 Q0 a 1 high x' is not"),
         ("1_1 Q0 a 1 nan x\n", "line 1: .* is not .* with a finite score"),
         ("1_1 Q0 a 1 \uff11.\uff15 x\n", "line 1: .* is not .* with a finite score"),
@@ -80,7 +107,10 @@ def test_errors_of_run_files_name_the_line(tmp_path, text, message):
 
 
 def test_scores_are_written_without_exponent_and_read_with_one(tmp_path):
-    write_run(results(("1_1", "a", 1e20, 0), ("1_1", "b", 0.25, 1), ("1_1", "c", 1e-7, 2)), tmp_path / "x.trec")
+    write_run(
+        results(("1_1", "a", 1e20, 0), ("1_1", "b", 0.25, 1), ("1_1", "c", 1e-7, 2)),
+        tmp_path / "x.trec",
+    )
     written = [line.split()[4] for line in (tmp_path / "x.trec").read_text().splitlines()]
     assert written == ["100000000000000000000", "0.25", "0.0000001"]
     (tmp_path / "y.trec").write_text("1_1 Q0 a 1 1e20 x\n1_1 Q0 b 2 2.5E-1 x\n1_1 Q0 c 3 1e-07 x\n")
@@ -97,11 +127,22 @@ def test_a_run_name_with_white_space_stays_one_column(tmp_path):
 
 
 def test_ties_of_a_foreign_run_are_in_trec_evals_order(tmp_path):
-    lines = ["1_1 Q0 a 1 0.1 x", "1_1 Q0 c 9 2 x", "1_2 Q0 a 1 -3 x", "1_1 Q0 b 0 0.1000000001 x", "1_1 Q0 \u00e9 zero .1 x"]
+    lines = [
+        "1_1 Q0 a 1 0.1 x",
+        "1_1 Q0 c 9 2 x",
+        "1_2 Q0 a 1 -3 x",
+        "1_1 Q0 b 0 0.1000000001 x",
+        "1_1 Q0 \u00e9 zero .1 x",
+    ]
     for ordered in (lines, lines[::-1]):
         (tmp_path / "x.trec").write_text("\n".join(ordered), encoding="utf-8")
         found = read_run(tmp_path / "x.trec")
-        assert found[found["qid"] == "1_1"][["docno", "rank"]].values.tolist() == [["c", 0], ["\u00e9", 1], ["b", 2], ["a", 3]]
+        assert found[found["qid"] == "1_1"][["docno", "rank"]].values.tolist() == [
+            ["c", 0],
+            ["\u00e9", 1],
+            ["b", 2],
+            ["a", 3],
+        ]
         assert found["score"].tolist().count(0.1000000001) == 1
     strict = strictly_decreasing(found)
     assert strict["docno"].tolist() == found["docno"].tolist()
@@ -116,8 +157,23 @@ PIECES = [
         b"1_2 Q0 \xc2\xa0 1 -0 x\n",
         b'1_2 Q0 "q 1 1 "\n',
     ),
-    *(b"\n", b" \t\n", b"\xef\xbb\xbf", b"1_3 Q0 NA 1 -.5E-3 nan\n", b"1_3 Q0 a 1 1_0 x\n", b"1_3 Q0 a 1 nan x\n", b"1_3 Q0 b\n", b"# x\n"),
-    *(b"1_3 Q0 c\x00d 1 2 x\n", b"1_3 Q0 \xff 1 2 x\n", b"1_4 Q0 a 1 2 x\x0b\n", b"1_4 Q0 b 1 2 x y\n1_4 Q0 d 1 2\n", b"1_5 Q0 a 1 +2 x\r"),
+    *(
+        b"\n",
+        b" \t\n",
+        b"\xef\xbb\xbf",
+        b"1_3 Q0 NA 1 -.5E-3 nan\n",
+        b"1_3 Q0 a 1 1_0 x\n",
+        b"1_3 Q0 a 1 nan x\n",
+        b"1_3 Q0 b\n",
+        b"# x\n",
+    ),
+    *(
+        b"1_3 Q0 c\x00d 1 2 x\n",
+        b"1_3 Q0 \xff 1 2 x\n",
+        b"1_4 Q0 a 1 2 x\x0b\n",
+        b"1_4 Q0 b 1 2 x y\n1_4 Q0 d 1 2\n",
+        b"1_5 Q0 a 1 +2 x\r",
+    ),
     *(
         b"1_5 Q0 b 1 0x1p3 x\n",
         b"1_6 Q0 a\x1cb 1 2 x\n",
@@ -133,7 +189,9 @@ def plainly(content):
     """What a run file says, read by plain Python: its rows, or the number of the first line that is none."""
     rows, seen = [], set()
     for number, line in enumerate(content.split(b"\n"), 1):
-        fields = line.removeprefix(codecs.BOM_UTF8).split()  # files that were joined have one in the middle
+        fields = line.removeprefix(
+            codecs.BOM_UTF8
+        ).split()  # files that were joined have one in the middle
         try:
             if fields:
                 qid, _, docno, _, score, _ = (field.decode() for field in fields)
@@ -162,13 +220,17 @@ def test_any_file_reads_as_line_by_line_or_names_the_bad_line(tmp_path_factory, 
             read_run(path)
     else:
         found = read_run(path)
-        assert sorted(found[["qid", "docno", "score"]].itertuples(index=False, name=None)) == sorted(expected)
+        assert sorted(
+            found[["qid", "docno", "score"]].itertuples(index=False, name=None)
+        ) == sorted(expected)
 
 
 def test_a_damaged_gzip_file_or_none_is_refused(tmp_path):
     with pytest.raises(DataError, match="there is no run file"):
         read_run(tmp_path / "none.trec")
-    whole = gzip.compress("".join(f"1_1 Q0 d{rank} {rank} {-rank} x\n" for rank in range(50)).encode())
+    whole = gzip.compress(
+        "".join(f"1_1 Q0 d{rank} {rank} {-rank} x\n" for rank in range(50)).encode()
+    )
     for cut in (whole[:3], whole[:-9], whole[:20] + b"xx" + whole[22:]):
         (tmp_path / "x.trec.gz").write_bytes(cut)
         with pytest.raises(DataError, match="x.trec.gz can't be read"):
@@ -177,11 +239,24 @@ def test_a_damaged_gzip_file_or_none_is_refused(tmp_path):
 
 @pytest.fixture
 def written(tmp_path):
-    topics = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["x", "y"], "qutterance": ["x", "y"], "qptkb": [{"1": "I am vegan"}, {}]})
-    found = results(("1_1", "a", 2.0, 0)).assign(qutterance="x", qsubqueries=[["x1", "x2"]], qptkb=[{"1": "I am vegan"}], text="long text")
+    topics = pd.DataFrame(
+        {
+            "qid": ["1_1", "1_2"],
+            "query": ["x", "y"],
+            "qutterance": ["x", "y"],
+            "qptkb": [{"1": "I am vegan"}, {}],
+        }
+    )
+    found = results(("1_1", "a", 2.0, 0)).assign(
+        qutterance="x", qsubqueries=[["x1", "x2"]], qptkb=[{"1": "I am vegan"}], text="long text"
+    )
     folder = RunFolder(tmp_path / "aqd")
     folder.write(
-        topics, found, pd.DataFrame({"qid": ["1_1"], "nDCG@5": [1.0]}), pd.DataFrame({"stage": ["answer"]}), {"method": "aqd", "turns": 2}
+        topics,
+        found,
+        pd.DataFrame({"qid": ["1_1"], "nDCG@5": [1.0]}),
+        pd.DataFrame({"stage": ["answer"]}),
+        {"method": "aqd", "turns": 2},
     )
     return folder
 
@@ -193,7 +268,13 @@ def test_a_run_folder_holds_everything(written):
     assert written.results().values.tolist() == [["1_1", "a", 2.0, 0]]
     turns = [json.loads(line) for line in (written.path / "turns.jsonl").read_text().splitlines()]
     assert turns == [
-        {"qid": "1_1", "qutterance": "x", "qptkb": {"1": "I am vegan"}, "qsubqueries": ["x1", "x2"], "passages": 1},
+        {
+            "qid": "1_1",
+            "qutterance": "x",
+            "qptkb": {"1": "I am vegan"},
+            "qsubqueries": ["x1", "x2"],
+            "passages": 1,
+        },
         {"qid": "1_2", "qutterance": "y", "qptkb": {}, "passages": 0},
     ]
     assert (written.path / "measures.csv").read_text() == "qid,nDCG@5\n1_1,1.0\n"
@@ -202,10 +283,17 @@ def test_a_run_folder_holds_everything(written):
 
 
 def test_turn_keeps_response_and_its_passages_best_first(tmp_path):
-    found = results(("1_1", "a", 3.0, 0), ("1_1", "b", 2.0, 1), ("1_1", "c", 1.0, 2)).assign(qanswer="Yes.", used=[True, False, True])
+    found = results(("1_1", "a", 3.0, 0), ("1_1", "b", 2.0, 1), ("1_1", "c", 1.0, 2)).assign(
+        qanswer="Yes.", used=[True, False, True]
+    )
     folder = RunFolder(tmp_path / "aqd")
-    folder.write(pd.DataFrame({"qid": ["1_1", "1_2"]}), found.iloc[::-1], pd.DataFrame(), pd.DataFrame(), {})
-    assert folder.turns() == [{"qid": "1_1", "response": "Yes.", "used": ["a", "c"], "passages": 3}, {"qid": "1_2", "passages": 0}]
+    folder.write(
+        pd.DataFrame({"qid": ["1_1", "1_2"]}), found.iloc[::-1], pd.DataFrame(), pd.DataFrame(), {}
+    )
+    assert folder.turns() == [
+        {"qid": "1_1", "response": "Yes.", "used": ["a", "c"], "passages": 3},
+        {"qid": "1_2", "passages": 0},
+    ]
 
 
 def write(path, topics, found):
@@ -218,7 +306,11 @@ def test_categories_are_texts(tmp_path):
     found = results(("1_2", "a", 1.0, 0)).assign(qanswer="Yes.", used=True)
     topics = pd.DataFrame({"qid": ["1_1", "1_2"]})
     plain = write(tmp_path / "plain", topics, found)
-    categories = write(tmp_path / "categories", topics.astype("category"), found.astype({"qid": "category", "docno": "category"}))
+    categories = write(
+        tmp_path / "categories",
+        topics.astype("category"),
+        found.astype({"qid": "category", "docno": "category"}),
+    )
     assert categories.turns() == plain.turns()
     assert categories.results().equals(plain.results())
 
@@ -226,7 +318,10 @@ def test_categories_are_texts(tmp_path):
 @pytest.mark.parametrize(
     ("qids", "message"),
     [
-        (["1_1"], r"the results have 2 turns that the topics lack \(1_2, 1_3\), whose responses would be lost: give all topics"),
+        (
+            ["1_1"],
+            r"the results have 2 turns that the topics lack \(1_2, 1_3\), whose responses would be lost: give all topics",
+        ),
         (["1_1", "1_2", "1_3", "1_2"], "turn 1_2 has several rows"),
     ],
 )
@@ -239,7 +334,9 @@ def test_topics_that_are_not_those_of_the_results_leave_nothing(tmp_path, qids, 
 
 def test_a_finished_run_is_reused_only_when_it_is_the_same(written):
     assert written.reusable({"method": "aqd", "turns": 2})
-    with pytest.raises(UsageError, match=r"holds a run with different turns \(2, now 3\): choose another out=..."):
+    with pytest.raises(
+        UsageError, match=r"holds a run with different turns \(2, now 3\): choose another out=..."
+    ):
         written.reusable({"method": "aqd", "turns": 3})
 
 
@@ -247,7 +344,8 @@ def test_finished_run_of_other_versions_is_reused_with_warning(written, monkeypa
     installed = versions()
     monkeypatch.setattr("pyterrier_ikat.runs.folder.versions", lambda: installed | {"torch": "9.9"})
     with pytest.warns(
-        OtherVersionsWarning, match=r"aqd is reused\. .* different versions .*now {'torch': '9.9'}.*remove it to repeat the run"
+        OtherVersionsWarning,
+        match=r"aqd is reused\. .* different versions .*now {'torch': '9.9'}.*remove it to repeat the run",
     ):
         assert written.reusable({"method": "aqd", "turns": 2})
 
@@ -268,7 +366,9 @@ def test_turns_that_cannot_be_read_name_the_line(written, text, message):
 
 
 def test_line_separators_inside_a_text_are_no_line_ends(written):
-    (written.path / "turns.jsonl").write_text('{"qid": "1_1", "response": "one\u2028two\x85three"}\n{"qid": "1_2"}\n', encoding="utf-8")
+    (written.path / "turns.jsonl").write_text(
+        '{"qid": "1_1", "response": "one\u2028two\x85three"}\n{"qid": "1_2"}\n', encoding="utf-8"
+    )
     assert written.turns() == [{"qid": "1_1", "response": "one\u2028two\x85three"}, {"qid": "1_2"}]
 
 
@@ -283,7 +383,10 @@ def test_folder_with_unreadable_parameters_is_no_finished_run(written, text):
     ("name", "told"),
     [
         ("aqd", "aqd is not a finished run: give a folder made by `ikat run`"),
-        ("aqd.partial", "aqd.partial is not a finished run. It was stopped: start it again with the same command, or omit it"),
+        (
+            "aqd.partial",
+            "aqd.partial is not a finished run. It was stopped: start it again with the same command, or omit it",
+        ),
     ],
 )
 @pytest.mark.parametrize("read", [RunFolder.parameters, RunFolder.results, RunFolder.turns])
@@ -298,26 +401,45 @@ def test_run_may_go_into_an_empty_folder_or_a_missing_parent(tmp_path):
     for path in (tmp_path / "empty", tmp_path / "new" / "deep"):
         folder = RunFolder(path)
         assert folder.reusable({}) is False
-        folder.write(pd.DataFrame({"qid": ["1_1"]}), results(("1_1", "a", 2.0, 0)), pd.DataFrame(), pd.DataFrame(), {})
+        folder.write(
+            pd.DataFrame({"qid": ["1_1"]}),
+            results(("1_1", "a", 2.0, 0)),
+            pd.DataFrame(),
+            pd.DataFrame(),
+            {},
+        )
         assert folder.results().values.tolist() == [["1_1", "a", 2.0, 0]]
         assert [one.name for one in path.parent.iterdir()] == [path.name]
 
 
 @pytest.mark.parametrize("left", [0, 1, 2, 5])
 def test_a_ranking_that_lost_lines_is_refused(tmp_path, left):
-    found = results(*((qid, docno, -rank, rank) for qid in ("1_1", "1_2") for rank, docno in enumerate("abc")))
-    folder = write(tmp_path / "aqd", pd.DataFrame({"qid": ["1_1", "1_2", "1_3"]}), found.astype({"score": float}))
+    found = results(
+        *((qid, docno, -rank, rank) for qid in ("1_1", "1_2") for rank, docno in enumerate("abc"))
+    )
+    folder = write(
+        tmp_path / "aqd",
+        pd.DataFrame({"qid": ["1_1", "1_2", "1_3"]}),
+        found.astype({"score": float}),
+    )
     assert len(folder.results()) == 6
     lines = (folder.path / "run.trec").read_text().splitlines(keepends=True)
     (folder.path / "run.trec").write_text("".join(lines[:left]))
-    with pytest.raises(DataError, match=r"run.trec is not the file that this run wrote.*it was cut"):
+    with pytest.raises(
+        DataError, match=r"run.trec is not the file that this run wrote.*it was cut"
+    ):
         folder.results()
 
 
 def test_a_finished_run_that_found_nothing_has_an_empty_ranking(tmp_path):
     nothing = results().astype({"qid": object, "docno": object, "score": float, "rank": int})
     found = write(tmp_path / "aqd", pd.DataFrame({"qid": ["1_1"]}), nothing).results()
-    assert found.dtypes.astype(str).to_dict() == {"qid": "object", "docno": "object", "score": "float64", "rank": "int64"}
+    assert found.dtypes.astype(str).to_dict() == {
+        "qid": "object",
+        "docno": "object",
+        "score": "float64",
+        "rank": "int64",
+    }
     assert len(found) == 0
 
 

@@ -22,8 +22,22 @@ def written(tmp_path_factory):
     place, sample = tmp_path_factory.mktemp("folders"), ikat.dataset("ikat:sample")
     topics, qrels = sample.get_topics().head(3), sample.get_qrels()
     first, second, third = topics["qid"]
-    plain = ranking([(first, DOCNOS[0], 3.0), (first, DOCNOS[1], 2.0), (first, DOCNOS[2], 1.0), (second, DOCNOS[3], 0.5)])
-    full = ranking([(first, DOCNOS[1], 9.0), (first, DOCNOS[4], 8.5), (first, DOCNOS[0], 8.0), (second, DOCNOS[3], 7.0)])
+    plain = ranking(
+        [
+            (first, DOCNOS[0], 3.0),
+            (first, DOCNOS[1], 2.0),
+            (first, DOCNOS[2], 1.0),
+            (second, DOCNOS[3], 0.5),
+        ]
+    )
+    full = ranking(
+        [
+            (first, DOCNOS[1], 9.0),
+            (first, DOCNOS[4], 8.5),
+            (first, DOCNOS[0], 8.0),
+            (second, DOCNOS[3], 7.0),
+        ]
+    )
     wrote = {
         "qrewrite": ["Which first walk suits a bad knee?", "When is the heath at its best?"],
         "qstatements": [[("2", 1.0), ("6", 0.5)], []],
@@ -31,10 +45,19 @@ def written(tmp_path_factory):
         "qanswer": ["Take the heath, it is level.", "In August."],
     }
     turn = {first: 0, second: 1}
-    full = full.assign(used=[True, False, True, True], **{k: column([v[turn[qid]] for qid in full["qid"]]) for k, v in wrote.items()})
-    asked = topics.assign(qrewrite=column(["Which first walk?", "When is the heath at its best?", "Poles for a knee?"]))
+    full = full.assign(
+        used=[True, False, True, True],
+        **{k: column([v[turn[qid]] for qid in full["qid"]]) for k, v in wrote.items()},
+    )
+    asked = topics.assign(
+        qrewrite=column(
+            ["Which first walk?", "When is the heath at its best?", "Poles for a knee?"]
+        )
+    )
     ledger = Ledger()
-    ledger.count("answer", "gpt-4o", calls=2, known=1, prompt_tokens=100, completion_tokens=1900, cost=0.25)
+    ledger.count(
+        "answer", "gpt-4o", calls=2, known=1, prompt_tokens=100, completion_tokens=1900, cost=0.25
+    )
     _write(place / "plain", asked, plain.merge(asked, on="qid"), qrels, Ledger())
     _write(place / "full", topics.head(2), full.merge(topics, on="qid"), qrels, ledger)
     return place
@@ -43,10 +66,16 @@ def written(tmp_path_factory):
 @pytest.fixture
 def folders(tmp_path, written):
     """Run folders `plain` (three turns, the last without any passage) and `full` (all that a system can write, on two of them)."""
-    return [RunFolder(shutil.copytree(written / name, tmp_path / name)) for name in ("plain", "full")]
+    return [
+        RunFolder(shutil.copytree(written / name, tmp_path / name)) for name in ("plain", "full")
+    ]
 
 
 def _write(path, topics, results, qrels, ledger):
     figures = per_turn(results, qrels[qrels["qid"].isin(topics["qid"])])
-    parameters = {"dataset": "ikat:sample", "expression": f"{path.name}()", "deviations": ["llm: the paper has gpt-4, this run gpt-4o"]}
+    parameters = {
+        "dataset": "ikat:sample",
+        "expression": f"{path.name}()",
+        "deviations": ["llm: the paper has gpt-4, this run gpt-4o"],
+    }
     RunFolder(path).write(topics, results, figures, ledger.frame(), parameters)

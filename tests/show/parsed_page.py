@@ -2,7 +2,13 @@
 
 from html.parser import HTMLParser
 
-ATTACKS = ("<script>alert(1)</script>", "</script><b id=evil>", '"><img src=x onerror=alert(1)>', "{{ 7 * 7 }} {% raw %}", "]]><!--")
+ATTACKS = (
+    "<script>alert(1)</script>",
+    "</script><b id=evil>",
+    '"><img src=x onerror=alert(1)>',
+    "{{ 7 * 7 }} {% raw %}",
+    "]]><!--",
+)
 VOID = {"meta", "input", "img", "br"}
 
 

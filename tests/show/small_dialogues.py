@@ -13,7 +13,11 @@ SYSTEMS = {
         "u3": (["", "r2"], "out of patience"),
         "u4": ([""], "turn limit"),
     },
-    "two": {"u1": (["", "r1"], "out of patience"), "u2": (["r1"], "satisfied"), "u3": (["r1 r2", "r3 r4"], "satisfied")},
+    "two": {
+        "u1": (["", "r1"], "out of patience"),
+        "u2": (["r1"], "satisfied"),
+        "u3": (["r1 r2", "r3 r4"], "satisfied"),
+    },
 }
 
 
@@ -45,7 +49,10 @@ def write_logs(folder, systems=SYSTEMS, **given):
 
 
 def write_log(path, system, users, header=None, **given):
-    log = Log.create(path, {"kind": "simulated", "system": f"{system}()", "user_llm": "fake:user", **(header or {})})
+    log = Log.create(
+        path,
+        {"kind": "simulated", "system": f"{system}()", "user_llm": "fake:user", **(header or {})},
+    )
     for user, (met, end) in users.items():
         log.begin(user, f"person of {user}", questions(user))
         for number, ids in enumerate(met, 1):

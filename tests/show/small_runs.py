@@ -7,5 +7,7 @@ DOCNOS = [f"sample-walk-0{number:02}:0" for number in range(1, 7)]
 
 def ranking(rows):
     """A result frame from (qid, docno, score) in the order of the ranks."""
-    frame = pd.DataFrame(rows, columns=["qid", "docno", "score"]).astype({"qid": object, "docno": object})
+    frame = pd.DataFrame(rows, columns=["qid", "docno", "score"]).astype(
+        {"qid": object, "docno": object}
+    )
     return frame.assign(rank=frame.groupby("qid").cumcount())

@@ -40,8 +40,12 @@ def test_real_turns_are_compared_as_in_plain_python(ikat_data, tmp_path):
         for qid, rows in system(data.get_topics()).groupby("qid"):
             tops[name][qid] = rows.sort_values("rank")["docno"].tolist()[:5]
     pairs, order = plain(tops, 5)
-    assert [row[:2] for row in found.pairs.values.tolist()] == [[one, other] for one, other, *_ in pairs]
-    assert found.pairs[["overlap", "differ"]].to_numpy() == pytest.approx(pd.DataFrame(pairs)[[2, 3]].to_numpy())
+    assert [row[:2] for row in found.pairs.values.tolist()] == [
+        [one, other] for one, other, *_ in pairs
+    ]
+    assert found.pairs[["overlap", "differ"]].to_numpy() == pytest.approx(
+        pd.DataFrame(pairs)[[2, 3]].to_numpy()
+    )
     assert 0 < found.pairs["overlap"][0] < found.pairs["overlap"][1] == 1
     assert (len(found.turns), list(found.turns)) == (20, order[:20])
     assert found.systems["cost"].tolist() == [0, 0, 0]
@@ -55,7 +59,16 @@ class Priced(Backend):
     model, identity = "priced", {"provider": "fake", "model": "priced", "params": {}}
 
     def complete(self, requests):
-        return [Reply("green tea", self.model, prompt_tokens=1000, completion_tokens=100, finish_reason="stop") for _ in requests]
+        return [
+            Reply(
+                "green tea",
+                self.model,
+                prompt_tokens=1000,
+                completion_tokens=100,
+                finish_reason="stop",
+            )
+            for _ in requests
+        ]
 
 
 def test_the_price_of_a_turn_is_beside_the_agreement():
@@ -72,10 +85,17 @@ def test_the_price_of_a_turn_is_beside_the_agreement():
 
 def test_a_saved_chat_is_a_log(tmp_path):
     chat = Chat(
-        pt.apply.generic(lambda rows: rows.assign(docno="tea", score=1.0, rank=0)), ["I avoid caffeine."], save_to=tmp_path / "chat"
+        pt.apply.generic(lambda rows: rows.assign(docno="tea", score=1.0, rank=0)),
+        ["I avoid caffeine."],
+        save_to=tmp_path / "chat",
     )
     for said in ("Which tea may I drink?", "tea"):
         chat.say(said)
     find = pt.apply.generic(lambda rows: rows.assign(docno=rows["query"], score=1.0, rank=0))
-    found = ikat.advise(tmp_path / "chat", {"find": find, "tea": find >> pt.apply.docno(lambda row: "tea")})
-    assert (found.pairs["overlap"].tolist(), found.turns) == ([0.5], [f"{chat.number}_1", f"{chat.number}_2"])
+    found = ikat.advise(
+        tmp_path / "chat", {"find": find, "tea": find >> pt.apply.docno(lambda row: "tea")}
+    )
+    assert (found.pairs["overlap"].tolist(), found.turns) == (
+        [0.5],
+        [f"{chat.number}_1", f"{chat.number}_2"],
+    )

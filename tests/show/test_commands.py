@@ -21,16 +21,28 @@ def test_a_report_of_folders_is_the_one_that_python_makes(folders, tmp_path):
 def test_report_judges_by_the_given_file_and_measures(folders, tmp_path):
     out, qrels = tmp_path / "report.html", tmp_path / "own.qrels"
     qrels.write_text(f"1-1_1 0 {DOCNOS[0]} 3\n")
-    done = command("report", folders[0].path, "--qrels", qrels, "--measures", "RR,P@1", "--out", out)
+    done = command(
+        "report", folders[0].path, "--qrels", qrels, "--measures", "RR,P@1", "--out", out
+    )
     assert done.exit_code == 0, done.output
     page = out.read_text(encoding="utf-8")
-    for text in ("1 of them judged", "the best 20 passages", '<th scope="col">RR(rel=1)</th>', '<b class="label g3">3</b>'):
+    for text in (
+        "1 of them judged",
+        "the best 20 passages",
+        '<th scope="col">RR(rel=1)</th>',
+        '<b class="label g3">3</b>',
+    ):
         assert text in page
 
 
 def test_a_report_compares_with_the_baseline_that_is_given(folders, tmp_path):
     out = tmp_path / "report.html"
-    assert command("report", *(run.path for run in folders), "--baseline", "full", "--out", out).exit_code == 0
+    assert (
+        command(
+            "report", *(run.path for run in folders), "--baseline", "full", "--out", out
+        ).exit_code
+        == 0
+    )
     page = out.read_text(encoding="utf-8")
     assert "Compared with full " in page
     assert '<option value="1" selected>plain</option>' in page

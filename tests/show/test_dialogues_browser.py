@@ -37,5 +37,7 @@ def test_nothing_keeps_people_from_using_the_page(new_page, url, view):
     page.goto(url)
     open_all_boxes(page)
     assert page.evaluate("document.documentElement.scrollWidth") == view["viewport"]["width"]
-    assert page.locator(".turn").evaluate_all("all => all.every(one => one.scrollWidth <= one.clientWidth)")
+    assert page.locator(".turn").evaluate_all(
+        "all => all.every(one => one.scrollWidth <= one.clientWidth)"
+    )
     assert violations(page) == []

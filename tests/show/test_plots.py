@@ -47,7 +47,9 @@ def spent(**counts):
     return found
 
 
-@pytest.mark.parametrize(("by", "shown"), [("conversation", ["1 (2)", "2 (2)"]), ("depth", ["1\n(2)", "2\n(2)"])])
+@pytest.mark.parametrize(
+    ("by", "shown"), [("conversation", ["1 (2)", "2 (2)"]), ("depth", ["1\n(2)", "2\n(2)"])]
+)
 def test_breakdown_has_every_system_once_and_the_turn_count(by, shown):
     runs = {f"s{number}": figures(1, 0.5, 0, number / 20) for number in range(18)}
     table = breakdown(runs, by=by)
@@ -59,15 +61,24 @@ def test_breakdown_has_every_system_once_and_the_turn_count(by, shown):
     assert len({(line.get_color(), line.get_marker()) for line in ax.lines}) == 18
     assert ax.lines[3].get_ydata().tolist() == table["s3"].tolist()
     assert ticks(ax.xaxis) == shown
-    assert {line.get_linestyle() for line in ax.lines} == ({"None"} if by == "conversation" else {"-", "--", ":"})
+    assert {line.get_linestyle() for line in ax.lines} == (
+        {"None"} if by == "conversation" else {"-", "--", ":"}
+    )
 
 
 def test_intervals_of_a_depth_are_those_of_students_t():
     """Five turns of depth 2 with 0, 0, 0.5, 1, 1: their deviation is 0.5, the standard error 0.5 / sqrt(5), the quantile 2.7764."""
-    one = pd.DataFrame({"qid": [*(f"{number}_2" for number in range(5)), "1_1", "2_1"], "nDCG@5": [0, 0, 0.5, 1, 1, 0, 1.0]})
+    one = pd.DataFrame(
+        {
+            "qid": [*(f"{number}_2" for number in range(5)), "1_1", "2_1"],
+            "nDCG@5": [0, 0, 0.5, 1, 1, 0, 1.0],
+        }
+    )
     table = breakdown({"one": one}, by="depth")
     half = pytest.approx(2.7764 * 0.5 / 5**0.5, abs=1e-4)
-    assert table.attrs["half_widths"] == {"one": {1: pytest.approx(12.7062 * 0.5, abs=1e-4), 2: half}}
+    assert table.attrs["half_widths"] == {
+        "one": {1: pytest.approx(12.7062 * 0.5, abs=1e-4), 2: half}
+    }
     ax = plot_breakdown(table)
     two, five = ax.containers[0].lines[2][0].get_segments()
     assert 0.5 - five[0][1] == half
@@ -79,7 +90,12 @@ def test_intervals_of_a_depth_are_those_of_students_t():
 
 def of_depths(*turns):
     """A system that scores 0.5 on so many turns of depth 1, 2, ..."""
-    return pd.DataFrame({"qid": [f"{c}_{depth}" for depth, many in enumerate(turns, 1) for c in range(many)], "nDCG@5": 0.5})
+    return pd.DataFrame(
+        {
+            "qid": [f"{c}_{depth}" for depth, many in enumerate(turns, 1) for c in range(many)],
+            "nDCG@5": 0.5,
+        }
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,7 +111,10 @@ def test_lines_end_where_fewer_than_five_turns_are_left(turns, shown, counted):
     """A thin depth between two others stays; where no depth has five turns, all are drawn."""
     ax = plot_breakdown(breakdown({"one": of_depths(*turns)}, by="depth"))
     assert ax.lines[0].get_xdata().tolist() == shown
-    assert ax.get_xlabel() == f"depth: number of the turn in its conversation (in brackets: turns, {counted})"
+    assert (
+        ax.get_xlabel()
+        == f"depth: number of the turn in its conversation (in brackets: turns, {counted})"
+    )
     assert len(ticks(ax.xaxis)) == len(shown)
 
 
@@ -106,7 +125,9 @@ def test_names_with_dollars_and_underscores_show_unchanged():
 
 
 def evaluated():
-    return pd.DataFrame({"name": ["raw", "QR", "AD"], "nDCG@5": [0.25, 0.5, 0.75], "turns": [24, 24, 24]})
+    return pd.DataFrame(
+        {"name": ["raw", "QR", "AD"], "nDCG@5": [0.25, 0.5, 0.75], "turns": [24, 24, 24]}
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,8 +140,14 @@ def evaluated():
 )
 def test_a_system_stands_at_its_cost_and_its_figure(against, amounts, title):
     answered = spent(calls=20, prompt_tokens=300, completion_tokens=20, cost=1.0)
-    answered.count("queries", "gpt-4o", calls=10, prompt_tokens=50, completion_tokens=50, cost=0.5, known=7)
-    ledgers = {"QR": spent(calls=2, prompt_tokens=100, completion_tokens=20, cost=0.5), "raw": Ledger(), "AD": answered}
+    answered.count(
+        "queries", "gpt-4o", calls=10, prompt_tokens=50, completion_tokens=50, cost=0.5, known=7
+    )
+    ledgers = {
+        "QR": spent(calls=2, prompt_tokens=100, completion_tokens=20, cost=0.5),
+        "raw": Ledger(),
+        "AD": answered,
+    }
     ax = plot_cost(evaluated(), ledgers, "nDCG@5", against)
     drawn = [(*line.get_xdata(), *line.get_ydata()) for line in ax.lines]
     assert drawn == list(zip(amounts, [0.25, 0.5, 0.75], strict=True))
@@ -131,16 +158,24 @@ def test_a_system_stands_at_its_cost_and_its_figure(against, amounts, title):
 
 def test_the_cost_of_run_folders_is_that_of_their_ledgers(folders):
     table = evaluated()[:2].assign(name=["plain", "full"])
-    assert [line.get_xdata()[0] for line in plot_cost(table, folders, against="tokens").lines] == [0, 2000]
+    assert [line.get_xdata()[0] for line in plot_cost(table, folders, against="tokens").lines] == [
+        0,
+        2000,
+    ]
 
 
 def test_a_cost_that_is_not_known_is_not_drawn_as_zero():
     ledgers = {"raw": Ledger(), "QR": spent(calls=1, cost=None), "AD": spent(calls=1, cost=1.0)}
-    with pytest.raises(DataError, match="QR has unknown cost: plot against another of calls, tokens, cost, or omit the system"):
+    with pytest.raises(
+        DataError,
+        match="QR has unknown cost: plot against another of calls, tokens, cost, or omit the system",
+    ):
         plot_cost(evaluated(), ledgers, against="cost")
     with pytest.raises(DataError, match="system AD has no ledger among those of raw, QR"):
         plot_cost(evaluated(), {"raw": Ledger(), "QR": Ledger()})
-    with pytest.raises(UsageError, match="against='money' is unknown: choose one of calls, tokens, cost"):
+    with pytest.raises(
+        UsageError, match="against='money' is unknown: choose one of calls, tokens, cost"
+    ):
         plot_cost(evaluated(), ledgers, against="money")
     with pytest.raises(UsageError, match="the table has no column R.rel=1.@20"):
         plot_cost(evaluated(), ledgers, "R@20")
@@ -188,7 +223,11 @@ def test_without_matplotlib_the_error_says_how_to_install_it(monkeypatch):
 def many(systems, conversations=6, turns=5):
     scores = {}
     for number in range(systems):
-        rows = [(f"{one}-1_{turn}", (one * turn + number) % 7 / 7) for one in range(1, conversations + 1) for turn in range(1, turns + 1)]
+        rows = [
+            (f"{one}-1_{turn}", (one * turn + number) % 7 / 7)
+            for one in range(1, conversations + 1)
+            for turn in range(1, turns + 1)
+        ]
         scores[f"s{number}"] = pd.DataFrame(rows, columns=["qid", "nDCG@5"])
     return scores
 
@@ -211,4 +250,9 @@ def test_fourteen_systems_have_colours_that_differ():
 def test_label_explains_vertical_lines_where_there_are_any():
     with_lines = plot_breakdown(breakdown(many(2), by="depth", unit="turn")).get_xlabel()
     assert with_lines.endswith("vertical lines: 95 % confidence intervals of the means, over turns")
-    assert "vertical lines" not in plot_breakdown(breakdown(many(2), by="conversation", unit="conversation")).get_xlabel()
+    assert (
+        "vertical lines"
+        not in plot_breakdown(
+            breakdown(many(2), by="conversation", unit="conversation")
+        ).get_xlabel()
+    )

@@ -21,11 +21,15 @@ def url(tmp_path_factory):
     runs = {}
     for name, firsts in orders.items():
         rows = [
-            (qid, f"{qid}-{doc}", 2.0 - rank) for qid, first in zip(turns, firsts, strict=True) for rank, doc in enumerate((first, "else"))
+            (qid, f"{qid}-{doc}", 2.0 - rank)
+            for qid, first in zip(turns, firsts, strict=True)
+            for rank, doc in enumerate((first, "else"))
         ]
         frame = ranking(rows)
         utterance = [f"What of {qid}? {ATTACK}" for qid in frame["qid"]]
-        text = [f"{'filler ' * 40} secret-{docno} R&D<{docno}> {ATTACK}" for docno in frame["docno"]]
+        text = [
+            f"{'filler ' * 40} secret-{docno} R&D<{docno}> {ATTACK}" for docno in frame["docno"]
+        ]
         runs[name] = frame.assign(
             qutterance=utterance,
             text=text,
@@ -33,9 +37,17 @@ def url(tmp_path_factory):
             used=frame["rank"] == 1,
             qsubqueries=column([["one", "two"]] * len(frame)),
         )
-    qrels = pd.DataFrame({"qid": turns[:5], "docno": [f"{qid}-yes" for qid in turns[:5]], "label": 1})
+    qrels = pd.DataFrame(
+        {"qid": turns[:5], "docno": [f"{qid}-yes" for qid in turns[:5]], "label": 1}
+    )
     path = tmp_path_factory.mktemp("page") / "report.html"
-    return report(runs, qrels=qrels, measures=["P@1", "AP", "nDCG@3", "nDCG@5", "nDCG", "R@20", "R@1000"]).save(path).as_uri()
+    return (
+        report(
+            runs, qrels=qrels, measures=["P@1", "AP", "nDCG@3", "nDCG@5", "nDCG", "R@20", "R@1000"]
+        )
+        .save(path)
+        .as_uri()
+    )
 
 
 def test_no_text_of_a_run_becomes_script(page, url):
@@ -50,7 +62,9 @@ def test_a_script_that_gets_into_the_page_does_not_run(page, url, allowed_errors
     allowed_errors.append("Content Security Policy")
     page.goto(url)
     with page.expect_console_message(lambda message: "inline event handler" in message.text):
-        page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"document.title = 1\">')")
+        page.evaluate(
+            "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"document.title = 1\">')"
+        )
     expect(page).to_have_title("a, b")
 
 
@@ -99,7 +113,13 @@ def test_a_citation_leads_to_its_passage(page, url):
 def test_all_of_it_can_be_read_without_javascript(new_page, url):
     page = new_page(java_script_enabled=False)
     page.goto(url)
-    for text in ("What of 2-1_3?", "It depends.", "2 sub-queries", "2 passages", "Conversation 2-1"):
+    for text in (
+        "What of 2-1_3?",
+        "It depends.",
+        "2 sub-queries",
+        "2 passages",
+        "Conversation 2-1",
+    ):
         expect(page.locator("main").get_by_text(text).first).to_be_visible()
     expect(page.locator("#filters")).to_be_hidden()
     last = page.locator("#t6 .passages").first
@@ -113,16 +133,25 @@ def test_it_fits_a_phone_and_a_desk_in_light_and_dark(new_page, url, view):
     page.goto(f"{url}#t1")
     open_all_boxes(page)
     dark = view["color_scheme"] == "dark"
-    expect(page.locator("body")).to_have_css("background-color", "rgb(20, 23, 27)" if dark else "rgb(250, 249, 246)")
+    expect(page.locator("body")).to_have_css(
+        "background-color", "rgb(20, 23, 27)" if dark else "rgb(250, 249, 246)"
+    )
     assert page.evaluate("document.documentElement.scrollWidth") == view["viewport"]["width"]
-    assert page.locator(".turn").evaluate_all("all => all.every(one => one.scrollWidth <= one.clientWidth)")
+    assert page.locator(".turn").evaluate_all(
+        "all => all.every(one => one.scrollWidth <= one.clientWidth)"
+    )
     boxes = page.locator(".means table, .passages li, .headline")
-    assert boxes.evaluate_all("all => all.filter(one => one.scrollWidth > one.clientWidth + 1).length") == 0
+    assert (
+        boxes.evaluate_all("all => all.filter(one => one.scrollWidth > one.clientWidth + 1).length")
+        == 0
+    )
 
 
 def test_title_and_toolbar_have_one_line_on_a_desk(new_page, url):
     page = new_page(**DESK)
     page.goto(url)
-    bottoms = page.locator("#filters > *").evaluate_all("all => all.map(one => Math.round(one.getBoundingClientRect().bottom))")
+    bottoms = page.locator("#filters > *").evaluate_all(
+        "all => all.map(one => Math.round(one.getBoundingClientRect().bottom))"
+    )
     assert len(set(bottoms)) == 1
     assert page.locator("h1").evaluate("one => one.offsetHeight") < 40

@@ -17,7 +17,8 @@ from pyterrier_ikat.show.report import material as runs_module
 from pyterrier_ikat.show.report.page import Call
 
 TURNS = ["1-1_1", "1-1_2", "2-1_1", "2-1_2"]
-# the rank of the relevant passage `yes` in each run and turn; 0 where it isn't found. The last turn is not judged.
+# the rank of the relevant passage `yes` in each run and turn; 0 where it isn't found. The last turn
+# is not judged.
 RANKS = {"low": [2, 4, 1, 1], "high": [1, 4, 2, 1], "lost": [4, 1, 0, 1]}
 QUERIES = {"low": "a green tea", "high": "A tea, with fresh mint", "lost": "coffee"}
 LABELS = pd.DataFrame({"qid": TURNS[:3], "docno": "yes", "label": [4, 2, 3]})
@@ -33,7 +34,10 @@ def make_run(name):
     text = [f"The teas of {docno}: mint, and the rest." for docno in frame["docno"]]
     chosen = [("1", 1.0)] if name == "low" else [("1", 1.0), ("2", 0.5)]
     return frame.assign(
-        text=text, query=QUERIES[name], qutterance=[f"What of {qid}?" for qid in frame["qid"]], qstatements=column([chosen] * len(frame))
+        text=text,
+        query=QUERIES[name],
+        qutterance=[f"What of {qid}?" for qid in frame["qid"]],
+        qstatements=column([chosen] * len(frame)),
     )
 
 
@@ -42,7 +46,10 @@ def url(tmp_path_factory):
     """The best three passages of each run; in the first turn two runs keep an LLM call."""
     made, build = {name: make_run(name) for name in RANKS}, runs_module._of_frame
     prompt = [{"role": "user", "content": "Rewrite <b>this</b>:\nWhat of it?"}]
-    kept = {"low": [Call("rewrite", "Rewrite()", prompt, "a green tea")], "high": [Call("rewrite", "Rewrite()", prompt, "no key", True)]}
+    kept = {
+        "low": [Call("rewrite", "Rewrite()", prompt, "a green tea")],
+        "high": [Call("rewrite", "Rewrite()", prompt, "no key", True)],
+    }
 
     def with_calls(name, frame):
         return replace(
@@ -110,7 +117,9 @@ def test_a_turn_has_the_values_of_two_runs_in_the_chosen_measure(page, url):
     expect(shown(page, ".headline .win")).to_have_text(["1.0000"])
     expect(shown(page, ".headline .loss")).to_have_text([".5000"])
     choose(page, run="2", measure="1")
-    expect(shown(page, "#t1 .headline > span")).to_have_text(["P(rel=1)@1", "low .0000", "lost .0000"])
+    expect(shown(page, "#t1 .headline > span")).to_have_text(
+        ["P(rel=1)@1", "low .0000", "lost .0000"]
+    )
 
 
 def test_means_have_differences_and_intervals_in_columns(page, url):
@@ -119,9 +128,12 @@ def test_means_have_differences_and_intervals_in_columns(page, url):
     column = ".means table:first-child td:nth-child({})"
     expect(shown(page, column.format(2))).to_have_text([".5833", ".5833", ".4167"])
     expect(shown(page, column.format(3))).to_have_text(["", ".0000", "−.1667"])
-    # two turns of the first conversation and one of the second: sums of +.5 and -.5, of +.8333 and -.8333 about the means; one degree of
-    # freedom; standard errors of .5 and .8333 times sqrt((1 / (1 - 2/3) + 1 / (1 - 1/3)) / 9) = .7071
-    expect(shown(page, column.format(4))).to_have_text(["", "[−4.4923, +4.4923]", "[−7.6539, +7.3205]"])
+    # two turns of the first conversation and one of the second: sums of +.5 and -.5, of +.8333 and
+    # -.8333 about the means; one degree of freedom; standard errors of .5 and .8333 times sqrt((1 /
+    # (1 - 2/3) + 1 / (1 - 1/3)) / 9) = .7071
+    expect(shown(page, column.format(4))).to_have_text(
+        ["", "[−4.4923, +4.4923]", "[−7.6539, +7.3205]"]
+    )
     expect(page.locator(".caption")).to_contain_text("Differences are from low.")
     expect(page.locator(".caption")).to_contain_text("over 3 turns of 2 conversations")
 
@@ -137,7 +149,9 @@ def test_measures_after_the_third_are_behind_a_click(page, tmp_path):
 
 def test_the_baseline_is_the_given_one_else_raw_else_the_first():
     def baseline(names, **given):
-        return re.search("Compared with (\\w+) ", report({name: make_run("low") for name in names}, **given).html)[1]
+        return re.search(
+            "Compared with (\\w+) ", report({name: make_run("low") for name in names}, **given).html
+        )[1]
 
     assert baseline(["b", "a"]) == "b"
     assert baseline(["b", "raw"]) == "raw"
@@ -153,7 +167,11 @@ def test_what_the_baselines_query_lacks_is_marked(page, url):
 
 def test_the_largest_gain_or_loss_comes_first(page, url):
     page.goto(url)
-    for order, expected in (("gain", TURNS), ("loss", ["2-1_1", "1-1_2", "1-1_1", "2-1_2"]), ("", TURNS)):  # not judged: last
+    for order, expected in (
+        ("gain", TURNS),
+        ("loss", ["2-1_1", "1-1_2", "1-1_1", "2-1_2"]),
+        ("", TURNS),
+    ):  # not judged: last
         choose(page, order=order)
         expect(turns(page)).to_have_text(expected)
 
@@ -180,14 +198,20 @@ def test_passages_stand_side_by_side_with_their_other_ranks(page, url):
 def test_the_histogram_counts_the_turns(page, url):
     def heights():
         """The bars that are not empty: their place, from -10 to 10, and height."""
-        found = page.locator("#bars i").evaluate_all("all => all.map((bar, place) => [place - 10, bar.style.height])")
+        found = page.locator("#bars i").evaluate_all(
+            "all => all.map((bar, place) => [place - 10, bar.style.height])"
+        )
         return [[place, height] for place, height in found if height != "0%"]
 
     page.goto(url)
-    expect(shown(page, "figcaption")).to_have_text("RR(rel=1) of high against low: 1 won, 1 tied, 1 lost")
+    expect(shown(page, "figcaption")).to_have_text(
+        "RR(rel=1) of high against low: 1 won, 1 tied, 1 lost"
+    )
     assert heights() == [[-10, "100%"], [10, "100%"]]  # a tie is only a number
     choose(page, run="2")
-    expect(shown(page, "figcaption")).to_have_text("RR(rel=1) of lost against low: 1 won, 0 tied, 2 lost")
+    expect(shown(page, "figcaption")).to_have_text(
+        "RR(rel=1) of lost against low: 1 won, 0 tied, 2 lost"
+    )
     assert heights() == [[-10, "100%"], [-3, "100%"], [8, "100%"]]  # of -1, -.25, +.75
 
 
@@ -219,7 +243,11 @@ def test_fourteen_runs_stay_in_the_view(new_page, tmp_path):
 def tested_runs():
     """On turns of eight conversations `better` is significantly better than `base`, and `alike` is not; and their labels."""
     turns = [f"{number}-1_1" for number in range(1, 9)]
-    ranks = {"base": [4, 3, 4, 3, 4, 3, 4, 3], "better": [1, 1, 1, 2, 1, 1, 1, 2], "alike": [4, 3, 4, 3, 4, 3, 4, 2]}
+    ranks = {
+        "base": [4, 3, 4, 3, 4, 3, 4, 3],
+        "better": [1, 1, 1, 2, 1, 1, 1, 2],
+        "alike": [4, 3, 4, 3, 4, 3, 4, 2],
+    }
     runs = {}
     for name, places in ranks.items():
         rows = []
@@ -238,11 +266,17 @@ def tested_runs():
     ("baseline", "differences", "kinds"),
     [
         ("base", ["", "↑+.5833", "+.0208"], ["quiet", "win", "quiet"]),
-        ("better", ["", "↓−.5833", "↓−.5625"], ["quiet", "loss", "loss"]),  # the baseline stands first
+        (
+            "better",
+            ["", "↓−.5833", "↓−.5625"],
+            ["quiet", "loss", "loss"],
+        ),  # the baseline stands first
     ],
     ids=["base", "better"],
 )
-def test_only_significant_differences_have_colour_and_arrow(page, tested_runs, tmp_path, baseline, differences, kinds):
+def test_only_significant_differences_have_colour_and_arrow(
+    page, tested_runs, tmp_path, baseline, differences, kinds
+):
     runs, qrels = tested_runs
     made = report(runs, qrels=qrels, measures=["RR"], baseline=baseline)
     page.goto(made.save(tmp_path / "tested.html").as_uri())

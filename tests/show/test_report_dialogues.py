@@ -33,22 +33,38 @@ def page(folders):
 
 @pytest.mark.parametrize("same", [True, False])
 def test_means_are_marked_where_simulation_finds_significance(tmp_path, monkeypatch, same):
-    met = {"low": ["r1", "", "", "r1", ""], "high": ["r1 r2", "r1", "r1 r2", "r1 r2", "r1 r2"], "other": ["r1", "", "r1", "", ""]}
+    met = {
+        "low": ["r1", "", "", "r1", ""],
+        "high": ["r1 r2", "r1", "r1 r2", "r1 r2", "r1 r2"],
+        "other": ["r1", "", "r1", "", ""],
+    }
     for user in range(5):
         monkeypatch.setitem(RUBRICS, f"u{user}", 2)
-    made = {name: {f"u{user}": ([ids], "turn limit") for user, ids in enumerate(of)} for name, of in met.items()}
+    made = {
+        name: {f"u{user}": ([ids], "turn limit") for user, ids in enumerate(of)}
+        for name, of in met.items()
+    }
     if not same:
         del made["other"]["u4"]  # so that it is tested against no other system
-    monkeypatch.setattr(small_dialogues, "turn", lambda _, *rest, **given: turn("one", *rest, **given))
+    monkeypatch.setattr(
+        small_dialogues, "turn", lambda _, *rest, **given: turn("one", *rest, **given)
+    )
     folders = write_logs(tmp_path, made)
     html = report(folders, baseline="low").html
     (table,) = re.findall(r'<th scope="col">rubrics met</th>.*?</table>', html, re.S)
-    found = re.findall(r'<tr><th scope="row">(\w+)</th>.*?<td class="(\w+)">(.*?)</td>', table, re.S)
-    assert found[:2] == [("low", "quiet", ""), ("high", "win", "↑+.7000") if same else ("high", "quiet", "+.7000")]
+    found = re.findall(
+        r'<tr><th scope="row">(\w+)</th>.*?<td class="(\w+)">(.*?)</td>', table, re.S
+    )
+    assert found[:2] == [
+        ("low", "quiet", ""),
+        ("high", "win", "↑+.7000") if same else ("high", "quiet", "+.7000"),
+    ]
     assert found[2][1] == "quiet"
     assert ("95 %" in table) == same  # an interval needs the same sessions
     if same:
-        done = Simulated({name: Log(tmp_path / name) for name in made}, Ledger(), "user", "judge", "low")
+        done = Simulated(
+            {name: Log(tmp_path / name) for name in made}, Ledger(), "user", "judge", "low"
+        )
         assert done.table["rubrics met reject"].tolist() == [False, True, False]
 
 
@@ -97,7 +113,8 @@ def test_a_session_reads_from_rubrics_to_sources(page):
 
 
 def test_the_overview_has_the_means_of_the_sessions(page, folders):
-    # one: (1 + 1 + 1/4 + 0) / 4 rubrics, 2 of 4 satisfied after (2 + 1) / 2 turns; 2 + 1 + 2 + 1 turns; two: (1/2 + 1 + 1) / 3
+    # one: (1 + 1 + 1/4 + 0) / 4 rubrics, 2 of 4 satisfied after (2 + 1) / 2 turns; 2 + 1 + 2 + 1
+    # turns; two: (1/2 + 1 + 1) / 3
     said = page.said()
     for column in (
         "sessions one 4 two 3",
@@ -111,15 +128,23 @@ def test_the_overview_has_the_means_of_the_sessions(page, folders):
     ):
         assert f"system {column} " in f"{said} ", column
     means = ikat.evaluation.session_means(
-        {name: ikat.evaluation.session_measures(Log(path).dialogues()) for name, path in zip(SYSTEMS, folders, strict=True)}
+        {
+            name: ikat.evaluation.session_measures(Log(path).dialogues())
+            for name, path in zip(SYSTEMS, folders, strict=True)
+        }
     )
     assert means["rubrics met"].round(4).tolist() == [0.5625, 0.8333]
 
 
 def test_the_overview_has_the_numbers_that_a_simulation_prints(tmp_path):
-    systems = {name: {user: met for user, met in users.items() if user != "u4"} for name, users in SYSTEMS.items()}
+    systems = {
+        name: {user: met for user, met in users.items() if user != "u4"}
+        for name, users in SYSTEMS.items()
+    }
     html = report(write_logs(tmp_path, systems)).html
-    printed = Simulated({name: Log(tmp_path / name) for name in systems}, Ledger(), "user", "judge").shown()
+    printed = Simulated(
+        {name: Log(tmp_path / name) for name in systems}, Ledger(), "user", "judge"
+    ).shown()
     assert [column.title for column in printed.columns][2:] == ["satisfied", *MEASURES]
     for column in printed.columns[2:]:
         (table,) = re.findall(rf'<th scope="col">{column.title}</th>.*?</table>', html, re.S)
@@ -132,13 +157,33 @@ def test_text_of_any_field_is_text(tmp_path, attack):
     log = Log.create(tmp_path / "log", {"kind": attack, "system": attack, attack: attack})
     log.begin(f"s{attack}", f"u{attack}", {f"r{attack}": attack})
     source = Source(f"d{attack}", f"{attack} " * 40, 1.0)
-    wrote = {"rewrite": attack, "queries": (attack,), "statements": (attack,), "draft": attack, "met": (f"r{attack}",)}
-    log.append(Turn(1, attack, attack, (source,), citations={f"e{attack}": 0.5}, session=f"s{attack}", **wrote))
+    wrote = {
+        "rewrite": attack,
+        "queries": (attack,),
+        "statements": (attack,),
+        "draft": attack,
+        "met": (f"r{attack}",),
+    }
+    log.append(
+        Turn(
+            1,
+            attack,
+            attack,
+            (source,),
+            citations={f"e{attack}": 0.5},
+            session=f"s{attack}",
+            **wrote,
+        )
+    )
     log.end(f"s{attack}", attack)
     page = Page(report({attack: log, f"other {attack}": log}).html)
     assert page.problems == []
     tags = [tag for tag, _ in page.elements]
-    assert (tags.count("script"), tags.count("img"), page.elements.count(("b", {"id": "evil"}))) == (1, 0, 0)
+    assert (
+        tags.count("script"),
+        tags.count("img"),
+        page.elements.count(("b", {"id": "evil"})),
+    ) == (1, 0, 0)
     assert not [attrs for _, attrs in page.elements if any(name.startswith("on") for name in attrs)]
     assert page.said().count(attack) > 30
 
@@ -147,7 +192,16 @@ def test_an_interactive_run_shows_what_the_track_knows(tmp_path):
     log = Log.create(tmp_path / "run", {"kind": "interactive", "system": "rtg"})
     log.begin("1-1_0", "anna")
     given = {"session": "1-1_0", "spend": Spend(2, cost=None)}
-    log.append(Turn(1, "Which tea?", "Rooibos.", citations={f"d{n}": 9.0 - n for n in range(1000)}, cut=31, **given))
+    log.append(
+        Turn(
+            1,
+            "Which tea?",
+            "Rooibos.",
+            citations={f"d{n}": 9.0 - n for n in range(1000)},
+            cut=31,
+            **given,
+        )
+    )
     log.note({"event": "sent", "session": "1-1_0", "turn": 1, "seconds": None})
     log.append(Turn(2, "And coffee?", "", **given))
     page = Page(report(log).html)
@@ -163,29 +217,46 @@ def test_an_interactive_run_shows_what_the_track_knows(tmp_path):
     assert "Not ended, and measured up to the last turn: 1 session of run (1-1_0)." in said
     for absent in ("rubric", "satisfied", "USD", "cost", "Baseline", "words of"):
         assert absent not in said
-    assert not {"baseline", "run", "order", "shown", "outcome"} & {attrs.get("name") for _, attrs in page.elements}
+    assert not {"baseline", "run", "order", "shown", "outcome"} & {
+        attrs.get("name") for _, attrs in page.elements
+    }
 
 
 def test_passages_in_place_of_a_response_are_called_so(tmp_path):
     shown = {"response": "", "more": {"read": "passages"}, "spend": Spend(known=2)}
-    path = write_log(tmp_path / "one", "one", {"u2": (["r1"], "satisfied")}, header={"passages": 3}, citations={}, **shown)
+    path = write_log(
+        tmp_path / "one",
+        "one",
+        {"u2": (["r1"], "satisfied")},
+        header={"passages": 3},
+        citations={},
+        **shown,
+    )
     said = Page(report(path).html).said()
     assert "no response meets r1 the user read the best 3 passages 1 best passage" in said
-    assert "2 completions of the systems came from a recording or the cache. They took no time here." in said
+    assert (
+        "2 completions of the systems came from a recording or the cache. They took no time here."
+        in said
+    )
 
 
 def test_texts_that_the_log_lacks_come_from_an_index(tmp_path):
     path = write_log(tmp_path / "one", "one", {"u2": (["r1"], "satisfied")}, sources=())
     loader = pt.apply.text(lambda row: f"text of {row['docno']}")
     said = Page(report(path, texts=loader).html).said()
-    assert "2 cited passages 1 doc-else score 0.5 text of doc-else 2 doc-one score 1.5 text of doc-one" in said
+    assert (
+        "2 cited passages 1 doc-else score 0.5 text of doc-else 2 doc-one score 1.5 text of doc-one"
+        in said
+    )
 
 
 def test_conversations_and_runs_of_topics_need_a_report_each(folders):
     run = ranking([("1_1", "a", 1.0)])
     with pytest.raises(UsageError, match="one holds a simulation, mine does not: make two reports"):
         report({"one": folders[0], "mine": run})
-    with pytest.raises(UsageError, match="qrels=... is for runs of topics, and one holds a simulation: omit it"):
+    with pytest.raises(
+        UsageError, match="qrels=... is for runs of topics, and one holds a simulation: omit it"
+    ):
         report(folders, qrels=pd.DataFrame())
     with pytest.raises(UsageError, match="measures=... is for runs of topics"):
         report(folders, measures=["RR"])
@@ -193,19 +264,30 @@ def test_conversations_and_runs_of_topics_need_a_report_each(folders):
 
 def test_a_log_is_no_run_of_topics(tmp_path):
     log = Log.create(tmp_path / "mine", {"kind": "served", "system": "mine"})
-    with pytest.raises(UsageError, match="mine holds served conversations, other does not: make two reports"):
+    with pytest.raises(
+        UsageError, match="mine holds served conversations, other does not: make two reports"
+    ):
         report({"mine": log, "other": ranking([("1_1", "a", 1.0)])})
-    with pytest.raises(DataError, match="holds served conversations, not the run of a dataset's topics: ikat.show.report shows it"):
+    with pytest.raises(
+        DataError,
+        match="holds served conversations, not the run of a dataset's topics: ikat.show.report shows it",
+    ):
         RunFolder(log.folder).results()
     with pytest.raises(DataError, match="mine has no conversation yet"):
         report(log)
 
 
 def test_other_users_or_rubrics_can_not_be_compared(tmp_path, folders):
-    for what, user, rubrics in (("users", "somebody", {"r1": "Which tea?"}), ("rubrics", "person of u2", {"r1": "Which coffee?"})):
+    for what, user, rubrics in (
+        ("users", "somebody", {"r1": "Which tea?"}),
+        ("rubrics", "person of u2", {"r1": "Which coffee?"}),
+    ):
         log = Log.create(tmp_path / what, {"kind": "simulated"})
         log.begin("u2", user, rubrics)
-        with pytest.raises(DataError, match=f"session u2 has different {what} in one and {what}: compare systems on the same users"):
+        with pytest.raises(
+            DataError,
+            match=f"session u2 has different {what} in one and {what}: compare systems on the same users",
+        ):
             report([folders[0], log])
 
 
@@ -225,14 +307,24 @@ def test_the_ledger_has_the_calls_and_the_cost_of_each_system(folders):
 
 
 def test_cached_completions_are_no_calls_in_the_ledger(tmp_path):
-    path = write_log(tmp_path / "one", "one", {"u2": (["r1"], "satisfied")}, spend=Spend(3, 2, None, None, None, 0.25, None))
+    path = write_log(
+        tmp_path / "one",
+        "one",
+        {"u2": (["r1"], "satisfied")},
+        spend=Spend(3, 2, None, None, None, 0.25, None),
+    )
     row = ikat.show.ledger_frame([path]).iloc[0]
     assert (row["calls"], row["known"], row["cost"]) == (3, 2, 0.25)
     assert row[["worth", "prompt_tokens", "seconds", "failures"]].isna().all()
 
 
-@pytest.mark.parametrize("words", [(), ("--by", "depth"), ("--of", "statements"), ("--of", "responses")])
+@pytest.mark.parametrize(
+    "words", [(), ("--by", "depth"), ("--of", "statements"), ("--of", "responses")]
+)
 def test_other_commands_say_what_the_folder_is(folders, words):
     done = command("evaluate", folders[0], *words, "--dataset", "ikat:sample")
     assert done.exit_code == 2
-    assert f"ikat: {folders[0]} holds a simulation, not the run of a dataset's topics: `ikat report`" in done.output
+    assert (
+        f"ikat: {folders[0]} holds a simulation, not the run of a dataset's topics: `ikat report`"
+        in done.output
+    )

@@ -10,7 +10,12 @@ from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.show.report import rankings, turns
 from pyterrier_ikat.show.report.material import RunData, read_stages
 from pyterrier_ikat.show.report.page import Call
-from pyterrier_ikat.show.report.rankings import OPEN_WORDS, passages_by_turn, scores_to_show, word_limit
+from pyterrier_ikat.show.report.rankings import (
+    OPEN_WORDS,
+    passages_by_turn,
+    scores_to_show,
+    word_limit,
+)
 from pyterrier_ikat.show.report.turns import fit_calls
 
 QRELS = pd.DataFrame({"qid": ["1_1", "1_1"], "docno": ["a", "c"], "label": [3, 0]})
@@ -18,14 +23,19 @@ ABC = ranking([("1_1", "a", 3.0), ("1_1", "b", 2.0), ("1_1", "c", 1.0)])
 
 
 def listed(*runs, depth=2, texts=None):
-    found, limit, *_ = passages_by_turn([RunData(str(number), *run) for number, run in enumerate(runs)], QRELS, texts, depth)
+    found, limit, *_ = passages_by_turn(
+        [RunData(str(number), *run) for number, run in enumerate(runs)], QRELS, texts, depth
+    )
     return found["1_1"], limit
 
 
 def test_each_run_has_its_list_with_ranks_in_the_compared_runs():
     two = (ranking([("1_1", "b", 0.9), ("1_1", "d", 0.8), ("1_1", "a", 0.7)]),)
     found, _ = listed((ABC,), two, (ABC,))
-    assert [[(passage.rank, passage.docno, passage.score, passage.elsewhere) for passage in run] for run in found] == [
+    assert [
+        [(passage.rank, passage.docno, passage.score, passage.elsewhere) for passage in run]
+        for run in found
+    ] == [
         [(1, "a", 3.0, [(1, 3), (2, 1)]), (2, "b", 2.0, [(1, 1), (2, 2)])],
         [(1, "b", 0.9, [(0, 2)]), (2, "d", 0.8, [(0, None)])],
         [(1, "a", 3.0, [(0, 1)]), (2, "b", 2.0, [(0, 2)])],
@@ -35,20 +45,34 @@ def test_each_run_has_its_list_with_ranks_in_the_compared_runs():
 @pytest.mark.parametrize(
     ("depth", "used", "expected"),
     [
-        (3, {}, [("a", 1, 3, False), ("b", 2, None, False), ("c", 3, 0, False)]),  # not judged is not the same as not relevant
-        (1, {"1_1": {"used": ["c"]}}, [("a", 1, 3, False), ("c", 3, 0, True)]),  # what a response uses is shown however low it is
+        (
+            3,
+            {},
+            [("a", 1, 3, False), ("b", 2, None, False), ("c", 3, 0, False)],
+        ),  # not judged is not the same as not relevant
+        (
+            1,
+            {"1_1": {"used": ["c"]}},
+            [("a", 1, 3, False), ("c", 3, 0, True)],
+        ),  # what a response uses is shown however low it is
         (1, {"1_2": {"used": ["c"]}}, [("a", 1, 3, False)]),  # but not for another turn's
     ],
 )
 def test_best_and_used_passages_are_shown_with_their_labels(depth, used, expected):
     both = pd.concat([ABC, ABC.assign(qid="1_2")], ignore_index=True)
     ((found,), _) = listed((both, used), depth=depth)
-    assert [(passage.docno, passage.rank, passage.label, passage.used) for passage in found] == expected
+    assert [
+        (passage.docno, passage.rank, passage.label, passage.used) for passage in found
+    ] == expected
 
 
 def test_texts_are_cut_at_words_and_the_cut_is_told():
     words = [f"w{number}" for number in range(200)]
-    texts = {"a": " ".join(words[:OPEN_WORDS]), "b": " ".join(words[: OPEN_WORDS + 2]), "c": " ".join(words)}
+    texts = {
+        "a": " ".join(words[:OPEN_WORDS]),
+        "b": " ".join(words[: OPEN_WORDS + 2]),
+        "c": " ".join(words),
+    }
     ((short, middle, long),), limit = listed((ABC.assign(text=ABC["docno"].map(texts)),), depth=3)
     assert limit == 120
     assert (short.beginning, short.rest) == (texts["a"], "")
@@ -58,14 +82,20 @@ def test_texts_are_cut_at_words_and_the_cut_is_told():
     assert (bare.beginning, bare.rest, limit) == ("", "", 0)
 
 
-@pytest.mark.parametrize(("words", "passages", "limit"), [(100, 10, 120), (100, 200, 45), (32, 800, 30), (0, 0, 120)])
+@pytest.mark.parametrize(
+    ("words", "passages", "limit"), [(100, 10, 120), (100, 200, 45), (32, 800, 30), (0, 0, 120)]
+)
 def test_many_long_passages_are_cut_shorter_but_stay_readable(words, passages, limit, monkeypatch):
     monkeypatch.setattr(rankings, "CHARACTERS", rankings.CHARACTERS // 100)
-    assert word_limit(["word " * words] * passages) == limit  # 200 x 45 x 5 characters are 45,000, 60 words are 60,000
+    assert (
+        word_limit(["word " * words] * passages) == limit
+    )  # 200 x 45 x 5 characters are 45,000, 60 words are 60,000
 
 
 def test_texts_come_from_the_loader_and_a_missing_one_errs(sample):
-    ((passage,),), _ = listed((ranking([("1_1", "sample-walk-001:0", 1.0)]),), texts=sample.text_loader())
+    ((passage,),), _ = listed(
+        (ranking([("1_1", "sample-walk-001:0", 1.0)]),), texts=sample.text_loader()
+    )
     assert passage.beginning.startswith("Newcomers to overnight trekking")
     with pytest.raises(DataError, match="lacks 1 of the passages to load .nowhere:0"):
         listed((ranking([("1_1", "nowhere:0", 1.0)]),), texts=sample.text_loader())
@@ -86,7 +116,10 @@ def test_lost_turn_counts_zero_and_an_unshown_one_not_at_all():
 def kept(name, qid=("1_1",), qrels=None, **figures):
     """A run folder with figures of its own."""
     return RunData(
-        name, ONE.results, scores=pd.DataFrame({"qid": list(qid), **figures}), parameters={"qrels_sha256": qrels} if qrels else {}
+        name,
+        ONE.results,
+        scores=pd.DataFrame({"qid": list(qid), **figures}),
+        parameters={"qrels_sha256": qrels} if qrels else {},
     )
 
 
@@ -94,8 +127,14 @@ def kept(name, qid=("1_1",), qrels=None, **figures):
     ("runs", "expected"),
     [
         ([kept("one", AP=[0.5]), kept("two", AP=[0.75])], (["AP"], {"1_1": [[0.5], [0.75]]})),
-        ([kept("one", RR=[0.1], AP=[0.5]), kept("two", AP=[0.75])], (["AP"], {"1_1": [[0.5], [0.75]]})),  # what all of them have
-        ([kept("mine", AP=[0.5]), kept("one", qrels="a", AP=[0.5])], (["AP"], {"1_1": [[0.5], [0.5]]})),
+        (
+            [kept("one", RR=[0.1], AP=[0.5]), kept("two", AP=[0.75])],
+            (["AP"], {"1_1": [[0.5], [0.75]]}),
+        ),  # what all of them have
+        (
+            [kept("mine", AP=[0.5]), kept("one", qrels="a", AP=[0.5])],
+            (["AP"], {"1_1": [[0.5], [0.5]]}),
+        ),
         ([kept("one", AP=[0.5]), ONE], ([], {})),
         ([kept("one", qid=[], AP=[])], ([], {})),
     ],
@@ -107,21 +146,36 @@ def test_without_qrels_the_run_folders_figures_are_shown(runs, expected):
 @pytest.mark.parametrize(
     ("runs", "qrels", "given", "message"),
     [
-        ([ONE], JUDGED, (["9-1_1"], ["nDCG@3"]), r"none of the turns \(9-1_1, ...\) is judged: the qrels have turns like 1_1"),
+        (
+            [ONE],
+            JUDGED,
+            (["9-1_1"], ["nDCG@3"]),
+            r"none of the turns \(9-1_1, ...\) is judged: the qrels have turns like 1_1",
+        ),
         (
             [kept("one", AP=[0.5]), kept("two", qid=["1_2"], AP=[0.5])],
             None,
             (["1_1"],),
             "two and one were measured by other measures or on",
         ),
-        ([kept("one", AP=[0.5]), kept("two", RR=[0.5])], None, (["1_1"],), "two and one were measured by other measures or on other turns"),
+        (
+            [kept("one", AP=[0.5]), kept("two", RR=[0.5])],
+            None,
+            (["1_1"],),
+            "two and one were measured by other measures or on other turns",
+        ),
         (
             [kept("one", RR=[0.1], AP=[0.5]), kept("two", AP=[0.7])],
             None,
             (["1_1"], ["RR"]),
             r"not all of these runs .* by RR\(rel=1\): give",
         ),
-        ([kept("one", qrels="a", AP=[0.5]), kept("two", qrels="b", AP=[0.5])], None, (["1_1"],), "two and one were measured with other"),
+        (
+            [kept("one", qrels="a", AP=[0.5]), kept("two", qrels="b", AP=[0.5])],
+            None,
+            (["1_1"],),
+            "two and one were measured with other",
+        ),
     ],
 )
 def test_figures_that_do_not_fit_together_are_an_error(runs, qrels, given, message):
@@ -137,10 +191,15 @@ def test_page_says_that_prompts_of_many_calls_are_cut(monkeypatch):
     (cut,), notes = fit_calls([run])
     assert cut.calls["1_1"][0].messages == [{"role": "user", "content": "x" * 1000 + " […]"}]
     assert cut.calls["1_1"][0].completion == "yes"
-    assert notes == ["Prompts and completions are cut at 1000 characters: the run folders have them."]
+    assert notes == [
+        "Prompts and completions are cut at 1000 characters: the run folders have them."
+    ]
     monkeypatch.setattr(turns, "CHARACTERS", 10)
     (none,), notes = fit_calls([run])
-    assert (none.calls, notes) == ({}, ["The LLM calls are too many for one page: make a report of fewer turns."])
+    assert (none.calls, notes) == (
+        {},
+        ["The LLM calls are too many for one page: make a report of fewer turns."],
+    )
 
 
 def test_run_folder_tells_prompts_completions_and_queries(tmp_path, sample, sample_index):
@@ -151,9 +210,18 @@ def test_run_folder_tells_prompts_completions_and_queries(tmp_path, sample, samp
     rewrite = ikat.Rewrite(ikat.llm(Model()))
     mine = rewrite >> ikat.PassageIndex(sample_index).bm25(num_results=3)
     for systems in ({"mine": mine}, ["human_qr", "raw"]):
-        ikat.run(systems, sample, out=tmp_path / "runs", turns=["1-1_1"], **({} if "mine" in systems else {"index": sample_index}))
+        ikat.run(
+            systems,
+            sample,
+            out=tmp_path / "runs",
+            turns=["1-1_1"],
+            **({} if "mine" in systems else {"index": sample_index}),
+        )
     topics = sample.get_topics("manual").head(1)
-    read = {name: read_stages(ikat.runs.RunFolder(tmp_path / "runs" / name)) for name in ("mine", "human_qr", "raw")}
+    read = {
+        name: read_stages(ikat.runs.RunFolder(tmp_path / "runs" / name))
+        for name in ("mine", "human_qr", "raw")
+    }
     assert {name: searched["1-1_1"] for name, (searched, _) in read.items()} == {
         "mine": ["tea with mint"],
         "human_qr": [topics["qresolved"].item()],
@@ -161,7 +229,12 @@ def test_run_folder_tells_prompts_completions_and_queries(tmp_path, sample, samp
     }
     assert [len(calls.get("1-1_1", [])) for _, calls in read.values()] == [1, 0, 0]
     (call,), (request,) = read["mine"][1]["1-1_1"], rewrite.requests(sample.get_topics().head(1))
-    assert (call.name, call.messages, call.completion, call.failed) == ("rewrite", request.messages, "tea with mint", False)
+    assert (call.name, call.messages, call.completion, call.failed) == (
+        "rewrite",
+        request.messages,
+        "tea with mint",
+        False,
+    )
     assert call.stage.startswith("ikat.Rewrite(")
 
 

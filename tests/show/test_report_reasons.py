@@ -11,25 +11,46 @@ from small_runs import ranking
 from pyterrier_ikat.evaluation import label, per_turn
 from pyterrier_ikat.show.report import reasons
 from pyterrier_ikat.show.report.material import RunData
-from pyterrier_ikat.show.report.reasons import Explainer, is_sum, missed_by_turn, passage_shares, reasons_by_turn
+from pyterrier_ikat.show.report.reasons import (
+    Explainer,
+    is_sum,
+    missed_by_turn,
+    passage_shares,
+    reasons_by_turn,
+)
 
-QRELS = pd.DataFrame({"qid": ["1_1"] * 3 + ["1_2"], "docno": ["a", "b", "c", "a"], "label": [1, 4, 0, 0]})
+QRELS = pd.DataFrame(
+    {"qid": ["1_1"] * 3 + ["1_2"], "docno": ["a", "b", "c", "a"], "label": [1, 4, 0, 0]}
+)
 
 
 def test_relevant_passages_have_ranks_at_any_depth_by_label():
-    one = RunData("one", ranking([("1_1", f"x{number}", 100.0 - number) for number in range(30)] + [("1_1", "a", 1.0), ("1_2", "a", 1.0)]))
+    one = RunData(
+        "one",
+        ranking(
+            [("1_1", f"x{number}", 100.0 - number) for number in range(30)]
+            + [("1_1", "a", 1.0), ("1_2", "a", 1.0)]
+        ),
+    )
     two = RunData("two", ranking([("1_1", "b", 2.0), ("1_1", "c", 1.0)]))
     found = missed_by_turn([one, two], QRELS, {})
     assert found == {"1_1": ["b (label 4): two at rank 1", "a (label 1): one at rank 31"]}
-    assert missed_by_turn([one, two], QRELS, {"1_1": {"b"}}) == {"1_1": ["a (label 1): one at rank 31"]}  # b is shown
+    assert missed_by_turn([one, two], QRELS, {"1_1": {"b"}}) == {
+        "1_1": ["a (label 1): one at rank 31"]
+    }  # b is shown
     assert missed_by_turn([one], None, {}) == {}
 
 
 def told(measure, labels, one, other):
     """What is told of two rankings, by the scores that the evaluator gives them."""
-    runs = [ranking([("1_1", docno, 100.0 - place) for place, docno in enumerate(docnos)]) for docnos in (one, other)]
+    runs = [
+        ranking([("1_1", docno, 100.0 - place) for place, docno in enumerate(docnos)])
+        for docnos in (one, other)
+    ]
     qrels = pd.DataFrame({"qid": "1_1", "docno": list(labels), "label": list(labels.values())})
-    lead = np.subtract(*(per_turn(run, qrels, [measure])[label(measure)][0] if len(run) else 0.0 for run in runs))
+    lead = np.subtract(
+        *(per_turn(run, qrels, [measure])[label(measure)][0] if len(run) else 0.0 for run in runs)
+    )
     ranks = [{docno: rank for rank, docno in enumerate(docnos, 1)} for docnos in (one, other)]
     return Explainer(measure, labels, ["qr", "aqd"], ranks).explain(0, 1, lead), lead
 
@@ -87,8 +108,20 @@ def told(measure, labels, one, other):
             ["x"],
             "No difference in nDCG@3: neither qr nor aqd finds a relevant passage among its first 3.",
         ),
-        (nDCG @ 3, {"a": 1}, ["a", "x"], ["a", "y"], "No difference in nDCG@3: both rank the relevant passages alike."),
-        (P @ 3, {"a": 1}, ["a", "x"], ["y", "a"], "No difference in P(rel=1)@3: both find the same relevant passages."),
+        (
+            nDCG @ 3,
+            {"a": 1},
+            ["a", "x"],
+            ["a", "y"],
+            "No difference in nDCG@3: both rank the relevant passages alike.",
+        ),
+        (
+            P @ 3,
+            {"a": 1},
+            ["a", "x"],
+            ["y", "a"],
+            "No difference in P(rel=1)@3: both find the same relevant passages.",
+        ),
         (P @ 3, {"a": 1, "b": 1}, ["a"], ["b"], "No difference in P(rel=1)@3."),
         (nDCG, {"a": 0}, ["a"], [], "No difference in nDCG: no passage is judged relevant."),
     ],
@@ -99,13 +132,17 @@ def test_the_passages_that_make_the_difference_are_named(measure, labels, one, o
 
 
 DOCNOS = list("abcdefgh")
-rankings = st.permutations(DOCNOS).flatmap(lambda order: st.integers(0, len(order)).map(lambda size: order[:size]))
+rankings = st.permutations(DOCNOS).flatmap(
+    lambda order: st.integers(0, len(order)).map(lambda size: order[:size])
+)
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.evaluation.evaluator.RelevanceWarning")
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.evaluation.evaluator.NotJudgedWarning")
 @given(
-    st.sampled_from([nDCG, nDCG @ 3, nDCG @ 5, P @ 3, P(rel=2) @ 5, R @ 3, R(rel=3) @ 5, AP, RR, RR @ 2, Bpref]),
+    st.sampled_from(
+        [nDCG, nDCG @ 3, nDCG @ 5, P @ 3, P(rel=2) @ 5, R @ 3, R(rel=3) @ 5, AP, RR, RR @ 2, Bpref]
+    ),
     st.dictionaries(st.sampled_from(DOCNOS), st.integers(-1, 4), min_size=1),
     rankings,
     rankings,
@@ -118,10 +155,17 @@ def test_shares_sum_to_scores_and_the_winner_is_named_first(measure, labels, one
     assert said.startswith(f"{'qr' if lead > 0 else 'aqd'} leads by ")
     if is_sum(measure):
         sums = [
-            sum(passage_shares(measure, labels, {docno: rank for rank, docno in enumerate(docnos, 1)}).values()) for docnos in (one, other)
+            sum(
+                passage_shares(
+                    measure, labels, {docno: rank for rank, docno in enumerate(docnos, 1)}
+                ).values()
+            )
+            for docnos in (one, other)
         ]
         assert sums[0] - sums[1] == pytest.approx(lead, abs=1e-9)
-        parts = [float(text.replace("−", "-")) for text in re.findall(r"[+−][0-9]*\.[0-9]{4}", said)]
+        parts = [
+            float(text.replace("−", "-")) for text in re.findall(r"[+−][0-9]*\.[0-9]{4}", said)
+        ]
         assert sum(parts) == pytest.approx(abs(lead), abs=3e-4)
         assert said.split(". ")[1].startswith(said.split()[0] + " finds")
 
@@ -138,7 +182,10 @@ def test_runs_are_compared_with_baseline_or_say_they_lack_a_turn():
         "two finds a (label 1) at rank 1, one does not find it (−.2500)."
     )
     turned = {qid: [rows[1], rows[0], rows[2]] for qid, rows in scores.items()}
-    for several, by_turn in ((runs, scores), ([runs[1], runs[0], runs[2]], turned)):  # the same sentence for a win and a loss
+    for several, by_turn in (
+        (runs, scores),
+        ([runs[1], runs[0], runs[2]], turned),
+    ):  # the same sentence for a win and a loss
         found = reasons_by_turn(several, QRELS, by_turn, [nDCG @ 1, P @ 1])
         assert found["1_1"][0] == []
         assert found["1_1"][1] == [one_leads, "No difference in P(rel=1)@1."]

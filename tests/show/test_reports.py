@@ -52,9 +52,14 @@ def test_how_the_runs_were_made_is_told(page):
 
 
 def test_the_means_are_those_of_the_evaluation(folders, sample, page):
-    means = ikat.evaluate({run.path.name: run for run in folders}, sample.get_qrels()).set_index("name")["nDCG@3"]
+    means = ikat.evaluate({run.path.name: run for run in folders}, sample.get_qrels()).set_index(
+        "name"
+    )["nDCG@3"]
     assert means.nunique() == 2
-    for text in [*(f"{name} {f'{mean:.4f}'[1:]}" for name, mean in means.items()), f"{abs(means.diff().iloc[1]):.4f}"[1:]]:
+    for text in [
+        *(f"{name} {f'{mean:.4f}'[1:]}" for name, mean in means.items()),
+        f"{abs(means.diff().iloc[1]):.4f}"[1:],
+    ]:
         assert text in page.said()
     assert "Mean over 2 judged turns, those that all runs were asked, of 3." in page.said()
 
@@ -65,7 +70,9 @@ def test_elements_are_closed_ids_unique_and_no_link_is_dead(page):
     assert len(ids) == len(set(ids))
     links = {attrs["href"][1:] for tag, attrs in page.elements if tag == "a"}
     assert links <= set(ids)
-    referred = {attrs["aria-labelledby"] for _, attrs in page.elements if "aria-labelledby" in attrs}
+    referred = {
+        attrs["aria-labelledby"] for _, attrs in page.elements if "aria-labelledby" in attrs
+    }
     assert referred <= set(ids)
 
 
@@ -73,7 +80,9 @@ def test_nothing_is_loaded_from_anywhere(page):
     loading = {"src", "srcset", "action", "data", "poster", "formaction", "background"}
     assert [(tag, attrs) for tag, attrs in page.elements if loading & set(attrs)] == []
     assert all(attrs["href"].startswith("#") for tag, attrs in page.elements if "href" in attrs)
-    assert not {"link", "img", "iframe", "object", "embed", "base"} & {tag for tag, _ in page.elements}
+    assert not {"link", "img", "iframe", "object", "embed", "base"} & {
+        tag for tag, _ in page.elements
+    }
     style = (FOLDER / "report.css").read_text(encoding="utf-8")
     assert "url(" not in style
     assert "@import" not in style
@@ -85,9 +94,17 @@ def test_nothing_is_loaded_from_anywhere(page):
 def test_the_policy_allows_just_this_style_and_script(folders, sample):
     html = report(folders, sample).html
     policy = unescape(re.search('Content-Security-Policy" content="([^"]*)"', html)[1])
-    style, script = re.search("<style>(.*?)</style>", html, re.S)[1], re.search("<script>(.*?)</script>", html, re.S)[1]
-    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
-    assert policy.startswith(f"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'")
+    style, script = (
+        re.search("<style>(.*?)</style>", html, re.S)[1],
+        re.search("<script>(.*?)</script>", html, re.S)[1],
+    )
+    hashes = [
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for text in (style, script)
+    ]
+    assert policy.startswith(
+        f"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'"
+    )
     assert not re.search(r'\sstyle="|\son[a-z]+="', html)
 
 
@@ -102,19 +119,29 @@ def test_text_of_any_field_is_text(attack):
         "qstatements": [(attack, 1.0), ("unknown " + attack, 0.5)],
         "qsubqueries": [attack],
     }
-    run = frame.assign(text=f"{attack} " * 40, used=[True, False], **{name: column([value] * 2) for name, value in wrote.items()})
+    run = frame.assign(
+        text=f"{attack} " * 40,
+        used=[True, False],
+        **{name: column([value] * 2) for name, value in wrote.items()},
+    )
     qrels = pd.DataFrame({"qid": ["1_1"], "docno": [f"doc{attack}"], "label": [1]})
     page = Page(report({attack: run, f"other {attack}": run}, qrels=qrels).html)
     assert page.problems == []
     tags = [tag for tag, _ in page.elements]
-    assert (tags.count("script"), tags.count("img"), page.elements.count(("b", {"id": "evil"}))) == (1, 0, 0)
+    assert (
+        tags.count("script"),
+        tags.count("img"),
+        page.elements.count(("b", {"id": "evil"})),
+    ) == (1, 0, 0)
     assert not [attrs for _, attrs in page.elements if any(name.startswith("on") for name in attrs)]
     assert page.said().count(attack) > 15
     assert page.text.count(attack) > 5  # whole, where no word of it is marked
 
 
 def test_characters_that_no_file_holds_are_replaced(tmp_path):
-    run = ranking([("1_1", "a", 1.0)]).assign(qutterance=pd.Series(["half \ud800 and zero \x00 and שלום"], dtype=object), text="t")
+    run = ranking([("1_1", "a", 1.0)]).assign(
+        qutterance=pd.Series(["half \ud800 and zero \x00 and שלום"], dtype=object), text="t"
+    )
     path = report({"mine": run}).save(tmp_path / "new" / "report.html")
     assert "half � and zero" in path.read_text(encoding="utf-8")
 
@@ -124,7 +151,12 @@ def test_a_report_is_saved_whole_and_shown_in_a_frame_of_its_own(folders, tmp_pa
     assert made.save(tmp_path / "r.html").read_text(encoding="utf-8") == made.html
     frame = Page(made._repr_html_())
     ((tag, attrs),) = frame.elements
-    assert (tag, attrs["sandbox"], attrs["title"], attrs["srcdoc"]) == ("iframe", "allow-scripts", "plain, full", made.html)
+    assert (tag, attrs["sandbox"], attrs["title"], attrs["srcdoc"]) == (
+        "iframe",
+        "allow-scripts",
+        "plain, full",
+        made.html,
+    )
     assert re.fullmatch(r"<report of plain, full, 0\.\d MB: .save\(path\) writes it>", repr(made))
 
 
@@ -132,7 +164,11 @@ def test_one_run_has_nothing_to_compare_with(folders, sample):
     page = Page(report(folders[1], sample).html)
     names = {attrs.get("name") for _, attrs in page.elements}
     assert not names & {"run", "order", "outcome"}
-    assert not [attrs for tag, attrs in page.elements if tag == "mark" or attrs.get("class") in ("win", "loss", "only", "reason")]
+    assert not [
+        attrs
+        for tag, attrs in page.elements
+        if tag == "mark" or attrs.get("class") in ("win", "loss", "only", "reason")
+    ]
 
 
 def test_a_plain_run_without_a_dataset_shows_what_is_known(tmp_path):
@@ -161,7 +197,9 @@ def test_the_dataset_by_name_and_other_measures(folders):
     page = Page(report(folders, "ikat:sample", measures=["RR", "P(rel=2)@5"]).html)
     options = [attrs["value"] for tag, attrs in page.elements if tag == "option"]
     assert "Measure RR(rel=1) P(rel=2)@5" in page.said()
-    assert len(options) == 1 + 2 + 4 + 3 + 2  # the compared run, measures, outcomes, orders, all conversations or one
+    assert (
+        len(options) == 1 + 2 + 4 + 3 + 2
+    )  # the compared run, measures, outcomes, orders, all conversations or one
     with pytest.raises(UsageError, match="no dataset 'ikat:1999'"):
         report(folders, "ikat:1999")
 
@@ -176,7 +214,9 @@ def test_the_dataset_by_name_and_other_measures(folders):
 )
 def test_unknown_amounts_are_called_unknown(ledger, told):
     counts = {name: [1, 1] for name in ("calls", "known", "failures", "fallbacks")}
-    frame = None if ledger is None else pd.DataFrame({**counts, "completion_tokens": [2, 2], **ledger})
+    frame = (
+        None if ledger is None else pd.DataFrame({**counts, "completion_tokens": [2, 2], **ledger})
+    )
     assert told in describe_calls(frame)
 
 
@@ -185,7 +225,10 @@ def test_requests_without_an_answer_are_said():
     spent.count("answer", "m", calls=2, prompt_tokens=9, completion_tokens=1, cost=0.5)
     assert "without an answer" not in describe_calls(spent.frame())
     spent.count("answer", "m", unanswered=3, cost=None)
-    assert "2 LLM calls, 0 known, 10 tokens, unknown cost, 3 requests without an answer" in describe_calls(spent.frame())
+    assert (
+        "2 LLM calls, 0 known, 10 tokens, unknown cost, 3 requests without an answer"
+        in describe_calls(spent.frame())
+    )
 
 
 def test_tenth_of_a_test_set_stays_in_a_tenth_of_12_megabytes(monkeypatch):
@@ -194,11 +237,17 @@ def test_tenth_of_a_test_set_stays_in_a_tenth_of_12_megabytes(monkeypatch):
     runs = {}
     for system in "abc":
         rows = [
-            (f"{turn // 14}_{turn % 14 + 1}", f"clueweb22-en0000-00-00000:{system}{turn}-{rank}", 20.0 - rank)
+            (
+                f"{turn // 14}_{turn % 14 + 1}",
+                f"clueweb22-en0000-00-00000:{system}{turn}-{rank}",
+                20.0 - rank,
+            )
             for turn in range(33)
             for rank in range(20)
         ]
-        runs[system] = ranking(rows).assign(text=words, qanswer="word " * 120, qrewrite="word " * 20, query="word " * 20)
+        runs[system] = ranking(rows).assign(
+            text=words, qanswer="word " * 120, qrewrite="word " * 20, query="word " * 20
+        )
     page = report(runs).html
     size = len(page.encode()) / 1e6
     assert 0.8 < size < 1.2
@@ -209,12 +258,16 @@ def test_the_page_says_what_tests_and_intervals_go_by():
     turns = ["1-1_1", "1-2_1", "2-1_1", "3-1_1"]
     qrels = pd.DataFrame({"qid": turns, "docno": "a", "label": 1})
     raw = ranking([(qid, docno, 2.0 - place) for qid in turns for place, docno in enumerate("xa")])
-    runs = {"new": ranking([(qid, "xa"[number > 0], 1.0) for number, qid in enumerate(turns)]), "raw": raw}
+    runs = {
+        "new": ranking([(qid, "xa"[number > 0], 1.0) for number, qid in enumerate(turns)]),
+        "raw": raw,
+    }
 
     def page(**given):
         return Page(report(runs, qrels=qrels, measures=["RR"], **given).html).said()
 
-    # new less raw: -.5, +.5, +.5, +.5: mean .25 and standard error .25, and 3.1824 of them for three degrees of freedom
+    # new less raw: -.5, +.5, +.5, +.5: mean .25 and standard error .25, and 3.1824 of them for
+    # three degrees of freedom
     assert "over 4 turns of 4 conversations, Bonferroni, p < .05" in page()
     assert "a test needs 5 conversations or more, and these are 4" in page()
     assert "raw .5000 new .7500 +.2500 [−.5456, +1.0456]" in page()

@@ -31,25 +31,48 @@ def compared():
     """The table that evaluate gives: 1 and 2 differ from the baseline on all of 20 turns by different amounts, 3 does not."""
     rng = np.random.default_rng(7)
     turns = [f"1_{number}" for number in range(20)]
-    qrels = pd.DataFrame([(qid, docno, int(docno == "d0")) for qid in turns for docno in ("d0", "d1")], columns=["qid", "docno", "label"])
+    qrels = pd.DataFrame(
+        [(qid, docno, int(docno == "d0")) for qid in turns for docno in ("d0", "d1")],
+        columns=["qid", "docno", "label"],
+    )
 
     def run(ranks):
-        rows = [(qid, place, "d0" if place == rank else f"x{place}") for qid, rank in zip(turns, ranks, strict=True) for place in range(5)]
-        return pd.DataFrame([(qid, docno, 10.0 - place, place) for qid, place, docno in rows], columns=["qid", "docno", "score", "rank"])
+        rows = [
+            (qid, place, "d0" if place == rank else f"x{place}")
+            for qid, rank in zip(turns, ranks, strict=True)
+            for place in range(5)
+        ]
+        return pd.DataFrame(
+            [(qid, docno, 10.0 - place, place) for qid, place, docno in rows],
+            columns=["qid", "docno", "score", "rank"],
+        )
 
     low = run([4] * 20)
-    runs = {"base": low, "better": run(rng.integers(0, 2, 20)), "same": low, "once": run([0] + [4] * 19)}
+    runs = {
+        "base": low,
+        "better": run(rng.integers(0, 2, 20)),
+        "same": low,
+        "once": run([0] + [4] * 19),
+    }
     return evaluate(runs, qrels, ["nDCG@5"], "base", unit="turn")
 
 
 def latex_rows(text):
     """The rows of a tabular, each a list of cells, read as TeX reads them: a backslash takes the next character with it."""
     body = text.split("\\midrule\n")[1].split("\\bottomrule")[0]
-    return [[cell.strip() for cell in re.split(r"(?<!\\)&", line)] for line in re.split(r"\\\\\n", body) if line]
+    return [
+        [cell.strip() for cell in re.split(r"(?<!\\)&", line)]
+        for line in re.split(r"\\\\\n", body)
+        if line
+    ]
 
 
 def test_best_is_bold_second_underlined_and_ties_share_the_mark():
-    rows = latex_rows(table(experiment_table(**{"nDCG@5": [0.5, 0.25, 0.12345], "R@20": [0.30001, 0.3, 0.125]})).latex())
+    rows = latex_rows(
+        table(
+            experiment_table(**{"nDCG@5": [0.5, 0.25, 0.12345], "R@20": [0.30001, 0.3, 0.125]})
+        ).latex()
+    )
     assert rows == [
         ["QR", r"\textbf{.5000}", r"\textbf{.3000}"],
         ["AD", r"\underline{.2500}", r"\textbf{.3000}"],
@@ -57,7 +80,9 @@ def test_best_is_bold_second_underlined_and_ties_share_the_mark():
     ]
 
 
-@given(st.lists(st.sampled_from(["1.0000", ".5000", ".2500", "-.2500", "n/a"]), min_size=2, max_size=6))
+@given(
+    st.lists(st.sampled_from(["1.0000", ".5000", ".2500", "-.2500", "n/a"]), min_size=2, max_size=6)
+)
 def test_the_marks_are_those_of_counting_the_greater_figures(figures):
     for cell in mark_best(figures, [""] * len(figures)):
         if cell.text == "n/a":
@@ -80,7 +105,10 @@ def test_arrow_marks_significance_above_or_below_the_baseline():
     shown = table(evaluated)
     assert [cell.mark for cell in shown.columns[1].cells] == ["", HIGHER, "", ""]
     test = "two-sided paired t-test, over 20 turns, Bonferroni, p < .05"
-    assert f"{HIGHER} significantly higher, {LOWER} significantly lower than base: {test}." in shown.notes
+    assert (
+        f"{HIGHER} significantly higher, {LOWER} significantly lower than base: {test}."
+        in shown.notes
+    )
     lower = table(evaluated.assign(**{"nDCG@5": -evaluated["nDCG@5"]}))
     assert [cell.mark for cell in lower.columns[1].cells] == ["", LOWER, "", ""]
     assert latex_rows(lower.latex())[1][1].endswith(r"\rlap{$^{\downarrow}$}")
@@ -93,20 +121,34 @@ def test_arrow_marks_significance_above_or_below_the_baseline():
 
 def test_csv_has_every_column_unrounded():
     evaluated = compared()
-    read = list(csv.DictReader(io.StringIO(table(evaluated).csv())))  # pandas 2 reads the last digit of a number in its own way
+    read = list(
+        csv.DictReader(io.StringIO(table(evaluated).csv()))
+    )  # pandas 2 reads the last digit of a number in its own way
     assert list(read[0]) == list(evaluated.columns)
     assert [float(row["nDCG@5"]) for row in read] == evaluated["nDCG@5"].tolist()
-    assert float(read[1]["nDCG@5 p-value corrected"]) == evaluated["nDCG@5 p-value corrected"].tolist()[1] < 0.05
+    assert (
+        float(read[1]["nDCG@5 p-value corrected"])
+        == evaluated["nDCG@5 p-value corrected"].tolist()[1]
+        < 0.05
+    )
 
 
 def test_names_special_to_latex_markdown_or_html_show_unchanged():
     shown = table(experiment_table(**{"nDCG@5": [0.5, 0.25, 0.125]}).replace({"AD": ODD_NAME}))
-    assert latex_rows(shown.latex())[1] == [r"[H] 50\% a\_b\textbar{}c \& \textless{}d\textgreater{} *e*", r"\underline{.2500}"]
-    assert shown.markdown().splitlines()[3] == r"| \[H\] 50% a\_b\|c \& \<d\> \*e\* | <ins>.2500</ins> |"
+    assert latex_rows(shown.latex())[1] == [
+        r"[H] 50\% a\_b\textbar{}c \& \textless{}d\textgreater{} *e*",
+        r"\underline{.2500}",
+    ]
+    assert (
+        shown.markdown().splitlines()[3]
+        == r"| \[H\] 50% a\_b\|c \& \<d\> \*e\* | <ins>.2500</ins> |"
+    )
     assert "<td>[H] 50% a_b|c &amp; &lt;d&gt; *e*</td>" in shown._repr_html_()
 
 
-PRINTABLE = st.text(st.characters(min_codepoint=32, max_codepoint=126, exclude_characters="'"), max_size=20)
+PRINTABLE = st.text(
+    st.characters(min_codepoint=32, max_codepoint=126, exclude_characters="'"), max_size=20
+)
 
 
 @given(PRINTABLE)
@@ -117,7 +159,10 @@ def test_what_markdown_shows_is_the_text(text):
 
 
 def test_what_is_no_experiment_table_is_refused():
-    with pytest.raises(DataError, match="not an experiment table .it has qid, nDCG@5.: give what ikat.experiment returned"):
+    with pytest.raises(
+        DataError,
+        match="not an experiment table .it has qid, nDCG@5.: give what ikat.experiment returned",
+    ):
         table(pd.DataFrame({"qid": ["1_1"], "nDCG@5": [0.5]}))
     with pytest.raises(DataError, match="not an experiment table"):
         table(experiment_table(**{"nDCG@5": 0.5})[:0])
@@ -127,17 +172,37 @@ def test_what_is_no_experiment_table_is_refused():
 
 def test_run_folder_ledgers_are_one_table_by_system_stage_model(folders):
     frame = ledger_frame(folders)
-    shown = frame[["system", "stage", "model", "calls", "known", "prompt_tokens", "completion_tokens", "cost"]]
-    assert shown.values.tolist() == [["plain", "none", "none", 0, 0, 0, 0, 0.0], ["full", "answer", "gpt-4o", 2, 1, 100, 1900, 0.25]]
-    assert frame.dtypes.astype(str).to_dict() == {"system": frame["system"].dtype.name} | Ledger().frame().dtypes.astype(str).to_dict()
+    shown = frame[
+        ["system", "stage", "model", "calls", "known", "prompt_tokens", "completion_tokens", "cost"]
+    ]
+    assert shown.values.tolist() == [
+        ["plain", "none", "none", 0, 0, 0, 0, 0.0],
+        ["full", "answer", "gpt-4o", 2, 1, 100, 1900, 0.25],
+    ]
+    assert (
+        frame.dtypes.astype(str).to_dict()
+        == {"system": frame["system"].dtype.name} | Ledger().frame().dtypes.astype(str).to_dict()
+    )
     assert ledger_frame([str(folders[1].path)]).equals(ledger_frame({"full": folders[1].path}))
 
 
 def test_ledger_shows_thousands_and_unknowns_not_unused_columns(folders):
     asked = Ledger()
-    asked.count("rewrite", "none_such|model", calls=1234, retries=2, prompt_tokens=None, completion_tokens=5, seconds=1.25, cost=None)
+    asked.count(
+        "rewrite",
+        "none_such|model",
+        calls=1234,
+        retries=2,
+        prompt_tokens=None,
+        completion_tokens=5,
+        seconds=1.25,
+        cost=None,
+    )
     lines = ledger({"one": asked, "two": folders[1]}).markdown().splitlines()
-    assert lines[0] == "| system | stage | model | calls | known | retries | tokens in | tokens out | seconds | cost (USD) |"
+    assert (
+        lines[0]
+        == "| system | stage | model | calls | known | retries | tokens in | tokens out | seconds | cost (USD) |"
+    )
     assert lines[2] == r"| one | rewrite | none\_such\|model | 1,234 | 0 | 2 | – | 5 | 1.2 | – |"
     assert lines[3] == "| two | answer | gpt-4o | 2 | 1 | 0 | 100 | 1,900 | 0.0 | 0.2500 |"
     assert lines[-1].endswith("–: unknown.")
@@ -172,10 +237,14 @@ def test_every_form_has_title_and_notes_and_only_text_is_rounded():
     frame = pd.DataFrame({"run": ["a_b"], "turns": [3], "nDCG": [0.123456]})
     shown = of_frame(frame, ["One note."], "A title")
     assert shown.written("text") == "A title\n\nrun  turns   nDCG\na_b      3  .1235\n\nOne note.\n"
-    assert shown.written("markdown").startswith("**A title**\n\n| run | turns | nDCG |\n| :--- | ---: | ---: |\n")
+    assert shown.written("markdown").startswith(
+        "**A title**\n\n| run | turns | nDCG |\n| :--- | ---: | ---: |\n"
+    )
     assert r"\caption{A title. One note.}" in shown.written("latex")
     assert shown.written("csv") == "run,turns,nDCG\na_b,3,0.123456\n"
-    with pytest.raises(UsageError, match="the format 'html' is unknown: choose text, markdown, latex, csv"):
+    with pytest.raises(
+        UsageError, match="the format 'html' is unknown: choose text, markdown, latex, csv"
+    ):
         shown.written("html")
     assert Table([{"run": "a"}], shown.columns, []).frame.to_dict("list") == {"run": ["a"]}
 
@@ -188,15 +257,31 @@ def test_refused_calls_are_counted_by_conversation(tmp_path):
         def complete(self, requests):
             said = {"2-1": "I'm sorry, but I can't help with that.", "3-1": ""}
             replies = super().complete(requests)
-            texts = [said.get(request.qid.partition("_")[0], reply.text) for request, reply in zip(requests, replies, strict=True)]
-            return [dataclasses.replace(reply, text=text) for reply, text in zip(replies, texts, strict=True)]
+            texts = [
+                said.get(request.qid.partition("_")[0], reply.text)
+                for request, reply in zip(requests, replies, strict=True)
+            ]
+            return [
+                dataclasses.replace(reply, text=text)
+                for reply, text in zip(replies, texts, strict=True)
+            ]
 
-    index = ikat.PassageIndex(tmp_path / "index").index(ikat.dataset("ikat:sample").get_corpus_iter(verbose=False))
+    index = ikat.PassageIndex(tmp_path / "index").index(
+        ikat.dataset("ikat:sample").get_corpus_iter(verbose=False)
+    )
     systems = {
         "qr": ikat.Rewrite(Shy(rewrite="tea walk").llm, on_error="fallback") >> index.bm25(),
         "raw": ikat.RawUtterance() >> index.bm25(),
     }
-    made = ikat.run(systems, "ikat:sample", out=tmp_path / "runs", turns=["1-1_1", "2-1_1", "2-1_2", "2-1_3", "3-1_1"])
+    made = ikat.run(
+        systems,
+        "ikat:sample",
+        out=tmp_path / "runs",
+        turns=["1-1_1", "2-1_1", "2-1_2", "2-1_3", "3-1_1"],
+    )
     assert refusals(tmp_path / "runs" / "qr").values.tolist() == [["2-1", 3, 3]]
     assert refusals(tmp_path / "runs" / "raw").empty
-    assert "Refused calls of qr by conversation: 2-1 3 of 3." in ledger(list(made.folders.values())).notes
+    assert (
+        "Refused calls of qr by conversation: 2-1 3 of 3."
+        in ledger(list(made.folders.values())).notes
+    )

@@ -22,7 +22,10 @@ def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", fsync)
-    with pytest.raises(OSError, match="No space left on device: '.*/figures.txt'"), atomic_write(tmp_path / "figures.txt") as file:
+    with (
+        pytest.raises(OSError, match="No space left on device: '.*/figures.txt'"),
+        atomic_write(tmp_path / "figures.txt") as file,
+    ):
         file.write("0.25")
 
 
@@ -30,7 +33,9 @@ def test_rights_are_those_of_the_umask_which_is_never_touched(tmp_path, monkeypa
     before = os.umask(0o027)
     try:
         # Changed for a moment, it would let other threads write files that anybody may write.
-        monkeypatch.setattr("os.umask", lambda mask: pytest.fail("the umask is the whole process's"))
+        monkeypatch.setattr(
+            "os.umask", lambda mask: pytest.fail("the umask is the whole process's")
+        )
         with atomic_write(tmp_path / "figures.txt") as file:
             file.write("0.25")
     finally:
@@ -54,7 +59,10 @@ def test_the_content_is_on_the_disk_before_the_file_has_its_name(tmp_path, monke
     monkeypatch.setattr("os.replace", replace)
     with atomic_write(path) as file:
         file.write("0.25")
-    assert done == [("flushed", path.stat().st_ino, len("0.25")), ("renamed", path.stat().st_ino, False)]
+    assert done == [
+        ("flushed", path.stat().st_ino, len("0.25")),
+        ("renamed", path.stat().st_ino, False),
+    ]
 
 
 def test_a_device_is_written_to_and_stays_a_device(tmp_path):

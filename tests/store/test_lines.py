@@ -17,7 +17,9 @@ def test_a_cut_at_any_byte_loses_only_the_last_line(tmp_path_factory, size):
     path.write_bytes(whole[:size])
     drop_cut_line(path)
     kept = whole[:size].count(b"\n")
-    assert [(line, found["number"]) for line, found in read_lines(path)] == [(number + 1, number) for number in range(kept)]
+    assert [(line, found["number"]) for line, found in read_lines(path)] == [
+        (number + 1, number) for number in range(kept)
+    ]
     append_line(path, '{"number": 9}')
     assert [found["number"] for _, found in read_lines(path)] == [*range(kept), 9]
 

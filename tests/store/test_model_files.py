@@ -29,7 +29,9 @@ def test_a_link_to_another_checkpoint_is_another_model(tmp_path):
         (tmp_path / name / "weights").write_text(name)
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "0_Transformer").symlink_to(tmp_path / "first")
-    assert [path.relative_to(tmp_path / "m").as_posix() for path in files_below(tmp_path / "m")] == ["0_Transformer/weights"]
+    assert [
+        path.relative_to(tmp_path / "m").as_posix() for path in files_below(tmp_path / "m")
+    ] == ["0_Transformer/weights"]
     first = model_state(str(tmp_path / "m"))
     (tmp_path / "m" / "0_Transformer").unlink()
     (tmp_path / "m" / "0_Transformer").symlink_to(tmp_path / "second")
@@ -61,7 +63,11 @@ def test_model_loads_once_and_again_when_a_file_of_it_changed(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("error", "why"), [(OSError("no/such is not a name\nor so"), "no/such is not a name"), (ValueError(), "ValueError")]
+    ("error", "why"),
+    [
+        (OSError("no/such is not a name\nor so"), "no/such is not a name"),
+        (ValueError(), "ValueError"),
+    ],
 )
 def test_a_model_that_cannot_be_loaded_is_an_error_of_one_line(error, why):
     def make():
@@ -69,5 +75,7 @@ def test_a_model_that_cannot_be_loaded_is_an_error_of_one_line(error, why):
 
     with pytest.raises(UsageError) as told:
         load("bi-encoder", "no/such", make)
-    assert str(told.value).startswith(f"can't load the bi-encoder 'no/such' ({why}): give the folder of a downloaded model")
+    assert str(told.value).startswith(
+        f"can't load the bi-encoder 'no/such' ({why}): give the folder of a downloaded model"
+    )
     assert "\n" not in str(told.value)

@@ -56,11 +56,15 @@ MISHAPS = {
     "removed": lambda place: place.unlink(),
     "removed with all beside it": remove_all,
     "moved": lambda place: place.rename(place.with_name("old.sqlite")),
-    "moved to another folder": lambda place: shutil.move(place.parent, place.parent.with_name("old")),
+    "moved to another folder": lambda place: shutil.move(
+        place.parent, place.parent.with_name("old")
+    ),
     "its folder removed": lambda place: shutil.rmtree(place.parent),
     "its log removed": lambda place: place.with_name("llm.sqlite-wal").unlink(),
     "its shared memory removed": lambda place: place.with_name("llm.sqlite-shm").unlink(),
-    "both beside it removed": lambda place: [place.with_name(f"llm.sqlite{end}").unlink() for end in ("-wal", "-shm")],
+    "both beside it removed": lambda place: [
+        place.with_name(f"llm.sqlite{end}").unlink() for end in ("-wal", "-shm")
+    ],
 }
 
 
@@ -86,7 +90,11 @@ def test_another_cache_in_its_place_keeps_what_it_has(place):
     with pytest.warns(CacheMovedWarning):
         cache.put({KEYS[10]: VALUES[KEYS[10]]})
     cache.close()
-    assert later(place) == {**{key: VALUES[key] for key in KEYS[:11]}, KEYS[0]: b"theirs", KEYS[39]: VALUES[KEYS[39]]}
+    assert later(place) == {
+        **{key: VALUES[key] for key in KEYS[:11]},
+        KEYS[0]: b"theirs",
+        KEYS[39]: VALUES[KEYS[39]],
+    }
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.store.cache.CacheMovedWarning")
@@ -193,7 +201,9 @@ def test_processes_that_have_it_open_lose_nothing(place, mishap):
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(4)
     parts = range(10, 20), range(20, 30), range(30, 40)
-    processes = [context.Process(target=write_in_turn, args=(place, part, barrier)) for part in parts]
+    processes = [
+        context.Process(target=write_in_turn, args=(place, part, barrier)) for part in parts
+    ]
     for process in processes:
         process.start()
     barrier.wait(60)

@@ -33,7 +33,10 @@ def test_a_file_is_run_again_when_its_content_changed(folder):
         assert load(folder) is module
 
 
-@pytest.mark.parametrize("how", ["import beside_me", "def f():\n    import beside_me\n    return beside_me\nbeside_me = f()"])
+@pytest.mark.parametrize(
+    "how",
+    ["import beside_me", "def f():\n    import beside_me\n    return beside_me\nbeside_me = f()"],
+)
 def test_a_changed_module_beside_it_is_imported_again(folder, how):
     (folder / "mine.py").write_text(f"{how}\ndepth = beside_me.depth\n")
     for value in "1234":
@@ -88,7 +91,10 @@ def test_installed_packages_and_pythons_modules_stay_as_they_are(folder):
 
 def test_file_that_cannot_run_names_the_line_and_is_retried(folder):
     (folder / "mine.py").write_text("import os\n1 / 0\n")
-    with pytest.raises(ikat.UsageError, match=r"mine\.py can't be run: ZeroDivisionError: division by zero \(line 2\)"):
+    with pytest.raises(
+        ikat.UsageError,
+        match=r"mine\.py can't be run: ZeroDivisionError: division by zero \(line 2\)",
+    ):
         load(folder)
     (folder / "mine.py").write_text("depth = 1\n")
     assert load(folder).depth == 1
@@ -113,7 +119,9 @@ def test_the_methods_of_an_edited_file_are_the_new_ones(folder):
     depths = []
     for depth in (5, 2):
         (folder / "mine.py").write_text(METHODS.format(operator="RawUtterance", depth=depth))
-        depths.append(repr(ikat.methods.find(f"{folder}/mine.py:gate").build(retriever=ikat.BM25Rerank())))
+        depths.append(
+            repr(ikat.methods.find(f"{folder}/mine.py:gate").build(retriever=ikat.BM25Rerank()))
+        )
     assert "RankCutoff(5)" in depths[0]
     assert "RankCutoff(2)" in depths[1]
 

@@ -73,7 +73,10 @@ def test_what_is_revised_is_revised_by_one_at_a_time(cache):
     def one_more(known):
         return {A: b"%d" % (int(known.get(A, b"0")) + 1)}
 
-    threads = [threading.Thread(target=lambda: [cache.revise([A, B], one_more) for _ in range(25)]) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: [cache.revise([A, B], one_more) for _ in range(25)])
+        for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -131,7 +134,10 @@ def test_what_a_fork_puts_stays_when_its_parent_closes_the_file(tmp_path):
 def test_what_is_no_database_is_an_error_and_stays_as_it_was(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("my notes\n" * 500)
-    with pytest.raises(DataError, match=r"notes.txt cannot be used \(file is not a database\).*name another one with cache=PATH"):
+    with pytest.raises(
+        DataError,
+        match=r"notes.txt cannot be used \(file is not a database\).*name another one with cache=PATH",
+    ):
         Cache(path).put({A: b"1"})
     assert path.read_text() == "my notes\n" * 500
 

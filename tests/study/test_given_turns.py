@@ -10,7 +10,9 @@ TOPICS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "milk"]})
 FINDS = pt.apply.generic(lambda turns: turns.assign(docno="a", score=1.0, rank=0))
 
 
-@pytest.mark.parametrize("topics", [TOPICS.to_dict("records"), TOPICS["query"], "1_1", {"1_1": "tea"}])
+@pytest.mark.parametrize(
+    "topics", [TOPICS.to_dict("records"), TOPICS["query"], "1_1", {"1_1": "tea"}]
+)
 def test_topics_that_are_no_frame_are_refused(topics, tmp_path):
     for call in (ikat.run, ikat.plan):
         with pytest.raises(ikat.UsageError, match="give a frame with qid and query"):

@@ -12,7 +12,9 @@ def test_a_missing_key_is_reported_before_the_first_question(monkeypatch):
     system = ikat.Answer(ikat.llm("openai:gpt-4o cache=none"))
     with pytest.raises(FatalLLMError, match="there is no key"):
         open_systems({"mine": system}, live=True, connect=True)
-    assert open_systems({"mine": system}, live=True, connect=True, only_plan=True)[0].name == "mine"  # a plan asks nothing
+    assert (
+        open_systems({"mine": system}, live=True, connect=True, only_plan=True)[0].name == "mine"
+    )  # a plan asks nothing
     assert open_systems({"mine": system}, live=True)[0].name == "mine"  # the cache may answer all
 
 
@@ -21,7 +23,11 @@ def test_a_missing_key_is_reported_before_the_first_question(monkeypatch):
     [
         ("human_qr", {}, "human_qr reads annotations"),
         ("ad", {}, "needs llm"),
-        ({"mine": ikat.Answer(ikat.llm("openai:gpt-4o batch=on"))}, {}, "wait a day for an answer of mine"),
+        (
+            {"mine": ikat.Answer(ikat.llm("openai:gpt-4o batch=on"))},
+            {},
+            "wait a day for an answer of mine",
+        ),
         ("raw", {"lm": "x"}, "did you mean llm"),
     ],
 )

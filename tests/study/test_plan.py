@@ -20,7 +20,17 @@ STAGES = {
     "short_long_3": ["summarise", "suggest", "statements", "passage_queries", "respond"],
     "rtg": ["rewrite", "statements", "suggest", "queries", "respond"],
     "gtr": [*["statements", "answer", "queries"] * 2, "respond"],
-    "cfda_auto": ["statements", "topic", "rewrite", "guess", "expand", "preferences", *["rewrite"] * 2, "condense", "respond"],
+    "cfda_auto": [
+        "statements",
+        "topic",
+        "rewrite",
+        "guess",
+        "expand",
+        "preferences",
+        *["rewrite"] * 2,
+        "condense",
+        "respond",
+    ],
 }
 """Method -> its stages that ask; what each method asks is counted in tests/methods/test_every_method.py."""
 
@@ -58,19 +68,35 @@ def mute(model="mute"):
 
 @pytest.fixture
 def topics():
-    return pt.get_dataset("ikat:sample").get_topics("manual").query("qid == '1-1_3'").reset_index(drop=True)
+    return (
+        pt.get_dataset("ikat:sample")
+        .get_topics("manual")
+        .query("qid == '1-1_3'")
+        .reset_index(drop=True)
+    )
 
 
 def resources():
-    trained = {"rewriter": ikat.generate.Seq2SeqRewrite("no/model"), "expander": ikat.generate.Seq2SeqRewrite("no/other")}
-    return {"llm": mute("one"), "second_llm": mute("two"), "retriever": Finds(), "dense": Finds(), "reranker": Scores()} | trained
+    trained = {
+        "rewriter": ikat.generate.Seq2SeqRewrite("no/model"),
+        "expander": ikat.generate.Seq2SeqRewrite("no/other"),
+    }
+    return {
+        "llm": mute("one"),
+        "second_llm": mute("two"),
+        "retriever": Finds(),
+        "dense": Finds(),
+        "reranker": Scores(),
+    } | trained
 
 
 @pytest.mark.parametrize("name", STAGES)
 def test_a_method_is_planned_without_running_anything(name, topics):
     entry = METHODS[name]
     rows = plan({name: entry.build(**resources())}, topics.assign(qfacts=topics["qptkb"]))
-    assert rows["stage"].str.removesuffix(AT_LEAST).str.removesuffix(AT_MOST).tolist() == STAGES[name]
+    assert (
+        rows["stage"].str.removesuffix(AT_LEAST).str.removesuffix(AT_MOST).tolist() == STAGES[name]
+    )
     assert rows["new"].tolist() == rows["calls"].tolist()
     assert rows["calls"].ge(1).all()
     assert rows["prompt_tokens"].ge(20).all()
@@ -78,15 +104,25 @@ def test_a_method_is_planned_without_running_anything(name, topics):
 
 def test_what_two_systems_ask_alike_is_new_once(topics):
     llm = mute()
-    rows = plan({"one": ikat.Answer(llm), "two": ikat.Answer(llm), "other": ikat.Answer(mute("another"))}, topics)
-    assert rows[["calls", "known", "shared", "new"]].values.tolist() == [[1, 0, 0, 1], [1, 0, 1, 0], [1, 0, 0, 1]]
+    rows = plan(
+        {"one": ikat.Answer(llm), "two": ikat.Answer(llm), "other": ikat.Answer(mute("another"))},
+        topics,
+    )
+    assert rows[["calls", "known", "shared", "new"]].values.tolist() == [
+        [1, 0, 0, 1],
+        [1, 0, 1, 0],
+        [1, 0, 0, 1],
+    ]
 
 
 def test_a_token_is_four_characters_of_prompts_and_completions(topics):
     answer = ikat.Answer(mute())
     prompt = sum(len(message["content"]) for message in answer.requests(topics)[0].messages)
     found = plan({"one": answer}, topics).iloc[0]
-    assert found[["prompt_tokens", "completion_tokens"]].tolist() == [prompt // 4, len(answer.typical(topics)[0]) // 4]
+    assert found[["prompt_tokens", "completion_tokens"]].tolist() == [
+        prompt // 4,
+        len(answer.typical(topics)[0]) // 4,
+    ]
 
 
 class Drops(pt.Transformer):
@@ -99,7 +135,12 @@ class Drops(pt.Transformer):
 
 def test_plan_says_at_most_behind_a_stage_it_cannot_see_through(topics):
     passages, turns = ikat.LLMRerank(mute(), 10), ikat.Answer(mute())
-    systems = {"found": Finds() >> passages, "dropped": Finds() >> Drops() >> passages, "turns": Drops() >> turns, "seen": turns}
+    systems = {
+        "found": Finds() >> passages,
+        "dropped": Finds() >> Drops() >> passages,
+        "turns": Drops() >> turns,
+        "seen": turns,
+    }
     rows = plan(systems, topics).set_index("system")
     assert rows["stage"].to_dict() == {
         "found": "rerank, at most",
@@ -107,7 +148,9 @@ def test_plan_says_at_most_behind_a_stage_it_cannot_see_through(topics):
         "turns": "answer, at most",
         "seen": "answer",
     }
-    assert "At most: a stage of another package in front may give fewer" in " ".join(str(plan(systems, topics)).split())
+    assert "At most: a stage of another package in front may give fewer" in " ".join(
+        str(plan(systems, topics)).split()
+    )
     assert "At most" not in str(plan({"seen": turns}, topics))
 
 
@@ -124,19 +167,28 @@ def test_stages_behind_an_expander_count_with_its_stand_in(topics):
 
 def test_baselines_ranked_statements_are_the_personas_first(topics):
     first = " ".join(list(topics["qptkb"][0].values())[:3])
-    more = prompt_of(METHODS["organizers_2023_auto"].build(**resources()), topics) - prompt_of(ikat.RawUtterance() >> Finds(), topics)
+    more = prompt_of(METHODS["organizers_2023_auto"].build(**resources()), topics) - prompt_of(
+        ikat.RawUtterance() >> Finds(), topics
+    )
     assert more == pytest.approx((len(first) + 1) / 4, abs=1)
 
 
 def test_asking_reranker_is_asked_once_per_passage_of_the_union(topics):
     rows = plan({"x": aqd_a(mute(), Finds(), ikat.LLMRerank(mute("judge"), 7))}, topics)
-    assert rows[["stage", "calls"]].values.tolist() == [["answer", 1], ["queries", 1], ["rerank", 7]]
+    assert rows[["stage", "calls"]].values.tolist() == [
+        ["answer", 1],
+        ["queries", 1],
+        ["rerank", 7],
+    ]
 
 
 def test_a_judge_is_asked_about_every_passage_behind_the_cut(topics):
     for given in (topics, topics.drop(columns=["qresolved", "qgoldptkb", "qptkb"])):
         rows = plan({"x": ikat.Rewrite(mute()) >> Finds() % 7 >> ikat.Judge(mute("judge"))}, given)
-        assert rows[["stage", "model", "calls", "new"]].values.tolist() == [["rewrite", "mute", 1, 1], ["judge", "judge", 7, 7]]
+        assert rows[["stage", "model", "calls", "new"]].values.tolist() == [
+            ["rewrite", "mute", 1, 1],
+            ["judge", "judge", 7, 7],
+        ]
         assert rows["prompt_tokens"][1] > 7 * 150
     assert plan({"x": Finds() >> ikat.Judge(mute())}, topics)["calls"].tolist() == [1000]
 
@@ -146,7 +198,9 @@ def test_a_judge_alone_is_counted_on_its_pool():
     pooled = with_gold(data.get_qrels()[["qid", "docno"]].head(9), data)
     rows = plan({"judge": ikat.Judge(mute())}, pooled)
     assert rows["calls"].tolist() == [9]
-    characters = sum(len(request.messages[0]["content"]) for request in ikat.Judge(mute()).requests(pooled))
+    characters = sum(
+        len(request.messages[0]["content"]) for request in ikat.Judge(mute()).requests(pooled)
+    )
     assert rows["prompt_tokens"].tolist() == [characters // 4]
 
 
@@ -182,7 +236,14 @@ class Asking(LastWord):
 
 
 @pytest.mark.parametrize(
-    "stage", [Pass(), Reads(), Asking(mute()), pt.apply.query(lambda row: 1 / 0), pt.apply.generic(lambda frame: 1 / 0)]
+    "stage",
+    [
+        Pass(),
+        Reads(),
+        Asking(mute()),
+        pt.apply.query(lambda row: 1 / 0),
+        pt.apply.generic(lambda frame: 1 / 0),
+    ],
 )
 def test_a_stage_that_cannot_be_planned_is_a_row_of_unknowns(stage, topics):
     rows = plan({"x": stage >> ikat.Rewrite(mute())}, topics)
@@ -194,9 +255,13 @@ def test_a_stage_that_cannot_be_planned_is_a_row_of_unknowns(stage, topics):
 def test_queries_that_a_user_writes_are_counted(topics):
     """What `pt.apply` writes is a column like any other: three sub-queries, each judged once per passage."""
     queries = pt.apply.qsubqueries(lambda row: ["a", "b", "c"])
-    rows = plan({"x": queries >> ikat.ExplodeQueries() >> Finds() % 4 >> ikat.LLMRerank(mute(), 4)}, topics)
+    rows = plan(
+        {"x": queries >> ikat.ExplodeQueries() >> Finds() % 4 >> ikat.LLMRerank(mute(), 4)}, topics
+    )
     assert rows["calls"].tolist() == [12]
 
 
 def test_a_users_operator_is_run(topics):
-    assert prompt_of(LastWord() >> Finds(), topics) < prompt_of(ikat.RawUtterance() >> Finds(), topics)
+    assert prompt_of(LastWord() >> Finds(), topics) < prompt_of(
+        ikat.RawUtterance() >> Finds(), topics
+    )

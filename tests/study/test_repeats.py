@@ -62,7 +62,9 @@ def sampled(tmp_path, index):
         model = llm(backend)
         model.cache = CompletionCache(tmp_path / "llm.sqlite")
         opened.append(model)
-        return backend, {"QR": ikat.Rewrite(model) >> (stage or Stops()) >> index.bm25(num_results=20)}
+        return backend, {
+            "QR": ikat.Rewrite(model) >> (stage or Stops()) >> index.bm25(num_results=20)
+        }
 
     yield make
     for model in opened:
@@ -70,7 +72,11 @@ def sampled(tmp_path, index):
 
 
 def files(out):
-    return {path.relative_to(out): path.read_bytes() for path in sorted(out.rglob("*")) if path.name in ("run.trec", "turns.jsonl")}
+    return {
+        path.relative_to(out): path.read_bytes()
+        for path in sorted(out.rglob("*"))
+        if path.name in ("run.trec", "turns.jsonl")
+    }
 
 
 def test_five_repeats_after_one_pay_for_four(sampled, tmp_path):
@@ -87,7 +93,10 @@ def test_five_repeats_after_one_pay_for_four(sampled, tmp_path):
     assert len(backend.asked) == 4 * len(TURNS)
     assert {request.chain for request in backend.asked} == {1, 2, 3, 4}
     assert kept.items() <= files(tmp_path / "runs").items()
-    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["QR", *(f"QR.repeat-{number}" for number in range(2, 6))]
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == [
+        "QR",
+        *(f"QR.repeat-{number}" for number in range(2, 6)),
+    ]
 
 
 def test_each_repeat_is_a_chain_of_its_own_and_says_which(sampled, tmp_path):
@@ -116,10 +125,24 @@ def test_killed_run_with_repeats_resumes_and_pays_nothing_twice(sampled, tmp_pat
 
 def test_table_has_repeats_mean_and_deviation_and_tests_averages(sampled, index, tmp_path):
     _, system = sampled()
-    with pytest.warns(RepeatsWarning, match="system raw asks no LLM, so that every repeat would be the same: it is run once"):
-        table = ikat.run({**system, "raw": "raw"}, **FEW, out=tmp_path, repeats=3, baseline="raw", index=index, unit="turn").table
+    with pytest.warns(
+        RepeatsWarning,
+        match="system raw asks no LLM, so that every repeat would be the same: it is run once",
+    ):
+        table = ikat.run(
+            {**system, "raw": "raw"},
+            **FEW,
+            out=tmp_path,
+            repeats=3,
+            baseline="raw",
+            index=index,
+            unit="turn",
+        ).table
     assert not (tmp_path / "raw.repeat-2").exists()
-    each = [RunFolder(tmp_path / name).measures()["nDCG@5"] for name in ("QR", "QR.repeat-2", "QR.repeat-3")]
+    each = [
+        RunFolder(tmp_path / name).measures()["nDCG@5"]
+        for name in ("QR", "QR.repeat-2", "QR.repeat-3")
+    ]
     row = table.set_index("name").loc["QR"]
     means = pd.Series([scores.mean() for scores in each])
     assert (row["repeats"], row["turns"]) == (3, len(each[0]))
@@ -141,16 +164,27 @@ def test_table_has_repeats_mean_and_deviation_and_tests_averages(sampled, index,
 def test_what_makes_repeats_the_same_is_told_once_per_system(index, tmp_path):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        ikat.plan(["qr", "aqd"], "ikat:sample", index=index, llm="openai:gpt-4o temperature=0 cache=none", repeats=2, reranker="bi:m")
+        ikat.plan(
+            ["qr", "aqd"],
+            "ikat:sample",
+            index=index,
+            llm="openai:gpt-4o temperature=0 cache=none",
+            repeats=2,
+            reranker="bi:m",
+        )
     told = [str(one.message) for one in caught if issubclass(one.category, RepeatsWarning)]
     assert told == [
-        f"repeats of {name} may be the same: ikat.llm('openai:gpt-4o temperature=0 cache=none') has temperature=0" for name in ("qr", "aqd")
+        f"repeats of {name} may be the same: ikat.llm('openai:gpt-4o temperature=0 cache=none') has temperature=0"
+        for name in ("qr", "aqd")
     ]
 
 
 def test_recorded_completions_with_lists_give_other_chains(index, tmp_path):
     path = tmp_path / "recorded.jsonl"
-    lines = [{"qid": qid, "stage": "rewrite", "completion": ["tea", "river"], "model": "m"} for qid in TURNS]
+    lines = [
+        {"qid": qid, "stage": "rewrite", "completion": ["tea", "river"], "model": "m"}
+        for qid in TURNS
+    ]
     path.write_text("\n".join(map(json.dumps, lines)))
     with warnings.catch_warnings():
         warnings.simplefilter("error", RepeatsWarning)
@@ -158,7 +192,9 @@ def test_recorded_completions_with_lists_give_other_chains(index, tmp_path):
         ikat.run({"QR": system}, **FEW, out=tmp_path / "runs", repeats=2)
     runs = [RunFolder(tmp_path / "runs" / name).results() for name in ("QR", "QR.repeat-2")]
     assert not runs[0].equals(runs[1])
-    with pytest.warns(RepeatsWarning, match=r"5 of 5 records of .*recorded\.jsonl with too few comp"):
+    with pytest.warns(
+        RepeatsWarning, match=r"5 of 5 records of .*recorded\.jsonl with too few comp"
+    ):
         ikat.plan({"QR": system}, **FEW, repeats=3)
 
 
@@ -166,8 +202,12 @@ def test_bad_numbers_and_names_are_refused_before_any_request(sampled, tmp_path)
     backend, system = sampled()
     with pytest.raises(UsageError, match="repeats=0: run each system at least once"):
         ikat.run(system, "ikat:sample", out=tmp_path / "runs", repeats=0)
-    with pytest.raises(UsageError, match=r"a system is named 'QR\.repeat-2', as a repeat of another one"):
-        ikat.run({**system, "QR.repeat-2": system["QR"]}, "ikat:sample", out=tmp_path / "runs", repeats=2)
+    with pytest.raises(
+        UsageError, match=r"a system is named 'QR\.repeat-2', as a repeat of another one"
+    ):
+        ikat.run(
+            {**system, "QR.repeat-2": system["QR"]}, "ikat:sample", out=tmp_path / "runs", repeats=2
+        )
     assert backend.asked == []
 
 
@@ -180,7 +220,16 @@ def test_a_system_of_the_name_of_a_repeat_is_not_taken_for_it(sampled, tmp_path)
 
 @pytest.mark.filterwarnings("default::pyterrier_ikat.study.RepeatsWarning")
 def test_the_commands_run_plan_and_evaluate_repeats(index, tmp_path):
-    options = ["--dataset", "ikat:sample", "--index", str(index.path), "--llm", "recorded:sample", "--out", str(tmp_path / "runs")]
+    options = [
+        "--dataset",
+        "ikat:sample",
+        "--index",
+        str(index.path),
+        "--llm",
+        "recorded:sample",
+        "--out",
+        str(tmp_path / "runs"),
+    ]
     options += ["--turns", ",".join(TURNS)]
 
     def call(*arguments):
@@ -189,7 +238,12 @@ def test_the_commands_run_plan_and_evaluate_repeats(index, tmp_path):
         return done.output
 
     planned = call("run", "ad", *options, "--repeats", "2", "--plan")
-    assert planned.count("ikat: warning: repeats of ad may be the same: ikat.llm('recorded:sample') has ") == 1
+    assert (
+        planned.count(
+            "ikat: warning: repeats of ad may be the same: ikat.llm('recorded:sample') has "
+        )
+        == 1
+    )
     assert "ad.repeat-2" in planned
     said = call("run", "ad", *options, "--repeats", "2")
     assert "±" in said

@@ -13,18 +13,35 @@ TURNS = ["1-1_1", "1-1_2", "2-1_1"]
 
 def test_a_run_gives_what_the_command_line_prints(index, tmp_path):
     given = {"index": index.path, "llm": "recorded:sample"}
-    results = ikat.run(["ad", "raw"], "ikat:sample", out=tmp_path / "runs", turns=TURNS, baseline="raw", **given)
+    results = ikat.run(
+        ["ad", "raw"], "ikat:sample", out=tmp_path / "runs", turns=TURNS, baseline="raw", **given
+    )
     assert list(results.folders) == ["ad", "raw"]
     assert results.folders["raw"].results()["qid"].unique().tolist() == TURNS
     assert results.ledger.frame()["known"].sum() == len(TURNS)
     assert results.table.set_index("name").loc["raw", "turns"] == len(TURNS)
-    pd.testing.assert_frame_equal(ikat.evaluate(list(results.folders.values()), baseline="raw"), pd.DataFrame(results.table))
+    pd.testing.assert_frame_equal(
+        ikat.evaluate(list(results.folders.values()), baseline="raw"), pd.DataFrame(results.table)
+    )
     page = results.report(passages=2).html
     assert page.index(">raw<") < page.index(">ad<")  # the baseline first
     assert "Compared with raw " in page
-    assert "Compared with ad " in replace(results, baseline="ad").report().html  # raw is the baseline only where none is named
-    options = ["--dataset", "ikat:sample", "--index", index.path, "--llm", "recorded:sample", "--turns", ",".join(TURNS)]
-    done = CliRunner().invoke(main, ["run", "ad", "raw", *options, "--baseline", "raw", "--out", str(tmp_path / "runs")])
+    assert (
+        "Compared with ad " in replace(results, baseline="ad").report().html
+    )  # raw is the baseline only where none is named
+    options = [
+        "--dataset",
+        "ikat:sample",
+        "--index",
+        index.path,
+        "--llm",
+        "recorded:sample",
+        "--turns",
+        ",".join(TURNS),
+    ]
+    done = CliRunner().invoke(
+        main, ["run", "ad", "raw", *options, "--baseline", "raw", "--out", str(tmp_path / "runs")]
+    )
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith(repr(results))
     assert results._repr_html_().partition("</table>")[0].count("<tr") == 3

@@ -36,8 +36,12 @@ def test_template_is_its_source_and_includes_without_comments(tmp_path):
         return prompts.checksum_of("t", folder=str(folder))
 
     first = sum_of("first", (TEMPLATE, PART))
-    assert {name: sum_of(name, sources) == first for name, sources in SAME.items()} == dict.fromkeys(SAME, True)
-    assert {name: sum_of(name, sources) == first for name, sources in OTHER.items()} == dict.fromkeys(OTHER, False)
+    assert {
+        name: sum_of(name, sources) == first for name, sources in SAME.items()
+    } == dict.fromkeys(SAME, True)
+    assert {
+        name: sum_of(name, sources) == first for name, sources in OTHER.items()
+    } == dict.fromkeys(OTHER, False)
 
 
 def test_package_templates_are_told_apart_without_comments(tmp_path):
@@ -46,8 +50,12 @@ def test_package_templates_are_told_apart_without_comments(tmp_path):
     assert len(set(known.values())) == len(names)
     for change in ("{# a note -#}\n%s", "%s."):
         for path in prompts.FOLDER.glob("*.jinja"):
-            (tmp_path / path.name).write_text(change % path.read_text(encoding="utf-8"), encoding="utf-8")
-        same = [name for name in names if prompts.checksum_of(name, folder=str(tmp_path)) == known[name]]
+            (tmp_path / path.name).write_text(
+                change % path.read_text(encoding="utf-8"), encoding="utf-8"
+            )
+        same = [
+            name for name in names if prompts.checksum_of(name, folder=str(tmp_path)) == known[name]
+        ]
         assert same == (names if "note" in change else [])
 
 
@@ -77,15 +85,21 @@ def test_an_added_or_unused_template_refuses_no_finished_run(own_package, tmp_pa
     run(tmp_path / "runs", index)
     (own_package / "brand_new.jinja").write_text("New: {{ question }}")
     (own_package / "answer.jinja").write_text("Other: {{ question }}")
-    (own_package / "rewrite.jinja").write_text("{# a note -#}\n" + (own_package / "rewrite.jinja").read_text())
+    (own_package / "rewrite.jinja").write_text(
+        "{# a note -#}\n" + (own_package / "rewrite.jinja").read_text()
+    )
     run(tmp_path / "runs", index)
     (own_package / "rewrite.jinja").write_text("Rewrite: {{ question }}")
-    with pytest.raises(UsageError, match=r"mine holds a run with different prompts \(1 rewrite\)") as error:
+    with pytest.raises(
+        UsageError, match=r"mine holds a run with different prompts \(1 rewrite\)"
+    ) as error:
         run(tmp_path / "runs", index)
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.filterwarnings("ignore:.*reads notes.jinja:pyterrier_ikat.prompts.UnknownPromptWarning")
+@pytest.mark.filterwarnings(
+    "ignore:.*reads notes.jinja:pyterrier_ikat.prompts.UnknownPromptWarning"
+)
 def test_prompts_in_a_moved_folder_are_the_same(tmp_path, sample_index):
     index, folder = sample_index, tmp_path / "own"
     folder.mkdir()
@@ -106,5 +120,8 @@ def test_an_operator_names_the_templates_that_it_uses(tmp_path):
             return [self.request("1", {"question": "tea"}, "other")]
 
     (tmp_path / "other.jinja").write_text("{{ question }}")
-    with pytest.raises(UsageError, match=r"Two uses the prompt template other: return its name from the method templates\(\)"):
+    with pytest.raises(
+        UsageError,
+        match=r"Two uses the prompt template other: return its name from the method templates\(\)",
+    ):
         Two(ikat.llm(Model()), prompts=str(tmp_path)).requests(pd.DataFrame())

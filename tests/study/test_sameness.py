@@ -87,7 +87,9 @@ def test_index_location_counts_in_no_stage_nor_that_of_its_texts():
         lambda folder: ikat.RankStatements(ikat.Ensemble([folder]), 3),
         lambda folder: ikat.generate.Seq2SeqRewrite(folder) % 10,
         lambda folder: Reads("no folder", Reads(folder)),
-        lambda folder: ikat.RRF(Searches(Index("tea")) >> ikat.CrossEncoder(folder), Searches(Index("tea"))),
+        lambda folder: ikat.RRF(
+            Searches(Index("tea")) >> ikat.CrossEncoder(folder), Searches(Index("tea"))
+        ),
     ],
 )
 def test_model_trained_on_in_its_folder_makes_another_run(made, tmp_path):
@@ -104,7 +106,11 @@ def test_model_trained_on_in_its_folder_makes_another_run(made, tmp_path):
 
 
 def test_models_of_the_hub_stand_for_themselves():
-    system = ikat.Rewrite(ikat.llm("hf:hub/name")) >> Searches(Index("tea")) >> ikat.CrossEncoder("hub/name")
+    system = (
+        ikat.Rewrite(ikat.llm("hf:hub/name"))
+        >> Searches(Index("tea"))
+        >> ikat.CrossEncoder("hub/name")
+    )
     assert list(_parameters(system)["parts"]) == ["ikat.llm('hf:hub/name')", "index"]
 
 

@@ -38,8 +38,13 @@ class SharedWords(pt.Transformer):
 
     def transform(self, inp):
         pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
-        words = [(words_of(query), words_of(text)) for query, text in zip(inp["query"], inp["text"], strict=True)]
-        return pt.model.add_ranks(inp.assign(score=[len(asked & found) / (len(asked) + 1) for asked, found in words]))
+        words = [
+            (words_of(query), words_of(text))
+            for query, text in zip(inp["query"], inp["text"], strict=True)
+        ]
+        return pt.model.add_ranks(
+            inp.assign(score=[len(asked & found) / (len(asked) + 1) for asked, found in words])
+        )
 
     def __repr__(self):
         return "SharedWords()"
@@ -57,7 +62,10 @@ class Opened:
         self.study, self.out, self.batch = study, out, batch
 
     def run(self):
-        return {name: one.folder.results() for name, one in run_in_folders(self.study, self.out, self.batch).items()}
+        return {
+            name: one.folder.results()
+            for name, one in run_in_folders(self.study, self.out, self.batch).items()
+        }
 
     def parameters(self, name):
         return Run(self.study, self.system(name), Path(self.out)).known
@@ -68,11 +76,19 @@ class Opened:
 
 def opened(index, out, *names, batch=None, turns=None, only_plan=False, **options):
     recorded = ikat.llm("recorded:sample")
-    stand_ins = {"rewriter": Rewrite(recorded, style="llama"), "expander": Answer(recorded, style="llama"), "reranker": SharedWords()}
+    stand_ins = {
+        "rewriter": Rewrite(recorded, style="llama"),
+        "expander": Answer(recorded, style="llama"),
+        "reranker": SharedWords(),
+    }
     models = {"llm": "recorded:sample", "second_llm": "recorded:sample-claude"}
     taken = taken_by(methods_in(names))
     given = {name: one for name, one in (models | stand_ins | options).items() if name in taken}
-    return Opened(Study(names, "ikat:sample", index=index, turns=turns, only_plan=only_plan, **given), str(out), batch)
+    return Opened(
+        Study(names, "ikat:sample", index=index, turns=turns, only_plan=only_plan, **given),
+        str(out),
+        batch,
+    )
 
 
 class Stopped(Exception):
@@ -112,19 +128,29 @@ def test_run_folder_is_the_same_bytes_for_any_batch_size(index, tmp_path):
         opened(index, tmp_path / name, *METHODS, batch=size, turns="1-1_3,2-1_2").run()
     folders = [name.replace(":", "-") for name in METHODS]
     for name in folders:
-        assert files_without_time(tmp_path / "whole" / name) == files_without_time(tmp_path / "parts" / name), name
+        assert files_without_time(tmp_path / "whole" / name) == files_without_time(
+            tmp_path / "parts" / name
+        ), name
     assert sorted(os.listdir(tmp_path / "parts")) == sorted(folders)
 
 
 def test_batched_run_is_the_pipelines_and_says_who_answered(index, tmp_path):
     session = opened(index, tmp_path, "aqd_a", batch=2, turns=FIVE)
     found = session.run()["aqd_a"]
-    expected = session.system("aqd_a").pipeline.transform(session.study.turns_of(session.system("aqd_a")).frame)
-    assert found[["qid", "docno", "rank"]].values.tolist() == expected[["qid", "docno", "rank"]].values.tolist()
+    expected = session.system("aqd_a").pipeline.transform(
+        session.study.turns_of(session.system("aqd_a")).frame
+    )
+    assert (
+        found[["qid", "docno", "rank"]].values.tolist()
+        == expected[["qid", "docno", "rank"]].values.tolist()
+    )
     assert found["score"].tolist() == pytest.approx(expected["score"].tolist(), abs=1e-6)
     turns = {turn["qid"]: turn for turn in RunFolder(tmp_path / "aqd_a").turns()}
     for row in expected.drop_duplicates("qid").itertuples():
-        assert (turns[row.qid]["qanswer"], turns[row.qid]["qsubqueries"]) == (row.qanswer, row.qsubqueries)
+        assert (turns[row.qid]["qanswer"], turns[row.qid]["qsubqueries"]) == (
+            row.qanswer,
+            row.qsubqueries,
+        )
         assert turns[row.qid]["passages"] == (expected["qid"] == row.qid).sum()
     served = pd.read_csv(tmp_path / "aqd_a" / "ledger.csv")["served"].unique().tolist()
     assert RunFolder(tmp_path / "aqd_a").parameters()["served"] == {"recorded": served}
@@ -142,15 +168,22 @@ def test_a_killed_run_repeats_no_finished_batch(index, tmp_path, monkeypatch):
     resumed = opened(index, tmp_path / "killed", "aqd", batch=1, turns=FIVE)
     resumed.run()
     left = list(resumed.study.turns_of(resumed.system("aqd")).ids[3:])
-    assert [list(dict.fromkeys(qid.split("::")[0] for qid in call)) for call in asked] == [left[:1], left[1:]]
+    assert [list(dict.fromkeys(qid.split("::")[0] for qid in call)) for call in asked] == [
+        left[:1],
+        left[1:],
+    ]
     assert resumed.study.ledger.frame()["known"].tolist() == [2, 2]
     opened(index, tmp_path / "whole", "aqd", turns=FIVE).run()
     assert os.listdir(tmp_path / "killed") == ["aqd"]
-    killed, whole = files_without_time(tmp_path / "killed" / "aqd"), files_without_time(tmp_path / "whole" / "aqd")
+    killed, whole = (
+        files_without_time(tmp_path / "killed" / "aqd"),
+        files_without_time(tmp_path / "whole" / "aqd"),
+    )
     assert {name: text for name, text in killed.items() if name != "ledger.csv"} == {
         name: text for name, text in whole.items() if name != "ledger.csv"
     }
-    # The killed run had asked the LLM for all 5 turns; recorded completions have no cache, so those of 2 turns were asked for twice.
+    # The killed run had asked the LLM for all 5 turns; recorded completions have no cache, so those
+    # of 2 turns were asked for twice.
     assert pd.read_csv(tmp_path / "killed" / "aqd" / "ledger.csv")["known"].tolist() == [7, 7]
 
 
@@ -158,13 +191,17 @@ def test_a_resumed_run_may_have_other_batches(index, tmp_path, monkeypatch):
     stop(monkeypatch, 1, opened(index, tmp_path / "killed", "raw", batch=2, turns=FIVE))
     opened(index, tmp_path / "killed", "raw", batch=1, turns=FIVE).run()
     opened(index, tmp_path / "whole", "raw", turns=FIVE).run()
-    assert files_without_time(tmp_path / "killed" / "raw") == files_without_time(tmp_path / "whole" / "raw")
+    assert files_without_time(tmp_path / "killed" / "raw") == files_without_time(
+        tmp_path / "whole" / "raw"
+    )
 
 
 def test_a_run_killed_before_its_first_batch_binds_nothing(index, tmp_path, monkeypatch):
     stop(monkeypatch, 0, opened(index, tmp_path, "ad", turns=FIVE))
     assert os.listdir(tmp_path / "ad.partial") == ["run.json"]
-    opened(index, tmp_path, "ad", llm="recorded:sample-claude", turns=FIVE).run()  # such as after a mistyped model
+    opened(
+        index, tmp_path, "ad", llm="recorded:sample-claude", turns=FIVE
+    ).run()  # such as after a mistyped model
     assert os.listdir(tmp_path) == ["ad"]
 
 
@@ -172,8 +209,13 @@ def test_batches_of_another_run_are_refused_before_anything_runs(index, tmp_path
     stop(monkeypatch, 1, opened(index, tmp_path, "aqd", batch=2, turns=FIVE))
     asked = stop_after(monkeypatch, None)
     before = files_below(tmp_path)
-    with pytest.raises(ikat.UsageError, match=r"aqd.partial holds finished batches of a run with different stages, .*remove it"):
-        opened(index, tmp_path, "raw", "aqd", batch=2, turns=FIVE, llm="recorded:sample-claude").run()
+    with pytest.raises(
+        ikat.UsageError,
+        match=r"aqd.partial holds finished batches of a run with different stages, .*remove it",
+    ):
+        opened(
+            index, tmp_path, "raw", "aqd", batch=2, turns=FIVE, llm="recorded:sample-claude"
+        ).run()
     assert asked == []
     assert files_below(tmp_path) == before
 
@@ -196,10 +238,16 @@ def test_damaged_batches_and_those_of_unknown_run_are_named(index, tmp_path, mon
 
 def test_turns_without_passages_keep_what_was_written_for_them(index, tmp_path, monkeypatch):
     search = BM25.transform
-    monkeypatch.setattr(BM25, "transform", lambda self, inp: search(self, inp).query("not qid.str.startswith('1-1_1')"))
+    monkeypatch.setattr(
+        BM25,
+        "transform",
+        lambda self, inp: search(self, inp).query("not qid.str.startswith('1-1_1')"),
+    )
     for name, batch in (("whole", 100), ("parts", 1)):
         opened(index, tmp_path / name, "ad", batch=batch, turns=FIVE).run()
-    assert files_without_time(tmp_path / "whole" / "ad") == files_without_time(tmp_path / "parts" / "ad")
+    assert files_without_time(tmp_path / "whole" / "ad") == files_without_time(
+        tmp_path / "parts" / "ad"
+    )
     first = json.loads((tmp_path / "parts" / "ad" / "turns.jsonl").read_text().splitlines()[0])
     assert (first["qid"], first["passages"]) == ("1-1_1", 0)
     assert first["qanswer"]
@@ -210,7 +258,9 @@ def test_a_system_that_finds_nothing_at_all_keeps_its_run(index, tmp_path, monke
     monkeypatch.setattr(BM25, "transform", lambda self, inp: search(self, inp).iloc[:0])
     found = opened(index, tmp_path, "ad", batch=2, turns=FIVE).run()["ad"]
     assert len(found) == 0
-    assert [(turn["passages"], bool(turn["qanswer"])) for turn in RunFolder(tmp_path / "ad").turns()] == [(0, True)] * 5
+    assert [
+        (turn["passages"], bool(turn["qanswer"])) for turn in RunFolder(tmp_path / "ad").turns()
+    ] == [(0, True)] * 5
 
 
 def test_a_batch_holds_at_least_one_turn(index, tmp_path):
@@ -225,7 +275,9 @@ LIVE = "openai:m base_url=http://127.0.0.1:9/v1 temperature=0"
 def parameters(index, tmp_path_factory):
     """What identifies a run of which both LLMs have this specification."""
     out = tmp_path_factory.mktemp("runs")
-    return functools.cache(lambda spec: opened(index, out, "gtr", llm=spec, second_llm=spec).parameters("gtr"))
+    return functools.cache(
+        lambda spec: opened(index, out, "gtr", llm=spec, second_llm=spec).parameters("gtr")
+    )
 
 
 def test_a_run_goes_on_with_another_budget_time_out_or_cache(parameters):
@@ -243,13 +295,20 @@ def test_batches_of_other_versions_are_refused(index, tmp_path, monkeypatch):
     other = versions() | {"torch": "9.9"}
     monkeypatch.setattr("pyterrier_ikat.study.in_folders.versions", lambda: other)
     before = files_below(tmp_path)
-    with pytest.raises(ikat.UsageError, match=r"different versions \({'torch': '[^']+'}, now {'torch': '9.9'}\): choose"):
+    with pytest.raises(
+        ikat.UsageError,
+        match=r"different versions \({'torch': '[^']+'}, now {'torch': '9.9'}\): choose",
+    ):
         opened(index, tmp_path, "raw", batch=2, turns=FIVE).run()
     assert files_below(tmp_path) == before
 
 
-@pytest.mark.parametrize(("renamed", "left"), [(False, [".raw.tmp", "raw.partial"]), (True, ["raw", "raw.partial"])])
-def test_a_run_that_was_killed_at_its_very_end_gets_its_name(index, tmp_path, monkeypatch, renamed, left):
+@pytest.mark.parametrize(
+    ("renamed", "left"), [(False, [".raw.tmp", "raw.partial"]), (True, ["raw", "raw.partial"])]
+)
+def test_a_run_that_was_killed_at_its_very_end_gets_its_name(
+    index, tmp_path, monkeypatch, renamed, left
+):
     def rename(self, target):
         if renamed:
             os.rename(self, target)
@@ -267,7 +326,18 @@ def test_a_run_that_was_killed_at_its_very_end_gets_its_name(index, tmp_path, mo
 
 @pytest.mark.parametrize("kept", [-1, 0])
 def test_a_finished_run_whose_ranking_lost_lines_is_not_reused(kept, index, tmp_path):
-    told = ["run", "raw", "--dataset", "ikat:sample", "--index", index, "--turns", FIVE, "--out", str(tmp_path)]
+    told = [
+        "run",
+        "raw",
+        "--dataset",
+        "ikat:sample",
+        "--index",
+        index,
+        "--turns",
+        FIVE,
+        "--out",
+        str(tmp_path),
+    ]
     assert CliRunner().invoke(main, told).exit_code == 0
     path = tmp_path / "raw" / "run.trec"
     whole = path.read_bytes()
@@ -299,7 +369,9 @@ def failed(index, tmp_path):
 
     def again(more="", batch=1):
         turns = "1-1_1,3-1_5,3-1_6"
-        return opened(index, tmp_path / "runs", "rtg", batch=batch, turns=turns, llm=f"{spec}{more}")
+        return opened(
+            index, tmp_path / "runs", "rtg", batch=batch, turns=turns, llm=f"{spec}{more}"
+        )
 
     with pytest.raises(StageError, match="on_error=fallback"):
         again().run()
@@ -313,7 +385,10 @@ def test_failed_stages_advice_resumes_from_the_finished_batches(failed, tmp_path
     folder = RunFolder(tmp_path / "runs" / "rtg")
     assert list(folder.parameters()["on_error"].values()) == ["fallback"]
     assert pd.read_csv(folder.path / "ledger.csv")["fallbacks"].sum() == 1
-    with pytest.raises(ikat.UsageError, match=r"rtg holds a run with different on_error \({.*: 'fallback'}, now {.*: 'raise'}\)"):
+    with pytest.raises(
+        ikat.UsageError,
+        match=r"rtg holds a run with different on_error \({.*: 'fallback'}, now {.*: 'raise'}\)",
+    ):
         failed().run()
 
 
@@ -322,7 +397,10 @@ def test_batches_with_possible_fallbacks_are_not_a_raising_runs(failed, monkeypa
         stop_after(patch, 1)  # one batch more, so that such as were made both ways lie there
         with pytest.raises(Stopped):
             failed(" on_error=fallback", batch=1).run()
-    with pytest.raises(ikat.UsageError, match=r"rtg.partial holds finished batches of .* on_error \({.*: 'fallback'}, now {.*: 'raise'}"):
+    with pytest.raises(
+        ikat.UsageError,
+        match=r"rtg.partial holds finished batches of .* on_error \({.*: 'fallback'}, now {.*: 'raise'}",
+    ):
         failed().run()
     failed(" on_error=fallback").run()
 

@@ -25,23 +25,36 @@ class SharedWords(reranker.Reranker):
 
     def score(self, frame):
         pairs = zip(frame["query"], frame["text"], strict=True)
-        return np.array([len(set(query.split()) & set(text.split())) / (len(query.split()) + 1) for query, text in pairs])
+        return np.array(
+            [
+                len(set(query.split()) & set(text.split())) / (len(query.split()) + 1)
+                for query, text in pairs
+            ]
+        )
 
 
 def run(index, out, name, turns=TURN, **more):
     models = {"llm": "recorded:sample", "reranker": SharedWords()} | more
-    taken = {option: model for option, model in models.items() if option in ikat.methods.find(name).resources.values()}
+    taken = {
+        option: model
+        for option, model in models.items()
+        if option in ikat.methods.find(name).resources.values()
+    }
     ikat.run(name, "ikat:sample", index=index, out=out, turns=turns, **taken)
     return RunFolder(out / name)
 
 
 def of_turn(folder, stage, qid=TURN):
-    return [line for line in folder.stages() if line["qid"] == qid and line["stage"].startswith(stage)]
+    return [
+        line for line in folder.stages() if line["qid"] == qid and line["stage"].startswith(stage)
+    ]
 
 
 @pytest.fixture(scope="module")
 def gtr(index, tmp_path_factory):
-    return run(index, tmp_path_factory.mktemp("gtr"), "gtr", GTR, second_llm="recorded:sample-claude")
+    return run(
+        index, tmp_path_factory.mktemp("gtr"), "gtr", GTR, second_llm="recorded:sample-claude"
+    )
 
 
 def test_both_gtr_branches_keep_answers_statements_and_queries(gtr):
@@ -49,14 +62,19 @@ def test_both_gtr_branches_keep_answers_statements_and_queries(gtr):
     turns = turns[turns["qid"] == TURN].reset_index(drop=True)
     for place, model in enumerate(("sample", "sample-claude")):
         llm = ikat.llm(f"recorded:{model}")
-        written = (ikat.SelectStatements(llm, "copies") >> ikat.Answer(llm, words=200) >> ikat.MultiQuery(llm, 5, "answer", words=200))(
-            turns
-        ).iloc[0]
+        written = (
+            ikat.SelectStatements(llm, "copies")
+            >> ikat.Answer(llm, words=200)
+            >> ikat.MultiQuery(llm, 5, "answer", words=200)
+        )(turns).iloc[0]
         asked = of_turn(gtr, "index.bm25")[place]["found"]
-        assert of_turn(gtr, f"ikat.Answer(ikat.llm('recorded:{model}')")[0]["wrote"]["qanswer"] == written["qanswer"]
-        assert of_turn(gtr, f"ikat.SelectStatements(ikat.llm('recorded:{model}')")[0]["wrote"]["qstatements"] == [
-            list(pair) for pair in written["qstatements"]
-        ]
+        assert (
+            of_turn(gtr, f"ikat.Answer(ikat.llm('recorded:{model}')")[0]["wrote"]["qanswer"]
+            == written["qanswer"]
+        )
+        assert of_turn(gtr, f"ikat.SelectStatements(ikat.llm('recorded:{model}')")[0]["wrote"][
+            "qstatements"
+        ] == [list(pair) for pair in written["qstatements"]]
         assert len(asked) > 1
         assert [query["qsub"] for query in asked] == list(range(len(asked)))
 
@@ -68,14 +86,21 @@ def test_each_query_keeps_its_own_list_and_the_rerankers_scores(index, tmp_path)
     before, behind = pt.Compose(*list(system)[:-2]), SharedWords()
     found = before(turns[turns["qid"] == TURN].reset_index(drop=True))
     scored = behind(found)
-    [first], [second] = of_turn(folder, "index.bm25()"), [line for line in of_turn(folder, "") if "scored" in line]
+    [first], [second] = (
+        of_turn(folder, "index.bm25()"),
+        [line for line in of_turn(folder, "") if "scored" in line],
+    )
     for line, frame in ((first["found"], found), (second["scored"], scored)):
         for query in line:
             rows = frame[frame["qid"] == query["qid"]]
             scores = dict(zip(rows["docno"], rows["score"], strict=True))
-            assert dict(zip(query["docnos"], query["scores"], strict=True)) == pytest.approx(scores, abs=1e-6)
+            assert dict(zip(query["docnos"], query["scores"], strict=True)) == pytest.approx(
+                scores, abs=1e-6
+            )
             assert rows["query"].unique().tolist() == [query["query"]]
-        assert [query["docnos"] for query in line] == [found.loc[found["qid"] == q["qid"], "docno"].tolist() for q in line]
+        assert [query["docnos"] for query in line] == [
+            found.loc[found["qid"] == q["qid"], "docno"].tolist() for q in line
+        ]
     assert first["query"] == found["qquery"][0]
     assert len(first["found"]) == found["qid"].nunique() > 1
 
@@ -93,10 +118,16 @@ def test_queries_suggestions_and_summaries_are_kept(index, tmp_path):
 
 def test_pairs_of_all_queries_and_candidates_stay_in_their_turn(index, tmp_path):
     folder = run(index, tmp_path, "wghtdrerank_1")
-    [found], [line] = of_turn(folder, "index.bm25("), [line for line in of_turn(folder, "") if "scored" in line]
+    [found], [line] = (
+        of_turn(folder, "index.bm25("),
+        [line for line in of_turn(folder, "") if "scored" in line],
+    )
     union = {docno for query in found["found"] for docno in query["docnos"]}
     assert [query["qid"] for query in line["scored"]] == [query["qid"] for query in found["found"]]
-    assert all(set(query["docnos"]) == union and len(query["scores"]) == len(union) for query in line["scored"])
+    assert all(
+        set(query["docnos"]) == union and len(query["scores"]) == len(union)
+        for query in line["scored"]
+    )
 
 
 def test_a_file_that_was_cut_is_refused(gtr, tmp_path):
@@ -111,16 +142,29 @@ def test_a_file_that_was_cut_is_refused(gtr, tmp_path):
 def test_llm_calls_are_kept_with_their_stage_cached_or_failed(index, tmp_path):
     class Model:
         def generate(self, chats):
-            return ["ERROR::gone" if "set off" in chat[-1]["content"] else "Mint tea." for chat in chats]
+            return [
+                "ERROR::gone" if "set off" in chat[-1]["content"] else "Mint tea." for chat in chats
+            ]
 
     answer = ikat.Answer(ikat.llm(Model(), cache=":memory:"), on_error="fallback")
     turns = pt.get_dataset("ikat:sample").get_topics()
     turns = turns[turns["qid"].isin(["1-1_1", "1-1_2"])]
     asked = dict(zip(turns["qid"], answer.requests(turns), strict=True))
     for again in range(2):
-        ikat.run({"mine": answer >> index.bm25(num_results=2)}, "ikat:sample", out=tmp_path / str(again), turns=list(asked))
-        lines = {line["qid"]: line for line in RunFolder(tmp_path / str(again) / "mine").stages() if "asked" in line}
-        assert lines["1-1_1"]["asked"] == [{"prompt": "answer", "messages": asked["1-1_1"].messages, "completion": "Mint tea."}]
+        ikat.run(
+            {"mine": answer >> index.bm25(num_results=2)},
+            "ikat:sample",
+            out=tmp_path / str(again),
+            turns=list(asked),
+        )
+        lines = {
+            line["qid"]: line
+            for line in RunFolder(tmp_path / str(again) / "mine").stages()
+            if "asked" in line
+        }
+        assert lines["1-1_1"]["asked"] == [
+            {"prompt": "answer", "messages": asked["1-1_1"].messages, "completion": "Mint tea."}
+        ]
         assert "gone" in lines["1-1_2"]["asked"][0]["failure"]
         assert {line["stage"].split("(")[0] for line in lines.values()} == {"ikat.Answer"}
 
@@ -139,7 +183,14 @@ class Quarters(Halves):
 
 def test_stage_calling_its_base_is_listed_once_sans_other_qids(tmp_path):
     recorder = Recorder(["t"], str)
-    frame = pd.DataFrame({"qid": ["t", "t", "word"], "query": ["a", "a", "word"], "docno": ["x", "y", "z"], "score": [3.0, 2.0, 1.0]})
+    frame = pd.DataFrame(
+        {
+            "qid": ["t", "t", "word"],
+            "query": ["a", "a", "word"],
+            "docno": ["x", "y", "z"],
+            "score": [3.0, 2.0, 1.0],
+        }
+    )
     with observed_by(recorder):
         Quarters()(frame)
     (tmp_path / "s.gz").write_bytes(recorder.take(["t"]))

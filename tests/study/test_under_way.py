@@ -50,17 +50,36 @@ def ended(work):
 
 
 def test_a_command_sends_and_collects_stage_by_stage(server, index, tmp_path, home):
-    options = ["--dataset", "ikat:sample", "--index", index, "--reranker", "none", "--turns", ",".join(FIVE)]
+    options = [
+        "--dataset",
+        "ikat:sample",
+        "--index",
+        index,
+        "--reranker",
+        "none",
+        "--turns",
+        ",".join(FIVE),
+    ]
 
     def command(llm, out):
-        done = CliRunner().invoke(main, ["run", "aqd", "qr", *options, "--llm", llm, "--out", str(out)])
+        done = CliRunner().invoke(
+            main, ["run", "aqd", "qr", *options, "--llm", llm, "--out", str(out)]
+        )
         return done.exit_code, done.output.splitlines()[-1]
 
-    waits, again = "stage {}: 5 requests wait in 1 batch (batch_{}: {})", "run the same command again later"
-    answers, rewrites, queries = (waits.format(*one, "validating") for one in (("answer", 0), ("rewrite", 1), ("queries", 2)))
+    waits, again = (
+        "stage {}: 5 requests wait in 1 batch (batch_{}: {})",
+        "run the same command again later",
+    )
+    answers, rewrites, queries = (
+        waits.format(*one, "validating") for one in (("answer", 0), ("rewrite", 1), ("queries", 2))
+    )
     assert command(spec(server), tmp_path / "runs") == (75, f"ikat: {answers}; {rewrites}; {again}")
     server.progress("batch_1", 2)
-    assert waits.format("rewrite", 1, "in progress, 2 of 5 done") in command(spec(server), tmp_path / "runs")[1]
+    assert (
+        waits.format("rewrite", 1, "in progress, 2 of 5 done")
+        in command(spec(server), tmp_path / "runs")[1]
+    )
     server.complete(answer=answer)
     assert command(spec(server), tmp_path / "runs") == (75, f"ikat: {queries}; {again}")
     assert RunFolder(tmp_path / "runs" / "qr").complete
@@ -70,9 +89,14 @@ def test_a_command_sends_and_collects_stage_by_stage(server, index, tmp_path, ho
     assert server.calls == 0
     assert command(spec(server, f"cache={tmp_path / 'other.sqlite'}"), tmp_path / "whole")[0] == 0
     for name in ("aqd", "qr"):
-        ours, theirs = (RunFolder(tmp_path / folder / name).results() for folder in ("runs", "whole"))
+        ours, theirs = (
+            RunFolder(tmp_path / folder / name).results() for folder in ("runs", "whole")
+        )
         pd.testing.assert_frame_equal(ours, theirs)
-    both = [ledger_frame([tmp_path / folder / name for name in ("aqd", "qr")]) for folder in ("runs", "whole")]
+    both = [
+        ledger_frame([tmp_path / folder / name for name in ("aqd", "qr")])
+        for folder in ("runs", "whole")
+    ]
     paid, full = (frame[["calls", "known", "cost"]].sum().tolist() for frame in both)
     assert paid == [15, 0, pytest.approx(full[2] / 2)]
     assert full == [15, 0, pytest.approx(15 * 0.00325)]
@@ -80,11 +104,28 @@ def test_a_command_sends_and_collects_stage_by_stage(server, index, tmp_path, ho
 
 def test_the_plan_knows_the_price_and_what_is_under_way(server, index, tmp_path):
     def plan(options):
-        return ikat.plan("aqd", "ikat:sample", turns=FIVE, index=index, llm=spec(server, options), reranker="none").total
+        return ikat.plan(
+            "aqd",
+            "ikat:sample",
+            turns=FIVE,
+            index=index,
+            llm=spec(server, options),
+            reranker="none",
+        ).total
 
     half, whole = plan("batch=on"), plan("")
     assert half["cost"] == pytest.approx(whole["cost"] / 2)
-    ended(lambda: ikat.run("aqd", "ikat:sample", turns=FIVE, out=tmp_path, index=index, llm=spec(server), reranker="none"))
+    ended(
+        lambda: ikat.run(
+            "aqd",
+            "ikat:sample",
+            turns=FIVE,
+            out=tmp_path,
+            index=index,
+            llm=spec(server),
+            reranker="none",
+        )
+    )
     begun = plan("batch=on")
     assert (half["new"], begun["known"], begun["new"]) == (10, 5, 5)
 
@@ -96,7 +137,9 @@ def test_waiting_turns_leave_gaps_and_the_run_is_that_of_calls(server, index, tm
         mine = {"mine": bm25 >> ikat.Respond(spec(server, options))}
         return ikat.run(mine, "ikat:sample", turns=FIVE, out=tmp_path / out, batch=size)
 
-    assert "5 requests wait in 3 batches" in ended(lambda: run("runs", "batch=on", 2))  # each lot of turns sends its batch
+    assert "5 requests wait in 3 batches" in ended(
+        lambda: run("runs", "batch=on", 2)
+    )  # each lot of turns sends its batch
     assert sizes(server) == [2, 2, 1]
     server.end("batch_1", answer=answer)
     assert "3 requests wait in 2 batches" in ended(lambda: run("runs", "batch=on", 2))
@@ -125,7 +168,11 @@ def test_repeats_and_branches_send_all_that_they_can(server, index, tmp_path):
 
 def test_an_experiment_sends_every_systems_batch(server, index):
     bm25 = ikat.PassageIndex(index).bm25(num_results=5)
-    systems = {"raw": bm25, "a": ikat.Answer(spec(server)) >> bm25, "b": ikat.Rewrite(spec(server)) >> bm25}
+    systems = {
+        "raw": bm25,
+        "a": ikat.Answer(spec(server)) >> bm25,
+        "b": ikat.Rewrite(spec(server)) >> bm25,
+    }
 
     def experiment():
         return ikat.experiment(systems, "ikat:sample", turns=FIVE)
@@ -140,7 +187,14 @@ def test_an_experiment_sends_every_systems_batch(server, index):
 def test_each_window_round_is_a_batch_and_short_turns_never_wait(server):
     found = pd.DataFrame(
         [
-            {"qid": qid, "query": "tea", "docno": f"d{rank}", "text": f"text {rank} of {qid}", "rank": rank, "score": -float(rank)}
+            {
+                "qid": qid,
+                "query": "tea",
+                "docno": f"d{rank}",
+                "text": f"text {rank} of {qid}",
+                "rank": rank,
+                "score": -float(rank),
+            }
             for qid, depth in (("1_1", 4), ("1_2", 2))
             for rank in range(depth)
         ]
@@ -150,8 +204,14 @@ def test_each_window_round_is_a_batch_and_short_turns_never_wait(server):
         return ikat.ListwiseRerank(spec(server, options), k=4, window=2, stride=1)
 
     swapped = server.respond = lambda body: said("[2] > [1]")
-    for size in (2, 1, 1):  # 1_1 has three windows, each of which waits for the one before, 1_2 has one
-        assert ended(lambda: listwise("batch=on")(found)).startswith(f"stage listwise: {size} request")
+    for size in (
+        2,
+        1,
+        1,
+    ):  # 1_1 has three windows, each of which waits for the one before, 1_2 has one
+        assert ended(lambda: listwise("batch=on")(found)).startswith(
+            f"stage listwise: {size} request"
+        )
         server.complete(answer=swapped)
     ranking = listwise("batch=on")(found)
     assert sizes(server) == [2, 1, 1]
@@ -162,10 +222,16 @@ def test_each_window_round_is_a_batch_and_short_turns_never_wait(server):
 def test_failed_request_does_not_keep_later_stages_waiting(server, index, tmp_path):
     def run():
         llm = spec(server, "batch=on on_error=fallback")
-        return ikat.run("aqd", "ikat:sample", turns=FIVE, out=tmp_path, index=index, llm=llm, reranker="none")
+        return ikat.run(
+            "aqd", "ikat:sample", turns=FIVE, out=tmp_path, index=index, llm=llm, reranker="none"
+        )
 
     ended(run)
-    server.complete(answer=lambda body: said("cut", "length") if "park?" in str(body["messages"][-1]) else answer(body))
+    server.complete(
+        answer=lambda body: (
+            said("cut", "length") if "park?" in str(body["messages"][-1]) else answer(body)
+        )
+    )
     assert ended(run).startswith("stage queries: 5 requests")
     server.complete(answer=answer)
     run()
@@ -179,6 +245,9 @@ def test_a_budget_of_the_folder_counts_what_is_under_way(server, index, tmp_path
     def run(*names):
         return ikat.run(names, "ikat:sample", out=tmp_path, index=index, llm=llm, reranker="none")
 
-    with pytest.raises(BudgetExceeded, match="the budget of 0.1 USD may be exceeded .*this one, which isn't sent, may cost 0.1... USD"):
+    with pytest.raises(
+        BudgetExceeded,
+        match="the budget of 0.1 USD may be exceeded .*this one, which isn't sent, may cost 0.1... USD",
+    ):
         run("qr", "ad")
     assert sizes(server) == [24]

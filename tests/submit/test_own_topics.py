@@ -14,17 +14,27 @@ from pyterrier_ikat.submit import read_submission, write_submission
 
 def made_run(folder, data, scores=(3.0, 2.0, 1.0), **columns):
     """A finished run of three passages a turn, the first of which is used."""
-    found = pd.DataFrame({"docno": IDS[:3], "score": scores, "rank": range(3), "used": [True, False, False]})
+    found = pd.DataFrame(
+        {"docno": IDS[:3], "score": scores, "rank": range(3), "used": [True, False, False]}
+    )
     topics = data.get_topics()
     run = RunFolder(folder)
-    run.write(topics, topics.merge(found, how="cross").assign(qanswer="Yes.", **columns), pd.DataFrame(), pd.DataFrame(), {})
+    run.write(
+        topics,
+        topics.merge(found, how="cross").assign(qanswer="Yes.", **columns),
+        pd.DataFrame(),
+        pd.DataFrame(),
+        {},
+    )
     return run
 
 
 @pytest.mark.parametrize("year", [2023, 2024])
 def test_a_run_of_other_questions_is_refused(tmp_path, year):
     run = made_run(tmp_path / "mine", Data(year, said=("Tea?", "Cocoa?")))
-    with pytest.raises(UsageError, match=rf"asks 'Cocoa\?' in turn .*_2, ikat:{year} 'Coffee\?': give the dataset"):
+    with pytest.raises(
+        UsageError, match=rf"asks 'Cocoa\?' in turn .*_2, ikat:{year} 'Coffee\?': give the dataset"
+    ):
         write_submission(run, Data(year), tmp_path / "submitted", run_id="x", run_type="automatic")
     assert not (tmp_path / "submitted").exists()
 
@@ -43,7 +53,12 @@ def test_a_single_manual_rewrite_makes_a_run_manual(tmp_path, year, rewritten):
 def test_scores_of_2025_differ_in_six_decimals(tmp_path):
     """By hand: 1/1200 and 1/1201 are both 0.000833 in six decimals."""
     run = made_run(tmp_path / "mine", Data(2025), scores=(1 / 1200, 1 / 1201, 1 / 1202))
-    assert write_submission(run, Data(2025), tmp_path / "submitted", run_id="x", run_type="automatic", team="t") == []
+    assert (
+        write_submission(
+            run, Data(2025), tmp_path / "submitted", run_id="x", run_type="automatic", team="t"
+        )
+        == []
+    )
     for line in (tmp_path / "submitted").read_text().splitlines():
         references = json.loads(line)["references"]
         first, second, third = (f"{references[docno]:.6f}" for docno in IDS[:3])
@@ -54,20 +69,30 @@ def test_scores_before_2025_stay_as_they_are(tmp_path):
     """Six decimals are the format of 2025 alone."""
     run = made_run(tmp_path / "mine", Data(2024), scores=(0.5000002, 0.5000001, 0.5))
     write_submission(run, Data(2024), tmp_path / "submitted", run_id="x", run_type="automatic")
-    assert read_submission(tmp_path / "submitted").results["score"].tolist() == pytest.approx([0.5000002, 0.5000001, 0.5] * 2, abs=5e-8)
+    assert read_submission(tmp_path / "submitted").results["score"].tolist() == pytest.approx(
+        [0.5000002, 0.5000001, 0.5] * 2, abs=5e-8
+    )
 
 
 def test_equal_statements_are_named_by_their_first_id(tmp_path):
     data = Data(2025, ptkb={"1": "I hate coffee.", "2": "I drink tea.", "3": "I drink tea."})
     (tmp_path / "submitted").write_text(text_of(valid(2025)))
-    assert read_submission(tmp_path / "submitted", data).turns["qstatements"].tolist() == [[("2", 1.0)]] * 2
+    assert (
+        read_submission(tmp_path / "submitted", data).turns["qstatements"].tolist()
+        == [[("2", 1.0)]] * 2
+    )
 
 
-@pytest.mark.parametrize(("year", "team", "told"), [(2023, "t", "asks for no team"), (2024, "t", "asks for no team"), (2025, None, "team")])
+@pytest.mark.parametrize(
+    ("year", "team", "told"),
+    [(2023, "t", "asks for no team"), (2024, "t", "asks for no team"), (2025, None, "team")],
+)
 def test_a_team_is_named_in_2025_alone(tmp_path, year, team, told):
     run = made_run(tmp_path / "mine", Data(year))
     with pytest.raises(UsageError, match=told):
-        write_submission(run, Data(year), tmp_path / "submitted", run_id="x", run_type="automatic", team=team)
+        write_submission(
+            run, Data(year), tmp_path / "submitted", run_id="x", run_type="automatic", team=team
+        )
 
 
 def test_a_run_of_turns_that_the_topics_lack_is_refused(tmp_path):
@@ -90,15 +115,24 @@ def test_a_response_of_250_words_stays_without_a_warning(tmp_path):
 def test_equal_scores_of_statements_keep_their_order(tmp_path):
     run = made_run(tmp_path / "mine", Data(2023), qstatements=[[("2", 0.5), ("1", 0.5)]] * 6)
     write_submission(run, Data(2023), tmp_path / "submitted", run_id="x", run_type="automatic")
-    for (first, score), (second, lower) in read_submission(tmp_path / "submitted").turns["qstatements"]:
+    for (first, score), (second, lower) in read_submission(tmp_path / "submitted").turns[
+        "qstatements"
+    ]:
         assert (first, second, score > lower) == ("2", "1", True)
 
 
 def test_a_learned_statement_of_2025_is_submitted_in_its_words(tmp_path):
     learned = {"1": "I drink tea.", "2": "I hate coffee.", "3": "I ski."}
-    run = made_run(tmp_path / "mine", Data(2025), qptkb=[learned] * 6, qstatements=[[("3", 1.0)]] * 6)
-    write_submission(run, Data(2025), tmp_path / "submitted", run_id="x", run_type="automatic", team="t")
-    assert read_submission(tmp_path / "submitted", Data(2025)).turns["qstatements"].tolist() == [[("I ski.", 1.0)]] * 2
+    run = made_run(
+        tmp_path / "mine", Data(2025), qptkb=[learned] * 6, qstatements=[[("3", 1.0)]] * 6
+    )
+    write_submission(
+        run, Data(2025), tmp_path / "submitted", run_id="x", run_type="automatic", team="t"
+    )
+    assert (
+        read_submission(tmp_path / "submitted", Data(2025)).turns["qstatements"].tolist()
+        == [[("I ski.", 1.0)]] * 2
+    )
 
 
 def test_the_scores_of_a_single_response_are_its_own(tmp_path):

@@ -14,7 +14,9 @@ from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.submit import check_predictions, read_predictions, write_predictions
 from pyterrier_ikat.submit.submissions import read_ranking
 
-pytestmark = pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.download.OtherDataWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pyterrier_ikat.conversations.download.OtherDataWarning"
+)
 GOVT = "mt-rag-govt-elser-512-100-20240611"
 TASKS = (("a<::>1", ("Tea?",)), ("a<::>2", ("Tea?", "Yes.", "And that?")), ("b<::>1", ("Dogs?",)))
 TEXTS = {f"{number}-0-9": f"Tea number {number} is a drink." for number in range(12)}
@@ -32,7 +34,10 @@ def data(tmp_path, monkeypatch):
         {
             "task_id": qid,
             "Collection": GOVT,
-            "input": [{"speaker": ("user", "agent")[place % 2], "text": text} for place, text in enumerate(said)],
+            "input": [
+                {"speaker": ("user", "agent")[place % 2], "text": text}
+                for place, text in enumerate(said)
+            ],
             "targets": [{"speaker": "agent", "text": "Yes."}],
             "Answerability": ["ANSWERABLE"],
             "contexts": [{"document_id": "1-0-9"}],
@@ -56,7 +61,13 @@ class Finds(Operator):
     schematic = {"label": "Finds"}
 
     def transform(self, inp):
-        passages = pd.DataFrame({"docno": list(TEXTS), "text": list(TEXTS.values()), "score": [6.0 - number // 2 for number in range(12)]})
+        passages = pd.DataFrame(
+            {
+                "docno": list(TEXTS),
+                "text": list(TEXTS.values()),
+                "score": [6.0 - number // 2 for number in range(12)],
+            }
+        )
         return inp.merge(passages, how="cross").assign(rank=[*range(12)] * len(inp))
 
 
@@ -74,8 +85,17 @@ def test_each_task_has_its_line_with_ten_passages_and_response(run, data, tmp_pa
     path = tmp_path / "rag.jsonl"
     assert write_predictions(run, data, path, run_type="rag") == []
     first, second, _ = lines_of(path)
-    assert (first["task_id"], first["conversation_id"], first["turn"], first["Collection"]) == ("a<::>1", "a", 1, GOVT)
-    assert [(said["speaker"], said["text"]) for said in second["input"]] == [("user", "Tea?"), ("agent", "Yes."), ("user", "And that?")]
+    assert (first["task_id"], first["conversation_id"], first["turn"], first["Collection"]) == (
+        "a<::>1",
+        "a",
+        1,
+        GOVT,
+    )
+    assert [(said["speaker"], said["text"]) for said in second["input"]] == [
+        ("user", "Tea?"),
+        ("agent", "Yes."),
+        ("user", "And that?"),
+    ]
     assert [one["document_id"] for one in first["contexts"]] == list(TEXTS)[:10]
     assert first["contexts"][3]["text"] == "Tea number 3 is a drink."
     scores = [one["score"] for one in first["contexts"]]
@@ -88,7 +108,9 @@ def test_retrieval_has_no_predictions_and_needs_no_responses(data, tmp_path):
     plain = RunFolder(tmp_path / "runs" / "plain")
     write_predictions(plain, data, tmp_path / "a.jsonl", run_type="retrieval")
     assert all("predictions" not in line for line in lines_of(tmp_path / "a.jsonl"))
-    with pytest.raises(UsageError, match="plain has no responses: run a system that ends with Respond"):
+    with pytest.raises(
+        UsageError, match="plain has no responses: run a system that ends with Respond"
+    ):
         write_predictions(plain, data, tmp_path / "b.jsonl", run_type="rag")
 
 
@@ -106,14 +128,25 @@ def test_what_is_written_is_read_back_and_evaluated_the_same(run, data, tmp_path
 def test_ids_of_the_scripts_samples_are_those_of_the_tasks(tmp_path):
     path = tmp_path / "theirs.jsonl"
     context = {"document_id": "x", "score": 2, "text": "t", "title": ""}
-    path.write_text(json.dumps({"task_id": "dd6b::2", "collection": "any", "contexts": [context], "targets": []}))
+    path.write_text(
+        json.dumps(
+            {"task_id": "dd6b::2", "collection": "any", "contexts": [context], "targets": []}
+        )
+    )
     results, turns = read_predictions(path)
-    assert results[["qid", "docno", "score", "rank"]].values.tolist() == [["dd6b<::>2", "x", 2.0, 0]]
+    assert results[["qid", "docno", "score", "rank"]].values.tolist() == [
+        ["dd6b<::>2", "x", 2.0, 0]
+    ]
     assert turns.values.tolist() == [["dd6b<::>2", ""]]
 
 
 def broken(**changes):
-    line = {"task_id": "a<::>1", "Collection": GOVT, "input": [], "contexts": [{"document_id": "x", "score": 1.0}]}
+    line = {
+        "task_id": "a<::>1",
+        "Collection": GOVT,
+        "input": [],
+        "contexts": [{"document_id": "x", "score": 1.0}],
+    }
     line |= {"predictions": [{"text": "Yes."}]} | changes
     return {name: value for name, value in line.items() if value is not None}
 
@@ -123,9 +156,15 @@ def broken(**changes):
     [
         ({"Collection": None}, "Collection: the field is missing"),
         ({"input": "Tea?"}, 'input: it is "Tea?": Input should be a valid list'),
-        ({"contexts": [{"document_id": f"{n}", "score": -n} for n in range(11)]}, "contexts: there are 11 passages: keep the first 10"),
+        (
+            {"contexts": [{"document_id": f"{n}", "score": -n} for n in range(11)]},
+            "contexts: there are 11 passages: keep the first 10",
+        ),
         ({"contexts": [{"document_id": "x"}]}, "contexts[0].score: the field is missing"),
-        ({"contexts": [{"document_id": 1, "score": 1}]}, "contexts[0].document_id: it is 1: Input should be a valid string"),
+        (
+            {"contexts": [{"document_id": 1, "score": 1}]},
+            "contexts[0].document_id: it is 1: Input should be a valid string",
+        ),
         ({"contexts": ["x"]}, 'contexts[0]: it is "x": Input should be a valid dictionary'),
         ({"predictions": None}, "predictions: there is no prediction: write one"),
         ({"predictions": ["Yes."]}, "predictions[0]: it is"),
@@ -136,7 +175,10 @@ def broken(**changes):
             {"contexts": [{"document_id": "x", "score": 1}, {"document_id": "x", "score": 0}]},
             "contexts: a passage is there twice: keep one",
         ),
-        ({"contexts": [{"document_id": "x", "score": 0}, {"document_id": "y", "score": 1}]}, "contexts: the scores rise"),
+        (
+            {"contexts": [{"document_id": "x", "score": 0}, {"document_id": "y", "score": 1}]},
+            "contexts: the scores rise",
+        ),
         ({"Collection": "govt"}, f"Collection: the turn is of {GOVT}"),
     ],
 )
@@ -161,25 +203,47 @@ def test_bad_turns_are_errors_and_a_lack_of_passages_a_warning(data, tmp_path):
 
 
 def test_what_cannot_be_written_or_read_is_refused(run, data, tmp_path):
-    with pytest.raises(UsageError, match="run type 'automatic' is none of MTRAG: give retrieval, generation, rag"):
+    with pytest.raises(
+        UsageError, match="run type 'automatic' is none of MTRAG: give retrieval, generation, rag"
+    ):
         write_predictions(run, data, tmp_path / "p.jsonl", run_type="automatic")
-    with pytest.raises(UsageError, match=r"p.json: IBM's checker takes files whose names end in .jsonl"):
+    with pytest.raises(
+        UsageError, match=r"p.json: IBM's checker takes files whose names end in .jsonl"
+    ):
         write_predictions(run, data, tmp_path / "p.json", run_type="rag")
     with pytest.raises(DataError, match=r"lacks turns of ikat:sample|has turns that aren't in"):
         write_predictions(run, ikat.dataset("ikat:sample"), tmp_path / "p.jsonl", run_type="rag")
     with pytest.raises(UsageError, match="ikat:sample is not a dataset of MTRAG"):
         check_predictions(tmp_path / "p.jsonl", ikat.dataset("ikat:sample"))
     (tmp_path / "twice.jsonl").write_text(f"{json.dumps(broken())}\n" * 2)
-    with pytest.raises(DataError, match="can't be read as predictions, 1 error:\nerror: a turn is there more than once"):
+    with pytest.raises(
+        DataError,
+        match="can't be read as predictions, 1 error:\nerror: a turn is there more than once",
+    ):
         read_predictions(tmp_path / "twice.jsonl")
     assert not list(tmp_path.glob("p.json*"))
 
 
 def test_the_commands_write_and_check_them(run, data, tmp_path):
     path = str(tmp_path / "rag.jsonl")
-    done = CliRunner().invoke(main, ["submit", str(run.path), "--dataset", "mtrag:mini", "--run-type", "rag", "--out", path])
+    done = CliRunner().invoke(
+        main,
+        ["submit", str(run.path), "--dataset", "mtrag:mini", "--run-type", "rag", "--out", path],
+    )
     assert (done.exit_code, done.output) == (0, f"{path}\n")
     done = CliRunner().invoke(main, ["submit", "--check", path, "--dataset", "mtrag:mini"])
     assert (done.exit_code, done.output) == (0, f"{path}: 0 errors, 0 warnings\n")
-    refused = CliRunner().invoke(main, ["submit", str(run.path), "--dataset", "ikat:2025", "--run-type", "automatic", "--out", path])
+    refused = CliRunner().invoke(
+        main,
+        [
+            "submit",
+            str(run.path),
+            "--dataset",
+            "ikat:2025",
+            "--run-type",
+            "automatic",
+            "--out",
+            path,
+        ],
+    )
     assert "a submission needs a name: give --run-id" in refused.output

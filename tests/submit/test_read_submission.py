@@ -56,7 +56,10 @@ def test_a_file_of_string_ids_is_of_2024_without_its_field(tmp_path):
     for turn in document["turns"]:
         turn["responses"][0]["ptkb_provenance"] = ["1", "2"]
     (tmp_path / "run").write_text(text_of(document))
-    with pytest.raises(DataError, match="as a submission of 2024, 1 error:\nerror: eval_response: the field is missing"):
+    with pytest.raises(
+        DataError,
+        match="as a submission of 2024, 1 error:\nerror: eval_response: the field is missing",
+    ):
         read_submission(tmp_path / "run")
 
 
@@ -66,7 +69,9 @@ def test_a_turn_that_is_there_twice_is_not_read_twice(tmp_path, year):
     turns_of(document).append(copy.deepcopy(turns_of(document)[0]))
     (tmp_path / "run").write_text(text_of(document))
     for data in (None, DATA[year]):
-        with pytest.raises(DataError, match=f"turn {DATA[year].number}_1, turn_id: the turn occurs more than once"):
+        with pytest.raises(
+            DataError, match=f"turn {DATA[year].number}_1, turn_id: the turn occurs more than once"
+        ):
             read_submission(tmp_path / "run", data)
 
 

@@ -12,7 +12,13 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import evaluate
 from pyterrier_ikat.runs import RunFolder, write_run
-from pyterrier_ikat.submit import RefusedError, ResponseCutWarning, read_submission, validate, write_submission
+from pyterrier_ikat.submit import (
+    RefusedError,
+    ResponseCutWarning,
+    read_submission,
+    validate,
+    write_submission,
+)
 
 RANKED = 12
 HEADER = {2023: {}, 2024: {}, 2025: {"team": "team1"}}
@@ -25,7 +31,10 @@ def passages(ikat_data):
 
 @cache
 def _passage_ids(path):
-    return [f"{row['doc_id']}:{row['passage_id']}" for row in map(json.loads, path.read_text().splitlines())]
+    return [
+        f"{row['doc_id']}:{row['passage_id']}"
+        for row in map(json.loads, path.read_text().splitlines())
+    ]
 
 
 def few(year):
@@ -43,9 +52,16 @@ def made_up(dataset, passages, ranked=RANKED):
         for turn, qid in enumerate(topics["qid"])
         for rank in range(ranked)
     ]
-    turns = pd.DataFrame({"qid": topics["qid"], "qanswer": [f"Respond to {qid}. Ünïcode, too." for qid in topics["qid"]]})
+    turns = pd.DataFrame(
+        {
+            "qid": topics["qid"],
+            "qanswer": [f"Respond to {qid}. Ünïcode, too." for qid in topics["qid"]],
+        }
+    )
     chosen = [list(ptkb)[turn % len(ptkb) :][:2] for turn, ptkb in enumerate(topics["qptkb"])]
-    turns["qstatements"] = [[(name, 2.0 - place) for place, name in enumerate(names)] for names in chosen]
+    turns["qstatements"] = [
+        [(name, 2.0 - place) for place, name in enumerate(names)] for names in chosen
+    ]
     return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank", "used"]), turns
 
 
@@ -57,7 +73,12 @@ def test_a_full_submission_is_written_valid_and_read_back_equal(tmp_path, passag
     warnings = write(data, path, (results, turns), run_id="made-up")
     assert warnings == validate(path, data) == []
     read = read_submission(path, data)
-    assert (read.year, read.run_id, read.run_type, read.team) == (year, "made-up", "automatic", HEADER[year].get("team"))
+    assert (read.year, read.run_id, read.run_type, read.team) == (
+        year,
+        "made-up",
+        "automatic",
+        HEADER[year].get("team"),
+    )
     assert read.results.values.tolist() == results.values.tolist()
     assert read.turns["qid"].tolist() == turns["qid"].tolist()
     assert len(read.turns) == count
@@ -68,7 +89,9 @@ def test_a_full_submission_is_written_valid_and_read_back_equal(tmp_path, passag
         assert read.turns["qstatements"].tolist() == turns["qstatements"].tolist()
     again = tmp_path / "again"
     write(data, again, (read.results, read.turns), run_id="made-up")
-    assert [line.get("responses") for line in rows(again)] == [line.get("responses") for line in rows(path)]
+    assert [line.get("responses") for line in rows(again)] == [
+        line.get("responses") for line in rows(path)
+    ]
 
 
 def run_of(path, results, turns):
@@ -83,12 +106,18 @@ def write(data, path, run, **header):
     if not isinstance(run, RunFolder):
         shutil.rmtree(path.with_suffix(".made"), ignore_errors=True)
         run = run_of(path.with_suffix(".made"), *run)
-    return write_submission(run, data, path, **{"run_id": "x", "run_type": "automatic", **HEADER[data.year], **header})
+    return write_submission(
+        run, data, path, **{"run_id": "x", "run_type": "automatic", **HEADER[data.year], **header}
+    )
 
 
 def rows(path):
     text = path.read_text()
-    return json.loads(text)["turns"] if "\n]}" in text else [json.loads(line) for line in text.splitlines()]
+    return (
+        json.loads(text)["turns"]
+        if "\n]}" in text
+        else [json.loads(line) for line in text.splitlines()]
+    )
 
 
 def test_the_formats_to_the_letter(tmp_path, passages):
@@ -104,13 +133,23 @@ def test_the_formats_to_the_letter(tmp_path, passages):
             {
                 "rank": 1,
                 "text": "Respond to 9-1_1. Ünïcode, too.",
-                "ptkb_provenance": [{"id": one, "text": topics["qptkb"][0][one], "score": 3.0 - int(one)} for one in "12"],
-                "passage_provenance": [{"id": passages[rank], "text": "", "score": 40 - rank / 4, "used": rank < 3} for rank in range(4)],
+                "ptkb_provenance": [
+                    {"id": one, "text": topics["qptkb"][0][one], "score": 3.0 - int(one)}
+                    for one in "12"
+                ],
+                "passage_provenance": [
+                    {"id": passages[rank], "text": "", "score": 40 - rank / 4, "used": rank < 3}
+                    for rank in range(4)
+                ],
             }
         ],
     }
     whole = json.loads((tmp_path / "2024").read_text())
-    assert {name: whole[name] for name in whole if name != "turns"} == {"run_name": "x", "run_type": "automatic", "eval_response": True}
+    assert {name: whole[name] for name in whole if name != "turns"} == {
+        "run_name": "x",
+        "run_type": "automatic",
+        "eval_response": True,
+    }
     assert whole["turns"][0]["turn_id"] == "0_1"
     assert whole["turns"][0]["responses"][0]["ptkb_provenance"] == [1, 2]
     persona = few(2025).get_topics()["qptkb"][0]
@@ -138,15 +177,23 @@ def test_scores_stay_apart_in_every_tool_that_reads_them(tmp_path, passages):
     for line in rows(tmp_path / "run")[:5]:
         printed = [float(f"{score:.6f}") for score in line["references"].values()]
         assert all(first > second for first, second in zip(printed, printed[1:], strict=False))
-        assert [float(np.float32(score)) for score in line["references"].values()] == list(line["references"].values())
+        assert [float(np.float32(score)) for score in line["references"].values()] == list(
+            line["references"].values()
+        )
     read = read_submission(tmp_path / "run")
     assert read.results["docno"].tolist() == results["docno"].tolist()
 
 
 def folder(tmp_path, data, passages, **columns):
     results, turns = made_up(data, passages)
-    columns = {"used": results["used"], "qanswer": results["qid"].map(dict(zip(turns["qid"], turns["qanswer"], strict=True))), **columns}
-    results = results.drop(columns="used").assign(**{name: found for name, found in columns.items() if found is not None})
+    columns = {
+        "used": results["used"],
+        "qanswer": results["qid"].map(dict(zip(turns["qid"], turns["qanswer"], strict=True))),
+        **columns,
+    }
+    results = results.drop(columns="used").assign(
+        **{name: found for name, found in columns.items() if found is not None}
+    )
     made = RunFolder(tmp_path / "aqd")
     made.write(data.get_topics(), results, pd.DataFrame(), pd.DataFrame(), {"method": "aqd"})
     return made
@@ -159,9 +206,13 @@ def test_a_run_folder_is_handed_in(tmp_path, passages):
     assert first["used"] == passages[:3]
     assert first["response"] == "Respond to 0_1. Ünïcode, too."
     found = write(data, tmp_path / "run", made)
-    assert {(problem.severity, problem.field) for problem in found} == {("warning", "responses[0].ptkb_provenance")}
+    assert {(problem.severity, problem.field) for problem in found} == {
+        ("warning", "responses[0].ptkb_provenance")
+    }
     read = read_submission(tmp_path / "run")
-    pd.testing.assert_frame_equal(read.results.drop(columns="used"), made.results(), check_dtype=False)
+    pd.testing.assert_frame_equal(
+        read.results.drop(columns="used"), made.results(), check_dtype=False
+    )
     assert read.results["used"].tolist() == [rank < 3 for rank in read.results["rank"]]
 
 
@@ -170,7 +221,10 @@ def test_run_of_another_dataset_with_equal_turn_names_is_refused(tmp_path, passa
     made = folder(tmp_path, data, passages)
     about = made.path / "turns.jsonl"
     about.write_text(about.read_text().replace('"0_1"', '"0_1", "qutterance": "Short?"', 1))
-    with pytest.raises(UsageError, match=r"aqd asks 'Short\?' in turn 0_1, ikat:2024 .* Egypt.*: give the dataset that the run"):
+    with pytest.raises(
+        UsageError,
+        match=r"aqd asks 'Short\?' in turn 0_1, ikat:2024 .* Egypt.*: give the dataset that the run",
+    ):
         write(data, tmp_path / "run", made)
 
 
@@ -189,7 +243,12 @@ def test_statements_keep_their_order_where_scores_do_not_fall(tmp_path, passages
     turns["qstatements"] = [chosen if qid.startswith("9-1_") else [] for qid in turns["qid"]]
     write(data, tmp_path / "run", (results, turns))
     step = 2.0**-24  # from 1 to the next smaller 32-bit float
-    assert read_submission(tmp_path / "run").turns["qstatements"][0] == [("2", 1.0), ("1", 1 - step), ("4", 1 - 2 * step), ("3", 0.5)]
+    assert read_submission(tmp_path / "run").turns["qstatements"][0] == [
+        ("2", 1.0),
+        ("1", 1 - step),
+        ("4", 1 - 2 * step),
+        ("3", 0.5),
+    ]
 
 
 def test_a_turn_without_passages_has_no_response(tmp_path, passages):
@@ -200,12 +259,20 @@ def test_a_turn_without_passages_has_no_response(tmp_path, passages):
     made.write(data.get_topics(), results, pd.DataFrame(), pd.DataFrame(), {})
     with pytest.raises(RefusedError) as caught:
         write(data, tmp_path / "out", made)
-    assert [problem.turn for problem in caught.value.problems if problem.severity == "error"] == ["0_2", "0_4"]
+    assert [problem.turn for problem in caught.value.problems if problem.severity == "error"] == [
+        "0_2",
+        "0_4",
+    ]
     file = made.path / "turns.jsonl"
     lines = [json.loads(line) for line in file.read_text().splitlines()]
-    file.write_text("\n".join(json.dumps({"response": "I found nothing about that."} | line) for line in lines))
+    file.write_text(
+        "\n".join(json.dumps({"response": "I found nothing about that."} | line) for line in lines)
+    )
     found = write(data, tmp_path / "out", made)
-    assert {problem.turn for problem in found if "there is no passage" in problem.message} == {"0_2", "0_4"}
+    assert {problem.turn for problem in found if "there is no passage" in problem.message} == {
+        "0_2",
+        "0_4",
+    }
     assert rows(tmp_path / "out")[1]["responses"][0]["text"] == "I found nothing about that."
 
 
@@ -223,10 +290,14 @@ class Says:
 def drafted(tmp_path_factory):
     """The turns with a draft of the answer, and the ranking with the response."""
     data = ikat.dataset("ikat:sample")
-    index = ikat.PassageIndex(tmp_path_factory.mktemp("sample") / "index").index(data.get_corpus_iter(verbose=False))
+    index = ikat.PassageIndex(tmp_path_factory.mktemp("sample") / "index").index(
+        data.get_corpus_iter(verbose=False)
+    )
     draft = ikat.Answer(ikat.llm(Says("the heath walk, as a draft")))
     topics = data.get_topics()
-    return draft(topics), (draft >> index.bm25() % 5 >> ikat.Respond(ikat.llm(Says("the response"))))(topics)
+    return draft(topics), (
+        draft >> index.bm25() % 5 >> ikat.Respond(ikat.llm(Says("the response")))
+    )(topics)
 
 
 def test_the_response_is_handed_in_and_not_the_draft(tmp_path, drafted):
@@ -241,8 +312,14 @@ def test_the_response_is_handed_in_and_not_the_draft(tmp_path, drafted):
 def test_only_passages_that_are_marked_are_handed_in_as_used(tmp_path, passages):
     data = few(2023)
     results, turns = made_up(data, passages, 3)
-    write(data, tmp_path / "run", (results.assign(used=results["rank"].map({0: 1.0, 1: None, 2: 0.0})), turns))
-    assert read_submission(tmp_path / "run").results["used"].tolist() == [True, False, False] * len(turns)
+    write(
+        data,
+        tmp_path / "run",
+        (results.assign(used=results["rank"].map({0: 1.0, 1: None, 2: 0.0})), turns),
+    )
+    assert read_submission(tmp_path / "run").results["used"].tolist() == [True, False, False] * len(
+        turns
+    )
 
 
 def test_a_folder_of_a_manual_run_is_not_automatic(tmp_path, passages):
@@ -257,16 +334,23 @@ def test_long_responses_are_cut_at_a_sentence_with_a_warning(tmp_path, passages)
     data = few(2025)
     results, turns = made_up(data, passages, ranked=3)
     turns.loc[4, "qanswer"] = "Oats are cheap here. " * 63  # 252 words
-    with pytest.warns(ResponseCutWarning, match=f"1 response of more than 250 words cut .*: {turns['qid'][4]}$"):
+    with pytest.warns(
+        ResponseCutWarning, match=f"1 response of more than 250 words cut .*: {turns['qid'][4]}$"
+    ):
         write(data, tmp_path / "run", (results, turns))
-    assert rows(tmp_path / "run")[4]["responses"][0]["text"] == ("Oats are cheap here. " * 62).strip()
+    assert (
+        rows(tmp_path / "run")[4]["responses"][0]["text"] == ("Oats are cheap here. " * 62).strip()
+    )
 
 
 def test_where_nothing_can_be_written(tmp_path, passages):
     data = few(2024)
     (tmp_path / "file").write_text("mine")
     made = run_of(tmp_path / "made", *made_up(data, passages, 1))
-    for path, message in ((tmp_path, "is a folder: give the path of the file"), (tmp_path / "file" / "run", "can't be written")):
+    for path, message in (
+        (tmp_path, "is a folder: give the path of the file"),
+        (tmp_path / "file" / "run", "can't be written"),
+    ):
         with pytest.raises(UsageError, match=message):
             write(data, path, made)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "made"]
@@ -277,17 +361,32 @@ def test_what_is_read_back_is_evaluated_like_the_run(tmp_path, passages, year):
     """The run in memory, the run file, the folder and the submission: one set of figures, that of pytrec_eval."""
     data = ikat.dataset(f"ikat:{year}")
     results, turns = made_up(data, passages, 12)
-    results["score"] = 1 / (60 + results["rank"]) ** 2  # close together: parted before they are written
+    results["score"] = (
+        1 / (60 + results["rank"]) ** 2
+    )  # close together: parted before they are written
     chosen = results[["qid", "docno"]].sample(400, random_state=1)
-    qrels = pd.concat([data.get_qrels("provenance"), chosen.assign(label=1)]).drop_duplicates(["qid", "docno"], ignore_index=True)
+    qrels = pd.concat([data.get_qrels("provenance"), chosen.assign(label=1)]).drop_duplicates(
+        ["qid", "docno"], ignore_index=True
+    )
     write(data, tmp_path / "run", (results, turns))
     read = read_submission(tmp_path / "run", data).results
     write_run(read, tmp_path / "read.trec")
-    runs = {"run": results, "read": read, "submission": tmp_path / "run", "file": tmp_path / "read.trec"}
+    runs = {
+        "run": results,
+        "read": read,
+        "submission": tmp_path / "run",
+        "file": tmp_path / "read.trec",
+    }
     figures = evaluate(runs, qrels)
     assert len({tuple(row) for row in figures.iloc[:, 1:].itertuples(index=False)}) == 1
-    judged = {qid: dict(zip(rows["docno"], rows["label"], strict=True)) for qid, rows in qrels.groupby("qid")}
-    ranked = {qid: dict(zip(rows["docno"], rows["score"], strict=True)) for qid, rows in read.groupby("qid")}
+    judged = {
+        qid: dict(zip(rows["docno"], rows["label"], strict=True))
+        for qid, rows in qrels.groupby("qid")
+    }
+    ranked = {
+        qid: dict(zip(rows["docno"], rows["score"], strict=True))
+        for qid, rows in read.groupby("qid")
+    }
     theirs = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.5", "map"}).evaluate(ranked)
     for ours, name in (("nDCG@5", "ndcg_cut_5"), ("AP(rel=1)", "map")):
         mean = sum(theirs.get(qid, {}).get(name, 0.0) for qid in judged) / len(judged)
@@ -298,12 +397,36 @@ def test_what_is_read_back_is_evaluated_like_the_run(tmp_path, passages, year):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (lambda results, turns: (results.drop(columns="used"), turns), UsageError, "has no responses: run a system that ends"),
-        (lambda results, turns: (results[results["rank"] > 2], turns), RefusedError, "no passage is marked as used"),
-        (lambda results, turns: (results, turns.iloc[1:]), RefusedError, r"turn 0_1, responses\[0\].text: the response is empty"),
-        (lambda *frames: [one.assign(qid=one["qid"].str.replace("_", "-")) for one in frames], DataError, "12 turns .*0-1, .* like 0_1"),
-        (lambda results, turns: (results, turns.assign(qstatements=[[("99", 1)]] * len(turns))), RefusedError, 'no statement "99"'),
-        (lambda results, turns: (results, turns.assign(qstatements=[[("x", 1)]] * len(turns))), RefusedError, "a whole number"),
+        (
+            lambda results, turns: (results.drop(columns="used"), turns),
+            UsageError,
+            "has no responses: run a system that ends",
+        ),
+        (
+            lambda results, turns: (results[results["rank"] > 2], turns),
+            RefusedError,
+            "no passage is marked as used",
+        ),
+        (
+            lambda results, turns: (results, turns.iloc[1:]),
+            RefusedError,
+            r"turn 0_1, responses\[0\].text: the response is empty",
+        ),
+        (
+            lambda *frames: [one.assign(qid=one["qid"].str.replace("_", "-")) for one in frames],
+            DataError,
+            "12 turns .*0-1, .* like 0_1",
+        ),
+        (
+            lambda results, turns: (results, turns.assign(qstatements=[[("99", 1)]] * len(turns))),
+            RefusedError,
+            'no statement "99"',
+        ),
+        (
+            lambda results, turns: (results, turns.assign(qstatements=[[("x", 1)]] * len(turns))),
+            RefusedError,
+            "a whole number",
+        ),
     ],
 )
 def test_the_writer_refuses_and_leaves_the_old_file(tmp_path, passages, change, error, message):
@@ -311,13 +434,19 @@ def test_the_writer_refuses_and_leaves_the_old_file(tmp_path, passages, change, 
     (tmp_path / "run").write_text("old")
     with pytest.raises(error, match=message):
         write(data, tmp_path / "run", change(*made_up(data, passages, 4)))
-    assert [(path.name, path.read_text()) for path in tmp_path.iterdir() if path.is_file()] == [("run", "old")]
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir() if path.is_file()] == [
+        ("run", "old")
+    ]
 
 
 @pytest.mark.parametrize(
     ("year", "header", "message"),
     [
-        (2024, {"run_type": "generation-only"}, "'generation-only' is none of 2024: give automatic or manual or only_response"),
+        (
+            2024,
+            {"run_type": "generation-only"},
+            "'generation-only' is none of 2024: give automatic or manual or only_response",
+        ),
         (2025, {"run_type": "automatic"}, "names the team"),
         (2023, {"run_type": "automatic", "team": "t"}, "asks for no team"),
     ],
@@ -338,21 +467,33 @@ def test_new_2025_statements_are_submitted_unknown_ids_refused(tmp_path, passage
 
     with pytest.raises(DataError, match="turn 1-1_1: the user has no statement 99"):
         write(data, tmp_path / "run", choosing(("99", 1)))
-    assert {problem.severity for problem in write(data, tmp_path / "run", choosing(("I ski.", 1)))} == {"warning"}
+    assert {
+        problem.severity for problem in write(data, tmp_path / "run", choosing(("I ski.", 1)))
+    } == {"warning"}
     assert read_submission(tmp_path / "run", data).turns["qstatements"][0] == [("I ski.", 1.0)]
     learned = [{"1": "not shown", "99": "I ski."}] * len(turns)
     write(data, tmp_path / "run", choosing(("99", 1.0), ("1", 0.5), qptkb=learned))
-    assert read_submission(tmp_path / "run", data).turns["qstatements"][0] == [("I ski.", 2.0), ("1", 1.0)]  # an order, and no scores
+    assert read_submission(tmp_path / "run", data).turns["qstatements"][0] == [
+        ("I ski.", 2.0),
+        ("1", 1.0),
+    ]  # an order, and no scores
 
 
 @pytest.mark.parametrize("year", [2023, 2024, 2025])
 def test_every_statement_of_many_is_in_run_folder_and_submission(tmp_path, year):
-    data = two_turns.Data(year, ptkb={str(number): f"I like dish {number}." for number in range(1, 31)})
+    data = two_turns.Data(
+        year, ptkb={str(number): f"I like dish {number}." for number in range(1, 31)}
+    )
     topics = data.get_topics()
-    turns = topics.assign(qstatements=[[(name, 1.0) for name in ptkb] for ptkb in topics["qptkb"]], qanswer="Rice.")
+    turns = topics.assign(
+        qstatements=[[(name, 1.0) for name in ptkb] for ptkb in topics["qptkb"]], qanswer="Rice."
+    )
     found = turns.assign(docno=two_turns.IDS[0], score=1.0, rank=0, used=True)
     RunFolder(tmp_path / "mine").write(turns, found, pd.DataFrame(), pd.DataFrame(), {})
     write(data, tmp_path / "run", RunFolder(tmp_path / "mine"))
-    for stored in (pd.DataFrame(RunFolder(tmp_path / "mine").turns()), read_submission(tmp_path / "run", data).turns):
+    for stored in (
+        pd.DataFrame(RunFolder(tmp_path / "mine").turns()),
+        read_submission(tmp_path / "run", data).turns,
+    ):
         named = [[name for name, _ in statements] for statements in stored["qstatements"]]
         assert named == [list(map(str, range(1, 31)))] * 2

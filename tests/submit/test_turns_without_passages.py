@@ -27,9 +27,15 @@ ABSTENTION = "The collection has no answer to this."
 def topics_of(year):
     """A conversation in the format of the year's topics."""
     if year == 2025:
-        turns = [{"turn_id": n, "user_utterance": said, "response": "I see.", "citations": []} for n, said in enumerate(ASKED, 1)]
+        turns = [
+            {"turn_id": n, "user_utterance": said, "response": "I see.", "citations": []}
+            for n, said in enumerate(ASKED, 1)
+        ]
         return [{"number": "1-1", "title": "bicycles", "ptkb": PTKB, "responses": turns}]
-    turns = [{"turn_id": n, "utterance": said, "response": "I see.", "resolved_utterance": said} for n, said in enumerate(ASKED, 1)]
+    turns = [
+        {"turn_id": n, "utterance": said, "response": "I see.", "resolved_utterance": said}
+        for n, said in enumerate(ASKED, 1)
+    ]
     return [{"number": "1-1", "title": "bicycles", "ptkb": PTKB, "turns": turns}]
 
 
@@ -73,13 +79,17 @@ def test_turns_of_stop_words_are_answered_noted_and_submitted(data, bicycles, tm
     path = tmp_path / "submitted"
     write_submission(folder, data, path, run_id="mine", run_type="automatic", **HEADER[data.year])
     assert [one for one in validate(path, data) if one.severity == "error"] == []
-    assert read_submission(path, data).turns["qanswer"].tolist() == [turn["response"] for turn in folder.turns()]
+    assert read_submission(path, data).turns["qanswer"].tolist() == [
+        turn["response"] for turn in folder.turns()
+    ]
     write_reports(folder, tmp_path / "reports", run_id="mine", team="team1")
 
 
 def test_abstention_is_the_systems_own_and_a_draft_stays_a_draft(data, bicycles, tmp_path):
     llm, _ = scripted("No.", "No.", "No.", "No.", "Carbon.", "Eleven.")
-    system = ikat.Answer(llm) >> bicycles.bm25() >> ikat.Respond(llm, abstention="Nothing was found.")
+    system = (
+        ikat.Answer(llm) >> bicycles.bm25() >> ikat.Respond(llm, abstention="Nothing was found.")
+    )
     turns = run(ikat.RawUtterance() >> system, data, tmp_path / "runs").folders["mine"].turns()
     assert [turn["response"] for turn in turns] == ["Nothing was found."] * 4
     assert [turn["qanswer"] for turn in turns] == ["No."] * 4
@@ -101,14 +111,20 @@ def test_a_resumed_run_has_its_note(data, bicycles, tmp_path):
         warnings.simplefilter("ignore")
         topics = data.get_topics().iloc[[1, 0]]
         with pytest.raises(StageError):
-            ikat.run({"mine": bicycles.bm25() >> ikat.Respond(llm)}, topics=topics, out=tmp_path, batch=1)
+            ikat.run(
+                {"mine": bicycles.bm25() >> ikat.Respond(llm)}, topics=topics, out=tmp_path, batch=1
+            )
         Stops.generate = lambda self, prompts: ["Carbon."] * len(prompts)
-        found = ikat.run({"mine": bicycles.bm25() >> ikat.Respond(llm)}, topics=topics, out=tmp_path, batch=1)
+        found = ikat.run(
+            {"mine": bicycles.bm25() >> ikat.Respond(llm)}, topics=topics, out=tmp_path, batch=1
+        )
     assert found.folders["mine"].parameters()["notes"][0].endswith("1-1_2")
 
 
 def responds(name):
-    stages = every_stage(METHODS[name].build(**{resource: StandIn(resource) for resource in RESOURCES}))
+    stages = every_stage(
+        METHODS[name].build(**{resource: StandIn(resource) for resource in RESOURCES})
+    )
     return any(hasattr(stage, "abstention") for stage in stages)
 
 
@@ -123,20 +139,30 @@ def test_every_responding_method_gives_each_turn_a_row_to_submit(name, data, bic
     path = tmp_path / "submitted"
     run_type = "manual" if manual else "automatic"
     write_submission(folder, data, path, run_id="mine", run_type=run_type, **HEADER[data.year])
-    assert read_submission(path, data).turns["qanswer"].str.strip().astype(bool).tolist() == [True] * 4
+    assert (
+        read_submission(path, data).turns["qanswer"].str.strip().astype(bool).tolist() == [True] * 4
+    )
 
 
 @pytest.mark.parametrize(("year", "without"), [(2023, []), (2024, []), (2025, ["1-1_12", "1-2_8"])])
 def test_a_run_of_all_real_turns_is_submitted(year, without, ikat_data, tmp_path):
-    passages = map(json.loads, (ikat_data / "2023_test_topics_psg_text.jsonl").read_text().splitlines())
+    passages = map(
+        json.loads, (ikat_data / "2023_test_topics_psg_text.jsonl").read_text().splitlines()
+    )
     texts = {f"{row['doc_id']}:{row['passage_id']}": row["passage_text"] for row in passages}
-    index = ikat.PassageIndex(tmp_path / "index").index({"docno": docno, "text": text} for docno, text in texts.items())
+    index = ikat.PassageIndex(tmp_path / "index").index(
+        {"docno": docno, "text": text} for docno, text in texts.items()
+    )
 
     class Model:
         def generate(self, prompts):
             return ["It is so."] * len(prompts)
 
     data = ikat.dataset(f"ikat:{year}")
-    folder = run(index.bm25(num_results=5) >> ikat.Respond(ikat.llm(Model())), data, tmp_path / "runs").folders["mine"]
-    write_submission(folder, data, tmp_path / "submitted", run_id="mine", run_type="automatic", **HEADER[year])
+    folder = run(
+        index.bm25(num_results=5) >> ikat.Respond(ikat.llm(Model())), data, tmp_path / "runs"
+    ).folders["mine"]
+    write_submission(
+        folder, data, tmp_path / "submitted", run_id="mine", run_type="automatic", **HEADER[year]
+    )
     assert [turn["qid"] for turn in folder.turns() if turn["response"] == ABSTENTION] == without

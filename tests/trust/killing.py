@@ -6,7 +6,15 @@ import sys
 import time
 import warnings
 
-CHANGES = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "os.truncate", "shutil.rmtree")
+CHANGES = (
+    "os.rename",
+    "os.remove",
+    "os.rmdir",
+    "os.mkdir",
+    "os.link",
+    "os.truncate",
+    "shutil.rmtree",
+)
 
 
 def killed_before(number, folder, work):
@@ -28,7 +36,9 @@ def killed_before(number, folder, work):
 def started(work):
     """The id of a new process that runs ``work`` and ends: with 1 when it fails."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # other threads of this process are idle
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # other threads of this process are idle
         child = os.fork()
     if child:
         return child
@@ -43,8 +53,14 @@ def _die_at(number, folder):
     seen = []
 
     def hook(event, arguments):
-        writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
-        if (writes or event in CHANGES or event == "os.chmod") and str(arguments[0]).startswith(folder):
+        writes = (
+            event == "open"
+            and isinstance(arguments[2], int)
+            and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+        )
+        if (writes or event in CHANGES or event == "os.chmod") and str(arguments[0]).startswith(
+            folder
+        ):
             if len(seen) == number:
                 os.kill(os.getpid(), signal.SIGKILL)
             seen.append(event)

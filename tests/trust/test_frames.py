@@ -45,7 +45,9 @@ from trust.indexes import INDEXES, with_index
 
 EXAMPLES = settings(max_examples=settings().max_examples // 5)
 TURN_BY_TURN = [*REWRITERS, *EXPANDERS]
-pytestmark = pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")  # told for some of the frames
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pyterrier_ikat.retrieve.NoResultWarning"
+)  # told for some of the frames
 
 
 @pytest.fixture(scope="module")
@@ -56,15 +58,24 @@ def home(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("home")
     rows = [{"docno": docno, "text": text} for docno, text in PASSAGES.items()]
-    (folder / "passages.jsonl").write_text("\n".join(json.dumps({"id": row["docno"], "contents": row["text"], "url": ""}) for row in rows))
+    (folder / "passages.jsonl").write_text(
+        "\n".join(
+            json.dumps({"id": row["docno"], "contents": row["text"], "url": ""}) for row in rows
+        )
+    )
     index = ikat.PassageIndex(folder / "index").index(rows)
     splade = ikat.Splade(save_splade(folder / "splade")).index(folder / "splade.index", rows)
-    (folder / "run.trec").write_text("9-1_1 Q0 d1 1 2.5 given\n9-1_1 Q0 d0 2 1.5 given\n9-1_3 Q0 d4 1 1.0 given\n")
+    (folder / "run.trec").write_text(
+        "9-1_1 Q0 d1 1 2.5 given\n9-1_1 Q0 d0 2 1.5 given\n9-1_3 Q0 d4 1 1.0 given\n"
+    )
     return SimpleNamespace(
         run=folder / "run.trec",
         index=index,
         bm25=index.bm25,
-        parts=[ikat.PassageIndex(folder / f"part{number}").index(rows[number::2]).bm25() for number in (0, 1)],
+        parts=[
+            ikat.PassageIndex(folder / f"part{number}").index(rows[number::2]).bm25()
+            for number in (0, 1)
+        ],
         splade=splade,
         t5=save_tiny_t5(folder / "t5"),
         rewriter=save_tiny_t5(folder / "rewriter"),
@@ -82,7 +93,9 @@ def made(name, home, says=COMPLETIONS[0], on_error="raise"):
 
 def run(operator, frame):
     """What the operator gives, or the typed error it raises; the input has to stay as it was, down to the lists and dicts in it."""
-    before = pickle.loads(pickle.dumps(frame))  # a deep copy of a frame has the same lists and dicts in it
+    before = pickle.loads(
+        pickle.dumps(frame)
+    )  # a deep copy of a frame has the same lists and dicts in it
     try:
         return operator.transform(frame)
     except (ikat.IkatError, pt.validate.InputValidationError) as error:
@@ -114,19 +127,30 @@ def test_operator_that_wrote_into_an_input_list_or_dict_is_found(column, write):
             return inp
 
     with pytest.raises(AssertionError):
-        run(Scribbler(), one_turn(("qsubqueries",), qhistory=[{"role": "user", "content": "Which tea?"}]))
+        run(
+            Scribbler(),
+            one_turn(("qsubqueries",), qhistory=[{"role": "user", "content": "Which tea?"}]),
+        )
 
 
 def test_every_exported_operator_is_in_this_files_tables():
-    lacking = [f'"{name}": Operator(lambda llm, home: ikat.{name}(...)),' for name in EXPORTED if name not in {*EVERY, *OF_THEIR_TURNS}]
+    lacking = [
+        f'"{name}": Operator(lambda llm, home: ikat.{name}(...)),'
+        for name in EXPORTED
+        if name not in {*EVERY, *OF_THEIR_TURNS}
+    ]
     kinds = "REWRITERS, EXPANDERS, FINDERS, RERANKERS, FUSERS or READERS"
-    assert not lacking, f"with the arguments that it wants, add to the table of its kind in tests/trust/frames.py ({kinds}):\n{lacking}"
+    assert not lacking, (
+        f"with the arguments that it wants, add to the table of its kind in tests/trust/frames.py ({kinds}):\n{lacking}"
+    )
     assert {"MultiQuery", "Rewrite", "LLMRerank", "RRF"} <= EXPORTED.keys()
 
 
 def asking(operator):
     """The part of an operator that asks a language model, or None."""
-    first = operator[0] if isinstance(operator, pt.Compose) else getattr(operator, "operator", operator)
+    first = (
+        operator[0] if isinstance(operator, pt.Compose) else getattr(operator, "operator", operator)
+    )
     return first if hasattr(first, "llm") else None
 
 
@@ -134,7 +158,9 @@ def blank_questions(operator, frame):
     """The turns whose question is blank, which no model is paid to answer."""
     if (asks := asking(operator)) is None:
         return []
-    column = "query" if asks.question == "query" or "qutterance" not in frame.columns else "qutterance"
+    column = (
+        "query" if asks.question == "query" or "qutterance" not in frame.columns else "qutterance"
+    )
     return [qid for qid, text in zip(frame["qid"], frame[column], strict=True) if not text.strip()]
 
 
@@ -184,7 +210,9 @@ def test_a_turn_without_passage_is_named_in_a_warning(name, home, data):
         out = ran(made(name, home), frame)
     check_ranking(out)
     assert not out.duplicated(["qid", "docno"]).any()
-    named = " ".join(str(warning.message) for warning in caught if issubclass(warning.category, NoResultWarning))
+    named = " ".join(
+        str(warning.message) for warning in caught if issubclass(warning.category, NoResultWarning)
+    )
     for qid in set(frame["qid"]) - set(out["qid"]):
         assert qid in named
     assert set(out["qid"]) <= set(frame["qid"])
@@ -209,7 +237,9 @@ def test_a_re_ranker_keeps_every_row(name, home, data):
     says = data.draw(st.sampled_from(COMPLETIONS), "says")
     frame = data.draw(results(repeated=data.draw(st.booleans(), "repeated")), "frame")
     out = ran(made(name, home, says, "fallback"), frame)
-    assert sorted(zip(out["qid"], out["docno"], strict=True)) == sorted(zip(frame["qid"], frame["docno"], strict=True))
+    assert sorted(zip(out["qid"], out["docno"], strict=True)) == sorted(
+        zip(frame["qid"], frame["docno"], strict=True)
+    )
     assert list(dict.fromkeys(out["qid"])) == list(dict.fromkeys(frame["qid"]))
     check_ranking(out)
 
@@ -224,11 +254,15 @@ def test_fusion_gives_each_turn_each_of_its_passages_once(name, home, data):
     frame = data.draw(results(needed(operator), expanded=expanded, repeated=repeated), "frame")
     out = ran(operator, frame)
     turn = "qid_0" if expanded else "qid"
-    assert set(zip(out["qid"], out["docno"], strict=True)) == set(zip(frame[turn], frame["docno"], strict=True))
+    assert set(zip(out["qid"], out["docno"], strict=True)) == set(
+        zip(frame[turn], frame["docno"], strict=True)
+    )
     assert not out.duplicated(["qid", "docno"]).any()
     check_ranking(out)
     for _, rows in out.groupby("qid", sort=False):
-        assert (np.diff(rows["score"].astype(np.float32)) < 0).all()  # the order of what ties means something
+        assert (
+            np.diff(rows["score"].astype(np.float32)) < 0
+        ).all()  # the order of what ties means something
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.generate.respond.NoTextWarning")
@@ -239,7 +273,9 @@ def test_responses_and_decisions_keep_the_ranking_one_per_turn(frame, says, home
     if not has_text.groupby(frame["qid"]).any().all():
         assert isinstance(run(made("Respond", home, says, "fallback"), frame), ikat.DataError)
         return
-    answered, decided = (ran(made(name, home, says, "fallback"), frame) for name in ("Respond", "Decide"))
+    answered, decided = (
+        ran(made(name, home, says, "fallback"), frame) for name in ("Respond", "Decide")
+    )
     for out in (answered, decided):
         pd.testing.assert_frame_equal(out[frame.columns], frame.reset_index(drop=True))
     assert all(isinstance(text, str) for text in answered["qanswer"])
@@ -247,7 +283,9 @@ def test_responses_and_decisions_keep_the_ranking_one_per_turn(frame, says, home
     assert answered["used"].tolist() == has_text.tolist()
     assert set(decided["qaction"]) <= {"answer", "ask", "abstain"}
     assert (decided.groupby("qid")["qaction"].nunique() == 1).all()
-    assert (decided["qaskback"].str.strip() != "").tolist() == (decided["qaction"] == "ask").tolist()
+    assert (decided["qaskback"].str.strip() != "").tolist() == (
+        decided["qaction"] == "ask"
+    ).tolist()
 
 
 @EXAMPLES
@@ -258,7 +296,9 @@ def test_feedback_weighs_words_per_turn_and_loaders_text_per_row(frame, home):
     assert all(weight > 0 for weights in out["query_toks"] for weight in weights.values())
     for name in ("PassageText", "TextLoader"):
         out = ran(made(name, home), frame)
-        pd.testing.assert_frame_equal(out.drop(columns="text"), frame.drop(columns="text").reset_index(drop=True))
+        pd.testing.assert_frame_equal(
+            out.drop(columns="text"), frame.drop(columns="text").reset_index(drop=True)
+        )
         assert out["text"].tolist() == [PASSAGES[docno] for docno in frame["docno"]]
 
 
@@ -279,12 +319,20 @@ def test_the_judge_gives_a_label_or_counts_the_passage(frame, says, home):
 def with_gold_columns(frame):
     same = {"qresolved": "Which tea?", "gold_answer": "Rooibos."}
     lists = {"qptkb": [{"1": "I like mint."}] * len(frame), "qgoldptkb": [["1"]] * len(frame)}
-    return frame.assign(**same, **{name: pd.Series(column, index=frame.index, dtype=object) for name, column in lists.items()})
+    return frame.assign(
+        **same,
+        **{
+            name: pd.Series(column, index=frame.index, dtype=object)
+            for name, column in lists.items()
+        },
+    )
 
 
 def many(rows):
     """These one-row frames as turns 9-1_0, 9-1_1, ... of one frame."""
-    return pd.concat([row.assign(qid=f"9-1_{number}") for number, row in enumerate(rows)], ignore_index=True)
+    return pd.concat(
+        [row.assign(qid=f"9-1_{number}") for number, row in enumerate(rows)], ignore_index=True
+    )
 
 
 @pytest.mark.parametrize("name", [*TURN_BY_TURN, *FINDERS])
@@ -293,7 +341,12 @@ def test_odd_questions_are_taken(name, home):
     needs = needed(operator)
     odd = [column for column in needs if column not in ("qstatements", "qsubqueries")]
     questions = [text for text in ODD if text.strip() or asking(operator) is None]
-    frame = many([one_turn(needs, **{"query": text, "qutterance": text, **dict.fromkeys(odd, text)}) for text in questions])
+    frame = many(
+        [
+            one_turn(needs, **{"query": text, "qutterance": text, **dict.fromkeys(odd, text)})
+            for text in questions
+        ]
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoResultWarning)
         out = run(operator, frame)
@@ -309,7 +362,9 @@ def test_odd_passages_are_taken(name, home):
     if name in ("Decide", "Respond"):  # a turn whose passages are all blank is an error there
         odd = [text for text in ODD if text.strip()]
     found = [one_turn_found(needed(operator), query=text[:20].strip() or "tea") for text in odd]
-    frame = many([with_columns(rows, text=[text] * len(rows)) for rows, text in zip(found, odd, strict=True)])
+    frame = many(
+        [with_columns(rows, text=[text] * len(rows)) for rows, text in zip(found, odd, strict=True)]
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoResultWarning)
         out = run(operator, frame)
@@ -317,10 +372,25 @@ def test_odd_passages_are_taken(name, home):
     assert list(dict.fromkeys(out["qid"])) == list(dict.fromkeys(frame["qid"]))
 
 
-@pytest.mark.parametrize("name", ["Answer", "MultiQuery", "Samples", "StatementQueries", "UpdatePtkb", "Decide", "Respond", "LLMRerank"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Answer",
+        "MultiQuery",
+        "Samples",
+        "StatementQueries",
+        "UpdatePtkb",
+        "Decide",
+        "Respond",
+        "LLMRerank",
+    ],
+)
 def test_blank_question_and_repeated_turn_are_named_before_llms(name, home):
     backend = Says(COMPLETIONS[0])
-    operator, of_passages = EVERY[name].make(ikat.llm(backend), home), name in {**RERANKERS, **READERS}
+    operator, of_passages = (
+        EVERY[name].make(ikat.llm(backend), home),
+        name in {**RERANKERS, **READERS},
+    )
     needs = needed(operator)
     one = one_turn_found if of_passages else one_turn
     blank = run(operator, many([one(needs), one(needs, query=" \n")]))
@@ -357,7 +427,9 @@ def test_a_turn_without_what_the_prompt_shows_is_named(name, home):
     assert f"no text in {needs[0]} (turns 9-1_1)" in str(out)
 
 
-@pytest.mark.parametrize("name", sorted(set(FINDERS) - {"GivenRanking"}))  # which finds what is given, whatever the query is
+@pytest.mark.parametrize(
+    "name", sorted(set(FINDERS) - {"GivenRanking"})
+)  # which finds what is given, whatever the query is
 def test_turn_without_a_query_finds_nothing_and_warns_by_name(name, home):
     frame = many([one_turn(query=query) for query in ("caffeine", None, float("nan"))])
     with pytest.warns(NoResultWarning, match="9-1_1, 9-1_2"):
@@ -377,9 +449,16 @@ def test_respond_names_a_turn_whose_passage_lacks_text_or_rank(column, home):
 @pytest.mark.parametrize("name", [*TURN_BY_TURN, *FINDERS])
 def test_repeated_qids_keep_their_own_rows_or_are_named(name, home):
     operator = made(name, home, on_error="fallback")
-    frame = pd.concat([one_turn(needed(operator), query=query) for query in ("caffeine", "tea")], ignore_index=True)
+    frame = pd.concat(
+        [one_turn(needed(operator), query=query) for query in ("caffeine", "tea")],
+        ignore_index=True,
+    )
     out = run(operator, frame)
-    if name not in REWRITERS or name in ("AppendQuery", "BestQuery", "RankStatements") or asking(operator):
+    if (
+        name not in REWRITERS
+        or name in ("AppendQuery", "BestQuery", "RankStatements")
+        or asking(operator)
+    ):
         assert isinstance(out, ikat.DataError), out
         assert "9-1_1 has several rows" in str(out)
         return
@@ -394,7 +473,14 @@ def with_required_columns(name, operator):
     if name in ("PassageText", "TextLoader"):
         return one_turn_found(), ["docno"]
     if name == "Judge":
-        return with_gold_columns(one_turn_found()), ["qid", *of_passages, "qresolved", "gold_answer", "qptkb", "qgoldptkb"]
+        return with_gold_columns(one_turn_found()), [
+            "qid",
+            *of_passages,
+            "qresolved",
+            "gold_answer",
+            "qptkb",
+            "qgoldptkb",
+        ]
     if name in FUSERS:
         return one_turn_expanded(needs), ["qid", "query", "qsub", "query_0", *needs, *of_passages]
     if name in TURN_BY_TURN or name in FINDERS:
@@ -412,11 +498,23 @@ def test_missing_column_is_named_and_pt_inspect_knows_operators(name, home):
         error = run(operator, frame.drop(columns=column))
         assert isinstance(error, pt.validate.InputValidationError), column
         assert [mode.missing_columns for mode in error.modes] == [[column]]
-    assert any(set(columns) <= set(frame.columns) for columns in pt.inspect.transformer_inputs(operator))
-    assert sorted(pt.inspect.transformer_outputs(operator, list(frame.columns))) == sorted(out.columns)
+    assert any(
+        set(columns) <= set(frame.columns) for columns in pt.inspect.transformer_inputs(operator)
+    )
+    assert sorted(pt.inspect.transformer_outputs(operator, list(frame.columns))) == sorted(
+        out.columns
+    )
     if name != "MultiQuery":  # two stages in a pipeline of PyTerrier
-        held = [one for value in operator.arguments().values() for one in (value if isinstance(value, list | tuple) else [value])]
-        found = [one for value in pt.inspect.subtransformers(operator).values() for one in (value if isinstance(value, list) else [value])]
+        held = [
+            one
+            for value in operator.arguments().values()
+            for one in (value if isinstance(value, list | tuple) else [value])
+        ]
+        found = [
+            one
+            for value in pt.inspect.subtransformers(operator).values()
+            for one in (value if isinstance(value, list) else [value])
+        ]
         assert found == [value for value in held if isinstance(value, pt.Transformer)]
 
 

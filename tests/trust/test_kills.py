@@ -28,12 +28,20 @@ DOCNOS = ("sample-walk-001:0", "sample-walk-002:0")
 
 
 def results_of(topics, score):
-    rows = [(qid, docno, score - rank, rank) for qid in topics["qid"] for rank, docno in enumerate(DOCNOS)]
+    rows = [
+        (qid, docno, score - rank, rank)
+        for qid in topics["qid"]
+        for rank, docno in enumerate(DOCNOS)
+    ]
     return topics.merge(pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"]), on="qid")
 
 
 def bytes_below(folder):
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in Path(folder).rglob("*")
+        if path.is_file()
+    }
 
 
 def every_kill(folder, work, look, at_least):
@@ -70,7 +78,9 @@ def test_a_run_folder_is_complete_or_absent(tmp_path):
         assert not folder.path.exists()
         assert folder.reusable({"method": "mine"}) is False
 
-    RunFolder(tmp_path / "other" / "mine").write(*write)  # first: what it imports, no process that is killed imports again
+    RunFolder(tmp_path / "other" / "mine").write(
+        *write
+    )  # first: what it imports, no process that is killed imports again
     every_kill(tmp_path, lambda: folder.write(*write), look, at_least=8)
     assert bytes_below(folder.path) == bytes_below(tmp_path / "other" / "mine")
 
@@ -100,12 +110,18 @@ def batches_in(turns):
     return [turns[start : start + 2] for start in range(0, len(turns), 2)]
 
 
-def test_killed_whole_run_goes_on_and_repeats_no_finished_batch(tmp_path, sample_index, monkeypatch):
+def test_killed_whole_run_goes_on_and_repeats_no_finished_batch(
+    tmp_path, sample_index, monkeypatch
+):
     searched, seen = searches(monkeypatch), []
     run_raw(sample_index, tmp_path / "whole")
     assert searched == batches_in(TURNS)
     whole, number = bytes_below(tmp_path / "whole" / "raw"), 0
-    while killed_before(number, out := tmp_path / f"killed before {number}", lambda out=out: run_raw(sample_index, out)):
+    while killed_before(
+        number,
+        out := tmp_path / f"killed before {number}",
+        lambda out=out: run_raw(sample_index, out),
+    ):
         finished = len(list((out / "raw.partial").glob("0*.turns.jsonl")))
         left = [] if (out / "raw").exists() else TURNS[2 * finished :]
         searched.clear()
@@ -122,7 +138,11 @@ def test_killed_whole_run_goes_on_and_repeats_no_finished_batch(tmp_path, sample
 def test_judging_that_is_killed_repeats_no_judgement(server, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     reached, release, path = threading.Event(), threading.Event(), tmp_path / "llm.sqlite"
-    pairs = [(qid, f"sample-walk-00{number}:0") for qid in SAMPLE.get_topics()["qid"][:5] for number in range(1, 7)]
+    pairs = [
+        (qid, f"sample-walk-00{number}:0")
+        for qid in SAMPLE.get_topics()["qid"][:5]
+        for number in range(1, 7)
+    ]
     shown = with_gold(pd.DataFrame(pairs, columns=["qid", "docno"]), SAMPLE)
 
     def judge():
@@ -133,7 +153,9 @@ def test_judging_that_is_killed_repeats_no_judgement(server, tmp_path, monkeypat
 
     def respond(body):
         if server.calls > 8 and not release.is_set():
-            if server.calls == 12:  # four threads wait here: the eight earlier judgements have been kept
+            if (
+                server.calls == 12
+            ):  # four threads wait here: the eight earlier judgements have been kept
                 reached.set()
             release.wait(120)
         return said(f"{len(body['messages'][0]['content']) % 5}\nIt is about walking.")

@@ -1,6 +1,7 @@
 """60 turns through a server that answers slowly, refuses and drops calls: nothing lost, nothing paid twice, every failure named.
 
-The whole, 332 turns and 25 systems, is the benchmark ``experiments/performance/load.py``; its server and its checks are used here.
+The whole, 332 turns and 25 systems, is the benchmark ``experiments/performance/load.py``; its
+server and its checks are used here.
 """
 
 from pathlib import Path
@@ -32,18 +33,27 @@ def test_turns_are_answered_once_each_and_all_failed_are_named(load, tmp_path):
     load.untroubled(tmp_path, SYSTEMS, TURNS)
     assert load.differences(tmp_path, SYSTEMS) == []
     for name in SYSTEMS:
-        assert [turn["qid"] for turn in ikat.runs.RunFolder(tmp_path / "troubled" / name).turns()] == turns(load)
+        assert [
+            turn["qid"] for turn in ikat.runs.RunFolder(tmp_path / "troubled" / name).turns()
+        ] == turns(load)
     counted = ledger.frame()
     assert counted["stage"].tolist() == ["answer", "queries"]
     assert len(chat.asked) == figures["distinct requests"] == 2 * TURNS
-    # A request that failed for long had no answer, and was a call when it was asked again; all its other tries are retries.
+    # A request that failed for long had no answer, and was a call when it was asked again; all its
+    # other tries are retries.
     assert counted["calls"].sum() == 2 * TURNS
     assert counted["unanswered"].sum() == len(chat.lasting)
-    assert counted["retries"].sum() == chat.troubles["dropped"] + chat.troubles["refused"] - len(chat.lasting)
+    assert counted["retries"].sum() == chat.troubles["dropped"] + chat.troubles["refused"] - len(
+        chat.lasting
+    )
     assert min(chat.troubles["dropped"], chat.troubles["refused"]) > 0.02 * figures["calls"]
     assert len(failures) == len(chat.lasting) > 1
-    # One start stops both systems: ad at its answers, and aqd, which has these answers then, at its queries.
-    assert ({failure.stage for failure in failures}, figures["times that the run was started"]) == ({"answer", "queries"}, 2)
+    # One start stops both systems: ad at its answers, and aqd, which has these answers then, at its
+    # queries.
+    assert ({failure.stage for failure in failures}, figures["times that the run was started"]) == (
+        {"answer", "queries"},
+        2,
+    )
 
 
 def turns(load):

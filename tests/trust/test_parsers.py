@@ -10,11 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyterrier_ikat.completions.citations import read_citations, while_written, with_marks, without_marks
+from pyterrier_ikat.completions.citations import (
+    read_citations,
+    while_written,
+    with_marks,
+    without_marks,
+)
 from pyterrier_ikat.completions.json_answers import json_values
 from pyterrier_ikat.completions.learned import merge, read_learned
 from pyterrier_ikat.completions.reasoning import opening_mark, split_reasoning, without_reasoning
-from pyterrier_ikat.completions.statements import choose, match_label, read_copies, read_ids, read_scores
+from pyterrier_ikat.completions.statements import (
+    choose,
+    match_label,
+    read_copies,
+    read_ids,
+    read_scores,
+)
 from pyterrier_ikat.completions.texts import (
     parse_passage,
     parse_queries,
@@ -49,13 +60,21 @@ PERSONA = {
     "11": "I am allergic to nuts & seeds.",
     "12": "My budget is 200 euros.",
 }
-VERDICTS = {"score": lambda text: read_score(text, -1, 3), "yes_no": read_yes_no, "choice": read_choice, "numbers": read_numbers}
+VERDICTS = {
+    "score": lambda text: read_score(text, -1, 3),
+    "yes_no": read_yes_no,
+    "choice": read_choice,
+    "numbers": read_numbers,
+}
 
 
 @cache
 def corpus(name):
     """The corpus of this name: dicts of family, text, outcome."""
-    return [json.loads(line) for line in (CORPUS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [
+        json.loads(line)
+        for line in (CORPUS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
 
 
 def chosen(form, read):
@@ -65,7 +84,11 @@ def chosen(form, read):
         if (found := read(text)) is None:
             return None
         picked = choose(form, found, PERSONA).statements
-        return [list(pair) for pair in picked] if form == "scores" else [number for number, _ in picked]
+        return (
+            [list(pair) for pair in picked]
+            if form == "scores"
+            else [number for number, _ in picked]
+        )
 
     return decide
 
@@ -100,7 +123,9 @@ READERS = {
 def test_every_output_of_the_corpus_is_read_as_decided(name):
     cases = corpus(name)
     assert len({case["text"] for case in cases}) >= 150
-    assert [(case, read) for case in cases if (read := READERS[name](case["text"])) != case["outcome"]] == []
+    assert [
+        (case, read) for case in cases if (read := READERS[name](case["text"])) != case["outcome"]
+    ] == []
 
 
 EVERYTHING = sorted({case["text"] for name in READERS for case in corpus(name)})
@@ -129,13 +154,17 @@ def check_all(text):
     """Every parser gives a value of its promised type."""
     queries = parse_queries(text)
     assert len(queries) <= 5
-    assert all(query == " ".join(query.split()) and any(map(str.isalnum, query)) for query in queries)
+    assert all(
+        query == " ".join(query.split()) and any(map(str.isalnum, query)) for query in queries
+    )
     assert len({query.casefold() for query in queries}) == len(queries)
     for read in (parse_rewrite, parse_passage):
         assert read(text) == "" or any(map(str.isalnum, read(text)))
     left = without_reasoning(text)
     assert left == left.strip()
-    unquoted = re.sub(r"""["'`]</?think>([\s.…]{0,9}</?think>)?["'`]""", "", left.lower())  # a mark in quotation marks is only mentioned
+    unquoted = re.sub(
+        r"""["'`]</?think>([\s.…]{0,9}</?think>)?["'`]""", "", left.lower()
+    )  # a mark in quotation marks is only mentioned
     assert "</think>" not in unquoted
     assert "<think>" not in unquoted
     assert usable_text(text) == ("" if is_refusal(left) else left)
@@ -147,10 +176,14 @@ def check_all(text):
         assert len({number for number, _ in pairs}) == len(pairs)
         assert all(0 < score <= 1 for _, score in pairs)
         assert [score for _, score in pairs] == sorted((score for _, score in pairs), reverse=True)
-    assert (found := read_ranking(text)) is None or sorted(permutation(found, 9).order) == list(range(9))
+    assert (found := read_ranking(text)) is None or sorted(permutation(found, 9).order) == list(
+        range(9)
+    )
     assert parse_label(text) in (None, 0, 1, 2, 3, 4)
     assert (found := parse_judgement(text)) is None or found.label in range(5)
-    values = {kind: found.value for kind, read in VERDICTS.items() if (found := read(text)) is not None}
+    values = {
+        kind: found.value for kind, read in VERDICTS.items() if (found := read(text)) is not None
+    }
     assert values.get("score", 0) in range(-1, 4)
     assert values.get("yes_no", True) in (True, False)
     assert values.get("choice", "A") in ("A", "B", "tie")
@@ -161,9 +194,14 @@ def check_all(text):
 def check_citations(text):
     """What marks name is known or not, and each sentence that cites is in the text."""
     cited = read_citations(text, 3)
-    assert all(set(one.numbers) <= {1, 2, 3} and not set(one.unknown) & {1, 2, 3} for one in cited.sentences)
+    assert all(
+        set(one.numbers) <= {1, 2, 3} and not set(one.unknown) & {1, 2, 3}
+        for one in cited.sentences
+    )
     assert [one.text for one in cited.sentences if one.text and one.text not in cited.text] == []
-    assert isinstance(without_marks(with_marks(cited.text, cited.sentences)) + while_written(text, 3), str)
+    assert isinstance(
+        without_marks(with_marks(cited.text, cited.sentences)) + while_written(text, 3), str
+    )
 
 
 @settings(max_examples=100)
@@ -177,7 +215,18 @@ LOOP = 4_000
 FRONTS = ["", "[1]\n[", "Answer: ", "<think>", "1. ", "I'm sorry, ", '{"score": "', "<"]
 
 
-KEPT = {"answers", "thinking", "reason", "mark", "passages", "rewrites", "rewrite_and_answer", "reasoned_rewrite", "refusals", "prompts"}
+KEPT = {
+    "answers",
+    "thinking",
+    "reason",
+    "mark",
+    "passages",
+    "rewrites",
+    "rewrite_and_answer",
+    "reasoned_rewrite",
+    "refusals",
+    "prompts",
+}
 KEPT |= {"values", "label", "merge", "citations", "streamed"}
 """The parsers that see a text with all its repetitions, because it is kept or a person wrote it; others see it with these cut."""
 
@@ -204,7 +253,9 @@ def test_model_that_repeats_itself_endlessly_breaks_no_parser(piece):
     loop = (piece * LOOP)[:LOOP]
     check_all(readable(loop)[0])
     by_turns = FRONTS[LOOPS.index(piece) % 4 :: 4]
-    texts = [(readable(front + loop)[0], EVERY) for front in by_turns] + [(readable(loop, whole=True)[0], KEPT)]
+    texts = [(readable(front + loop)[0], EVERY) for front in by_turns] + [
+        (readable(loop, whole=True)[0], KEPT)
+    ]
     for text, names in texts:
         for name in names:
             started = time.process_time()
@@ -212,7 +263,9 @@ def test_model_that_repeats_itself_endlessly_breaks_no_parser(piece):
             assert time.process_time() - started < 0.25, (name, text[:20])
 
 
-@pytest.mark.parametrize(("opening", "closing", "levels"), [("[", "]", 600), ("{", "}", 1_020), ('{"a":[', "]}", 510)])
+@pytest.mark.parametrize(
+    ("opening", "closing", "levels"), [("[", "]", 600), ("{", "}", 1_020), ('{"a":[', "]}", 510)]
+)
 def test_brackets_within_brackets_break_no_parser(opening, closing, levels):
     """Some that only Python's own parser of JSON reads, and more than its calls within calls."""
     check_all(opening * levels + closing * levels)

@@ -44,7 +44,9 @@ def leaked(text):
 
 
 def written(folder):
-    return "".join(path.read_bytes().decode("latin-1") for path in Path(folder).rglob("*") if path.is_file())
+    return "".join(
+        path.read_bytes().decode("latin-1") for path in Path(folder).rglob("*") if path.is_file()
+    )
 
 
 def shown(thing):
@@ -58,18 +60,28 @@ def command(*arguments, **options):
     return done.output
 
 
-def test_run_report_chat_and_submission_of_the_command_line(server, address, sample_index, tmp_path, caplog):
-    server.respond = lambda body: Answer(200, said("1. a walk\n2. heath in bloom").body, {"X-Echo": ECHO})
+def test_run_report_chat_and_submission_of_the_command_line(
+    server, address, sample_index, tmp_path, caplog
+):
+    server.respond = lambda body: Answer(
+        200, said("1. a walk\n2. heath in bloom").body, {"X-Echo": ECHO}
+    )
     common = ("--index", sample_index, "--llm", f"openai:m base_url={address}")
     said_by = command("run", "aqd", "--dataset", "ikat:sample", *common, "--out", tmp_path / "runs")
-    said_by += command("run", "aqd", "--dataset", "ikat:sample", *common, "--out", tmp_path / "runs", "--plan")
+    said_by += command(
+        "run", "aqd", "--dataset", "ikat:sample", *common, "--out", tmp_path / "runs", "--plan"
+    )
     said_by += command("report", tmp_path / "runs" / "aqd", "--out", tmp_path / "report.html")
     said_by += command("evaluate", tmp_path / "runs" / "aqd", "--cost")
     said_by += command("evaluate", tmp_path / "runs" / "aqd", "--dataset", "ikat:sample")
-    said_by += command("chat", "aqd", *common, "--save", tmp_path / "chat", input="Where may I walk?\n")
+    said_by += command(
+        "chat", "aqd", *common, "--save", tmp_path / "chat", input="Where may I walk?\n"
+    )
     assert len(server.headers) > 40
     assert (tmp_path / "chat" / "topics.json").is_file()
-    assert "openai:m base_url=http://127.0.0.1" in (tmp_path / "runs" / "aqd" / "run.json").read_text()
+    assert (
+        "openai:m base_url=http://127.0.0.1" in (tmp_path / "runs" / "aqd" / "run.json").read_text()
+    )
     assert leaked(said_by + caplog.text + written(tmp_path)) == []
 
 
@@ -77,7 +89,18 @@ def test_run_report_chat_and_submission_of_the_command_line(server, address, sam
 def test_a_run_that_fails(server, address, sample_index, tmp_path, caplog, status):
     server.respond = lambda body: refused(status, ECHO, **{"X-Echo": ECHO})
     spec = f"openai:m base_url={address} retries=0"
-    asked = ("--dataset", "ikat:sample", "--turns", "1-1_1", "--index", sample_index, "--llm", spec, "--out", tmp_path / "runs")
+    asked = (
+        "--dataset",
+        "ikat:sample",
+        "--turns",
+        "1-1_1",
+        "--index",
+        sample_index,
+        "--llm",
+        spec,
+        "--out",
+        tmp_path / "runs",
+    )
     done = CliRunner().invoke(main, ["run", "aqd", *map(str, asked)])
     assert done.exit_code == 2
     assert leaked(done.output + caplog.text + written(tmp_path)) == []
@@ -89,8 +112,18 @@ def test_tracebacks_with_locals_and_pickled_errors_hide_secrets(server, model, s
     try:
         outcomes = model.ask(ask("a"))
     except IkatError as error:
-        outcomes, inner = [error], error.__traceback__.tb_next  # without this function, which knows the secrets
-        text = "".join(traceback.TracebackException(type(error), error, inner, capture_locals=True).format()) + traceback.format_exc()
+        outcomes, inner = (
+            [error],
+            error.__traceback__.tb_next,
+        )  # without this function, which knows the secrets
+        text = (
+            "".join(
+                traceback.TracebackException(
+                    type(error), error, inner, capture_locals=True
+                ).format()
+            )
+            + traceback.format_exc()
+        )
         assert leaked(text) == []
     assert leaked("".join(shown(outcome) + str(vars(outcome)) for outcome in outcomes)) == []
     assert leaked(pickle.dumps([vars(outcome) for outcome in outcomes]).decode("latin-1")) == []
@@ -105,14 +138,28 @@ def test_everything_that_displays_itself(server, address, model, sample_index, t
     given = {"index": sample_index, "llm": spec}
     study, planned = Study("aqd", "ikat:sample", **given), ikat.plan("aqd", "ikat:sample", **given)
     drawing = ikat.show.draw(system)
-    things = [model, model.ledger, system, *system, drawing, chat, turn, study, planned, study.systems, Ledger()]
+    things = [
+        model,
+        model.ledger,
+        system,
+        *system,
+        drawing,
+        chat,
+        turn,
+        study,
+        planned,
+        study.systems,
+        Ledger(),
+    ]
     things += [drawing.html, model.backend.identity, model.ask(ask("a")), vars(model)]
     assert leaked("".join(map(shown, things))) == []
 
 
 def test_a_server_that_redirects_or_echoes_at_debug(server, model, caplog):
     server.script = [Answer(307, {}, {"Location": f"{server.url}/elsewhere", "Set-Cookie": ECHO})]
-    with pytest.raises(FatalLLMError, match="redirects .307., and no redirect is followed") as raised:
+    with pytest.raises(
+        FatalLLMError, match="redirects .307., and no redirect is followed"
+    ) as raised:
         model.ask(ask("a"))
     assert server.calls == 1
     assert leaked(str(raised.value)) == []
@@ -122,10 +169,16 @@ def test_a_server_that_redirects_or_echoes_at_debug(server, model, caplog):
 
 def test_key_that_no_header_can_hold_is_told_before_sending(server, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}…")
-    with pytest.raises(FatalLLMError, match=r"the key in OPENAI_API_KEY has a character that no key has") as raised:
+    with pytest.raises(
+        FatalLLMError, match=r"the key in OPENAI_API_KEY has a character that no key has"
+    ) as raised:
         llm(f"openai:m base_url={server.url}").ask(ask("a"))
     error = raised.value
-    text = "".join(traceback.TracebackException(type(error), error, error.__traceback__, capture_locals=True).format())
+    text = "".join(
+        traceback.TracebackException(
+            type(error), error, error.__traceback__, capture_locals=True
+        ).format()
+    )
     assert leaked(text) == []
     assert server.calls == 0
 

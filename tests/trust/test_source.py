@@ -20,14 +20,26 @@ ELSEWHERE = {
     "store/cache.py": "SQLite, which writes in transactions",
 }
 TO_A_PATH = ("write_text", "write_bytes", "touch", "copyfile", "copytree", "sqlite3.connect")
-TO_A_PATH_OR_FILE = ("to_csv", "to_json", "to_parquet", "to_pickle", "tofile", "savez", "savez_compressed", "savefig")
+TO_A_PATH_OR_FILE = (
+    "to_csv",
+    "to_json",
+    "to_parquet",
+    "to_pickle",
+    "tofile",
+    "savez",
+    "savez_compressed",
+    "savefig",
+)
 
 
 @cache
 def modules():
     """The code of every module, by the module's path."""
     paths = sorted(PACKAGE.rglob("*.py"))
-    return {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
+    return {
+        path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+        for path in paths
+    }
 
 
 @cache
@@ -36,7 +48,12 @@ def found_in(tree):
     nodes = list(ast.walk(tree))
     called = [(node, dotted(node.func)) for node in nodes if isinstance(node, ast.Call)]
     modules = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    parts = [f"{node.module}.{alias.name}" for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names]
+    parts = [
+        f"{node.module}.{alias.name}"
+        for node in nodes
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    ]
     return called, [*modules, *parts], [node for node in nodes if isinstance(node, ast.With)]
 
 
@@ -68,14 +85,20 @@ def _writes(call, name, ours):
 
 
 def _is_writing_mode(argument):
-    texts = [node.value for node in ast.walk(argument) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    texts = [
+        node.value
+        for node in ast.walk(argument)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
     return any(re.fullmatch(r"r?[bt]?[wax+][bt+]*", text) for text in texts)
 
 
 def test_only_files_py_writes_files_but_for_those_with_a_reason():
     found = {name: calls for name, tree in modules().items() if (calls := writing_calls(tree))}
     # atomic_write, which makes a private file first; and the name of a lock's holder
-    assert len(found.pop("store/files.py")) == 4  # one of them adds a line at a time at the end of a file
+    assert (
+        len(found.pop("store/files.py")) == 4
+    )  # one of them adds a line at a time at the end of a file
     assert set(found) == set(ELSEWHERE), found
 
 
@@ -85,23 +108,65 @@ def calls(tree):
     return [*(name for _, name in called), *imported]
 
 
-FORBIDDEN = {"eval", "exec", "compile", "os.system", "os.popen", "pickle.load", "pd.read_pickle", "torch.load", "yaml.load", "joblib.load"}
-FORBIDDEN |= {"tarfile", "packed.extract", "packed.extractall", "shutil.unpack_archive", "shelve", "marshal", "dill", "cloudpickle.load"}
+FORBIDDEN = {
+    "eval",
+    "exec",
+    "compile",
+    "os.system",
+    "os.popen",
+    "pickle.load",
+    "pd.read_pickle",
+    "torch.load",
+    "yaml.load",
+    "joblib.load",
+}
+FORBIDDEN |= {
+    "tarfile",
+    "packed.extract",
+    "packed.extractall",
+    "shutil.unpack_archive",
+    "shelve",
+    "marshal",
+    "dill",
+    "cloudpickle.load",
+}
 
 
 def test_no_archive_is_unpacked_no_pickle_read_and_no_data_run():
-    refused = {("shell", "True"), ("allow_pickle", "True"), ("trust_remote_code", "True"), ("weights_only", "False")}
+    refused = {
+        ("shell", "True"),
+        ("allow_pickle", "True"),
+        ("trust_remote_code", "True"),
+        ("weights_only", "False"),
+    }
     for name, tree in modules().items():
-        allowed = {"compile", "exec"} if name == "store/python_files.py" else set()  # a user's own file of methods, by its path
+        allowed = (
+            {"compile", "exec"} if name == "store/python_files.py" else set()
+        )  # a user's own file of methods, by its path
         assert (FORBIDDEN - allowed).isdisjoint(calls(tree)), name
         options = [option for call, _ in found_in(tree)[0] for option in call.keywords]
-        assert refused.isdisjoint((one.arg, str(one.value.value)) for one in options if isinstance(one.value, ast.Constant)), name
+        assert refused.isdisjoint(
+            (one.arg, str(one.value.value))
+            for one in options
+            if isinstance(one.value, ast.Constant)
+        ), name
         for call, called in found_in(tree)[0]:
             if called in ("np.load", "numpy.load"):
                 assert "allow_pickle=False" in ast.unparse(call), name
 
 
-OF_LINUX = {"fcntl", "resource", "termios", "pwd", "os.fork", "os.register_at_fork", "os.pread", "os.preadv", "os.pwrite", "os.sysconf"}
+OF_LINUX = {
+    "fcntl",
+    "resource",
+    "termios",
+    "pwd",
+    "os.fork",
+    "os.register_at_fork",
+    "os.pread",
+    "os.preadv",
+    "os.pwrite",
+    "os.sysconf",
+}
 OF_LINUX |= {
     "os.getuid",
     "os.geteuid",
@@ -116,13 +181,19 @@ OF_LINUX |= {
 
 
 def test_nothing_is_called_that_only_linux_has():
-    found = [(name, call) for name, tree in modules().items() for call in calls(tree) if call in OF_LINUX]
+    found = [
+        (name, call) for name, tree in modules().items() for call in calls(tree) if call in OF_LINUX
+    ]
     assert found == [("store/cache.py", "os.register_at_fork")]  # where there is one
 
 
 def users(*called):
     """The modules that call or import one of these."""
-    return [name for name, tree in modules().items() if any(call.startswith(called) for call in calls(tree))]
+    return [
+        name
+        for name, tree in modules().items()
+        if any(call.startswith(called) for call in calls(tree))
+    ]
 
 
 def test_packed_files_open_in_one_place_and_pickles_stay_ours():
@@ -140,7 +211,12 @@ FOUND = [
     "with path.open() as file:\n    frame.to_csv(file)",
     "sqlite3.connect(path)",
 ]
-NOT_FOUND = ["open(path)", "path.open('rb')", "frame.to_csv(index=False)", "with atomic_write(path) as file:\n    frame.to_csv(file)"]
+NOT_FOUND = [
+    "open(path)",
+    "path.open('rb')",
+    "frame.to_csv(index=False)",
+    "with atomic_write(path) as file:\n    frame.to_csv(file)",
+]
 
 
 @pytest.mark.parametrize("code", [*FOUND, *NOT_FOUND])

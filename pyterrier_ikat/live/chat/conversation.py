@@ -11,7 +11,16 @@ from typing import Any
 
 import pyterrier as pt
 
-from ...errors import DataError, IkatError, Terminated, UsageError, advice, counted, list_first, option
+from ...errors import (
+    DataError,
+    IkatError,
+    Terminated,
+    UsageError,
+    advice,
+    counted,
+    list_first,
+    option,
+)
 from ...events import Write, hearing
 from ...llm_operator import as_llm
 from ...llms import LLM, Ledger, StageError, llm
@@ -19,7 +28,16 @@ from ...memory import UserMemory
 from ...memory.user_memory import NothingLearnedWarning
 from ...methods import find
 from ...operator import parts_of
-from ...runs.answered_turn import Turn, as_html, clean_text, exchange_drawn, messages_of, plain, strip_controls, why_drawn
+from ...runs.answered_turn import (
+    Turn,
+    as_html,
+    clean_text,
+    exchange_drawn,
+    messages_of,
+    plain,
+    strip_controls,
+    why_drawn,
+)
 from ...runs.log import TOPICS, Log, not_saved, topics_of, write_topics
 from ...store.files import lock_folders
 from ...study.resources import Resources
@@ -58,29 +76,34 @@ class Chat:
 
     Before the first turn every name is checked, and every model of a method loaded.
 
-    As in a run, every turn is a frame of one row (see ``ikat.conversation``). A saved chat has a topics file, and reading it gives the
-    frames that the system saw, but for messages omitted from a long history and statements from a memory. A failed turn is not kept and can
-    be repeated.
+    As in a run, every turn is a frame of one row (see ``ikat.conversation``). A saved chat has a
+    topics file, and reading it gives the frames that the system saw, but for messages omitted from
+    a long history and statements from a memory. A failed turn is not kept and can be repeated.
 
-    **Long conversations.** A turn sees at most ``history`` tokens of the conversation: the oldest exchanges are omitted. When a
-    language model still rejects a prompt as too long, the turn is retried with half of its history until it fits, and the limit stays so
-    for the rest of the chat.
+    **Long conversations.** A turn sees at most ``history`` tokens of the conversation: the oldest
+    exchanges are omitted. When a language model still rejects a prompt as too long, the turn is
+    retried with half of its history until it fits, and the limit stays so for the rest of the chat.
 
     Args:
-        system: a method's name, or a pipeline from turns to passages. The response is that of ``Respond``; a system without ``Respond``
-            shows only passages.
+        system: a method's name, or a pipeline from turns to passages. The response is that of
+            ``Respond``; a system without ``Respond`` shows only passages.
         ptkb: the statements about the user: a dict id -> statement, or a list of statements.
-        persona: in place of ``ptkb``, where they come from, see :func:`~pyterrier_ikat.live.persona.read_persona`.
-        number: the conversation's name; qids are ``<number>_<turn>``. Of a persona with several conversations the wanted one.
-        save_to: a new folder; the chat is saved in it after each turn, as a log and as a topics file, ``topics.json``.
-        continue_from: the folder of a saved chat, which is continued and saved there. It gives ``ptkb`` and ``number``; where a server has
-            saved several conversations in it, ``number`` chooses one.
-        script: the required utterances, turn by turn, for an LLM that replays recorded completions, because these are recorded by turn;
-            of a method that replays some, by default those of the persona.
+        persona: in place of ``ptkb``, where they come from, see
+            :func:`~pyterrier_ikat.live.persona.read_persona`.
+        number: the conversation's name; qids are ``<number>_<turn>``. Of a persona with several
+            conversations the wanted one.
+        save_to: a new folder; the chat is saved in it after each turn, as a log and as a topics
+            file, ``topics.json``.
+        continue_from: the folder of a saved chat, which is continued and saved there. It gives
+            ``ptkb`` and ``number``; where a server has saved several conversations in it,
+            ``number`` chooses one.
+        script: the required utterances, turn by turn, for an LLM that replays recorded completions,
+            because these are recorded by turn; of a method that replays some, by default those of
+            the persona.
         method: the name of a pipeline.
         history: the most tokens (of 4 characters) of history that a turn sees; None for no limit.
-        memory: the memory of this user, or its file, where it learns with ``llm``: it learns from each turn, and later turns and chats
-            see what it knows. A file is one person's.
+        memory: the memory of this user, or its file, where it learns with ``llm``: it learns from
+            each turn, and later turns and chats see what it knows. A file is one person's.
         ledger: the account of language models that are given as text; None for a new one.
         **resources: of the method, see :class:`~pyterrier_ikat.study.Resources`.
 
@@ -91,10 +114,11 @@ class Chat:
         spent: the account of the last attempt to answer, also of one that failed.
 
     Raises:
-        UsageError: for an unknown or manual method, a missing resource or a model that can't be loaded; when ``number`` isn't one word,
-            an LLM asks in batches, ``save_to`` already exists or can't be written, or ``memory`` has no language model or can't be written.
-        DataError: for an index, persona or recorded file that can't be used; when ``continue_from`` is missing, or is not the folder of a
-            chat.
+        UsageError: for an unknown or manual method, a missing resource or a model that can't be
+            loaded; when ``number`` isn't one word, an LLM asks in batches, ``save_to`` already
+            exists or can't be written, or ``memory`` has no language model or can't be written.
+        DataError: for an index, persona or recorded file that can't be used; when ``continue_from``
+            is missing, or is not the folder of a chat.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -128,12 +152,20 @@ class Chat:
         **resources: Any,
     ) -> None:
         if history is not None and history < 0:
-            raise UsageError(f"{option('history')} is {history}: give the most tokens of history that a turn sees, 0 or more")
+            raise UsageError(
+                f"{option('history')} is {history}: give the most tokens of history that a turn sees, 0 or more"
+            )
         if save_to is not None and continue_from is not None:
-            raise UsageError(f"a chat that is continued is saved in its own folder: omit {advice('save_to=...', '--save')}")
+            raise UsageError(
+                f"a chat that is continued is saved in its own folder: omit {advice('save_to=...', '--save')}"
+            )
         if save_to is not None and Path(save_to).exists():
-            repair = advice("continue it with continue_from=...", f"continue it with --continue {save_to}")
-            raise UsageError(f"{save_to} already exists: save the chat in a new folder, or {repair}")
+            repair = advice(
+                "continue it with continue_from=...", f"continue it with --continue {save_to}"
+            )
+            raise UsageError(
+                f"{save_to} already exists: save the chat in a new folder, or {repair}"
+            )
         user = user_of(ptkb, persona, number)
         self.number, self.ptkb, self.history = user.number, user.ptkb, history
         self.turns: list[Turn] = []
@@ -143,34 +175,57 @@ class Chat:
         self._log: Log | None = None
         self._session = ""
         if continue_from is not None:
-            self._continue(Path(continue_from), number and user.number, None if ptkb is None and persona is None else user.ptkb)
+            self._continue(
+                Path(continue_from),
+                number and user.number,
+                None if ptkb is None and persona is None else user.ptkb,
+            )
         self._memory: UserMemory | None = None
-        self._system = self._opened(system, method, memory, Ledger() if ledger is None else ledger, resources)
+        self._system = self._opened(
+            system, method, memory, Ledger() if ledger is None else ledger, resources
+        )
         self.method = self._system.name
         self.script = script or (user.utterances if self._system.replays else None) or None
 
-    def _opened(self, system: str | pt.Transformer, method: str, memory: Any, ledger: Ledger, resources: dict[str, Any]) -> System:
+    def _opened(
+        self,
+        system: str | pt.Transformer,
+        method: str,
+        memory: Any,
+        ledger: Ledger,
+        resources: dict[str, Any],
+    ) -> System:
         """The system, checked; the memory is opened before it."""
-        if memory is not None and isinstance(resources.get("llm"), str):  # one model, so that its budget counts system and memory together
+        if memory is not None and isinstance(
+            resources.get("llm"), str
+        ):  # one model, so that its budget counts system and memory together
             resources["llm"] = llm(resources["llm"], ledger=ledger)
         self._memory = open_memory(memory, resources.get("llm"), resources.get("prompts"))
         spare = () if memory is None else ("llm", "prompts")
         if isinstance(system, str):
-            (opened,) = open_systems(find(system), ledger, live=True, cite=True, connect=True, spare=spare, **resources)
+            (opened,) = open_systems(
+                find(system), ledger, live=True, cite=True, connect=True, spare=spare, **resources
+            )
         else:
             Resources.of(resources, (), spare=spare)
             opened = System.of(system, method)
         if opened.waits:
-            raise UsageError("a chat can't wait a day for its answers: omit batch=on in the specification of the LLM")
+            raise UsageError(
+                "a chat can't wait a day for its answers: omit batch=on in the specification of the LLM"
+            )
         return opened
 
     def _continue(self, path: Path, number: str | None, ptkb: dict[str, str] | None) -> None:
         """Take over a saved chat."""
         if not Log.is_in(path):
-            raise DataError(f"there is no chat {path} to continue: check the path, or begin a new chat with {option('save')}")
+            raise DataError(
+                f"there is no chat {path} to continue: check the path, or begin a new chat with {option('save')}"
+            )
         header = Log(path).header
         if (kind := header.get("kind")) not in KINDS:
-            raise DataError(f"{path} is not the folder of a chat ({kind}): give a folder that a chat was saved in")
+            raise DataError(
+                f"{path} is not the folder of a chat ({kind}): give a folder that a chat was saved in"
+            )
         if kind == "served":
             with lock_folders(path):  # which a server holds while it runs
                 pass
@@ -178,17 +233,30 @@ class Chat:
         found = [one for one in log.known.values() if number in (None, one.session)]
         if len(found) != 1:
             repair = f"choose one with {advice('number=...', '--conversation')}"
-            raise UsageError(f"{path} holds {counted(len(log.known), 'conversation')} ({list_first(list(log.known))}): {repair}")
+            raise UsageError(
+                f"{path} holds {counted(len(log.known), 'conversation')} ({list_first(list(log.known))}): {repair}"
+            )
         (one,) = found
         if ptkb not in (None, one.more["ptkb"]):
-            raise UsageError(f"the chat {path} has another persona: omit {advice('ptkb', '--persona')}, or begin a new chat")
+            raise UsageError(
+                f"the chat {path} has another persona: omit {advice('ptkb', '--persona')}, or begin a new chat"
+            )
         self.save_to, self._log = path, log
-        self.number, self.ptkb, self.turns, self._session = one.session, dict(one.more["ptkb"]), list(one.turns), one.more["memory"]
+        self.number, self.ptkb, self.turns, self._session = (
+            one.session,
+            dict(one.more["ptkb"]),
+            list(one.turns),
+            one.more["memory"],
+        )
 
     @property
     def saved(self) -> int:
         """How many of the turns are in the folder."""
-        return 0 if self._log is None or self.number not in self._log.known else len(self._log.known[self.number].turns)
+        return (
+            0
+            if self._log is None or self.number not in self._log.known
+            else len(self._log.known[self.number].turns)
+        )
 
     @property
     def remembered(self) -> int:
@@ -201,21 +269,34 @@ class Chat:
         Args:
             text: the user's words.
             tell: called with each stage that begins, in words, such as ``"searching 5 queries"``.
-            write: called, in another thread, with the answer as far as the model has written it, before it is checked.
+            write: called, in another thread, with the answer as far as the model has written it,
+                before it is checked.
 
         Raises:
-            UsageError: when the text is empty or differs from the recorded conversation; also when the chat can't be saved, but then the
-                turn is kept in ``turns``.
+            UsageError: when the text is empty or differs from the recorded conversation; also when
+                the chat can't be saved, but then the turn is kept in ``turns``.
             IkatError: when the system fails; the turn isn't kept.
         """
         self.spent = Ledger()
         utterance = self._check(text)
-        if self._memory is not None and not self._session:  # a repeated replay is the same session, any other chat a new one
-            self._session = self.number if self.script is not None else f"{self.number}-{uuid.uuid4().hex[:8]}"
+        if (
+            self._memory is not None and not self._session
+        ):  # a repeated replay is the same session, any other chat a new one
+            self._session = (
+                self.number if self.script is not None else f"{self.number}-{uuid.uuid4().hex[:8]}"
+            )
         ptkb = known_of(self._memory, ME, self.ptkb, self._session, len(self.turns) + 1)
         with self._counted():
             said = [*self.messages(), {"role": "user", "content": utterance}]
-            turn = answer(self._system, said, ptkb, number=self.number, history=self.history, tell=tell, write=write)
+            turn = answer(
+                self._system,
+                said,
+                ptkb,
+                number=self.number,
+                history=self.history,
+                tell=tell,
+                write=write,
+            )
             self.history = turn.more.get("history", self.history)
             if self.turns:  # the prompts of all turns would fill the memory
                 self.turns[-1] = replace(self.turns[-1], asked=())
@@ -232,7 +313,9 @@ class Chat:
     def _counted(self) -> Iterator[None]:
         """In the block, what the language models do is counted in ``spent``."""
         learns = [] if self._memory is None else [self._memory.llm]
-        models = [part for part in (*parts_of(self._system.pipeline), *learns) if isinstance(part, LLM)]
+        models = [
+            part for part in (*parts_of(self._system.pipeline), *learns) if isinstance(part, LLM)
+        ]
         with ExitStack() as stack:
             for ledger in {id(model.ledger): model.ledger for model in models}.values():
                 stack.enter_context(ledger.followed_by(self.spent))
@@ -242,17 +325,31 @@ class Chat:
         """The turn with the calls of the memory, which learns from it; a failure is a warning, because the answer must not be lost."""
         if tell is not None:
             tell("learning about you")
-        model, account = as_llm(memory.llm), Ledger()  # the account has calls that Ctrl-C interrupted, too
+        model, account = (
+            as_llm(memory.llm),
+            Ledger(),
+        )  # the account has calls that Ctrl-C interrupted, too
         with model.ledger.followed_by(account), hearing() as heard:
             try:
                 memory.learn(ME, self._session, self.messages())
-            except (IkatError, KeyboardInterrupt) as error:  # Ctrl-C stops the learning, not the chat
+            except (
+                IkatError,
+                KeyboardInterrupt,
+            ) as error:  # Ctrl-C stops the learning, not the chat
                 if isinstance(error, Terminated):
                     raise
-                reason = error.failures[0].reason if isinstance(error, StageError) else str(error) or "it was stopped"
-                told = f"nothing was learned from this turn ({reason}); the next turn learns from both"
+                reason = (
+                    error.failures[0].reason
+                    if isinstance(error, StageError)
+                    else str(error) or "it was stopped"
+                )
+                told = (
+                    f"nothing was learned from this turn ({reason}); the next turn learns from both"
+                )
                 warnings.warn(told, NothingLearnedWarning, stacklevel=3)
-        return turn.with_calls(account.total(), [exchange for one in heard for exchange in one.exchanges])
+        return turn.with_calls(
+            account.total(), [exchange for one in heard for exchange in one.exchanges]
+        )
 
     def why(self) -> Why:
         """How the last answer came about, with its prompts and completions; of a turn from a saved chat only what its log has.
@@ -272,11 +369,14 @@ class Chat:
             The turn that was undone.
 
         Raises:
-            UsageError: when nothing was said yet, or something can't be written; the turn then stays.
+            UsageError: when nothing was said yet, or something can't be written; the turn then
+                stays.
         """
         if not self.turns:
             raise UsageError("there is no turn to undo: nothing was said yet")
-        if self._memory is not None and self._session:  # first: if the turn stays, the memory learns from it again
+        if (
+            self._memory is not None and self._session
+        ):  # first: if the turn stays, the memory learns from it again
             self._memory.undo(ME, self._session, self.turns[-1].number)
         turn = self.turns.pop()
         try:
@@ -304,7 +404,9 @@ class Chat:
                 log.note({"event": "undone", "session": number, "turn": gone.number})
             first = max(len(noted) - 1, 0)  # a turn before the last one doesn't change any more
             for place, turn in enumerate(self.turns[first:], first):
-                if (kept := replace(turn.without_texts(), session=number)) not in noted[place : place + 1]:
+                if (kept := replace(turn.without_texts(), session=number)) not in noted[
+                    place : place + 1
+                ]:
                     log.append(kept)
         except OSError as error:
             raise not_saved(self.save_to, error) from None
@@ -319,7 +421,11 @@ class Chat:
 
     def expected(self) -> str | None:
         """The script's next utterance; None without a script, or after its end."""
-        return self.script[len(self.turns)] if self.script and len(self.turns) < len(self.script) else None
+        return (
+            self.script[len(self.turns)]
+            if self.script and len(self.turns) < len(self.script)
+            else None
+        )
 
     def _check(self, text: str) -> str:
         utterance = clean_text(text)
@@ -331,8 +437,13 @@ class Chat:
         return utterance
 
     def __repr__(self) -> str:
-        said = "\n\n".join(f"you> {strip_controls(turn.utterance)}\n{turn!r}" for turn in self.turns)
+        said = "\n\n".join(
+            f"you> {strip_controls(turn.utterance)}\n{turn!r}" for turn in self.turns
+        )
         return said or f"<chat {self.number}: nothing said yet>"
 
     def _repr_html_(self) -> str:
-        return "".join(as_html(exchange_drawn(turn)) for turn in self.turns) or f"<i>chat {escape(self.number)}: nothing said yet</i>"
+        return (
+            "".join(as_html(exchange_drawn(turn)) for turn in self.turns)
+            or f"<i>chat {escape(self.number)}: nothing said yet</i>"
+        )

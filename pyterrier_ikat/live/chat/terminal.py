@@ -8,7 +8,15 @@ from typing import Any, TextIO
 
 from ...errors import IkatError, Terminated, UsageError, counted, did_you_mean, was_interrupted
 from ...progress import without_bars
-from ...runs.answered_turn import WIDTH, help_drawn, plain, sources_drawn, strip_controls, turn_drawn, why_drawn
+from ...runs.answered_turn import (
+    WIDTH,
+    help_drawn,
+    plain,
+    sources_drawn,
+    strip_controls,
+    turn_drawn,
+    why_drawn,
+)
 from .conversation import Chat
 
 COMMANDS = {
@@ -41,7 +49,11 @@ class Screen:
         if self._terminal:
             self._console().print(drawn)
         else:
-            print(drawn if isinstance(drawn, str) else plain(drawn, self.width or WIDTH), file=self.stream or sys.stdout, flush=True)
+            print(
+                drawn if isinstance(drawn, str) else plain(drawn, self.width or WIDTH),
+                file=self.stream or sys.stdout,
+                flush=True,
+            )
 
     @contextmanager
     def doing(self, what: str) -> "Iterator[_Step | None]":
@@ -53,7 +65,10 @@ class Screen:
 
         console = self._console()
         step = _Step(what, console)
-        with without_bars(), Live(console=console, get_renderable=step.drawn, transient=True) as live:
+        with (
+            without_bars(),
+            Live(console=console, get_renderable=step.drawn, transient=True) as live,
+        ):
             step.refresh = live.refresh
             yield step
 
@@ -95,15 +110,20 @@ class _Step:
 
         seconds = int(time.monotonic() - self.since)
         self._spinner.update(text=_dim(self.what + f" ({seconds} s)" * (seconds > 0)))
-        lines = Text(self._written[-SCREENFUL:]).wrap(self._console, self._console.width)[-max(1, self._console.height - 2) :]
+        lines = Text(self._written[-SCREENFUL:]).wrap(self._console, self._console.width)[
+            -max(1, self._console.height - 2) :
+        ]
         return Group(*lines, self._spinner) if self._written else self._spinner
 
 
-def talk(chat: Chat, read: Callable[[str], str] | None = None, screen: Screen | None = None) -> None:
+def talk(
+    chat: Chat, read: Callable[[str], str] | None = None, screen: Screen | None = None
+) -> None:
     """Read the user's lines until the input ends or is interrupted, and show the system's turns.
 
-    Lines that begin with a slash are commands. An error in a turn is shown, and the chat continues; so it does after Ctrl-C while the
-    system answers. With recorded completions, an empty line means the recorded utterance.
+    Lines that begin with a slash are commands. An error in a turn is shown, and the chat continues;
+    so it does after Ctrl-C while the system answers. With recorded completions, an empty line means
+    the recorded utterance.
 
     Args:
         chat: the conversation, which is changed.
@@ -124,10 +144,18 @@ def talk(chat: Chat, read: Callable[[str], str] | None = None, screen: Screen | 
 
 
 def _greet(chat: Chat, screen: Screen) -> None:
-    who = f"{counted(len(chat.ptkb), 'statement')} about you" if chat.ptkb else "no statements about you"
+    who = (
+        f"{counted(len(chat.ptkb), 'statement')} about you"
+        if chat.ptkb
+        else "no statements about you"
+    )
     who += f", {chat.remembered} remembered" * bool(chat.remembered)
     named = f"method {chat.method}, " if chat.method else ""
-    screen.show(_dim(f"{named}{who}. /help lists the commands; Ctrl-C stops an answer, Ctrl-D ends the chat."))
+    screen.show(
+        _dim(
+            f"{named}{who}. /help lists the commands; Ctrl-C stops an answer, Ctrl-D ends the chat."
+        )
+    )
     if chat.turns:
         last = chat.turns[-1]
         screen.show(_dim(f"continued after {counted(len(chat.turns), 'turn')}; the last one:"))
@@ -149,14 +177,20 @@ def _react(chat: Chat, line: str, screen: Screen) -> None:
             _run(chat, line, screen)
         elif line:
             with screen.doing("thinking") as step:
-                chat.say(line.removeprefix("/"), *([] if step is None else [step.change, step.write]))
+                chat.say(
+                    line.removeprefix("/"), *([] if step is None else [step.change, step.write])
+                )
     except IkatError as error:
         screen.show(f"ikat: {strip_controls(str(error))}")
     except BaseException as error:
         if isinstance(error, Terminated) or not was_interrupted(error):
             raise
-        screen.show(f"(stopped{'' if len(chat.turns) > before else ': nothing of this turn is kept in the chat'})")
-    if len(chat.turns) > before:  # also one that couldn't be saved: it was answered, and is in the history
+        screen.show(
+            f"(stopped{'' if len(chat.turns) > before else ': nothing of this turn is kept in the chat'})"
+        )
+    if (
+        len(chat.turns) > before
+    ):  # also one that couldn't be saved: it was answered, and is in the history
         turn = chat.turns[-1]
         if why := turn.more.get("replaced"):
             screen.show(_dim(f"(replaced after its check: {strip_controls(why)})"))
@@ -173,7 +207,9 @@ def _run(chat: Chat, line: str, screen: Screen) -> None:
     name = typed.lower()
     if name not in COMMANDS:
         repair = did_you_mean(name, COMMANDS) or "/help lists the commands"
-        raise UsageError(f"there is no command {typed}: {repair} (to say a line that begins with a slash, begin it with two)")
+        raise UsageError(
+            f"there is no command {typed}: {repair} (to say a line that begins with a slash, begin it with two)"
+        )
     if argument:
         raise UsageError(f"{name} takes nothing after it: type {name} alone")
     if name == "/why":
@@ -182,7 +218,9 @@ def _run(chat: Chat, line: str, screen: Screen) -> None:
         screen.show(sources_drawn(chat.why().turn))
     elif name == "/undo":
         turn, saved = chat.undo(), "" if chat.save_to is None else f", also in {chat.save_to}"
-        screen.show(_dim(f"undone: {turn.utterance} ({counted(len(chat.turns), 'turn')} left{saved})"))
+        screen.show(
+            _dim(f"undone: {turn.utterance} ({counted(len(chat.turns), 'turn')} left{saved})")
+        )
     else:
         screen.show(help_drawn([*COMMANDS.items()]))
 

@@ -42,10 +42,11 @@ def interact(
 ) -> InteractiveRun:
     """Let the simulated users of TREC iKAT talk to a system.
 
-    The token of the team comes from the environment variable ``IKAT_TOKEN``. Each conversation is named like its topic, and its turns like
-    those of the track's topic files: ``1-1_2`` is the second one of topic 1-1. (A server's dump may number them from 0.) A call
-    that was stopped is repeated with the same arguments and the same folder: it continues from the server's state, and doesn't send a
-    response or ask a model twice.
+    The token of the team comes from the environment variable ``IKAT_TOKEN``. Each conversation is
+    named like its topic, and its turns like those of the track's topic files: ``1-1_2`` is the
+    second one of topic 1-1. (A server's dump may number them from 0.) A call that was stopped is
+    repeated with the same arguments and the same folder: it continues from the server's state, and
+    doesn't send a response or ask a model twice.
 
     Args:
         address: the server's base address, before ``/run/start``; ``https://``, or on this machine.
@@ -54,10 +55,12 @@ def interact(
         out: the folder of the run.
         description: a description of the run for the organisers.
         debug: start a debug run, which is never assessed; a team has 100 debug conversations.
-        persona: what is known about the users from the beginning: a folder with a file for each user, named like the user's id, or a file
-            for all of them; see ``ikat chat --persona`` for the forms of a file.
-        memory: learns from each conversation that ended, and gives the statements about users who come back: a file, which
-            :class:`~pyterrier_ikat.memory.UserMemory` keeps with the method's LLM.
+        persona: what is known about the users from the beginning: a folder with a file for each
+            user, named like the user's id, or a file for all of them; see ``ikat chat --persona``
+            for the forms of a file.
+        memory: learns from each conversation that ended, and gives the statements about users who
+            come back: a file, which :class:`~pyterrier_ikat.memory.UserMemory` keeps with the
+            method's LLM.
         history: the most tokens of history that the system sees; None for all.
         sessions: stop after so many conversations; the same call without it continues.
         tell: called with a line for each turn, and for each wait.
@@ -71,18 +74,28 @@ def interact(
     Raises:
         UsageError: for a wrong address, token, system or folder, or what the server refuses.
         ServerDown: when the server doesn't answer, or failed for good; the same call continues.
-        DataError: when the server's answer has an unknown form, so that nothing can be concluded from it.
+        DataError: when the server's answer has an unknown form, so that nothing can be concluded
+            from it.
 
     Warns:
-        InteractiveWarning: when the system wrote no response, the server lost a conversation, or gives no dump.
+        InteractiveWarning: when the system wrote no response, the server lost a conversation, or
+        gives no dump.
     """
     server = TrackServer(address, run_id, debug=debug, tell=tell)
     tokenizer()
     opened = _opened(system, run_id, options, Ledger() if ledger is None else ledger)
     personas = {} if persona is None else read_personas(persona)
-    learns: UserMemory | None = open_memory(memory, opened.resources.llm, opened.resources.prompts, run=run_id)
+    learns: UserMemory | None = open_memory(
+        memory, opened.resources.llm, opened.resources.prompts, run=run_id
+    )
     header = {
-        **{"kind": "interactive", "system": opened.name, "run_id": run_id, "team": server.team(), "debug": debug},
+        **{
+            "kind": "interactive",
+            "system": opened.name,
+            "run_id": run_id,
+            "team": server.team(),
+            "debug": debug,
+        },
         "description": description or f"{opened.name} (pyterrier_ikat)",
         "track_persona": learns is not None,
         "persona": digest(json.dumps(personas, sort_keys=True)).hex() if personas else "",
@@ -92,7 +105,9 @@ def interact(
     with lock_folders(Path(out).absolute()):
         run = InteractiveRun(out, header)
         if run.session:
-            tell(f"{out} has {counted(sum(len(one.taken) for one in run.log.known.values()), 'response')} that the server took")
+            tell(
+                f"{out} has {counted(sum(len(one.taken) for one in run.log.known.values()), 'response')} that the server took"
+            )
         Player(server, run, opened, personas, learns, history, tell, doing).play(sessions)
         _keep_dump(server, run.folder)
     return run
@@ -102,11 +117,15 @@ def _opened(system: Any, run_id: str, options: Mapping[str, Any], ledger: Ledger
     """The system, checked."""
     entries = methods_in({run_id: system} if isinstance(system, pt.Transformer) else system)
     if len(entries) != 1:
-        raise UsageError(f"a run is of one system, and these are {', '.join(one.name for one in entries)}: give one")
+        raise UsageError(
+            f"a run is of one system, and these are {', '.join(one.name for one in entries)}: give one"
+        )
     opened = open_systems(entries[0], ledger, connect=True, live=True, cite=True, **options)[0]
     if opened.writes_response is False:
         repair = advice("such as rtg, or any system >> ikat.Respond(llm)", "such as rtg or gtr")
-        raise UsageError(f"system {opened.name} writes no response that a user could read: choose one that ends with Respond ({repair})")
+        raise UsageError(
+            f"system {opened.name} writes no response that a user could read: choose one that ends with Respond ({repair})"
+        )
     return opened
 
 
@@ -119,4 +138,8 @@ def _keep_dump(server: TrackServer, folder: Path) -> None:
         with atomic_write(folder / DUMP) as file:
             json.dump(dump, file, indent=1)
     except IkatError as error:
-        warnings.warn(f"there is no {DUMP} ({error}): {AGAIN}, and fetches it", InteractiveWarning, stacklevel=3)
+        warnings.warn(
+            f"there is no {DUMP} ({error}): {AGAIN}, and fetches it",
+            InteractiveWarning,
+            stacklevel=3,
+        )

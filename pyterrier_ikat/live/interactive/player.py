@@ -9,9 +9,10 @@ Between the events of every log (:mod:`pyterrier_ikat.runs.log`), the journal ha
 ``stuck``    the server failed for good: ``why``
 ===========  ==================================================================
 
-The rule: a call whose answer was lost is followed by a look at the server. A message of another turn or topic than before is the reply,
-whether it is a later one, or an earlier one because the server has forgotten responses. The same message: wait, look again, and then send
-again. Where the server shows no message, its dump says which response it lacks.
+The rule: a call whose answer was lost is followed by a look at the server. A message of another
+turn or topic than before is the reply, whether it is a later one, or an earlier one because the
+server has forgotten responses. The same message: wait, look again, and then send again. Where the
+server shows no message, its dump says which response it lacks.
 """
 
 import time
@@ -43,7 +44,14 @@ ATTEMPTS = 3
 CUT_AGAIN = 0.9
 """The share of a response that is sent again, if a server finds it too long."""
 WHAT_HELPS = "only the organisers can help, or a new run id in a new folder; the same command asks the server once more"
-NOTHING_SAID = UserMessage(topic_id="", user_id="", utterance="", history=[], last_response_of_session=True, last_response_of_run=False)
+NOTHING_SAID = UserMessage(
+    topic_id="",
+    user_id="",
+    utterance="",
+    history=[],
+    last_response_of_session=True,
+    last_response_of_run=False,
+)
 """Where a run begins: as after the end of a topic, the next call asks for a topic."""
 
 
@@ -56,7 +64,8 @@ class InteractiveRun:
 
     Args:
         folder: the folder.
-        header: what must not change while the run continues, see :meth:`~pyterrier_ikat.runs.log.Log.create`.
+        header: what must not change while the run continues, see
+            :meth:`~pyterrier_ikat.runs.log.Log.create`.
 
     Attributes:
         folder: the folder.
@@ -77,7 +86,9 @@ class InteractiveRun:
             self._take(event)
 
     def __repr__(self) -> str:
-        return f"<interactive run in {self.folder}, {'finished' if self.finished else 'not finished'}>"
+        return (
+            f"<interactive run in {self.folder}, {'finished' if self.finished else 'not finished'}>"
+        )
 
     @property
     def finished(self) -> bool:
@@ -93,7 +104,14 @@ class InteractiveRun:
     def turn(self) -> Turn | None:
         """The response to the newest message, if the system has made it."""
         message, turns = self.message, [] if self.message.ends_session else self.dialogue.turns
-        return next((one for one in turns if (one.number, one.utterance) == (message.number, message.utterance)), None)
+        return next(
+            (
+                one
+                for one in turns
+                if (one.number, one.utterance) == (message.number, message.utterance)
+            ),
+            None,
+        )
 
     def note(self, *events: Event) -> None:
         """Note what happened at one moment; it is on the disk when this returns."""
@@ -108,7 +126,9 @@ class InteractiveRun:
             session = "-".join(message.topic.split()) or "topic"
             noted.append(session_event(session, message.user))
         elif turn and (message.ends_session or message.number > turn.number):
-            noted.append({"event": "sent", "session": session, "turn": turn.number, "seconds": seconds})
+            noted.append(
+                {"event": "sent", "session": session, "turn": turn.number, "seconds": seconds}
+            )
         noted.append({"event": "message", "message": message.model_dump()})
         if message.ends_session:
             noted.append({"event": "end", "session": session, "end": "topic ended"})
@@ -125,7 +145,11 @@ class InteractiveRun:
             case {"event": "stuck", "why": why}:
                 self.stuck = why
             case {"event": "message", "message": said}:
-                self.message, self.under_way, self.stuck = UserMessage.model_validate(said), False, ""
+                self.message, self.under_way, self.stuck = (
+                    UserMessage.model_validate(said),
+                    False,
+                    "",
+                )
                 self.begun[self.session, self.message.number] = self.message
 
 
@@ -137,7 +161,8 @@ class Player:
         server: the server.
         run: the steps so far.
         system: the system.
-        personas: user -> the statements known from the beginning, as :func:`~pyterrier_ikat.live.persona.read_personas` gives them.
+        personas: user -> the statements known from the beginning, as
+            :func:`~pyterrier_ikat.live.persona.read_personas` gives them.
         memory: learns about users who come back.
         history: see :func:`~pyterrier_ikat.live.answering.answer`.
         tell: called with a line for each turn, and for what else happens.
@@ -172,7 +197,15 @@ class Player:
         persona = self.personas.get(message.user, self.personas.get("", {}))
         ptkb = known_of(self.memory, message.user, persona, session, number)
         tell = (lambda step: doing(f"{qid} {step}")) if doing else None
-        made = answer(self.system, message.messages, ptkb, number=session, turn=number, history=self.history, tell=tell)
+        made = answer(
+            self.system,
+            message.messages,
+            ptkb,
+            number=session,
+            turn=number,
+            history=self.history,
+            tell=tell,
+        )
         made = fitted(replace(made, session=session, utterance=message.utterance, asked=()))
         if not made.response:
             why = f"turn {qid}: the system wrote no response, because it found no passage; the user is told: {ABSTENTION}"
@@ -186,12 +219,18 @@ class Player:
         if self.memory is None or one.learned:
             return
         try:
-            self.memory.learn(one.user, one.session, [*messages_of(one.taken), *[{"role": "user", "content": last}] * bool(last)])
+            self.memory.learn(
+                one.user,
+                one.session,
+                [*messages_of(one.taken), *[{"role": "user", "content": last}] * bool(last)],
+            )
         except StageError as error:
             if any(isinstance(one, Unavailable) for one in error.failures):
                 raise  # the run stops, as at an answer, and learns when it is started again
             # asked again it would fail again, and the run could never go on
-            told = f"nothing was learned from conversation {one.session}: {error.failures[0].reason}"
+            told = (
+                f"nothing was learned from conversation {one.session}: {error.failures[0].reason}"
+            )
             warnings.warn(told, NothingLearnedWarning, stacklevel=3)
         self.run.note({"event": "learned", "session": one.session})
 
@@ -209,7 +248,9 @@ class Player:
             self.run.note({"event": "sending"})
             began = time.perf_counter()
             try:
-                return self._accept(self._send(turn, again=lost is not None), turn, time.perf_counter() - began)
+                return self._accept(
+                    self._send(turn, again=lost is not None), turn, time.perf_counter() - began
+                )
             except ServerDown as error:
                 lost = error
             if lost.unsent:
@@ -225,9 +266,15 @@ class Player:
             return self.server.proceed(turn.response, turn.citations, turn.statements)
         if self.run.session:
             return self.server.proceed()
-        about = {"system": self.system.name, "models": [model.model for model in self.system.models], "package": versions()[OURS]}
+        about = {
+            "system": self.system.name,
+            "models": [model.model for model in self.system.models],
+            "package": versions()[OURS],
+        }
         try:
-            return self.server.start(self.run.header["description"], track_persona=self.memory is not None, about=about)
+            return self.server.start(
+                self.run.header["description"], track_persona=self.memory is not None, about=about
+            )
         except ServerRefusal as error:
             if error.status != 412 or not again:
                 raise
@@ -242,13 +289,21 @@ class Player:
             now = self._look(turn)
             if now and now.place != before.place:
                 if lost.status == 500 and turn and not self._is_kept(turn):
-                    raise self._stuck(turn, f"{lost.why}, and its dump lacks the response, which would not be assessed")
+                    raise self._stuck(
+                        turn,
+                        f"{lost.why}, and its dump lacks the response, which would not be assessed",
+                    )
                 return now
             if now and look >= settled:
                 return None
             if not now and (final or not wait):
                 break
-            self.server.wait(wait, "it has not taken the call so far" if now else "it has taken the response, and has no reply")
+            self.server.wait(
+                wait,
+                "it has not taken the call so far"
+                if now
+                else "it has taken the response, and has no reply",
+            )
         raise self._stuck(turn, lost.why)
 
     def _look(self, turn: Turn | None) -> UserMessage | None:
@@ -270,17 +325,29 @@ class Player:
             entries = self._dumped()
             texts = iter([one.text for one in entries])
             for one in run.dialogue.turns:
-                if one.response not in texts:  # if it isn't the newest, it was taken once: the server was started again, and forgot it
+                if (
+                    one.response not in texts
+                    # if it isn't the newest, it was taken once: the server was started again, and
+                    # forgot it
+                ):
                     return run.begun[run.session, one.number]
             if turn is None:
                 return run.message
-            farewell = entries[-1].text is None  # the released server ends a topic with the user's last words, which have no response
+            farewell = (
+                entries[-1].text is None
+            )  # the released server ends a topic with the user's last words, which have no response
             if failed and not farewell:
                 return None
-            ends = {"utterance": entries[-1].utterance if farewell else "", "ends_session": True, "ends_run": not self.server.open_topics()}
+            ends = {
+                "utterance": entries[-1].utterance if farewell else "",
+                "ends_session": True,
+                "ends_run": not self.server.open_topics(),
+            }
         except IkatError as unread:
             why = f"{self.server.shown} does not show whether it took {what(turn)} ({unread}), and nothing is sent twice"
-            raise DataError(f"{why}: start again later, {AGAIN}; if it has forgotten the run, {WHAT_HELPS}") from None
+            raise DataError(
+                f"{why}: start again later, {AGAIN}; if it has forgotten the run, {WHAT_HELPS}"
+            ) from None
         return run.message.model_copy(update=ends)
 
     def _is_kept(self, turn: Turn) -> bool:
@@ -307,19 +374,27 @@ class Player:
             self.run.note({"event": "stuck", "why": why})
         return ServerDown(f"no reply to {what(turn)}: {self.run.stuck}", WHAT_HELPS)
 
-    def _accept(self, message: UserMessage, turn: Turn | None, seconds: float | None = None) -> None:
+    def _accept(
+        self, message: UserMessage, turn: Turn | None, seconds: float | None = None
+    ) -> None:
         """Note the message that followed a call."""
         before = self.run.message
         if turn and message.topic != before.topic and not message.ends_session:
             told = f"the server lost the conversation on topic {before.topic}, and may not have {what(turn)}"
-            warnings.warn(f"{told}: it continues with topic {message.topic}", InteractiveWarning, stacklevel=2)
+            warnings.warn(
+                f"{told}: it continues with topic {message.topic}", InteractiveWarning, stacklevel=2
+            )
         self.run.receive(message, seconds)
         if turn and turn.number in self.run.log.known[turn.session].sent:
             server = "" if seconds is None else f", the server {seconds:.1f} s"
             cut = f", {turn.cut} tokens cut" if turn.cut else ""
-            self.tell(f"{turn.session}_{turn.number} answered: {turn.seconds:.1f} s{server}, {turn.spend.completions} LLM calls{cut}")
+            self.tell(
+                f"{turn.session}_{turn.number} answered: {turn.seconds:.1f} s{server}, {turn.spend.completions} LLM calls{cut}"
+            )
 
 
 def what(turn: Turn | None) -> str:
     """A call, as messages name it: that of a response, or of none."""
-    return f"the response to turn {turn.session}_{turn.number}" if turn else "the question for a topic"
+    return (
+        f"the response to turn {turn.session}_{turn.number}" if turn else "the question for a topic"
+    )

@@ -1,7 +1,8 @@
 """The server of the track's simulated users: its calls, its messages, its dump, and its limits on a response.
 
-A call that only reads is repeated. A call that changes something (``start``, ``continue``) is repeated only where the server has certainly
-not taken it. Otherwise it raises `ServerDown`, and the player looks where the server stands.
+A call that only reads is repeated. A call that changes something (``start``, ``continue``) is
+repeated only where the server has certainly not taken it. Otherwise it raises `ServerDown`, and the
+player looks where the server stands.
 """
 
 import json
@@ -36,7 +37,10 @@ SHOWN = 200
 REFUSALS = {
     401: (f"does not accept the token in {TOKEN}", "copy the token of your team again"),
     404: ("knows no such address or run", "check the address, which is the part before /run/start"),
-    412: ("knows this run already", "continue it in its folder; if that is lost, give another run id"),
+    412: (
+        "knows this run already",
+        "continue it in its folder; if that is lost, give another run id",
+    ),
 }
 """Why a server refuses a call, and the repair, by HTTP status."""
 TOKENS = 250
@@ -46,7 +50,9 @@ LOOKAHEAD = 200
 STEP = 2e-6
 """The least difference of two scores that six decimals show."""
 
-Text = Annotated[str, BeforeValidator(lambda value: strip_controls(value) if isinstance(value, str) else value)]
+Text = Annotated[
+    str, BeforeValidator(lambda value: strip_controls(value) if isinstance(value, str) else value)
+]
 
 
 class ServerDown(IkatError):
@@ -55,11 +61,20 @@ class ServerDown(IkatError):
     Attributes:
         why: the reason.
         status: the HTTP status; 500 if the server failed, 0 for none.
-        unsent: whether the server has certainly not taken the call: it was not reached, has too many calls (429), or refuses.
+        unsent: whether the server has certainly not taken the call: it was not reached, has too
+            many calls (429), or refuses.
         late: whether the server may still be at work on it.
     """
 
-    def __init__(self, why: str, repair: str = "", status: int = 0, *, unsent: bool = False, late: bool = False) -> None:
+    def __init__(
+        self,
+        why: str,
+        repair: str = "",
+        status: int = 0,
+        *,
+        unsent: bool = False,
+        late: bool = False,
+    ) -> None:
         super().__init__(f"{why}: {repair or f'check the address, or start again later; {AGAIN}'}")
         self.why, self.status, self.unsent, self.late = why, status, unsent, late
 
@@ -83,7 +98,8 @@ class UserMessage(BaseModel):
         user: the user's id; the same user may have several topics.
         utterance: the user's words.
         history: the conversation so far; some servers include the utterance.
-        ends_session: whether the user has no further question; the next call asks for the next topic.
+        ends_session: whether the user has no further question; the next call asks for the next
+            topic.
         ends_run: whether there is no further topic either.
     """
 
@@ -107,7 +123,9 @@ class UserMessage(BaseModel):
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-            raise DataError(f"the server's answer is not a user message ({what}): ask the organisers") from None
+            raise DataError(
+                f"the server's answer is not a user message ({what}): ask the organisers"
+            ) from None
 
     @property
     def messages(self) -> list[dict[str, str]]:
@@ -129,7 +147,9 @@ class UserMessage(BaseModel):
     @property
     def at_work(self) -> bool:
         """Whether the server has taken a response and has no reply yet: it shows the response itself."""
-        return bool(self.history) and self.history[-1] == Said(role="assistant", content=self.utterance)
+        return bool(self.history) and self.history[-1] == Said(
+            role="assistant", content=self.utterance
+        )
 
 
 class Dumped(NamedTuple):
@@ -161,7 +181,9 @@ def read_dump(entries: Iterable[Any]) -> list[Dumped]:
                 raise TypeError(topic)
             found.append(Dumped(strip_controls(topic), response["user_utterance"], text))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise DataError(f"entry {number} of the server's dump has an unknown form ({error!r})") from None
+            raise DataError(
+                f"entry {number} of the server's dump has an unknown form ({error!r})"
+            ) from None
     return found
 
 
@@ -180,8 +202,8 @@ class TrackServer:
         debug: as given.
 
     Raises:
-        UsageError: when the address would send the token unencrypted to another machine or holds a login, when there is no token, or when
-            the run id is not one word.
+        UsageError: when the address would send the token unencrypted to another machine or holds a
+            login, when there is no token, or when the run id is not one word.
     """
 
     def __init__(
@@ -193,16 +215,25 @@ class TrackServer:
         tell: Tell = lambda line: None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self.shown, self.debug, self._run_id, self._tell = safe_address(address), debug, run_id, tell
+        self.shown, self.debug, self._run_id, self._tell = (
+            safe_address(address),
+            debug,
+            run_id,
+            tell,
+        )
         token = os.environ.get(TOKEN, "").strip()
         if not re.fullmatch("[!-~]+", token):
-            raise UsageError(f"the token in {TOKEN} is empty or has a character that no token has: copy the token of your team again")
+            raise UsageError(
+                f"the token in {TOKEN} is empty or has a character that no token has: copy the token of your team again"
+            )
         if not run_id or not run_id.isprintable() or " " in run_id:
             raise UsageError(f"the run id {run_id!r} is not one word: give one without white space")
         self._client = httpx.Client(
             headers={"Authorization": f"Bearer {token}"},
             timeout=httpx.Timeout(TIMEOUT, connect=CONNECT),
-            trust_env=self.shown.startswith("https"),  # else a proxy of the environment would get the token unencrypted
+            trust_env=self.shown.startswith(
+                "https"
+            ),  # else a proxy of the environment would get the token unencrypted
             transport=transport,
         )
 
@@ -213,18 +244,35 @@ class TrackServer:
                 return team
         raise DataError(f"{self.shown} does not name the team of the token: check the address")
 
-    def start(self, description: str, *, track_persona: bool, about: Mapping[str, Any]) -> UserMessage:
+    def start(
+        self, description: str, *, track_persona: bool, about: Mapping[str, Any]
+    ) -> UserMessage:
         """Start the run; ``track_persona`` is sent where the documentation of 2025 has it, and in ``extra``, which the server keeps."""
         extra = {**about, "track_persona": track_persona}
-        return self._message("POST", "start", description=description, track_persona=track_persona, extra=extra)
+        return self._message(
+            "POST", "start", description=description, track_persona=track_persona, extra=extra
+        )
 
-    def proceed(self, response: str = "", citations: Mapping[str, float] | None = None, statements: Sequence[str] = ()) -> UserMessage:
+    def proceed(
+        self,
+        response: str = "",
+        citations: Mapping[str, float] | None = None,
+        statements: Sequence[str] = (),
+    ) -> UserMessage:
         """Answer the user; after the end of a session, without a response, ask for the next topic.
 
-        The chosen statements are sent where the documentation of 2025 has them, and in ``meta``, where the released server reads them.
+        The chosen statements are sent where the documentation of 2025 has them, and in ``meta``,
+        where the released server reads them.
         """
         chosen = {"ptkb_provenance": statements}
-        return self._message("POST", "continue", response=response, citations=dict(citations or {}), meta=chosen, **chosen)
+        return self._message(
+            "POST",
+            "continue",
+            response=response,
+            citations=dict(citations or {}),
+            meta=chosen,
+            **chosen,
+        )
 
     def session(self) -> UserMessage:
         """The current user message again, without answering it; the released server fails (500) where it has no open conversation."""
@@ -252,7 +300,11 @@ class TrackServer:
         sleep(seconds)
 
     def _message(self, method: str, call: str, **said: Any) -> UserMessage:
-        return UserMessage.of(self._call(method, f"{'debug' if self.debug else 'run'}/{call}", run_id=self._run_id, **said))
+        return UserMessage.of(
+            self._call(
+                method, f"{'debug' if self.debug else 'run'}/{call}", run_id=self._run_id, **said
+            )
+        )
 
     def _call(self, method: str, path: str, **said: Any) -> Any:
         """The JSON of an answer, or a list of its lines; a call that the server has not taken is repeated, and one that only reads."""
@@ -260,7 +312,11 @@ class TrackServer:
             try:
                 return self._send(method, path, said)
             except ServerDown as error:
-                if isinstance(error, ServerRefusal) or error.status == 500 or (method == "POST" and not error.unsent):
+                if (
+                    isinstance(error, ServerRefusal)
+                    or error.status == 500
+                    or (method == "POST" and not error.unsent)
+                ):
                     raise
                 self.wait(seconds, error.why)
         return self._send(method, path, said)
@@ -268,19 +324,33 @@ class TrackServer:
     def _send(self, method: str, path: str, said: Mapping[str, Any]) -> Any:
         lost, get = f"{self.shown} gave no answer to {path}", method == "GET"
         try:
-            answer = self._client.request(method, f"{self.shown}/{path}", params=said if get else None, json=None if get else said)
+            answer = self._client.request(
+                method,
+                f"{self.shown}/{path}",
+                params=said if get else None,
+                json=None if get else said,
+            )
             if answer.is_success:
                 found = [json.loads(line) for line in answer.text.split("\n") if line.strip()]
                 return found[0] if len(found) == 1 else found
         except httpx.TransportError as error:
-            unsent, late = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout), isinstance(error, httpx.ReadTimeout)
-            raise ServerDown(f"{lost} ({type(error).__name__}: {error})", unsent=unsent, late=late) from None
+            unsent, late = (
+                isinstance(error, httpx.ConnectError | httpx.ConnectTimeout),
+                isinstance(error, httpx.ReadTimeout),
+            )
+            raise ServerDown(
+                f"{lost} ({type(error).__name__}: {error})", unsent=unsent, late=late
+            ) from None
         except json.JSONDecodeError:
             raise ServerDown(f"{lost} (what came is not JSON)", status=500) from None
         status, words = answer.status_code, self._words(answer)
         if status == 429 or status >= 500:
-            raise ServerDown(f"{lost} ({words})", status=status, unsent=status == 429, late=status in (502, 504))
-        known = 401 if (status, path) == (400, "auth/verify") else status  # the released server's answer to a part of a token
+            raise ServerDown(
+                f"{lost} ({words})", status=status, unsent=status == 429, late=status in (502, 504)
+            )
+        known = (
+            401 if (status, path) == (400, "auth/verify") else status
+        )  # the released server's answer to a part of a token
         why, repair = REFUSALS.get(known, (f"refuses {path}", f"correct that; {AGAIN}"))
         raise ServerRefusal(f"{self.shown} {why} ({words})", repair, status, unsent=True)
 
@@ -295,7 +365,8 @@ def safe_address(text: str) -> str:
     """The base address of the server, without a slash at its end.
 
     Raises:
-        UsageError: when it is not a web address, has a login or a query, or is neither encrypted nor on this machine.
+        UsageError: when it is not a web address, has a login or a query, or is neither encrypted
+            nor on this machine.
 
     Example:
         >>> safe_address("https://example.org/simulation/")
@@ -304,10 +375,14 @@ def safe_address(text: str) -> str:
     url = httpx.URL(text)
     if url.scheme not in ("http", "https") or not url.host or url.userinfo or url.query:
         part = "the part before /run/start, such as https://HOST/simulation, without a login or a query"
-        raise UsageError(f"the address is not one of a server: give {part}; the token comes from {TOKEN}")
+        raise UsageError(
+            f"the address is not one of a server: give {part}; the token comes from {TOKEN}"
+        )
     if url.scheme == "http" and url.host not in ("localhost", "127.0.0.1", "::1"):
         forward = "forward its port to this machine (ssh -L 8888:localhost:8888 HOST) and give http://localhost:8888"
-        raise UsageError(f"{url} would send the token unencrypted: give an https:// address, or {forward}")
+        raise UsageError(
+            f"{url} would send the token unencrypted: give an https:// address, or {forward}"
+        )
     return str(url).rstrip("/")
 
 
@@ -321,7 +396,9 @@ def tokenizer() -> Any:
     try:
         import spacy
     except ImportError:
-        raise UsageError("an interactive run counts tokens with spaCy: pip install 'pyterrier_ikat[live]'") from None
+        raise UsageError(
+            "an interactive run counts tokens with spaCy: pip install 'pyterrier_ikat[live]'"
+        ) from None
     return spacy.blank("en").tokenizer
 
 
@@ -338,7 +415,8 @@ def count_spacy_tokens(text: str) -> int:
 def cut_to_tokens(text: str, limit: int = TOKENS) -> str:
     """The longest beginning of ``text`` that ends where a sentence or a line ends and has at most ``limit`` tokens.
 
-    A text within the limit is returned unchanged. If the first sentence alone exceeds the limit, it is cut after a token.
+    A text within the limit is returned unchanged. If the first sentence alone exceeds the limit, it
+    is cut after a token.
 
     Args:
         text: any text.
@@ -353,9 +431,15 @@ def cut_to_tokens(text: str, limit: int = TOKENS) -> str:
         return text
     beginning = text[: tokens[limit].idx].rstrip()
     # The text behind it decides what is the end of a sentence: 3.5 has none after its point.
-    whole = [part for part in whole_sentences(text[: len(beginning) + LOOKAHEAD]) if len(part) <= len(beginning)]
+    whole = [
+        part
+        for part in whole_sentences(text[: len(beginning) + LOOKAHEAD])
+        if len(part) <= len(beginning)
+    ]
     shorter = [beginning[:end].rstrip() for end in range(len(beginning), -1, -1)]
-    return next(part for part in [*reversed(whole), *shorter] if count_spacy_tokens(part) <= limit)  # as it is divided without the rest
+    return next(
+        part for part in [*reversed(whole), *shorter] if count_spacy_tokens(part) <= limit
+    )  # as it is divided without the rest
 
 
 def fitted(turn: Turn, share: float = 1.0) -> Turn:
@@ -378,9 +462,15 @@ def fitted(turn: Turn, share: float = 1.0) -> Turn:
     cited, before = dict[str, float](), math.inf
     for docno, score in list(turn.citations.items())[:PASSAGES]:
         if not math.isfinite(score):
-            repair = "correct the stage that scores, and start again; the run continues with this turn"
+            repair = (
+                "correct the stage that scores, and start again; the run continues with this turn"
+            )
             where = f"turn {turn.session}_{turn.number}: passage {docno}"
-            raise DataError(f"{where} has the score {score}, and a citation needs a finite one: {repair}")
-        before = cited[str(docno)] = lower_score(float(score), before, six_decimals, STEP)  # as evaluation tools read them
+            raise DataError(
+                f"{where} has the score {score}, and a citation needs a finite one: {repair}"
+            )
+        before = cited[str(docno)] = lower_score(
+            float(score), before, six_decimals, STEP
+        )  # as evaluation tools read them
     lost = 0 if response == text else size - count_spacy_tokens(response)
     return replace(turn, response=response, citations=cited, cut=turn.cut + lost)

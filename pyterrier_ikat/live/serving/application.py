@@ -26,8 +26,12 @@ from .requests import ChatRequest, SearchRequest, read
 from .service import Service, while_there
 
 PAGE = Path(__file__).with_name("page")
-POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:"
-CSP = {"content-security-policy": f"{POLICY}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:"
+)
+CSP = {
+    "content-security-policy": f"{POLICY}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+}
 """The page may load its own script and style, and ask this server, nothing else."""
 THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]")
 LARGEST = 1 << 20
@@ -35,10 +39,13 @@ LARGEST = 1 << 20
 NO_ADDRESS = "there is no such address: the base address of a client ends in /v1, and answers come from POST /v1/chat/completions"
 
 
-def application(service: Service, token: str | None = None, origins: Sequence[str] = (), tools: Any = ((), None)) -> Starlette:
+def application(
+    service: Service, token: str | None = None, origins: Sequence[str] = (), tools: Any = ((), None)
+) -> Starlette:
     """The application.
 
-    Without a token it answers only under this machine's own names, so that no page of the web reaches it under a name of its own.
+    Without a token it answers only under this machine's own names, so that no page of the web
+    reaches it under a name of its own.
 
     Args:
         service: what it does.
@@ -59,7 +66,12 @@ def application(service: Service, token: str | None = None, origins: Sequence[st
         ],
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=["*"] if token else THIS_MACHINE),
-            Middleware(CORSMiddleware, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=["*"]),
+            Middleware(
+                CORSMiddleware,
+                allow_origins=origins,
+                allow_methods=["GET", "POST"],
+                allow_headers=["*"],
+            ),
             Middleware(Guard, token=token, origins=origins),
         ],
         exception_handlers=dict.fromkeys([HTTPException, Failure, Exception], _error),
@@ -81,16 +93,29 @@ class Guard:
 
     def _refusal(self, headers: Headers, scope: Scope) -> Failure | None:
         origin = headers.get("origin")
-        if origin is not None and origin not in self.origins and origin.partition("://")[2] != headers.get("host"):
-            return Failure(403, "a page of another site may not use this server: serve with origins=[...]", code="foreign_page")
+        if (
+            origin is not None
+            and origin not in self.origins
+            and origin.partition("://")[2] != headers.get("host")
+        ):
+            return Failure(
+                403,
+                "a page of another site may not use this server: serve with origins=[...]",
+                code="foreign_page",
+            )
         if self.token and scope["path"] != "/" and not scope["path"].startswith("/page/"):
             scheme, _, given = headers.get("authorization", "").partition(" ")
-            if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self.token.encode()):
+            if scheme.lower() != "bearer" or not hmac.compare_digest(
+                given.strip().encode(), self.token.encode()
+            ):
                 message = "the token is missing or wrong: send it as the header Authorization: Bearer TOKEN (the API key)"
                 return Failure(401, message, code="invalid_api_key")
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if scope["method"] == "POST" and kind != "application/json":
-            return Failure(415, "the body has no JSON type: send it with the header Content-Type: application/json")
+            return Failure(
+                415,
+                "the body has no JSON type: send it with the header Content-Type: application/json",
+            )
         return None
 
 
@@ -104,7 +129,12 @@ class _Routes:
 
     async def models(self, request: Request) -> Response:
         """The systems."""
-        return _json({"object": "list", "data": [model_object(one, self.started) for one in self.service.systems.values()]})
+        return _json(
+            {
+                "object": "list",
+                "data": [model_object(one, self.started) for one in self.service.systems.values()],
+            }
+        )
 
     async def model(self, request: Request) -> Response:
         """One system."""
@@ -115,9 +145,17 @@ class _Routes:
         asked = read(ChatRequest, await request.body())
         system = self.service.system(asked.model)
         reply = Reply(system.name, asked.ignored)
-        chat = "" if self.service.saved is None else asked.metadata.chat_id or request.headers.get("x-openwebui-chat-id", "")
+        chat = (
+            ""
+            if self.service.saved is None
+            else asked.metadata.chat_id or request.headers.get("x-openwebui-chat-id", "")
+        )
         if asked.stream:
-            return EventSourceResponse(_stream(self.service, asked, chat, reply), sep="\n", headers={"cache-control": "no-store"})
+            return EventSourceResponse(
+                _stream(self.service, asked, chat, reply),
+                sep="\n",
+                headers={"cache-control": "no-store"},
+            )
         return _json(reply.completion(await while_there(request, self.service.answer(asked, chat))))
 
     async def search(self, request: Request) -> Response:
@@ -127,20 +165,31 @@ class _Routes:
         return _json({"model": self.service.system(asked.model).name, "results": results})
 
 
-async def _stream(service: Service, asked: ChatRequest, chat: str, reply: Reply) -> AsyncIterator[dict[str, str]]:
+async def _stream(
+    service: Service, asked: ChatRequest, chat: str, reply: Reply
+) -> AsyncIterator[dict[str, str]]:
     """What the system does, then its answer: finished and checked, or as it is written where the request asks for that."""
     news, sent = News(), ""
-    job = asyncio.ensure_future(service.answer(asked, chat, news.tell, news.write if asked.stream_unchecked else None))
+    job = asyncio.ensure_future(
+        service.answer(asked, chat, news.tell, news.write if asked.stream_unchecked else None)
+    )
     job.add_done_callback(lambda _: news.end())
     try:
         yield _event(reply.chunk({"role": "assistant", "content": ""}))
         while (step := await news.queue.get()) is not None:
             text = sent if step else news.take()
-            for chunk in [reply.chunk({}, ikat={"activity": step})] if step else reply.text(text, sent, "the model writes it anew"):
+            for chunk in (
+                [reply.chunk({}, ikat={"activity": step})]
+                if step
+                else reply.text(text, sent, "the model writes it anew")
+            ):
                 yield _event(chunk)
             sent = text
         turn = await job
-        for chunk in [*reply.text(content_of(turn), sent, turn.more.get("replaced", "")), reply.end(turn)]:
+        for chunk in [
+            *reply.text(content_of(turn), sent, turn.more.get("replaced", "")),
+            reply.end(turn),
+        ]:
             yield _event(chunk)
         if asked.stream_options and asked.stream_options.include_usage:
             yield _event(reply.usage(turn))
@@ -154,7 +203,8 @@ async def _stream(service: Service, asked: ChatRequest, chat: str, reply: Reply)
 class News:
     """What a stream tells next, gathered in other threads.
 
-    A model that writes faster than its reader reads fills no queue: of its text only the newest is kept, which has all of it.
+    A model that writes faster than its reader reads fills no queue: of its text only the newest is
+    kept, which has all of it.
 
     Attributes:
         queue: each step that begins; an empty text where a text is to be taken; None at the end.
@@ -178,7 +228,9 @@ class News:
 
     def take(self) -> str:
         """The newest text."""
-        self._waits = False  # before the text is read: one that is written meanwhile is told once more
+        self._waits = (
+            False  # before the text is read: one that is written meanwhile is told once more
+        )
         return self._text
 
     def end(self) -> None:

@@ -4,11 +4,23 @@ import json
 import re
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from .replies import Failure, without_additions
 
-TASKS = (re.compile(r"### Task:\s.*<chat_history>", re.DOTALL), re.compile(r"Provide a concise, 5-word-or-less title for the conversation"))
+TASKS = (
+    re.compile(r"### Task:\s.*<chat_history>", re.DOTALL),
+    re.compile(r"Provide a concise, 5-word-or-less title for the conversation"),
+)
 """How chat pages (Open WebUI; LibreChat) begin what they ask of a model for themselves, such as titles and tags."""
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Model = TypeVar("Model", bound=BaseModel)
@@ -38,8 +50,16 @@ def _as_parts(content: Any) -> Any:
 def _as_statements(given: Any) -> Any:
     """Statements about a user, id -> text, from a list, an object, or a text with one per line or with either as JSON."""
     if isinstance(given, str):
-        given = json.loads(given) if given.lstrip()[:1] in ("[", "{") else [line for line in given.split("\n") if line.strip()]
-    return {str(number): text for number, text in enumerate(given, 1)} if isinstance(given, list) else given or {}
+        given = (
+            json.loads(given)
+            if given.lstrip()[:1] in ("[", "{")
+            else [line for line in given.split("\n") if line.strip()]
+        )
+    return (
+        {str(number): text for number, text in enumerate(given, 1)}
+        if isinstance(given, list)
+        else given or {}
+    )
 
 
 class Message(_Given):
@@ -81,8 +101,10 @@ class ChatRequest(_Given):
         messages: the whole conversation; the last message is the user's.
         stream: whether the answer is streamed.
         stream_options: whether a stream ends with the number of tokens.
-        stream_unchecked: whether a stream may have words of an answer before it is finished and checked.
-        sample: the number of the answer among several to the same words, from 0: others are asked of the model anew.
+        stream_unchecked: whether a stream may have words of an answer before it is finished and
+            checked.
+        sample: the number of the answer among several to the same words, from 0: others are asked
+            of the model anew.
         metadata: the user's statements and the conversation's id.
 
     Example:
@@ -111,7 +133,9 @@ class ChatRequest(_Given):
     def _ends_with_a_question(cls, messages: list[Message]) -> list[Message]:
         heard = [one for one in messages if one.said]
         if not heard or heard[-1].role != "user" or messages[-1].role == "assistant":
-            raise ValueError("the last message has to be the user's: append the question that is to be answered")
+            raise ValueError(
+                "the last message has to be the user's: append the question that is to be answered"
+            )
         if len(heard) == 1 and any(task.match(heard[0].said) for task in TASKS):
             wrong = "this is a chat page's own request, for a title, tags or suggestions, and the systems here answer questions"
             raise ValueError(f"{wrong}: switch these off in the page's settings")
@@ -125,7 +149,11 @@ class ChatRequest(_Given):
     @property
     def ignored(self) -> list[str]:
         """The parts of the request without effect."""
-        unheard = [f"messages[{place}] ({one.role})" for place, one in enumerate(self.messages) if not one.said]
+        unheard = [
+            f"messages[{place}] ({one.role})"
+            for place, one in enumerate(self.messages)
+            if not one.said
+        ]
         return [*unheard, *(f"metadata.{name}" for name in self.metadata.unused), *self.unused]
 
 
@@ -166,7 +194,11 @@ def read(model: type[Model], given: bytes | dict[str, Any]) -> Model:
         Failure: status 400, naming the field that is missing, malformed or can't be followed.
     """
     try:
-        return model.model_validate(given) if isinstance(given, dict) else model.model_validate_json(given)
+        return (
+            model.model_validate(given)
+            if isinstance(given, dict)
+            else model.model_validate_json(given)
+        )
     except ValidationError as error:
         where, what = first_error(error)
         raise Failure(400, f"{where or 'the body'}: {what}", param=where or None) from None

@@ -25,28 +25,41 @@ GRACE = 1
 """Seconds that requests under way get to finish when the server stops."""
 
 
-def serve(systems: Systems, *, port: int = 8000, echo: Callable[[str], None] = print, **options: Any) -> None:
+def serve(
+    systems: Systems, *, port: int = 8000, echo: Callable[[str], None] = print, **options: Any
+) -> None:
     """Serve systems by OpenAI's chat protocol, with a search endpoint and a chat page, until Ctrl-C.
 
-    Every name is checked and every model loaded before it listens. After Ctrl-C, requests under way get a second to finish.
+    Every name is checked and every model loaded before it listens. After Ctrl-C, requests under way
+    get a second to finish.
 
     Args:
-        systems: any pipelines, functions or names of methods, as for :func:`pyterrier_ikat.run`; each is a model.
+        systems: any pipelines, functions or names of methods, as for :func:`pyterrier_ikat.run`;
+            each is a model.
         port: the port; 0 for a free one.
         echo: prints a line.
-        options: ``host``, ``token``, ``origins``, ``workers``, ``mcp``, ``save_to``, ``dataset``, ``ledger`` and the resources of
-            methods, see :func:`pyterrier_ikat.live.serving.running`.
+        options: ``host``, ``token``, ``origins``, ``workers``, ``mcp``, ``save_to``, ``dataset``,
+            ``ledger`` and the resources of methods, see
+            :func:`pyterrier_ikat.live.serving.running`.
 
     Raises:
-        UsageError: for a system that can't be served, a missing token or package, or an address that can't be used.
+        UsageError: for a system that can't be served, a missing token or package, or an address
+            that can't be used.
         DataError: for an index or recorded file that can't be used.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> ikat.serve("gtr", index="mini.index", llm="openai:gpt-4o", second_llm="openai:gpt-4o")  # doctest: +SKIP
     """
-    with running(systems, port=port, log=True, **options) as server, suppress(KeyboardInterrupt):  # SIGTERM is one on the command line
-        addresses = [f"chat page      {server.url}/", f"models         {server.url}/v1", f"search         {server.url}/search"]
+    with (
+        running(systems, port=port, log=True, **options) as server,
+        suppress(KeyboardInterrupt),
+    ):  # SIGTERM is one on the command line
+        addresses = [
+            f"chat page      {server.url}/",
+            f"models         {server.url}/v1",
+            f"search         {server.url}/search",
+        ]
         echo("\n".join([*addresses, *server.notes, "Ctrl-C stops"]))
         while server.thread.is_alive():
             time.sleep(1)  # an interrupted join takes the thread for ended
@@ -58,7 +71,8 @@ class Running:
     Attributes:
         url: its address.
         notes: what its user should know.
-        thread: where it runs. It is a daemon, and so are the threads that it starts: the process ends while a model is still asked.
+        thread: where it runs. It is a daemon, and so are the threads that it starts: the process
+            ends while a model is still asked.
     """
 
     def __init__(self, made: Any, listener: socket.socket, notes: list[str], log: bool) -> None:
@@ -66,12 +80,25 @@ class Running:
         from uvicorn.server import Server
 
         logged = LOGGING_CONFIG if log else None
-        config = Config(made, log_config=logged, access_log=log, limit_concurrency=1000, timeout_graceful_shutdown=GRACE)
-        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # of requests that the stop cuts off it prints tracebacks
+        config = Config(
+            made,
+            log_config=logged,
+            access_log=log,
+            limit_concurrency=1000,
+            timeout_graceful_shutdown=GRACE,
+        )
+        logging.getLogger("uvicorn.error").setLevel(
+            logging.CRITICAL
+        )  # of requests that the stop cuts off it prints tracebacks
         address, port = listener.getsockname()[:2]
-        self.url, self.notes = f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}", notes
+        self.url, self.notes = (
+            f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}",
+            notes,
+        )
         self._server = Server(config)
-        self.thread = threading.Thread(target=self._server.run, args=([listener],), name="ikat-serve", daemon=True)
+        self.thread = threading.Thread(
+            target=self._server.run, args=([listener],), name="ikat-serve", daemon=True
+        )
         self.thread.start()
         while not self._server.started and self.thread.is_alive():
             time.sleep(0.01)
@@ -101,22 +128,27 @@ def running(
     """Serve systems in a thread while the block runs, for a notebook or a test.
 
     Args:
-        systems: any pipelines, functions or names of methods, as for :func:`pyterrier_ikat.run`; each is a model.
+        systems: any pipelines, functions or names of methods, as for :func:`pyterrier_ikat.run`;
+            each is a model.
         host: the address to listen on; by default only this machine reaches it.
         port: the port; 0 for a free one.
-        token: what every request needs after ``Authorization: Bearer``; by default the environment variable ``IKAT_SERVE_TOKEN``. Required
-            on any other address than loopback.
-        origins: pages of other sites that may use it from a browser, such as ``"https://chat.example.org"``.
+        token: what every request needs after ``Authorization: Bearer``; by default the environment
+            variable ``IKAT_SERVE_TOKEN``. Required on any other address than loopback.
+        origins: pages of other sites that may use it from a browser, such as
+            ``"https://chat.example.org"``.
         workers: the requests that are worked on at a time; others wait.
-        mcp: whether the tools ``ask`` and ``search`` are offered by the Model Context Protocol at ``/mcp``.
-        save_to: a folder for the conversations whose clients name them, a log for each system; without it nothing is stored.
+        mcp: whether the tools ``ask`` and ``search`` are offered by the Model Context Protocol at
+            ``/mcp``.
+        save_to: a folder for the conversations whose clients name them, a log for each system;
+            without it nothing is stored.
         dataset: with recorded completions, the dataset whose conversations they answer.
         ledger: the account that language models given as text count in.
         log: whether uvicorn prints a line for each request.
         **resources: the resources of methods, see :class:`~pyterrier_ikat.study.Resources`.
 
     Raises:
-        UsageError: for a system that can't be served, a missing token or package, or an address that can't be used.
+        UsageError: for a system that can't be served, a missing token or package, or an address
+            that can't be used.
         DataError: for an index or recorded file that can't be used.
 
     Example:
@@ -128,7 +160,9 @@ def running(
         ...     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none")
     """
     token, whence = _token(host, token)
-    allowed = [page.lower().rstrip("/") for page in ([origins] if isinstance(origins, str) else origins)]  # as a browser sends them
+    allowed = [
+        page.lower().rstrip("/") for page in ([origins] if isinstance(origins, str) else origins)
+    ]  # as a browser sends them
     with _bound(host, port) as listener, warnings.catch_warnings():
         warnings.simplefilter("ignore", NoResultWarning)  # the answer says it
         try:
@@ -140,15 +174,23 @@ def running(
             if mcp:
                 from .tools import tools_of
         except ModuleNotFoundError as error:
-            raise UsageError(f"a server needs {error.name}: pip install 'pyterrier_ikat[live]'") from None
+            raise UsageError(
+                f"a server needs {error.name}: pip install 'pyterrier_ikat[live]'"
+            ) from None
         opened = open_served(systems, ledger or Ledger(), dataset=dataset, **resources)
         saved = None if save_to is None else SavedConversations(save_to, opened)
         service = Service(opened, anyio.CapacityLimiter(workers), saved)
         made = application(service, token, allowed, *([tools_of(service)] if mcp else []))
         silent = [name for name, one in opened.items() if not one.writes_response]
-        notes = [whence] + [f"{name} writes no response: its answers list passages" for name in silent]
+        notes = [whence] + [
+            f"{name} writes no response: its answers list passages" for name in silent
+        ]
         notes += ["tools of the Model Context Protocol are at /mcp"] * mcp
-        notes += [] if saved is None else [f"conversations whose clients name them are saved in {saved.folder}"]
+        notes += (
+            []
+            if saved is None
+            else [f"conversations whose clients name them are saved in {saved.folder}"]
+        )
         server = Running(made, listener, notes, log)
         try:
             yield server
@@ -168,20 +210,32 @@ def _token(host: str, given: str | None) -> tuple[str | None, str]:
     if token is None:
         told = f"; {of_team}" if team else ""
         if host not in ("localhost", "127.0.0.1", "::1"):
-            raise UsageError(f"{host} is reached from other machines, and there is no token{told}: {MAKE_A_TOKEN}, and call it again")
+            raise UsageError(
+                f"{host} is reached from other machines, and there is no token{told}: {MAKE_A_TOKEN}, and call it again"
+            )
         return None, f"no token: only this machine is answered; {TOKEN} is not set{told}"
     if token.strip() == team:
-        raise UsageError(f"the token of the server is that of {TEAM}; {of_team}: {MAKE_A_TOKEN}, and call it again")
+        raise UsageError(
+            f"the token of the server is that of {TEAM}; {of_team}: {MAKE_A_TOKEN}, and call it again"
+        )
     if len(token) < 16 or not re.fullmatch("[!-~]+", token):
-        raise UsageError(f"the token ({TOKEN}) needs at least 16 letters, digits or punctuation marks of ASCII: {MAKE_A_TOKEN}")
+        raise UsageError(
+            f"the token ({TOKEN}) needs at least 16 letters, digits or punctuation marks of ASCII: {MAKE_A_TOKEN}"
+        )
     source = f"the environment variable {TOKEN}" if given is None else "the argument token"
     return token, f"requests need the token of {source}, as Authorization: Bearer TOKEN"
 
 
 def _bound(host: str, port: int) -> socket.socket:
     try:
-        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=1000)
+        listener = socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=1000
+        )
     except OSError as error:
-        raise UsageError(f"{host}:{port} can't be used ({error}): choose another port; 0 is a free one") from None
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # connections inherit it: else an answer waits 40 ms for its head
+        raise UsageError(
+            f"{host}:{port} can't be used ({error}): choose another port; 0 is a free one"
+        ) from None
+    listener.setsockopt(
+        socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
+    )  # connections inherit it: else an answer waits 40 ms for its head
     return listener

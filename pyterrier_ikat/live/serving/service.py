@@ -23,7 +23,16 @@ from ...errors import IkatError, UsageError, advice, list_first
 from ...events import AskerLeft, Write, asked_by, check_asker, in_chain
 from ...llms import LLM, Ledger
 from ...runs.answered_turn import Turn
-from ...runs.log import TOPICS, Dialogue, Event, Log, session_event, topics_of, turn_event, write_topics
+from ...runs.log import (
+    TOPICS,
+    Dialogue,
+    Event,
+    Log,
+    session_event,
+    topics_of,
+    turn_event,
+    write_topics,
+)
 from ...store.files import lock_folders
 from ...study.in_folders import check_names
 from ...study.systems import System, Systems, open_systems
@@ -56,14 +65,20 @@ class Service:
         Raises:
             Failure: when there is none of that name.
         """
-        found = self.systems.get(name or "") or (next(iter(self.systems.values())) if name is None and len(self.systems) == 1 else None)
+        found = self.systems.get(name or "") or (
+            next(iter(self.systems.values())) if name is None and len(self.systems) == 1 else None
+        )
         if found is None:
             known = f"there is no model {str(name)[:60]!r}: give one of {list_first(list(self.systems))}"
             raise Failure(404, known, param="model", code="model_not_found")
         return found
 
     async def answer(
-        self, asked: ChatRequest, chat: str = "", tell: Callable[[str], None] | None = None, write: Write | None = None
+        self,
+        asked: ChatRequest,
+        chat: str = "",
+        tell: Callable[[str], None] | None = None,
+        write: Write | None = None,
     ) -> Turn:
         """The answer, which is saved if the conversation has a name; ``tell`` and ``write`` are called in other threads.
 
@@ -74,7 +89,11 @@ class Service:
 
         def work() -> Turn:
             turn = answer_request(system, asked, tell, write)
-            return turn if self.saved is None or not chat else self.saved.save(system.name, chat, asked, turn)
+            return (
+                turn
+                if self.saved is None or not chat
+                else self.saved.save(system.name, chat, asked, turn)
+            )
 
         return await self._run(work)
 
@@ -90,7 +109,8 @@ class Service:
     async def _run(self, work: Callable[[], Result]) -> Result:
         """Work in a thread, which keeps its place until it ends.
 
-        Whoever stops waiting has left: the call to a language model under way is finished, since it is paid for, and no other one begins.
+        Whoever stops waiting has left: the call to a language model under way is finished, since it
+        is paid for, and no other one begins.
         """
         left = threading.Event()
 
@@ -101,16 +121,22 @@ class Service:
                     return work()
             except AskerLeft:
                 raise
-            except BaseException as error:  # also SystemExit of a system, which would end the server
+            except (
+                BaseException
+            ) as error:  # also SystemExit of a system, which would end the server
                 raise failure_of(error) from None
 
-        job = asyncio.ensure_future(anyio.to_thread.run_sync(told, limiter=self.workers))  # not cancelled with those who wait for it
+        job = asyncio.ensure_future(
+            anyio.to_thread.run_sync(told, limiter=self.workers)
+        )  # not cancelled with those who wait for it
         try:
             await asyncio.wait({job})
         except asyncio.CancelledError:
             left.set()
             job.add_done_callback(_forget)
-            log.warning("a client left before its answer: the call under way is finished, and no other one begins for it")
+            log.warning(
+                "a client left before its answer: the call under way is finished, and no other one begins for it"
+            )
             raise
         return job.result()
 
@@ -144,15 +170,21 @@ def _forget(job: "asyncio.Future[Any]") -> None:
         job.exception()
 
 
-def answer_request(system: System, asked: ChatRequest, tell: Any = None, write: Write | None = None) -> Turn:
+def answer_request(
+    system: System, asked: ChatRequest, tell: Any = None, write: Write | None = None
+) -> Turn:
     """The answer of a system to a request; see :func:`~pyterrier_ikat.live.answering.answer` for ``tell`` and ``write``.
 
     Raises:
-        Failure: when recorded completions don't answer this conversation, or are for other statements about the user.
+        Failure: when recorded completions don't answer this conversation, or are for other
+            statements about the user.
         StillTooLong: when the model has no room for the prompt, even without the history.
         IkatError: when the system fails.
     """
-    number, ptkb = f"chat-{uuid.uuid4().hex}", asked.metadata.ptkb  # no other request's turn has this name, so none can pass for it
+    number, ptkb = (
+        f"chat-{uuid.uuid4().hex}",
+        asked.metadata.ptkb,
+    )  # no other request's turn has this name, so none can pass for it
     if system.recorded:
         said = [message["content"] for message in asked.said if message["role"] == "user"]
         found = _replayed(system, said, list(ptkb.values()))
@@ -164,12 +196,23 @@ def answer_request(system: System, asked: ChatRequest, tell: Any = None, write: 
 def _replayed(system: System, said: list[str], statements: list[str]) -> Conversation:
     """The recorded conversation with these words and statements; a page without a persona sends no statements."""
     words = [text.split() for text in said]
-    begun = [chat for chat in system.recorded if [turn.utterance.split() for turn in chat.turns[: len(said)]] == words]
-    found = next((chat for chat in begun if not statements or list(chat.ptkb.values()) == statements), None)
+    begun = [
+        chat
+        for chat in system.recorded
+        if [turn.utterance.split() for turn in chat.turns[: len(said)]] == words
+    ]
+    found = next(
+        (chat for chat in begun if not statements or list(chat.ptkb.values()) == statements), None
+    )
     if found is None:
         first = f"begin a new conversation with what a recorded user said, such as {system.recorded[0].turns[0].utterance!r}"
         wrong = "the completions of the language model are recorded for other words or other statements about the user"
-        raise Failure(400, f"{wrong}: {first}, and give no statements, or serve a live model", param="messages", code="not_recorded")
+        raise Failure(
+            400,
+            f"{wrong}: {first}, and give no statements, or serve a live model",
+            param="messages",
+            code="not_recorded",
+        )
     return found
 
 
@@ -181,17 +224,30 @@ def search(system: System, queries: list[str], k: int) -> list[dict[str, Any]]:
         IkatError: when the search fails.
     """
     if system.retriever is None:
-        raise Failure(400, f"model {system.name} has no stage that searches: choose another one", param="model")
+        raise Failure(
+            400,
+            f"model {system.name} has no stage that searches: choose another one",
+            param="model",
+        )
     qids = [f"search_{number}" for number in range(1, len(queries) + 1)]
-    found: pd.DataFrame = (system.retriever % k).compile().transform(object_frame({"qid": qids, "query": queries}))
+    found: pd.DataFrame = (
+        (system.retriever % k).compile().transform(object_frame({"qid": qids, "query": queries}))
+    )
     passages: dict[str, list[dict[str, Any]]] = {qid: [] for qid in qids}
     ranked = found.sort_values("rank", kind="stable")
-    for qid, docno, text, score in zip(ranked["qid"], ranked["docno"], values(ranked, "text", ""), ranked["score"], strict=True):
+    for qid, docno, text, score in zip(
+        ranked["qid"], ranked["docno"], values(ranked, "text", ""), ranked["score"], strict=True
+    ):
         passages[qid].append({"id": str(docno), "text": str(text), "score": float(score)})
-    return [{"query": query, "passages": passages[qid]} for qid, query in zip(qids, queries, strict=True)]
+    return [
+        {"query": query, "passages": passages[qid]}
+        for qid, query in zip(qids, queries, strict=True)
+    ]
 
 
-def open_served(systems: Systems, ledger: Ledger, *, dataset: str | None = None, **resources: Any) -> dict[str, System]:
+def open_served(
+    systems: Systems, ledger: Ledger, *, dataset: str | None = None, **resources: Any
+) -> dict[str, System]:
     """Systems that are ready to answer, by name, with the conversations that recorded completions answer.
 
     Args:
@@ -201,7 +257,8 @@ def open_served(systems: Systems, ledger: Ledger, *, dataset: str | None = None,
         resources: see :class:`~pyterrier_ikat.study.Resources`.
 
     Raises:
-        UsageError: for a system that can't answer live users, and recorded completions without their dataset.
+        UsageError: for a system that can't answer live users, and recorded completions without
+            their dataset.
         DataError: for an index or recorded file that can't be used.
     """
     opened = open_systems(systems, ledger, live=True, cite=True, connect=True, **resources)
@@ -214,7 +271,11 @@ def _recorded(models: list[LLM], dataset: str | None) -> tuple[Conversation, ...
     replaying = [model for model in models if model.backend.replays]
     if not replaying:
         return ()
-    name = dataset or ("ikat:sample" if all(model.spec.startswith("recorded:sample") for model in replaying) else None)
+    name = dataset or (
+        "ikat:sample"
+        if all(model.spec.startswith("recorded:sample") for model in replaying)
+        else None
+    )
     if name is None:
         given = advice("dataset=...", "ikat.serve(..., dataset=...) in Python")
         raise UsageError(
@@ -226,9 +287,10 @@ def _recorded(models: list[LLM], dataset: str | None) -> tuple[Conversation, ...
 class SavedConversations:
     """The logs of a server.
 
-    A request holds the whole conversation, so that its log follows it: where the user has changed an earlier question, the turns from there
-    on are replaced; a turn that was answered elsewhere is noted as the client tells it. What begins with another question is another
-    conversation, ``<id>.2``, ``<id>.3``, ...
+    A request holds the whole conversation, so that its log follows it: where the user has changed
+    an earlier question, the turns from there on are replaced; a turn that was answered elsewhere is
+    noted as the client tells it. What begins with another question is another conversation,
+    ``<id>.2``, ``<id>.3``, ...
 
     Args:
         folder: each system gets a folder in it.
@@ -238,7 +300,8 @@ class SavedConversations:
         folder: as given.
 
     Raises:
-        UsageError: when a folder holds the conversations of another system, another process writes into it, or it can't be made.
+        UsageError: when a folder holds the conversations of another system, another process writes
+            into it, or it can't be made.
     """
 
     def __init__(self, folder: str | Path, systems: Mapping[str, System]) -> None:
@@ -248,7 +311,12 @@ class SavedConversations:
         with ExitStack() as held:
             held.enter_context(lock_folders(*(self.folder / name for name in systems)))
             for name, one in systems.items():
-                header = {"kind": "served", "system": name, "recorded": one.replays, **settings_of(one)}
+                header = {
+                    "kind": "served",
+                    "system": name,
+                    "recorded": one.replays,
+                    **settings_of(one),
+                }
                 self._logs[name] = Log.create(self.folder / name, header)
             self._write_topics()  # of what a killed server left
             self._held = held.pop_all()
@@ -256,7 +324,8 @@ class SavedConversations:
     def save(self, system: str, chat: str, asked: ChatRequest, turn: Turn) -> Turn:
         """Note a turn in the conversation that its client calls ``chat``; the turn says whether it is saved.
 
-        A log that can't be written is told in the server's own log: the answer is there, and goes to its user.
+        A log that can't be written is told in the server's own log: the answer is there, and goes
+        to its user.
         """
         try:
             with self._lock:
@@ -264,7 +333,11 @@ class SavedConversations:
                 session, known = self._session(self._logs[system], safe_name(chat), said[0][0])
                 self._logs[system].note(*_events(session, asked.metadata.ptkb, turn, known, said))
         except (OSError, UsageError) as error:
-            log.error("a conversation with %s can't be saved: %s", system, getattr(error, "strerror", None) or error)
+            log.error(
+                "a conversation with %s can't be saved: %s",
+                system,
+                getattr(error, "strerror", None) or error,
+            )
             return turn
         return replace(turn, more={**turn.more, "saved": True})
 
@@ -304,13 +377,28 @@ def safe_name(chat: str) -> str:
     return f"{plain}-{hashlib.sha256(chat.encode(errors='surrogatepass')).hexdigest()[:16]}"
 
 
-def _events(session: str, ptkb: Mapping[str, str], turn: Turn, known: Dialogue | None, said: Sequence[tuple[str, str]]) -> Iterator[Event]:
+def _events(
+    session: str,
+    ptkb: Mapping[str, str],
+    turn: Turn,
+    known: Dialogue | None,
+    said: Sequence[tuple[str, str]],
+) -> Iterator[Event]:
     """What a request says of its conversation that the log doesn't have."""
     noted = [] if known is None else [one.utterance for one in known.turns]
     if known is None or known.more["ptkb"] != ptkb:
         yield session_event(session, session, ptkb=ptkb, memory="")
-    same = next((place for place, (ours, theirs) in enumerate(zip(noted, said, strict=False)) if ours != theirs[0]), len(noted))
-    for number, (utterance, response) in enumerate(said[same:-1], same + 1):  # what only the client knows
+    same = next(
+        (
+            place
+            for place, (ours, theirs) in enumerate(zip(noted, said, strict=False))
+            if ours != theirs[0]
+        ),
+        len(noted),
+    )
+    for number, (utterance, response) in enumerate(
+        said[same:-1], same + 1
+    ):  # what only the client knows
         yield turn_event(Turn(number, utterance, response, session=session))
     yield turn_event(replace(turn.without_texts(), session=session, number=len(said)))
     for number in range(len(noted), len(said), -1):
@@ -327,4 +415,7 @@ def exchanges(messages: Sequence[Mapping[str, str]]) -> Iterator[tuple[str, str]
     """
     asked = [place for place, message in enumerate(messages) if message["role"] == "user"]
     for place, following in zip(asked, [*asked[1:], len(messages)], strict=True):
-        yield messages[place]["content"], "\n".join(message["content"] for message in messages[place + 1 : following])
+        yield (
+            messages[place]["content"],
+            "\n".join(message["content"] for message in messages[place + 1 : following]),
+        )

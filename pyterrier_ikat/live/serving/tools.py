@@ -25,14 +25,20 @@ class _Server(MCPServer[Any]):
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
             cause = error.__cause__
-            told = ": ".join(first_error(cause)) if isinstance(cause, ValidationError) else getattr(cause, "message", str(error))
+            told = (
+                ": ".join(first_error(cause))
+                if isinstance(cause, ValidationError)
+                else getattr(cause, "message", str(error))
+            )
             raise ToolError(" ".join(told.split())) from None
 
 
 def tools_of(service: Service) -> tuple[list[Any], Any]:
     """The route ``/mcp`` of an application, and what has to run while it serves. Each request stands alone: nothing is stored."""
     root = logging.getLogger()
-    root.addHandler(quiet := logging.NullHandler())  # else the package sets up the program's logging
+    root.addHandler(
+        quiet := logging.NullHandler()
+    )  # else the package sets up the program's logging
     first, models = next(iter(service.systems)), ", ".join(service.systems)
     about = f"{TOOLS} `model` is one of {models}, by default the first."
     server = _Server("ikat", version=versions()[OURS], instructions=about, log_level="CRITICAL")
@@ -47,8 +53,8 @@ def tools_of(service: Service) -> tuple[list[Any], Any]:
     ) -> dict[str, Any]:
         """Answer a question from the collection.
 
-        `history` has the earlier messages of the conversation, each with role (user or assistant) and content; `statements` are known
-        about the user.
+        `history` has the earlier messages of the conversation, each with role (user or assistant)
+        and content; `statements` are known about the user.
         """
         messages = [*(history or []), {"role": "user", "content": question}]
         given = {"model": model, "messages": messages, "metadata": {"ptkb": statements}}
@@ -56,16 +62,28 @@ def tools_of(service: Service) -> tuple[list[Any], Any]:
         return {"answer": content_of(turn), "citations": citations(turn)}
 
     async def search(
-        context: Context[Any, Any], query: str | None = None, queries: list[str] | None = None, k: int = 10, model: str = first
+        context: Context[Any, Any],
+        query: str | None = None,
+        queries: list[str] | None = None,
+        k: int = 10,
+        model: str = first,
     ) -> dict[str, Any]:
         """Find the best k passages for `query`, or for each of `queries`."""
         given = {"model": model, "query": query, "queries": queries or [], "k": k}
-        return {"results": await while_there(_request(context), service.search(read(SearchRequest, given)))}
+        return {
+            "results": await while_there(
+                _request(context), service.search(read(SearchRequest, given))
+            )
+        }
 
     server.add_tool(ask)
     server.add_tool(search)
-    unguarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the application's guard stands before it
-    mounted = server.streamable_http_app(stateless_http=True, json_response=True, transport_security=unguarded)
+    unguarded = TransportSecuritySettings(
+        enable_dns_rebinding_protection=False
+    )  # the application's guard stands before it
+    mounted = server.streamable_http_app(
+        stateless_http=True, json_response=True, transport_security=unguarded
+    )
     return list(mounted.routes), lambda _: server.session_manager.run()
 
 

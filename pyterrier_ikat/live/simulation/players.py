@@ -1,9 +1,10 @@
 """Who speaks for a simulated user, and who judges the responses: language models, or a script without one.
 
-The track's policy follows the class ``PlanningBasedUserSimulator`` of https://github.com/marcel-gohsen/user-simulation-api with its
-configuration of 2025: one rubric after the other, graded 0 to 5, asked again a few times. The prompts are our own, the utterance is chosen
-by another embedding model, the user says no farewell, and a grade that can't be read fails the session, where theirs asks the system to
-explain itself. Behaviour doesn't count.
+The track's policy follows the class ``PlanningBasedUserSimulator`` of
+https://github.com/marcel-gohsen/user-simulation-api with its configuration of 2025: one rubric
+after the other, graded 0 to 5, asked again a few times. The prompts are our own, the utterance is
+chosen by another embedding model, the user says no farewell, and a grade that can't be read fails
+the session, where theirs asks the system to explain itself. Behaviour doesn't count.
 """
 
 import re
@@ -44,8 +45,8 @@ def next_rubric(rubrics: Mapping[str, str], turns: Sequence[Turn]) -> tuple[str,
         turns: the turns so far; ``more["rubric"]`` is what each was about.
 
     Returns:
-        The id, empty when the user has no further question; and ``""`` before the first turn, else ``"answered"``, ``"again"`` or
-        ``"given up"``.
+        The id, empty when the user has no further question; and ``""`` before the first turn, else
+        ``"answered"``, ``"again"`` or ``"given up"``.
 
     Example:
         >>> first = Turn(1, "Which tea?", "Mate.", more={"rubric": "r1"})
@@ -60,7 +61,9 @@ def next_rubric(rubrics: Mapping[str, str], turns: Sequence[Turn]) -> tuple[str,
     answered = asked[-1] in turns[-1].met
     if not answered and asked.count(asked[-1]) < MOST_TRIES:
         return asked[-1], "again"
-    return next((rubric for rubric in rubrics if rubric not in asked), ""), "answered" if answered else "given up"
+    return next(
+        (rubric for rubric in rubrics if rubric not in asked), ""
+    ), "answered" if answered else "given up"
 
 
 @dataclass(frozen=True)
@@ -71,11 +74,14 @@ class Situation:
         user: the user.
         system: the name of the system that the user talks to.
         turn: the number of the turn, from 1.
-        open: the rubrics that no response has answered so far, id -> question; with the track's policy the one that the user asks about.
-        read: the conversation so far: the user's utterances, and the texts that the user read, as chat messages.
+        open: the rubrics that no response has answered so far, id -> question; with the track's
+            policy the one that the user asks about.
+        read: the conversation so far: the user's utterances, and the texts that the user read, as
+            chat messages.
         after: with the track's policy, what happened to the rubric of the last turn.
         utterance: what the user says in this turn; empty until then.
-        text: what the user then reads: the response, or the best passages of a system that writes none; empty until then.
+        text: what the user then reads: the response, or the best passages of a system that writes
+            none; empty until then.
     """
 
     user: SimulatedUser
@@ -97,8 +103,9 @@ class Situation:
 class PlayingLLM(AsksLLM):
     """A language model in a part. Its prompt template has the name of its stage, and shows what the part may see.
 
-    Requests have the qid ``<user id>_<turn>`` and the system's name as ``item``. A request that fails, or whose completion can't be used,
-    is sent once more, as another sample; then the session fails, whatever the model's ``on_error``.
+    Requests have the qid ``<user id>_<turn>`` and the system's name as ``item``. A request that
+    fails, or whose completion can't be used, is sent once more, as another sample; then the session
+    fails, whatever the model's ``on_error``.
     """
 
     stand_in = ""
@@ -114,16 +121,32 @@ class PlayingLLM(AsksLLM):
     def requests(self, situations: Sequence[Situation]) -> list[Request]:
         """What is asked in each situation."""
         numbers = range(self.candidates)
-        return [replace(self._about(one), sample=number, samples=self.candidates) for one in situations for number in numbers]
+        return [
+            replace(self._about(one), sample=number, samples=self.candidates)
+            for one in situations
+            for number in numbers
+        ]
 
     def typical(self, situations: Sequence[Situation]) -> list[str]:
         """The stand-ins for the completions in a plan."""
-        return [self.stand_in or one.utterance for one in situations for _ in range(self.candidates)]
+        return [
+            self.stand_in or one.utterance for one in situations for _ in range(self.candidates)
+        ]
 
     def _about(self, situation: Situation) -> Request:
         user, rubrics = situation.user, list(situation.open.values())
-        shown = {"persona": list(user.persona), "need": user.need, "skill": user.skill, "cooperativeness": user.cooperativeness}
-        shown |= {"rubrics": rubrics, "rubric": rubrics[0], "after": situation.after, "context": history_text(situation.read)}
+        shown = {
+            "persona": list(user.persona),
+            "need": user.need,
+            "skill": user.skill,
+            "cooperativeness": user.cooperativeness,
+        }
+        shown |= {
+            "rubrics": rubrics,
+            "rubric": rubrics[0],
+            "after": situation.after,
+            "context": history_text(situation.read),
+        }
         shown |= {"question": situation.utterance, "response": situation.text}
         return self.request(situation.qid, shown, self.stage, item=situation.system)
 
@@ -155,7 +178,8 @@ class PlayingLLM(AsksLLM):
 class LLMPlayer(PlayingLLM):
     """A language model plays the users: it reads persona, need, open rubrics and the conversation, and writes the next utterance.
 
-    Stage and prompt are ``simulate_user``: language skill and cooperativeness each choose one of its sentences.
+    Stage and prompt are ``simulate_user``: language skill and cooperativeness each choose one of
+    its sentences.
 
     Args:
         llm: the model.
@@ -189,8 +213,8 @@ class LLMPlayer(PlayingLLM):
 class LLMRubricJudge(PlayingLLM):
     """A language model judges: it reads the user's utterance, the text that the user reads, and the open rubrics; not the conversation.
 
-    All open rubrics are judged after each response, in one request. The completion has to be a JSON list of ``yes`` and ``no``, one
-    for each rubric. Stage and prompt are ``simulate_judge``.
+    All open rubrics are judged after each response, in one request. The completion has to be a JSON
+    list of ``yes`` and ``no``, one for each rubric. Stage and prompt are ``simulate_judge``.
 
     Args:
         llm: the model.
@@ -216,7 +240,11 @@ class LLMRubricJudge(PlayingLLM):
             LLMFailure: when the model gave no list of verdicts, or one of another length.
         """
         verdicts = self.completed(situation, len(situation.open))
-        return [rubric for rubric, verdict in zip(situation.open, verdicts, strict=True) if verdict == "yes"]
+        return [
+            rubric
+            for rubric, verdict in zip(situation.open, verdicts, strict=True)
+            if verdict == "yes"
+        ]
 
     def parse(self, text: str) -> list[str] | None:
         """Read the verdicts; None unless the completion holds one list of ``yes`` and ``no``."""
@@ -242,8 +270,8 @@ def similarities(texts: Sequence[str], others: Sequence[str]) -> list[float]:
 class TrackPlayer(LLMPlayer):
     """A language model plays the track's user: it asks about one rubric, and says so when the last response did not answer it.
 
-    It writes 5 utterances, samples of one request; the one most similar to the rubric is said. Stage and prompt are
-    ``simulate_track_user``.
+    It writes 5 utterances, samples of one request; the one most similar to the rubric is said.
+    Stage and prompt are ``simulate_track_user``.
 
     Args:
         llm: the model.
@@ -330,5 +358,7 @@ def played(given: Any, does: str, by_llm: type[PlayingLLM], ledger: Ledger, prom
         return given
     model = llm(given, ledger=ledger) if isinstance(given, str) else as_llm(given)
     if model.batches:
-        raise UsageError("a conversation can't wait a day for each turn: omit batch=on in the specification of the LLM")
+        raise UsageError(
+            "a conversation can't wait a day for each turn: omit batch=on in the specification of the LLM"
+        )
     return by_llm(model, prompts=None if prompts is None else str(prompts))

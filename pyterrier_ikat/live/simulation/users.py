@@ -27,7 +27,13 @@ Words = Annotated[str, Field(pattern=r"\S")]
 Rubrics = Annotated[
     dict[Word, Words],
     Field(min_length=1),
-    BeforeValidator(lambda given: {f"r{n}": text for n, text in enumerate(given, 1)} if isinstance(given, list | tuple) else given),
+    BeforeValidator(
+        lambda given: (
+            {f"r{n}": text for n, text in enumerate(given, 1)}
+            if isinstance(given, list | tuple)
+            else given
+        )
+    ),
 ]
 
 
@@ -35,25 +41,32 @@ Rubrics = Annotated[
 class SimulatedUser:
     """A user whom a language model plays, and the questions that decide when the user is satisfied.
 
-    A system sees nothing of this but the utterances, and the persona only if the simulation says so. The rubrics and the behaviour are
-    for the simulated user and the judge alone. The users of TREC iKAT 2026 differ in cooperativeness, patience and language skill; what the
-    three levels of each are is ours.
+    A system sees nothing of this but the utterances, and the persona only if the simulation says
+    so. The rubrics and the behaviour are for the simulated user and the judge alone. The users of
+    TREC iKAT 2026 differ in cooperativeness, patience and language skill; what the three levels of
+    each are is ours.
 
-    Source: Salle et al., Studying the Effectiveness of Conversational Search Refinement Through User Simulation (ECIR 2021), whose users
-    differ in patience and cooperativeness.
+    Source: Salle et al., Studying the Effectiveness of Conversational Search Refinement Through
+    User Simulation (ECIR 2021), whose users differ in patience and cooperativeness.
 
     Attributes:
         id: the user's name, one word; the simulated user's requests have the qids ``<id>_<turn>``.
         persona: statements about the user.
         need: what the user wants to find out, in general.
-        rubrics: rubric id -> a question that the system has to answer; a list is accepted, too, with the ids ``r1``, ``r2``, ...
-        patience: the most turns, up to 1000: a number, or ``low`` for 3, ``medium`` for 6, ``high`` for 10.
-        cooperativeness: ``low``: answers no question of the system. ``medium``: answers briefly. ``high``: also tells what may matter.
-        skill: of language. ``low``: few simple words, with mistakes, and hints in the place of names. ``medium``: everyday words that omit
-            details. ``high``: each utterance names exactly what the user means.
-        person: the person, where several users are the same person with different needs; by default the id.
+        rubrics: rubric id -> a question that the system has to answer; a list is accepted, too,
+            with the ids ``r1``, ``r2``, ...
+        patience: the most turns, up to 1000: a number, or ``low`` for 3, ``medium`` for 6, ``high``
+            for 10.
+        cooperativeness: ``low``: answers no question of the system. ``medium``: answers briefly.
+            ``high``: also tells what may matter.
+        skill: of language. ``low``: few simple words, with mistakes, and hints in the place of
+            names. ``medium``: everyday words that omit details. ``high``: each utterance names
+            exactly what the user means.
+        person: the person, where several users are the same person with different needs; by default
+            the id.
         topic: the conversation's name in the qids that systems see; by default the id.
-        script: the utterances of a recorded conversation, the only ones that a system with recorded completions can answer.
+        script: the utterances of a recorded conversation, the only ones that a system with recorded
+            completions can answer.
 
     Raises:
         ValidationError: pydantic's, for a value that isn't allowed; it names the field.
@@ -92,20 +105,32 @@ def read_users(source: str | Path | SimulatedUser | Iterable[SimulatedUser]) -> 
     """The users of a file with a JSON object per line.
 
     Args:
-        source: the file, ``.jsonl``; ``"sample"`` for the users of the bundled sample; the organisers' folder of 2025 and arguments of
-            :func:`track_users`, such as ``"trec-ikat25 assessed=on"``; or users.
+        source: the file, ``.jsonl``; ``"sample"`` for the users of the bundled sample; the
+            organisers' folder of 2025 and arguments of :func:`track_users`, such as ``"trec-ikat25
+            assessed=on"``; or users.
 
     Raises:
-        DataError: naming the file, the line and the field; also when two users have the same id, or there is no user.
+        DataError: naming the file, the line and the field; also when two users have the same id, or
+            there is no user.
 
     Example:
         >>> [user.id for user in read_users("sample")]
         ['1-1', '1-2', '2-1', '3-1', '3-1-hurried']
     """
-    users = _users_in(str(source)) if isinstance(source, str | Path) else [source] if isinstance(source, SimulatedUser) else list(source)
+    users = (
+        _users_in(str(source))
+        if isinstance(source, str | Path)
+        else [source]
+        if isinstance(source, SimulatedUser)
+        else list(source)
+    )
     ids = [user.id for user in users]
     if not users or len(set(ids)) < len(ids):
-        raise DataError("there is no user" if not users else f"two users have the same id, among {', '.join(ids[:20])}: give each its own")
+        raise DataError(
+            "there is no user"
+            if not users
+            else f"two users have the same id, among {', '.join(ids[:20])}: give each its own"
+        )
     return users
 
 
@@ -116,7 +141,9 @@ def _users_in(source: str) -> list[SimulatedUser]:
     try:
         if Path(place).is_dir():
             return track_users(place, **dict(word.partition("=")[::2] for word in given))  # type: ignore[arg-type]  # it is validated
-        for line, item in read_items(SAMPLE if source in ("sample", "ikat:sample") else Path(source)):
+        for line, item in read_items(
+            SAMPLE if source in ("sample", "ikat:sample") else Path(source)
+        ):
             where = f"{source}, {line}"
             users.append(_FORM.validate_python(item))
     except ValidationError as error:
@@ -127,21 +154,30 @@ def _users_in(source: str) -> list[SimulatedUser]:
 
 def checksum(users: Iterable[SimulatedUser]) -> str:
     """A checksum that changes with any value of any user."""
-    return digest(*(json.dumps(_FORM.dump_python(user, mode="json"), sort_keys=True) for user in users)).hex()
+    return digest(
+        *(json.dumps(_FORM.dump_python(user, mode="json"), sort_keys=True) for user in users)
+    ).hex()
 
 
 @validate_call
 def track_users(
-    folder: str | Path, *, topics: str | Path | None = None, assessed: bool = False, patience: int | Level = "high", **behaviour: Any
+    folder: str | Path,
+    *,
+    topics: str | Path | None = None,
+    assessed: bool = False,
+    patience: int | Level = "high",
+    **behaviour: Any,
 ) -> list[SimulatedUser]:
     """The simulated users of TREC iKAT 2025, from the organisers' files.
 
-    Source: https://github.com/marcel-gohsen/user-simulation-api (MIT licence), ``data/trec-ikat25``: a person's statements for each topic
-    (``simulation-data.csv``), and the questions (``rubrics.csv``, of which ``assessed-rubrics.csv`` has the assessed ones).
+    Source: https://github.com/marcel-gohsen/user-simulation-api (MIT licence),
+    ``data/trec-ikat25``: a person's statements for each topic (``simulation-data.csv``), and the
+    questions (``rubrics.csv``, of which ``assessed-rubrics.csv`` has the assessed ones).
 
     Args:
         folder: the folder with the three files.
-        topics: the topics file of 2025, whose title becomes the user's need; without it, the need is the topic's first question.
+        topics: the topics file of 2025, whose title becomes the user's need; without it, the need
+            is the topic's first question.
         assessed: keep only the assessed questions as rubrics. A user without any is omitted.
         patience: of each user; the organisers' files have none.
         behaviour: of each user, see :class:`SimulatedUser`.
@@ -152,12 +188,27 @@ def track_users(
     titles = {one.number: one.title for one in read_topics(topics)} if topics else {}
     questions = _rows(folder, f"{'assessed-' * assessed}rubrics.csv", ",", "id", "rubrik")
     users = []
-    for name, said, first in _rows(folder, "simulation-data.csv", ";", "Topic ID", "Simulation PTKBs", "Question 1"):
+    for name, said, first in _rows(
+        folder, "simulation-data.csv", ";", "Topic ID", "Simulation PTKBs", "Question 1"
+    ):
         topic = name.replace("_", "-")
         rubrics = {rubric: text for rubric, text in questions if rubric.startswith(f"{topic}-r")}
-        statements, need = tuple(filter(None, map(str.strip, said.split(";")))), titles.get(topic) or first
+        statements, need = (
+            tuple(filter(None, map(str.strip, said.split(";")))),
+            titles.get(topic) or first,
+        )
         if rubrics:
-            users.append(SimulatedUser(topic, statements, need, rubrics, patience=patience, person=topic.partition("-")[0], **behaviour))
+            users.append(
+                SimulatedUser(
+                    topic,
+                    statements,
+                    need,
+                    rubrics,
+                    patience=patience,
+                    person=topic.partition("-")[0],
+                    **behaviour,
+                )
+            )
     return sorted(users, key=lambda user: tuple(map(int, user.id.split("-"))))
 
 
@@ -165,7 +216,17 @@ def _rows(folder: str | Path, name: str, separator: str, *columns: str) -> list[
     """These columns of a file, without line breaks and blanks around the texts."""
     path = Path(folder) / name
     try:
-        table = pd.read_csv(path, sep=separator, usecols=columns, index_col=False, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+        table = pd.read_csv(
+            path,
+            sep=separator,
+            usecols=columns,
+            index_col=False,
+            dtype=str,
+            keep_default_na=False,
+            encoding="utf-8-sig",
+        )
     except (OSError, ValueError) as error:
-        raise DataError(f"{path} can't be read ({error}): give the organisers' folder of 2025") from None
+        raise DataError(
+            f"{path} can't be read ({error}): give the organisers' folder of 2025"
+        ) from None
     return [[" ".join(cell.split()) for cell in row] for row in table[[*columns]].to_numpy()]

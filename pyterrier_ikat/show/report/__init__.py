@@ -45,43 +45,53 @@ def report(
 ) -> Report:
     """Show one run, or several side by side, as conversations to read.
 
-    Runs of topics are shown turn by turn. Each turn has its utterance and for every run the rewrite, the final query, the chosen statements
-    of the persona, the sub-queries, the draft answer, the response and the passages on which it is based, the scores, the best passages
-    with score and relevance label, and the LLM calls. The page shows the baseline and one other run, which you choose, next to each other.
-    For the chosen measure, sentences name the passages because of which that run wins or loses. The page can sort turns by gain or loss,
-    filter and search them. The table of means has the intervals of all differences.
+    Runs of topics are shown turn by turn. Each turn has its utterance and for every run the
+    rewrite, the final query, the chosen statements of the persona, the sub-queries, the draft
+    answer, the response and the passages on which it is based, the scores, the best passages with
+    score and relevance label, and the LLM calls. The page shows the baseline and one other run,
+    which you choose, next to each other. For the chosen measure, sentences name the passages
+    because of which that run wins or loses. The page can sort turns by gain or loss, filter and
+    search them. The table of means has the intervals of all differences.
 
-    Conversations (``ikat simulate``, ``ikat interact``, ``ikat chat``, ``ikat serve``) are shown session by session, because a user's next
-    utterance depends on the system. For every system, each session has its conversation, the rubrics with the turn that met each one, the
-    end of the session, and for each response its sources, time, calls and cost. The overview has the means of
+    Conversations (``ikat simulate``, ``ikat interact``, ``ikat chat``, ``ikat serve``) are shown
+    session by session, because a user's next utterance depends on the system. For every system,
+    each session has its conversation, the rubrics with the turn that met each one, the end of the
+    session, and for each response its sources, time, calls and cost. The overview has the means of
     :func:`~pyterrier_ikat.evaluation.session_means`.
 
     Args:
-        runs: one run, a list, or a dict name -> run. A run is a folder made by ``ikat run`` (path or ``RunFolder``), a TREC run file, a
-            submission (path, or the result of ``ikat.submit.read_submission``) or a result frame such as ``pipeline(topics)``. Or all are
-            folders of conversations (path or ``Log``). For these, only the arguments ``texts``, ``baseline`` and ``passages`` are used.
-        dataset: the dataset with the utterances, judgements and passages. By default the one that the run folders name.
-        qrels: judgements ``qid``, ``docno``, ``label``, the name of a variant of the dataset, or a TREC qrels file.
-            By default the dataset's default.
+        runs: one run, a list, or a dict name -> run. A run is a folder made by ``ikat run`` (path
+            or ``RunFolder``), a TREC run file, a submission (path, or the result of
+            ``ikat.submit.read_submission``) or a result frame such as ``pipeline(topics)``. Or all
+            are folders of conversations (path or ``Log``). For these, only the arguments ``texts``,
+            ``baseline`` and ``passages`` are used.
+        dataset: the dataset with the utterances, judgements and passages. By default the one that
+            the run folders name.
+        qrels: judgements ``qid``, ``docno``, ``label``, the name of a variant of the dataset, or a
+            TREC qrels file. By default the dataset's default.
         turns: only these turns: a list of ids, or the path of a file with one id per line.
-        texts: an operator that adds ``text`` by ``docno``, such as ``index.text_loader()``. By default the dataset's own.
-        measures: the page shows the first three, and the others on a click. By default the track's, and the further ones of the run
-            folders. Without qrels, the scores are those of the run folders.
-        baseline: the run with which the others are compared. By default that of the simulation, otherwise the run ``raw``, otherwise the
-            first one.
-        passages: how many passages of each run and turn are shown; for conversations with users, how many sources of each response.
-        unit: what the clusters of turns are in tests and intervals: ``"turn"``, ``"conversation"``, ``"topic"`` or ``"user"``. By default
-            the highest unit that the dataset's turns are known to share. For conversations with users it is the user.
+        texts: an operator that adds ``text`` by ``docno``, such as ``index.text_loader()``. By
+            default the dataset's own.
+        measures: the page shows the first three, and the others on a click. By default the track's,
+            and the further ones of the run folders. Without qrels, the scores are those of the run
+            folders.
+        baseline: the run with which the others are compared. By default that of the simulation,
+            otherwise the run ``raw``, otherwise the first one.
+        passages: how many passages of each run and turn are shown; for conversations with users,
+            how many sources of each response.
+        unit: what the clusters of turns are in tests and intervals: ``"turn"``, ``"conversation"``,
+            ``"topic"`` or ``"user"``. By default the highest unit that the dataset's turns are
+            known to share. For conversations with users it is the user.
 
     Returns:
-        The page. As the last line of a notebook's cell, it is displayed. ``.save(path)`` writes it. It has the first 120 words of a
-        passage, fewer in a large report.
+        The page. As the last line of a notebook's cell, it is displayed. ``.save(path)`` writes it.
+        It has the first 120 words of a passage, fewer in a large report.
 
     Raises:
-        UsageError: when two runs have the same name or different datasets, only some are conversations with users, or an argument is
-            unknown.
-        DataError: when a file can't be read, a run has turns that the dataset lacks, ``texts`` lacks a passage, or the same session has
-            different users or rubrics.
+        UsageError: when two runs have the same name or different datasets, only some are
+            conversations with users, or an argument is unknown.
+        DataError: when a file can't be read, a run has turns that the dataset lacks, ``texts``
+            lacks a passage, or the same session has different users or rubrics.
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
@@ -100,14 +110,20 @@ def report(
     first = baseline or kept_baseline(logs) or (DEFAULT if DEFAULT in named else next(iter(named)))
     named = {first: named[first], **named}
     if logs:
-        refuse_arguments(logs, dataset=dataset, qrels=qrels, turns=turns, measures=measures, unit=unit)
+        refuse_arguments(
+            logs, dataset=dataset, qrels=qrels, turns=turns, measures=measures, unit=unit
+        )
         return report_sessions({name: logs[name] for name in named}, texts, passages)
     data = None if dataset is None else datasets.dataset(dataset)
     read = read_runs(named, data)
     material = find_material(read, data, qrels, texts)
     chosen = turns is not None
     if turns is not None:
-        read, material = only_turns(read, material, read_turns(turns, turns_to_show(read, material), material.name or "none of the runs"))
+        read, material = only_turns(
+            read,
+            material,
+            read_turns(turns, turns_to_show(read, material), material.name or "none of the runs"),
+        )
     return _report_rankings(read, material, measures, passages, unit, chosen)
 
 
@@ -124,16 +140,23 @@ def _report_rankings(
     judged, about_turns = judged_to_show(read, material.qrels, turns, chosen)
     labels, scores = scores_to_show(read, judged, turns, measures)
     listed, words, texts = passages_by_turn(read, material.qrels, material.texts, passages)
-    shown = {qid: {passage.docno for of_run in several for passage in of_run} for qid, several in listed.items()}
+    shown = {
+        qid: {passage.docno for of_run in several for passage in of_run}
+        for qid, several in listed.items()
+    }
     reasons = reasons_by_turn(read, material.qrels, scores, measures_to_show(read, measures), texts)
     fitting, cut = fit_calls(read)
     columns = [ShownMeasure(name) for name in labels]
     clusters = find_clusters(scores, unit, material.dataset)
     means = np.mean(list(scores.values()), axis=0).tolist() if scores else []
     caption = " ".join(about_turns or [f"Mean over {counted(len(scores), 'judged turn')}."])
-    groups = build_conversations(fitting, material, listed, scores, reasons, missed_by_turn(read, material.qrels, shown))
+    groups = build_conversations(
+        fitting, material, listed, scores, reasons, missed_by_turn(read, material.qrels, shown)
+    )
     facts = [f"{counted(len(turns), 'turn')} of {counted(len(groups), 'conversation')}"]
-    facts += [f"{len(scores)} of them judged"] * bool(scores) + [f"the best {counted(passages, 'passage')} of every run"]
+    facts += [f"{len(scores)} of them judged"] * bool(scores) + [
+        f"the best {counted(passages, 'passage')} of every run"
+    ]
     facts += [f"the first {counted(words, 'word')} of each"] * bool(words)
     content = Content(
         names,
@@ -166,10 +189,15 @@ def describe_calls(ledger: pd.DataFrame | None) -> str:
     """The costs of a run's LLM calls, in a sentence. An unknown amount is called unknown."""
     if ledger is None or ledger.empty:
         return "No LLM calls."
-    tokens, cost = ledger[["prompt_tokens", "completion_tokens"]].sum(axis=1, skipna=False), ledger["cost"]
+    tokens, cost = (
+        ledger[["prompt_tokens", "completion_tokens"]].sum(axis=1, skipna=False),
+        ledger["cost"],
+    )
     used = "unknown tokens" if tokens.isna().any() else counted(int(tokens.sum()), "token")
     paid = "unknown cost" if cost.isna().any() else f"{cost.sum():.2f} USD"
-    counts = ", ".join(counted(int(ledger[f"{name}s"].sum()), name) for name in ("failure", "fallback"))
+    counts = ", ".join(
+        counted(int(ledger[f"{name}s"].sum()), name) for name in ("failure", "fallback")
+    )
     lost = int(ledger["unanswered"].sum()) if "unanswered" in ledger else 0
     if lost:
         counts = f"{counted(lost, 'request')} without an answer, {counts}"

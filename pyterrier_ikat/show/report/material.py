@@ -1,7 +1,8 @@
 """The material of a report: the runs, whatever their source, and the additional data from their dataset.
 
-A run folder has the most: the ranking, the system's texts for each turn, its scores, its LLM calls and how it was made. A submission has
-ranking, response, chosen statements and cited passages; a TREC run only the ranking; a result frame its columns.
+A run folder has the most: the ranking, the system's texts for each turn, its scores, its LLM calls
+and how it was made. A submission has ranking, response, chosen statements and cited passages; a
+TREC run only the ranking; a result frame its columns.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,9 +39,12 @@ class RunData:
 
     Attributes:
         name: its name in the report.
-        results: ``qid``, ``docno``, ``score``, ``rank`` (from 0); ``used`` and ``text`` where known.
-        turns: qid -> what is known about the turn, with the names of ``turns.jsonl``, and as ``searched`` the queries that retrievers got.
-        scores: ``qid`` and one column per measure, as in ``measures.csv``; None if the run has none.
+        results: ``qid``, ``docno``, ``score``, ``rank`` (from 0); ``used`` and ``text`` where
+            known.
+        turns: qid -> what is known about the turn, with the names of ``turns.jsonl``, and as
+            ``searched`` the queries that retrievers got.
+        scores: ``qid`` and one column per measure, as in ``measures.csv``; None if the run has
+            none.
         ledger: the LLM calls, as in ``ledger.csv``; None if unknown.
         parameters: how it was made, as in ``run.json``.
         calls: qid -> the LLM calls of the turn that are stored in the folder.
@@ -64,12 +68,14 @@ def read_runs(runs: Runs, dataset: IkatDataset | None = None) -> list[RunData]:
     """Read one run or several.
 
     Args:
-        runs: one run, a list of runs, or a dict name -> run. A run is the path of a folder made by ``ikat run``, of a TREC run file or of a
-            submission; a ``RunFolder``; the result of ``ikat.submit.read_submission``; or a result frame.
+        runs: one run, a list of runs, or a dict name -> run. A run is the path of a folder made by
+            ``ikat run``, of a TREC run file or of a submission; a ``RunFolder``; the result of
+            ``ikat.submit.read_submission``; or a result frame.
         dataset: the dataset of submissions.
 
     Raises:
-        UsageError: when there is no run, two have the same name, or something is not a run of topics.
+        UsageError: when there is no run, two have the same name, or something is not a run of
+            topics.
         DataError: when a file can't be read.
     """
     return [_read(name, run, dataset) for name, run in name_runs(runs, "run").items()]
@@ -83,7 +89,9 @@ def _read(name: str, run: Any, dataset: IkatDataset | None) -> RunData:
     if isinstance(run, pd.DataFrame):
         return _of_frame(name, run)
     if not isinstance(run, str | Path):
-        raise UsageError(f"{name} is a {type(run).__name__}, which is not a run: give a path, a RunFolder, a Submission or a result frame")
+        raise UsageError(
+            f"{name} is a {type(run).__name__}, which is not a run: give a path, a RunFolder, a Submission or a result frame"
+        )
     path = Path(run)
     if path.is_dir():
         return _of_folder(name, RunFolder(path))
@@ -94,8 +102,19 @@ def _read(name: str, run: Any, dataset: IkatDataset | None) -> RunData:
 
 def _of_folder(name: str, folder: RunFolder) -> RunData:
     searched, calls = read_stages(folder)
-    turns = {turn["qid"]: turn | ({"searched": searched[turn["qid"]]} if turn["qid"] in searched else {}) for turn in folder.turns()}
-    return RunData(name, folder.results(), turns, folder.measures().reset_index(), read_ledger(folder), folder.parameters(), calls)
+    turns = {
+        turn["qid"]: turn | ({"searched": searched[turn["qid"]]} if turn["qid"] in searched else {})
+        for turn in folder.turns()
+    }
+    return RunData(
+        name,
+        folder.results(),
+        turns,
+        folder.measures().reset_index(),
+        read_ledger(folder),
+        folder.parameters(),
+        calls,
+    )
 
 
 def read_stages(folder: RunFolder) -> tuple[dict[str, list[str]], dict[str, list[Call]]]:
@@ -110,38 +129,71 @@ def read_stages(folder: RunFolder) -> tuple[dict[str, list[str]], dict[str, list
     for line in folder.stages() if (folder.path / STAGES).is_file() else ():
         qid = line["qid"]
         searched.setdefault(qid, []).extend(query["query"] for query in line.get("found", ()))
-        calls.setdefault(qid, []).extend(_call(line["stage"], asked) for asked in line.get("asked", ()))
+        calls.setdefault(qid, []).extend(
+            _call(line["stage"], asked) for asked in line.get("asked", ())
+        )
         if isinstance(query := line.get("wrote", {}).get("query"), str):
             rewritten[qid] = query
-    for qid, query in rewritten.items():  # a retriever of another package is not recorded: it got the text that was written last
+    for (
+        qid,
+        query,
+    ) in (
+        rewritten.items()
+    ):  # a retriever of another package is not recorded: it got the text that was written last
         searched[qid] = searched[qid] or [query]
     return searched, calls
 
 
 def _call(stage: str, asked: Mapping[str, Any]) -> Call:
-    failed, name = "failure" in asked, " ".join(filter(None, (asked.get("prompt"), asked.get("item"))))
-    return Call(name or "call", stage, asked["messages"], asked["failure" if failed else "completion"], failed)
+    failed, name = (
+        "failure" in asked,
+        " ".join(filter(None, (asked.get("prompt"), asked.get("item")))),
+    )
+    return Call(
+        name or "call",
+        stage,
+        asked["messages"],
+        asked["failure" if failed else "completion"],
+        failed,
+    )
 
 
 def _of_submission(name: str, run: Submission) -> RunData:
     columns = run.turns[["qid", "qanswer", "qstatements"]].to_numpy(dtype=object).tolist()
-    turns = {qid: {"response": answer, "qstatements": statements} for qid, answer, statements in columns}
+    turns = {
+        qid: {"response": answer, "qstatements": statements} for qid, answer, statements in columns
+    }
     return RunData(name, run.results, _add_used(run.results, turns))
 
 
 def _of_frame(name: str, frame: pd.DataFrame) -> RunData:
-    frame = with_names(f"run {name}", frame, RANKING, "give a result frame, such as pipeline(topics)")
+    frame = with_names(
+        f"run {name}", frame, RANKING, "give a result frame, such as pipeline(topics)"
+    )
     results = strictly_decreasing(with_text_ids(name, frame))
     first = results.drop_duplicates("qid")
-    names = [column for column in first.columns if str(column).startswith("q") and column not in ("qid", "query")]
+    names = [
+        column
+        for column in first.columns
+        if str(column).startswith("q") and column not in ("qid", "query")
+    ]
     turns: dict[str, dict[str, Any]] = {}
     for qid, *row in zip(first["qid"], *(first[column] for column in names), strict=True):
-        cells = {column: value for column, value in zip(names, row, strict=True) if not is_missing(value)}
-        known = {column: chosen_statements(qid, value) if column == "qstatements" else as_json(value) for column, value in cells.items()}
-        turns[qid] = {column: value for column, value in known.items() if isinstance(value, str | list | dict)}
+        cells = {
+            column: value for column, value in zip(names, row, strict=True) if not is_missing(value)
+        }
+        known = {
+            column: chosen_statements(qid, value) if column == "qstatements" else as_json(value)
+            for column, value in cells.items()
+        }
+        turns[qid] = {
+            column: value for column, value in known.items() if isinstance(value, str | list | dict)
+        }
         if "used" in results.columns:
             turns[qid]["response"] = turns[qid].get("qanswer", "")
-    if "query" in first.columns and "qsubqueries" not in names:  # after a fusion of sub-queries it is the turn's own again
+    if (
+        "query" in first.columns and "qsubqueries" not in names
+    ):  # after a fusion of sub-queries it is the turn's own again
         for qid, query in zip(first["qid"], first["query"], strict=True):
             turns[qid] |= {"searched": [query]} if isinstance(query, str) else {}
     return RunData(name, results, _add_used(results, turns))
@@ -196,16 +248,26 @@ def find_material(
     name, turns = ("", {}) if found is None else (found.name, _topics_by_turn(found))
     judged = _given(qrels) if found is None else _qrels(found, qrels, notes)
     loader = texts if texts is not None else _text_loader(found, runs, notes)
-    return Material(name, turns, judged, loader, tuple(notes), {} if found is None else _titles(found), found)
+    return Material(
+        name, turns, judged, loader, tuple(notes), {} if found is None else _titles(found), found
+    )
 
 
 def _dataset_of(runs: Sequence[RunData], notes: list[str]) -> IkatDataset | None:
-    named = {run.name: full_name(run.parameters["dataset"]) for run in runs if "dataset" in run.parameters}
+    named = {
+        run.name: full_name(run.parameters["dataset"])
+        for run in runs
+        if "dataset" in run.parameters
+    }
     if len(set(named.values())) > 1:
         pairs = ", ".join(f"{name} on {data}" for name, data in named.items())
-        raise UsageError(f"the runs were made on different datasets ({pairs}): make a report of each")
+        raise UsageError(
+            f"the runs were made on different datasets ({pairs}): make a report of each"
+        )
     if not named:
-        notes.append("No dataset was given: the users' words and the judgements are shown only where a run has them.")
+        notes.append(
+            "No dataset was given: the users' words and the judgements are shown only where a run has them."
+        )
         return None
     name = next(iter(named.values()))
     try:
@@ -217,7 +279,9 @@ def _dataset_of(runs: Sequence[RunData], notes: list[str]) -> IkatDataset | None
     return found
 
 
-def only_turns(runs: Sequence[RunData], material: Material, turns: Sequence[str]) -> tuple[list[RunData], Material]:
+def only_turns(
+    runs: Sequence[RunData], material: Material, turns: Sequence[str]
+) -> tuple[list[RunData], Material]:
     """The runs and the material without other turns."""
     wanted = set(turns)
     known = {qid: turn for qid, turn in material.turns.items() if qid in wanted}
@@ -245,11 +309,15 @@ def _given(qrels: QrelsSource | None) -> pd.DataFrame | None:
     return read_qrels(Path(qrels).expanduser())
 
 
-def _qrels(dataset: IkatDataset, qrels: QrelsSource | None, notes: list[str]) -> pd.DataFrame | None:
+def _qrels(
+    dataset: IkatDataset, qrels: QrelsSource | None, notes: list[str]
+) -> pd.DataFrame | None:
     if isinstance(qrels, pd.DataFrame):
         return qrels
     if is_variant(qrels, dataset) and str(qrels).startswith("ptkb"):
-        raise UsageError(f"the qrels {qrels} of {dataset.name} judge statements, and runs rank passages: give other qrels")
+        raise UsageError(
+            f"the qrels {qrels} of {dataset.name} judge statements, and runs rank passages: give other qrels"
+        )
     try:
         return find_qrels(qrels, dataset)
     except DataError as error:
@@ -259,7 +327,9 @@ def _qrels(dataset: IkatDataset, qrels: QrelsSource | None, notes: list[str]) ->
         return None
 
 
-def _text_loader(dataset: IkatDataset | None, runs: Sequence[RunData], notes: list[str]) -> pt.Transformer | None:
+def _text_loader(
+    dataset: IkatDataset | None, runs: Sequence[RunData], notes: list[str]
+) -> pt.Transformer | None:
     if all("text" in run.results.columns for run in runs):
         return None
     try:
@@ -268,7 +338,10 @@ def _text_loader(dataset: IkatDataset | None, runs: Sequence[RunData], notes: li
     except UsageError as error:
         notes.append(f"No passage texts: {error}")
         return None
-    repair = advice("give texts=, the text_loader() of the index that was searched", "give --index PATH, the index that was searched")
+    repair = advice(
+        "give texts=, the text_loader() of the index that was searched",
+        "give --index PATH, the index that was searched",
+    )
     notes.append(f"No passage texts: {repair}.")
     return None
 
@@ -285,5 +358,7 @@ def _topics_by_turn(dataset: IkatDataset) -> dict[str, dict[str, Any]]:
         topics = dataset.get_topics("manual")
     except IkatError:  # a collection whose manual rewrites are missing has its utterances
         topics = dataset.get_topics()
-    topics = topics.merge(dataset.get_answers(), on="qid", how="left").drop(columns=["query", "qhistory"])
+    topics = topics.merge(dataset.get_answers(), on="qid", how="left").drop(
+        columns=["query", "qhistory"]
+    )
     return {turn["qid"]: turn for turn in topics.to_dict("records")}

@@ -21,7 +21,8 @@ class ShownMeasure:
         name: its name.
         digits: its decimals.
         better: 1 if a higher value is better, -1 if a lower one is, 0 if neither.
-        share: whether it is a score from 0 to 1, which is written without the zero before the point.
+        share: whether it is a score from 0 to 1, which is written without the zero before the
+            point.
         tested: whether differences are tested.
     """
 
@@ -35,8 +36,20 @@ class ShownMeasure:
         """The value as in all tables; an unknown one is a dash."""
         if value != value:
             return UNKNOWN
-        text = format_score(abs(value), self.digits) if self.share else f"{abs(value):,.{self.digits}f}"
-        sign = "" if not any(digit in text for digit in "123456789") else "−" if value < 0 else "+" if signed else ""
+        text = (
+            format_score(abs(value), self.digits)
+            if self.share
+            else f"{abs(value):,.{self.digits}f}"
+        )
+        sign = (
+            ""
+            if not any(digit in text for digit in "123456789")
+            else "−"
+            if value < 0
+            else "+"
+            if signed
+            else ""
+        )
         return sign + text
 
 
@@ -61,10 +74,13 @@ class Mean:
     interval: str = ""
 
 
-def compare_means(means: Scores, values: Mapping[str, Scores], columns: Sequence[ShownMeasure], clusters: Clusters) -> list[list[Mean]]:
+def compare_means(
+    means: Scores, values: Mapping[str, Scores], columns: Sequence[ShownMeasure], clusters: Clusters
+) -> list[list[Mean]]:
     """The means of all systems, with their differences from the baseline.
 
-    The test is that of ``ikat evaluate``. A measure is neither tested nor has an interval if a system lacks a value.
+    The test is that of ``ikat evaluate``. A measure is neither tested nor has an interval if a
+    system lacks a value.
 
     Args:
         means: for each system its means, the baseline first.
@@ -80,16 +96,30 @@ def compare_means(means: Scores, values: Mapping[str, Scores], columns: Sequence
     """
     table = np.array(list(values.values()), dtype=float).reshape(-1, len(means), len(columns))
     return [
-        [_compare(means, table[:, :, place], columns[place], (run, place), clusters) for place in range(len(columns))]
+        [
+            _compare(means, table[:, :, place], columns[place], (run, place), clusters)
+            for place in range(len(columns))
+        ]
         for run in range(len(means))
     ]
 
 
-def _compare(means: Scores, values: "np.ndarray", measure: ShownMeasure, of: tuple[int, int], clusters: Clusters) -> Mean:
+def _compare(
+    means: Scores,
+    values: "np.ndarray",
+    measure: ShownMeasure,
+    of: tuple[int, int],
+    clusters: Clusters,
+) -> Mean:
     run, place = of
     value, column = means[run][place], [row[place] for row in means]
     known = {measure.text(one): one * measure.better for one in column if one == one}
-    best = bool(measure.better) and len(known) > 1 and value == value and known[measure.text(value)] == max(known.values())
+    best = (
+        bool(measure.better)
+        and len(known) > 1
+        and value == value
+        and known[measure.text(value)] == max(known.values())
+    )
     if run == 0 or value != value or column[0] != column[0] or not measure.better:
         return Mean(value, measure.text(value), best)
     change, side, interval = value - column[0], "", ""
@@ -97,11 +127,17 @@ def _compare(means: Scores, values: "np.ndarray", measure: ShownMeasure, of: tup
     if measure.tested and not np.isnan(values).any():
         found = compared("", ours.tolist(), theirs.tolist(), clusters, len(means) - 1)
         low, high = found[" low"], found[" high"]
-        interval = "" if low != low else f"[{measure.text(low, signed=True)}, {measure.text(high, signed=True)}]"
+        interval = (
+            ""
+            if low != low
+            else f"[{measure.text(low, signed=True)}, {measure.text(high, signed=True)}]"
+        )
         if found[" reject"]:
             side = "win" if change * measure.better >= 0 else "loss"
     arrow = "" if not side else HIGHER if change > 0 else LOWER
-    return Mean(value, measure.text(value), best, arrow + measure.text(change, signed=True), side, interval)
+    return Mean(
+        value, measure.text(value), best, arrow + measure.text(change, signed=True), side, interval
+    )
 
 
 def comparison_note(clusters: Clusters, baseline: str) -> str:
@@ -116,6 +152,10 @@ def comparison_note(clusters: Clusters, baseline: str) -> str:
         'Differences are from raw. ↑ significantly higher, ↓ signi'
     """
     test = said_of_test(clusters.unit, clusters.number, len(clusters.names), clusters.of)
-    said = [f"Differences are from {baseline}. {HIGHER} significantly higher, {LOWER} significantly lower: {test}."]
+    said = [
+        f"Differences are from {baseline}. {HIGHER} significantly higher, {LOWER} significantly lower: {test}."
+    ]
     said.append("The intervals of 95 % are of the same test, not corrected.")
-    return " ".join([*said, *notes_on_unit(clusters.unit, clusters.number, clusters.source, clusters.of)])
+    return " ".join(
+        [*said, *notes_on_unit(clusters.unit, clusters.number, clusters.source, clusters.of)]
+    )

@@ -1,7 +1,8 @@
 """The page of a report: one HTML file with its style and its script inside, which loads nothing.
 
-Texts of users, passages and models are escaped by jinja. Should one slip through, the page's content security policy names the hash of the
-page's only script and style. The browser runs nothing else.
+Texts of users, passages and models are escaped by jinja. Should one slip through, the page's
+content security policy names the hash of the page's only script and style. The browser runs nothing
+else.
 """
 
 import base64
@@ -40,7 +41,8 @@ class Passage:
         rest: the following words, up to the limit.
         label: its relevance; None if it is not judged.
         used: whether the run's response is based on it.
-        elsewhere: its ranks in runs that the list is compared with, as (number of the run, rank or None).
+        elsewhere: its ranks in runs that the list is compared with, as (number of the run, rank or
+            None).
     """
 
     rank: int
@@ -79,7 +81,8 @@ class Step:
     """What a system did for one utterance.
 
     Attributes:
-        title: ``Turn 1`` of a conversation; empty for a run of topics, where the utterance stands above all sides.
+        title: ``Turn 1`` of a conversation; empty for a run of topics, where the utterance stands
+            above all sides.
         facts: time, calls, cost.
         utterance: the user's words; empty for a run of topics.
         notes: what the system wrote on its way.
@@ -116,7 +119,13 @@ class Side:
     @property
     def queries(self) -> str:
         """All texts with which it searched, in which another side's words are looked up."""
-        return " ".join(text for step in self.steps for note in step.notes if note.kind == "query" for text in note.texts)
+        return " ".join(
+            text
+            for step in self.steps
+            for note in step.notes
+            if note.kind == "query"
+            for text in note.texts
+        )
 
 
 @dataclass(frozen=True)
@@ -129,10 +138,12 @@ class Unit:
         sides: one per system; None where a system lacks it.
         scores: the values of each system for each measure; None if it is not judged.
         utterance: the user's words on a turn.
-        reasons: for each system and measure, why it differs from the baseline; empty texts for the baseline.
+        reasons: for each system and measure, why it differs from the baseline; empty texts for the
+            baseline.
         references: what the organisers wrote, as (label, text).
         missed: relevant passages that no system shows, in words.
-        rubrics: the user's questions, as (name, text, for each system the turn that met it or None).
+        rubrics: the user's questions, as (name, text, for each system the turn that met it or
+            None).
     """
 
     name: str
@@ -194,7 +205,11 @@ class Content:
     def title(self) -> str:
         """One line: the names, or their number if they are too long."""
         names = ", ".join(self.names)
-        return names if len(names) <= LONG_TITLE or len(self.names) == 1 else f"{len(self.names)} systems"
+        return (
+            names
+            if len(names) <= LONG_TITLE or len(self.names) == 1
+            else f"{len(self.names)} systems"
+        )
 
     @property
     def compared(self) -> int:
@@ -204,13 +219,25 @@ class Content:
         if ranked is None or not self.means:
             return int(len(self.names) > 1)
         worth = [row[ranked].value * self.columns[ranked].better for row in self.means]
-        return max(others, key=lambda number: worth[number] if worth[number] == worth[number] else float("-inf"), default=0)
+        return max(
+            others,
+            key=lambda number: worth[number] if worth[number] == worth[number] else float("-inf"),
+            default=0,
+        )
 
     def data(self) -> dict[str, Any]:
         """What the page's script needs: the values of each turn or session, and why systems differ on it."""
         units = [unit for group in self.groups for unit in group.units]
-        scores = [None if one.scores is None else [[x if x == x else None for x in row] for row in one.scores] for one in units]
-        measures = [{"name": one.name, "digits": one.digits, "better": one.better, "share": one.share} for one in self.measures]
+        scores = [
+            None
+            if one.scores is None
+            else [[x if x == x else None for x in row] for row in one.scores]
+            for one in units
+        ]
+        measures = [
+            {"name": one.name, "digits": one.digits, "better": one.better, "share": one.share}
+            for one in self.measures
+        ]
         return {"measures": measures, "scores": scores, "reasons": [one.reasons for one in units]}
 
 
@@ -229,10 +256,14 @@ class Report:
     @classmethod
     def of(cls, content: Content) -> "Report":
         """The page. Characters that HTML files can't have (zeros, half characters) are replaced."""
-        css, script = ((FOLDER / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
+        css, script = (
+            (FOLDER / name).read_text(encoding="utf-8") for name in ("report.css", "report.js")
+        )
         policy = f"default-src 'none'; style-src '{_hash(css)}'; script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
         template = _environment().get_template("report.html.jinja")
-        page = template.render(page=content, css=Markup(css), script=Markup(script), policy=policy, first=FIRST)
+        page = template.render(
+            page=content, css=Markup(css), script=Markup(script), policy=policy, first=FIRST
+        )
         return cls(re.sub("[\x00\ud800-\udfff]", "\ufffd", page), ", ".join(content.names))
 
     def save(self, path: str | Path) -> Path:
@@ -260,7 +291,13 @@ def _hash(text: str) -> str:
 
 @lru_cache
 def _environment() -> Environment:
-    made = Environment(loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made = Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     made.filters |= {"counted": counted, "pieces": _pieces}
     return made
 

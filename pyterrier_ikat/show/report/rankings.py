@@ -31,11 +31,12 @@ def passages_by_turn(
 ) -> tuple[dict[str, list[list[Passage]]], int, dict[str, str]]:
     """For each turn and run, its best ``depth`` passages and those on which its response is based.
 
-    The first run is the baseline. Each of its passages has its ranks in all other runs, each of another run its rank in the baseline,
-    however low it is.
+    The first run is the baseline. Each of its passages has its ranks in all other runs, each of
+    another run its rank in the baseline, however low it is.
 
     Returns:
-        qid -> for each run its passages; how many words of a passage are kept, 0 without texts; and docno -> the whole texts.
+        qid -> for each run its passages; how many words of a passage are kept, 0 without texts; and
+        docno -> the whole texts.
 
     Raises:
         DataError: when ``texts`` lacks a passage.
@@ -50,10 +51,20 @@ def passages_by_turn(
     found: dict[str, list[list[Passage]]] = {}
     for number, (run, frame) in enumerate(zip(runs, shown, strict=True)):
         others = [other for other in range(len(runs)) if other != number and 0 in (other, number)]
-        for qid, docno, score, rank in zip(*(frame[name] for name in ("qid", "docno", "score", "rank")), strict=True):
+        for qid, docno, score, rank in zip(
+            *(frame[name] for name in ("qid", "docno", "score", "rank")), strict=True
+        ):
             elsewhere = [(other, ranks[other].get((qid, docno))) for other in others]
             used = docno in run.turns.get(qid, {}).get("used", ())
-            row = (int(rank) + 1, docno, float(score), *words.get(docno, ("", "")), labels.get((qid, docno)), used, elsewhere)
+            row = (
+                int(rank) + 1,
+                docno,
+                float(score),
+                *words.get(docno, ("", "")),
+                labels.get((qid, docno)),
+                used,
+                elsewhere,
+            )
             found.setdefault(qid, [[] for _ in runs])[number].append(Passage(*row))
     return found, limit if words else 0, known
 
@@ -62,7 +73,9 @@ def _shown(run: RunData, depth: int) -> pd.DataFrame:
     """The rows of a run that the page shows, by rank."""
     used = {(qid, docno) for qid, turn in run.turns.items() for docno in turn.get("used", ())}
     pairs = zip(run.results["qid"].tolist(), run.results["docno"].tolist(), strict=True)
-    wanted = (run.results["rank"] < depth).to_numpy() | np.array([pair in used for pair in pairs], dtype=bool)
+    wanted = (run.results["rank"] < depth).to_numpy() | np.array(
+        [pair in used for pair in pairs], dtype=bool
+    )
     return run.results[wanted].sort_values("rank", kind="stable")
 
 
@@ -80,11 +93,17 @@ def word_limit(texts: Sequence[str]) -> int:
         (120, 60)
     """
     sizes = [(len(text), max(len(text.split()), 1)) for text in texts]
-    fitting = (limit for limit in LIMITS if sum(size * min(1.0, limit / words) for size, words in sizes) <= CHARACTERS)
+    fitting = (
+        limit
+        for limit in LIMITS
+        if sum(size * min(1.0, limit / words) for size, words in sizes) <= CHARACTERS
+    )
     return next(fitting, LIMITS[-1])
 
 
-def _texts_of(runs: Sequence[RunData], texts: pt.Transformer | None, wanted: set[str]) -> dict[str, str]:
+def _texts_of(
+    runs: Sequence[RunData], texts: pt.Transformer | None, wanted: set[str]
+) -> dict[str, str]:
     known: dict[str, str] = {}
     for run in runs:
         if "text" in run.results.columns:
@@ -105,7 +124,9 @@ def cut_words(text: str, limit: int) -> tuple[str, str]:
     """The words of a text that can be read without opening it, and the following words up to the limit."""
     words = text.split()
     rest = " ".join(words[OPEN_WORDS:limit])
-    return " ".join(words[:OPEN_WORDS]), f"{rest} …" if len(words) > max(limit, OPEN_WORDS) else rest
+    return " ".join(words[:OPEN_WORDS]), f"{rest} …" if len(words) > max(
+        limit, OPEN_WORDS
+    ) else rest
 
 
 def judged_to_show(
@@ -121,7 +142,9 @@ def judged_to_show(
     judged = qrels[qrels["qid"].isin(turns)]
     if judged.empty:
         first = qrels["qid"].iloc[0] if len(qrels) else "none at all"
-        raise DataError(f"none of the turns ({turns[0]}, ...) is judged: the qrels have turns like {first}")
+        raise DataError(
+            f"none of the turns ({turns[0]}, ...) is judged: the qrels have turns like {first}"
+        )
     asked = {run.name: None if run.run_on is None else Asked(run.run_on) for run in runs}
     scored = choose_turns(judged["qid"], asked, chosen=chosen)
     found = {run.name: set(run.results["qid"]) for run in runs}
@@ -129,19 +152,25 @@ def judged_to_show(
 
 
 def scores_to_show(
-    runs: Sequence[RunData], qrels: pd.DataFrame | None, turns: Sequence[str], measures: Sequence[ir_measures.Measure | str] | None = None
+    runs: Sequence[RunData],
+    qrels: pd.DataFrame | None,
+    turns: Sequence[str],
+    measures: Sequence[ir_measures.Measure | str] | None = None,
 ) -> tuple[list[str], dict[str, Scores]]:
     """The names of the measures, and for each judged turn the scores of every run. A turn that is missing from a run counts 0.
 
-    The default measures are the track's and all that a run folder has. Without qrels, the scores are those of the run folders, for the
-    measures that all of them have.
+    The default measures are the track's and all that a run folder has. Without qrels, the scores
+    are those of the run folders, for the measures that all of them have.
 
     Raises:
-        DataError: when none of the turns is judged, a run has docnos of another form than the judgements, or the run folders have no scores
-            for these measures, no common measures, or scores for different turns or qrels.
+        DataError: when none of the turns is judged, a run has docnos of another form than the
+            judgements, or the run folders have no scores for these measures, no common measures, or
+            scores for different turns or qrels.
     """
     if qrels is None:
-        tables = _scores_of_folders(runs, None if measures is None else list(map(label, as_measures(measures))))
+        tables = _scores_of_folders(
+            runs, None if measures is None else list(map(label, as_measures(measures)))
+        )
     else:
         judged, _ = judged_to_show(runs, qrels, turns, chosen=True)
         evaluator = make_evaluator(judged, measures_to_show(runs, measures))
@@ -150,17 +179,26 @@ def scores_to_show(
             ranking = ranking_of(run.name, run.results)
             evaluator.check_form(f"run {run.name}", ranking)
             if unlike := evaluator.without_judged(ranking):
-                warnings.warn(f"run {run.name}: {unlike}, so that each of its scores is 0", NotJudgedWarning, stacklevel=4)
+                warnings.warn(
+                    f"run {run.name}: {unlike}, so that each of its scores is 0",
+                    NotJudgedWarning,
+                    stacklevel=4,
+                )
             found.append(evaluator.per_turn(run.name, ranking))
         tables = [pd.DataFrame({"qid": evaluator.turns, **scores}) for scores in found]
     if not tables or tables[0].empty:
         return [], {}
     names = [name for name in tables[0].columns if name != "qid"]
-    values = [dict(zip(table["qid"], table[names].to_numpy(dtype=float).tolist(), strict=True)) for table in tables]
+    values = [
+        dict(zip(table["qid"], table[names].to_numpy(dtype=float).tolist(), strict=True))
+        for table in tables
+    ]
     return names, {qid: [rows[qid] for rows in values] for qid in values[0]}
 
 
-def measures_to_show(runs: Sequence[RunData], measures: Sequence[ir_measures.Measure | str] | None = None) -> list[ir_measures.Measure]:
+def measures_to_show(
+    runs: Sequence[RunData], measures: Sequence[ir_measures.Measure | str] | None = None
+) -> list[ir_measures.Measure]:
     """The given measures; by default the track's and the further ones of the run folders."""
     kept = [name for run in runs if run.scores is not None for name in run.scores.columns]
     return as_measures([*TRACK_2023, *computable(kept)] if measures is None else measures)
@@ -170,15 +208,28 @@ def _scores_of_folders(runs: Sequence[RunData], wanted: Sequence[str] | None) ->
     tables = [run.scores for run in runs if run.scores is not None]
     if len(tables) < len(runs):
         return []
-    common = [name for name in tables[0].columns if name != "qid" and all(name in table.columns for table in tables)]
+    common = [
+        name
+        for name in tables[0].columns
+        if name != "qid" and all(name in table.columns for table in tables)
+    ]
     if lacking := [name for name in wanted or () if name not in common]:
-        raise DataError(f"not all of these runs were measured by {', '.join(lacking)}: give the dataset or the qrels")
-    judged = [run for run in runs if "qrels_sha256" in run.parameters]  # a folder that was written by hand may not name its qrels
+        raise DataError(
+            f"not all of these runs were measured by {', '.join(lacking)}: give the dataset or the qrels"
+        )
+    judged = [
+        run for run in runs if "qrels_sha256" in run.parameters
+    ]  # a folder that was written by hand may not name its qrels
     for run, table in zip(runs, tables, strict=True):
         if (not common and table is not tables[0]) or set(table["qid"]) != set(tables[0]["qid"]):
             raise DataError(
                 f"{run.name} and {runs[0].name} were measured by other measures or on other turns: give the dataset or the qrels"
             )
-        if "qrels_sha256" in run.parameters and run.parameters["qrels_sha256"] != judged[0].parameters["qrels_sha256"]:
-            raise DataError(f"{run.name} and {judged[0].name} were measured with other qrels: give the dataset or the qrels")
+        if (
+            "qrels_sha256" in run.parameters
+            and run.parameters["qrels_sha256"] != judged[0].parameters["qrels_sha256"]
+        ):
+            raise DataError(
+                f"{run.name} and {judged[0].name} were measured with other qrels: give the dataset or the qrels"
+            )
     return [table[["qid", *(common if wanted is None else wanted)]] for table in tables]

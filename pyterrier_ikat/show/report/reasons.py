@@ -30,8 +30,9 @@ MISSED = 5
 class Explainer:
     """Explains the difference between two runs on a judged turn, for a measure.
 
-    A passage counts with its share of the measure (:func:`passage_shares`). For measures without shares it counts as in
-    DCG, which only determines the order of the passages that came in and out.
+    A passage counts with its share of the measure (:func:`passage_shares`). For measures without
+    shares it counts as in DCG, which only determines the order of the passages that came in and
+    out.
 
     Args:
         measure: the measure.
@@ -49,17 +50,32 @@ class Explainer:
         ranks: Sequence[Mapping[str, int]],
         called: Mapping[str, str] | None = None,
     ) -> None:
-        self.measure, self.labels, self.names, self.ranks, self.called = measure, labels, names, ranks, called or {}
+        self.measure, self.labels, self.names, self.ranks, self.called = (
+            measure,
+            labels,
+            names,
+            ranks,
+            called or {},
+        )
         cutoff = cutoff_of(measure)
-        self.end = inf if cutoff is None else cutoff + 1  # the first rank that the measure does not use
+        self.end = (
+            inf if cutoff is None else cutoff + 1
+        )  # the first rank that the measure does not use
         relevant = [docno for docno, grade in labels.items() if grade >= level_of(measure)]
         self.relevant = bool(relevant)
-        self.gains = [self._gains({docno: of_run[docno] for docno in relevant if docno in of_run}) for of_run in ranks]
+        self.gains = [
+            self._gains({docno: of_run[docno] for docno in relevant if docno in of_run})
+            for of_run in ranks
+        ]
 
     def _gains(self, ranks: Mapping[str, int]) -> Mapping[str, float]:
         if is_sum(self.measure):
             return passage_shares(self.measure, self.labels, ranks)
-        return {docno: self.labels[docno] / log2(rank + 1) for docno, rank in ranks.items() if rank < self.end}
+        return {
+            docno: self.labels[docno] / log2(rank + 1)
+            for docno, rank in ranks.items()
+            if rank < self.end
+        }
 
     def explain(self, one: int, other: int, lead: float) -> str:
         """A sentence about each of the passages that matter most, the winner's first.
@@ -78,19 +94,35 @@ class Explainer:
             return f"No difference in {label(self.measure)}{self._why_alike(one, other)}."
         first, second = (one, other) if lead > 0 else (other, one)
         up, down = self._moved(first, second)
-        told = [self._found(first, second, *pair) for pair in up[:UP]] + [self._found(second, first, *pair) for pair in down[:DOWN]]
+        told = [self._found(first, second, *pair) for pair in up[:UP]] + [
+            self._found(second, first, *pair) for pair in down[:DOWN]
+        ]
         rest = self._rest([*up[UP:], *down[DOWN:]])
         intruders = self._intruders(first, second, up[0][1]) if up else ""
-        said = [f"{self.names[first]} leads by {format_score(abs(lead))} in {label(self.measure)}.", *told, rest, intruders]
+        said = [
+            f"{self.names[first]} leads by {format_score(abs(lead))} in {label(self.measure)}.",
+            *told,
+            rest,
+            intruders,
+        ]
         return " ".join(filter(None, said))
 
-    def _moved(self, winner: int, loser: int) -> tuple[list[tuple[float, str]], list[tuple[float, str]]]:
+    def _moved(
+        self, winner: int, loser: int
+    ) -> tuple[list[tuple[float, str]], list[tuple[float, str]]]:
         """The passages from which the winner gains and those from which the loser gains, with the amounts, the largest first."""
         ours, theirs = self.gains[winner], self.gains[loser]
-        changes = {docno: ours.get(docno, 0.0) - theirs.get(docno, 0.0) for docno in {**ours, **theirs}}
-        moved = sorted(((change, docno) for docno, change in changes.items() if abs(change) > SAME), key=lambda pair: -pair[0])
+        changes = {
+            docno: ours.get(docno, 0.0) - theirs.get(docno, 0.0) for docno in {**ours, **theirs}
+        }
+        moved = sorted(
+            ((change, docno) for docno, change in changes.items() if abs(change) > SAME),
+            key=lambda pair: -pair[0],
+        )
         up = [pair for pair in moved if pair[0] > 0]
-        return up, [pair for pair in reversed(moved) if pair[0] < 0 and up]  # alone they would favour the loser
+        return up, [
+            pair for pair in reversed(moved) if pair[0] < 0 and up
+        ]  # alone they would favour the loser
 
     def _name(self, docno: str) -> str:
         return self.called.get(docno, docno)
@@ -105,14 +137,20 @@ class Explainer:
         if not moved:
             return ""
         what = counted(len(moved), "more relevant passage")
-        return f"{what}: {_signed(sum(change for change, _ in moved))}." if is_sum(self.measure) else f"{what} came in or out."
+        return (
+            f"{what}: {_signed(sum(change for change, _ in moved))}."
+            if is_sum(self.measure)
+            else f"{what} came in or out."
+        )
 
     def _intruders(self, winner: int, loser: int, docno: str) -> str:
         """The passages that came before a relevant one, in words."""
         found: list[str] = []
         for other, rank in islice(self._before(winner, loser, docno), INTRUDERS):
             how = "moved up to" if self.ranks[winner].get(other, inf) < self.end else "came in at"
-            found.append(f"{self._name(other)}, not {'relevant' if other in self.labels else 'judged'}, {how} rank {rank}")
+            found.append(
+                f"{self._name(other)}, not {'relevant' if other in self.labels else 'judged'}, {how} rank {rank}"
+            )
         return f"In {self.names[loser]} {'; '.join(found)}." if found else ""
 
     def _before(self, winner: int, loser: int, docno: str) -> Iterator[tuple[str, int]]:
@@ -122,7 +160,10 @@ class Explainer:
         for other, rank in theirs.items():
             if rank >= end:
                 break
-            if self.labels.get(other, 0) < level_of(self.measure) and ours.get(other, ours[docno] + 1) > ours[docno]:
+            if (
+                self.labels.get(other, 0) < level_of(self.measure)
+                and ours.get(other, ours[docno] + 1) > ours[docno]
+            ):
                 yield other, rank
 
     def _why_alike(self, one: int, other: int) -> str:
@@ -135,7 +176,11 @@ class Explainer:
         if ours.keys() != theirs.keys():
             return ""
         alike = all(self.ranks[one][docno] == self.ranks[other][docno] for docno in ours)
-        return ": both rank the relevant passages alike" if alike else ": both find the same relevant passages"
+        return (
+            ": both rank the relevant passages alike"
+            if alike
+            else ": both find the same relevant passages"
+        )
 
 
 def _signed(change: float) -> str:
@@ -165,7 +210,10 @@ def reasons_by_turn(
         return {}
     told = measures[: max(1, MOST // ((len(runs) - 1) * len(scores)))]
     names, rankings = [run.name for run in runs], [_Ranking(run.results) for run in runs]
-    labels = {qid: dict(zip(rows["docno"], rows["label"].tolist(), strict=True)) for qid, rows in qrels.groupby("qid", sort=False)}
+    labels = {
+        qid: dict(zip(rows["docno"], rows["label"].tolist(), strict=True))
+        for qid, rows in qrels.groupby("qid", sort=False)
+    }
     called = {docno: _opening(text) for docno, text in (texts or {}).items() if text.strip()}
     said: dict[str, list[list[str]]] = {}
     for qid, of_turn in scores.items():
@@ -174,8 +222,17 @@ def reasons_by_turn(
         said[qid] = [[] for _ in runs]
         for other in range(1, len(runs)):
             leads = [ours - theirs for ours, theirs in zip(of_turn[other], of_turn[0], strict=True)]
-            lacking = _not_run([run for run in (runs[0], runs[other]) if run.run_on is not None and qid not in run.run_on])
-            said[qid][other] = [lacking or one.explain(other, 0, lead) for one, lead in zip(explained, leads, strict=False)]
+            lacking = _not_run(
+                [
+                    run
+                    for run in (runs[0], runs[other])
+                    if run.run_on is not None and qid not in run.run_on
+                ]
+            )
+            said[qid][other] = [
+                lacking or one.explain(other, 0, lead)
+                for one, lead in zip(explained, leads, strict=False)
+            ]
     return said
 
 
@@ -186,7 +243,9 @@ def _opening(text: str) -> str:
 
 def _not_run(lacking: Sequence[RunData]) -> str:
     names = " and ".join(run.name for run in lacking)
-    return f"{names} {'was' if len(lacking) == 1 else 'were'} not run on this turn." if lacking else ""
+    return (
+        f"{names} {'was' if len(lacking) == 1 else 'were'} not run on this turn." if lacking else ""
+    )
 
 
 class _Ranking:
@@ -199,10 +258,14 @@ class _Ranking:
 
     def of(self, qid: str) -> dict[str, int]:
         """Docno -> rank from 1, the best first."""
-        return {self._docnos[place]: rank for rank, place in enumerate(self._places.get(qid, ()), 1)}
+        return {
+            self._docnos[place]: rank for rank, place in enumerate(self._places.get(qid, ()), 1)
+        }
 
 
-def missed_by_turn(runs: Sequence[RunData], qrels: pd.DataFrame | None, shown: Mapping[str, set[str]]) -> dict[str, list[str]]:
+def missed_by_turn(
+    runs: Sequence[RunData], qrels: pd.DataFrame | None, shown: Mapping[str, set[str]]
+) -> dict[str, list[str]]:
     """The relevant passages of each turn that runs have, but so low that the page doesn't show them: highest label first, then best rank.
 
     Args:
@@ -221,12 +284,22 @@ def missed_by_turn(runs: Sequence[RunData], qrels: pd.DataFrame | None, shown: M
     relevant = qrels[qrels["label"] > 0]
     ranks = [ranks_of(run.results[run.results["docno"].isin(relevant["docno"])]) for run in runs]
     found: dict[str, list[tuple[int, int, str]]] = {}
-    for qid, docno, grade in zip(relevant["qid"], relevant["docno"], relevant["label"], strict=True):
-        places = {run.name: of_run[qid, docno] for run, of_run in zip(runs, ranks, strict=True) if (qid, docno) in of_run}
+    for qid, docno, grade in zip(
+        relevant["qid"], relevant["docno"], relevant["label"], strict=True
+    ):
+        places = {
+            run.name: of_run[qid, docno]
+            for run, of_run in zip(runs, ranks, strict=True)
+            if (qid, docno) in of_run
+        }
         if places and docno not in shown.get(qid, ()):
             told = ", ".join(f"{name} at rank {rank}" for name, rank in places.items())
-            found.setdefault(qid, []).append((-int(grade), min(places.values()), f"{docno} (label {grade}): {told}"))
-    return {qid: [text for _, _, text in sorted(several)[:MISSED]] for qid, several in found.items()}
+            found.setdefault(qid, []).append(
+                (-int(grade), min(places.values()), f"{docno} (label {grade}): {told}")
+            )
+    return {
+        qid: [text for _, _, text in sorted(several)[:MISSED]] for qid, several in found.items()
+    }
 
 
 def cutoff_of(measure: ir_measures.Measure) -> int | None:
@@ -242,15 +315,21 @@ def level_of(measure: ir_measures.Measure) -> int:
 
 def is_sum(measure: ir_measures.Measure) -> bool:
     """Whether :func:`passage_shares` knows the measure: it is one of trec_eval's, without its own gains or removed unjudged passages."""
-    plain = measure.params.keys() <= {"cutoff", "rel", "dcg"} and measure.params.get("dcg", "log2") == "log2"
+    plain = (
+        measure.params.keys() <= {"cutoff", "rel", "dcg"}
+        and measure.params.get("dcg", "log2") == "log2"
+    )
     return measure.NAME in SUMS and plain
 
 
-def passage_shares(measure: ir_measures.Measure, labels: Mapping[str, int], ranks: Mapping[str, int]) -> dict[str, float]:
+def passage_shares(
+    measure: ir_measures.Measure, labels: Mapping[str, int], ranks: Mapping[str, int]
+) -> dict[str, float]:
     """The share of each relevant passage in a turn's score. The shares sum to the score.
 
-    Source: the definitions of trec_eval's ``ndcg``, ``P`` and ``recall``: a passage of label l at rank r adds l / log2(r + 1), divided by
-    the best possible sum; 1 / cutoff; 1 / the number of relevant passages.
+    Source: the definitions of trec_eval's ``ndcg``, ``P`` and ``recall``: a passage of label l at
+    rank r adds l / log2(r + 1), divided by the best possible sum; 1 / cutoff; 1 / the number of
+    relevant passages.
 
     Args:
         measure: a measure for which :func:`is_sum` is true.
@@ -269,11 +348,15 @@ def passage_shares(measure: ir_measures.Measure, labels: Mapping[str, int], rank
     """
     cutoff, level = cutoff_of(measure), level_of(measure)
     relevant = {docno: label for docno, label in labels.items() if label >= level}
-    counted = [docno for docno in relevant if docno in ranks and (cutoff is None or ranks[docno] <= cutoff)]
+    counted = [
+        docno for docno in relevant if docno in ranks and (cutoff is None or ranks[docno] <= cutoff)
+    ]
     if measure.NAME == "nDCG":
         ideal = _dcg(sorted(relevant.values(), reverse=True)[:cutoff])
         return {docno: relevant[docno] / log2(ranks[docno] + 1) / ideal for docno in counted}
-    return dict.fromkeys(counted, 1 / (int(measure["cutoff"]) if measure.NAME == "P" else max(len(relevant), 1)))
+    return dict.fromkeys(
+        counted, 1 / (int(measure["cutoff"]) if measure.NAME == "P" else max(len(relevant), 1))
+    )
 
 
 def _dcg(gains: Sequence[int]) -> float:

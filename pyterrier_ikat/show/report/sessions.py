@@ -32,7 +32,16 @@ from .means import Scores, ShownMeasure, compare_means, comparison_note
 from .page import Content, Group, Note, Passage, Report, Side, Step, Unit
 from .rankings import cut_words, load_texts, word_limit
 
-NO_SETTINGS = ("form", "system", "expression", "stages", "parts", "prompts", "players_prompts", "memory_prompts")
+NO_SETTINGS = (
+    "form",
+    "system",
+    "expression",
+    "stages",
+    "parts",
+    "prompts",
+    "players_prompts",
+    "memory_prompts",
+)
 LONGEST = 300
 """How many characters of each setting of a run are shown."""
 UNORDERED = (
@@ -53,7 +62,9 @@ def find_logs(runs: Mapping[str, RunSource]) -> dict[str, Log]:
     others = [name for name in runs if name not in found]
     if found and others:
         talks = list_first([f"{name} holds {log.kind}" for name, log in found.items()])
-        raise UsageError(f"{talks}, {list_first(others)} {'does' if len(others) == 1 else 'do'} not: make two reports")
+        raise UsageError(
+            f"{talks}, {list_first(others)} {'does' if len(others) == 1 else 'do'} not: make two reports"
+        )
     return found
 
 
@@ -73,7 +84,9 @@ def refuse_arguments(logs: Mapping[str, Log], **given: Any) -> None:
     for name, value in given.items():
         if value is not None:
             (run, log), *_ = logs.items()
-            raise UsageError(f"{option(name)} is for runs of topics, and {run} holds {log.kind}: omit it")
+            raise UsageError(
+                f"{option(name)} is for runs of topics, and {run} holds {log.kind}: omit it"
+            )
 
 
 def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passages: int) -> Report:
@@ -85,28 +98,46 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
         passages: how many sources of each response are shown.
 
     Raises:
-        DataError: when a log can't be read or is empty, a session has different users or rubrics in different logs, or ``texts`` lacks a
-            passage.
+        DataError: when a log can't be read or is empty, a session has different users or rubrics in
+            different logs, or ``texts`` lacks a passage.
     """
     names, headers = list(logs), {name: log.header for name, log in logs.items()}
     dialogues = {name: _read(name, log) for name, log in logs.items()}
-    aligned, measured = align(dialogues), {name: session_measures(found) for name, found in dialogues.items()}
+    aligned, measured = (
+        align(dialogues),
+        {name: session_measures(found) for name, found in dialogues.items()},
+    )
     turns = [turn for found in dialogues.values() for one in found for turn in one.turns]
     faster = not any(header.get("kind") == "simulated" for header in headers.values())
     means = session_means(measured)
     complete = len({frozenset(frame["session"]) for frame in measured.values()}) == 1
-    columns = [_measure(name, faster, complete and name in TESTED) for name in shown_columns(measured)]
+    columns = [
+        _measure(name, faster, complete and name in TESTED) for name in shown_columns(measured)
+    ]
     places = [place for place, one in enumerate(columns) if one.better and one.name != "satisfied"]
-    measures = [replace(columns[place], digits=0) if columns[place].name in COUNTS else columns[place] for place in places]
+    measures = [
+        replace(columns[place], digits=0) if columns[place].name in COUNTS else columns[place]
+        for place in places
+    ]
     values = _values(aligned, measured, columns)
-    clusters = Clusters("user", [next(one.user for one in sides if one is not None) for sides in aligned.values()], of="session")
+    clusters = Clusters(
+        "user",
+        [next(one.user for one in sides if one is not None) for sides in aligned.values()],
+        of="session",
+    )
     caption, *notes = session_notes(measured)
     notes += [*cached_note(turns), *recorded_note(headers)]
     if len(logs) > 1:
         notes += [] if faster else [UNORDERED]
         caption += f" {comparison_note(clusters, names[0])}"
     shown = _Shown(turns, load_missing(turns, texts, passages), passages, list(headers.values()))
-    rows = means.assign(satisfied=means["satisfied"] / means["sessions"])[[one.name for one in columns]].to_numpy(dtype=float).tolist()
+    rows = (
+        means.assign(satisfied=means["satisfied"] / means["sessions"])[
+            [one.name for one in columns]
+        ]
+        .to_numpy(dtype=float)
+        .tolist()
+    )
     facts = f"{counted(len(aligned), 'session')} of {counted(clusters.number, 'user')}."
     content = Content(
         names,
@@ -126,14 +157,19 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
 
 def kept_baseline(logs: Mapping[str, Log]) -> str | None:
     """The run of the simulation's baseline; None if it is unknown or not shown, or if two simulations differ."""
-    kept, systems = {log.baseline for log in logs.values()} - {None}, {log.header.get("system"): name for name, log in logs.items()}
+    kept, systems = (
+        {log.baseline for log in logs.values()} - {None},
+        {log.header.get("system"): name for name, log in logs.items()},
+    )
     return systems.get(kept.pop()) if len(kept) == 1 else None
 
 
 def _read(name: str, log: Log) -> list[Dialogue]:
     found = log.dialogues()
     if not found:
-        raise DataError(f"{name} has no conversation yet ({log.folder}): wait for the first one, or omit the folder")
+        raise DataError(
+            f"{name} has no conversation yet ({log.folder}): wait for the first one, or omit the folder"
+        )
     return found
 
 
@@ -141,7 +177,8 @@ def align(systems: Mapping[str, Sequence[Dialogue]]) -> dict[str, list[Dialogue 
     """Session -> its conversation with each system, in the order in which the systems have them.
 
     Raises:
-        DataError: when a session has different users or rubrics in different logs, because such systems are not comparable.
+        DataError: when a session has different users or rubrics in different logs, because such
+            systems are not comparable.
 
     Example:
         >>> found = align({"raw": [Dialogue("s1", "anna")], "QR": [Dialogue("s2", "ben"), Dialogue("s1", "anna")]})
@@ -154,11 +191,18 @@ def align(systems: Mapping[str, Sequence[Dialogue]]) -> dict[str, list[Dialogue 
             found.setdefault(one.session, [None] * len(systems))[number] = one
     names = list(systems)
     for session, sides in found.items():
-        (first_name, first), *others = [(name, one) for name, one in zip(names, sides, strict=True) if one is not None]
+        (first_name, first), *others = [
+            (name, one) for name, one in zip(names, sides, strict=True) if one is not None
+        ]
         for name, one in others:
-            for what, theirs, ours in (("users", one.user, first.user), ("rubrics", one.rubrics, first.rubrics)):
+            for what, theirs, ours in (
+                ("users", one.user, first.user),
+                ("rubrics", one.rubrics, first.rubrics),
+            ):
                 if theirs != ours:
-                    raise DataError(f"session {session} has different {what} in {first_name} and {name}: compare systems on the same users")
+                    raise DataError(
+                        f"session {session} has different {what} in {first_name} and {name}: compare systems on the same users"
+                    )
     return found
 
 
@@ -169,10 +213,19 @@ def _measure(name: str, faster: bool, tested: bool) -> ShownMeasure:
     return ShownMeasure(name, digits, better, name in SHARES, tested)
 
 
-def _values(aligned: Mapping[str, Any], measured: Mapping[str, pd.DataFrame], columns: Sequence[ShownMeasure]) -> dict[str, Scores]:
+def _values(
+    aligned: Mapping[str, Any],
+    measured: Mapping[str, pd.DataFrame],
+    columns: Sequence[ShownMeasure],
+) -> dict[str, Scores]:
     """Session -> for each system its values; NaN for those that it lacks."""
-    named = [frame.set_index("session").assign(satisfied=(frame["end"] == "satisfied").to_numpy(float)) for frame in measured.values()]
-    tables = [frame.reindex(index=list(aligned), columns=[one.name for one in columns]) for frame in named]
+    named = [
+        frame.set_index("session").assign(satisfied=(frame["end"] == "satisfied").to_numpy(float))
+        for frame in measured.values()
+    ]
+    tables = [
+        frame.reindex(index=list(aligned), columns=[one.name for one in columns]) for frame in named
+    ]
     return {session: [table.loc[session].tolist() for table in tables] for session in aligned}
 
 
@@ -185,7 +238,13 @@ def load_missing(turns: Sequence[Turn], texts: pt.Transformer | None, most: int)
 class _Shown:
     """What is shown of each response, by the texts of all turns."""
 
-    def __init__(self, turns: Sequence[Turn], texts: Mapping[str, str], passages: int, headers: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(
+        self,
+        turns: Sequence[Turn],
+        texts: Mapping[str, str],
+        passages: int,
+        headers: Sequence[Mapping[str, Any]],
+    ) -> None:
         self.texts, self.passages, self.headers = texts, passages, headers
         self.costs = any(turn.spend.price is not None for turn in turns)
         said = [text for turn in turns for _, _, text in passages_of(turn, texts)[:passages]]
@@ -193,12 +252,21 @@ class _Shown:
         self.words = self.limit if any(said) else 0
 
     def spent(self, spend: Spend) -> str:
-        price = "" if not self.costs else ", cost unknown" if spend.price is None else f", {spend.price:.4f} USD"
+        price = (
+            ""
+            if not self.costs
+            else ", cost unknown"
+            if spend.price is None
+            else f", {spend.price:.4f} USD"
+        )
         return f"{counted(spend.completions, 'LLM call')}{price}"
 
 
 def _groups(
-    aligned: Mapping[str, Sequence[Dialogue | None]], values: Mapping[str, Scores], places: list[int], shown: _Shown
+    aligned: Mapping[str, Sequence[Dialogue | None]],
+    values: Mapping[str, Scores],
+    places: list[int],
+    shown: _Shown,
 ) -> list[Group]:
     """The sessions by user, users in the order of their first session."""
     found: dict[str, list[Unit]] = {}
@@ -206,8 +274,13 @@ def _groups(
         first = next(one for one in sides if one is not None)
         of_user = found.setdefault(first.user, [])
         met = [{} if one is None else one.met for one in sides]
-        rubrics = [(name, text, [turns.get(name) for turns in met]) for name, text in first.rubrics.items()]
-        drawn = [None if one is None else _side(one, shown, header) for one, header in zip(sides, shown.headers, strict=True)]
+        rubrics = [
+            (name, text, [turns.get(name) for turns in met]) for name, text in first.rubrics.items()
+        ]
+        drawn = [
+            None if one is None else _side(one, shown, header)
+            for one, header in zip(sides, shown.headers, strict=True)
+        ]
         scores = [[row[place] for place in places] for row in values[session]] if places else None
         of_user.append(Unit(session, len(of_user) + 1, drawn, scores, rubrics=rubrics))
     return [Group(user, units) for user, units in found.items()]
@@ -219,16 +292,24 @@ def _side(one: Dialogue, shown: _Shown, header: Mapping[str, Any]) -> Side:
     if one.turns:
         facts.append(f"{sum(turn.seconds for turn in one.turns) / len(one.turns):.1f} s per turn")
     facts.append(shown.spent(sum((turn.spend for turn in one.turns), Spend())))
-    return Side([_step(turn, one, shown, header) for turn in one.turns], one.end or "not ended", ", ".join(facts))
+    return Side(
+        [_step(turn, one, shown, header) for turn in one.turns],
+        one.end or "not ended",
+        ", ".join(facts),
+    )
 
 
 def _step(turn: Turn, one: Dialogue, shown: _Shown, header: Mapping[str, Any]) -> Step:
     met = one.met
-    remarks = [f"meets {rubric}" for rubric in dict.fromkeys(turn.met) if met[rubric] == turn.number]
+    remarks = [
+        f"meets {rubric}" for rubric in dict.fromkeys(turn.met) if met[rubric] == turn.number
+    ]
     if turn.cut:
         remarks.append(f"{counted(turn.cut, 'token')} cut off before it was sent")
     if turn.more.get("read") == "passages":
-        remarks.append(f"the user read the best {header.get('passages', '')} passages".replace("  ", " "))
+        remarks.append(
+            f"the user read the best {header.get('passages', '')} passages".replace("  ", " ")
+        )
     if header.get("kind") == "interactive" and turn.number not in one.sent:
         remarks.append("not sent")
     every = passages_of(turn, shown.texts)
@@ -267,21 +348,41 @@ def passages_of(turn: Turn, texts: Mapping[str, str]) -> list[tuple[str, float |
         texts: docno -> text, for passages without a text in the turn.
     """
     if turn.sources:
-        return [(one.docno, one.score, one.text or texts.get(one.docno, "")) for one in turn.sources]
+        return [
+            (one.docno, one.score, one.text or texts.get(one.docno, "")) for one in turn.sources
+        ]
     return [(docno, score, texts.get(docno, "")) for docno, score in turn.citations.items()]
 
 
 def _called(turn: Turn, found: int, shown: int) -> str:
     """The kind and number of a turn's passages; for an interactive run, in which the citations are the ranking, both numbers."""
     cited = len(turn.citations)
-    name = "best passage" if not turn.response.strip() else "source" if turn.sources else "cited passage"
+    name = (
+        "best passage"
+        if not turn.response.strip()
+        else "source"
+        if turn.sources
+        else "cited passage"
+    )
     part = f"{shown} of " if found > shown else ""
-    return f"{part}{counted(found, name)}" + f", {counted(cited, 'passage')} cited" * (bool(turn.sources) and cited > found)
+    return f"{part}{counted(found, name)}" + f", {counted(cited, 'passage')} cited" * (
+        bool(turn.sources) and cited > found
+    )
 
 
 def _describe(header: Mapping[str, Any]) -> list[str]:
     """The system and the settings of a run, from its description."""
-    rest = {name: value for name, value in header.items() if name not in NO_SETTINGS and not name.endswith("sha256")}
-    texts = {name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for name, value in rest.items()}
-    cut = [f"{name}: {text if len(text) <= LONGEST else f'{text[:LONGEST]} […]'}" for name, text in texts.items()]
+    rest = {
+        name: value
+        for name, value in header.items()
+        if name not in NO_SETTINGS and not name.endswith("sha256")
+    }
+    texts = {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in rest.items()
+    }
+    cut = [
+        f"{name}: {text if len(text) <= LONGEST else f'{text[:LONGEST]} […]'}"
+        for name, text in texts.items()
+    ]
     return [str(header.get("expression") or header.get("system", "")), *cut]

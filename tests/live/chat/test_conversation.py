@@ -30,8 +30,19 @@ class System(pt.Transformer):
             raise answer
         rows = 0 if answer is None else 2
         qid = inp["qid"].iloc[0]
-        found = pd.DataFrame({"qid": [qid] * rows, "docno": ["d1", "d2"][:rows], "rank": range(rows), "text": ["one", "two"][:rows]})
-        return found.assign(qanswer=column([answer] * rows), used=[True, False][:rows]) if self.used else found
+        found = pd.DataFrame(
+            {
+                "qid": [qid] * rows,
+                "docno": ["d1", "d2"][:rows],
+                "rank": range(rows),
+                "text": ["one", "two"][:rows],
+            }
+        )
+        return (
+            found.assign(qanswer=column([answer] * rows), used=[True, False][:rows])
+            if self.used
+            else found
+        )
 
 
 def chat_of(*answers, **options):
@@ -44,7 +55,9 @@ def saved_turns(folder):
 
 def same(seen, path):
     """Whether the saved chat's turns are the frames that the system saw."""
-    pd.testing.assert_frame_equal(topics_frame(read_topics(path)), pd.concat(seen, ignore_index=True))
+    pd.testing.assert_frame_equal(
+        topics_frame(read_topics(path)), pd.concat(seen, ignore_index=True)
+    )
 
 
 def test_its_own_answers_become_the_history(tmp_path):
@@ -53,7 +66,12 @@ def test_its_own_answers_become_the_history(tmp_path):
     for text in ("Which tea?", "  And cold?", "Or hot?"):
         chat.say(text)
     last = system.seen[-1].iloc[0]
-    assert (last["qid"], last["qturn"], last["query"], last["qptkb"]) == ("tea-1_3", 3, "Or hot?", {"1": "I avoid caffeine."})
+    assert (last["qid"], last["qturn"], last["query"], last["qptkb"]) == (
+        "tea-1_3",
+        3,
+        "Or hot?",
+        {"1": "I avoid caffeine."},
+    )
     assert [(one["role"], one["content"]) for one in last["qhistory"]] == [
         ("user", "Which tea?"),
         ("assistant", "Rooibos."),
@@ -61,18 +79,27 @@ def test_its_own_answers_become_the_history(tmp_path):
     ]
     same(system.seen, tmp_path / "chat" / "topics.json")
     assert [turn.passages for turn in saved_turns(tmp_path / "chat")] == [("d1",), (), ("d1",)]
-    silent = Chat(System("", used=False), save_to=tmp_path / "silent")  # it has no response to be based on passages
+    silent = Chat(
+        System("", used=False), save_to=tmp_path / "silent"
+    )  # it has no response to be based on passages
     assert [source.docno for source in silent.say("Which tea?").sources] == ["d1", "d2"]
     assert saved_turns(tmp_path / "silent")[0].passages == ()
 
 
 @settings(max_examples=15)
 @given(
-    st.lists(st.tuples(st.text(min_size=1).filter(lambda text: text.strip()), st.none() | st.text()), min_size=1, max_size=4),
+    st.lists(
+        st.tuples(st.text(min_size=1).filter(lambda text: text.strip()), st.none() | st.text()),
+        min_size=1,
+        max_size=4,
+    ),
     st.dictionaries(st.text("ab1", min_size=1), st.text(st.characters(exclude_categories=["Cs"]))),
 )
 def test_a_saved_chat_reads_back_as_the_frames_the_system_saw(tmp_path_factory, said, ptkb):
-    system, folder = System(*(answer for _, answer in said)), tmp_path_factory.mktemp("chat") / "new"
+    system, folder = (
+        System(*(answer for _, answer in said)),
+        tmp_path_factory.mktemp("chat") / "new",
+    )
     chat = Chat(system, ptkb, save_to=folder)
     for utterance, _ in said:
         chat.say(utterance)
@@ -95,12 +122,18 @@ def test_a_failed_turn_is_not_kept_and_can_be_said_again(tmp_path):
 def test_recorded_completions_answer_only_what_is_recorded():
     chat = Chat(System("Rooibos.", "Mint."), number="1-1", script=["Which tea?", "Or  hot?"])
     assert chat.expected() == "Which tea?"
-    with pytest.raises(ikat.UsageError, match=r"those of turn 1-1_1 answer only 'Which tea\?': say that, or choose a live LLM"):
+    with pytest.raises(
+        ikat.UsageError,
+        match=r"those of turn 1-1_1 answer only 'Which tea\?': say that, or choose a live LLM",
+    ):
         chat.say("Which coffee?")
     assert chat.say("Which  tea? ").response == "Rooibos."
     chat.say("Or hot?")
     assert chat.expected() is None
-    with pytest.raises(ikat.UsageError, match="turn 1-1_3: the recorded conversation has only 2 turns: go on with a live LLM"):
+    with pytest.raises(
+        ikat.UsageError,
+        match="turn 1-1_3: the recorded conversation has only 2 turns: go on with a live LLM",
+    ):
         chat.say("Thanks.")
 
 
@@ -110,7 +143,10 @@ def test_a_turn_outlives_a_disk_that_is_full(tmp_path, monkeypatch):
 
     chat = Chat(System("Rooibos."), save_to=tmp_path / "chat")
     monkeypatch.setattr("pathlib.Path.open", full)
-    with pytest.raises(ikat.UsageError, match=r"can't be saved in .*chat \(No space left on device\): save it elsewhere"):
+    with pytest.raises(
+        ikat.UsageError,
+        match=r"can't be saved in .*chat \(No space left on device\): save it elsewhere",
+    ):
         chat.say("Which tea?")
     assert (chat.turns[0].response, chat.saved) == ("Rooibos.", 0)
 
@@ -135,7 +171,14 @@ def test_a_kill_between_log_and_topics_loses_no_turn(tmp_path, monkeypatch):
 @pytest.fixture
 def path(tmp_path):
     """A chat of two turns."""
-    chat = chat_of("Rooibos.", "Mint.", ptkb=["I avoid caffeine."], number="tea-1", save_to=tmp_path / "chat", method="mine")
+    chat = chat_of(
+        "Rooibos.",
+        "Mint.",
+        ptkb=["I avoid caffeine."],
+        number="tea-1",
+        save_to=tmp_path / "chat",
+        method="mine",
+    )
     chat.say("Which tea?")
     chat.say("Or hot?")
     return tmp_path / "chat"
@@ -150,8 +193,16 @@ def utterances(path):
 def test_a_chat_is_continued_in_its_folder_with_all_that_it_knew(path):
     llm, backend = scripted("Water.")
     chat = Chat(ikat.Answer(llm), continue_from=path)
-    assert (chat.number, chat.ptkb, chat.save_to, chat.saved) == ("tea-1", {"1": "I avoid caffeine."}, path, 2)
-    assert [(turn.response, turn.method) for turn in chat.turns] == [("Rooibos.", "mine"), ("Mint.", "mine")]
+    assert (chat.number, chat.ptkb, chat.save_to, chat.saved) == (
+        "tea-1",
+        {"1": "I avoid caffeine."},
+        path,
+        2,
+    )
+    assert [(turn.response, turn.method) for turn in chat.turns] == [
+        ("Rooibos.", "mine"),
+        ("Mint.", "mine"),
+    ]
     assert chat.turns[0].spend.calls == 1
     assert "(its prompts and completions are no longer available)" in repr(chat.why())
     assert chat.say("And cold?").number == 3
@@ -198,21 +249,47 @@ def test_an_interrupt_after_writing_the_log_blocks_no_later_save(path, monkeypat
     [
         ({"number": "my chat"}, ikat.UsageError, "give one word"),
         ({"history": -1}, ikat.UsageError, r"history=\.\.\. is -1"),
-        ({"ptkb": "I like tea"}, ikat.UsageError, "ptkb=.*: give a dict of statements by id, or a list of statements"),
+        (
+            {"ptkb": "I like tea"},
+            ikat.UsageError,
+            "ptkb=.*: give a dict of statements by id, or a list of statements",
+        ),
         ({"ptkb": {"1": 5}}, ikat.UsageError, "ptkb=.*: give a dict"),
-        ({"ptkb": ["I run."], "persona": "ikat:sample"}, ikat.UsageError, "both say what is known of the user: omit one"),
+        (
+            {"ptkb": ["I run."], "persona": "ikat:sample"},
+            ikat.UsageError,
+            "both say what is known of the user: omit one",
+        ),
         ({"lmm": "recorded:sample"}, ikat.UsageError, "there is no option 'lmm'"),
-        ({"save_to": "chat"}, ikat.UsageError, "already exists: save the chat in a new folder, or continue it"),
+        (
+            {"save_to": "chat"},
+            ikat.UsageError,
+            "already exists: save the chat in a new folder, or continue it",
+        ),
         ({"continue_from": "new"}, ikat.DataError, "there is no chat new to continue"),
         ({"continue_from": "old.json"}, ikat.DataError, r"there is no chat old\.json to continue"),
         ({"continue_from": "simulated"}, ikat.DataError, r"not the folder of a chat \(simulated\)"),
         ({"continue_from": "damaged"}, ikat.DataError, "is no event"),
-        ({"continue_from": "chat", "save_to": "new"}, ikat.UsageError, r"saved in its own folder: omit save_to=\.\.\."),
-        ({"continue_from": "chat", "number": "tea-2"}, ikat.UsageError, r"holds 1 conversation \(tea-1\): choose one with number="),
-        ({"continue_from": "chat", "ptkb": ["I like tea."]}, ikat.UsageError, "has another persona"),
+        (
+            {"continue_from": "chat", "save_to": "new"},
+            ikat.UsageError,
+            r"saved in its own folder: omit save_to=\.\.\.",
+        ),
+        (
+            {"continue_from": "chat", "number": "tea-2"},
+            ikat.UsageError,
+            r"holds 1 conversation \(tea-1\): choose one with number=",
+        ),
+        (
+            {"continue_from": "chat", "ptkb": ["I like tea."]},
+            ikat.UsageError,
+            "has another persona",
+        ),
     ],
 )
-def test_what_cannot_be_begun_or_continued_is_refused_at_once(path, monkeypatch, options, error, message):
+def test_what_cannot_be_begun_or_continued_is_refused_at_once(
+    path, monkeypatch, options, error, message
+):
     monkeypatch.chdir(path.parent)
     (path.parent / "old.json").write_text("[]")
     Log.create("simulated", {"kind": "simulated"})

@@ -46,9 +46,20 @@ def chatting(folder, server):
     model = f"openai:m base_url={server.url} cache={folder / 'cache.sqlite'}"
     options = ["methods.py:mine", "--llm", model, "--save", "chat"]
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": KEY, "TERM": "xterm", "COLUMNS": "200"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "OPENAI_API_KEY": KEY,
+        "TERM": "xterm",
+        "COLUMNS": "200",
+    }
     process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, "chat", *options], stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, env=environment
+        [sys.executable, "-c", PROGRAM, "chat", *options],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=folder,
+        env=environment,
     )
     os.close(theirs)
     screen = Screen(ours)
@@ -90,14 +101,23 @@ def test_a_chat_in_a_terminal(tmp_path):
         screen.type("Which tea?\n")
         screen.read_until("Rooibos.", "(1 known completion", "you> ")  # what was paid is kept
         assert server.calls == 1
-        screen.type(f"\x1b[200~{chr(10).join(lines)}\x1b[201~\r")  # as a terminal marks what is pasted
+        screen.type(
+            f"\x1b[200~{chr(10).join(lines)}\x1b[201~\r"
+        )  # as a terminal marks what is pasted
         screen.read_until("Rooibos.", "you> ")
         server.script = [refused(503, Retry_After="0.3")]
         screen.type("Also hot?\r/sources\r")  # and then a command
         screen.read_until(
-            "waiting for try 2 of 6: the language model does not answer", "Rooibos.", "/sources", "based on no passage", "you> "
+            "waiting for try 2 of 6: the language model does not answer",
+            "Rooibos.",
+            "/sources",
+            "based on no passage",
+            "you> ",
         )
     turns = read_topics(tmp_path / "chat" / "topics.json")[0].turns
     assert [turn.utterance for turn in turns] == ["Which tea?", "\n".join(lines), "Also hot?"]
     assert server.calls == 4
-    assert {stat.S_IMODE((tmp_path / "chat" / name).stat().st_mode) for name in ("log.jsonl", "topics.json")} == {0o600}
+    assert {
+        stat.S_IMODE((tmp_path / "chat" / name).stat().st_mode)
+        for name in ("log.jsonl", "topics.json")
+    } == {0o600}

@@ -25,7 +25,13 @@ class Small(Backend):
         length = len(request.messages[-1]["content"])
         if length > self.room:
             return TooLong(request.stage, request.qid, f"the prompt has {length} characters")
-        return Reply(f"Answer {len(self.prompts)}. ".ljust(40, "."), self.model, "stop", prompt_tokens=length // 4, completion_tokens=10)
+        return Reply(
+            f"Answer {len(self.prompts)}. ".ljust(40, "."),
+            self.model,
+            "stop",
+            prompt_tokens=length // 4,
+            completion_tokens=10,
+        )
 
 
 def chat_with(room, **options):
@@ -40,7 +46,16 @@ def say(chat, times):
 def test_40_turns_show_the_newest_exchanges_and_save_all(tmp_path):
     chat, backend = chat_with(10**9, history=100, save_to=tmp_path / "chat")
     turns = say(chat, 40)
-    assert [turn.omitted for turn in turns[:8]] == [0, 0, 0, 0, 0, 0, 2, 4]  # 100 tokens: 5 exchanges of 80 characters
+    assert [turn.omitted for turn in turns[:8]] == [
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        2,
+        4,
+    ]  # 100 tokens: 5 exchanges of 80 characters
     assert turns[39].omitted == 2 * (39 - 5)
     assert len({len(prompt) for prompt in backend.prompts[10:]}) == 1
     assert "Question 38?" in backend.prompts[39]
@@ -55,7 +70,10 @@ def test_a_too_long_prompt_halves_the_history_for_good():
     steps = []
     turn = chat.say("And now?", steps.append)
     assert (chat.history, turn.omitted) == (80, 8)  # 4 of 8 exchanges
-    assert steps[1] == "the prompt is too long for the model: asking again with at most 80 tokens of history"
+    assert (
+        steps[1]
+        == "the prompt is too long for the model: asking again with at most 80 tokens of history"
+    )
     assert turn.response.startswith("Answer 10.")
     assert chat.spent.frame()[["calls", "unanswered", "failures"]].values.tolist() == [[1, 1, 1]]
     assert chat.say("And then?").omitted > 8
@@ -68,33 +86,63 @@ def test_what_the_first_attempt_has_paid_is_shown_with_the_turn():
     say(chat, 8)
     reply, room = backend.reply, max(map(len, backend.prompts))
     too_long = TooLong("rewrite", "chat_9", "the prompt is long")
-    backend.reply = lambda one: too_long if one.stage == "rewrite" and len(one.messages[-1]["content"]) > room else reply(one)
+    backend.reply = lambda one: (
+        too_long
+        if one.stage == "rewrite" and len(one.messages[-1]["content"]) > room
+        else reply(one)
+    )
     turn = chat.say("And now?".ljust(40, "?"))
     columns = ["stage", "calls", "unanswered", "failures"]
-    assert chat.spent.frame()[columns].values.tolist() == [["answer", 2, 0, 0], ["rewrite", 1, 1, 1]]
+    assert chat.spent.frame()[columns].values.tolist() == [
+        ["answer", 2, 0, 0],
+        ["rewrite", 1, 1, 1],
+    ]
     assert (turn.spend.calls, turn.spend.cost) == (3, None)
-    assert turn.spend.tokens == chat.spent.frame()[["prompt_tokens", "completion_tokens"]].sum().sum() > 0
+    assert (
+        turn.spend.tokens
+        == chat.spent.frame()[["prompt_tokens", "completion_tokens"]].sum().sum()
+        > 0
+    )
 
 
 def test_the_history_is_halved_until_the_prompt_fits():
     class Counted(Small):
         def complete(self, requests):
-            return super().complete(requests) if requests[0].stage == "answer" else [Reply("Tea?", "small", "stop", 5, 1)]
+            return (
+                super().complete(requests)
+                if requests[0].stage == "answer"
+                else [Reply("Tea?", "small", "stop", 5, 1)]
+            )
 
     backend = Counted(10**9)
     llm = LLM(backend)
-    said = [{"role": role, "content": "x" * 40} for role in ["user", "assistant"] * 32]  # 640 tokens
+    said = [
+        {"role": role, "content": "x" * 40} for role in ["user", "assistant"] * 32
+    ]  # 640 tokens
     asked, steps = [*said, {"role": "user", "content": "And now?"}], []
     system = System.of(ikat.Rewrite(llm) >> ikat.Answer(llm))
     answer(system, asked, history=60)
-    backend.room = len(backend.prompts[-1])  # 3 exchanges: of 640, 320, 160, 80 and 40 tokens the last one fits
+    backend.room = len(
+        backend.prompts[-1]
+    )  # 3 exchanges: of 640, 320, 160, 80 and 40 tokens the last one fits
     found = answer(system, asked, history=None, tell=steps.append)
     assert (found.more, found.omitted) == ({"history": 40}, 60)
-    assert [step.split()[-4] for step in steps if "asking again" in step] == ["320", "160", "80", "40"]
-    assert (found.spend.calls, found.spend.known) == (6, 0)  # a rewrite at each attempt, and the answer
+    assert [step.split()[-4] for step in steps if "asking again" in step] == [
+        "320",
+        "160",
+        "80",
+        "40",
+    ]
+    assert (found.spend.calls, found.spend.known) == (
+        6,
+        0,
+    )  # a rewrite at each attempt, and the answer
     assert found.spend.tokens == 5 * 6 + len(backend.prompts[-1]) // 4 + 10
     backend.room = 1
-    with pytest.raises(StillTooLong, match="the prompt has .* characters, also without history: choose a model with a longer context"):
+    with pytest.raises(
+        StillTooLong,
+        match="the prompt has .* characters, also without history: choose a model with a longer context",
+    ):
         answer(system, asked, history=None)
 
 

@@ -24,7 +24,10 @@ class SharedWords(pt.Transformer):
     def transform(self, inp):
         pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
         pairs = zip(inp["query"], inp["text"], strict=True)
-        scores = [float(len(set(query.lower().split()) & set(text.lower().split()))) for query, text in pairs]
+        scores = [
+            float(len(set(query.lower().split()) & set(text.lower().split())))
+            for query, text in pairs
+        ]
         return pt.model.add_ranks(inp.drop(columns="rank", errors="ignore").assign(score=scores))
 
 
@@ -32,28 +35,42 @@ def test_a_rewrite_is_shown_and_a_ranking_without_response(index):
     ledger = Ledger()
     chat = Chat("qr", ledger=ledger, index=index, **RECORDED, reranker=SharedWords())
     first = chat.say(chat.expected())
-    assert first.rewrite.startswith("What kind of easy multi-day walking route suits a beginner of sixty with a bad knee")
+    assert first.rewrite.startswith(
+        "What kind of easy multi-day walking route suits a beginner of sixty with a bad knee"
+    )
     assert (first.method, first.response, len(first.sources)) == ("qr", "", 5)
     assert all(source.text for source in first.sources)
     assert ledger.frame()["known"].sum() == 1
 
 
 def test_responses_become_history_and_the_save_a_topics_file(index, tmp_path):
-    chat = Chat("short_long_2", index=index, **RECORDED, reranker=SharedWords(), save_to=tmp_path / "chat")
+    chat = Chat(
+        "short_long_2", index=index, **RECORDED, reranker=SharedWords(), save_to=tmp_path / "chat"
+    )
     for _ in range(2):
         assert chat.say(chat.expected()).response
     (saved,) = read_topics(tmp_path / "chat" / "topics.json")
     recorded = ikat.dataset("ikat:sample").conversations[0]
     assert saved.ptkb == recorded.ptkb
-    assert [turn.utterance for turn in saved.turns] == [turn.utterance for turn in recorded.turns[:2]]
-    assert topics_frame([saved])["qhistory"][1][1]["content"] == chat.turns[0].response != recorded.turns[0].response
+    assert [turn.utterance for turn in saved.turns] == [
+        turn.utterance for turn in recorded.turns[:2]
+    ]
+    assert (
+        topics_frame([saved])["qhistory"][1][1]["content"]
+        == chat.turns[0].response
+        != recorded.turns[0].response
+    )
     assert all(turn.passages for turn in saved.turns)
 
 
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("human_qr", {}, "reads annotations of each turn, such as manual rewrites, and a live user gives none"),
+        (
+            "human_qr",
+            {},
+            "reads annotations of each turn, such as manual rewrites, and a live user gives none",
+        ),
         ("nothing", {}, "there is no method"),
         ("ad", {}, "needs llm: give llm="),
         ("raw", {"persona": "ikat:sample"}, "has the conversations"),
@@ -80,6 +97,9 @@ def test_a_saved_chat_goes_on_with_persona_and_another_method(index, tmp_path):
     chat = Chat("all_utterances", index=index, continue_from=path)
     assert (chat.number, len(chat.ptkb), chat.turns[0].method) == ("1-1", 9, "raw")
     assert chat.say("for a worn knee").method == "all_utterances"
-    assert [turn.utterance for turn in read_topics(path / "topics.json")[0].turns] == ["trekking poles", "for a worn knee"]
+    assert [turn.utterance for turn in read_topics(path / "topics.json")[0].turns] == [
+        "trekking poles",
+        "for a worn knee",
+    ]
     with pytest.raises(ikat.UsageError, match=r"holds 1 conversation \(1-1\): choose one"):
         Chat("raw", index=index, continue_from=path, persona="ikat:sample", number="1-2")

@@ -22,7 +22,10 @@ from pyterrier_ikat.runs.answered_turn import effort
 
 def learns(*statements):
     """Completions that each learn one statement, which the user said word for word."""
-    return [json.dumps([{"message": number, "words": text, "statement": text}] if text else []) for number, text in statements]
+    return [
+        json.dumps([{"message": number, "words": text, "statement": text}] if text else [])
+        for number, text in statements
+    ]
 
 
 @pytest.fixture
@@ -53,19 +56,28 @@ def test_a_turn_sees_what_came_before_and_a_later_chat_sees_all(path):
     assert seen(first) == [{"1": "I live in Lyon."}, {"1": "I live in Lyon.", "2": "I own a dog."}]
     later = Chat(second, memory=ikat.UserMemory(path, llm))
     stream = io.StringIO()
-    talk(later, lambda prompt: "I like tea." if not later.turns else stopped(), Screen(stream, width=200))
+    talk(
+        later,
+        lambda prompt: "I like tea." if not later.turns else stopped(),
+        Screen(stream, width=200),
+    )
     assert stream.getvalue().startswith("no statements about you, 2 remembered. /help")
     assert seen(second) == [{"1": "I live in Lyon.", "2": "I own a dog."}]
     assert ikat.UserMemory(path).table("me")["session"].str[:5].tolist() == ["", "chat-", "chat-"]
 
 
-@pytest.mark.parametrize(("stops", "why"), [(False, "no JSON list of statements"), (True, "it was stopped")])
+@pytest.mark.parametrize(
+    ("stops", "why"), [(False, "no JSON list of statements"), (True, "it was stopped")]
+)
 def test_an_answer_is_not_lost_when_nothing_can_be_learned(path, monkeypatch, stops, why):
     memory = ikat.UserMemory(path, scripted("hm")[0])
     if stops:
         monkeypatch.setattr(memory, "learn", stopped)
     chat = Chat(System("Nice."), memory=memory)
-    with pytest.warns(NothingLearnedWarning, match=f"nothing was learned from this turn .*{why}.*the next turn learns from both"):
+    with pytest.warns(
+        NothingLearnedWarning,
+        match=f"nothing was learned from this turn .*{why}.*the next turn learns from both",
+    ):
         turn = chat.say("I own a dog.")
     assert (turn.response, len(chat.turns), memory.known("me")) == ("Nice.", 1, {})
 
@@ -75,7 +87,11 @@ class Paid(Backend):
 
     def __init__(self, *texts):
         self.texts, self.before = list(texts), lambda request: None
-        self.model, self.replays, self.identity = "paid", False, {"provider": "fake", "model": str(id(self)), "params": {}}
+        self.model, self.replays, self.identity = (
+            "paid",
+            False,
+            {"provider": "fake", "model": str(id(self)), "params": {}},
+        )
 
     def complete(self, requests):
         return [self.reply(request) for request in requests]
@@ -98,7 +114,10 @@ def test_memory_cost_belongs_to_the_turn_its_file_and_why(path, tmp_path):
     assert [request.stage for request, outcome in turn.asked] == ["answer", "update_ptkb"]
     assert chat.turns == [turn]
     assert Chat(System(), continue_from=tmp_path / "chat").turns[0].spend.cost == 2.0
-    assert chat.why().account.frame()[["stage", "cost"]].values.tolist() == [["answer", 1.0], ["update_ptkb", 1.0]]
+    assert chat.why().account.frame()[["stage", "cost"]].values.tolist() == [
+        ["answer", 1.0],
+        ["update_ptkb", 1.0],
+    ]
     assert "2. update_ptkb" in repr(chat.why())
     chat, _ = paid_chat(path, "Nice.", "hm")  # it taught nothing
     with pytest.warns(NothingLearnedWarning, match="no JSON list"):
@@ -123,8 +142,14 @@ def test_a_paid_call_that_ctrl_c_interrupted_is_counted(path, monkeypatch):
 
 
 def test_a_turn_taken_back_is_forgotten_even_of_another_process(path, tmp_path):
-    llm, backend = scripted(*learns((1, "I own a cat."), (1, "I own a dog."), (2, "I like tea."), (2, "I like mate.")))
-    first = Chat(System("Nice.", "Nice.", "Good."), memory=ikat.UserMemory(path, llm), save_to=tmp_path / "chat")
+    llm, backend = scripted(
+        *learns((1, "I own a cat."), (1, "I own a dog."), (2, "I like tea."), (2, "I like mate."))
+    )
+    first = Chat(
+        System("Nice.", "Nice.", "Good."),
+        memory=ikat.UserMemory(path, llm),
+        save_to=tmp_path / "chat",
+    )
     first.say("I own a cat.")
     first.undo()
     assert ikat.UserMemory(path).known("me") == {}
@@ -162,8 +187,18 @@ def test_a_replay_of_the_sample_is_the_same_session_again(path, tmp_path):
     sample = ikat.dataset("ikat:sample")
     index = ikat.PassageIndex(tmp_path / "index").index(sample.get_corpus_iter(verbose=False))
     for method in ("qr", "qr", "raw"):  # which needs the model for the memory alone
-        persona = {"persona": "ikat:sample", "number": "3-1", "index": str(index.path), "llm": "recorded:sample"}
-        chat = Chat(method, memory=path, **persona, script=["Does playing music keep the brain young?"] if method == "raw" else None)
+        persona = {
+            "persona": "ikat:sample",
+            "number": "3-1",
+            "index": str(index.path),
+            "llm": "recorded:sample",
+        }
+        chat = Chat(
+            method,
+            memory=path,
+            **persona,
+            script=["Does playing music keep the brain young?"] if method == "raw" else None,
+        )
         if method == "qr":
             chat.say(chat.expected())
         assert list(ikat.UserMemory(path).known("me", "3-1", 1)) == list("123456789")
@@ -179,5 +214,7 @@ def test_ids_of_a_persona_may_be_any_text(path):
     chat.say("I own a dog.")
     chat.say("May it come?")
     assert seen(system) == [persona, {**persona, "8": "I own a dog."}]
-    Chat(System("Hm."), {"8": "I own a boat."}, memory=ikat.UserMemory(path, scripted("[]")[0])).say("And I?")
+    Chat(
+        System("Hm."), {"8": "I own a boat."}, memory=ikat.UserMemory(path, scripted("[]")[0])
+    ).say("And I?")
     assert ikat.UserMemory(path).known("me")["9"] == "I own a boat."

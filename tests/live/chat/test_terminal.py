@@ -66,7 +66,9 @@ NOTE = "(1 call, cost unknown, 0.0 s)"
 
 def test_chat_goes_on_after_an_error_until_the_input_ends(tmp_path):
     path = tmp_path / "chat"
-    shown = talked(chat_of("Rooibos.", "", "Mint.", save_to=path), "Which tea?", "  ", "Or hot?", "Or hot?")
+    shown = talked(
+        chat_of("Rooibos.", "", "Mint.", save_to=path), "Which tea?", "  ", "Or hot?", "Or hot?"
+    )
     assert shown.startswith(f"Rooibos.\n\n{NOTE}\nikat: stage answer: 1 request failed")
     assert shown.endswith(f"\nMint.\n\n{NOTE}\n\n2 turns, saved in {path}\n")
     assert talked(chat_of(save_to=tmp_path / "none")) == "\n0 turns, not saved\n"
@@ -94,7 +96,10 @@ def test_ctrl_c_stops_an_answer_and_at_the_prompt_the_chat(tmp_path, error):
 
 
 def test_a_terminated_process_ends_while_it_answers():
-    assert talked(chat_of("Rooibos.", errors=[Terminated()]), "Which tea?", "Which tea?") == "\n0 turns, not saved\n"
+    assert (
+        talked(chat_of("Rooibos.", errors=[Terminated()]), "Which tea?", "Which tea?")
+        == "\n0 turns, not saved\n"
+    )
 
 
 def test_an_empty_line_says_what_is_recorded():
@@ -131,10 +136,29 @@ def test_an_answer_that_cannot_be_saved_is_shown_as_unsaved(tmp_path):
 def test_commands_show_and_change_the_chat_and_are_never_said(tmp_path):
     llm, backend = scripted("Rooibos.", "Mint.")
     chat = Chat(ikat.Answer(llm), save_to=tmp_path / "chat")
-    shown = talked(chat, "/why", "Which tea?", "/why", "/sources", "/wyh", "/help", "/undo", "//why not?", "/undo")
+    shown = talked(
+        chat,
+        "/why",
+        "Which tea?",
+        "/why",
+        "/sources",
+        "/wyh",
+        "/help",
+        "/undo",
+        "//why not?",
+        "/undo",
+    )
     assert len(backend.asked) == 2
     assert "/why not?" in backend.asked[1][-1]["content"]
-    parts = ["there is no answer yet", "1. answer", "Which tea?", "->", "based on no passage", "did you mean /why?", "/undo"]
+    parts = [
+        "there is no answer yet",
+        "1. answer",
+        "Which tea?",
+        "->",
+        "based on no passage",
+        "did you mean /why?",
+        "/undo",
+    ]
     parts += ["undone: Which tea? (0 turns left, also in ", "undone: /why not?"]
     places = [shown.index(part) for part in parts]
     assert places == sorted(places)
@@ -147,7 +171,11 @@ def test_commands_show_and_change_the_chat_and_are_never_said(tmp_path):
         ("  /Help ", [], "/undo"),
         ("//etc is full", ["/etc is full"], "Rooibos."),
         ("Which / is it?", ["Which / is it?"], "Rooibos."),
-        ("/wyh", [], "no command /wyh: did you mean /why? (to say a line that begins with a slash, begin it with two)"),
+        (
+            "/wyh",
+            [],
+            "no command /wyh: did you mean /why? (to say a line that begins with a slash, begin it with two)",
+        ),
         ("/etc is full", [], "no command /etc: /help lists the commands"),
         ("/undo 3", [], "/undo takes nothing after it: type /undo alone"),
     ],

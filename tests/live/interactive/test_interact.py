@@ -7,11 +7,27 @@ from functools import partial
 import pandas as pd
 import pyterrier as pt
 import pytest
-from track_server import DOCUMENTED, LAST_WORDS, NEW, OLD, TOKEN, TOPICS, InProcess, Refused, Track, tokenizer
+from track_server import (
+    DOCUMENTED,
+    LAST_WORDS,
+    NEW,
+    OLD,
+    TOKEN,
+    TOPICS,
+    InProcess,
+    Refused,
+    Track,
+    tokenizer,
+)
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.live.interactive import InteractiveWarning, interact, interactive_run, track_server
+from pyterrier_ikat.live.interactive import (
+    InteractiveWarning,
+    interact,
+    interactive_run,
+    track_server,
+)
 from pyterrier_ikat.live.interactive.track_server import TrackServer
 from pyterrier_ikat.llms.failures import FatalLLMError
 from pyterrier_ikat.memory.user_memory import NothingLearnedWarning
@@ -34,8 +50,23 @@ class Three(pt.Transformer):
     """Three passages of each turn, of which the response used two."""
 
     def transform(self, inp):
-        docnos, scores = ["clueweb22-en0000-00-00000:0", "clueweb22-en0000-00-00000:1", "clueweb22-en0000-00-00001:0"], [3.0, 2.0, 2.0]
-        found = pd.DataFrame({"docno": docnos, "score": scores, "rank": [0, 1, 2], "used": [True, True, False], "text": ["a", "b", "c"]})
+        docnos, scores = (
+            [
+                "clueweb22-en0000-00-00000:0",
+                "clueweb22-en0000-00-00000:1",
+                "clueweb22-en0000-00-00001:0",
+            ],
+            [3.0, 2.0, 2.0],
+        )
+        found = pd.DataFrame(
+            {
+                "docno": docnos,
+                "score": scores,
+                "rank": [0, 1, 2],
+                "used": [True, True, False],
+                "text": ["a", "b", "c"],
+            }
+        )
         return inp.merge(found, how="cross").assign(qstatements=[[("1", 2.0)]] * 3 * len(inp))
 
 
@@ -48,7 +79,9 @@ def play(track, folder, model=None, step=lambda name: None, count=False, **optio
     system = options.pop("system", None) or system_of(Model() if model is None else model)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("IKAT_TOKEN", TOKEN)
-        patched.setattr(interactive_run, "TrackServer", partial(TrackServer, transport=InProcess(track, step)))
+        patched.setattr(
+            interactive_run, "TrackServer", partial(TrackServer, transport=InProcess(track, step))
+        )
         patched.setattr(track_server, "sleep", lambda seconds: None)
         for module in () if count else (track_server, interactive_run):
             patched.setattr(module, "tokenizer", lambda: str.split)
@@ -82,7 +115,14 @@ class Look(pt.Transformer):
 def test_each_turn_is_answered_once_and_the_log_equals_the_dump(tmp_path, form):
     track, look, told = Track(form=form), Look(), []
     person = written(tmp_path / "ann.txt", "I like tea.")
-    run = play(track, tmp_path / "run", system=look >> system_of(Model()), persona=person, description="Ours.", tell=told.append)
+    run = play(
+        track,
+        tmp_path / "run",
+        system=look >> system_of(Model()),
+        persona=person,
+        description="Ours.",
+        tell=told.append,
+    )
     assert track.taken == [(*one, f"Answer {number}.") for number, one in enumerate(EVERY, 1)]
     assert run.finished
     assert [(one.session, one.user, len(one.turns), one.end) for one in run.log.dialogues()] == [
@@ -94,14 +134,28 @@ def test_each_turn_is_answered_once_and_the_log_equals_the_dump(tmp_path, form):
     assert entry["citations"] == {
         "clueweb22-en0000-00-00000:0": 3.0,
         "clueweb22-en0000-00-00000:1": 2.0,
-        "clueweb22-en0000-00-00001:0": pytest.approx(1.999998, abs=1e-7),  # lower, also with six decimals
+        "clueweb22-en0000-00-00001:0": pytest.approx(
+            1.999998, abs=1e-7
+        ),  # lower, also with six decimals
     }
     assert entry["ptkb_provenance"] == ["I like tea."]
     assert track.runs["mine"].about["description"] == "Ours."
     assert len(json.loads((tmp_path / "run" / "dump.json").read_text())) == 6 + 3 * track.released
     assert track.calls[:2] == ["/auth/verify", "/run/start"]
-    assert [row["qid"] for row in look.seen] == ["1-1_1", "1-1_2", "1-1_3", "2-1_1", "1-2_1", "1-2_2"]
-    said_before = ["Which tea has no caffeine?", "Answer 1.", "And one against a cold?", "Answer 2."]
+    assert [row["qid"] for row in look.seen] == [
+        "1-1_1",
+        "1-1_2",
+        "1-1_3",
+        "2-1_1",
+        "1-2_1",
+        "1-2_2",
+    ]
+    said_before = [
+        "Which tea has no caffeine?",
+        "Answer 1.",
+        "And one against a cold?",
+        "Answer 2.",
+    ]
     assert [message["content"] for message in look.seen[2]["qhistory"]] == said_before
     assert look.seen[3]["qhistory"] == []  # nothing of another conversation
     assert [line.partition(" ")[0] for line in told] == [row["qid"] for row in look.seen]
@@ -118,7 +172,11 @@ def test_memory_learns_once_per_chat_and_knows_returning_users(tmp_path):
             self.told[user] = statements
 
         def known(self, user, session=None, turn=None):
-            learned = {f"m{place}": messages[0]["content"] for place, (who, _, messages) in enumerate(self.learned) if who == user}
+            learned = {
+                f"m{place}": messages[0]["content"]
+                for place, (who, _, messages) in enumerate(self.learned)
+                if who == user
+            }
             return self.told.get(user, {}) | learned
 
         def learn(self, *learned):
@@ -126,28 +184,63 @@ def test_memory_learns_once_per_chat_and_knows_returning_users(tmp_path):
 
     track, memory, look = Track(form=NEW), Notes(), Look()
     for _ in range(2):
-        play(track, tmp_path / "run", system=look >> system_of(Model()), memory=memory, persona=written(tmp_path / "all.txt", "I am 46."))
-        assert [about[:2] for about in memory.learned] == [("ann", "1-1"), ("bob", "2-1"), ("ann", "1-2")]
-    assert [message["content"] for message in memory.learned[1][2]] == ["Where may I walk?", "Answer 4.", LAST_WORDS]
-    assert [row["qptkb"] for row in look.seen] == [{"1": "I am 46."}] * 4 + [{"1": "I am 46.", "m0": "Which tea has no caffeine?"}] * 2
+        play(
+            track,
+            tmp_path / "run",
+            system=look >> system_of(Model()),
+            memory=memory,
+            persona=written(tmp_path / "all.txt", "I am 46."),
+        )
+        assert [about[:2] for about in memory.learned] == [
+            ("ann", "1-1"),
+            ("bob", "2-1"),
+            ("ann", "1-2"),
+        ]
+    assert [message["content"] for message in memory.learned[1][2]] == [
+        "Where may I walk?",
+        "Answer 4.",
+        LAST_WORDS,
+    ]
+    assert [row["qptkb"] for row in look.seen] == [{"1": "I am 46."}] * 4 + [
+        {"1": "I am 46.", "m0": "Which tea has no caffeine?"}
+    ] * 2
     made = {"system": "mine", "models": ["Model"], "package": ikat.__version__}
     assert track.runs["mine"].about["extra"] == {**made, "track_persona": True}
 
 
 def test_a_memory_file_is_of_one_run_which_goes_on_unlearned(tmp_path):
     entry = ikat.method(paper="")(lambda llm: ikat.Answer(llm) >> Three())
-    llm = ikat.llm(Model(lambda number: '[{"message": 1, "words": "caffeine", "statement": "I avoid caffeine."}]'))
+    llm = ikat.llm(
+        Model(
+            lambda number: '[{"message": 1, "words": "caffeine", "statement": "I avoid caffeine."}]'
+        )
+    )
     learned = tmp_path / "users.json"
     play(Track(), tmp_path / "run", system={"mine": entry}, llm=llm, memory=learned)
     memory = ikat.UserMemory(learned)
     assert memory.known("ann", "1-1", 3) == {}
     assert memory.known("ann", "1-2", 1) == {"1": "I avoid caffeine."}
     with pytest.raises(ikat.DataError, match="users.json"):
-        play(Track(), tmp_path / "other", system={"mine": entry}, llm=llm, memory=learned, run_id="other")
+        play(
+            Track(),
+            tmp_path / "other",
+            system={"mine": entry},
+            llm=llm,
+            memory=learned,
+            run_id="other",
+        )
     with pytest.warns(NothingLearnedWarning) as told:
-        run = play(Track(), tmp_path / "none", system={"mine": entry}, llm=ikat.llm(Model()), memory=tmp_path / "none.json")
+        run = play(
+            Track(),
+            tmp_path / "none",
+            system={"mine": entry},
+            llm=ikat.llm(Model()),
+            memory=tmp_path / "none.json",
+        )
     why = "no JSON list of statements in the completion of 9 characters"
-    assert {str(one.message) for one in told} == {f"nothing was learned from conversation {one}: {why}" for one in ("1-1", "2-1", "1-2")}
+    assert {str(one.message) for one in told} == {
+        f"nothing was learned from conversation {one}: {why}" for one in ("1-1", "2-1", "1-2")
+    }
     assert run.finished
     assert ikat.UserMemory(tmp_path / "none.json").users() == []
 
@@ -168,14 +261,22 @@ def test_a_run_stops_without_the_model_and_learns_when_restarted(tmp_path):
     with pytest.raises(ikat.IkatError, match="update_ptkb.*raised OSError: down"):
         play(track, tmp_path / "run", memory=memory)
     assert play(track, tmp_path / "run", memory=memory).finished
-    assert memory.llm.ledger.frame()[["calls", "unanswered", "failures"]].values.tolist() == [[3, 1, 1]]  # three conversations
+    assert memory.llm.ledger.frame()[["calls", "unanswered", "failures"]].values.tolist() == [
+        [3, 1, 1]
+    ]  # three conversations
 
 
 def test_a_system_without_an_answer_tells_the_user_so(tmp_path):
-    nothing = pt.apply.generic(lambda inp: inp.assign(docno="d", score=1.0, rank=0, used=True).iloc[:0])
+    nothing = pt.apply.generic(
+        lambda inp: inp.assign(docno="d", score=1.0, rank=0, used=True).iloc[:0]
+    )
     track = Track(topics=(("1-1", "ann", ("Why?",)),))
     with pytest.warns(InteractiveWarning, match="turn 1-1_1: the system wrote no response"):
-        play(track, tmp_path / "run", system=ikat.Answer(ikat.llm(Model()), on_error="fallback") >> nothing)
+        play(
+            track,
+            tmp_path / "run",
+            system=ikat.Answer(ikat.llm(Model()), on_error="fallback") >> nothing,
+        )
     assert track.taken == [("1-1", "Why?", "The collection has no answer to this.")]
 
 
@@ -183,11 +284,16 @@ def test_a_debug_run_uses_budget_and_needs_its_session_to_resume(tmp_path):
     track = Track(budget=2, faults=["", "drop after"])
     play(track, tmp_path / "one", debug=True, sessions=2)
     assert (track.budget, track.runs) == (0, {})
-    assert said([(one["topic"], one["user_utterance"], "") for one in track.debugged["mine"].dumped]) == EVERY[:4]
+    assert (
+        said([(one["topic"], one["user_utterance"], "") for one in track.debugged["mine"].dumped])
+        == EVERY[:4]
+    )
     with pytest.raises(UsageError, match="refuses .*/start .403: .*You exceeded"):
         play(track, tmp_path / "two", debug=True, run_id="other")
     track = Track(faults=["", "drop after"], not_debugged=("session", "status", "dump"))
-    told = "does not show whether it took the response to turn 1-1_1 .* a new run id in a new folder"
+    told = (
+        "does not show whether it took the response to turn 1-1_1 .* a new run id in a new folder"
+    )
     with pytest.raises(ikat.DataError, match=told):
         play(track, tmp_path / "three", debug=True)
 
@@ -212,7 +318,14 @@ def test_each_user_may_have_a_persona(tmp_path):
     written(tmp_path / "people" / "ann.txt", "I like tea.\nI am vegan.")
     model = Model()
     play(Track(), tmp_path / "run", model, persona=tmp_path / "people")
-    assert ["I am vegan." in str(prompt) for prompt in model.asked] == [True, True, True, False, True, True]
+    assert ["I am vegan." in str(prompt) for prompt in model.asked] == [
+        True,
+        True,
+        True,
+        False,
+        True,
+        True,
+    ]
 
 
 FORTY = "".join(f"{number} two three four five six seven eight nine. " for number in range(40))
@@ -243,7 +356,11 @@ def test_a_stopped_run_continues_and_another_one_is_refused(tmp_path):
     for folder, options, why in [
         ("run", {"run_id": "other"}, "run_id was 'mine', now 'other'"),
         ("run", {"system": ikat.Answer(ikat.llm(Model()))}, "expression was"),
-        ("again", {}, r"knows this run already .412: .*Active run.*: continue it in its folder; if that is lost"),
+        (
+            "again",
+            {},
+            r"knows this run already .412: .*Active run.*: continue it in its folder; if that is lost",
+        ),
     ]:
         with pytest.raises(UsageError, match=why):
             play(track, tmp_path / folder, **options)
@@ -262,12 +379,28 @@ def test_a_stopped_run_continues_and_another_one_is_refused(tmp_path):
 def test_what_cannot_be_played_or_sent_is_refused(tmp_path, monkeypatch):
     monkeypatch.delenv("PLANTED", raising=False)
     keyless = ikat.Answer(ikat.llm("openai:small api_key_env=PLANTED cache=none")) >> Three()
-    broken = pt.apply.generic(lambda frame: frame.assign(score=[float("nan"), 1.0, 0.0] * (len(frame) // 3)))
+    broken = pt.apply.generic(
+        lambda frame: frame.assign(score=[float("nan"), 1.0, 0.0] * (len(frame) // 3))
+    )
     cases = [
-        ({"system": system_of(Model()) >> pt.apply.generic(lambda frame: frame.drop(columns="used"))}, UsageError, "writes no response"),
+        (
+            {
+                "system": system_of(Model())
+                >> pt.apply.generic(lambda frame: frame.drop(columns="used"))
+            },
+            UsageError,
+            "writes no response",
+        ),
         ({"system": keyless}, FatalLLMError, "there is no key"),
-        *(({"run_id": run_id}, UsageError, "is not one word") for run_id in ("", "a b", "a\n", "a\0")),
-        ({"system": system_of(Model()) >> broken}, ikat.DataError, "turn 1-1_1: passage clueweb22-en0000-00-00000:0 has the score nan"),
+        *(
+            ({"run_id": run_id}, UsageError, "is not one word")
+            for run_id in ("", "a b", "a\n", "a\0")
+        ),
+        (
+            {"system": system_of(Model()) >> broken},
+            ikat.DataError,
+            "turn 1-1_1: passage clueweb22-en0000-00-00000:0 has the score nan",
+        ),
     ]
     for number, (options, error, told) in enumerate(cases):
         track = Track()
@@ -279,5 +412,7 @@ def test_what_cannot_be_played_or_sent_is_refused(tmp_path, monkeypatch):
         def check(self, body):
             raise Refused(422, [{"loc": ["body", "citations"], "msg": "Citations key is invalid"}])
 
-    with pytest.raises(UsageError, match="refuses run/continue .422: .*citations.*Citations key is invalid"):
+    with pytest.raises(
+        UsageError, match="refuses run/continue .422: .*citations.*Citations key is invalid"
+    ):
         play(Strict(), tmp_path / "strict")

@@ -27,7 +27,11 @@ MESSAGE |= {"last_response_of_session": False, "last_response_of_run": False}
 @pytest.mark.parametrize(
     ("field", "value", "told"),
     [
-        ("last_response_of_session", "false", "last_response_of_session: Input should be a valid boolean"),
+        (
+            "last_response_of_session",
+            "false",
+            "last_response_of_session: Input should be a valid boolean",
+        ),
         ("last_response_of_run", None, "last_response_of_run: Input should be a valid boolean"),
         ("utterance", None, "utterance: Input should be a valid string"),
         ("user_id", True, "user_id: Input should be a valid string"),
@@ -81,14 +85,19 @@ class AtOnce(Track):
 
 def test_a_conversation_that_ends_at_once_has_no_turn(tmp_path):
     run = play(AtOnce(), tmp_path / "run")
-    assert [(len(one.turns), one.end) for one in run.log.dialogues()] == [(many, "topic ended") for many in (3, 0, 2)]
+    assert [(len(one.turns), one.end) for one in run.log.dialogues()] == [
+        (many, "topic ended") for many in (3, 0, 2)
+    ]
     assert run.finished
 
 
 @pytest.mark.parametrize(
     ("status", "told"),
     [
-        (401, "does not accept the token in IKAT_TOKEN .401: .*Echo of .*: copy the token of your team again"),
+        (
+            401,
+            "does not accept the token in IKAT_TOKEN .401: .*Echo of .*: copy the token of your team again",
+        ),
         (403, "refuses auth/verify .403"),
         (404, "which is the part before /run/start"),
         (307, "refuses auth/verify .307"),
@@ -107,7 +116,11 @@ def test_refusals_are_told_without_the_token(tmp_path, caplog, status, told):
     frames = raised.value.__traceback__
     while frames is not None and "pyterrier_ikat" not in frames.tb_frame.f_code.co_filename:
         frames = frames.tb_next  # without the tests, which know the token
-    text = "".join(traceback.TracebackException(type(raised.value), raised.value, frames, capture_locals=True).format())
+    text = "".join(
+        traceback.TracebackException(
+            type(raised.value), raised.value, frames, capture_locals=True
+        ).format()
+    )
     assert TOKEN not in text + caplog.text + str(vars(raised.value)) + repr(raised.value)
 
 
@@ -123,15 +136,28 @@ def test_what_is_no_server_of_simulated_users_is_said(tmp_path):
 @pytest.mark.parametrize(
     ("address", "token", "told"),
     [
-        ("http://example.org/simulation", TOKEN, "would send the token unencrypted: give an https:// address"),
+        (
+            "http://example.org/simulation",
+            TOKEN,
+            "would send the token unencrypted: give an https:// address",
+        ),
         ("https://me:pw-98765@example.org", TOKEN, "without a login or a query"),
         ("https://example.org?token=pw-98765", TOKEN, "without a login or a query"),
         ("example.org", TOKEN, "give the part before /run/start, such as"),
-        *(("http://localhost:8888", token, "copy the token of your team again") for token in ("", "two words", "tok…")),
-        ("http://127.0.0.1:9", TOKEN, r"gave no answer to auth/verify .ConnectError"),  # where nothing listens
+        *(
+            ("http://localhost:8888", token, "copy the token of your team again")
+            for token in ("", "two words", "tok…")
+        ),
+        (
+            "http://127.0.0.1:9",
+            TOKEN,
+            r"gave no answer to auth/verify .ConnectError",
+        ),  # where nothing listens
     ],
 )
-def test_an_unusable_address_or_token_is_refused_before_sending(monkeypatch, tmp_path, address, token, told):
+def test_an_unusable_address_or_token_is_refused_before_sending(
+    monkeypatch, tmp_path, address, token, told
+):
     monkeypatch.setenv("IKAT_TOKEN", token)
     with pytest.raises((UsageError, ServerDown), match=told) as raised:
         interact(address, tmp_path / "run")
@@ -170,8 +196,12 @@ def serve(monkeypatch):
         server.close()
 
 
-@pytest.mark.parametrize(("fault", "timeout"), [("drop before", 300), ("drop after", 300), ("hang", 0.2)])
-def test_a_lost_or_slow_real_answer_is_free_and_hides_the_token(serve, tmp_path, caplog, monkeypatch, fault, timeout):
+@pytest.mark.parametrize(
+    ("fault", "timeout"), [("drop before", 300), ("drop after", 300), ("hang", 0.2)]
+)
+def test_a_lost_or_slow_real_answer_is_free_and_hides_the_token(
+    serve, tmp_path, caplog, monkeypatch, fault, timeout
+):
     caplog.set_level(logging.DEBUG)
     monkeypatch.setattr(track_server, "TIMEOUT", timeout)
     track, steps = Track(ONE, faults=["", fault]), []
@@ -182,7 +212,9 @@ def test_a_lost_or_slow_real_answer_is_free_and_hides_the_token(serve, tmp_path,
     assert {headers["authorization"] for headers in track.headers} == {f"Bearer {TOKEN}"}
     server = track_server.TrackServer(url, "mine")
     shown = repr(run) + "".join(steps) + caplog.text + repr(server) + repr(vars(server))
-    assert TOKEN not in shown + "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
+    assert TOKEN not in shown + "".join(
+        path.read_text() for path in tmp_path.rglob("*") if path.is_file()
+    )
 
 
 @pytest.mark.parametrize("name", ["http_proxy", "ALL_PROXY"])
@@ -199,7 +231,9 @@ def test_a_redirect_is_not_followed_and_a_proxy_page_is_an_error(serve):
     track, other = Track(ONE), Track(ONE)
     url, there = serve(track), serve(other)
     track.handle = lambda *call: (307, {}, {"Location": f"{there}/auth/verify?token={TOKEN}"})
-    with pytest.raises(UsageError, match=f"refuses auth/verify .307: {there}/auth/verify") as raised:
+    with pytest.raises(
+        UsageError, match=f"refuses auth/verify .307: {there}/auth/verify"
+    ) as raised:
         team(url)
     assert TOKEN not in str(raised.value)
     assert other.calls == []
@@ -246,7 +280,10 @@ def test_the_command_killed_in_the_middle_of_a_turn_continues(serve, tmp_path):
     words = ["interact", url, "mine.py:answering", "--run-id", "mine", "--out", "run"]
     call = [sys.executable, "-c", "from pyterrier_ikat.cli import main; main()", *words]
     before = subprocess.Popen(
-        call, cwd=tmp_path, stderr=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+        call,
+        cwd=tmp_path,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
     )
     until = time.monotonic() + 120
     while not (tmp_path / "seen").exists() or "1-1_2" not in (tmp_path / "seen").read_text():
@@ -262,6 +299,14 @@ def test_the_command_killed_in_the_middle_of_a_turn_continues(serve, tmp_path):
         done = CliRunner().invoke(main, words)
     assert done.exit_code == 0, done.output
     assert said(track.taken) == EVERY
-    assert (tmp_path / "seen").read_text().split() == ["1-1_1", "1-1_2", "1-1_2", "1-1_3", "2-1_1", "1-2_1", "1-2_2"]
+    assert (tmp_path / "seen").read_text().split() == [
+        "1-1_1",
+        "1-1_2",
+        "1-1_2",
+        "1-1_3",
+        "2-1_1",
+        "1-2_1",
+        "1-2_2",
+    ]
     assert "1-1_3 answered: " in done.stderr
     assert TOKEN not in done.output

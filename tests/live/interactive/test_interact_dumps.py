@@ -32,24 +32,48 @@ def replayed(entries, form):
     given = [(topic_of(one), one["responses"][0]) for one in entries]
     name = "assistant_text" if form == NEW else "text"
     answered = [(topic, one) for topic, one in given if one[name] is not None]
-    topics = [(topic, "u", tuple(one["user_utterance"] for _, one in group)) for topic, group in groupby(answered, lambda pair: pair[0])]
+    topics = [
+        (topic, "u", tuple(one["user_utterance"] for _, one in group))
+        for topic, group in groupby(answered, lambda pair: pair[0])
+    ]
     words = [one["user_utterance"] for _, one in given if one[name] is None]
-    track = Track(tuple(topics), form=form, last_words=words[0] if words else "", team=metadata["team_id"])
+    track = Track(
+        tuple(topics), form=form, last_words=words[0] if words else "", team=metadata["team_id"]
+    )
     headers = {"authorization": f"Bearer {TOKEN}"}
 
     def send(call, **body):
-        status, content, _ = track.handle("POST", f"/run/{call}", {}, {"run_id": metadata["run_id"], **body}, headers)
+        status, content, _ = track.handle(
+            "POST", f"/run/{call}", {}, {"run_id": metadata["run_id"], **body}, headers
+        )
         assert status == 200, content
         return content
 
     persona = bool(metadata["extra"]["track_persona"] if form == NEW else metadata["track_persona"])
-    send("start", description=metadata["description"], track_persona=persona, extra={"track_persona": persona})
+    send(
+        "start",
+        description=metadata["description"],
+        track_persona=persona,
+        extra={"track_persona": persona},
+    )
     for _, one in answered:
         kept = (one["assistant_meta"] if form == NEW else one)["ptkb_provenance"]
         cited = one["assistant_citations" if form == NEW else "citations"]
-        reply = send("continue", response=one[name], citations=cited, ptkb_provenance=kept, meta={"ptkb_provenance": kept})
+        reply = send(
+            "continue",
+            response=one[name],
+            citations=cited,
+            ptkb_provenance=kept,
+            meta={"ptkb_provenance": kept},
+        )
         if reply["last_response_of_session"] and not reply["last_response_of_run"]:
-            send("continue", response="", citations={}, ptkb_provenance=[], meta={"ptkb_provenance": []})
+            send(
+                "continue",
+                response="",
+                citations={},
+                ptkb_provenance=[],
+                meta={"ptkb_provenance": []},
+            )
     return [json.loads(line) for line in track.dump(track.runs[metadata["run_id"]]).split("\n")]
 
 
@@ -62,7 +86,12 @@ def without_grades(entries):
 
 
 @pytest.mark.parametrize(
-    ("name", "form"), [("scripted-2026-02.jsonl", OLD), ("scripted-2026-04.jsonl", NEW), ("guided-2026-04.jsonl", NEW)]
+    ("name", "form"),
+    [
+        ("scripted-2026-02.jsonl", OLD),
+        ("scripted-2026-04.jsonl", NEW),
+        ("guided-2026-04.jsonl", NEW),
+    ],
 )
 def test_the_double_writes_the_dumps_that_the_real_servers_wrote(name, form):
     entries = recorded(name)
@@ -87,12 +116,23 @@ def test_the_double_writes_the_released_dumps(ikat_data, month, form, many):
     [
         ({}, "KeyError"),
         ({"responses": [{"text": "Tea.", "assistant_text": "Tea."}]}, "ValueError"),
-        ({"responses": [{"text": ["Tea."], "user_utterance": "?"}], "metadata": {"topic_id": "1-1_1"}}, "TypeError"),
-        ({"responses": [{"text": "Tea.", "user_utterance": "?"}], "metadata": {"topic_id": 1}}, "AttributeError"),
+        (
+            {
+                "responses": [{"text": ["Tea."], "user_utterance": "?"}],
+                "metadata": {"topic_id": "1-1_1"},
+            },
+            "TypeError",
+        ),
+        (
+            {"responses": [{"text": "Tea.", "user_utterance": "?"}], "metadata": {"topic_id": 1}},
+            "AttributeError",
+        ),
     ],
 )
 def test_an_unknown_form_is_named(entry, told):
-    with pytest.raises(ikat.DataError, match=f"entry 2 of the server's dump has an unknown form .*{told}"):
+    with pytest.raises(
+        ikat.DataError, match=f"entry 2 of the server's dump has an unknown form .*{told}"
+    ):
         read_dump([recorded("scripted-2026-04.jsonl")[1], entry])
 
 
@@ -105,11 +145,15 @@ class Renamed(Track):
 
 def test_an_unreadable_dump_is_no_evidence_and_nothing_is_resent(tmp_path):
     lost = ["", "", "drop after"]  # the reply with the user's last words
-    renamed, without = Renamed(SHORT, form=NEW, faults=[*lost]), Track(SHORT, form=NEW, faults=[*lost], with_dump=False)
+    renamed, without = (
+        Renamed(SHORT, form=NEW, faults=[*lost]),
+        Track(SHORT, form=NEW, faults=[*lost], with_dump=False),
+    )
     for track, told in ((renamed, "entry 1 .* unknown form .*"), (without, ".*")):
         folder, answers = tmp_path / type(track).__name__, Answers()
         with pytest.raises(
-            ikat.DataError, match=rf"does not show whether it took the response to turn 1-1_2 \({told}\), and nothing is sent twice"
+            ikat.DataError,
+            match=rf"does not show whether it took the response to turn 1-1_2 \({told}\), and nothing is sent twice",
         ):
             live(track, folder, answers)
         assert said(track.taken) == [("1-1", "Why?"), ("1-1", "Why?")]
@@ -128,7 +172,10 @@ def test_a_run_that_the_server_forgot_is_said(tmp_path):
     with pytest.raises(ikat.IkatError, match="knows no such address or run"):
         live(track, tmp_path / "run", Answers(), step=step)
     track.faults = ["drop before"]
-    with pytest.raises(ikat.DataError, match="if it has forgotten the run, only the organisers can help, or a new run id in a new folder"):
+    with pytest.raises(
+        ikat.DataError,
+        match="if it has forgotten the run, only the organisers can help, or a new run id in a new folder",
+    ):
         live(track, tmp_path / "run", Answers())
 
 
@@ -177,7 +224,11 @@ class Speechless(Track):
         return super().next_topic(run)
 
     def proceed(self, run, body):
-        return self.say(run, run.topic[2][0], False) if run.live and not run.history else super().proceed(run, body)
+        return (
+            self.say(run, run.topic[2][0], False)
+            if run.live and not run.history
+            else super().proceed(run, body)
+        )
 
     def session(self, run):
         if not run.history:
@@ -201,7 +252,11 @@ class Fails(Track):
         if live:
             run.dumped.pop()
             run.live = True
-            run.message = {**message, "last_response_of_session": False, "last_response_of_run": False}
+            run.message = {
+                **message,
+                "last_response_of_session": False,
+                "last_response_of_run": False,
+            }
             run.topic = (*run.topic[:2], (*run.topic[2], "Thank you, goodbye."))
             raise FAILED
         return message
@@ -210,7 +265,10 @@ class Fails(Track):
 def test_a_server_that_keeps_no_response_is_not_answered_forever(tmp_path):
     track, model = Fails(SHORT, form=NEW), Model()
     for asked in (1, 2):
-        with pytest.raises(ServerDown, match=r"500: .*, and its dump lacks the response, which would not be assessed: only the organisers"):
+        with pytest.raises(
+            ServerDown,
+            match=r"500: .*, and its dump lacks the response, which would not be assessed: only the organisers",
+        ):
             play(track, tmp_path / "run", model)
         assert len(model.asked) == asked
 
@@ -223,11 +281,17 @@ def test_a_restarted_server_that_cannot_go_on_is_said_soon(tmp_path):
             track.forget("mine")
 
     slept = []
-    with pytest.raises(ServerDown, match="no reply to the response to turn 1-1_2: .*500: .*Internal Server Error.*: only the organisers"):
+    with pytest.raises(
+        ServerDown,
+        match="no reply to the response to turn 1-1_2: .*500: .*Internal Server Error.*: only the organisers",
+    ):
         live(track, tmp_path / "run", answers, step=step, sleep=slept.append)
     assert sum(slept) == 30
     track.recovers = True  # the organisers repaired it, and the conversation is lost
-    with pytest.warns(InteractiveWarning, match="may not have the response to turn 1-1_2: it continues with topic 2-1"):
+    with pytest.warns(
+        InteractiveWarning,
+        match="may not have the response to turn 1-1_2: it continues with topic 2-1",
+    ):
         journal = live(track, tmp_path / "run", answers)
     assert [len(one.taken) for one in journal.log.dialogues()] == [1, 1]
     assert journal.finished
@@ -238,12 +302,20 @@ class Slow(Track):
 
     def session(self, run):
         waiting = self.calls.count("/run/session") < 4
-        return {**run.message, "history": run.message["history"][:-1], "utterance": "Answer 1."} if waiting else run.message
+        return (
+            {**run.message, "history": run.message["history"][:-1], "utterance": "Answer 1."}
+            if waiting
+            else run.message
+        )
 
 
 @pytest.mark.parametrize(
     ("kind", "fault", "waits"),
-    [(Slow, "slow after", [2, 8, 30]), (Track, "drop before", [2, 8]), (Track, "slow before", [2, 8, 30, 60, 120])],
+    [
+        (Slow, "slow after", [2, 8, 30]),
+        (Track, "drop before", [2, 8]),
+        (Track, "slow before", [2, 8, 30, 60, 120]),
+    ],
 )
 def test_a_server_maybe_at_work_is_waited_for_before_resending(tmp_path, kind, fault, waits):
     slept, answers, track = [], Answers(), kind(TOPICS, faults=["", fault])

@@ -33,7 +33,13 @@ class Answers:
 
     def __call__(self, system, said, ptkb, *, number, turn, **options):
         text = self.asked.setdefault(f"{number}_{turn}", f"Answer {len(self.asked) + 1}.")
-        return Turn(turn, said[-1]["content"], text, citations={"clueweb22-en0000-00-00000:0": 0.1}, statements=("I like tea.",))
+        return Turn(
+            turn,
+            said[-1]["content"],
+            text,
+            citations={"clueweb22-en0000-00-00000:0": 0.1},
+            statements=("I like tea.",),
+        )
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -47,13 +53,30 @@ def quick():
 
 def live(track, folder, answers, step=lambda name: None, sleep=lambda seconds: None, **options):
     """One life of a run: what `interact` does once the system is built."""
-    server = TrackServer("http://localhost:8888/sim", "mine", transport=InProcess(track, step), **options)
-    header = {"kind": "interactive", "system": "ours", "run_id": "mine", "team": server.team(), "description": "Ours."}
+    server = TrackServer(
+        "http://localhost:8888/sim", "mine", transport=InProcess(track, step), **options
+    )
+    header = {
+        "kind": "interactive",
+        "system": "ours",
+        "run_id": "mine",
+        "team": server.team(),
+        "description": "Ours.",
+    }
     run = player.InteractiveRun(folder, header)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(track_server, "sleep", sleep)
         patched.setattr(player, "answer", answers)
-        player.Player(server, run, System.of(pt.Transformer.identity()), {}, None, None, tell=lambda line: None, doing=None).play()
+        player.Player(
+            server,
+            run,
+            System.of(pt.Transformer.identity()),
+            {},
+            None,
+            None,
+            tell=lambda line: None,
+            doing=None,
+        ).play()
     return run
 
 
@@ -88,8 +111,12 @@ def check(track, answers, journal):
     expected = [(topic, utterance) for topic, _, utterances in TOPICS for utterance in utterances]
     assert track.taken == [(*said, f"Answer {number}.") for number, said in enumerate(expected, 1)]
     assert len(answers.asked) == len(expected)
-    assert [turn.response for one in journal.log.dialogues() for turn in one.taken] == [response for *_, response in track.taken]
-    assert [(one.session, one.end) for one in journal.log.dialogues()] == [(topic, "topic ended") for topic, *_ in TOPICS]
+    assert [turn.response for one in journal.log.dialogues() for turn in one.taken] == [
+        response for *_, response in track.taken
+    ]
+    assert [(one.session, one.end) for one in journal.log.dialogues()] == [
+        (topic, "topic ended") for topic, *_ in TOPICS
+    ]
     assert journal.finished
 
 
@@ -132,10 +159,23 @@ def test_a_kill_or_a_full_disk_at_each_line_of_the_journal(tmp_path, form, error
 
 
 @settings(max_examples=25)
-@given(st.lists(st.sampled_from(["", "", *FAULTS]), max_size=12), st.lists(st.integers(0, 30), max_size=2), st.sampled_from(FORMS))
+@given(
+    st.lists(st.sampled_from(["", "", *FAULTS]), max_size=12),
+    st.lists(st.integers(0, 30), max_size=2),
+    st.sampled_from(FORMS),
+)
 def test_any_faults_with_any_kills(tmp_path_factory, faults, deaths, form):
     track, answers = Track(TOPICS, faults=faults, form=form), Answers()
-    check(track, answers, lives(track, tmp_path_factory.mktemp("any") / "run", answers, [*map(killing, deaths), *[calm] * len(faults)]))
+    check(
+        track,
+        answers,
+        lives(
+            track,
+            tmp_path_factory.mktemp("any") / "run",
+            answers,
+            [*map(killing, deaths), *[calm] * len(faults)],
+        ),
+    )
 
 
 def test_the_whole_run_again_sends_nothing(tmp_path):
@@ -149,15 +189,29 @@ def test_the_whole_run_again_sends_nothing(tmp_path):
 def message(*utterances, ends=False):
     """The user's words after those before, each of which was answered."""
     *earlier, newest = utterances
-    history = [{"role": role, "content": text} for said in earlier for role, text in (("user", said), ("assistant", "Yes."))]
+    history = [
+        {"role": role, "content": text}
+        for said in earlier
+        for role, text in (("user", said), ("assistant", "Yes."))
+    ]
     return player.UserMessage(
-        topic_id="1-1", user_id="ann", utterance=newest, history=history, last_response_of_session=ends, last_response_of_run=ends
+        topic_id="1-1",
+        user_id="ann",
+        utterance=newest,
+        history=history,
+        last_response_of_session=ends,
+        last_response_of_run=ends,
     )
 
 
 @pytest.mark.parametrize(
     ("reply", "sent"),
-    [(message("Why?"), []), (message("Why?", "How?"), []), (message("Why?", "How?", "Who?"), [2]), (message("Thanks.", ends=True), [2])],
+    [
+        (message("Why?"), []),
+        (message("Why?", "How?"), []),
+        (message("Why?", "How?", "Who?"), [2]),
+        (message("Thanks.", ends=True), [2]),
+    ],
     ids=["the server forgot it", "the same message", "the next message", "the end"],
 )
 def test_a_response_is_sent_once_its_reply_has_come(tmp_path, reply, sent):

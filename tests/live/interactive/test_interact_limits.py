@@ -7,8 +7,31 @@ from hypothesis import strategies as st
 from pyterrier_ikat.live.interactive.track_server import count_spacy_tokens, cut_to_tokens, fitted
 from pyterrier_ikat.runs import Turn
 
-WORDS = st.sampled_from(["Tea", "don't", "3.5", "e.g.", "U.S.", "end.", "so!?", "(x)", "$5", "a-b", " ", "\n", "\n\n", "…", "«ja»", "..."])
-TEXTS = st.one_of(st.text(max_size=80), st.lists(WORDS, max_size=60).map(" ".join), st.lists(WORDS, max_size=60).map("".join))
+WORDS = st.sampled_from(
+    [
+        "Tea",
+        "don't",
+        "3.5",
+        "e.g.",
+        "U.S.",
+        "end.",
+        "so!?",
+        "(x)",
+        "$5",
+        "a-b",
+        " ",
+        "\n",
+        "\n\n",
+        "…",
+        "«ja»",
+        "...",
+    ]
+)
+TEXTS = st.one_of(
+    st.text(max_size=80),
+    st.lists(WORDS, max_size=60).map(" ".join),
+    st.lists(WORDS, max_size=60).map("".join),
+)
 
 
 @given(TEXTS, st.integers(1, 40))
@@ -41,7 +64,9 @@ def test_a_long_text_is_cut_at_once():
 
 
 def test_citations_are_the_best_thousand_and_fall_strictly():
-    cited = fitted(Turn(1, "?", "Tea.", citations={f"d{number}": 1.0 for number in range(1200)})).citations
+    cited = fitted(
+        Turn(1, "?", "Tea.", citations={f"d{number}": 1.0 for number in range(1200)})
+    ).citations
     assert list(cited) == [f"d{number}" for number in range(1000)]
     scores = [f"{score:.6f}" for score in cited.values()]
     assert sorted(set(scores), key=float, reverse=True) == scores

@@ -20,7 +20,17 @@ LAST_WORDS = "Thank you, that is all."
 DOCUMENTED, OLD, NEW = "documented", "2026-02", "2026-04"
 """The documentation of 2025, and two revisions of the server's repository by their month."""
 FAULTS = (
-    *("drop before", "drop after", "500 before", "500 after", "slow before", "slow after", "no JSON after", "429", "unreached"),
+    *(
+        "drop before",
+        "drop after",
+        "500 before",
+        "500 after",
+        "slow before",
+        "slow after",
+        "no JSON after",
+        "429",
+        "unreached",
+    ),
     *("restart", "earlier restart"),
 )
 """What happens to a call; a restart forgets it after it was taken, an earlier one the call before it as well."""
@@ -85,7 +95,11 @@ class Track:
     @property
     def taken(self):
         """(topic, utterance, response) of each response that was taken."""
-        return [(one["topic"], one["user_utterance"], one["text"]) for run in self.runs.values() for one in run.dumped]
+        return [
+            (one["topic"], one["user_utterance"], one["text"])
+            for run in self.runs.values()
+            for one in run.dumped
+        ]
 
     def handle(self, method, path, query, body, headers):
         """Status, content and headers of an answer."""
@@ -104,10 +118,17 @@ class Track:
         if (method, path) == ("GET", "/auth/verify"):
             return {"team_id": self.team}
         if (method, path) == ("GET", "/budget/check"):
-            left = {"debug": {"remaining": self.budget, "unit": "sessions"}, "run": {"remaining": 2 - len(self.runs), "unit": "runs"}}
+            left = {
+                "debug": {"remaining": self.budget, "unit": "sessions"},
+                "run": {"remaining": 2 - len(self.runs), "unit": "runs"},
+            }
             return {"remaining": left}
         known = {"POST": ("start", "continue"), "GET": ("session", "status", "dump")}
-        if area not in ("run", "debug") or call not in known[method] or (area == "debug" and call in self.not_debugged):
+        if (
+            area not in ("run", "debug")
+            or call not in known[method]
+            or (area == "debug" and call in self.not_debugged)
+        ):
             raise Refused(404, "Not Found")
         runs = self.runs if area == "run" else self.debugged
         if call == "start":
@@ -115,16 +136,25 @@ class Track:
         run = runs.get((body or query)["run_id"])
         if run is None:
             raise Refused(404, f'Run "{(body or query)["run_id"]}" does not exist.')
-        return getattr(self, {"continue": "proceed"}.get(call, call))(*([run, body] if call == "continue" else [run]))
+        return getattr(self, {"continue": "proceed"}.get(call, call))(
+            *([run, body] if call == "continue" else [run])
+        )
 
     def start(self, runs, body, area):
         if body["run_id"] in runs:
-            raise Refused(412, "Active run with that name already exists or was already completed before.")
+            raise Refused(
+                412, "Active run with that name already exists or was already completed before."
+            )
         if (area == "run" and len(runs) >= 2) or (area == "debug" and self.budget < 1):
             raise Refused(403, "You exceeded the maximum number of runs you can submit.")
         if not body["description"]:
             raise Refused(400, "Run description cannot be empty.")
-        about = {"team_id": self.team, "run_id": body["run_id"], "type": "interactive", "description": body["description"]}
+        about = {
+            "team_id": self.team,
+            "run_id": body["run_id"],
+            "type": "interactive",
+            "description": body["description"],
+        }
         if self.form == NEW:
             del about["type"]
             about["extra"] = body["extra"]
@@ -136,15 +166,30 @@ class Track:
     def proceed(self, run, body):
         self.check(body)
         if run.lost and not self.recovers:
-            raise Refused(500, "Internal Server Error")  # what the released one really does after a restart
+            raise Refused(
+                500, "Internal Server Error"
+            )  # what the released one really does after a restart
         run.lost = False
         if not run.live:
             if not run.open:
                 raise Refused(400, "No more open topics. Run was finished!")
             return self.next_topic(run)
-        statements = body["meta"]["ptkb_provenance"] if self.form == NEW else body["ptkb_provenance"]
-        said = {"topic": run.topic[0], "user_utterance": run.history[-1]["content"], "text": body["response"]}
-        run.dumped.append({**said, "citations": body["citations"] or {}, "ptkb_provenance": statements, "meta": body.get("meta")})
+        statements = (
+            body["meta"]["ptkb_provenance"] if self.form == NEW else body["ptkb_provenance"]
+        )
+        said = {
+            "topic": run.topic[0],
+            "user_utterance": run.history[-1]["content"],
+            "text": body["response"],
+        }
+        run.dumped.append(
+            {
+                **said,
+                "citations": body["citations"] or {},
+                "ptkb_provenance": statements,
+                "meta": body.get("meta"),
+            }
+        )
         run.history.append({"role": "assistant", "content": body["response"]})
         number = sum(one["role"] == "user" for one in run.history)
         ended = number >= len(run.topic[2])
@@ -158,7 +203,9 @@ class Track:
             said = f"Value error, Response is too long ({count} tokens). Response exceeds limit of {self.limit} tokens."
             raise Refused(422, [{"type": "value_error", "loc": ["body", "response"], "msg": said}])
         if body["citations"] is not None and len(body["citations"]) > 1000:
-            raise Refused(422, [{"type": "too_long", "loc": ["body", "citations"], "msg": "at most 1000"}])
+            raise Refused(
+                422, [{"type": "too_long", "loc": ["body", "citations"], "msg": "at most 1000"}]
+            )
 
     def next_topic(self, run):
         run.topic, run.history, run.live = run.open.pop(0), [], True
@@ -201,7 +248,11 @@ class Track:
         if self.released:  # which counts a topic as done once it is begun
             state = ("inactive" if run.lost else "active") if still else "complete"
             return {"status": state, "open_topics": still, "done_topics": done + current}
-        return {"status": "active" if still or current else "completed", "open_topics": current + still, "done_topics": done}
+        return {
+            "status": "active" if still or current else "completed",
+            "open_topics": current + still,
+            "done_topics": done,
+        }
 
     def dump(self, run):
         if not self.with_dump:
@@ -211,9 +262,14 @@ class Track:
             raise Refused(500, "Internal Server Error")  # what it really does
         if self.released:
             for topic in run.farewells:
-                last = max((place for place, one in enumerate(said) if one["topic"] == topic), default=len(said) - 1)
+                last = max(
+                    (place for place, one in enumerate(said) if one["topic"] == topic),
+                    default=len(said) - 1,
+                )
                 nothing = {"text": None, "citations": {}, "ptkb_provenance": []}
-                said.insert(last + 1, {"topic": topic, "user_utterance": self.last_words, **nothing})
+                said.insert(
+                    last + 1, {"topic": topic, "user_utterance": self.last_words, **nothing}
+                )
         entries, counts = [], {}
         for one in said:
             number = counts[one["topic"]] = counts.get(one["topic"], int(self.released) - 1) + 1
@@ -223,10 +279,23 @@ class Track:
 
     def dumped(self, one):
         """A response in the dump, in this server's form; the grades of simulated users are empty."""
-        said, kept = {"rank": 1, "user_utterance": one["user_utterance"]}, {"ptkb_provenance": one["ptkb_provenance"]}
+        said, kept = (
+            {"rank": 1, "user_utterance": one["user_utterance"]},
+            {"ptkb_provenance": one["ptkb_provenance"]},
+        )
         if self.form == NEW:
             meta = {"assistant_meta": {} if one["text"] is None else one["meta"]}
-            return {"responses": [said | {"user_meta": {}, "assistant_text": one["text"], "assistant_citations": one["citations"]} | meta]}
+            return {
+                "responses": [
+                    said
+                    | {
+                        "user_meta": {},
+                        "assistant_text": one["text"],
+                        "assistant_citations": one["citations"],
+                    }
+                    | meta
+                ]
+            }
         grade = {"user_rubrik": None, "user_rubrik_score": 0} if self.form == OLD else {}
         response = {**said, **grade, "text": one["text"], "citations": one["citations"], **kept}
         return {"responses": [response], "references": one["citations"]}
@@ -239,8 +308,14 @@ class Track:
 
     def restart(self, calls):
         """Start again with what was known before the last calls; a released server then shows no message until it is answered."""
-        can_go_on = [one for one in self.before[-calls:] if any(run.dumped or not self.released for run in one.values())]
-        known = can_go_on or self.before[-1:]  # a released one can't go on with a run that has no response
+        can_go_on = [
+            one
+            for one in self.before[-calls:]
+            if any(run.dumped or not self.released for run in one.values())
+        ]
+        known = (
+            can_go_on or self.before[-1:]
+        )  # a released one can't go on with a run that has no response
         self.runs = copy.deepcopy(known[0])
         for run in self.runs.values():
             run.lost = self.released
@@ -268,9 +343,13 @@ class InProcess(httpx.BaseTransport):
         if fault in ("500 before", "429"):
             status, content, more = int(fault[:3]), {"detail": "not now"}, {"Retry-After": "0"}
         else:
-            if changes and any("restart" in one for one in (fault, *track.faults)):  # no other fault needs it
+            if changes and any(
+                "restart" in one for one in (fault, *track.faults)
+            ):  # no other fault needs it
                 track.before.append(copy.deepcopy(track.runs))
-            status, content, more = track.handle(request.method, path, dict(request.url.params), body, headers)
+            status, content, more = track.handle(
+                request.method, path, dict(request.url.params), body, headers
+            )
         self.step(f"after {path}")
         if fault.endswith("restart"):
             track.restart(2 if fault.startswith("earlier") else 1)
@@ -278,7 +357,11 @@ class InProcess(httpx.BaseTransport):
             raise AFTER[fault]
         if fault == "500 after":
             status, content = 500, {"detail": "Internal Server Error"}
-        return httpx.Response(status, content=b"<html>" if fault == "no JSON after" else content_of(content), headers=more)
+        return httpx.Response(
+            status,
+            content=b"<html>" if fault == "no JSON after" else content_of(content),
+            headers=more,
+        )
 
 
 BEFORE = {
@@ -335,7 +418,9 @@ class TrackServer:
         self.http = Server(("127.0.0.1", 0), Handler)
         self.http.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.http.server_address[1]}/sim"
-        threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        threading.Thread(
+            target=self.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        ).start()
 
     def close(self):
         self.track.free.set()

@@ -32,7 +32,11 @@ CUT = object()
 def chunk(content="", **more):
     finish = more.pop("finish_reason", None)
     delta = {"content": content} if content else {}
-    return {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **more}
+    return {
+        "object": "chat.completion.chunk",
+        "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+        **more,
+    }
 
 
 def answer(text, *passages, activity=("answering",), **facts):
@@ -40,7 +44,10 @@ def answer(text, *passages, activity=("answering",), **facts):
     cited = read_citations(text, len(passages))
     sources = tuple(Source(docno, words, score) for docno, words, score in passages)
     turn = Turn(1, "", cited.text, sources, cited=tuple(cited.sentences))
-    text, facts = content_of(turn) if cited.text else "", {"response": cited.text, "html": as_html(turn)} | facts
+    text, facts = (
+        content_of(turn) if cited.text else "",
+        {"response": cited.text, "html": as_html(turn)} | facts,
+    )
     sent = [chunk(text[: len(text) // 2]), chunk(text[len(text) // 2 :])] if text else []
     end = chunk(finish_reason="stop", citations=citations(turn), ikat={**FACTS, **facts})
     return [*[chunk(ikat={"activity": one}) for one in activity], *sent, end]
@@ -68,7 +75,8 @@ class Server(ThreadingHTTPServer):
             event.set()
         self.replies, self.asked, self.paths, self.held, self.token = {}, [], [], [], ""
         self.models = [
-            {"id": name, "about": about, "writes_response": True} for name, about in (("plain", "Plain."), ("gtr", "Generates."))
+            {"id": name, "about": about, "writes_response": True}
+            for name, about in (("plain", "Plain."), ("gtr", "Generates."))
         ]
 
     def told(self, model):
@@ -83,7 +91,11 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         if self.path == "/" or self.path.startswith("/page/"):
             path = PAGE / (self.path.removeprefix("/page/") if self.path != "/" else "index.html")
-            self.send(200, path.read_bytes(), CSP | {"Content-Type": f"{KINDS[path.suffix[1:]]}; charset=utf-8"})
+            self.send(
+                200,
+                path.read_bytes(),
+                CSP | {"Content-Type": f"{KINDS[path.suffix[1:]]}; charset=utf-8"},
+            )
         elif self.allowed():
             self.send(200, json.dumps({"object": "list", "data": self.server.models}).encode())
 
@@ -109,11 +121,15 @@ class Handler(BaseHTTPRequestHandler):
                 event.wait(60)
                 continue
             with suppress(OSError):  # stopped
-                self.wfile.write(f"data: {event if isinstance(event, str) else json.dumps(event)}\n\n".encode())
+                self.wfile.write(
+                    f"data: {event if isinstance(event, str) else json.dumps(event)}\n\n".encode()
+                )
 
     def allowed(self):
         if self.server.token and self.headers["Authorization"] != f"Bearer {self.server.token}":
-            self.send(401, b'{"error": {"message": "no token", "type": "x", "param": null, "code": null}}')
+            self.send(
+                401, b'{"error": {"message": "no token", "type": "x", "param": null, "code": null}}'
+            )
             return False
         return True
 

@@ -25,9 +25,15 @@ class Talks(pt.Transformer):
     def transform(self, inp):
         self.seen += inp.to_dict("records")
         rows = [row for _, row in inp.iterrows() for _ in PASSAGES]
-        said = [self.response or json.dumps([row.get("qptkb"), row.get("qhistory"), row["query"]]) for row in rows]
+        said = [
+            self.response or json.dumps([row.get("qptkb"), row.get("qhistory"), row["query"]])
+            for row in rows
+        ]
         turns = inp.loc[inp.index.repeat(len(PASSAGES))].reset_index(drop=True)
-        docnos = [f"{docno}-{row['query'][:20]}" for docno, row in zip([*PASSAGES] * len(inp), rows, strict=True)]
+        docnos = [
+            f"{docno}-{row['query'][:20]}"
+            for docno, row in zip([*PASSAGES] * len(inp), rows, strict=True)
+        ]
         return turns.assign(
             docno=column(docnos), text=column([*PASSAGES.values()] * len(inp)), score=[2.0, 1.0] * len(inp), rank=[0, 1] * len(inp),
             qanswer=column(said), used=[True] * len(rows),
@@ -62,7 +68,13 @@ class Waits(pt.Transformer):
 def says(*texts, **more):
     """The body of a chat request: the user's words and the assistant's, in turns."""
     roles = ["user", "assistant"] * len(texts)
-    return {"model": "talks", "messages": [{"role": role, "content": text} for role, text in zip(roles, texts, strict=False)], **more}
+    return {
+        "model": "talks",
+        "messages": [
+            {"role": role, "content": text} for role, text in zip(roles, texts, strict=False)
+        ],
+        **more,
+    }
 
 
 def served(systems=None, token=None, origins=(), save_to=None):
@@ -88,7 +100,11 @@ class Client:
             "http_version": "1.1", "root_path": "", "client": ("127.0.0.1", 5000), "server": ("127.0.0.1", 80), "asgi": {"version": "3.0"},
             "headers": [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in given.items() if value is not None],
         }  # fmt: skip
-        return asyncio.run(self._call(scope, body if isinstance(body, bytes) else json.dumps(body).encode(), chunks))
+        return asyncio.run(
+            self._call(
+                scope, body if isinstance(body, bytes) else json.dumps(body).encode(), chunks
+            )
+        )
 
     def post(self, path, body, **more):
         """The status and the parsed body."""
@@ -99,7 +115,11 @@ class Client:
         return self.post("/v1/chat/completions", body, **more)
 
     async def _call(self, scope, body, chunks):
-        left = [{"type": "http.request", "body": body, "more_body": False}] if chunks is None else list(chunks)
+        left = (
+            [{"type": "http.request", "body": body, "more_body": False}]
+            if chunks is None
+            else list(chunks)
+        )
         sent = []
 
         async def receive():
@@ -114,7 +134,11 @@ class Client:
         with suppress(Exception):  # that the server's operator sees, after the response was sent
             await self.application(scope, receive, send)
         headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-        return sent[0]["status"], headers, b"".join(message.get("body", b"") for message in sent[1:])
+        return (
+            sent[0]["status"],
+            headers,
+            b"".join(message.get("body", b"") for message in sent[1:]),
+        )
 
 
 def events(content):

@@ -53,10 +53,26 @@ def test_an_answer_has_openai_s_form_and_its_passages(client):
     assert answer["choices"][0]["finish_reason"] == "stop"
     assert content_of(answer) == '[{}, [], "Which tea?"]\n\nSources: [1][2]'
     assert answer["citations"] == [
-        {"id": f"{docno}-Which tea?", "title": PASSAGES[docno], "text": PASSAGES[docno], "score": score}
+        {
+            "id": f"{docno}-Which tea?",
+            "title": PASSAGES[docno],
+            "text": PASSAGES[docno],
+            "score": score,
+        }
         for docno, score in (("d1", 2.0), ("d2", 1.0))
     ]
-    assert answer["ikat"].keys() >= {"rewrite", "queries", "statements", "draft", "seconds", "calls", "known", "tokens", "cost", "omitted"}
+    assert answer["ikat"].keys() >= {
+        "rewrite",
+        "queries",
+        "statements",
+        "draft",
+        "seconds",
+        "calls",
+        "known",
+        "tokens",
+        "cost",
+        "omitted",
+    }
 
 
 U, A = "user", "assistant"
@@ -70,7 +86,12 @@ PARTS = [{"type": "text", "text": "And"}, {"type": "text", "text": "cold?"}]
 @pytest.mark.parametrize(
     ("said", "history", "question", "ignored"),
     [
-        ([("system", "You are a pirate."), *SAID, (U, PARTS)], SAID, "And\ncold?", ["[0] (system)"]),
+        (
+            [("system", "You are a pirate."), *SAID, (U, PARTS)],
+            SAID,
+            "And\ncold?",
+            ["[0] (system)"],
+        ),
         # consecutive messages stay, and an empty answer says nothing
         ([*TOLD, (A, None), (U, "And now?")], TOLD, "And now?", ["[3] (assistant)"]),
         # calls of tools and their results are no part of the conversation
@@ -78,11 +99,21 @@ PARTS = [{"type": "text", "text": "And"}, {"type": "text", "text": "cold?"}]
         ([*CALLED, (A, "Mate."), (U, "Hot?")], SAID, "Hot?", ["[1] (assistant)", "[2] (tool)"]),
     ],
 )
-def test_messages_are_the_history_and_instructions_are_ignored(client, said, history, question, ignored):
+def test_messages_are_the_history_and_instructions_are_ignored(
+    client, said, history, question, ignored
+):
     messages = [{"role": role, "content": text} | dict(*more) for role, text, *more in said]
-    asked = {"temperature": 0.2, "metadata": {"ptkb": ["I like tea."], "chat_id": "7"}, "top_p": None}
+    asked = {
+        "temperature": 0.2,
+        "metadata": {"ptkb": ["I like tea."], "chat_id": "7"},
+        "top_p": None,
+    }
     status, answer = client.chat(says(**asked) | {"messages": messages})
-    wanted = [{"1": "I like tea."}, [{"role": role, "content": text} for role, text in history], question]
+    wanted = [
+        {"1": "I like tea."},
+        [{"role": role, "content": text} for role, text in history],
+        question,
+    ]
     assert (status, heard(answer)) == (200, wanted)
     assert answer["ikat"]["ignored"] == [*(f"messages{one}" for one in ignored), "temperature"]
 
@@ -104,7 +135,10 @@ def test_a_method_without_responses_shows_passage_beginnings(client):
         "[2] Mint is a herb.",
     ]
     _, _, models = client.ask("GET", "/v1/models")
-    assert [(one["id"], one["writes_response"]) for one in json.loads(models)["data"]] == [("talks", True), ("ranks", False)]
+    assert [(one["id"], one["writes_response"]) for one in json.loads(models)["data"]] == [
+        ("talks", True),
+        ("ranks", False),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -117,29 +151,46 @@ def test_a_method_without_responses_shows_passage_beginnings(client):
     ],
 )
 def test_what_the_model_cites_is_sent_with_its_passages(said, shown, docnos):
-    client = Client(served({"talks": Talks("A draft.") >> ikat.Respond(LLM(Types([Reply(said)], [Reply(said)])))}))
+    client = Client(
+        served(
+            {"talks": Talks("A draft.") >> ikat.Respond(LLM(Types([Reply(said)], [Reply(said)])))}
+        )
+    )
     _, answer = client.chat(says("Which tea?"))
     assert content_of(answer) == shown
     assert [one["id"][:2] for one in answer["citations"]] == docnos
     facts = answer["ikat"]
-    assert (facts["unknown"], facts["cites_none"], len(facts["shown"])) == ([7] * ("7]" in said), not docnos, 2 * (not docnos))
+    assert (facts["unknown"], facts["cites_none"], len(facts["shown"])) == (
+        [7] * ("7]" in said),
+        not docnos,
+        2 * (not docnos),
+    )
     assert "[1]" not in facts["response"]
-    *_, last = events(client.ask("POST", "/v1/chat/completions", says("Which tea?", stream=True))[2])
+    *_, last = events(
+        client.ask("POST", "/v1/chat/completions", says("Which tea?", stream=True))[2]
+    )
     assert last["ikat"]["html"].count("<button") == shown.count("[1]") + shown.count("[2]")
 
 
 def test_sources_are_annotations_as_openai_sends_them():
-    linked = Talks("Rooibos.") >> pt.apply.generic(lambda frame: frame.assign(url=["https://tea.example/1", ""] * (len(frame) // 2)))
+    linked = Talks("Rooibos.") >> pt.apply.generic(
+        lambda frame: frame.assign(url=["https://tea.example/1", ""] * (len(frame) // 2))
+    )
     client = Client(served({"talks": linked}))
     _, answer = client.chat(says("Which tea?"))
     message = answer["choices"][0]["message"]
     cited = [one["url_citation"] for one in message["annotations"]]
-    assert [(message["content"][one["start_index"] : one["end_index"]], one["url"], one["title"]) for one in cited] == [
+    assert [
+        (message["content"][one["start_index"] : one["end_index"]], one["url"], one["title"])
+        for one in cited
+    ] == [
         ("[1]", "https://tea.example/1", "Rooibos has no caffeine."),
         ("[2]", "urn:passage:d2-Which%20tea%3F", "Mint is a herb."),
     ]
     ChatCompletion.model_validate(answer, strict=True)
-    *_, last = events(client.ask("POST", "/v1/chat/completions", says("Which tea?", stream=True))[2])
+    *_, last = events(
+        client.ask("POST", "/v1/chat/completions", says("Which tea?", stream=True))[2]
+    )
     assert last["choices"][0]["delta"]["annotations"] == message["annotations"]
 
 
@@ -165,14 +216,20 @@ def test_a_stream_tells_its_steps_and_then_the_checked_answer(client):
     assert (status, headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
     chunks = events(content)
     assert content.endswith(b"data: [DONE]\n\n")
-    assert {(chunk["object"], chunk["id"]) for chunk in chunks} == {("chat.completion.chunk", chunks[0]["id"])}
+    assert {(chunk["object"], chunk["id"]) for chunk in chunks} == {
+        ("chat.completion.chunk", chunks[0]["id"])
+    }
     deltas = [chunk["choices"][0]["delta"].get("content", "") for chunk in chunks[:-1]]
     steps = [chunk["ikat"]["activity"] for chunk in chunks if "activity" in chunk.get("ikat", {})]
     assert steps == ["running Talks"]
     assert deltas[: len(steps) + 1] == [""] * (len(steps) + 1)
     assert "".join(deltas) == '[{}, [], "Which tea?"]\n\nSources: [1][2]'
     last, usage = chunks[-2:]
-    assert (last["choices"][0]["finish_reason"], len(last["citations"]), last["ikat"]["method"]) == ("stop", 2, "talks")
+    assert (
+        last["choices"][0]["finish_reason"],
+        len(last["citations"]),
+        last["ikat"]["method"],
+    ) == ("stop", 2, "talks")
     assert (usage["choices"], usage["usage"]["total_tokens"]) == ([], 0)
 
 
@@ -201,13 +258,23 @@ def types(*texts, **options):
 
 def told(client, **more):
     """The events of a stream, in short: words, what they are taken back for, and how it ended."""
-    _, _, content = client.ask("POST", "/v1/chat/completions", says("Which tea?", stream=True, **more))
+    _, _, content = client.ask(
+        "POST", "/v1/chat/completions", says("Which tea?", stream=True, **more)
+    )
     found = []
     for one in events(content):
         choice = (one.get("choices") or [{"delta": {}, "finish_reason": None}])[0]
         replaced = one.get("ikat", {}).get("replaced")
         failed = one.get("error", {}).get("code")
-        found += filter(None, [choice["delta"].get("content"), replaced and {"replaced": replaced}, choice["finish_reason"], failed])
+        found += filter(
+            None,
+            [
+                choice["delta"].get("content"),
+                replaced and {"replaced": replaced},
+                choice["finish_reason"],
+                failed,
+            ],
+        )
     return found
 
 
@@ -218,7 +285,9 @@ def test_no_word_is_sent_unchecked_unless_the_request_wants_it():
     client, backend = types("Roo", READ, "Rooibos", READ, "Rooibos [1].")
     assert told(client, stream_unchecked=True) == ["Roo", "ibos", ". [1]", "stop"]
     assert backend.followed == ["respond"]
-    status, answer = types("Roo", "Rooibos [1].")[0].chat(says("Which tea?", stream_unchecked=True))  # no stream: nothing to send early
+    status, answer = types("Roo", "Rooibos [1].")[0].chat(
+        says("Which tea?", stream_unchecked=True)
+    )  # no stream: nothing to send early
     assert (status, content_of(answer)) == (200, "Rooibos. [1]")
 
 
@@ -235,12 +304,19 @@ def test_a_system_is_described_by_one_sentence_in_plain_words():
     described = {name: about(System(method, FINDS)) for name, method in METHODS.items()}
     assert not [one for one in described.values() if re.search(r"(?i)section|table \d|`", one)]
     assert all(one.count(". ") == 0 and one.endswith(".") for one in described.values())
-    assert described["aqd"] == "AQD: the LLM's answer, then up to n queries for it, each retrieved and re-ranked separately, interleaved."
-    assert about(System.of(ikat.Answer(ikat.llm("recorded:sample")))) == "Works by drafting an answer."
+    assert (
+        described["aqd"]
+        == "AQD: the LLM's answer, then up to n queries for it, each retrieved and re-ranked separately, interleaved."
+    )
+    assert (
+        about(System.of(ikat.Answer(ikat.llm("recorded:sample")))) == "Works by drafting an answer."
+    )
 
 
 def shown(text, *numbers):
-    return as_html(Turn(1, "", text, (Source("d1"), Source("d2")), cited=(CitedSentence(text, numbers),)))
+    return as_html(
+        Turn(1, "", text, (Source("d1"), Source("d2")), cited=(CitedSentence(text, numbers),))
+    )
 
 
 def test_markdown_is_drawn_without_html_images_or_odd_links():
@@ -253,7 +329,10 @@ def test_markdown_is_drawn_without_html_images_or_odd_links():
     assert shown("# Teas\n- mint\n\n3. three") == listed
 
 
-@pytest.mark.parametrize("attack", ['[x](http://a "t{}t")', "[x](http://a{})", "```\n{}", "`{}`", "{}\ue0009\ue001<b>\u202e"])
+@pytest.mark.parametrize(
+    "attack",
+    ['[x](http://a "t{}t")', "[x](http://a{})", "```\n{}", "`{}`", "{}\ue0009\ue001<b>\u202e"],
+)
 def test_a_mark_of_a_citation_lets_nothing_through(attack):
     drawn = shown(attack.format('"><script>'), 1)
     assert set(re.findall(r"<(\w+)", drawn)) <= {"p", "a", "pre", "code", "button"}
@@ -263,7 +342,15 @@ def test_a_mark_of_a_citation_lets_nothing_through(attack):
 
 @pytest.mark.parametrize(
     "text",
-    ["**a " * 12000, "`" * 49000, "| a |\n|---|\n" * 3000, f"| a |\n|{'-' * 49000}x", "[" * 25000, "> " * 25000, "<b>" * LONGEST],
+    [
+        "**a " * 12000,
+        "`" * 49000,
+        "| a |\n|---|\n" * 3000,
+        f"| a |\n|{'-' * 49000}x",
+        "[" * 25000,
+        "> " * 25000,
+        "<b>" * LONGEST,
+    ],
 )
 def test_hostile_markdown_is_drawn_at_once_and_stays_inert(text):
     began = time.process_time()
@@ -281,11 +368,22 @@ def test_hostile_markdown_is_drawn_at_once_and_stays_inert(text):
             ["One. [1] Two", {"replaced": "1 word too many"}, "One. [1]", "stop"],
         ),
         (
-            ("Mint [1].\n", READ, "Mint [1].\n-", "Mint [1].\n- It", READ, "Mint [1].\n- It cools."),
+            (
+                "Mint [1].\n",
+                READ,
+                "Mint [1].\n-",
+                "Mint [1].\n- It",
+                READ,
+                "Mint [1].\n- It cools.",
+            ),
             {},
             ["Mint.", " [1]\n- It", " cools.", "stop"],
         ),
-        (("Roo", READ, "", "Mint", READ, "Mint [1]."), {}, ["Roo", {"replaced": "the model writes it anew"}, "Mint", ". [1]", "stop"]),
+        (
+            ("Roo", READ, "", "Mint", READ, "Mint [1]."),
+            {},
+            ["Roo", {"replaced": "the model writes it anew"}, "Mint", ". [1]", "stop"],
+        ),
         (("I", READ, "I'm sorry, but I can't help with that."), {}, ["I", "llm_failed"]),
     ],
 )
@@ -307,44 +405,119 @@ def test_a_text_written_faster_than_it_is_read_waits_once():
     assert asyncio.run(queued()) == [1, 999, 2, "Mint"]
 
 
-TOOL = {"type": "function", "function": {"name": "weather", "description": "The weather.", "parameters": {"type": "object"}}}
-RECORDED = [json.loads(line) for line in Path(__file__).with_name("client_requests.jsonl").read_text(encoding="utf-8").splitlines()]
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "description": "The weather.",
+        "parameters": {"type": "object"},
+    },
+}
+RECORDED = [
+    json.loads(line)
+    for line in Path(__file__)
+    .with_name("client_requests.jsonl")
+    .read_text(encoding="utf-8")
+    .splitlines()
+]
 
 
 @pytest.mark.parametrize("recorded", RECORDED, ids=lambda one: f"{one['client']}: {one['call']}")
 def test_client_requests_are_answered_unless_for_a_call_or_json(client, recorded):
     status, headers, content = client.ask("POST", "/v1/chat/completions", recorded["body"])
     if recorded["refused"]:
-        assert (status, json.loads(content)["error"]["param"].partition(".")[0]) == (400, recorded["refused"])
+        assert (status, json.loads(content)["error"]["param"].partition(".")[0]) == (
+            400,
+            recorded["refused"],
+        )
         return
     assert status == 200
-    answer = next(one for one in events(content) if "citations" in one) if recorded["body"].get("stream") else json.loads(content)
-    question = [message["content"] for message in recorded["body"]["messages"] if message["role"] == "user"][-1]
-    assert (heard(answer)[2], "tools" in answer["ikat"]["ignored"]) == (question, "tools" in recorded["body"])
+    answer = (
+        next(one for one in events(content) if "citations" in one)
+        if recorded["body"].get("stream")
+        else json.loads(content)
+    )
+    question = [
+        message["content"] for message in recorded["body"]["messages"] if message["role"] == "user"
+    ][-1]
+    assert (heard(answer)[2], "tools" in answer["ikat"]["ignored"]) == (
+        question,
+        "tools" in recorded["body"],
+    )
 
 
 REFUSED = [
-    (says("Which tea?", model="gpt-4"), 404, "model", "there is no model 'gpt-4': give one of talks, ranks"),
+    (
+        says("Which tea?", model="gpt-4"),
+        404,
+        "model",
+        "there is no model 'gpt-4': give one of talks, ranks",
+    ),
     (says(), 400, "messages", "at least 1 item"),
-    (says("Hi", "Hello"), 400, "messages", "the last message has to be the user's: append the question that is to be answered"),
+    (
+        says("Hi", "Hello"),
+        400,
+        "messages",
+        "the last message has to be the user's: append the question that is to be answered",
+    ),
     (says(" "), 400, "messages", "the last message has to be the user's"),
     (says(*["Hi"] * 1001), 400, "messages", "at most 1000 items"),
     (says("Hi", n=2), 400, "n", "Input should be 1"),
-    (says("Hi", tools=[TOOL], tool_choice="required"), 400, "tool_choice", "Input should be 'auto' or 'none'"),
-    (says("Hi", tool_choice={"type": "function", "function": {"name": "weather"}}), 400, "tool_choice", "Input should be 'auto' or 'none'"),
-    (says("Hi", functions=[TOOL["function"]], function_call={"name": "weather"}), 400, "function_call", "Input should be 'auto' or 'none'"),
-    (says("Hi", response_format={"type": "json_object"}), 400, "response_format.type", "Input should be 'text'"),
+    (
+        says("Hi", tools=[TOOL], tool_choice="required"),
+        400,
+        "tool_choice",
+        "Input should be 'auto' or 'none'",
+    ),
+    (
+        says("Hi", tool_choice={"type": "function", "function": {"name": "weather"}}),
+        400,
+        "tool_choice",
+        "Input should be 'auto' or 'none'",
+    ),
+    (
+        says("Hi", functions=[TOOL["function"]], function_call={"name": "weather"}),
+        400,
+        "function_call",
+        "Input should be 'auto' or 'none'",
+    ),
+    (
+        says("Hi", response_format={"type": "json_object"}),
+        400,
+        "response_format.type",
+        "Input should be 'text'",
+    ),
     (says("Hi", modalities=["audio"]), 400, "modalities.0", "Input should be 'text'"),
     (says("Hi", logprobs=True), 400, "logprobs", "Input should be False"),
     (says("Hi", audio={"voice": "x"}), 400, "audio", "Input should be null"),
     (says("Hi", sample=-1), 400, "sample", "greater than or equal to 0"),
     (says("Hi", metadata=[1]), 400, "metadata", "Input should be an object"),
     (says("Hi", metadata={"ptkb": [""]}), 400, "metadata.ptkb.1", "at least 1 character"),
-    (says("Hi", metadata={"ptkb": "[1]"}), 400, "metadata.ptkb.1", "Input should be a valid string"),
+    (
+        says("Hi", metadata={"ptkb": "[1]"}),
+        400,
+        "metadata.ptkb.1",
+        "Input should be a valid string",
+    ),
     (says("Hi", metadata={"ptkb": ["a"] * 501}), 400, "metadata.ptkb", "at most 500 items"),
-    (says("Hi") | {"messages": [{"role": "robot", "content": "7"}]}, 400, "messages.0.role", "Input should be 'user', 'assistant'"),
-    (says("Hi") | {"messages": [{"role": "tool", "content": "7"}]}, 400, "messages", "the last message has to be the user's"),
-    (says("Hi") | {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, "messages.0.content.0.type", "be 'text'"),
+    (
+        says("Hi") | {"messages": [{"role": "robot", "content": "7"}]},
+        400,
+        "messages.0.role",
+        "Input should be 'user', 'assistant'",
+    ),
+    (
+        says("Hi") | {"messages": [{"role": "tool", "content": "7"}]},
+        400,
+        "messages",
+        "the last message has to be the user's",
+    ),
+    (
+        says("Hi") | {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+        400,
+        "messages.0.content.0.type",
+        "be 'text'",
+    ),
     ([], 400, None, "the body: Input should be an object"),
     (b"{", 400, None, "the body: Invalid JSON"),
     (b"\xff", 400, None, "the body: Invalid JSON"),
@@ -361,11 +534,18 @@ def test_a_request_that_cannot_be_served_says_why(client, body, status, param, m
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 message = st.fixed_dictionaries(
-    {}, optional={"role": st.sampled_from(["user", "assistant", "system", "tool"]) | values, "content": values, "tool_calls": values}
+    {},
+    optional={
+        "role": st.sampled_from(["user", "assistant", "system", "tool"]) | values,
+        "content": values,
+        "tool_calls": values,
+    },
 )
 bodies = st.fixed_dictionaries(
     {},
@@ -377,12 +557,18 @@ bodies = st.fixed_dictionaries(
         "queries": st.lists(st.text(max_size=5), max_size=3) | values,
         "k": values,
         "tools": values,
-        "tool_choice": st.fixed_dictionaries({"type": st.just("allowed_tools"), "allowed_tools": values}) | values,
+        "tool_choice": st.fixed_dictionaries(
+            {"type": st.just("allowed_tools"), "allowed_tools": values}
+        )
+        | values,
     },
 )
 
 
-@example("/v1/chat/completions", {"model": "talks", "messages": [{"role": "user", "content": "\ud800\x00"}]})
+@example(
+    "/v1/chat/completions",
+    {"model": "talks", "messages": [{"role": "user", "content": "\ud800\x00"}]},
+)
 @given(st.sampled_from(["/v1/chat/completions", "/search"]), bodies | values)
 def test_no_body_makes_the_server_fail(client, path, body):
     status, _, content = client.ask("POST", path, body)
@@ -394,18 +580,56 @@ def test_no_body_makes_the_server_fail(client, path, body):
 @pytest.mark.parametrize(
     ("error", "status", "code", "words", "logged"),
     [
-        (FatalLLMError("no server answers at http://inner:1"), 502, "llm_unusable", "can't be asked", "no server answers"),
-        (StageError("answer", [Unavailable("answer", "1", "503 of http://inner:1")]), 503, "llm_unavailable", "ask again later", "503"),
-        (StageError("answer", [Refused("answer", "1", "No xyzzy.")]), 502, "llm_failed", "(Refused)", "answer: Refused"),
-        (BudgetExceeded(spent=2.0, budget=1.0, where="runs/inner"), 402, "budget_exceeded", "budget of this", "runs/inner has cost 2"),
-        (ikat.DataError("the index /inner/a is gone"), 500, "system_failed", "in the log of", "the index /inner/a is gone"),
+        (
+            FatalLLMError("no server answers at http://inner:1"),
+            502,
+            "llm_unusable",
+            "can't be asked",
+            "no server answers",
+        ),
+        (
+            StageError("answer", [Unavailable("answer", "1", "503 of http://inner:1")]),
+            503,
+            "llm_unavailable",
+            "ask again later",
+            "503",
+        ),
+        (
+            StageError("answer", [Refused("answer", "1", "No xyzzy.")]),
+            502,
+            "llm_failed",
+            "(Refused)",
+            "answer: Refused",
+        ),
+        (
+            BudgetExceeded(spent=2.0, budget=1.0, where="runs/inner"),
+            402,
+            "budget_exceeded",
+            "budget of this",
+            "runs/inner has cost 2",
+        ),
+        (
+            ikat.DataError("the index /inner/a is gone"),
+            500,
+            "system_failed",
+            "in the log of",
+            "the index /inner/a is gone",
+        ),
         (KeyError("xyzzy"), 500, "internal_error", "", "unexpected KeyError in transform"),
     ],
 )
-def test_a_failure_is_told_to_the_reader_its_reason_to_operators(caplog, error, status, code, words, logged):
+def test_a_failure_is_told_to_the_reader_its_reason_to_operators(
+    caplog, error, status, code, words, logged
+):
     found, answer = Client(served({"talks": Fails(error)})).chat(says("My secret word is xyzzy."))
-    assert (found, answer["error"]["code"], words in answer["error"]["message"]) == (status, code, True)
-    assert not re.search("inner|run it again|run again|on_error|cache|base_url", answer["error"]["message"])
+    assert (found, answer["error"]["code"], words in answer["error"]["message"]) == (
+        status,
+        code,
+        True,
+    )
+    assert not re.search(
+        "inner|run it again|run again|on_error|cache|base_url", answer["error"]["message"]
+    )
     assert logged in caplog.text
     assert "xyzzy" not in caplog.text + json.dumps(answer)
 
@@ -422,22 +646,39 @@ class Room(Backend):
         return [self.reply(len(request.messages[-1]["content"])) for request in requests]
 
     def reply(self, size):
-        return TooLong("answer", "chat_1", f"{size} characters") if size > self.room else Reply(f"{size}", "small", "stop", 7, 3)
+        return (
+            TooLong("answer", "chat_1", f"{size} characters")
+            if size > self.room
+            else Reply(f"{size}", "small", "stop", 7, 3)
+        )
 
 
 def test_a_turn_sees_8000_tokens_of_history_or_fewer_if_too_long():
-    _, answer = Client(served({"talks": Talks("Rooibos.")})).chat(says(*["x" * 4000] * 20, "And now?"))
+    _, answer = Client(served({"talks": Talks("Rooibos.")})).chat(
+        says(*["x" * 4000] * 20, "And now?")
+    )
     assert answer["ikat"]["omitted"] == 12
     body = says(*["x" * 400] * 20, "And now?", model="small")
     _, answer = Client(served({"small": ikat.Answer(LLM(Room(4000)))})).chat(body)
-    assert (answer["ikat"]["omitted"], answer["usage"]["total_tokens"], answer["ikat"]["calls"]) == (16, 10, 1)  # 2000, 1000, 500 tokens
+    assert (
+        answer["ikat"]["omitted"],
+        answer["usage"]["total_tokens"],
+        answer["ikat"]["calls"],
+    ) == (16, 10, 1)  # 2000, 1000, 500 tokens
     status, answer = Client(served({"small": ikat.Answer(LLM(Room(1)))})).chat(body)
-    assert (status, answer["error"]["code"], answer["error"]["param"]) == (400, "context_length_exceeded", "messages")
-    assert answer["error"]["message"].endswith(", even without the history: ask a shorter question, or choose another model")
+    assert (status, answer["error"]["code"], answer["error"]["param"]) == (
+        400,
+        "context_length_exceeded",
+        "messages",
+    )
+    assert answer["error"]["message"].endswith(
+        ", even without the history: ask a shorter question, or choose another model"
+    )
 
 
 @pytest.mark.parametrize(
-    ("column", "value", "shown"), [("text", 5, "5"), ("qanswer", 7, "7"), ("text", None, ""), ("score", float("nan"), None)]
+    ("column", "value", "shown"),
+    [("text", 5, "5"), ("qanswer", 7, "7"), ("text", None, ""), ("score", float("nan"), None)],
 )
 def test_cells_of_other_kinds_become_text_and_missing_ones_stay(column, value, shown):
     system = Talks() >> pt.apply.generic(lambda frame: frame.assign(**{column: value}))
@@ -449,7 +690,10 @@ def test_cells_of_other_kinds_become_text_and_missing_ones_stay(column, value, s
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda frame: frame.assign(qid="somebody_1", docno="theirs"), "rows of another turn than the one it was asked"),
+        (
+            lambda frame: frame.assign(qid="somebody_1", docno="theirs"),
+            "rows of another turn than the one it was asked",
+        ),
         (lambda frame: "theirs", "no frame but a str"),
     ],
 )
@@ -477,12 +721,19 @@ def test_an_error_ends_a_stream():
 @pytest.mark.parametrize("path", ["/v1/responses", "/chat/completions", "/v1/embeddings"])
 def test_a_client_at_another_address_is_told_the_right_one(client, path):
     status, answer = client.post(path, {"model": "talks", "input": "Which tea?"})
-    assert (status, "answers come from POST /v1/chat/completions" in answer["error"]["message"]) == (404, True)
+    assert (
+        status,
+        "answers come from POST /v1/chat/completions" in answer["error"]["message"],
+    ) == (404, True)
 
 
-@pytest.mark.parametrize("task", ["### Task:\nName this chat.\n<chat_history>\n{}\n</chat_history>", "{}"])
+@pytest.mark.parametrize(
+    "task", ["### Task:\nName this chat.\n<chat_history>\n{}\n</chat_history>", "{}"]
+)
 def test_what_a_page_asks_for_itself_reaches_no_system(client, talks, task):
-    words = task.format("Provide a concise, 5-word-or-less title for the conversation, please.\nUSER: Which tea?")
+    words = task.format(
+        "Provide a concise, 5-word-or-less title for the conversation, please.\nUSER: Which tea?"
+    )
     before = len(talks.seen)
     status, answer = client.chat(says(words))
     assert (status, answer["error"]["param"], len(talks.seen)) == (400, "messages", before)

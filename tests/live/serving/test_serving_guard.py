@@ -49,7 +49,14 @@ def test_without_a_token_only_local_names_and_own_pages_enter(local, headers, st
 
 
 @pytest.mark.parametrize(
-    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", None, "application/jsonp"]
+    "kind",
+    [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        None,
+        "application/jsonp",
+    ],
 )
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/search", "/mcp"])
 def test_a_form_of_a_foreign_page_is_refused(local, kind, path):
@@ -60,9 +67,14 @@ def test_a_form_of_a_foreign_page_is_refused(local, kind, path):
 def test_the_page_runs_only_its_own_script(local):
     status, headers, content = local.ask("GET", "/")
     assert (status, content[:15].lower()) == (200, b"<!doctype html>")
-    assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'")
+    assert headers["content-security-policy"].startswith(
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'"
+    )
     assert "unsafe" not in headers["content-security-policy"]
-    assert [local.ask("GET", f"/page/{name}")[0] for name in ("page.js", "page.css", "../server.py", "%2e%2e/server.py")] == [
+    assert [
+        local.ask("GET", f"/page/{name}")[0]
+        for name in ("page.js", "page.css", "../server.py", "%2e%2e/server.py")
+    ] == [
         200,
         200,
         404,
@@ -70,29 +82,65 @@ def test_the_page_runs_only_its_own_script(local):
     ]
 
 
-@pytest.mark.parametrize("given", [None, "", TOKEN, f"Basic {TOKEN}", "Bearer", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", "Bearer \xe9"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        None,
+        "",
+        TOKEN,
+        f"Basic {TOKEN}",
+        "Bearer",
+        f"Bearer {TOKEN}x",
+        f"Bearer {TOKEN[:-1]}",
+        "Bearer \xe9",
+    ],
+)
 def test_with_a_token_nothing_but_the_page_is_served_without_it(guarded, given):
-    for method, path in (("GET", "/v1/models"), ("POST", "/search"), ("GET", "/elsewhere"), ("OPTIONS", "/search"), ("POST", "/mcp")):
+    for method, path in (
+        ("GET", "/v1/models"),
+        ("POST", "/search"),
+        ("GET", "/elsewhere"),
+        ("OPTIONS", "/search"),
+        ("POST", "/mcp"),
+    ):
         status, headers, content = guarded.ask(method, path, headers={"authorization": given})
-        assert (status, headers["www-authenticate"], TOKEN in content.decode()) == (401, "Bearer", False)
+        assert (status, headers["www-authenticate"], TOKEN in content.decode()) == (
+            401,
+            "Bearer",
+            False,
+        )
     for path in ("/", "/page/page.js"):
         assert guarded.ask("GET", path, headers={"authorization": given})[0] == 200
 
 
 def test_the_token_is_compared_in_a_time_that_tells_nothing(guarded, monkeypatch):
     compared = []
-    monkeypatch.setattr(application.hmac, "compare_digest", lambda one, other: compared.append((one, other)) or one == other)
-    assert [guarded.ask("GET", "/v1/models", headers=one)[0] for one in (BEARER, {"authorization": "Bearer wrong"})] == [200, 401]
+    monkeypatch.setattr(
+        application.hmac,
+        "compare_digest",
+        lambda one, other: compared.append((one, other)) or one == other,
+    )
+    assert [
+        guarded.ask("GET", "/v1/models", headers=one)[0]
+        for one in (BEARER, {"authorization": "Bearer wrong"})
+    ] == [200, 401]
     assert compared == [(TOKEN.encode(), TOKEN.encode()), (b"wrong", TOKEN.encode())]
 
 
 def test_with_the_token_other_machines_and_named_pages_enter(guarded):
     status, headers, _ = guarded.ask("GET", "/v1/models", headers={**BEARER, "host": "lab.example"})
     assert (status, "access-control-allow-origin" in headers) == (200, False)
-    status, headers, _ = guarded.ask("GET", "/v1/models", headers={**BEARER, "origin": "https://chat.example"})
+    status, headers, _ = guarded.ask(
+        "GET", "/v1/models", headers={**BEARER, "origin": "https://chat.example"}
+    )
     assert (status, headers["access-control-allow-origin"]) == (200, "https://chat.example")
-    asks = {"access-control-request-method": "POST", "access-control-request-headers": "authorization, content-type"}
-    status, headers, _ = guarded.ask("OPTIONS", "/search", headers={"origin": "https://chat.example", **asks})
+    asks = {
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "authorization, content-type",
+    }
+    status, headers, _ = guarded.ask(
+        "OPTIONS", "/search", headers={"origin": "https://chat.example", **asks}
+    )
     assert (status, headers["access-control-allow-origin"]) == (200, "https://chat.example")
     status, headers, _ = guarded.ask("OPTIONS", "/search", headers={"origin": FOREIGN, **asks})
     assert (status, "access-control-allow-origin" in headers) == (400, False)
@@ -103,38 +151,72 @@ def test_an_oversized_body_is_refused_before_it_is_kept(local):
     part = {"type": "http.request", "body": b"x" * 300_000, "more_body": True}
     for more in (
         {"chunks": [part] * 5},
-        {"body": b" " * (application.LARGEST + 1), "headers": {"content-length": str(application.LARGEST + 1)}},
+        {
+            "body": b" " * (application.LARGEST + 1),
+            "headers": {"content-length": str(application.LARGEST + 1)},
+        },
         {"body": b"", "headers": {"content-length": "9" * 30}},
     ):
         status, _, content = local.ask("POST", "/search", **more)
-        assert (status, b"Content Too Large" in content, b"Traceback" in content) == (413, True, False)
+        assert (status, b"Content Too Large" in content, b"Traceback" in content) == (
+            413,
+            True,
+            False,
+        )
 
 
 @pytest.mark.parametrize(
     ("method", "path", "status"),
-    [("GET", "/search", 405), ("DELETE", "/v1/models", 405), ("XYZZY", "/search", 405), ("GET", "/elsewhere", 404), ("POST", "/", 405)],
+    [
+        ("GET", "/search", 405),
+        ("DELETE", "/v1/models", 405),
+        ("XYZZY", "/search", 405),
+        ("GET", "/elsewhere", 404),
+        ("POST", "/", 405),
+    ],
 )
 def test_another_method_or_path_is_refused_in_openai_s_form(local, method, path, status):
     found, _, content = local.ask(method, path)
     assert (found, json.loads(content)["error"]["type"]) == (status, "invalid_request_error")
 
 
-HEADERS = ["host", "origin", "authorization", "content-length", "content-type", "access-control-request-method"]
+HEADERS = [
+    "host",
+    "origin",
+    "authorization",
+    "content-length",
+    "content-type",
+    "access-control-request-method",
+]
 
 
 @example({"host": "["})
 @example({"content-length": "\xb2"})
-@given(st.dictionaries(st.sampled_from(HEADERS), st.text(st.characters(max_codepoint=255), max_size=12)))
+@given(
+    st.dictionaries(
+        st.sampled_from(HEADERS), st.text(st.characters(max_codepoint=255), max_size=12)
+    )
+)
 def test_no_header_makes_the_server_fail(local, headers):
     status, _, content = local.ask("POST", "/search", {"queries": []}, headers=headers)
     assert status in (400, 403, 413, 415)
     assert b"Traceback" not in content
 
 
-@pytest.mark.parametrize("token", ["short", "with blanks in the middle", "überlang-aber-nicht-ascii", "line\nbreaks-are-no-header"])
+@pytest.mark.parametrize(
+    "token",
+    [
+        "short",
+        "with blanks in the middle",
+        "überlang-aber-nicht-ascii",
+        "line\nbreaks-are-no-header",
+    ],
+)
 def test_a_token_that_can_be_guessed_or_not_be_sent_is_refused(token):
     with (
-        pytest.raises(ikat.UsageError, match="needs at least 16 letters, .* export IKAT_SERVE_TOKEN=") as refused,
+        pytest.raises(
+            ikat.UsageError, match="needs at least 16 letters, .* export IKAT_SERVE_TOKEN="
+        ) as refused,
         running("raw", token=token),
     ):
         pass
@@ -143,23 +225,37 @@ def test_a_token_that_can_be_guessed_or_not_be_sent_is_refused(token):
 
 def test_it_is_said_where_the_token_comes_from(monkeypatch):
     monkeypatch.delenv("IKAT_SERVE_TOKEN", raising=False)
-    assert server._token("127.0.0.1", None) == (None, "no token: only this machine is answered; IKAT_SERVE_TOKEN is not set")
+    assert server._token("127.0.0.1", None) == (
+        None,
+        "no token: only this machine is answered; IKAT_SERVE_TOKEN is not set",
+    )
     assert "the argument token" in server._token("0.0.0.0", TOKEN)[1]
     monkeypatch.setenv("IKAT_SERVE_TOKEN", TOKEN)
     token, said = server._token("127.0.0.1", None)
-    assert (token, "the environment variable IKAT_SERVE_TOKEN" in said, TOKEN in said) == (TOKEN, True, False)
+    assert (token, "the environment variable IKAT_SERVE_TOKEN" in said, TOKEN in said) == (
+        TOKEN,
+        True,
+        False,
+    )
 
 
 def test_the_token_of_the_team_is_no_key_of_the_server(monkeypatch):
     monkeypatch.delenv("IKAT_SERVE_TOKEN", raising=False)
     monkeypatch.setenv("IKAT_TOKEN", f"{TOKEN}\n")
     with (
-        pytest.raises(ikat.UsageError, match="IKAT_TOKEN is the token of your team .*: export IKAT_SERVE_TOKEN="),
+        pytest.raises(
+            ikat.UsageError,
+            match="IKAT_TOKEN is the token of your team .*: export IKAT_SERVE_TOKEN=",
+        ),
         running("raw", host="::"),
     ):
         pass
     token, said = server._token("127.0.0.1", None)
-    assert (token, "IKAT_TOKEN is the token of your team" in said, TOKEN in said) == (None, True, False)
+    assert (token, "IKAT_TOKEN is the token of your team" in said, TOKEN in said) == (
+        None,
+        True,
+        False,
+    )
     monkeypatch.setenv("IKAT_SERVE_TOKEN", TOKEN)
     for argument in (None, TOKEN):
         with pytest.raises(ikat.UsageError, match="is that of IKAT_TOKEN") as refused:

@@ -40,13 +40,30 @@ class Served:
 
     def __init__(self, folder):
         (folder / "mine.py").write_text(METHOD)
-        paths = os.pathsep.join([str(Path(pyterrier_ikat.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
-        command = [sys.executable, "-c", "from pyterrier_ikat.cli import main; main()", "serve", "mine.py:drafts"]
+        paths = os.pathsep.join(
+            [
+                str(Path(pyterrier_ikat.__file__).parents[1]),
+                *filter(None, [os.environ.get("PYTHONPATH")]),
+            ]
+        )
+        command = [
+            sys.executable,
+            "-c",
+            "from pyterrier_ikat.cli import main; main()",
+            "serve",
+            "mine.py:drafts",
+        ]
         self.folder = folder
         self.process = subprocess.Popen(
             [*command, "--llm", "openai:m cache=none", "--port", "0", "--workers", "2"],
             cwd=folder,
-            env=os.environ | {"PYTHONPATH": paths, "IKAT_SERVE_TOKEN": TOKEN, "OPENAI_API_KEY": KEY, "PYTHONUNBUFFERED": "1"},
+            env=os.environ
+            | {
+                "PYTHONPATH": paths,
+                "IKAT_SERVE_TOKEN": TOKEN,
+                "OPENAI_API_KEY": KEY,
+                "PYTHONUNBUFFERED": "1",
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -57,7 +74,11 @@ class Served:
     def ask(self, number, **more):
         body = says(f"My word is xyzzy {number}.", model="drafts", **more)
         return httpx.post(
-            f"{self.url}/v1/chat/completions", json=body, headers={"authorization": f"Bearer {TOKEN}"}, timeout=120, verify=False
+            f"{self.url}/v1/chat/completions",
+            json=body,
+            headers={"authorization": f"Bearer {TOKEN}"},
+            timeout=120,
+            verify=False,
         )
 
     def wait_until_asked(self, times):
@@ -93,7 +114,9 @@ def slowness():
 def test_ctrl_c_ends_with_code_0_within_three_seconds(start):
     served = start()
     with ThreadPoolExecutor(3) as people:
-        cut = [people.submit(served.ask, number, stream=number == 1) for number in range(3)]  # two are worked on, and one waits
+        cut = [
+            people.submit(served.ask, number, stream=number == 1) for number in range(3)
+        ]  # two are worked on, and one waits
         served.wait_until_asked(2)
         slow = slowness()
         served.process.send_signal(signal.SIGINT)
@@ -118,6 +141,8 @@ def test_nearly_done_answers_finish_and_the_ledger_is_printed(start):
         served.wait_until_asked(3)
         served.process.send_signal(signal.SIGTERM)
         may.touch()
-        assert [answer.result().json()["choices"][0]["message"]["content"] for answer in answers] == ["Rooibos.", "Rooibos."]
+        assert [
+            answer.result().json()["choices"][0]["message"]["content"] for answer in answers
+        ] == ["Rooibos.", "Rooibos."]
     assert served.process.wait(100) == 0
     assert re.search(r"answer +Model +3 ", served.process.stdout.read())  # the ledger: three calls

@@ -8,7 +8,10 @@ from pyterrier_ikat.live.simulation import SimulatedUser
 from pyterrier_ikat.llms import Backend, Reply
 from pyterrier_ikat.operator import Operator
 
-SECRET_NEED, SECRET_RUBRICS = "a tea for the evening", {"r1": "Which leaf is free of stimulants?", "r2": "At which heat is it brewed?"}
+SECRET_NEED, SECRET_RUBRICS = (
+    "a tea for the evening",
+    {"r1": "Which leaf is free of stimulants?", "r2": "At which heat is it brewed?"},
+)
 PHRASES = {"r1": "rooibos", "r2": "95 degrees"}
 
 
@@ -30,7 +33,11 @@ class Phrases:
         self.phrases = self.identity = phrases
 
     def met(self, situation):
-        return [rubric for rubric in situation.open if self.phrases.get(rubric, "-") in situation.text.casefold()]
+        return [
+            rubric
+            for rubric in situation.open
+            if self.phrases.get(rubric, "-") in situation.text.casefold()
+        ]
 
 
 class Says(Operator):
@@ -73,7 +80,10 @@ class Finds(Operator):
 
     def transform(self, inp):
         found = {"docno": [f"d{place}" for place in range(len(self.texts))], "text": self.texts}
-        found |= {"score": [1.0 / (1 + place) for place in range(len(self.texts))], "rank": range(len(self.texts))}
+        found |= {
+            "score": [1.0 / (1 + place) for place in range(len(self.texts))],
+            "rank": range(len(self.texts)),
+        }
         return pd.DataFrame({"qid": inp["qid"].iloc[0], "query": inp["query"].iloc[0], **found})
 
 
@@ -83,7 +93,11 @@ class Wrote(Backend):
     replays = False
 
     def __init__(self, **by_stage):
-        self.model, self.identity, self.asked = "wrote", {"provider": "fake", "model": f"wrote {id(self)}", "params": {}}, []
+        self.model, self.identity, self.asked = (
+            "wrote",
+            {"provider": "fake", "model": f"wrote {id(self)}", "params": {}},
+            [],
+        )
         self.left = {stage: list(said) for stage, said in by_stage.items()}
 
     def complete(self, requests):

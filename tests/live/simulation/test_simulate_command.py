@@ -16,7 +16,9 @@ def index(tmp_path_factory):
     import pyterrier as pt
 
     path = tmp_path_factory.mktemp("simulated") / "sample.index"
-    return ikat.PassageIndex(path).index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
+    return ikat.PassageIndex(path).index(
+        pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False)
+    )
 
 
 PLAYED = ("--user-llm", "recorded:sample-users", "--judge-llm", "recorded:sample-users")
@@ -38,10 +40,19 @@ def test_the_sample_simulates_offline_and_says_what_is_recorded(index, tmp_path)
     assert head.split()[:5] == ["system", "users", "satisfied", "rubrics", "met"]
     assert [row.split()[:2] for row in rows] == [["raw", "5"], ["ad", "5"]]
     said = " ".join(done.stdout.split())
-    assert "recorded:sample-users plays the users and judges each turn, from the user's utterance and the text that the user reads." in said
+    assert (
+        "recorded:sample-users plays the users and judges each turn, from the user's utterance and the text that the user reads."
+        in said
+    )
     assert "Without a response, the text is that of the best 3 passages: raw, ad." in said
-    assert "Recorded completions, without a live LLM: ad, users, judge. They are replayed turn by turn and do not react to" in said
-    assert "Calls and cost are those of the systems alone; ikat evaluate --cost of the folders has those of users and judge, too." in said
+    assert (
+        "Recorded completions, without a live LLM: ad, users, judge. They are replayed turn by turn and do not react to"
+        in said
+    )
+    assert (
+        "Calls and cost are those of the systems alone; ikat evaluate --cost of the folders has those of users and judge, too."
+        in said
+    )
     assert {path.name for path in (tmp_path / "sims").iterdir()} == {"raw", "ad"}
     again = simulate(index, tmp_path / "sims", "--baseline", "raw")
     assert again.stdout.splitlines()[:3] == [head, *rows]
@@ -58,9 +69,9 @@ def test_a_plan_is_the_most_that_can_be_asked(tmp_path):
     plan = ikat.simulate(systems, users, model, model, repeats=2, out=tmp_path, plan=True)
     counts = {(row.system, row.stage): row.calls for row in plan.itertuples()}
     stages = ("simulate_user", "simulate_judge", "answer")
-    assert counts == {(run, stage): 5 for run in ("answer", "answer.repeat-2") for stage in stages} | {
-        (run, stage): 5 for run in ("says", "says.repeat-2") for stage in stages[:2]
-    }
+    assert counts == {
+        (run, stage): 5 for run in ("answer", "answer.repeat-2") for stage in stages
+    } | {(run, stage): 5 for run in ("says", "says.repeat-2") for stage in stages[:2]}
     first = {(row.system, row.stage): row.new for row in plan.itertuples()}
     assert first["answer", "simulate_user"] == 4  # both users begin with the same prompt
     assert first["says", "simulate_user"] == 3  # whose first prompt is the same for each system
@@ -83,7 +94,9 @@ def test_a_plan_omits_the_turns_that_the_folder_has(tmp_path):
     with pytest.raises(SessionsFailed):
         ikat.simulate(*given, out=tmp_path)
     assert ikat.simulate(*given, out=tmp_path / "other", plan=True)["calls"].tolist() == [5 + 2 + 4]
-    assert ikat.simulate(*given, out=tmp_path, plan=True)["calls"].tolist() == [3]  # u2 is out of patience and u3 satisfied
+    assert ikat.simulate(*given, out=tmp_path, plan=True)["calls"].tolist() == [
+        3
+    ]  # u2 is out of patience and u3 satisfied
     with pytest.raises(UsageError, match="holds other conversations .passages was 3, now 1"):
         ikat.simulate(*given, out=tmp_path, passages=1, plan=True)
 
@@ -91,7 +104,10 @@ def test_a_plan_omits_the_turns_that_the_folder_has(tmp_path):
 def test_the_command_plans_without_a_folder(index, tmp_path):
     done = simulate(index, tmp_path / "sims", "--plan")
     assert done.exit_code == 0, done.output
-    assert "An upper bound: each user talks to each method until out of patience. Turns that" in done.output
+    assert (
+        "An upper bound: each user talks to each method until out of patience. Turns that"
+        in done.output
+    )
     assert not (tmp_path / "sims").exists()
     stages = [line.split()[1:4] for line in done.stdout.splitlines()[1:4]]
     assert stages == [[f"simulate_{part}", "recorded", "25"] for part in ("user", "judge", "user")]
@@ -99,13 +115,18 @@ def test_the_command_plans_without_a_folder(index, tmp_path):
 
 def test_errors_of_the_command_are_told_in_its_terms(index, tmp_path):
     recorded = tmp_path / "judge.jsonl"
-    recorded.write_text('{"qid": "1-1_1", "stage": "simulate_judge", "completion": "I think yes", "model": "m"}\n')
+    recorded.write_text(
+        '{"qid": "1-1_1", "stage": "simulate_judge", "completion": "I think yes", "model": "m"}\n'
+    )
     sample, out = ("--users", "sample", "--index", index.path), ("--out", tmp_path / "sims")
     others = "raw with user 1-2, raw with user 2-1, raw with user 3-1, raw with user 3-1-hurried"
     for words, told in [
         (["human_qr", *sample, *PLAYED], ["human_qr"]),
         (["raw", "--users", tmp_path / "no.jsonl", *PLAYED], ["can't be read"]),
-        (["raw", *sample, *PLAYED[:2]], ["Missing option '--judge-llm'"]),  # no judge without a name
+        (
+            ["raw", *sample, *PLAYED[:2]],
+            ["Missing option '--judge-llm'"],
+        ),  # no judge without a name
         (
             ["raw", *sample, *PLAYED[:2], "--judge-llm", f"recorded:{recorded}"],
             [
@@ -122,5 +143,15 @@ def test_errors_of_the_command_are_told_in_its_terms(index, tmp_path):
 
 
 def test_a_recorded_system_is_only_told_what_it_can_answer(index, tmp_path):
-    with pytest.raises(SessionsFailed, match=r"those of turn 1-1_1 answer only .I'd like to do my first walk"):
-        ikat.simulate("ad", read_users("sample")[:1], Chatty(), Phrases(), out=tmp_path, index=index, llm="recorded:sample")
+    with pytest.raises(
+        SessionsFailed, match=r"those of turn 1-1_1 answer only .I'd like to do my first walk"
+    ):
+        ikat.simulate(
+            "ad",
+            read_users("sample")[:1],
+            Chatty(),
+            Phrases(),
+            out=tmp_path,
+            index=index,
+            llm="recorded:sample",
+        )

@@ -26,7 +26,10 @@ class Priced(Backend):
     identity = {"provider": "tests", "model": "priced", "params": {}}
 
     def __init__(self, **texts):
-        self.model, self.texts = "priced", {"answer": "Mate.", "simulate_user": "Tea?", "simulate_judge": '["no", "no"]', **texts}
+        self.model, self.texts = (
+            "priced",
+            {"answer": "Mate.", "simulate_user": "Tea?", "simulate_judge": '["no", "no"]', **texts},
+        )
 
     def complete(self, requests):
         return [Reply(self.texts[one.stage] or "", self.model, "stop", 100, 10) for one in requests]
@@ -43,11 +46,15 @@ def turns(folder):
 def test_systems_with_the_same_calls_cost_the_same_in_any_order(tmp_path):
     model = priced(CompletionCache(tmp_path / "cache.sqlite"))
     systems = {"first": ikat.Answer(model), "second": ikat.Answer(model)}
-    done = ikat.simulate(systems, USERS, Chatty("And?"), Phrases(), out=tmp_path / "out", threads=1, baseline="first")
+    done = ikat.simulate(
+        systems, USERS, Chatty("And?"), Phrases(), out=tmp_path / "out", threads=1, baseline="first"
+    )
     assert done.table["calls"].tolist() == [2.5, 2.5]
     assert done.table["cost"].tolist() == [pytest.approx(2.5 * PER_CALL)] * 2
     assert done.table["cost +"].tolist()[1] == done.table["cost -"].tolist()[1] == 0
-    assert model.ledger.frame()["calls"].tolist() == [3]  # u2 says what u1 said: 3 different prompts
+    assert model.ledger.frame()["calls"].tolist() == [
+        3
+    ]  # u2 says what u1 said: 3 different prompts
     spend = [turn.spend for name in systems for turn in turns(tmp_path / "out" / name)]
     assert [sum(getattr(one, name) for one in spend) for name in ("calls", "known")] == [3, 7]
     account = ledger_frame([tmp_path / "out" / name for name in systems])
@@ -56,10 +63,19 @@ def test_systems_with_the_same_calls_cost_the_same_in_any_order(tmp_path):
     assert account["worth"].sum() == pytest.approx(7 * PER_CALL)
     notes = " ".join(repr(done).split())
     assert "Seconds are not tested, because sessions share" in notes
-    assert "7 of the 10 completions of the systems came from a recording or the cache. They took no time here, and count" in notes
+    assert (
+        "7 of the 10 completions of the systems came from a recording or the cache. They took no time here, and count"
+        in notes
+    )
     html = report([tmp_path / "out" / name for name in systems]).html
-    header = {name: re.search(rf'<th scope="col">{name}</th>(.*?)</tr>', html, re.S)[1] for name in ("seconds", "calls")}
-    assert ["difference" in header[name] for name in header] == [False, True]  # no system is marked as faster
+    header = {
+        name: re.search(rf'<th scope="col">{name}</th>(.*?)</tr>', html, re.S)[1]
+        for name in ("seconds", "calls")
+    }
+    assert ["difference" in header[name] for name in header] == [
+        False,
+        True,
+    ]  # no system is marked as faster
 
 
 def test_after_a_stop_the_ledger_has_the_cost_of_finished_turns(tmp_path):
@@ -82,8 +98,19 @@ def test_the_cost_of_recorded_completions_is_unknown(tmp_path):
     recorded = tmp_path / "recorded.jsonl"
     recorded.write_text('{"qid": "u1_1", "stage": "answer", "completion": "Mate.", "model": "m"}\n')
     systems = {"asks": ikat.Answer(ikat.llm(f"recorded:{recorded}")), "silent": ikat.RawUtterance()}
-    table = ikat.simulate(systems, [user("u1", patience=1)], Chatty("And?"), Phrases(), out=tmp_path / "out", baseline="silent").table
+    table = ikat.simulate(
+        systems,
+        [user("u1", patience=1)],
+        Chatty("And?"),
+        Phrases(),
+        out=tmp_path / "out",
+        baseline="silent",
+    ).table
     assert table["calls"].tolist() == [1, 0]
     assert math.isnan(table["cost"].iloc[0])
     assert table["cost"].iloc[1] == 0
-    assert (table["cost +"].iloc[0], table["cost -"].iloc[0], bool(table["cost reject"].iloc[0])) == (None, None, False)
+    assert (
+        table["cost +"].iloc[0],
+        table["cost -"].iloc[0],
+        bool(table["cost reject"].iloc[0]),
+    ) == (None, None, False)

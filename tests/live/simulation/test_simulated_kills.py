@@ -24,14 +24,21 @@ class Model:
             with self.asked.open("a") as file:
                 file.write(f"{hash(text)}\n")
             open_rubrics = text.count("Which leaf") + text.count("At which heat")
-            said.append(str(["no"] * open_rubrics).replace("'", '"') if judges else f"{len(text)} words?")
+            said.append(
+                str(["no"] * open_rubrics).replace("'", '"') if judges else f"{len(text)} words?"
+            )
         return said
 
 
 def simulated(place):
     model = ikat.llm(Model(place / "asked.txt"), identity="kills", cache=place / "cache.sqlite")
     done = ikat.simulate(
-        {"answer": ikat.Answer(model), "expand": ikat.Answer(model, words=50)}, USERS, model, model, out=place / "out", threads=1
+        {"answer": ikat.Answer(model), "expand": ikat.Answer(model, words=50)},
+        USERS,
+        model,
+        model,
+        out=place / "out",
+        threads=1,
     )
     model.close()
     return done.table
@@ -41,7 +48,10 @@ def logged(place):
     said = {}
     for name in ("answer", "expand"):
         for one in Log(place / "out" / name).dialogues():
-            said[name, one.session] = [(turn.number, turn.utterance, turn.response, turn.met) for turn in one.turns], one.end
+            said[name, one.session] = (
+                [(turn.number, turn.utterance, turn.response, turn.met) for turn in one.turns],
+                one.end,
+            )
     return said
 
 

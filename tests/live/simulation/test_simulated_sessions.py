@@ -30,7 +30,14 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.evaluation import compare
 from pyterrier_ikat.events import hearing
-from pyterrier_ikat.live.simulation import LLMPlayer, LLMRubricJudge, ScriptedPlayer, SessionsFailed, Simulated, Situation
+from pyterrier_ikat.live.simulation import (
+    LLMPlayer,
+    LLMRubricJudge,
+    ScriptedPlayer,
+    SessionsFailed,
+    Simulated,
+    Situation,
+)
 from pyterrier_ikat.llms import LLM, BudgetExceeded, Ledger, LLMFailure, Reply
 from pyterrier_ikat.runs import Log
 from pyterrier_ikat.show import report
@@ -39,7 +46,9 @@ USERS = [user("u1"), user("u2", patience=2)]
 
 
 def simulated(out, systems, users=USERS, player=None, judged=None, **more):
-    return ikat.simulate(systems, users, player or ScriptedPlayer(), judged or Phrases(), out=out, **more).table.set_index("name")
+    return ikat.simulate(
+        systems, users, player or ScriptedPlayer(), judged or Phrases(), out=out, **more
+    ).table.set_index("name")
 
 
 def dialogues(folder):
@@ -47,8 +56,17 @@ def dialogues(folder):
 
 
 def test_rubrics_are_met_where_answered_and_users_stop_when_done(tmp_path):
-    slow, fast = SaysOnePerTurn("Mate.", "Rooibos.", "95 degrees."), SaysOnePerTurn("Rooibos.", "95 degrees.")
-    systems = {"all": Says(ALL.text), "half": Says("Rooibos."), "silent": Says(""), "slow": slow, "fast": fast}
+    slow, fast = (
+        SaysOnePerTurn("Mate.", "Rooibos.", "95 degrees."),
+        SaysOnePerTurn("Rooibos.", "95 degrees."),
+    )
+    systems = {
+        "all": Says(ALL.text),
+        "half": Says("Rooibos."),
+        "silent": Says(""),
+        "slow": slow,
+        "fast": fast,
+    }
     table = simulated(tmp_path, systems)
     assert table["rubrics met"].tolist() == [1.0, 0.5, 0.0, 0.75, 1.0]
     assert table["satisfied"].tolist() == [1.0, 0.0, 0.0, 0.5, 1.0]
@@ -61,7 +79,9 @@ def test_rubrics_are_met_where_answered_and_users_stop_when_done(tmp_path):
     asked = [turn.utterance for turn in dialogues(tmp_path / "fast")["u1"].turns]
     assert asked == list(SECRET_RUBRICS.values())  # the scripted user asks what is still open
     judges, backend = scripted()
-    assert simulated(tmp_path / "unjudged", {"silent": Says("")}, judged=judges)["rubrics met"].tolist() == [0.0]
+    assert simulated(tmp_path / "unjudged", {"silent": Says("")}, judged=judges)[
+        "rubrics met"
+    ].tolist() == [0.0]
     assert backend.asked == []  # a silent turn is not judged
 
 
@@ -70,11 +90,22 @@ def test_a_simulation_returns_what_it_shows_and_where_it_is(tmp_path):
     done = ikat.simulate(systems, USERS, ScriptedPlayer(), Phrases(), out=tmp_path, baseline="all")
     shown = repr(done)
     assert [line.split()[0] for line in shown.splitlines()[:3]] == ["system", "mate", "all"]
-    assert "ScriptedPlayer(identity='scripted user') plays the users; <live.simulation.players.Phrases" in " ".join(shown.split())
+    assert (
+        "ScriptedPlayer(identity='scripted user') plays the users; <live.simulation.players.Phrases"
+        in " ".join(shown.split())
+    )
     assert ">mate<" in done._repr_html_()
-    kept = Simulated({name: Log(log.folder) for name, log in done.folders.items()}, done.ledger, done.player, done.judge, "all")
+    kept = Simulated(
+        {name: Log(log.folder) for name, log in done.folders.items()},
+        done.ledger,
+        done.player,
+        done.judge,
+        "all",
+    )
     pd.testing.assert_frame_equal(done.table, kept.table)  # what the logs have
-    assert {name: log.folder for name, log in done.folders.items()} == {name: tmp_path / name for name in systems}
+    assert {name: log.folder for name, log in done.folders.items()} == {
+        name: tmp_path / name for name in systems
+    }
     assert done.ledger.frame().empty  # no model was given as text
     page = done.report().html
     assert page.find(">all<") < page.find(">mate<")  # the baseline first
@@ -85,7 +116,9 @@ def test_folders_keep_the_baseline_and_go_on_with_another_one(tmp_path):
 
     def kept(baseline):
         ikat.simulate(systems, USERS, ScriptedPlayer(), Phrases(), out=tmp_path, baseline=baseline)
-        chosen = re.search(r"Compared with (\w+) ", report(sorted(tmp_path.iterdir())).html)  # as ikat report sims/*
+        chosen = re.search(
+            r"Compared with (\w+) ", report(sorted(tmp_path.iterdir())).html
+        )  # as ikat report sims/*
         return chosen[1], Log(tmp_path / "new").baseline
 
     assert kept(None) == ("base", None)  # the first one
@@ -99,11 +132,24 @@ def test_nothing_but_the_utterances_reaches_a_system(tmp_path):
     system = Says("Mate.")
     simulated(tmp_path, {"mate": system}, player=Chatty())
     seen = as_text(system.seen)
-    for hidden in (SECRET_NEED, *SECRET_RUBRICS.values(), *PHRASES.values(), "I sleep badly.", "r1"):
+    for hidden in (
+        SECRET_NEED,
+        *SECRET_RUBRICS.values(),
+        *PHRASES.values(),
+        "I sleep badly.",
+        "r1",
+    ):
         assert hidden not in seen
-    assert [row["qid"] for (row,) in system.seen if row["qconversation"] == "u1"] == ["u1_1", "u1_2", "u1_3"]
+    assert [row["qid"] for (row,) in system.seen if row["qconversation"] == "u1"] == [
+        "u1_1",
+        "u1_2",
+        "u1_3",
+    ]
     last = next(row for (row,) in system.seen if row["qid"] == "u1_2")
-    assert last["qhistory"] == [{"role": "user", "content": "And u1 1?"}, {"role": "assistant", "content": "Mate."}]
+    assert last["qhistory"] == [
+        {"role": "user", "content": "And u1 1?"},
+        {"role": "assistant", "content": "Mate."},
+    ]
     assert last["qptkb"] == {}
     shown = Says("Mate.")
     simulated(tmp_path / "shown", {"mate": shown}, [user()], Chatty(), show_persona=True)
@@ -122,7 +168,9 @@ def test_behaviours_change_the_users_prompt():
 def test_the_user_reads_need_and_open_rubrics_the_judge_the_turn(tmp_path):
     speaks, said = scripted("Which tea?", "How hot?")
     judges, judged = scripted('["yes", "no"]', '["yes"]')
-    table = simulated(tmp_path, {"s": SaysOnePerTurn("Rooibos.", "95 degrees.")}, [user()], speaks, judges)
+    table = simulated(
+        tmp_path, {"s": SaysOnePerTurn("Rooibos.", "95 degrees.")}, [user()], speaks, judges
+    )
     assert table["turns"].tolist() == [2.0]
     first, second, verdict = str(said.asked[0]), str(said.asked[1]), str(judged.asked[1])
     for shown, where in [
@@ -139,7 +187,11 @@ def test_the_user_reads_need_and_open_rubrics_the_judge_the_turn(tmp_path):
 @pytest.mark.parametrize(
     ("said", "utterance"),
     [
-        *(("user: Which tea?", "Which tea?"), ('"Which tea?"', "Which tea?"), ('"Tea" or "mate"?', '"Tea" or "mate"?')),
+        *(
+            ("user: Which tea?", "Which tea?"),
+            ('"Which tea?"', "Which tea?"),
+            ('"Tea" or "mate"?', '"Tea" or "mate"?'),
+        ),
         *((nothing, None) for nothing in ("", "...", "none", "<think>tea")),
     ],
 )
@@ -149,11 +201,23 @@ def test_an_utterance_is_read_without_what_models_put_around_it(said, utterance)
 
 @pytest.mark.parametrize(
     "said",
-    ["yes", '["yes", "maybe"]', '["yes", "no"] or ["no", "no"]', "[]", "[true, false]", '{"r1": "yes"}', '["yes", "no", "no"]', '["no"]'],
+    [
+        "yes",
+        '["yes", "maybe"]',
+        '["yes", "no"] or ["no", "no"]',
+        "[]",
+        "[true, false]",
+        '{"r1": "yes"}',
+        '["yes", "no", "no"]',
+        '["no"]',
+    ],
 )
 def test_a_judge_without_verdict_list_fails_the_session_by_name(tmp_path, said):
     judges, _ = scripted(said, said)
-    with pytest.raises(SessionsFailed, match=r"1 of 1 session failed: s with user u1 \(simulate_judge of turn u1_1: .*start it again"):
+    with pytest.raises(
+        SessionsFailed,
+        match=r"1 of 1 session failed: s with user u1 \(simulate_judge of turn u1_1: .*start it again",
+    ):
         simulated(tmp_path, {"s": Says("Rooibos.")}, [user()], judged=judges)
     assert dialogues(tmp_path / "s")["u1"].turns == []  # nothing counts as 0
 
@@ -184,9 +248,13 @@ CUT = Reply("Which tea may", "wrote", "length")
 def test_an_empty_or_cut_utterance_is_asked_for_once_more(tmp_path, given, left, told):
     backend = Wrote(simulate_user=given)
     if told is None:
-        assert simulated(tmp_path, {"s": ALL}, [user()], LLM(backend), Phrases())["satisfied"].tolist() == [1.0]
+        assert simulated(tmp_path, {"s": ALL}, [user()], LLM(backend), Phrases())[
+            "satisfied"
+        ].tolist() == [1.0]
     else:
-        with pytest.raises(SessionsFailed, match=f"s with user u1 .simulate_user of turn u1_1: {told}"):
+        with pytest.raises(
+            SessionsFailed, match=f"s with user u1 .simulate_user of turn u1_1: {told}"
+        ):
             simulated(tmp_path, {"s": ALL}, [user()], LLM(backend), Phrases())
     assert backend.left["simulate_user"] == left
 
@@ -204,8 +272,14 @@ def test_users_and_judge_read_passages_in_place_of_a_response(tmp_path):
     table = simulated(tmp_path / "2", {"finds": finds}, [user()], speaks, passages=2)
     assert table["rubrics met"].tolist() == [0.5]  # the third passage is not read
     assert speaks.asked[1].read[1]["content"] == "[1] Mate has some.\n[2] Rooibos has none."
-    assert [[message["role"] for message in said] for said in histories] == [[], ["user"], ["user"] * 2]  # it has said nothing
-    assert simulated(tmp_path / "0", {"finds": finds}, [user()], passages=0)["rubrics met"].tolist() == [0.0]
+    assert [[message["role"] for message in said] for said in histories] == [
+        [],
+        ["user"],
+        ["user"] * 2,
+    ]  # it has said nothing
+    assert simulated(tmp_path / "0", {"finds": finds}, [user()], passages=0)[
+        "rubrics met"
+    ].tolist() == [0.0]
     turn = dialogues(tmp_path / "2" / "finds")["u1"].turns[0]
     assert (turn.more["read"], turn.response, turn.citations) == ("passages", "", {})
 
@@ -226,7 +300,12 @@ def test_an_interrupted_simulation_goes_on_and_repeats_no_turn(tmp_path):
         simulated(tmp_path, systems, player=player, threads=1)
     resumed = simulated(tmp_path, systems, player=player)
     said = sorted((one.system, one.user.id, one.turn) for one in player.asked)
-    assert said == sorted((name, one.id, turn) for name in systems for one in USERS for turn in range(1, one.patience + 1))
+    assert said == sorted(
+        (name, one.id, turn)
+        for name in systems
+        for one in USERS
+        for turn in range(1, one.patience + 1)
+    )
     whole = simulated(tmp_path / "whole", systems, player=Chatty("And?"))
     compared = ["rubrics met", "turns", "satisfied"]
     assert resumed[compared].equals(whole[compared])
@@ -248,7 +327,14 @@ def test_a_failed_session_ends_no_other_and_is_continued_later(tmp_path):
     assert dialogues(tmp_path / "s")["u2"].end == "out of patience"
     Fails.broken = False
     assert simulated(tmp_path, {"s": system}, player=player)["turns"].tolist() == [2.5]
-    assert sorted((one.user.id, one.turn) for one in player.asked) == [("u1", 1), ("u1", 2), ("u1", 2), ("u1", 3), ("u2", 1), ("u2", 2)]
+    assert sorted((one.user.id, one.turn) for one in player.asked) == [
+        ("u1", 1),
+        ("u1", 2),
+        ("u1", 2),
+        ("u1", 3),
+        ("u2", 1),
+        ("u2", 2),
+    ]
 
 
 def test_an_error_that_no_session_can_survive_ends_all(tmp_path):
@@ -261,7 +347,9 @@ def test_an_error_that_no_session_can_survive_ends_all(tmp_path):
 
 
 def test_sessions_side_by_side_change_nothing_but_the_time(tmp_path):
-    together = threading.Barrier(4, timeout=60)  # breaks unless four sessions speak at the same time
+    together = threading.Barrier(
+        4, timeout=60
+    )  # breaks unless four sessions speak at the same time
 
     class Waits(Chatty):
         def say(self, situation):
@@ -275,34 +363,69 @@ def test_sessions_side_by_side_change_nothing_but_the_time(tmp_path):
     for threads, player in ((1, Chatty()), (4, Waits())):
         simulated(tmp_path / str(threads), systems, users, player, Phrases(), threads=threads)
         logs = [dialogues(tmp_path / str(threads) / name) for name in systems]
-        found.append([{name: ([replace(turn, seconds=0) for turn in one.turns], one.end) for name, one in log.items()} for log in logs])
+        found.append(
+            [
+                {
+                    name: ([replace(turn, seconds=0) for turn in one.turns], one.end)
+                    for name, one in log.items()
+                }
+                for log in logs
+            ]
+        )
     assert found[0] == found[1]
 
 
 def test_repeats_are_whole_sessions_with_their_own_completions(tmp_path):
     recorded = tmp_path / "recorded.jsonl"
     said = [{"qid": "u1_1", "stage": "simulate_user", "completion": ["Tea?", "Which tea?"]}]
-    said += [{"qid": "u1_1", "stage": "simulate_judge", "completion": ['["yes", "yes"]', '["no", "yes"]']}]
+    said += [
+        {
+            "qid": "u1_1",
+            "stage": "simulate_judge",
+            "completion": ['["yes", "yes"]', '["no", "yes"]'],
+        }
+    ]
     recorded.write_text("".join(json.dumps(line | {"model": "m"}) + "\n" for line in said))
     one = user(patience=1)
-    table = simulated(tmp_path / "out", {"s": Says("Mate.")}, [one], f"recorded:{recorded}", f"recorded:{recorded}", repeats=2)
+    table = simulated(
+        tmp_path / "out",
+        {"s": Says("Mate.")},
+        [one],
+        f"recorded:{recorded}",
+        f"recorded:{recorded}",
+        repeats=2,
+    )
     assert table["rubrics met"].tolist() == [0.75]
-    assert table["rubrics met std"].tolist() == [pytest.approx(math.sqrt(0.125))]  # of 1 and 0.5, n - 1
-    assert [dialogues(tmp_path / "out" / name)["u1"].turns[0].utterance for name in ("s", "s.repeat-2")] == ["Tea?", "Which tea?"]
+    assert table["rubrics met std"].tolist() == [
+        pytest.approx(math.sqrt(0.125))
+    ]  # of 1 and 0.5, n - 1
+    assert [
+        dialogues(tmp_path / "out" / name)["u1"].turns[0].utterance for name in ("s", "s.repeat-2")
+    ] == ["Tea?", "Which tea?"]
 
 
 def test_differences_are_tested_over_users_after_bonferroni(tmp_path):
-    users = [user(f"u{number}", patience=patience) for number, patience in enumerate((2, 2, 3, 5, 6))]
-    systems = {"base": Says("Mate."), "good": SaysOnePerTurn(*["Rooibos, 95 degrees."] * 7), "same": Says("Mate.")}
+    users = [
+        user(f"u{number}", patience=patience) for number, patience in enumerate((2, 2, 3, 5, 6))
+    ]
+    systems = {
+        "base": Says("Mate."),
+        "good": SaysOnePerTurn(*["Rooibos, 95 degrees."] * 7),
+        "same": Says("Mate."),
+    }
     rows = simulated(tmp_path, systems, users, judged=Phrases(), baseline="base")
     wanted = ttest_rel([1] * 5, [2, 2, 3, 5, 6]).pvalue  # turns of each user
-    assert rows.loc["good", ["turns p-value", "turns p-value corrected"]].tolist() == pytest.approx([wanted, 2 * wanted])
+    assert rows.loc["good", ["turns p-value", "turns p-value corrected"]].tolist() == pytest.approx(
+        [wanted, 2 * wanted]
+    )
     assert 0.025 < wanted < 0.05
     assert (rows.loc["good", "turns -"], rows.loc["good", "rubrics met +"]) == (5, 5)
     assert math.isnan(rows.loc["same", "rubrics met p-value"])  # nothing differs
     assert math.isnan(rows.loc["good", "rubrics met p-value"])  # all users differ by the same
     for names, marked in ((("base", "good", "same"), False), (("base", "good"), True)):
-        done = Simulated({name: Log(tmp_path / name) for name in names}, Ledger(), "user", "judge", "base")
+        done = Simulated(
+            {name: Log(tmp_path / name) for name in names}, Ledger(), "user", "judge", "base"
+        )
         good = done.table.set_index("name").loc["good"]
         assert (good["turns reject"], good["rubrics met reject"]) == (marked, False)
         table = str(done.shown())
@@ -313,7 +436,9 @@ def test_differences_are_tested_over_users_after_bonferroni(tmp_path):
 
 
 def test_sessions_of_one_person_are_one_cluster(tmp_path):
-    users = [user(f"u{number}", patience=2 + number, person=f"p{number // 2}") for number in range(8)]
+    users = [
+        user(f"u{number}", patience=2 + number, person=f"p{number // 2}") for number in range(8)
+    ]
     systems = {"base": Says("Mate."), "good": SaysOnePerTurn(*["Rooibos, 95 degrees."] * 10)}
     rows = simulated(tmp_path, systems, users, judged=Phrases(), baseline="base")
     wanted = compare([1] * 8, list(range(2, 10)), list("00112233"))
@@ -326,11 +451,19 @@ def test_wrong_calls_and_another_simulations_folder_are_refused(tmp_path):
         ikat.simulate({"s": Says("")}, USERS, ScriptedPlayer(), out=tmp_path)
     for systems, options, told in [
         (["human_qr"], {}, "method human_qr reads annotations of each turn"),
-        ({"s": ALL, "s.repeat-2": ALL}, {}, "a system is named 's.repeat-2', as a repeat of another one"),
+        (
+            {"s": ALL, "s.repeat-2": ALL},
+            {},
+            "a system is named 's.repeat-2', as a repeat of another one",
+        ),
         ({"s": ALL}, {"passages": 6}, "passages=6: give 1 or more, and 0 to 5 passages"),
         ({"s": ALL}, {"threads": 0}, "threads=0, passages=3: give 1 or more"),
         ({"s": ALL}, {"baseline": "b"}, "the baseline 'b' is not one of the systems: s"),
-        ({"s": ALL}, {"users_by": "friends"}, "users_by='friends' is unknown: choose one of need, track"),
+        (
+            {"s": ALL},
+            {"users_by": "friends"},
+            "users_by='friends' is unknown: choose one of need, track",
+        ),
     ]:
         with pytest.raises(UsageError, match=told):
             simulated(tmp_path, systems, **options)
@@ -353,10 +486,16 @@ def test_a_simulation_is_replayed_from_the_cache_without_a_key(tmp_path, monkeyp
     server = f"openai:small api_key_env=PLANTED cache={tmp_path / 'cache.sqlite'}"
     monkeypatch.setenv("PLANTED", "secret-planted")
     llm = ikat.llm(server)
-    monkeypatch.setattr(llm.backend, "complete", lambda requests: [Reply("Rooibos.", "small", "stop", 1, 1) for _ in requests])
+    monkeypatch.setattr(
+        llm.backend,
+        "complete",
+        lambda requests: [Reply("Rooibos.", "small", "stop", 1, 1) for _ in requests],
+    )
     paid = simulated(tmp_path / "paid", {"small": ikat.Answer(llm)})
     llm.close()
     monkeypatch.delenv("PLANTED")
     replayed = simulated(tmp_path / "replayed", {"small": ikat.Answer(ikat.llm(server))})
     assert replayed["rubrics met"].tolist() == paid["rubrics met"].tolist() == [0.5]
-    assert [turn.response for turn in dialogues(tmp_path / "replayed" / "small")["u1"].turns] == ["Rooibos."] * 3
+    assert [turn.response for turn in dialogues(tmp_path / "replayed" / "small")["u1"].turns] == [
+        "Rooibos."
+    ] * 3

@@ -10,21 +10,48 @@ from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.live.simulation import SimulatedUser, read_users, track_users
 from pyterrier_ikat.live.simulation.users import SAMPLE
 
-LINE = {"id": "u1", "persona": ["I avoid caffeine."], "need": "Tea", "rubrics": {"a": "Which?"}, "patience": 3, "skill": "low"}
+LINE = {
+    "id": "u1",
+    "persona": ["I avoid caffeine."],
+    "need": "Tea",
+    "rubrics": {"a": "Which?"},
+    "patience": 3,
+    "skill": "low",
+}
 
 
 def written(tmp_path, *lines):
     path = tmp_path / "users.jsonl"
-    path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines), encoding="utf-8")
+    path.write_text(
+        "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines),
+        encoding="utf-8",
+    )
     return path
 
 
 def test_a_file_is_read_as_it_is_written(tmp_path):
-    other = {"id": "u2", "rubrics": ["Which?", "How hot?"], "person": "p", "topic": "1-1", "patience": "low"}
+    other = {
+        "id": "u2",
+        "rubrics": ["Which?", "How hot?"],
+        "person": "p",
+        "topic": "1-1",
+        "patience": "low",
+    }
     users = read_users(written(tmp_path, LINE, "", LINE | other))
-    assert users[0] == SimulatedUser("u1", ("I avoid caffeine.",), "Tea", {"a": "Which?"}, 3, skill="low")
-    assert (users[0].person, users[0].topic, users[0].cooperativeness, users[0].turns) == ("u1", "u1", "high", 3)
-    assert (users[1].rubrics, users[1].person, users[1].topic) == ({"r1": "Which?", "r2": "How hot?"}, "p", "1-1")
+    assert users[0] == SimulatedUser(
+        "u1", ("I avoid caffeine.",), "Tea", {"a": "Which?"}, 3, skill="low"
+    )
+    assert (users[0].person, users[0].topic, users[0].cooperativeness, users[0].turns) == (
+        "u1",
+        "u1",
+        "high",
+        3,
+    )
+    assert (users[1].rubrics, users[1].person, users[1].topic) == (
+        {"r1": "Which?", "r2": "How hot?"},
+        "p",
+        "1-1",
+    )
     turns = [SimulatedUser("u", [], "n", ["q"], level).turns for level in ("low", "medium", "high")]
     assert turns == [users[1].turns, 6, 10] == [3, 6, 10]
 
@@ -85,7 +112,11 @@ ASSESSED = '"id","rubrik"\n2-1-r2,"When to walk? "\n'
 
 
 def files(tmp_path, people=PEOPLE, rubrics=RUBRICS, assessed=ASSESSED):
-    for name, text in (("simulation-data", people), ("rubrics", rubrics), ("assessed-rubrics", assessed)):
+    for name, text in (
+        ("simulation-data", people),
+        ("rubrics", rubrics),
+        ("assessed-rubrics", assessed),
+    ):
         (tmp_path / f"{name}.csv").write_text(text, encoding="utf-8")
     return tmp_path
 
@@ -93,18 +124,40 @@ def files(tmp_path, people=PEOPLE, rubrics=RUBRICS, assessed=ASSESSED):
 def test_track_files_become_users_in_the_order_of_their_topics(tmp_path):
     first, second = track_users(files(tmp_path), patience=4, skill="low")
     rubrics = {"2-1-r1": "What to eat?", "2-1-r2": "When to walk?"}
-    assert first == SimulatedUser("2-1", ["You are vegan", "You own a dog."], "What to eat?", rubrics, 4, "high", "low", person="2")
-    assert (second.id, second.person, second.persona) == ("10-1", "10", ("You run.", "You live in Ghent"))
+    assert first == SimulatedUser(
+        "2-1",
+        ["You are vegan", "You own a dog."],
+        "What to eat?",
+        rubrics,
+        4,
+        "high",
+        "low",
+        person="2",
+    )
+    assert (second.id, second.person, second.persona) == (
+        "10-1",
+        "10",
+        ("You run.", "You live in Ghent"),
+    )
     (only,) = read_users(f"'{tmp_path}' assessed=on patience=4 cooperativeness=low")
-    assert (only.rubrics, only.turns, only.cooperativeness) == ({"2-1-r2": "When to walk?"}, 4, "low")
+    assert (only.rubrics, only.turns, only.cooperativeness) == (
+        {"2-1-r2": "When to walk?"},
+        4,
+        "low",
+    )
 
 
 def test_titles_become_needs(tmp_path):
-    topics = [{"number": number, "title": title, "ptkb": [], "turns": []} for number, title in (("2-1", "Food"), ("10-1", "Running"))]
+    topics = [
+        {"number": number, "title": title, "ptkb": [], "turns": []}
+        for number, title in (("2-1", "Food"), ("10-1", "Running"))
+    ]
     for one in topics:
         one["turns"] = [{"turn_id": 1, "utterance": "Hi?", "response": "Hi."}]
     (tmp_path / "topics.json").write_text(json.dumps(topics))
-    assert [user.need for user in track_users(files(tmp_path), topics=tmp_path / "topics.json")] == ["Food", "Running"]
+    assert [
+        user.need for user in track_users(files(tmp_path), topics=tmp_path / "topics.json")
+    ] == ["Food", "Running"]
 
 
 def test_files_that_are_others_are_named(tmp_path):
@@ -120,6 +173,13 @@ def test_files_that_are_others_are_named(tmp_path):
 def test_the_files_of_2025(shared):
     if not (shared / "simulated-user").is_dir():
         pytest.skip("no released files of simulated users")
-    users, assessed = (track_users(shared / "simulated-user", assessed=some) for some in (False, True))
+    users, assessed = (
+        track_users(shared / "simulated-user", assessed=some) for some in (False, True)
+    )
     assert [sum(len(user.rubrics) for user in some) for some in (users, assessed)] == [92, 64]
-    assert (len(users), len(assessed), len({user.person for user in users}), sum(len(user.persona) for user in users)) == (17, 17, 9, 348)
+    assert (
+        len(users),
+        len(assessed),
+        len({user.person for user in users}),
+        sum(len(user.persona) for user in users),
+    ) == (17, 17, 9, 348)
