@@ -1,6 +1,6 @@
-"""Which systems find other passages for logged conversations, at what price, and which turns tell them apart: without judgements."""
+"""Compare systems on logged conversations without judgements: agreement, price, turns to judge."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -16,17 +16,17 @@ from ..study.study import Study
 from ..study.systems import System, Systems
 from ..tables import of_frame
 
-TOP = 3
-"""Users read about so many passages."""
+TOP_PASSAGES = 3
+"""How many passages of a turn ``differ`` compares: users read about so many."""
 
 
 @dataclass(frozen=True, eq=False)
 class Advice:
-    """What :func:`advise` found. It says nothing about quality.
+    """The result of :func:`advise`. It says nothing about quality.
 
     Attributes:
-        systems: ``system``, ``cost``: US dollars per turn, also of completions that were known
-            before.
+        systems: ``system``, ``cost``: US dollars per turn. Cached completions count with their
+            price, too.
         pairs: ``system``, ``other``, ``overlap``: the mean share of common passages at the top, and
             ``differ``: the share of turns where the first three passages aren't the same three.
         turns: the turns worth judging first: where the systems have least in common.
@@ -39,9 +39,14 @@ class Advice:
     depth: int
 
     def __str__(self) -> str:
-        about = f"overlap of the first {self.depth} passages; differ: other first {TOP}; cost: USD per turn. No judgements: nothing on quality."
-        tables = f"{of_frame(self.systems, [])}\n{of_frame(self.pairs, [about], texts=2)}"
-        return f"{tables}Judge first: ikat judge RUN... --turns {','.join(self.turns)}"
+        note = (
+            f"overlap of the first {self.depth} passages; differ: other first {TOP_PASSAGES}; "
+            "cost: USD per turn. No judgements: nothing on quality."
+        )
+        systems = of_frame(self.systems, [])
+        pairs = of_frame(self.pairs, [note], texts=2)
+        turns = ",".join(self.turns)
+        return f"{systems}\n{pairs}Judge first: ikat judge RUN... --turns {turns}"
 
 
 def advise(
@@ -52,7 +57,7 @@ def advise(
     first: int = 20,
     **resources: Any,
 ) -> Advice:
-    """Compare systems on logged conversations, without judgements: agreement, price, and the turns that are worth judging first.
+    """Compare systems on logged conversations without judgements: agreement, price, turns to judge.
 
     Args:
         logs: the folder of a saved chat or of served conversations, any other dataset, or a turn
@@ -74,53 +79,68 @@ def advise(
         >>> advise(turns, {"one": one, "other": other}, first=1).turns
         ['1_2']
     """
-    study = Study(
-        systems,
-        topics=logs if isinstance(logs, pd.DataFrame) else dataset(logs).get_topics(),
-        **resources,
-    )
+    topics = logs if isinstance(logs, pd.DataFrame) else dataset(logs).get_topics()
+    study = Study(systems, topics=topics, **resources)
     if len(study.systems) < 2:
-        raise UsageError(
-            f"{counted(len(study.systems), 'system')}: give two or more, whose rankings are compared"
-        )
-    tops, costs = dict[str, dict[str, list[str]]](), dict[str, Any]()
-    for one in study.systems:
-        turns = study.turns_of(one).frame
-        before = _price(one)
-        ranking = ranking_of(one.name, without_unread_texts(one.pipeline).transform(turns))
-        tops[one.name] = {qid: list(ranking.get(qid, ()))[:depth] for qid in turns["qid"]}
-        costs[one.name] = (_price(one) - before) / len(turns)
-    shared = {
-        pair: {qid: _overlap(tops[pair[0]][qid], tops[pair[1]][qid], depth) for qid in turns["qid"]}
-        for pair in combinations(tops, 2)
-    }
-    other = {
-        pair: sum(
-            {*tops[pair[0]][qid][:TOP]} != {*tops[pair[1]][qid][:TOP]} for qid in turns["qid"]
-        )
-        for pair in shared
-    }
-    rows = [
-        (*pair, sum(found.values()) / len(found), other[pair] / len(found))
-        for pair, found in shared.items()
-    ]
-    alike = pd.DataFrame(shared).mean(axis=1)
+        number = counted(len(study.systems), "system")
+        raise UsageError(f"{number}: give two or more, whose rankings are compared")
+    tops: dict[str, dict[str, list[str]]] = {}
+    costs: dict[str, Any] = {}
+    for system in study.systems:
+        turns = study.turns_of(system).frame
+        cost_before = _cost(system)
+        result = without_unread_texts(system.pipeline).transform(turns)
+        rankings = ranking_of(system.name, result)
+        tops[system.name] = {qid: list(rankings.get(qid, ()))[:depth] for qid in turns["qid"]}
+        costs[system.name] = (_cost(system) - cost_before) / len(turns)
+    pairs, mean_overlaps = _agreement(tops)
     return Advice(
-        pd.DataFrame(costs.items(), columns=["system", "cost"]),
-        pd.DataFrame(rows, columns=["system", "other", "overlap", "differ"]),
-        alike.sort_values(kind="stable").index[:first].tolist(),
-        depth,
+        systems=pd.DataFrame(costs.items(), columns=["system", "cost"]),
+        pairs=pairs,
+        turns=mean_overlaps.sort_values(kind="stable").index[:first].tolist(),
+        depth=depth,
     )
 
 
-def _overlap(one: Sequence[str], other: Sequence[str], depth: int) -> float:
-    return len({*one} & {*other}) / max(len(one), len(other)) if one or other else 1.0
+def _agreement(
+    tops: Mapping[str, Mapping[str, list[str]]],
+) -> tuple[pd.DataFrame, "pd.Series[float]"]:
+    """The ``pairs`` of an :class:`Advice`, and the mean overlap of all pairs by turn.
+
+    Args:
+        tops: system -> qid -> the first passages.
+    """
+    rows = []
+    overlaps: dict[tuple[str, str], dict[str, float]] = {}
+    for name, other in combinations(tops, 2):
+        overlap: dict[str, float] = {}
+        differing = 0
+        for qid, passages in tops[name].items():
+            others = tops[other][qid]
+            overlap[qid] = _overlap(passages, others)
+            if set(passages[:TOP_PASSAGES]) != set(others[:TOP_PASSAGES]):
+                differing += 1
+        overlaps[name, other] = overlap
+        turns = len(overlap)
+        rows.append((name, other, sum(overlap.values()) / turns, differing / turns))
+    pairs = pd.DataFrame(rows, columns=["system", "other", "overlap", "differ"])
+    return pairs, pd.DataFrame(overlaps).mean(axis=1)
 
 
-def _price(system: System) -> Any:
-    """What the completions of a system's models cost so far, with those that were known before; NA if a price is unknown."""
-    account = pd.concat(
-        [model.ledger.frame()[["cost", "worth"]] for model in system.models]
-        or [pd.DataFrame({"cost": [0.0], "worth": 0.0})]
-    )
-    return account.to_numpy(dtype=object).sum() if len(account) else 0.0
+def _overlap(passages: Sequence[str], others: Sequence[str]) -> float:
+    """The share of common passages; 1 where both lists are empty."""
+    longer = max(len(passages), len(others))
+    if longer == 0:
+        return 1.0
+    return len(set(passages) & set(others)) / longer
+
+
+def _cost(system: System) -> Any:
+    """The price of all completions of a system so far, cached ones too; NA if it is unknown."""
+    accounts = [model.ledger.frame()[["cost", "worth"]] for model in system.models]
+    if not accounts:
+        return 0.0
+    account = pd.concat(accounts)
+    if account.empty:
+        return 0.0
+    return account.to_numpy(dtype=object).sum()

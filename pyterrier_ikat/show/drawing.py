@@ -23,7 +23,8 @@ class Drawing:
     """
 
     def __init__(self, html: str) -> None:
-        self.html = f'<div style="overflow-x: auto"><div style="width: max-content; min-width: 100%">{html}</div></div>'
+        inner = f'<div style="width: max-content; min-width: 100%">{html}</div>'
+        self.html = f'<div style="overflow-x: auto">{inner}</div>'
 
     def save(self, path: str | Path) -> Path:
         """Write the drawing into an HTML file."""
@@ -39,7 +40,7 @@ class Drawing:
 
 
 def draw(system: pt.Transformer | str) -> Drawing:
-    """Draw a system. It is PyTerrier's own drawing; that of a pipeline with operators of PyTerrier would look their documentation up.
+    """Draw a system with PyTerrier, offline: without its look-ups of help pages.
 
     Args:
         system: a pipeline, or the name of a method, whose resources are drawn under their names.
@@ -57,17 +58,16 @@ def draw(system: pt.Transformer | str) -> Drawing:
     with _offline():
         if not isinstance(system, str):
             return Drawing(pt.schematic.draw(system))
-        entry = find(system)
-        return Drawing(
-            pt.schematic.draw(
-                _built(entry), input_columns=[*TOPIC_COLUMNS, *MANUAL_COLUMNS * entry.manual]
-            )
-        )
+        method = find(system)
+        columns = list(TOPIC_COLUMNS)
+        if method.manual:
+            columns += MANUAL_COLUMNS
+        return Drawing(pt.schematic.draw(_built(method), input_columns=columns))
 
 
 @contextmanager
 def _offline() -> Iterator[None]:
-    """Inside the block, PyTerrier doesn't look up the documentation of operators that don't name theirs."""
+    """Inside the block, PyTerrier looks up no help page for operators that name none."""
     look_up = pt.documentation.url_for_class
     pt.documentation.url_for_class = lambda cls: None
     try:
@@ -95,17 +95,19 @@ class _Resource(StandIn):
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """An empty frame with the columns that it adds."""
-        added = ["qrewrite"] if self.name in ("rewriter", "expander") else ["score", "rank"]
         if self.name in ("retriever", "dense"):
-            added = ["docno", "text", "score", "rank"]
-        return inp.join(object_frame({name: [] for name in added if name not in inp.columns})).iloc[
-            :0
-        ]
+            columns = ["docno", "text", "score", "rank"]
+        elif self.name in ("rewriter", "expander"):
+            columns = ["qrewrite"]
+        else:
+            columns = ["score", "rank"]
+        added = object_frame({name: [] for name in columns if name not in inp.columns})
+        return inp.join(added).iloc[:0]
 
 
-def _built(entry: Method) -> pt.Transformer:
-    resources: dict[str, Any] = {
-        role: _Model() if role.endswith("llm") else _Resource(role)
-        for role in entry.resources.values()
-    }
-    return entry.build(**resources)
+def _built(method: Method) -> pt.Transformer:
+    """The pipeline of a method, with stand-ins for its resources."""
+    resources: dict[str, Any] = {}
+    for role in method.resources.values():
+        resources[role] = _Model() if role.endswith("llm") else _Resource(role)
+    return method.build(**resources)

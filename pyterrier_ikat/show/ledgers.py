@@ -22,23 +22,28 @@ from ..runs.log import PLAYERS, Log
 from ..study.recorder import ledger_of
 from ..tables import Table
 
+LedgerSource: TypeAlias = str | Path | RunFolder | Ledger
+
 Ledgers: TypeAlias = (
     Sequence[str | Path | RunFolder] | Mapping[str, str | Path | RunFolder | Ledger]
 )
 """Run folders, or a dict name -> run folder or ``Ledger``."""
 
-_MEANING = "Cost: what was paid, over all starts of a run. Worth: what the calls would have cost that the cache answered."
-_TOGETHER = {"cost": "paid", "worth": "known"}
-
-NOTHING = "none"
+_MEANING = (
+    "Cost: what was paid, over all starts of a run. "
+    "Worth: what the calls would have cost that the cache answered."
+)
+_SUMS = {"cost": "paid", "worth": "known"}
+NO_CALLS = "none"
 """Stage and model of a system without LLM calls."""
+ALL_STAGES = "all"
+"""Stage and model of the calls of a conversation: its log has the costs of each turn alone."""
 
-ALL = "all"
-"""Stage and model of the calls of a conversation with a user, because its log does not distinguish them."""
+
 OF_PLAYERS = "user and judge"
 """Stage of the calls of a simulated user and its judge."""
-UNTOLD = ("retries", "failures", "fallbacks", "dropped", "lost_tokens", "seconds")
-"""The columns that such a log doesn't have."""
+NOT_LOGGED = ("retries", "failures", "fallbacks", "dropped", "lost_tokens", "seconds")
+"""The columns that the log of a conversation doesn't have."""
 
 
 def ledger_frame(ledgers: Ledgers) -> pd.DataFrame:
@@ -63,43 +68,47 @@ def ledger_frame(ledgers: Ledgers) -> pd.DataFrame:
         >>> from pyterrier_ikat.llms import Ledger
         >>> spent = Ledger()
         >>> spent.count("rewrite", "gpt-4o", calls=2, cost=0.25)
-        >>> ledger_frame({"raw": Ledger(), "QR": spent})[["system", "stage", "calls", "cost"]].values.tolist()
+        >>> frame = ledger_frame({"raw": Ledger(), "QR": spent})
+        >>> frame[["system", "stage", "calls", "cost"]].values.tolist()
         [['raw', 'none', 0, 0.0], ['QR', 'rewrite', 2, 0.25]]
     """
     if isinstance(ledgers, str | Path | RunFolder):
-        raise UsageError(
-            f"give a list of run folders: [{str(getattr(ledgers, 'path', ledgers))!r}]"
-        )
-    named = (
-        ledgers.items()
-        if isinstance(ledgers, Mapping)
-        else ((_folder(one).path.resolve().name, one) for one in ledgers)
-    )
+        path = str(_folder(ledgers).path)
+        raise UsageError(f"give a list of run folders: [{path!r}]")
     idle = Ledger()
-    idle.count(NOTHING, NOTHING, calls=0)
+    idle.count(NO_CALLS, NO_CALLS, calls=0)
     accounts: dict[str, pd.DataFrame] = {}
-    for name, one in named:
+    for name, source in _named(ledgers):
         if name in accounts:
-            raise UsageError(
-                f"two ledgers are named {name}: {advice('give each its name, {name: folder, ...}', 'rename a folder')}"
-            )
-        account = one.frame() if isinstance(one, Ledger) else read_ledger(_folder(one))
-        accounts[name] = account if len(account) else idle.frame()
-        accounts[name].insert(0, "system", name)
+            repair = advice("give each its name, {name: folder, ...}", "rename a folder")
+            raise UsageError(f"two ledgers are named {name}: {repair}")
+        account = source.frame() if isinstance(source, Ledger) else read_ledger(_folder(source))
+        if account.empty:
+            account = idle.frame()
+        account.insert(0, "system", name)
+        accounts[name] = account
     if not accounts:
         raise UsageError("there is no ledger: give at least one run folder")
     return pd.concat(accounts.values(), ignore_index=True)
 
 
+def _named(ledgers: Ledgers) -> list[tuple[str, LedgerSource]]:
+    """The ledgers with their names; a folder has its own."""
+    if isinstance(ledgers, Mapping):
+        return list(ledgers.items())
+    return [(_folder(source).path.resolve().name, source) for source in ledgers]
+
+
 def ledger(ledgers: Ledgers) -> Table:
-    """The cost of the systems' LLM calls, a row per system, stage and model, in LaTeX, Markdown and CSV.
+    """Tabulate the cost of the systems' LLM calls: a row per system, stage and model.
 
     Args:
         ledgers: see :func:`ledger_frame`.
 
     Returns:
-        The table. It shows retries, failures and the like only if there are any. The notes name the
-        others, and give the total of all systems. The frame behind the table has all columns.
+        The table, in LaTeX, Markdown and CSV. It shows retries, failures and the like only if there
+        are any. The notes name the others, and give the total of all systems. The frame behind the
+        table has all columns.
 
     Raises:
         UsageError: when there is none, or two have the same name.
@@ -108,27 +117,26 @@ def ledger(ledgers: Ledgers) -> Table:
     Example:
         >>> from pyterrier_ikat.llms import Ledger
         >>> spent = Ledger()
-        >>> spent.count("rewrite", "gpt-4o", calls=2, prompt_tokens=None, completion_tokens=40, seconds=1.25, cost=None)
+        >>> spent.count("rewrite", "gpt-4o", calls=2, prompt_tokens=None, seconds=1.25, cost=None)
         >>> print(ledger({"QR": spent}).markdown().splitlines()[2])
-        | QR | rewrite | gpt-4o | 2 | – | 40 | 1.2 | – |
+        | QR | rewrite | gpt-4o | 2 | – | 0 | 1.2 | – |
     """
     frame = ledger_frame(ledgers)
     notes = ["All turns together; seconds: the time of the calls added up."]
-    if (frame["stage"] == ALL).any():
+    if (frame["stage"] == ALL_STAGES).any():
         notes.append(
-            f"{ALL}: a conversation's log adds up a system's stages. {OF_PLAYERS}: the models that played and judged."
+            f"{ALL_STAGES}: a conversation's log adds up a system's stages. "
+            f"{OF_PLAYERS}: the models that played and judged."
         )
     notes += _refused(ledgers, frame)
     if not (frame["worth"] == 0).fillna(False).all():
-        together = ", ".join(
-            f"{title} {_format_sum(frame[name])}" for name, title in _TOGETHER.items()
-        )
-        notes.append(f"{_MEANING} Together: {together}.")
+        sums = ", ".join(f"{title} {_format_sum(frame[name])}" for name, title in _SUMS.items())
+        notes.append(f"{_MEANING} Together: {sums}.")
     return account_table(frame, notes)
 
 
 def refusals(folder: str | Path | RunFolder) -> pd.DataFrame:
-    """The calls of a run that the model refused, or the provider's filter withheld, by conversation.
+    """Count the calls of a run that the model or the provider's filter refused, by conversation.
 
     Some topics meet more resistance than others: De Lima and Yang, Passage Query Methods, section
     4.1, on iKAT 2024's topic 16.
@@ -147,7 +155,8 @@ def refusals(folder: str | Path | RunFolder) -> pd.DataFrame:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
         >>> data, llm = pt.get_dataset("ikat:sample"), ikat.llm(Shy(), on_error="fallback")
         >>> bm25 = ikat.PassageIndex("sample.index").index(data.get_corpus_iter()).bm25()
-        >>> _ = ikat.run({"qr": ikat.Rewrite(llm) >> bm25}, "ikat:sample", out="runs", turns=["1-1_1", "2-1_1", "2-1_2"])
+        >>> turns = ["1-1_1", "2-1_1", "2-1_2"]
+        >>> _ = ikat.run({"qr": ikat.Rewrite(llm) >> bm25}, "ikat:sample", out="runs", turns=turns)
         >>> refusals("runs/qr").values.tolist()
         [['1-1', 1, 1], ['2-1', 2, 2]]
     """
@@ -157,48 +166,44 @@ def refusals(folder: str | Path | RunFolder) -> pd.DataFrame:
         calls = stage.get("asked", [])
         asked[conversation] += len(calls)
         refused[conversation] += sum(map(_is_refused, calls))
-    found = [name for name in sorted(refused, key=natural_key) if refused[name]]
-    return pd.DataFrame(
-        {
-            "conversation": found,
-            "asked": [asked[one] for one in found],
-            "refused": [refused[one] for one in found],
-        }
-    )
+    rows = []
+    for conversation in sorted(refused, key=natural_key):
+        if refused[conversation]:
+            rows.append((conversation, asked[conversation], refused[conversation]))
+    return pd.DataFrame(rows, columns=["conversation", "asked", "refused"])
 
 
 def _is_refused(call: Mapping[str, Any]) -> bool:
-    """Whether the server or the model refused. For the server, a refusal in words is a normal completion."""
-    return str(call.get("failure", "")).startswith(REFUSED) or is_refusal(
-        without_reasoning(call.get("completion", ""))
-    )
+    """Whether the server or the model refused; the server reports the model's words as normal."""
+    failure = str(call.get("failure", ""))
+    if failure.startswith(REFUSED):
+        return True
+    return is_refusal(without_reasoning(call.get("completion", "")))
 
 
 def _refused(ledgers: Ledgers, frame: pd.DataFrame) -> list[str]:
     """The refused calls of finished runs by conversation, if a ledger has failures."""
-    if isinstance(ledgers, Mapping):
-        named = {name: one for name, one in ledgers.items() if not isinstance(one, Ledger)}
-    else:
-        named = {_folder(one).path.resolve().name: one for one in ledgers}
-    failing = set(frame.loc[(frame["failures"].fillna(0) > 0), "system"])
+    failing = set(frame.loc[frame["failures"].fillna(0) > 0, "system"])
     notes = []
-    kept = [
-        name for name in named if name in failing and (_folder(named[name]).path / STAGES).exists()
-    ]
-    for name in kept:
-        rows = refusals(named[name]).itertuples(index=False)
-        if told := ", ".join(f"{row.conversation} {row.refused} of {row.asked}" for row in rows):
-            notes.append(f"Refused calls of {name} by conversation: {told}.")
+    for name, source in _named(ledgers):
+        if name not in failing or isinstance(source, Ledger):
+            continue
+        if not (_folder(source).path / STAGES).exists():
+            continue
+        rows = refusals(source).itertuples(index=False)
+        numbers = [f"{row.conversation} {row.refused} of {row.asked}" for row in rows]
+        if numbers:
+            notes.append(f"Refused calls of {name} by conversation: {', '.join(numbers)}.")
     return notes
 
 
 def _format_sum(values: "pd.Series[Any]") -> str:
-    found = values.sum(skipna=False)
-    return "unknown" if pd.isna(found) else f"{found:,.4f}"
+    total = values.sum(skipna=False)
+    return "unknown" if pd.isna(total) else f"{total:,.4f}"
 
 
-def _folder(given: str | Path | RunFolder) -> RunFolder:
-    return given if isinstance(given, RunFolder) else RunFolder(given)
+def _folder(source: str | Path | RunFolder) -> RunFolder:
+    return source if isinstance(source, RunFolder) else RunFolder(source)
 
 
 def read_ledger(folder: RunFolder) -> pd.DataFrame:
@@ -215,47 +220,55 @@ def read_ledger(folder: RunFolder) -> pd.DataFrame:
 
 
 def _of_conversations(log: Log) -> pd.DataFrame:
-    """The account of a log of conversations, which has the costs of each turn, but neither stages nor models."""
+    """The account of a log of conversations, which has the costs of each turn, but no stages."""
     account = Ledger()
-    for turn in (turn for one in log.dialogues() for turn in one.turns):
-        spent: dict[str, Any] = {**asdict(turn.spend), **dict.fromkeys(UNTOLD)}
-        account.count(ALL, ALL, **spent)
-        if players := turn.more.get(PLAYERS):
-            spent = {**players, **dict.fromkeys(UNTOLD)}
-            account.count(OF_PLAYERS, ALL, **spent)
+    for dialogue in log.dialogues():
+        for turn in dialogue.turns:
+            spent: dict[str, Any] = {**asdict(turn.spend), **dict.fromkeys(NOT_LOGGED)}
+            account.count(ALL_STAGES, ALL_STAGES, **spent)
+            of_players = turn.more.get(PLAYERS)
+            if of_players:
+                spent = {**of_players, **dict.fromkeys(NOT_LOGGED)}
+                account.count(OF_PLAYERS, ALL_STAGES, **spent)
     return account.frame()
 
 
 def asked_by(paths: Sequence[str]) -> dict[str, list[str]]:
-    """The models that the system of each run folder asked, as requested and as served."""
-    served = {
-        path: folder.parameters().get("served", {})
-        for path in paths
-        if (folder := RunFolder(path)).complete
-    }
-    return {
-        Path(path).name: [*models, *(name for names in models.values() for name in names)]
-        for path, models in served.items()
-    }
+    """The models that the system of each finished run asked, as requested and as served."""
+    asked: dict[str, list[str]] = {}
+    for path in paths:
+        folder = RunFolder(path)
+        if not folder.complete:
+            continue
+        served = folder.parameters().get("served", {})
+        models = list(served)
+        for names in served.values():
+            models += names
+        asked[Path(path).name] = models
+    return asked
 
 
 def circular(judges: Sequence[str], asked: Mapping[str, Sequence[str]]) -> list[str]:
-    """A line for each model that judges systems, or plays their users, and was asked by one of them.
+    """A line for each model that judges or plays users, and was asked by a system, too.
+
+    Args:
+        judges: the models that judge or play, as specifications.
+        asked: system -> the models that it asked, see :func:`asked_by`.
 
     Example:
-        >>> circular(["openai:gpt-4o temperature=0"], {"raw": [], "aqd": ["gpt-4o-2024-08-06"]})
-        ['circular: gpt-4o is a judge or user here, and aqd asked it, too: scores may favour that system (arXiv 2601.13227)']
+        >>> asked = {"raw": [], "aqd": ["gpt-4o-2024-08-06"]}
+        >>> [line] = circular(["openai:gpt-4o temperature=0"], asked)
+        >>> line.partition(",")[0]
+        'circular: gpt-4o is a judge or user here'
     """
-    judged = {
-        model: [name for name, models in asked.items() if model in map(model_key, models)]
-        for model in map(model_key, judges)
-    }
-    told = "asked it, too: scores may favour that system (arXiv 2601.13227)"
-    found = [
-        (model, ", ".join(names))
-        for model, names in judged.items()
-        if names and model != "recorded"
-    ]
-    return [
-        f"circular: {model} is a judge or user here, and {names} {told}" for model, names in found
-    ]
+    lines = []
+    for model in dict.fromkeys(map(model_key, judges)):
+        if model == "recorded":
+            continue
+        names = [name for name, models in asked.items() if model in map(model_key, models)]
+        if names:
+            lines.append(
+                f"circular: {model} is a judge or user here, and {', '.join(names)} asked it, too: "
+                "scores may favour that system (arXiv 2601.13227)"
+            )
+    return lines

@@ -1,6 +1,6 @@
 """Figures: scores by depth or conversation, and scores against the cost of LLM calls."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,15 +23,19 @@ COLOURS = (
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"),
     *("#882255", "#999933", "#332288", "#44AA99", "#B15928", "#7F7F7F", "#AA4499"),
 )
-"""The palette of Okabe and Ito, Color Universal Design (2008), without its yellow, which is too pale for lines on white.
+"""The palette of Okabe and Ito, Color Universal Design (2008), without the pale yellow.
 
 Systems from the eighth on have colours of Paul Tol's scheme "muted", a brown and a grey.
 """
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-LINES = ("-", "--", ":")
+LINE_STYLES = ("-", "--", ":")
 
-AGAINST = {"calls": "LLM calls", "tokens": "tokens to and from the LLM", "cost": "cost (USD)"}
+AMOUNTS = {"calls": "LLM calls", "tokens": "tokens to and from the LLM", "cost": "cost (USD)"}
 """The amounts against which systems can be plotted, and their labels."""
+
+STRIP = 0.8
+DEPTH_STRIP = 0.3
+"""The part of a conversation's strip, and of a depth's, that the marks of its systems take."""
 
 _TEXT_AS_TEXT: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -44,12 +48,15 @@ _UNDATED: dict[str, dict[str, Any]] = {
     ".png": {},
 }
 _FEWEST_TURNS = 5
-"""The minimum number of turns for which the mean of a depth is shown. With fewer, the interval is wider than the range of most measures."""
+"""The fewest turns for which the mean of a depth is shown.
+
+With fewer, the interval is wider than the range of most measures.
+"""
 
 
 def line_styles() -> Iterator[tuple[str, str, str]]:
     """The colour, marker and line of each system. The combinations repeat after 168 systems."""
-    return zip(cycle(COLOURS), cycle(MARKERS), cycle(LINES), strict=False)
+    return zip(cycle(COLOURS), cycle(MARKERS), cycle(LINE_STYLES), strict=False)
 
 
 def axes_for(ax: "Axes | None" = None, width: float = 8) -> "Axes":
@@ -62,22 +69,20 @@ def axes_for(ax: "Axes | None" = None, width: float = 8) -> "Axes":
         from matplotlib import pyplot
     except ImportError:
         raise UsageError("drawing needs matplotlib: pip install pyterrier_ikat[plots]") from None
-    return pyplot.subplots(figsize=(width, 4.8), layout="constrained")[1] if ax is None else ax
+    if ax is not None:
+        return ax
+    _figure, axes = pyplot.subplots(figsize=(width, 4.8), layout="constrained")
+    return axes
 
 
 def add_legend(ax: "Axes", title: str, handles: Sequence[Any], names: Sequence[str]) -> None:
-    """A legend next to the plot. It accepts names that matplotlib would hide or read as formulas."""
-    ax.legend(
-        handles,
-        [name.replace("$", r"\$") for name in names],
-        title=title,
-        loc="upper left",
-        bbox_to_anchor=(1.01, 1),
-    )
+    """Add a legend, also for names that matplotlib would hide or read as formulas."""
+    labels = [name.replace("$", r"\$") for name in names]
+    ax.legend(handles, labels, title=title, loc="upper left", bbox_to_anchor=(1.01, 1))
 
 
 def save_plot(ax: "Axes", path: str | Path) -> Path:
-    """Write a plot for a paper. Its text can be searched and edited, and the same plot gives the same bytes.
+    """Write a plot for a paper. Its text can be searched, and equal plots are equal files.
 
     Args:
         ax: the Axes that a plot returned.
@@ -99,24 +104,22 @@ def save_plot(ax: "Axes", path: str | Path) -> Path:
 
     suffix = Path(path).suffix.lower()
     if suffix not in _UNDATED:
-        raise UsageError(
-            f"{path}: a plot is saved as {', '.join(_UNDATED)}: end the name with one of them"
-        )
+        endings = ", ".join(_UNDATED)
+        raise UsageError(f"{path}: a plot is saved as {endings}: end the name with one of them")
     figure: Any = ax.get_figure(root=True)
+    metadata = _UNDATED[suffix]
     with rc_context(_TEXT_AS_TEXT), atomic_write(path, "wb") as file:
-        figure.savefig(
-            file, format=suffix[1:], bbox_inches="tight", dpi=200, metadata=_UNDATED[suffix]
-        )
+        figure.savefig(file, format=suffix[1:], bbox_inches="tight", dpi=200, metadata=metadata)
     return Path(path)
 
 
 def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
-    """Draw the result of :func:`~pyterrier_ikat.evaluation.breakdown`: a line per system over the depth, or marks for each conversation.
+    """Draw a breakdown: a line per system over the depth, or marks for each conversation.
 
     Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Figures 3 and 4.
 
     Args:
-        table: the breakdown.
+        table: the result of :func:`~pyterrier_ikat.evaluation.breakdown`.
         ax: the matplotlib Axes to draw on. New ones when None.
 
     Returns:
@@ -135,50 +138,73 @@ def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
         >>> plot_breakdown(ikat.breakdown({"AD": scores}, by="depth")).get_ylabel()
         'mean nDCG@5'
     """
-    by = table.columns[0]
-    joined = by == "depth"
-    shown = _with_enough_turns(table) if joined else table
+    by_depth = table.columns[0] == "depth"
     systems = [name for name in table.columns[1:] if name != "turns"]
-    axes = axes_for(ax, 8 if joined else _width(len(shown), len(systems)))
-    places = shown[by].to_numpy(dtype=float) if joined else np.arange(len(shown), dtype=float)
-    offsets = _side_by_side(len(systems), DEPTH_STRIP if joined else STRIP)
-    drawn = []
-    intervals = False
-    for name, offset, (colour, marker, line) in zip(systems, offsets, line_styles(), strict=False):
-        half = _half_widths(shown, name)
-        intervals = intervals or half is not None
-        look: dict[str, Any] = {
-            "color": colour,
-            "marker": marker,
-            "linestyle": line if joined else "",
-            "markersize": 5,
-            "elinewidth": 1,
-        }
-        drawn.append(axes.errorbar(places + offset, shown[name], yerr=half, **look))
-    if not joined:
-        for place in places[1::2]:
-            axes.axvspan(place - 0.5, place + 0.5, color="0.94", linewidth=0, zorder=0)
+    if by_depth:
+        shown = _with_enough_turns(table)
+        positions = shown["depth"].to_numpy(dtype=float)
+        axes = axes_for(ax)
+    else:
+        shown = table
+        positions = np.arange(len(shown), dtype=float)
+        axes = axes_for(ax, _width(len(shown), len(systems)))
+    half_widths = {name: _half_widths(shown, name) for name in systems}
+    handles = _draw_systems(axes, shown, positions, half_widths, by_depth)
+    if not by_depth:
+        for position in positions[1::2]:
+            axes.axvspan(position - 0.5, position + 0.5, color="0.94", linewidth=0, zorder=0)
         axes.set_xlim(-0.5, len(shown) - 0.5)
-    gap = "\n" if joined else " "
-    ticks = [f"{key}{gap}({turns})" for key, turns in zip(shown[by], shown["turns"], strict=True)]
-    axes.set_xticks(places, ticks, rotation=0 if joined else 90, fontsize="small")
+    _label_groups(axes, shown, positions, by_depth)
+    intervals = any(half is not None for half in half_widths.values())
     axes.set(
         xlabel=_label_of_groups(table, shown, intervals),
         ylabel=f"mean {table.columns.name or 'score'}",
     )
-    axes.set_ylim(
-        0,
-        1.05
-        if np.nanmax(shown[systems].to_numpy(dtype=float), initial=0.0) <= 1 < axes.get_ylim()[1]
-        else None,
-    )
+    highest = np.nanmax(shown[systems].to_numpy(dtype=float), initial=0.0)
+    if highest <= 1 < axes.get_ylim()[1]:
+        axes.set_ylim(0, 1.05)
+    else:
+        axes.set_ylim(0, None)
     axes.grid(axis="y", alpha=0.3)
-    add_legend(axes, "system", drawn, systems)
+    add_legend(axes, "system", handles, systems)
     return axes
 
 
-STRIP, DEPTH_STRIP = 0.8, 0.3
-"""The part of the room of a conversation, and of a depth, that the marks of its systems take side by side."""
+def _draw_systems(
+    axes: "Axes",
+    shown: pd.DataFrame,
+    positions: "np.ndarray",
+    half_widths: "Mapping[str, np.ndarray | None]",
+    by_depth: bool,
+) -> list[Any]:
+    """Draw the marks of each system, side by side; by depth a line joins them."""
+    offsets = _side_by_side(len(half_widths), DEPTH_STRIP if by_depth else STRIP)
+    handles = []
+    for (name, half_width), offset, (colour, marker, line) in zip(
+        half_widths.items(), offsets, line_styles(), strict=False
+    ):
+        handle = axes.errorbar(
+            positions + offset,
+            shown[name],
+            yerr=half_width,
+            color=colour,
+            marker=marker,
+            linestyle=line if by_depth else "",
+            markersize=5,
+            elinewidth=1,
+        )
+        handles.append(handle)
+    return handles
+
+
+def _label_groups(
+    axes: "Axes", shown: pd.DataFrame, positions: "np.ndarray", by_depth: bool
+) -> None:
+    """Name each depth or conversation, with its number of turns."""
+    gap = "\n" if by_depth else " "
+    groups = zip(shown.iloc[:, 0], shown["turns"], strict=True)
+    ticks = [f"{group}{gap}({turns})" for group, turns in groups]
+    axes.set_xticks(positions, ticks, rotation=0 if by_depth else 90, fontsize="small")
 
 
 def _side_by_side(systems: int, room: float) -> "np.ndarray":
@@ -188,16 +214,18 @@ def _side_by_side(systems: int, room: float) -> "np.ndarray":
         >>> _side_by_side(3, 0.8).round(2).tolist(), _side_by_side(1, 0.8).tolist()
         ([-0.27, 0.0, 0.27], [0.0])
     """
-    return (np.arange(systems) - (systems - 1) / 2) * room / max(systems, 1)
+    from_middle = np.arange(systems) - (systems - 1) / 2
+    return from_middle * room / max(systems, 1)
 
 
 def _width(groups: int, systems: int) -> float:
     """The width of a figure in inches in which neighbouring marks can be told apart."""
-    return min(24.0, max(8.0, 2 + groups * max(0.25, 0.09 * systems)))
+    width_of_group = max(0.25, 0.09 * systems)
+    return min(24.0, max(8.0, 2 + groups * width_of_group))
 
 
 def _label_of_groups(table: pd.DataFrame, shown: pd.DataFrame, intervals: bool) -> str:
-    """The label below the groups: what they are, how many turns they have, which turns are scored, and what vertical lines are."""
+    """The label below the groups: what they are, their turns, and what vertical lines are."""
     by = table.columns[0]
     what = "depth: number of the turn in its conversation" if by == "depth" else by
     deeper = f"; deeper: fewer than {_FEWEST_TURNS}" if len(shown) < len(table) else ""
@@ -212,19 +240,21 @@ def _label_of_groups(table: pd.DataFrame, shown: pd.DataFrame, intervals: bool) 
 
 def _with_enough_turns(table: pd.DataFrame) -> pd.DataFrame:
     """The depths down to the last one with enough turns; all depths if none has enough."""
-    enough = np.flatnonzero(table["turns"].to_numpy() >= _FEWEST_TURNS)
-    return table.iloc[: enough[-1] + 1] if len(enough) else table
+    [enough] = np.nonzero(table["turns"].to_numpy() >= _FEWEST_TURNS)
+    if len(enough) == 0:
+        return table
+    return table.iloc[: enough[-1] + 1]
 
 
 def _half_widths(table: pd.DataFrame, name: str) -> "np.ndarray | None":
-    """Half of the interval at each depth; NaN where too few turns are left, and None without intervals."""
+    """Half of each group's interval, NaN where it has too few turns; None without intervals."""
     known = table.attrs.get("half_widths", {}).get(name, {})
     enough = table["turns"].to_numpy() >= _FEWEST_TURNS
-    widths = [
-        known.get(depth, np.nan) if shown else np.nan
-        for depth, shown in zip(table.iloc[:, 0], enough, strict=True)
-    ]
-    return np.array(widths) if known and enough.any() else None
+    if not known or not enough.any():
+        return None
+    widths = np.array([known.get(group, np.nan) for group in table.iloc[:, 0]])
+    widths[~enough] = np.nan
+    return widths
 
 
 def plot_cost(
@@ -268,28 +298,32 @@ def plot_cost(
     column = label(as_measures(measure)[0])
     if column not in table.columns:
         raise UsageError(f"the table has no column {column}: evaluate with this measure")
-    if against not in AGAINST:
-        raise UsageError(f"against={against!r} is unknown: choose one of {', '.join(AGAINST)}")
-    axes, spent, names, drawn = axes_for(ax), ledger_frame(ledgers), [], []
+    if against not in AMOUNTS:
+        raise UsageError(f"against={against!r} is unknown: choose one of {', '.join(AMOUNTS)}")
+    axes = axes_for(ax)
+    spent = ledger_frame(ledgers)
+    names = []
+    handles = []
     deviations = table.get(f"{column} std", [np.nan] * len(table))
-    for name, score, deviation, look in zip(
+    for name, score, deviation, (colour, marker, _line) in zip(
         table["name"], table[column], deviations, line_styles(), strict=False
     ):
         amount, cached = _spent_by(spent, name, against)
-        bar = None if pd.isna(deviation) else deviation
-        drawn.append(
-            axes.errorbar(
-                amount, score, yerr=bar, color=look[0], marker=look[1], linestyle="", capsize=4
-            )
+        handle = axes.errorbar(
+            amount,
+            score,
+            yerr=None if pd.isna(deviation) else deviation,
+            color=colour,
+            marker=marker,
+            linestyle="",
+            capsize=4,
         )
+        handles.append(handle)
         names.append(f"{name} (and {cached} cached)" if cached else name)
-    axes.set(
-        xlabel=AGAINST[against],
-        ylabel=f"mean {column} of {counted(table['turns'].iloc[0], 'turn')}",
-        ylim=(0, None),
-    )
+    turns = counted(table["turns"].iloc[0], "turn")
+    axes.set(xlabel=AMOUNTS[against], ylabel=f"mean {column} of {turns}", ylim=(0, None))
     axes.grid(alpha=0.3)
-    add_legend(axes, "system", drawn, names)
+    add_legend(axes, "system", handles, names)
     return axes
 
 
@@ -297,12 +331,15 @@ def _spent_by(ledger: pd.DataFrame, name: str, against: str) -> tuple[float, int
     """The cost of a system's calls, and the number of requests that the cache answered."""
     rows = ledger[ledger["system"] == name]
     if rows.empty:
+        others = ", ".join(ledger["system"].unique())
         raise DataError(
-            f"system {name} has no ledger among those of {', '.join(ledger['system'].unique())}: give its run folder or ledger"
+            f"system {name} has no ledger among those of {others}: give its run folder or ledger"
         )
-    amounts = rows[["prompt_tokens", "completion_tokens"] if against == "tokens" else [against]]
+    columns = ["prompt_tokens", "completion_tokens"] if against == "tokens" else [against]
+    amounts = rows[columns]
     if amounts.isna().any(axis=None):
         raise DataError(
-            f"{name} has unknown {against}: plot against another of {', '.join(AGAINST)}, or omit the system"
+            f"{name} has unknown {against}: "
+            f"plot against another of {', '.join(AMOUNTS)}, or omit the system"
         )
     return float(amounts.sum().sum()), int(rows["known"].sum())
