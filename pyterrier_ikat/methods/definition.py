@@ -25,7 +25,7 @@ from ..errors import UsageError, counted, did_you_mean, option
 from ..generate import SelectStatements, ShowStatements
 from ..operator import Operator
 from ..prompts import prompts_from
-from ..rank import OF_KIND, Ensemble
+from ..rank import RERANKERS, Ensemble
 from ..retrieve.retriever import IndexRetriever
 
 if TYPE_CHECKING:
@@ -547,7 +547,7 @@ def in_words(given: Any) -> str | None:
             {"query_model": model} if (model := getattr(given.index, "query_model", None)) else {}
         )
         return " ".join([given.label, *(f"{name}={value}" for name, value in values.items())])
-    kind = next((f"{kind}:" for kind, of_kind in OF_KIND.items() if type(given) is of_kind), "")
+    kind = next((f"{kind}:" for kind, of_kind in RERANKERS.items() if type(given) is of_kind), "")
     model = getattr(given, "spec", None) or getattr(given, "model", None)
     return kind + model if isinstance(model, str) else _short(given)
 

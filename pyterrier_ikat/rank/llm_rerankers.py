@@ -1,4 +1,7 @@
-"""Re-ranking by a language model: a relevance label for each passage (LLaMA10), or windows of passages that it orders (RankGPT)."""
+"""Re-ranking by a language model.
+
+It gives each passage a relevance label (LLaMA10), or orders windows of passages (RankGPT).
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -27,7 +30,7 @@ UNJUDGED = -1
 
 @with_fields
 class LLMRerank(LLMOperator):
-    """Keep each turn's ``depth`` best passages, ordered by the relevance label (0 to 4) that the model gives each passage.
+    """Keep each turn's ``depth`` best passages, ordered by the model's relevance labels (0 to 4).
 
     Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text``; sets ``score`` and
     ``rank``. One call per passage. Passages with equal labels keep their order; the rest of the
@@ -63,35 +66,37 @@ class LLMRerank(LLMOperator):
         super().__post_init__()
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
-        """One request per row, identified by its passage."""
-        rows = zip(
-            frame["qid"],
-            self.questions(frame),
-            values(frame, "docno"),
-            texts_in(frame, "text"),
-            strict=True,
-        )
-        return [
-            self.request(qid, {"question": query, "passage": text}, "rerank", docno)
-            for qid, query, docno, text in rows
-        ]
+        """Make one request per row, identified by its passage."""
+        qids = frame["qid"]
+        queries = self.questions(frame)
+        docnos = values(frame, "docno")
+        texts = texts_in(frame, "text")
+        requests = []
+        for qid, query, docno, text in zip(qids, queries, docnos, texts, strict=True):
+            shown = {"question": query, "passage": text}
+            requests.append(self.request(qid, shown, "rerank", docno))
+        return requests
 
     def fallback(self, frame: pd.DataFrame) -> list[int]:
-        """A value below every label."""
+        """Give every passage a value below every label."""
         return [UNJUDGED] * len(frame)
 
     def typical(self, frame: pd.DataFrame) -> list[int]:
-        """Label 2 for every passage."""
+        """Give every passage label 2."""
         return [2] * len(frame)
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
-        """One request for each of the ``depth`` best passages of a turn, and fewer if an earlier cutoff keeps fewer passages."""
+        """Count a request for each of a turn's ``depth`` best passages, or fewer after a cutoff."""
         plan.ask(self, plan.passages(frame, min(self.depth, plan.cut)))
         return frame
 
-    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
-        """Order each turn by label, then by the old rank. The score is the label plus a fraction that keeps this order strict."""
-        turn, label = turns_of(frame), np.array(list(found), dtype=np.float64)
+    def write(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> pd.DataFrame:
+        """Order each turn by label, then by the old rank.
+
+        The score is the label plus a fraction that keeps this order strict.
+        """
+        turn = turns_of(frame)
+        label = np.array(list(outcomes), dtype=np.float64)
         order = np.lexsort((frame["rank"].to_numpy(dtype=np.float64), -label, turn))
         judged = set_ranks(frame.take(order).reset_index(drop=True), turn[order])
         return set_ranks(judged, turn[order], label[order] + 1 / (judged["rank"].to_numpy() + 2))
@@ -99,13 +104,13 @@ class LLMRerank(LLMOperator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Judge and re-order a result frame."""
         pt.validate.result_frame(inp, extra_columns=["query", "rank", "text"], context=self)
-        places = places_by_rank(turns_of(inp), inp["rank"].to_numpy(dtype=np.float64))
-        top = inp[places < self.depth].reset_index(drop=True)
+        positions = places_by_rank(turns_of(inp), inp["rank"].to_numpy(dtype=np.float64))
+        top = inp[positions < self.depth].reset_index(drop=True)
         return self.ask_and_write(top)
 
 
 def windows(count: int, window: int, stride: int) -> list[range]:
-    """The windows over the first ``count`` passages of a ranking, in the order in which they are sent: the last one first.
+    """Return the windows over the first ``count`` passages of a ranking, the last window first.
 
     Each window starts ``stride`` passages above the previous one, and the final window starts at
     the first passage. This makes 1 + ceil((count - window) / stride) windows. There is one window
@@ -126,7 +131,7 @@ class Permutation(NamedTuple):
     """The complete order of the passages of a window, with repairs of the completion.
 
     Attributes:
-        order: the places of all passages, from 0, each once.
+        order: the positions of all passages, from 0, each once.
         repairs: in words, one for each missing, repeated or invented number.
     """
 
@@ -135,33 +140,35 @@ class Permutation(NamedTuple):
 
 
 def permutation(numbers: Sequence[int], size: int) -> Permutation:
-    """The order of ``size`` passages whose numbers, from 1, are in ``numbers``.
+    """Return the order of ``size`` passages whose numbers, from 1, are in ``numbers``.
 
-    A repeated number counts at its first place. Invented numbers are ignored. Passages without a
+    A repeated number counts at its first position. Invented numbers are ignored. Passages without a
     number follow in their original order.
 
     Example:
-        >>> permutation([3, 1, 3, 7], 4)
-        Permutation(order=[2, 0, 1, 3], repairs=['no passage 7', '3 again', '2 missing', '4 missing'])
+        >>> order, repairs = permutation([3, 1, 3, 7], 4)
+        >>> order
+        [2, 0, 1, 3]
+        >>> repairs
+        ['no passage 7', '3 again', '2 missing', '4 missing']
     """
-    known = Counter(number for number in numbers if 1 <= number <= size)
-    missing = [number for number in range(1, size + 1) if number not in known]
+    times = Counter(number for number in numbers if 1 <= number <= size)
+    missing = [number for number in range(1, size + 1) if number not in times]
     repairs = [f"no passage {number}" for number in numbers if not 1 <= number <= size]
-    repairs += [f"{number} again" for number, times in known.items() for _ in range(times - 1)]
-    return Permutation(
-        [number - 1 for number in (*known, *missing)],
-        repairs + [f"{number} missing" for number in missing],
-    )
+    for number in times:
+        repairs += [f"{number} again"] * (times[number] - 1)
+    repairs += [f"{number} missing" for number in missing]
+    return Permutation([number - 1 for number in (*times, *missing)], repairs)
 
 
-class Turn(NamedTuple):
-    """A turn that is re-ranked.
+class WindowedTurn(NamedTuple):
+    """A turn that is re-ranked window by window.
 
     Attributes:
         qid: its qid.
         rows: the rows of its passages in the frame, by rank.
         shown: the other values in its prompts.
-        windows: positions in ``rows``, in the order in which they are sent.
+        windows: positions in ``rows``, in the order in which the windows are sent.
     """
 
     qid: str
@@ -172,7 +179,9 @@ class Turn(NamedTuple):
 
 @with_fields
 class ListwiseRerank(LLMOperator):
-    """Re-rank each turn's ``k`` best passages by an LLM that sees the conversation and one window of passages per call.
+    """Re-rank each turn's ``k`` best passages by an LLM that orders one window of them per call.
+
+    The LLM sees the conversation and the passages of the window.
 
     Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text`` and, if present,
     ``qutterance``, ``qhistory``, ``qptkb``; sets ``score`` (n, n-1, ..., 1) and ``rank``. Passages
@@ -208,9 +217,11 @@ class ListwiseRerank(LLMOperator):
         ...     def generate(self, chats):
         ...         return ["[3] > [1] > [2]" for chat in chats]
         >>> turn = ikat.conversation([{"role": "user", "content": "Which tea has no caffeine?"}])
-        >>> passages = pd.DataFrame({"docno": ["a", "b", "c"], "text": ["Coffee.", "Milk.", "Rooibos."], "rank": [0, 1, 2]})
-        >>> found = turn.merge(passages, "cross")
-        >>> ikat.ListwiseRerank(ikat.llm(Model()))(found)["docno"].tolist()
+        >>> passages = pd.DataFrame({
+        ...     "docno": ["a", "b", "c"], "text": ["Coffee.", "Milk.", "Rooibos."],
+        ...     "rank": [0, 1, 2]})
+        >>> ranking = turn.merge(passages, "cross")
+        >>> ikat.ListwiseRerank(ikat.llm(Model()))(ranking)["docno"].tolist()
         ['c', 'a', 'b']
     """
 
@@ -231,51 +242,57 @@ class ListwiseRerank(LLMOperator):
         at_least(2, window=self.window)
         if self.stride > self.window:
             raise UsageError(
-                f"stride={self.stride} is larger than window={self.window}: passages between two windows would be skipped"
+                f"stride={self.stride} is larger than window={self.window}: "
+                "passages between two windows would be skipped"
             )
         super().__post_init__()
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
-        """Count the request of every window, assuming that each keeps its order."""
+        """Make the request of every window, assuming that each keeps its order."""
         texts = self._texts(frame)
-        return [
-            self._request(turn, turn.rows, one, texts)
-            for turn in self._turns(frame)
-            for one in turn.windows
-        ]
+        requests = []
+        for turn in self._turns(frame):
+            for window in turn.windows:
+                requests.append(self._request(turn, turn.rows, window, texts))
+        return requests
 
     def fallback(self, frame: pd.DataFrame) -> list[list[int]]:
-        """No numbers, so the window keeps its order."""
+        """Give each window no numbers, so that it keeps its order."""
         return [[] for turn in self._turns(frame) for _ in turn.windows]
 
     def typical(self, frame: pd.DataFrame) -> list[list[int]]:
-        """All numbers of each window."""
-        return [list(range(1, len(one) + 1)) for turn in self._turns(frame) for one in turn.windows]
+        """Give each window all its numbers."""
+        numbers = []
+        for turn in self._turns(frame):
+            for window in turn.windows:
+                numbers.append(list(range(1, len(window) + 1)))
+        return numbers
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
-        """One request for each window over the ``k`` best passages of a turn, and fewer if an earlier cutoff keeps fewer passages."""
+        """Count a request for each window over the ``k`` best passages, or fewer after a cutoff."""
         plan.ask(self, plan.passages(frame, min(self.k, plan.cut)))
         return frame
 
-    def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
-        """The numbers that are missing or repeated, or don't belong to a passage."""
-        asked = [(turn.qid, one) for turn in self._turns(frame) for one in turn.windows]
-        return [
-            f"turn {qid}, passages {one.start + 1}-{one.stop}: {repair}"
-            for (qid, one), numbers in zip(asked, found, strict=True)
-            if numbers
-            for repair in permutation(numbers, len(one)).repairs
-        ]
+    def list_dropped(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[str]:
+        """List the numbers that are missing or repeated, or don't belong to a passage."""
+        sent = [(turn.qid, window) for turn in self._turns(frame) for window in turn.windows]
+        dropped = []
+        for (qid, window), numbers in zip(sent, outcomes, strict=True):
+            if numbers:  # a failed window has none, and keeps its order
+                where = f"turn {qid}, passages {window.start + 1}-{window.stop}"
+                for repair in permutation(numbers, len(window)).repairs:
+                    dropped.append(f"{where}: {repair}")
+        return dropped
 
-    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
-        """Each turn in its new order."""
-        turn, outcomes = turns_of(frame), iter(found)
-        rows = [
-            row
-            for one in self._turns(frame)
-            for row in _reordered(one, [next(outcomes) for _ in one.windows])
-        ]
-        return set_ranks(frame.take(rows).reset_index(drop=True), turn[rows])
+    def write(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> pd.DataFrame:
+        """Put the passages of each turn in their new order."""
+        rows = []
+        first = 0
+        for turn in self._turns(frame):
+            last = first + len(turn.windows)
+            rows += _reordered(turn, outcomes[first:last])
+            first = last
+        return set_ranks(frame.take(rows).reset_index(drop=True), turns_of(frame)[rows])
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Re-rank a result frame."""
@@ -283,79 +300,77 @@ class ListwiseRerank(LLMOperator):
         return self.ask_and_write(inp)
 
     def ask_and_write(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The frame that :meth:`write` makes of the outcomes of all windows.
+        """Ask for all windows, and return the frame that :meth:`write` makes of the outcomes.
 
         Raises:
             StageError: when a request failed and ``on_error`` is ``"raise"``. Then the later
                 windows of its turn are not sent.
         """
-        texts, turns = self._texts(frame), self._turns(frame)
-        asked = [turn for turn in turns if turn.windows]
+        texts = self._texts(frame)
+        turns = [turn for turn in self._turns(frame) if turn.windows]
 
-        def follow(place: int, outcomes: list[Any]) -> Request | None:
-            turn = asked[place]
+        def follow(number: int, outcomes: list[Any]) -> Request | None:
+            turn = turns[number]
             outcomes[-1] = self._checked(turn, turn.windows[len(outcomes) - 1], outcomes[-1])
-            ended = len(outcomes) == len(turn.windows) or (
-                self.fails and isinstance(outcomes[-1], LLMFailure)
-            )
-            return (
-                None
-                if ended
-                else self._request(
-                    turn, _reordered(turn, outcomes), turn.windows[len(outcomes)], texts
-                )
-            )
+            if len(outcomes) == len(turn.windows):
+                return None
+            if self.fails and isinstance(outcomes[-1], LLMFailure):
+                return None
+            rows = _reordered(turn, outcomes)
+            return self._request(turn, rows, turn.windows[len(outcomes)], texts)
 
-        firsts = [self._request(turn, turn.rows, turn.windows[0], texts) for turn in asked]
-        found = self.ask_in_rounds(firsts, follow, sum(len(turn.windows) for turn in asked))
-        return self.write(
-            frame, self.settle(frame, [outcome for outcomes in found for outcome in outcomes])
-        )
+        firsts = [self._request(turn, turn.rows, turn.windows[0], texts) for turn in turns]
+        window_count = sum(len(turn.windows) for turn in turns)
+        of_turns = self.ask_in_rounds(firsts, follow, window_count)
+        outcomes = [outcome for of_turn in of_turns for outcome in of_turn]
+        return self.write(frame, self.settle(frame, outcomes))
 
-    def _turns(self, frame: pd.DataFrame) -> list[Turn]:
+    def _turns(self, frame: pd.DataFrame) -> list[WindowedTurn]:
+        """Return the turns in the order of their first rows."""
         turn = turns_of(frame)
-        place = places_by_rank(turn, frame["rank"].to_numpy(dtype=np.float64))
-        order = np.lexsort((place, turn))
-        rows = (
-            [part.tolist() for part in np.split(order, np.flatnonzero(np.diff(turn[order])) + 1)]
-            if len(order)
-            else []
-        )
-        shown = self.contexts(frame.take([part[0] for part in rows]))
-        qids = frame["qid"].tolist()
-        return [
-            Turn(
-                qids[part[0]], part, row, windows(min(self.k, len(part)), self.window, self.stride)
-            )
-            for part, row in zip(rows, shown, strict=True)
-        ]
+        position = places_by_rank(turn, frame["rank"].to_numpy(dtype=np.float64))
+        rows_by_turn: list[list[int]] = [[] for _ in range(turn.max(initial=-1) + 1)]
+        for row in np.lexsort((position, turn)):
+            rows_by_turn[turn[row]].append(int(row))
+        first_rows = [rows[0] for rows in rows_by_turn]
+        contexts = self.contexts(frame.take(first_rows))
+        turns = []
+        for rows, context in zip(rows_by_turn, contexts, strict=True):
+            qid = frame["qid"].iloc[rows[0]]
+            of_turn = windows(min(self.k, len(rows)), self.window, self.stride)
+            turns.append(WindowedTurn(qid, rows, context, of_turn))
+        return turns
 
     def _texts(self, frame: pd.DataFrame) -> list[str]:
         return [" ".join(text.split()[: self.words]) for text in texts_in(frame, "text")]
 
     def _request(
-        self, turn: Turn, rows: Sequence[int], window: range, texts: Sequence[str]
+        self, turn: WindowedTurn, rows: Sequence[int], window: range, texts: Sequence[str]
     ) -> Request:
-        passages = [texts[rows[place]] for place in window]
+        passages = [texts[rows[position]] for position in window]
+        shown = {**turn.shown, "passages": passages}
         item = f"{window.start + 1}-{window.stop}"
-        return self.request(turn.qid, {**turn.shown, "passages": passages}, self.template(), item)
+        return self.request(turn.qid, shown, self.template(), item)
 
-    def _checked(self, turn: Turn, window: range, outcome: Any) -> Any:
-        """The outcome, or a failure if it has numbers but none of them belongs to a passage."""
-        if isinstance(outcome, LLMFailure) or any(1 <= number <= len(window) for number in outcome):
+    def _checked(self, turn: WindowedTurn, window: range, outcome: Any) -> Any:
+        """Return the outcome, or a failure if none of its numbers belongs to a passage."""
+        if isinstance(outcome, LLMFailure):
+            return outcome
+        if any(1 <= number <= len(window) for number in outcome):
             return outcome
         self.count(failures=1)
-        reason = f"the completion names {', '.join(map(str, outcome[:5]))}, and no passage from 1 to {len(window)}"
+        named = ", ".join(map(str, outcome[:5]))
+        reason = f"the completion names {named}, and no passage from 1 to {len(window)}"
         return LLMFailure(self.stage, turn.qid, reason, kept=True)
 
 
-def _reordered(turn: Turn, outcomes: Sequence[Any]) -> list[int]:
-    """The rows of a turn's passages in their order after as many windows as there are outcomes."""
+def _reordered(turn: WindowedTurn, outcomes: Sequence[Any]) -> list[int]:
+    """Return the rows of a turn's passages in the order that the windows so far have made."""
     rows = list(turn.rows)
     for window, numbers in zip(turn.windows, outcomes, strict=False):
-        if not isinstance(numbers, LLMFailure):
-            within = rows[window.start : window.stop]
-            rows[window.start : window.stop] = [
-                within[place] for place in permutation(numbers, len(window)).order
-            ]
+        if isinstance(numbers, LLMFailure):
+            continue
+        before = rows[window.start : window.stop]
+        order = permutation(numbers, len(window)).order
+        rows[window.start : window.stop] = [before[position] for position in order]
     return rows

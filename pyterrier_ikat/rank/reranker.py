@@ -1,4 +1,7 @@
-"""What all re-rankers share: each distinct pair is scored once, rows are ordered by score, and errors are raised."""
+"""What all re-rankers share.
+
+Each distinct pair is scored once, rows are ordered by score, and errors are raised.
+"""
 
 import math
 import struct
@@ -22,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def as_texts(frame: pd.DataFrame, name: str) -> list[str]:
-    """The column as texts for a tokenizer.
+    """Return a column as texts for a tokenizer.
 
     Raises:
         DataError: when rows have no text; it names their turns.
@@ -31,48 +34,55 @@ def as_texts(frame: pd.DataFrame, name: str) -> list[str]:
 
 
 def distinct(texts: Sequence[Any]) -> tuple[npt.NDArray[np.int64], list[Any]]:
-    """For each of ``texts`` the number of its value, and the distinct values, in the order of their first occurrence."""
+    """Number the distinct texts in the order of their first occurrence.
+
+    Returns:
+        For each of ``texts`` its number, and the distinct texts.
+    """
     numbers: dict[Any, int] = {}
-    codes = np.fromiter(
-        (numbers.setdefault(text, len(numbers)) for text in texts), dtype=np.int64, count=len(texts)
-    )
-    return codes, list(numbers)
+    of_texts = [numbers.setdefault(text, len(numbers)) for text in texts]
+    return np.array(of_texts, dtype=np.int64), list(numbers)
 
 
 def longest_first(lengths: Sequence[int]) -> npt.NDArray[np.int64]:
-    """The order by length, the longest first. Then batches need little padding, and too little memory shows at once."""
+    """Return the order by length, the longest first.
+
+    Then batches need little padding, and too little memory shows at once.
+    """
     return np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable")
 
 
 def ranked_by(frame: pd.DataFrame, scores: Floats, model: str) -> pd.DataFrame:
-    """The frame with these scores and new ranks from 0 (see :func:`order_by_score`). Turns are in the order of their first occurrence.
+    """Set these scores and new ranks from 0, and order each turn by :func:`order_by_score`.
+
+    Turns are in the order of their first occurrence.
 
     Raises:
         DataError: when a row has no qid.
         UsageError: when a score is not a finite number; it names the passage.
     """
-    if not np.isfinite(scores).all():
-        row = frame.iloc[int(np.flatnonzero(~np.isfinite(scores))[0])]
+    finite = np.isfinite(scores)
+    if not finite.all():
+        row = frame.iloc[int(np.argmin(finite))]
         raise UsageError(
             f"{model} gave no finite score to passage {row['docno']} of {row['qid']}: "
             "its weights are damaged, or its backend can't run it, use another"
         )
     turn = turns_of(frame)
     order = order_by_score(frame, turn, scores)
-    return set_ranks(
-        frame.take(order).reset_index(drop=True), turn[order], scores[order], by_docno=True
-    )
+    ordered = frame.take(order).reset_index(drop=True)
+    return set_ranks(ordered, turn[order], scores[order], by_docno=True)
 
 
 class Reranker(Operator):
-    """Base of operators that re-rank passages by their text: a subclass gives the score of each row."""
+    """Base of operators that re-rank passages by their text; a subclass scores each row."""
 
     loads_models = True
     activity = "re-ranking {passages}"
 
     @abstractmethod
     def score(self, frame: pd.DataFrame) -> Floats:
-        """The score of each row. There is at least one row."""
+        """Return the score of each row. There is at least one row."""
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Re-rank a result frame."""
@@ -86,16 +96,19 @@ Score = Callable[[list[tuple[str, str]]], Floats]
 
 PAIRS_AT_ONCE = 2048
 """The number of pairs scored between two writes to the cache. A killed run loses at most these."""
-SCORE = struct.Struct("<d")
+SCORE_BYTES = struct.Struct("<d")
 
 scoring = threading.Lock()
-"""One thread scores at a time. Other threads may need the same pairs, and would share the same processor anyway."""
+"""One thread scores at a time.
+
+Other threads may need the same pairs, and would share the same processor anyway.
+"""
 
 
 def scored_once(
     queries: Sequence[str], texts: Sequence[str], model: bytes, cache: Cache, score: Score
 ) -> Floats:
-    """The score of each query and its text.
+    """Return the score of each query and its text.
 
     Args:
         queries: one per row.
@@ -104,21 +117,36 @@ def scored_once(
         cache: the known scores, to which new ones are added. A score that isn't finite is not kept.
         score: returns the scores of a list of distinct pairs, in their order.
     """
-    of_query, of_text = (
-        {query: digest(model, query) for query in set(queries)},
-        {text: digest(text) for text in set(texts)},
-    )
-    pairs = list(zip(queries, texts, strict=True))
-    keys = [of_query[query] + of_text[text] for query, text in pairs]
+    query_digests = {query: digest(model, query) for query in set(queries)}
+    text_digests = {text: digest(text) for text in set(texts)}
+    keys = []
+    pairs = {}
+    for query, text in zip(queries, texts, strict=True):
+        key = query_digests[query] + text_digests[text]
+        keys.append(key)
+        pairs[key] = (query, text)
+
+    def compute(part: list[tuple[str, str]]) -> list[float]:
+        return score(part).tolist()  # type: ignore[no-any-return]
+
     with scoring:
-        found = compute_missing(
+        scores = compute_missing(
             cache,
-            dict(zip(keys, pairs, strict=True)),
-            lambda asked: score(asked).tolist(),
-            encode=lambda value: SCORE.pack(value) if math.isfinite(value) else None,
-            decode=lambda content: float(*SCORE.unpack(content)),
+            pairs,
+            compute,
+            encode=_if_finite,
+            decode=_read_score,
             at_once=PAIRS_AT_ONCE,
             label="re-ranking",
             unit="pair",
         )
-    return np.array([found[key] for key in keys])
+    return np.array([scores[key] for key in keys])
+
+
+def _if_finite(score: float) -> bytes | None:
+    return SCORE_BYTES.pack(score) if math.isfinite(score) else None
+
+
+def _read_score(content: bytes) -> float:
+    [score] = SCORE_BYTES.unpack(content)
+    return float(score)

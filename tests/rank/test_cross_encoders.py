@@ -1,4 +1,7 @@
-"""Cross-encoders: any kind gives what sentence-transformers' ``predict`` gives, and what is no cross-encoder is refused."""
+"""Cross-encoders: any kind gives what sentence-transformers' ``predict`` gives.
+
+What is no cross-encoder is refused.
+"""
 
 import importlib.util
 import json
@@ -37,7 +40,10 @@ HARD = [
     ("tea", "[SEP] yes [PAD] tea"),
 ]
 NEAR = 0.95
-"""Correlation with single precision: the tiny models' large random weights make much of little differences."""
+"""Correlation with single precision.
+
+The tiny models' large random weights make much of little differences.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -224,11 +230,17 @@ NO_CROSS_ENCODERS = {
         lambda folder: save_network(
             folder, AutoModelForMaskedLM.from_config(CONFIGS["modernbert"]())
         ),
-        "is a ModernBertForMaskedLM, whose layer for the score would be drawn by chance .*classifier.weight",
+        (
+            "is a ModernBertForMaskedLM, whose layer for the score would be drawn by chance"
+            " .*classifier.weight"
+        ),
     ),
     "generator": (
         generator,
-        "is a T5ForConditionalGeneration, whose layer for the score would be drawn by chance .* ikat.MonoT5",
+        (
+            "is a T5ForConditionalGeneration, whose layer for the score would be drawn by chance .*"
+            " ikat.MonoT5"
+        ),
     ),
     "chat model": (
         lambda folder: save_network(folder, qwen(), TEMPLATE),

@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.order import min_max
-from pyterrier_ikat.rank.cross_encoders import CHECKPOINTS
+from pyterrier_ikat.rank.cross_encoders import ENSEMBLE_MODELS
 
 
 class Scores(pt.Transformer):
-    """A scorer that gives (qid, docno) the score of a dict, leaves out what isn't in it, and counts its calls."""
+    """A scorer that gives (qid, docno) the score of a dict, leaves out what isn't in it.
+
+    Counts its calls.
+    """
 
     def __init__(self, scores, name="Scores()"):
         self.scores, self.name, self.calls = scores, name, 0
@@ -178,9 +181,9 @@ def test_five_checkpoints_are_the_default_and_non_lists_refused():
     names = ("debertav3", "debertav2", "electra", "albert", "roberta")
     assert (
         ikat.Ensemble().scorers
-        == CHECKPOINTS
+        == ENSEMBLE_MODELS
         == tuple(f"naver/trecdl22-crossencoder-{name}" for name in names)
     )
-    for wrong in ([], CHECKPOINTS[0], None):
+    for wrong in ([], ENSEMBLE_MODELS[0], None):
         with pytest.raises(ikat.UsageError, match="give a list of re-rankers"):
             ikat.Ensemble(wrong)

@@ -1,4 +1,7 @@
-"""Listwise re-ranking: windows, a model that knows the true order, what is repaired, failures, the plan and resumption."""
+"""Listwise re-ranking.
+
+Windows, a model that knows the true order, what is repaired, failures, the plan and resumption.
+"""
 
 import math
 import random
@@ -22,7 +25,10 @@ TestListwise = pt.testing.transformer_test_class(lambda: ikat.ListwiseRerank(_ll
 
 
 class Knows(Backend):
-    """A model that knows the true order: the number in a passage's text says how good it is, the lowest first."""
+    """A model that knows the true order.
+
+    The number in a passage's text says how good it is, the lowest first.
+    """
 
     model, concurrency = "knows", 4
 
@@ -178,7 +184,10 @@ FORMS = {
 
 
 def malformed(draw):
-    """Numbers that a model may name for 8 passages, and how many repairs they need, counted as they are made."""
+    """Numbers that a model may name for 8 passages.
+
+    How many repairs they need, counted as they are made.
+    """
     numbers = draw.sample(range(1, 9), draw.randint(4, 8))
     repairs = 8 - len(numbers)
     for number in draw.choices(numbers, k=draw.randint(0, 2)):

@@ -1,4 +1,7 @@
-"""Statements as passages of a user: listed, ranked by BM25 or fusions, and taken for their source turns."""
+"""Statements as passages of a user.
+
+Listed, ranked by BM25 or fusions, and taken for their source turns.
+"""
 
 import pandas as pd
 import pyterrier as pt

@@ -130,7 +130,9 @@ def test_late_interaction_sums_best_similarities_per_query_token(colbert, monkey
 def test_a_model_without_multi_vectors_is_refused_not_projected(tmp_path):
     with pytest.raises(
         ikat.UsageError,
-        match=r"isn't a multi-vector model: it has no projection of its tokens; use ikat.BiEncoder\(",
+        match=(
+            r"isn't a multi-vector model: it has no projection of its tokens; use ikat.BiEncoder\("
+        ),
     ):
         ikat.ColBERT(str(get_model_path()))(found())
     (tmp_path / "empty").mkdir()

@@ -1,4 +1,8 @@
-"""What re-rankers share: order, errors, names, and each pair or text given to a model once, over calls, threads, files and systems."""
+"""What re-rankers share.
+
+Order, errors, names, and each pair or text given to a model once, over calls, threads, files and
+systems.
+"""
 
 import shutil
 import sys
@@ -43,7 +47,7 @@ class Lengths:
     def __init__(self):
         self.texts = []
 
-    def __call__(self, texts, of="document"):
+    def __call__(self, texts, kind="document"):
         self.texts += texts
         angles = np.array([len(text) for text in texts], dtype=np.float32)
         return np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -327,7 +331,7 @@ def test_a_file_keeps_scores_and_embeddings_for_another_process(
     operator, spy, tmp_path, monkeypatch
 ):
     encoder = Lengths()
-    monkeypatch.setattr(ikat.BiEncoder, "_encode", lambda self, texts, of: encoder(texts))
+    monkeypatch.setattr(ikat.BiEncoder, "_encode", lambda self, texts, kind: encoder(texts))
     first = operator("m", cache=tmp_path / "kept.sqlite")(FOUND)
     asked = len(spy.pairs) + len(encoder.texts)
     operator("m", batch_size=8, cache=tmp_path / "kept.sqlite")(FOUND)
@@ -340,9 +344,10 @@ def test_a_file_keeps_scores_and_embeddings_for_another_process(
 
 # Twelve systems
 
-PASSAGES = {f"d{n}": f"{first} {second}" for n, (first, second) in enumerate(
-    (first, second) for first in ("tea", "coffee", "rooibos") for second in ("has caffeine", "has no caffeine", "the train runs late")
-)}  # fmt: skip
+PASSAGES = {}
+for subject in ("tea", "coffee", "rooibos"):
+    for predicate in ("has caffeine", "has no caffeine", "the train runs late"):
+        PASSAGES[f"d{len(PASSAGES)}"] = f"{subject} {predicate}"
 
 
 def finds(*numbers):

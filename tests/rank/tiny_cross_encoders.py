@@ -1,4 +1,7 @@
-"""Tiny randomly initialised cross-encoders, one of each kind that we treat in its own way, with a tokenizer of a few words."""
+"""Tiny randomly initialised cross-encoders, one of each kind that we treat in its own way.
+
+With a tokenizer of a few words.
+"""
 
 import functools
 import tempfile
@@ -77,7 +80,9 @@ CONFIGS = {
 }
 """Those with a head for the score within the network."""
 
-TEMPLATE = """{%- macro of(role) -%}{{ messages | selectattr("role", "eq", role) | map(attribute="content") | first }}{%- endmacro -%}
+TEMPLATE = """{%- macro of(role) -%}
+{{ messages | selectattr("role", "eq", role) | map(attribute="content") | first }}
+{%- endmacro -%}
 {{ " the : " ~ of("query") ~ " has : " ~ of("document") ~ " yes no :" }}"""
 """A chat template like Qwen3-Reranker's: what stands behind the document must not be cut off."""
 
