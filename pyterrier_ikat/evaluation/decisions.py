@@ -22,7 +22,7 @@ from ..conversations.frame import column, is_persona, statements_of, values, wit
 from ..conversations.qrels import check_qrels
 from ..conversations.topics import ANSWERABILITY
 from ..errors import DataError, UsageError, counted, list_first
-from ..runs.folder import chosen_statements
+from ..runs.turn_lines import chosen_statements
 from .evaluator import Evaluator, check_common_turns, judgements_by_turn, label
 from .finished_runs import check_once, known_dataset, turns_of, with_names, written_by
 from .inference import interval_of_share

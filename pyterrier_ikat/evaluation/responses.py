@@ -15,7 +15,7 @@ from ..conversations.datasets import IkatDataset
 from ..conversations.datasets import dataset as dataset_named
 from ..conversations.frame import question_column, values, with_columns, with_text_ids
 from ..errors import DataError, UsageError, list_first
-from ..runs.folder import as_json, response_column, used_marks
+from ..runs.turn_lines import as_json, response_column, used_marks
 from .evaluator import check_common_turns
 from .finished_runs import check_once, with_names
 from .inference import interval_of_mean

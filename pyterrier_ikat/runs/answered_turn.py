@@ -1,4 +1,4 @@
-"""One answered turn of a conversation: the utterance, how the system worked, its response and the outcome; and how it is drawn.
+"""One answered turn of a conversation: what was said, how the system worked, and how it is drawn.
 
 It is drawn by rich in a terminal, as text and in a notebook. All texts are shown as they are, and
 never interpreted.
@@ -26,16 +26,16 @@ from ..tables import format_score
 
 WIDTH = 100
 """The maximum width of lines, which keeps them easy to read."""
-LABEL = 10
+LABEL_WIDTH = 10
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-SHOWN = 5
+SHOWN_PASSAGES = 5
 """The number of passages shown for a system without responses."""
-WORDS = 20
+SHOWN_WORDS = 20
 """The number of words of a passage that are shown below an answer."""
 
 
 @dataclass(frozen=True)
-class Source:
+class ShownPassage:
     """A passage that is shown with a turn.
 
     Attributes:
@@ -54,7 +54,8 @@ class Source:
     def beginning(self) -> str:
         """Its first 20 words."""
         words = self.text.split()
-        return " ".join(words[:WORDS]) + " ..." * (len(words) > WORDS)
+        beginning = " ".join(words[:SHOWN_WORDS])
+        return f"{beginning} ..." if len(words) > SHOWN_WORDS else beginning
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,14 +95,14 @@ class Turn:
     number: int
     utterance: str
     response: str
-    sources: tuple[Source, ...] = ()
+    sources: tuple[ShownPassage, ...] = ()
     rewrite: str = ""
     queries: tuple[str, ...] = ()
     statements: tuple[str, ...] = ()
     draft: str = ""
     citations: Mapping[str, float] = field(default_factory=dict, compare=False)
     cited: tuple[CitedSentence, ...] | None = None
-    shown: tuple[Source, ...] = ()
+    shown: tuple[ShownPassage, ...] = ()
     spend: Spend = Spend()
     seconds: float = field(default=0.0, compare=False)
     session: str = ""
@@ -113,8 +114,8 @@ class Turn:
     asked: tuple[Exchange, ...] = field(default=(), compare=False)
 
     @classmethod
-    def of(cls, number: int, utterance: str, results: pd.DataFrame, **known: Any) -> "Turn":
-        """The turn, from a system's results.
+    def of(cls, number: int, utterance: str, results: pd.DataFrame, **more: Any) -> "Turn":
+        """Make a turn from a system's results.
 
         ``qanswer`` is the response if ``Respond`` wrote it (the frame has ``used``), or if the
         system retrieves no passages at all. In a ranking without ``used`` it is a draft that served
@@ -124,82 +125,76 @@ class Turn:
             number: its number.
             utterance: the user's words.
             results: the frame that the system returned.
-            known: the other fields. The newest rewrite, the chosen statements and the drafts are by
+            more: the other fields. The newest rewrite, the chosen statements and the drafts are by
                 default those of the frame.
         """
         results = by_position(results)
         answer = text_in(results, "qanswer")
-        known["rewrite"] = known.get("rewrite") or text_in(results, "qrewrite")
-        known["statements"] = known.get("statements") or statements_in(results)
+        more["rewrite"] = more.get("rewrite") or text_in(results, "qrewrite")
+        more["statements"] = more.get("statements") or statements_in(results)
         if "docno" not in results.columns:
-            return cls(number, utterance, answer, **known | {"draft": ""})
-        ranking = (
-            results.sort_values("rank", kind="stable") if "rank" in results.columns else results
-        )
-        responds = "used" in results.columns
-        best = ranking[ranking["used"].astype(bool)] if responds else ranking.head(SHOWN)
-        unknown = float("nan") if "score" in ranking.columns else 0.0
-        scores = dict(
-            zip(
-                map(str, ranking["docno"]),
-                map(float, values(ranking, "score", unknown)),
-                strict=True,
-            )
-        )
-        known["draft"] = known.get("draft") or ("" if responds else answer)
-        entries = next(iter(values(ranking, "qcitations")), None) if responds else None
-        return cls(
-            number,
-            utterance,
-            answer if responds else "",
-            **_rests_on(_sources(best), entries),
-            **known,
-            citations=scores,
-        )
+            more["draft"] = ""
+            return cls(number, utterance, answer, **more)
+        ranking = results
+        if "rank" in results.columns:
+            ranking = results.sort_values("rank", kind="stable")
+        more["citations"] = _scores(ranking)
+        if "used" not in results.columns:
+            more["draft"] = more.get("draft") or answer
+            more["sources"] = _passages_in(ranking.head(SHOWN_PASSAGES))
+            return cls(number, utterance, "", **more)
+        more["draft"] = more.get("draft") or ""
+        passages = _passages_in(ranking[ranking["used"].astype(bool)])
+        entries = next(iter(values(ranking, "qcitations")), None)
+        if entries is None:
+            more["sources"] = passages
+        else:
+            more |= _cited(passages, entries)
+        return cls(number, utterance, answer, **more)
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> "Turn":
-        """The turn of a :meth:`record`.
+        """Read a turn from its :meth:`record`.
 
         Raises:
             KeyError, TypeError: when it isn't a record of a turn.
         """
-        known = record.keys() & {one.name for one in fields(cls)}
-        given: dict[str, Any] = {
-            name: tuple(record[name]) if isinstance(record[name], list) else record[name]
-            for name in known
-        }
-        read: dict[str, Any] = {
-            name: tuple(Source(**one) for one in record.get(name, ()))
-            for name in ("sources", "shown")
-        }
-        read["spend"] = Spend(**record["spend"])
+        more: dict[str, Any] = {}
+        for turn_field in fields(cls):
+            name = turn_field.name
+            if name in record:
+                value = record[name]
+                more[name] = tuple(value) if isinstance(value, list) else value
+        for name in ("sources", "shown"):
+            more[name] = tuple(ShownPassage(**passage) for passage in record.get(name, ()))
+        more["spend"] = Spend(**record["spend"])
         if record.get("cited") is not None:
-            read["cited"] = tuple(
-                CitedSentence(text, tuple(numbers), tuple(unknown))
-                for text, numbers, unknown in record["cited"]
-            )
-        return cls(**given | read)
+            cited = []
+            for text, numbers, unknown in record["cited"]:
+                cited.append(CitedSentence(text, tuple(numbers), tuple(unknown)))
+            more["cited"] = tuple(cited)
+        return cls(**more)
 
     def record(self) -> dict[str, Any]:
         """All fields as JSON values, without the prompts."""
-        return {
-            name: value
-            for name, value in asdict(replace(self, asked=())).items()
-            if name != "asked"
-        }
+        record = asdict(replace(self, asked=()))
+        del record["asked"]
+        return record
 
     def without_texts(self) -> "Turn":
-        """The turn as it is logged for a person: the texts of passages stay in the index, and only cited passages have scores."""
-        sources, shown = (
-            tuple(replace(one, text="") for one in passages)
-            for passages in (self.sources, self.shown)
-        )
+        """The turn as it is logged for a person.
+
+        The texts of passages stay in the index, and only cited passages have scores.
+        """
         return replace(
             self,
-            sources=sources,
-            shown=shown,
-            citations={one.docno: one.score for one in sources if one.score is not None},
+            sources=tuple(replace(passage, text="") for passage in self.sources),
+            shown=tuple(replace(passage, text="") for passage in self.shown),
+            citations={
+                passage.docno: passage.score
+                for passage in self.sources
+                if passage.score is not None
+            },
         )
 
     @property
@@ -215,13 +210,17 @@ class Turn:
     @property
     def unknown(self) -> list[int]:
         """The numbers in the response that don't belong to a passage."""
-        return list(dict.fromkeys(number for one in self.cited or () for number in one.unknown))
+        numbers: list[int] = []
+        for sentence in self.cited or ():
+            numbers += sentence.unknown
+        return list(dict.fromkeys(numbers))
 
     def with_calls(self, spend: Spend, asked: Sequence[Exchange] = ()) -> "Turn":
         """The turn with further completions.
 
         Example:
-            >>> turn = Turn(1, "Which tea?", "Rooibos.", spend=Spend(calls=1, cost=0.25)).with_calls(Spend(calls=1, cost=None))
+            >>> turn = Turn(1, "Which tea?", "Rooibos.", spend=Spend(calls=1, cost=0.25))
+            >>> turn = turn.with_calls(Spend(calls=1, cost=None))
             >>> turn.spend.calls, turn.spend.cost
             (2, None)
         """
@@ -239,52 +238,63 @@ def messages_of(turns: Sequence[Turn]) -> list[dict[str, str]]:
     """A conversation as chat messages. A turn without a response adds only its utterance.
 
     Example:
-        >>> [message["role"] for message in messages_of([Turn(1, "Tea?", ""), Turn(2, "And now?", "Rooibos.")])]
+        >>> turns = [Turn(1, "Tea?", ""), Turn(2, "And now?", "Rooibos.")]
+        >>> [message["role"] for message in messages_of(turns)]
         ['user', 'user', 'assistant']
     """
-    said = (
-        (role, text)
-        for turn in turns
-        for role, text in (("user", turn.utterance), ("assistant", turn.response))
-    )
-    return [{"role": role, "content": text} for role, text in said if text]
+    messages = []
+    for turn in turns:
+        if turn.utterance:
+            messages.append({"role": "user", "content": turn.utterance})
+        if turn.response:
+            messages.append({"role": "assistant", "content": turn.response})
+    return messages
 
 
-def _sources(passages: pd.DataFrame) -> tuple[Source, ...]:
+def _scores(ranking: pd.DataFrame) -> dict[str, float]:
+    """Passage -> score; NaN where a score is missing, 0 if the ranking has no scores."""
+    missing = float("nan") if "score" in ranking.columns else 0.0
+    scores = {}
+    for docno, score in zip(ranking["docno"], values(ranking, "score", missing), strict=True):
+        scores[str(docno)] = float(score)
+    return scores
+
+
+def _passages_in(ranking: pd.DataFrame) -> tuple[ShownPassage, ...]:
     rows = zip(
-        passages["docno"],
-        values(passages, "text", ""),
-        values(passages, "score"),
-        values(passages, "url", ""),
+        ranking["docno"],
+        values(ranking, "text", ""),
+        values(ranking, "score"),
+        values(ranking, "url", ""),
         strict=True,
     )
-    return tuple(
-        Source(str(docno), str(text), None if is_missing(score) else float(score), str(url))
-        for docno, text, score, url in rows
-    )
+    passages = []
+    for docno, text, score, url in rows:
+        number = None if is_missing(score) else float(score)
+        passages.append(ShownPassage(str(docno), str(text), number, str(url)))
+    return tuple(passages)
 
 
-def _rests_on(
-    passages: tuple[Source, ...], entries: Sequence[Mapping[str, Any]] | None
+def _cited(
+    passages: tuple[ShownPassage, ...], entries: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The sources of a response and its citations of them; ``entries`` are its ``qcitations``."""
-    if entries is None:
-        return {"sources": passages}
-    known = {one.docno: one for one in passages}
-    numbers = {
-        docno: number
-        for number, docno in enumerate(
-            dict.fromkeys(docno for one in entries for docno in one["docnos"]), 1
-        )
-    }
-    cited = [
-        CitedSentence(
-            one["sentence"], tuple(numbers[docno] for docno in one["docnos"]), tuple(one["unknown"])
-        )
-        for one in entries
-    ]
-    sources = tuple(known[docno] for docno in numbers)
-    return {"sources": sources, "shown": () if sources else passages, "cited": tuple(cited)}
+    """The fields of a response that cites.
+
+    Args:
+        passages: the passages that its model was shown.
+        entries: its ``qcitations``.
+    """
+    numbers: dict[str, int] = {}
+    cited = []
+    for entry in entries:
+        for docno in entry["docnos"]:
+            numbers.setdefault(docno, len(numbers) + 1)
+        of_sentence = tuple(numbers[docno] for docno in entry["docnos"])
+        cited.append(CitedSentence(entry["sentence"], of_sentence, tuple(entry["unknown"])))
+    by_docno = {passage.docno: passage for passage in passages}
+    sources = tuple(by_docno[docno] for docno in numbers)
+    shown = () if sources else passages
+    return {"sources": sources, "shown": shown, "cited": tuple(cited)}
 
 
 def statements_in(results: pd.DataFrame) -> tuple[str, ...]:
@@ -292,13 +302,15 @@ def statements_in(results: pd.DataFrame) -> tuple[str, ...]:
     if not len(results) or not {"qstatements", "qptkb"} <= set(results.columns):
         return ()
     first = results.head(1)
-    known, chosen = personas(first)[0], values(first, "qstatements", [])[0]
-    return tuple(known[name] for name, _ in chosen if name in known)
+    [persona] = personas(first)
+    [chosen] = values(first, "qstatements", [])
+    return tuple(persona[name] for name, _ in chosen if name in persona)
 
 
 def text_in(results: pd.DataFrame, name: str) -> str:
     """The text of the first row in a column; empty if there is none."""
-    return clean_text(str(next(iter(values(results, name, "")), "")))
+    texts = values(results, name, "")
+    return clean_text(str(texts[0])) if texts else ""
 
 
 def clean_text(text: str) -> str:
@@ -310,7 +322,9 @@ def clean_text(text: str) -> str:
 
 
 def strip_controls(text: str) -> str:
-    """The text without control characters except line feeds and tabs, because passages and LLM output may contain terminal commands.
+    """The text without control characters, except line feeds and tabs.
+
+    Passages and LLM output may contain terminal commands.
 
     Example:
         >>> strip_controls("tea" + chr(27) + "[2J")
@@ -320,27 +334,30 @@ def strip_controls(text: str) -> str:
 
 
 def background(turn: Turn) -> list[tuple[str, tuple[str, ...]]]:
-    """How the answer came about, as (label, texts): the rewrite, the queries that differ from it, the chosen statements, the draft."""
-    queries = (
-        () if set(turn.queries) <= {turn.utterance, turn.rewrite, turn.draft} else turn.queries
-    )
-    found = {
+    """How the answer came about: (label, texts) of each step.
+
+    The steps are the rewrite, the queries that differ from it, the chosen statements and the draft.
+    """
+    queries = turn.queries
+    if set(queries) <= {turn.utterance, turn.rewrite, turn.draft}:
+        queries = ()
+    steps = {
         "rewrite": (turn.rewrite,),
         "queries": queries,
         "statements": turn.statements,
         "draft": (turn.draft,),
     }
-    return [(label, texts) for label, texts in found.items() if any(texts)]
+    return [(label, texts) for label, texts in steps.items() if any(texts)]
 
 
 def effort(turn: Turn) -> str:
     """Calls, tokens, cost and time of a turn, and the omitted history, in one line."""
-    parts, spend = [], turn.spend
+    spend = turn.spend
+    parts = []
     if spend.calls:
-        parts += [
-            counted(spend.calls, "call"),
-            *[counted(spend.tokens or 0, "token")] * (spend.tokens is not None),
-        ]
+        parts.append(counted(spend.calls, "call"))
+        if spend.tokens is not None:
+            parts.append(counted(spend.tokens, "token"))
     if spend.unanswered:
         parts.append(f"{counted(spend.unanswered, 'request')} without an answer")
     if spend.calls or spend.unanswered:
@@ -354,31 +371,48 @@ def effort(turn: Turn) -> str:
 
 
 def doubts(turn: Turn) -> list[str]:
-    """Warnings about the citations: numbers that don't belong to a passage, or no citations at all."""
-    unknown = ", ".join(f"[{number}]" for number in turn.unknown)
-    found = [f"no passage has the number {unknown}"] * bool(unknown)
-    return found + ["the answer cites none of the passages that it was shown"] * turn.cites_none
+    """Warnings about the citations: numbers that no passage has, or no citations at all."""
+    warned = []
+    if turn.unknown:
+        unknown = ", ".join(f"[{number}]" for number in turn.unknown)
+        warned.append(f"no passage has the number {unknown}")
+    if turn.cites_none:
+        warned.append("the answer cites none of the passages that it was shown")
+    return warned
 
 
 def turn_drawn(turn: Turn, note: bool = True) -> Any:
     """The system's part of a turn, for rich. With ``note``, calls, cost and time are shown."""
-    shown: list[Any] = [_labelled(background(turn))] if background(turn) else []
+    blocks: list[Any] = []
+    if background(turn):
+        blocks.append(_labelled(background(turn)))
     if turn.response:
-        answer = Text()
-        for piece, numbers in pieces_with_numbers(turn.response, turn.cited or ()):
-            answer.append(strip_controls(piece) + " " * bool(numbers)).append(
-                "".join(f"[{number}]" for number in numbers), "bold cyan"
-            )
-        shown += [*[Text()] * bool(shown), answer]
+        blocks.append(_response_drawn(turn))
     if turn.sources:
-        shown += [
-            *[Text()] * bool(shown),
-            _passages(turn.sources, [one.beginning for one in turn.sources]),
-        ]
+        beginnings = [passage.beginning for passage in turn.sources]
+        blocks.append(_passages_drawn(turn.sources, beginnings))
     if not (turn.response or turn.sources):
-        shown += [*[Text()] * bool(shown), Text("(no passage found)", style="dim")]
-    shown += [Text(f"({doubt})", style="dim") for doubt in doubts(turn)]
-    return Group(*shown, *([Text(), Text(f"({effort(turn)})", style="dim")] if note else []))
+        blocks.append(Text("(no passage found)", style="dim"))
+    drawn: list[Any] = []
+    for block in blocks:
+        if drawn:
+            drawn.append(Text())
+        drawn.append(block)
+    drawn += [Text(f"({doubt})", style="dim") for doubt in doubts(turn)]
+    if note:
+        drawn += [Text(), Text(f"({effort(turn)})", style="dim")]
+    return Group(*drawn)
+
+
+def _response_drawn(turn: Turn) -> Text:
+    """The response, with the numbers of its sources after each sentence."""
+    drawn = Text()
+    for piece, numbers in pieces_with_numbers(turn.response, turn.cited or ()):
+        drawn.append(strip_controls(piece))
+        if numbers:
+            drawn.append(" ")
+            drawn.append("".join(f"[{number}]" for number in numbers), "bold cyan")
+    return drawn
 
 
 def sources_drawn(turn: Turn) -> Any:
@@ -386,47 +420,48 @@ def sources_drawn(turn: Turn) -> Any:
     passages = turn.sources or turn.shown
     if not passages:
         return Text("(the answer is based on no passage)", style="dim")
-    scores = ["" if one.score is None else f"(score {format_score(one.score)})" for one in passages]
-    texts = [
-        f"{score}\n{one.text.strip() or '(its text is not available)'}"
-        for score, one in zip(scores, passages, strict=True)
-    ]
-    drawn = _passages(passages, texts)
-    return (
-        Group(
-            Text("(the answer cites none of these passages, which it was shown)", style="dim"),
-            drawn,
-        )
-        if turn.cites_none
-        else drawn
-    )
+    texts = []
+    for passage in passages:
+        score = "" if passage.score is None else f"(score {format_score(passage.score)})"
+        texts.append(f"{score}\n{passage.text.strip() or '(its text is not available)'}")
+    drawn = _passages_drawn(passages, texts)
+    if not turn.cites_none:
+        return drawn
+    doubt = "(the answer cites none of these passages, which it was shown)"
+    return Group(Text(doubt, style="dim"), drawn)
 
 
 def why_drawn(turn: Turn, account: Ledger | None) -> Any:
     """How the answer of a turn came about, for rich."""
-    head = Text(
-        f"turn {turn.number}" + f", method {strip_controls(turn.method)}" * bool(turn.method),
-        style="bold",
-    )
-    shown: list[Any] = [head, *([_labelled(background(turn))] if background(turn) else [])]
-    shown += (
-        [Text(), Text(strip_controls(str(account)))]
-        if account is not None and len(account.frame())
-        else []
-    )
-    for number, (request, outcome) in enumerate(turn.asked, 1):
-        title = " ".join(filter(None, (request.stage, request.item)))
-        prompt = "\n\n".join(message["content"] for message in request.messages)
-        completion = f"(failed: {outcome})" if isinstance(outcome, Exception) else outcome.text
-        shown += [
-            Text(),
-            Text(f"{number}. {strip_controls(title)}", style="bold"),
-            Text(strip_controls(prompt), style="dim"),
-        ]
-        shown += [Text("->", style="bold cyan"), Text(strip_controls(completion))]
+    title = f"turn {turn.number}"
+    if turn.method:
+        title += f", method {strip_controls(turn.method)}"
+    drawn: list[Any] = [Text(title, style="bold")]
+    if background(turn):
+        drawn.append(_labelled(background(turn)))
+    if account is not None and len(account.frame()):
+        drawn += [Text(), Text(strip_controls(str(account)))]
+    for number, exchange in enumerate(turn.asked, 1):
+        drawn += _exchange_drawn(number, exchange)
     if not turn.asked and turn.spend.completions:
-        shown.append(Text("(its prompts and completions are no longer available)", style="dim"))
-    return Group(*shown, Text(), Text(f"({effort(turn)})", style="dim"))
+        drawn.append(Text("(its prompts and completions are no longer available)", style="dim"))
+    drawn += [Text(), Text(f"({effort(turn)})", style="dim")]
+    return Group(*drawn)
+
+
+def _exchange_drawn(number: int, exchange: Exchange) -> list[Text]:
+    """A request to a language model, and its outcome."""
+    request, outcome = exchange
+    title = " ".join(name for name in (request.stage, request.item) if name)
+    prompt = "\n\n".join(message["content"] for message in request.messages)
+    completion = f"(failed: {outcome})" if isinstance(outcome, Exception) else outcome.text
+    return [
+        Text(),
+        Text(f"{number}. {strip_controls(title)}", style="bold"),
+        Text(strip_controls(prompt), style="dim"),
+        Text("->", style="bold cyan"),
+        Text(strip_controls(completion)),
+    ]
 
 
 def help_drawn(rows: Sequence[tuple[str, str]]) -> Any:
@@ -434,13 +469,28 @@ def help_drawn(rows: Sequence[tuple[str, str]]) -> Any:
     return _grid((Text(typed, "bold"), Text(does)) for typed, does in rows)
 
 
-def plain(drawn: Any, width: int = WIDTH) -> str:
-    """The text that rich would draw."""
-    console = Console(
+def _console(width: int = WIDTH) -> Console:
+    """A console that records what is printed."""
+    return Console(
         file=StringIO(), record=True, width=width, highlight=False, markup=False, emoji=False
     )
+
+
+def plain(drawn: Any, width: int = WIDTH) -> str:
+    """The text that rich would draw."""
+    console = _console(width)
     console.print(drawn)
-    return "\n".join(line.rstrip() for line in console.export_text().split("\n")).rstrip("\n")
+    lines = console.export_text().split("\n")
+    return "\n".join(line.rstrip() for line in lines).rstrip("\n")
+
+
+def as_html(drawn: Any) -> str:
+    """What rich draws, as HTML for a notebook."""
+    console = _console()
+    console.print(drawn)
+    return console.export_html(
+        inline_styles=True, code_format="<pre style='white-space: pre-wrap'>{code}</pre>"
+    )
 
 
 def _grid(rows: Iterable[tuple[Text, Text]], gap: int = 2) -> Table:
@@ -453,44 +503,29 @@ def _grid(rows: Iterable[tuple[Text, Text]], gap: int = 2) -> Table:
     return grid
 
 
-def _labelled(rows: Sequence[tuple[str, Sequence[str]]]) -> Table:
-    """Texts next to their dimmed labels."""
-    lines = [
-        (label * (not number), "- " * (len(texts) > 1) + text.strip())
-        for label, texts in rows
-        for number, text in enumerate(texts)
-    ]
-    return _grid(
-        (Text(label.ljust(LABEL), "dim"), Text(strip_controls(text), "dim"))
-        for label, text in lines
-    )
+def _labelled(steps: Sequence[tuple[str, Sequence[str]]]) -> Table:
+    """Texts next to their dimmed labels. Several texts of a label are a list."""
+    rows = []
+    for label, texts in steps:
+        bullet = "- " if len(texts) > 1 else ""
+        for text in texts:
+            line = strip_controls(bullet + text.strip())
+            rows.append((Text(label.ljust(LABEL_WIDTH), "dim"), Text(line, "dim")))
+            label = ""
+    return _grid(rows)
 
 
-def _passages(sources: Sequence[Source], texts: Sequence[str]) -> Table:
-    named = enumerate(zip(sources, map(strip_controls, texts), strict=True), 1)
-    shown = (
-        (
-            Text(f"[{number}]", "cyan"),
-            Text.assemble((strip_controls(one.docno), "bold"), "  ", text),
-        )
-        for number, (one, text) in named
-    )
-    return _grid(shown, gap=1)
-
-
-def as_html(drawn: Any) -> str:
-    """What rich draws, as HTML for a notebook."""
-    console = Console(
-        file=StringIO(), record=True, width=WIDTH, highlight=False, markup=False, emoji=False
-    )
-    console.print(drawn)
-    return console.export_html(
-        inline_styles=True, code_format="<pre style='white-space: pre-wrap'>{code}</pre>"
-    )
+def _passages_drawn(passages: Sequence[ShownPassage], texts: Sequence[str]) -> Table:
+    """The passages with their numbers and these texts."""
+    rows = []
+    for number, (passage, text) in enumerate(zip(passages, texts, strict=True), 1):
+        docno = (strip_controls(passage.docno), "bold")
+        shown = Text.assemble(docno, "  ", strip_controls(text))
+        rows.append((Text(f"[{number}]", "cyan"), shown))
+    return _grid(rows, gap=1)
 
 
 def exchange_drawn(turn: Turn) -> Any:
     """The user's words and the system's part, for rich."""
-    return Group(
-        Text(strip_controls(turn.utterance), style="bold"), Text(), turn_drawn(turn), Text()
-    )
+    utterance = Text(strip_controls(turn.utterance), style="bold")
+    return Group(utterance, Text(), turn_drawn(turn), Text())

@@ -1,22 +1,27 @@
-"""The log of conversations with a system: chats, served conversations, interactive runs of the track, and simulations.
+"""The log of conversations with a system: chats, served ones, interactive runs and simulations.
 
 A folder has one file, ``log.jsonl``, to which a line is appended for each event, in the order of
 time:
 
-============
-======================================================================================================
-``log``       the first line describes the log: its ``kind`` (``"chat"``, ``"served"``,
-``"interactive"`` or ``"simulated"``),
-              its ``system``, and everything else that must not change when it is continued
-``compared``  the simulation compares its systems with a baseline: ``baseline``; the last one counts
-``session``   a conversation begins: ``session``, ``user``, ``rubrics`` (id -> the question to
-answer), ``more`` ``turn``      the system has answered: the fields of
-:class:`~.answered_turn.Turn`; a later one of the same number replaces it ``sent``      the user has
-received the response: ``session``, ``turn``, ``seconds`` until the user's reply ``undone``    the
-user has taken the turn back: ``session``, ``turn`` ``learned``   the memory has learned from the
-conversation: ``session`` ``end``       the conversation ended: ``session``, ``end``, see
-:data:`ENDS` ============
-======================================================================================================
+``log``
+    the first line describes the log: its ``kind`` (``"chat"``, ``"served"``, ``"interactive"`` or
+    ``"simulated"``), its ``system``, and everything else that must not change when it is continued
+``compared``
+    the simulation compares its systems with a baseline: ``baseline``; the last one counts
+``session``
+    a conversation begins: ``session``, ``user``, ``rubrics`` (id -> the question to answer),
+    ``more``
+``turn``
+    the system has answered: the fields of :class:`~.answered_turn.Turn`; a later one of the same
+    number replaces it
+``sent``
+    the user has received the response: ``session``, ``turn``, ``seconds`` until the user's reply
+``undone``
+    the user has taken the turn back: ``session``, ``turn``
+``learned``
+    the memory has learned from the conversation: ``session``
+``end``
+    the conversation ended: ``session``, ``end``, see :data:`ENDS`
 
 A front may note its own steps between them (:data:`STEPS`). Events of one moment are one line,
 ``{"events": [...]}``. A line is on disk before the next step begins. A line that a kill cut short
@@ -36,23 +41,29 @@ from ..errors import DataError, UsageError, advice
 from ..store.files import append_line, atomic_write, drop_cut_line, read_lines
 from .answered_turn import Turn, messages_of
 
-KINDS = {
+LOG_KINDS = {
     "chat": "a chat",
     "served": "served conversations",
     "interactive": "an interactive run",
     "simulated": "a simulation",
 }
 """The description of a log in words, by its ``kind``."""
-PRIVATE = ("chat", "served")
+PRIVATE_KINDS = ("chat", "served")
 """The kinds of logs that only their owner may read: people's own words."""
-LOG = "log.jsonl"
+LOG_FILE = "log.jsonl"
 TOPICS = "topics.json"
 ENDS = ("satisfied", "out of patience", "topic ended", "turn limit")
-"""Why a conversation ended: each rubric was met; the user gave up; the track's user had no further question; the run's limit."""
+"""Why a conversation ended.
+
+Each rubric was met; the user gave up; the track's user had no further question; the run's limit.
+"""
 PLAYERS = "players"
-"""What a turn's ``more`` has about the calls of its simulated user and judge: the fields of their `Spend`."""
+"""The key in a turn's ``more`` of the calls of its simulated user and judge, as `Spend` fields."""
 STEPS = ("log", "compared", "message", "sending", "unsent", "stuck")
-"""Events that don't change a conversation. An interactive run needs them to continue: :mod:`pyterrier_ikat.live.interactive.player`."""
+"""Events that don't change a conversation.
+
+An interactive run needs them to continue: :mod:`pyterrier_ikat.live.interactive.player`.
+"""
 
 Event = Mapping[str, Any]
 
@@ -115,19 +126,20 @@ class Log:
         >>> log.begin("u1", "u1", {"r1": "Which tea has no caffeine?"})
         >>> log.append(Turn(1, "Which tea may I drink?", "Rooibos.", session="u1", met=("r1",)))
         >>> log.end("u1", "satisfied")
-        >>> [(one.session, one.met, one.end) for one in Log("sims/raw").dialogues()]
-        [('u1', {'r1': 1}, 'satisfied')]
+        >>> [dialogue] = Log("sims/raw").dialogues()
+        >>> dialogue.session, dialogue.met, dialogue.end
+        ('u1', {'r1': 1}, 'satisfied')
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        self.path = self.folder / LOG
+        self.path = self.folder / LOG_FILE
         self._known: dict[str, Dialogue] | None = None
         self._lock = threading.Lock()
 
     @classmethod
     def create(cls, folder: str | Path, header: Mapping[str, Any]) -> "Log":
-        """The log in a folder. The folder is new, or its log has the same header.
+        """Open the log in a folder. The folder is new, or its log has the same header.
 
         Raises:
             UsageError: when the folder holds something else, or a log with another header. The
@@ -139,14 +151,15 @@ class Log:
         if log.path.exists() and log.path.stat().st_size > 0:
             log.check(header)
             return log
-        if log.folder.exists() and any(
-            not one.name.startswith(".") and one != log.path for one in log.folder.iterdir()
-        ):
-            raise UsageError(
-                f"{folder} is not empty, and holds no log of conversations: give a new folder"
-            )
+        if log.folder.exists():
+            for path in log.folder.iterdir():
+                if path != log.path and not path.name.startswith("."):
+                    raise UsageError(
+                        f"{folder} is not empty, and holds no log of conversations: give a new "
+                        "folder"
+                    )
         log.folder.mkdir(parents=True, exist_ok=True)
-        if header.get("kind") in PRIVATE:
+        if header.get("kind") in PRIVATE_KINDS:
             log.path.touch(0o600)
         log.note({"event": "log", **header})
         return log
@@ -157,21 +170,22 @@ class Log:
         Raises:
             UsageError: when the log has another header. The error names the differences.
         """
-        found, wanted = self.header, json.loads(json.dumps(header))
-        if differs := [
-            name for name in dict.fromkeys([*found, *wanted]) if found.get(name) != wanted.get(name)
-        ]:
-            told = "; ".join(
-                f"{name} was {found.get(name)!r}, now {wanted.get(name)!r}" for name in differs
-            )
+        before = self.header
+        wanted = json.loads(json.dumps(header))
+        differences = []
+        for name in dict.fromkeys([*before, *wanted]):
+            if before.get(name) != wanted.get(name):
+                differences.append(f"{name} was {before.get(name)!r}, now {wanted.get(name)!r}")
+        if differences:
             raise UsageError(
-                f"{self.folder} holds other conversations ({told}): choose another folder, or repeat the first call"
+                f"{self.folder} holds other conversations ({'; '.join(differences)}): choose "
+                "another folder, or repeat the first call"
             )
 
     @staticmethod
     def is_in(folder: str | Path) -> bool:
         """Whether a folder holds a log of conversations."""
-        return (Path(folder) / LOG).is_file()
+        return (Path(folder) / LOG_FILE).is_file()
 
     @property
     def header(self) -> dict[str, Any]:
@@ -183,7 +197,8 @@ class Log:
         first = next(self.events(), {})
         if first.get("event") != "log":
             raise DataError(
-                f"{self.path} does not begin as a log: give a folder that ikat chat, interact or simulate made"
+                f"{self.path} does not begin as a log: give a folder that ikat chat, interact or "
+                "simulate made"
             )
         first.pop("event")
         return first
@@ -191,22 +206,22 @@ class Log:
     @property
     def kind(self) -> str:
         """The kind of log in words, such as ``"a simulation"``."""
-        return KINDS.get(str(self.header.get("kind")), "conversations")
+        return LOG_KINDS.get(str(self.header.get("kind")), "conversations")
 
     @property
     def baseline(self) -> str | None:
         """The system that the others of a simulation are compared with; None if none was named."""
-        return next(
-            (
-                event["baseline"]
-                for event in reversed(list(self.events()))
-                if event["event"] == "compared"
-            ),
-            None,
-        )
+        baseline = None
+        for event in self.events():
+            if event["event"] == "compared":
+                baseline = event["baseline"]
+        return baseline
 
     def compare(self, baseline: str | None) -> None:
-        """Note the system that the others are compared with, unless the log already has it. It may change when a simulation continues."""
+        """Note the system that the others are compared with, unless the log already has it.
+
+        It may change when a simulation continues.
+        """
         if baseline is not None and baseline != self.baseline:
             self.note({"event": "compared", "baseline": baseline})
 
@@ -225,12 +240,13 @@ class Log:
         self.note({"event": "end", "session": session, "end": why})
 
     def note(self, *events: Event) -> None:
-        """Append events of one moment: all of them are on disk when this returns, or none after a kill.
+        """Append events of one moment: all of them are on disk on return, or none after a kill.
 
         Raises:
             OSError: when the file can't be written. Then it has none of the events.
         """
-        line = json.dumps(events[0] if len(events) == 1 else {"events": events}, ensure_ascii=False)
+        entry = events[0] if len(events) == 1 else {"events": events}
+        line = json.dumps(entry, ensure_ascii=False)
         with self._lock:
             size = self.path.stat().st_size if self.path.exists() else 0
             try:
@@ -241,7 +257,7 @@ class Log:
                 raise
             if self._known is not None:
                 for event in _events_in(json.loads(line)):
-                    take(self._known, event)
+                    apply_event(self._known, event)
 
     def events(self) -> Iterator[dict[str, Any]]:
         """The events, in the order of time.
@@ -254,14 +270,14 @@ class Log:
 
     @property
     def known(self) -> dict[str, Dialogue]:
-        """The conversations by name, for the writer of the log: each event that this object notes changes them.
+        """The conversations by name, for the writer of the log. Each event noted here changes them.
 
         Raises:
             DataError: naming the line that can't be read.
         """
         with self._lock:
             if self._known is None:
-                self._known = {one.session: one for one in self.dialogues()}
+                self._known = {dialogue.session: dialogue for dialogue in self.dialogues()}
             return self._known
 
     def dialogues(self) -> list[Dialogue]:
@@ -270,39 +286,40 @@ class Log:
         Raises:
             DataError: naming the line that can't be read.
         """
-        found: dict[str, Dialogue] = {}
+        dialogues: dict[str, Dialogue] = {}
         for event in self.events():
             try:
-                take(found, event)
-            except (KeyError, TypeError, AttributeError, StopIteration) as error:
+                apply_event(dialogues, event)
+            except (KeyError, TypeError, AttributeError) as error:
                 raise DataError(
-                    f"{self.path}: {str(event)[:80]} is no event ({error!r}): remove the folder and run again"
+                    f"{self.path}: {str(event)[:80]} is no event ({error!r}): remove the folder "
+                    "and run again"
                 ) from None
-        return list(found.values())
+        return list(dialogues.values())
 
 
 def topics_of(dialogues: Iterable[Dialogue]) -> list[dict[str, Any]]:
-    """Conversations as topics of TREC iKAT 2023 and 2024. ``response_provenance`` has the passages that were used."""
-    found = []
-    for one in dialogues:
-        turns = [
-            {"turn_id": turn.number, "utterance": turn.utterance, "response": turn.response}
-            | {
-                "response_provenance": [source.docno for source in turn.sources]
-                if turn.response
-                else []
-            }
-            for turn in one.turns
-        ]
-        found += [
-            {
-                "number": one.session,
-                "title": "",
-                "ptkb": dict(one.more.get("ptkb", {})),
-                "turns": turns,
-            }
-        ] * bool(turns)
-    return found
+    """Conversations as topics of TREC iKAT 2023 and 2024, without those that have no turn.
+
+    ``response_provenance`` has the passages that were used.
+    """
+    topics = []
+    for dialogue in dialogues:
+        turns = []
+        for turn in dialogue.turns:
+            passages = [passage.docno for passage in turn.sources] if turn.response else []
+            turns.append(
+                {
+                    "turn_id": turn.number,
+                    "utterance": turn.utterance,
+                    "response": turn.response,
+                    "response_provenance": passages,
+                }
+            )
+        if turns:
+            ptkb = dict(dialogue.more.get("ptkb", {}))
+            topics.append({"number": dialogue.session, "title": "", "ptkb": ptkb, "turns": turns})
+    return topics
 
 
 def write_topics(path: str | Path, topics: Sequence[Mapping[str, Any]]) -> None:
@@ -346,35 +363,43 @@ def _events_in(line: Mapping[str, Any]) -> Sequence[Any]:
     return line.get("events", [line])  # type: ignore[no-any-return]
 
 
-def take(found: dict[str, Dialogue], event: Event) -> None:
-    """Add an event to the conversations.
+def apply_event(dialogues: dict[str, Dialogue], event: Event) -> None:
+    """Change the conversations, which are given by name, by an event.
 
     Raises:
-        KeyError, TypeError, AttributeError, StopIteration: when it isn't an event.
+        KeyError, TypeError, AttributeError: when it isn't an event.
     """
     kind = event["event"]
     if kind in STEPS:
         return
     session = event["session"]
     if kind == "session":
-        one = found.setdefault(session, Dialogue(session, event["user"], dict(event["rubrics"])))
-        one.more |= event["more"]
+        begun = Dialogue(session, event["user"], dict(event["rubrics"]))
+        dialogue = dialogues.setdefault(session, begun)
+        dialogue.more |= event["more"]
         return
-    one = found[session]
+    dialogue = dialogues[session]
     if kind == "turn":
-        turn = Turn.read(event)
-        place = next(
-            (place for place, known in enumerate(one.turns) if known.number == turn.number),
-            len(one.turns),
-        )
-        one.turns[place : place + 1] = [turn]
+        _set_turn(dialogue.turns, Turn.read(event))
     elif kind == "sent":
-        one.sent[event["turn"]] = event["seconds"]
+        dialogue.sent[event["turn"]] = event["seconds"]
     elif kind == "undone":
-        one.turns.remove(next(turn for turn in one.turns if turn.number == event["turn"]))
+        numbers = [turn.number for turn in dialogue.turns]
+        if event["turn"] not in numbers:
+            raise KeyError(f"turn {event['turn']}")
+        del dialogue.turns[numbers.index(event["turn"])]
     elif kind == "learned":
-        one.learned = True
+        dialogue.learned = True
     elif kind == "end":
-        one.end = event["end"]
+        dialogue.end = event["end"]
     else:
         raise KeyError(kind)
+
+
+def _set_turn(turns: list[Turn], turn: Turn) -> None:
+    """Replace the turn of the same number, or add this one."""
+    numbers = [before.number for before in turns]
+    if turn.number in numbers:
+        turns[numbers.index(turn.number)] = turn
+    else:
+        turns.append(turn)

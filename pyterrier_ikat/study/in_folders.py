@@ -36,11 +36,11 @@ from ..runs.folder import (
     checksum_of,
     describe_difference,
     read_parameters,
-    run_lines,
-    turn_lines,
     versions,
     write_parameters,
 )
+from ..runs.run_file import run_lines
+from ..runs.turn_lines import turn_lines
 from ..store.files import atomic_write, lock_folders, read_lines
 from ..store.trec import read_rankings
 from .recorder import REST, Account, Recorder, Shown, Spending, ledger_of

@@ -27,7 +27,8 @@ from ..llms.ledger import AMOUNTS, COUNTS, Budget
 from ..operator import label_of
 from ..progress import doing
 from ..runs import RunFolder
-from ..runs.folder import COSTS, ENDING, LEDGER, as_json
+from ..runs.folder import COSTS, ENDING, LEDGER
+from ..runs.turn_lines import as_json
 from ..store.files import drop_cut_line, read_lines
 
 OF_ROWS = (

@@ -8,7 +8,7 @@ from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.live.chat import Why
 from pyterrier_ikat.llms import Completion, Request
 from pyterrier_ikat.llms.ledger import Spend
-from pyterrier_ikat.runs import Source, Turn
+from pyterrier_ikat.runs import ShownPassage, Turn
 from pyterrier_ikat.runs.answered_turn import (
     background,
     effort,
@@ -37,18 +37,18 @@ ONE = FOUND.tail(1)
         # without a response the best five; a draft that was searched with is no response
         (
             FOUND.assign(qrewrite="which tea"),
-            Turn(1, "tea?", "", tuple(Source(d, f"text {d}") for d in "abcde"), "which tea"),
+            Turn(1, "tea?", "", tuple(ShownPassage(d, f"text {d}") for d in "abcde"), "which tea"),
             None,
         ),
         (
             ONE.assign(qanswer="a draft"),
-            Turn(1, "tea?", "", (Source("a", "text a"),), draft="a draft"),
+            Turn(1, "tea?", "", (ShownPassage("a", "text a"),), draft="a draft"),
             None,
         ),
         # of a response the passages that it is based on
         (
             FOUND.assign(qanswer=" Rooibos. ", used=[False] * 4 + [True, False, True]),
-            Turn(1, "tea?", "Rooibos.", (Source("a", "text a"), Source("c", "text c"))),
+            Turn(1, "tea?", "Rooibos.", (ShownPassage("a", "text a"), ShownPassage("c", "text c"))),
             None,
         ),
         # a system without passages, nothing found, an index without texts, half a character
@@ -58,8 +58,8 @@ ONE = FOUND.tail(1)
             "Rooibos.",
         ),
         (FOUND.assign(qanswer="x", used=True).head(0), Turn(1, "tea?", ""), "(no passage found)"),
-        (ONE.drop(columns="text"), Turn(1, "tea?", "", (Source("a"),)), "[1] a"),
-        (ONE.assign(text=None), Turn(1, "tea?", "", (Source("a"),)), "[1] a"),
+        (ONE.drop(columns="text"), Turn(1, "tea?", "", (ShownPassage("a"),)), "[1] a"),
+        (ONE.assign(text=None), Turn(1, "tea?", "", (ShownPassage("a"),)), "[1] a"),
         (
             pd.DataFrame({"qid": ["c_1"], "qanswer": column(["a\ud800b"])}),
             Turn(1, "tea?", "a?b"),
@@ -76,7 +76,7 @@ def test_what_a_turn_takes_from_a_result_frame(frame, turn, shown):
 
 
 def test_derivation_stands_before_the_answer_and_passages_after():
-    passage = Source("d1", " ".join(map(str, range(25))))
+    passage = ShownPassage("d1", " ".join(map(str, range(25))))
     statements = ("I avoid caffeine.",)
     said, cited = (
         "word " * 30 + "\n\nend",
@@ -152,13 +152,18 @@ def test_what_a_turn_took(fields, note):
 
 def test_a_citation_of_no_passage_is_named():
     cited = (CitedSentence("Mint.", (1,), (3, 9)), CitedSentence("Tea.", (), (3,)))
-    turn = Turn(1, "tea?", "Mint. Tea.", (Source("d1", "x"),), cited=cited)
+    turn = Turn(1, "tea?", "Mint. Tea.", (ShownPassage("d1", "x"),), cited=cited)
     assert repr(turn).endswith("(no passage has the number [3], [9])")
     assert "no passage has the number [3], [9]" in turn._repr_html_()
 
 
 def test_sources_are_whole_and_have_scores():
-    turn = Turn(1, "tea?", "x", (Source("d1", "one\ntwo " + "word " * 30, 2.5), Source("d2", "")))
+    turn = Turn(
+        1,
+        "tea?",
+        "x",
+        (ShownPassage("d1", "one\ntwo " + "word " * 30, 2.5), ShownPassage("d2", "")),
+    )
     shown = plain(sources_drawn(turn)).split("\n")
     assert shown[:3] == ["[1] d1  (score 2.5000)", "    one", "    two " + " ".join(["word"] * 18)]
     assert shown[-2:] == ["[2] d2", "    (its text is not available)"]
@@ -175,7 +180,7 @@ def test_found_text_never_commands_the_terminal_or_the_page():
         1,
         evil,
         evil,
-        (Source(evil, evil),),
+        (ShownPassage(evil, evil),),
         evil,
         ("x", evil),
         (evil,),

@@ -1,4 +1,4 @@
-"""The files of a run folder belong together: one of another run is refused by whatever reads the folder."""
+"""The files of a run folder belong together: its readers refuse a file of another run."""
 
 import json
 import shutil

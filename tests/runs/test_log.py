@@ -1,4 +1,4 @@
-"""The log of conversations: what is written is read, a cut line is dropped, another run is refused."""
+"""The log of conversations: written, read, cut by a kill, and refused for another run."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -7,7 +7,7 @@ import pytest
 
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.llms.ledger import Spend
-from pyterrier_ikat.runs import Log, Source, Turn
+from pyterrier_ikat.runs import Log, ShownPassage, Turn
 from pyterrier_ikat.runs.log import turn_event
 
 HEADER = {"kind": "interactive", "system": "raw", "run_id": "one"}
@@ -15,7 +15,7 @@ FIRST = Turn(
     1,
     "Which tea?",
     "Rooibos [1].",
-    (Source("d2", "t"),),
+    (ShownPassage("d2", "t"),),
     statements=("I like tea.",),
     citations={"d2": 2.5, "d1": 1.0},
     session="1-1",

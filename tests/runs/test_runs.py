@@ -186,7 +186,7 @@ PIECES = [
 
 
 def plainly(content):
-    """What a run file says, read by plain Python: its rows, or the number of the first line that is none."""
+    """The rows of a run file, read by plain Python, or the number of its first faulty line."""
     rows, seen = [], set()
     for number, line in enumerate(content.split(b"\n"), 1):
         fields = line.removeprefix(
@@ -320,7 +320,8 @@ def test_categories_are_texts(tmp_path):
     [
         (
             ["1_1"],
-            r"the results have 2 turns that the topics lack \(1_2, 1_3\), whose responses would be lost: give all topics",
+            r"the results have 2 turns that the topics lack \(1_2, 1_3\), whose responses would be "
+            "lost: give all topics",
         ),
         (["1_1", "1_2", "1_3", "1_2"], "turn 1_2 has several rows"),
     ],
@@ -345,7 +346,8 @@ def test_finished_run_of_other_versions_is_reused_with_warning(written, monkeypa
     monkeypatch.setattr("pyterrier_ikat.runs.folder.versions", lambda: installed | {"torch": "9.9"})
     with pytest.warns(
         OtherVersionsWarning,
-        match=r"aqd is reused\. .* different versions .*now {'torch': '9.9'}.*remove it to repeat the run",
+        match=r"aqd is reused\. .* different versions .*now {'torch': '9.9'}.*remove it to repeat "
+        "the run",
     ):
         assert written.reusable({"method": "aqd", "turns": 2})
 
@@ -385,7 +387,8 @@ def test_folder_with_unreadable_parameters_is_no_finished_run(written, text):
         ("aqd", "aqd is not a finished run: give a folder made by `ikat run`"),
         (
             "aqd.partial",
-            "aqd.partial is not a finished run. It was stopped: start it again with the same command, or omit it",
+            "aqd.partial is not a finished run. It was stopped: start it again with the same "
+            "command, or omit it",
         ),
     ],
 )

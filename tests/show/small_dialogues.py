@@ -1,7 +1,7 @@
 """Logs of conversations of two systems with four users, small enough to be worked out by hand."""
 
 from pyterrier_ikat.llms.ledger import Spend
-from pyterrier_ikat.runs import Log, Source, Turn
+from pyterrier_ikat.runs import Log, ShownPassage, Turn
 
 QUESTIONS = {"r1": "Which tea?", "r2": "How hot?", "r3": "How long?", "r4": "Which cup?"}
 # user -> its number of rubrics; system -> user -> (the rubrics met in each turn, how it ended)
@@ -28,7 +28,7 @@ def questions(user):
 def turn(system, user, number, met, **given):
     """A turn in which `one` takes 2 seconds, 3 calls and a quarter of a dollar, `two` a second, a call and an unknown cost."""
     seconds, spend = {"one": (2.0, Spend(3, cost=0.25)), "two": (1.0, Spend(1, cost=None))}[system]
-    source = Source(f"doc-{system}", f"{'filler ' * 40}secret-{user}-{system}", 1.5)
+    source = ShownPassage(f"doc-{system}", f"{'filler ' * 40}secret-{user}-{system}", 1.5)
     wrote = {
         "utterance": f"Question {number} of {user}?",
         "response": f"Answer {number} of {system} [1].",

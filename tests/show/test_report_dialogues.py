@@ -17,7 +17,7 @@ from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation.sessions import MEASURES
 from pyterrier_ikat.live.simulation import Simulated
 from pyterrier_ikat.llms.ledger import Ledger, Spend
-from pyterrier_ikat.runs import Log, RunFolder, Source, Turn
+from pyterrier_ikat.runs import Log, RunFolder, ShownPassage, Turn
 from pyterrier_ikat.show import report
 
 
@@ -156,7 +156,7 @@ def test_the_overview_has_the_numbers_that_a_simulation_prints(tmp_path):
 def test_text_of_any_field_is_text(tmp_path, attack):
     log = Log.create(tmp_path / "log", {"kind": attack, "system": attack, attack: attack})
     log.begin(f"s{attack}", f"u{attack}", {f"r{attack}": attack})
-    source = Source(f"d{attack}", f"{attack} " * 40, 1.0)
+    source = ShownPassage(f"d{attack}", f"{attack} " * 40, 1.0)
     wrote = {
         "rewrite": attack,
         "queries": (attack,),

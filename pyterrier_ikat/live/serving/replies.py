@@ -21,7 +21,7 @@ from ...llms import BudgetExceeded, FatalLLMError, StageError
 from ...llms.failures import Unavailable
 from ...llms.ledger import Spend
 from ...operator import Operator, every_stage
-from ...runs.answered_turn import Source, Turn
+from ...runs.answered_turn import ShownPassage, Turn
 from ...study.systems import System
 from ..answering import StillTooLong
 
@@ -156,8 +156,8 @@ def content_of(turn: Turn) -> str:
     response that the method doesn't write, there are the beginnings of its best passages.
 
     Example:
-        >>> from pyterrier_ikat.runs import Source
-        >>> content_of(Turn(1, "Which tea?", "Rooibos.", (Source("d1", "Rooibos is red."), Source("d2", "Mint."))))
+        >>> from pyterrier_ikat.runs import ShownPassage
+        >>> content_of(Turn(1, "Which tea?", "Rooibos.", (ShownPassage("d1", "Rooibos is red."), ShownPassage("d2", "Mint."))))
         'Rooibos.\n\nSources: [1][2]'
     """
     if turn.response:
@@ -226,8 +226,8 @@ def as_html(turn: Turn) -> str:
     r"""A response for the page: its Markdown without HTML and images, links of http and https, and a button for each citation.
 
     Example:
-        >>> from pyterrier_ikat.runs import Source
-        >>> as_html(Turn(1, "Which tea?", "*Rooibos* <b>.", (Source("d1"),), cited=(CitedSentence("*Rooibos* <b>.", (1,)),)))
+        >>> from pyterrier_ikat.runs import ShownPassage
+        >>> as_html(Turn(1, "Which tea?", "*Rooibos* <b>.", (ShownPassage("d1"),), cited=(CitedSentence("*Rooibos* <b>.", (1,)),)))
         '<p><em>Rooibos</em> &lt;b&gt;. <button type="button" class="cite">[1]</button></p>\n'
     """
     text = ""
@@ -245,7 +245,7 @@ def as_html(turn: Turn) -> str:
     return _MARK.sub(r"[\1]", drawn)  # in code, and in what can hold no button
 
 
-def title_of(source: Source) -> str:
+def title_of(source: ShownPassage) -> str:
     """A passage's first words, or its id where the index has no text."""
     first = source.text[: TITLE + 1]
     return (

@@ -22,8 +22,9 @@ from ...errors import DataError, IkatError, UsageError, advice
 from ...evaluation.evaluator import name_runs
 from ...evaluation.finished_runs import RANKING, with_names
 from ...runs import RunFolder, read_run, strictly_decreasing
-from ...runs.folder import STAGES, as_json, chosen_statements, used_marks
+from ...runs.folder import STAGES
 from ...runs.log import Log
+from ...runs.turn_lines import as_json, chosen_statements, used_marks
 from ...store.trec import is_run_file
 from ...submit import Submission, read_submission
 from ..ledgers import read_ledger

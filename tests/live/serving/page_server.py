@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pyterrier_ikat.completions.citations import read_citations
 from pyterrier_ikat.live.serving.application import CSP, PAGE
 from pyterrier_ikat.live.serving.replies import as_html, citations, content_of
-from pyterrier_ikat.runs import Source, Turn
+from pyterrier_ikat.runs import ShownPassage, Turn
 
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 FACTS = {
@@ -42,7 +42,7 @@ def chunk(content="", **more):
 def answer(text, *passages, activity=("answering",), **facts):
     """The chunks of an answer: what the system does, the text in two pieces, and the passages as (id, text, score)."""
     cited = read_citations(text, len(passages))
-    sources = tuple(Source(docno, words, score) for docno, words, score in passages)
+    sources = tuple(ShownPassage(docno, words, score) for docno, words, score in passages)
     turn = Turn(1, "", cited.text, sources, cited=tuple(cited.sentences))
     text, facts = (
         content_of(turn) if cited.text else "",

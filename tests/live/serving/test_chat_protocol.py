@@ -23,7 +23,7 @@ from pyterrier_ikat.live.serving.replies import LONGEST, about, as_html
 from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, FatalLLMError, Reply, StageError
 from pyterrier_ikat.llms.failures import Refused, TooLong, Unavailable
 from pyterrier_ikat.methods.catalogue import METHODS
-from pyterrier_ikat.runs import Source, Turn
+from pyterrier_ikat.runs import ShownPassage, Turn
 from pyterrier_ikat.study.systems import System
 
 
@@ -315,7 +315,13 @@ def test_a_system_is_described_by_one_sentence_in_plain_words():
 
 def shown(text, *numbers):
     return as_html(
-        Turn(1, "", text, (Source("d1"), Source("d2")), cited=(CitedSentence(text, numbers),))
+        Turn(
+            1,
+            "",
+            text,
+            (ShownPassage("d1"), ShownPassage("d2")),
+            cited=(CitedSentence(text, numbers),),
+        )
     )
 
 

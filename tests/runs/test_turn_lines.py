@@ -4,7 +4,7 @@ import pytest
 
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.runs.folder import as_json, chosen_statements, used_marks
+from pyterrier_ikat.runs.turn_lines import as_json, chosen_statements, used_marks
 
 
 def marked(*marks):
@@ -42,7 +42,8 @@ def test_a_passage_is_used_when_its_mark_is_true_or_one():
 def test_any_other_mark_is_refused(mark):
     with pytest.raises(
         DataError,
-        match=r"turn 9-1_3, passage d1: used is .*, neither true nor false: give True or False, as frame",
+        match="turn 9-1_3, passage d1: used is .*, neither true nor false: give True or False, as "
+        "frame",
     ):
         used_marks(marked(True, mark))
 
