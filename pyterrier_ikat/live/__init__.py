@@ -1,4 +1,4 @@
-"""Systems that answer live: people in a terminal or by an address, the track's simulated users, and users that a model plays."""
+"""Systems that answer live: people, the track's simulated users, and users that a model plays."""
 
 import lazy_loader
 

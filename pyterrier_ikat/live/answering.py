@@ -1,4 +1,4 @@
-"""Answer one turn: run the system, say what it does meanwhile, and gather how the response came about."""
+"""Answer one turn: run the system, report its steps, and gather how the response came about."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,30 +27,30 @@ from ..study.systems import System
 
 Tell = Callable[[str], None]
 """Gets a few words on each step as it begins, such as ``"searching 5 queries"``."""
-HISTORY = 8000
-"""Tokens of history that a turn of a chat sees, unless its user wants another number: about 20 exchanges."""
+HISTORY_TOKENS = 8000
+"""Tokens of history that a turn of a chat sees by default: about 20 exchanges."""
 CHARACTERS_PER_TOKEN = 4
 
 
 def answer(
     system: System,
-    said: Sequence[Mapping[str, str]],
+    messages: Sequence[Mapping[str, str]],
     ptkb: Mapping[str, str] | Sequence[str] | None = None,
     *,
     number: str = "chat",
     turn: int | None = None,
-    history: int | None = HISTORY,
+    history: int | None = HISTORY_TOKENS,
     tell: Tell | None = None,
     write: Write | None = None,
 ) -> Turn:
-    """The system's answer to the last message of a conversation.
+    """Let a system answer the last message of a conversation.
 
     When the model rejects a prompt as too long, the turn is retried with half of its history, until
     it fits. Several threads may use one system at the same time.
 
     Args:
         system: the system.
-        said: the conversation, as for ``ikat.conversation``; the last message is the user's.
+        messages: the conversation, as for ``ikat.conversation``; the last message is the user's.
         ptkb: the statements about the user.
         number: the conversation's name; the turn's qid is ``<number>_<turn>``.
         turn: the turn's number; by default the number of the user's messages.
@@ -64,8 +64,8 @@ def answer(
 
     Returns:
         The turn, with the calls and seconds of all attempts. Where the history was halved,
-        ``more["history"]`` is its last limit. Where the
-            response does not begin with what ``write`` got last, ``more["replaced"]`` says why.
+        ``more["history"]`` is its last limit. Where the response does not begin with what ``write``
+        got last, ``more["replaced"]`` says why.
 
     Raises:
         DataError: when the system returns something else than rows of this turn.
@@ -79,45 +79,58 @@ def answer(
         ...     def generate(self, chats):
         ...         return ["Rooibos has none." for chat in chats]
         >>> mine, steps = System.of(ikat.Answer(ikat.llm(Model())), "mine"), []
-        >>> answer(mine, [{"role": "user", "content": "Which tea has no caffeine?"}], tell=steps.append).response, steps
+        >>> messages = [{"role": "user", "content": "Which tea has no caffeine?"}]
+        >>> answer(mine, messages, tell=steps.append).response, steps
         ('Rooibos has none.', ['drafting an answer'])
     """
-    frame = conversation(said, ptkb, number=number)
+    frame = conversation(messages, ptkb, number=number)
     if turn is not None:
         frame = frame.assign(qid=column([f"{number}_{turn}"]), qturn=column([turn]))
-    limit, more, found, started = history, dict[str, Any](), None, time.perf_counter()
+    limit = history
+    more: dict[str, Any] = {}
+    answered: Turn | None = None
+    started = time.perf_counter()
     with hearing() as heard:  # all attempts
-        while found is None:
+        while answered is None:
             watch = _Watch(tell, write)
             try:
-                found = _attempt(system.pipeline, frame, limit, watch)
+                answered = _attempt(system.pipeline, frame, limit, watch)
             except StageError as error:
-                limit = more["history"] = _halved(error, frame, limit)
+                limit = _halved(error, frame, limit)
+                more["history"] = limit
                 if tell is not None:
                     tell(
-                        f"the prompt is too long for the model: asking again with at most {limit} tokens of history"
+                        "the prompt is too long for the model: "
+                        f"asking again with at most {limit} tokens of history"
                     )
-    if not found.marked.startswith(watch.shown):
+    if not answered.marked.startswith(watch.shown):
         why = "; ".join(watch.reasons).replace(f" in turn {frame['qid'].item()}", "")
         more["replaced"] = why or "it holds more than an answer"
-    took = time.perf_counter() - started
-    asked = tuple(exchange for one in heard for exchange in one.exchanges)
     return replace(
-        found, spend=spent(heard), asked=asked, method=system.name, more=more, seconds=took
+        answered,
+        spend=spent(heard),
+        asked=tuple(exchange for stage in heard for exchange in stage.exchanges),
+        method=system.name,
+        more=more,
+        seconds=time.perf_counter() - started,
     )
 
 
 def _halved(error: StageError, frame: pd.DataFrame, limit: int | None) -> int:
     """Half of the tokens of history that a rejected prompt had."""
-    too_long = next((failure for failure in error.failures if isinstance(failure, TooLong)), None)
-    if too_long is None:
+    too_long = [failure for failure in error.failures if isinstance(failure, TooLong)]
+    if not too_long:
         raise error
-    had = sum(len(message["content"]) for message in histories(frame)[0]) // CHARACTERS_PER_TOKEN
-    sent = had if limit is None else min(had, limit)
+    [history] = histories(frame)
+    characters = sum(len(message["content"]) for message in history)
+    sent = characters // CHARACTERS_PER_TOKEN
+    if limit is not None:
+        sent = min(sent, limit)
     if not sent:
         repair = advice("a system that shows fewer passages", "a method that shows fewer passages")
         raise StillTooLong(
-            f"{too_long}, also without history: choose a model with a longer context, or {repair}"
+            f"{too_long[0]}, also without history: "
+            f"choose a model with a longer context, or {repair}"
         ) from None
     return sent // 2
 
@@ -130,7 +143,7 @@ def _attempt(
     pipeline: pt.Transformer, turn: pd.DataFrame, history: int | None, watch: "_Watch"
 ) -> Turn:
     """The answer of a pipeline to a turn frame of one row."""
-    found, omitted = shortened(turn, history)
+    results, omitted = shortened(turn, history)
     with observed_by(watch), without_result_warnings():
         parts = list(stages(pipeline.compile()))  # `bm25 % 10` reads ten texts, not a thousand
         watch.last = parts[-1]
@@ -138,56 +151,61 @@ def _attempt(
             check_asker()
             if not isinstance(stage, Operator | pt.RankCutoff):
                 watch.say(f"running {label_of(stage)}")
-            found = stage(found)
+            results = stage(results)
     check_asker()  # nobody has read the answer: it is no part of the conversation
-    _check_turn(found, turn)
-    (number,), (utterance,) = values(turn, "qturn", 1), values(turn, "qutterance", "")
-    return Turn.of(int(number), utterance, found, **watch.record(), omitted=omitted)
+    _check_turn(results, turn)
+    [number] = values(turn, "qturn", 1)
+    [utterance] = values(turn, "qutterance", "")
+    return Turn.of(int(number), utterance, results, **watch.record(), omitted=omitted)
 
 
-def _check_turn(found: Any, turn: pd.DataFrame) -> None:
-    if not isinstance(found, pd.DataFrame):
+def _check_turn(results: Any, turn: pd.DataFrame) -> None:
+    if not isinstance(results, pd.DataFrame):
         raise DataError(
-            f"the system returned no frame but a {type(found).__name__}: its last stage has to return a pandas.DataFrame"
+            f"the system returned a {type(results).__name__}: "
+            "its last stage has to return a pandas.DataFrame"
         )
-    if "qid_0" in found.columns:
+    if "qid_0" in results.columns:
         raise DataError(
-            "the system ends with sub-queries: join them with ikat.Interleave(), ikat.RRF() or ikat.Union() at its end"
+            "the system ends with sub-queries: "
+            "join them with ikat.Interleave(), ikat.RRF() or ikat.Union() at its end"
         )
-    if not set(values(found, "qid")) <= set(turn["qid"]):
-        reasons = "a stage changes qid, or keeps its input where another thread overwrites it"
+    if not set(values(results, "qid")) <= set(turn["qid"]):
         raise DataError(
-            f"the system returned rows of another turn than the one it was asked: {reasons}"
+            "the system returned rows of another turn than the one it was asked: "
+            "a stage changes qid, or keeps its input where another thread overwrites it"
         )
 
 
 def shortened(turn: pd.DataFrame, tokens: int | None) -> tuple[pd.DataFrame, int]:
-    """A turn with the newest exchanges of its history, and how many messages were omitted.
+    """Keep the newest exchanges of a turn's history; also return the number of omitted messages.
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> said = [{"role": role, "content": "x" * 40} for role in ["user", "assistant"] * 3]
-        >>> turn, omitted = shortened(ikat.conversation([*said, {"role": "user", "content": "And now?"}]), 45)
+        >>> exchange = [{"role": role, "content": "x" * 40} for role in ["user", "assistant"]]
+        >>> messages = [*exchange * 3, {"role": "user", "content": "And now?"}]
+        >>> turn, omitted = shortened(ikat.conversation(messages), 45)
         >>> len(turn["qhistory"][0]), omitted
         (4, 2)
     """
-    (history,) = histories(turn)
     if tokens is None:
         return turn, 0
-    left, first = tokens * CHARACTERS_PER_TOKEN, len(history)
-    for place in range(len(history) - 1, -1, -1):
-        left -= len(history[place]["content"])
+    [history] = histories(turn)
+    left = tokens * CHARACTERS_PER_TOKEN
+    first = len(history)  # the position of the first message that is kept
+    for position in range(len(history) - 1, -1, -1):
+        left -= len(history[position]["content"])
         if left < 0:
             break
-        if history[place]["role"] == "user":
-            first = place
+        if history[position]["role"] == "user":
+            first = position
     if left >= 0:
         return turn, 0
     return with_columns(turn, qhistory=[history[first:]]), first
 
 
 class _Watch(Observer):
-    """Says what each stage of an attempt begins to do, and gathers its queries, drafts and newest texts.
+    """Reports the steps of an attempt, and gathers its queries, drafts and newest texts.
 
     Args:
         tell: gets a few words, unless the step before had the same.
@@ -200,17 +218,21 @@ class _Watch(Observer):
     """
 
     def __init__(self, tell: Tell | None, write: Write | None) -> None:
-        self._tell, self._write, self._said = tell, write, ""
-        self.shown, self.reasons = "", list[str]()
+        self._tell = tell
+        self._write = write
+        self._last_step = ""
+        self.shown = ""
+        self.reasons: list[str] = []
         self.last: Any = None
         self.queries: dict[str, None] = {}
         self.drafts: dict[str, None] = {}
-        self.rewrite, self.statements = "", tuple[str, ...]()
+        self.rewrite = ""
+        self.statements: tuple[str, ...] = ()
 
     def say(self, step: str) -> None:
         """Say a step."""
-        if self._tell is not None and step and step != self._said:
-            self._said = step
+        if self._tell is not None and step and step != self._last_step:
+            self._last_step = step
             self._tell(step)
 
     def begin(self, step: Step) -> None:
@@ -219,7 +241,7 @@ class _Watch(Observer):
             self.say(step.stage.doing(step.inp))
 
     def end(self, step: Step) -> None:
-        """Keep the queries that a stage searched and the newest texts, which a result without passages lacks."""
+        """Keep the queries that were searched and the newest texts: an empty result lacks them."""
         inp, out = step.inp, step.out
         if not isinstance(out, pd.DataFrame):
             return
@@ -234,11 +256,10 @@ class _Watch(Observer):
 
     def follow(self, step: Step) -> Write | None:
         """Show what a model writes for the last stage, where that is an answer."""
-        if (
-            self._write is None
-            or step.stage is not self.last
-            or (readable := step.stage.while_written(step.inp)) is None
-        ):
+        if self._write is None or step.stage is not self.last:
+            return None
+        readable = step.stage.while_written(step.inp)
+        if readable is None:
             return None
         return lambda text: self._show(readable(text))
 
@@ -249,7 +270,8 @@ class _Watch(Observer):
 
     def repair(self, step: Step, reasons: Sequence[str]) -> None:
         """Keep why the last stage doesn't give what a model wrote."""
-        self.reasons += reasons if step.stage is self.last else []
+        if step.stage is self.last:
+            self.reasons += reasons
 
     def wait(self, tries: int, most: int) -> None:
         """Say that a model does not answer."""
@@ -257,37 +279,41 @@ class _Watch(Observer):
 
     def record(self) -> dict[str, Any]:
         """The fields of a `Turn`."""
-        draft = "\n\n".join(self.drafts)
         return {
             "queries": tuple(self.queries),
-            "draft": draft,
+            "draft": "\n\n".join(self.drafts),
             "rewrite": self.rewrite,
             "statements": self.statements,
         }
 
 
 def spent(heard: Sequence[Heard]) -> Spend:
-    """What all calls came to, those that failed included."""
-    return sum((one.spend for one in heard), Spend())
+    """Add up all calls, those that failed included."""
+    return sum((stage.spend for stage in heard), Spend())
 
 
-def check_recorded(script: Sequence[str], turn: int, said: str, qid: str) -> None:
-    """Check what is said to recorded completions: they answer the recorded words, and would pass for answers to others.
+def check_recorded(script: Sequence[str], turn: int, utterance: str, qid: str) -> None:
+    """Check that recorded completions answer these words: they would pass for answers to others.
 
     Raises:
         UsageError: when the script has other words in this turn, or has no such turn.
     """
     if turn > len(script):
+        turns = counted(len(script), "turn")
         raise UsageError(
-            f"turn {qid}: the recorded conversation has only {counted(len(script), 'turn')}: go on with a live LLM"
+            f"turn {qid}: the recorded conversation has only {turns}: go on with a live LLM"
         )
-    if said.split() != script[turn - 1].split():
-        wanted = script[turn - 1]
+    recorded = script[turn - 1]
+    if utterance.split() != recorded.split():
         raise UsageError(
-            f"the completions are recorded, and those of turn {qid} answer only {wanted!r}: say that, or choose a live LLM"
+            f"the completions are recorded, and those of turn {qid} answer only {recorded!r}: "
+            "say that, or choose a live LLM"
         )
 
 
 def settings_of(system: System) -> dict[str, Any]:
-    """What must not change while conversations with a system go on; they may go on without the answers that a model refuses to give."""
+    """What must not change while conversations with a system go on.
+
+    ``on_error`` may change: they may go on without the answers that a model refuses to give.
+    """
     return {name: value for name, value in system.parameters().items() if name != "on_error"}

@@ -1,4 +1,4 @@
-"""What is known of users: statements from a text file, a topics file or a dataset, and the file of a memory."""
+"""Statements about users: from a text file, a topics file or a dataset, and from a memory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -46,38 +46,41 @@ def read_persona(source: str | Path, number: str | None = None) -> Persona:
         ('2-1', 10, 6)
     """
     path = Path(source)
-    named = (
+    is_dataset = (
         path.is_dir() or str(source).startswith(datasets.PREFIX) or str(source) in datasets.DATASETS
     )
-    if not named and path.suffix not in (".json", ".jsonl"):
-        try:
-            statements = list(
-                filter(None, map(str.strip, path.read_text(encoding="utf-8-sig").split("\n")))
-            )
-        except (OSError, ValueError) as error:
-            raise DataError(
-                f"the persona {path} can't be read ({error}): give UTF-8 text, one statement per line"
-            ) from None
-        if not statements:
-            raise DataError(f"the persona {path} has no statements: give one statement per line")
-        return user_of(statements, number=number)
-    conversations = datasets.dataset(source).conversations if named else read_topics(path)
-    chosen = [one for one in conversations if number in (None, one.number)]
-    if len({one.number for one in chosen}) != 1:
-        names = list_first(list(dict.fromkeys(one.number for one in conversations)))
-        raise UsageError(
-            f"{source} has the conversations {names}: choose one with {advice('number=...', '--conversation')}"
-        )
-    # the newest statements of a conversation whose persona changes
-    return Persona(
-        chosen[-1].ptkb,
-        chosen[-1].number,
-        tuple(turn.utterance for one in chosen for turn in one.turns),
-    )
+    if is_dataset:
+        conversations = datasets.dataset(source).conversations
+    elif path.suffix in (".json", ".jsonl"):
+        conversations = read_topics(path)
+    else:
+        return user_of(_read_statements(path), number=number)
+    chosen = [chat for chat in conversations if number is None or chat.number == number]
+    if len({chat.number for chat in chosen}) != 1:
+        names = list_first(list(dict.fromkeys(chat.number for chat in conversations)))
+        repair = advice("number=...", "--conversation")
+        raise UsageError(f"{source} has the conversations {names}: choose one with {repair}")
+    newest = chosen[-1]  # has the last statements of a conversation whose persona changes
+    utterances = [turn.utterance for chat in chosen for turn in chat.turns]
+    return Persona(newest.ptkb, newest.number, tuple(utterances))
+
+
+def _read_statements(path: Path) -> list[str]:
+    """The lines of a text file that aren't blank."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"the persona {path} can't be read ({error}): give UTF-8 text, one statement per line"
+        ) from None
+    statements = [line.strip() for line in lines if line.strip()]
+    if not statements:
+        raise DataError(f"the persona {path} has no statements: give one statement per line")
+    return statements
 
 
 def user_of(ptkb: Any, source: str | Path | None = None, number: str | None = None) -> Persona:
-    """Who talks: the statements themselves, or where they come from.
+    """Make the persona of a chat from statements, or read it.
 
     Args:
         ptkb: a dict id -> statement, or a list of statements; None for none, or with ``source``.
@@ -98,29 +101,41 @@ def user_of(ptkb: Any, source: str | Path | None = None, number: str | None = No
         return read_persona(source, number)
     if number is not None and len(number.split()) != 1:
         raise UsageError(
-            f"the conversation's name {number!r} can't be part of a qid: give one word, such as chat-1"
+            f"the conversation's name {number!r} can't be part of a qid: "
+            "give one word, such as chat-1"
         )
     return Persona(statements_of(ptkb), number or Persona.number)
 
 
 def read_personas(source: str | Path) -> dict[str, dict[str, str]]:
-    """The statements about users, by the user's id: those of ``USER_ID.txt`` in a folder; or under ``""`` those of a file for all.
+    """Read the statements about users.
+
+    Args:
+        source: a folder with a file ``USER_ID.txt`` for each user, or a file for all users.
+
+    Returns:
+        The user's id -> the statements; those of a file for all have the id ``""``.
 
     Raises:
         UsageError: when there is no such file.
         DataError: when a file can't be read.
     """
-    apart = Path(source).is_dir()
-    files = sorted(Path(source).glob("*.txt")) if apart else [source]
+    if not Path(source).is_dir():
+        return {"": read_persona(source).ptkb}
+    files = sorted(Path(source).glob("*.txt"))
     if not files:
         raise UsageError(
-            f"{source} has no persona: give it a file USER_ID.txt for each user, one statement per line"
+            f"{source} has no persona: "
+            "give it a file USER_ID.txt for each user, one statement per line"
         )
-    return {Path(file).stem * apart: read_persona(file).ptkb for file in files}
+    return {file.stem: read_persona(file).ptkb for file in files}
 
 
 def open_memory(memory: Any, llm: Any, prompts: str | Path | None = None, *, run: str = "") -> Any:
-    """A memory that can learn: the given one, or that in a file, which learns with a language model; None for None.
+    """Open a memory that can learn: the given one, or a file, which learns with a language model.
+
+    Returns:
+        The memory; None for None.
 
     Raises:
         UsageError: when there is no language model, or the file can't be written.
@@ -135,7 +150,7 @@ def open_memory(memory: Any, llm: Any, prompts: str | Path | None = None, *, run
 def known_of(
     memory: UserMemory | None, user: str, persona: Mapping[str, str], session: str, turn: int
 ) -> Mapping[str, str]:
-    """The statements that a turn sees: the persona's, and those that the memory has learned before it."""
+    """The statements of the persona, and those that the memory has learned before this turn."""
     if memory is None:
         return persona
     memory.add(user, persona)

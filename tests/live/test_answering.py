@@ -11,7 +11,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import conversation
 from pyterrier_ikat.generate import QueryColumn
 from pyterrier_ikat.live import answering
-from pyterrier_ikat.live.answering import HISTORY, shortened
+from pyterrier_ikat.live.answering import HISTORY_TOKENS, shortened
 from pyterrier_ikat.retrieve.texts import TextStore
 from pyterrier_ikat.study.systems import System
 
@@ -44,7 +44,7 @@ def turn(text="Which tea?", before=()):
     return [*before, {"role": "user", "content": text}]
 
 
-def answer(pipeline, said, tell=None, *, method="", history=HISTORY, **more):
+def answer(pipeline, said, tell=None, *, method="", history=HISTORY_TOKENS, **more):
     return answering.answer(System.of(pipeline, method), said, tell=tell, history=history, **more)
 
 
@@ -152,7 +152,7 @@ def test_a_system_that_ends_without_the_turns_rows_is_refused(bm25):
     queries = ikat.Queries(ikat.llm(Model('["tea", "coffee"]'))) >> ikat.ExplodeQueries() >> bm25
     for system, told in [
         (queries, "ends with sub-queries: join them"),
-        (says("Tea.") >> Returns(lambda frame: None), "returned no frame but a NoneType"),
+        (says("Tea.") >> Returns(lambda frame: None), "returned a NoneType: its last stage"),
         (
             says("Tea.") >> Returns(lambda frame: frame.assign(qid="other_1")),
             "rows of another turn",

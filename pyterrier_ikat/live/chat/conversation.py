@@ -1,4 +1,4 @@
-"""A conversation with a system, turn by turn: it can be saved, undone, and continued, also with another system."""
+"""A chat with a system, turn by turn: saved, undone, and continued, also with another system."""
 
 import uuid
 import warnings
@@ -42,13 +42,13 @@ from ...runs.log import TOPICS, Log, not_saved, topics_of, write_topics
 from ...store.files import lock_folders
 from ...study.resources import Resources
 from ...study.systems import System, open_systems
-from ..answering import HISTORY, Tell, answer, check_recorded
+from ..answering import HISTORY_TOKENS, Tell, answer, check_recorded
 from ..persona import known_of, open_memory, user_of
 
-ME = "me"
+USER_ID = "me"
 """The id of the user in a chat's log and memory: a file is one person's."""
-HEADER = {"kind": "chat", "system": ""}
-KINDS = ("chat", "served")
+CHAT_HEADER = {"kind": "chat", "system": ""}
+CONTINUED_KINDS = ("chat", "served")
 """The kinds of logs that a chat continues."""
 
 
@@ -146,28 +146,21 @@ class Chat:
         continue_from: str | Path | None = None,
         script: Sequence[str] | None = None,
         method: str = "",
-        history: int | None = HISTORY,
+        history: int | None = HISTORY_TOKENS,
         memory: UserMemory | str | Path | None = None,
         ledger: Ledger | None = None,
         **resources: Any,
     ) -> None:
         if history is not None and history < 0:
             raise UsageError(
-                f"{option('history')} is {history}: give the most tokens of history that a turn sees, 0 or more"
+                f"{option('history')} is {history}: "
+                "give the most tokens of history that a turn sees, 0 or more"
             )
-        if save_to is not None and continue_from is not None:
-            raise UsageError(
-                f"a chat that is continued is saved in its own folder: omit {advice('save_to=...', '--save')}"
-            )
-        if save_to is not None and Path(save_to).exists():
-            repair = advice(
-                "continue it with continue_from=...", f"continue it with --continue {save_to}"
-            )
-            raise UsageError(
-                f"{save_to} already exists: save the chat in a new folder, or {repair}"
-            )
+        _check_folder(save_to, continue_from)
         user = user_of(ptkb, persona, number)
-        self.number, self.ptkb, self.history = user.number, user.ptkb, history
+        self.number = user.number
+        self.ptkb = user.ptkb
+        self.history = history
         self.turns: list[Turn] = []
         self.save_to = None if save_to is None else Path(save_to)
         self.spent = Ledger()
@@ -175,17 +168,16 @@ class Chat:
         self._log: Log | None = None
         self._session = ""
         if continue_from is not None:
-            self._continue(
-                Path(continue_from),
-                number and user.number,
-                None if ptkb is None and persona is None else user.ptkb,
-            )
+            given_ptkb = None if ptkb is None and persona is None else user.ptkb
+            self._continue(Path(continue_from), number and user.number, given_ptkb)
         self._memory: UserMemory | None = None
-        self._system = self._opened(
-            system, method, memory, Ledger() if ledger is None else ledger, resources
-        )
+        if ledger is None:
+            ledger = Ledger()
+        self._system = self._opened(system, method, memory, ledger, resources)
         self.method = self._system.name
-        self.script = script or (user.utterances if self._system.replays else None) or None
+        if not script and self._system.replays:
+            script = user.utterances
+        self.script = script or None
 
     def _opened(
         self,
@@ -196,14 +188,13 @@ class Chat:
         resources: dict[str, Any],
     ) -> System:
         """The system, checked; the memory is opened before it."""
-        if memory is not None and isinstance(
-            resources.get("llm"), str
-        ):  # one model, so that its budget counts system and memory together
+        if memory is not None and isinstance(resources.get("llm"), str):
+            # one model, so that its budget counts system and memory together
             resources["llm"] = llm(resources["llm"], ledger=ledger)
         self._memory = open_memory(memory, resources.get("llm"), resources.get("prompts"))
         spare = () if memory is None else ("llm", "prompts")
         if isinstance(system, str):
-            (opened,) = open_systems(
+            [opened] = open_systems(
                 find(system), ledger, live=True, cite=True, connect=True, spare=spare, **resources
             )
         else:
@@ -211,7 +202,8 @@ class Chat:
             opened = System.of(system, method)
         if opened.waits:
             raise UsageError(
-                "a chat can't wait a day for its answers: omit batch=on in the specification of the LLM"
+                "a chat can't wait a day for its answers: "
+                "omit batch=on in the specification of the LLM"
             )
         return opened
 
@@ -219,49 +211,51 @@ class Chat:
         """Take over a saved chat."""
         if not Log.is_in(path):
             raise DataError(
-                f"there is no chat {path} to continue: check the path, or begin a new chat with {option('save')}"
+                f"there is no chat {path} to continue: "
+                f"check the path, or begin a new chat with {option('save')}"
             )
         header = Log(path).header
-        if (kind := header.get("kind")) not in KINDS:
+        kind = header.get("kind")
+        if kind not in CONTINUED_KINDS:
             raise DataError(
-                f"{path} is not the folder of a chat ({kind}): give a folder that a chat was saved in"
+                f"{path} is not the folder of a chat ({kind}): "
+                "give a folder that a chat was saved in"
             )
         if kind == "served":
             with lock_folders(path):  # which a server holds while it runs
                 pass
         log = Log.create(path, header)
-        found = [one for one in log.known.values() if number in (None, one.session)]
-        if len(found) != 1:
+        saved = [chat for chat in log.known.values() if number is None or chat.session == number]
+        if len(saved) != 1:
+            conversations = counted(len(log.known), "conversation")
             repair = f"choose one with {advice('number=...', '--conversation')}"
             raise UsageError(
-                f"{path} holds {counted(len(log.known), 'conversation')} ({list_first(list(log.known))}): {repair}"
+                f"{path} holds {conversations} ({list_first(list(log.known))}): {repair}"
             )
-        (one,) = found
-        if ptkb not in (None, one.more["ptkb"]):
+        [chat] = saved
+        if ptkb is not None and ptkb != chat.more["ptkb"]:
+            argument = advice("ptkb", "--persona")
             raise UsageError(
-                f"the chat {path} has another persona: omit {advice('ptkb', '--persona')}, or begin a new chat"
+                f"the chat {path} has another persona: omit {argument}, or begin a new chat"
             )
-        self.save_to, self._log = path, log
-        self.number, self.ptkb, self.turns, self._session = (
-            one.session,
-            dict(one.more["ptkb"]),
-            list(one.turns),
-            one.more["memory"],
-        )
+        self.save_to = path
+        self._log = log
+        self.number = chat.session
+        self.ptkb = dict(chat.more["ptkb"])
+        self.turns = list(chat.turns)
+        self._session = chat.more["memory"]
 
     @property
     def saved(self) -> int:
         """How many of the turns are in the folder."""
-        return (
-            0
-            if self._log is None or self.number not in self._log.known
-            else len(self._log.known[self.number].turns)
-        )
+        if self._log is None or self.number not in self._log.known:
+            return 0
+        return len(self._log.known[self.number].turns)
 
     @property
     def remembered(self) -> int:
         """The number of statements about the user in the memory; 0 without one."""
-        return 0 if self._memory is None else len(self._memory.known(ME))
+        return 0 if self._memory is None else len(self._memory.known(USER_ID))
 
     def say(self, text: str, tell: Tell | None = None, write: Write | None = None) -> Turn:
         """Say something, and get the system's turn.
@@ -279,18 +273,13 @@ class Chat:
         """
         self.spent = Ledger()
         utterance = self._check(text)
-        if (
-            self._memory is not None and not self._session
-        ):  # a repeated replay is the same session, any other chat a new one
-            self._session = (
-                self.number if self.script is not None else f"{self.number}-{uuid.uuid4().hex[:8]}"
-            )
-        ptkb = known_of(self._memory, ME, self.ptkb, self._session, len(self.turns) + 1)
+        if self._memory is not None and not self._session:
+            self._session = self._new_session()
+        ptkb = known_of(self._memory, USER_ID, self.ptkb, self._session, len(self.turns) + 1)
         with self._counted():
-            said = [*self.messages(), {"role": "user", "content": utterance}]
             turn = answer(
                 self._system,
-                said,
+                [*self.messages(), {"role": "user", "content": utterance}],
                 ptkb,
                 number=self.number,
                 history=self.history,
@@ -304,55 +293,61 @@ class Chat:
             self._why = Why(turn, self.spent)
             self._save()  # before the memory learns: an answer is never lost
             if self._memory is not None:
-                turn = self.turns[-1] = self._learned(self._memory, turn, tell)
+                turn = self._learned(self._memory, turn, tell)
+                self.turns[-1] = turn
                 self._why = Why(turn, self.spent)
                 self._save()
         return turn
 
+    def _new_session(self) -> str:
+        """The chat's name in the memory: a repeated replay is the same session, others are new."""
+        if self.script is not None:
+            return self.number
+        return f"{self.number}-{uuid.uuid4().hex[:8]}"
+
     @contextmanager
     def _counted(self) -> Iterator[None]:
         """In the block, what the language models do is counted in ``spent``."""
-        learns = [] if self._memory is None else [self._memory.llm]
-        models = [
-            part for part in (*parts_of(self._system.pipeline), *learns) if isinstance(part, LLM)
-        ]
+        parts = list(parts_of(self._system.pipeline))
+        if self._memory is not None:
+            parts.append(self._memory.llm)
+        ledgers = {id(part.ledger): part.ledger for part in parts if isinstance(part, LLM)}
         with ExitStack() as stack:
-            for ledger in {id(model.ledger): model.ledger for model in models}.values():
+            for ledger in ledgers.values():
                 stack.enter_context(ledger.followed_by(self.spent))
             yield
 
     def _learned(self, memory: UserMemory, turn: Turn, tell: Tell | None) -> Turn:
-        """The turn with the calls of the memory, which learns from it; a failure is a warning, because the answer must not be lost."""
+        """Let the memory learn from a turn; a failure is a warning, because the answer is kept.
+
+        Returns:
+            The turn with the calls of the memory.
+        """
         if tell is not None:
             tell("learning about you")
-        model, account = (
-            as_llm(memory.llm),
-            Ledger(),
-        )  # the account has calls that Ctrl-C interrupted, too
-        with model.ledger.followed_by(account), hearing() as heard:
+        account = Ledger()  # has calls that Ctrl-C interrupted, too
+        with as_llm(memory.llm).ledger.followed_by(account), hearing() as heard:
             try:
-                memory.learn(ME, self._session, self.messages())
-            except (
-                IkatError,
-                KeyboardInterrupt,
-            ) as error:  # Ctrl-C stops the learning, not the chat
+                memory.learn(USER_ID, self._session, self.messages())
+            except (IkatError, KeyboardInterrupt) as error:
+                # Ctrl-C stops the learning, not the chat
                 if isinstance(error, Terminated):
                     raise
-                reason = (
-                    error.failures[0].reason
-                    if isinstance(error, StageError)
-                    else str(error) or "it was stopped"
+                if isinstance(error, StageError):
+                    reason = error.failures[0].reason
+                else:
+                    reason = str(error) or "it was stopped"
+                warnings.warn(
+                    f"nothing was learned from this turn ({reason}); "
+                    "the next turn learns from both",
+                    NothingLearnedWarning,
+                    stacklevel=3,
                 )
-                told = (
-                    f"nothing was learned from this turn ({reason}); the next turn learns from both"
-                )
-                warnings.warn(told, NothingLearnedWarning, stacklevel=3)
-        return turn.with_calls(
-            account.total(), [exchange for one in heard for exchange in one.exchanges]
-        )
+        exchanges = [exchange for stage in heard for exchange in stage.exchanges]
+        return turn.with_calls(account.total(), exchanges)
 
     def why(self) -> Why:
-        """How the last answer came about, with its prompts and completions; of a turn from a saved chat only what its log has.
+        """How the last answer came about: its prompts and completions, or what a log has of it.
 
         Raises:
             UsageError: when nothing was said yet.
@@ -360,7 +355,9 @@ class Chat:
         if not self.turns:
             raise UsageError("there is no answer yet: say something")
         last = self.turns[-1]
-        return self._why if self._why is not None and self._why.turn is last else Why(last)
+        if self._why is not None and self._why.turn is last:
+            return self._why
+        return Why(last)
 
     def undo(self) -> Turn:
         """Undo the last turn, also in the folder and in the memory.
@@ -374,10 +371,9 @@ class Chat:
         """
         if not self.turns:
             raise UsageError("there is no turn to undo: nothing was said yet")
-        if (
-            self._memory is not None and self._session
-        ):  # first: if the turn stays, the memory learns from it again
-            self._memory.undo(ME, self._session, self.turns[-1].number)
+        if self._memory is not None and self._session:
+            # first: if the turn stays, the memory learns from it again
+            self._memory.undo(USER_ID, self._session, self.turns[-1].number)
         turn = self.turns.pop()
         try:
             self._save()
@@ -394,38 +390,41 @@ class Chat:
         """
         if self.save_to is None:
             return
-        number, begun = self.number, dict[str, Any](ptkb=self.ptkb, memory=self._session)
         try:
-            log = self._log = self._log or Log.create(self.save_to, HEADER)
-            if number not in log.known or log.known[number].more != begun:
-                log.begin(number, ME, **begun)
-            noted = log.known[number].turns
-            for gone in noted[len(self.turns) :]:
-                log.note({"event": "undone", "session": number, "turn": gone.number})
-            first = max(len(noted) - 1, 0)  # a turn before the last one doesn't change any more
-            for place, turn in enumerate(self.turns[first:], first):
-                if (kept := replace(turn.without_texts(), session=number)) not in noted[
-                    place : place + 1
-                ]:
-                    log.append(kept)
+            if self._log is None:
+                self._log = Log.create(self.save_to, CHAT_HEADER)
+            self._note_turns(self._log)
         except OSError as error:
             raise not_saved(self.save_to, error) from None
-        if topics := topics_of(log.known.values()):
+        topics = topics_of(self._log.known.values())
+        if topics:
             write_topics(self.save_to / TOPICS, topics)
         else:
             (self.save_to / TOPICS).unlink(missing_ok=True)
 
+    def _note_turns(self, log: Log) -> None:
+        """Note what the log lacks."""
+        begun: dict[str, Any] = {"ptkb": self.ptkb, "memory": self._session}
+        if self.number not in log.known or log.known[self.number].more != begun:
+            log.begin(self.number, USER_ID, **begun)
+        logged = log.known[self.number].turns
+        for undone in logged[len(self.turns) :]:
+            log.note({"event": "undone", "session": self.number, "turn": undone.number})
+        first = max(len(logged) - 1, 0)  # a turn before the last one doesn't change any more
+        for position in range(first, len(self.turns)):
+            turn = replace(self.turns[position].without_texts(), session=self.number)
+            if turn not in logged[position : position + 1]:
+                log.append(turn)
+
     def messages(self) -> list[dict[str, str]]:
-        """The conversation so far, as the history of the next turn; a turn without a response adds only its utterance."""
+        """The history of the next turn; a turn without a response adds only its utterance."""
         return messages_of(self.turns)
 
     def expected(self) -> str | None:
         """The script's next utterance; None without a script, or after its end."""
-        return (
-            self.script[len(self.turns)]
-            if self.script and len(self.turns) < len(self.script)
-            else None
-        )
+        if self.script is None or len(self.turns) >= len(self.script):
+            return None
+        return self.script[len(self.turns)]
 
     def _check(self, text: str) -> str:
         utterance = clean_text(text)
@@ -437,13 +436,24 @@ class Chat:
         return utterance
 
     def __repr__(self) -> str:
-        said = "\n\n".join(
-            f"you> {strip_controls(turn.utterance)}\n{turn!r}" for turn in self.turns
-        )
-        return said or f"<chat {self.number}: nothing said yet>"
+        if not self.turns:
+            return f"<chat {self.number}: nothing said yet>"
+        exchanges = [f"you> {strip_controls(turn.utterance)}\n{turn!r}" for turn in self.turns]
+        return "\n\n".join(exchanges)
 
     def _repr_html_(self) -> str:
-        return (
-            "".join(as_html(exchange_drawn(turn)) for turn in self.turns)
-            or f"<i>chat {escape(self.number)}: nothing said yet</i>"
+        if not self.turns:
+            return f"<i>chat {escape(self.number)}: nothing said yet</i>"
+        return "".join(as_html(exchange_drawn(turn)) for turn in self.turns)
+
+
+def _check_folder(save_to: str | Path | None, continue_from: str | Path | None) -> None:
+    """Check that a chat is saved in a new folder, or continued in its own."""
+    if save_to is not None and continue_from is not None:
+        argument = advice("save_to=...", "--save")
+        raise UsageError(f"a chat that is continued is saved in its own folder: omit {argument}")
+    if save_to is not None and Path(save_to).exists():
+        repair = advice(
+            "continue it with continue_from=...", f"continue it with --continue {save_to}"
         )
+        raise UsageError(f"{save_to} already exists: save the chat in a new folder, or {repair}")

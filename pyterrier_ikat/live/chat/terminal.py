@@ -1,4 +1,4 @@
-"""A chat in the terminal: lines and commands in, answers and commands' results out, and what the system is doing meanwhile."""
+"""A chat in the terminal: lines and commands in, answers out, and meanwhile the current step."""
 
 import sys
 import time
@@ -28,13 +28,13 @@ COMMANDS = {
     "Ctrl-C": "stop an answer; at the prompt, end the chat",
     "Ctrl-D": "end the chat",
 }
-PROMPT = "\nyou> "
+INPUT_PROMPT = "\nyou> "
 SCREENFUL = 20_000
 """Characters that a screen has at most."""
 
 
 class Screen:
-    """Where a chat is shown: drawn in a terminal, as plain text everywhere else.
+    """The screen of a chat: drawn in a terminal, as plain text everywhere else.
 
     Args:
         stream: the output; None for the standard output.
@@ -48,29 +48,27 @@ class Screen:
         """Print a text or something that rich draws."""
         if self._terminal:
             self._console().print(drawn)
-        else:
-            print(
-                drawn if isinstance(drawn, str) else plain(drawn, self.width or WIDTH),
-                file=self.stream or sys.stdout,
-                flush=True,
-            )
+            return
+        text = drawn if isinstance(drawn, str) else plain(drawn, self.width or WIDTH)
+        print(text, file=self.stream or sys.stdout, flush=True)
 
     @contextmanager
-    def doing(self, what: str) -> "Iterator[_Step | None]":
-        """While the block runs, a line says what is done; the block gets what changes it. None where there is no terminal."""
+    def doing(self, what: str) -> "Iterator[_Activity | None]":
+        """Show the current step in a line while the block runs.
+
+        The block gets the object that changes the line; None where there is no terminal.
+        """
         if not self._terminal:
             yield None
             return
         from rich.live import Live
 
         console = self._console()
-        step = _Step(what, console)
-        with (
-            without_bars(),
-            Live(console=console, get_renderable=step.drawn, transient=True) as live,
-        ):
-            step.refresh = live.refresh
-            yield step
+        activity = _Activity(what, console)
+        live = Live(console=console, get_renderable=activity.drawn, transient=True)
+        with without_bars(), live:
+            activity.refresh = live.refresh
+            yield activity
 
     @property
     def _terminal(self) -> bool:
@@ -84,22 +82,28 @@ class Screen:
         return console
 
 
-class _Step:
-    """The current step with its seconds, below the answer so far, or below its end if it is longer than the screen."""
+class _Activity:
+    """The current step with its seconds, below the answer so far.
+
+    Of an answer that is longer than the screen, the end is shown.
+    """
 
     def __init__(self, what: str, console: Any) -> None:
         from rich.spinner import Spinner
 
-        self._console, self._spinner, self._written = console, Spinner("dots"), ""
+        self._console = console
+        self._spinner = Spinner("dots")
+        self._written = ""
         self.refresh: Callable[[], None] = lambda: None
         self.change(what)
 
     def change(self, what: str) -> None:
-        """Something else is done."""
-        self.what, self.since = what, time.monotonic()
+        """Begin another step."""
+        self.what = what
+        self.since = time.monotonic()
 
     def write(self, text: str) -> None:
-        """The answer is so long by now."""
+        """Show the answer as far as it is written."""
         self._written = strip_controls(text)
         self.refresh()
 
@@ -108,12 +112,16 @@ class _Step:
         from rich.console import Group
         from rich.text import Text
 
+        line = self.what
         seconds = int(time.monotonic() - self.since)
-        self._spinner.update(text=_dim(self.what + f" ({seconds} s)" * (seconds > 0)))
-        lines = Text(self._written[-SCREENFUL:]).wrap(self._console, self._console.width)[
-            -max(1, self._console.height - 2) :
-        ]
-        return Group(*lines, self._spinner) if self._written else self._spinner
+        if seconds > 0:
+            line += f" ({seconds} s)"
+        self._spinner.update(text=_dim(line))
+        if not self._written:
+            return self._spinner
+        lines = Text(self._written[-SCREENFUL:]).wrap(self._console, self._console.width)
+        fitting = max(1, self._console.height - 2)
+        return Group(*lines[-fitting:], self._spinner)
 
 
 def talk(
@@ -130,36 +138,39 @@ def talk(
         read: asks for what the user says; the terminal's input by default.
         screen: where to show it; the standard output by default.
     """
-    read, screen = read or keyboard(), screen or Screen()
+    read = read or keyboard()
+    screen = screen or Screen()
     _greet(chat, screen)
     with suppress(EOFError, KeyboardInterrupt):
         while True:
-            wanted = chat.expected()
-            if wanted is not None:
-                screen.show(_dim(f"\nrecorded (an empty line says it): {wanted}"))
-            _react(chat, read(PROMPT).strip() or wanted or "", screen)
-    said = f"\n{counted(len(chat.turns), 'turn')}"
-    only = "" if chat.saved == len(chat.turns) else f"only the first {chat.saved} "
-    screen.show(f"{said}, {only}saved in {chat.save_to}" if chat.saved else f"{said}, not saved")
+            recorded = chat.expected()
+            if recorded is not None:
+                screen.show(_dim(f"\nrecorded (an empty line says it): {recorded}"))
+            line = read(INPUT_PROMPT).strip()
+            _react(chat, line or recorded or "", screen)
+    turns = counted(len(chat.turns), "turn")
+    if not chat.saved:
+        screen.show(f"\n{turns}, not saved")
+    elif chat.saved == len(chat.turns):
+        screen.show(f"\n{turns}, saved in {chat.save_to}")
+    else:
+        screen.show(f"\n{turns}, only the first {chat.saved} saved in {chat.save_to}")
 
 
 def _greet(chat: Chat, screen: Screen) -> None:
-    who = (
-        f"{counted(len(chat.ptkb), 'statement')} about you"
-        if chat.ptkb
-        else "no statements about you"
-    )
-    who += f", {chat.remembered} remembered" * bool(chat.remembered)
-    named = f"method {chat.method}, " if chat.method else ""
-    screen.show(
-        _dim(
-            f"{named}{who}. /help lists the commands; Ctrl-C stops an answer, Ctrl-D ends the chat."
-        )
-    )
+    greeting = f"method {chat.method}, " if chat.method else ""
+    if chat.ptkb:
+        greeting += f"{counted(len(chat.ptkb), 'statement')} about you"
+    else:
+        greeting += "no statements about you"
+    if chat.remembered:
+        greeting += f", {chat.remembered} remembered"
+    keys = "/help lists the commands; Ctrl-C stops an answer, Ctrl-D ends the chat."
+    screen.show(_dim(f"{greeting}. {keys}"))
     if chat.turns:
         last = chat.turns[-1]
         screen.show(_dim(f"continued after {counted(len(chat.turns), 'turn')}; the last one:"))
-        screen.show(f"{PROMPT}{strip_controls(last.utterance)}")
+        screen.show(f"{INPUT_PROMPT}{strip_controls(last.utterance)}")
         screen.show(turn_drawn(last))
 
 
@@ -171,30 +182,37 @@ def _dim(text: str) -> Any:
 
 def _react(chat: Chat, line: str, screen: Screen) -> None:
     """Run a command, or say a line and show the turn. An error is shown; Ctrl-C stops it."""
-    before = len(chat.turns)
+    turns_before = len(chat.turns)
     try:
         if line.startswith("/") and not line.startswith("//"):
             _run(chat, line, screen)
         elif line:
-            with screen.doing("thinking") as step:
-                chat.say(
-                    line.removeprefix("/"), *([] if step is None else [step.change, step.write])
-                )
+            _say(chat, line.removeprefix("/"), screen)
     except IkatError as error:
         screen.show(f"ikat: {strip_controls(str(error))}")
     except BaseException as error:
         if isinstance(error, Terminated) or not was_interrupted(error):
             raise
-        screen.show(
-            f"(stopped{'' if len(chat.turns) > before else ': nothing of this turn is kept in the chat'})"
-        )
-    if (
-        len(chat.turns) > before
-    ):  # also one that couldn't be saved: it was answered, and is in the history
+        if len(chat.turns) > turns_before:
+            screen.show("(stopped)")
+        else:
+            screen.show("(stopped: nothing of this turn is kept in the chat)")
+    if len(chat.turns) > turns_before:
+        # also a turn that couldn't be saved: it was answered, and is in the history
         turn = chat.turns[-1]
-        if why := turn.more.get("replaced"):
+        why = turn.more.get("replaced")
+        if why:
             screen.show(_dim(f"(replaced after its check: {strip_controls(why)})"))
         screen.show(turn_drawn(turn))
+
+
+def _say(chat: Chat, text: str, screen: Screen) -> None:
+    """Say something, and show the current step meanwhile."""
+    with screen.doing("thinking") as activity:
+        if activity is None:
+            chat.say(text)
+        else:
+            chat.say(text, activity.change, activity.write)
 
 
 def _run(chat: Chat, line: str, screen: Screen) -> None:
@@ -208,7 +226,8 @@ def _run(chat: Chat, line: str, screen: Screen) -> None:
     if name not in COMMANDS:
         repair = did_you_mean(name, COMMANDS) or "/help lists the commands"
         raise UsageError(
-            f"there is no command {typed}: {repair} (to say a line that begins with a slash, begin it with two)"
+            f"there is no command {typed}: {repair} "
+            "(to say a line that begins with a slash, begin it with two)"
         )
     if argument:
         raise UsageError(f"{name} takes nothing after it: type {name} alone")
@@ -217,16 +236,20 @@ def _run(chat: Chat, line: str, screen: Screen) -> None:
     elif name == "/sources":
         screen.show(sources_drawn(chat.why().turn))
     elif name == "/undo":
-        turn, saved = chat.undo(), "" if chat.save_to is None else f", also in {chat.save_to}"
-        screen.show(
-            _dim(f"undone: {turn.utterance} ({counted(len(chat.turns), 'turn')} left{saved})")
-        )
+        turn = chat.undo()
+        left = f"{counted(len(chat.turns), 'turn')} left"
+        if chat.save_to is not None:
+            left += f", also in {chat.save_to}"
+        screen.show(_dim(f"undone: {turn.utterance} ({left})"))
     else:
         screen.show(help_drawn([*COMMANDS.items()]))
 
 
 def keyboard() -> Callable[[str], str]:
-    """What asks for the user's next words: with editing and history where the platform has them, and a paste is one message."""
+    """Return a function that reads the user's words, with line editing where the platform has it.
+
+    A paste of several lines is one message.
+    """
     with suppress(ImportError):
         import readline
 

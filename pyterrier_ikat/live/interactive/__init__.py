@@ -1,4 +1,4 @@
-"""Interactive runs: a system answers the simulated users of TREC iKAT over the track's REST interface."""
+"""The interactive task of TREC iKAT: simulated users at the organisers' server talk to a system."""
 
 import lazy_loader
 

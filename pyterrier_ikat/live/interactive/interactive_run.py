@@ -14,13 +14,13 @@ from ...memory import UserMemory
 from ...store.cache import digest
 from ...store.files import atomic_write, lock_folders
 from ...study.systems import System, Systems, checksums_of, methods_in, open_systems
-from ..answering import HISTORY, Tell, settings_of
+from ..answering import HISTORY_TOKENS, Tell, settings_of
 from ..persona import open_memory, read_personas
 from .player import InteractiveRun, InteractiveWarning, Player
 from .track_server import AGAIN, TrackServer, tokenizer
 
 DUMP = "dump.json"
-"""The file of the server's dump, in the folder of a run."""
+"""The server's dump, a file in the folder of a run."""
 
 
 def interact(
@@ -33,7 +33,7 @@ def interact(
     debug: bool = False,
     persona: str | Path | None = None,
     memory: UserMemory | str | Path | None = None,
-    history: int | None = HISTORY,
+    history: int | None = HISTORY_TOKENS,
     sessions: int | None = None,
     tell: Tell = lambda line: None,
     doing: Tell | None = None,
@@ -89,13 +89,11 @@ def interact(
         memory, opened.resources.llm, opened.resources.prompts, run=run_id
     )
     header = {
-        **{
-            "kind": "interactive",
-            "system": opened.name,
-            "run_id": run_id,
-            "team": server.team(),
-            "debug": debug,
-        },
+        "kind": "interactive",
+        "system": opened.name,
+        "run_id": run_id,
+        "team": server.team(),
+        "debug": debug,
         "description": description or f"{opened.name} (pyterrier_ikat)",
         "track_persona": learns is not None,
         "persona": digest(json.dumps(personas, sort_keys=True)).hex() if personas else "",
@@ -105,9 +103,8 @@ def interact(
     with lock_folders(Path(out).absolute()):
         run = InteractiveRun(out, header)
         if run.session:
-            tell(
-                f"{out} has {counted(sum(len(one.taken) for one in run.log.known.values()), 'response')} that the server took"
-            )
+            taken = sum(len(dialogue.taken) for dialogue in run.log.known.values())
+            tell(f"{out} has {counted(taken, 'response')} that the server took")
         Player(server, run, opened, personas, learns, history, tell, doing).play(sessions)
         _keep_dump(server, run.folder)
     return run
@@ -115,16 +112,16 @@ def interact(
 
 def _opened(system: Any, run_id: str, options: Mapping[str, Any], ledger: Ledger) -> System:
     """The system, checked."""
-    entries = methods_in({run_id: system} if isinstance(system, pt.Transformer) else system)
-    if len(entries) != 1:
-        raise UsageError(
-            f"a run is of one system, and these are {', '.join(one.name for one in entries)}: give one"
-        )
-    opened = open_systems(entries[0], ledger, connect=True, live=True, cite=True, **options)[0]
+    methods = methods_in({run_id: system} if isinstance(system, pt.Transformer) else system)
+    if len(methods) != 1:
+        names = ", ".join(method.name for method in methods)
+        raise UsageError(f"a run is of one system, and these are {names}: give one")
+    [opened] = open_systems(methods[0], ledger, connect=True, live=True, cite=True, **options)
     if opened.writes_response is False:
         repair = advice("such as rtg, or any system >> ikat.Respond(llm)", "such as rtg or gtr")
         raise UsageError(
-            f"system {opened.name} writes no response that a user could read: choose one that ends with Respond ({repair})"
+            f"system {opened.name} writes no response that a user could read: "
+            f"choose one that ends with Respond ({repair})"
         )
     return opened
 

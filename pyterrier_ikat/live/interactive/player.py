@@ -1,4 +1,4 @@
-"""The play of an interactive run: each step is in the journal before it is taken, so no response is sent twice and none is lost.
+"""Play an interactive run: a step is noted before it is taken, so no response is lost or repeated.
 
 Between the events of every log (:mod:`pyterrier_ikat.runs.log`), the journal has:
 
@@ -17,7 +17,7 @@ server shows no message, its dump says which response it lacks.
 
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -38,13 +38,16 @@ from .track_server import AGAIN, Dumped, ServerDown, ServerRefusal, TrackServer,
 WAITS = (2.0, 8.0, 30.0, 60.0, 120.0)
 """Seconds between two looks at a server that may still be at work on a call."""
 SETTLED = 2
-"""How many waits show that a call was not taken, after a lost connection; after a time-out or a kill, all of them."""
+"""After how many waits a call counts as not taken; after a time-out or a kill, after all."""
 ATTEMPTS = 3
 """How often a command sends a call whose answer is lost."""
 CUT_AGAIN = 0.9
-"""The share of a response that is sent again, if a server finds it too long."""
-WHAT_HELPS = "only the organisers can help, or a new run id in a new folder; the same command asks the server once more"
-NOTHING_SAID = UserMessage(
+"""The share of a response that is sent again if a server finds it too long."""
+WHAT_HELPS = (
+    "only the organisers can help, or a new run id in a new folder; "
+    "the same command asks the server once more"
+)
+START_OF_RUN = UserMessage(
     topic_id="",
     user_id="",
     utterance="",
@@ -52,7 +55,7 @@ NOTHING_SAID = UserMessage(
     last_response_of_session=True,
     last_response_of_run=False,
 )
-"""Where a run begins: as after the end of a topic, the next call asks for a topic."""
+"""The beginning of a run: as after the end of a topic, the next call asks for a topic."""
 
 
 class InteractiveWarning(UserWarning):
@@ -79,16 +82,20 @@ class InteractiveRun:
     """
 
     def __init__(self, folder: str | Path, header: Mapping[str, Any]) -> None:
-        self.folder, self.header, self.log = Path(folder), header, Log.create(folder, header)
-        self.message, self.session, self.under_way, self.stuck = NOTHING_SAID, "", False, ""
+        self.folder = Path(folder)
+        self.header = header
+        self.log = Log.create(folder, header)
+        self.message = START_OF_RUN
+        self.session = ""
+        self.under_way = False
+        self.stuck = ""
         self.begun: dict[tuple[str, int], UserMessage] = {}
         for event in self.log.events():
             self._take(event)
 
     def __repr__(self) -> str:
-        return (
-            f"<interactive run in {self.folder}, {'finished' if self.finished else 'not finished'}>"
-        )
+        state = "finished" if self.finished else "not finished"
+        return f"<interactive run in {self.folder}, {state}>"
 
     @property
     def finished(self) -> bool:
@@ -103,15 +110,13 @@ class InteractiveRun:
     @property
     def turn(self) -> Turn | None:
         """The response to the newest message, if the system has made it."""
-        message, turns = self.message, [] if self.message.ends_session else self.dialogue.turns
-        return next(
-            (
-                one
-                for one in turns
-                if (one.number, one.utterance) == (message.number, message.utterance)
-            ),
-            None,
-        )
+        message = self.message
+        if message.ends_session:
+            return None
+        for turn in self.dialogue.turns:
+            if turn.number == message.number and turn.utterance == message.utterance:
+                return turn
+        return None
 
     def note(self, *events: Event) -> None:
         """Note what happened at one moment; it is on the disk when this returns."""
@@ -120,21 +125,28 @@ class InteractiveRun:
             self._take(event)
 
     def receive(self, message: UserMessage, seconds: float | None = None) -> None:
-        """Note a user message, and the seconds that the server took for it: after it the server has the responses before it."""
-        before, turn, session, noted = self.message, self.turn, self.session, list[Event]()
-        if before.ends_session or message.topic != before.topic:
+        """Note a user message: after it, the server has the responses before it.
+
+        Args:
+            message: the message.
+            seconds: how long the server took for it; None if unknown.
+        """
+        turn = self.turn
+        session = self.session
+        events: list[Event] = []
+        if self.message.ends_session or message.topic != self.message.topic:
             session = "-".join(message.topic.split()) or "topic"
-            noted.append(session_event(session, message.user))
+            events.append(session_event(session, message.user))
         elif turn and (message.ends_session or message.number > turn.number):
-            noted.append(
-                {"event": "sent", "session": session, "turn": turn.number, "seconds": seconds}
-            )
-        noted.append({"event": "message", "message": message.model_dump()})
+            sent = {"event": "sent", "session": session, "turn": turn.number, "seconds": seconds}
+            events.append(sent)
+        events.append({"event": "message", "message": message.model_dump()})
         if message.ends_session:
-            noted.append({"event": "end", "session": session, "end": "topic ended"})
-        self.note(*noted)
+            events.append({"event": "end", "session": session, "end": "topic ended"})
+        self.note(*events)
 
     def _take(self, event: Event) -> None:
+        """Follow an event of the journal."""
         match event:
             case {"event": "sending"}:
                 self.under_way = True
@@ -144,12 +156,10 @@ class InteractiveRun:
                 self.session = session
             case {"event": "stuck", "why": why}:
                 self.stuck = why
-            case {"event": "message", "message": said}:
-                self.message, self.under_way, self.stuck = (
-                    UserMessage.model_validate(said),
-                    False,
-                    "",
-                )
+            case {"event": "message", "message": message}:
+                self.message = UserMessage.model_validate(message)
+                self.under_way = False
+                self.stuck = ""
                 self.begun[self.session, self.message.number] = self.message
 
 
@@ -192,76 +202,99 @@ class Player:
 
     def _answer(self) -> None:
         """Note the system's answer to the newest message, as it is going to be sent."""
-        message, session, doing = self.run.message, self.run.session, self.doing
-        number, qid = message.number, f"{session}_{message.number}"
+        message = self.run.message
+        session = self.run.session
+        qid = f"{session}_{message.number}"
         persona = self.personas.get(message.user, self.personas.get("", {}))
-        ptkb = known_of(self.memory, message.user, persona, session, number)
-        tell = (lambda step: doing(f"{qid} {step}")) if doing else None
-        made = answer(
+        turn = answer(
             self.system,
             message.messages,
-            ptkb,
+            known_of(self.memory, message.user, persona, session, message.number),
             number=session,
-            turn=number,
+            turn=message.number,
             history=self.history,
-            tell=tell,
+            tell=self._tell_step(qid),
         )
-        made = fitted(replace(made, session=session, utterance=message.utterance, asked=()))
-        if not made.response:
-            why = f"turn {qid}: the system wrote no response, because it found no passage; the user is told: {ABSTENTION}"
-            warnings.warn(why, InteractiveWarning, stacklevel=2)
-            made = replace(made, response=ABSTENTION)
-        self.run.note(turn_event(made))
+        turn = fitted(replace(turn, session=session, utterance=message.utterance, asked=()))
+        if not turn.response:
+            warnings.warn(
+                f"turn {qid}: the system wrote no response, because it found no passage; "
+                f"the user is told: {ABSTENTION}",
+                InteractiveWarning,
+                stacklevel=2,
+            )
+            turn = replace(turn, response=ABSTENTION)
+        self.run.note(turn_event(turn))
+
+    def _tell_step(self, qid: str) -> Tell | None:
+        """A function that tells the steps of a turn."""
+        doing = self.doing
+        if doing is None:
+            return None
+        return lambda step: doing(f"{qid} {step}")
 
     def _learn(self) -> None:
         """Let the memory learn from the conversation that ended, once."""
-        one, last = self.run.dialogue, self.run.message.utterance
-        if self.memory is None or one.learned:
+        dialogue = self.run.dialogue
+        if self.memory is None or dialogue.learned:
             return
+        messages = messages_of(dialogue.taken)
+        last_words = self.run.message.utterance
+        if last_words:
+            messages.append({"role": "user", "content": last_words})
         try:
-            self.memory.learn(
-                one.user,
-                one.session,
-                [*messages_of(one.taken), *[{"role": "user", "content": last}] * bool(last)],
-            )
+            self.memory.learn(dialogue.user, dialogue.session, messages)
         except StageError as error:
-            if any(isinstance(one, Unavailable) for one in error.failures):
+            if any(isinstance(failure, Unavailable) for failure in error.failures):
                 raise  # the run stops, as at an answer, and learns when it is started again
             # asked again it would fail again, and the run could never go on
-            told = (
-                f"nothing was learned from conversation {one.session}: {error.failures[0].reason}"
+            reason = error.failures[0].reason
+            warnings.warn(
+                f"nothing was learned from conversation {dialogue.session}: {reason}",
+                NothingLearnedWarning,
+                stacklevel=3,
             )
-            warnings.warn(told, NothingLearnedWarning, stacklevel=3)
-        self.run.note({"event": "learned", "session": one.session})
+        self.run.note({"event": "learned", "session": dialogue.session})
 
     def _call(self) -> None:
-        """Send the response, or ask for a topic, once as far as the server is concerned, and note the message that follows."""
+        """Send the response, or ask for a topic, and note the message that follows.
+
+        A call whose answer was lost is sent again only if the server has not taken it.
+        """
         lost = ServerDown("the command was stopped", late=True) if self.run.under_way else None
         left = 1 if self.run.stuck else ATTEMPTS
         while True:
             turn = self.run.turn
-            if lost and (reply := self._reply(turn, lost)):
-                return self._accept(reply, turn)
-            if lost and not left:
-                raise self._stuck(turn, lost.why) if lost.status == 500 else lost
+            if lost is not None:
+                reply = self._reply(turn, lost)
+                if reply is not None:
+                    self._accept(reply, turn)
+                    return
+                if not left:
+                    raise self._stuck(turn, lost.why) if lost.status == 500 else lost
             left -= 1
             self.run.note({"event": "sending"})
             began = time.perf_counter()
             try:
-                return self._accept(
-                    self._send(turn, again=lost is not None), turn, time.perf_counter() - began
-                )
+                message = self._send(turn, again=lost is not None)
             except ServerDown as error:
                 lost = error
+            else:
+                self._accept(message, turn, time.perf_counter() - began)
+                return
             if lost.unsent:
                 self.run.note({"event": "unsent"})
-                if not (turn and left and lost.status == 422 and "long" in lost.why):
+                too_long = lost.status == 422 and "long" in lost.why
+                if turn is None or not left or not too_long:
                     raise lost
                 self.run.note(turn_event(fitted(turn, CUT_AGAIN)))
                 lost = None
 
     def _send(self, turn: Turn | None, again: bool) -> UserMessage:
-        """Send a response, or ask for a topic: the first one starts the run, and tells the organisers what answers."""
+        """Send a response, or ask for a topic.
+
+        The first call starts the run, and tells the organisers what answers.
+        """
         if turn:
             return self.server.proceed(turn.response, turn.citations, turn.statements)
         if self.run.session:
@@ -281,33 +314,38 @@ class Player:
             return self.server.proceed()  # the run is there, and its first topic has no message
 
     def _reply(self, turn: Turn | None, lost: ServerDown) -> UserMessage | None:
-        """The message that followed a call whose answer was lost; None if the server has not taken the call."""
-        self.tell(f"asking the server whether it took {what(turn)} ({lost.why})")
-        before, final = self.run.message, lost.status == 500 or bool(self.run.stuck)
-        settled = 0 if self.run.stuck else len(WAITS) if lost.late else SETTLED
+        """The message that followed a call whose answer was lost.
+
+        The server is asked where it stands, again and again: it may still be at work.
+
+        Returns:
+            The message; None if the server has not taken the call.
+        """
+        self.tell(f"asking the server whether it took {describe_call(turn)} ({lost.why})")
+        position_before = self.run.message.position
+        failed = lost.status == 500
+        settled = len(WAITS) if lost.late else SETTLED
+        if self.run.stuck:
+            settled = 0
         for look, wait in enumerate((*WAITS, 0.0)):
             now = self._look(turn)
-            if now and now.place != before.place:
-                if lost.status == 500 and turn and not self._is_kept(turn):
-                    raise self._stuck(
-                        turn,
-                        f"{lost.why}, and its dump lacks the response, which would not be assessed",
-                    )
+            if now is None:
+                if failed or self.run.stuck or not wait:
+                    break
+                self.server.wait(wait, "it has taken the response, and has no reply")
+            elif now.position != position_before:
+                if failed and turn and not self._is_kept(turn):
+                    why = "and its dump lacks the response, which would not be assessed"
+                    raise self._stuck(turn, f"{lost.why}, {why}")
                 return now
-            if now and look >= settled:
+            elif look >= settled:
                 return None
-            if not now and (final or not wait):
-                break
-            self.server.wait(
-                wait,
-                "it has not taken the call so far"
-                if now
-                else "it has taken the response, and has no reply",
-            )
+            else:
+                self.server.wait(wait, "it has not taken the call so far")
         raise self._stuck(turn, lost.why)
 
     def _look(self, turn: Turn | None) -> UserMessage | None:
-        """The message at which the server stands; None while it has taken the response and has no reply."""
+        """The message at which the server stands; None if it took the response and has no reply."""
         try:
             now = self.server.session()
         except ServerDown as error:
@@ -317,43 +355,53 @@ class Player:
         return None if now.at_work else now
 
     def _look_into_dump(self, turn: Turn | None, failed: bool) -> UserMessage | None:
-        """What :meth:`_look` finds where the server shows no message: the released one fails (500) while no conversation is open."""
+        """What :meth:`_look` finds where the server shows no message.
+
+        The released server fails (500) while no conversation is open.
+        """
         run = self.run
         if not run.session or (turn is None and self.server.debug):
             return run.message
         try:
             entries = self._dumped()
-            texts = iter([one.text for one in entries])
-            for one in run.dialogue.turns:
-                if (
-                    one.response not in texts
-                    # if it isn't the newest, it was taken once: the server was started again, and
-                    # forgot it
-                ):
-                    return run.begun[run.session, one.number]
+            forgotten = self._forgotten(entries)
+            if forgotten is not None:
+                return run.begun[run.session, forgotten.number]
             if turn is None:
                 return run.message
-            farewell = (
-                entries[-1].text is None
-            )  # the released server ends a topic with the user's last words, which have no response
+            # the released server ends a topic with the user's last words, which have no response
+            last = entries[-1]
+            farewell = last.text is None
             if failed and not farewell:
                 return None
-            ends = {
-                "utterance": entries[-1].utterance if farewell else "",
-                "ends_session": True,
-                "ends_run": not self.server.open_topics(),
-            }
-        except IkatError as unread:
-            why = f"{self.server.shown} does not show whether it took {what(turn)} ({unread}), and nothing is sent twice"
+            ends_run = not self.server.open_topics()
+        except IkatError as error:
             raise DataError(
-                f"{why}: start again later, {AGAIN}; if it has forgotten the run, {WHAT_HELPS}"
+                f"{self.server.shown} does not show whether it took {describe_call(turn)} "
+                f"({error}), and nothing is sent twice: start again later, {AGAIN}; "
+                f"if it has forgotten the run, {WHAT_HELPS}"
             ) from None
+        utterance = last.utterance if farewell else ""
+        ends = {"utterance": utterance, "ends_session": True, "ends_run": ends_run}
         return run.message.model_copy(update=ends)
+
+    def _forgotten(self, entries: Sequence[Dumped]) -> Turn | None:
+        """The first response of the conversation that the server's dump lacks.
+
+        If it isn't the newest, it was taken once: the server was started again, and forgot it.
+        """
+        texts = iter([entry.text for entry in entries])
+        for turn in self.run.dialogue.turns:
+            if turn.response not in texts:  # reads on: the dump has the responses in their order
+                return turn
+        return None
 
     def _is_kept(self, turn: Turn) -> bool:
         """Whether the server's dump has a response; a debug run has no dump."""
+        if self.server.debug:
+            return True
         try:
-            return self.server.debug or turn.response in [one.text for one in self._dumped()]
+            return turn.response in [entry.text for entry in self._dumped()]
         except ServerDown as error:
             if error.status == 500:
                 return False
@@ -361,10 +409,11 @@ class Player:
 
     def _dumped(self) -> list[Dumped]:
         """What the server's dump has of this topic."""
+        topic = self.run.message.topic
         try:
-            return [one for one in self.server.dumped() if one.topic == self.run.message.topic]
+            return [entry for entry in self.server.dumped() if entry.topic == topic]
         except ServerDown as error:  # the released server fails while it has no response at all
-            if error.status != 500 or any(one.sent for one in self.run.log.known.values()):
+            if error.status != 500 or any(chat.sent for chat in self.run.log.known.values()):
                 raise
             return []
 
@@ -372,29 +421,33 @@ class Player:
         """The error of a server that gives no reply, which is noted."""
         if not self.run.stuck:
             self.run.note({"event": "stuck", "why": why})
-        return ServerDown(f"no reply to {what(turn)}: {self.run.stuck}", WHAT_HELPS)
+        return ServerDown(f"no reply to {describe_call(turn)}: {self.run.stuck}", WHAT_HELPS)
 
     def _accept(
         self, message: UserMessage, turn: Turn | None, seconds: float | None = None
     ) -> None:
         """Note the message that followed a call."""
-        before = self.run.message
-        if turn and message.topic != before.topic and not message.ends_session:
-            told = f"the server lost the conversation on topic {before.topic}, and may not have {what(turn)}"
+        topic = self.run.message.topic
+        if turn and message.topic != topic and not message.ends_session:
             warnings.warn(
-                f"{told}: it continues with topic {message.topic}", InteractiveWarning, stacklevel=2
+                f"the server lost the conversation on topic {topic}, and may not have "
+                f"{describe_call(turn)}: it continues with topic {message.topic}",
+                InteractiveWarning,
+                stacklevel=2,
             )
         self.run.receive(message, seconds)
         if turn and turn.number in self.run.log.known[turn.session].sent:
-            server = "" if seconds is None else f", the server {seconds:.1f} s"
-            cut = f", {turn.cut} tokens cut" if turn.cut else ""
-            self.tell(
-                f"{turn.session}_{turn.number} answered: {turn.seconds:.1f} s{server}, {turn.spend.completions} LLM calls{cut}"
-            )
+            facts = [f"{turn.seconds:.1f} s"]
+            if seconds is not None:
+                facts.append(f"the server {seconds:.1f} s")
+            facts.append(f"{turn.spend.completions} LLM calls")
+            if turn.cut:
+                facts.append(f"{turn.cut} tokens cut")
+            self.tell(f"{turn.session}_{turn.number} answered: {', '.join(facts)}")
 
 
-def what(turn: Turn | None) -> str:
-    """A call, as messages name it: that of a response, or of none."""
-    return (
-        f"the response to turn {turn.session}_{turn.number}" if turn else "the question for a topic"
-    )
+def describe_call(turn: Turn | None) -> str:
+    """Name a call in messages: that of a response, or of none."""
+    if turn is None:
+        return "the question for a topic"
+    return f"the response to turn {turn.session}_{turn.number}"

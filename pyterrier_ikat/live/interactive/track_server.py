@@ -1,4 +1,4 @@
-"""The server of the track's simulated users: its calls, its messages, its dump, and its limits on a response.
+"""The server of the track's simulated users: calls, messages, its dump, limits of a response.
 
 A call that only reads is repeated. A call that changes something (``start``, ``continue``) is
 repeated only where the server has certainly not taken it. Otherwise it raises `ServerDown`, and the
@@ -25,6 +25,12 @@ from ...submit.checks import PASSAGES, six_decimals
 from ...submit.submissions import lower_score
 from ..answering import Tell
 
+
+def _without_controls(value: Any) -> Any:
+    """A text as it is shown; other values are pydantic's to refuse."""
+    return strip_controls(value) if isinstance(value, str) else value
+
+
 TOKEN = "IKAT_TOKEN"
 """The environment variable with the team's token; nothing else has it."""
 TIMEOUT = 300.0
@@ -32,7 +38,7 @@ CONNECT = 10.0
 RETRIES = (1, 2, 4, 8, 15, 30, 60)
 """Seconds before a call is repeated that the server has not taken."""
 AGAIN = "the same command continues the run"
-SHOWN = 200
+SHOWN_CHARACTERS = 200
 """The most characters of a server's own words."""
 REFUSALS = {
     401: (f"does not accept the token in {TOKEN}", "copy the token of your team again"),
@@ -43,16 +49,14 @@ REFUSALS = {
     ),
 }
 """Why a server refuses a call, and the repair, by HTTP status."""
-TOKENS = 250
+RESPONSE_TOKENS = 250
 """The most tokens of a response; the server refuses a longer one."""
-LOOKAHEAD = 200
-"""Characters."""
-STEP = 2e-6
+SENTENCE_LOOKAHEAD = 200
+"""How many characters after the limit decide where a sentence ends."""
+SCORE_STEP = 2e-6
 """The least difference of two scores that six decimals show."""
 
-Text = Annotated[
-    str, BeforeValidator(lambda value: strip_controls(value) if isinstance(value, str) else value)
-]
+Text = Annotated[str, BeforeValidator(_without_controls)]
 
 
 class ServerDown(IkatError):
@@ -75,8 +79,12 @@ class ServerDown(IkatError):
         unsent: bool = False,
         late: bool = False,
     ) -> None:
-        super().__init__(f"{why}: {repair or f'check the address, or start again later; {AGAIN}'}")
-        self.why, self.status, self.unsent, self.late = why, status, unsent, late
+        repair = repair or f"check the address, or start again later; {AGAIN}"
+        super().__init__(f"{why}: {repair}")
+        self.why = why
+        self.status = status
+        self.unsent = unsent
+        self.late = late
 
 
 class ServerRefusal(ServerDown, UsageError):
@@ -91,7 +99,7 @@ class Said(BaseModel):
 
 
 class UserMessage(BaseModel):
-    """The words of a simulated user, and the state of the run. A field of another type is an error, never a guess.
+    """The words of a simulated user, and the state of the run. A field of another type is an error.
 
     Attributes:
         topic: the topic's id.
@@ -113,7 +121,7 @@ class UserMessage(BaseModel):
 
     @classmethod
     def of(cls, answer: Any) -> "UserMessage":
-        """The message in the server's answer.
+        """Read the message in the server's answer.
 
         Raises:
             DataError: when it holds none, naming the field.
@@ -122,22 +130,30 @@ class UserMessage(BaseModel):
             return cls.model_validate(answer)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            field = ".".join(map(str, first["loc"]))
             raise DataError(
-                f"the server's answer is not a user message ({what}): ask the organisers"
+                f"the server's answer is not a user message ({field}: {first['msg']}): "
+                "ask the organisers"
             ) from None
 
     @property
     def messages(self) -> list[dict[str, str]]:
         """The conversation as chat messages, with the utterance at its end."""
-        said = [one.model_dump() for one in self.history]
+        messages = [message.model_dump() for message in self.history]
         newest = {"role": "user", "content": self.utterance}
-        return said if said and said[-1] == newest else [*said, newest]
+        if not messages or messages[-1] != newest:
+            messages.append(newest)
+        return messages
 
     @property
     def number(self) -> int:
         """The number of the turn that the message begins."""
-        return sum(one["role"] == "user" for one in self.messages)
+        return sum(message["role"] == "user" for message in self.messages)
+
+    @property
+    def position(self) -> tuple[str, int, bool]:
+        """Where the message stands in the run."""
+        return self.topic, self.number, self.ends_session
 
     @property
     def place(self) -> tuple[str, int, bool]:
@@ -146,14 +162,17 @@ class UserMessage(BaseModel):
 
     @property
     def at_work(self) -> bool:
-        """Whether the server has taken a response and has no reply yet: it shows the response itself."""
-        return bool(self.history) and self.history[-1] == Said(
-            role="assistant", content=self.utterance
-        )
+        """Whether the server has no reply to a response yet: it shows the response itself."""
+        if not self.history:
+            return False
+        return self.history[-1] == Said(role="assistant", content=self.utterance)
 
 
 class Dumped(NamedTuple):
-    """A response in the server's dump; the text is None for the user's last words on a topic, which have no response."""
+    """A response in the server's dump.
+
+    The text is None for the user's last words on a topic, which have no response.
+    """
 
     topic: str
     utterance: str
@@ -161,7 +180,9 @@ class Dumped(NamedTuple):
 
 
 def read_dump(entries: Iterable[Any]) -> list[Dumped]:
-    """The responses in a dump: of the documented form (``text``), or of the released one (``assistant_text``).
+    """Read the responses in a dump.
+
+    They have the documented form (``text``), or the released one (``assistant_text``).
 
     Raises:
         DataError: for another form. Nothing is concluded from it.
@@ -171,24 +192,30 @@ def read_dump(entries: Iterable[Any]) -> list[Dumped]:
         >>> read_dump([{"metadata": {"topic_id": "1-1_1"}, "responses": [said]}])
         [Dumped(topic='1-1', utterance='Which tea?', text='Rooibos.')]
     """
-    found = []
+    dumped = []
     for number, entry in enumerate(entries, 1):
         try:
-            (response,) = entry["responses"]
-            (text,) = (response[name] for name in ("text", "assistant_text") if name in response)
-            topic = entry["metadata"]["topic_id"].rpartition("_")[0]
-            if not topic or not isinstance(text, str | None):
-                raise TypeError(topic)
-            found.append(Dumped(strip_controls(topic), response["user_utterance"], text))
+            dumped.append(_read_entry(entry))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError(
                 f"entry {number} of the server's dump has an unknown form ({error!r})"
             ) from None
-    return found
+    return dumped
+
+
+def _read_entry(entry: Any) -> Dumped:
+    [response] = entry["responses"]
+    [text] = [response[name] for name in ("text", "assistant_text") if name in response]
+    topic = entry["metadata"]["topic_id"].rpartition("_")[0]
+    if not topic or not isinstance(text, str | None):
+        raise TypeError(topic)
+    return Dumped(strip_controls(topic), response["user_utterance"], text)
 
 
 class TrackServer:
-    """The server of the simulated users, for one run. Its token comes from the environment, and is shown nowhere.
+    """The server of the simulated users, for one run.
+
+    Its token comes from the environment, and is shown nowhere.
 
     Args:
         address: the base address, before ``/run/start``.
@@ -215,25 +242,24 @@ class TrackServer:
         tell: Tell = lambda line: None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self.shown, self.debug, self._run_id, self._tell = (
-            safe_address(address),
-            debug,
-            run_id,
-            tell,
-        )
+        self.shown = safe_address(address)
+        self.debug = debug
+        self._run_id = run_id
+        self._tell = tell
         token = os.environ.get(TOKEN, "").strip()
         if not re.fullmatch("[!-~]+", token):
             raise UsageError(
-                f"the token in {TOKEN} is empty or has a character that no token has: copy the token of your team again"
+                f"the token in {TOKEN} is empty or has a character that no token has: "
+                "copy the token of your team again"
             )
         if not run_id or not run_id.isprintable() or " " in run_id:
             raise UsageError(f"the run id {run_id!r} is not one word: give one without white space")
+        encrypted = self.shown.startswith("https")
         self._client = httpx.Client(
             headers={"Authorization": f"Bearer {token}"},
             timeout=httpx.Timeout(TIMEOUT, connect=CONNECT),
-            trust_env=self.shown.startswith(
-                "https"
-            ),  # else a proxy of the environment would get the token unencrypted
+            # else a proxy of the environment would get the token unencrypted
+            trust_env=encrypted,
             transport=transport,
         )
 
@@ -247,7 +273,11 @@ class TrackServer:
     def start(
         self, description: str, *, track_persona: bool, about: Mapping[str, Any]
     ) -> UserMessage:
-        """Start the run; ``track_persona`` is sent where the documentation of 2025 has it, and in ``extra``, which the server keeps."""
+        """Start the run.
+
+        ``track_persona`` is sent where the documentation of 2025 has it, and in ``extra``, which
+        the server keeps.
+        """
         extra = {**about, "track_persona": track_persona}
         return self._message(
             "POST", "start", description=description, track_persona=track_persona, extra=extra
@@ -275,20 +305,25 @@ class TrackServer:
         )
 
     def session(self) -> UserMessage:
-        """The current user message again, without answering it; the released server fails (500) where it has no open conversation."""
+        """Read the current user message again, without answering it.
+
+        The released server fails (500) where it has no open conversation.
+        """
         return self._message("GET", "session")
 
     def open_topics(self) -> list[Any]:
         """The topics that have not begun."""
-        match found := self._call("GET", "run/status", run_id=self._run_id):
+        status = self._call("GET", "run/status", run_id=self._run_id)
+        match status:
             case {"open_topics": list(topics)}:
                 return topics
-        raise DataError(f"the status of the run has an unknown form ({str(found)[:SHOWN]})")
+        shown = str(status)[:SHOWN_CHARACTERS]
+        raise DataError(f"the status of the run has an unknown form ({shown})")
 
     def dump(self) -> list[Any]:
         """The objects of the run file, one for each response that the server took."""
-        found = self._call("GET", "run/dump", run_id=self._run_id)
-        return found if isinstance(found, list) else [found]
+        entries = self._call("GET", "run/dump", run_id=self._run_id)
+        return entries if isinstance(entries, list) else [entries]
 
     def dumped(self) -> list[Dumped]:
         """The responses in the run file, see :func:`read_dump`."""
@@ -299,66 +334,66 @@ class TrackServer:
         self._tell(f"waiting {seconds:.0f} s: {why}")
         sleep(seconds)
 
-    def _message(self, method: str, call: str, **said: Any) -> UserMessage:
-        return UserMessage.of(
-            self._call(
-                method, f"{'debug' if self.debug else 'run'}/{call}", run_id=self._run_id, **said
-            )
-        )
+    def _message(self, method: str, call: str, **fields: Any) -> UserMessage:
+        path = f"debug/{call}" if self.debug else f"run/{call}"
+        return UserMessage.of(self._call(method, path, run_id=self._run_id, **fields))
 
-    def _call(self, method: str, path: str, **said: Any) -> Any:
-        """The JSON of an answer, or a list of its lines; a call that the server has not taken is repeated, and one that only reads."""
+    def _call(self, method: str, path: str, **fields: Any) -> Any:
+        """The JSON of an answer, or a list of its lines.
+
+        A call is repeated if it only reads, or if the server has not taken it.
+        """
         for seconds in RETRIES:
             try:
-                return self._send(method, path, said)
+                return self._send(method, path, fields)
             except ServerDown as error:
-                if (
-                    isinstance(error, ServerRefusal)
-                    or error.status == 500
-                    or (method == "POST" and not error.unsent)
-                ):
+                maybe_taken = method == "POST" and not error.unsent
+                if isinstance(error, ServerRefusal) or error.status == 500 or maybe_taken:
                     raise
                 self.wait(seconds, error.why)
-        return self._send(method, path, said)
+        return self._send(method, path, fields)
 
-    def _send(self, method: str, path: str, said: Mapping[str, Any]) -> Any:
-        lost, get = f"{self.shown} gave no answer to {path}", method == "GET"
+    def _send(self, method: str, path: str, fields: Mapping[str, Any]) -> Any:
+        lost = f"{self.shown} gave no answer to {path}"
+        url = f"{self.shown}/{path}"
         try:
-            answer = self._client.request(
-                method,
-                f"{self.shown}/{path}",
-                params=said if get else None,
-                json=None if get else said,
-            )
+            if method == "GET":
+                answer = self._client.get(url, params=fields)
+            else:
+                answer = self._client.post(url, json=fields)
             if answer.is_success:
-                found = [json.loads(line) for line in answer.text.split("\n") if line.strip()]
-                return found[0] if len(found) == 1 else found
+                lines = [json.loads(line) for line in answer.text.split("\n") if line.strip()]
+                return lines[0] if len(lines) == 1 else lines
         except httpx.TransportError as error:
-            unsent, late = (
-                isinstance(error, httpx.ConnectError | httpx.ConnectTimeout),
-                isinstance(error, httpx.ReadTimeout),
-            )
             raise ServerDown(
-                f"{lost} ({type(error).__name__}: {error})", unsent=unsent, late=late
+                f"{lost} ({type(error).__name__}: {error})",
+                unsent=isinstance(error, httpx.ConnectError | httpx.ConnectTimeout),
+                late=isinstance(error, httpx.ReadTimeout),
             ) from None
         except json.JSONDecodeError:
             raise ServerDown(f"{lost} (what came is not JSON)", status=500) from None
-        status, words = answer.status_code, self._words(answer)
+        raise self._refusal(answer, path, lost)
+
+    def _refusal(self, answer: httpx.Response, path: str, lost: str) -> ServerDown:
+        """The error for an answer that isn't a success."""
+        status = answer.status_code
+        words = self._words(answer)
         if status == 429 or status >= 500:
-            raise ServerDown(
+            return ServerDown(
                 f"{lost} ({words})", status=status, unsent=status == 429, late=status in (502, 504)
             )
-        known = (
-            401 if (status, path) == (400, "auth/verify") else status
-        )  # the released server's answer to a part of a token
-        why, repair = REFUSALS.get(known, (f"refuses {path}", f"correct that; {AGAIN}"))
-        raise ServerRefusal(f"{self.shown} {why} ({words})", repair, status, unsent=True)
+        reason = status
+        if status == 400 and path == "auth/verify":
+            reason = 401  # the released server's answer to a part of a token
+        why, repair = REFUSALS.get(reason, (f"refuses {path}", f"correct that; {AGAIN}"))
+        return ServerRefusal(f"{self.shown} {why} ({words})", repair, status, unsent=True)
 
     def _words(self, answer: httpx.Response) -> str:
-        """The status and the server's own words, or where it redirects to: in one line, without the token."""
-        said = strip_controls(answer.headers.get("Location") or answer.text)
+        """The status and the server's words, or its redirection, in one line without the token."""
+        words = strip_controls(answer.headers.get("Location") or answer.text)
         token = self._client.headers["Authorization"].removeprefix("Bearer ")
-        return f"{answer.status_code}: {' '.join(said.replace(token, '***').split())[:SHOWN]}"
+        line = " ".join(words.replace(token, "***").split())
+        return f"{answer.status_code}: {line[:SHOWN_CHARACTERS]}"
 
 
 def safe_address(text: str) -> str:
@@ -374,14 +409,15 @@ def safe_address(text: str) -> str:
     """
     url = httpx.URL(text)
     if url.scheme not in ("http", "https") or not url.host or url.userinfo or url.query:
-        part = "the part before /run/start, such as https://HOST/simulation, without a login or a query"
         raise UsageError(
-            f"the address is not one of a server: give {part}; the token comes from {TOKEN}"
+            "the address is not one of a server: give the part before /run/start, such as "
+            "https://HOST/simulation, without a login or a query; "
+            f"the token comes from {TOKEN}"
         )
     if url.scheme == "http" and url.host not in ("localhost", "127.0.0.1", "::1"):
-        forward = "forward its port to this machine (ssh -L 8888:localhost:8888 HOST) and give http://localhost:8888"
         raise UsageError(
-            f"{url} would send the token unencrypted: give an https:// address, or {forward}"
+            f"{url} would send the token unencrypted: give an https:// address, or forward its "
+            "port to this machine (ssh -L 8888:localhost:8888 HOST) and give http://localhost:8888"
         )
     return str(url).rstrip("/")
 
@@ -403,7 +439,9 @@ def tokenizer() -> Any:
 
 
 def count_spacy_tokens(text: str) -> int:
-    """The number of tokens of a text for spaCy's blank English tokenizer, which also counts punctuation marks and repeated spaces.
+    """Count the tokens of a text with spaCy's blank English tokenizer.
+
+    It also counts punctuation marks and repeated spaces.
 
     Example:
         >>> count_spacy_tokens("I don't know, it's late.")
@@ -412,8 +450,8 @@ def count_spacy_tokens(text: str) -> int:
     return len(tokenizer()(text))
 
 
-def cut_to_tokens(text: str, limit: int = TOKENS) -> str:
-    """The longest beginning of ``text`` that ends where a sentence or a line ends and has at most ``limit`` tokens.
+def cut_to_tokens(text: str, limit: int = RESPONSE_TOKENS) -> str:
+    """Cut a text where a sentence or a line ends, so that it has at most ``limit`` tokens.
 
     A text within the limit is returned unchanged. If the first sentence alone exceeds the limit, it
     is cut after a token.
@@ -431,19 +469,20 @@ def cut_to_tokens(text: str, limit: int = TOKENS) -> str:
         return text
     beginning = text[: tokens[limit].idx].rstrip()
     # The text behind it decides what is the end of a sentence: 3.5 has none after its point.
-    whole = [
-        part
-        for part in whole_sentences(text[: len(beginning) + LOOKAHEAD])
-        if len(part) <= len(beginning)
-    ]
-    shorter = [beginning[:end].rstrip() for end in range(len(beginning), -1, -1)]
-    return next(
-        part for part in [*reversed(whole), *shorter] if count_spacy_tokens(part) <= limit
-    )  # as it is divided without the rest
+    sentences = whole_sentences(text[: len(beginning) + SENTENCE_LOOKAHEAD])
+    # A part is counted again: without the rest, it may be divided into other tokens.
+    for part in reversed(sentences):
+        if len(part) <= len(beginning) and count_spacy_tokens(part) <= limit:
+            return part
+    for end in range(len(beginning), 0, -1):
+        part = beginning[:end].rstrip()
+        if count_spacy_tokens(part) <= limit:
+            return part
+    return ""
 
 
 def fitted(turn: Turn, share: float = 1.0) -> Turn:
-    """The turn as the server accepts it: its response cut, and the best 1000 passages with scores that decrease strictly.
+    """Fit a turn to the server: its response is cut, and its best 1000 scores decrease strictly.
 
     Args:
         turn: the turn.
@@ -453,24 +492,31 @@ def fitted(turn: Turn, share: float = 1.0) -> Turn:
         DataError: when a score is not finite.
 
     Example:
-        >>> fitted(Turn(1, "Which tea?", "Rooibos. It has none.", citations={"d1": 2.5, "d2": 2.5}), share=0.5).response
+        >>> citations = {"d1": 2.5, "d2": 2.5}
+        >>> turn = Turn(1, "Which tea?", "Rooibos. It has none.", citations=citations)
+        >>> fitted(turn, share=0.5).response
         'Rooibos.'
     """
     text = strip_controls(turn.response).strip()  # as it will come back from the server
     size = count_spacy_tokens(text)
-    response = cut_to_tokens(text, int(share * min(size, TOKENS)))
-    cited, before = dict[str, float](), math.inf
+    response = cut_to_tokens(text, int(share * min(size, RESPONSE_TOKENS)))
+    cut = turn.cut
+    if response != text:
+        cut += size - count_spacy_tokens(response)
+    return replace(turn, response=response, citations=_fitted_scores(turn), cut=cut)
+
+
+def _fitted_scores(turn: Turn) -> dict[str, float]:
+    """The best passages of a turn, with scores that tools read as strictly decreasing."""
+    citations: dict[str, float] = {}
+    before = math.inf
     for docno, score in list(turn.citations.items())[:PASSAGES]:
         if not math.isfinite(score):
-            repair = (
-                "correct the stage that scores, and start again; the run continues with this turn"
-            )
-            where = f"turn {turn.session}_{turn.number}: passage {docno}"
             raise DataError(
-                f"{where} has the score {score}, and a citation needs a finite one: {repair}"
+                f"turn {turn.session}_{turn.number}: passage {docno} has the score {score}, "
+                "and a citation needs a finite one: correct the stage that scores, "
+                "and start again; the run continues with this turn"
             )
-        before = cited[str(docno)] = lower_score(
-            float(score), before, six_decimals, STEP
-        )  # as evaluation tools read them
-    lost = 0 if response == text else size - count_spacy_tokens(response)
-    return replace(turn, response=response, citations=cited, cut=turn.cut + lost)
+        before = lower_score(float(score), before, six_decimals, SCORE_STEP)
+        citations[str(docno)] = before
+    return citations

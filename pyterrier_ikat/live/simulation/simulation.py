@@ -36,7 +36,7 @@ from ...store.files import lock_folders
 from ...study.in_folders import check_names
 from ...study.systems import System, Systems, checksums_of, methods_in, open_systems
 from ...tables import HIGHER, LOWER, Cell, Column, Table
-from ..answering import HISTORY, answer, check_recorded, spent
+from ..answering import HISTORY_TOKENS, answer, check_recorded, spent
 from .players import (
     NEED,
     POLICIES,
@@ -91,7 +91,7 @@ def simulate(
     baseline: str | None = None,
     passages: int = 3,
     show_persona: bool = False,
-    history: int | None = HISTORY,
+    history: int | None = HISTORY_TOKENS,
     threads: int = 8,
     plan: bool = False,
     ledger: Ledger | None = None,
