@@ -18,7 +18,7 @@ from ..completions.statements import normalised
 from ..conversations.frame import as_said, is_message
 from ..errors import UsageError
 from ..retrieve.eager import candidates, count_terms, impacts_of, norms, weigh_term
-from ..retrieve.retriever import Ranking, sort_ties
+from ..retrieve.rankings import Ranking, sort_ties
 from ..retrieve.words import stop_terms, tokenize
 from ..store.cache import digest
 

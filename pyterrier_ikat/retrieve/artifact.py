@@ -27,9 +27,8 @@ from ..operator import Operator, with_fields
 from ..store.cache import digest
 from ..store.files import atomic_write, flush, lock_folders
 from ..store.models import checksum_model, is_copy
-from .eager import read_names
 from .texts import NAME as TEXTS
-from .texts import Corpus, Encode, TextStore, count_of, encode_steps, read_corpus
+from .texts import Corpus, Encode, TextStore, count_of, encode_steps, read_corpus, read_names
 
 FORMAT = 4
 DESCRIPTION, PT_META = "ikat.json", "pt_meta.json"

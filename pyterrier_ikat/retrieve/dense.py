@@ -16,9 +16,8 @@ from ..errors import DataError, UsageError
 from ..operator import Operator, with_fields
 from ..store.models import checksum_model, load_bi_encoder
 from .artifact import PT_META, IndexArtifact, Opened, write_json
-from .eager import read_names
 from .retriever import IndexRetriever, Query
-from .texts import Corpus, TextStore, read_step
+from .texts import Corpus, TextStore, read_names, read_step
 from .vectors import DOCNOS, VECTORS, Floats, Vectors
 
 if TYPE_CHECKING:

@@ -28,7 +28,8 @@ from scipy.sparse._sparsetools import (
 )  # its public form, csc_matrix[:, terms] @ weights, copies each posting
 
 from ..errors import DataError
-from .retriever import Ranking
+from .rankings import Ranking
+from .texts import read_names
 from .words import WORD, ascii_text, plain_parts, stem, stop_terms, tokenize, words_in
 
 SAMPLE = 2048
@@ -256,11 +257,6 @@ def open_postings(folder: Path) -> Postings:
         mapped(folder, "ranks"),
         columns,
     )
-
-
-def read_names(path: Path) -> list[str]:
-    """The names in a file, one per line."""
-    return path.read_text(encoding="utf-8").split("\n")[:-1]
 
 
 def ranks_of(docnos: Sequence[str]) -> Numbers:

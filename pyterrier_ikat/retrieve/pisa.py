@@ -24,7 +24,7 @@ import pandas as pd
 
 from ..errors import DataError, UsageError, advice
 from .eager import refuse_wordless
-from .retriever import NOTHING, Ranking, rank_past_ties
+from .rankings import NO_PASSAGES, Ranking, rank_past_ties
 from .words import ascii_text, has_word
 
 SPARE = ("inv.docs", "inv.freqs")
@@ -181,7 +181,7 @@ class PisaRetriever:
                 rows[start]: Ranking(docnos[start:end].tolist(), scores[start:end])
                 for start, end in pairwise(bounds)
             }
-            return [rankings.get(place, NOTHING) for place in places]
+            return [rankings.get(place, NO_PASSAGES) for place in places]
 
         return rank_past_ties(find, len(queries), depth)
 

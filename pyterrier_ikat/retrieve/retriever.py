@@ -1,16 +1,14 @@
-"""Rankings of queries, the order of their ties, their stored form, and the base class of retrievers that search an index."""
+"""The base class of retrievers that search an index, and the result frame of their rankings."""
 
 import json
-import struct
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
 
@@ -24,74 +22,12 @@ from ..conversations.frame import (
 from ..operator import Operator, with_fields
 from ..order import ranks_and_scores
 from ..store.cache import compute_missing, digest, open_cache
-
-if TYPE_CHECKING:
-    from .artifact import Opened
+from .artifact import Opened
+from .rankings import NO_PASSAGES, Ranking, packed, unpacked
 
 TIES = "the greatest docno first"
 """Part of a cached ranking's key. Rankings with another order of ties have another key."""
 AT_ONCE = 256
-HEADER = struct.Struct("<II")
-
-
-class Ranking(NamedTuple):
-    """The passages of one query, best first, and their scores."""
-
-    docnos: list[str]
-    scores: npt.NDArray[np.floating[Any]]
-
-
-NOTHING = Ranking([], np.empty(0, dtype=np.float32))
-
-
-def sort_ties(ranking: Ranking, depth: int) -> Ranking:
-    """The first ``depth`` passages, ties in the order of docno, the greatest first. The ranking's list of docnos is changed in place."""
-    tied = np.concatenate([[False], ranking.scores[1:] == ranking.scores[:-1], [False]])
-    bounds = np.flatnonzero(
-        tied[1:] != tied[:-1]
-    ).tolist()  # where sequences of equal scores begin, and their last passages
-    for start, last in zip(bounds[::2], bounds[1::2], strict=True):
-        ranking.docnos[start : last + 1] = sorted(ranking.docnos[start : last + 1], reverse=True)
-    return Ranking(ranking.docnos[:depth], ranking.scores[:depth])
-
-
-def rank_past_ties(
-    find: Callable[[Sequence[int], int], list[Ranking]], count: int, depth: int
-) -> list[Ranking]:
-    """The rankings of queries by an engine that keeps any of the passages that tie at the cutoff.
-
-    An eighth more passages are retrieved, repeatedly until the tie ends. Equal scores are ordered
-    by docno, the greatest first.
-
-    Args:
-        find: returns the rankings of the queries with these numbers to a depth.
-        count: the number of queries.
-        depth: the maximum number of passages per query.
-    """
-    best: dict[int, Ranking] = {}
-    left, deeper = list(range(count)), depth + 1 + depth // 8
-    while left:
-        for number, ranking in zip(left, find(left, deeper), strict=True):
-            if len(ranking.scores) < deeper or ranking.scores[-1] != ranking.scores[depth - 1]:
-                best[number] = sort_ties(ranking, depth)
-        left, deeper = [number for number in left if number not in best], 2 * deeper
-    return [best[number] for number in range(count)]
-
-
-def packed(ranking: Ranking, depth: int) -> bytes:
-    """A ranking of PISA, searched to ``depth``, as bytes: depth, number of passages, scores in PISA's 32 bits, a docno per line."""
-    scores = ranking.scores.astype("<f4").tobytes()
-    return HEADER.pack(depth, len(ranking.docnos)) + scores + "\n".join(ranking.docnos).encode()
-
-
-def unpacked(value: bytes, depth: int) -> Ranking | None:
-    """The first ``depth`` passages of a packed ranking; None if it was searched to a smaller depth and may miss some."""
-    searched, count = HEADER.unpack_from(value)
-    if searched < depth and count == searched:
-        return None
-    scores = np.frombuffer(value, "<f4", count, HEADER.size)
-    docnos = value[HEADER.size + scores.nbytes :].decode().split("\n") if count else []
-    return Ranking(docnos[:depth], scores[:depth])
 
 
 REPLACED = ("docno", "score", "rank", "text")
@@ -111,9 +47,9 @@ def result_frame(inp: pd.DataFrame, rankings: Mapping[int, Ranking]) -> pd.DataF
         All columns of ``inp`` (the same objects), ``docno``, ``score`` and ``rank``, from 0.
     """
     each_turn_once(inp)
-    found = [rankings.get(row, NOTHING) for row in range(len(inp))]
+    found = [rankings.get(row, NO_PASSAGES) for row in range(len(inp))]
     docnos, scores = zip(
-        *found, NOTHING, strict=True
+        *found, NO_PASSAGES, strict=True
     )  # at least one element, also for a frame without rows
     counts = np.array(list(map(len, docnos)), dtype=np.int64)[:-1]
     report_turns_without_result(inp, counts)
@@ -198,7 +134,7 @@ class IndexRetriever(Operator):
         return digest(self.label, TIES, fingerprint, settings, kind, content)
 
     @abstractmethod
-    def find_rankings(self, opened: "Opened", queries: list[Any]) -> Any:
+    def find_rankings(self, opened: Opened, queries: list[Any]) -> Any:
         """The rankings of queries to depth ``num_results`` in an open index."""
 
     def fuse_rank_cutoff(self, k: int) -> pt.Transformer:

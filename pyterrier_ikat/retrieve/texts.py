@@ -332,6 +332,11 @@ def read_step(file: Path) -> dict[str, Any]:
         return dict(found)
 
 
+def read_names(path: Path) -> list[str]:
+    """Read the names in a file, one per line."""
+    return path.read_text(encoding="utf-8").split("\n")[:-1]
+
+
 def _batches(passages: Iterator[Passage], size: int) -> Iterator[list[Passage]]:
     while batch := list(islice(passages, size)):
         yield batch

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .eager import read_names
-from .retriever import Ranking, sort_ties
+from .rankings import Ranking, sort_ties
+from .texts import read_names
 
 VECTORS, DOCNOS = "vecs.f4", "docnos.txt"
 QUERIES_AT_ONCE = 256

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import BM25, SpladeRetriever
-from pyterrier_ikat.retrieve.retriever import Ranking, packed, unpacked
+from pyterrier_ikat.retrieve.rankings import Ranking, packed, unpacked
 from pyterrier_ikat.store.cache import Cache, compute_missing
 
 DOCNOS = st.lists(
