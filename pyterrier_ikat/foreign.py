@@ -1,14 +1,15 @@
-"""Stages of other packages: the files that their results depend on, and what can't be told of them.
+"""Stages of other packages: the careful answers to what a run asks a stage, and the files that their results depend on.
 
-A stage of another package doesn't say what it was made of. So its attributes are searched for
-artifacts of PyTerrier and for paths, in its objects, lists and dicts too. Files count by their
-names, sizes and contents; of a large file only parts are read.
+This is the only file that looks into an object of another package. A stage of another package
+doesn't say what it was made of. So its attributes are searched for artifacts of PyTerrier and for
+paths, in its objects, lists and dicts too. Files count by their names, sizes and contents; of a
+large file only parts are read.
 """
 
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatch
@@ -16,6 +17,7 @@ from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
+import pandas as pd
 import pyterrier as pt
 
 SMALL = 1 << 20
@@ -40,6 +42,9 @@ BUILT_FROM = {
 """Index -> the files that all its others are built from, at any time."""
 PASSING = ("*.lock", "*.tmp", ".*")
 """Files and folders that come and go: Lucene's write.lock, temporary and hidden ones."""
+
+COPIES_ON_WRITE = int(pd.__version__.partition(".")[0]) >= 3
+"""Whether pandas copies the columns of a shallow copy when they are written to."""
 
 _NAMES_PATH = re.compile(r"(^|_)(path|dir|directory|folder|file|filename|index|location|root)s?$")
 _WRITTEN = re.compile(r"(^|_)(caches?|logs?|tmp|temp|out|output)(_|$)")
@@ -203,7 +208,7 @@ def _held_by(owner: Any, depth: int, seen: dict[int, Any]) -> Iterator[Any]:
 
 def _in_value(name: str, value: Any, depth: int, seen: dict[int, Any]) -> Iterator[Any]:
     """What the value of an attribute holds, or an entry of its list or dict."""
-    if callable(getattr(value, "fingerprint", None)):
+    if is_fingerprinted(value):
         yield value
     elif isinstance(value, str | Path):
         if _is_path(name, value):
@@ -257,3 +262,145 @@ def _attributes(owner: Any) -> dict[str, Any]:
 
 def _package(owner: Any) -> str:
     return type(owner).__module__.partition(".")[0]
+
+
+class Foreign:
+    """A stage of PyTerrier or of another package, with the careful answers to the questions that :class:`~pyterrier_ikat.Operator` answers.
+
+    It may read texts, drop turns and hold anything. A package or a user that knows better sets
+    one of four hooks on the stage:
+
+    - ``one_row_per_turn = True``: it maps rows one to one, independently;
+    - ``loads_models = True``: its first use loads a model;
+    - ``reads_texts = False``: it ignores the passages' ``text``;
+    - ``citing()``: returns a copy that cites passages, or None.
+
+    Example:
+        >>> cut = Foreign(pt.RankCutoff(5))
+        >>> cut.reads_texts, cut.passages_at_most(), cut.doing(pd.DataFrame())
+        (False, 5, '')
+        >>> upper = pt.apply.query(lambda row: row["query"].upper())
+        >>> upper.one_row_per_turn = True
+        >>> Foreign(upper).one_row_per_turn
+        True
+    """
+
+    open_ended = False
+    deviations: Sequence[str] = ()
+
+    def __init__(self, stage: pt.Transformer) -> None:
+        self.stage = stage
+        self.cutoff: int | None = stage.k if isinstance(stage, pt.RankCutoff) else None
+        self.one_row_per_turn: bool = getattr(stage, "one_row_per_turn", False)
+        self.loads_models: bool = getattr(stage, "loads_models", False)
+        self.reads_texts: bool = getattr(stage, "reads_texts", self.cutoff is None)
+
+    @property
+    def is_of_pyterrier(self) -> bool:
+        """Whether it is a stage of PyTerrier itself, which asks no language model."""
+        return _package(self.stage) == "pyterrier"
+
+    def plan(self, frame: pd.DataFrame, plan: Any) -> pd.DataFrame:
+        """Return the frame after it, of which only the columns are known. A cutoff changes the plan's."""
+        if self.cutoff is not None:
+            plan.cut_at(self.cutoff)
+            return frame
+        planned: pd.DataFrame = plan.foreign(self, frame)
+        return planned
+
+    def subpipelines(self) -> list[pt.Transformer]:
+        """Return the pipelines that it runs inside, such as the branches of a union."""
+        if isinstance(self.stage, pt.Compose):
+            return list(self.stage)  # PyTerrier would inspect the signature of the class
+        return inspected_subpipelines(self.stage)
+
+    def parts(self) -> list[Any]:
+        """Return its inner pipelines, files, and whatever it holds that has a ``fingerprint()``."""
+        return [*self.subpipelines(), *held_by(self.stage)]
+
+    def held(self) -> dict[str, Any]:
+        """Return its attributes."""
+        return _attributes(self.stage)
+
+    def is_untold(self) -> bool:
+        """Return whether it holds something whose change can't be noticed; see :func:`untold`."""
+        return untold(self.stage)
+
+    def prompt_checksums(self) -> dict[str, str]:
+        """Return nothing: it sends no prompt of this package."""
+        return {}
+
+    def own_prompts(self) -> str | None:
+        """Return None: it reads no prompt templates."""
+        return None
+
+    def abstains_with(self) -> str | None:
+        """Return None: its response to a turn without passages is unknown."""
+        return None
+
+    def passages_at_most(self) -> int | None:
+        """Return the cutoff, or the attribute ``num_results`` of a retriever."""
+        if self.cutoff is not None:
+            return self.cutoff
+        number = getattr(self.stage, "num_results", None)
+        return number if isinstance(number, int) else None
+
+    def query_encoder(self) -> pt.Transformer | None:
+        """Return None: how it makes vectors of queries is unknown."""
+        return None
+
+    def analysis(self) -> dict[str, Any]:
+        """Return nothing: how it makes words of texts is unknown."""
+        return {}
+
+    def without_texts(self) -> pt.Transformer:
+        """Return the stage as it is."""
+        return self.stage
+
+    def citing(self) -> pt.Transformer | None:
+        """Return the stage that its own method ``citing`` makes, or None."""
+        own_method = getattr(self.stage, "citing", None)
+        return None if own_method is None else own_method()
+
+    def own_frame(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return a copy of a frame that others read, too, because it may write into its input."""
+        return frame.copy(deep=not COPIES_ON_WRITE)
+
+    def name_shown(self) -> str:
+        """Return its name in drawings, or that of its class."""
+        drawing = getattr(type(self.stage), "schematic", None)
+        label = drawing.get("label") if isinstance(drawing, dict) else None
+        return str(label or type(self.stage).__name__)
+
+    def doing(self, frame: pd.DataFrame) -> str:
+        """Describe its work for a user who waits. A cutoff is not worth a word."""
+        return f"running {self.name_shown()}" if self.cutoff is None else ""
+
+
+def inspected_subpipelines(stage: pt.Transformer) -> list[pt.Transformer]:
+    """Return the inner pipelines that PyTerrier finds in a stage."""
+    nested: list[pt.Transformer] = []
+    for pipelines in pt.inspect.subtransformers(stage).values():
+        nested += pipelines if isinstance(pipelines, Sequence) else [pipelines]
+    return nested
+
+
+def is_fingerprinted(value: Any) -> bool:
+    """Return whether a value identifies itself by a method ``fingerprint``, as models and indexes do."""
+    return callable(getattr(value, "fingerprint", None))
+
+
+def is_asked(value: Any) -> bool:
+    """Return whether a value is a language model, or stands for one: it has a method ``ask``."""
+    return not isinstance(value, type) and callable(getattr(value, "ask", None))
+
+
+def checksums_of(asks: Any) -> dict[str, str]:
+    """Return a checksum for each prompt template of an object that asks a model, else nothing."""
+    own_method = getattr(asks, "prompt_checksums", None)
+    return {} if own_method is None else own_method()
+
+
+def model_of(asks: Any) -> Any:
+    """Return the language model that a player or a judge asks, or None."""
+    return getattr(asks, "llm", None)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 import pandas as pd
@@ -29,9 +29,11 @@ from .conversations.frame import (
 )
 from .errors import DataError, UsageError, counted, list_first
 from .events import repaired
+from .foreign import is_asked
 from .llms import LLM, Completion, LLMFailure, Request, StageError, llm
 from .llms.failures import NotStructured, Refused, list_failed
 from .operator import Operator, with_fields
+from .planning import Plan
 from .prompts import (
     STYLES,
     checksum_of,
@@ -43,9 +45,6 @@ from .prompts import (
     ptkb_text,
     render,
 )
-
-if TYPE_CHECKING:
-    from .planning import Plan
 
 log = logging.getLogger("pyterrier_ikat")
 
@@ -61,7 +60,7 @@ def as_llm(given: Any) -> LLM:
     Raises:
         UsageError: when the value is not a model (see `llm`).
     """
-    if hasattr(given, "ask") and not isinstance(given, type):
+    if is_asked(given):
         return given  # type: ignore[no-any-return]
     place = (os.getcwd(), os.environ.get("IKAT_HOME"), os.environ.get("OPENAI_BASE_URL"))
     key = (given, *place) if isinstance(given, str) else (id(given),)
@@ -143,6 +142,10 @@ class AsksLLM(Checked):
         ]
         return {name: checksum_of(name, self.style, self.prompts) for name in names}
 
+    def own_prompts(self) -> str | None:
+        """Return the folder of the user's prompt templates, or None."""
+        return self.prompts
+
     def message(self, template: str, values: dict[str, Any]) -> dict[str, str]:
         """A user message made from a template.
 
@@ -158,7 +161,7 @@ class AsksLLM(Checked):
 
     @property
     def _asked_form(self) -> Structure | None:
-        return self.kind.structure if getattr(self.llm, "structured", False) else None
+        return self.kind.structure if self.llm.structured else None
 
     def request(
         self,
@@ -433,7 +436,7 @@ class LLMOperator(AsksLLM, Operator):
             else self.fallback(frame)
         )
 
-    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """Count the requests, and write cached completions or stand-ins."""
         return self.write(frame, plan.ask(self, frame))
 

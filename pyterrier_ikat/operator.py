@@ -1,12 +1,9 @@
-"""The base of all operators: a repr that can be pasted back, value equality, and the questions that planning and running ask a stage.
+"""The base of all operators, and the one face through which a run sees any stage.
 
-Planning and running never ask for the class of a stage. They use this protocol:
-:meth:`Operator.plan` estimates the stage's requests to a language model and its output;
-``one_row_per_turn`` says whether a run may be cut into batches after it; :meth:`Operator.parts`
-lists what a finished run depends on; ``loads_models`` says whether to try the stage before anything
-is paid for; ``reads_texts`` says whether it may read passages' texts; :meth:`Operator.citing` makes
-it cite passages; :meth:`Operator.doing` describes its work for a user who waits for an answer. A
-stage of another package is identified by its repr and by the models and indexes in its attributes.
+Planning and running never ask for the class of a stage. They ask :func:`face`, which gives the
+stage itself if it is an :class:`Operator`, or a :class:`~pyterrier_ikat.foreign.Foreign` with the
+careful answers for a stage of another package. Everything that may be asked is declared on
+:class:`Operator`, with its default. docs/stage.md follows a stage through a run.
 """
 
 import inspect
@@ -18,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache, partial, wraps
 from pathlib import Path
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import pandas as pd
 import pyterrier as pt
@@ -27,45 +24,47 @@ from typing_extensions import dataclass_transform
 from .arguments import Checked, checked_frame, missing_columns
 from .errors import DataError, counted
 from .events import OBSERVERS, observed
-from .foreign import held_by, named_file, untold
-
-if TYPE_CHECKING:
-    from .planning import Plan
+from .foreign import (
+    Foreign,
+    held_by,
+    inspected_subpipelines,
+    is_asked,
+    is_fingerprinted,
+    named_file,
+)
+from .search_index import SearchIndex
 
 Made = TypeVar("Made", bound="Operator")
-
-
-COPIES_ON_WRITE = int(pd.__version__.partition(".")[0]) >= 3
-"""Whether pandas copies the columns of a shallow copy when they are written to."""
-
-
 Transform = Callable[[Any, pd.DataFrame], pd.DataFrame]
 
 
 def _entered(transform: Transform) -> Transform:
-    """Wrap a stage's work: the frames are checked, and the observers are told."""
+    """Wrap a stage's work: frames are checked on the way in and out, and observers are told."""
 
     @wraps(transform)
     def run(self: Any, inp: pd.DataFrame) -> pd.DataFrame:
         inp = checked_frame(self, inp)
         try:
-            found = (
-                observed(self, inp, partial(transform, self, inp))
-                if OBSERVERS.get()
-                else transform(self, inp)
-            )
+            if OBSERVERS.get():
+                out = observed(self, inp, partial(transform, self, inp))
+            else:
+                out = transform(self, inp)
         except pt.validate.InputValidationError as error:
             raise missing_columns(self, inp, error) from None
-        if self.one_row_per_turn and not (
-            found["qid"].array.equals(inp["qid"].array) or [*found["qid"]] == [*inp["qid"]]
-        ):
-            repair = "return one row per row, in their order, or set one_row_per_turn = False"
-            raise DataError(
-                f"{self!r} got {len(inp)} rows and returned {len(found)}, or other turns: {repair}"
-            )
-        return found
+        if self.one_row_per_turn:
+            _check_same_turns(self, inp, out)
+        return out
 
     return run
+
+
+def _check_same_turns(stage: pt.Transformer, inp: pd.DataFrame, out: pd.DataFrame) -> None:
+    same = out["qid"].array.equals(inp["qid"].array) or list(out["qid"]) == list(inp["qid"])
+    if not same:
+        raise DataError(
+            f"{stage!r} got {len(inp)} rows and returned {len(out)}, or other turns: return one row "
+            "per row, in their order, or set one_row_per_turn = False"
+        )
 
 
 class _Cutoff(pt.RankCutoff):
@@ -81,6 +80,8 @@ class Operator(Checked, pt.Transformer):
     ...}`` (at most 20 characters). Because equal operators are found by ``==`` and ``hash``,
     ``pt.Experiment(..., plan="tree")`` runs a stage once when several systems start with it.
 
+    The attributes and methods below are what a run asks a stage. Override what differs.
+
     Example:
         >>> import pyterrier_ikat as ikat
         >>> ikat.Interleave(num_results=100)
@@ -90,29 +91,41 @@ class Operator(Checked, pt.Transformer):
     """
 
     one_row_per_turn: ClassVar[bool] = False
-    """Whether it returns one row per input row, in their order, and treats each row independently. Such stages at the beginning
-    of a pipeline run for all turns at once, so that a model gets as many concurrent requests as it
-    allows; the later stages run batch by batch."""
+    """Whether it returns one row per input row, in their order, and treats each row independently.
+    Such stages at the beginning of a pipeline run for all turns at once, so that a model gets as
+    many concurrent requests as it allows; the later stages run batch by batch."""
 
     loads_models: ClassVar[bool] = False
-    """Whether its first use loads a model. Before a run it gets one row, so that a model that can't be loaded is found before anything
-    is paid for."""
+    """Whether its first use loads a model. Before a run it gets one row, so that a model that can't
+    be loaded is found before anything is paid for."""
 
     reads_texts: ClassVar[bool] = True
-    """Whether it may read the column ``text`` of its input, besides passing it on. It isn't inherited, because only a subclass knows what
-    it reads."""
+    """Whether it may read the column ``text`` of its input, besides passing it on. It isn't
+    inherited, because only a subclass knows what it reads."""
 
     on_passages: ClassVar[str] = ""
-    """The operator that does the same with passages that are there already, for the error where it gets passages in place of turns."""
+    """The operator that does the same with passages that are there already, for the error where it
+    gets passages in place of turns."""
+
+    activity: ClassVar[str] = ""
+    """Its work in words, for a user who waits for an answer, such as ``"rewriting"`` or
+    ``"searching {queries}"``; see :meth:`doing`."""
+
+    drawn_as: ClassVar[str] = ""
+    """Its name in drawings, taken from ``schematic``; empty for the name of its class."""
+
+    last_in_repr: ClassVar[Sequence[str]] = ()
+    """Arguments that stand behind those of subclasses, in this order."""
+
+    open_ended: bool = False
+    """Whether its model decides how many texts it writes, so that a plan counts the fewest."""
 
     gives_texts: bool = True
     """Whether it looks up the texts of the passages that it finds; see :meth:`without_texts`."""
 
-    activity: ClassVar[str] = ""
-    """Its work in words, for a user who waits for an answer, such as ``"rewriting"`` or ``"searching {queries}"``; see :meth:`doing`."""
-
-    last_in_repr: ClassVar[Sequence[str]] = ()
-    """Arguments that stand behind those of subclasses, in this order."""
+    deviations: Sequence[str] = ()
+    """How the method that made it differs from its paper, one line each; see
+    :meth:`with_deviations`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,88 +133,145 @@ class Operator(Checked, pt.Transformer):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.reads_texts = cls.__dict__.get("reads_texts", True)
-        if isinstance(label := cls.__dict__.get("schematic"), dict):
-            label.setdefault(
-                "help_url", ""
-            )  # without it, drawing a pipeline looks its documentation up on the network
+        drawing = cls.__dict__.get("schematic")
+        if isinstance(drawing, dict):
+            drawing.setdefault("help_url", "")  # without it, drawing asks the network
+            cls.drawn_as = str(drawing.get("label", ""))
+        elif drawing is not None:
+            cls.drawn_as = ""
         if "transform" in cls.__dict__:
             cls.transform = _entered(cls.transform)  # type: ignore[assignment]
 
     def __mod__(self, right: int) -> pt.Transformer:
         return self >> _Cutoff(right)
 
-    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
-        """The frame after this stage in a plan, where no model is loaded or asked and nothing is retrieved.
+    def plan(self, frame: pd.DataFrame, plan: Any) -> pd.DataFrame:
+        """Return the frame after this stage in a plan, where nothing is asked, loaded or retrieved.
 
         By default an operator that turns queries into queries is run, and one that returns passages
         keeps the turns unchanged. Override this method where running would load or ask a model:
         count requests by ``plan.ask`` and inner pipelines by ``plan.follow``.
+
+        Args:
+            frame: its input, with stand-ins for texts that are not written yet.
+            plan: the :class:`~pyterrier_ikat.planning.Plan`, which imports this class.
         """
-        return plan.by_columns(self, frame)
+        planned: pd.DataFrame = plan.by_columns(self, frame)
+        return planned
 
-    def parts(self) -> Iterator[Any]:
-        """The language models, indexes, folders and files in its arguments.
+    def parts(self) -> list[Any]:
+        """Return the values in which its models, indexes, folders and files are looked for.
 
-        With its repr and its prompts, they determine its results. A folder of prompts is not among
-        them, because their texts count, and no cache, because it is written to.
+        With its repr and its prompts, these parts determine its results. By default the values are
+        its arguments without the folder of prompts, because their texts count, and without a cache,
+        because it is written to. :func:`parts_of` finds the parts.
         """
-        return parts_of(
-            [value for name, value in self.arguments().items() if name not in ("prompts", "cache")]
-        )
+        arguments = self.arguments().items()
+        return [value for name, value in arguments if name not in ("prompts", "cache")]
 
-    def without_texts(self: Made) -> Made:
-        """This operator for a pipeline in which no later stage reads texts: it may omit the column ``text``."""
-        found = object.__new__(type(self))  # with all that is open
-        vars(found).update(vars(self), gives_texts=False)
-        return found
+    def subpipelines(self) -> list[pt.Transformer]:
+        """Return the pipelines that it runs inside, such as the branches of a fusion."""
+        nesting = (pt.Transformer, list, tuple)
+        if not any(isinstance(value, nesting) for value in self.arguments().values()):
+            return []  # PyTerrier would inspect the class first
+        return inspected_subpipelines(self)
 
-    def citing(self: Made) -> Made | None:
-        """This operator, asking for citations of the passages that its text rests on; None for one that can't.
+    def held(self) -> dict[str, Any]:
+        """Return what it was made with: its arguments. A function among them can't be identified."""
+        return self.arguments()
 
-        A stage of another package may also have this method; see :func:`citing`.
-        """
+    def is_untold(self) -> bool:
+        """Return whether it depends on something whose change can't be noticed."""
+        return False
+
+    def prompt_checksums(self) -> dict[str, str]:
+        """Return a checksum for each prompt template that it sends, by the template's name."""
+        return {}
+
+    def own_prompts(self) -> str | None:
+        """Return the folder of the user's prompt templates, or None."""
         return None
 
+    def abstains_with(self) -> str | None:
+        """Return its response to a turn without passages, or None if it writes no responses."""
+        return None
+
+    def passages_at_most(self) -> int | None:
+        """Return the maximum number of passages per query, by default ``num_results``; None: any."""
+        number = self.arguments().get("num_results")
+        return number if isinstance(number, int) else None
+
+    def query_encoder(self) -> pt.Transformer | None:
+        """Return the operator that encodes its queries, or None if it doesn't search vectors."""
+        return None
+
+    def analysis(self) -> dict[str, Any]:
+        """Return how its index makes words of texts: ``stemmer`` and ``stops``, where it has them."""
+        return {}
+
+    def without_texts(self: Made) -> Made:
+        """Return a copy that may omit the column ``text``, for a pipeline that doesn't read texts."""
+        return self._copy(gives_texts=False)
+
+    def with_deviations(self: Made, lines: Sequence[str]) -> Made:
+        """Return a copy that carries the deviations of its method, also in a longer pipeline."""
+        return self._copy(deviations=tuple(lines))
+
+    def _copy(self: Made, **changed: Any) -> Made:
+        """Return a copy with changed attributes, which shares everything that is open."""
+        copied = object.__new__(type(self))
+        vars(copied).update(vars(self), **changed)
+        return copied
+
+    def citing(self: Made) -> Made | None:
+        """Return a copy that asks for citations of its passages, or None if it can't."""
+        return None
+
+    def own_frame(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return a frame that others read, too, as it is: an operator never changes its input."""
+        return frame
+
+    def name_shown(self) -> str:
+        """Return its name in drawings, or that of its class."""
+        return self.drawn_as or type(self).__name__
+
     def doing(self, frame: pd.DataFrame) -> str:
-        """A description of its work on ``frame`` for a user who waits. Empty for an operator that neither loads nor asks a model."""
-        waits = (
-            self.activity
-            or self.loads_models
-            or any(hasattr(one, "ask") for one in self.arguments().values())
-        )
-        if not waits:
+        """Describe its work on ``frame`` for a user who waits.
+
+        The text is empty for an operator that neither loads nor asks a model.
+        """
+        asks = any(is_asked(value) for value in self.arguments().values())
+        if not (self.activity or self.loads_models or asks):
             return ""
-        rows = len(frame)
-        said = self.activity or f"running {label_of(self)}"
-        return said.replace("{queries}", counted(rows, "query")).replace(
-            "{passages}", counted(rows, "passage")
-        )
+        words = self.activity or f"running {self.name_shown()}"
+        words = words.replace("{queries}", counted(len(frame), "query"))
+        return words.replace("{passages}", counted(len(frame), "passage"))
 
     def while_written(self, frame: pd.DataFrame) -> Callable[[str], str] | None:
-        """What makes of the text that a model still writes for a turn what its user may read; None where the text is not an answer."""
+        """Return a function that turns partial model output into displayable text.
+
+        None if the output isn't an answer.
+        """
         return None
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments this operator was made with, by name, in the order of ``__init__``."""
+        """Return the arguments it was made with, by name, in the order of ``__init__``."""
         return {name: getattr(self, name) for name in self._defaults()}
 
     @classmethod
     @cache
     def _defaults(cls) -> dict[str, Any]:
-        fixed, last = (
-            (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD),
-            cls.last_in_repr,
-        )
+        """The default of each argument, those of ``last_in_repr`` last."""
         parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
-        found = {
-            parameter.name: parameter.default
-            for parameter in parameters
-            if parameter.kind not in fixed
-        }
-        return {
-            name: found[name]
-            for name in sorted(found, key=lambda name: last.index(name) if name in last else -1)
-        }
+        variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        defaults = {}
+        for parameter in parameters:
+            if parameter.kind not in variadic:
+                defaults[parameter.name] = parameter.default
+        for name in cls.last_in_repr:
+            if name in defaults:
+                defaults[name] = defaults.pop(name)
+        return defaults
 
     def __repr__(self) -> str:
         shown: list[str] = []
@@ -219,34 +289,48 @@ class Operator(Checked, pt.Transformer):
     @classmethod
     @cache
     def _called(cls) -> str:
-        """The class name as a user writes it, such as ``ikat.RRF``. A class of another package has its module's name in front."""
-        house, *rooms = cls.__module__.split(".")
-        if house != __package__:
-            return cls.__name__ if house == "__main__" else f"{cls.__module__}.{cls.__name__}"
-        front = sys.modules[house].__all__
-        listed = getattr(sys.modules.get(f"{house}.{rooms[0]}"), "__all__", ())
-        of = f"ikat.{rooms[0]}" if cls.__name__ in listed and cls.__name__ not in front else "ikat"
-        return f"{of}.{cls.__name__}"
+        """The class name as a user writes it, such as ``ikat.RRF``.
+
+        A class of another package has its module's name in front.
+        """
+        package, *rooms = cls.__module__.split(".")
+        if package == "__main__":
+            return cls.__name__
+        if package != __package__:
+            return f"{cls.__module__}.{cls.__name__}"
+        if cls.__name__ in _public_names(package):
+            return f"ikat.{cls.__name__}"
+        if cls.__name__ in _public_names(f"{package}.{rooms[0]}"):
+            return f"ikat.{rooms[0]}.{cls.__name__}"
+        return f"ikat.{cls.__name__}"
 
     def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other):
+        if not isinstance(other, Operator) or type(self) is not type(other):
             return NotImplemented
-        same = isinstance(other, Operator) and self.gives_texts == other.gives_texts
-        return same and self.arguments() == other.arguments()
+        return self.gives_texts == other.gives_texts and self.arguments() == other.arguments()
 
     def __hash__(self) -> int:
-        return hash(
-            (
-                type(self),
-                self.gives_texts,
-                tuple(_hashable(value) for value in self.arguments().values()),
-            )
-        )
+        arguments = tuple(_hashable(value) for value in self.arguments().values())
+        return hash((type(self), self.gives_texts, arguments))
+
+
+def _public_names(module: str) -> Sequence[str]:
+    names: Sequence[str] = getattr(sys.modules.get(module), "__all__", ())
+    return names
+
+
+def _hashable(value: Any) -> Hashable:
+    if isinstance(value, dict):
+        return tuple((key, _hashable(item)) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(_hashable(item) for item in value)
+    hashable: Hashable = value
+    return hashable
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
 def with_fields(cls: type[Made]) -> type[Made]:
-    """An operator whose arguments are its annotated attributes, as in a `dataclasses.dataclass`.
+    """Make an operator whose arguments are its annotated attributes, as in a `dataclasses.dataclass`.
 
     Example:
         >>> @with_fields
@@ -275,15 +359,36 @@ def _with_inherited_arguments(cls: type) -> str | None:
     described: dict[str, str] = {}
     for base in cls.__mro__:
         section = _ARGUMENTS.search(inspect.cleandoc(base.__dict__.get("__doc__") or ""))
-        for argument in _ARGUMENT.finditer(section[0] if section else ""):
+        if section is None:
+            continue
+        for argument in _ARGUMENT.finditer(section[0]):
             described.setdefault(argument[1], argument[0].rstrip())
-    given = [described[one.name] for one in fields(cls) if one.init and one.name in described]  # type: ignore[arg-type]
-    lines = [own[0].rstrip(), *(entry for entry in given if entry not in own[0])]
+    lines = [own[0].rstrip()]
+    for argument_field in fields(cls):  # type: ignore[arg-type]
+        entry = described.get(argument_field.name)
+        if argument_field.init and entry is not None and entry not in own[0]:
+            lines.append(entry)
     return text[: own.start()] + "\n".join(lines) + "\n" + text[own.end() :]
 
 
+# Pipelines, whose stages are seen through one face
+
+
+def face(stage: pt.Transformer) -> Operator | Foreign:
+    """Return the stage as a run sees it: itself if it is an operator, else the careful answers for it.
+
+    A ``pt.Compose`` is flattened by :func:`stages` before its stages are asked.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> face(ikat.Interleave()), face(pt.RankCutoff(10)).passages_at_most()
+        (ikat.Interleave(), 10)
+    """
+    return stage if isinstance(stage, Operator) else Foreign(stage)
+
+
 def stages(pipeline: pt.Transformer) -> Iterator[pt.Transformer]:
-    """The stages of a pipeline, in order, nested compositions flattened."""
+    """Yield the stages of a pipeline, in order, nested compositions flattened."""
     if isinstance(pipeline, pt.Compose):
         for stage in pipeline:
             yield from stages(stage)
@@ -292,15 +397,20 @@ def stages(pipeline: pt.Transformer) -> Iterator[pt.Transformer]:
 
 
 def every_stage(pipeline: pt.Transformer) -> Iterator[pt.Transformer]:
-    """The stages of a pipeline, each followed by those of the pipelines that it runs inside."""
+    """Yield the stages of a pipeline, each followed by those of the pipelines that it runs inside."""
     for stage in stages(pipeline):
         yield stage
         for inner in subpipelines(stage):
             yield from every_stage(inner)
 
 
+def subpipelines(stage: pt.Transformer) -> list[pt.Transformer]:
+    """Return the pipelines that a stage runs inside, such as the branches of a union."""
+    return face(stage).subpipelines()
+
+
 def citing(pipeline: pt.Transformer) -> pt.Transformer:
-    """A pipeline whose response cites its passages: the last stage that can ask for it does; a pipeline without one stays as it is.
+    """Turn on citations in the last stage that supports them.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -310,103 +420,107 @@ def citing(pipeline: pt.Transformer) -> pt.Transformer:
         >>> citing(ikat.Respond(ikat.llm(Model()), passages=3) >> ikat.Interleave())
         (ikat.Respond(ikat.llm('Model'), passages=3, cite=True) >> ikat.Interleave())
     """
-    found = list(stages(pipeline))
-    for place in reversed(range(len(found))):
-        asked = getattr(found[place], "citing", None)  # of another package's stage, where it has it
-        turned = asked() if asked is not None else None
-        if turned is not None:
-            found[place] = turned
-            return pt.Compose(*found) if len(found) > 1 else turned
+    before = list(stages(pipeline))
+    after: list[pt.Transformer] = []
+    while before:
+        stage = before.pop()
+        cited = face(stage).citing()
+        if cited is not None:
+            return _composed([*before, cited, *after])
+        after.insert(0, stage)
     return pipeline
 
 
+def _composed(parts: Sequence[pt.Transformer]) -> pt.Transformer:
+    return parts[0] if len(parts) == 1 else pt.Compose(*parts)
+
+
 def label_of(stage: pt.Transformer) -> str:
-    """A stage's name in drawings, or that of its class.
+    """Return a stage's name in drawings, or that of its class.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> label_of(ikat.Interleave()), label_of(pt.Transformer.identity())
         ('Interleave', 'IdentityTransformer')
     """
-    drawn = getattr(type(stage), "schematic", None)
-    return (
-        str(drawn["label"])
-        if isinstance(drawn, dict) and drawn.get("label")
-        else type(stage).__name__
-    )
-
-
-def subpipelines(stage: pt.Transformer) -> list[pt.Transformer]:
-    """The pipelines that a stage runs inside, such as the branches of a union."""
-    nested: list[pt.Transformer] = []
-    if isinstance(stage, pt.Compose):
-        return list(stage)  # as PyTerrier finds them, which would read the signature of its class
-    if isinstance(stage, Operator) and not any(
-        isinstance(value, pt.Transformer | list | tuple) for value in stage.arguments().values()
-    ):
-        return nested  # PyTerrier would inspect the class first
-    for found in pt.inspect.subtransformers(stage).values():
-        nested += found if isinstance(found, Sequence) else [found]
-    return nested
+    return face(stage).name_shown()
 
 
 def parts_of(value: Any) -> Iterator[Any]:
-    """The language models, indexes (whatever has a ``fingerprint()``), folders and files in ``value``, an argument or a pipeline.
+    """Yield the language models, indexes, folders and files in ``value``, an argument or a pipeline.
 
-    For a stage of another package they are looked for in its attributes, see
-    :mod:`pyterrier_ikat.foreign`.
+    Models and indexes are whatever has a ``fingerprint()``. For a stage of another package they are
+    looked for in its attributes, see :mod:`pyterrier_ikat.foreign`.
     """
     return _parts_of(value, {})
 
 
 def _parts_of(value: Any, seen: dict[int, Any]) -> Iterator[Any]:
-    """Objects are looked at once. ``seen`` has them by identity, and keeps them, so that no other one gets their identity."""
+    """Yield the parts of a value. Each object is searched once.
+
+    ``seen`` has the objects by identity, and keeps them, so that no other one gets their identity.
+    """
     if isinstance(value, list | tuple):
-        for one in value:
-            yield from _parts_of(one, seen)
-    elif isinstance(value, str | Path):
-        if os.path.isdir(value):  # never an error, however long the text is
-            yield str(value)
-        elif (file := named_file(value)) is not None:
-            yield file
-    elif id(value) not in seen:
-        seen[id(value)] = value
-        if isinstance(value, Operator):
-            yield from value.parts()
-        elif callable(getattr(value, "fingerprint", None)):
-            yield value
-            yield from _parts_of(getattr(value, "text", None), seen)
-        else:
-            if isinstance(value, pt.Transformer):
-                yield from _parts_of(subpipelines(value), seen)
-            for one in held_by(value):
-                yield from _parts_of(one, seen)
+        for item in value:
+            yield from _parts_of(item, seen)
+        return
+    if isinstance(value, str | Path):
+        yield from _named_by(value)
+        return
+    if id(value) in seen:
+        return
+    seen[id(value)] = value
+    if isinstance(value, Operator):
+        yield from _parts_of(value.parts(), seen)
+    elif is_fingerprinted(value):
+        yield value
+        if isinstance(value, SearchIndex):
+            yield from _parts_of(value.text, seen)
+    elif isinstance(value, pt.Transformer):
+        yield from _parts_of(face(value).parts(), seen)
+    else:
+        yield from _parts_of(held_by(value), seen)
+
+
+def _named_by(text: str | Path) -> Iterator[Any]:
+    """Yield the folder or the file that an argument names, if it names one."""
+    if os.path.isdir(text):  # never an error, however long the text is
+        yield str(text)
+        return
+    file = named_file(text)
+    if file is not None:
+        yield file
 
 
 def alike(pipeline: pt.Transformer) -> list[str]:
-    """The stages that can't be identified: those that show an address in memory, or hold a function or untold files or objects."""
-    found: dict[str, None] = {}
+    """Return the stages that can't be identified.
+
+    They show an address in memory, or hold a function or untold files or objects.
+    """
+    shown: dict[str, None] = {}
     for stage in every_stage(pipeline):
-        shown = repr(stage)
-        is_untold = not isinstance(stage, Operator) and untold(stage)
-        is_alike = " at 0x" in shown or _holds_function(stage)
-        if is_untold or (is_alike and not subpipelines(stage)):
-            found[shown] = None
-    return list(found)
+        seen = face(stage)
+        is_alike = " at 0x" in repr(stage) or _holds_function(seen)
+        if seen.is_untold() or (is_alike and not seen.subpipelines()):
+            shown[repr(stage)] = None
+    return list(shown)
 
 
-def _holds_function(stage: pt.Transformer) -> bool:
-    held = stage.arguments() if isinstance(stage, Operator) else vars(stage)
-    return any(isinstance(value, FunctionType | MethodType | partial) for value in held.values())
+def _holds_function(seen: Operator | Foreign) -> bool:
+    functions = (FunctionType, MethodType, partial)
+    return any(isinstance(value, functions) for value in seen.held().values())
 
 
 def frame_for(stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
-    """``frame`` for a stage when others read the same frame. A stage of another package gets a copy, because it may write into it."""
-    return frame if isinstance(stage, Operator) else frame.copy(deep=not COPIES_ON_WRITE)
+    """Return ``frame`` for a stage when others read the same frame.
+
+    A stage of another package gets a copy, because it may write into it.
+    """
+    return face(stage).own_frame(frame)
 
 
 def without_unread_texts(pipeline: pt.Transformer) -> pt.Transformer:
-    """The pipeline for a caller that doesn't read passage texts: it may omit the column ``text``. Everything else is the same.
+    """Return the pipeline for a caller that doesn't read passage texts: it may omit ``text``.
 
     Looking up 1000 texts takes several times as long as a search. So the stages are asked from the
     last one backwards whether they read texts. One that doesn't answer reads them, and so does
@@ -420,21 +534,10 @@ def without_unread_texts(pipeline: pt.Transformer) -> pt.Transformer:
         ['qid', 'query', 'docno', 'score', 'rank']
     """
     before = list(stages(pipeline))
-    behind: list[pt.Transformer] = []
-    while before and not getattr(
-        before[-1], "reads_texts", not isinstance(before[-1], pt.RankCutoff)
-    ):
-        stage: Any = before.pop()
-        behind.insert(0, stage.without_texts() if hasattr(stage, "without_texts") else stage)
-        if subpipelines(stage):  # it may read the texts of its input
+    after: list[pt.Transformer] = []
+    while before and not face(before[-1]).reads_texts:
+        stage = face(before.pop())
+        after.insert(0, stage.without_texts())
+        if stage.subpipelines():  # it may read the texts of its input
             break
-    return pt.Compose(*before, *behind) if behind else pipeline
-
-
-def _hashable(value: Any) -> Hashable:
-    if isinstance(value, dict):
-        return tuple((key, _hashable(item)) for key, item in value.items())
-    if isinstance(value, list | tuple):
-        return tuple(_hashable(item) for item in value)
-    hashable: Hashable = value
-    return hashable
+    return _composed([*before, *after]) if after else pipeline

@@ -9,9 +9,10 @@ import pyterrier as pt
 from .arguments import by_position
 from .conversations.frame import column, object_frame
 from .events import in_chain
+from .foreign import Foreign
 from .llms import LLM, Request
 from .llms.ledger import CHARACTERS_PER_TOKEN, TITLES, estimated_tokens
-from .operator import Operator, stages, subpipelines
+from .operator import face, stages
 from .tables import Table, of_frame, wrapped
 
 PASSAGE_STAND_IN = "word " * 150
@@ -128,6 +129,8 @@ class Asks(Protocol):
 
     llm: Any
     stage: ClassVar[str]
+    open_ended: bool
+    """Whether its model decides how many texts it writes."""
 
     def requests(self, frame: pd.DataFrame) -> list[Any]:
         """The requests for ``frame``, in order. Nothing is sent."""
@@ -160,38 +163,36 @@ class Plan:
     def follow(self, pipeline: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
         """The frame after an inner pipeline, whose requests are counted."""
         for stage in stages(pipeline):
-            frame = self._step(stage, by_position(frame))
+            frame = face(stage).plan(by_position(frame), self)
         return frame
 
-    def _step(self, stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
-        if isinstance(stage, Operator):
-            return stage.plan(frame, self)
-        if isinstance(stage, pt.RankCutoff):
-            self.cut, self.fewer_passages = stage.k, False
-            return frame
-        retrieves = "docno" in (
-            pt.inspect.transformer_outputs(stage, list(frame.columns), strict=False) or ()
-        )
+    def cut_at(self, depth: int) -> None:
+        """Note that a rank cutoff leaves ``depth`` passages of each turn."""
+        self.cut = depth
+        self.fewer_passages = False
+
+    def foreign(self, foreign: Foreign, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return the frame after a stage of another package, which may give fewer passages."""
         self.fewer_passages = True
-        self.fewer_turns = self.fewer_turns or not (retrieves or _asks_nothing(stage))
-        return self.by_columns(stage, frame)
+        outputs = _outputs(foreign.stage, list(frame.columns))
+        retrieves = outputs is not None and "docno" in outputs
+        if not retrieves and not foreign.is_of_pyterrier:
+            self.fewer_turns = True
+        return self.by_columns(foreign.stage, frame)
 
     def by_columns(self, stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
-        """The frame after a stage when only its columns are known."""
-        inner = subpipelines(stage)
+        """Return the frame after a stage when only its columns are known."""
+        inner = face(stage).subpipelines()
         for pipeline in inner:
             self.follow(pipeline, frame)
         columns = list(frame.columns)
-        of_turns = pt.inspect.transformer_outputs(stage, columns, strict=False)
-        if of_turns is not None and "docno" in of_turns:
+        outputs = _outputs(stage, columns)
+        if outputs is not None and "docno" in outputs:
             return frame
         if inner or not _asks_nothing(stage):
             return self._unknown(stage, frame)
-        if of_turns is None:
-            reads_passages = (
-                pt.inspect.transformer_outputs(stage, [*columns, *RESULT_COLUMNS], strict=False)
-                is not None
-            )
+        if outputs is None:
+            reads_passages = _outputs(stage, [*columns, *RESULT_COLUMNS]) is not None
             return frame if reads_passages else self._unknown(stage, frame)
         try:
             return stage.transform(frame)
@@ -220,11 +221,7 @@ class Plan:
         ]
         new = [request for request in missing if self._first(stage.llm, request)]
         name = stage.stage + (
-            AT_LEAST
-            if getattr(stage, "open_ended", False)
-            else AT_MOST
-            if self._at_most(requests, frame)
-            else ""
+            AT_LEAST if stage.open_ended else AT_MOST if self._at_most(requests, frame) else ""
         )
         row = {
             "system": self.system,
@@ -264,9 +261,16 @@ class Plan:
 
 def _asks_nothing(stage: pt.Transformer) -> bool:
     """Whether a stage is known to cost nothing: an operator without an LLM, or a stage of PyTerrier."""
-    if isinstance(stage, Operator):
-        return not any(isinstance(value, LLM) for value in stage.arguments().values())
-    return type(stage).__module__.partition(".")[0] == "pyterrier"
+    seen = face(stage)
+    if isinstance(seen, Foreign):
+        return seen.is_of_pyterrier
+    return not any(isinstance(value, LLM) for value in seen.arguments().values())
+
+
+def _outputs(stage: pt.Transformer, columns: list[str]) -> list[str] | None:
+    """The columns of a stage's output; None if it doesn't take these columns, or can't say."""
+    outputs: list[str] | None = pt.inspect.transformer_outputs(stage, columns, strict=False)
+    return outputs
 
 
 def _cost(llm: LLM, new: Sequence[Request], typical: Sequence[Any]) -> dict[str, Any]:

@@ -411,10 +411,7 @@ def _show_responses(paths: Sequence[str], data: Any, given: Mapping[str, Any], f
             evaluate_responses(wanted, answers, judges), unit=given["unit"], dataset=data
         )
     table = pd.concat(means, names=["run"]).reset_index(level="run")
-    models = {
-        judge.name: judge.llm.model if hasattr(judge, "llm") else getattr(judge, "model", "")
-        for judge in judges
-    }
+    models = {judge.name: judge.model_name for judge in judges}
     if any(models.values()):
         table.insert(2, "model", table["judge"].map(models))
     _show_with_notes(_with_unit(table, form, about_turns), form)

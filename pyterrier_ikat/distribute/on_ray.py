@@ -9,8 +9,10 @@ import pandas as pd
 import pyterrier as pt
 
 from ..errors import DataError, IkatError, UsageError
+from ..foreign import HeldFiles
 from ..llms import LLM
 from ..operator import Operator, parts_of
+from ..search_index import SearchIndex
 
 PARTS = 4
 """Parts per worker: short ones balance long ones, and a part is what runs again when a worker dies."""
@@ -51,8 +53,10 @@ class _Worker:
 
 
 def _is_index(part: Any) -> bool:
-    """Whether a part has a path and is never written to by the stage that reads it."""
-    return hasattr(part, "path") and getattr(part, "artifact", True)
+    """Whether a part is an index, to which the stage that reads it never writes."""
+    if isinstance(part, HeldFiles):
+        return part.artifact
+    return isinstance(part, SearchIndex)
 
 
 class OnRay(Operator):

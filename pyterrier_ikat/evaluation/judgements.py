@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import ir_measures
 import numpy as np
@@ -35,15 +35,13 @@ from ..errors import DataError, UsageError, advice, counted, list_first
 from ..llm_operator import LLMOperator
 from ..llms import Request
 from ..operator import with_fields
+from ..planning import Plan
 from ..prompts import pick_statements, ptkb_text
 from ..runs import strictly_decreasing
 from ..tables import Table, format_score, of_frame
 from .evaluator import TRACK_2023, as_measures, check_turn_names, label
 from .finished_runs import check_once
 from .scores import evaluate, natural_key
-
-if TYPE_CHECKING:
-    from ..planning import Plan
 
 
 def pool_runs(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame:
@@ -291,7 +289,7 @@ class Judge(LLMOperator):
             )
         ] * len(frame)
 
-    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """One request per passage of the frame, or per passage that the cut before the judge leaves."""
         plan.ask(
             self,

@@ -47,6 +47,11 @@ class LLMJudge(AsksLLM, ResponseJudge):
     """What its prompt shows besides response, question, conversation and persona: the name in the template -> the column."""
     about_question: ClassVar[bool] = True
 
+    @property
+    def model_name(self) -> str:
+        """The model that it asks."""
+        return self.llm.model
+
     def judge(self, responses: pd.DataFrame) -> list[Assessment]:
         """One judgement per row of a frame with ``qid``, ``qanswer`` and the columns that the judge needs.
 
@@ -576,6 +581,11 @@ class AnswerEquivalence(PlainJudge):
     batch_size: int = 16
 
     name: ClassVar[str] = "answer equivalence"
+
+    @property
+    def model_name(self) -> str:
+        """The model that it loads."""
+        return self.model
 
     def judge(self, responses: pd.DataFrame) -> list[Assessment]:
         """Classify the responses (``qanswer``) of a frame with ``gold_answer`` and a question.

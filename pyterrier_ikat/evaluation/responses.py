@@ -52,6 +52,11 @@ class ResponseJudge:
     basis: ClassVar[str] = ""
     """The column among them with which a response is compared, or ``""``. A turn without a value there is omitted and counted."""
 
+    @property
+    def model_name(self) -> str:
+        """The model that it asks or loads; empty for none."""
+        return ""
+
     def judge(self, responses: pd.DataFrame) -> list[Assessment]:
         """One judgement per row of a frame with ``qid``, ``qanswer`` and the turn's other columns."""
         raise NotImplementedError

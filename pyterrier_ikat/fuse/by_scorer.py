@@ -1,7 +1,6 @@
 """Fusions that re-score a turn's candidates: against every sub-query with several models, or against one text of the turn."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -11,12 +10,10 @@ from ..conversations.frame import STALE_WITH_QUERY, numbered, with_columns
 from ..errors import DataError, UsageError, counted, list_first
 from ..operator import frame_for
 from ..order import Floats, Integers, highest_of, set_ranks, sum_in_any_order, tied
+from ..planning import Plan
 from .by_list import interleave
 from .fusion import Fusion, list_inputs
 from .subqueries import Turn, check_results, mark_first, read_lists, read_weights, restore_turns
-
-if TYPE_CHECKING:
-    from ..planning import Plan
 
 PAIRS_AT_ONCE = 500_000
 """The number of (sub-query, passage) rows per call of a scorer. A turn is never split."""
@@ -142,7 +139,7 @@ class RerankAgainst(Fusion):
         self.scorer = scorer
         self.column = column
 
-    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """The turns again. The scorer may ask a model about them."""
         turns = super().plan(frame, plan)
         plan.follow(self.scorer, turns)

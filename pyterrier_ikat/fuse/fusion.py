@@ -4,7 +4,7 @@ import re
 import warnings
 from collections.abc import Callable, Sequence
 from itertools import count, takewhile
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,7 @@ from ..errors import DataError, UsageError, counted, list_first
 from ..llms.failures import BatchUnderWay, Waiting
 from ..operator import Operator, frame_for, without_unread_texts
 from ..order import Floats, Integers, set_ranks
+from ..planning import Plan
 from .subqueries import (
     SUB_QUERY_COLUMNS,
     Lists,
@@ -36,9 +37,6 @@ from .subqueries import (
     restore_turns,
     sort_lists,
 )
-
-if TYPE_CHECKING:
-    from ..planning import Plan
 
 Fused = TypeVar("Fused", bound="Fusion")
 Ranking = tuple[Integers, Integers, Floats | None]
@@ -98,7 +96,7 @@ class Fusion(Operator):
         found.branches = tuple(map(without_unread_texts, self.branches))
         return found
 
-    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """The turns again; with branches, the frame after the last one."""
         left, before, cuts = frame if self.branches else drop_sub_queries(frame), plan.cut, []
         for number, branch in enumerate(self.branches, 1):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,10 +33,8 @@ from ..llm_operator import LLMOperator, as_long_as
 from ..llms import Request
 from ..operator import frame_for, with_fields
 from ..order import places_by_rank
+from ..planning import Plan
 from ..prompts import render
-
-if TYPE_CHECKING:
-    from ..planning import Plan
 
 
 class NoTextWarning(UserWarning):
@@ -89,7 +87,7 @@ class ReadsPassages(LLMOperator):
             for qid, row in zip(frame["qid"].unique(), self.contexts(frame), strict=True)
         ]
 
-    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """One request per turn, with placeholders for the passages."""
         plan.ask(self, plan.passages(frame, self.passages))
         return frame
@@ -325,7 +323,7 @@ class Condense(ReadsPassages):
         """The beginning of the passages."""
         return [cut_at_sentence(" ".join(texts), self.words) for *_, texts in self._chunks(frame)]
 
-    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """The requests for the maximum number of passages, and summaries of maximum length."""
         passages, before = plan.passages(frame, min(self.passages, plan.cut)), plan.fewer_passages
         plan.fewer_passages = before or self.threshold is not None
@@ -449,11 +447,13 @@ class Respond(ReadsPassages):
             made["content"] += "\n\n" + render("respond_cite", self.style, self.prompts, **values)
         return made
 
+    def abstains_with(self) -> str:
+        """Return the response to a turn without passages."""
+        return self.abstention
+
     def citing(self) -> "Respond | None":
         """With ``cite``; None for summaries, and for recorded completions, whose models were not asked for citations."""
-        if self.form == "condensed" or getattr(
-            getattr(self.llm, "backend", None), "replays", False
-        ):
+        if self.form == "condensed" or self.llm.backend.replays:
             return None
         return type(self)(**{**self.arguments(), "cite": True})
 
@@ -701,7 +701,7 @@ class BestResponse(ReadsPassages):
         """Claims of the length of the responses."""
         return [[{"claim": text, "supported": True}] for *_, text in self._each(frame)]
 
-    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """The requests of the responders, and one for each of their responses."""
         for responder in self.responders:
             plan.follow(responder, frame)

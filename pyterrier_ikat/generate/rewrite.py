@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pyterrier as pt
@@ -33,12 +33,10 @@ from ..llm_operator import LLMOperator, as_long_as
 from ..llms import Request
 from ..llms.spec import recorded_prompt
 from ..operator import Operator, with_fields
+from ..planning import Plan
 from ..store.cache import compute_missing, digest, open_cache
 from ..store.models import load, loaded_once, model_state
 from .statements import TRAINING, check_numbered, examples_of, without_unknown_choices
-
-if TYPE_CHECKING:
-    from ..planning import Plan
 
 
 @with_fields
@@ -563,7 +561,7 @@ class Seq2SeqRewrite(Operator):
         super().__post_init__()
         self.model = str(self.model)
 
-    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """The question in place of its rewrite."""
         questions = texts_in(frame, question_column(frame))
         return with_query(with_columns(frame, qrewrite=questions), questions)

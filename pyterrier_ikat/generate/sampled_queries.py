@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,11 +27,8 @@ from ..llm_operator import LLMOperator
 from ..llms import Request
 from ..operator import Operator, every_stage, frame_for, with_fields
 from ..order import Floats, order_by_score, tied
+from ..planning import Plan
 from .queries import ExplodeQueries, with_queries
-
-if TYPE_CHECKING:
-    from ..planning import Plan
-
 
 Vectors = npt.NDArray[np.float64]
 
@@ -95,14 +92,18 @@ class Samples(Operator):
             )
         self.columns = tuple(self.columns)
 
-    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """Count the requests of all samples, and write cached completions, or placeholders that differ."""
         once = self.operator
-        asks = {"llm": once.llm, "stage": once.stage, "read": once.read, "requests": self.requests}
-        found = plan.ask(
-            cast(Any, SimpleNamespace(**asks, typical=lambda turns: once.typical(turns) * self.n)),
-            frame,
+        asks = SimpleNamespace(
+            llm=once.llm,
+            stage=once.stage,
+            open_ended=once.open_ended,
+            read=once.read,
+            requests=self.requests,
+            typical=lambda turns: once.typical(turns) * self.n,
         )
+        found = plan.ask(cast(Any, asks), frame)
         drawn = self._gather(frame, self._repeated(frame), found)
         lists = [
             queries
@@ -239,7 +240,7 @@ class Aggregate(Operator):
     encoder: pt.Transformer | None = None
     also: str | None = None
 
-    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """The texts joined; nothing is encoded."""
         return replace(self, encoder=None).transform(frame)
 
@@ -451,7 +452,7 @@ class BestQuery(Operator):
     passages: int | None = None
     rule: str = "score"
 
-    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """The first sub-query. The ranker's LLM calls for each sub-query are counted."""
         distinct = _distinct(frame)
         before = plan.cut

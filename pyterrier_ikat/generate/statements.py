@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, field
 from functools import cache
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import pyterrier as pt
@@ -21,11 +21,9 @@ from ..errors import DataError, UsageError, counted
 from ..llm_operator import LLMOperator
 from ..llms import LLMFailure, Request
 from ..operator import Operator, with_fields
+from ..planning import Plan
 from ..prompts import history_text, ptkb_text
 from .utterances import WritesQuery
-
-if TYPE_CHECKING:
-    from ..planning import Plan
 
 TRAINING = "ikat:2023-train"
 ORDER = {TRAINING: ("1-1", "1-2", "2-1", "2-2", "7-1")}
@@ -331,7 +329,7 @@ class ShowStatements(Operator):
         if not self.shown.isdecimal():
             one_of((*SHOWN, "a statement's id"), shown=self.shown)
 
-    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """As in a run; the whole persona if no column says what is shown."""
         column = SHOWN.get(self.shown)
         return self.transform(frame) if column is None or column in frame.columns else frame
@@ -388,7 +386,7 @@ class AppendStatements(WritesQuery):
 
     column: str = "qstatements"
 
-    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """The query alone if no column says which statements are chosen."""
         return self.transform(frame) if self.column in frame.columns else frame
 

@@ -2,10 +2,10 @@
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import pyterrier as pt
@@ -22,10 +22,8 @@ from ..conversations.frame import (
 from ..conversations.public_outputs import QUERIES, query_file
 from ..errors import DataError, counted, list_first
 from ..operator import Operator, with_fields
+from ..planning import Plan
 from ..store.cache import digest
-
-if TYPE_CHECKING:
-    from ..planning import Plan
 
 
 def _user_messages(history: Sequence[dict[str, str]]) -> list[str]:
@@ -199,9 +197,9 @@ class GivenQueries(WritesQuery):
         self.path = str(self.path)
         self._read = QueriesRead(self.path)
 
-    def parts(self) -> Iterator[Any]:
-        """The file."""
-        yield self._read
+    def parts(self) -> list[Any]:
+        """Return the file."""
+        return [self._read]
 
     def queries(self, frame: pd.DataFrame) -> list[str]:
         """The query of each turn in the file."""
@@ -300,7 +298,7 @@ class HistoricalQueryExpansion(WritesQuery):
     retriever: pt.Transformer
     words: int = 10
 
-    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """The utterance alone: nothing is searched."""
         return with_query(frame, texts_in(frame, question_column(frame)))
 
@@ -358,7 +356,7 @@ class AppendQuery(WritesQuery):
 
     operator: pt.Transformer
 
-    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """The query and what the operator leaves of it."""
         return with_query(frame, self._appended(frame, plan.follow(self.operator, frame)))
 

@@ -20,6 +20,7 @@ from ..generate import (
     SelectStatements,
 )
 from ..llms import LLM
+from ..operator import face
 from ..rank import RankStatements
 from ..retrieve import RM3
 from . import generate_then_retrieve, infosense_2024, nii_2024
@@ -268,9 +269,7 @@ def generation_only(
 def _expanded(queries: Stage, retriever: Stage, rm3: bool, depth: int) -> Stage:
     if not rm3:
         return queries >> retriever % depth
-    described: dict[str, Any] = getattr(getattr(retriever, "index", None), "describe", dict)()
-    analysis = {name: described[name] for name in ("stemmer", "stops") if name in described}
-    return queries >> retriever >> RM3(**analysis) >> retriever % depth
+    return queries >> retriever >> RM3(**face(retriever).analysis()) >> retriever % depth
 
 
 def _with_response(llm: LLM | None, ranking: Stage) -> Stage:

@@ -183,7 +183,7 @@ class _Counting(Plan):
     def ask(self, stage: Asks, frame: pd.DataFrame) -> list[Any]:
         """Count the requests of a stage; return typical outcomes."""
         self.calls.update(request.qid for request in stage.requests(frame))
-        self.open_ended = self.open_ended or bool(getattr(stage, "open_ended", False))
+        self.open_ended = self.open_ended or stage.open_ended
         return stage.typical(frame)
 
 

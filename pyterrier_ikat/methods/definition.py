@@ -11,11 +11,12 @@ import ast
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, overload
+from types import SimpleNamespace
+from typing import Any, TypeVar, get_args, overload
 
 import pandas as pd
 import pyterrier as pt
@@ -23,13 +24,12 @@ import pyterrier as pt
 from ..arguments import one_of
 from ..errors import UsageError, counted, did_you_mean, option
 from ..generate import SelectStatements, ShowStatements
-from ..operator import Operator
+from ..llms import LLM
+from ..operator import Operator, face, stages
+from ..planning import Plan
 from ..prompts import prompts_from
 from ..rank import RERANKERS, Ensemble
 from ..retrieve.retriever import IndexRetriever
-
-if TYPE_CHECKING:
-    from ..planning import Plan
 
 RESOURCES = (
     "llm",
@@ -53,13 +53,19 @@ Decorated = TypeVar("Decorated", bound=System)
 
 
 class StandIn(Operator):
-    """A placeholder for a resource in a printed expression and in a plan. In a plan, it counts its input rows of each turn."""
+    """A placeholder for a resource, also for an LLM, in a printed expression and in a plan.
+
+    In a plan, it counts its input rows of each turn.
+    """
+
+    structured = False
+    backend = SimpleNamespace(replays=False)
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self.name, self.rows = name, Counter[str]()
 
-    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """Count the rows of the frame, and return it."""
         self.rows.update(frame["qid"])
         return frame
@@ -348,9 +354,12 @@ class Method:
         if isinstance(several := taken.get("reranker"), list) and not self.several:
             raise UsageError(f"method {self.name} takes one re-ranker, not {len(several)}")
         for name in taken.keys() & {"retriever", "dense"}:
-            found = getattr(taken[name], "num_results", self.depth)
-            if found < self.depth:
-                short = f"the {'dense ' * (name == 'dense')}retriever returns {found}: give it num_results={self.depth}"
+            retriever = taken[name]
+            if not isinstance(retriever, pt.Transformer):
+                continue
+            depth = face(retriever).passages_at_most()
+            if depth is not None and depth < self.depth:
+                short = f"the {'dense ' * (name == 'dense')}retriever returns {depth}: give it num_results={self.depth}"
                 raise UsageError(
                     f"method {self.name} takes {counted(self.depth, 'passage')} per query, {short}"
                 )
@@ -437,30 +446,52 @@ def is_given(value: Any) -> bool:
 
 
 def noting(system: System) -> System:
-    """The function of methods, whose pipelines note how they differ from the paper: ``pipeline.deviations``.
+    """Wrap a method so that its pipelines record deviations from the paper: ``pipeline.deviations``.
 
     Of several methods, those with the same settings and LLMs as the call are compared, and the one
-    with the fewest differences counts. A stage of the pipeline has the note, too, so that a longer
-    expression keeps it.
+    with the fewest differences counts. The method's first own stage carries the lines, too, so that
+    a longer expression keeps them.
     """
 
     @wraps(system)
     def noted(*args: Any, **kwargs: Any) -> pt.Transformer:
         built = system(*args, **kwargs)
-        if isinstance(built, pt.Compose):
-            bound = inspect.signature(system).bind(*args, **kwargs)
-            bound.apply_defaults()
-            given = bound.arguments
-            lines = min(
-                (one.called_with(given) for one in _made_by(system, given)), key=len, default=[]
-            )
-            own = next(
-                (stage for stage in built if not any(stage is one for one in given.values())), built
-            )
-            vars(own)["deviations"] = vars(built)["deviations"] = lines
-        return built
+        if not isinstance(built, pt.Compose):
+            return built
+        bound = inspect.signature(system).bind(*args, **kwargs)
+        bound.apply_defaults()
+        arguments = bound.arguments
+        candidates = [entry.called_with(arguments) for entry in _made_by(system, arguments)]
+        lines = min(candidates, key=len, default=[])
+        carrying = _carrying(lines, built, arguments.values())
+        return MethodPipeline(*carrying, deviations=lines)
 
     return noted
+
+
+class MethodPipeline(pt.Compose):
+    """The pipeline of a call of a method's function.
+
+    Attributes:
+        deviations: how it differs from the method's paper, one line each.
+    """
+
+    def __init__(self, *transformers: pt.Transformer, deviations: Sequence[str] = ()) -> None:
+        super().__init__(*transformers)
+        self.deviations = list(deviations)
+
+
+def _carrying(
+    lines: Sequence[str], pipeline: pt.Compose, resources: Iterable[Any]
+) -> list[pt.Transformer]:
+    """The stages of a pipeline, of which the first own one, which is no resource, has the lines."""
+    taken = {id(resource) for resource in resources}
+    own = list(pipeline)
+    for position, stage in enumerate(own):
+        if isinstance(stage, Operator) and id(stage) not in taken:
+            own[position] = stage.with_deviations(lines)
+            break
+    return own
 
 
 def _made_by(system: System, arguments: Mapping[str, Any]) -> list[Method]:
@@ -541,15 +572,28 @@ def in_words(given: Any) -> str | None:
         return in_words(searching[0]) if len(searching) == 1 else _short(given)
     if isinstance(given, Ensemble) and given == Ensemble():
         return "ensemble"
+    if isinstance(given, LLM):
+        return given.spec
+    if not isinstance(given, Operator):
+        return _short(given)
     if isinstance(given, IndexRetriever):
-        values = {name: getattr(given, name) for name in ("k1", "b") if hasattr(given, name)}
-        values |= (
-            {"query_model": model} if (model := getattr(given.index, "query_model", None)) else {}
-        )
-        return " ".join([given.label, *(f"{name}={value}" for name, value in values.items())])
-    kind = next((f"{kind}:" for kind, of_kind in RERANKERS.items() if type(given) is of_kind), "")
-    model = getattr(given, "spec", None) or getattr(given, "model", None)
-    return kind + model if isinstance(model, str) else _short(given)
+        return " ".join([given.label, *_deciding_settings(given)])
+    model = given.arguments().get("model")
+    if not isinstance(model, str):
+        return _short(given)
+    for kind, of_kind in RERANKERS.items():
+        if type(given) is of_kind:
+            return f"{kind}:{model}"
+    return model
+
+
+def _deciding_settings(retriever: IndexRetriever) -> list[str]:
+    """The settings of a retriever that a paper names."""
+    arguments = retriever.arguments()
+    settings = [f"{name}={arguments[name]}" for name in ("k1", "b") if name in arguments]
+    if retriever.index.query_model is not None:
+        settings.append(f"query_model={retriever.index.query_model}")
+    return settings
 
 
 def _short(given: Any) -> str:
@@ -558,10 +602,13 @@ def _short(given: Any) -> str:
 
 
 def returned(retriever: Any) -> int | None:
-    """At most how many passages a retriever returns per query; None if it doesn't say."""
-    if isinstance(retriever, pt.Compose):
-        return min(
-            (found for one in retriever if (found := returned(one)) is not None), default=None
-        )
-    found = getattr(retriever, "k" if isinstance(retriever, pt.RankCutoff) else "num_results", None)
-    return found if isinstance(found, int) else None
+    """Return at most how many passages a retriever returns per query; None if it doesn't say.
+
+    Example:
+        >>> returned(pt.RankCutoff(20) >> pt.RankCutoff(10))
+        10
+    """
+    if not isinstance(retriever, pt.Transformer):
+        return None  # named by a text
+    depths = [face(stage).passages_at_most() for stage in stages(retriever)]
+    return min((depth for depth in depths if depth is not None), default=None)

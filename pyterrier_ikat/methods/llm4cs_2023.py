@@ -8,6 +8,7 @@ from ..arguments import one_of
 from ..fuse import RRF, RerankAgainst
 from ..generate import Aggregate, Answer, ExplodeQueries, RewriteAndAnswer, Samples
 from ..llms import LLM
+from ..operator import face
 from .definition import Stage, method
 
 PAPER = "Mao et al., LLM4CS"
@@ -66,7 +67,8 @@ def llm4cs(
     if aggregate == FUSION:
         ranking = drawn >> ExplodeQueries() >> retriever % depth >> RRF(num_results=depth)
     else:
-        encoder = _encoder(retriever) if encoder is None else encoder
+        if encoder is None:
+            encoder = face(retriever).query_encoder()
         also = "qrewrite" if form == "rewrite_then_answer" else None
         ranking = drawn >> Aggregate(AGGREGATES[aggregate], encoder, also) >> retriever % depth
     return ranking if reranker is None else ranking >> RerankAgainst(reranker, "qrewrite", depth)
@@ -81,9 +83,3 @@ def _drawn(llm: LLM, form: str, n: int, think: bool) -> Stage:
     return RewriteAndAnswer(llm, False, think) >> Samples(
         Answer(llm, question="qrewrite"), n, ("qanswer",)
     )
-
-
-def _encoder(retriever: Stage) -> Stage | None:
-    """The retriever's query encoder; ``None`` if it doesn't search vectors, or doesn't say how they are made."""
-    make = getattr(getattr(retriever, "index", None), "query_encoder", None)
-    return None if make is None else make(getattr(retriever, "query_prefix", None))

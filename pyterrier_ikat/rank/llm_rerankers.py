@@ -6,7 +6,7 @@ It gives each passage a relevance label (LLaMA10), or orders windows of passages
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,10 +20,7 @@ from ..llm_operator import LLMOperator
 from ..llms import LLMFailure, Request
 from ..operator import with_fields
 from ..order import places_by_rank, set_ranks
-
-if TYPE_CHECKING:
-    from ..planning import Plan
-
+from ..planning import Plan
 
 UNJUDGED = -1
 
@@ -85,7 +82,7 @@ class LLMRerank(LLMOperator):
         """Give every passage label 2."""
         return [2] * len(frame)
 
-    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """Count a request for each of a turn's ``depth`` best passages, or fewer after a cutoff."""
         plan.ask(self, plan.passages(frame, min(self.depth, plan.cut)))
         return frame
@@ -268,7 +265,7 @@ class ListwiseRerank(LLMOperator):
                 numbers.append(list(range(1, len(window) + 1)))
         return numbers
 
-    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """Count a request for each window over the ``k`` best passages, or fewer after a cutoff."""
         plan.ask(self, plan.passages(frame, min(self.k, plan.cut)))
         return frame

@@ -3,8 +3,6 @@
 They are listed, ranked by any re-ranker, and replaced by the turns that they come from.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 import pyterrier as pt
@@ -21,9 +19,7 @@ from ..conversations.frame import (
 from ..errors import DataError
 from ..operator import Operator, with_fields
 from ..order import set_ranks
-
-if TYPE_CHECKING:
-    from ..planning import Plan
+from ..planning import Plan
 
 PART_SIGN = "%p"
 """Sign between a turn's id and the number of a statement, as in PyTerrier's passages."""
@@ -157,7 +153,7 @@ class RankStatements(Operator):
     def __post_init__(self) -> None:
         at_least(1, n=self.n)
 
-    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """Choose the first statements of each persona. The scorer may ask a model."""
         plan.follow(self.scorer, frame)
         chosen = []

@@ -1,6 +1,7 @@
 """Passage retrieval: indexes for BM25, RM3, SPLADE and dense vectors, which keep the passages' texts."""
 
 from ..conversations.frame import NoResultWarning
+from ..search_index import SearchIndex
 from .artifact import PassageText
 from .bm25 import BM25, RM3, BM25Rerank
 from .dense import DenseIndex, DenseRetriever, QueryEncoder
@@ -20,6 +21,7 @@ __all__ = [
     "PassageIndex",
     "PassageText",
     "QueryEncoder",
+    "SearchIndex",
     "Splade",
     "SpladeIndex",
     "SpladeRetriever",

@@ -24,6 +24,7 @@ import pyterrier as pt
 from ..conversations.passages import Fields, fields_named
 from ..errors import DataError, IkatError, UsageError, advice
 from ..operator import Operator, with_fields
+from ..search_index import SearchIndex
 from ..store.cache import digest
 from ..store.files import atomic_write, flush, lock_folders
 from ..store.models import checksum_model, is_copy
@@ -60,7 +61,7 @@ class Opened(NamedTuple):
     texts: TextStore | None
 
 
-class IndexArtifact(pt.Artifact):
+class IndexArtifact(SearchIndex, pt.Artifact):
     """Base of every index: a folder with one of its engines.
 
     A subclass names the kind of its engine (:attr:`KIND`), builds it (:meth:`_build`), opens it
@@ -84,6 +85,8 @@ class IndexArtifact(pt.Artifact):
     kinds: ClassVar[dict[str, Any]] = {}
     """Kind -> the class that opens it."""
     path: str  # type: ignore[assignment]  # as it was given
+    model: str | None = None
+    """The model that encodes passages, if it isn't the one that the index names."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -173,15 +176,12 @@ class IndexArtifact(pt.Artifact):
 
     def _model(self, described: Mapping[str, Any] | None = None) -> str:
         """The model that encodes passages and queries."""
-        return getattr(self, "model", None) or str((described or self.describe())["model"])
+        return self.model or str((described or self.describe())["model"])
 
     def _fingerprint(self, described: Mapping[str, Any]) -> str:
         compared = {name: value for name, value in described.items() if name not in NOT_COMPARED}
-        query_model = getattr(self, "query_model", None)
-        return digest(
-            json.dumps(compared, sort_keys=True),
-            "" if query_model is None else checksum_model(query_model),
-        ).hex()
+        of_queries = "" if self.query_model is None else checksum_model(self.query_model)
+        return digest(json.dumps(compared, sort_keys=True), of_queries).hex()
 
     @abstractmethod
     def _engine(self, folder: Path, described: dict[str, Any]) -> Any:
@@ -207,8 +207,11 @@ class IndexArtifact(pt.Artifact):
     def warm_up(self) -> None:
         """Load in advance what the first search needs: the files, and the model that encodes queries."""
         self.opened()
-        if hasattr(self, "encode_queries"):
-            self.encode_queries(["tea"])
+        self.encode_queries(["tea"])
+
+    def encode_queries(self, queries: Sequence[str]) -> Any:
+        """Return the queries as the engine takes them, by default unchanged."""
+        return queries
 
     def __len__(self) -> int:
         return count_of(self.opened().described["parts"])
@@ -468,11 +471,13 @@ class IndexArtifact(pt.Artifact):
         return self.__dict__ | {"_opened": None}  # an open index can't be sent to another process
 
     def _arguments(self) -> dict[str, Any]:
-        return {
-            name: getattr(self, name)
-            for name in ("path", "model", "text", "query_model")
-            if getattr(self, name, None) is not None
+        arguments = {
+            "path": self.path,
+            "model": self.model,
+            "text": self.text,
+            "query_model": self.query_model,
         }
+        return {name: value for name, value in arguments.items() if value is not None}
 
     def __repr__(self) -> str:
         given = self._arguments()

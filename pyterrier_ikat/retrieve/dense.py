@@ -76,6 +76,10 @@ class DenseRetriever(IndexRetriever):
     query_prefix: str | None = None
     device: str = "auto"
 
+    def query_encoder(self) -> pt.Transformer:
+        """Return the operator that encodes its queries."""
+        return self.index.query_encoder(self.query_prefix)  # type: ignore[no-any-return]
+
     def queries(self, frame: pd.DataFrame) -> list[Query]:
         """The texts that aren't blank, or ``query_vec``."""
         if "query_vec" not in frame.columns:

@@ -1,6 +1,5 @@
 """An existing ranking in place of a retriever: for responses from passages that another system ranked."""
 
-from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from ..conversations.frame import (
     with_text_ids,
 )
 from ..errors import DataError, UsageError, counted
-from ..operator import Operator, parts_of, with_fields
+from ..operator import Operator, with_fields
 from ..order import order_by_score, set_ranks
 from ..runs import RunFolder, read_run
 from ..runs.folder import checksum_of
@@ -175,10 +174,9 @@ class GivenRanking(Operator):
             self.path = str(self.path)
             self._run = RunRead(self.path)
 
-    def parts(self) -> Iterator[Any]:
-        """The run, and the source of the texts."""
-        yield self._run
-        yield from parts_of(self.texts)
+    def parts(self) -> list[Any]:
+        """Return the run, and the source of the texts."""
+        return [self._run, self.texts]
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """The passages of each turn, turn by turn in the order of the frame."""

@@ -118,6 +118,11 @@ class IndexRetriever(Operator):
         self.index.opened()
         self.cache = None if self.cache is None else str(self.cache)
 
+    def analysis(self) -> dict[str, Any]:
+        """Return how its index makes words of texts: ``stemmer`` and ``stops``, where it has them."""
+        described = self.index.describe()
+        return {name: described[name] for name in ("stemmer", "stops") if name in described}
+
     def queries(self, frame: pd.DataFrame) -> list[Query]:
         """The queries of those rows that have one; by default the texts that aren't blank."""
         return [

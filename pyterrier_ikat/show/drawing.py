@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -78,6 +79,9 @@ def _offline() -> Iterator[None]:
 
 class _Model:
     """A language model, which is not a stage of its own."""
+
+    structured = False
+    backend = SimpleNamespace(replays=False)
 
     def ask(self, requests: object) -> None:
         """Never called: nothing is run."""

@@ -23,7 +23,7 @@ from ..evaluation.evaluator import NotJudgedWarning as NotJudgedWarning  # also 
 from ..events import in_chain, observed_by
 from ..llms import BudgetExceeded, Ledger
 from ..llms.failures import BatchUnderWay, Waiting
-from ..operator import alike, stages, without_unread_texts
+from ..operator import alike, face, stages, without_unread_texts
 from ..order import scores_by_turn, strictly_decreasing
 from ..progress import bar, doing
 from ..runs import RunFolder
@@ -342,7 +342,7 @@ class Run:
         these = list(stages(without_unread_texts(self.system.pipeline)))
         # The stages before the first retrieval need little memory; the later ones run batch by
         # batch.
-        before = list(takewhile(lambda stage: getattr(stage, "one_row_per_turn", False), these))
+        before = list(takewhile(lambda stage: face(stage).one_row_per_turn, these))
         finished = {
             turn["qid"] for path in self.folder.pieces(TURNS) for _, turn in read_lines(path)
         }

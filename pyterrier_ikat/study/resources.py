@@ -16,8 +16,11 @@ from ..generate import Seq2SeqRewrite
 from ..llms import LLM, Ledger, llm
 from ..methods import Method
 from ..methods.definition import is_given
+from ..operator import label_of
 from ..rank import RERANKERS, load_reranker
-from ..retrieve import Index, SpladeIndex
+from ..retrieve import DenseIndex, Index, SpladeIndex
+from ..retrieve.artifact import IndexArtifact
+from ..search_index import SearchIndex
 
 HYBRID = "hybrid"
 RETRIEVERS = ("bm25", "splade", "dense", HYBRID)
@@ -142,13 +145,15 @@ class Resources:
     def _opened_index(self, known: Opened) -> dict[str, Any]:
         index, kind = self.index, self.retriever if isinstance(self.retriever, str) else None
         one_of((None, *RETRIEVERS), retriever=kind)
-        if kind and not isinstance(index, Index) and hasattr(index, "path"):
+        if not isinstance(index, str | Path | Index | SearchIndex | None):
+            repair = (
+                "give the folder of an index, or an index such as ikat.Index(path); for an engine "
+                "of your own a subclass of ikat.retrieve.SearchIndex, or its retriever as retriever="
+            )
+            raise UsageError(f"index={type(index).__name__}(...): {repair}")
+        if kind and isinstance(index, IndexArtifact):
             index = Index(index.path)  # all that the folder of an opened index holds
         if not isinstance(index, str | Path | Index):
-            if index is not None and not hasattr(index, "retriever"):
-                raise UsageError(
-                    f"index={type(index).__name__}(...): give the folder of an index, or an index such as ikat.Index(path)"
-                )
             if kind:
                 named = advice(f"retriever={kind!r}", f"--resources retriever={kind}")
                 raise UsageError(
@@ -159,7 +164,8 @@ class Resources:
                     f"{option('splade_query_model')} is for an index's folder: give ikat.SpladeIndex(path, query_model=...)"
                 )
             return {}
-        key = ("index", (str(getattr(index, "path", index)), kind))
+        path = index.path if isinstance(index, Index) else index
+        key = ("index", (str(path), kind))
         if key not in known:
             folder = index if isinstance(index, Index) else Index(index)
             loader = folder.text if self.texts is None else Index(self.texts).text_loader()
@@ -192,9 +198,7 @@ class Resources:
         if self.index is not None and (self.retriever is None or hybrid):
             given["retriever"] = self.index.retriever(entry.depth, **entry.bm25)
         if self.index is not None and (hybrid or both):
-            vectors: Any = (
-                self.index if hasattr(self.index, "dense") else Index(self.index.path).open("dense")
-            )
+            vectors = self._vectors()
             given["dense"] = vectors.dense(entry.depth)
             if both and given["retriever"] == given["dense"]:
                 add = "add BM25's index to its folder with `ikat index SOURCE PATH`"
@@ -208,6 +212,19 @@ class Resources:
                     num_results=entry.depth,
                 )
         return entry.build(**given)
+
+    def _vectors(self) -> DenseIndex:
+        """The dense vectors in the folder of the index."""
+        if isinstance(self.index, DenseIndex):
+            return self.index
+        if not isinstance(self.index, IndexArtifact):
+            raise UsageError(
+                f"index={type(self.index).__name__}(...) has no dense vectors beside it: give the folder "
+                "of an index that has"
+            )
+        vectors = Index(self.index.path).open("dense")
+        assert isinstance(vectors, DenseIndex)
+        return vectors
 
 
 OF_SPLADE = ("splade_model", "splade_query_model", "texts")
@@ -243,16 +260,12 @@ def deviations(entry: Method, given: Resources, opened: Resources) -> list[str]:
     """How the models and the retriever of a run differ from those of the method's paper, one line each."""
     # as given, but an LLM without the secret parts of its address
     used = {
-        name: one if hasattr(one, "spec") else getattr(given, name)
+        name: one if isinstance(one, LLM) else getattr(given, name)
         for name, one in vars(opened).items()
     }
     if opened.retriever is None and opened.index is not None:
-        label = opened.index.retriever().schematic["label"]
-        settings = (
-            entry.bm25
-            if label == "BM25"
-            else {"query_model": getattr(opened.index, "query_model", None)}
-        )
+        label = label_of(opened.index.retriever())
+        settings = entry.bm25 if label == "BM25" else {"query_model": opened.index.query_model}
         used["retriever"] = " ".join(
             [label, *(f"{name}={value}" for name, value in settings.items() if value is not None)]
         )
@@ -284,7 +297,7 @@ def _note_of_words(entry: Method, given: Resources) -> list[str]:
         for kind in kinds
         if kind != "bm25"
     ]
-    path = getattr(given.index, "path", given.index)
+    path = given.index.path if isinstance(given.index, Index) else given.index
     return [
         f"{path} holds {', '.join(kinds)}: words are searched (bm25); {' or '.join(others)} searches the others"
     ]

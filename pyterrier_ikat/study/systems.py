@@ -20,7 +20,8 @@ from ..generate.respond import ABSTENTION
 from ..llms import LLM, Ledger
 from ..llms.spec import deciding_options
 from ..methods import Method, find_all, methods_of
-from ..operator import citing, every_stage, parts_of, stages, subpipelines
+from ..operator import citing, every_stage, face, parts_of, stages, subpipelines
+from ..search_index import SearchIndex
 from ..store.cache import digest
 from ..store.models import model_state
 from .resources import OF_SPLADE, Opened, Resources, deviations, unused
@@ -96,8 +97,8 @@ class System:
         """Its response to a turn for which nothing was found: that of its last stage which has one, or the one of ``Respond``."""
         found = ABSTENTION
         for stage in every_stage(self.pipeline):
-            found = getattr(stage, "abstention", found)
-        return str(found)
+            found = face(stage).abstains_with() or found
+        return found
 
     @cached_property
     def retriever(self) -> pt.Transformer | None:
@@ -134,7 +135,7 @@ class System:
         parts, prompts = self._parts, defaultdict[str, list[str]](list)
         for number, stage in enumerate(stages(self.pipeline), 1):
             for inner in every_stage(stage):
-                for template, said in checksums_of(inner).items():
+                for template, said in face(inner).prompt_checksums().items():
                     prompts[f"{number} {template}"].append(said)
         return {
             "prompts": {name: " ".join(said) for name, said in prompts.items()},
@@ -148,7 +149,7 @@ class System:
                 else part.fingerprint()
                 for name, part in parts
             },
-            "on_error": {name: part.on_error for name, part in parts if hasattr(part, "on_error")},
+            "on_error": {name: part.on_error for name, part in parts if isinstance(part, LLM)},
             "expression": self.written(repr(self.pipeline)),
         }
 
@@ -170,12 +171,8 @@ class System:
             for name, part in reversed(self._parts)
             if not isinstance(part, str | HeldFiles)
         }
-        asking = [
-            stage for stage in every_stage(self.pipeline) if hasattr(stage, "prompt_checksums")
-        ]
-        folders = dict.fromkeys(
-            folder for stage in asking if (folder := getattr(stage, "prompts", None)) is not None
-        )
+        read = [face(stage).own_prompts() for stage in every_stage(self.pipeline)]
+        folders = dict.fromkeys(folder for folder in read if folder is not None)
         names |= {
             f"prompts={folder!r}": f"prompts={f'own {number}'.removesuffix(' 1')!r}"
             for number, folder in enumerate(folders, 1)
@@ -192,9 +189,9 @@ class System:
                 key = part
             elif isinstance(part, HeldFiles):
                 key = part.path
-            if not getattr(
-                distinct.get(key), "artifact", False
-            ):  # of an artifact it is known which of its files count
+            before = distinct.get(key)
+            # of an artifact it is known which of its files count
+            if not (isinstance(before, HeldFiles) and before.artifact):
                 distinct[key] = part
         found = list[tuple[str, Any]]()
         indexes = 0
@@ -217,11 +214,6 @@ class System:
         return {
             name for name, part in self._parts if isinstance(part, HeldFiles) and not part.artifact
         }
-
-
-def checksums_of(asks: Any) -> dict[str, str]:
-    """Template -> checksum of its text, for all templates of an object that asks a model; empty for other objects."""
-    return getattr(asks, "prompt_checksums", dict)()
 
 
 def _retrieves(stage: pt.Transformer) -> bool:
@@ -296,7 +288,7 @@ def open_systems(
         opened = given.opened(ledger, known)
         built = opened.build(entry)
         noted = dict.fromkeys(
-            line for stage in every_stage(built) for line in vars(stage).get("deviations", ())
+            line for stage in every_stage(built) for line in face(stage).deviations
         )
         found.append(
             System(
@@ -308,9 +300,7 @@ def open_systems(
         )
     if "prompts" not in spare and common.prompts is not None:
         read = {
-            getattr(stage, "prompts", None)
-            for system in found
-            for stage in every_stage(system.pipeline)
+            face(stage).own_prompts() for system in found for stage in every_stage(system.pipeline)
         }
         if str(Path(common.prompts).expanduser()) not in read:
             raise unused("prompts")
@@ -414,11 +404,11 @@ def load_models(systems: Iterable[System]) -> None:
     done: list[Any] = []
     for system in systems:
         for stage in every_stage(system.pipeline):
-            if getattr(stage, "loads_models", False) and stage not in done:
+            if face(stage).loads_models and stage not in done:
                 done.append(stage)
                 stage.transform(row)
         for part in parts_of(system.pipeline):
-            if hasattr(part, "warm_up") and part not in done:
+            if isinstance(part, SearchIndex) and part not in done:
                 done.append(part)
                 part.warm_up()
 
@@ -488,9 +478,9 @@ def searches_judged(system: System, docnos: Iterable[str]) -> bool:
     return any(next(index.docnos(judged), None) is not None for index in indexes_of([system]))
 
 
-def indexes_of(systems: Iterable[System]) -> list[Any]:
+def indexes_of(systems: Iterable[System]) -> list[SearchIndex]:
     """The indexes that are searched, each once, without those that only provide the texts of another index."""
     parts = chain.from_iterable(parts_of(one.pipeline) for one in systems)
-    found = {id(part): part for part in parts if hasattr(part, "docnos")}
-    texts = {id(getattr(getattr(index, "text", None), "index", None)) for index in found.values()}
+    found = {id(part): part for part in parts if isinstance(part, SearchIndex)}
+    texts = {id(part) for index in found.values() for part in parts_of(index.text)}
     return [index for index in found.values() if id(index) not in texts]

@@ -9,6 +9,7 @@ import pytest
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import NoResultWarning
 from pyterrier_ikat.errors import DataError
+from pyterrier_ikat.operator import parts_of
 from pyterrier_ikat.runs import write_run
 from pyterrier_ikat.study import NotJudgedWarning
 
@@ -51,9 +52,9 @@ def test_a_turn_the_run_lacks_and_an_unreadable_run_are_named(path, tmp_path):
 
 
 def test_two_runs_of_one_name_are_told_apart(path):
-    [before] = [part.fingerprint() for part in ikat.GivenRanking(path).parts()]
+    [before] = [part.fingerprint() for part in parts_of(ikat.GivenRanking(path))]
     write_run(RUN.assign(score=RUN["score"] + 1), path)
-    [after] = [part.fingerprint() for part in ikat.GivenRanking(path).parts()]
+    [after] = [part.fingerprint() for part in parts_of(ikat.GivenRanking(path))]
     assert before != after
     assert repr(ikat.GivenRanking("given.trec")) == "ikat.GivenRanking('given.trec')"
 
@@ -83,8 +84,8 @@ def test_a_frame_is_given_like_its_run_file(path, index):
     assert given == ikat.GivenRanking(RUN)  # the same rows
     assert hash(given) == hash(ikat.GivenRanking(RUN))
     assert given != ikat.GivenRanking(RUN[:2])
-    assert [part.fingerprint() for part in given.parts()] == [
-        part.fingerprint() for part in ikat.GivenRanking(RUN).parts()
+    assert [part.fingerprint() for part in parts_of(given)] == [
+        part.fingerprint() for part in parts_of(ikat.GivenRanking(RUN))
     ]
     assert repr(given) == "ikat.GivenRanking(<3 passages of 2 turns>)"
     shuffled["docno"] = "changed later"

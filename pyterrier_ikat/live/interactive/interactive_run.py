@@ -9,11 +9,12 @@ from typing import Any
 import pyterrier as pt
 
 from ...errors import IkatError, UsageError, advice, counted
+from ...foreign import checksums_of
 from ...llms import Ledger
 from ...memory import UserMemory
 from ...store.cache import digest
 from ...store.files import atomic_write, lock_folders
-from ...study.systems import System, Systems, checksums_of, methods_in, open_systems
+from ...study.systems import System, Systems, methods_in, open_systems
 from ..answering import HISTORY_TOKENS, Tell, settings_of
 from ..persona import open_memory, read_personas
 from .player import InteractiveRun, InteractiveWarning, Player

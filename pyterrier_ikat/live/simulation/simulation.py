@@ -25,6 +25,7 @@ from ...evaluation.sessions import (
 )
 from ...evaluation.units import Clusters, notes_on_unit, said_of_test
 from ...events import hearing, in_chain
+from ...foreign import checksums_of, model_of
 from ...llms import LLM, Ledger
 from ...llms.failures import StageEnded
 from ...planning import PASSAGE_STAND_IN, Plan, PlanTable
@@ -34,7 +35,7 @@ from ...runs.log import PLAYERS, Dialogue, Log
 from ...show import report
 from ...store.files import lock_folders
 from ...study.in_folders import check_names
-from ...study.systems import System, Systems, checksums_of, methods_in, open_systems
+from ...study.systems import System, Systems, methods_in, open_systems
 from ...tables import HIGHER, LOWER, Cell, Column, Table
 from ..answering import HISTORY_TOKENS, answer, check_recorded, spent
 from .players import (
@@ -222,8 +223,8 @@ class Simulation:
     def header(self, system: System) -> dict[str, Any]:
         """Everything that decides the conversations of a system; the log refuses to continue others."""
         models = {
-            "users": getattr(self.player, "llm", None),
-            "judge": getattr(self.judge, "llm", None),
+            "users": model_of(self.player),
+            "judge": model_of(self.judge),
         }
         replayed = [
             part

@@ -1,0 +1,98 @@
+"""The face of an index: what planning, running and reporting ask of it, whoever built it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyterrier as pt
+
+from .errors import UsageError
+
+
+class SearchIndex(ABC):
+    """Base class of every index, of this package and of other engines.
+
+    A subclass gives the four abstract methods and ``path``. Everything else has a default.
+
+    Example:
+        >>> import pandas as pd, pyterrier as pt
+        >>> class OnePassage(SearchIndex):
+        ...     path = "one"
+        ...     def fingerprint(self):
+        ...         return "1"
+        ...     def docnos(self, among):
+        ...         return (docno for docno in among if docno == "d1")
+        ...     def __len__(self):
+        ...         return 1
+        ...     def retriever(self, num_results=1000, cache=None, *, k1=0.9, b=0.4):
+        ...         return pt.Transformer.from_df(pd.DataFrame({"qid": ["1"], "docno": ["d1"], "score": [1.0]}))
+        >>> OnePassage().has_text, len(OnePassage())
+        (False, 1)
+    """
+
+    path: str = ""
+    """Its folder or address, for messages. It doesn't identify the index: :meth:`fingerprint` does."""
+
+    text: pt.Transformer | None = None
+    """An operator that adds ``text`` by ``docno``, for an index without texts of its own."""
+
+    query_model: str | None = None
+    """The model of its queries, if it isn't the model of its passages."""
+
+    @property
+    def has_text(self) -> bool:
+        """Whether its retrievers return the passages' text."""
+        return self.text is not None
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Return a text that changes when its passages or its settings change."""
+
+    @abstractmethod
+    def docnos(self, among: Sequence[str]) -> Iterator[str]:
+        """Return those of the docnos ``among`` that are in the index."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of passages."""
+
+    @abstractmethod
+    def retriever(
+        self,
+        num_results: int = 1000,
+        cache: str | Path | None = None,
+        *,
+        k1: float = 0.9,
+        b: float = 0.4,
+    ) -> pt.Transformer:
+        """Return a retriever.
+
+        Args:
+            num_results: the maximum number of passages per query.
+            cache: a file that keeps rankings; an engine without a cache ignores it.
+            k1: the parameter of a method's BM25; an engine without BM25 ignores it.
+            b: the other one.
+        """
+
+    def text_loader(self, fields: Any = "text", *, verbose: bool = False) -> pt.Transformer:
+        """Return an operator that adds ``text`` by ``docno``.
+
+        Args:
+            fields: the fields to add.
+            verbose: whether to show progress.
+
+        Raises:
+            UsageError: when the index has no texts.
+        """
+        if self.text is None:
+            raise UsageError(f"the index {self.path} has no texts: give it a loader of texts")
+        return self.text
+
+    def describe(self) -> dict[str, Any]:
+        """Return its settings, such as ``stemmer`` and ``stops``."""
+        return {}
+
+    def warm_up(self) -> None:
+        """Load in advance what the first search needs."""
+        return

@@ -1,0 +1,181 @@
+"""A run sees each stage and each index through one face: operators answer themselves, others get careful answers."""
+
+import pickle
+from types import SimpleNamespace
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.foreign import Foreign
+from pyterrier_ikat.operator import Operator, alike, every_stage, face, parts_of, with_fields
+from pyterrier_ikat.planning import Plan
+from pyterrier_ikat.retrieve import SearchIndex
+
+TURNS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "walk"]})
+FOUND = pd.DataFrame({"qid": ["1_1"], "docno": ["d1"], "score": [1.0], "rank": [0]})
+
+
+class Model:
+    def generate(self, chats):
+        return ["tea"] * len(chats)
+
+
+@pytest.fixture
+def index(tmp_path):
+    passages = [{"docno": "d1", "text": "green tea"}, {"docno": "d2", "text": "a walk"}]
+    return ikat.PassageIndex(tmp_path / "i").index(passages)
+
+
+def test_an_operator_is_its_own_face():
+    operator = ikat.Interleave(num_results=5)
+    assert face(operator) is operator
+    assert operator.passages_at_most() == 5
+
+
+def test_a_cutoff_reads_no_texts_and_sets_the_cut_of_a_plan():
+    seen = face(pt.RankCutoff(7))
+    plan = Plan("a", set())
+    plan.fewer_passages = True
+    assert not seen.reads_texts
+    assert seen.doing(TURNS) == ""
+    assert seen.plan(TURNS, plan) is TURNS
+    assert (plan.cut, plan.fewer_passages) == (7, False)
+
+
+def test_a_feature_union_has_the_parts_of_its_branches_and_reads_texts(index):
+    union = index.bm25() ** index.bm25(k1=2.0)
+    seen = face(union)
+    assert isinstance(seen, Foreign)
+    assert seen.reads_texts
+    assert seen.subpipelines() == [index.bm25(), index.bm25(k1=2.0)]
+    assert list(parts_of(union)) == [index]
+
+
+def test_a_function_of_apply_makes_its_stage_unidentifiable():
+    upper = pt.apply.query(lambda row: row["query"].upper())
+    assert alike(upper >> ikat.Interleave()) == [repr(upper)]
+    assert not face(upper).one_row_per_turn
+    assert face(upper).reads_texts
+
+
+@pytest.mark.parametrize("hook", ["one_row_per_turn", "loads_models", "reads_texts"])
+@pytest.mark.parametrize("value", [True, False])
+def test_a_user_sets_a_hook_on_a_foreign_stage(hook, value):
+    stage = pt.apply.generic(lambda frame: frame)
+    setattr(stage, hook, value)
+    assert getattr(face(stage), hook) is value
+
+
+def test_a_foreign_stage_cites_by_its_own_method():
+    plain, cited = pt.apply.generic(lambda frame: frame), pt.apply.generic(lambda frame: frame)
+    assert face(plain).citing() is None
+    plain.citing = lambda: cited
+    assert face(plain).citing() is cited
+
+
+def test_a_stage_may_write_into_its_frame_only_if_nobody_reads_it():
+    assert face(ikat.Interleave()).own_frame(TURNS) is TURNS
+    assert face(pt.apply.generic(lambda frame: frame)).own_frame(TURNS) is not TURNS
+
+
+def test_every_question_that_one_face_answers_the_other_answers_too():
+    def questions(cls):
+        return {name for name in dir(cls) if not name.startswith("_")}
+
+    own = questions(Operator) - questions(pt.Transformer)
+    of_values = {
+        "activity",
+        "arguments",
+        "choices",
+        "drawn_as",
+        "gives_texts",
+        "last_in_repr",
+        "least",
+        "on_passages",
+        "while_written",
+        "with_deviations",
+    }
+    both = questions(Foreign) | set(vars(Foreign(pt.RankCutoff(1))))
+    assert own - of_values - both == set()
+
+
+def test_deviations_travel_with_a_stage_and_change_nothing_else():
+    @with_fields
+    class Upper(Operator):
+        times: int = 1
+
+        def transform(self, inp):
+            return inp.assign(query=inp["query"].str.upper() * self.times)
+
+    plain = Upper(2)
+    noted = plain.with_deviations(["llm: another"])
+    assert plain.deviations == ()
+    assert noted.deviations == ("llm: another",)
+    assert noted == plain
+    assert hash(noted) == hash(plain)
+    assert repr(noted) == repr(plain)
+    longer = pt.apply.generic(lambda frame: frame) >> noted.without_texts() >> ikat.Interleave()
+    lines = [line for stage in every_stage(longer) for line in face(stage).deviations]
+    assert lines == ["llm: another"]
+
+
+def test_a_methods_pipeline_keeps_its_deviations_when_it_is_extended(index):
+    llm = ikat.llm("openai:gpt-4o-mini")
+    made = ikat.methods.aqd(llm, index.bm25())
+    assert made.deviations
+    longer = made >> ikat.Interleave()
+    assert isinstance(longer, pt.Compose)
+    lines = [line for stage in every_stage(longer) for line in face(stage).deviations]
+    assert lines == made.deviations
+    again = ikat.methods.aqd(llm, index.bm25() % 100)
+    assert again.deviations != made.deviations  # of shared resources nothing is written
+    assert index.bm25().deviations == ()
+
+
+def test_a_methods_pipeline_pickles_with_its_deviations(index):
+    made = ikat.methods.raw(index.bm25(k1=2.0))
+    if isinstance(made, pt.Compose):
+        assert pickle.loads(pickle.dumps(made)).deviations == made.deviations
+
+
+class OfOnePassage(SearchIndex):
+    """An engine of another package."""
+
+    path = "http://host/index"
+
+    def fingerprint(self):
+        return "1"
+
+    def docnos(self, among):
+        return (docno for docno in among if docno == "sample-walk-001:0")
+
+    def __len__(self):
+        return 1
+
+    def retriever(self, num_results=1000, cache=None, *, k1=0.9, b=0.4):
+        return Finds(self)
+
+
+@with_fields
+class Finds(Operator):
+    index: OfOnePassage
+
+    def transform(self, inp):
+        return inp.assign(docno="sample-walk-001:0", score=1.0, rank=0)
+
+
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.study.OtherCollectionWarning")
+def test_an_index_of_another_engine_is_given_as_an_index(tmp_path):
+    found = ikat.run("raw", "ikat:sample", index=OfOnePassage(), out=tmp_path / "runs")
+    ranking = found.folders["raw"].results()
+    assert set(ranking["docno"]) == {"sample-walk-001:0"}
+    assert list(parts_of(Finds(OfOnePassage())))[0].path == "http://host/index"
+
+
+@pytest.mark.parametrize("kind", [None, "bm25"])
+def test_an_object_that_only_has_a_path_is_refused_by_name(tmp_path, index, kind):
+    other = SimpleNamespace(path=index.path)
+    with pytest.raises(ikat.UsageError, match=r"index=SimpleNamespace\(\.\.\.\)"):
+        ikat.run("raw", "ikat:sample", index=other, retriever=kind, out=tmp_path / "runs")
