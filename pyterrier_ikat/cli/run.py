@@ -281,6 +281,7 @@ def demo(out: str) -> None:
     from ..methods import METHODS
     from ..papers.published import OF_THE_SAMPLE
     from ..retrieve import PassageIndex
+    from ..show import report
     from ..study import run as run_systems
 
     folder, dataset = Path(out), dataset_named("ikat:sample")
@@ -296,5 +297,5 @@ def demo(out: str) -> None:
         )
     score, best = max(zip(results.table[MEASURE], results.table["name"], strict=True))
     click.echo(f"\n{best} has the highest {MEASURE}: {format_score(score)}.")
-    report = results.report(dataset=dataset, passages=REPORTED).save(folder / "report.html")
-    click.echo(f"\nReport, to open in a browser: {Path(report).resolve().as_uri()}")
+    page = report(results, dataset, passages=REPORTED).save(folder / "report.html")
+    click.echo(f"\nReport, to open in a browser: {Path(page).resolve().as_uri()}")

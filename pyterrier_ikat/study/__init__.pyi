@@ -1,12 +1,12 @@
+from .compare import Results as Results
+from .compare import experiment as experiment
+from .compare import plan as plan
+from .compare import run as run
 from .in_folders import AlikeWarning as AlikeWarning
 from .in_folders import NotJudgedWarning as NotJudgedWarning
 from .resources import Resources as Resources
 from .study import RepeatsWarning as RepeatsWarning
-from .study import Results as Results
 from .study import Study as Study
-from .study import experiment as experiment
-from .study import plan as plan
-from .study import run as run
 from .systems import OtherCollectionWarning as OtherCollectionWarning
 from .systems import System as System
 from .systems import open_systems as open_systems

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ir_measures
 import pandas as pd
@@ -44,11 +44,9 @@ from ..runs.turn_lines import turn_lines
 from ..store.files import atomic_write, lock_folders, read_lines
 from ..store.trec import read_rankings
 from .recorder import REST, Account, Recorder, Shown, Spending, ledger_of
+from .study import Study
 from .systems import System, check_ranking, distinct_models
 from .turns import batches
-
-if TYPE_CHECKING:
-    from .study import Study
 
 TURNS_AT_ONCE = 128
 """The number of turns retrieved and re-ranked at a time: with 5 queries of 1000 passages each, 640,000 rows."""
@@ -89,7 +87,7 @@ class SystemFailed(IkatError):
 
 
 def run_in_folders(
-    study: "Study",
+    study: Study,
     out: str | Path,
     batch: int | None = None,
     measures: Sequence[ir_measures.Measure] = (),
@@ -158,23 +156,6 @@ def run_in_folders(
     return done
 
 
-def check_names(names: Iterable[Any], in_memory: bool = False) -> None:
-    """Check that each system's name can be that of its folder; in memory, that it is a text.
-
-    Raises:
-        UsageError: when one can't.
-    """
-    for name in names:
-        if not isinstance(name, str) or not name.strip():
-            raise UsageError(
-                f"a system is named {name!r}: a name is a text that can be a folder's, without slash or leading dot"
-            )
-        if not in_memory and (Path(name).name != name or name.startswith(".")):
-            raise UsageError(
-                f"a system is named {name!r}: a name is a text that can be a folder's, without slash or leading dot"
-            )
-
-
 class Run:
     """The run of a system into its folder, checked against what is there.
 
@@ -196,7 +177,7 @@ class Run:
         DataError: when its ranking was changed, or its batches don't say what they were made with.
     """
 
-    def __init__(self, study: "Study", system: System, out: Path) -> None:
+    def __init__(self, study: Study, system: System, out: Path) -> None:
         self.study, self.system, self.turns = study, system, study.turns_of(system)
         self.folder = RunFolder(out / system.name)
         self.path = self.folder.partial

@@ -385,6 +385,23 @@ def check_ranking(name: str, columns: Iterable[str]) -> None:
         )
 
 
+def check_names(names: Iterable[Any], in_memory: bool = False) -> None:
+    """Check that each system's name can be that of its folder; in memory, that it is a text.
+
+    Raises:
+        UsageError: when one can't.
+    """
+    for name in names:
+        if not isinstance(name, str) or not name.strip():
+            raise UsageError(
+                f"a system is named {name!r}: a name is a text that can be a folder's, without slash or leading dot"
+            )
+        if not in_memory and (Path(name).name != name or name.startswith(".")):
+            raise UsageError(
+                f"a system is named {name!r}: a name is a text that can be a folder's, without slash or leading dot"
+            )
+
+
 def load_models(systems: Iterable[System]) -> None:
     """Load every model once, so that a model that can't be loaded is reported before an LLM is asked.
 

@@ -103,7 +103,7 @@ def test_the_command_takes_turns_and_repeats(tmp_path):
     assert (refused.exit_code, "omit --repeats" in refused.output) == (2, True)
 
 
-@pytest.mark.filterwarnings("ignore::pyterrier_ikat.study.study.RepeatsWarning")
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.study.RepeatsWarning")
 def test_scores_of_repeats_are_their_means(tmp_path):
     found = made(tmp_path, systems=[SYSTEM], repeats=2, turns=TURNS[:4])
     folders = [tmp_path / "ikat-sample" / name for name in (SYSTEM, f"{SYSTEM}.repeat-2")]

@@ -23,11 +23,11 @@ def test_a_run_gives_what_the_command_line_prints(index, tmp_path):
     pd.testing.assert_frame_equal(
         ikat.evaluate(list(results.folders.values()), baseline="raw"), pd.DataFrame(results.table)
     )
-    page = results.report(passages=2).html
+    page = ikat.report(results, passages=2).html
     assert page.index(">raw<") < page.index(">ad<")  # the baseline first
     assert "Compared with raw " in page
     assert (
-        "Compared with ad " in replace(results, baseline="ad").report().html
+        "Compared with ad " in ikat.report(replace(results, baseline="ad")).html
     )  # raw is the baseline only where none is named
     options = [
         "--dataset",

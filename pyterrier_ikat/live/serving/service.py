@@ -34,8 +34,7 @@ from ...runs.log import (
     write_topics,
 )
 from ...store.files import lock_folders
-from ...study.in_folders import check_names
-from ...study.systems import System, Systems, open_systems
+from ...study.systems import System, Systems, check_names, open_systems
 from ..answering import answer, settings_of
 from .replies import Failure, failure_of, log
 from .requests import ChatRequest, SearchRequest

@@ -34,8 +34,7 @@ from ...runs.answered_turn import Turn, messages_of
 from ...runs.log import PLAYERS, Dialogue, Log
 from ...show import report
 from ...store.files import lock_folders
-from ...study.in_folders import check_names
-from ...study.systems import System, Systems, methods_in, open_systems
+from ...study.systems import System, Systems, check_names, methods_in, open_systems
 from ...tables import HIGHER, LOWER, Cell, Column, Table
 from ..answering import HISTORY_TOKENS, answer, check_recorded, spent
 from .players import (

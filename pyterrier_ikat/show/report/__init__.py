@@ -17,6 +17,7 @@ from ...conversations.datasets import IkatDataset, QrelsSource, Turns, read_turn
 from ...errors import UsageError, counted
 from ...evaluation.evaluator import check_baseline, name_runs
 from ...evaluation.units import UNITS, find_clusters
+from ...study.compare import Results
 from .material import Material, RunData, Runs, find_material, only_turns, read_runs
 from .means import ShownMeasure, compare_means, comparison_note
 from .page import Content, Report
@@ -32,7 +33,7 @@ DEFAULT = "raw"
 
 
 def report(
-    runs: Runs,
+    runs: Runs | Results,
     dataset: IkatDataset | str | Path | None = None,
     *,
     qrels: QrelsSource | None = None,
@@ -60,7 +61,8 @@ def report(
     :func:`~pyterrier_ikat.evaluation.session_means`.
 
     Args:
-        runs: one run, a list, or a dict name -> run. A run is a folder made by ``ikat run`` (path
+        runs: one run, a list, or a dict name -> run; or the result of :func:`pyterrier_ikat.run`,
+            with its baseline and unit. A run is a folder made by ``ikat run`` (path
             or ``RunFolder``), a TREC run file, a submission (path, or the result of
             ``ikat.submit.read_submission``) or a result frame such as ``pipeline(topics)``. Or all
             are folders of conversations (path or ``Log``). For these, only the arguments ``texts``,
@@ -100,6 +102,10 @@ def report(
         >>> "Conversation 1-1" in page.read_text(encoding="utf-8")
         True
     """
+    if isinstance(runs, Results):
+        baseline = baseline or runs.baseline
+        unit = unit or runs.unit
+        runs = list(runs.folders.values())
     if passages < 1:
         raise UsageError(f"passages={passages!r}: show at least one")
     if unit is not None:
