@@ -1,4 +1,4 @@
-"""Systems behind an address: OpenAI's chat protocol, a search endpoint, tools for language models, and a chat page."""
+"""Systems behind an address: OpenAI's chat protocol, search, tools for LLMs, and a chat page."""
 
 from .server import running, serve
 

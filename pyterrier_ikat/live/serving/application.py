@@ -1,4 +1,4 @@
-"""The application: OpenAI's chat protocol, search and the chat page, behind checks of host, origin, token and type of content."""
+"""The application: OpenAI's chat protocol, search and the chat page, behind checks of requests."""
 
 import asyncio
 import hmac
@@ -21,22 +21,24 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from .replies import Failure, Reply, as_json, content_of, failure_of, model_object
+from .replies import ChatReply, Failure, as_json, content_of, failure_of, model_object
 from .requests import ChatRequest, SearchRequest, read
 from .service import Service, while_there
 
 PAGE = Path(__file__).with_name("page")
-POLICY = (
+_SOURCES = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:"
 )
-CSP = {
-    "content-security-policy": f"{POLICY}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-}
+_LIMITS = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+CSP = {"content-security-policy": f"{_SOURCES}; {_LIMITS}"}
 """The page may load its own script and style, and ask this server, nothing else."""
 THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]")
-LARGEST = 1 << 20
+LARGEST_BODY = 1 << 20
 """Bytes of a request's body."""
-NO_ADDRESS = "there is no such address: the base address of a client ends in /v1, and answers come from POST /v1/chat/completions"
+NO_ADDRESS = (
+    "there is no such address: the base address of a client ends in /v1, "
+    "and answers come from POST /v1/chat/completions"
+)
 
 
 def application(
@@ -76,52 +78,68 @@ def application(
         ],
         exception_handlers=dict.fromkeys([HTTPException, Failure, Exception], _error),
         lifespan=tools[1],
-        max_body_size=LARGEST,
+        max_body_size=LARGEST_BODY,
     )
 
 
 class Guard:
-    """Refuses pages of other sites, requests without the token, and bodies that a form of another site could send."""
+    """Refuses pages of other sites, requests without the token, and bodies of HTML forms."""
 
     def __init__(self, app: ASGIApp, token: str | None, origins: Sequence[str]) -> None:
         self.app, self.token, self.origins = app, token, origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request, or refuse it."""
-        failure = self._refusal(Headers(scope=scope), scope) if scope["type"] == "http" else None
-        await (self.app if failure is None else _response(failure))(scope, receive, send)
+        failure = None
+        if scope["type"] == "http":
+            failure = self._refusal(Headers(scope=scope), scope)
+        if failure is None:
+            await self.app(scope, receive, send)
+        else:
+            await _response(failure)(scope, receive, send)
 
     def _refusal(self, headers: Headers, scope: Scope) -> Failure | None:
-        origin = headers.get("origin")
-        if (
-            origin is not None
-            and origin not in self.origins
-            and origin.partition("://")[2] != headers.get("host")
-        ):
+        if self._is_foreign(headers):
             return Failure(
                 403,
                 "a page of another site may not use this server: serve with origins=[...]",
                 code="foreign_page",
             )
-        if self.token and scope["path"] != "/" and not scope["path"].startswith("/page/"):
-            scheme, _, given = headers.get("authorization", "").partition(" ")
-            if scheme.lower() != "bearer" or not hmac.compare_digest(
-                given.strip().encode(), self.token.encode()
-            ):
-                message = "the token is missing or wrong: send it as the header Authorization: Bearer TOKEN (the API key)"
-                return Failure(401, message, code="invalid_api_key")
-        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if scope["method"] == "POST" and kind != "application/json":
+        for_page = scope["path"] == "/" or scope["path"].startswith("/page/")
+        if self.token and not for_page and not self._has_token(headers, self.token):
+            return Failure(
+                401,
+                "the token is missing or wrong: "
+                "send it as the header Authorization: Bearer TOKEN (the API key)",
+                code="invalid_api_key",
+            )
+        content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if scope["method"] == "POST" and content_type != "application/json":
             return Failure(
                 415,
                 "the body has no JSON type: send it with the header Content-Type: application/json",
             )
         return None
 
+    def _is_foreign(self, headers: Headers) -> bool:
+        """Whether a request comes from a page of another site that isn't allowed."""
+        origin = headers.get("origin")
+        if origin is None or origin in self.origins:
+            return False
+        return origin.partition("://")[2] != headers.get("host")
+
+    @staticmethod
+    def _has_token(headers: Headers, token: str) -> bool:
+        scheme, _, credentials = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            return False
+        return hmac.compare_digest(credentials.strip().encode(), token.encode())
+
 
 class _Routes:
     def __init__(self, service: Service) -> None:
-        self.service, self.started = service, int(time.time())
+        self.service = service
+        self.started = int(time.time())
 
     async def page(self, request: Request) -> Response:
         """The chat page."""
@@ -129,69 +147,64 @@ class _Routes:
 
     async def models(self, request: Request) -> Response:
         """The systems."""
-        return _json(
-            {
-                "object": "list",
-                "data": [model_object(one, self.started) for one in self.service.systems.values()],
-            }
-        )
+        systems = self.service.systems.values()
+        models = [model_object(system, self.started) for system in systems]
+        return _json({"object": "list", "data": models})
 
     async def model(self, request: Request) -> Response:
         """One system."""
-        return _json(model_object(self.service.system(request.path_params["name"]), self.started))
+        system = self.service.system(request.path_params["name"])
+        return _json(model_object(system, self.started))
 
     async def chat(self, request: Request) -> Response:
         """An answer, whole or as a stream."""
-        asked = read(ChatRequest, await request.body())
-        system = self.service.system(asked.model)
-        reply = Reply(system.name, asked.ignored)
-        chat = (
-            ""
-            if self.service.saved is None
-            else asked.metadata.chat_id or request.headers.get("x-openwebui-chat-id", "")
-        )
-        if asked.stream:
+        question = read(ChatRequest, await request.body())
+        system = self.service.system(question.model)
+        reply = ChatReply(system.name, question.ignored)
+        chat = ""
+        if self.service.saved is not None:
+            chat = question.metadata.chat_id or request.headers.get("x-openwebui-chat-id", "")
+        if question.stream:
             return EventSourceResponse(
-                _stream(self.service, asked, chat, reply),
+                _stream(self.service, question, chat, reply),
                 sep="\n",
                 headers={"cache-control": "no-store"},
             )
-        return _json(reply.completion(await while_there(request, self.service.answer(asked, chat))))
+        turn = await while_there(request, self.service.answer(question, chat))
+        return _json(reply.completion(turn))
 
     async def search(self, request: Request) -> Response:
         """Passages of queries."""
-        asked = read(SearchRequest, await request.body())
-        results = await while_there(request, self.service.search(asked))
-        return _json({"model": self.service.system(asked.model).name, "results": results})
+        queries = read(SearchRequest, await request.body())
+        results = await while_there(request, self.service.search(queries))
+        model = self.service.system(queries.model).name
+        return _json({"model": model, "results": results})
 
 
 async def _stream(
-    service: Service, asked: ChatRequest, chat: str, reply: Reply
+    service: Service, question: ChatRequest, chat: str, reply: ChatReply
 ) -> AsyncIterator[dict[str, str]]:
-    """What the system does, then its answer: finished and checked, or as it is written where the request asks for that."""
-    news, sent = News(), ""
-    job = asyncio.ensure_future(
-        service.answer(asked, chat, news.tell, news.write if asked.stream_unchecked else None)
-    )
+    """What the system does, then its answer: checked, or as it is written where the client asks."""
+    news = News()
+    write = news.write if question.stream_unchecked else None
+    sent = ""
+    job = asyncio.ensure_future(service.answer(question, chat, news.tell, write))
     job.add_done_callback(lambda _: news.end())
     try:
         yield _event(reply.chunk({"role": "assistant", "content": ""}))
         while (step := await news.queue.get()) is not None:
-            text = sent if step else news.take()
-            for chunk in (
-                [reply.chunk({}, ikat={"activity": step})]
-                if step
-                else reply.text(text, sent, "the model writes it anew")
-            ):
+            if step:
+                yield _event(reply.chunk({}, ikat={"activity": step}))
+                continue
+            text = news.take()
+            for chunk in reply.text(text, sent, "the model is rewriting its answer"):
                 yield _event(chunk)
             sent = text
         turn = await job
-        for chunk in [
-            *reply.text(content_of(turn), sent, turn.more.get("replaced", "")),
-            reply.end(turn),
-        ]:
+        for chunk in reply.text(content_of(turn), sent, turn.more.get("replaced", "")):
             yield _event(chunk)
-        if asked.stream_options and asked.stream_options.include_usage:
+        yield _event(reply.end(turn))
+        if question.stream_options and question.stream_options.include_usage:
             yield _event(reply.usage(turn))
     except Exception as error:
         yield _event(failure_of(error).record)
@@ -212,7 +225,9 @@ class News:
 
     def __init__(self) -> None:
         self.queue = asyncio.Queue[str | None]()
-        self._loop, self._text, self._waits = asyncio.get_running_loop(), "", False
+        self._loop = asyncio.get_running_loop()
+        self._text = ""
+        self._waits = False
 
     def tell(self, step: str) -> None:
         """A step begins."""
@@ -228,9 +243,8 @@ class News:
 
     def take(self) -> str:
         """The newest text."""
-        self._waits = (
-            False  # before the text is read: one that is written meanwhile is told once more
-        )
+        # before the text is read: a text that is written meanwhile is told once more
+        self._waits = False
         return self._text
 
     def end(self) -> None:
@@ -255,5 +269,6 @@ def _response(failure: Failure) -> Response:
 
 async def _error(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):  # an unknown path, or an HTTP method that it doesn't take
-        error = Failure(error.status_code, NO_ADDRESS if error.status_code == 404 else error.detail)
+        message = NO_ADDRESS if error.status_code == 404 else error.detail
+        error = Failure(error.status_code, message)
     return _response(failure_of(error))

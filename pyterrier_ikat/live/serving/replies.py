@@ -1,4 +1,4 @@
-"""Answers, streams and errors in the form of OpenAI's chat protocol; what the server adds to a text never reaches a prompt."""
+"""Answers, streams and errors in the form of OpenAI's chat protocol."""
 
 import html
 import logging
@@ -29,7 +29,7 @@ log = logging.getLogger("pyterrier_ikat.live.serving")
 OPERATOR = "whoever runs this server"
 PASSAGES_ONLY = "(This method writes no response. Its best passages:)"
 NOTHING_FOUND = "(No passage was found.)"
-TOLD = (
+TURN_FACTS = (
     "response",
     "rewrite",
     "queries",
@@ -41,10 +41,10 @@ TOLD = (
     "unknown",
     "cites_none",
 )
-"""What an answer says of its turn."""
-TITLE = 70
+"""The fields of a turn that are sent with its answer."""
+TITLE_CHARACTERS = 70
 """Characters of a passage's first words, as a client shows them for its title."""
-LONGEST = 50_000
+LONGEST_MARKDOWN = 50_000
 """Characters of an answer that are read as Markdown; longer ones are shown as they are."""
 
 
@@ -69,29 +69,26 @@ class Failure(Exception):
         param: str | None = None,
     ) -> None:
         super().__init__(message)
-        self.status, self.message, self.type, self.code, self.param = (
-            status,
-            message,
-            type,
-            code,
-            param,
-        )
+        self.status = status
+        self.message = message
+        self.type = type
+        self.code = code
+        self.param = param
 
     @property
     def record(self) -> dict[str, Any]:
         """The body of the response."""
-        return {
-            "error": {
-                "message": self.message,
-                "type": self.type,
-                "param": self.param,
-                "code": self.code,
-            }
+        fields = {
+            "message": self.message,
+            "type": self.type,
+            "param": self.param,
+            "code": self.code,
         }
+        return {"error": fields}
 
 
 def failure_of(error: BaseException) -> Failure:
-    """An error as a client gets it. What only the operator can repair is logged, without any word of a user.
+    """Describe an error to a client, and log what the operator can repair, without a user's words.
 
     Example:
         >>> failure_of(KeyError("secret")).message
@@ -100,56 +97,58 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, Failure):
         return error
     if isinstance(error, StillTooLong):
-        message = "the prompt is too long for the language model, even without the history: ask a shorter question, or choose another model"
-        return Failure(400, message, code="context_length_exceeded", param="messages")
+        return Failure(
+            400,
+            "the prompt is too long for the language model, even without the history: "
+            "ask a shorter question, or choose another model",
+            code="context_length_exceeded",
+            param="messages",
+        )
     if isinstance(error, StageError):
         return _of_stage(error)
     if not isinstance(error, IkatError):
-        places = " < ".join(
-            f"{one.name} ({one.filename}:{one.lineno})"
-            for one in traceback.extract_tb(error.__traceback__)[:-7:-1]
-        )
-        log.error(
-            "unexpected %s in %s; its message may hold a user's words and is omitted",
-            type(error).__name__,
-            places,
-        )
-        told = "the system failed unexpectedly: the log of the server says where"
-        return Failure(500, told, type="server_error", code="internal_error")
+        return _unexpected(error)
     log.error("%s", error)
     if isinstance(error, BudgetExceeded):
-        told = f"the budget of this service is spent: {OPERATOR} can raise it"
-        return Failure(402, told, type="insufficient_quota", code="budget_exceeded")
+        message = f"the budget of this service is spent: {OPERATOR} can raise it"
+        return Failure(402, message, type="insufficient_quota", code="budget_exceeded")
     if isinstance(error, FatalLLMError):
-        return Failure(
-            502,
-            f"the language model can't be asked: {OPERATOR} has to repair it",
-            type="llm_error",
-            code="llm_unusable",
-        )
-    told = f"the system failed: {OPERATOR} finds the reason in the log of the server"
-    return Failure(500, told, type="server_error", code="system_failed")
+        message = f"the language model can't be asked: {OPERATOR} has to repair it"
+        return Failure(502, message, type="llm_error", code="llm_unusable")
+    message = f"the system failed: {OPERATOR} finds the reason in the log of the server"
+    return Failure(500, message, type="server_error", code="system_failed")
+
+
+def _unexpected(error: BaseException) -> Failure:
+    """Log where an error that isn't ours was raised, the innermost place first."""
+    frames = traceback.extract_tb(error.__traceback__)[:-7:-1]
+    log.error(
+        "unexpected %s in %s; its message may hold a user's words and is omitted",
+        type(error).__name__,
+        " < ".join(f"{frame.name} ({frame.filename}:{frame.lineno})" for frame in frames),
+    )
+    message = "the system failed unexpectedly: the log of the server says where"
+    return Failure(500, message, type="server_error", code="internal_error")
 
 
 def _of_stage(error: StageError) -> Failure:
     """What a model says may quote a user, so that the log has only the kinds of its failures."""
-    told = [
-        one.reason if isinstance(one, Unavailable) else type(one).__name__ for one in error.failures
-    ]
-    log.error("stage %s: %s", error.stage, list_first(told))
-    if any(isinstance(one, Unavailable) for one in error.failures):
-        return Failure(
-            503,
-            "the language model does not answer: ask again later",
-            type="llm_error",
-            code="llm_unavailable",
-        )
-    message = f"the language model gave no answer ({told[0]}): ask in other words"
+    reasons = []
+    for failure in error.failures:
+        if isinstance(failure, Unavailable):
+            reasons.append(failure.reason)
+        else:
+            reasons.append(type(failure).__name__)
+    log.error("stage %s: %s", error.stage, list_first(reasons))
+    if any(isinstance(failure, Unavailable) for failure in error.failures):
+        message = "the language model does not answer: ask again later"
+        return Failure(503, message, type="llm_error", code="llm_unavailable")
+    message = f"the language model gave no answer ({reasons[0]}): ask in other words"
     return Failure(502, message, type="llm_error", code="llm_failed")
 
 
 def content_of(turn: Turn) -> str:
-    r"""The text that a client gets as the assistant's message.
+    r"""Write the text that a client gets as the assistant's message.
 
     Behind the sentences of a response stand the numbers of the passages that they cite. A last line
     has the numbers of other passages that the response as a whole is based on. In the place of a
@@ -157,58 +156,59 @@ def content_of(turn: Turn) -> str:
 
     Example:
         >>> from pyterrier_ikat.runs import ShownPassage
-        >>> content_of(Turn(1, "Which tea?", "Rooibos.", (ShownPassage("d1", "Rooibos is red."), ShownPassage("d2", "Mint."))))
+        >>> passages = (ShownPassage("d1", "Rooibos is red."), ShownPassage("d2", "Mint."))
+        >>> content_of(Turn(1, "Which tea?", "Rooibos.", passages))
         'Rooibos.\n\nSources: [1][2]'
     """
     if turn.response:
         return with_marks(turn.response, _cited(turn))
     if not turn.sources:
         return NOTHING_FOUND
-    shown = [
-        f"[{number}] {source.beginning or source.docno}"
-        for number, source in enumerate(turn.sources, 1)
-    ]
-    return "\n\n".join([PASSAGES_ONLY, *shown])
+    paragraphs = [PASSAGES_ONLY]
+    for number, source in enumerate(turn.sources, 1):
+        paragraphs.append(f"[{number}] {source.beginning or source.docno}")
+    return "\n\n".join(paragraphs)
 
 
 def _cited(turn: Turn) -> Sequence[CitedSentence]:
-    """What a response cites; one that was not asked for citations rests on all its sources."""
-    return (
-        [CitedSentence("", tuple(range(1, len(turn.sources) + 1)))]
-        if turn.cited is None
-        else turn.cited
-    )
+    """What a response cites; a response without citations rests on all its sources."""
+    if turn.cited is not None:
+        return turn.cited
+    numbers = range(1, len(turn.sources) + 1)
+    return [CitedSentence("", tuple(numbers))]
 
 
 def without_additions(text: str) -> str:
-    r"""The response in an assistant's message that a client sends back, without what :func:`content_of` added.
+    r"""Remove what :func:`content_of` added, from an assistant's message that a client sends back.
+
+    What the server adds to a text never reaches a prompt.
 
     Example:
         >>> without_additions('Rooibos.\n\nSources: [1][2]'), without_additions(NOTHING_FOUND)
         ('Rooibos.', '')
     """
-    return (
-        ""
-        if text.lstrip().startswith((PASSAGES_ONLY, NOTHING_FOUND))
-        else without_marks(text).strip()
-    )
+    if text.lstrip().startswith((PASSAGES_ONLY, NOTHING_FOUND)):
+        return ""
+    return without_marks(text).strip()
 
 
+# Citations pass through the Markdown as numbers between two private characters.
 _MARK = re.compile("\ue000([0-9]+)\ue001")
-_MARKDOWN = (
-    MarkdownIt("commonmark", {"html": False, "breaks": True}).enable("table").disable("image")
-)
-_MARKDOWN.validateLink = lambda url: re.match("https?://", url, re.IGNORECASE) is not None  # type: ignore[method-assign]
-_MARKDOWN.add_render_rule(
-    "heading_open", lambda *_: "<p><strong>"
-)  # the page has headings of its own
-_MARKDOWN.add_render_rule("heading_close", lambda *_: "</strong></p>\n")
-_MARKDOWN.add_render_rule(
-    "text",
-    lambda self, tokens, place, *_: _MARK.sub(
-        r'<button type="button" class="cite">[\1]</button>', html.escape(tokens[place].content)
-    ),
-)
+_RESERVED = re.compile("[\ue000\ue001\u202a-\u202e\u2066-\u2069]")
+"""These characters, and those that turn the direction of the text."""
+_BEHIND_ROW = re.compile("\\|[ ]*((\ue000[0-9]+\ue001)+)$", re.MULTILINE)
+"""Citations behind a row of a table, which go into its last cell."""
+_SOURCE_IN_PAPER = re.compile(r" \((?:section|table|figure)[^)]*\)", re.IGNORECASE)
+_ROLE = re.compile(r":\w+:`([^`]*)`")
+_BUTTON = r'<button type="button" class="cite">[\1]</button>'
+
+
+def _is_web_address(url: str) -> bool:
+    return re.match("https?://", url, re.IGNORECASE) is not None
+
+
+def _text_with_buttons(renderer: Any, tokens: Any, position: int, *_: Any) -> str:
+    return _MARK.sub(_BUTTON, html.escape(tokens[position].content))
 
 
 def _align_cells(state: StateCore) -> None:
@@ -219,68 +219,89 @@ def _align_cells(state: StateCore) -> None:
             token.attrs["align"] = str(style).removeprefix("text-align:")
 
 
-_MARKDOWN.core.ruler.push("align_cells", _align_cells)
+def _markdown() -> MarkdownIt:
+    """The parser of responses: links, tables and line breaks, without HTML and images."""
+    parser = MarkdownIt("commonmark", {"html": False, "breaks": True})
+    parser.enable("table").disable("image")
+    parser.validateLink = _is_web_address  # type: ignore[method-assign]
+    # the page has headings of its own
+    parser.add_render_rule("heading_open", lambda *_: "<p><strong>")
+    parser.add_render_rule("heading_close", lambda *_: "</strong></p>\n")
+    parser.add_render_rule("text", _text_with_buttons)
+    parser.core.ruler.push("align_cells", _align_cells)
+    return parser
+
+
+_MARKDOWN = _markdown()
 
 
 def as_html(turn: Turn) -> str:
-    r"""A response for the page: its Markdown without HTML and images, links of http and https, and a button for each citation.
+    r"""Draw a response for the page: its Markdown, with a button for each citation.
+
+    It has no HTML and no images, and links of http and https alone.
 
     Example:
         >>> from pyterrier_ikat.runs import ShownPassage
-        >>> as_html(Turn(1, "Which tea?", "*Rooibos* <b>.", (ShownPassage("d1"),), cited=(CitedSentence("*Rooibos* <b>.", (1,)),)))
+        >>> cited = (CitedSentence("*Rooibos* <b>.", (1,)),)
+        >>> as_html(Turn(1, "Which tea?", "*Rooibos* <b>.", (ShownPassage("d1"),), cited=cited))
         '<p><em>Rooibos</em> &lt;b&gt;. <button type="button" class="cite">[1]</button></p>\n'
     """
     text = ""
     for piece, numbers in pieces_with_numbers(turn.response, _cited(turn)):
-        marks = "".join(f"\ue000{number}\ue001" for number in numbers)
-        text += (
-            re.sub("[\ue000\ue001\u202a-\u202e\u2066-\u2069]", "", piece)
-            + " " * bool(marks)
-            + marks
-        )
-    text = re.sub(
-        "\\|[ ]*((\ue000[0-9]+\ue001)+)$", r"\1 |", text, flags=re.MULTILINE
-    )  # behind a row of a table
-    drawn = _MARKDOWN.render(text) if len(text) <= LONGEST else f"<p>{html.escape(text)}</p>"
+        text += _RESERVED.sub("", piece)
+        if numbers:
+            text += " " + "".join(f"\ue000{number}\ue001" for number in numbers)
+    text = _BEHIND_ROW.sub(r"\1 |", text)
+    if len(text) <= LONGEST_MARKDOWN:
+        drawn = _MARKDOWN.render(text)
+    else:
+        drawn = f"<p>{html.escape(text)}</p>"
     return _MARK.sub(r"[\1]", drawn)  # in code, and in what can hold no button
 
 
 def title_of(source: ShownPassage) -> str:
     """A passage's first words, or its id where the index has no text."""
-    first = source.text[: TITLE + 1]
-    return (
-        f"{first[:TITLE].rpartition(' ')[0] or first[:TITLE]} ..."
-        if len(first) > TITLE
-        else first or source.docno
-    )
+    if len(source.text) <= TITLE_CHARACTERS:
+        return source.text or source.docno
+    beginning = source.text[:TITLE_CHARACTERS]
+    whole_words = beginning.rpartition(" ")[0]
+    return f"{whole_words or beginning} ..."
 
 
 def annotations(turn: Turn, content: str) -> list[dict[str, Any]]:
-    """The sources as OpenAI names them, in the order of [1], [2], ...: with them chat pages such as Open WebUI link the passages."""
-    found = []
+    """The sources as OpenAI names them, in the order of [1], [2], ...
+
+    With them chat pages such as Open WebUI link the passages.
+    """
+    links = []
     for number, source in enumerate(turn.sources, 1):
-        start = max(content.find(f"[{number}]"), 0)
-        url = source.url or f"urn:passage:{quote(source.docno)}"
-        cited = {
-            "url": url,
+        mark = f"[{number}]"
+        start = max(content.find(mark), 0)
+        link = {
+            "url": source.url or f"urn:passage:{quote(source.docno)}",
             "title": title_of(source),
             "start_index": start,
-            "end_index": start + len(f"[{number}]"),
+            "end_index": start + len(mark),
         }
-        found.append({"type": "url_citation", "url_citation": cited})
-    return found
+        links.append({"type": "url_citation", "url_citation": link})
+    return links
 
 
 def citations(turn: Turn) -> list[dict[str, Any]]:
     """The passages of an answer, in the order of [1], [2], ..."""
     return [
-        {"id": one.docno, "title": title_of(one), "text": one.text, "score": one.score}
-        for one in turn.sources
+        {
+            "id": source.docno,
+            "title": title_of(source),
+            "text": source.text,
+            "score": source.score,
+        }
+        for source in turn.sources
     ]
 
 
 def usage(spend: Spend) -> dict[str, int] | None:
-    """The tokens of a turn that were paid for, in OpenAI's form; None where a server doesn't report them."""
+    """The paid tokens of a turn in OpenAI's form; None where a server doesn't report them."""
     if spend.prompt_tokens is None or spend.completion_tokens is None:
         return None
     return {
@@ -301,7 +322,7 @@ def as_json(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Reply:
+class ChatReply:
     """The objects of one reply, which share an id.
 
     Args:
@@ -324,46 +345,57 @@ class Reply:
             "annotations": annotations(turn, content),
         }
         choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
-        return (
-            self._object("chat.completion", [choice])
-            | {"usage": usage(turn.spend)}
-            | self._more(turn)
-        )
+        return {
+            **self._object("chat.completion", [choice]),
+            "usage": usage(turn.spend),
+            **self._facts(turn),
+        }
 
     def chunk(
         self, delta: Mapping[str, Any], finish_reason: str | None = None, **more: Any
     ) -> dict[str, Any]:
         """A part of a stream."""
         choice = {"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": None}
-        return self._object("chat.completion.chunk", [choice]) | more
+        return {**self._object("chat.completion.chunk", [choice]), **more}
 
     def text(self, text: str, sent: str, why: str) -> list[dict[str, Any]]:
-        """The parts after which a client that has ``sent`` has ``text``; one takes it back, and says why, where it begins otherwise."""
-        taken = [] if text.startswith(sent) else [self.chunk({}, ikat={"replaced": why})]
-        new = text if taken else text[len(sent) :]
-        return taken + ([self.chunk({"content": new})] if new else [])
+        """The chunks that turn what was sent into ``text``.
+
+        Where the beginning has changed, the first chunk takes back what was sent, and says why.
+        """
+        if text.startswith(sent):
+            chunks = []
+            new = text[len(sent) :]
+        else:
+            chunks = [self.chunk({}, ikat={"replaced": why})]
+            new = text
+        if new:
+            chunks.append(self.chunk({"content": new}))
+        return chunks
 
     def end(self, turn: Turn) -> dict[str, Any]:
-        """The last part of an answer, with its sources, and the answer drawn for the page, which asks for streams alone."""
-        more = self._more(turn)
-        more["ikat"]["html"] = as_html(turn)
-        return self.chunk({"annotations": annotations(turn, content_of(turn))}, "stop") | more
+        """The last part of an answer: its sources, and the answer drawn for the page.
+
+        The page asks for streams alone.
+        """
+        facts = self._facts(turn)
+        facts["ikat"]["html"] = as_html(turn)
+        delta = {"annotations": annotations(turn, content_of(turn))}
+        return {**self.chunk(delta, "stop"), **facts}
 
     def usage(self, turn: Turn) -> dict[str, Any]:
         """The part after the last one, with the tokens."""
-        return self._object("chat.completion.chunk", []) | {"usage": usage(turn.spend)}
+        return {**self._object("chat.completion.chunk", []), "usage": usage(turn.spend)}
 
-    def _more(self, turn: Turn) -> dict[str, Any]:
-        facts = (
-            {name: getattr(turn, name) for name in TOLD}
-            | asdict(turn.spend)
-            | {"tokens": turn.spend.tokens}
-        )
-        facts |= {"shown": [one.docno for one in turn.shown]}
-        return {
-            "citations": citations(turn),
-            "ikat": facts | {"ignored": self.ignored, "saved": bool(turn.more.get("saved"))},
-        }
+    def _facts(self, turn: Turn) -> dict[str, Any]:
+        """What an answer says beside the protocol: its passages, and how it came about."""
+        facts = {name: getattr(turn, name) for name in TURN_FACTS}
+        facts |= asdict(turn.spend)
+        facts["tokens"] = turn.spend.tokens
+        facts["shown"] = [passage.docno for passage in turn.shown]
+        facts["ignored"] = self.ignored
+        facts["saved"] = bool(turn.more.get("saved"))
+        return {"citations": citations(turn), "ikat": facts}
 
     def _object(self, kind: str, choices: list[Any]) -> dict[str, Any]:
         return {
@@ -376,31 +408,28 @@ class Reply:
 
 
 def about(system: System) -> str:
-    """One sentence on a system, in plain words: of its method, or of what its stages do."""
-    summary = re.sub(
-        r" \((?:section|table|figure)[^)]*\)", "", system.method.summary, flags=re.IGNORECASE
-    )
+    """Describe a system in a plain sentence: by its method, or by what its stages do."""
+    summary = _SOURCE_IN_PAPER.sub("", system.method.summary)
     if summary:
-        return (
-            re.sub(r":\w+:`([^`]*)`", r"\1", summary)
-            .replace("``", "")
-            .partition(". ")[0]
-            .rstrip(".")
-            + "."
-        )
-    words = [
-        stage.activity for stage in every_stage(system.pipeline) if isinstance(stage, Operator)
-    ]
-    steps = dict.fromkeys(re.sub(r" \{\w+\}", "", said) for said in words if said)
+        plain = _ROLE.sub(r"\1", summary).replace("``", "")
+        sentence = plain.partition(". ")[0].rstrip(".")
+        return f"{sentence}."
+    steps: dict[str, None] = {}
+    for stage in every_stage(system.pipeline):
+        if isinstance(stage, Operator) and stage.activity:
+            steps[re.sub(r" \{\w+\}", "", stage.activity)] = None
     return f"Works by {', '.join(steps)}." if steps else ""
 
 
 def model_object(system: System, created: int) -> dict[str, Any]:
     """A system in the list of models."""
-    known = {"id": system.name, "object": "model", "created": created, "owned_by": "pyterrier_ikat"}
-    examples = list(dict.fromkeys(one.turns[0].utterance for one in system.recorded))[:3]
-    return known | {
+    first_words = dict.fromkeys(chat.turns[0].utterance for chat in system.recorded)
+    return {
+        "id": system.name,
+        "object": "model",
+        "created": created,
+        "owned_by": "pyterrier_ikat",
         "about": about(system),
         "writes_response": bool(system.writes_response),
-        "examples": examples,
+        "examples": list(first_words)[:3],
     }

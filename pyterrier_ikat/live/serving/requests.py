@@ -1,4 +1,4 @@
-"""What clients send: OpenAI's chat requests, and searches. Pydantic refuses what the systems don't do, and names the field."""
+"""What clients send: OpenAI's chat requests, and searches. Pydantic refuses what can't be done."""
 
 import json
 import re
@@ -21,13 +21,13 @@ TASKS = (
     re.compile(r"### Task:\s.*<chat_history>", re.DOTALL),
     re.compile(r"Provide a concise, 5-word-or-less title for the conversation"),
 )
-"""How chat pages (Open WebUI; LibreChat) begin what they ask of a model for themselves, such as titles and tags."""
+"""How chat pages (Open WebUI; LibreChat) begin their own requests, such as for titles and tags."""
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-Model = TypeVar("Model", bound=BaseModel)
+RequestModel = TypeVar("RequestModel", bound=BaseModel)
 
 
 class _Given(BaseModel):
-    """A part of a request. Fields without effect, such as ``temperature``, are kept by name, because the answer lists them."""
+    """A part of a request. The answer lists fields without effect, such as ``temperature``."""
 
     model_config = ConfigDict(extra="allow", strict=True)
 
@@ -47,23 +47,23 @@ def _as_parts(content: Any) -> Any:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content or []
 
 
-def _as_statements(given: Any) -> Any:
-    """Statements about a user, id -> text, from a list, an object, or a text with one per line or with either as JSON."""
-    if isinstance(given, str):
-        given = (
-            json.loads(given)
-            if given.lstrip()[:1] in ("[", "{")
-            else [line for line in given.split("\n") if line.strip()]
-        )
-    return (
-        {str(number): text for number, text in enumerate(given, 1)}
-        if isinstance(given, list)
-        else given or {}
-    )
+def _as_statements(value: Any) -> Any:
+    """Statements about a user, id -> text.
+
+    They are a list, an object, or a text: one statement per line, or either of these as JSON.
+    """
+    if isinstance(value, str):
+        if value.lstrip().startswith(("[", "{")):
+            value = json.loads(value)
+        else:
+            value = [line for line in value.split("\n") if line.strip()]
+    if isinstance(value, list):
+        return {str(number): text for number, text in enumerate(value, 1)}
+    return value or {}
 
 
 class Message(_Given):
-    """A message. Those of a system prompt, calls of tools and their results are no part of the conversation."""
+    """A message. System prompts and calls of tools are no part of the conversation."""
 
     role: Literal["user", "assistant", "system", "developer", "tool", "function"]
     content: Annotated[list[_TextPart], BeforeValidator(_as_parts)] = []
@@ -74,8 +74,9 @@ class Message(_Given):
         text = "\n".join(part.text for part in self.content).strip()
         if self.role == "user":
             return text
-        calls = {"tool_calls", "function_call"} & set(self.unused)
-        return without_additions(text) if self.role == "assistant" and not calls else ""
+        if self.role != "assistant" or {"tool_calls", "function_call"} & set(self.unused):
+            return ""
+        return without_additions(text)
 
 
 class _StreamOptions(_Given):
@@ -87,7 +88,12 @@ class _TextFormat(BaseModel):
 
 
 class Metadata(_Given):
-    """What the client says of the conversation: the user's statements (``ptkb``), and the id by which it is saved."""
+    """What the client says of the conversation.
+
+    Attributes:
+        ptkb: the user's statements.
+        chat_id: the id by which the conversation is saved.
+    """
 
     ptkb: Annotated[dict[str, Text], BeforeValidator(_as_statements), Field(max_length=500)] = {}
     chat_id: str = ""
@@ -108,8 +114,9 @@ class ChatRequest(_Given):
         metadata: the user's statements and the conversation's id.
 
     Example:
-        >>> asked = read(ChatRequest, b'{"messages": [{"role": "user", "content": "Which tea?"}], "temperature": 1}')
-        >>> asked.said, asked.unused
+        >>> body = b'{"messages": [{"role": "user", "content": "Which tea?"}], "temperature": 1}'
+        >>> question = read(ChatRequest, body)
+        >>> question.said, question.unused
         ([{'role': 'user', 'content': 'Which tea?'}], ['temperature'])
     """
 
@@ -131,30 +138,33 @@ class ChatRequest(_Given):
     @field_validator("messages")
     @classmethod
     def _ends_with_a_question(cls, messages: list[Message]) -> list[Message]:
-        heard = [one for one in messages if one.said]
-        if not heard or heard[-1].role != "user" or messages[-1].role == "assistant":
+        spoken = [message for message in messages if message.said]
+        if not spoken or spoken[-1].role != "user" or messages[-1].role == "assistant":
             raise ValueError(
                 "the last message has to be the user's: append the question that is to be answered"
             )
-        if len(heard) == 1 and any(task.match(heard[0].said) for task in TASKS):
-            wrong = "this is a chat page's own request, for a title, tags or suggestions, and the systems here answer questions"
-            raise ValueError(f"{wrong}: switch these off in the page's settings")
+        if len(spoken) == 1 and any(task.match(spoken[0].said) for task in TASKS):
+            raise ValueError(
+                "this is a chat page's own request, for a title, tags or suggestions, "
+                "and the systems here answer questions: switch these off in the page's settings"
+            )
         return messages
 
     @property
     def said(self) -> list[dict[str, str]]:
         """The conversation, as systems read it."""
-        return [{"role": one.role, "content": one.said} for one in self.messages if one.said]
+        spoken = [message for message in self.messages if message.said]
+        return [{"role": message.role, "content": message.said} for message in spoken]
 
     @property
     def ignored(self) -> list[str]:
         """The parts of the request without effect."""
-        unheard = [
-            f"messages[{place}] ({one.role})"
-            for place, one in enumerate(self.messages)
-            if not one.said
-        ]
-        return [*unheard, *(f"metadata.{name}" for name in self.metadata.unused), *self.unused]
+        parts = []
+        for position, message in enumerate(self.messages):
+            if not message.said:
+                parts.append(f"messages[{position}] ({message.role})")
+        parts += [f"metadata.{name}" for name in self.metadata.unused]
+        return parts + self.unused
 
 
 class SearchRequest(BaseModel):
@@ -183,22 +193,20 @@ class SearchRequest(BaseModel):
         return self.queries or [self.query or ""]
 
 
-def read(model: type[Model], given: bytes | dict[str, Any]) -> Model:
-    """A request, checked.
+def read(model: type[RequestModel], body: bytes | dict[str, Any]) -> RequestModel:
+    """Read and check a request.
 
     Args:
         model: what it has to be.
-        given: its body, or its fields.
+        body: its body, or its fields.
 
     Raises:
         Failure: status 400, naming the field that is missing, malformed or can't be followed.
     """
     try:
-        return (
-            model.model_validate(given)
-            if isinstance(given, dict)
-            else model.model_validate_json(given)
-        )
+        if isinstance(body, dict):
+            return model.model_validate(body)
+        return model.model_validate_json(body)
     except ValidationError as error:
         where, what = first_error(error)
         raise Failure(400, f"{where or 'the body'}: {what}", param=where or None) from None
@@ -207,4 +215,5 @@ def read(model: type[Model], given: bytes | dict[str, Any]) -> Model:
 def first_error(error: ValidationError) -> tuple[str, str]:
     """The field and the fault that a client reads first."""
     first = error.errors(include_url=False, include_input=False)[0]
-    return ".".join(map(str, first["loc"])), str(first["msg"]).removeprefix("Value error, ")
+    field = ".".join(map(str, first["loc"]))
+    return field, str(first["msg"]).removeprefix("Value error, ")

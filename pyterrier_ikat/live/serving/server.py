@@ -19,7 +19,7 @@ from ...study.systems import Systems, distinct_models
 
 TOKEN = "IKAT_SERVE_TOKEN"
 TEAM = "IKAT_TOKEN"
-"""The variable of `ikat interact` with the team's token at the track, which no client of a server may get."""
+"""The variable of `ikat interact` with the team's token at the track: no client may get it."""
 MAKE_A_TOKEN = f"export {TOKEN}=$(python -c 'import secrets; print(secrets.token_urlsafe(32))')"
 GRACE = 1
 """Seconds that requests under way get to finish when the server stops."""
@@ -28,7 +28,7 @@ GRACE = 1
 def serve(
     systems: Systems, *, port: int = 8000, echo: Callable[[str], None] = print, **options: Any
 ) -> None:
-    """Serve systems by OpenAI's chat protocol, with a search endpoint and a chat page, until Ctrl-C.
+    """Serve systems until Ctrl-C: by OpenAI's chat protocol, a search endpoint and a chat page.
 
     Every name is checked and every model loaded before it listens. After Ctrl-C, requests under way
     get a second to finish.
@@ -49,24 +49,25 @@ def serve(
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.serve("gtr", index="mini.index", llm="openai:gpt-4o", second_llm="openai:gpt-4o")  # doctest: +SKIP
+        >>> models = {"llm": "openai:gpt-4o", "second_llm": "openai:gpt-4o"}
+        >>> ikat.serve("gtr", index="mini.index", **models)  # doctest: +SKIP
     """
-    with (
-        running(systems, port=port, log=True, **options) as server,
-        suppress(KeyboardInterrupt),
-    ):  # SIGTERM is one on the command line
-        addresses = [
+    # SIGTERM is a KeyboardInterrupt on the command line
+    with running(systems, port=port, log=True, **options) as server, suppress(KeyboardInterrupt):
+        lines = [
             f"chat page      {server.url}/",
             f"models         {server.url}/v1",
             f"search         {server.url}/search",
+            *server.notes,
+            "Ctrl-C stops",
         ]
-        echo("\n".join([*addresses, *server.notes, "Ctrl-C stops"]))
+        echo("\n".join(lines))
         while server.thread.is_alive():
             time.sleep(1)  # an interrupted join takes the thread for ended
 
 
 class Running:
-    """A server in a thread.
+    """A server that runs in a thread.
 
     Attributes:
         url: its address.
@@ -75,26 +76,26 @@ class Running:
             ends while a model is still asked.
     """
 
-    def __init__(self, made: Any, listener: socket.socket, notes: list[str], log: bool) -> None:
+    def __init__(
+        self, application: Any, listener: socket.socket, notes: list[str], log: bool
+    ) -> None:
         from uvicorn.config import LOGGING_CONFIG, Config
         from uvicorn.server import Server
 
-        logged = LOGGING_CONFIG if log else None
         config = Config(
-            made,
-            log_config=logged,
+            application,
+            log_config=LOGGING_CONFIG if log else None,
             access_log=log,
             limit_concurrency=1000,
             timeout_graceful_shutdown=GRACE,
         )
-        logging.getLogger("uvicorn.error").setLevel(
-            logging.CRITICAL
-        )  # of requests that the stop cuts off it prints tracebacks
+        # of requests that the stop cuts off it prints tracebacks
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         address, port = listener.getsockname()[:2]
-        self.url, self.notes = (
-            f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}",
-            notes,
-        )
+        if ":" in address:
+            address = f"[{address}]"
+        self.url = f"http://{address}:{port}"
+        self.notes = notes
         self._server = Server(config)
         self.thread = threading.Thread(
             target=self._server.run, args=([listener],), name="ikat-serve", daemon=True
@@ -104,7 +105,7 @@ class Running:
             time.sleep(0.01)
 
     def stop(self) -> None:
-        """Accept nothing new, and wait until the requests under way are finished, at most for a second."""
+        """Accept nothing new, and wait for the requests under way, at most for a second."""
         self._server.should_exit = True
         self.thread.join()
 
@@ -159,10 +160,9 @@ def running(
         >>> with running({"mine": ikat.Answer(ikat.llm(Model()))}) as server:  # doctest: +SKIP
         ...     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none")
     """
-    token, whence = _token(host, token)
-    allowed = [
-        page.lower().rstrip("/") for page in ([origins] if isinstance(origins, str) else origins)
-    ]  # as a browser sends them
+    token, token_note = _token(host, token)
+    pages = [origins] if isinstance(origins, str) else origins
+    allowed = [page.lower().rstrip("/") for page in pages]  # as a browser sends them
     with _bound(host, port) as listener, warnings.catch_warnings():
         warnings.simplefilter("ignore", NoResultWarning)  # the answer says it
         try:
@@ -178,20 +178,22 @@ def running(
                 f"a server needs {error.name}: pip install 'pyterrier_ikat[live]'"
             ) from None
         opened = open_served(systems, ledger or Ledger(), dataset=dataset, **resources)
-        saved = None if save_to is None else SavedConversations(save_to, opened)
+        notes = [token_note]
+        for name, system in opened.items():
+            if not system.writes_response:
+                notes.append(f"{name} writes no response: its answers list passages")
+        if mcp:
+            notes.append("tools of the Model Context Protocol are at /mcp")
+        saved = None
+        if save_to is not None:
+            saved = SavedConversations(save_to, opened)
+            notes.append(f"conversations whose clients name them are saved in {saved.folder}")
         service = Service(opened, anyio.CapacityLimiter(workers), saved)
-        made = application(service, token, allowed, *([tools_of(service)] if mcp else []))
-        silent = [name for name, one in opened.items() if not one.writes_response]
-        notes = [whence] + [
-            f"{name} writes no response: its answers list passages" for name in silent
-        ]
-        notes += ["tools of the Model Context Protocol are at /mcp"] * mcp
-        notes += (
-            []
-            if saved is None
-            else [f"conversations whose clients name them are saved in {saved.folder}"]
-        )
-        server = Running(made, listener, notes, log)
+        if mcp:
+            served = application(service, token, allowed, tools_of(service))
+        else:
+            served = application(service, token, allowed)
+        server = Running(served, listener, notes, log)
         try:
             yield server
         finally:
@@ -202,40 +204,46 @@ def running(
                 saved.close()
 
 
-def _token(host: str, given: str | None) -> tuple[str | None, str]:
+def _token(host: str, argument: str | None) -> tuple[str | None, str]:
     """The token that requests need, and a sentence on where it comes from."""
-    token = (os.environ.get(TOKEN) if given is None else given) or None
+    if argument is None:
+        token = os.environ.get(TOKEN)
+        source = f"the environment variable {TOKEN}"
+    else:
+        token = argument
+        source = "the argument token"
     team = os.environ.get(TEAM, "").strip()
     of_team = f"{TEAM} is the token of your team at the track, and clients don't get it"
-    if token is None:
-        told = f"; {of_team}" if team else ""
+    if not token:
+        also = f"; {of_team}" if team else ""
         if host not in ("localhost", "127.0.0.1", "::1"):
             raise UsageError(
-                f"{host} is reached from other machines, and there is no token{told}: {MAKE_A_TOKEN}, and call it again"
+                f"{host} is reached from other machines, and there is no token{also}: "
+                f"{MAKE_A_TOKEN}, and call it again"
             )
-        return None, f"no token: only this machine is answered; {TOKEN} is not set{told}"
+        return None, f"no token: only this machine is answered; {TOKEN} is not set{also}"
     if token.strip() == team:
         raise UsageError(
-            f"the token of the server is that of {TEAM}; {of_team}: {MAKE_A_TOKEN}, and call it again"
+            f"the token of the server is that of {TEAM}; {of_team}: "
+            f"{MAKE_A_TOKEN}, and call it again"
         )
     if len(token) < 16 or not re.fullmatch("[!-~]+", token):
         raise UsageError(
-            f"the token ({TOKEN}) needs at least 16 letters, digits or punctuation marks of ASCII: {MAKE_A_TOKEN}"
+            f"the token ({TOKEN}) needs at least 16 letters, digits or punctuation marks of ASCII: "
+            f"{MAKE_A_TOKEN}"
         )
-    source = f"the environment variable {TOKEN}" if given is None else "the argument token"
     return token, f"requests need the token of {source}, as Authorization: Bearer TOKEN"
 
 
 def _bound(host: str, port: int) -> socket.socket:
+    """A socket that listens at an address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener = socket.create_server(
-            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=1000
-        )
+        listener = socket.create_server((host, port), family=family, backlog=1000)
     except OSError as error:
         raise UsageError(
             f"{host}:{port} can't be used ({error}): choose another port; 0 is a free one"
         ) from None
-    listener.setsockopt(
-        socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
-    )  # connections inherit it: else an answer waits 40 ms for its head
+    # connections inherit it: else an answer waits 40 ms for its head
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener

@@ -1,4 +1,4 @@
-"""What a server does, apart from HTTP: its systems are opened before it listens, asked in a bounded number of threads, and saved."""
+"""What a server does, apart from HTTP: open systems, ask them in threads, save conversations."""
 
 import asyncio
 import hashlib
@@ -41,7 +41,7 @@ from .requests import ChatRequest, SearchRequest
 
 Result = TypeVar("Result")
 CLIENT_LEFT = 499
-"""The status in the log of a request whose client left before the answer, as nginx has it (ngx_http_request.h)."""
+"""The logged status of a request whose client left, as nginx has it (ngx_http_request.h)."""
 
 
 @dataclass
@@ -59,51 +59,60 @@ class Service:
     saved: "SavedConversations | None" = None
 
     def system(self, name: str | None) -> System:
-        """A system by its name, which a request may omit where there is only one.
+        """Find a system by its name, which a request may omit where there is only one.
 
         Raises:
             Failure: when there is none of that name.
         """
-        found = self.systems.get(name or "") or (
-            next(iter(self.systems.values())) if name is None and len(self.systems) == 1 else None
-        )
-        if found is None:
-            known = f"there is no model {str(name)[:60]!r}: give one of {list_first(list(self.systems))}"
-            raise Failure(404, known, param="model", code="model_not_found")
-        return found
+        if name is None and len(self.systems) == 1:
+            [system] = self.systems.values()
+            return system
+        if name is None or name not in self.systems:
+            names = list_first(list(self.systems))
+            raise Failure(
+                404,
+                f"there is no model {str(name)[:60]!r}: give one of {names}",
+                param="model",
+                code="model_not_found",
+            )
+        return self.systems[name]
 
     async def answer(
         self,
-        asked: ChatRequest,
+        question: ChatRequest,
         chat: str = "",
         tell: Callable[[str], None] | None = None,
         write: Write | None = None,
     ) -> Turn:
-        """The answer, which is saved if the conversation has a name; ``tell`` and ``write`` are called in other threads.
+        """Answer a question, and save the answer if the conversation has a name.
+
+        Args:
+            question: the question.
+            chat: the name of the conversation; empty for none.
+            tell: called with each step, in another thread.
+            write: called with the text so far, in another thread.
 
         Raises:
-            Failure: when there is none.
+            Failure: when there is no answer.
         """
-        system = self.system(asked.model)
+        system = self.system(question.model)
 
         def work() -> Turn:
-            turn = answer_request(system, asked, tell, write)
-            return (
-                turn
-                if self.saved is None or not chat
-                else self.saved.save(system.name, chat, asked, turn)
-            )
+            turn = answer_request(system, question, tell, write)
+            if self.saved is None or not chat:
+                return turn
+            return self.saved.save(system.name, chat, question, turn)
 
         return await self._run(work)
 
-    async def search(self, asked: SearchRequest) -> list[dict[str, Any]]:
+    async def search(self, queries: SearchRequest) -> list[dict[str, Any]]:
         """The passages of each query.
 
         Raises:
             Failure: when there are none.
         """
-        system = self.system(asked.model)
-        return await self._run(lambda: search(system, asked.every_query, asked.k))
+        system = self.system(queries.model)
+        return await self._run(lambda: search(system, queries.every_query, queries.k))
 
     async def _run(self, work: Callable[[], Result]) -> Result:
         """Work in a thread, which keeps its place until it ends.
@@ -113,40 +122,40 @@ class Service:
         """
         left = threading.Event()
 
-        def told() -> Result:
+        def work_or_failure() -> Result:
             try:
                 with asked_by(left):
                     check_asker()
                     return work()
             except AskerLeft:
                 raise
-            except (
-                BaseException
-            ) as error:  # also SystemExit of a system, which would end the server
+            except BaseException as error:
+                # also SystemExit of a system, which would end the server
                 raise failure_of(error) from None
 
-        job = asyncio.ensure_future(
-            anyio.to_thread.run_sync(told, limiter=self.workers)
-        )  # not cancelled with those who wait for it
+        # not cancelled with those who wait for it
+        job = asyncio.ensure_future(anyio.to_thread.run_sync(work_or_failure, limiter=self.workers))
         try:
             await asyncio.wait({job})
         except asyncio.CancelledError:
             left.set()
             job.add_done_callback(_forget)
             log.warning(
-                "a client left before its answer: the call under way is finished, and no other one begins for it"
+                "a client left before its answer: the call under way is finished, "
+                "and no other one begins for it"
             )
             raise
         return job.result()
 
 
 async def while_there(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
-    """The result of ``work`` for the client of a request whose body is read; when the client leaves, the work is cancelled.
+    """Work for the client of a request whose body is read; cancel the work when the client leaves.
 
     Raises:
         Failure: when they have left. Nobody reads it.
     """
-    job, leaves = asyncio.ensure_future(work), asyncio.ensure_future(_leaves(request))
+    job = asyncio.ensure_future(work)
+    leaves = asyncio.ensure_future(_leaves(request))
     try:
         await asyncio.wait({job, leaves}, return_when=asyncio.FIRST_COMPLETED)
         if not job.done():
@@ -164,15 +173,21 @@ async def _leaves(request: Request) -> None:
 
 
 def _forget(job: "asyncio.Future[Any]") -> None:
-    """Take the outcome for which nobody waits; asyncio prints the error of an outcome that nobody takes."""
+    """Take the outcome for which nobody waits: asyncio prints the errors of outcomes not taken."""
     if not job.cancelled():
         job.exception()
 
 
 def answer_request(
-    system: System, asked: ChatRequest, tell: Any = None, write: Write | None = None
+    system: System, question: ChatRequest, tell: Any = None, write: Write | None = None
 ) -> Turn:
-    """The answer of a system to a request; see :func:`~pyterrier_ikat.live.answering.answer` for ``tell`` and ``write``.
+    """Let a system answer a request.
+
+    Args:
+        system: the system.
+        question: the request.
+        tell: see :func:`~pyterrier_ikat.live.answering.answer`.
+        write: see there.
 
     Raises:
         Failure: when recorded completions don't answer this conversation, or are for other
@@ -180,43 +195,51 @@ def answer_request(
         StillTooLong: when the model has no room for the prompt, even without the history.
         IkatError: when the system fails.
     """
-    number, ptkb = (
-        f"chat-{uuid.uuid4().hex}",
-        asked.metadata.ptkb,
-    )  # no other request's turn has this name, so none can pass for it
+    messages = question.said
+    ptkb = question.metadata.ptkb
     if system.recorded:
-        said = [message["content"] for message in asked.said if message["role"] == "user"]
-        found = _replayed(system, said, list(ptkb.values()))
-        number, ptkb = found.number, dict(found.ptkb)
-    with in_chain(0 if system.recorded else asked.sample):
-        return answer(system, asked.said, ptkb, number=number, tell=tell, write=write)
+        utterances = [message["content"] for message in messages if message["role"] == "user"]
+        recorded = _recorded_conversation(system, utterances, list(ptkb.values()))
+        number = recorded.number
+        ptkb = dict(recorded.ptkb)
+        chain = 0
+    else:
+        number = f"chat-{uuid.uuid4().hex}"  # a name of its own: no other turn passes for it
+        chain = question.sample
+    with in_chain(chain):
+        return answer(system, messages, ptkb, number=number, tell=tell, write=write)
 
 
-def _replayed(system: System, said: list[str], statements: list[str]) -> Conversation:
-    """The recorded conversation with these words and statements; a page without a persona sends no statements."""
-    words = [text.split() for text in said]
-    begun = [
-        chat
-        for chat in system.recorded
-        if [turn.utterance.split() for turn in chat.turns[: len(said)]] == words
-    ]
-    found = next(
-        (chat for chat in begun if not statements or list(chat.ptkb.values()) == statements), None
+def _recorded_conversation(
+    system: System, utterances: list[str], statements: list[str]
+) -> Conversation:
+    """The recorded conversation with these words and statements.
+
+    A page without a persona sends no statements.
+    """
+    words = [text.split() for text in utterances]
+    for chat in system.recorded:
+        beginning = chat.turns[: len(words)]
+        alike = [turn.utterance.split() for turn in beginning] == words
+        if alike and (not statements or list(chat.ptkb.values()) == statements):
+            return chat
+    example = system.recorded[0].turns[0].utterance
+    raise Failure(
+        400,
+        "the completions of the language model are recorded for other words or other statements "
+        "about the user: begin a new conversation with what a recorded user said, such as "
+        f"{example!r}, and give no statements, or serve a live model",
+        param="messages",
+        code="not_recorded",
     )
-    if found is None:
-        first = f"begin a new conversation with what a recorded user said, such as {system.recorded[0].turns[0].utterance!r}"
-        wrong = "the completions of the language model are recorded for other words or other statements about the user"
-        raise Failure(
-            400,
-            f"{wrong}: {first}, and give no statements, or serve a live model",
-            param="messages",
-            code="not_recorded",
-        )
-    return found
 
 
 def search(system: System, queries: list[str], k: int) -> list[dict[str, Any]]:
-    """For each query the passages of the system's first stage: a list of ``id``, ``text`` and ``score``, best first.
+    """Search with the first stage of a system.
+
+    Returns:
+        For each query ``query`` and ``passages``: dicts with ``id``, ``text`` and ``score``, best
+        first.
 
     Raises:
         Failure: when it has no such stage.
@@ -229,25 +252,22 @@ def search(system: System, queries: list[str], k: int) -> list[dict[str, Any]]:
             param="model",
         )
     qids = [f"search_{number}" for number in range(1, len(queries) + 1)]
-    found: pd.DataFrame = (
-        (system.retriever % k).compile().transform(object_frame({"qid": qids, "query": queries}))
-    )
+    topics = object_frame({"qid": qids, "query": queries})
+    results: pd.DataFrame = (system.retriever % k).compile().transform(topics)
+    ranked = results.sort_values("rank", kind="stable")
     passages: dict[str, list[dict[str, Any]]] = {qid: [] for qid in qids}
-    ranked = found.sort_values("rank", kind="stable")
     for qid, docno, text, score in zip(
         ranked["qid"], ranked["docno"], values(ranked, "text", ""), ranked["score"], strict=True
     ):
         passages[qid].append({"id": str(docno), "text": str(text), "score": float(score)})
-    return [
-        {"query": query, "passages": passages[qid]}
-        for qid, query in zip(qids, queries, strict=True)
-    ]
+    of_queries = zip(queries, passages.values(), strict=True)
+    return [{"query": query, "passages": of_query} for query, of_query in of_queries]
 
 
 def open_served(
     systems: Systems, ledger: Ledger, *, dataset: str | None = None, **resources: Any
 ) -> dict[str, System]:
-    """Systems that are ready to answer, by name, with the conversations that recorded completions answer.
+    """Open systems, with the conversations that recorded completions answer.
 
     Args:
         systems: as for :func:`pyterrier_ikat.run`.
@@ -255,32 +275,37 @@ def open_served(
         dataset: the dataset whose conversations recorded completions answer.
         resources: see :class:`~pyterrier_ikat.study.Resources`.
 
+    Returns:
+        The systems by name, ready to answer.
+
     Raises:
         UsageError: for a system that can't answer live users, and recorded completions without
             their dataset.
         DataError: for an index or recorded file that can't be used.
     """
     opened = open_systems(systems, ledger, live=True, cite=True, connect=True, **resources)
-    for one in opened:
-        one.parameters()  # compiles its templates
-    return {one.name: replace(one, recorded=_recorded(one.models, dataset)) for one in opened}
+    for system in opened:
+        system.parameters()  # compiles its templates
+    served = {}
+    for system in opened:
+        served[system.name] = replace(system, recorded=_recorded(system.models, dataset))
+    return served
 
 
 def _recorded(models: list[LLM], dataset: str | None) -> tuple[Conversation, ...]:
+    """The conversations that the recorded completions of these models answer."""
     replaying = [model for model in models if model.backend.replays]
     if not replaying:
         return ()
-    name = dataset or (
-        "ikat:sample"
-        if all(model.spec.startswith("recorded:sample") for model in replaying)
-        else None
-    )
-    if name is None:
-        given = advice("dataset=...", "ikat.serve(..., dataset=...) in Python")
+    if dataset is None and all(model.spec.startswith("recorded:sample") for model in replaying):
+        dataset = "ikat:sample"
+    if not dataset:
+        argument = advice("dataset=...", "ikat.serve(..., dataset=...) in Python")
         raise UsageError(
-            f"the completions of {replaying[0].spec} are recorded for a dataset's turns: name it with {given}, or give a live LLM"
+            f"the completions of {replaying[0].spec} are recorded for a dataset's turns: "
+            f"name it with {argument}, or give a live LLM"
         )
-    return tuple(dataset_named(name).conversations)
+    return tuple(dataset_named(dataset).conversations)
 
 
 class SavedConversations:
@@ -306,44 +331,47 @@ class SavedConversations:
     def __init__(self, folder: str | Path, systems: Mapping[str, System]) -> None:
         self.folder = Path(folder)
         check_names(systems)
-        self._lock, self._logs = threading.Lock(), dict[str, Log]()
+        self._lock = threading.Lock()
+        self._logs: dict[str, Log] = {}
         with ExitStack() as held:
             held.enter_context(lock_folders(*(self.folder / name for name in systems)))
-            for name, one in systems.items():
+            for name, system in systems.items():
                 header = {
                     "kind": "served",
                     "system": name,
-                    "recorded": one.replays,
-                    **settings_of(one),
+                    "recorded": system.replays,
+                    **settings_of(system),
                 }
                 self._logs[name] = Log.create(self.folder / name, header)
             self._write_topics()  # of what a killed server left
             self._held = held.pop_all()
 
-    def save(self, system: str, chat: str, asked: ChatRequest, turn: Turn) -> Turn:
-        """Note a turn in the conversation that its client calls ``chat``; the turn says whether it is saved.
+    def save(self, system: str, chat: str, question: ChatRequest, turn: Turn) -> Turn:
+        """Note a turn in the conversation that its client calls ``chat``.
 
         A log that can't be written is told in the server's own log: the answer is there, and goes
         to its user.
+
+        Returns:
+            The turn, which says whether it is saved.
         """
+        log_of_system = self._logs[system]
         try:
             with self._lock:
-                said = list(exchanges(asked.said))
-                session, known = self._session(self._logs[system], safe_name(chat), said[0][0])
-                self._logs[system].note(*_events(session, asked.metadata.ptkb, turn, known, said))
+                said = list(exchanges(question.said))
+                session, known = self._session(log_of_system, safe_name(chat), said[0][0])
+                events = _events(session, question.metadata.ptkb, turn, known, said)
+                log_of_system.note(*events)
         except (OSError, UsageError) as error:
-            log.error(
-                "a conversation with %s can't be saved: %s",
-                system,
-                getattr(error, "strerror", None) or error,
-            )
+            reason = getattr(error, "strerror", None) or error
+            log.error("a conversation with %s can't be saved: %s", system, reason)
             return turn
         return replace(turn, more={**turn.more, "saved": True})
 
     def _session(self, written: Log, name: str, first: str) -> tuple[str, Dialogue | None]:
-        """The conversation of that name that begins with these words, as the log has it, or a new one."""
+        """The conversation of that name that begins with these words, in the log or a new one."""
         for number in itertools.count(1):
-            session = name + f".{number}" * (number > 1)
+            session = name if number == 1 else f"{name}.{number}"
             known = written.known.get(session)
             if known is None or not known.turns or known.turns[0].utterance == first:
                 break
@@ -357,14 +385,17 @@ class SavedConversations:
     def _write_topics(self) -> None:
         for name, written in self._logs.items():
             try:
-                if topics := topics_of(written.dialogues()):
+                topics = topics_of(written.dialogues())
+                if topics:
                     write_topics(written.folder / TOPICS, topics)
             except IkatError as error:
                 log.error("there is no topics file of the conversations with %s: %s", name, error)
 
 
 def safe_name(chat: str) -> str:
-    """The name under which a conversation is saved, which becomes a part of qids: the client's, or its letters and a digest.
+    """The name under which a conversation is saved, which becomes a part of qids.
+
+    It is the client's, or its letters and a digest.
 
     Example:
         >>> safe_name("7d1-a"), safe_name("room 7")
@@ -373,7 +404,8 @@ def safe_name(chat: str) -> str:
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", chat):
         return chat
     plain = re.sub(r"[^A-Za-z0-9]+", "-", chat).strip("-")[:60] or "chat"
-    return f"{plain}-{hashlib.sha256(chat.encode(errors='surrogatepass')).hexdigest()[:16]}"
+    digest = hashlib.sha256(chat.encode(errors="surrogatepass")).hexdigest()
+    return f"{plain}-{digest[:16]}"
 
 
 def _events(
@@ -383,38 +415,41 @@ def _events(
     known: Dialogue | None,
     said: Sequence[tuple[str, str]],
 ) -> Iterator[Event]:
-    """What a request says of its conversation that the log doesn't have."""
-    noted = [] if known is None else [one.utterance for one in known.turns]
+    """What a request says of its conversation that the log doesn't have.
+
+    Args:
+        session: the name of the conversation.
+        ptkb: the statements of the request.
+        turn: the newest turn.
+        known: the conversation in the log; None if it is new.
+        said: the exchanges of the request; the last one is the newest turn's.
+    """
+    logged = [] if known is None else [known_turn.utterance for known_turn in known.turns]
     if known is None or known.more["ptkb"] != ptkb:
         yield session_event(session, session, ptkb=ptkb, memory="")
-    same = next(
-        (
-            place
-            for place, (ours, theirs) in enumerate(zip(noted, said, strict=False))
-            if ours != theirs[0]
-        ),
-        len(noted),
-    )
-    for number, (utterance, response) in enumerate(
-        said[same:-1], same + 1
-    ):  # what only the client knows
+    alike = 0  # how many utterances the log and the request share
+    while alike < min(len(logged), len(said)) and logged[alike] == said[alike][0]:
+        alike += 1
+    for number in range(alike + 1, len(said)):  # what only the client knows
+        utterance, response = said[number - 1]
         yield turn_event(Turn(number, utterance, response, session=session))
     yield turn_event(replace(turn.without_texts(), session=session, number=len(said)))
-    for number in range(len(noted), len(said), -1):
+    for number in range(len(logged), len(said), -1):
         yield {"event": "undone", "session": session, "turn": number}
 
 
 def exchanges(messages: Sequence[Mapping[str, str]]) -> Iterator[tuple[str, str]]:
-    """The user's words and what was said next, of each turn; what the assistant says before the first is omitted.
+    """Split messages into exchanges: the user's words, and what was said until the next.
+
+    What the assistant says before the user's first words is omitted.
 
     Example:
-        >>> said = [("assistant", "Welcome!"), ("user", "Hi"), ("user", "Which tea?"), ("assistant", "Rooibos."), ("user", "And cold?")]
+        >>> said = [("assistant", "Hello!"), ("user", "Which tea?"), ("assistant", "Mint.")]
+        >>> said.append(("user", "And cold?"))
         >>> list(exchanges([{"role": role, "content": text} for role, text in said]))
-        [('Hi', ''), ('Which tea?', 'Rooibos.'), ('And cold?', '')]
+        [('Which tea?', 'Mint.'), ('And cold?', '')]
     """
-    asked = [place for place, message in enumerate(messages) if message["role"] == "user"]
-    for place, following in zip(asked, [*asked[1:], len(messages)], strict=True):
-        yield (
-            messages[place]["content"],
-            "\n".join(message["content"] for message in messages[place + 1 : following]),
-        )
+    starts = [position for position, message in enumerate(messages) if message["role"] == "user"]
+    for start, end in zip(starts, [*starts[1:], len(messages)], strict=True):
+        replies = [message["content"] for message in messages[start + 1 : end]]
+        yield messages[start]["content"], "\n".join(replies)

@@ -1,4 +1,4 @@
-"""The tools ``ask`` and ``search`` of the Model Context Protocol. Their package is imported only for servers that offer them."""
+"""The tools ``ask`` and ``search`` of the Model Context Protocol."""
 
 import logging
 from typing import Any
@@ -14,7 +14,10 @@ from .replies import citations, content_of
 from .requests import ChatRequest, SearchRequest, first_error, read
 from .service import Service, while_there
 
-TOOLS = "Conversational search over a collection of passages. Answers cite their passages as [1], [2], ..."
+TOOLS = (
+    "Conversational search over a collection of passages. "
+    "Answers cite their passages as [1], [2], ..."
+)
 
 
 class _Server(MCPServer[Any]):
@@ -25,22 +28,24 @@ class _Server(MCPServer[Any]):
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
             cause = error.__cause__
-            told = (
-                ": ".join(first_error(cause))
-                if isinstance(cause, ValidationError)
-                else getattr(cause, "message", str(error))
-            )
-            raise ToolError(" ".join(told.split())) from None
+            if isinstance(cause, ValidationError):
+                message = ": ".join(first_error(cause))
+            else:
+                message = getattr(cause, "message", str(error))
+            raise ToolError(" ".join(message.split())) from None
 
 
 def tools_of(service: Service) -> tuple[list[Any], Any]:
-    """The route ``/mcp`` of an application, and what has to run while it serves. Each request stands alone: nothing is stored."""
+    """The route ``/mcp`` of an application, and what has to run while it serves.
+
+    Each request stands alone: nothing is stored.
+    """
+    names = list(service.systems)
+    first = names[0]
+    about = f"{TOOLS} `model` is one of {', '.join(names)}, by default the first."
     root = logging.getLogger()
-    root.addHandler(
-        quiet := logging.NullHandler()
-    )  # else the package sets up the program's logging
-    first, models = next(iter(service.systems)), ", ".join(service.systems)
-    about = f"{TOOLS} `model` is one of {models}, by default the first."
+    quiet = logging.NullHandler()
+    root.addHandler(quiet)  # else the package sets up the program's logging
     server = _Server("ikat", version=versions()[OURS], instructions=about, log_level="CRITICAL")
     root.removeHandler(quiet)
 
@@ -57,8 +62,9 @@ def tools_of(service: Service) -> tuple[list[Any], Any]:
         and content; `statements` are known about the user.
         """
         messages = [*(history or []), {"role": "user", "content": question}]
-        given = {"model": model, "messages": messages, "metadata": {"ptkb": statements}}
-        turn = await while_there(_request(context), service.answer(read(ChatRequest, given)))
+        fields = {"model": model, "messages": messages, "metadata": {"ptkb": statements}}
+        work = service.answer(read(ChatRequest, fields))
+        turn = await while_there(_request(context), work)
         return {"answer": content_of(turn), "citations": citations(turn)}
 
     async def search(
@@ -69,18 +75,14 @@ def tools_of(service: Service) -> tuple[list[Any], Any]:
         model: str = first,
     ) -> dict[str, Any]:
         """Find the best k passages for `query`, or for each of `queries`."""
-        given = {"model": model, "query": query, "queries": queries or [], "k": k}
-        return {
-            "results": await while_there(
-                _request(context), service.search(read(SearchRequest, given))
-            )
-        }
+        fields = {"model": model, "query": query, "queries": queries or [], "k": k}
+        work = service.search(read(SearchRequest, fields))
+        return {"results": await while_there(_request(context), work)}
 
     server.add_tool(ask)
     server.add_tool(search)
-    unguarded = TransportSecuritySettings(
-        enable_dns_rebinding_protection=False
-    )  # the application's guard stands before it
+    # the application's guard stands before it
+    unguarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     mounted = server.streamable_http_app(
         stateless_http=True, json_response=True, transport_security=unguarded
     )

@@ -1,4 +1,4 @@
-"""Simulated users talk to systems: users files, players and judges, sessions, and the comparison of systems."""
+"""Simulated users talk to systems: users files, players and judges, sessions, comparison."""
 
 import lazy_loader
 

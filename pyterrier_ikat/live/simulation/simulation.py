@@ -1,4 +1,4 @@
-"""Let simulated users talk to systems: every user to every system, sessions side by side, each turn kept; and compare the systems."""
+"""Let simulated users talk to systems, keep each turn, and compare the systems."""
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,18 +45,21 @@ from .players import (
     Situation,
     TrackPlayer,
     next_rubric,
-    played,
+    open_part,
     similarities,
 )
 from .users import SimulatedUser, checksum, read_users
 
 SATISFIED = "satisfied"
-UNTIL = "turns until satisfied"
-TESTED = (SATISFIED, "rubrics met", "turns", "calls", "cost")
-"""Measures that every session has, whatever the order of the sessions, so that two systems can be compared user by user."""
-SHARED = "Seconds are not tested, because sessions share searches, scores and completions."
+UNTIL_SATISFIED = "turns until satisfied"
+TESTED_MEASURES = (SATISFIED, "rubrics met", "turns", "calls", "cost")
+"""Measures that every session has, whatever the order of the sessions."""
+SECONDS_NOTE = "Seconds are not tested, because sessions share searches, scores and completions."
 BY_NEED = "each turn, from the user's utterance and the text that the user reads."
-BY_TRACK = "by the track's policy of 2025: a rubric at a time, graded 0 to 5 from the response alone. Patience and behaviour don't count."
+BY_TRACK = (
+    "by the track's policy of 2025: a rubric at a time, graded 0 to 5 from the response alone. "
+    "Patience and behaviour don't count."
+)
 
 
 class SessionsFailed(IkatError):
@@ -67,16 +70,25 @@ class SessionsFailed(IkatError):
     """
 
     def __init__(self, failures: list[tuple[str, str, IkatError]], whole: int) -> None:
-        (name, user, error), *others = self.failures = failures
-        also = (
-            f"; also {list_first([f'{name} with user {user}' for name, user, _ in others])}"
-            * bool(others)
+        self.failures = failures
+        (name, user, error), *others = failures
+        message = (
+            f"{len(failures)} of {counted(whole, 'session')} failed: "
+            f"{name} with user {user} ({error})"
         )
-        again = "All finished turns are kept: start it again to continue these sessions"
-        if any(getattr(error, "kept", False) for *_, error in failures):
-            again += ", with cache=none for the LLM whose unusable completion would be read from the cache again"
-        told = f"{len(failures)} of {counted(whole, 'session')} failed: {name} with user {user} ({error}){also}"
-        super().__init__(f"{told}; there are no scores without them. {again}")
+        if others:
+            also = list_first([f"{name} with user {user}" for name, user, _error in others])
+            message += f"; also {also}"
+        message += (
+            "; there are no scores without them. "
+            "All finished turns are kept: start it again to continue these sessions"
+        )
+        if any(getattr(error, "kept", False) for _name, _user, error in failures):
+            message += (
+                ", with cache=none for the LLM whose unusable completion "
+                "would be read from the cache again"
+            )
+        super().__init__(message)
 
 
 def simulate(
@@ -165,36 +177,41 @@ def simulate(
         ...     def met(self, situation):
         ...         return list(situation.open) if "Rooibos" in situation.text else []
         >>> user = SimulatedUser("u1", [], "Choosing a tea", ["Which tea has no caffeine?"], 3)
-        >>> done = ikat.simulate({"answer": ikat.Answer(ikat.llm(Model()))}, [user], ScriptedPlayer(), Judge(), out="my-sims")
+        >>> systems = {"answer": ikat.Answer(ikat.llm(Model()))}
+        >>> done = ikat.simulate(systems, [user], ScriptedPlayer(), Judge(), out="my-sims")
         >>> done.table[["name", "rubrics met", "turns until satisfied"]].values.tolist()
         [['answer', 1.0, 1.0]]
     """
     one_of(POLICIES, users_by=users_by)
     if min(repeats, threads) < 1 or not 0 <= passages <= 5:
         raise UsageError(
-            f"repeats={repeats}, threads={threads}, passages={passages}: give 1 or more, and 0 to 5 passages"
+            f"repeats={repeats}, threads={threads}, passages={passages}: "
+            "give 1 or more, and 0 to 5 passages"
         )
-    methods, ledger, known = methods_in(systems), ledger or Ledger(), read_users(users)
-    check_baseline([one.name for one in methods], baseline, "systems")
-    if repeats_of := [one.name for one in methods if REPEAT.fullmatch(one.name)]:
-        raise UsageError(
-            f"a system is named {repeats_of[0]!r}, as a repeat of another one: give it another name"
-        )
+    methods = methods_in(systems)
+    ledger = ledger or Ledger()
+    known_users = read_users(users)
+    names = [method.name for method in methods]
+    check_baseline(names, baseline, "systems")
+    for name in names:
+        if REPEAT.fullmatch(name):
+            raise UsageError(
+                f"a system is named {name!r}, as a repeat of another one: give it another name"
+            )
     opened = open_systems(
         methods, ledger, live=True, only_plan=plan, spare=("prompts",), **resources
     )
-    prompts, (speaks, decides) = opened[0].resources.prompts, POLICIES[users_by]
-    player, judge = (
-        played(user_llm, "say", speaks, ledger, prompts),
-        played(judge_llm, "met", decides, ledger, prompts),
-    )
-    simulation = Simulation(known, player, judge, users_by, passages, show_persona, history)
-    repeated = [replace(one, repeat=number) for one in opened for number in range(1, repeats + 1)]
+    prompts = opened[0].resources.prompts
+    player_class, judge_class = POLICIES[users_by]
+    player = open_part(user_llm, "say", player_class, ledger, prompts)
+    judge = open_part(judge_llm, "met", judge_class, ledger, prompts)
+    simulation = Simulation(known_users, player, judge, users_by, passages, show_persona, history)
+    numbers = range(1, repeats + 1)
+    repeated = [replace(system, repeat=number) for system in opened for number in numbers]
     if plan:
         return simulation.plan(repeated, Path(out))
-    return Simulated(
-        simulation.run(repeated, Path(out), baseline, threads), ledger, player, judge, baseline
-    )
+    folders = simulation.run(repeated, Path(out), baseline, threads)
+    return Simulated(folders, ledger, player, judge, baseline)
 
 
 @dataclass(frozen=True)
@@ -220,44 +237,37 @@ class Simulation:
     history: int | None
 
     def header(self, system: System) -> dict[str, Any]:
-        """Everything that decides the conversations of a system; the log refuses to continue others."""
-        models = {
-            "users": model_of(self.player),
-            "judge": model_of(self.judge),
-        }
-        replayed = [
-            part
-            for part, model in models.items()
-            if isinstance(model, LLM) and model.backend.replays
-        ]
-        of_system = {
+        """Everything that decides a system's conversations: the log refuses to continue others."""
+        replayed = []
+        for part, player in (("users", self.player), ("judge", self.judge)):
+            model = model_of(player)
+            if isinstance(model, LLM) and model.backend.replays:
+                replayed.append(part)
+        return {
             "kind": "simulated",
             "system": system.method.name,
             "repeat": system.repeat,
             "recorded": system.replays,
-        }
-        of_users = {
             "users": len(self.users),
             "users_sha256": checksum(self.users),
             "users_by": self.by,
-        }
-        of_players = {
             "user_llm": self.player.identity,
             "judge_llm": self.judge.identity,
             "recorded_parts": replayed,
-        }
-        rules = {
             "passages": self.passages,
             "show_persona": self.show_persona,
             "history": self.history,
+            "players_prompts": checksums_of(self.player) | checksums_of(self.judge),
+            **system.parameters(),
         }
-        prompts = {"players_prompts": checksums_of(self.player) | checksums_of(self.judge)}
-        return {**of_system, **of_users, **of_players, **rules, **prompts, **system.parameters()}
 
     def run(
         self, systems: list[System], out: Path, baseline: str | None, threads: int
     ) -> dict[str, Log]:
-        """Play all sessions that are not finished, several at a time; the log of each system.
+        """Play all sessions that are not finished, several at a time.
+
+        Returns:
+            The log of each system.
 
         Raises:
             UsageError: when a folder holds something else, or another process is at work in it.
@@ -265,9 +275,12 @@ class Simulation:
         """
         if isinstance(self.player, TrackPlayer):
             similarities(["tea"], ["tea"])  # without its model, nothing is asked
-        check_names(one.name for one in systems)
-        with lock_folders(*(out / one.name for one in systems)):
-            logs = {one.name: Log.create(out / one.name, self.header(one)) for one in systems}
+        names = [system.name for system in systems]
+        check_names(names)
+        with lock_folders(*(out / name for name in names)):
+            logs = {}
+            for system in systems:
+                logs[system.name] = Log.create(out / system.name, self.header(system))
             for log in logs.values():
                 log.compare(baseline)
             self._play(systems, logs, threads)
@@ -275,31 +288,29 @@ class Simulation:
 
     def _play(self, systems: list[System], logs: Mapping[str, Log], threads: int) -> None:
         """Play the sessions that have no end in the logs."""
-        stop, pairs = (
-            threading.Event(),
-            [(user, system) for user in self.users for system in systems],
-        )
+        stop = threading.Event()
+        pairs = [(user, system) for user in self.users for system in systems]
         with ThreadPoolExecutor(threads, thread_name_prefix="ikat-session") as workers:
-            sessions = [
-                workers.submit(self._session, user, system, logs[system.name], stop)
-                for user, system in pairs
-            ]
+            sessions = []
+            for user, system in pairs:
+                log = logs[system.name]
+                sessions.append(workers.submit(self._session, user, system, log, stop))
             try:
                 for session in bar(as_completed(sessions), total=len(sessions), unit="session"):
                     error = session.exception()
-                    if error is not None and (
-                        isinstance(error, StageEnded) or not isinstance(error, IkatError)
-                    ):
+                    if isinstance(error, StageEnded):
+                        raise error
+                    if error is not None and not isinstance(error, IkatError):
                         raise error
             finally:  # after an error or Ctrl-C, the turns under way are finished and kept
                 stop.set()
                 workers.shutdown(wait=False, cancel_futures=True)
-        ends = zip(pairs, (session.exception() for session in sessions), strict=True)
-        if failures := [
-            (system.name, user.id, error)
-            for (user, system), error in ends
-            if isinstance(error, IkatError)
-        ]:
+        failures = []
+        for (user, system), session in zip(pairs, sessions, strict=True):
+            error = session.exception()
+            if isinstance(error, IkatError):
+                failures.append((system.name, user.id, error))
+        if failures:
             raise SessionsFailed(failures, len(pairs))
 
     def _session(
@@ -308,43 +319,53 @@ class Simulation:
         """Play a session to its end, turn by turn, from where the log has it."""
         if user.id not in log.known:
             log.begin(user.id, user.person, user.rubrics)
-        known = log.known[user.id]
+        dialogue = log.known[user.id]
         with in_chain(system.repeat - 1):
-            while not known.end and not stop.is_set():
-                now = self.situation(user, system.method.name, known)
+            while not dialogue.end and not stop.is_set():
+                now = self.situation(user, system.method.name, dialogue)
                 if isinstance(now, str):
                     log.end(user.id, now)
                 else:
-                    log.append(self.turn(now, system, known))
+                    log.append(self.turn(now, system, dialogue))
 
-    def situation(self, user: SimulatedUser, system: str, known: Dialogue) -> Situation | str:
-        """The situation in which the user says the next utterance to the system of this name, or why the session has to end."""
-        left, after = (
-            {rubric: text for rubric, text in user.rubrics.items() if rubric not in known.met},
-            "",
-        )
+    def situation(self, user: SimulatedUser, system: str, dialogue: Dialogue) -> Situation | str:
+        """The situation in which the user speaks next, or why the session has to end.
+
+        Args:
+            user: the user.
+            system: the name of the system.
+            dialogue: the session so far.
+        """
+        met = dialogue.met
+        left = {rubric: text for rubric, text in user.rubrics.items() if rubric not in met}
         if not left:
             return SATISFIED
+        after = ""
         if self.by == TRACK:
-            rubric, after = next_rubric(user.rubrics, known.turns)
+            rubric, after = next_rubric(user.rubrics, dialogue.turns)
             if not rubric:
                 return "topic ended"
             left = {rubric: user.rubrics[rubric]}
-        elif len(known.turns) >= user.turns:
+        elif len(dialogue.turns) >= user.turns:
             return "out of patience"
-        read = messages_of(
-            [replace(turn, response=self.text_of(turn) or "(no answer)") for turn in known.turns]
-        )
-        return Situation(user, system, len(known.turns) + 1, left, tuple(read), after)
+        turns = []
+        for turn in dialogue.turns:
+            turns.append(replace(turn, response=self.text_of(turn) or "(no answer)"))
+        read = messages_of(turns)
+        return Situation(user, system, len(turns) + 1, left, tuple(read), after)
 
     def text_of(self, turn: Turn) -> str:
-        """The text that user and judge read in a turn: the response, or the best passages of a system that writes none."""
+        """The text that user and judge read: the response, or the best passages instead of one."""
         if turn.response.strip():
             return turn.response
-        texts = [" ".join(source.text.split()) for source in turn.sources[: self.passages]]
-        return "\n".join(f"[{place}] {text}" for place, text in enumerate(texts, 1) if text)
+        lines = []
+        for number, source in enumerate(turn.sources[: self.passages], 1):
+            text = " ".join(source.text.split())
+            if text:
+                lines.append(f"[{number}] {text}")
+        return "\n".join(lines)
 
-    def turn(self, now: Situation, system: System, known: Dialogue) -> Turn:
+    def turn(self, now: Situation, system: System, dialogue: Dialogue) -> Turn:
         """The turn in a situation: the user speaks, the system answers, the judge judges.
 
         The system gets the utterances, its own responses and, with ``show_persona``, the persona;
@@ -354,47 +375,59 @@ class Simulation:
             IkatError: when one of them fails.
         """
         user = now.user
-        with hearing() as asked:
-            utterance = " ".join(self.player.say(now).split())
+        with hearing() as of_user:
+            utterance = self._utterance(now, system)
+        messages = [*dialogue.messages, {"role": "user", "content": utterance}]
+        persona = self.shown_of(user)
+        answered = answer(system, messages, persona, number=user.topic, history=self.history)
+        text = self.text_of(answered)
+        met: Iterable[str] = ()
+        with hearing() as of_judge:
+            if text:
+                met = self.judge.met(replace(now, utterance=utterance, text=text))
+        read = "passages" if text else "nothing"
+        if answered.response.strip():
+            read = "response"
+        more: dict[str, Any] = {**answered.more, "read": read}
+        if self.by == TRACK:
+            more["rubric"] = next(iter(now.open))
+        of_players = spent([*of_user, *of_judge])
+        if of_players.completions or of_players.unanswered:
+            more[PLAYERS] = asdict(of_players)
+        cited = {}
+        if answered.response:
+            cited = {source.docno: source.score or 0.0 for source in answered.sources}
+        return replace(
+            answered,
+            session=user.id,
+            number=now.turn,
+            citations=cited,
+            met=tuple(rubric for rubric in now.open if rubric in met),
+            more=more,
+        )
+
+    def _utterance(self, now: Situation, system: System) -> str:
+        """What the user says. Recorded completions answer the user's script alone."""
+        utterance = " ".join(self.player.say(now).split())
         if not utterance:
             raise DataError(
                 f"the simulated user said nothing in turn {now.qid}: let `say` return a text"
             )
-        if system.replays and user.script:
-            check_recorded(user.script, now.turn, utterance, now.qid)
-        said = [*known.messages, {"role": "user", "content": utterance}]
-        answered = answer(
-            system, said, self.shown_of(user), number=user.topic, history=self.history
-        )
-        text = self.text_of(answered)
-        with hearing() as judged:
-            met = self.judge.met(replace(now, utterance=utterance, text=text)) if text else ()
-        more = {
-            **answered.more,
-            "read": "response" if answered.response.strip() else "passages" if text else "nothing",
-        }
-        more |= {"rubric": next(iter(now.open))} if self.by == TRACK else {}
-        players = spent([*asked, *judged])
-        if players.completions or players.unanswered:
-            more[PLAYERS] = asdict(players)
-        cited = (
-            {one.docno: one.score or 0.0 for one in answered.sources} if answered.response else {}
-        )
-        met = tuple(rubric for rubric in now.open if rubric in met)
-        return replace(
-            answered, session=user.id, number=now.turn, citations=cited, met=met, more=more
-        )
+        if system.replays and now.user.script:
+            check_recorded(now.user.script, now.turn, utterance, now.qid)
+        return utterance
 
     def shown_of(self, user: SimulatedUser) -> list[str] | None:
         """What systems are shown of the user's persona."""
         return list(user.persona) if self.show_persona else None
 
     def plan(self, systems: list[System], out: Path) -> PlanTable:
-        """The most requests of all sessions: every user talks to every system until the end, and no response meets a rubric.
+        """The most requests of all sessions: no response meets a rubric.
 
-        A satisfied user stops earlier, so the true number is at most this one, except where a
-        system asks more for a longer answer, or a completion of user or judge can't be used and is
-        asked for once more. The responses are stand-ins of 150 words, so tokens are estimates.
+        Every user talks to every system until the patience is used up. A satisfied user stops
+        earlier, so the true number is at most this one, except where a system asks more for a
+        longer answer, or a completion of user or judge can't be used and is asked for once more.
+        The responses are stand-ins of 150 words, so tokens are estimates.
 
         Args:
             systems: the systems; each repeat is one.
@@ -407,58 +440,61 @@ class Simulation:
             The table of :func:`pyterrier_ikat.plan`; the stages of the simulated user and the judge
             are rows of each system.
         """
-        rows, seen = list[dict[str, Any]](), set[Any]()
+        rows: list[dict[str, Any]] = []
+        seen: set[Any] = set()
         for system in systems:
             log = Log(out / system.name)
             if Log.is_in(log.folder):
                 log.check(self.header(system))
-            if turns := [
-                now
-                for user in self.users
-                for now in self._ahead(user, system.method.name, log.known.get(user.id))
-            ]:
+            situations = []
+            for user in self.users:
+                dialogue = log.known.get(user.id)
+                situations += self._ahead(user, system.method.name, dialogue)
+            if situations:
                 with in_chain(system.repeat - 1):
-                    rows += self._planned(turns, system, seen)
+                    rows += self._planned(situations, system, seen)
         return PlanTable.of_rows(rows)
 
-    def _ahead(self, user: SimulatedUser, system: str, known: Dialogue | None) -> list[Situation]:
-        """The turns after the known ones, with stand-ins for what is said, until the patience is used up."""
-        found, known = list[Situation](), known or Dialogue(user.id, user.person)
-        while not isinstance(now := self.situation(user, system, known), str):
-            said = (
-                user.script[now.turn - 1]
-                if now.turn <= len(user.script)
-                else f"{user.need} {now.turn}"
-            )
+    def _ahead(
+        self, user: SimulatedUser, system: str, dialogue: Dialogue | None
+    ) -> list[Situation]:
+        """The turns after the known ones until patience is used up, with stand-ins for texts."""
+        if dialogue is None:
+            dialogue = Dialogue(user.id, user.person)
+        situations: list[Situation] = []
+        while True:
+            now = self.situation(user, system, dialogue)
+            if isinstance(now, str):
+                return situations
+            if now.turn <= len(user.script):
+                utterance = user.script[now.turn - 1]
+            else:
+                utterance = f"{user.need} {now.turn}"
             text = f"{PASSAGE_STAND_IN}{system} {user.id} {now.turn}"
-            found.append(replace(now, utterance=said, text=text))
-            known.turns.append(Turn(now.turn, said, text, more={"rubric": next(iter(now.open))}))
-        return found
+            situations.append(replace(now, utterance=utterance, text=text))
+            more = {"rubric": next(iter(now.open))}
+            dialogue.turns.append(Turn(now.turn, utterance, text, more=more))
 
     def _planned(
-        self, turns: list[Situation], system: System, seen: set[Any]
+        self, situations: list[Situation], system: System, seen: set[Any]
     ) -> list[dict[str, Any]]:
         """The requests of turns; users who talk about the same topic have qids of their own."""
-        plan, given = (
-            Plan(system.name, seen),
-            cast(Any, turns),
-        )  # players and judges read situations as operators read a frame
+        plan = Plan(system.name, seen)
         for part in (self.player, self.judge):
             if isinstance(part, PlayingLLM):
-                plan.ask(part, given)
-        said = [
-            (now.user, [*now.read, {"role": "user", "content": now.utterance}]) for now in turns
-        ]
-        frames = [
-            conversation(messages, self.shown_of(user), number=user.id) for user, messages in said
-        ]
+                # players and judges read situations as operators read a frame
+                plan.ask(part, cast(Any, situations))
+        frames = []
+        for now in situations:
+            messages = [*now.read, {"role": "user", "content": now.utterance}]
+            frames.append(conversation(messages, self.shown_of(now.user), number=now.user.id))
         plan.follow(system.pipeline, pd.concat(frames, ignore_index=True))
         return plan.rows
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Simulated:
-    """What came out of a simulation; it shows its table.
+    """The outcome of a simulation; it shows its table.
 
     Attributes:
         folders: run -> its log, in a folder of its own.
@@ -476,14 +512,15 @@ class Simulated:
 
     @cached_property
     def frames(self) -> dict[str, pd.DataFrame]:
-        """Run -> the measures of its sessions in one order, see :func:`~pyterrier_ikat.evaluation.session_measures`."""
-        measured = {
-            name: session_measures([*log.known.values()]) for name, log in self.folders.items()
-        }
-        return {
-            name: frame.sort_values("session", ignore_index=True)
-            for name, frame in measured.items()
-        }
+        """Run -> the measures of its sessions in one order.
+
+        See :func:`~pyterrier_ikat.evaluation.session_measures`.
+        """
+        frames = {}
+        for name, log in self.folders.items():
+            measured = session_measures(list(log.known.values()))
+            frames[name] = measured.sort_values("session", ignore_index=True)
+        return frames
 
     @property
     def table(self) -> pd.DataFrame:
@@ -491,74 +528,82 @@ class Simulated:
         return pd.DataFrame(simulation_rows(self.frames, self.baseline))
 
     def report(self, **options: Any) -> Any:
-        """The conversations, to read and compare, the baseline first: see :func:`pyterrier_ikat.report`."""
-        return report(
-            [log.folder for log in self.folders.values()], **{"baseline": self.baseline, **options}
-        )
+        """The conversations to read and compare: see :func:`pyterrier_ikat.report`."""
+        folders = [log.folder for log in self.folders.values()]
+        return report(folders, **{"baseline": self.baseline, **options})
 
     def shown(self) -> Table:
         """The table to print, with who played and judged."""
         rows = simulation_rows(self.frames, self.baseline)
-        base = next((row for row in rows if row["name"] == self.baseline and len(rows) > 1), {})
-        first = {row["name"]: self.frames[row["name"]] for row in rows}
-        shown = [
-            SATISFIED,
-            *(name for name in shown_columns(first) if name not in ("sessions", SATISFIED)),
-        ]
+        baseline: Mapping[str, Any] = {}
+        for row in rows:
+            if row["name"] == self.baseline and len(rows) > 1:
+                baseline = row
+        first_repeats = {row["name"]: self.frames[row["name"]] for row in rows}
+        measures = [SATISFIED]
+        for name in shown_columns(first_repeats):
+            if name not in ("sessions", SATISFIED):
+                measures.append(name)
         columns = [
             Column("system", [Cell(row["name"]) for row in rows]),
-            Column("users", [Cell(str(row["users"])) for row in rows], True),
+            Column("users", [Cell(str(row["users"])) for row in rows], numeric=True),
         ]
-        columns += [
-            Column(measure, [_cell(row, measure, base) for row in rows], numeric=True)
-            for measure in shown
-        ]
-        about, *notes = session_notes(first)
+        for measure in measures:
+            cells = [_cell(row, measure, baseline) for row in rows]
+            columns.append(Column(measure, cells, numeric=True))
+        notes = self._notes_on_means(rows, first_repeats)
+        if baseline:
+            notes += self._notes_on_test()
+        return Table(rows, columns, [*notes, *self._notes_on_players()])
+
+    def _notes_on_means(
+        self, rows: Sequence[Mapping[str, Any]], first_repeats: Mapping[str, pd.DataFrame]
+    ) -> list[str]:
+        about, *notes = session_notes(first_repeats)
         notes.insert(0, about.replace("sessions", "users", 1))
-        if (repeats := rows[0]["repeats"]) > 1:
+        repeats = rows[0]["repeats"]
+        if repeats > 1:
             notes.append(
                 f"\u00b1: standard deviation over {repeats} repeats; means are over all of them."
             )
-        notes += [SHARED] * (len(rows) > 1)
-        if base:
-            clusters = users_of(self.frames)
-            test = said_of_test(clusters.unit, clusters.number, len(clusters.names), clusters.of)
-            notes.append(
-                f"{HIGHER} significantly higher, {LOWER} significantly lower than {self.baseline}: {test}."
-            )
-            notes += notes_on_unit(clusters.unit, clusters.number, of=clusters.of)
-        return Table(rows, columns, [*notes, *self._notes()])
+        if len(rows) > 1:
+            notes.append(SECONDS_NOTE)
+        return notes
 
-    def _notes(self) -> list[str]:
-        """Sentences on who spoke and judged, from which text, and which completions were cached or recorded."""
+    def _notes_on_test(self) -> list[str]:
+        clusters = users_of(self.frames)
+        test = said_of_test(clusters.unit, clusters.number, len(clusters.names), clusters.of)
+        marks = (
+            f"{HIGHER} significantly higher, {LOWER} significantly lower than {self.baseline}: "
+            f"{test}."
+        )
+        return [marks, *notes_on_unit(clusters.unit, clusters.number, of=clusters.of)]
+
+    def _notes_on_players(self) -> list[str]:
+        """Sentences on who spoke and judged, from which text, and what was cached or recorded."""
         headers = {name: log.header for name, log in self.folders.items()}
-        turns = {
-            name: [turn for one in log.known.values() for turn in one.turns]
-            for name, log in self.folders.items()
-        }
-        first, every = (
-            next(iter(headers.values())),
-            [turn for said in turns.values() for turn in said],
-        )
-        judges = (
-            " and judges" if repr(self.judge) == repr(self.player) else f"; {self.judge!r} judges"
-        )
-        notes = [
-            f"{self.player!r} plays the users{judges} {BY_TRACK if first.get('users_by') == TRACK else BY_NEED}"
-        ]
-        if without := [
-            name
-            for name, said in turns.items()
-            if any(turn.more.get("read") == "passages" for turn in said)
-        ]:
-            best = counted(first.get("passages", 0), "passage")
-            notes.append(
-                f"Without a response, the text is that of the best {best}: {', '.join(without)}."
-            )
-        notes += cached_note(every, sum(turn.spend.completions for turn in every))
-        with_theirs = advice("ikat.show.ledger([...])", "ikat evaluate --cost")
+        header = next(iter(headers.values()))
+        turns: list[Turn] = []
+        without_response = []
+        for name, log in self.folders.items():
+            of_run = [turn for dialogue in log.known.values() for turn in dialogue.turns]
+            turns += of_run
+            if any(turn.more.get("read") == "passages" for turn in of_run):
+                without_response.append(name)
+        judges = f"; {self.judge!r} judges"
+        if repr(self.judge) == repr(self.player):
+            judges = " and judges"
+        policy = BY_TRACK if header.get("users_by") == TRACK else BY_NEED
+        notes = [f"{self.player!r} plays the users{judges} {policy}"]
+        if without_response:
+            best = counted(header.get("passages", 0), "passage")
+            names = ", ".join(without_response)
+            notes.append(f"Without a response, the text is that of the best {best}: {names}.")
+        notes += cached_note(turns, sum(turn.spend.completions for turn in turns))
+        of_folders = advice("ikat.show.ledger([...])", "ikat evaluate --cost")
         notes.append(
-            f"Calls and cost are those of the systems alone; {with_theirs} of the folders has those of users and judge, too."
+            f"Calls and cost are those of the systems alone; {of_folders} of the folders "
+            "has those of users and judge, too."
         )
         return notes + recorded_note(headers)
 
@@ -570,7 +615,7 @@ class Simulated:
 
 
 def users_of(frames: Mapping[str, pd.DataFrame]) -> Clusters:
-    """The users of the sessions, which are the clusters of tests: one person may have several sessions."""
+    """The users of the sessions: the clusters of tests, as a person may have several sessions."""
     return Clusters("user", next(iter(frames.values()))["user"].tolist(), of="session")
 
 
@@ -601,56 +646,63 @@ def simulation_rows(
 
     Example:
         >>> from pyterrier_ikat.runs import Dialogue
-        >>> silent = session_measures([Dialogue("u1", "u1", {"r1": "Which tea?"}, end="out of patience")])
-        >>> [(row["name"], row["users"], row["rubrics met"]) for row in simulation_rows({"silent": silent})]
+        >>> dialogue = Dialogue("u1", "u1", {"r1": "Which tea?"}, end="out of patience")
+        >>> rows = simulation_rows({"silent": session_measures([dialogue])})
+        >>> [(row["name"], row["users"], row["rubrics met"]) for row in rows]
         [('silent', 1, 0.0)]
     """
-    known = {
-        run: frame.assign(satisfied=frame["end"].eq(SATISFIED).astype(float))[
-            [SATISFIED, *MEASURES]
-        ]
-        for run, frame in frames.items()
-    }
-    systems = {name: [known[run] for run in runs] for name, runs in grouped(frames).items()}
-    of_users: dict[str, Any] = {
-        name: sum(repeats) / len(repeats) for name, repeats in systems.items()
-    }
+    measured = {}
+    for run, frame in frames.items():
+        satisfied = frame["end"].eq(SATISFIED).astype(float)
+        measured[run] = frame.assign(satisfied=satisfied)[[SATISFIED, *MEASURES]]
+    systems = {name: [measured[run] for run in runs] for name, runs in grouped(frames).items()}
+    of_users: dict[str, Any] = {}
+    for name, repeats in systems.items():
+        of_users[name] = sum(repeats) / len(repeats)
     rows = []
     for name, repeats in systems.items():
         row = {"name": name, "users": len(repeats[0]), "repeats": len(repeats), **_means(repeats)}
-        for measure in TESTED if baseline is not None else ():
-            theirs = None if name == baseline else of_users[str(baseline)][measure]
-            row |= _differences(
-                measure, of_users[name][measure], theirs, users_of(frames), len(systems) - 1
-            )
+        if baseline is not None:
+            for measure in TESTED_MEASURES:
+                ours = of_users[name][measure]
+                theirs = None if name == baseline else of_users[baseline][measure]
+                row |= _differences(measure, ours, theirs, users_of(frames), len(systems) - 1)
         rows.append(row)
     return rows
 
 
 def _means(repeats: Sequence[pd.DataFrame]) -> dict[str, float]:
-    """The mean of each measure, over those sessions that have it; an unknown cost makes that of the system unknown."""
-    found = {}
+    """The mean of each measure, over those sessions that have it.
+
+    An unknown cost makes that of the system unknown.
+    """
+    means = {}
     for measure in repeats[0]:
-        means = pd.Series([frame[measure].mean(skipna=measure != "cost") for frame in repeats])
-        found[str(measure)] = float(means.mean(skipna=measure == UNTIL))
+        of_repeats = [frame[measure].mean(skipna=measure != "cost") for frame in repeats]
+        values = pd.Series(of_repeats)
+        skips_unknown = measure == UNTIL_SATISFIED
+        means[str(measure)] = float(values.mean(skipna=skips_unknown))
         if len(repeats) > 1:
-            found[f"{measure} std"] = float(means.std(skipna=measure == UNTIL))
-    return found
+            means[f"{measure} std"] = float(values.std(skipna=skips_unknown))
+    return means
 
 
 def _differences(
     measure: str, ours: Any, theirs: Any, clusters: Clusters, comparisons: int
 ) -> dict[str, Any]:
-    unknown = theirs is not None and (ours - theirs).isna().any()
-    found = compared(measure, ours, theirs, clusters, comparisons)
-    if unknown:
-        found.update({f"{measure} +": None, f"{measure} -": None})
-    return found
+    """The comparison with the baseline; without counts of users if a cost is unknown."""
+    comparison = compared(measure, ours, theirs, clusters, comparisons)
+    if theirs is not None and (ours - theirs).isna().any():
+        comparison[f"{measure} +"] = None
+        comparison[f"{measure} -"] = None
+    return comparison
 
 
-def _cell(row: Mapping[str, Any], measure: str, base: Mapping[str, Any]) -> Cell:
+def _cell(row: Mapping[str, Any], measure: str, baseline: Mapping[str, Any]) -> Cell:
     text = format_measure(measure, row[measure])
-    if not pd.isna(spread := row.get(f"{measure} std")):
-        text += f"\u00b1{format_measure(measure, spread)}"
-    differs = bool(base) and row.get(f"{measure} reject")
-    return Cell(text, mark="" if not differs else HIGHER if row[measure] > base[measure] else LOWER)
+    deviation = row.get(f"{measure} std")
+    if not pd.isna(deviation):
+        text += f"\u00b1{format_measure(measure, deviation)}"
+    if not baseline or not row.get(f"{measure} reject"):
+        return Cell(text)
+    return Cell(text, mark=HIGHER if row[measure] > baseline[measure] else LOWER)

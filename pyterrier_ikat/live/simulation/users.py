@@ -1,4 +1,4 @@
-"""Simulated users: their needs, personas and behaviour, the file that describes them, and the organisers' users of 2025."""
+"""Simulated users: needs, personas and behaviour, their file, and the organisers' users of 2025."""
 
 import json
 import shlex
@@ -16,25 +16,23 @@ from ...conversations.topics import read_items
 from ...errors import DataError
 from ...store.cache import digest
 
+
+def _with_ids(rubrics: Any) -> Any:
+    """A list of rubrics with the ids r1, r2, ..."""
+    if not isinstance(rubrics, list | tuple):
+        return rubrics
+    return {f"r{number}": text for number, text in enumerate(rubrics, 1)}
+
+
 Level = Literal["low", "medium", "high"]
-TURNS = {"low": 3, "medium": 6, "high": 10}
-"""Patience -> turns."""
-SAMPLE = Path(__file__).parents[2] / "conversations" / "sample" / "users.jsonl"
+TURNS_OF_PATIENCE = {"low": 3, "medium": 6, "high": 10}
+"""Patience -> the most turns."""
+SAMPLE_USERS = Path(__file__).parents[2] / "conversations" / "sample" / "users.jsonl"
 """The users of the bundled sample."""
 
 Word = Annotated[str, Field(pattern=r"^[^\s/\\]+$")]
 Words = Annotated[str, Field(pattern=r"\S")]
-Rubrics = Annotated[
-    dict[Word, Words],
-    Field(min_length=1),
-    BeforeValidator(
-        lambda given: (
-            {f"r{n}": text for n, text in enumerate(given, 1)}
-            if isinstance(given, list | tuple)
-            else given
-        )
-    ),
-]
+Rubrics = Annotated[dict[Word, Words], Field(min_length=1), BeforeValidator(_with_ids)]
 
 
 @dataclass(frozen=True, config={"extra": "forbid"})
@@ -72,7 +70,8 @@ class SimulatedUser:
         ValidationError: pydantic's, for a value that isn't allowed; it names the field.
 
     Example:
-        >>> user = SimulatedUser("u1", ["I avoid caffeine."], "Choosing a tea", ["Which tea has no caffeine?"], "low", skill="medium")
+        >>> rubrics = ["Which tea has no caffeine?"]
+        >>> user = SimulatedUser("u1", ["I avoid caffeine."], "Choosing a tea", rubrics, "low")
         >>> user.rubrics, user.turns
         ({'r1': 'Which tea has no caffeine?'}, 3)
     """
@@ -95,14 +94,14 @@ class SimulatedUser:
     @property
     def turns(self) -> int:
         """The most turns."""
-        return self.patience if isinstance(self.patience, int) else TURNS[self.patience]
+        return self.patience if isinstance(self.patience, int) else TURNS_OF_PATIENCE[self.patience]
 
 
 _FORM = TypeAdapter(SimulatedUser)
 
 
 def read_users(source: str | Path | SimulatedUser | Iterable[SimulatedUser]) -> list[SimulatedUser]:
-    """The users of a file with a JSON object per line.
+    """Read the users of a file with a JSON object per line.
 
     Args:
         source: the file, ``.jsonl``; ``"sample"`` for the users of the bundled sample; the
@@ -117,46 +116,52 @@ def read_users(source: str | Path | SimulatedUser | Iterable[SimulatedUser]) -> 
         >>> [user.id for user in read_users("sample")]
         ['1-1', '1-2', '2-1', '3-1', '3-1-hurried']
     """
-    users = (
-        _users_in(str(source))
-        if isinstance(source, str | Path)
-        else [source]
-        if isinstance(source, SimulatedUser)
-        else list(source)
-    )
+    if isinstance(source, str | Path):
+        users = _users_in(str(source))
+    elif isinstance(source, SimulatedUser):
+        users = [source]
+    else:
+        users = list(source)
+    if not users:
+        raise DataError("there is no user")
     ids = [user.id for user in users]
-    if not users or len(set(ids)) < len(ids):
+    if len(set(ids)) < len(ids):
         raise DataError(
-            "there is no user"
-            if not users
-            else f"two users have the same id, among {', '.join(ids[:20])}: give each its own"
+            f"two users have the same id, among {', '.join(ids[:20])}: give each its own"
         )
     return users
 
 
 def _users_in(source: str) -> list[SimulatedUser]:
     """The users of a file, or of the organisers' folder."""
-    where, users = source, list[SimulatedUser]()
-    place, *given = [source] if Path(source).exists() else shlex.split(source) or [source]
+    place = source
+    words: list[str] = []
+    if not Path(source).exists():
+        place, *words = shlex.split(source) or [source]
+    where = source
+    users = []
     try:
         if Path(place).is_dir():
-            return track_users(place, **dict(word.partition("=")[::2] for word in given))  # type: ignore[arg-type]  # it is validated
-        for line, item in read_items(
-            SAMPLE if source in ("sample", "ikat:sample") else Path(source)
-        ):
+            options: dict[str, Any] = {}
+            for word in words:
+                name, _, value = word.partition("=")
+                options[name] = value
+            return track_users(place, **options)
+        path = SAMPLE_USERS if source in ("sample", "ikat:sample") else Path(source)
+        for line, item in read_items(path):
             where = f"{source}, {line}"
             users.append(_FORM.validate_python(item))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise DataError(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        field = ".".join(map(str, first["loc"]))
+        raise DataError(f"{where}: {field}: {first['msg']}") from None
     return users
 
 
 def checksum(users: Iterable[SimulatedUser]) -> str:
     """A checksum that changes with any value of any user."""
-    return digest(
-        *(json.dumps(_FORM.dump_python(user, mode="json"), sort_keys=True) for user in users)
-    ).hex()
+    lines = [json.dumps(_FORM.dump_python(user, mode="json"), sort_keys=True) for user in users]
+    return digest(*lines).hex()
 
 
 @validate_call
@@ -185,30 +190,27 @@ def track_users(
     Raises:
         DataError: when a file is missing or has other columns.
     """
-    titles = {one.number: one.title for one in read_topics(topics)} if topics else {}
-    questions = _rows(folder, f"{'assessed-' * assessed}rubrics.csv", ",", "id", "rubrik")
+    titles = {chat.number: chat.title for chat in read_topics(topics)} if topics else {}
+    rubrics_file = "assessed-rubrics.csv" if assessed else "rubrics.csv"
+    questions = _rows(folder, rubrics_file, ",", "id", "rubrik")
+    people = _rows(folder, "simulation-data.csv", ";", "Topic ID", "Simulation PTKBs", "Question 1")
     users = []
-    for name, said, first in _rows(
-        folder, "simulation-data.csv", ";", "Topic ID", "Simulation PTKBs", "Question 1"
-    ):
+    for name, statements, first_question in people:
         topic = name.replace("_", "-")
         rubrics = {rubric: text for rubric, text in questions if rubric.startswith(f"{topic}-r")}
-        statements, need = (
-            tuple(filter(None, map(str.strip, said.split(";")))),
-            titles.get(topic) or first,
+        if not rubrics:
+            continue
+        persona = [text.strip() for text in statements.split(";") if text.strip()]
+        user = SimulatedUser(
+            topic,
+            tuple(persona),
+            titles.get(topic) or first_question,
+            rubrics,
+            patience=patience,
+            person=topic.partition("-")[0],
+            **behaviour,
         )
-        if rubrics:
-            users.append(
-                SimulatedUser(
-                    topic,
-                    statements,
-                    need,
-                    rubrics,
-                    patience=patience,
-                    person=topic.partition("-")[0],
-                    **behaviour,
-                )
-            )
+        users.append(user)
     return sorted(users, key=lambda user: tuple(map(int, user.id.split("-"))))
 
 

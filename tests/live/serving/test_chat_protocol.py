@@ -19,7 +19,7 @@ from talking import PASSAGES, Client, Fails, Talks, events, says, served
 import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.citations import CitedSentence
 from pyterrier_ikat.live.serving.application import News
-from pyterrier_ikat.live.serving.replies import LONGEST, about, as_html
+from pyterrier_ikat.live.serving.replies import LONGEST_MARKDOWN, about, as_html
 from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, FatalLLMError, Reply, StageError
 from pyterrier_ikat.llms.failures import Refused, TooLong, Unavailable
 from pyterrier_ikat.methods.catalogue import METHODS
@@ -355,7 +355,7 @@ def test_a_mark_of_a_citation_lets_nothing_through(attack):
         f"| a |\n|{'-' * 49000}x",
         "[" * 25000,
         "> " * 25000,
-        "<b>" * LONGEST,
+        "<b>" * LONGEST_MARKDOWN,
     ],
 )
 def test_hostile_markdown_is_drawn_at_once_and_stays_inert(text):
@@ -388,7 +388,7 @@ def test_hostile_markdown_is_drawn_at_once_and_stays_inert(text):
         (
             ("Roo", READ, "", "Mint", READ, "Mint [1]."),
             {},
-            ["Roo", {"replaced": "the model writes it anew"}, "Mint", ". [1]", "stop"],
+            ["Roo", {"replaced": "the model is rewriting its answer"}, "Mint", ". [1]", "stop"],
         ),
         (("I", READ, "I'm sorry, but I can't help with that."), {}, ["I", "llm_failed"]),
     ],
@@ -700,7 +700,7 @@ def test_cells_of_other_kinds_become_text_and_missing_ones_stay(column, value, s
             lambda frame: frame.assign(qid="somebody_1", docno="theirs"),
             "rows of another turn than the one it was asked",
         ),
-        (lambda frame: "theirs", "no frame but a str"),
+        (lambda frame: "theirs", "returned a str: its last stage"),
     ],
 )
 def test_rows_of_another_turn_never_reach_a_client(caplog, change, message):

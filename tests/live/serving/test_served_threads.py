@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.live.serving.replies import Reply, as_json
+from pyterrier_ikat.live.serving.replies import ChatReply, as_json
 from pyterrier_ikat.live.serving.requests import ChatRequest, read
 from pyterrier_ikat.live.serving.service import answer_request, open_served
 from pyterrier_ikat.llms import Ledger
@@ -62,7 +62,7 @@ def answers(index, workers):
                 "metadata": {"ptkb": [f"I am person {person}.", words[person]]},
             }
             answered = answer_request(served, read(ChatRequest, data))
-            reply = Reply("one", [], "id", 0).completion(answered)
+            reply = ChatReply("one", [], "id", 0).completion(answered)
             reply["ikat"]["seconds"] = 0
             found.append(as_json(reply))
             said.append({"role": "assistant", "content": answered.response})

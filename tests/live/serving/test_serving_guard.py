@@ -152,8 +152,8 @@ def test_an_oversized_body_is_refused_before_it_is_kept(local):
     for more in (
         {"chunks": [part] * 5},
         {
-            "body": b" " * (application.LARGEST + 1),
-            "headers": {"content-length": str(application.LARGEST + 1)},
+            "body": b" " * (application.LARGEST_BODY + 1),
+            "headers": {"content-length": str(application.LARGEST_BODY + 1)},
         },
         {"body": b"", "headers": {"content-length": "9" * 30}},
     ):

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from pyterrier_ikat.conversations import read_topics
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.live.simulation import SimulatedUser, read_users, track_users
-from pyterrier_ikat.live.simulation.users import SAMPLE
+from pyterrier_ikat.live.simulation.users import SAMPLE_USERS
 
 LINE = {
     "id": "u1",
@@ -93,7 +93,7 @@ def test_other_faults_of_a_file(tmp_path, lines, message):
 
 
 def test_sample_users_say_what_recorded_systems_can_answer():
-    topics = {one.number: one for one in read_topics(SAMPLE.parent / "topics.json")}
+    topics = {one.number: one for one in read_topics(SAMPLE_USERS.parent / "topics.json")}
     users = read_users("sample")
     assert len(users) == 5
     for user in users:
