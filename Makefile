@@ -1,5 +1,6 @@
 # make demo    install, then the main job on the bundled sample, offline
 # make test    install, then the tests
+# make test-slow  the tests of ten seconds and more
 # make test-portable  the tests of search as where PISA has no files
 # make test-real  only the tests that read released files, from the folder shared/ beside the checkout
 # make check   the whole gate: format, lint, types, tests, documentation
@@ -18,7 +19,7 @@ BIN = $(VENV)/bin
 TORCH_INDEX ?=
 PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test test-portable test-real check lint docs coverage mutants neighbours versions wheel audit bench clean
+.PHONY: demo test test-slow test-portable test-real check lint docs coverage mutants neighbours versions wheel audit bench clean
 
 $(VENV)/demo: setup.py constraints.txt
 	@echo "Installing into $(VENV). This takes several minutes, most of them without output."
@@ -39,7 +40,10 @@ export PYTHONDONTWRITEBYTECODE =
 PYTEST = $(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 test: $(VENV)/dev
-	$(PYTEST)
+	$(PYTEST) -m "not slow"
+
+test-slow: $(VENV)/dev
+	$(PYTEST) -m slow
 
 test-portable: $(VENV)/dev
 	IKAT_TEST_PORTABLE=1 PYTHONPATH=$(CURDIR) $(PYTEST) tests/retrieve

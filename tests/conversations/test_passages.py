@@ -7,7 +7,7 @@ import json
 import pandas as pd
 import pyterrier as pt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
@@ -182,7 +182,6 @@ def test_the_fields_of_passages_are_their_text_and_url(folder):
         pt.text.get_text(ikat.PassageIndex(folder / "index"), ["text", "url"])
 
 
-@settings(max_examples=40)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=5))
 def test_any_text_comes_back_without_its_outer_white_space(tmp_path_factory, texts):
     path = tmp_path_factory.getbasetemp() / "any.jsonl"

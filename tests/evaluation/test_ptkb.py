@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
@@ -113,7 +113,6 @@ def test_f1_is_averaged_over_turns_not_made_of_averages():
     )  # of the averages it would be .75
 
 
-@settings(max_examples=10, deadline=None)
 @given(
     st.lists(
         st.permutations(["1", "2", "3", "4"]).flatmap(

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.evaluation import RougeL, TokenF1
@@ -150,7 +150,6 @@ def by_definition(first, second):
 few = st.lists(st.sampled_from("abc"), max_size=7)
 
 
-@settings(deadline=None)
 @given(few, few)
 def test_the_longest_common_subsequence(first, second):
     assert longest_common_subsequence(first, second) == by_definition(first, second)

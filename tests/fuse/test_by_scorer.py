@@ -9,7 +9,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from fuse.plain import Table, expanded
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
@@ -125,7 +125,6 @@ def asked(turns, weights=None):
     )
 
 
-@settings(max_examples=10)
 @given(st.data())
 def test_equal_means_keep_candidate_order_in_any_scorer_order(data):
     """Scores and weights on a grid of tenths: exact fractions say which means are equal."""
@@ -198,7 +197,6 @@ turns_and_weights = st.dictionaries(
 )
 
 
-@settings(max_examples=10)
 @given(turns_and_weights, st.integers(1, 8), st.sampled_from([1, 10, 500_000]), st.booleans())
 def test_the_score_is_the_plain_mean_for_any_chunk_size(drawn, cut, at_once, backwards):
     turns, weights = drawn

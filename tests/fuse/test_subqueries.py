@@ -7,7 +7,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from fuse.plain import Table, expanded, frame_of, orders, plain_rrf, round_robin, rrf_sums
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
@@ -46,7 +46,6 @@ def plain_lists(rows):
     }
 
 
-@settings(max_examples=10)
 @given(ROWS, st.integers(1, 12))
 def test_orders_equal_the_plain_definitions_for_any_row_order(rows, cut):
     found, lists = frame_of(rows), plain_lists(rows)

@@ -8,7 +8,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from fuse.plain import TURNS, Finds, Table, by_rank, column_of, plain_rrf, round_robin
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
@@ -52,7 +52,6 @@ def by_hand(branches, turns):
 
 
 @FUSIONS
-@settings(max_examples=8)
 @given(found_by_branch, st.none() | st.integers(1, 4), st.randoms(use_true_random=False))
 def test_systems_are_fused_as_by_hand_and_the_plain_definition(fusion, found, num_results, random):
     shuffled = pt.apply.generic(lambda rows: rows.iloc[random.sample(range(len(rows)), len(rows))])
@@ -76,7 +75,6 @@ def test_systems_are_fused_as_by_hand_and_the_plain_definition(fusion, found, nu
 
 
 @FUSIONS
-@settings(max_examples=5)
 @given(
     st.lists(
         st.dictionaries(

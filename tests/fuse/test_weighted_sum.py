@@ -7,7 +7,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from fuse.plain import TURNS, Finds, frame_of, plain_sums
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
@@ -28,7 +28,6 @@ ROWS = st.lists(
 
 
 @pytest.mark.parametrize("normalise", ["min-max", "none"])
-@settings(max_examples=12)
 @given(rows=ROWS, random=st.randoms(use_true_random=False), cut=st.none() | st.integers(1, 5))
 def test_sums_are_exact_fractions_in_any_row_order_with_ties(normalise, rows, random, cut):
     shuffled = random.sample(rows, len(rows))

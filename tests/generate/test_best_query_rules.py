@@ -5,7 +5,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from fakes import scripted
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
@@ -169,7 +169,6 @@ SAMPLES = st.lists(st.sampled_from("abcde"), min_size=1, max_size=7)
 
 
 @given(RANKINGS, SAMPLES, st.integers(1, 4))
-@settings(max_examples=8)
 def test_agreement_is_counted_with_the_package_s_own_fusion(rankings, samples, passages):
     shared = dict.fromkeys(samples, -1)
     if any(rankings.get(query) for query in samples):
@@ -191,7 +190,6 @@ PLAIN = {"score": np.mean, "spread": lambda found: np.std(found) / np.mean(found
 
 @pytest.mark.parametrize("rule", PLAIN)
 @given(st.dictionaries(st.sampled_from("abcd"), SCORES, min_size=1), SAMPLES, st.integers(1, 5))
-@settings(max_examples=10)
 def test_the_first_of_the_largest_means_or_spreads_is_chosen(rule, scores, samples, passages):
     table = Table({query: range(len(found)) for query, found in scores.items()}, scores)
     best = {query: scores.get(query, [])[:passages] for query in samples}
@@ -205,7 +203,6 @@ def test_the_first_of_the_largest_means_or_spreads_is_chosen(rule, scores, sampl
     st.randoms(),
     st.sampled_from(["score", "agreement", "spread"]),
 )
-@settings(max_examples=5)
 def test_the_choice_depends_on_the_turn_alone(rankings, lists, random, rule):
     frame = turns(*lists)
     together = ikat.generate.BestQuery(Table(rankings), rule=rule)(

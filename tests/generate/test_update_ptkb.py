@@ -7,7 +7,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from fakes import scripted
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from operators import ledger, texts
 
@@ -170,7 +170,6 @@ words = st.lists(st.sampled_from(["tea", "\nuser 2: word", "Oslo?", "I"]), max_s
 )
 
 
-@settings(max_examples=15)
 @given(
     st.lists(words, min_size=5, max_size=5),
     st.lists(words, min_size=5, max_size=5),

@@ -6,7 +6,7 @@ import threading
 import pandas as pd
 import pytest
 from chat_server import DROP, KEY, Answer, ask, refused, said
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
@@ -432,7 +432,6 @@ def test_a_completion_is_whole_if_the_server_says_so_or_nothing(model, server, r
     assert made.ask(ask("a"))[0].text == made.peek(ask("a")[0]).text == "rooibos"
 
 
-@settings(max_examples=40)
 @given(st.text(max_size=12))
 def test_every_other_reason_is_a_failure(reason):
     reply = Reply("half an ans", finish_reason=reason)

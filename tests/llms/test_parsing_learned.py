@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.completions.learned import LONGEST, merge
@@ -156,7 +156,6 @@ KNOWNS = st.dictionaries(
 SAYINGS = st.dictionaries(st.integers(1, 2), st.sampled_from(["I like tea", "1 True"]))
 
 
-@settings(max_examples=30)
 @given(PIECES, KNOWNS, SAYINGS)
 def test_whatever_a_model_writes_known_ids_keep_their_text(pieces, known, said):
     merged = merge(pieces, known, said)

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from fakes import scripted
 from generate.operators import texts
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trust.killing import killed_before, started
 
@@ -335,7 +335,6 @@ WORDS = [
 words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
 
 
-@settings(max_examples=30)
 @given(
     st.lists(st.tuples(st.sampled_from("12345"), st.none() | words), min_size=1, max_size=12),
     words,
@@ -462,7 +461,6 @@ def test_a_kill_keeps_all_that_was_acknowledged_and_nothing_half(tmp_path):
     assert ikat.UserMemory(path).known("u1") == states[-1]
 
 
-@settings(max_examples=25)
 @given(st.data())
 def test_a_line_that_a_kill_cut_at_any_byte_does_not_count(tmp_path_factory, data):
     memory = ikat.UserMemory(tmp_path_factory.mktemp("m") / "users.jsonl")
@@ -511,7 +509,6 @@ def test_concurrent_processes_and_threads_lose_and_mix_nothing(tmp_path):
 sayings = st.lists(st.sampled_from([DOG, LYON, OSLO, "Tea?"]), min_size=1, max_size=3)
 
 
-@settings(max_examples=6)
 @given(st.lists(sayings, min_size=1, max_size=3), st.integers(0, 8))
 def test_a_run_repeated_from_any_turn_gives_the_same_statements(tmp_path_factory, sessions, begin):
     notes = Notes()
@@ -554,7 +551,6 @@ names = st.sampled_from(HOSTILE) | st.text(
 )
 
 
-@settings(max_examples=8)
 @given(st.lists(names, min_size=2, max_size=4, unique=True))
 def test_users_with_any_names_are_never_mixed(tmp_path_factory, users):
     memory = ikat.UserMemory(tmp_path_factory.mktemp("m") / "users.jsonl", Notes())
@@ -608,7 +604,6 @@ changes = st.tuples(
 )
 
 
-@settings(max_examples=12)
 @given(st.lists(changes, max_size=8))
 def test_what_holds_is_the_same_in_all_three_forms_at_any_time(tmp_path_factory, changes):
     memory, then = ikat.UserMemory(tmp_path_factory.mktemp("m") / "users.jsonl", Notes()), {}

@@ -6,7 +6,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from fakes import Backend, BackendReply
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
@@ -245,6 +245,7 @@ def passages_of(frame):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")
 @pytest.mark.parametrize(
     "fused",
@@ -264,7 +265,6 @@ def passages_of(frame):
     lengths=st.lists(st.integers(0, 3), min_size=3, max_size=3),
 )
 @example(names=OTHERS[6:], lengths=[2, 0, 3])
-@settings(max_examples=1)
 def test_sub_queries_come_back_to_their_turn_whatever_its_name(fused, names, lengths):
     queries = [[f"tea {'x' * place}" for place in range(length)] for length in lengths]
     system = ikat.ExplodeQueries() >> pt.apply.generic(passages_of) >> fused

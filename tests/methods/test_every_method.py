@@ -20,8 +20,6 @@ MODELS = {
 """Which tiny model rewrites and which expands; T5 elsewhere."""
 SEEDS = {"t5": 6, "bart": 9}
 """With them the models write words that the sample has, such as mint and green."""
-WHOLE = ("llama10", "baseline_auto_t5_bm25_minilm")
-"""The methods that search in all passages."""
 
 
 @pytest.fixture(scope="module")
@@ -46,25 +44,12 @@ def data():
 
 @pytest.fixture(scope="module")
 def passages(data):
-    """The first words of every third passage of the sample: the tiny models read no more of them, and would tokenize the rest too."""
-    rows = list(data.get_corpus_iter(verbose=False))[1::3]
-    return [{"docno": row["docno"], "text": " ".join(row["text"].split()[:30])} for row in rows]
+    return list(data.get_corpus_iter(verbose=False))
 
 
 @pytest.fixture(scope="module")
 def bm25_index(tmp_path_factory, passages):
     return ikat.PassageIndex(tmp_path_factory.mktemp("bm25") / "index").index(passages)
-
-
-@pytest.fixture(scope="module")
-def whole_index(tmp_path_factory, data):
-    """With the whole passages: those that the recorded model has graded for ``llama10`` are the first ones of them.
-
-    And the tiny T5 asks for rare words.
-    """
-    return ikat.PassageIndex(tmp_path_factory.mktemp("whole") / "index").index(
-        data.get_corpus_iter(verbose=False)
-    )
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +70,7 @@ def dense_index(tmp_path_factory, passages):
 
 
 @pytest.fixture
-def built(models, bm25_index, whole_index, splade_index, dense_index):
+def built(models, bm25_index, splade_index, dense_index):
     """A method, built of tiny models of the kinds that its paper names, and its two LLMs."""
 
     def build(name):
@@ -104,9 +89,7 @@ def built(models, bm25_index, whole_index, splade_index, dense_index):
                 models[expander], responses=1, max_length=8, num_beams=2
             )
         resources |= {
-            "retriever": retriever(
-                entry, whole_index if name in WHOLE else bm25_index, splade_index
-            ),
+            "retriever": retriever(entry, bm25_index, splade_index),
             "dense": dense_index.dense(entry.depth),
         }
         return entry.build(**resources), first, second

@@ -77,9 +77,7 @@ def test_single_precision_is_what_sentence_transformers_gives(folders, name):
     assert len(set(expected.round(4))) > 20
 
 
-@pytest.mark.parametrize(
-    "name", ["debertav3", "bert", "modernbert", "ettin", "qwen"]
-)  # each library's way to load one
+@pytest.mark.parametrize("name", list(KINDS))
 def test_bfloat16_is_near_and_tells_pairs_apart(folders, name):
     exact, found = scores(folders[name], PAIRS), scores(folders[name], PAIRS, dtype="bfloat16")
     assert (found != exact).any()

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
@@ -54,7 +54,6 @@ def of_grid(docnos, table):
     return Scores({("t", docno): score / 10 for docno, score in zip(docnos, table, strict=True)})
 
 
-@settings(max_examples=10)
 @given(st.data())
 def test_equal_means_are_equal_in_any_order_of_the_scorers(data):
     """Scores on a grid of tenths: exact fractions say which means are equal."""
@@ -148,7 +147,6 @@ def in_plain_python(keys, lists):
     return wanted
 
 
-@settings(deadline=None, max_examples=12)
 @given(lists=LISTS)
 def test_the_ensemble_is_the_rule_in_plain_python(lists):
     keys = sorted({key for scored in lists for key in scored}, key=lambda key: (key[1], key[0]))
@@ -166,7 +164,6 @@ def test_the_ensemble_is_the_rule_in_plain_python(lists):
         assert turn["rank"].tolist() == list(range(len(turn)))
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, unique=True))
 def test_any_finite_scores_stay_in_their_order_between_0_and_1(values):
     places = min_max(np.array(values), np.zeros(len(values), dtype=np.int64))

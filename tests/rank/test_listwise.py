@@ -11,7 +11,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from fakes import scripted
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
@@ -96,7 +96,6 @@ def test_the_windows_of_the_paper():
 sizes = st.integers(2, 9).flatmap(lambda window: st.tuples(st.just(window), st.integers(1, window)))
 
 
-@settings(deadline=None, max_examples=25)
 @given(st.permutations(range(24)), st.integers(1, 30), sizes)
 def test_one_pass_brings_the_best_on_top_at_the_formulas_cost(order, k, size):
     window, stride = size
@@ -257,7 +256,6 @@ def test_hand_written_outputs_and_those_that_order_nothing(text, numbers):
     assert read_ranking(text) == numbers
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(-3, 30), max_size=40), st.integers(0, 20))
 def test_whatever_is_named_gives_a_permutation(numbers, size):
     order, repairs = permutation(numbers, size)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from retrieve.plain import plain_bm25
 
@@ -219,7 +219,6 @@ def test_counts_and_impacts_are_of_the_passages_wherever_cut(
 # Sums and the cut
 
 
-@settings(deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3000), st.integers(1, 400), st.booleans())
 def test_the_cut_keeps_the_best_and_all_that_tie_with_the_last(seed, size, depth, coarse):
     draw = np.random.default_rng(seed)
@@ -248,7 +247,6 @@ def test_the_cut_keeps_the_best_and_all_that_tie_with_the_last(seed, size, depth
 # In memory
 
 
-@settings(max_examples=25)
 @given(
     st.lists(st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join), min_size=1, max_size=12),
     st.sampled_from(PAPERS),

@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trust.killing import started
 
@@ -33,7 +33,6 @@ def store(tmp_path):
     store.close()
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     st.dictionaries(DOCNOS, ANYTHING, min_size=1, max_size=12),
     st.dictionaries(DOCNOS, ANYTHING, min_size=1),

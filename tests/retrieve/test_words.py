@@ -99,7 +99,6 @@ def by_pisa(text, stemmer):
     return list(pytest.importorskip("pyterrier_pisa").tokenize(ascii_text(text), stemmer))
 
 
-@settings(max_examples=100)
 @given(TRICKY | ANY)
 def test_any_text_has_the_words_that_pisa_makes_of_it(text):
     for stemmer in ("porter2", "none"):

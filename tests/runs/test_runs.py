@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.errors import DataError, UsageError
@@ -206,7 +206,6 @@ def plainly(content):
     return rows
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=6).map(b"".join), st.booleans())
 def test_any_file_reads_as_line_by_line_or_names_the_bad_line(tmp_path_factory, content, packed):
     path = tmp_path_factory.mktemp("run") / "x.trec"

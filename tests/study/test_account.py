@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from llms.chat_server import ChatServer, said
 
@@ -184,7 +184,6 @@ def happen(account, events):
             account.count("answer", "m", key=key, cost=dollars, failures=int(what == "failed"))
 
 
-@settings(max_examples=15)
 @given(EVENTS, st.integers(0, 400))
 def test_file_cut_anywhere_is_the_account_of_its_whole_lines(tmp_path_factory, events, cut):
     path = tmp_path_factory.mktemp("run") / "costs.jsonl"

@@ -392,11 +392,7 @@ def mutated(draw):
     return draw(st.sampled_from([2023, 2024, 2025])), text[:cut]
 
 
-@settings(
-    max_examples=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(mutated())
 def test_the_check_never_raises_and_its_words_can_be_printed(tmp_path, made):
     year, text = made

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from retrieve.tiny_splade import save_splade
 from tiny_seq2seq import save_tiny_t5
@@ -43,7 +43,6 @@ from trust.frames import (
 )
 from trust.indexes import INDEXES, with_index
 
-EXAMPLES = settings(max_examples=settings().max_examples // 5)
 TURN_BY_TURN = [*REWRITERS, *EXPANDERS]
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pyterrier_ikat.retrieve.NoResultWarning"
@@ -165,7 +164,6 @@ def blank_questions(operator, frame):
 
 
 @pytest.mark.parametrize("name", REWRITERS)
-@EXAMPLES
 @given(st.data())
 def test_a_turn_keeps_its_row_and_place(name, home, data):
     says = data.draw(st.sampled_from(COMPLETIONS), "says")
@@ -184,7 +182,6 @@ def test_a_turn_keeps_its_row_and_place(name, home, data):
 
 
 @pytest.mark.parametrize("name", EXPANDERS)
-@EXAMPLES
 @given(st.data())
 def test_a_turn_has_a_sub_query_of_its_own_number(name, home, data):
     operator = made(name, home)
@@ -201,7 +198,6 @@ def test_a_turn_has_a_sub_query_of_its_own_number(name, home, data):
 
 
 @pytest.mark.parametrize("name", FINDERS)
-@EXAMPLES
 @given(st.data())
 def test_a_turn_without_passage_is_named_in_a_warning(name, home, data):
     frame = data.draw(turns(), "frame")
@@ -231,12 +227,17 @@ def check_ranking(out):
 
 
 @pytest.mark.parametrize("name", RERANKERS)
-@EXAMPLES
 @given(st.data())
 def test_a_re_ranker_keeps_every_row(name, home, data):
     says = data.draw(st.sampled_from(COMPLETIONS), "says")
     frame = data.draw(results(repeated=data.draw(st.booleans(), "repeated")), "frame")
-    out = ran(made(name, home, says, "fallback"), frame)
+    operator = made(name, home, says, "fallback")
+    out = run(operator, frame)
+    if isinstance(out, ikat.DataError):
+        assert name == "BM25Rerank"  # which refuses texts without a word of its own
+        assert not frame["text"].str.contains("[A-Za-z0-9]").any()
+        return
+    ran(operator, frame, out)
     assert sorted(zip(out["qid"], out["docno"], strict=True)) == sorted(
         zip(frame["qid"], frame["docno"], strict=True)
     )
@@ -245,7 +246,6 @@ def test_a_re_ranker_keeps_every_row(name, home, data):
 
 
 @pytest.mark.parametrize("name", FUSERS)
-@EXAMPLES
 @given(st.data())
 def test_fusion_gives_each_turn_each_of_its_passages_once(name, home, data):
     expanded = data.draw(st.booleans(), "expanded")
@@ -266,7 +266,6 @@ def test_fusion_gives_each_turn_each_of_its_passages_once(name, home, data):
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.generate.respond.NoTextWarning")
-@EXAMPLES
 @given(frame=results(), says=st.sampled_from(COMPLETIONS))
 def test_responses_and_decisions_keep_the_ranking_one_per_turn(frame, says, home):
     has_text = frame["text"].str.strip().astype(bool)
@@ -288,7 +287,6 @@ def test_responses_and_decisions_keep_the_ranking_one_per_turn(frame, says, home
     ).tolist()
 
 
-@EXAMPLES
 @given(frame=results())
 def test_feedback_weighs_words_per_turn_and_loaders_text_per_row(frame, home):
     out = ran(made("RM3", home), frame)
@@ -302,7 +300,6 @@ def test_feedback_weighs_words_per_turn_and_loaders_text_per_row(frame, home):
         assert out["text"].tolist() == [PASSAGES[docno] for docno in frame["docno"]]
 
 
-@EXAMPLES
 @given(frame=results(), says=st.sampled_from(COMPLETIONS))
 def test_the_judge_gives_a_label_or_counts_the_passage(frame, says, home):
     gold = with_gold_columns(frame)

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.completions.citations import (
@@ -204,7 +204,6 @@ def check_citations(text):
     )
 
 
-@settings(max_examples=100)
 @given(anything)
 def test_no_text_breaks_a_parser(text):
     check_all(text)

@@ -7,7 +7,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from fakes import scripted
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
@@ -86,7 +86,6 @@ def test_its_own_answers_become_the_history(tmp_path):
     assert saved_turns(tmp_path / "silent")[0].passages == ()
 
 
-@settings(max_examples=15)
 @given(
     st.lists(
         st.tuples(st.text(min_size=1).filter(lambda text: text.strip()), st.none() | st.text()),

@@ -5,7 +5,7 @@ import itertools
 
 import pyterrier as pt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from track_server import DOCUMENTED, FAULTS, NEW, OLD, TOKEN, InProcess, Track
 
@@ -158,7 +158,6 @@ def test_a_kill_or_a_full_disk_at_each_line_of_the_journal(tmp_path, form, error
         assert next(left) < 0
 
 
-@settings(max_examples=25)
 @given(
     st.lists(st.sampled_from(["", "", *FAULTS]), max_size=12),
     st.lists(st.integers(0, 30), max_size=2),

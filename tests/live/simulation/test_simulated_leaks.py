@@ -4,7 +4,7 @@ import json
 import tempfile
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from live.simulation.players import Chatty, Phrases, Says, user
 
@@ -46,7 +46,7 @@ class Everybody:
         )
 
 
-@settings(max_examples=6, deadline=None)
+@pytest.mark.slow
 @given(
     marked("PERSONA", 2), MARKED, marked("RUBRIC", 3, 1), LEVEL, LEVEL, LEVEL, LEVEL, st.booleans()
 )
