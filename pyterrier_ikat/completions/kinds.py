@@ -10,9 +10,9 @@ from .json_answers import (
     Schema,
     Structure,
     answer_in,
+    choice_of,
     list_of,
     object_of,
-    one_of,
 )
 from .learned import read_learned
 from .statements import read_copies, read_ids, read_scores
@@ -94,11 +94,12 @@ SCORES = Kind(
 RANKING = Kind(
     read_ranking, answer_in("ranking", list_of(WHOLE)), lambda said: said["ranking"] or None
 )
-LABEL = Kind(parse_label, answer_in("label", one_of(range(5))))
+LABEL = Kind(parse_label, answer_in("label", choice_of(range(5))))
 ACTION = Kind(
     read_action,
     Structure(
-        "action", object_of(reason=TEXT, action=one_of(["answer", "ask", "abstain"]), question=TEXT)
+        "action",
+        object_of(reason=TEXT, action=choice_of(["answer", "ask", "abstain"]), question=TEXT),
     ),
     _action,
 )
@@ -112,7 +113,7 @@ def verdict(name: str, value: Schema, parse: Callable[[str], Verdict | None]) ->
 
     Example:
         >>> from pyterrier_ikat.completions.verdicts import read_choice
-        >>> list(verdict("better", one_of(["A", "B", "tie"]), read_choice).structure.schema["properties"])
+        >>> list(verdict("better", choice_of(["A", "B", "tie"]), read_choice).structure.schema["properties"])
         ['reason', 'better']
     """
 

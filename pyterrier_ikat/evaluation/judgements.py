@@ -18,7 +18,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least, by_position
-from ..completions.json_answers import answer_in, one_of
+from ..completions.json_answers import answer_in, choice_of
 from ..completions.kinds import Kind
 from ..completions.reasoning import without_reasoning
 from ..completions.verdicts import grade, without_scale
@@ -274,7 +274,7 @@ class Judge(LLMOperator):
     @property
     def kind(self) -> Kind:  # type: ignore[override]
         """A label of the scale, with its reason."""
-        form = answer_in("label", one_of(range(self.highest + 1)), reason=True)
+        form = answer_in("label", choice_of(range(self.highest + 1)), reason=True)
         return Kind(lambda text: parse_judgement(text, self.highest), form, _judgement)
 
     def fallback(self, frame: pd.DataFrame) -> list[None]:

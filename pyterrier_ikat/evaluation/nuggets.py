@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from ..arguments import at_least
-from ..completions.json_answers import TEXT, answer_in, json_values, list_of, one_of
+from ..completions.json_answers import TEXT, answer_in, choice_of, json_values, list_of
 from ..completions.kinds import Kind
 from ..completions.reasoning import without_reasoning
 from ..conversations.datasets import IkatDataset
@@ -138,7 +138,7 @@ def _list_of_nuggets(limit: int) -> Kind:
 
 def _list_of_words(known: Sequence[str]) -> Kind:
     """One of the known words for each nugget."""
-    return Kind(lambda text: _words(text, known), answer_in("labels", list_of(one_of(known))))
+    return Kind(lambda text: _words(text, known), answer_in("labels", list_of(choice_of(known))))
 
 
 def _words(text: str, known: Sequence[str]) -> list[str] | None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from ..arguments import is_missing
-from ..completions.json_answers import WHOLE, YES_NO, list_of, one_of
+from ..completions.json_answers import WHOLE, YES_NO, choice_of, list_of
 from ..completions.kinds import Kind, verdict
 from ..completions.verdicts import Verdict, read_choice, read_numbers, read_score, read_yes_no
 from ..conversations.frame import histories, personas, values, with_columns
@@ -187,7 +187,7 @@ class _Graded(LLMJudge):
         """A whole number of the scale."""
         return verdict(
             "score",
-            one_of(range(self.lowest, self.highest + 1)),
+            choice_of(range(self.lowest, self.highest + 1)),
             lambda text: read_score(text, self.lowest, self.highest),
         )
 
@@ -280,7 +280,7 @@ class PairwisePreference(LLMJudge):
 
     against: str = "gold_answer"
     topic = "pairwise"
-    kind = verdict("better", one_of(["A", "B", "tie"]), read_choice)
+    kind = verdict("better", choice_of(["A", "B", "tie"]), read_choice)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -233,7 +233,7 @@ def run(
     topics: pd.DataFrame | None = None,
     qrels: QrelsSource | None = None,
     turns: Turns | None = None,
-    batch: int | None = None,
+    turns_at_once: int | None = None,
     measures: Sequence[ir_measures.Measure | str] | None = None,
     baseline: str | None = None,
     unit: str | None = None,
@@ -249,7 +249,7 @@ def run(
     ``AlikeWarning`` names it.
 
     Stages at the beginning of a pipeline with ``one_row_per_turn`` get all turns at once. The
-    others, and all stages of other packages, get ``batch`` turns at a time, and must treat each
+    others, and all stages of other packages, get ``turns_at_once`` turns at a time, and must treat each
     turn independently.
 
     Args:
@@ -263,7 +263,7 @@ def run(
         qrels: the judgements: a frame, the name of a variant of the dataset's, or a TREC qrels
             file.
         turns: only these turns: a list of ids, or the path of a file with one on each line.
-        batch: the number of turns at a time after the first stages, 128 by default.
+        turns_at_once: the number of turns at a time after the first stages, 128 by default.
         measures: the measures of the returned table, from ir_measures or by name; by default those
             of the dataset, or the track's. The folders have the track's measures and these. If some
             are missing in the folder of a finished run, they are computed.
@@ -316,7 +316,7 @@ def run(
     clusters = None
     if baseline is not None and len(study.qrels):
         clusters = study.clusters(list(study.labels), unit)
-    runs = run_in_folders(study, out, batch, wanted)
+    runs = run_in_folders(study, out, turns_at_once, wanted)
     table = pd.DataFrame({"name": list(groups)})
     if len(study.qrels):
         scores = {name: run.scores for name, run in runs.items()}

@@ -39,7 +39,7 @@ PYTERRIERS = {
     "perquery": "ikat.evaluation.per_turn has the scores of each turn",
     "filter_by_qrels": "turns without judgements are not run",
     "filter_by_topics": "judgements of other turns are left out where topics and qrels are frames, in PyTerrier's order",
-    "batch_size": "ikat.run has batch=",
+    "batch_size": "ikat.run has turns_at_once=",
     "save_dir": "ikat.run keeps the rankings in the folder out=",
     "save_mode": "ikat.run uses a finished run again",
     "save_format": "ikat.run writes TREC's format",

@@ -89,7 +89,7 @@ class SystemFailed(IkatError):
 def run_in_folders(
     study: Study,
     out: str | Path,
-    batch: int | None = None,
+    turns_at_once: int | None = None,
     measures: Sequence[ir_measures.Measure] = (),
 ) -> dict[str, "Run"]:
     """Run every system without a finished run in its folder, and score all runs.
@@ -97,7 +97,7 @@ def run_in_folders(
     Args:
         study: the systems, and the data and resources that they run on.
         out: the folder of the runs.
-        batch: the number of turns at a time.
+        turns_at_once: the number of turns at a time.
         measures: the measures of the runs in addition to the track's.
 
     Raises:
@@ -108,10 +108,10 @@ def run_in_folders(
             once.
         BatchUnderWay: when systems wait for an LLM's batches. All others are finished.
     """
-    size, out = TURNS_AT_ONCE if batch is None else batch, Path(out)
+    size, out = TURNS_AT_ONCE if turns_at_once is None else turns_at_once, Path(out)
     if size < 1:
         raise UsageError(
-            f"batch={batch}: do at least one turn at a time, or omit it for {TURNS_AT_ONCE}"
+            f"turns_at_once={turns_at_once}: do at least one turn at a time, or omit it for {TURNS_AT_ONCE}"
         )
     if not set(study.qrels["qid"]) & study.asked:
         where = "" if study.dataset is None else f" in the qrels of {study.dataset}"

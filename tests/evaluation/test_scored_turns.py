@@ -193,7 +193,7 @@ def stopping(after):
 
 def test_an_unfinished_run_is_scored_on_its_finished_batches(tmp_path):
     with pytest.raises(RuntimeError, match="stopped"):
-        ikat.run({"half": stopping(4)}, "ikat:sample", out=tmp_path, batch=2)
+        ikat.run({"half": stopping(4)}, "ikat:sample", out=tmp_path, turns_at_once=2)
     ikat.run({"all": FINDING}, "ikat:sample", out=tmp_path)
     runs = [tmp_path / "half.partial", tmp_path / "all"]
     for given in ((runs,), (runs, QRELS)):

@@ -20,9 +20,9 @@ from pyterrier_ikat.completions.json_answers import (
     WHOLE,
     YES_NO,
     answer_in,
+    choice_of,
     list_of,
     object_of,
-    one_of,
 )
 from pyterrier_ikat.completions.kinds import LEARNED
 from pyterrier_ikat.evaluation import (
@@ -326,7 +326,7 @@ def test_a_value_fits_its_own_schema_and_no_other_kinds(value):
 
 
 def test_choices_are_of_their_type():
-    label = answer_in("label", one_of([0, 1]))
+    label = answer_in("label", choice_of([0, 1]))
     assert [
         label.read(f'{{"label": {value}}}') is not None for value in ("1", "true", "1.0", '"1"')
     ] == [True, False, False, False]

@@ -87,7 +87,7 @@ def test_a_saved_chat_is_a_log(tmp_path):
     chat = Chat(
         pt.apply.generic(lambda rows: rows.assign(docno="tea", score=1.0, rank=0)),
         ["I avoid caffeine."],
-        save_to=tmp_path / "chat",
+        out=tmp_path / "chat",
     )
     for said in ("Which tea may I drink?", "tea"):
         chat.say(said)

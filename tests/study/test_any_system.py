@@ -87,7 +87,7 @@ def prompts(tmp_path):
 
 
 def test_resumed_run_does_not_rerun_turns_without_passages(tmp_path):
-    given = {"dataset": "ikat:sample", "turns": FIVE, "out": tmp_path, "batch": 2}
+    given = {"dataset": "ikat:sample", "turns": FIVE, "out": tmp_path, "turns_at_once": 2}
     with pytest.raises(ZeroDivisionError):
         ikat.run({"mine": FindsSometimes(stops=1)}, **given)
     resumed = FindsSometimes()
@@ -108,7 +108,7 @@ def test_strangers_operators_plan_run_resume_draw_and_report(index, prompts, tmp
         )
 
     _, whole = system(Told())
-    given = {"dataset": "ikat:sample", "turns": FIVE, "batch": 2}
+    given = {"dataset": "ikat:sample", "turns": FIVE, "turns_at_once": 2}
     planned = ikat.plan({"mine": whole}, "ikat:sample", turns=FIVE)
     assert (planned["stage"].tolist(), planned["calls"].tolist()) == (
         ["keywords", "Told()"],
@@ -140,7 +140,7 @@ def test_stage_that_repr_does_not_tell_apart_is_named_on_reuse(index, tmp_path):
             "ikat:sample",
             turns=FIVE,
             out=tmp_path,
-            batch=2,
+            turns_at_once=2,
         )
 
     with pytest.raises(ZeroDivisionError):

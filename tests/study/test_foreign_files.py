@@ -205,7 +205,7 @@ def test_stage_that_writes_its_file_runs_and_is_named_on_reuse(tmp_path):
     write(tmp_path / "lists", "a")
     (tmp_path / "notes.txt").touch()
     stage = retriever(tmp_path / "lists", "an artifact") >> Notes(tmp_path / "notes.txt")
-    assert run(tmp_path / "runs", stage, batch=1).table.iloc[0, 1] == 1.0
+    assert run(tmp_path / "runs", stage, turns_at_once=1).table.iloc[0, 1] == 1.0
     with pytest.raises(AlikeWarning, match=r"notes\.txt, written to during the run"):
         run(tmp_path / "runs", stage)
     write(tmp_path / "lists", "c")

@@ -112,13 +112,13 @@ def test_each_repeat_is_a_chain_of_its_own_and_says_which(sampled, tmp_path):
 
 def test_killed_run_with_repeats_resumes_and_pays_nothing_twice(sampled, tmp_path):
     _, whole = sampled()
-    ikat.run(whole, **FEW, out=tmp_path / "whole", batch=3, repeats=2)
+    ikat.run(whole, **FEW, out=tmp_path / "whole", turns_at_once=3, repeats=2)
     (tmp_path / "llm.sqlite").unlink()
     first, killed = sampled(Stops(3))
     with pytest.raises(ikat.errors.IkatError, match="QR.* failed: ZeroDivisionError"):
-        ikat.run(killed, **FEW, out=tmp_path / "killed", batch=3, repeats=2)
+        ikat.run(killed, **FEW, out=tmp_path / "killed", turns_at_once=3, repeats=2)
     second, again = sampled()
-    ikat.run(again, **FEW, out=tmp_path / "killed", batch=3, repeats=2)
+    ikat.run(again, **FEW, out=tmp_path / "killed", turns_at_once=3, repeats=2)
     assert len(first.asked) + len(second.asked) == 2 * len(TURNS)
     assert files(tmp_path / "killed") == files(tmp_path / "whole")
 

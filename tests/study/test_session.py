@@ -264,7 +264,7 @@ def test_a_system_that_finds_nothing_at_all_keeps_its_run(index, tmp_path, monke
 
 
 def test_a_batch_holds_at_least_one_turn(index, tmp_path):
-    with pytest.raises(ikat.UsageError, match="batch=0: do at least one turn at a time"):
+    with pytest.raises(ikat.UsageError, match="turns_at_once=0: do at least one turn at a time"):
         opened(index, tmp_path, "raw", batch=0).run()
 
 

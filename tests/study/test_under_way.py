@@ -135,7 +135,7 @@ def test_waiting_turns_leave_gaps_and_the_run_is_that_of_calls(server, index, tm
 
     def run(out, options, size):
         mine = {"mine": bm25 >> ikat.Respond(spec(server, options))}
-        return ikat.run(mine, "ikat:sample", turns=FIVE, out=tmp_path / out, batch=size)
+        return ikat.run(mine, "ikat:sample", turns=FIVE, out=tmp_path / out, turns_at_once=size)
 
     assert "5 requests wait in 3 batches" in ended(
         lambda: run("runs", "batch=on", 2)

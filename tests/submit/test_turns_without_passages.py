@@ -112,11 +112,17 @@ def test_a_resumed_run_has_its_note(data, bicycles, tmp_path):
         topics = data.get_topics().iloc[[1, 0]]
         with pytest.raises(StageError):
             ikat.run(
-                {"mine": bicycles.bm25() >> ikat.Respond(llm)}, topics=topics, out=tmp_path, batch=1
+                {"mine": bicycles.bm25() >> ikat.Respond(llm)},
+                topics=topics,
+                out=tmp_path,
+                turns_at_once=1,
             )
         Stops.generate = lambda self, prompts: ["Carbon."] * len(prompts)
         found = ikat.run(
-            {"mine": bicycles.bm25() >> ikat.Respond(llm)}, topics=topics, out=tmp_path, batch=1
+            {"mine": bicycles.bm25() >> ikat.Respond(llm)},
+            topics=topics,
+            out=tmp_path,
+            turns_at_once=1,
         )
     assert found.folders["mine"].parameters()["notes"][0].endswith("1-1_2")
 

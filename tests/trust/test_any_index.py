@@ -95,10 +95,10 @@ def folder_of(at, folder):
 
 def ran(at, folder):
     found = ikat.run(
-        {"mine": one_word("")}, topics=at(TOPICS), qrels=at(QRELS), out=folder, batch=2
+        {"mine": one_word("")}, topics=at(TOPICS), qrels=at(QRELS), out=folder, turns_at_once=2
     )
     again = ikat.run(
-        {"mine": one_word("")}, topics=at(TOPICS), qrels=at(QRELS), out=folder, batch=2
+        {"mine": one_word("")}, topics=at(TOPICS), qrels=at(QRELS), out=folder, turns_at_once=2
     )
     pd.testing.assert_frame_equal(found.table, again.table)
     turns = found.folders["mine"].turns()

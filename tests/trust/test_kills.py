@@ -103,7 +103,7 @@ TURNS = SAMPLE.get_topics()["qid"].tolist()[:6]
 
 
 def run_raw(index, out):
-    run_in_folders(Study("raw", SAMPLE, index=index, turns=",".join(TURNS)), out, batch=2)
+    run_in_folders(Study("raw", SAMPLE, index=index, turns=",".join(TURNS)), out, turns_at_once=2)
 
 
 def batches_in(turns):

@@ -75,7 +75,7 @@ def test_run_report_chat_and_submission_of_the_command_line(
     said_by += command("evaluate", tmp_path / "runs" / "aqd", "--cost")
     said_by += command("evaluate", tmp_path / "runs" / "aqd", "--dataset", "ikat:sample")
     said_by += command(
-        "chat", "aqd", *common, "--save", tmp_path / "chat", input="Where may I walk?\n"
+        "chat", "aqd", *common, "--out", tmp_path / "chat", input="Where may I walk?\n"
     )
     assert len(server.headers) > 40
     assert (tmp_path / "chat" / "topics.json").is_file()

@@ -92,7 +92,7 @@ class Chat:
             :func:`~pyterrier_ikat.live.persona.read_persona`.
         number: the conversation's name; qids are ``<number>_<turn>``. Of a persona with several
             conversations the wanted one.
-        save_to: a new folder; the chat is saved in it after each turn, as a log and as a topics
+        out: a new folder; the chat is saved in it after each turn, as a log and as a topics
             file, ``topics.json``.
         continue_from: the folder of a saved chat, which is continued and saved there. It gives
             ``ptkb`` and ``number``; where a server has saved several conversations in it,
@@ -110,12 +110,12 @@ class Chat:
     Attributes:
         turns: the turns so far.
         method: the name of the system.
-        save_to: the folder in which the chat is saved after each turn; None for none.
+        out: the folder in which the chat is saved after each turn; None for none.
         spent: the account of the last attempt to answer, also of one that failed.
 
     Raises:
         UsageError: for an unknown or manual method, a missing resource or a model that can't be
-            loaded; when ``number`` isn't one word, an LLM asks in batches, ``save_to`` already
+            loaded; when ``number`` isn't one word, an LLM asks in batches, ``out`` already
             exists or can't be written, or ``memory`` has no language model or can't be written.
         DataError: for an index, persona or recorded file that can't be used; when ``continue_from``
             is missing, or is not the folder of a chat.
@@ -142,7 +142,7 @@ class Chat:
         *,
         persona: str | Path | None = None,
         number: str | None = None,
-        save_to: str | Path | None = None,
+        out: str | Path | None = None,
         continue_from: str | Path | None = None,
         script: Sequence[str] | None = None,
         method: str = "",
@@ -156,13 +156,13 @@ class Chat:
                 f"{option('history')} is {history}: "
                 "give the most tokens of history that a turn sees, 0 or more"
             )
-        _check_folder(save_to, continue_from)
+        _check_folder(out, continue_from)
         user = user_of(ptkb, persona, number)
         self.number = user.number
         self.ptkb = user.ptkb
         self.history = history
         self.turns: list[Turn] = []
-        self.save_to = None if save_to is None else Path(save_to)
+        self.out = None if out is None else Path(out)
         self.spent = Ledger()
         self._why: Why | None = None
         self._log: Log | None = None
@@ -238,7 +238,7 @@ class Chat:
             raise UsageError(
                 f"the chat {path} has another persona: omit {argument}, or begin a new chat"
             )
-        self.save_to = path
+        self.out = path
         self._log = log
         self.number = chat.session
         self.ptkb = dict(chat.more["ptkb"])
@@ -388,19 +388,19 @@ class Chat:
         Raises:
             UsageError: when something can't be written.
         """
-        if self.save_to is None:
+        if self.out is None:
             return
         try:
             if self._log is None:
-                self._log = Log.create(self.save_to, CHAT_HEADER)
+                self._log = Log.create(self.out, CHAT_HEADER)
             self._note_turns(self._log)
         except OSError as error:
-            raise not_saved(self.save_to, error) from None
+            raise not_saved(self.out, error) from None
         topics = topics_of(self._log.known.values())
         if topics:
-            write_topics(self.save_to / TOPICS, topics)
+            write_topics(self.out / TOPICS, topics)
         else:
-            (self.save_to / TOPICS).unlink(missing_ok=True)
+            (self.out / TOPICS).unlink(missing_ok=True)
 
     def _note_turns(self, log: Log) -> None:
         """Note what the log lacks."""
@@ -447,13 +447,11 @@ class Chat:
         return "".join(as_html(exchange_drawn(turn)) for turn in self.turns)
 
 
-def _check_folder(save_to: str | Path | None, continue_from: str | Path | None) -> None:
+def _check_folder(out: str | Path | None, continue_from: str | Path | None) -> None:
     """Check that a chat is saved in a new folder, or continued in its own."""
-    if save_to is not None and continue_from is not None:
-        argument = advice("save_to=...", "--save")
+    if out is not None and continue_from is not None:
+        argument = advice("out=...", "--out")
         raise UsageError(f"a chat that is continued is saved in its own folder: omit {argument}")
-    if save_to is not None and Path(save_to).exists():
-        repair = advice(
-            "continue it with continue_from=...", f"continue it with --continue {save_to}"
-        )
-        raise UsageError(f"{save_to} already exists: save the chat in a new folder, or {repair}")
+    if out is not None and Path(out).exists():
+        repair = advice("continue it with continue_from=...", f"continue it with --continue {out}")
+        raise UsageError(f"{out} already exists: save the chat in a new folder, or {repair}")

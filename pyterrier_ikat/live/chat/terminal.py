@@ -152,9 +152,9 @@ def talk(
     if not chat.saved:
         screen.show(f"\n{turns}, not saved")
     elif chat.saved == len(chat.turns):
-        screen.show(f"\n{turns}, saved in {chat.save_to}")
+        screen.show(f"\n{turns}, saved in {chat.out}")
     else:
-        screen.show(f"\n{turns}, only the first {chat.saved} saved in {chat.save_to}")
+        screen.show(f"\n{turns}, only the first {chat.saved} saved in {chat.out}")
 
 
 def _greet(chat: Chat, screen: Screen) -> None:
@@ -238,8 +238,8 @@ def _run(chat: Chat, line: str, screen: Screen) -> None:
     elif name == "/undo":
         turn = chat.undo()
         left = f"{counted(len(chat.turns), 'turn')} left"
-        if chat.save_to is not None:
-            left += f", also in {chat.save_to}"
+        if chat.out is not None:
+            left += f", also in {chat.out}"
         screen.show(_dim(f"undone: {turn.utterance} ({left})"))
     else:
         screen.show(help_drawn([*COMMANDS.items()]))

@@ -38,7 +38,7 @@ def serve(
             each is a model.
         port: the port; 0 for a free one.
         echo: prints a line.
-        options: ``host``, ``token``, ``origins``, ``workers``, ``mcp``, ``save_to``, ``dataset``,
+        options: ``host``, ``token``, ``origins``, ``workers``, ``mcp``, ``out``, ``dataset``,
             ``ledger`` and the resources of methods, see
             :func:`pyterrier_ikat.live.serving.running`.
 
@@ -120,7 +120,7 @@ def running(
     origins: Sequence[str] = (),
     workers: int = 16,
     mcp: bool = False,
-    save_to: str | Path | None = None,
+    out: str | Path | None = None,
     dataset: str | None = None,
     ledger: Ledger | None = None,
     log: bool = False,
@@ -140,7 +140,7 @@ def running(
         workers: the requests that are worked on at a time; others wait.
         mcp: whether the tools ``ask`` and ``search`` are offered by the Model Context Protocol at
             ``/mcp``.
-        save_to: a folder for the conversations whose clients name them, a log for each system;
+        out: a folder for the conversations whose clients name them, a log for each system;
             without it nothing is stored.
         dataset: with recorded completions, the dataset whose conversations they answer.
         ledger: the account that language models given as text count in.
@@ -185,8 +185,8 @@ def running(
         if mcp:
             notes.append("tools of the Model Context Protocol are at /mcp")
         saved = None
-        if save_to is not None:
-            saved = SavedConversations(save_to, opened)
+        if out is not None:
+            saved = SavedConversations(out, opened)
             notes.append(f"conversations whose clients name them are saved in {saved.folder}")
         service = Service(opened, anyio.CapacityLimiter(workers), saved)
         if mcp:

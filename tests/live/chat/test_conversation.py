@@ -62,7 +62,7 @@ def same(seen, path):
 
 def test_its_own_answers_become_the_history(tmp_path):
     system = System("Rooibos.", None, "Mint.")
-    chat = Chat(system, ["I avoid caffeine."], number="tea-1", save_to=tmp_path / "chat")
+    chat = Chat(system, ["I avoid caffeine."], number="tea-1", out=tmp_path / "chat")
     for text in ("Which tea?", "  And cold?", "Or hot?"):
         chat.say(text)
     last = system.seen[-1].iloc[0]
@@ -80,7 +80,7 @@ def test_its_own_answers_become_the_history(tmp_path):
     same(system.seen, tmp_path / "chat" / "topics.json")
     assert [turn.passages for turn in saved_turns(tmp_path / "chat")] == [("d1",), (), ("d1",)]
     silent = Chat(
-        System("", used=False), save_to=tmp_path / "silent"
+        System("", used=False), out=tmp_path / "silent"
     )  # it has no response to be based on passages
     assert [source.docno for source in silent.say("Which tea?").sources] == ["d1", "d2"]
     assert saved_turns(tmp_path / "silent")[0].passages == ()
@@ -99,7 +99,7 @@ def test_a_saved_chat_reads_back_as_the_frames_the_system_saw(tmp_path_factory, 
         System(*(answer for _, answer in said)),
         tmp_path_factory.mktemp("chat") / "new",
     )
-    chat = Chat(system, ptkb, save_to=folder)
+    chat = Chat(system, ptkb, out=folder)
     for utterance, _ in said:
         chat.say(utterance)
     same(system.seen, folder / "topics.json")
@@ -107,7 +107,7 @@ def test_a_saved_chat_reads_back_as_the_frames_the_system_saw(tmp_path_factory, 
 
 def test_a_failed_turn_is_not_kept_and_can_be_said_again(tmp_path):
     system = System("Rooibos.", ikat.DataError("the index is gone"), "Mint.")
-    chat = Chat(system, save_to=tmp_path / "chat")
+    chat = Chat(system, out=tmp_path / "chat")
     chat.say("Which tea?")
     saved = (tmp_path / "chat" / "topics.json").read_bytes()
     with pytest.raises(ikat.DataError, match="the index is gone"):
@@ -140,7 +140,7 @@ def test_a_turn_outlives_a_disk_that_is_full(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    chat = Chat(System("Rooibos."), save_to=tmp_path / "chat")
+    chat = Chat(System("Rooibos."), out=tmp_path / "chat")
     monkeypatch.setattr("pathlib.Path.open", full)
     with pytest.raises(
         ikat.UsageError,
@@ -151,7 +151,7 @@ def test_a_turn_outlives_a_disk_that_is_full(tmp_path, monkeypatch):
 
 
 def test_a_kill_between_log_and_topics_loses_no_turn(tmp_path, monkeypatch):
-    chat = Chat(System("Rooibos.", "Mint."), save_to=tmp_path / "chat")
+    chat = Chat(System("Rooibos.", "Mint."), out=tmp_path / "chat")
     chat.say("Which tea?")
 
     def killed(*_):
@@ -175,7 +175,7 @@ def path(tmp_path):
         "Mint.",
         ptkb=["I avoid caffeine."],
         number="tea-1",
-        save_to=tmp_path / "chat",
+        out=tmp_path / "chat",
         method="mine",
     )
     chat.say("Which tea?")
@@ -192,7 +192,7 @@ def utterances(path):
 def test_a_chat_is_continued_in_its_folder_with_all_that_it_knew(path):
     llm, backend = scripted("Water.")
     chat = Chat(ikat.Answer(llm), continue_from=path)
-    assert (chat.number, chat.ptkb, chat.save_to, chat.saved) == (
+    assert (chat.number, chat.ptkb, chat.out, chat.saved) == (
         "tea-1",
         {"1": "I avoid caffeine."},
         path,
@@ -261,7 +261,7 @@ def test_an_interrupt_after_writing_the_log_blocks_no_later_save(path, monkeypat
         ),
         ({"lmm": "recorded:sample"}, ikat.UsageError, "there is no option 'lmm'"),
         (
-            {"save_to": "chat"},
+            {"out": "chat"},
             ikat.UsageError,
             "already exists: save the chat in a new folder, or continue it",
         ),
@@ -270,9 +270,9 @@ def test_an_interrupt_after_writing_the_log_blocks_no_later_save(path, monkeypat
         ({"continue_from": "simulated"}, ikat.DataError, r"not the folder of a chat \(simulated\)"),
         ({"continue_from": "damaged"}, ikat.DataError, "is no event"),
         (
-            {"continue_from": "chat", "save_to": "new"},
+            {"continue_from": "chat", "out": "new"},
             ikat.UsageError,
-            r"saved in its own folder: omit save_to=\.\.\.",
+            r"saved in its own folder: omit out=\.\.\.",
         ),
         (
             {"continue_from": "chat", "number": "tea-2"},
@@ -316,7 +316,7 @@ def test_ctrl_c_keeps_the_call_under_way_and_asks_no_later_stage(tmp_path):
     model = Stopped()
     llm = ikat.llm(model)
     memory = ikat.UserMemory(tmp_path / "memory.jsonl", scripted()[0])
-    chat = Chat(ikat.Rewrite(llm) >> ikat.Answer(llm), save_to=tmp_path / "chat", memory=memory)
+    chat = Chat(ikat.Rewrite(llm) >> ikat.Answer(llm), out=tmp_path / "chat", memory=memory)
     with pytest.raises(KeyboardInterrupt):
         chat.say("Which tea?")
     assert (model.asked, chat.turns, chat.spent.total().calls) == (1, [], 1)

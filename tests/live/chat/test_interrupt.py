@@ -44,7 +44,7 @@ def chatting(folder, server):
     """A chat with ``server`` as the model in a terminal, saved in ``folder``: the process and its screen, after the first prompt."""
     (folder / "methods.py").write_text(METHOD)
     model = f"openai:m base_url={server.url} cache={folder / 'cache.sqlite'}"
-    options = ["methods.py:mine", "--llm", model, "--save", "chat"]
+    options = ["methods.py:mine", "--llm", model, "--out", "chat"]
     ours, theirs = pty.openpty()
     environment = {
         **os.environ,

@@ -44,7 +44,7 @@ def say(chat, times):
 
 
 def test_40_turns_show_the_newest_exchanges_and_save_all(tmp_path):
-    chat, backend = chat_with(10**9, history=100, save_to=tmp_path / "chat")
+    chat, backend = chat_with(10**9, history=100, out=tmp_path / "chat")
     turns = say(chat, 40)
     assert [turn.omitted for turn in turns[:8]] == [
         0,

@@ -45,7 +45,7 @@ def test_a_rewrite_is_shown_and_a_ranking_without_response(index):
 
 def test_responses_become_history_and_the_save_a_topics_file(index, tmp_path):
     chat = Chat(
-        "short_long_2", index=index, **RECORDED, reranker=SharedWords(), save_to=tmp_path / "chat"
+        "short_long_2", index=index, **RECORDED, reranker=SharedWords(), out=tmp_path / "chat"
     )
     for _ in range(2):
         assert chat.say(chat.expected()).response
@@ -91,7 +91,7 @@ def test_completions_of_another_chat_say_what_is_missing(index):
 
 def test_a_saved_chat_goes_on_with_persona_and_another_method(index, tmp_path):
     path = tmp_path / "chat"
-    first = Chat("raw", index=index, persona="ikat:sample", number="1-1", save_to=path)
+    first = Chat("raw", index=index, persona="ikat:sample", number="1-1", out=path)
     assert first.expected() is None  # without an LLM it takes any words
     assert "poles" in first.say("trekking poles").sources[0].text.lower()
     chat = Chat("all_utterances", index=index, continue_from=path)

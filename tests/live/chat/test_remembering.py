@@ -108,7 +108,7 @@ def paid_chat(path, *texts, **options):
 
 
 def test_memory_cost_belongs_to_the_turn_its_file_and_why(path, tmp_path):
-    chat, _ = paid_chat(path, "Nice.", *learns((1, "I own a dog.")), save_to=tmp_path / "chat")
+    chat, _ = paid_chat(path, "Nice.", *learns((1, "I own a dog.")), out=tmp_path / "chat")
     turn = chat.say("I own a dog.")
     assert (turn.spend.calls, turn.spend.tokens, turn.spend.cost) == (2, 200, 2.0)
     assert [request.stage for request, outcome in turn.asked] == ["answer", "update_ptkb"]
@@ -148,7 +148,7 @@ def test_a_turn_taken_back_is_forgotten_even_of_another_process(path, tmp_path):
     first = Chat(
         System("Nice.", "Nice.", "Good."),
         memory=ikat.UserMemory(path, llm),
-        save_to=tmp_path / "chat",
+        out=tmp_path / "chat",
     )
     first.say("I own a cat.")
     first.undo()
@@ -169,7 +169,7 @@ def test_a_turn_taken_back_is_forgotten_even_of_another_process(path, tmp_path):
 
 
 def test_a_turn_stays_when_the_memory_can_not_forget_it(path, tmp_path, monkeypatch):
-    chat, _ = paid_chat(path, "Nice.", *learns((1, "I own a dog.")), save_to=tmp_path / "chat")
+    chat, _ = paid_chat(path, "Nice.", *learns((1, "I own a dog.")), out=tmp_path / "chat")
     chat.say("I own a dog.")
     monkeypatch.setattr("pyterrier_ikat.memory.memory_file.append_line", full)
     with pytest.raises(ikat.UsageError, match=r"the memory .*me\.json can't be used \(No space"):

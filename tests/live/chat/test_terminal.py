@@ -67,11 +67,11 @@ NOTE = "(1 call, cost unknown, 0.0 s)"
 def test_chat_goes_on_after_an_error_until_the_input_ends(tmp_path):
     path = tmp_path / "chat"
     shown = talked(
-        chat_of("Rooibos.", "", "Mint.", save_to=path), "Which tea?", "  ", "Or hot?", "Or hot?"
+        chat_of("Rooibos.", "", "Mint.", out=path), "Which tea?", "  ", "Or hot?", "Or hot?"
     )
     assert shown.startswith(f"Rooibos.\n\n{NOTE}\nikat: stage answer: 1 request failed")
     assert shown.endswith(f"\nMint.\n\n{NOTE}\n\n2 turns, saved in {path}\n")
-    assert talked(chat_of(save_to=tmp_path / "none")) == "\n0 turns, not saved\n"
+    assert talked(chat_of(out=tmp_path / "none")) == "\n0 turns, not saved\n"
     assert [one.name for one in tmp_path.iterdir()] == ["chat"]  # nothing said saves nothing
 
 
@@ -88,10 +88,10 @@ def as_a_native_library_says_it():
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), as_a_native_library_says_it()])
 def test_ctrl_c_stops_an_answer_and_at_the_prompt_the_chat(tmp_path, error):
-    chat = chat_of("Rooibos.", "Water.", "Mint.", errors=[None, error], save_to=tmp_path / "chat")
+    chat = chat_of("Rooibos.", "Water.", "Mint.", errors=[None, error], out=tmp_path / "chat")
     shown = talked(chat, "Which tea?", "Or cold?", "Or hot?", KeyboardInterrupt(), "never read")
     assert "(stopped: nothing of this turn is kept in the chat)\nMint." in shown
-    assert shown.endswith(f"\n2 turns, saved in {chat.save_to}\n")
+    assert shown.endswith(f"\n2 turns, saved in {chat.out}\n")
     assert chat.saved == 2
 
 
@@ -121,7 +121,7 @@ def test_lines_of_a_pipe_are_shown_as_if_typed_and_no_status(monkeypatch, capsys
 
 def test_an_answer_that_cannot_be_saved_is_shown_as_unsaved(tmp_path):
     path = tmp_path / "chats" / "chat"
-    chat = chat_of("Rooibos.", "Mint.", save_to=path)
+    chat = chat_of("Rooibos.", "Mint.", out=path)
     chat.say("Which tea?")
     log = path / "log.jsonl"
     log.rename(path / "moved")
@@ -135,7 +135,7 @@ def test_an_answer_that_cannot_be_saved_is_shown_as_unsaved(tmp_path):
 
 def test_commands_show_and_change_the_chat_and_are_never_said(tmp_path):
     llm, backend = scripted("Rooibos.", "Mint.")
-    chat = Chat(ikat.Answer(llm), save_to=tmp_path / "chat")
+    chat = Chat(ikat.Answer(llm), out=tmp_path / "chat")
     shown = talked(
         chat,
         "/why",

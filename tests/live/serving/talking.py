@@ -77,10 +77,10 @@ def says(*texts, **more):
     }
 
 
-def served(systems=None, token=None, origins=(), save_to=None):
+def served(systems=None, token=None, origins=(), out=None):
     """The application of a server; its ``state`` has what saves."""
     opened = open_served({"talks": Talks()} if systems is None else systems, Ledger())
-    saved = None if save_to is None else SavedConversations(save_to, opened)
+    saved = None if out is None else SavedConversations(out, opened)
     made = application(Service(opened, anyio.CapacityLimiter(4), saved), token, origins)
     made.state.saved = saved
     return made

@@ -109,7 +109,7 @@ def whole(server):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_client_that_leaves_pays_for_the_call_under_way_alone(way, log, tmp_path, caplog):
-    with three_stages(workers=1, mcp=True, save_to=tmp_path / "saved") as (server, backend, llm):
+    with three_stages(workers=1, mcp=True, out=tmp_path / "saved") as (server, backend, llm):
         client = ask(server, way)
         assert backend.there.acquire(timeout=LONG)
         leave(client)

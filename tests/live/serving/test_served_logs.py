@@ -26,7 +26,7 @@ NAMED = {"metadata": {"chat_id": "7d1-a", "ptkb": ["I like tea."]}}
 def client(tmp_path):
     """A client of a server that saves conversations with two systems that say what they are told to."""
     application = served(
-        {"talks": Talks("Rooibos."), "other": Talks("Mate.")}, save_to=tmp_path / "served"
+        {"talks": Talks("Rooibos."), "other": Talks("Mate.")}, out=tmp_path / "served"
     )
     yield Client(application)
     application.state.saved.close()
@@ -177,7 +177,7 @@ def test_the_log_follows_the_conversation_as_its_user_has_it(client, tmp_path, r
 
 def test_reports_chats_and_runs_read_what_a_server_saved(tmp_path):
     systems = {"talks": Talks("Rooibos."), "other": Talks("Mate.")}
-    with running(systems, save_to=tmp_path / "served") as server:
+    with running(systems, out=tmp_path / "served") as server:
         assert [note for note in server.notes if "saved in" in note]
         with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
             for model, name in (("talks", "a"), ("other", "a"), ("talks", "b")):
@@ -188,7 +188,7 @@ def test_reports_chats_and_runs_read_what_a_server_saved(tmp_path):
                 assert reply.ikat["saved"]
         with (
             pytest.raises(ikat.UsageError, match="is being made by"),
-            running(systems, save_to=tmp_path / "served"),
+            running(systems, out=tmp_path / "served"),
         ):
             pass
         with pytest.raises(ikat.UsageError, match="talks is being made by"):
@@ -220,12 +220,12 @@ def test_reports_chats_and_runs_read_what_a_server_saved(tmp_path):
         ["Rooibos."],
         ["Rooibos.", "Mint."],
     ]
-    with running(systems, save_to=tmp_path / "served"):
+    with running(systems, out=tmp_path / "served"):
         pass  # the server goes on with it
     assert logged(tmp_path)["b"] == [(1, "Tea?", "Rooibos."), (2, "Cold?", "Mint.")]
     with (
         pytest.raises(ikat.UsageError, match="holds other conversations"),
-        running({"talks": Talks("x") >> Talks()}, save_to=folders[0].parent),
+        running({"talks": Talks("x") >> Talks()}, out=folders[0].parent),
     ):
         pass
 
@@ -238,7 +238,7 @@ def test_a_server_that_was_killed_at_any_byte_goes_on(client, tmp_path):
     for size in (first, first + 1, (first + whole) // 2, whole - 1, whole):
         shutil.copytree(tmp_path / "served", killed := tmp_path / str(size) / "served")
         os.truncate(killed / "talks" / "log.jsonl", size)
-        again = served({"talks": Talks("Rooibos."), "other": Talks("Mate.")}, save_to=killed)
+        again = served({"talks": Talks("Rooibos."), "other": Talks("Mate.")}, out=killed)
         (topic,) = json.loads((killed / "talks" / "topics.json").read_text())
         assert [turn["utterance"] for turn in topic["turns"]] == ["Which tea?", "And cold?"][
             : 1 + (size == whole)
@@ -265,7 +265,7 @@ def test_a_log_that_cannot_be_written_costs_no_answer(client, tmp_path, caplog, 
 
 
 def test_many_at_once_are_each_in_their_own_conversation(tmp_path):
-    with running({"talks": Talks()}, save_to=tmp_path / "served") as server:
+    with running({"talks": Talks()}, out=tmp_path / "served") as server:
 
         def talk(person):
             with openai.OpenAI(

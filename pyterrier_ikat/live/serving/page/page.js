@@ -178,7 +178,7 @@ function drop(from) {
 
 const stop = () => waiting().forEach((answer) => answer.abort.abort());
 
-// The schema of iKAT 2023 and 2024, as `ikat chat --save` writes it.
+// The schema of iKAT 2023 and 2024, as `ikat chat --out` writes it.
 function topics(place) {
   const said = turns.map(({ words: utterance, answers }, at) => {
     const { facts, citations = [] } = answers[place], response = facts?.response ?? "";
