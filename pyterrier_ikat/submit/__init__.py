@@ -1,4 +1,4 @@
-"""Submissions to TREC iKAT 2023, 2024 and 2025, and predictions for MTRAG: written, checked, and read back for evaluation."""
+"""Submissions to TREC iKAT and predictions for MTRAG: written, checked and read back."""
 
 from ..names import asked_for
 from .checks import validate

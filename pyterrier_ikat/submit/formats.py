@@ -13,8 +13,8 @@
     ``responses`` [``rank``, ``text``, ``citations`` (the used passages, id: score),
     ``ptkb_provenance`` (the statements' texts)], ``references`` (the ranking, id: score).
 
-A model of a whole turn extends the one that has its ranking alone, which is all that the evaluation
-of passages needs.
+A model of a whole turn extends the one that has its ranking alone (``Ranked...``), because the
+evaluation of passages reads files whose other fields are wrong.
 """
 
 import json
@@ -22,13 +22,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ..conversations import IkatDataset, datasets
 from ..errors import UsageError, advice
-from .problem import Place, Values, read_json_values, read_model
+from .problem import JsonValues, Place, read_json_values, read_model
 
 RUN_TYPES = {
     2023: ("automatic", "manual"),
@@ -62,6 +62,14 @@ def as_passages(scores: Mapping[str, float]) -> list[RankedPassage]:
     return [RankedPassage(id=docno, score=score) for docno, score in scores.items()]
 
 
+Ranking = dict[str, tuple[float, bool]]
+"""Passage -> its score, and whether a response uses it; best first."""
+
+
+def _by_score(ranking: Ranking) -> Ranking:
+    return dict(sorted(ranking.items(), key=lambda entry: -entry[1][0]))
+
+
 class RankedResponse(Lenient):
     """The passages of one response; several responses are ranked."""
 
@@ -69,23 +77,41 @@ class RankedResponse(Lenient):
     passages: Sequence[RankedPassage] = Field(alias="passage_provenance")
 
 
-class RankedTurn(Lenient):
+class RankedTurn23(Lenient):
     """The ranking of a turn of 2023 or 2024."""
 
     turn_id: str
     responses: Sequence[RankedResponse]
-    references: None = None
+
+    def ranking(self) -> Ranking:
+        """The passages of the responses, each once, as the organisers' converter ranks them.
+
+        Of several responses, a score is divided by the response's rank + 1.
+        """
+        ranking: Ranking = {}
+        for response in by_rank(self.responses):
+            share = 1.0 if len(self.responses) == 1 else 1 / (response.rank + 1)
+            for passage in response.passages:
+                entry = (share * passage.score, bool(passage.used))
+                ranking.setdefault(passage.id, entry)
+        return _by_score(ranking)
 
 
-class RankedLine(Lenient):
+class RankedTurn25(Lenient):
     """The ranking of a turn of 2025."""
 
     turn_id: str
-    responses: Any = ()
     references: Mapping[str, float]
 
+    def ranking(self, used: Iterable[str] = ()) -> Ranking:
+        """The references; ``used`` are those that a response cites."""
+        ranking = {}
+        for docno, score in self.references.items():
+            ranking[docno] = (float(score), docno in used)
+        return _by_score(ranking)
 
-class Statement(Strict):
+
+class PtkbStatement(Strict):
     """A PTKB statement as the format names it: 2023 by id and text, 2024 by id, 2025 by text."""
 
     id: str | None = None
@@ -93,7 +119,7 @@ class Statement(Strict):
     score: float | None = None
 
 
-class NamedStatement(Statement):
+class PtkbStatement23(PtkbStatement):
     """A statement of 2023."""
 
     id: str
@@ -101,16 +127,23 @@ class NamedStatement(Statement):
     score: float
 
 
-def _by_number(item: Any) -> Statement:
-    """A statement of 2024."""
-    if isinstance(item, bool) or not (
-        isinstance(item, int) or (isinstance(item, str) and item.isascii() and item.isdecimal())
-    ):
+def _statement_24(item: Any) -> PtkbStatement:
+    """A statement of 2024, which is named by a number."""
+    if isinstance(item, str):
+        is_number = item.isascii() and item.isdecimal()
+    else:
+        is_number = isinstance(item, int) and not isinstance(item, bool)
+    if not is_number:
         raise ValueError("it has to be a whole number")
-    return Statement(id=str(int(item)))
+    return PtkbStatement(id=str(int(item)))
 
 
-class Passage(RankedPassage, Strict):
+def _statement_25(item: Any) -> dict[str, Any]:
+    """A statement of 2025, which is named by its words."""
+    return {"text": item}
+
+
+class Passage23(RankedPassage, Strict):
     """A passage of a submission of 2023 or 2024."""
 
     text: str = ""
@@ -121,14 +154,14 @@ class Response23(RankedResponse, Strict):
 
     rank: int
     text: str
-    statements: Sequence[NamedStatement] = Field(alias="ptkb_provenance")
-    passages: Sequence[Passage] = Field(alias="passage_provenance")
+    statements: Sequence[PtkbStatement23] = Field(alias="ptkb_provenance")
+    passages: Sequence[Passage23] = Field(alias="passage_provenance")
 
 
 class Response24(Response23):
     """A response of 2024."""
 
-    statements: Sequence[Annotated[Statement, BeforeValidator(_by_number)]] = Field(  # type: ignore[assignment]
+    statements: Sequence[Annotated[PtkbStatement, BeforeValidator(_statement_24)]] = Field(  # type: ignore[assignment]
         alias="ptkb_provenance"
     )
 
@@ -139,12 +172,12 @@ class Response25(Lenient):
     rank: int
     text: str
     citations: Mapping[str, float]
-    statements: Sequence[Annotated[Statement, BeforeValidator(lambda text: {"text": text})]] = (
-        Field(alias="ptkb_provenance")
+    statements: Sequence[Annotated[PtkbStatement, BeforeValidator(_statement_25)]] = Field(
+        alias="ptkb_provenance"
     )
 
 
-class Turn23(RankedTurn, Strict):
+class Turn23(RankedTurn23, Strict):
     """A turn of 2023."""
 
     responses: Sequence[Response23]
@@ -156,7 +189,7 @@ class Turn24(Turn23):
     responses: Sequence[Response24]
 
 
-class Metadata(Lenient):
+class Metadata25(Lenient):
     """The run's names of 2025, the same in each line."""
 
     team_id: str
@@ -164,11 +197,18 @@ class Metadata(Lenient):
     run_type: str
 
 
-class Line(RankedLine):
+class Turn25(RankedTurn25):
     """A turn of 2025."""
 
-    metadata: Metadata
+    metadata: Metadata25
     responses: Sequence[Response25]
+
+    def ranking(self, used: Iterable[str] = ()) -> Ranking:
+        """The references, with those marked that a response cites."""
+        cited = set(used)
+        for response in self.responses:
+            cited.update(response.citations)
+        return super().ranking(cited)
 
 
 class Head23(Strict):
@@ -185,16 +225,28 @@ class Head24(Head23):
     eval_response: bool
 
 
-TURNS: Mapping[int, type[BaseModel]] = {2023: Turn23, 2024: Turn24, 2025: Line}
-RANKINGS: Mapping[int, type[BaseModel]] = {2023: RankedTurn, 2024: RankedTurn, 2025: RankedLine}
+Models = Mapping[int, type[BaseModel]]
+"""Year -> the model of a turn."""
+WHOLE_TURNS: Models = {2023: Turn23, 2024: Turn24, 2025: Turn25}
+RANKED_TURNS: Models = {2023: RankedTurn23, 2024: RankedTurn23, 2025: RankedTurn25}
+
+
+def by_rank(responses: Sequence[Any]) -> list[Any]:
+    """The responses of a turn in the order of their ranks."""
+    return sorted(responses, key=lambda response: int(response.rank))
 
 
 @dataclass
-class Run:
-    """A whole submission; with ``team`` only in 2025, and ``evaluated`` (whether to assess the responses) only in 2024.
+class SubmittedRun:
+    """A whole submission.
 
-    A turn that can't be read is missing from ``turns``, and its id is in ``unread``. The reader has
-    noted why.
+    Attributes:
+        run_id: the run's name.
+        run_type: automatic, manual, ...
+        team: the team's id, in 2025.
+        turns: the turns. One that can't be read is missing: the reader has noted why.
+        evaluated: whether to assess the responses, in 2024.
+        unread: the ids of the turns that can't be read.
     """
 
     run_id: str | None = None
@@ -215,7 +267,7 @@ class Topics:
 
     @classmethod
     def of(cls, dataset: IkatDataset) -> "Topics":
-        """The turns of a dataset of the track. The sample and the mini collection are submitted like 2023.
+        """The turns of a dataset of the track. The sample and the mini collection are of 2023.
 
         Raises:
             UsageError: when the dataset doesn't belong to a year, because each year has its own
@@ -223,16 +275,16 @@ class Topics:
         """
         data = datasets.dataset(dataset)
         if data.year is None:
-            what = f"{data.name} is of no year of the track, and each year has its own format"
-            instead = advice("write_reports", "--run-type autojudge")
+            reports = advice("write_reports", "--run-type autojudge")
             raise UsageError(
-                f"{what}: give a dataset such as ikat:2025, or take {instead}, which writes reports on any dataset"
+                f"{data.name} is of no year of the track, and each year has its own format: give a "
+                f"dataset such as ikat:2025, or take {reports}, which writes reports on any dataset"
             )
         topics = data.get_topics()
         return cls(data.name, data.year, dict(zip(topics["qid"], topics["qptkb"], strict=True)))
 
 
-def year_of(values: Values) -> int | None:
+def year_of(values: JsonValues) -> int | None:
     """The year whose format a file has; None if it could be any.
 
     2025 has a line per turn with ``references`` and ``metadata``. 2023 and 2024 have one object
@@ -241,30 +293,39 @@ def year_of(values: Values) -> int | None:
     another year.
     """
     objects = [value for _, value in values if isinstance(value, dict)]
-    top = next((item for item in objects if "turns" in item), None)
-    if top is not None:
-        responses = [
-            response for turn in _list_in(top, "turns") for response in _list_in(turn, "responses")
-        ]
-        kinds = Counter(
-            type(entry) for response in responses for entry in _list_in(response, "ptkb_provenance")
-        )
-        if kinds[dict] != (numbers := kinds[int] + kinds[str]):
-            return 2023 if kinds[dict] > numbers else 2024
-        return 2024 if "eval_response" in top else None
+    for item in objects:
+        if "turns" in item:
+            return _year_of_object(item)
     lines = sum("references" in item or "metadata" in item for item in objects)
     return 2025 if lines and lines * 2 >= len(objects) else None
 
 
-def _list_in(item: Any, name: str) -> Iterable[Any]:
-    found = item.get(name) if isinstance(item, dict) else None
-    return found if isinstance(found, list) else ()
+def _year_of_object(item: Mapping[str, Any]) -> int | None:
+    """2023 if most PTKB statements are objects, 2024 if most are numbers or texts."""
+    types = Counter[type]()
+    for turn in _list_in(item, "turns"):
+        for response in _list_in(turn, "responses"):
+            types.update(map(type, _list_in(response, "ptkb_provenance")))
+    numbers = types[int] + types[str]
+    if types[dict] > numbers:
+        return 2023
+    if types[dict] < numbers or "eval_response" in item:
+        return 2024
+    return None
+
+
+def _list_in(item: Any, name: str) -> Sequence[Any]:
+    """The list in a field; empty if there is none."""
+    if not isinstance(item, dict) or not isinstance(item.get(name), list):
+        return ()
+    entries: list[Any] = item[name]
+    return entries
 
 
 def load_run(
-    path: str | Path, year: int | None, place: Place, models: Mapping[int, type[BaseModel]] = TURNS
-) -> tuple[int, Run | None]:
-    """The year of a submission (recognised by its format if ``year`` is None), and the submission.
+    path: str | Path, year: int | None, place: Place, models: Models = WHOLE_TURNS
+) -> tuple[int, SubmittedRun | None]:
+    """The year of a submission (by its format if ``year`` is None), and the submission.
 
     If it can't be read or has the format of another year, a problem is noted, and the submission is
     None.
@@ -273,103 +334,127 @@ def load_run(
         DataError: when there is no such file.
     """
     values = read_json_values(path, place)
-    shape = year_of(values)
-    year = year or shape or 2023
+    format_year = year_of(values)
+    year = year or format_year or 2023
     if not values:
         return year, None
-    if shape not in (None, year):
-        repair = advice(f'ikat.dataset("ikat:{shape}")', f"--dataset ikat:{shape}")
+    if format_year not in (None, year):
+        dataset = advice(f'ikat.dataset("ikat:{format_year}")', f"--dataset ikat:{format_year}")
         place.error(
-            f"this is a submission of {shape}, not of {year}: give {repair}, or write it in the format of {year}"
+            f"this is a submission of {format_year}, not of {year}: give {dataset}, or write it in "
+            f"the format of {year}"
         )
         return year, None
     if year == 2025:
         return year, _read_lines(values, place, models[year])
-    return year, _read_object(values, place, models[year], Head24 if year == 2024 else Head23)
+    return year, _read_object(values, place, models[year], year)
 
 
-def _read_object(values: Values, place: Place, model: type[BaseModel], head: type[Head23]) -> Run:
-    whole, run = values[0][1], Run()
+def _read_object(
+    values: JsonValues, place: Place, model: type[BaseModel], year: int
+) -> SubmittedRun:
+    run = SubmittedRun()
+    whole = values[0][1]
     if len(values) != 1:
         place.error(
             f"there are {len(values)} JSON values: the file has to be one object with all turns"
         )
-    if model is not RankedTurn and (got := read_model(head, whole, place)) is not None:
-        run = Run(got.run_name, got.run_type, evaluated=getattr(got, "eval_response", True))
+    if model is not RankedTurn23:
+        head = read_model(Head24 if year == 2024 else Head23, whole, place)
+        if head is not None:
+            run.run_id = head.run_name
+            run.run_type = head.run_type
+        if isinstance(head, Head24):
+            run.evaluated = head.eval_response
     for number, item in enumerate(_list_in(whole, "turns")):
         _read_turn(run, item, place.at("turns", number), model)
     return run
 
 
-def _read_lines(values: Values, place: Place, model: type[BaseModel]) -> Run:
-    run = Run()
+def _read_lines(values: JsonValues, place: Place, model: type[BaseModel]) -> SubmittedRun:
+    run = SubmittedRun()
     if len(values) == 1 and isinstance(values[0][1], list):
         place.error("it is one array: write each of its objects on its own line")
         values = list(enumerate(values[0][1], 1))
     for number, item in values:
         _read_turn(run, item, place.at(f"line {number}"), model)
-    heads = [turn.metadata for turn in run.turns] if model is Line else []
-    if heads:
-        run.run_id, run.run_type, run.team = heads[0].run_id, heads[0].run_type, heads[0].team_id
-    for turn, metadata in zip(run.turns, heads, strict=False):
-        if metadata != heads[0]:
+    if model is RankedTurn25 or not run.turns:
+        return run
+    first = run.turns[0].metadata
+    run.run_id = first.run_id
+    run.run_type = first.run_type
+    run.team = first.team_id
+    for turn in run.turns:
+        if turn.metadata != first:
             place.of_turn(turn.turn_id).at("metadata").error(
                 "they differ from those of the first turn: give all turns of a run the same"
             )
     return run
 
 
-def _read_turn(run: Run, item: Any, place: Place, model: type[BaseModel]) -> None:
-    name = item.get("turn_id") if isinstance(item, dict) else None
-    turn = read_model(model, item, place.of_turn(name) if isinstance(name, str) else place)
+def _read_turn(run: SubmittedRun, item: Any, place: Place, model: type[BaseModel]) -> None:
+    qid = item.get("turn_id") if isinstance(item, dict) else None
+    if isinstance(qid, str):
+        place = place.of_turn(qid)
+    turn = read_model(model, item, place)
     if turn is not None:
         run.turns.append(turn)
-    elif isinstance(name, str):
-        run.unread.add(name)
+    elif isinstance(qid, str):
+        run.unread.add(qid)
 
 
-Written = tuple[str, str, Sequence[Passage], Sequence[Statement]]
-"""A turn to write: its id, the response, the ranking, and the statements."""
+class TurnToWrite(NamedTuple):
+    """A turn to write."""
+
+    qid: str
+    response: str
+    passages: Sequence[RankedPassage]
+    statements: Sequence[PtkbStatement]
 
 
 def file_lines(
-    run_id: str, run_type: str, team: str | None, turns: Iterable[Written], year: int
+    run_id: str, run_type: str, team: str | None, turns: Iterable[TurnToWrite], year: int
 ) -> Iterator[str]:
-    """The text of the file, with one turn per line. In 2024 ``eval_response`` is true, because our submissions have responses."""
+    """The text of the file, with one turn per line.
+
+    In 2024 ``eval_response`` is true, because our submissions have responses.
+    """
     if year == 2025:
         metadata = {"team_id": team, "run_id": run_id, "run_type": run_type}
         for turn in turns:
-            references = {passage.id: passage.score for passage in turn[2]}
-            yield (
-                json.dumps({"metadata": metadata, **_entries(turn, year), "references": references})
-                + "\n"
-            )
+            references = {passage.id: passage.score for passage in turn.passages}
+            line = {"metadata": metadata, **_as_entry(turn, year), "references": references}
+            yield json.dumps(line) + "\n"
         return
-    extra = {"eval_response": True} if year == 2024 else {}
-    yield json.dumps({"run_name": run_id, "run_type": run_type, **extra})[:-1] + ', "turns": [\n'
-    yield ",\n".join(json.dumps(_entries(turn, year)) for turn in turns)
+    head: dict[str, Any] = {"run_name": run_id, "run_type": run_type}
+    if year == 2024:
+        head["eval_response"] = True
+    yield json.dumps(head).removesuffix("}") + ', "turns": [\n'
+    yield ",\n".join(json.dumps(_as_entry(turn, year)) for turn in turns)
     yield "\n]}\n"
 
 
-def _entries(turn: Written, year: int) -> dict[str, Any]:
+def _as_entry(turn: TurnToWrite, year: int) -> dict[str, Any]:
     """A turn in the year's format."""
-    qid, text, passages, statements = turn
+    response: dict[str, Any] = {"rank": 1, "text": turn.response}
     if year == 2025:
-        citations = {one.id: one.score for one in passages if one.used}
-        response: dict[str, Any] = {
-            "citations": citations,
-            "ptkb_provenance": [one.text for one in statements],
-        }
+        used = [passage for passage in turn.passages if passage.used]
+        response["citations"] = {passage.id: passage.score for passage in used}
+        response["ptkb_provenance"] = [statement.text for statement in turn.statements]
+        return {"turn_id": turn.qid, "responses": [response]}
+    if year == 2024:
+        response["ptkb_provenance"] = [_as_number(statement.id) for statement in turn.statements]
     else:
-        named = [one.model_dump() if year == 2023 else _as_number(one.id) for one in statements]
-        ranking = [
-            {"id": one.id, "text": one.text, "score": one.score, "used": bool(one.used)}
-            for one in passages
-        ]
-        response = {"ptkb_provenance": named, "passage_provenance": ranking}
-    return {"turn_id": qid, "responses": [{"rank": 1, "text": text, **response}]}
+        response["ptkb_provenance"] = [statement.model_dump() for statement in turn.statements]
+    response["passage_provenance"] = [
+        {"id": passage.id, "text": "", "score": passage.score, "used": bool(passage.used)}
+        for passage in turn.passages
+    ]
+    return {"turn_id": turn.qid, "responses": [response]}
 
 
 def _as_number(name: str | None) -> int | str | None:
     """The id as a number. An id that is not a number is unchanged, and the check reports it."""
-    return int(name) if name is not None and name.isascii() and name.isdecimal() else name
+    if name is None or not (name.isascii() and name.isdecimal()):
+        return name
+    return int(name)

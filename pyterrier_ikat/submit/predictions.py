@@ -1,4 +1,4 @@
-"""Files for other evaluations than the track's: predictions for MTRAG, and reports for TREC's AutoJudge.
+"""Files for other evaluations: predictions for MTRAG, and reports for TREC's AutoJudge.
 
 **Predictions** have the format that IBM's evaluation scripts read. They are written from a run,
 checked, and read back. The file has one JSON line per turn: ``conversation_id``, ``task_id``,
@@ -16,7 +16,7 @@ run. The file has one JSON line per turn: ``metadata`` (``team_id``, ``run_id``,
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -33,9 +33,9 @@ from ..runs import RunFolder
 from ..store.files import atomic_write
 from .formats import Lenient
 from .problem import (
+    JsonValues,
     Place,
     Problem,
-    Values,
     list_errors,
     read_json_values,
     read_model,
@@ -46,8 +46,8 @@ from .problem import (
 CONTEXTS = 10
 """The maximum number of passages per turn that the checker accepts."""
 MEGABYTES = 20
-KINDS = {"retrieval": False, "generation": True, "rag": True}
-"""Run type -> whether it has predictions. The run types are the tasks A, B and C of SemEval 2026."""
+HAS_PREDICTIONS = {"retrieval": False, "generation": True, "rag": True}
+"""Run type -> whether it has predictions. They are the tasks A, B and C of SemEval 2026."""
 _SPEAKERS = {"user": "user", "assistant": "agent"}
 
 
@@ -82,10 +82,11 @@ class WholeTask(Task):
 def write_predictions(
     run: RunFolder, dataset: IkatDataset, path: str | Path, *, run_type: str
 ) -> list[Problem]:
-    """Write a run's first ten passages of each turn, and its responses, for IBM's evaluation. A file with errors is not written.
+    """Write a run's first ten passages of each turn, and its responses, for IBM's evaluation.
 
-    The passages' texts are written if the dataset has them (``mtrag:mini``, ``mtrag:reference``).
-    The evaluation of responses reads them, and that of retrieval doesn't.
+    A file with errors is not written. The passages' texts are written if the dataset has them
+    (``mtrag:mini``, ``mtrag:reference``). The evaluation of responses reads them, and that of
+    retrieval doesn't.
 
     Args:
         run: the folder of a finished run.
@@ -102,83 +103,96 @@ def write_predictions(
             path doesn't end in ``.jsonl``.
         DataError: when the run doesn't have the turns of the dataset, or the check finds errors.
     """
-    if run_type not in KINDS:
-        raise UsageError(f"run type {run_type!r} is none of MTRAG: give {', '.join(KINDS)}")
-    responses = _responses(run) if KINDS[run_type] else {}
+    if run_type not in HAS_PREDICTIONS:
+        known = ", ".join(HAS_PREDICTIONS)
+        raise UsageError(f"run type {run_type!r} is none of MTRAG: give {known}")
+    responses = _responses(run) if HAS_PREDICTIONS[run_type] else None
     topics = dataset.get_topics()
     _check_turns(run, topics["qid"].tolist(), dataset.name)
     results = run.results()
     contexts = _contexts(strictly_decreasing(results[results["rank"] < CONTEXTS]), dataset)
-    names = collections_of(dataset)
+    collections = collections_of(dataset)
     lines = []
     for turn in topics.itertuples():
-        said = [*turn.qhistory, {"role": "user", "content": turn.qutterance}]
         line = {
             "conversation_id": turn.qconversation,
             "task_id": turn.qid,
             "turn": turn.qturn,
-            "Collection": names[turn.qid],
-            "input": [
-                {"speaker": _SPEAKERS[message["role"]], "text": message["content"]}
-                for message in said
-            ],
+            "Collection": collections[turn.qid],
+            "input": _input(turn),
             "contexts": contexts.get(turn.qid, []),
         }
-        lines.append(
-            line
-            | ({"predictions": [{"text": responses.get(turn.qid, "")}]} if KINDS[run_type] else {})
-        )
+        if responses is not None:
+            line["predictions"] = [{"text": responses.get(turn.qid, "")}]
+        lines.append(f"{json.dumps(line, ensure_ascii=False)}\n")
     if Path(path).suffix != ".jsonl":
         raise UsageError(
             f"{path}: IBM's checker takes files whose names end in .jsonl: give such a path"
         )
-    return write_checked(
-        path,
-        [f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines],
-        lambda file: check_predictions(file, dataset, run_type),
-    )
+    return write_checked(path, lines, lambda file: check_predictions(file, dataset, run_type))
+
+
+def _input(turn: Any) -> list[dict[str, str]]:
+    """The conversation up to the user's question, as IBM's files have it."""
+    messages = [*turn.qhistory, {"role": "user", "content": turn.qutterance}]
+    return [
+        {"speaker": _SPEAKERS[message["role"]], "text": message["content"]} for message in messages
+    ]
 
 
 def _responses(run: RunFolder) -> dict[str, str]:
-    found = {turn["qid"]: turn.get("response") for turn in run.turns()}
-    if not any(found.values()):
-        how = advice(
+    """Turn -> its response, for turns that have one.
+
+    Raises:
+        UsageError: when no turn has one.
+    """
+    responses = {}
+    for turn in run.turns():
+        if turn.get("response"):
+            responses[turn["qid"]] = turn["response"]
+    if not responses:
+        example = advice(
             "such as rtg, or any system >> ikat.Respond(llm)", "such as `ikat run rtg ...`"
         )
         raise UsageError(
-            f"{run.path} has no responses: run a system that ends with Respond ({how}), or give the run type retrieval"
+            f"{run.path} has no responses: run a system that ends with Respond ({example}), or "
+            "give the run type retrieval"
         )
-    return {qid: text for qid, text in found.items() if text}
+    return responses
 
 
 def _check_turns(run: RunFolder, wanted: list[str], name: str) -> None:
-    there = {turn["qid"] for turn in run.turns()}
-    if odd := sorted(there ^ set(wanted)):
+    """Check that the run has the turns of a dataset."""
+    qids = {turn["qid"] for turn in run.turns()}
+    odd = sorted(qids ^ set(wanted))
+    if odd:
         what = "lacks turns of" if odd[0] in wanted else "has turns that aren't in"
         raise DataError(
-            f"{run.path} {what} {name} ({odd[0]}, {len(odd)} in all): run the system on all turns of this dataset"
+            f"{run.path} {what} {name} ({odd[0]}, {len(odd)} in all): run the system on all turns "
+            "of this dataset"
         )
 
 
-def _contexts(found: pd.DataFrame, dataset: IkatDataset) -> dict[str, list[dict[str, Any]]]:
+def _contexts(results: pd.DataFrame, dataset: IkatDataset) -> dict[str, list[dict[str, Any]]]:
     """The passages of each turn, with their texts if the dataset has them."""
     try:
-        texts = dataset.text_loader().transform(found[["qid", "docno"]])["text"].tolist()
+        texts = dataset.text_loader().transform(results[["qid", "docno"]])["text"].tolist()
     except UsageError:  # the texts are in an index
-        texts = [None] * len(found)
-    by_turn: dict[str, list[dict[str, Any]]] = {}
-    for qid, docno, score, text in zip(
-        found["qid"], found["docno"], found["score"], texts, strict=True
-    ):
-        more = {} if text is None else {"text": text}
-        by_turn.setdefault(qid, []).append({"document_id": docno, "score": float(score)} | more)
-    return by_turn
+        texts = [None] * len(results)
+    rows = zip(results["qid"], results["docno"], results["score"], texts, strict=True)
+    contexts: dict[str, list[dict[str, Any]]] = {}
+    for qid, docno, score, text in rows:
+        context = {"document_id": docno, "score": float(score)}
+        if text is not None:
+            context["text"] = text
+        contexts.setdefault(qid, []).append(context)
+    return contexts
 
 
 def check_predictions(
     path: str | Path, dataset: IkatDataset, run_type: str | None = None
 ) -> list[Problem]:
-    """Check a file of predictions, from any system, with the checks of IBM's checker and further ones, and return all problems at once.
+    """Check a file of predictions, from any system, and return all problems.
 
     IBM's checks are: the turns of the dataset, each once; the fields with their types; at most ten
     passages with id and score; predictions with text. Ours are: no passage twice, scores that are
@@ -194,33 +208,47 @@ def check_predictions(
     Returns:
         The errors and warnings; an empty list if there are none.
     """
-    place, names = Place(), collections_of(dataset)
+    place = Place()
+    collections = collections_of(dataset)
     values = read_json_values(path, place)
     if Path(path).stat().st_size > MEGABYTES * 2**20:
         place.error(
-            f"the file has more than {MEGABYTES} MB, which IBM's checker takes: give fewer passages or shorter responses"
+            f"the file has more than {MEGABYTES} MB, which IBM's checker takes: give fewer "
+            "passages or shorter responses"
         )
-    seen: set[Any] = set()
+    has_predictions = run_type is not None and HAS_PREDICTIONS[run_type]
+    qids: set[str] = set()
     for number, item in values:
-        name = item.get("task_id") if isinstance(item, dict) else None
-        here = place.of_turn(name) if isinstance(name, str) else place.at(f"line {number}")
-        if name in seen:
-            here.at("task_id").error("the turn occurs more than once: keep one of them")
-        seen.add(name if isinstance(name, str) else "")
-        if (task := read_model(WholeTask, item, here)) is None:
+        qid = item.get("task_id") if isinstance(item, dict) else None
+        here = place.at(f"line {number}")
+        if isinstance(qid, str):
+            here = place.of_turn(qid)
+            if qid in qids:
+                here.at("task_id").error("the turn occurs more than once: keep one of them")
+            qids.add(qid)
+        task = read_model(WholeTask, item, here)
+        if task is None:
             continue
-        if task.task_id not in names:
-            here.at("task_id").error(f"{dataset.name} has no such turn: remove it")
-        elif task.Collection != names[task.task_id]:
-            here.at("Collection").error(
-                f"the turn is of {names[task.task_id]}, and the evaluation goes by this name: write it"
-            )
-        _check_contexts(here.at("contexts"), task.contexts)
-        if "predictions" in item or (run_type and KINDS[run_type]):
+        _check_task(here, task, collections, dataset.name)
+        if has_predictions or "predictions" in item:
             _check_texts(here.at("predictions"), task.predictions)
-    for missing in names.keys() - seen if values else ():
-        place.of_turn(missing).error("the turn is missing: add it")
+    if values:
+        for qid in collections.keys() - qids:
+            place.of_turn(qid).error("the turn is missing: add it")
     return list(dict.fromkeys(place.found))
+
+
+def _check_task(
+    place: Place, task: WholeTask, collections: Mapping[str, str], dataset: str
+) -> None:
+    """Check that a line is of a turn of the dataset, and its passages."""
+    if task.task_id not in collections:
+        place.at("task_id").error(f"{dataset} has no such turn: remove it")
+    elif task.Collection != collections[task.task_id]:
+        place.at("Collection").error(
+            f'write "Collection": "{collections[task.task_id]}"; the evaluation groups turns by it'
+        )
+    _check_contexts(place.at("contexts"), task.contexts)
 
 
 def _check_contexts(place: Place, contexts: Sequence[Context]) -> None:
@@ -228,7 +256,7 @@ def _check_contexts(place: Place, contexts: Sequence[Context]) -> None:
         place.error(f"there are {len(contexts)} passages: keep the first {CONTEXTS}")
     if not contexts:
         place.warning("there is no passage")
-    if len({one.document_id for one in contexts}) < len(contexts):
+    if len({context.document_id for context in contexts}) < len(contexts):
         place.error("a passage is there twice: keep one")
     if any(later.score > before.score for before, later in pairwise(contexts)):
         place.error("the scores rise: order the passages by their scores")
@@ -237,17 +265,17 @@ def _check_contexts(place: Place, contexts: Sequence[Context]) -> None:
 def _check_texts(place: Place, predictions: Sequence[Prediction]) -> None:
     if not predictions:
         place.error("there is no prediction: write one")
-    for number, one in enumerate(predictions):
-        if not one.text.strip():
+    for number, prediction in enumerate(predictions):
+        if not prediction.text.strip():
             place.at(number, "text").error("it is empty: write a response")
 
 
-def is_predictions(values: Values) -> bool:
+def is_predictions(values: JsonValues) -> bool:
     """Whether a file has predictions: objects with a task and contexts."""
-    return any(
-        isinstance(value, dict) and {"task_id", "contexts"} <= value.keys()
-        for _, value in values[:1]
-    )
+    if not values:
+        return False
+    _, first = values[0]
+    return isinstance(first, dict) and {"task_id", "contexts"} <= first.keys()
 
 
 def read_predictions(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -265,34 +293,37 @@ def read_predictions(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
             is missing.
     """
     place = Place()
-    rows, turns = [], []
+    tasks: list[Task] = []
     for number, item in read_json_values(path, place):
-        if (task := read_model(Task, item, place.at(f"line {number}"))) is None:
-            continue
-        qid = task.task_id.replace("<::>", "::").replace("::", "<::>")
-        rows += [(qid, one.document_id, one.score, rank) for rank, one in enumerate(task.contexts)]
-        turns.append((qid, task.predictions[0].text if task.predictions else ""))
-    if len({qid for qid, _ in turns}) < len(turns):
+        task = read_model(Task, item, place.at(f"line {number}"))
+        if task is not None:
+            tasks.append(task)
+    qids = [task.task_id.replace("<::>", "::").replace("::", "<::>") for task in tasks]
+    if len(set(qids)) < len(qids):
         place.error("a turn is there more than once: keep one of them")
     if select_errors(place.found):
         raise DataError(list_errors(f"{path} can't be read as predictions", place.found))
-    qids, docnos, scores, ranks = zip(*rows, strict=True) if rows else ((), (), (), ())
-    numbers = {"score": pd.Series(scores, dtype=float), "rank": pd.Series(ranks, dtype=int)}
-    results = in_trec_eval_order(
-        pd.DataFrame({"qid": column(qids), "docno": column(docnos), **numbers})
-    )
-    return results, object_frame(
-        {"qid": [qid for qid, _ in turns], "qanswer": [text for _, text in turns]}
-    )
+    of_passages: list[str] = []
+    docnos: list[str] = []
+    scores: list[float] = []
+    responses: list[str] = []
+    for qid, task in zip(qids, tasks, strict=True):
+        of_passages += [qid] * len(task.contexts)
+        docnos += [context.document_id for context in task.contexts]
+        scores += [context.score for context in task.contexts]
+        responses.append(task.predictions[0].text if task.predictions else "")
+    score = pd.Series(scores, dtype=float)
+    results = pd.DataFrame({"qid": column(of_passages), "docno": column(docnos), "score": score})
+    return in_trec_eval_order(results), object_frame({"qid": qids, "qanswer": responses})
 
 
 def write_reports(
     run: RunFolder, path: str | Path, *, run_id: str | None, team: str | None
 ) -> list[Problem]:
-    """Write a run's responses as reports, with the citations of each sentence. Systems cite with ``ikat.Respond(llm, cite=True)``.
+    """Write a run's responses as reports, with the citations of each sentence.
 
-    A response without citations, or one that was edited in ``turns.jsonl``, has sentences without
-    citations.
+    Systems cite with ``ikat.Respond(llm, cite=True)``. A response without citations, or one that
+    was edited in ``turns.jsonl``, has sentences without citations.
 
     Args:
         run: the folder of a finished run whose system wrote responses.
@@ -311,34 +342,29 @@ def write_reports(
             f"a report names run and team: give {option('run_id')} and {option('team')}"
         )
     turns = run.turns()
-    if lacking := [turn["qid"] for turn in turns if not turn.get("response")]:
+    lacking = [turn["qid"] for turn in turns if not turn.get("response")]
+    if lacking:
         raise UsageError(
-            f"{run.path} has no response for {list_first(lacking)}: run a system that ends with Respond, such as rtg"
+            f"{run.path} has no response for {list_first(lacking)}: run a system that ends with "
+            "Respond, such as rtg"
         )
     with atomic_write(path) as file:
         for turn in turns:
             sentences = _sentences(turn)
-            references = list(
-                dict.fromkeys(docno for one in sentences for docno in one["citations"])
-            )
-            metadata = {"team_id": team, "run_id": run_id, "topic_id": turn["qid"]}
-            file.write(
-                json.dumps(
-                    {"metadata": metadata, "responses": sentences, "references": references},
-                    ensure_ascii=False,
-                )
-                + "\n"
-            )
+            docnos = [docno for sentence in sentences for docno in sentence["citations"]]
+            report = {
+                "metadata": {"team_id": team, "run_id": run_id, "topic_id": turn["qid"]},
+                "responses": sentences,
+                "references": list(dict.fromkeys(docnos)),
+            }
+            file.write(json.dumps(report, ensure_ascii=False) + "\n")
     return []
 
 
 def _sentences(turn: dict[str, Any]) -> list[dict[str, Any]]:
-    cited = [
-        {"text": one["sentence"], "citations": one["docnos"]}
-        for one in turn.get("qcitations") or ()
-    ]
-    if (
-        " ".join(one["text"] for one in cited).split() == turn["response"].split()
-    ):  # else the response was edited, or cites nothing
-        return cited
+    """The sentences of a response, with their citations unless it was edited or cites nothing."""
+    entries = turn.get("qcitations") or ()
+    cited_text = " ".join(entry["sentence"] for entry in entries)
+    if cited_text.split() == turn["response"].split():
+        return [{"text": entry["sentence"], "citations": entry["docnos"]} for entry in entries]
     return [{"text": sentence, "citations": []} for sentence in sentences_in(turn["response"])]

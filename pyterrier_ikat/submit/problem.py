@@ -12,7 +12,8 @@ from pydantic import BaseModel, ValidationError
 from ..errors import DataError, UsageError, counted, list_first
 from ..store.files import atomic_write
 
-ERROR, WARNING = "error", "warning"
+ERROR = "error"
+WARNING = "warning"
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,8 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        where = ", ".join(
-            [*([f"turn {self.turn}"] if self.turn else []), *([self.field] if self.field else [])]
-        )
-        return ": ".join(part for part in (self.severity, where, self.message) if part)
+        turn = f"turn {self.turn}" if self.turn else ""
+        return _as_line(self.severity, turn, self.field, self.message)
 
 
 @dataclass(frozen=True)
@@ -68,13 +67,12 @@ class Place:
         """The field or entry to which names and numbers lead from here."""
         path = self.path
         for step in steps:
-            path += (
-                f"[{step}]"
-                if isinstance(step, int)
-                else f".{printable(step)}"
-                if path
-                else printable(step)
-            )
+            if isinstance(step, int):
+                path += f"[{step}]"
+            elif path:
+                path += f".{printable(step)}"
+            else:
+                path = printable(step)
         return replace(self, path=path)
 
     def of_turn(self, turn: str) -> "Place":
@@ -93,33 +91,33 @@ def select_errors(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def format_problems(problems: Iterable[Problem], most: int | None = None) -> list[str]:
-    """The problems as text. Equal ones of several turns or fields share one line, which names the first places.
+    """The problems as text. Equal ones share one line, which names their first turns or fields.
 
     Args:
         problems: the problems.
         most: the maximum number of lines; another line says how many follow.
 
     Example:
-        >>> format_problems([Problem("error", f"1_{number}", "responses[0].text", "it is empty") for number in range(1, 8)])
-        ['error: 7 turns (1_1, 1_2, 1_3, 1_4, 1_5 and 2 more), responses[0].text: it is empty']
+        >>> qids = [f"1_{number}" for number in range(1, 8)]
+        >>> format_problems([Problem("error", qid, "responses[0].text", "empty") for qid in qids])
+        ['error: 7 turns (1_1, 1_2, 1_3, 1_4, 1_5 and 2 more), responses[0].text: empty']
     """
-    alike: dict[tuple[bool, str, str], list[Problem]] = {}
+    groups: dict[tuple[bool, str, str], list[Problem]] = {}
     for problem in problems:
-        alike.setdefault(
-            (not problem.turn, _anywhere(problem.field), problem.severity + problem.message), []
-        ).append(problem)
-    lines = [_line(same) for same in alike.values()]
-    return (
-        lines
-        if most is None or len(lines) <= most
-        else [*lines[:most], f"and {len(lines) - most} more"]
-    )
+        of_turn = bool(problem.turn)
+        key = (of_turn, _anywhere(problem.field), problem.severity + problem.message)
+        groups.setdefault(key, []).append(problem)
+    lines = [_line_of(same) for same in groups.values()]
+    if most is not None and len(lines) > most:
+        return [*lines[:most], f"and {len(lines) - most} more"]
+    return lines
 
 
 def list_errors(what: str, problems: Iterable[Problem]) -> str:
     """The errors as the text of an exception that begins with ``what``."""
-    found = select_errors(problems)
-    return "\n".join([f"{what}, {counted(len(found), 'error')}:", *format_problems(found, most=20)])
+    errors = select_errors(problems)
+    head = f"{what}, {counted(len(errors), 'error')}:"
+    return "\n".join([head, *format_problems(errors, most=20)])
 
 
 class RefusedError(DataError):
@@ -139,7 +137,11 @@ class RefusedError(DataError):
 def write_checked(
     path: str | Path, lines: Iterable[str], check: Callable[[str], list[Problem]]
 ) -> list[Problem]:
-    """Write a file that appears at ``path`` only if ``check`` finds no error in it. Returns the warnings."""
+    """Write a file that appears at ``path`` only if ``check`` finds no error in it.
+
+    Returns:
+        The warnings.
+    """
     if Path(path).is_dir():
         raise UsageError(f"{path} is a folder: give the path of the file to write")
     try:
@@ -154,27 +156,30 @@ def write_checked(
     return problems
 
 
-def _line(same: Sequence[Problem]) -> str:
-    turns, fields = (
-        list(dict.fromkeys(getattr(problem, name) for problem in same))
-        for name in ("turn", "field")
-    )
-    where = (
-        ""
-        if not turns[0]
-        else f"turn {turns[0]}"
-        if len(turns) == 1
-        else f"{len(turns)} turns ({list_first(turns)})"
-    )
-    place = _anywhere(fields[0]) if turns[0] and len(fields) > 1 else list_first(fields)
-    times = f" ({len(same)} times)" * (len(same) > len(turns))
-    return f"{same[0].severity}: {', '.join(filter(None, [where, place]))}: {same[0].message}{times}".replace(
-        ": : ", ": "
-    )
+def _as_line(severity: str, turn: str, field: str, message: str) -> str:
+    where = ", ".join(part for part in (turn, field) if part)
+    return ": ".join(part for part in (severity, where, message) if part)
+
+
+def _line_of(same: Sequence[Problem]) -> str:
+    """The line of problems that differ only in their turns and in the numbers in their fields."""
+    turns = list(dict.fromkeys(problem.turn for problem in same))
+    fields = list(dict.fromkeys(problem.field for problem in same))
+    if not turns[0]:
+        turn = ""
+    elif len(turns) == 1:
+        turn = f"turn {turns[0]}"
+    else:
+        turn = f"{len(turns)} turns ({list_first(turns)})"
+    field = _anywhere(fields[0]) if turn and len(fields) > 1 else list_first(fields)
+    message = same[0].message
+    if len(same) > len(turns):
+        message += f" ({len(same)} times)"
+    return _as_line(same[0].severity, turn, field, message)
 
 
 def _anywhere(field: str) -> str:
-    """A field without the numbers of its places."""
+    """A field without its numbers."""
     return re.sub(r"\[\d+\]|line \d+", "[]", field)
 
 
@@ -193,36 +198,39 @@ def short_json(value: Any) -> str:
         ('an object of 1', 'null')
     """
     if isinstance(value, dict | list):
-        return f"{'an object' if isinstance(value, dict) else 'an array'} of {len(value)}"
+        kind = "an object" if isinstance(value, dict) else "an array"
+        return f"{kind} of {len(value)}"
     return printable(json.dumps(value, ensure_ascii=False))
 
 
-Model = TypeVar("Model", bound=BaseModel)
-REPAIRS = {
+ModelT = TypeVar("ModelT", bound=BaseModel)
+REPAIR_OF_TYPE = {
     "missing": "the field is missing: add it",
     "extra_forbidden": "the format has no such field: remove it",
     "is_instance_of": "it has to be an array",
 }
-"""Kind of pydantic's error -> what to do; the others say it themselves."""
+"""Type of pydantic's error -> the repair. The messages of other types say it themselves."""
 
 
-def read_model(model: type[Model], item: Any, place: Place) -> Model | None:
-    """``item`` as ``model``. If it has another form, each wrong field is noted, and the result is None."""
+def read_model(model: type[ModelT], item: Any, place: Place) -> ModelT | None:
+    """``item`` as ``model``; None if it has another form, with an error for each wrong field."""
     try:
         return model.model_validate(item)
     except ValidationError as error:
-        for one in error.errors(include_url=False):
-            repair = REPAIRS.get(one["type"]) or f"it is {short_json(one['input'])}: {one['msg']}"
-            place.at(*one["loc"]).error(repair)
+        for fault in error.errors(include_url=False):
+            repair = REPAIR_OF_TYPE.get(fault["type"])
+            if repair is None:
+                repair = f"it is {short_json(fault['input'])}: {fault['msg']}"
+            place.at(*fault["loc"]).error(repair)
     return None
 
 
-Values = Sequence[tuple[int, Any]]
+JsonValues = Sequence[tuple[int, Any]]
 """The JSON values of a file, each with its line."""
 
 
-def read_json_values(path: str | Path, place: Place) -> Values:
-    """The JSON values of a file, each with its line number: one for a JSON file, one per line for JSON lines."""
+def read_json_values(path: str | Path, place: Place) -> JsonValues:
+    """The JSON values of a file with their line numbers: one of JSON, one a line of JSON lines."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
@@ -234,31 +242,37 @@ def read_json_values(path: str | Path, place: Place) -> Values:
         return []
     if text.startswith("\ufeff"):
         place.error(
-            "the file starts with a byte order mark, at which the organisers' checkers stop: save it as UTF-8 without one"
+            "the file starts with a byte order mark, at which the organisers' checkers stop: save "
+            "it as UTF-8 without one"
         )
-    text = text.removeprefix("\ufeff")
-    whole, problem = _parse_json(text)
-    if not problem:
+        text = text.removeprefix("\ufeff")
+    whole, fault = _parse_json(text)
+    if not fault:
         return [(1, whole)]
-    lines = [
-        (number, *_parse_json(line))
-        for number, line in enumerate(text.split("\n"), 1)
-        if line.strip()
-    ]
-    if sum(isinstance(value, dict) for _, value, _ in lines) * 2 < len(lines) or not lines:
+    lines = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            lines.append((number, *_parse_json(line)))
+    objects = sum(isinstance(value, dict) for _, value, _ in lines)
+    if not lines or objects * 2 < len(lines):
         place.error(
-            f"not JSON ({problem}): it may be cut short; `ikat submit` writes the submission of a run folder"
+            f"not JSON ({fault}): it may be cut short; `ikat submit` writes the submission of a "
+            "run folder"
         )
         return []
-    for number, _, wrong in lines:
-        if wrong:
+    values = []
+    for number, value, fault in lines:
+        if fault:
             place.at(f"line {number}").error(
-                f"not JSON ({wrong}): it may be cut short, write the run again"
+                f"not JSON ({fault}): it may be cut short, write the run again"
             )
-    return [(number, value) for number, value, wrong in lines if not wrong]
+        else:
+            values.append((number, value))
+    return values
 
 
 def _parse_json(text: str) -> tuple[Any, str]:
+    """The value of a JSON text, and what is wrong with the text; empty if nothing is."""
     try:
         return json.loads(text), ""
     except (ValueError, RecursionError) as error:

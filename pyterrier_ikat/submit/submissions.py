@@ -1,4 +1,4 @@
-"""Submissions of runs: written from a run's folder, and any submission read as frames that can be evaluated.
+"""Submissions: written from a run's folder, and any one read as frames that can be evaluated.
 
 A submission with errors is not written.
 """
@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel
 
 from ..completions.citations import count_words, cut_at_sentence
 from ..conversations.datasets import IkatDataset
@@ -19,21 +18,26 @@ from ..conversations.frame import column, object_frame, statements_of
 from ..errors import DataError, UsageError, advice, counted, list_first
 from ..order import in_trec_eval_order
 from ..runs import RunFolder
-from .checks import WORDS, check_turn_ids, find_statement_id, six_decimals, validate
+from .checks import MOST_WORDS, check_turn_ids, find_statement_id, six_decimals, validate
 from .formats import (
-    RANKINGS,
+    RANKED_TURNS,
     RUN_TYPES,
-    TURNS,
-    Line,
-    Passage,
-    Run,
-    Statement,
+    WHOLE_TURNS,
+    Models,
+    PtkbStatement,
+    RankedPassage,
+    SubmittedRun,
     Topics,
+    TurnToWrite,
+    by_rank,
     file_lines,
     load_run,
 )
 from .predictions import is_predictions, read_predictions
 from .problem import Place, Problem, list_errors, read_json_values, select_errors, write_checked
+
+Turns = Mapping[str, Mapping[str, Any]]
+"""Turn -> its line of ``turns.jsonl``."""
 
 
 class ResponseCutWarning(UserWarning):
@@ -41,7 +45,10 @@ class ResponseCutWarning(UserWarning):
 
 
 class UncitedWarning(UserWarning):
-    """Responses cite no passage although their system was asked to cite. The passages that it was shown are submitted as used."""
+    """Responses cite no passage although their system was asked to cite.
+
+    The passages that it was shown are submitted as used.
+    """
 
 
 def write_submission(
@@ -53,7 +60,7 @@ def write_submission(
     run_type: str,
     team: str | None = None,
 ) -> list[Problem]:
-    """Write a run in the format of the dataset's year. The file appears at ``path`` only if it passes the check.
+    """Write a run in the format of the dataset's year, if it passes the check.
 
     One response per turn. Responses of more than 250 words are cut at the end of a sentence. Scores
     are written so that they strictly decrease in every tool: as 32-bit floats, and in 2025 also
@@ -90,52 +97,35 @@ def write_submission(
         >>> from pyterrier_ikat.submit import read_submission
         >>> data, folder = ikat.dataset("ikat:sample"), pathlib.Path(tempfile.mkdtemp())
         >>> turns, run = data.get_topics(), ikat.runs.RunFolder(folder / "mine")
-        >>> found = turns.assign(docno="sample-walk-001:0", score=1.5, rank=0, used=True, qanswer="Rooibos has no caffeine.")
-        >>> run.write(turns, found, pd.DataFrame(), pd.DataFrame(), {})
-        >>> problems = write_submission(run, data, folder / "run.json", run_id="mine", run_type="automatic")
-        >>> problems[0].severity, len(read_submission(folder / "run.json").results) == len(turns)
+        >>> answered = turns.assign(qanswer="Rooibos has no caffeine.", used=True)
+        >>> results = answered.assign(docno="sample-walk-001:0", score=1.5, rank=0)
+        >>> run.write(turns, results, pd.DataFrame(), pd.DataFrame(), {})
+        >>> path = folder / "run.json"
+        >>> problems = write_submission(run, data, path, run_id="mine", run_type="automatic")
+        >>> problems[0].severity, len(read_submission(path).results) == len(turns)
         ('warning', True)
     """
     topics = Topics.of(dataset)
     _check_header(topics.year, run_type, team)
-    results, turns = run.results(), {turn["qid"]: turn for turn in run.turns()}
-    asked = (
-        dataset.get_topics().set_index("qid")["qutterance"].to_dict()
-    )  # topics of different years share qids
-    if other := [
-        qid
-        for qid, turn in turns.items()
-        if turn.get("qutterance", asked.get(qid)) != asked.get(qid, turn.get("qutterance"))
-    ]:
-        where = f"{run.path} asks {turns[other[0]]['qutterance']!r} in turn {other[0]}, {dataset.name} {asked[other[0]]!r}"
-        raise UsageError(f"{where}: give the dataset that the run was made on")
-    if not any("used" in turn for turn in turns.values()):
-        respond = advice(
-            "such as rtg, or any system >> ikat.Respond(llm)", "such as `ikat run rtg ...`"
-        )
-        told = "which writes the response and marks the passages that it used"
-        raise UsageError(
-            f"{run.path} has no responses: run a system that ends with Respond, {told} ({respond})"
-        )
+    results = run.results()
+    turns = {turn["qid"]: turn for turn in run.turns()}
+    _check_questions(run, turns, dataset)
+    _check_responses(run, turns)
     if run_type == "automatic" and any("qresolved" in turn for turn in turns.values()):
         raise UsageError(
-            "the run was made with manual rewrites (qresolved): submit it as manual, or run a system without them"
+            "the run was made with manual rewrites (qresolved): submit it as manual, or run a "
+            "system without them"
         )
     rankings = _rankings(results, turns, topics.year)
     _check_known([*rankings, *turns], topics)
-    _warn_of_uncited(
-        {qid: turn["qcitations"] for qid, turn in turns.items() if "qcitations" in turn}
-    )
-    texts = _cut_long({qid: turns.get(qid, {}).get("response", "") for qid in topics.statements})
-    submitted = [
-        (qid, text, rankings.get(qid, []), _format_statements(qid, turns.get(qid, {}), topics))
-        for qid, text in texts.items()
-    ]
-    return write_checked(
-        path,
-        file_lines(run_id, run_type, team, submitted, topics.year),
-        lambda file: validate(file, dataset),
-    )
+    _warn_of_uncited(turns)
+    responses = {qid: turns.get(qid, {}).get("response", "") for qid in topics.statements}
+    submitted = []
+    for qid, response in _cut_long(responses).items():
+        statements = _format_statements(qid, turns.get(qid, {}), topics)
+        submitted.append(TurnToWrite(qid, response, rankings.get(qid, []), statements))
+    lines = file_lines(run_id, run_type, team, submitted, topics.year)
+    return write_checked(path, lines, lambda file: validate(file, dataset))
 
 
 def _check_header(year: int, run_type: str, team: str | None) -> None:
@@ -143,101 +133,140 @@ def _check_header(year: int, run_type: str, team: str | None) -> None:
         raise UsageError(
             f"run type {run_type!r} is none of {year}: give {' or '.join(RUN_TYPES[year])}"
         )
-    if (team is None) == (year == 2025):
+    if team is None and year == 2025:
+        raise UsageError("a submission of 2025 names the team: give team")
+    if team is not None and year != 2025:
+        raise UsageError(f"{year} asks for no team: omit it")
+
+
+def _check_questions(run: RunFolder, turns: Turns, dataset: IkatDataset) -> None:
+    """Check that the run asks the dataset's questions: topics of different years share qids."""
+    questions = dataset.get_topics().set_index("qid")["qutterance"].to_dict()
+    for qid, turn in turns.items():
+        if qid not in questions or "qutterance" not in turn:
+            continue
+        if turn["qutterance"] != questions[qid]:
+            raise UsageError(
+                f"{run.path} asks {turn['qutterance']!r} in turn {qid}, {dataset.name} "
+                f"{questions[qid]!r}: give the dataset that the run was made on"
+            )
+
+
+def _check_responses(run: RunFolder, turns: Turns) -> None:
+    """Check that the run has responses."""
+    if not any("used" in turn for turn in turns.values()):
+        example = advice(
+            "such as rtg, or any system >> ikat.Respond(llm)", "such as `ikat run rtg ...`"
+        )
         raise UsageError(
-            "a submission of 2025 names the team: give team"
-            if team is None
-            else f"{year} asks for no team: omit it"
+            f"{run.path} has no responses: run a system that ends with Respond, which writes the "
+            f"response and marks the passages that it used ({example})"
         )
 
 
-def _rankings(
-    results: pd.DataFrame, turns: Mapping[str, Mapping[str, Any]], year: int
-) -> dict[str, list[Passage]]:
+def _rankings(results: pd.DataFrame, turns: Turns, year: int) -> dict[str, list[RankedPassage]]:
     """The passages of each turn. In 2025 their scores also differ in six decimals."""
     used = {qid: set(turn.get("used", ())) for qid, turn in turns.items()}
-    rankings: dict[str, list[Passage]] = {}
+    rankings: dict[str, list[RankedPassage]] = {}
     scores = results["score"].to_numpy(np.float32).tolist()  # as every tool reads them
     for qid, docno, score in zip(results["qid"], results["docno"], scores, strict=True):
         ranking = rankings.setdefault(qid, [])
         if year == 2025 and ranking:
             score = lower_score(score, ranking[-1].score, six_decimals, 2e-6)
-        ranking.append(Passage(id=docno, score=score, used=docno in used.get(qid, ())))
+        is_used = docno in used.get(qid, ())
+        ranking.append(RankedPassage(id=docno, score=score, used=is_used))
     return rankings
 
 
 def _check_known(qids: Iterable[str], topics: Topics) -> None:
-    if unknown := [str(qid) for qid in dict.fromkeys(qids) if qid not in topics.statements]:
-        repair = f"give the dataset that the run was made for, its turns are like {next(iter(topics.statements))}"
+    """Check that the topics have these turns."""
+    unknown = [str(qid) for qid in dict.fromkeys(qids) if qid not in topics.statements]
+    if unknown:
+        example = next(iter(topics.statements))
         raise DataError(
-            f"the run has {counted(len(unknown), 'turn')} that {topics.name} lacks ({list_first(unknown)}): {repair}"
+            f"the run has {counted(len(unknown), 'turn')} that {topics.name} lacks "
+            f"({list_first(unknown)}): give the dataset that the run was made for, its turns are "
+            f"like {example}"
         )
 
 
-def _format_statements(qid: str, turn: Mapping[str, Any], topics: Topics) -> list[Statement]:
-    """The chosen statements in the year's format. They keep their order: a score that is not below the previous one is lowered.
+def _format_statements(qid: str, turn: Mapping[str, Any], topics: Topics) -> list[PtkbStatement]:
+    """The chosen statements in the year's format.
 
-    2025 names a statement that is missing from the topics by its words. The turn has them, because
+    They keep their order: a score that is not below the previous one is lowered. 2025 names a
+    statement that is missing from the topics by its words. The turn has them, because
     ``UpdatePtkb`` learned them.
     """
-    known, ptkb, statements = (
-        topics.statements[qid],
-        statements_of(turn.get("qptkb")),
-        list[Statement](),
-    )
+    persona = topics.statements[qid]
+    words_of = statements_of(turn.get("qptkb"))
+    statements: list[PtkbStatement] = []
     for name, score in turn.get("qstatements", ()):
-        if topics.year == 2025 and name not in known:
-            name = ptkb.get(name, name)
-        if topics.year == 2025 and name.isdecimal() and name not in known:
-            raise DataError(
-                f"turn {qid}: the user has no statement {name}: give an id of the topics, or a new one's words"
-            )
-        text = known.get(name, name if topics.year == 2025 else "")
-        before = statements[-1].score if statements else None
-        statements.append(
-            Statement(
-                id=name,
-                text=text,
-                score=float(score if before is None else lower_score(score, before, float)),
-            )
-        )
+        text = persona.get(name, "")
+        if topics.year == 2025 and name not in persona:
+            name = words_of.get(name, name)
+            text = persona.get(name, name)
+            if name.isdecimal() and name not in persona:
+                raise DataError(
+                    f"turn {qid}: the user has no statement {name}: give an id of the topics, or a "
+                    "new one's words"
+                )
+        score = float(score)
+        if statements and statements[-1].score is not None:
+            score = lower_score(score, statements[-1].score, float)
+        statements.append(PtkbStatement(id=name, text=text, score=score))
     return statements
 
 
 def lower_score(
     score: float, before: float, as_read: Callable[[float], float], step: float = 0.0
 ) -> float:
-    """The score, or the next lower 32-bit float or step if a tool that reads scores with ``as_read`` wouldn't find it below ``before``."""
+    """The score, lowered if a tool would not read it as below the score before it.
+
+    Args:
+        score: the score.
+        before: the score before it.
+        as_read: returns a score with the precision of the tool.
+        step: the least distance to the score before; at least the next lower 32-bit float is taken.
+    """
     if as_read(score) < as_read(before):
         return score
-    return float(
-        min(np.nextafter(np.float32(before), np.float32(-np.inf)), np.float32(before - step))
-    )
+    next_lower = np.nextafter(np.float32(before), np.float32(-np.inf))
+    return float(min(next_lower, np.float32(before - step)))
 
 
-def _warn_of_uncited(citations: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-    if uncited := [
-        qid for qid, entries in citations.items() if not any(one["docnos"] for one in entries)
-    ]:
-        what = f"{len(uncited)} of {counted(len(citations), 'response')} without a citation ({list_first(uncited)})"
+def _warn_of_uncited(turns: Turns) -> None:
+    """Warn of responses without a citation that were asked to cite."""
+    citing = {qid: turn["qcitations"] for qid, turn in turns.items() if "qcitations" in turn}
+    uncited = []
+    for qid, sentences in citing.items():
+        if not any(sentence["docnos"] for sentence in sentences):
+            uncited.append(qid)
+    if uncited:
         warnings.warn(
-            f"{what}: the passages shown to the model are used in the submission",
+            f"{len(uncited)} of {counted(len(citing), 'response')} without a citation "
+            f"({list_first(uncited)}): the passages shown to the model are used in the submission",
             UncitedWarning,
             stacklevel=3,
         )
 
 
 def _cut_long(responses: Mapping[str, str]) -> dict[str, str]:
-    """Responses of at most 250 words; longer ones are cut at the end of a sentence, with a warning that names their turns."""
-    cut = {
-        qid: cut_at_sentence(text, WORDS)
-        for qid, text in responses.items()
-        if count_words(text) > WORDS
-    }
+    """The responses; those of more than 250 words are cut, with a warning that names their turns.
+
+    They are cut at the end of a sentence.
+    """
+    cut = {}
+    for qid, text in responses.items():
+        if count_words(text) > MOST_WORDS:
+            cut[qid] = cut_at_sentence(text, MOST_WORDS)
     if cut:
-        where = f"at the end of a sentence, or after {WORDS} words where no sentence ends before"
-        what = f"{counted(len(cut), 'response')} of more than {WORDS} words cut {where}: {list_first(list(cut))}"
-        warnings.warn(what, ResponseCutWarning, stacklevel=3)
+        warnings.warn(
+            f"{counted(len(cut), 'response')} of more than {MOST_WORDS} words cut at the end of a "
+            f"sentence, or after {MOST_WORDS} words where no sentence ends before: "
+            f"{list_first(list(cut))}",
+            ResponseCutWarning,
+            stacklevel=3,
+        )
     return {**responses, **cut}
 
 
@@ -282,7 +311,7 @@ def read_submission(path: str | Path, dataset: IkatDataset | None = None) -> Sub
             other problems use :func:`validate`.
     """
     topics = None if dataset is None else Topics.of(dataset)
-    run, year = _load(path, topics, TURNS)
+    run, year = _load(path, topics, WHOLE_TURNS)
     return Submission(
         year,
         str(run.run_id),
@@ -294,7 +323,9 @@ def read_submission(path: str | Path, dataset: IkatDataset | None = None) -> Sub
 
 
 def read_ranking(path: str | Path) -> pd.DataFrame:
-    """The ranking of a submission or of predictions, as in :func:`read_submission`. Problems with other fields are ignored.
+    """The ranking of a submission or of predictions, as in :func:`read_submission`.
+
+    Problems with other fields are ignored.
 
     Raises:
         DataError: when the file is truncated or not a submission, a turn occurs twice, or a
@@ -302,12 +333,11 @@ def read_ranking(path: str | Path) -> pd.DataFrame:
     """
     if is_predictions(read_json_values(path, Place())):
         return read_predictions(path)[0]
-    return _results_frame(_load(path, None, RANKINGS)[0])
+    run, _ = _load(path, None, RANKED_TURNS)
+    return _results_frame(run)
 
 
-def _load(
-    path: str | Path, topics: Topics | None, models: Mapping[int, type[BaseModel]]
-) -> tuple[Run, int]:
+def _load(path: str | Path, topics: Topics | None, models: Models) -> tuple[SubmittedRun, int]:
     """The submission and its year. Errors are raised."""
     place = Place()
     year, run = load_run(path, topics.year if topics else None, place, models)
@@ -318,73 +348,61 @@ def _load(
     return run, year
 
 
-def _results_frame(run: Run) -> pd.DataFrame:
-    rows = [
-        (turn.turn_id, docno, score, rank, used)
-        for turn in run.turns
-        for rank, (docno, (score, used)) in enumerate(_ranking(turn).items())
-    ]
-    qids, docnos, scores, ranks, used = zip(*rows, strict=True) if rows else ((), (), (), (), ())
-    numbers = {
-        "score": pd.Series(scores, dtype=float),
-        "rank": pd.Series(ranks, dtype=int),
-        "used": pd.Series(used, dtype=bool),
-    }
-    return in_trec_eval_order(
-        pd.DataFrame({"qid": column(qids), "docno": column(docnos), **numbers})
-    )
-
-
-def _ranking(turn: Any) -> dict[str, tuple[float, bool]]:
-    found: dict[str, tuple[float, bool]] = {}
-    if turn.references is not None:
-        cited = (
-            {docno for response in turn.responses for docno in response.citations}
-            if isinstance(turn, Line)
-            else set()
-        )
-        found = {docno: (float(score), docno in cited) for docno, score in turn.references.items()}
-    else:
-        responses = _by_rank(turn)
-        for response in responses:
-            share = 1.0 if len(responses) == 1 else 1 / (response.rank + 1)
-            for passage in response.passages:
-                found.setdefault(passage.id, (share * passage.score, bool(passage.used)))
-    return dict(sorted(found.items(), key=lambda entry: -entry[1][0]))
-
-
-def _by_rank(turn: Any) -> list[Any]:
-    return sorted(turn.responses, key=lambda response: int(response.rank))
-
-
-def _turns_frame(run: Run, topics: Topics | None) -> pd.DataFrame:
-    known = topics.statements if topics else {}
-    rows = []
+def _results_frame(run: SubmittedRun) -> pd.DataFrame:
+    qids = []
+    docnos = []
+    scores = []
+    used = []
     for turn in run.turns:
-        first = next(iter(_by_rank(turn)), None)
-        statements = (
-            _named_statements(first.statements, known.get(turn.turn_id, {})) if first else []
-        )
-        rows.append((turn.turn_id, first.text if first else "", statements))
-    return object_frame(
-        dict(
-            zip(
-                ("qid", "qanswer", "qstatements"),
-                zip(*rows, strict=True) if rows else ((), (), ()),
-                strict=True,
-            )
-        )
+        for docno, (score, is_used) in turn.ranking().items():
+            qids.append(turn.turn_id)
+            docnos.append(docno)
+            scores.append(score)
+            used.append(is_used)
+    results = pd.DataFrame(
+        {
+            "qid": column(qids),
+            "docno": column(docnos),
+            "score": pd.Series(scores, dtype=float),
+            "used": pd.Series(used, dtype=bool),
+        }
     )
+    return in_trec_eval_order(results)[["qid", "docno", "score", "rank", "used"]]
+
+
+def _turns_frame(run: SubmittedRun, topics: Topics | None) -> pd.DataFrame:
+    personas = topics.statements if topics else {}
+    qids = []
+    responses = []
+    statements = []
+    for turn in run.turns:
+        qids.append(turn.turn_id)
+        if turn.responses:
+            first = by_rank(turn.responses)[0]
+            responses.append(first.text)
+            persona = personas.get(turn.turn_id, {})
+            statements.append(_named_statements(first.statements, persona))
+        else:
+            responses.append("")
+            statements.append([])
+    return object_frame({"qid": qids, "qanswer": responses, "qstatements": statements})
 
 
 def _named_statements(
-    named: Sequence[Statement], known: Mapping[str, str]
+    statements: Sequence[PtkbStatement], persona: Mapping[str, str]
 ) -> list[tuple[str, float]]:
-    """The statements as (id, score), best first, new ones by their words. If one occurs twice, the first is kept."""
-    found: dict[str, float] = {}
-    for position, one in enumerate(named):
-        score = float(len(named) - position) if one.score is None else float(one.score)
-        words = one.text or ""
-        new = f'"{words}"' if words in known else words  # quoted if it looks like an id
-        found.setdefault(one.id or find_statement_id(words, known) or new, score)
-    return sorted(found.items(), key=lambda one: -one[1])
+    """The statements as (id, score), best first, new ones by their words.
+
+    If one occurs twice, the first is kept.
+    """
+    scores: dict[str, float] = {}
+    for position, statement in enumerate(statements):
+        score = statement.score
+        if score is None:
+            score = float(len(statements) - position)
+        words = statement.text or ""
+        name = statement.id or find_statement_id(words, persona)
+        if not name:
+            name = f'"{words}"' if words in persona else words  # quoted if it looks like an id
+        scores.setdefault(name, float(score))
+    return sorted(scores.items(), key=lambda entry: -entry[1])

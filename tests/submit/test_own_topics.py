@@ -1,4 +1,4 @@
-"""What is submitted and what is refused, on two turns of our own words: no file of the track is needed."""
+"""What is submitted and what is refused, on two turns of our own, without files of the track."""
 
 import json
 import warnings

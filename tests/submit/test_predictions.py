@@ -1,4 +1,7 @@
-"""Predictions for MTRAG as IBM's evaluation reads them: written from a run, checked by the rules of its checker and ours, read back."""
+"""Predictions for MTRAG as IBM's evaluation reads them.
+
+They are written from a run, checked by the rules of its checker and ours, and read back.
+"""
 
 import json
 
@@ -179,7 +182,7 @@ def broken(**changes):
             {"contexts": [{"document_id": "x", "score": 0}, {"document_id": "y", "score": 1}]},
             "contexts: the scores rise",
         ),
-        ({"Collection": "govt"}, f"Collection: the turn is of {GOVT}"),
+        ({"Collection": "govt"}, f'Collection: write "Collection": "{GOVT}"'),
     ],
 )
 def test_each_error_is_named_with_its_turn_and_field(changes, said, data, tmp_path):

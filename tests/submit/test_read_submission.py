@@ -83,8 +83,9 @@ def test_turns_that_the_dataset_lacks_are_named(tmp_path, year):
     (tmp_path / "run").write_text(text_of(document))
     with pytest.raises(DataError) as caught:
         read_submission(tmp_path / "run", DATA[year])
-    said = f"error: 2 turns ({number}-1, 77_1), turn_id: ikat:{year} has no such turn, its turns are like {number}_1: remove it"
-    assert said in str(caught.value)
+    where = f"error: 2 turns ({number}-1, 77_1), turn_id"
+    what = f"ikat:{year} has no such turn, its turns are like {number}_1: remove it"
+    assert f"{where}: {what}" in str(caught.value)
     assert read_submission(tmp_path / "run").results["qid"].nunique() == 2
 
 

@@ -45,7 +45,10 @@ def few(year):
 
 
 def made_up(dataset, passages, ranked=RANKED):
-    """A ranking, responses and statements that depend on the turn alone, with exactly representable scores."""
+    """A ranking, responses and statements that depend on the turn alone.
+
+    Their scores are exactly representable.
+    """
     topics = dataset.get_topics()
     rows = [
         (qid, passages[(37 * turn + rank) % len(passages)], 40.0 - rank / 4, rank, rank < 3)
@@ -223,7 +226,8 @@ def test_run_of_another_dataset_with_equal_turn_names_is_refused(tmp_path, passa
     about.write_text(about.read_text().replace('"0_1"', '"0_1", "qutterance": "Short?"', 1))
     with pytest.raises(
         UsageError,
-        match=r"aqd asks 'Short\?' in turn 0_1, ikat:2024 .* Egypt.*: give the dataset that the run",
+        match=r"aqd asks 'Short\?' in turn 0_1, ikat:2024 .* Egypt.*: give the dataset that the "
+        "run",
     ):
         write(data, tmp_path / "run", made)
 
@@ -358,7 +362,7 @@ def test_where_nothing_can_be_written(tmp_path, passages):
 
 @pytest.mark.parametrize("year", [2023, 2024, 2025])
 def test_what_is_read_back_is_evaluated_like_the_run(tmp_path, passages, year):
-    """The run in memory, the run file, the folder and the submission: one set of figures, that of pytrec_eval."""
+    """The run in memory, the run file, the folder and the submission have pytrec_eval's scores."""
     data = ikat.dataset(f"ikat:{year}")
     results, turns = made_up(data, passages, 12)
     results["score"] = (

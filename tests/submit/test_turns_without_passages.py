@@ -1,4 +1,7 @@
-"""A turn without passages ("No." has only stop words) is answered, so that the run can be submitted in every year's format."""
+"""A turn without passages is answered, so that the run can be submitted in every year's format.
+
+"No." has only stop words.
+"""
 
 import json
 import warnings
@@ -137,7 +140,7 @@ def responds(name):
 @pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")
 @pytest.mark.parametrize("name", list(filter(responds, METHODS)))
 def test_every_responding_method_gives_each_turn_a_row_to_submit(name, data, bicycles, tmp_path):
-    """Its rewrites speak of tea, of which no passage does: it finds nothing for most turns, or for all."""
+    """A system that finds nothing for most turns, or for all, as no passage speaks of tea."""
     manual = METHODS[name].manual and data.year != 2025  # whose topics have no rewrites
     if METHODS[name].manual and not manual:
         pytest.skip("the topics of 2025 have no rewrites")

@@ -21,7 +21,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 from ...completions.citations import whole_sentences
 from ...errors import DataError, IkatError, UsageError
 from ...runs.answered_turn import Turn, strip_controls
-from ...submit.checks import PASSAGES, six_decimals
+from ...submit.checks import MOST_PASSAGES, six_decimals
 from ...submit.submissions import lower_score
 from ..answering import Tell
 
@@ -510,7 +510,7 @@ def _fitted_scores(turn: Turn) -> dict[str, float]:
     """The best passages of a turn, with scores that tools read as strictly decreasing."""
     citations: dict[str, float] = {}
     before = math.inf
-    for docno, score in list(turn.citations.items())[:PASSAGES]:
+    for docno, score in list(turn.citations.items())[:MOST_PASSAGES]:
         if not math.isfinite(score):
             raise DataError(
                 f"turn {turn.session}_{turn.number}: passage {docno} has the score {score}, "
