@@ -1,4 +1,4 @@
-"""Evaluation as TREC does it: passages, PTKB statements and responses; pooling, judging, agreement, breakdowns."""
+"""Evaluation as in TREC: passages, PTKB statements, responses; pools, judges, breakdowns."""
 
 import lazy_loader
 

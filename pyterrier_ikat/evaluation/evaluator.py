@@ -1,4 +1,6 @@
-"""Measures, scores of rankings for each turn, and their comparison, in plain Python: a command that reads files doesn't need a frame.
+"""Measures, scores of rankings for each turn, and their comparison, without pandas.
+
+A command that only reads files doesn't have to import pandas.
 
 The scores are computed by those providers of ir_measures that are installed. Each provider breaks
 ties in its own way: trec_eval orders docnos descending; ``RR@10`` (MS MARCO's script), ``Judged``
@@ -26,10 +28,16 @@ from .inference import ALPHA, NO_VALUE, Difference, compare, differences_of
 from .units import Clusters, independent
 
 TRACK_2023 = (nDCG @ 3, nDCG @ 5, nDCG, P(rel=1) @ 20, R(rel=1) @ 20, R(rel=1) @ 1000, AP(rel=1))
-"""nDCG with the labels 0-4 as linear gains, and binary measures with relevance >= 1, as in the track's overview."""
+"""nDCG with the labels 0-4 as linear gains; binary measures with relevance >= 1.
+
+As in the track's overview.
+"""
 
 TRACK_2024 = TRACK_2023
-"""The measures of the passage ranking of 2024, as in 2023 (De Lima and Yang, Passage Query Methods, Table 2)."""
+"""The measures of the passage ranking of 2024, as in 2023.
+
+Source: De Lima and Yang, Passage Query Methods, Table 2.
+"""
 
 
 def _value(node: ast.expr) -> Any:
@@ -49,8 +57,10 @@ def label(measure: ir_measures.Measure) -> str:
 
     Example:
         >>> from ir_measures import NumRet, R
-        >>> label(R @ 20), label(R(rel=2) @ 20), label(NumRet)  # all passages found, relevant or not
-        ('R(rel=1)@20', 'R(rel=2)@20', 'NumRet')
+        >>> label(R @ 20), label(R(rel=2) @ 20)
+        ('R(rel=1)@20', 'R(rel=2)@20')
+        >>> label(NumRet)  # all passages found, relevant or not
+        'NumRet'
     """
     if not measure.params.keys() <= measure.SUPPORTED_PARAMS.keys():
         return str(measure.NAME)  # ir_measures can't print it
@@ -67,10 +77,10 @@ BY_SESSION = " by session"
 
 
 class BySession(ir_measures.Measure):
-    """A measure of sessions, by its name such as ``"Success@5 by session"``: a passage ``D1:3`` is turn 3 of session ``D1``.
+    """A measure of sessions, by its name such as ``"Success@5 by session"``.
 
-    A session has the score of its best turn, and the highest label of its turns. A passage without
-    a colon is a session of its own.
+    A passage ``D1:3`` is turn 3 of session ``D1``. A session has the score of its best turn, and
+    the highest label of its turns. A passage without a colon is a session of its own.
 
     Attributes:
         of: the measure of the sessions.
@@ -78,14 +88,17 @@ class BySession(ir_measures.Measure):
 
     def __init__(self, of: ir_measures.Measure) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.of, self.NAME = of, label(of) + BY_SESSION
+        self.of = of
+        self.NAME = label(of) + BY_SESSION
 
     def __repr__(self) -> str:
         return str(self.NAME)
 
 
 def provider_of(measure: ir_measures.Measure) -> Provider | None:
-    """The first of ir_measures' providers that knows the measure and is installed; ``ir_measures.runtime`` for a user's own measure.
+    """The first installed provider of ir_measures that knows the measure.
+
+    It is ``ir_measures.runtime`` for a user's own measure.
 
     Example:
         >>> from ir_measures import RR
@@ -93,13 +106,18 @@ def provider_of(measure: ir_measures.Measure) -> Provider | None:
         ('pytrec_eval', 'msmarco')
     """
     providers: list[Provider] = ir_measures.DefaultPipeline.providers
-    return next((one for one in providers if one.supports(measure) and one.is_available()), None)
+    for provider in providers:
+        if provider.supports(measure) and provider.is_available():
+            return provider
+    return None
 
 
 def as_measures(
     measures: Iterable[ir_measures.Measure | str] | ir_measures.Measure | str,
 ) -> list[ir_measures.Measure]:
-    """Measures given as objects, by name, or as one text with commas, each once. ``FILE.py:NAME`` is a measure in a user's file.
+    """Measures given as objects, by name, or as one text with commas, each once.
+
+    ``FILE.py:NAME`` is a measure in a user's file.
 
     ``Success@5 by session`` is a measure of sessions, see :class:`BySession`.
 
@@ -114,16 +132,16 @@ def as_measures(
         [nDCG@5, P(rel=2,judged_only=True)@20]
     """
     if isinstance(measures, str):
-        measures = [
-            text.strip() for text in re.split(r",(?![^({]*[)}])", measures)
-        ]  # commas within parentheses or braces don't separate
-    found: dict[str, ir_measures.Measure] = {}
-    for one in [measures] if isinstance(measures, ir_measures.Measure) else measures:
-        measure = _checked(one)
-        found[label(measure)] = measure
-    if not found:
+        measures = [text.strip() for text in COMMA_OUTSIDE_BRACKETS.split(measures)]
+    elif isinstance(measures, ir_measures.Measure):
+        measures = [measures]
+    by_label: dict[str, ir_measures.Measure] = {}
+    for argument in measures:
+        measure = _checked(argument)
+        by_label[label(measure)] = measure
+    if not by_label:
         raise UsageError("there is no measure: give some, such as [nDCG @ 5] or TRACK_2024")
-    return list(found.values())
+    return list(by_label.values())
 
 
 def computable(names: Iterable[str]) -> Iterator[ir_measures.Measure]:
@@ -138,56 +156,80 @@ def computable(names: Iterable[str]) -> Iterator[ir_measures.Measure]:
             yield from as_measures([name])
 
 
-FORM = "write it as ir_measures does, such as nDCG@5, P(rel=2)@20, R(rel=1)@1000, AP"
+MEASURE_FORM = "write it as ir_measures does, such as nDCG@5, P(rel=2)@20, R(rel=1)@1000, AP"
+COMMA_OUTSIDE_BRACKETS = re.compile(r",(?![^({]*[)}])")
 
 
-def _checked(asked: ir_measures.Measure | str) -> ir_measures.Measure:
-    text = asked if isinstance(asked, str) else label(asked)
-    path, _, name = text.rpartition(":")
+def _checked(argument: ir_measures.Measure | str) -> ir_measures.Measure:
+    text = argument if isinstance(argument, str) else label(argument)
     if text.endswith(BY_SESSION):
         return BySession(_checked(text.removesuffix(BY_SESSION)))
+    path, _, name = text.rpartition(":")
     if path.endswith(".py"):
         return _in_file(path, name)
-    try:
-        measure = ir_measures.parse_measure(asked) if isinstance(asked, str) else asked
-    except (NameError, ValueError, TypeError, SyntaxError):
-        raise UsageError(f"measure {text!r} is unknown: {_meant(text)}{FORM}") from None
-    try:
-        able = [one for one in ir_measures.DefaultPipeline.providers if one.supports(measure)]
-    except AssertionError:
-        raise UsageError(
-            f"measure {text!r} has no cutoff, or a parameter that is unknown or of a wrong kind: {FORM}"
-        ) from None
-    given, has = (
-        measure.params,
-        f"measure {text!r} has the",
-    )  # trec_eval would read these values as others, or end our process
-    if given.get("cutoff", 1) < 1:
-        raise UsageError(
-            f"{has} cutoff {given['cutoff']}: give one from 1 on, such as {text.partition('@')[0]}@20"
+    if isinstance(argument, str):
+        try:
+            measure = ir_measures.parse_measure(argument)
+        except (NameError, ValueError, TypeError, SyntaxError):
+            raise UsageError(f"measure {text!r} is unknown: {_meant(text)}{MEASURE_FORM}") from None
+    else:
+        measure = argument
+    providers = _providers(measure, text)
+    _check_parameters(measure.params, text)
+    if not any(provider.is_available() for provider in providers):
+        needs = " or ".join(
+            provider.install_instructions() or provider.NAME for provider in providers
         )
-    if given.get("rel", 1) < 1:
-        raise UsageError(
-            f"{has} relevance level {given['rel']}: give the least label that counts as relevant, from 1 on"
-        )
-    if not (
-        0 <= (recall := given.get("recall", 0)) <= 1 and recall == round(recall, 2)
-    ):  # trec_eval gives 0
-        raise UsageError(
-            f"{has} recall {recall}: give one from 0 to 1 with two decimals, which is what trec_eval reads"
-        )
-    if odd := [gain for gain in given.get("gains", {}).values() if type(gain) is not int]:
-        raise UsageError(f"{has} gain {odd[0]!r}: trec_eval reads whole numbers")
-    if not any(one.is_available() for one in able):
-        needs = " or ".join(one.install_instructions() or one.NAME for one in able)
-        raise UsageError(
-            f"measure {text!r} can't be computed here{f' (it needs {needs})' if able else ''}: {FORM}"
-        )
+        why = f" (it needs {needs})" if needs else ""
+        raise UsageError(f"measure {text!r} can't be computed here{why}: {MEASURE_FORM}")
     return measure
 
 
+def _providers(measure: ir_measures.Measure, text: str) -> list[Any]:
+    """The providers that know a measure, installed or not."""
+    providers = ir_measures.DefaultPipeline.providers
+    try:
+        return [provider for provider in providers if provider.supports(measure)]
+    except AssertionError:
+        raise UsageError(
+            f"measure {text!r} has no cutoff, or a parameter that is unknown or of a wrong kind: "
+            f"{MEASURE_FORM}"
+        ) from None
+
+
+def _check_parameters(parameters: Mapping[str, Any], text: str) -> None:
+    """Refuse values that trec_eval would read as other values, or that would end our process."""
+    cutoff = parameters.get("cutoff", 1)
+    if cutoff < 1:
+        name = text.partition("@")[0]
+        raise UsageError(
+            f"measure {text!r} has the cutoff {cutoff}: give one from 1 on, such as {name}@20"
+        )
+    level = parameters.get("rel", 1)
+    if level < 1:
+        raise UsageError(
+            f"measure {text!r} has the relevance level {level}: give the least label that counts "
+            "as relevant, from 1 on"
+        )
+    recall = parameters.get("recall", 0)
+    if not 0 <= recall <= 1 or recall != round(recall, 2):  # trec_eval gives 0
+        raise UsageError(
+            f"measure {text!r} has the recall {recall}: give one from 0 to 1 with two decimals, "
+            "which is what trec_eval reads"
+        )
+    for gain in parameters.get("gains", {}).values():
+        if type(gain) is not int:
+            raise UsageError(
+                f"measure {text!r} has the gain {gain!r}: trec_eval reads whole numbers"
+            )
+
+
 def _in_file(path: str, name: str) -> ir_measures.Measure:
-    """A measure in a user's file: one of ir_measures, or a function that returns a score for a turn's judgements and passages."""
+    """A measure in a user's file.
+
+    It is one of ir_measures, or a function that returns a score for a turn's judgements and
+    passages.
+    """
     from ..store.python_files import load_python
 
     value = getattr(load_python(path, "a measure"), name, None)
@@ -195,22 +237,26 @@ def _in_file(path: str, name: str) -> ir_measures.Measure:
         return _checked(value)
     if not callable(value):
         raise UsageError(
-            f"{path} has no measure {name}: write a function {name}(qrels, run) that returns the score of a turn"
+            f"{path} has no measure {name}: write a function {name}(qrels, run) that returns the "
+            "score of a turn"
         )
     own: ir_measures.Measure = ir_measures.define_byquery(value, name=name)
     return own
 
 
 def _meant(text: str) -> str:
-    """The measure that a mistyped name probably means, with the text after the name, as a question."""
+    """A question that names the measure that a mistyped name probably means, or nothing."""
     with suppress(ValueError):
-        meant = ir_measures.parse_trec_measure(
-            text
-        )  # trec_eval's name, which PyTerrier takes as well
-        return f"did you mean {list_first([label(one) for one in meant], 3)}? "
-    name, rest = re.fullmatch(r"([^(@]*)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
-    near = "" if name in (known := ir_measures.measures.registry) else did_you_mean(name, known)
-    return f"{near[:-1]}{rest}? " if near else ""
+        # trec_eval's names, which PyTerrier takes as well
+        labels = [label(measure) for measure in ir_measures.parse_trec_measure(text)]
+        return f"did you mean {list_first(labels, 3)}? "
+    name = re.split(r"[(@]", text, maxsplit=1)[0]
+    parameters = text.removeprefix(name)
+    known = ir_measures.measures.registry
+    question = "" if name in known else did_you_mean(name, known)
+    if not question:
+        return ""
+    return f"{question.removesuffix('?')}{parameters}? "
 
 
 Judged: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -235,14 +281,18 @@ def judgements_by_turn(rows: Iterable[tuple[str, str, int]]) -> dict[str, dict[s
         >>> judgements_by_turn([("1_1", "a", 2), ("1_1", "b", 0)])
         {'1_1': {'a': 2, 'b': 0}}
     """
-    found: dict[str, dict[str, int]] = {}
+    labels: dict[str, dict[str, int]] = {}
     for qid, docno, value in rows:
-        found.setdefault(qid, {})[docno] = value
-    return found
+        labels.setdefault(qid, {})[docno] = value
+    return labels
 
 
 NUMBER_AT_THE_END = re.compile(r"[-:_.#]\d+$")
-"""A passage of a document: ``clueweb22-en0000-94-02275:0`` of iKAT, ``MARCO_D59235-7`` of the organisers' collection of CAsT 2021."""
+"""The number of a passage in its document.
+
+``clueweb22-en0000-94-02275:0`` is a docno of iKAT, ``MARCO_D59235-7`` one of the organisers'
+collection of CAsT 2021.
+"""
 
 
 def other_forms(found: Iterable[str], judged: Iterable[str]) -> list[tuple[str, str]]:
@@ -264,19 +314,21 @@ def other_forms(found: Iterable[str], judged: Iterable[str]) -> list[tuple[str, 
     pairs = []
     for docno in sorted(found):
         plain = _plain(docno)
-        meant = (
-            whole.get(plain)
-            or whole.get(NUMBER_AT_THE_END.sub("", plain))
-            or without_number.get(plain)
-        )
-        if meant is not None:
-            pairs.append((docno, meant))
+        document = NUMBER_AT_THE_END.sub("", plain)
+        judged_form = whole.get(plain) or whole.get(document) or without_number.get(plain)
+        if judged_form is not None:
+            pairs.append((docno, judged_form))
     return pairs
 
 
 def _plain(docno: str) -> str:
     """A docno without blanks and capitals."""
     return "".join(docno.split()).casefold()
+
+
+def _first_docno(by_turn: Mapping[str, Mapping[str, Any]]) -> str:
+    """The first passage of the first turn that has any."""
+    return next(docno for passages in by_turn.values() for docno in passages)
 
 
 class Evaluator:
@@ -297,54 +349,82 @@ class Evaluator:
 
     Example:
         >>> from ir_measures import nDCG
-        >>> Evaluator({"1_1": {"a": 1}, "1_2": {"b": 1}}, [nDCG @ 5]).per_turn("AD", {"1_1": {"a": 1.0}})
+        >>> evaluator = Evaluator({"1_1": {"a": 1}, "1_2": {"b": 1}}, [nDCG @ 5])
+        >>> evaluator.per_turn("AD", {"1_1": {"a": 1.0}})
         {'nDCG@5': [1.0, 0.0]}
     """
 
     def __init__(self, judged: Judged, measures: Sequence[ir_measures.Measure]) -> None:
-        self.measures, self.turns, self._judged = list(measures), list(judged), judged
-        highest = max((level for labels in judged.values() for level in labels.values()), default=0)
-        if unmet := [
-            label(one) for one in self.measures if one.params.get("rel", 0) > max(highest, 1)
-        ]:
-            what = f"the highest label of these judgements is {highest}: each score of {list_first(unmet)} is 0, so choose a lower rel"
-            warnings.warn(what, RelevanceWarning, stacklevel=3)
+        self.measures = list(measures)
+        self.turns = list(judged)
+        self._judged = judged
+        self._warn_of_levels()
         # Without a label from 0 on, trec_eval reads what the turn before has left, or ends nowhere.
-        readable = {
-            qid: labels if max(labels.values()) >= 0 else {**labels, "a passage of no run": 0}
-            for qid, labels in judged.items()
-        }
-        of_trec_eval = [one for one in self.measures if provider_of(one) is ir_measures.pytrec_eval]
-        alone = [
-            one for one in of_trec_eval if one.params.get("gains") or one.params.get("judged_only")
-        ]
-        groups = [[one for one in of_trec_eval if one not in alone], *([one] for one in alone)]
-        self._passes = [
-            ir_measures.pytrec_eval.evaluator(group, readable) for group in groups if group
-        ]
+        readable: dict[str, Mapping[str, int]] = {}
+        for qid, labels in judged.items():
+            if max(labels.values()) < 0:
+                labels = {**labels, "a passage of no run": 0}
+            readable[qid] = labels
+        together: list[ir_measures.Measure] = []
+        groups = [together]
+        for measure in self.measures:
+            if provider_of(measure) is not ir_measures.pytrec_eval:
+                continue
+            if measure.params.get("gains") or measure.params.get("judged_only"):
+                groups.append([measure])
+            else:
+                together.append(measure)
+        self._passes = []
+        for group in groups:
+            if group:
+                self._passes.append(ir_measures.pytrec_eval.evaluator(group, readable))
+
+    def _warn_of_levels(self) -> None:
+        """Warn of measures that count no judged passage as relevant."""
+        highest = max(
+            (value for labels in self._judged.values() for value in labels.values()), default=0
+        )
+        too_high = []
+        for measure in self.measures:
+            if measure.params.get("rel", 0) > max(highest, 1):
+                too_high.append(label(measure))
+        if too_high:
+            warnings.warn(
+                f"the highest label of these judgements is {highest}: each score of "
+                f"{list_first(too_high)} is 0, so choose a lower rel",
+                RelevanceWarning,
+                stacklevel=4,
+            )
 
     def without_judged(self, ranking: Ranking) -> str:
-        """Words for a ranking none of whose passages is judged, for any turn; empty for any other, and for one without passages.
+        """Words for a ranking without a judged passage, for any turn; empty for any other.
+
+        They are also empty for a ranking without passages.
 
         Such a ranking is of another collection, or its ids have another form. Its scores would be
         0.
 
         Example:
             >>> from ir_measures import nDCG
-            >>> Evaluator({"1_1": {"a": 1}}, [nDCG @ 5]).without_judged({"1_1": {"d7": 2.0, "d8": 1.0}})
+            >>> evaluator = Evaluator({"1_1": {"a": 1}}, [nDCG @ 5])
+            >>> evaluator.without_judged({"1_1": {"d7": 2.0, "d8": 1.0}})
             'none of its 2 passages is judged (they are like d7, the judged ones like a)'
         """
         found = set().union(*ranking.values())
         judged = set().union(*self._judged.values())
         if not found or not judged or found & judged:
             return ""
-        what = counted(len(found), "passage")
-        first = next(docno for passages in ranking.values() for docno in passages)
-        like = next(docno for labels in self._judged.values() for docno in labels)
-        return f"none of its {what} is judged (they are like {first}, the judged ones like {like})"
+        first = _first_docno(ranking)
+        first_judged = _first_docno(self._judged)
+        return (
+            f"none of its {counted(len(found), 'passage')} is judged "
+            f"(they are like {first}, the judged ones like {first_judged})"
+        )
 
     def of_other_form(self, ranking: Ranking) -> str:
-        """Words for a ranking whose docnos have another form than the judged ones, with an example of both; empty for any other.
+        """Words for a ranking whose docnos have another form than the judged ones; else empty.
+
+        They have an example of both.
 
         Forms differ by case, by blanks, or by a number at the end such as ``:0`` or ``-7``, as
         those of a passage and its document.
@@ -371,8 +451,9 @@ class Evaluator:
         Raises:
             DataError: with an example of both forms, when they would match in another form.
         """
-        if unlike := self.of_other_form(ranking):
-            raise DataError(f"{who}: {unlike}, so that their scores would be 0: {SAME_FORM}")
+        problem = self.of_other_form(ranking)
+        if problem:
+            raise DataError(f"{who}: {problem}, so that their scores would be 0: {SAME_FORM}")
 
     def check_some_judged(self, who: str, ranking: Ranking) -> None:
         """Check that a passage of a ranking is judged.
@@ -381,11 +462,14 @@ class Evaluator:
             DataError: when none is.
         """
         self.check_form(who, ranking)
-        if unlike := self.without_judged(ranking):
-            raise DataError(f"{who}: {unlike}, so that every score would be 0: {SAME_COLLECTION}")
+        problem = self.without_judged(ranking)
+        if problem:
+            raise DataError(f"{who}: {problem}, so that every score would be 0: {SAME_COLLECTION}")
 
     def per_turn(self, name: str, ranking: Ranking) -> dict[str, list[float]]:
-        """Measure -> a score for each judged turn. ``name`` is the name of the run in errors.
+        """Score a ranking: measure -> a score for each judged turn.
+
+        ``name`` is the name of the run in errors.
 
         Raises:
             DataError: when turns are named with hyphens, or a measure can't be computed on this
@@ -393,75 +477,90 @@ class Evaluator:
         """
         check_turn_names(f"run {name}", ranking, self.turns)
         run = {qid: ranking[qid] for qid in self.turns if qid in ranking}
-        scores: dict[ir_measures.Measure, dict[str, float]] = {
-            measure: {} for measure in self.measures
-        }
+        scores_of_trec_eval = self._scores_of_trec_eval(run)
+        scores: dict[str, list[float]] = {}
+        for measure in self.measures:
+            if isinstance(measure, BySession):
+                scores[label(measure)] = self._scores_by_session(name, measure, run)
+                continue
+            if provider_of(measure) is ir_measures.pytrec_eval:
+                of_turns = scores_of_trec_eval.get(measure, {})
+            else:
+                of_turns = _other_scores(measure, self._judged, run)
+            of_missing_turn = float(measure == ir_measures.NumQ)
+            scores[label(measure)] = [of_turns.get(qid, of_missing_turn) for qid in self.turns]
+        return scores
+
+    def _scores_of_trec_eval(self, run: Ranking) -> dict[ir_measures.Measure, dict[str, float]]:
+        scores: dict[ir_measures.Measure, dict[str, float]] = {}
         for evaluator in self._passes:
             for metric in evaluator.iter_calc(dict(run)):
                 if metric.query_id in run:
-                    scores[metric.measure][metric.query_id] = metric.value
-        found: dict[str, list[float]] = {}
-        for measure, of_turns in scores.items():
-            if isinstance(measure, BySession):
-                of_sessions = Evaluator(
-                    {qid: _by_session(labels) for qid, labels in self._judged.items()}, [measure.of]
-                )
-                (found[label(measure)],) = of_sessions.per_turn(
-                    name, {qid: _by_session(of_turn) for qid, of_turn in run.items()}
-                ).values()
-                continue
-            if provider_of(measure) is not ir_measures.pytrec_eval:
-                of_turns = _other_scores(measure, self._judged, run)
-            lost = float(measure == ir_measures.NumQ)
-            found[label(measure)] = [of_turns.get(turn, lost) for turn in self.turns]
-        return found
+                    scores.setdefault(metric.measure, {})[metric.query_id] = metric.value
+        return scores
+
+    def _scores_by_session(self, name: str, measure: BySession, run: Ranking) -> list[float]:
+        judged = {qid: _by_session(labels) for qid, labels in self._judged.items()}
+        sessions = {qid: _by_session(passages) for qid, passages in run.items()}
+        [scores] = Evaluator(judged, [measure.of]).per_turn(name, sessions).values()
+        return scores
 
 
 def _by_session(of_turn: Mapping[str, Any]) -> dict[str, Any]:
     """The highest value of each session's turns."""
-    found: dict[str, Any] = {}
+    highest: dict[str, Any] = {}
     for docno, value in of_turn.items():
         session = docno.rpartition(":")[0] or docno
-        found[session] = max(value, found.get(session, value))
-    return found
+        highest[session] = max(value, highest.get(session, value))
+    return highest
 
 
 def _other_scores(measure: ir_measures.Measure, judged: Judged, run: Ranking) -> dict[str, float]:
     """The scores for a measure that trec_eval doesn't have."""
     provider: Any = provider_of(measure)
     own = provider is ir_measures.runtime
-    # Digits alone name the turns: gdeval's script takes off what stands before a hyphen, 9-1_3 and
-    # 10-1_3 would be one turn.
-    names = {qid if own else str(number): qid for number, qid in enumerate(judged) if qid in run}
-    given = {name: _in_order(run[qid]) for name, qid in names.items()}
-    if not own:  # the ranks as scores: the last passage has 1
-        given = {
-            name: dict(zip(docnos, map(float, range(len(docnos), 0, -1)), strict=True))
-            for name, docnos in given.items()
-        }
+    turn_of: dict[str, str] = {}  # the name that the provider gets -> the turn
+    rankings: dict[str, dict[str, float]] = {}
+    labels: dict[str, dict[str, int]] = {}
+    for number, qid in enumerate(judged):
+        if qid not in run:
+            continue
+        # Digits alone name the turns: gdeval's script takes off what stands before a hyphen,
+        # 9-1_3 and 10-1_3 would be one turn.
+        name = qid if own else str(number)
+        ranking = _in_order(run[qid])
+        if not own:  # the ranks as scores: the last passage has 1
+            ranks = range(len(ranking), 0, -1)
+            ranking = {docno: float(rank) for docno, rank in zip(ranking, ranks, strict=True)}
+        turn_of[name] = qid
+        rankings[name] = ranking
+        labels[name] = dict(judged[qid])
+    if not turn_of:
+        return {}
     try:
-        evaluator = provider.evaluator(
-            [measure], {name: dict(judged[qid]) for name, qid in names.items()}
-        )
-        metrics = list(evaluator.iter_calc(given)) if names else []
+        metrics = list(provider.evaluator([measure], labels).iter_calc(rankings))
     except Exception as error:
-        gets = ": it gets two frames of one turn, qrels (query_id, doc_id, relevance) and run (query_id, doc_id, score), and gives a number"
-        raise DataError(
-            f"{measure} of the provider {provider.NAME} stops with {type(error).__name__}: {error}{gets * own}"
-        ) from error
-    return {names[metric.query_id]: metric.value for metric in metrics if metric.query_id in names}
+        message = f"{measure} of the provider {provider.NAME} stops with {type(error).__name__}"
+        message += f": {error}"
+        if own:
+            message += (
+                ": it gets two frames of one turn, qrels (query_id, doc_id, relevance) and run "
+                "(query_id, doc_id, score), and gives a number"
+            )
+        raise DataError(message) from error
+    scores = {}
+    for metric in metrics:
+        if metric.query_id in turn_of:
+            scores[turn_of[metric.query_id]] = metric.value
+    return scores
 
 
 def _in_order(scores: Mapping[str, float]) -> dict[str, float]:
     """A turn's passages in trec_eval's order: by 32-bit score, then by docno, both descending."""
     with np.errstate(over="ignore"):  # scores beyond 32 bits are infinite, and tie
-        single = np.fromiter(scores.values(), dtype=np.float64, count=len(scores)).astype(
-            np.float32
-        )
-    return {
-        docno: score
-        for score, docno in sorted(zip(single.tolist(), scores, strict=True), reverse=True)
-    }
+        single = np.array(list(scores.values()), dtype=np.float64).astype(np.float32)
+    pairs = sorted(zip(single.tolist(), scores, strict=True), reverse=True)
+    return {docno: score for score, docno in pairs}
 
 
 def turn_scores(
@@ -481,12 +580,10 @@ def turn_scores(
         scores[name] = evaluator.per_turn(name, ranking)
         check_common_turns(f"run {name}", ranking, evaluator.turns)
         evaluator.check_form(f"run {name}", ranking)
-        if unlike := evaluator.without_judged(ranking):
-            warnings.warn(
-                f"run {name}: {unlike}, so that each of its scores is 0",
-                NotJudgedWarning,
-                stacklevel=3,
-            )
+        problem = evaluator.without_judged(ranking)
+        if problem:
+            message = f"run {name}: {problem}, so that each of its scores is 0"
+            warnings.warn(message, NotJudgedWarning, stacklevel=3)
     return scores
 
 
@@ -498,7 +595,7 @@ def experiment_rows(
     *,
     silent: Collection[str] = (),
 ) -> Rows:
-    """The rows of a table of scores, with tests and intervals of the differences from a baseline.
+    """The rows of a table of scores, with tests and intervals of differences from a baseline.
 
     With independent turns they are those of ``pt.Experiment(..., correction="bonferroni")``.
 
@@ -522,7 +619,8 @@ def experiment_rows(
 
     Example:
         >>> from ir_measures import nDCG
-        >>> rows = experiment_rows({"QR": {"nDCG@5": [0.5, 0.0]}, "AD": {"nDCG@5": [0.75, 0.25]}}, [nDCG @ 5], "QR")
+        >>> scores = {"QR": {"nDCG@5": [0.5, 0.0]}, "AD": {"nDCG@5": [0.75, 0.25]}}
+        >>> rows = experiment_rows(scores, [nDCG @ 5], "QR")
         >>> [(row["nDCG@5"], row["nDCG@5 +"], row["turns"]) for row in rows]
         [(0.25, None, 2), (0.5, 2, 2)]
     """
@@ -530,24 +628,29 @@ def experiment_rows(
     for name, ours in scores.items():
         row: dict[str, Any] = {"name": name}
         turns = len(ours[label(measures[0])])
-        known = clusters or independent(turns)
+        known_clusters = clusters or independent(turns)
         for measure in measures:
             column = label(measure)
             row[column] = aggregated(measure, ours[column])
-            if baseline is not None:
-                theirs = None if name == baseline else scores[baseline][column]
-                tested = compared(
-                    column, ours[column], theirs, known, len(scores) - 1, tested=name not in silent
-                )
-                of_all = aggregated(
-                    measure, [1.0] * turns
-                )  # as many as turns for a sum, such as NumRet
-                for end in ("low", "high"):
-                    tested[f"{column} {end}"] *= of_all
-                row.update(tested)
+            if baseline is None:
+                continue
+            theirs = None if name == baseline else scores[baseline][column]
+            comparison = compared(
+                column,
+                ours[column],
+                theirs,
+                known_clusters,
+                len(scores) - 1,
+                tested=name not in silent,
+            )
+            # A mean has the factor 1, a sum such as NumRet as many as turns.
+            factor = aggregated(measure, [1.0] * turns)
+            comparison[f"{column} low"] *= factor
+            comparison[f"{column} high"] *= factor
+            row.update(comparison)
         row["turns"] = turns
         if baseline is not None:
-            row.update(known.columns())
+            row.update(known_clusters.columns())
         rows.append(row)
     return rows
 
@@ -555,7 +658,9 @@ def experiment_rows(
 def oracle_row(
     scores: Mapping[str, Any], measures: Sequence[ir_measures.Measure]
 ) -> dict[str, Any]:
-    """The row of an oracle: for each turn, the scores of the run that is best by the first measure; of equal runs, the first one.
+    """The row of an oracle: for each turn, the scores of the best run by the first measure.
+
+    Of equal runs, the first one counts.
 
     It reads the judgements, so it is not a system: it shows what a perfect choice among the runs
     would give. It gets no significance test. Source: Abbasiantaeb, Lupart and Aliannejadi, MQ4CS
@@ -570,7 +675,8 @@ def oracle_row(
 
     Example:
         >>> from ir_measures import nDCG
-        >>> oracle_row({"mq4cs-n=1": {"nDCG@3": [0.5, 0.0]}, "mq4cs-n=2": {"nDCG@3": [0.25, 1.0]}}, [nDCG @ 3])
+        >>> scores = {"n=1": {"nDCG@3": [0.5, 0.0]}, "n=2": {"nDCG@3": [0.25, 1.0]}}
+        >>> oracle_row(scores, [nDCG @ 3])
         {'name': 'oracle', 'nDCG@3': 0.75, 'turns': 2}
     """
     if ORACLE in scores:
@@ -578,11 +684,12 @@ def oracle_row(
             f"a run is named {ORACLE}, as is the row of the best run for each turn: rename the run"
         )
     runs = list(scores.values())
-    best = np.argmax([run[label(measures[0])] for run in runs], axis=0)
-    found = {
-        name: [runs[number][name][turn] for turn, number in enumerate(best)] for name in runs[0]
-    }
-    return experiment_rows({ORACLE: found}, measures, None)[0]
+    first = label(measures[0])
+    best = np.argmax([run[first] for run in runs], axis=0)  # the number of a run, by turn
+    of_oracle: dict[str, list[float]] = {}
+    for name in runs[0]:
+        of_oracle[name] = [runs[number][name][turn] for turn, number in enumerate(best)]
+    return experiment_rows({ORACLE: of_oracle}, measures, None)[0]
 
 
 def aggregated(measure: ir_measures.Measure, scores: Iterable[float]) -> float:
@@ -602,30 +709,35 @@ def compared(
     *,
     tested: bool = True,
 ) -> dict[str, Any]:
-    """How scores differ from those of a baseline, see :func:`experiment_rows`. For the baseline itself, no value is known."""
-    better, worse = None, None
-    found = Difference(NO_VALUE, NO_VALUE, NO_VALUE, NO_VALUE, clusters.number)
+    """The columns of one system and measure that compare it with a baseline.
+
+    See :func:`experiment_rows`. For the baseline itself, no value is known.
+    """
+    better = worse = None
+    difference = Difference(NO_VALUE, NO_VALUE, NO_VALUE, NO_VALUE, clusters.number)
     if theirs is not None:
-        differences = differences_of(ours, theirs)
-        better, worse = int((differences > 0).sum()), int((differences < 0).sum())
+        of_turns = differences_of(ours, theirs)
+        better = int((of_turns > 0).sum())
+        worse = int((of_turns < 0).sum())
         if tested:
-            found = compare(ours, theirs, clusters.names)
+            difference = compare(ours, theirs, clusters.names)
     row: dict[str, Any] = {
         f"{column} +": better,
         f"{column} -": worse,
-        f"{column} p-value": found.p_value,
+        f"{column} p-value": difference.p_value,
     }
     if comparisons:
-        reject, corrected = bonferroni(
-            [found.p_value] * comparisons
-        )  # it depends on the number of tests, not on the others
-        row[f"{column} reject"] = reject[0] and clusters.enough
+        # The correction depends on the number of tests, not on the other p-values.
+        rejected, corrected = bonferroni([difference.p_value] * comparisons)
+        row[f"{column} reject"] = rejected[0] and clusters.enough
         row[f"{column} p-value corrected"] = corrected[0]
-    return {**row, f"{column} low": found.low, f"{column} high": found.high}
+    row[f"{column} low"] = difference.low
+    row[f"{column} high"] = difference.high
+    return row
 
 
 def bonferroni(p_values: Sequence[float]) -> tuple[list[bool], list[float]]:
-    """Which of some tests reject at .05 after Bonferroni's correction, and the corrected p-values.
+    """Bonferroni's correction: which tests reject at .05, and the corrected p-values.
 
     Example:
         >>> bonferroni([0.01, 0.04])
@@ -635,8 +747,8 @@ def bonferroni(p_values: Sequence[float]) -> tuple[list[bool], list[float]]:
 
     if not p_values:
         return [], []
-    reject, corrected, *_ = multipletests(p_values, ALPHA, "bonferroni")
-    return [bool(one) for one in reject], [float(one) for one in corrected]
+    rejected, corrected, *_ = multipletests(p_values, ALPHA, "bonferroni")
+    return [bool(value) for value in rejected], [float(value) for value in corrected]
 
 
 def grouped(names: Iterable[str]) -> dict[str, list[str]]:
@@ -646,11 +758,12 @@ def grouped(names: Iterable[str]) -> dict[str, list[str]]:
         >>> grouped(["raw", "aqd", "aqd.repeat-2", "raw.repeat-2"])
         {'raw': ['raw', 'raw.repeat-2'], 'aqd': ['aqd', 'aqd.repeat-2']}
     """
-    found: dict[str, list[str]] = {}
+    repeats: dict[str, list[str]] = {}
     for name in names:
         repeat = REPEAT.fullmatch(name)
-        found.setdefault(repeat[1] if repeat else name, []).append(name)
-    return found
+        system = repeat[1] if repeat else name
+        repeats.setdefault(system, []).append(name)
+    return repeats
 
 
 def name_runs(runs: Any, nameless: str = "") -> dict[str, Any]:
@@ -667,42 +780,36 @@ def name_runs(runs: Any, nameless: str = "") -> dict[str, Any]:
         >>> name_runs(["runs/one.trec", "two.trec"])
         {'one': PosixPath('runs/one.trec'), 'two': PosixPath('two.trec')}
     """
-    alone = runs if isinstance(runs, list | tuple) else [runs]
-    named = (
-        list(runs.items())
-        if isinstance(runs, Mapping)
-        else [(_name(run) or nameless, run) for run in alone]
-    )
-    names = [str(name) for name, _ in named]
-    if not all(names):
+    if isinstance(runs, Mapping):
+        pairs = [(str(name), run) for name, run in runs.items()]
+    else:
+        as_list = runs if isinstance(runs, list | tuple) else [runs]
+        pairs = [(_name(run) or nameless, run) for run in as_list]
+    names = [name for name, _run in pairs]
+    if not names:
+        raise UsageError("there is no run: give at least one")
+    if "" in names:
         raise UsageError(
-            'the runs are frames without names: give each frame its name, {"name": frame, ...}, or give run folders'
+            'the runs are frames without names: give each frame its name, {"name": frame, ...}, '
+            "or give run folders"
         )
-    if twice := [name for name in names if names.count(name) > 1]:
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
         repair = advice(
             "give each its name, {name: run, ...}, or rename one",
             "rename one, or give them to two calls",
         )
         raise UsageError(f"two runs are named {twice[0]}: {repair}")
-    if not names:
-        raise UsageError("there is no run: give at least one")
-    return {str(name): Path(run) if isinstance(run, str) else run for name, run in named}
+    return {name: Path(run) if isinstance(run, str) else run for name, run in pairs}
 
 
 def _name(run: Any) -> str:
     """A run's own name: that of a path, a run folder, a log or a submission."""
-    place = next(
-        (
-            one
-            for one in (run, *(getattr(run, name, None) for name in ("folder", "path")))
-            if isinstance(one, str | Path)
-        ),
-        None,
-    )
-    if place is None:
-        named = getattr(run, "run_id", "")
-        return named if isinstance(named, str) else ""
-    return Path(place).resolve().name if Path(place).is_dir() else Path(place).stem
+    for path in (run, getattr(run, "folder", None), getattr(run, "path", None)):
+        if isinstance(path, str | Path):
+            return Path(path).resolve().name if Path(path).is_dir() else Path(path).stem
+    run_id = getattr(run, "run_id", "")
+    return run_id if isinstance(run_id, str) else ""
 
 
 def check_baseline(runs: Collection[str], baseline: str | None, what: str = "runs") -> None:
@@ -718,7 +825,9 @@ def check_baseline(runs: Collection[str], baseline: str | None, what: str = "run
 
 
 def check_turn_names(who: str, ours: Iterable[str], theirs: Iterable[str]) -> None:
-    """Raise an error for turns that differ from wanted ones only by a hyphen for the underscore. Each would silently count 0.
+    """Refuse turns that differ from wanted ones only by a hyphen for the underscore.
+
+    Each would silently count 0.
 
     Raises:
         DataError: with the first such turn.
@@ -728,17 +837,18 @@ def check_turn_names(who: str, ours: Iterable[str], theirs: Iterable[str]) -> No
     """
     wanted = set(theirs)
     for qid in ours:
-        meant = re.sub(r"-(?=\d+$)", "_", str(qid))
-        if qid not in wanted and meant in wanted:
+        with_underscore = re.sub(r"-(?=\d+$)", "_", str(qid))
+        if qid not in wanted and with_underscore in wanted:
             raise DataError(
-                f"{who}: its turns are like {qid}, the wanted ones like {meant}: convert the qids of one of them"
+                f"{who}: its turns are like {qid}, the wanted ones like {with_underscore}: "
+                "convert the qids of one of them"
             )
 
 
 def check_common_turns(
     who: str, ours: Iterable[str], theirs: Iterable[str], what: str = "turn of the qrels"
 ) -> None:
-    """Raise an error if there are turns and none of them is wanted, or as :func:`check_turn_names`.
+    """Refuse turns none of which is wanted, and those that :func:`check_turn_names` refuses.
 
     Raises:
         DataError: with an example of both.
@@ -746,12 +856,13 @@ def check_common_turns(
     Example:
         >>> check_common_turns("run a", [], ["9-1_3"])
     """
-    given, wanted = list(ours), list(theirs)
-    check_turn_names(who, given, wanted)
-    if given and wanted and not set(given) & set(wanted):
-        mismatch = f"its turns are like {given[0]}, the wanted ones like {wanted[0]}"
+    turns = list(ours)
+    wanted = list(theirs)
+    check_turn_names(who, turns, wanted)
+    if turns and wanted and set(turns).isdisjoint(wanted):
         raise DataError(
-            f"{who} has no {what}: {mismatch}; take the topics that the judgements were made for"
+            f"{who} has no {what}: its turns are like {turns[0]}, the wanted ones like "
+            f"{wanted[0]}; take the topics that the judgements were made for"
         )
 
 
@@ -768,17 +879,29 @@ class RelevanceWarning(UserWarning):
 
 
 class OtherTurnsWarning(UserWarning):
-    """A run lacks judged turns and has unjudged ones. They may belong to another dataset, or have other names."""
+    """A run lacks judged turns and has unjudged ones.
+
+    They may belong to another dataset, or have other names.
+    """
 
 
 def warn_of_other_turns(who: str, ours: Iterable[str], theirs: Iterable[str]) -> None:
-    """Warn if a run and the judgements both have turns that the other doesn't have. The judged ones count 0.
+    """Warn if a run and the judgements both have turns that the other doesn't have.
+
+    The judged ones count 0.
 
     Example:
         >>> warn_of_other_turns("run a", ["1_1", "1_2"], ["1_1"])
     """
-    foreign, lost = sorted({*ours} - {*theirs}), sorted({*theirs} - {*ours})
+    turns = set(ours)
+    judged = set(theirs)
+    foreign = sorted(turns - judged)
+    lost = sorted(judged - turns)
     if foreign and lost:
-        others = f"{counted(len(foreign), 'turn that is', 'turns that are')} not judged ({list_first(foreign)})"
-        what = f"{who} lacks {counted(len(lost), 'judged turn')}, counted 0 ({list_first(lost)}), and has {others}"
-        warnings.warn(what, OtherTurnsWarning, stacklevel=4)
+        unjudged = counted(len(foreign), "turn that is", "turns that are")
+        warnings.warn(
+            f"{who} lacks {counted(len(lost), 'judged turn')}, counted 0 ({list_first(lost)}), "
+            f"and has {unjudged} not judged ({list_first(foreign)})",
+            OtherTurnsWarning,
+            stacklevel=4,
+        )

@@ -1,4 +1,4 @@
-"""Whether two runs differ: a paired test and an interval of the mean over turns that are robust to clusters of turns.
+"""Whether two runs differ: a paired test and an interval, both robust to clusters of turns.
 
 Turns of one conversation depend on each other, so a test that takes turns as independent finds
 differences where there are none. Test and interval come from one t-distribution, so that they can't
@@ -52,9 +52,9 @@ class Difference(NamedTuple):
 
 
 def differences_of(ours: Any, theirs: Any) -> Floats:
-    """The differences of two runs' scores, turn by turn; 0 for differences that are only rounding errors."""
-    found = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
-    return np.where(np.abs(found) < SAME, 0.0, found)
+    """The differences of two runs' scores, turn by turn; 0 where they are only rounding errors."""
+    differences = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
+    return np.where(np.abs(differences) < SAME, 0.0, differences)
 
 
 def compare(
@@ -74,21 +74,25 @@ def compare(
         level: the level of confidence of the interval.
 
     Example:
-        >>> found = compare([0.5, 0.7, 0.4, 0.9], [0.4, 0.4, 0.4, 0.5], ["1-1", "1-1", "2-1", "3-1"])
-        >>> round(found.mean, 3), round(found.low, 3), round(found.high, 3), round(found.p_value, 3)
-        (0.2, -0.192, 0.592, 0.148)
+        >>> clusters = ["1-1", "1-1", "2-1", "3-1"]
+        >>> difference = compare([0.5, 0.7, 0.4, 0.9], [0.4, 0.4, 0.4, 0.5], clusters)
+        >>> round(difference.mean, 3), round(difference.low, 3), round(difference.high, 3)
+        (0.2, -0.192, 0.592)
+        >>> round(difference.p_value, 3)
+        0.148
     """
     from scipy.stats import t
 
     differences = differences_of(ours, theirs)
     names, numbers = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
     mean = float(differences.mean()) if len(differences) else NO_VALUE
+    unknown = Difference(mean, NO_VALUE, NO_VALUE, NO_VALUE, len(names))
     if len(names) < 2:
-        return Difference(mean, NO_VALUE, NO_VALUE, NO_VALUE, len(names))
+        return unknown
     sizes = np.bincount(numbers).astype(float)
     error, freedom = standard_error(differences - mean, numbers, sizes)
     if error == 0:
-        return Difference(mean, NO_VALUE, NO_VALUE, NO_VALUE, len(names))
+        return unknown
     half_width = float(t.ppf((1 + level) / 2, freedom)) * error
     p_value = float(2 * t.sf(abs(mean) / error, freedom))
     return Difference(mean, mean - half_width, mean + half_width, p_value, len(names))
@@ -97,11 +101,13 @@ def compare(
 def interval_of_mean(
     values: Sequence[float], clusters: Sequence[str], *, level: float = 0.95
 ) -> Difference:
-    """The mean of scores over turns with its interval, see :func:`compare`. The p-value is that of the mean 0.
+    """The mean of scores over turns with its interval, see :func:`compare`.
+
+    The p-value is that of the mean 0.
 
     Example:
-        >>> found = interval_of_mean([0.5, 0.7, 0.4, 0.9], ["1-1", "1-1", "2-1", "3-1"])
-        >>> round(found.mean, 3), round(found.low, 3), round(found.high, 3)
+        >>> mean = interval_of_mean([0.5, 0.7, 0.4, 0.9], ["1-1", "1-1", "2-1", "3-1"])
+        >>> round(mean.mean, 3), round(mean.low, 3), round(mean.high, 3)
         (0.625, 0.126, 1.124)
     """
     return compare(values, [0.0] * len(values), clusters, level=level)
@@ -110,9 +116,10 @@ def interval_of_mean(
 def interval_of_share(
     hits: Sequence[bool], clusters: Sequence[str], *, level: float = 0.95
 ) -> tuple[float, float]:
-    """Wilson's interval of a share of turns, for the number of independent turns that would tell as much as these clusters.
+    """Wilson's interval of a share of turns, with an effective number of turns.
 
-    That number is the turns divided by the design effect: CR2's variance of the share by that of
+    The effective number is that of independent turns that would tell as much as these clusters.
+    It is the number of turns divided by the design effect: CR2's variance of the share by that of
     independent turns, at least 1. It is lowered further for the few degrees of freedom of CR2. If
     the share is 0 or 1 the effect is unknown, and each cluster counts once.
 
@@ -132,30 +139,46 @@ def interval_of_share(
     Example:
         >>> [round(bound, 3) for bound in interval_of_share([True] * 7, list("abcdefg"))]
         [0.646, 1.0]
-        >>> [round(bound, 3) for bound in interval_of_share([True, True, False, True, True, False, False], list("aabbccc"))]
+        >>> hits = [True, True, False, True, True, False, False]
+        >>> [round(bound, 3) for bound in interval_of_share(hits, list("aabbccc"))]
         [0.124, 0.926]
     """
-    from scipy.stats import t
     from statsmodels.stats.proportion import proportion_confint
 
     turns = len(hits)
     names, numbers = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
-    if not turns or (turns > 1 and len(names) == 1):
+    if turns == 0 or (turns > 1 and len(names) == 1):
         return NO_VALUE, NO_VALUE
     values = np.asarray(hits, dtype=np.float64)
     share = float(values.mean())
-    enough = float(turns)
-    if len(names) < turns and share in (0, 1):
-        enough = float(len(names))
-    elif len(names) < turns:
-        error, freedom = standard_error(values - share, numbers, np.bincount(numbers).astype(float))
-        effect = max(error**2 / (share * (1 - share) / (turns - 1)), 1.0)
-        upper = (1 + level) / 2
-        enough = min(
-            turns / effect * float(t.ppf(upper, turns - 1) / t.ppf(upper, freedom)) ** 2, turns
-        )
-    low, high = proportion_confint(share * enough, enough, alpha=1 - level, method="wilson")
+    if len(names) == turns:
+        effective = float(turns)
+    elif share in (0, 1):
+        effective = float(len(names))
+    else:
+        effective = _effective_turns(values, numbers, level)
+    low, high = proportion_confint(share * effective, effective, alpha=1 - level, method="wilson")
     return float(low), float(high)
+
+
+def _effective_turns(hits: Floats, numbers: npt.NDArray[np.intp], level: float) -> float:
+    """The number of independent turns that would tell as much about a share, at most all turns.
+
+    Args:
+        hits: 1 or 0 for each turn.
+        numbers: the number of the cluster of each turn, from 0.
+        level: the level of confidence.
+    """
+    from scipy.stats import t
+
+    turns = len(hits)
+    share = float(hits.mean())
+    error, freedom = standard_error(hits - share, numbers, np.bincount(numbers).astype(float))
+    variance_if_independent = share * (1 - share) / (turns - 1)
+    design_effect = max(error**2 / variance_if_independent, 1.0)
+    upper = (1 + level) / 2
+    for_freedom = float(t.ppf(upper, turns - 1) / t.ppf(upper, freedom)) ** 2
+    return min(turns / design_effect * for_freedom, float(turns))
 
 
 def standard_error(
@@ -173,12 +196,11 @@ def standard_error(
         sizes: the turns of each cluster, at least two clusters.
     """
     turns = sizes.sum()
-    left = 1 - sizes / turns
+    divisors = 1 - sizes / turns
     sums = np.bincount(numbers, residuals)
-    sums = np.where(
-        np.abs(sums) < SAME * sizes, 0.0, sums
-    )  # what stays of sums that cancel out is rounding
-    error = float(np.sqrt((sums**2 / left).sum()) / turns)
+    is_rounding = np.abs(sums) < SAME * sizes  # what is left of residuals that cancel out
+    sums = np.where(is_rounding, 0.0, sums)
+    error = float(np.sqrt((sums**2 / divisors).sum()) / turns)
     return error, degrees_of_freedom(sizes)
 
 
@@ -190,8 +212,10 @@ def degrees_of_freedom(sizes: Floats) -> float:
     of the trace, divided by the sum of the squares.
 
     Example:
-        >>> round(degrees_of_freedom(np.array([1.0, 1.0, 1.0, 1.0])), 6), round(degrees_of_freedom(np.array([12.0, 1.0, 1.0, 1.0])), 2)
-        (3.0, 1.34)
+        >>> round(degrees_of_freedom(np.array([1.0, 1.0, 1.0, 1.0])), 6)
+        3.0
+        >>> round(degrees_of_freedom(np.array([12.0, 1.0, 1.0, 1.0])), 2)
+        1.34
     """
     turns = sizes.sum()
     weights = 1 / np.sqrt(1 - sizes / turns)

@@ -53,7 +53,7 @@ class ScoredTurns:
     strangers: tuple[str, ...] = ()
 
     def sentences(self, found: Mapping[str, Collection[str]]) -> list[str]:
-        """What stands below a table of these runs: which turns the mean is over, and which of them runs lack.
+        """Sentences for below a table: the turns of the means, and which of them runs lack.
 
         Args:
             found: run -> the turns for which it has passages.
@@ -79,37 +79,43 @@ def choose_turns(
         DataError: when no judged turn was asked of all runs, or a folder names turns with hyphens.
 
     Example:
-        >>> turns = choose_turns(["1_1", "1_2", "1_3"], {"mine": Asked({"1_1", "1_2"}), "theirs": None})
+        >>> asked = {"mine": Asked({"1_1", "1_2"}), "theirs": None}
+        >>> turns = choose_turns(["1_1", "1_2", "1_3"], asked)
         >>> turns.ids, turns.why
         (('1_1', '1_2'), 'Mean over 2 judged turns, those that mine was asked, of 3.')
     """
     every = tuple(dict.fromkeys(judged))
-    known = {name: one for name, one in asked.items() if one is not None}
+    known = {name: turns for name, turns in asked.items() if turns is not None}
     strangers = tuple(name for name in asked if name not in known)
-    for name, one in known.items():
-        check_turn_names(f"run {name}", one.turns, every)
-    unfinished = tuple(
-        f"{name} isn't finished: it has {len(one.turns)} of {counted(one.whole, 'turn')}."
-        for name, one in known.items()
-        if one.whole is not None
-    )
+    unfinished = []
+    for name, run in known.items():
+        check_turn_names(f"run {name}", run.turns, every)
+        if run.whole is not None:
+            of_all = counted(run.whole, "turn")
+            unfinished.append(f"{name} isn't finished: it has {len(run.turns)} of {of_all}.")
     if chosen or not known:
-        return ScoredTurns(
-            every, f"Mean over {counted(len(every), 'judged turn')}.", unfinished, strangers
-        )
-    common = tuple(qid for qid in every if all(qid in one.turns for one in known.values()))
-    counts = {name: sum(qid in one.turns for qid in every) for name, one in known.items()}
+        mean = f"Mean over {counted(len(every), 'judged turn')}."
+        return ScoredTurns(every, mean, tuple(unfinished), strangers)
+    common = []
+    for qid in every:
+        if all(qid in run.turns for run in known.values()):
+            common.append(qid)
+    counts = {name: len(set(every).intersection(run.turns)) for name, run in known.items()}
     if every and not common:
         raise DataError(_without_common(every, known, counts))
     mean = f"Mean over {counted(len(common), 'judged turn')}"
     if len(common) == len(every):
-        return ScoredTurns(every, f"{mean}.", unfinished, strangers)
+        return ScoredTurns(every, f"{mean}.", tuple(unfinished), strangers)
     mean += f", those that {_who(list(known), len(asked))} asked, of {len(every):,}."
     notes = unfinished
-    if len(set(counts.values()) | {len(common)}) > 1:
-        told = ", ".join(f"{name} {count:,}" for name, count in counts.items())
-        notes = (f"The runs were asked different judged turns: {told}.", *unfinished)
-    return ScoredTurns(common, mean, notes, strangers)
+    if any(count != len(common) for count in counts.values()):
+        per_run = _count_of_each(counts)
+        notes = [f"The runs were asked different judged turns: {per_run}.", *unfinished]
+    return ScoredTurns(tuple(common), mean, tuple(notes), strangers)
+
+
+def _count_of_each(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in counts.items())
 
 
 def scored_judgements(
@@ -126,14 +132,13 @@ def scored_judgements(
         UsageError: when a chosen turn isn't judged.
         DataError: when no judged turn was asked of all runs, or a folder or file can't be read.
     """
-    scored = choose_turns(
-        chosen_turns(judged, turns, "the qrels"), asked_of(runs), chosen=turns is not None
-    )
+    candidates = chosen_turns(judged, turns, "the qrels")
+    scored = choose_turns(candidates, asked_of(runs), chosen=turns is not None)
     return {qid: judged[qid] for qid in scored.ids}, scored
 
 
 def chosen_turns(known: Iterable[str], turns: "Turns | None", where: str) -> Iterable[str]:
-    """The known turns that the user chooses; all of them for None.
+    """The turns that the user chooses among the known ones; all of them for None.
 
     Raises:
         UsageError: when a chosen turn is unknown.
@@ -141,9 +146,8 @@ def chosen_turns(known: Iterable[str], turns: "Turns | None", where: str) -> Ite
     """
     if turns is None:
         return known
-    from ..conversations.datasets import (
-        read_turns,
-    )  # imports pandas, which scores of run files do without
+    # This imports pandas, which scores of run files do without.
+    from ..conversations.datasets import read_turns
 
     return read_turns(turns, known, where)
 
@@ -152,7 +156,9 @@ def _who(names: Sequence[str], runs: int) -> str:
     """The runs that were asked, with the verb."""
     if len(names) == 1:
         return f"{names[0]} was"
-    return "all runs were" if len(names) == runs else f"{list_first(names)} were"
+    if len(names) == runs:
+        return "all runs were"
+    return f"{list_first(names)} were"
 
 
 def _without_common(
@@ -160,20 +166,27 @@ def _without_common(
 ) -> str:
     """Why no turn can be scored."""
     for name, count in counts.items():
-        if count == 0:
-            turns = list(known[name].turns)
-            like = (
-                f"its turns are like {turns[0]}, the wanted ones like {every[0]}"
-                if turns
-                else "it was asked no turn"
-            )
-            return f"run {name} has no turn of the qrels: {like}; take the topics that the judgements were made for"
-    told = ", ".join(f"{name} {count:,}" for name, count in counts.items())
-    return f"no judged turn was asked of all runs (of {len(every):,}: {told}): evaluate them separately, or choose the turns"
+        if count > 0:
+            continue
+        turns = list(known[name].turns)
+        if turns:
+            why = f"its turns are like {turns[0]}, the wanted ones like {every[0]}"
+        else:
+            why = "it was asked no turn"
+        return (
+            f"run {name} has no turn of the qrels: {why}; "
+            "take the topics that the judgements were made for"
+        )
+    return (
+        f"no judged turn was asked of all runs (of {len(every):,}: {_count_of_each(counts)}): "
+        "evaluate them separately, or choose the turns"
+    )
 
 
 def lacking(found: Mapping[str, Collection[str]], turns: Iterable[str]) -> list[str]:
-    """A sentence for each run without passages for some of these turns, or one for all runs that lack the same.
+    """Sentences on the runs without passages for some of these turns.
+
+    There is one for each run, or one for all runs if they lack the same turns.
 
     Example:
         >>> lacking({"a": ["1_1"], "b": ["1_1"]}, ["1_1", "1_2"])
@@ -184,12 +197,14 @@ def lacking(found: Mapping[str, Collection[str]], turns: Iterable[str]) -> list[
     for name, those in found.items():
         lost = sorted(set(wanted) - set(those))
         if lost:
-            said = f"lacks {counted(len(lost), 'judged turn')}, counted 0: {list_first(lost)}."
-            names_by_sentence.setdefault(said, []).append(name)
+            sentence = f"lacks {counted(len(lost), 'judged turn')}, counted 0: {list_first(lost)}."
+            names_by_sentence.setdefault(sentence, []).append(name)
     sentences = []
-    for said, names in names_by_sentence.items():
-        together = ["each run"] if len(names) == len(found) > 1 else names
-        sentences += [f"{name} {said}" for name in together]
+    for sentence, names in names_by_sentence.items():
+        if len(names) == len(found) > 1:
+            names = ["each run"]
+        for name in names:
+            sentences.append(f"{name} {sentence}")
     return sentences
 
 
@@ -199,9 +214,9 @@ def asked_of(runs: Mapping[str, Any]) -> dict[str, Asked | None]:
     Raises:
         DataError: when a folder is not a run, or can't be read.
     """
-    found: dict[str, Asked | None] = {}
+    asked: dict[str, Asked | None] = {}
     for name, run in runs.items():
-        found[name] = None
+        asked[name] = None
         folder = run
         if isinstance(run, str | Path) and Path(run).is_dir():
             from ..runs import RunFolder  # imports pandas, which scores of run files do without
@@ -209,5 +224,5 @@ def asked_of(runs: Mapping[str, Any]) -> dict[str, Asked | None]:
             folder = RunFolder(run)
         if hasattr(folder, "turns_so_far"):
             whole = int(folder.parameters()["turns"]) if folder.begun else None
-            found[name] = Asked(frozenset(folder.turns_so_far()), whole)
-    return found
+            asked[name] = Asked(frozenset(folder.turns_so_far()), whole)
+    return asked

@@ -1,8 +1,8 @@
-"""The unit of inference: which turns may depend on each other, because they belong to one conversation, topic or user.
+"""The unit of inference: which turns may depend on each other.
 
-A dataset declares its unit, see :class:`~pyterrier_ikat.conversations.ikat_dataset.IkatDataset`.
-Without one, the conversation is read from the column ``qconversation`` or from the ids, and the
-line below a table says so.
+These are the turns of one conversation, topic or user. A dataset declares its unit, see
+:class:`~pyterrier_ikat.conversations.ikat_dataset.IkatDataset`. Without one, the conversation is
+read from the column ``qconversation`` or from the ids, and the line below a table says so.
 """
 
 import warnings
@@ -24,8 +24,14 @@ UNIT_COLUMNS = ("unit", "clusters", "unit_from")
 LEVEL = f"p < {ALPHA:.2f}".replace("0.", ".")
 SOURCES = {
     "qconversation": "The conversation of a turn is that of the column qconversation.",
-    "qid": "No dataset is known, so the conversation of a turn was taken from its id: what stands before the last _.",
-    "none": "Nothing names the conversations: no dataset is known, and not every id is <conversation>_<turn>.",
+    "qid": (
+        "No dataset is known, so the conversation of a turn was taken from its id: what stands "
+        "before the last _."
+    ),
+    "none": (
+        "Nothing names the conversations: no dataset is known, and not every id is "
+        "<conversation>_<turn>."
+    ),
 }
 """How the unit is known if no dataset declares it -> the sentence about it."""
 
@@ -59,7 +65,10 @@ class Clusters:
 
     @property
     def enough(self) -> bool:
-        """Whether a difference may be marked. A test over independent turns is exact with any number of them."""
+        """Whether there are enough clusters to mark a difference.
+
+        A test over independent turns is exact with any number of them.
+        """
         return self.is_independent or self.number >= FEWEST
 
     def columns(self) -> dict[str, Any]:
@@ -73,17 +82,19 @@ class Clusters:
             >>> Clusters("topic", ["9", "9", "10"]).over(), Clusters("turn", ["a", "b"]).over()
             ('3 turns of 2 topics', '2 turns')
         """
-        return _over(self.unit, self.number, len(self.names), self.of)
+        return _turns_of_clusters(self.unit, self.number, len(self.names), self.of)
 
 
 def independent(turns: int) -> Clusters:
-    """As many turns that are independent of each other."""
-    return Clusters("turn", [str(place) for place in range(turns)])
+    """Clusters of this many turns, each independent of the others."""
+    return Clusters("turn", [str(number) for number in range(turns)])
 
 
-def _over(unit: str, number: int, turns: int, of: str = "turn") -> str:
-    said = counted(turns, of)
-    return said if unit == of else f"{said} of {counted(number, unit)}"
+def _turns_of_clusters(unit: str, number: int, turns: int, of: str = "turn") -> str:
+    text = counted(turns, of)
+    if unit == of:
+        return text
+    return f"{text} of {counted(number, unit)}"
 
 
 def said_of_test(unit: str, number: int, turns: int, of: str = "turn") -> str:
@@ -93,12 +104,14 @@ def said_of_test(unit: str, number: int, turns: int, of: str = "turn") -> str:
         >>> print(said_of_test("topic", 13, 280))
         two-sided paired t-test robust to clusters, over 280 turns of 13 topics, Bonferroni, p < .05
     """
-    kind = "two-sided paired t-test" if unit == of else "two-sided paired t-test robust to clusters"
-    return f"{kind}, over {_over(unit, number, turns, of)}, Bonferroni, {LEVEL}"
+    test = "two-sided paired t-test"
+    if unit != of:
+        test += " robust to clusters"
+    return f"{test}, over {_turns_of_clusters(unit, number, turns, of)}, Bonferroni, {LEVEL}"
 
 
 def notes_on_unit(unit: str, number: int, source: str = "", of: str = "turn") -> list[str]:
-    """What a reader of marks and intervals has to know about their unit, a sentence each."""
+    """Sentences on the unit of marks and intervals, for the lines below a table."""
     notes = []
     if unit == of == "turn":
         notes.append(
@@ -107,22 +120,27 @@ def notes_on_unit(unit: str, number: int, source: str = "", of: str = "turn") ->
     if source:
         notes.append(SOURCES[source])
     if unit != of and number < FEWEST:
-        notes.append(
-            f"Nothing is marked: a test needs {FEWEST} {unit}s or more, and these are {number}."
-        )
+        note = f"Nothing is marked: a test needs {FEWEST} {unit}s or more, and these are {number}."
         if of == "turn":
-            notes[-1] += " The unit turn takes the turns as independent."
+            note += " The unit turn takes the turns as independent."
+        notes.append(note)
     return notes
 
 
 def note_on_intervals(table: "pd.DataFrame") -> str:
-    """The line below a table of means with intervals, from its columns ``unit`` and ``clusters``."""
-    unit, source = table["unit"].iloc[0], table["unit_from"].iloc[0]
-    least, most = table["clusters"].min(), table["clusters"].max()
-    number = counted(int(most), unit) if least == most else f"{least} to {counted(int(most), unit)}"
+    """The line on intervals below a table of means, from its ``unit`` and ``clusters``."""
+    unit = table["unit"].iloc[0]
+    source = table["unit_from"].iloc[0]
+    fewest = int(table["clusters"].min())
+    most = int(table["clusters"].max())
+    number = counted(most, unit)
+    if fewest != most:
+        number = f"{fewest} to {number}"
     kind = "of independent turns" if unit == "turn" else "robust to clusters"
-    said = f"_low and _high, or low and high: intervals of 95 %, {kind}, over {number}."
-    return f"{said} {SOURCES[source]}" if source else said
+    note = f"_low and _high, or low and high: intervals of 95 %, {kind}, over {number}."
+    if source:
+        note += f" {SOURCES[source]}"
+    return note
 
 
 def check_unit(unit: str | None, baseline: str | None) -> None:
@@ -137,9 +155,10 @@ def check_unit(unit: str | None, baseline: str | None) -> None:
 
     one_of(UNITS, unit=unit)
     if baseline is None:
-        given = advice(f"unit={unit!r}", f"--unit {unit}")
+        argument = advice(f"unit={unit!r}", f"--unit {unit}")
+        repair = advice("baseline=...", "--baseline")
         raise UsageError(
-            f"{given} is the unit of tests and intervals of differences: give {advice('baseline=...', '--baseline')}"
+            f"{argument} is the unit of tests and intervals of differences: give {repair}"
         )
 
 
@@ -149,7 +168,10 @@ def find_clusters(
     data: "IkatDataset | None" = None,
     frames: "Iterable[pd.DataFrame]" = (),
 ) -> Clusters:
-    """The clusters of turns: by default those that their dataset declares, else their conversations, else the turns themselves.
+    """The clusters of turns.
+
+    By default they are those that the dataset declares, else the turns' conversations, else the
+    turns themselves.
 
     Args:
         turns: the turns.
@@ -166,27 +188,30 @@ def find_clusters(
         own.
 
     Example:
-        >>> find_clusters(["9-1_1", "9-1_2", "9-2_1"]).names, find_clusters(["9-1_1", "9-2_1"], "topic").names
-        (['9-1', '9-1', '9-2'], ['9', '9'])
+        >>> find_clusters(["9-1_1", "9-1_2", "9-2_1"]).names
+        ['9-1', '9-1', '9-2']
+        >>> find_clusters(["9-1_1", "9-2_1"], "topic").names
+        ['9', '9']
     """
-    names = list(turns)
+    qids = list(turns)
     if unit is not None:
         from ..arguments import one_of
 
         one_of(UNITS, unit=unit)
     if unit == "turn":
-        return Clusters("turn", names)
+        return Clusters("turn", qids)
     if data is not None and data.declares_unit:
-        return _declared(names, unit or data.unit, data)
-    conversations, source = _conversations(names, frames)
-    if unit is None and source == "none":
-        return Clusters("turn", names, source)
+        return _declared(qids, unit or data.unit, data)
+    conversations, source = _conversations(qids, frames)
     if source == "none":
-        odd = next(qid for qid in names if not qid.rpartition("_")[0])
+        if unit is None:
+            return Clusters("turn", qids, source)
+        odd = next(qid for qid in qids if not qid.rpartition("_")[0])
         repair = advice('give dataset=..., or unit="turn"', "give --dataset, or --unit turn")
         raise DataError(f"turn {odd!r} is not <conversation>_<turn>, such as 9-1_3: {repair}")
     if unit in ("topic", "user"):
-        return Clusters(unit, [one.partition("-")[0] for one in conversations], source)
+        topics = [conversation.partition("-")[0] for conversation in conversations]
+        return Clusters(unit, topics, source)
     return Clusters("conversation", conversations, source)
 
 
@@ -201,23 +226,28 @@ def units_of(turns: Iterable[str], unit: str | None = None) -> list[str]:
 
 
 def _declared(turns: list[str], unit: str, data: "IkatDataset") -> Clusters:
-    known = data.clusters(unit)
-    lacking = [qid for qid in turns if qid not in known]
-    if lacking:
-        message = f"{data.name} lacks {counted(len(lacking), 'turn')} ({list_first(lacking)}): each counts as a {unit} of its own in tests"
-        warnings.warn(message, stacklevel=4)
-    return Clusters(unit, [known.get(qid, qid) for qid in turns])
+    cluster_of = data.clusters(unit)
+    missing = [qid for qid in turns if qid not in cluster_of]
+    if missing:
+        warnings.warn(
+            f"{data.name} lacks {counted(len(missing), 'turn')} ({list_first(missing)}): "
+            f"each counts as a {unit} of its own in tests",
+            stacklevel=4,
+        )
+    return Clusters(unit, [cluster_of.get(qid, qid) for qid in turns])
 
 
 def _conversations(turns: list[str], frames: "Iterable[pd.DataFrame]") -> tuple[list[str], str]:
     """The conversation of each turn, and how it is known: a key of :data:`SOURCES`."""
-    known = dict[str, str]()
+    conversation_of: dict[str, str] = {}
     for frame in frames:
         if {"qid", "qconversation"} <= set(frame.columns):
             pairs = frame[["qid", "qconversation"]].drop_duplicates("qid").dropna()
-            known.update(zip(pairs["qid"], map(str, pairs["qconversation"]), strict=True))
-    own = all(known.get(qid) == qid for qid in turns)  # stands in for an unknown conversation
-    if turns and not own and all(qid in known for qid in turns):
-        return [known[qid] for qid in turns], "qconversation"
-    before = [qid.rpartition("_")[0] for qid in turns]
-    return before, "qid" if all(before) else "none"
+            names = map(str, pairs["qconversation"])
+            conversation_of.update(zip(pairs["qid"], names, strict=True))
+    # A frame without conversations may have the turns themselves in this column.
+    are_turns = all(conversation_of.get(qid) == qid for qid in turns)
+    if turns and not are_turns and all(qid in conversation_of for qid in turns):
+        return [conversation_of[qid] for qid in turns], "qconversation"
+    from_ids = [qid.rpartition("_")[0] for qid in turns]
+    return from_ids, "qid" if all(from_ids) else "none"
