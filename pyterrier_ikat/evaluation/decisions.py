@@ -30,11 +30,11 @@ from .score_frame import about_turns
 from .scored_turns import asked_of, choose_turns, chosen_turns, scored_judgements
 from .units import UNIT_COLUMNS, Clusters, find_clusters
 
-System: TypeAlias = pd.DataFrame | str | Path
+SystemOutput: TypeAlias = pd.DataFrame | str | Path
 """A frame with what a system wrote for each turn, or a folder made by `ikat run`."""
 
 
-def statement_ranking(system: System) -> pd.DataFrame:
+def statement_ranking(system: SystemOutput) -> pd.DataFrame:
     """The statements that one system chose, in its order.
 
     Args:
@@ -53,50 +53,58 @@ def statement_ranking(system: System) -> pd.DataFrame:
             folder doesn't have a finished run.
 
     Example:
-        >>> turns = pd.DataFrame({"qid": ["9-1_3", "9-1_4"], "qstatements": [[("10", 0.9), ("2", 0.4)], []]})
+        >>> chosen = [[("10", 0.9), ("2", 0.4)], []]
+        >>> turns = pd.DataFrame({"qid": ["9-1_3", "9-1_4"], "qstatements": chosen})
         >>> statement_ranking(turns).values.tolist()
         [['9-1_3', '10', 2.0, 0], ['9-1_3', '2', 1.0, 1]]
     """
-    lists = statements_by_turn(system)
-    rows = [
-        (qid, name, float(len(names) - rank), rank)
-        for qid, names in lists.items()
-        for rank, name in enumerate(names)
-    ]
-    return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"], dtype=object).astype(
-        {"score": float, "rank": int}
-    )
+    rows = []
+    for qid, ids in statements_by_turn(system).items():
+        for rank, statement_id in enumerate(ids):
+            rows.append((qid, statement_id, float(len(ids) - rank), rank))
+    frame = pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"], dtype=object)
+    return frame.astype({"score": float, "rank": int})
 
 
-def statements_by_turn(system: System) -> dict[str, list[str]]:
-    """The ids of the statements that a system chose for each turn, best first. Raises the same errors as :func:`statement_ranking`."""
+def statements_by_turn(system: SystemOutput) -> dict[str, list[str]]:
+    """The ids of the statements that a system chose for each turn, best first.
+
+    Raises the same errors as :func:`statement_ranking`.
+    """
     return written_by(system, "qstatements", "SelectStatements(llm)", _ids)
 
 
 def _learned_in_words(
-    chosen: Mapping[str, list[str]], system: System, qrels: pd.DataFrame
+    chosen: Mapping[str, list[str]], system: SystemOutput, qrels: pd.DataFrame
 ) -> dict[str, list[str]]:
-    """The choices, with their words instead of ids for the statements that ``UpdatePtkb`` learned, because these are not judged."""
+    """The chosen ids, with the words of statements that ``UpdatePtkb`` learned as their ids.
+
+    Learned statements are not judged.
+    """
     judged = set(zip(qrels["qid"], qrels["docno"], strict=True))
     turns = turns_of(system)
-    rows = zip(turns["qid"], values(turns, "qlearned"), strict=True)
-    words = {(qid, one["id"]): one["statement"] for qid, learned in rows for one in learned or []}
-    return {
-        qid: [name if (qid, name) in judged else words.get((qid, name), name) for name in names]
-        for qid, names in chosen.items()
-    }
+    words = {}
+    for qid, learned in zip(turns["qid"], values(turns, "qlearned"), strict=True):
+        for statement in learned or []:
+            words[qid, statement["id"]] = statement["statement"]
+    named: dict[str, list[str]] = {}
+    for qid, ids in chosen.items():
+        named[qid] = []
+        for statement_id in ids:
+            key = (qid, statement_id)
+            named[qid].append(statement_id if key in judged else words.get(key, statement_id))
+    return named
 
 
 def _ids(qid: str, chosen: Any) -> list[str]:
     pairs = chosen_statements(qid, chosen)
-    ids = [name for name, _ in pairs]
-    for name, score in pairs:
-        if ids.count(name) > 1:
-            raise DataError(f"turn {qid}: statement {name} is chosen twice: keep its first place")
+    ids = [statement_id for statement_id, _score in pairs]
+    for statement_id, score in pairs:
+        where = f"turn {qid}: statement {statement_id}"
+        if ids.count(statement_id) > 1:
+            raise DataError(f"{where} is chosen twice: keep its first place")
         if not math.isfinite(score):
-            raise DataError(
-                f"turn {qid}: statement {name} has the score {score}: give a finite number"
-            )
+            raise DataError(f"{where} has the score {score}: give a finite number")
     return ids
 
 
@@ -109,11 +117,14 @@ TRACK_PTKB = (
     SetR(rel=1),
     SetF(rel=1),
 )
-"""The ranking measures of 2023 (cut at 3) and 2024 (at 5), then precision, recall and F1 of the chosen set."""
+"""The ranking measures of 2023 (cut at 3) and 2024 (at 5).
+
+Then come precision, recall and F1 of the chosen set.
+"""
 
 
 def evaluate_ptkb(
-    systems: Mapping[str, System], qrels: pd.DataFrame, turns: Turns | None = None
+    systems: Mapping[str, SystemOutput], qrels: pd.DataFrame, turns: Turns | None = None
 ) -> pd.DataFrame:
     """Compare the statements that systems chose with PTKB qrels.
 
@@ -148,35 +159,33 @@ def evaluate_ptkb(
             malformed.
 
     Example:
-        >>> qrels = pd.DataFrame({"qid": ["1_1", "1_1", "1_2"], "docno": ["1", "2", "1"], "label": [1, 0, 1]})
-        >>> turns = pd.DataFrame({"qid": ["1_1", "1_2"], "qstatements": [[("2", 0.8), ("1", 0.7)], []]})
-        >>> evaluate_ptkb({"ours": turns}, qrels)[["name", "SetP(rel=1)", "SetR(rel=1)", "turns"]].values.tolist()
+        >>> judged = [("1_1", "1", 1), ("1_1", "2", 0), ("1_2", "1", 1)]
+        >>> qrels = pd.DataFrame(judged, columns=["qid", "docno", "label"])
+        >>> chosen = [[("2", 0.8), ("1", 0.7)], []]
+        >>> turns = pd.DataFrame({"qid": ["1_1", "1_2"], "qstatements": chosen})
+        >>> scores = evaluate_ptkb({"ours": turns}, qrels)
+        >>> scores[["name", "SetP(rel=1)", "SetR(rel=1)", "turns"]].values.tolist()
         [['ours', 0.25, 0.5, 2]]
     """
     qrels = _check_ptkb_qrels(qrels)
-    judged, scored = scored_judgements(
-        systems, judgements_by_turn(qrels.itertuples(index=False, name=None)), turns
-    )
+    all_judged = judgements_by_turn(qrels.itertuples(index=False, name=None))
+    judged, scored = scored_judgements(systems, all_judged, turns)
     qrels = qrels[qrels["qid"].isin(judged)].reset_index(drop=True)
     counts = {
         "turns": qrels["qid"].nunique(),
         "relevant_turns": with_relevant(qrels)["qid"].nunique(),
     }
-    means = {
-        name: ptkb_per_turn(system, qrels, name).drop(columns="qid").mean()
-        for name, system in systems.items()
-    }
+    rows = []
+    chosen = {}
+    for name, system in systems.items():
+        means = ptkb_per_turn(system, qrels, name).drop(columns="qid").mean()
+        rows.append({"name": name, **means, **counts})
+        chosen[name] = statements_by_turn(system)
     columns = ["name", *map(label, TRACK_PTKB), *counts]
-    table = pd.DataFrame(
-        [{"name": name, **mean, **counts} for name, mean in means.items()], columns=columns
-    )
-    return about_turns(
-        table,
-        scored.sentences({name: statements_by_turn(system) for name, system in systems.items()}),
-    )
+    return about_turns(pd.DataFrame(rows, columns=columns), scored.sentences(chosen))
 
 
-def ptkb_per_turn(system: System, qrels: pd.DataFrame, name: str = "") -> pd.DataFrame:
+def ptkb_per_turn(system: SystemOutput, qrels: pd.DataFrame, name: str = "") -> pd.DataFrame:
     """The scores of one system for each turn.
 
     Args:
@@ -195,19 +204,20 @@ def ptkb_per_turn(system: System, qrels: pd.DataFrame, name: str = "") -> pd.Dat
     Example:
         >>> qrels = pd.DataFrame({"qid": ["1_1", "1_1"], "docno": ["1", "2"], "label": [1, 0]})
         >>> turns = pd.DataFrame({"qid": ["1_1"], "qstatements": [[("1", 1.0)]]})
-        >>> ptkb_per_turn(turns, qrels)[["qid", "SetF(rel=1)", "P(rel=1)@3"]].round(2).values.tolist()
+        >>> scores = ptkb_per_turn(turns, qrels)
+        >>> scores[["qid", "SetF(rel=1)", "P(rel=1)@3"]].round(2).values.tolist()
         [['1_1', 1.0, 0.33]]
     """
-    who, qrels = f"system {name}" if name else "the system", _check_ptkb_qrels(qrels)
+    who = f"system {name}" if name else "the system"
+    qrels = _check_ptkb_qrels(qrels)
     chosen = _learned_in_words(statements_by_turn(system), system, qrels)
     check_common_turns(who, chosen, qrels["qid"].unique(), "turn of the PTKB qrels")
     _check_statements(who, chosen, qrels)
     evaluator = Evaluator(judgements_by_turn(qrels.itertuples(index=False, name=None)), TRACK_PTKB)
-    ranking = {
-        qid: {name: float(-place) for place, name in enumerate(names)}
-        for qid, names in chosen.items()
-        if names
-    }
+    ranking: dict[str, dict[str, float]] = {}
+    for qid, ids in chosen.items():
+        if ids:
+            ranking[qid] = {statement_id: float(-rank) for rank, statement_id in enumerate(ids)}
     return pd.DataFrame({"qid": column(evaluator.turns), **evaluator.per_turn(name, ranking)})
 
 
@@ -215,42 +225,61 @@ def with_relevant(qrels: pd.DataFrame) -> pd.DataFrame:
     """The qrels of the turns for which at least one statement is relevant.
 
     Example:
-        >>> qrels = pd.DataFrame({"qid": ["1_1", "1_1", "1_2"], "docno": ["1", "2", "1"], "label": [1, 0, 0]})
+        >>> judged = [("1_1", "1", 1), ("1_1", "2", 0), ("1_2", "1", 0)]
+        >>> qrels = pd.DataFrame(judged, columns=["qid", "docno", "label"])
         >>> with_relevant(qrels)["qid"].tolist()
         ['1_1', '1_1']
     """
-    return qrels[qrels["qid"].isin(qrels.loc[qrels["label"] > 0, "qid"])].reset_index(drop=True)
+    relevant = qrels.loc[qrels["label"] > 0, "qid"]
+    return qrels[qrels["qid"].isin(relevant)].reset_index(drop=True)
 
 
 def _check_ptkb_qrels(qrels: pd.DataFrame) -> pd.DataFrame:
-    """The checked qrels. The ids of statements may be numbers, as in the topics of 2023 and 2024."""
+    """The checked qrels.
+
+    The ids of statements may be numbers, as in the topics of 2023 and 2024.
+    """
     if isinstance(qrels, pd.DataFrame) and "docno" in qrels.columns:
         qrels = with_columns(qrels, docno=map(str, qrels["docno"]))
     return check_qrels(qrels, "the PTKB qrels")
 
 
 def _check_statements(who: str, chosen: Mapping[str, list[str]], qrels: pd.DataFrame) -> None:
-    """Check that there are choices for judged turns, and that the chosen statements were judged. Warn of new ones in words."""
+    """Check that the statements chosen for judged turns were judged.
+
+    Warns of a system that chose none, and of new statements in words.
+    """
     if not any(chosen.values()):
         warnings.warn(f"{who} chose no statement for any turn: all its scores are 0", stacklevel=4)
-    known = set(zip(qrels["qid"], qrels["docno"], strict=True))
-    turns = set(qrels["qid"])
-    judged = [(qid, name) for qid, names in chosen.items() if qid in turns for name in names]
-    new = [pair for pair in judged if pair not in known]
+    judged = set(zip(qrels["qid"], qrels["docno"], strict=True))
+    judged_turns = set(qrels["qid"])
+    of_judged_turns = 0
+    new = []
+    for qid, statements in chosen.items():
+        if qid not in judged_turns:
+            continue
+        of_judged_turns += len(statements)
+        for statement in statements:
+            if (qid, statement) not in judged:
+                new.append((qid, statement))
     for qid, statement in new:
-        if len(new) == len(judged) or not _in_words(statement):
+        if len(new) == of_judged_turns or not _in_words(statement):
             raise DataError(
-                f"{who}, turn {qid}: there is no statement {statement!r} in the PTKB qrels, which judge the whole persona; "
-                "give the ids of the topics file, as text"
+                f"{who}, turn {qid}: there is no statement {statement!r} in the PTKB qrels, which "
+                "judge the whole persona; give the ids of the topics file, as text"
             )
     if new:
-        message = f"{who} has {counted(len(new), 'statement')} that the topics lack (such as {new[0][1]!r}): not judged, counted as wrong"
-        warnings.warn(message, stacklevel=4)
+        _qid, example = new[0]
+        warnings.warn(
+            f"{who} has {counted(len(new), 'statement')} that the topics lack "
+            f"(such as {example!r}): not judged, counted as wrong",
+            stacklevel=4,
+        )
 
 
-def _in_words(name: str) -> bool:
-    """Whether a statement is named by its words, like new ones in 2025, and not by an id."""
-    return name.startswith('"') or any(letter.isalpha() for letter in name)
+def _in_words(statement: str) -> bool:
+    """Whether a statement is given in words, as new ones in 2025 are, and not by an id."""
+    return statement.startswith('"') or any(letter.isalpha() for letter in statement)
 
 
 SHARES = {"added": "new", "replaced": "outdated", "kept": "still", "wrong": "learned"}
@@ -258,9 +287,11 @@ SHARES = {"added": "new", "replaced": "outdated", "kept": "still", "wrong": "lea
 
 
 def evaluate_learned(
-    systems: Mapping[str, System], labels: pd.DataFrame, *, least: float = 0.5
+    systems: Mapping[str, SystemOutput], labels: pd.DataFrame, *, least: float = 0.5
 ) -> pd.DataFrame:
-    """Compare what systems learned about users (``qlearned`` of :class:`~pyterrier_ikat.generate.UpdatePtkb`) with labels.
+    """Compare what systems learned about users with labels.
+
+    The systems write ``qlearned``, as :class:`~pyterrier_ikat.generate.UpdatePtkb` does.
 
     A label says what was known of the user before a turn, and what should hold after it. A learned
     statement is a label's new one if the F1 of their words is at least ``least``; each counts once.
@@ -287,48 +318,49 @@ def evaluate_learned(
             label.
 
     Example:
-        >>> labels = pd.DataFrame({"qid": ["1_1"], "known": [{"1": "I live in Lyon.", "2": "I am vegan."}],
-        ...                        "holds": [["I am vegan.", "I live in Oslo.", "I own a dog."]]})
+        >>> known = {"1": "I live in Lyon.", "2": "I am vegan."}
+        >>> holds = ["I am vegan.", "I live in Oslo.", "I own a dog."]
+        >>> labels = pd.DataFrame({"qid": ["1_1"], "known": [known], "holds": [holds]})
         >>> learned = [{"id": "3", "statement": "I live in Oslo now.", "replaces": ["1"]}]
-        >>> found = evaluate_learned({"ours": pd.DataFrame({"qid": ["1_1"], "qlearned": [learned]})}, labels)
-        >>> found[["added", "replaced", "kept", "wrong", "new", "learned"]].values.tolist()
+        >>> ours = pd.DataFrame({"qid": ["1_1"], "qlearned": [learned]})
+        >>> scores = evaluate_learned({"ours": ours}, labels)
+        >>> scores[["added", "replaced", "kept", "wrong", "new", "learned"]].values.tolist()
         [[0.5, 1.0, 1.0, 0.0, 2.0, 1.0]]
     """
     labels = with_names("the labels", labels, ("qid", "known", "holds"), "give a row per turn")
     check_once("the labels", labels, ["qid"], "keep one")
-    for qid, *both in labels[["qid", "known", "holds"]].itertuples(index=False):
-        if not all(map(is_persona, both)):
+    personas = {}
+    for qid, known, holds in labels[["qid", "known", "holds"]].itertuples(index=False):
+        if not is_persona(known) or not is_persona(holds):
             raise DataError(
-                f"turn {qid} of the labels: give known as a dict of statements by id, and holds as a list of statements"
+                f"turn {qid} of the labels: give known as a dict of statements by id, and holds "
+                "as a list of statements"
             )
+        personas[qid] = (statements_of(known), statements_of(holds))
     rows = []
     for name, system in systems.items():
-        learned = _learned_by_turn(f"system {name}", system, labels["qid"].tolist())
-        counts = pd.DataFrame(
-            [
-                _compared(learned.get(qid, []), statements_of(known), statements_of(holds), least)
-                for qid, known, holds in labels[["qid", "known", "holds"]].itertuples(index=False)
-            ]
-        ).sum()
-        rows.append(
-            {
-                "name": name,
-                **{
-                    one: counts[one] / counts[of] if counts[of] else math.nan
-                    for one, of in SHARES.items()
-                },
-            }
-        )
-        rows[-1] |= {of: int(counts[of]) for of in SHARES.values()} | {"turns": len(labels)}
+        learned = _learned_by_turn(f"system {name}", system, list(personas))
+        counts = Counter[str]()
+        for qid, (before, after) in personas.items():
+            counts.update(_compared(learned.get(qid, []), before, after, least))
+        row: dict[str, Any] = {"name": name}
+        for share, whole in SHARES.items():
+            row[share] = counts[share] / counts[whole] if counts[whole] else math.nan
+            row[whole] = counts[whole]
+        row["turns"] = len(labels)
+        rows.append(row)
     return pd.DataFrame(rows, columns=["name", *SHARES, *SHARES.values(), "turns"])
 
 
-def _learned_by_turn(who: str, system: System, qids: list[str]) -> dict[str, list[Any]]:
-    def read(qid: str, found: Any) -> list[Any]:
-        if found is None or (isinstance(found, list) and all(map(_is_learned, found))):
-            return found or []
+def _learned_by_turn(who: str, system: SystemOutput, qids: list[str]) -> dict[str, list[Any]]:
+    def read(qid: str, cell: Any) -> list[Any]:
+        if cell is None:
+            return []
+        if isinstance(cell, list) and all(map(_is_learned, cell)):
+            return cell
         raise DataError(
-            f"{who}, turn {qid}: qlearned is not a list of dicts with statement and replaces: give the output of UpdatePtkb"
+            f"{who}, turn {qid}: qlearned is not a list of dicts with statement and replaces: "
+            "give the output of UpdatePtkb"
         )
 
     learned = written_by(system, "qlearned", "UpdatePtkb(llm)", read)
@@ -336,69 +368,84 @@ def _learned_by_turn(who: str, system: System, qids: list[str]) -> dict[str, lis
     return learned
 
 
-def _is_learned(one: Any) -> bool:
+def _is_learned(entry: Any) -> bool:
     return (
-        isinstance(one, dict)
-        and isinstance(one.get("statement"), str)
-        and isinstance(one.get("replaces"), list)
+        isinstance(entry, dict)
+        and isinstance(entry.get("statement"), str)
+        and isinstance(entry.get("replaces"), list)
     )
 
 
 def _compared(
     learned: list[Any], known: Mapping[str, str], holds: Mapping[str, str], least: float
 ) -> dict[str, int]:
-    """The numbers of one turn: four of what there was, and how many of each a system got."""
-    then, now = (
-        {normalised(text) for text in known.values()},
-        {normalised(text): text for text in holds.values()},
-    )
-    still = {number for number, text in known.items() if normalised(text) in now}
-    new = [text for key, text in now.items() if key not in then]
-    said = [one["statement"] for one in learned if normalised(one["statement"]) not in then]
-    replaced = {str(number) for one in learned for number in one["replaces"]}
-    added = _count_pairs(said, new, least)
+    """The numbers of one turn: the four totals of :data:`SHARES`, and how many a system got."""
+    before = {normalised(text) for text in known.values()}
+    after = {normalised(text): text for text in holds.values()}
+    new = [text for key, text in after.items() if key not in before]
+    still = {number for number, text in known.items() if normalised(text) in after}
+    outdated = known.keys() - still
+    statements = []
+    replaced = set[str]()
+    for entry in learned:
+        if normalised(entry["statement"]) not in before:
+            statements.append(entry["statement"])
+        replaced.update(str(number) for number in entry["replaces"])
+    added = _count_pairs(statements, new, least)
     return {
-        **{"added": added, "new": len(new), "wrong": len(said) - added, "learned": len(said)},
-        **{"replaced": len(replaced & (known.keys() - still)), "outdated": len(known) - len(still)},
-        **{"kept": len(still - replaced), "still": len(still)},
+        "added": added,
+        "new": len(new),
+        "replaced": len(replaced & outdated),
+        "outdated": len(outdated),
+        "kept": len(still - replaced),
+        "still": len(still),
+        "wrong": len(statements) - added,
+        "learned": len(statements),
     }
 
 
 def word_f1(one: str, other: str) -> float:
-    """The F1 of the words of two texts, without case and punctuation: twice the words that both have, by the words of both.
+    """The F1 of the words of two texts, without case and punctuation.
+
+    It is twice the number of common words, divided by the words of both.
 
     Example:
         >>> word_f1("I live in Oslo.", "The user lives in Oslo"), word_f1("", "tea")
         (0.4444444444444444, 0.0)
     """
-    words, others = normalised(one).split(), normalised(other).split()
-    return 2 * sum((Counter(words) & Counter(others)).values()) / max(len(words) + len(others), 1)
+    words = normalised(one).split()
+    others = normalised(other).split()
+    common = (Counter(words) & Counter(others)).total()
+    return 2 * common / max(len(words) + len(others), 1)
 
 
-def _count_pairs(said: list[str], new: list[str], least: float) -> int:
-    """How many statements say the same as a new one, if each is paired with one other at most."""
+def _count_pairs(statements: list[str], new: list[str], least: float) -> int:
+    """How many statements say the same as a new one, each paired with one other at most."""
     from scipy.optimize import linear_sum_assignment
 
-    alike = np.array([[word_f1(one, text) >= least for text in new] for one in said]).reshape(
-        len(said), len(new)
-    )
+    alike = np.zeros((len(statements), len(new)), dtype=bool)
+    for row, statement in enumerate(statements):
+        for number, text in enumerate(new):
+            alike[row, number] = word_f1(statement, text) >= least
     return int(alike[linear_sum_assignment(alike, maximize=True)].sum())
 
 
 WANTED = {"abstain": "unanswerable", "ask": "underspecified"}
 """The label of the turns in which each action is right."""
-MEASURES = ("precision", "recall", "F1")
+ACTION_MEASURES = ("precision", "recall", "F1")
 
 
 def evaluate_actions(
-    systems: Mapping[str, System],
+    systems: Mapping[str, SystemOutput],
     answers: pd.DataFrame,
     *,
     turns: Turns | None = None,
     unit: str | None = None,
     dataset: IkatDataset | str | Path | None = None,
 ) -> pd.DataFrame:
-    """Compare what systems decided with labels of answerability: precision, recall and F1 of abstaining, and of asking back.
+    """Compare what systems decided with labels of answerability.
+
+    The measures are precision, recall and F1 of abstaining and of asking back.
 
     Abstaining is right if a turn is labelled unanswerable, and not if it is partially answerable or
     conversational. Asking back is right if a turn is labelled underspecified. If no turn has that
@@ -437,67 +484,69 @@ def evaluate_actions(
         UserWarning: when a system made no decision for some of the labelled turns.
 
     Example:
-        >>> answers = pd.DataFrame({"qid": list("abcd"), "gold_answerability": ["unanswerable"] * 2 + ["answerable", "partial"]})
-        >>> ours = pd.DataFrame({"qid": list("abcd"), "qaction": ["abstain", "answer", "abstain", "answer"]})  # not of one conversation
+        >>> turns = list("abcd")  # not of one conversation
+        >>> labels = ["unanswerable", "unanswerable", "answerable", "partial"]
+        >>> answers = pd.DataFrame({"qid": turns, "gold_answerability": labels})
+        >>> actions = ["abstain", "answer", "abstain", "answer"]
+        >>> ours = pd.DataFrame({"qid": turns, "qaction": actions})
         >>> row = evaluate_actions({"ours": ours}, answers).iloc[0]
-        >>> row[["precision", "recall", "recall_low", "recall_high"]].astype(float).round(3).tolist()
+        >>> columns = ["precision", "recall", "recall_low", "recall_high"]
+        >>> row[columns].astype(float).round(3).tolist()
         [0.5, 0.5, 0.095, 0.905]
     """
     labels = labels_by_turn(answers)
-    wanted = set(chosen_turns(answers["qid"], turns, "the answers"))
-    scored = choose_turns(
-        [qid for qid in labels if qid in wanted], asked_of(systems), chosen=turns is not None
-    )
+    candidates = set(chosen_turns(answers["qid"], turns, "the answers"))
+    labelled = [qid for qid in labels if qid in candidates]
+    scored = choose_turns(labelled, asked_of(systems), chosen=turns is not None)
     labels = {qid: labels[qid] for qid in scored.ids}
-    actions = [
-        action
-        for action, label in WANTED.items()
-        if action == "abstain" or label in labels.values()
-    ]
-    clusters = find_clusters(
-        labels,
-        unit,
-        known_dataset(systems, dataset),
-        [one for one in systems.values() if isinstance(one, pd.DataFrame)],
-    )
+    actions = ["abstain"]
+    if WANTED["ask"] in labels.values():
+        actions.append("ask")
+    frames = [system for system in systems.values() if isinstance(system, pd.DataFrame)]
+    clusters = find_clusters(labels, unit, known_dataset(systems, dataset), frames)
     rows = []
     for name, system in systems.items():
         decided = _decided(name, system, labels)
-        if without := [qid for qid, action in decided.items() if not action]:
-            told = f"{name} made no decision for {len(without)} of {counted(len(labels), 'turn')}"
-            warnings.warn(f"{told} ({list_first(without)}): counted as answered", stacklevel=3)
-        for action in actions:
-            rows.append(
-                {
-                    "name": name,
-                    "action": action,
-                    **_scores(action, decided, labels, clusters),
-                    **clusters.columns(),
-                }
+        without = [qid for qid, action in decided.items() if not action]
+        if without:
+            warnings.warn(
+                f"{name} made no decision for {len(without)} of {counted(len(labels), 'turn')} "
+                f"({list_first(without)}): counted as answered",
+                stacklevel=3,
             )
-    columns = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high")]
-    table = pd.DataFrame(
-        rows,
-        columns=["name", "action", "turns", "labelled", "chosen", "right", *columns, *UNIT_COLUMNS],
-    )
+        for action in actions:
+            row = {"name": name, "action": action}
+            row.update(_scores(action, decided, labels, clusters))
+            row.update(clusters.columns())
+            rows.append(row)
+    columns = ["name", "action", "turns", "labelled", "chosen", "right"]
+    for measure in ACTION_MEASURES:
+        columns += [measure, f"{measure}_low", f"{measure}_high"]
+    table = pd.DataFrame(rows, columns=[*columns, *UNIT_COLUMNS])
     return about_turns(table, [scored.why, *scored.notes])
 
 
 def labels_by_turn(answers: pd.DataFrame) -> dict[str, str]:
     """The label of each turn that has one. Raises the same errors as :func:`evaluate_actions`."""
-    given = values(answers, "gold_answerability", "") if "qid" in answers.columns else []
-    known = {qid: label for qid, label in zip(answers.get("qid", []), given, strict=True) if label}
-    if not known:
+    labels = {}
+    if "qid" in answers.columns:
+        of_rows = values(answers, "gold_answerability", "")
+        for qid, label_of_turn in zip(answers["qid"], of_rows, strict=True):
+            if label_of_turn:
+                labels[qid] = label_of_turn
+    if not labels:
         raise UsageError(
-            "nothing says which turns have an answer: give answers with gold_answerability, as those of mtrag:mini"
+            "nothing says which turns have an answer: give answers with gold_answerability, "
+            "as those of mtrag:mini"
         )
-    for qid, said in known.items():
-        if said not in ANSWERABILITY:
+    for qid, label_of_turn in labels.items():
+        if label_of_turn not in ANSWERABILITY:
             raise DataError(
-                f"turn {qid}: the answerability is {said!r}: give one of {', '.join(ANSWERABILITY)}"
+                f"turn {qid}: the answerability is {label_of_turn!r}: "
+                f"give one of {', '.join(ANSWERABILITY)}"
             )
     check_once("the answers", answers, ["qid"], "keep one")
-    return known
+    return labels
 
 
 def _action(qid: str, action: Any) -> str:
@@ -506,36 +555,45 @@ def _action(qid: str, action: Any) -> str:
     return action or ""
 
 
-def _decided(name: str, system: System, labels: Mapping[str, str]) -> dict[str, str]:
-    found = written_by(system, "qaction", "generate.Decide(llm)", _action)
-    if not any(found.values()):
+def _decided(name: str, system: SystemOutput, labels: Mapping[str, str]) -> dict[str, str]:
+    actions = written_by(system, "qaction", "generate.Decide(llm)", _action)
+    if not any(actions.values()):
         raise UsageError(
-            f"{name} made no decision: it has no column qaction, which ikat.generate.Decide(llm) writes"
+            f"{name} made no decision: it has no column qaction, which ikat.generate.Decide(llm) "
+            "writes"
         )
-    decided = {qid: found.get(qid, "") for qid in labels}
-    check_common_turns(name, found, labels, "turn with a label")
-    return decided
+    check_common_turns(name, actions, labels, "turn with a label")
+    return {qid: actions.get(qid, "") for qid in labels}
 
 
 def _scores(
     action: str, decided: Mapping[str, str], labels: Mapping[str, str], clusters: Clusters
 ) -> dict[str, Any]:
-    wanted = {qid for qid, label in labels.items() if label == WANTED[action]}
+    wanted = {qid for qid, label_of_turn in labels.items() if label_of_turn == WANTED[action]}
     taken = {qid for qid, chosen in decided.items() if chosen == action}
     right = wanted & taken
-    of_turn = dict(zip(labels, clusters.names, strict=True))
-    found: dict[str, Any] = {
+    scores: dict[str, Any] = {
         "turns": len(labels),
         "labelled": len(wanted),
         "chosen": len(taken),
         "right": len(right),
     }
-    for measure, among in zip(MEASURES, (taken, wanted, wanted | taken), strict=True):
-        turns = sorted(among)
-        low, high = interval_of_share(
-            [qid in right for qid in turns], [of_turn[qid] for qid in turns]
-        )
-        share = len(right) / len(turns) if turns else math.nan
-        for end, value in (("", share), ("_low", low), ("_high", high)):
-            found[f"{measure}{end}"] = 2 * value / (1 + value) if measure == "F1" else value
-    return found
+    cluster_of = dict(zip(labels, clusters.names, strict=True))
+    scores |= _share_with_interval("precision", right, taken, cluster_of)
+    scores |= _share_with_interval("recall", right, wanted, cluster_of)
+    # The F1 is 2 J / (1 + J), where J is the share of right turns among the wanted or taken ones.
+    shares = _share_with_interval("F1", right, wanted | taken, cluster_of)
+    for name, share in shares.items():
+        scores[name] = 2 * share / (1 + share)
+    return scores
+
+
+def _share_with_interval(
+    name: str, right: set[str], among: set[str], cluster_of: Mapping[str, str]
+) -> dict[str, float]:
+    """The share of the right turns among some turns, with its interval, as named columns."""
+    turns = sorted(among)
+    hits = [qid in right for qid in turns]
+    low, high = interval_of_share(hits, [cluster_of[qid] for qid in turns])
+    share = len(right) / len(turns) if turns else math.nan
+    return {name: share, f"{name}_low": low, f"{name}_high": high}

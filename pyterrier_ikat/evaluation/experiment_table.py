@@ -1,4 +1,4 @@
-"""The experiment table, with marks for the best and for significant differences, and the intervals of the differences below it."""
+"""The experiment table: scores with marks, and below it the differences with their intervals."""
 
 import math
 import warnings
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 DEVIATIONS = "deviations"
-"""The attribute of a frame of scores with sentences on how its systems differ from those of their papers."""
+"""The attribute of a frame of scores with sentences on its systems' deviations from papers."""
 
 
 def experiment_table(rows: Rows, about_turns: Sequence[str] = ()) -> Table:
-    """The table of the rows of :func:`~pyterrier_ikat.evaluation.evaluator.experiment_rows` or :func:`repeated_rows`.
+    """The table of the rows of :func:`experiment_rows` or :func:`repeated_rows`.
 
     Scores that read the same with four decimals share their mark. With a baseline, the differences
     and their intervals are a table below.
@@ -40,8 +40,11 @@ def experiment_table(rows: Rows, about_turns: Sequence[str] = ()) -> Table:
         >>> from ir_measures import nDCG
         >>> from pyterrier_ikat.evaluation.evaluator import experiment_rows
         >>> from pyterrier_ikat.evaluation.units import Clusters
-        >>> scores = {"QR": {"nDCG@5": [0.2, 0.3, 0.4, 0.3, 0.4]}, "AD": {"nDCG@5": [0.7, 0.81, 0.9, 0.7, 0.8]}}
-        >>> print(experiment_table(experiment_rows(scores, [nDCG @ 5], "QR", Clusters("conversation", list("abcde")))))
+        >>> ours = {"nDCG@5": [0.7, 0.81, 0.9, 0.7, 0.8]}
+        >>> theirs = {"nDCG@5": [0.2, 0.3, 0.4, 0.3, 0.4]}
+        >>> clusters = Clusters("conversation", list("abcde"))
+        >>> rows = experiment_rows({"QR": theirs, "AD": ours}, [nDCG @ 5], "QR", clusters)
+        >>> print(experiment_table(rows))
         system  nDCG@5
         QR       .3200
         AD       .7820↑
@@ -57,34 +60,38 @@ def experiment_table(rows: Rows, about_turns: Sequence[str] = ()) -> Table:
         <BLANKLINE>
     """
     measures = measures_of(rows[0])
-    base = next(
-        (
-            row
-            for row in rows
-            if f"{measures[0]} reject" in row and _unknown(row[f"{measures[0]} +"])
-        ),
-        None,
-    )
+    baseline = _baseline_row(rows, measures[0])
     columns = [Column("system", [Cell(str(row["name"])) for row in rows])]
-    for name in measures:
-        columns.append(_column(rows, name, base))
+    for measure in measures:
+        columns.append(_column(rows, measure, baseline))
     notes = list(about_turns) or [f"Mean over {counted(rows[0]['turns'], 'judged turn')}."]
     if len(rows) > 1:
         notes.append(MARKS)
-    if base is not None:
-        notes += _notes_on_test(rows, measures, base)
+    if baseline is not None:
+        notes += _notes_on_test(rows, measures, baseline)
     if rows[-1]["name"] == ORACLE:
         notes.append(
-            f"{ORACLE}: of each turn the run that is best there by {measures[0]}, which no system knows."
+            f"{ORACLE}: of each turn the run that is best there by {measures[0]}, which no system "
+            "knows."
         )
     if "repeats" in rows[0]:
-        notes += _notes_on_repeats(rows, None if base is None else base["name"])
-    return Table(rows, columns, notes, below=None if base is None else difference_table(rows, base))
+        notes += _notes_on_repeats(rows, None if baseline is None else baseline["name"])
+    below = None if baseline is None else difference_table(rows, baseline)
+    return Table(rows, columns, notes, below=below)
+
+
+def _baseline_row(rows: Rows, measure: str) -> dict[str, Any] | None:
+    """The tested row without differences: that of the baseline; None if there is none."""
+    for row in rows:
+        if f"{measure} reject" in row and _unknown(row[f"{measure} +"]):
+            return row
+    return None
 
 
 def _notes_on_test(rows: Rows, measures: Sequence[str], base: Mapping[str, Any]) -> list[str]:
-    """What the marks mean, what their unit is, and which systems have no test."""
-    unit, number = base["unit"], int(base["clusters"])
+    """Notes on the meaning of the marks, their unit, and systems without a test."""
+    unit = base["unit"]
+    number = int(base["clusters"])
     source = "" if _unknown(base["unit_from"]) else base["unit_from"]
     test = said_of_test(unit, number, int(base["turns"]))
     notes = [
@@ -93,20 +100,24 @@ def _notes_on_test(rows: Rows, measures: Sequence[str], base: Mapping[str, Any])
     notes += notes_on_unit(unit, number, source)
     untested = []
     for row in rows:
-        for name in measures:
-            differs = not _unknown(row.get(f"{name} +")) and row[f"{name} +"] + row[f"{name} -"] > 0
-            if differs and _unknown(row[f"{name} p-value"]):
-                untested.append(f"{row['name']} by {name}")
+        for measure in measures:
+            better = row.get(f"{measure} +")
+            if _unknown(better) or better + row[f"{measure} -"] == 0:
+                continue
+            if _unknown(row[f"{measure} p-value"]):
+                untested.append(f"{row['name']} by {measure}")
     if untested and number > 1:
         notes.append(
-            f"Not tested: {', '.join(untested)}. A system that found nothing isn't tested, and differences that are equal in each {unit} "
-            "don't show how much they vary."
+            f"Not tested: {', '.join(untested)}. A system that found nothing isn't tested, and "
+            f"differences that are equal in each {unit} don't show how much they vary."
         )
     return notes
 
 
 def difference_table(rows: Rows, base: Mapping[str, Any]) -> Table:
-    """The differences of each system from the baseline, with their intervals: a column per measure, or a row if there are over two.
+    """The differences of each system from the baseline, with their intervals.
+
+    Up to two measures have a column each; more have a row each.
 
     Args:
         rows: the rows of :func:`~pyterrier_ikat.evaluation.evaluator.experiment_rows`.
@@ -117,43 +128,49 @@ def difference_table(rows: Rows, base: Mapping[str, Any]) -> Table:
     notes = [
         f"Differences from {base['name']}, with 95 % intervals of the same test, not corrected."
     ]
-    if len(measures) <= WIDE:
+    if len(measures) <= MEASURES_SIDE_BY_SIDE:
         columns = [Column("system", [Cell(str(row["name"])) for row in others])]
-        for name in measures:
-            columns.append(Column(name, [Cell(_difference(row, base, name)) for row in others]))
+        for measure in measures:
+            cells = [Cell(_difference(row, base, measure)) for row in others]
+            columns.append(Column(measure, cells))
         return Table(others, columns, notes)
-    names, titles, differences = list[Cell](), list[Cell](), list[Cell]()
+    names = []
+    titles = []
+    differences = []
     for row in others:
-        for name in measures:
+        for measure in measures:
             names.append(Cell(str(row["name"])))
-            titles.append(Cell(name))
-            differences.append(Cell(_difference(row, base, name)))
-    return Table(
-        others,
-        [Column("system", names), Column("measure", titles), Column("difference", differences)],
-        notes,
-    )
+            titles.append(Cell(measure))
+            differences.append(Cell(_difference(row, base, measure)))
+    columns = [
+        Column("system", names),
+        Column("measure", titles),
+        Column("difference", differences),
+    ]
+    return Table(others, columns, notes)
 
 
 def _difference(row: Mapping[str, Any], base: Mapping[str, Any], measure: str) -> str:
-    """A difference with its interval, such as ``+.0312 [-.0100, +.0724]``; the sign for an unknown number if there is none."""
-    difference, low, high = (
-        row[measure] - base[measure],
-        row[f"{measure} low"],
-        row[f"{measure} high"],
-    )
+    """A difference with its interval, such as ``+.0312 [-.0100, +.0724]``.
+
+    An unknown number is the sign for it.
+    """
+    difference = row[measure] - base[measure]
     if _unknown(difference):
         return UNKNOWN
-    interval = (
-        UNKNOWN
-        if _unknown(low)
-        else f"{format_score(low, signed=True)}, {format_score(high, signed=True)}"
-    )
+    low = row[f"{measure} low"]
+    high = row[f"{measure} high"]
+    interval = UNKNOWN
+    if not _unknown(low):
+        interval = f"{format_score(low, signed=True)}, {format_score(high, signed=True)}"
     return f"{format_score(difference, signed=True)} [{interval}]"
 
 
 def table(evaluated: "pd.DataFrame") -> Table:
-    """The experiment table for a paper: the best of each measure bold, the second best underlined, significant differences marked.
+    """The experiment table for a paper.
+
+    The best score of each measure is bold, the second best underlined, and significant
+    differences are marked.
 
     Source: IRLab@iKAT24, Table 1, which marks best and second best in this way.
 
@@ -171,8 +188,8 @@ def table(evaluated: "pd.DataFrame") -> Table:
 
     Example:
         >>> import pandas as pd
-        >>> found = pd.DataFrame({"name": ["QR", "AQD"], "nDCG@5": [0.25, 0.5], "turns": [24, 24]})
-        >>> print(table(found).markdown())
+        >>> scores = pd.DataFrame({"name": ["QR", "AQD"], "nDCG@5": [0.25, 0.5], "turns": [24, 24]})
+        >>> print(table(scores).markdown())
         | system | nDCG@5 |
         | :--- | ---: |
         | QR | <ins>.2500</ins> |
@@ -181,19 +198,18 @@ def table(evaluated: "pd.DataFrame") -> Table:
         Mean over 24 judged turns. Best bold, second best underlined.
         <BLANKLINE>
     """
-    if (
-        not {"name", "turns"} <= set(evaluated.columns)
-        or evaluated.empty
-        or not measures_of(dict(evaluated.iloc[0]))
-    ):
-        found = ", ".join(map(str, evaluated.columns)) or "no column"
+    has_means = {"name", "turns"} <= set(evaluated.columns) and not evaluated.empty
+    if not has_means or not measures_of(dict(evaluated.iloc[0])):
+        columns = ", ".join(map(str, evaluated.columns)) or "no column"
         raise DataError(
-            f"this is not an experiment table (it has {found}): give what ikat.experiment returned"
+            f"this is not an experiment table (it has {columns}): "
+            "give what ikat.experiment returned"
         )
     turns = evaluated["turns"].unique()
     if len(turns) > 1:
+        numbers = ", ".join(map(str, turns))
         raise DataError(
-            f"the rows are means over different turns ({', '.join(map(str, turns))} of them): make a table of each"
+            f"the rows are means over different turns ({numbers} of them): make a table of each"
         )
     _check_compared(list(evaluated.columns))
     shown = experiment_table(evaluated.to_dict("records"), evaluated.attrs.get(TURNS, ()))
@@ -201,21 +217,24 @@ def table(evaluated: "pd.DataFrame") -> Table:
 
 
 def _check_compared(columns: Sequence[str]) -> None:
-    """Check that a table with significance columns has all that its marks and intervals are shown with.
+    """Check that a table with tests has all columns that its marks and intervals need.
 
     Raises:
         DataError: with the columns that it lacks.
     """
-    tested = [
-        name.removesuffix(" reject") for name in map(str, columns) if name.endswith(" reject")
-    ]
-    wanted = [
-        f"{name}{end}" for name in tested for end in ("", " +", " -", " p-value", " low", " high")
-    ]
-    lacking = [name for name in (*wanted, *UNIT_COLUMNS) if name not in columns]
-    if tested and lacking:
+    tested = [str(name) for name in columns if str(name).endswith(" reject")]
+    if not tested:
+        return
+    wanted = []
+    for reject in tested:
+        measure = reject.removesuffix(" reject")
+        for suffix in ("", " +", " -", " p-value", " low", " high"):
+            wanted.append(measure + suffix)
+    missing = [name for name in (*wanted, *UNIT_COLUMNS) if name not in columns]
+    if missing:
         raise DataError(
-            f"the table of comparisons lacks {', '.join(lacking)}: give what ikat.experiment returned, as a whole"
+            f"the table of comparisons lacks {', '.join(missing)}: "
+            "give what ikat.experiment returned, as a whole"
         )
 
 
@@ -224,50 +243,62 @@ def notes_of(scores: "pd.DataFrame") -> list[str]:
     return [f"note: {line}" for line in scores.attrs.get(DEVIATIONS, ())]
 
 
+DERIVED_SUFFIXES = (
+    " +",
+    " -",
+    " p-value",
+    " reject",
+    " p-value corrected",
+    " std",
+    " LLM share",
+    " low",
+    " high",
+)
+"""The ends of columns that are derived from a measure."""
+OTHER_COLUMNS = ("name", "turns", "relevant_turns", "repeats", "unit", "clusters", "unit_from")
+
+
 def measures_of(row: Mapping[str, Any]) -> list[str]:
-    """The measures of a row of an experiment table, without the columns that compare with the baseline or describe repeats."""
-    derived = (
-        " +",
-        " -",
-        " p-value",
-        " reject",
-        " p-value corrected",
-        " std",
-        " LLM share",
-        " low",
-        " high",
-    )
-    others = ("name", "turns", "relevant_turns", "repeats", "unit", "clusters", "unit_from")
-    return [name for name in row if name not in others and not name.endswith(derived)]
+    """The measures of a row of an experiment table.
+
+    Columns that compare with the baseline or describe repeats are omitted.
+    """
+    return [
+        name for name in row if name not in OTHER_COLUMNS and not name.endswith(DERIVED_SUFFIXES)
+    ]
 
 
 def _column(rows: Rows, measure: str, base: Mapping[str, Any] | None) -> Column:
-    scores = ["n/a" if _unknown(row[measure]) else format_score(row[measure]) for row in rows]
-    differs = [base is not None and _is_marked(row, measure) for row in rows]
-    arrows = [HIGHER if base and row[measure] > base[measure] else LOWER for row in rows]
-    cells = mark_best(
-        scores, [arrow * bool(differ) for arrow, differ in zip(arrows, differs, strict=True)]
-    )
-    for place, row in enumerate(rows):
-        if not math.isnan(deviation := row.get(f"{measure} std", NO_VALUE)):
-            cells[place] = replace(
-                cells[place], text=f"{cells[place].text}±{format_score(deviation)}"
-            )
+    scores = []
+    arrows = []
+    for row in rows:
+        score = row[measure]
+        scores.append("n/a" if _unknown(score) else format_score(score))
+        arrow = ""
+        if base is not None and _is_significant(row, measure):
+            arrow = HIGHER if score > base[measure] else LOWER
+        arrows.append(arrow)
+    cells = mark_best(scores, arrows)
+    for number, row in enumerate(rows):
+        deviation = row.get(f"{measure} std", NO_VALUE)
+        if not math.isnan(deviation):
+            text = f"{cells[number].text}±{format_score(deviation)}"
+            cells[number] = replace(cells[number], text=text)
     return Column(measure, cells, numeric=True)
 
 
-WIDE = 2
+MEASURES_SIDE_BY_SIDE = 2
 """The number of measures up to which the table of differences has a column for each."""
 
 
-def _is_marked(row: Mapping[str, Any], measure: str) -> bool:
-    """Whether a row differs significantly. The oracle's is not tested."""
-    differs = row.get(f"{measure} reject")
-    return not _unknown(differs) and bool(differs)
+def _is_significant(row: Mapping[str, Any], measure: str) -> bool:
+    """Whether a row differs significantly from the baseline. The oracle's is not tested."""
+    rejected = row.get(f"{measure} reject")
+    return not _unknown(rejected) and bool(rejected)
 
 
 def _unknown(value: Any) -> bool:
-    return value is None or value != value
+    return value is None or value != value  # NaN differs from itself
 
 
 Scores: TypeAlias = Mapping[str, Sequence[float]]
@@ -281,10 +312,11 @@ def averaged(repeats: Sequence[Scores]) -> dict[str, list[float]]:
         >>> averaged([{"nDCG": [0.0, 0.5]}, {"nDCG": [1.0, 0.5]}])
         {'nDCG': [0.5, 0.5]}
     """
-    return {
-        measure: np.mean([np.asarray(one[measure]) for one in repeats], axis=0).tolist()
-        for measure in repeats[0]
-    }
+    means = {}
+    for measure in repeats[0]:
+        by_repeat = np.array([repeat[measure] for repeat in repeats])  # shape: repeats, turns
+        means[measure] = by_repeat.mean(axis=0).tolist()
+    return means
 
 
 def variance_shares(scores: Sequence[Sequence[float]]) -> tuple[float, float]:
@@ -313,14 +345,13 @@ def variance_shares(scores: Sequence[Sequence[float]]) -> tuple[float, float]:
     """
     from scipy.stats import f_oneway
 
-    table = np.asarray(scores, dtype=np.float64)
+    table = np.asarray(scores, dtype=np.float64)  # shape: repeats, turns
     repeats, turns = table.shape
     if repeats < 2 or turns < 2:
         return NO_VALUE, NO_VALUE
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", RuntimeWarning
-        )  # without variance within turns the ratio is infinite, without any it is NaN
+        # Without variance within turns the ratio is infinite, without any it is NaN.
+        warnings.simplefilter("ignore", RuntimeWarning)
         ratio = float(f_oneway(*table.T).statistic)
     llm = repeats / (repeats + max(ratio - 1, 0))
     return 1 - llm, llm
@@ -334,7 +365,7 @@ def repeated_rows(
     *,
     silent: Collection[str] = (),
 ) -> Rows:
-    """The rows of :func:`~pyterrier_ikat.evaluation.evaluator.experiment_rows` for systems that were run several times.
+    """The rows of :func:`experiment_rows` for systems that were run several times.
 
     Each turn's score is its mean over the repeats, so the paired test is still one over turns.
 
@@ -355,67 +386,74 @@ def repeated_rows(
 
     Example:
         >>> from ir_measures import nDCG
-        >>> rows = repeated_rows({"AD": [{"nDCG@5": [0.5, 0.0]}, {"nDCG@5": [0.5, 1.0]}]}, [nDCG @ 5], None)
+        >>> repeats = [{"nDCG@5": [0.5, 0.0]}, {"nDCG@5": [0.5, 1.0]}]
+        >>> rows = repeated_rows({"AD": repeats}, [nDCG @ 5], None)
         >>> [(row["nDCG@5"], row["repeats"], row["turns"]) for row in rows]
         [(0.5, 2, 2)]
     """
     means = {name: averaged(repeats) for name, repeats in systems.items()}
     rows = experiment_rows(means, measures, baseline, clusters, silent=silent)
-    return [row | _of_repeats(systems[row["name"]], measures) for row in rows]
+    for row in rows:
+        row.update(_of_repeats(systems[row["name"]], measures))
+    return rows
 
 
 def _of_repeats(
     repeats: Sequence[Scores], measures: Sequence[ir_measures.Measure]
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {"repeats": len(repeats)}
+    columns: dict[str, Any] = {"repeats": len(repeats)}
     for measure in measures:
         column = label(measure)
-        each = [aggregated(measure, one[column]) for one in repeats]
-        found[f"{column} std"] = float(np.std(each, ddof=1)) if len(each) > 1 else NO_VALUE
-        found[f"{column} LLM share"] = variance_shares([one[column] for one in repeats])[1]
-    return found
+        of_turns = [repeat[column] for repeat in repeats]
+        means = [aggregated(measure, scores) for scores in of_turns]
+        deviation = float(np.std(means, ddof=1)) if len(means) > 1 else NO_VALUE
+        _of_the_turns, of_the_llm = variance_shares(of_turns)
+        columns[f"{column} std"] = deviation
+        columns[f"{column} LLM share"] = of_the_llm
+    return columns
 
 
 def _notes_on_repeats(rows: Rows, baseline: str | None = None) -> list[str]:
-    """Notes for a reader of the table, one sentence each; none if no system was run several times."""
+    """Notes on repeats, one sentence each; none if no system was run several times."""
     several = [row for row in rows if row["repeats"] > 1]
     if not several:
         return []
-    counts = sorted({row["repeats"] for row in several})
-    found = [
-        f"\u00b1: standard deviation over {' or '.join(map(str, counts))} repeats (runs of the same system)."
-    ]
+    counts = " or ".join(str(count) for count in sorted({row["repeats"] for row in several}))
+    notes = [f"\u00b1: standard deviation over {counts} repeats (runs of the same system)."]
     if baseline is not None and len(rows) > 1:
-        found.append("Before the test, each turn's scores are averaged over the repeats.")
+        notes.append("Before the test, each turn's scores are averaged over the repeats.")
     for row in several:
-        shares = {name: row[f"{name} LLM share"] for name in measures_of(row)}
-        told = ", ".join(
-            f"{name} {'n/a' if _unknown(share) else f'{share:.0%}'}"
-            for name, share in shares.items()
+        shares = []
+        for measure in measures_of(row):
+            share = row[f"{measure} LLM share"]
+            shares.append(f"{measure} n/a" if _unknown(share) else f"{measure} {share:.0%}")
+        notes.append(
+            f"{row['name']}: share of the variance of turns' scores that comes from the LLM: "
+            f"{', '.join(shares)} (the rest: from the turns)."
         )
-        found.append(
-            f"{row['name']}: share of the variance of turns' scores that comes from the LLM: {told} (the rest: from the turns)."
-        )
-    return found
+    return notes
 
 
 def pairs_that_differ(
     scores: Mapping[str, Sequence[float]], clusters: Clusters
 ) -> list[tuple[str, str]]:
-    """The pairs of runs whose scores differ significantly, with Bonferroni's correction over all pairs.
+    """The pairs of runs that differ significantly, with Bonferroni's correction over all pairs.
 
     Args:
         scores: run -> a score for each turn, in one order.
         clusters: the clusters of these turns.
 
     Example:
-        >>> scores = {"a": [0.1, 0.2, 0.3, 0.4], "b": [0.6, 0.7, 0.81, 0.9], "c": [0.1, 0.21, 0.3, 0.4]}
+        >>> scores = {"a": [0.1, 0.2, 0.3, 0.4], "b": [0.6, 0.7, 0.81, 0.9]}
+        >>> scores["c"] = [0.1, 0.21, 0.3, 0.4]
         >>> pairs_that_differ(scores, Clusters("turn", ["1", "2", "3", "4"]))
         [('a', 'b'), ('b', 'c')]
     """
+    if not clusters.enough:
+        return []
     pairs = list(combinations(scores, 2))
-    tests = [compare(scores[one], scores[other], clusters.names).p_value for one, other in pairs]
-    rejected, _ = bonferroni(tests)
-    return [
-        pair for pair, differs in zip(pairs, rejected, strict=True) if differs and clusters.enough
-    ]
+    p_values = []
+    for first, second in pairs:
+        p_values.append(compare(scores[first], scores[second], clusters.names).p_value)
+    rejected, _corrected = bonferroni(p_values)
+    return [pair for pair, differs in zip(pairs, rejected, strict=True) if differs]

@@ -1,4 +1,4 @@
-"""Finished runs by name (frames, run folders, run files or submissions), and the judgements that a run folder knows."""
+"""Finished runs by name: frames, run folders, run files or submissions, and their judgements."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,14 +16,14 @@ from ..runs.folder import checksum_of
 from ..store.trec import is_run_file
 from ..submit.submissions import read_ranking
 
-Source: TypeAlias = pd.DataFrame | RunFolder | str | Path
+RunSource: TypeAlias = pd.DataFrame | RunFolder | str | Path
 RANKING = ("qid", "docno", "score", "rank")
 Finished: TypeAlias = (
-    Mapping[str, Source] | Sequence[RunFolder | str | Path] | RunFolder | str | Path
+    Mapping[str, RunSource] | Sequence[RunFolder | str | Path] | RunFolder | str | Path
 )
 
 
-def results_of(name: str, run: Source) -> pd.DataFrame:
+def results_of(name: str, run: RunSource) -> pd.DataFrame:
     """A run as a frame: ``qid``, ``docno``, ``score``, ``rank``.
 
     Raises:
@@ -36,22 +36,27 @@ def results_of(name: str, run: Source) -> pd.DataFrame:
         return run.results()
     if not isinstance(run, str | Path):
         raise UsageError(
-            f"run {name} is a {type(run).__name__}: give a frame, a run folder, a run file or a submission"
+            f"run {name} is a {type(run).__name__}: "
+            "give a frame, a run folder, a run file or a submission"
         )
     if Path(run).is_dir():
         return RunFolder(run).results()
-    return read_run(run) if is_run_file(Path(run)) else read_ranking(run)
+    if is_run_file(Path(run)):
+        return read_run(run)
+    return read_ranking(run)
 
 
-def results_to_score(name: str, run: Source) -> pd.DataFrame:
-    """Like :func:`results_of`, and of a run that is not finished the results of its finished batches."""
+def results_to_score(name: str, run: RunSource) -> pd.DataFrame:
+    """Like :func:`results_of`; of an unfinished run, the results of its finished batches."""
     if isinstance(run, str | Path) and Path(run).is_dir():
-        return RunFolder(run).results_so_far()
-    return run.results_so_far() if isinstance(run, RunFolder) else results_of(name, run)
+        run = RunFolder(run)
+    if isinstance(run, RunFolder):
+        return run.results_so_far()
+    return results_of(name, run)
 
 
 def with_names(who: str, frame: pd.DataFrame, names: Sequence[str], repair: str) -> pd.DataFrame:
-    """A user's frame, which must have the columns ``names``, with its rows numbered from 0.
+    """A user's frame, checked for the columns ``names``, with its rows numbered from 0.
 
     Raises:
         UsageError: when it lacks one.
@@ -61,14 +66,15 @@ def with_names(who: str, frame: pd.DataFrame, names: Sequence[str], repair: str)
         Traceback (most recent call last):
         pyterrier_ikat.errors.UsageError: no column qanswer in the answers, only qid: add it
     """
-    if lacking := [name for name in names if name not in frame.columns]:
-        if set(lacking) <= set(frame.index.names):
-            raise UsageError(
-                f"{', '.join(lacking)} is the index of {who}, not a column: give it with reset_index()"
-            )
-        there = ", ".join(map(str, frame.columns)) or "none"
-        raise UsageError(f"no column {', '.join(lacking)} in {who}, only {there}: {repair}")
-    return by_position(frame)
+    missing = [name for name in names if name not in frame.columns]
+    if not missing:
+        return by_position(frame)
+    if set(missing) <= set(frame.index.names):
+        raise UsageError(
+            f"{', '.join(missing)} is the index of {who}, not a column: give it with reset_index()"
+        )
+    columns = ", ".join(map(str, frame.columns)) or "none"
+    raise UsageError(f"no column {', '.join(missing)} in {who}, only {columns}: {repair}")
 
 
 def check_once(who: str, frame: pd.DataFrame, names: Sequence[str], repair: str) -> None:
@@ -82,12 +88,14 @@ def check_once(who: str, frame: pd.DataFrame, names: Sequence[str], repair: str)
         Traceback (most recent call last):
         pyterrier_ikat.errors.DataError: turn 1_1 occurs twice in the answers: keep one
     """
-    again = frame[frame.duplicated(list(names))]
-    if len(again):
-        which = ", ".join(
-            f"{'turn' if name == 'qid' else name} {again[name].iloc[0]}" for name in names
-        )
-        raise DataError(f"{which} occurs twice in {who}: {repair}")
+    repeated = frame[frame.duplicated(list(names))]
+    if repeated.empty:
+        return
+    first = []
+    for name in names:
+        title = "turn" if name == "qid" else name
+        first.append(f"{title} {repeated[name].iloc[0]}")
+    raise DataError(f"{', '.join(first)} occurs twice in {who}: {repair}")
 
 
 def turns_of(system: pd.DataFrame | str | Path) -> pd.DataFrame:
@@ -106,35 +114,35 @@ def turns_of(system: pd.DataFrame | str | Path) -> pd.DataFrame:
 def written_by(
     system: pd.DataFrame | str | Path, name: str, operator: str, read: Callable[[str, Any], Any]
 ) -> dict[str, Any]:
-    """What a system wrote into the column ``name`` for each turn of a frame or a run folder, as ``read(qid, cell)`` gives it.
+    """The value of the column ``name`` for each turn of a frame or a run folder.
+
+    ``read(qid, cell)`` converts a cell to the value.
 
     Raises:
         UsageError: when a frame lacks the column. The message names the ``operator`` that makes it.
         DataError: when rows of a turn differ, or a folder doesn't have a finished run.
     """
     if isinstance(system, pd.DataFrame):
-        system = with_names(
-            "the frame",
-            system,
-            ("qid", name),
-            f"give the output of a pipeline with ikat.{operator}",
-        )
+        repair = f"give the output of a pipeline with ikat.{operator}"
+        system = with_names("the frame", system, ("qid", name), repair)
     frame = turns_of(system)
-    cells = {
-        (qid, id(cell)): cell for qid, cell in zip(frame["qid"], values(frame, name), strict=True)
-    }  # rows of a turn share their cell
-    found: dict[str, Any] = {}
-    for (qid, _), cell in cells.items():
+    by_turn: dict[str, Any] = {}
+    read_cells = set[tuple[str, int]]()  # rows of a turn share their cell: it is read once
+    for qid, cell in zip(frame["qid"], values(frame, name), strict=True):
+        if (qid, id(cell)) in read_cells:
+            continue
+        read_cells.add((qid, id(cell)))
         value = read(qid, cell)
-        if found.setdefault(qid, value) != value:
+        if by_turn.setdefault(qid, value) != value:
             raise DataError(
-                f"turn {qid} has rows with different {name}, {found[qid]!r} and {value!r}: give one per turn"
+                f"turn {qid} has rows with different {name}, {by_turn[qid]!r} and {value!r}: "
+                "give one per turn"
             )
-    return found
+    return by_turn
 
 
 def ranking_frame(name: str, run: pd.DataFrame) -> pd.DataFrame:
-    """A result frame, which must have the columns of a ranking, with its rows numbered from 0.
+    """A result frame, checked for the columns of a ranking, with its rows numbered from 0.
 
     Raises:
         UsageError: when it lacks one.
@@ -146,7 +154,9 @@ def ranking_frame(name: str, run: pd.DataFrame) -> pd.DataFrame:
 
 
 def ranking_of(name: str, run: pd.DataFrame) -> dict[str, dict[str, float]]:
-    """The scores of a result frame by turn. They strictly decrease in the order of its ranks, so evaluators have no ties to break.
+    """The scores of a result frame by turn.
+
+    They strictly decrease in the order of its ranks, so evaluators have no ties to break.
 
     Raises:
         UsageError: when a column is missing.
@@ -160,11 +170,16 @@ def ranking_of(name: str, run: pd.DataFrame) -> dict[str, dict[str, float]]:
         raise DataError(f"run {name}: {error}") from None
 
 
-def folders_in(runs: Mapping[str, Source]) -> list[RunFolder]:
+def folders_in(runs: Mapping[str, RunSource]) -> list[RunFolder]:
     """The runs as folders. Empty when one of them is not a folder."""
-    found = [RunFolder(one) if isinstance(one, str | Path) else one for one in runs.values()]
-    folders = [one for one in found if isinstance(one, RunFolder) and one.path.is_dir()]
-    return folders if len(folders) == len(found) else []
+    folders = []
+    for run in runs.values():
+        if isinstance(run, str | Path):
+            run = RunFolder(run)
+        if not isinstance(run, RunFolder) or not run.path.is_dir():
+            return []
+        folders.append(run)
+    return folders
 
 
 def dataset_of(folders: Sequence[RunFolder]) -> IkatDataset:
@@ -174,23 +189,27 @@ def dataset_of(folders: Sequence[RunFolder]) -> IkatDataset:
         UsageError: when one doesn't say it, or they have different ones.
     """
     names = {folder.path.name: folder.parameters().get("dataset") for folder in folders}
-    given = f"give {option('dataset')} or {option('qrels')}"
-    if unknown := [name for name, data in names.items() if data is None]:
+    unknown = [run for run, name in names.items() if name is None]
+    if unknown:
         raise UsageError(
-            f"{list_first(unknown)}: the run does not say which dataset it was made on: {given}"
+            f"{list_first(unknown)}: the run does not say which dataset it was made on: "
+            f"give {option('dataset')} or {option('qrels')}"
         )
-    if len({full_name(str(data)) for data in names.values()}) > 1:
-        pairs = ", ".join(f"{name} on {data}" for name, data in names.items())
+    if len({full_name(str(name)) for name in names.values()}) > 1:
+        pairs = ", ".join(f"{run} on {name}" for run, name in names.items())
         raise UsageError(
-            f"the runs were made on different datasets ({pairs}): evaluate the runs of each dataset separately"
+            f"the runs were made on different datasets ({pairs}): "
+            "evaluate the runs of each dataset separately"
         )
     return dataset(str(next(iter(names.values()))))
 
 
 def known_dataset(
-    runs: Mapping[str, Source], given: IkatDataset | str | Path | None = None
+    runs: Mapping[str, RunSource], given: IkatDataset | str | Path | None = None
 ) -> IkatDataset | None:
-    """The dataset of some runs: the given one, else the one that all run folders among them name; None if it isn't known.
+    """The dataset of some runs; None if it isn't known.
+
+    It is the given one, else the one that all run folders among the runs name.
 
     Raises:
         UsageError: when the given dataset doesn't exist.
@@ -199,9 +218,10 @@ def known_dataset(
         return dataset(given)
     names = set()
     for run in runs.values():
-        folder = RunFolder(run) if isinstance(run, str | Path) and Path(run).is_dir() else run
-        if isinstance(folder, RunFolder):
-            names.add(full_name(str(folder.parameters().get("dataset"))))
+        if isinstance(run, str | Path) and Path(run).is_dir():
+            run = RunFolder(run)
+        if isinstance(run, RunFolder):
+            names.add(full_name(str(run.parameters().get("dataset"))))
     if len(names) != 1 or "None" in names:
         return None
     try:
@@ -211,7 +231,9 @@ def known_dataset(
 
 
 def qrels_of(folders: Sequence[RunFolder]) -> pd.DataFrame:
-    """The judgements with which these runs were scored: the default ones of their dataset, also of turns that they were not asked.
+    """The judgements with which these runs were scored: the default ones of their dataset.
+
+    They include those of turns that the runs were not asked.
 
     Raises:
         UsageError: like :func:`dataset_of`, and when a run was scored with other judgements, or
@@ -219,25 +241,26 @@ def qrels_of(folders: Sequence[RunFolder]) -> pd.DataFrame:
         DataError: when the dataset's file is missing.
     """
     data = dataset_of(folders)
-    whole = find_qrels(None, data)
-    if whole.empty:
+    qrels = find_qrels(None, data)
+    if qrels.empty:
         raise UsageError(f"{data.name} has no judgements: give {option('qrels')}")
     for folder in folders:
-        _check_scored_with(folder, whole, data.name)
-    return whole
+        _check_scored_with(folder, qrels, data.name)
+    return qrels
 
 
-def _check_scored_with(folder: RunFolder, whole: pd.DataFrame, name: str) -> None:
+def _check_scored_with(folder: RunFolder, qrels: pd.DataFrame, name: str) -> None:
     """Check that a run was scored with these judgements, all of them or those of its turns."""
-    known = folder.parameters().get("qrels_sha256")
-    if known in (None, checksum_of(whole)):
+    checksum = folder.parameters().get("qrels_sha256")
+    if checksum is None or checksum == checksum_of(qrels):
         return
-    own = whole[whole["qid"].isin(folder.turns_so_far())].reset_index(drop=True)
-    if known != checksum_of(own):
+    of_its_turns = qrels[qrels["qid"].isin(folder.turns_so_far())].reset_index(drop=True)
+    if checksum != checksum_of(of_its_turns):
         repair = advice(
             f"qrels=..., or those of {name} by pt.get_dataset({name!r}).get_qrels()",
             f"--qrels, or --dataset {name} for its own",
         )
         raise UsageError(
-            f"{folder.path} was scored with other judgements than the default ones of {name}: give {repair}"
+            f"{folder.path} was scored with other judgements than the default ones of {name}: "
+            f"give {repair}"
         )

@@ -1,4 +1,4 @@
-"""Relevance judgements of passages: pools of runs, an LLM as assessor, the agreement of two judges, and holes.
+"""Relevance judgements of passages: pools, an LLM as assessor, agreement of judges, holes.
 
 Holes are unjudged passages at the top of runs. They get the labels of a model, whose agreement with
 people is measured first.
@@ -6,10 +6,10 @@ people is measured first.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple
 
 import ir_measures
 import numpy as np
@@ -45,7 +45,9 @@ from .scores import evaluate, natural_key
 
 
 def pool_runs(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame:
-    """The passages in the top ``depth`` of any run. Once they are judged, no run has an unjudged passage there.
+    """The passages in the top ``depth`` of any run.
+
+    Once they are judged, no run has an unjudged passage there.
 
     Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4: the top 10 of all
     models and baselines, including passages that the official judges have seen.
@@ -64,12 +66,15 @@ def pool_runs(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame
             that is not finite, or has scores that rise with the rank.
 
     Example:
-        >>> one = pd.DataFrame({"qid": ["1_1"] * 2, "docno": ["b", "c"], "score": [2.0, 1.0], "rank": [0, 1]})
+        >>> one = pd.DataFrame({"qid": ["1_1"] * 2, "docno": ["b", "c"], "score": [2.0, 1.0]})
+        >>> one = one.assign(rank=[0, 1])
         >>> pool_runs({"one": one, "two": one.assign(docno=["a", "b"])}, depth=1).values.tolist()
         [['1_1', 'a'], ['1_1', 'b']]
     """
     at_least(1, depth=depth)
-    pairs = {pair for name, run in runs.items() for pair in _top(name, run, depth)}
+    pairs = set[tuple[str, str]]()
+    for name, run in runs.items():
+        pairs |= _top(name, run, depth)
     ordered = sorted(pairs, key=lambda pair: (natural_key(pair[0]), pair[1]))
     return object_frame(
         {"qid": [qid for qid, _ in ordered], "docno": [docno for _, docno in ordered]}
@@ -107,15 +112,19 @@ class Judgement(NamedTuple):
 
 @cache
 def _patterns(highest: int) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """The patterns for a label at the beginning of a text, and for one that is called the score."""
-    first = rf"[\s*_\"'`(\[]*{grade(highest)}[\s*_\"'`)\]]*(?=$|\n|[.,:;!–—-])"
-    titles = r"\b(?:score|rating|label|grade|relevance|rate(?:[ \t]+(?:it|this))?)\b"
-    named = rf"{titles}[\W_]{{0,6}}?(?:(?:is|of|as)\b)?[\s:=*_\"'`(]{{0,6}}{grade(highest)}"
-    return re.compile(first, re.IGNORECASE), re.compile(named, re.IGNORECASE)
+    """The patterns for a label that begins a text, and for a number that is called the score."""
+    number = grade(highest)
+    opening = rf"[\s*_\"'`(\[]*{number}[\s*_\"'`)\]]*(?=$|\n|[.,:;!–—-])"
+    title = r"\b(?:score|rating|label|grade|relevance|rate(?:[ \t]+(?:it|this))?)\b"
+    between = r"[\W_]{0,6}?(?:(?:is|of|as)\b)?[\s:=*_\"'`(]{0,6}"
+    named = title + between + number
+    return re.compile(opening, re.IGNORECASE), re.compile(named, re.IGNORECASE)
 
 
 def parse_judgement(text: str, highest: int = 4) -> Judgement | None:
-    r"""Read a judgement: a number from 0 to ``highest`` at the beginning of the completion, or one that is called the score.
+    r"""Read a judgement: a number that begins the completion, or one that is called the score.
+
+    The scale is 0 to ``highest``.
 
     Returns:
         The judgement; ``None`` if there is no such number, it is off the scale, or there are
@@ -128,39 +137,50 @@ def parse_judgement(text: str, highest: int = 4) -> Judgement | None:
         True
     """
     opening, named = _patterns(highest)
-    said = without_scale(_FENCE.sub("", without_reasoning(text)).strip(), highest)
-    scores = list(named.finditer(said))
-    first = None if _opens_a_list(said, scores) else opening.match(said)
-    found = [first] if first else scores
-    labels = {match[1] for match in found}
-    if len(labels) != 1 or not labels <= set(map(str, range(highest + 1))):
+    answer = without_scale(_FENCE.sub("", without_reasoning(text)).strip(), highest)
+    matches = list(named.finditer(answer))
+    if not _opens_a_list(answer, matches):
+        first = opening.match(answer)
+        if first:
+            matches = [first]
+    labels = {match[1] for match in matches}
+    if len(labels) != 1:
         return None
-    reason = " ".join(_REASON.sub("", said[found[-1].end() :], count=1).split())
-    return Judgement(int(labels.pop()), reason.rstrip('"}').rstrip(), text)
+    [number] = labels
+    if number not in [str(value) for value in range(highest + 1)]:
+        return None
+    rest = answer[matches[-1].end() :]
+    reason = " ".join(_REASON.sub("", rest, count=1).split())
+    return Judgement(int(number), reason.rstrip('"}').rstrip(), text)
 
 
-def _judgement(said: dict[str, Any]) -> Judgement:
-    return Judgement(
-        said["label"], " ".join(said["reason"].split()), json.dumps(said, ensure_ascii=False)
-    )
+def _judgement(answer: dict[str, Any]) -> Judgement:
+    reason = " ".join(answer["reason"].split())
+    return Judgement(answer["label"], reason, json.dumps(answer, ensure_ascii=False))
 
 
 def _opens_a_list(text: str, scores: Sequence[re.Match[str]]) -> bool:
-    """Whether the number at the beginning of a text is that of a step: a second step follows, or a line that begins with the score."""
-    openings = (
-        text[: score.start()].rpartition("\n")[2]
-        for score in scores
-        if "\n" in text[: score.start()]
-    )
-    return bool(_STEP.match(text)) and (
-        bool(_SECOND.search(text)) or any(_BEFORE_SCORE.fullmatch(opening) for opening in openings)
-    )
+    """Whether the number that begins a text is that of a step.
+
+    Then a second step follows, or a line that begins with the score.
+    """
+    if not _STEP.match(text):
+        return False
+    if _SECOND.search(text):
+        return True
+    for score in scores:
+        before, newline, line = text[: score.start()].rpartition("\n")
+        if newline and _BEFORE_SCORE.fullmatch(line):
+            return True
+    return False
 
 
 def with_gold(
     pooled: pd.DataFrame, dataset: IkatDataset, texts: pt.Transformer | None = None
 ) -> pd.DataFrame:
-    """Join a pool with what a judge reads about each turn and passage. This is gold data that systems must not see.
+    """Join a pool with what a judge reads about each turn and passage.
+
+    This is gold data that systems must not see.
 
     Args:
         pooled: ``qid``, ``docno``, such as the result of :func:`pool_runs`.
@@ -187,15 +207,18 @@ def with_gold(
     check_turn_names("the pool", pooled["qid"].unique(), gold.index)
     unknown = [qid for qid in dict.fromkeys(pooled["qid"]) if qid not in gold.index]
     if unknown:
+        example = next(iter(gold.index), "no turn")
         raise DataError(
-            f"{dataset.name} lacks {counted(len(unknown), 'turn')} of the pool ({list_first(unknown)}): "
-            f"pool runs of this dataset, whose turns are named like {next(iter(gold.index), 'no turn')}"
+            f"{dataset.name} lacks {counted(len(unknown), 'turn')} of the pool "
+            f"({list_first(unknown)}): pool runs of this dataset, whose turns are named like "
+            f"{example}"
         )
     rows = gold.loc[pooled["qid"].tolist()]
-    shown = {name: column(pooled[name]) for name in ("qid", "docno")} | {
-        name: column(rows[name]) for name in GOLD
-    }
-    return (texts or dataset.text_loader()).transform(pd.DataFrame(shown))
+    columns = {"qid": column(pooled["qid"]), "docno": column(pooled["docno"])}
+    for name in GOLD:
+        columns[name] = column(rows[name])
+    loader = texts or dataset.text_loader()
+    return loader.transform(pd.DataFrame(columns))
 
 
 @with_fields
@@ -248,21 +271,19 @@ class Judge(LLMOperator):
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request per passage."""
         names = ("qid", "docno", "text", *self.gold)
-        rows = [
-            dict(zip(names, row, strict=True))
-            for row in zip(*(values(frame, name) for name in names), strict=True)
-        ]
-        return [
-            self.request(row["qid"], self.shown(row), self.template(), row["docno"]) for row in rows
-        ]
+        columns = [values(frame, name) for name in names]
+        requests = []
+        for cells in zip(*columns, strict=True):
+            row = dict(zip(names, cells, strict=True))
+            shown = self.shown(row)
+            requests.append(self.request(row["qid"], shown, self.template(), row["docno"]))
+        return requests
 
     def shown(self, row: dict[str, Any]) -> dict[str, Any]:
-        """What the prompt shows of a passage and its turn."""
-        chosen = ptkb_text(
-            pick_statements(row["qptkb"], [(number, 1.0) for number in row["qgoldptkb"]])
-        )
+        """The parts of the prompt that are about a passage and its turn."""
+        relevant = [(number, 1.0) for number in row["qgoldptkb"]]
         return {
-            "ptkb": chosen,
+            "ptkb": ptkb_text(pick_statements(row["qptkb"], relevant)),
             "question": row["qresolved"],
             "answer": row.get("gold_answer"),
             "passage": row["text"],
@@ -283,45 +304,53 @@ class Judge(LLMOperator):
 
     def typical(self, frame: pd.DataFrame) -> list[Judgement]:
         """A label with a reason of ordinary length."""
-        return [
-            Judgement(
-                2, "", "2\nIt is about the question but leaves out what matters to this user."
-            )
-        ] * len(frame)
+        text = "2\nIt is about the question but leaves out what matters to this user."
+        return [Judgement(2, "", text)] * len(frame)
 
     def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
-        """One request per passage of the frame, or per passage that the cut before the judge leaves."""
-        plan.ask(
-            self,
-            self._with_stand_ins(
-                frame if "docno" in frame.columns else plan.passages(frame, plan.cut)
-            ),
-        )
+        """One request per passage of the frame, or per passage after the cut before the judge."""
+        passages = frame
+        if "docno" not in frame.columns:
+            passages = plan.passages(frame, plan.cut)
+        plan.ask(self, self._with_stand_ins(passages))
         return frame
 
     def _with_stand_ins(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The frame with stand-ins for missing gold columns: the user's words, no statements, a typical answer, two examples."""
+        """The frame with stand-ins for missing gold columns.
+
+        They are the user's words, no statements, a typical answer and two examples.
+        """
+        rows = len(frame)
         stand_ins = {
             "qresolved": values(frame, question_column(frame)),
-            "qptkb": [{}] * len(frame),
-            "qgoldptkb": [[]] * len(frame),
-            "gold_answer": [ANSWER_STAND_IN] * len(frame),
-            "qexamples": [[(ANSWER_STAND_IN, 4), (ANSWER_STAND_IN, 0)]] * len(frame),
+            "qptkb": [{}] * rows,
+            "qgoldptkb": [[]] * rows,
+            "gold_answer": [ANSWER_STAND_IN] * rows,
+            "qexamples": [[(ANSWER_STAND_IN, 4), (ANSWER_STAND_IN, 0)]] * rows,
         }
-        return with_columns(
-            frame, **{name: stand_ins[name] for name in self.gold if name not in frame.columns}
-        )
+        missing = [name for name in self.gold if name not in frame.columns]
+        return with_columns(frame, **{name: stand_ins[name] for name in missing})
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
-        """Qrels of the passages with a label: ``qid``, ``docno``, ``label`` (int64), ``reason``, ``raw`` (the completion)."""
-        rows = zip(frame["qid"], frame["docno"], found, strict=True)
-        judged = [
-            (qid, docno, *judgement) for qid, docno, judgement in rows if judgement is not None
-        ]
-        columns = {
-            name: [row[place] for row in judged]
-            for place, name in enumerate(("qid", "docno", *Judgement._fields))
+        """Qrels of the passages with a label.
+
+        The columns are ``qid``, ``docno``, ``label`` (int64), ``reason``, ``raw`` (the completion).
+        """
+        columns: dict[str, list[Any]] = {
+            "qid": [],
+            "docno": [],
+            "label": [],
+            "reason": [],
+            "raw": [],
         }
+        for qid, docno, judgement in zip(frame["qid"], frame["docno"], found, strict=True):
+            if judgement is None:
+                continue
+            columns["qid"].append(qid)
+            columns["docno"].append(docno)
+            columns["label"].append(judgement.label)
+            columns["reason"].append(judgement.reason)
+            columns["raw"].append(judgement.raw)
         return object_frame(columns).astype({"label": np.int64})
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
@@ -333,7 +362,9 @@ class Judge(LLMOperator):
 
 @with_fields
 class UmbrelaJudge(Judge):
-    """Ask a model for the relevance label, 0 to 3, of every passage of a pool, zero-shot, from the question and the passage alone.
+    """Ask a model for the relevance label, 0 to 3, of every passage of a pool, zero-shot.
+
+    The model reads the question and the passage alone.
 
     Like :class:`Judge`, but with another prompt and scale, and without persona and example. Reads
     ``qid``, ``docno``, ``text``, ``qresolved``. Its labels do not correspond directly to TREC
@@ -353,7 +384,8 @@ class UmbrelaJudge(Judge):
         >>> class Model:
         ...     def generate(self, chats):
         ...         return ["##final score: 3" for chat in chats]
-        >>> pool = pd.DataFrame({"qid": ["1_1"], "docno": ["d"], "qresolved": ["Which tea?"], "text": ["Rooibos."], "score": [1.0]})
+        >>> pool = pd.DataFrame({"qid": ["1_1"], "docno": ["d"], "score": [1.0]})
+        >>> pool = pool.assign(qresolved="Which tea?", text="Rooibos.")
         >>> UmbrelaJudge(ikat.llm(Model()))(pool)["label"].tolist()
         [3]
     """
@@ -364,24 +396,28 @@ class UmbrelaJudge(Judge):
     highest = 3
 
     def shown(self, row: dict[str, Any]) -> dict[str, Any]:
-        """What the prompt shows of a passage and its turn."""
+        """The parts of the prompt that are about a passage and its turn."""
         return {"question": row["qresolved"], "passage": row["text"]}
 
 
 def _check(frame: pd.DataFrame, gold: Sequence[str]) -> None:
     check_once("the pool", frame, ["qid", "docno"], "make it with ikat.pool_runs(runs)")
-    for name in ("text", *(name for name in gold if name in ("qresolved", "gold_answer"))):
+    for name in ("text", "qresolved", "gold_answer"):
+        if name != "text" and name not in gold:
+            continue
         for qid, docno, text in zip(frame["qid"], frame["docno"], frame[name], strict=True):
-            if not isinstance(text, str) or not text.strip():
-                repair = advice(
-                    "add the column with with_gold from a dataset that has it",
-                    "give a --dataset that has it",
-                )
-                if name == "gold_answer":
-                    repair += f", or judge without one: {advice('UmbrelaJudge', '--style umbrela')}"
-                raise DataError(
-                    f"turn {qid}, passage {docno}: {name} is {text!r}, a judge needs a text: {repair}"
-                )
+            if isinstance(text, str) and text.strip():
+                continue
+            repair = advice(
+                "add the column with with_gold from a dataset that has it",
+                "give a --dataset that has it",
+            )
+            if name == "gold_answer":
+                without = advice("UmbrelaJudge", "--style umbrela")
+                repair += f", or judge without one: {without}"
+            raise DataError(
+                f"turn {qid}, passage {docno}: {name} is {text!r}, a judge needs a text: {repair}"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -410,42 +446,37 @@ class Agreement:
     tau: "pd.Series[Any]" = field(default_factory=lambda: pd.Series(dtype=float))
 
     def tables(self) -> list[Table]:
-        """The counts of the labels, and of relevant and not relevant, as tables to print. The notes have the agreement."""
-        said = [
-            f"{counted(self.pairs, 'pair')} judged by both: binary agreement {self.binary:.2%}, kappa {format_score(self.binary_kappa)}; "
-            f"kappa of the graded labels {format_score(self.kappa)}",
-            *(
-                f"Kendall's tau of the systems by {measure}: {format_score(tau)}"
-                for measure, tau in self.tau.items()
-            ),
+        """The counts of the labels, and of relevant and not relevant, as tables to print.
+
+        The notes have the agreement.
+        """
+        notes = [
+            f"{counted(self.pairs, 'pair')} judged by both: binary agreement {self.binary:.2%}, "
+            f"kappa {format_score(self.binary_kappa)}; "
+            f"kappa of the graded labels {format_score(self.kappa)}"
         ]
-        for side, counts in (
-            ("first", self.confusion.sum(axis=1)),
-            ("second", self.confusion.sum(axis=0)),
-        ):
+        for measure, tau in self.tau.items():
+            notes.append(f"Kendall's tau of the systems by {measure}: {format_score(tau)}")
+        of_first = self.confusion.sum(axis=1)
+        of_second = self.confusion.sum(axis=0)
+        for file, counts in (("first", of_first), ("second", of_second)):
             if (counts > 0).sum() == 1:
-                said.append(
-                    f"the {side} file gives all these pairs label {counts.idxmax()}: agreement with it says nothing about a judge"
+                notes.append(
+                    f"the {file} file gives all these pairs label {counts.idxmax()}: "
+                    "agreement with it says nothing about a judge"
                 )
-        graded = _shown(
-            self.confusion, "Labels of the first file (rows) and of the second (columns)", []
-        )
-        return [
-            graded,
-            _shown(self.binary_confusion, f"Relevant, from label {self.threshold} on", said),
-        ]
+        title = "Labels of the first file (rows) and of the second (columns)"
+        graded = _table_of_counts(self.confusion, title, [])
+        title = f"Relevant, from label {self.threshold} on"
+        return [graded, _table_of_counts(self.binary_confusion, title, notes)]
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.tables())).rstrip("\n")
+        return "\n".join(str(table) for table in self.tables()).rstrip("\n")
 
 
-def _shown(counts: pd.DataFrame, title: str, notes: Sequence[str]) -> Table:
-    return of_frame(
-        counts.rename_axis("label").rename_axis(None, axis="columns").reset_index(),
-        notes,
-        title,
-        texts=1,
-    )
+def _table_of_counts(counts: pd.DataFrame, title: str, notes: Sequence[str]) -> Table:
+    frame = counts.rename_axis("label").rename_axis(None, axis="columns").reset_index()
+    return of_frame(frame, notes, title, texts=1)
 
 
 def agreement(
@@ -477,28 +508,24 @@ def agreement(
     Example:
         >>> one = pd.DataFrame({"qid": ["1_1"] * 4, "docno": list("abcd"), "label": [0, 1, 3, 2]})
         >>> two = one.assign(label=[0, 2, 3, 3])
-        >>> found = agreement(one, two)
-        >>> found.pairs, found.binary, found.binary_kappa, int(found.confusion.loc[2, 3])
+        >>> both = agreement(one, two)
+        >>> both.pairs, both.binary, both.binary_kappa, int(both.confusion.loc[2, 3])
         (4, 0.75, 0.5, 1)
     """
-    first, second = (
-        check_qrels(qrels_a, "the first qrels"),
-        check_qrels(qrels_b, "the second qrels"),
-    )
+    first = check_qrels(qrels_a, "the first qrels")
+    second = check_qrels(qrels_b, "the second qrels")
     both = _common(first, second)
-    a, b = both["label_a"], both["label_b"]
-    labels = range(min(a.min(), b.min()), max(a.max(), b.max()) + 1)
+    a = both["label_a"]
+    b = both["label_b"]
     taus = {}
     if runs:
-        one, other = (evaluate(runs, qrels, measures) for qrels in (first, second))
-        taus = {
-            label(measure): order_agreement(one, other, measure)
-            for measure in as_measures(measures)
-        }
-    graded, binary = (
-        _confusion(a, b, labels),
-        _confusion(a >= threshold, b >= threshold, [False, True]),
-    )
+        by_first = evaluate(runs, first, measures)
+        by_second = evaluate(runs, second, measures)
+        for measure in as_measures(measures):
+            taus[label(measure)] = order_agreement(by_first, by_second, measure)
+    labels = range(min(a.min(), b.min()), max(a.max(), b.max()) + 1)
+    graded = _confusion(a, b, labels)
+    binary = _confusion(a >= threshold, b >= threshold, [False, True])
     return Agreement(
         pairs=len(both),
         confusion=graded,
@@ -515,17 +542,17 @@ def _common(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     check_turn_names("the first qrels", first["qid"].unique(), second["qid"])
     both = first.merge(second, on=["qid", "docno"], suffixes=("_a", "_b"))
     if both.empty:
+        examples = [f"{qrels['qid'][0]} {qrels['docno'][0]}" for qrels in (first, second)]
         raise DataError(
-            f"the two qrels have no pair in common (such as {first['qid'][0]} {first['docno'][0]} and {second['qid'][0]} "
-            f"{second['docno'][0]}): give judgements of the same topics and passages"
+            f"the two qrels have no pair in common (such as {' and '.join(examples)}): "
+            "give judgements of the same topics and passages"
         )
     return both
 
 
-def _confusion(a: "pd.Series[Any]", b: "pd.Series[Any]", values: Sequence[Any]) -> pd.DataFrame:
-    return pd.crosstab(a, b, rownames=["a"], colnames=["b"]).reindex(
-        index=values, columns=values, fill_value=0
-    )
+def _confusion(a: "pd.Series[Any]", b: "pd.Series[Any]", labels: Sequence[Any]) -> pd.DataFrame:
+    counts = pd.crosstab(a, b, rownames=["a"], colnames=["b"])
+    return counts.reindex(index=labels, columns=labels, fill_value=0)
 
 
 def cohens_kappa(confusion: npt.ArrayLike) -> float:
@@ -568,18 +595,20 @@ def order_agreement(
     """
     from scipy.stats import kendalltau
 
-    column = label(as_measures(measure)[0])
+    title = label(as_measures(measure)[0])
     both = by_position(table_a).merge(
         by_position(table_b), on="name", how="outer", suffixes=("_a", "_b"), validate="one_to_one"
     )
-    if len(both) < 2 or both[[f"{column}_a", f"{column}_b"]].isna().any(axis=None):
+    first = both[f"{title}_a"]
+    second = both[f"{title}_b"]
+    if len(both) < 2 or first.isna().any() or second.isna().any():
+        names = ", ".join(map(str, both["name"]))
         raise UsageError(
-            f"an order is compared on the same two or more systems, each once: {', '.join(map(str, both['name']))}"
+            f"an order is compared on the same two or more systems, each once: {names}"
         )
-    return float(kendalltau(both[f"{column}_a"], both[f"{column}_b"]).statistic)
+    return float(kendalltau(first, second).statistic)
 
 
-Runs: TypeAlias = Mapping[str, pd.DataFrame]
 SHOTS = 2
 """How many judged passages the model is shown."""
 CHECKED = 200
@@ -588,7 +617,9 @@ CHECKED = 200
 
 @with_fields
 class FillingJudge(Judge):
-    """Like :class:`Judge`, with passages of the turn that people have judged as examples, in place of the canonical response.
+    """Like :class:`Judge`, with judged passages of the turn as examples.
+
+    They take the place of the canonical response.
 
     Reads ``qid``, ``docno``, ``text``, ``qresolved``, ``qptkb``, ``qgoldptkb`` and ``qexamples``:
     for each row a list of (text, label). Returns qrels. :func:`fill_holes` makes its frame.
@@ -604,7 +635,8 @@ class FillingJudge(Judge):
         >>> class Model:
         ...     def generate(self, chats):
         ...         return ["3: it names a tea without caffeine" for chat in chats]
-        >>> pool = pd.DataFrame({"qid": ["1_1"], "docno": ["d"], "qresolved": ["Which tea?"], "text": ["Rooibos."], "score": [1.0]})
+        >>> pool = pd.DataFrame({"qid": ["1_1"], "docno": ["d"], "score": [1.0]})
+        >>> pool = pool.assign(qresolved="Which tea?", text="Rooibos.")
         >>> pool = pool.assign(qptkb=[{}], qgoldptkb=[[]], qexamples=[[("Green tea.", 1)]])
         >>> FillingJudge(ikat.llm(Model()))(pool)["label"].tolist()
         [3]
@@ -615,7 +647,7 @@ class FillingJudge(Judge):
     gold = ("qresolved", "qptkb", "qgoldptkb", "qexamples")
 
     def shown(self, row: dict[str, Any]) -> dict[str, Any]:
-        """What the prompt shows of a passage and its turn."""
+        """The parts of the prompt that are about a passage and its turn."""
         return {**super().shown(row), "judged": row["qexamples"]}
 
 
@@ -638,14 +670,22 @@ class Filled:
     model: str
 
     def __str__(self) -> str:
-        """The share of the model's labels, and its agreement with people: what belongs beside every score with them."""
-        share = f"{len(self.labels)} of the {counted(self.pool, 'passage')} at the top of the runs ({len(self.labels) / self.pool:.1%})"
-        kappas = f"{format_score(self.agreement.kappa)} ({format_score(self.agreement.binary_kappa)} for relevant or not)"
-        return f"{self.model} filled the labels of {share}; its kappa with people is {kappas} on {self.agreement.pairs} left-out labels"
+        """The share of the model's labels, and its agreement with people.
+
+        It belongs beside every score with these labels.
+        """
+        labels = len(self.labels)
+        kappa = format_score(self.agreement.kappa)
+        binary_kappa = format_score(self.agreement.binary_kappa)
+        return (
+            f"{self.model} filled the labels of {labels} of the {counted(self.pool, 'passage')} "
+            f"at the top of the runs ({labels / self.pool:.1%}); its kappa with people is {kappa} "
+            f"({binary_kappa} for relevant or not) on {self.agreement.pairs} left-out labels"
+        )
 
 
 def fill_holes(
-    runs: Runs,
+    runs: Mapping[str, pd.DataFrame],
     dataset: IkatDataset,
     llm: Any,
     qrels: pd.DataFrame | None = None,
@@ -653,7 +693,9 @@ def fill_holes(
     texts: Any = None,
     tell: Any = print,
 ) -> Filled:
-    """Label the unjudged passages at the top of runs with a model that is shown judged passages of the same turn.
+    """Label the unjudged passages at the top of runs with a model.
+
+    The model is shown judged passages of the same turn.
 
     The model first labels passages that people have judged (200 of these turns, chosen with a fixed
     seed), each without its own label, so its agreement is known before the holes are paid for.
@@ -683,43 +725,57 @@ def fill_holes(
         >>> class Model:
         ...     def generate(self, chats):
         ...         return ["1" for chat in chats]
-        >>> run = pd.DataFrame({"qid": ["1-1_1"], "docno": ["sample-walk-005:1"], "score": [1.0], "rank": [0]})
-        >>> found = fill_holes({"mine": run}, pt.get_dataset("ikat:sample"), ikat.llm(Model()), tell=lambda agreement: None)
-        >>> str(found)[:84]
+        >>> run = pd.DataFrame({"qid": ["1-1_1"], "docno": ["sample-walk-005:1"], "rank": [0]})
+        >>> runs = {"mine": run.assign(score=1.0)}
+        >>> sample, llm = pt.get_dataset("ikat:sample"), ikat.llm(Model())
+        >>> filled = fill_holes(runs, sample, llm, tell=lambda agreement: None)
+        >>> str(filled)[:84]
         'Model filled the labels of 1 of the 1 passage at the top of the runs (100.0%); its k'
     """
-    known = check_qrels(dataset.get_qrels() if qrels is None else qrels)
-    if known["label"].max() < 2 or not known["label"].between(0, 4).all():
+    people = check_qrels(dataset.get_qrels() if qrels is None else qrels)
+    if people["label"].max() < 2 or not people["label"].between(0, 4).all():
         raise UsageError(
-            "holes are filled with labels from 0 to 4, and these judgements have others: give a dataset such as ikat:2023"
+            "holes are filled with labels from 0 to 4, and these judgements have others: "
+            "give a dataset such as ikat:2023"
         )
     pool = pool_runs(runs, depth)
-    pool = pool[pool["qid"].isin(known["qid"])]
-    holes = pool[pool.merge(known, on=["qid", "docno"], how="left")["label"].isna().to_numpy()]
+    pool = pool[pool["qid"].isin(people["qid"])]
+    labels = pool.merge(people, on=["qid", "docno"], how="left")["label"]
+    holes = pool[labels.isna().to_numpy()]
     if holes.empty:
         raise UsageError(
-            f"{counted(len(pool), 'passage')} of judged turns are down to rank {depth}, all judged: nothing is to fill"
+            f"{counted(len(pool), 'passage')} of judged turns are down to rank {depth}, all "
+            "judged: nothing is to fill"
         )
-    judged, judge = known[known["qid"].isin(holes["qid"])], FillingJudge(llm)
+    judged = people[people["qid"].isin(holes["qid"])]
     shown = with_gold(pd.concat([judged, holes])[["qid", "docno"]], dataset, texts)
-    shown = with_columns(shown, qexamples=list(_examples(shown, judged)))
-    again = judge(shown.iloc[np.random.default_rng(0).permutation(len(judged))[:CHECKED]])
-    tell(found := agreement(judged, again))
-    labels = judge(shown.iloc[len(judged) :])
-    return Filled(merge_qrels(known, labels), labels, found, len(pool), judge.llm.model)
+    shown = with_columns(shown, qexamples=_examples(shown, judged))
+    judge = FillingJudge(llm)
+    # The judged passages stand first: some of them are labelled again, to see the agreement.
+    checked = np.random.default_rng(0).permutation(len(judged))[:CHECKED]
+    of_both = agreement(judged, judge(shown.iloc[checked]))
+    tell(of_both)
+    new = judge(shown.iloc[len(judged) :])
+    return Filled(merge_qrels(people, new), new, of_both, len(pool), judge.llm.model)
 
 
-def _examples(shown: pd.DataFrame, judged: pd.DataFrame) -> Iterator[list[tuple[str, int]]]:
-    """For each passage the judged ones of its turn with the highest and the lowest label, without the passage itself."""
+def _examples(shown: pd.DataFrame, judged: pd.DataFrame) -> list[list[tuple[str, int]]]:
+    """Examples for each passage: the turn's judged ones with the highest and the lowest label.
+
+    The passage itself is not among them.
+    """
     texts = {(row.qid, row.docno): row.text for row in shown.itertuples()}
     ordered = judged.sort_values(["label", "docno"], ascending=[False, True])
-    ranked = {
-        qid: list(zip(rows["docno"], rows["label"].tolist(), strict=True))
-        for qid, rows in ordered.groupby("qid")
-    }
+    ranked = {}
+    for qid, rows in ordered.groupby("qid"):
+        ranked[qid] = list(zip(rows["docno"], rows["label"].tolist(), strict=True))
+    examples = []
     for qid, docno in zip(shown["qid"], shown["docno"], strict=True):
-        others = [(texts[qid, other], label) for other, label in ranked[qid] if other != docno]
-        ends = [
-            others[-(place + 1) // 2 if place % 2 else place // 2] for place in range(len(others))
-        ]
-        yield ends[:SHOTS]
+        others = [(other, value) for other, value in ranked[qid] if other != docno]
+        chosen: list[tuple[str, int]] = []
+        while others and len(chosen) < SHOTS:
+            from_the_top = len(chosen) % 2 == 0
+            other, value = others.pop(0 if from_the_top else -1)
+            chosen.append((texts[qid, other], value))
+        examples.append(chosen)
+    return examples

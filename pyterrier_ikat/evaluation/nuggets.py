@@ -1,4 +1,6 @@
-"""Nuggets: atomic facts that a good answer states. They are created from judged passages and searched for in responses.
+"""Nuggets: atomic facts that a good answer states.
+
+They are created from judged passages and searched for in responses.
 
 Source: Pradeep et al., Initial Nugget Evaluation Results for the TREC 2024 RAG Track with the
 AutoNuggetizer Framework, arXiv 2411.09607. The wording of the prompts is ours.
@@ -37,18 +39,18 @@ IMPORTANCE, LABELS = tuple(WEIGHT), tuple(SHARE)
 
 
 def read_nuggets(text: str, limit: int) -> list[str] | None:
-    """The first ``limit`` nuggets that a completion lists, each once; None if it doesn't have a list of texts.
+    """The first ``limit`` nuggets that a completion lists, each once.
+
+    None if it doesn't have a list of texts.
 
     Example:
         >>> read_nuggets('["No caffeine.", "no caffeine", "Sweet taste"]', 30)
         ['No caffeine', 'Sweet taste']
     """
-    found = _only_list(text)
-    return (
-        None
-        if found is None or not all(isinstance(item, str) for item in found)
-        else _each_once(found, limit)
-    )
+    items = _only_list(text)
+    if items is None or not all(isinstance(item, str) for item in items):
+        return None
+    return _each_once(items, limit)
 
 
 def _only_list(text: str) -> list[Any] | None:
@@ -57,17 +59,24 @@ def _only_list(text: str) -> list[Any] | None:
 
 
 def _each_once(texts: Sequence[str], limit: int) -> list[str]:
-    found = {
-        " ".join(text.split()).rstrip(".").casefold(): " ".join(text.split()).rstrip(".")
-        for text in reversed(texts)
-        if text.strip()
-    }
-    return list(reversed(found.values()))[:limit]
+    """The texts without repeats, which may differ in case, blanks and a full stop.
+
+    Of repeats, the first text stands at the place of the last one.
+    """
+    nuggets: dict[str, str] = {}
+    for text in reversed(texts):
+        nugget = " ".join(text.split()).rstrip(".")
+        if text.strip():
+            nuggets[nugget.casefold()] = nugget
+    return list(reversed(nuggets.values()))[:limit]
 
 
 @dataclass(eq=False, repr=False)
 class _AsksAboutList(AsksLLM):
-    """Shows a list to the model, in one prompt for each row, and reads a list. An unusable completion is a failure."""
+    """Shows a list to the model, in one prompt for each row, and reads a list.
+
+    An unusable completion is a failure.
+    """
 
     _: KW_ONLY
     template: str
@@ -82,71 +91,90 @@ class _AsksAboutList(AsksLLM):
         return [self.template]
 
     def values(self, rows: Sequence[dict[str, Any]]) -> list[Any]:
-        """The list that the model gives for each row; None if a call failed and ``on_error`` is ``"fallback"``.
+        """The model's list for each row.
+
+        None if a call failed and ``on_error`` is ``"fallback"``.
 
         Raises:
             StageError: when a call failed, and ``on_error`` is ``"raise"``.
         """
-        requests = [
-            self.request(row["qid"], row, self.template, item=str(row["item"])) for row in rows
-        ]
-        found = [
-            self._checked(row, value) for row, value in zip(rows, self.ask(requests), strict=True)
-        ]
-        failures = [value for value in found if isinstance(value, LLMFailure)]
+        requests = []
+        for row in rows:
+            requests.append(self.request(row["qid"], row, self.template, item=str(row["item"])))
+        lists: list[Any] = []
+        failures = []
+        for row, value in zip(rows, self.ask(requests), strict=True):
+            checked = self._checked(row, value)
+            if isinstance(checked, LLMFailure):
+                failures.append(checked)
+                checked = None
+            lists.append(checked)
         if failures and (self.on_error or self.llm.on_error) == "raise":
             raise StageError(self.stage, failures, self.llm.kept_in)
         self.count(fallbacks=len(failures))
-        return [None if isinstance(value, LLMFailure) else value for value in found]
+        return lists
 
     def _checked(self, row: dict[str, Any], value: Any) -> Any:
-        if not self.labels or isinstance(value, LLMFailure) or len(value) == len(row["nuggets"]):
+        if not self.labels or isinstance(value, LLMFailure):
+            return value
+        if len(value) == len(row["nuggets"]):
             return value
         self.count(failures=1)
-        return LLMFailure(
-            self.stage,
-            row["qid"],
-            f"{counted(len(value), 'label')} for {counted(len(row['nuggets']), 'nugget')}",
-        )
+        labels = counted(len(value), "label")
+        nuggets = counted(len(row["nuggets"]), "nugget")
+        return LLMFailure(self.stage, row["qid"], f"{labels} for {nuggets}")
 
     def words(self, turns: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], str | None]:
-        """For each nugget of each turn (``qid``, ``nuggets`` and what the prompt shows) its word; None if its call failed."""
-        rows = [
-            {**turn, "item": start, "nuggets": turn["nuggets"][start : start + AT_ONCE]}
-            for turn in turns
-            for start in range(0, len(turn["nuggets"]), AT_ONCE)
-        ]
-        found: dict[tuple[str, str], str | None] = {}
+        """The word of each nugget (qid, nugget); None if its call failed.
+
+        A turn has ``qid``, ``nuggets`` and the values that the prompt shows.
+        """
+        rows = []
+        for turn in turns:
+            nuggets = turn["nuggets"]
+            for start in range(0, len(nuggets), AT_ONCE):
+                batch = nuggets[start : start + AT_ONCE]
+                rows.append({**turn, "item": start, "nuggets": batch})
+        word_of: dict[tuple[str, str], str | None] = {}
         for row, words in zip(rows, self.values(rows), strict=True):
-            found |= zip(
-                ((row["qid"], nugget) for nugget in row["nuggets"]),
-                words or [None] * len(row["nuggets"]),
-                strict=True,
-            )
-        return found
+            nuggets = row["nuggets"]
+            for nugget, word in zip(nuggets, words or [None] * len(nuggets), strict=True):
+                word_of[row["qid"], nugget] = word
+        return word_of
 
 
 def _list_of_nuggets(limit: int) -> Kind:
     """A list of texts, each once."""
-    form = answer_in("nuggets", list_of(TEXT))
-    return Kind(
-        lambda text: read_nuggets(text, limit),
-        form,
-        lambda said: _each_once(said["nuggets"], limit),
-    )
+
+    def read(text: str) -> list[str] | None:
+        return read_nuggets(text, limit)
+
+    def read_answer(answer: dict[str, Any]) -> list[str]:
+        return _each_once(answer["nuggets"], limit)
+
+    return Kind(read, answer_in("nuggets", list_of(TEXT)), read_answer)
 
 
 def _list_of_words(known: Sequence[str]) -> Kind:
     """One of the known words for each nugget."""
-    return Kind(lambda text: _words(text, known), answer_in("labels", list_of(choice_of(known))))
+
+    def read(text: str) -> list[str] | None:
+        return _words(text, known)
+
+    return Kind(read, answer_in("labels", list_of(choice_of(known))))
 
 
 def _words(text: str, known: Sequence[str]) -> list[str] | None:
-    found = _only_list(text)
-    words = [
-        str(word).strip().casefold().replace(" ", "_").replace("-", "_") for word in found or []
-    ]
-    return None if found is None or not set(words) <= set(known) else words
+    items = _only_list(text)
+    if items is None:
+        return None
+    words = []
+    for item in items:
+        word = str(item).strip().casefold().replace(" ", "_").replace("-", "_")
+        if word not in known:
+            return None
+        words.append(word)
+    return words
 
 
 def create_nuggets(
@@ -157,7 +185,7 @@ def create_nuggets(
     prompts: str | None = None,
     on_error: str | None = None,
 ) -> pd.DataFrame:
-    """Collect the nuggets of each turn from its judged passages, and rate how important each is.
+    """Collect the nuggets of each turn from its judged passages, and rate their importance.
 
     Passages are shown in their order, ten per call. Each call gets the list so far, and merges and
     extends it. Then the nuggets are rated, ten per call, and the first 20 are kept, vital ones
@@ -184,25 +212,64 @@ def create_nuggets(
         >>> import pandas as pd, pyterrier_ikat as ikat
         >>> class Model:
         ...     def generate(self, chats):
-        ...         return ['["No caffeine"]' if "# Passages" in str(chat) else '["vital"]' for chat in chats]
-        >>> pool = pd.DataFrame({"qid": ["1_1"], "query": ["Rooibos?"], "docno": ["d1"], "text": ["Rooibos has no caffeine."]})
+        ...         creates = "# Passages" in str(chats)
+        ...         return ['["No caffeine"]' if creates else '["vital"]' for chat in chats]
+        >>> pool = pd.DataFrame({"qid": ["1_1"], "query": ["Rooibos?"], "docno": ["d1"]})
+        >>> pool["text"] = "Rooibos has no caffeine."
         >>> create_nuggets(pool, ikat.llm(Model())).values.tolist()
         [['1_1', 'No caffeine', 'vital']]
     """
     at_least(1, max_nuggets=max_nuggets)
     pool = with_names("the pool", pool, ("qid", "docno", "text"), "add it")
     questions = _questions(pool, "the pool")
-    kind = _list_of_nuggets(max_nuggets)
-    asked: dict[str, Any] = {"prompts": prompts, "on_error": on_error}
-    create = _AsksAboutList(llm, template="nuggets_create", kind=kind, **asked)
+    create = _AsksAboutList(
+        llm,
+        template="nuggets_create",
+        kind=_list_of_nuggets(max_nuggets),
+        prompts=prompts,
+        on_error=on_error,
+    )
     rate = _AsksAboutList(
-        llm, template="nuggets_importance", kind=_list_of_words(IMPORTANCE), labels=True, **asked
+        llm,
+        template="nuggets_importance",
+        kind=_list_of_words(IMPORTANCE),
+        labels=True,
+        prompts=prompts,
+        on_error=on_error,
     )
     passages = {qid: list(texts) for qid, texts in pool.groupby("qid", sort=False)["text"]}
+    nuggets = _collect_nuggets(create, passages, questions, max_nuggets)
+    turns = []
+    for qid, of_turn in nuggets.items():
+        turns.append({"qid": qid, "question": questions[qid], "nuggets": of_turn})
+    words = rate.words(turns)
+    columns: dict[str, list[str]] = {"qid": [], "nugget": [], "importance": []}
+    for qid, of_turn in nuggets.items():
+        rated = [(nugget, words[qid, nugget] or "okay") for nugget in of_turn]
+        rated.sort(key=lambda pair: IMPORTANCE.index(pair[1]))
+        for nugget, importance in rated[:KEPT]:
+            columns["qid"].append(qid)
+            columns["nugget"].append(nugget)
+            columns["importance"].append(importance)
+    return object_frame(columns)
+
+
+def _collect_nuggets(
+    create: _AsksAboutList,
+    passages: Mapping[str, list[str]],
+    questions: Mapping[str, str],
+    max_nuggets: int,
+) -> dict[str, list[str]]:
+    """The nuggets of each turn, whose list grows with each batch of its passages."""
     nuggets: dict[str, list[str]] = {qid: [] for qid in passages}
-    for start in range(0, max(map(len, passages.values()), default=0), AT_ONCE):
-        rows = [
-            {
+    most_passages = max(map(len, passages.values()), default=0)
+    for start in range(0, most_passages, AT_ONCE):
+        rows: list[dict[str, Any]] = []
+        for qid, texts in passages.items():
+            batch = texts[start : start + AT_ONCE]
+            if not batch:
+                continue
+            shown = {
                 "qid": qid,
                 "item": start,
                 "question": questions[qid],
@@ -210,29 +277,11 @@ def create_nuggets(
                 "nuggets": nuggets[qid],
                 "passages": batch,
             }
-            for qid, texts in passages.items()
-            if (batch := texts[start : start + AT_ONCE])
-        ]
+            rows.append(shown)
         for row, merged in zip(rows, create.values(rows), strict=True):
-            nuggets[row["qid"]] = row["nuggets"] if merged is None else merged
-    words = rate.words(
-        {"qid": qid, "question": questions[qid], "nuggets": found} for qid, found in nuggets.items()
-    )
-    rated = {
-        qid: [(nugget, words[qid, nugget] or "okay") for nugget in found]
-        for qid, found in nuggets.items()
-    }
-    best = {
-        qid: sorted(found, key=lambda one: IMPORTANCE.index(one[1]))[:KEPT]
-        for qid, found in rated.items()
-    }
-    kept = [(qid, *one) for qid, found in best.items() for one in found]
-    return object_frame(
-        {
-            name: [row[place] for row in kept]
-            for place, name in enumerate(("qid", "nugget", "importance"))
-        }
-    )
+            if merged is not None:
+                nuggets[row["qid"]] = merged
+    return nuggets
 
 
 def assign_nuggets(
@@ -243,7 +292,9 @@ def assign_nuggets(
     prompts: str | None = None,
     on_error: str | None = None,
 ) -> pd.DataFrame:
-    """Label for each nugget of a turn whether the response states it, ten nuggets per call (arXiv 2411.09607, section 3).
+    """Label for each nugget of a turn whether the response states it, ten nuggets per call.
+
+    Source: arXiv 2411.09607, section 3.
 
     Args:
         responses: ``qid``, ``qanswer``, and the question as for :func:`create_nuggets`.
@@ -268,9 +319,11 @@ def assign_nuggets(
         >>> class Model:
         ...     def generate(self, chats):
         ...         return ['["support", "not_support"]' for chat in chats]
-        >>> said = pd.DataFrame({"qid": ["1_1"], "query": ["Rooibos?"], "qanswer": ["It has no caffeine."]})
-        >>> facts = pd.DataFrame({"qid": ["1_1"] * 2, "nugget": ["no caffeine", "sweet"], "importance": ["vital", "okay"]})
-        >>> assign_nuggets(said, facts, ikat.llm(Model()))["label"].tolist()
+        >>> responses = pd.DataFrame({"qid": ["1_1"], "query": ["Rooibos?"]})
+        >>> responses["qanswer"] = "It has no caffeine."
+        >>> nuggets = pd.DataFrame({"qid": ["1_1"] * 2, "nugget": ["no caffeine", "sweet"]})
+        >>> nuggets["importance"] = ["vital", "okay"]
+        >>> assign_nuggets(responses, nuggets, ikat.llm(Model()))["label"].tolist()
         ['support', 'not_support']
     """
     responses = with_names("the responses", responses, ("qid", "qanswer"), "add it")
@@ -278,23 +331,27 @@ def assign_nuggets(
     questions = _questions(responses, "the responses")
     check_once("the responses", responses, ["qid"], "keep one")
     check_once("the nuggets", nuggets, ["qid", "nugget"], "keep one")
-    if not set(responses["qid"]) & set(nuggets["qid"]):
+    if set(responses["qid"]).isdisjoint(nuggets["qid"]):
         raise DataError("none of the responses is about a turn of the nuggets")
-    said = dict(zip(responses["qid"], values(responses, "qanswer"), strict=True))
-    turns = nuggets.groupby("qid", sort=False)["nugget"].agg(list)
-    answered = [qid for qid in turns.index if str(said.get(qid) or "").strip()]
-    kind = _list_of_words(LABELS)
+    response_of = dict(zip(responses["qid"], values(responses, "qanswer"), strict=True))
+    turns = []
+    for qid, of_turn in nuggets.groupby("qid", sort=False)["nugget"]:
+        response = response_of.get(qid)
+        if str(response or "").strip():
+            turn = {"qid": qid, "question": questions[qid], "nuggets": list(of_turn)}
+            turns.append({**turn, "response": response})
     assign = _AsksAboutList(
-        llm, template="nuggets_assign", kind=kind, labels=True, prompts=prompts, on_error=on_error
+        llm,
+        template="nuggets_assign",
+        kind=_list_of_words(LABELS),
+        labels=True,
+        prompts=prompts,
+        on_error=on_error,
     )
-    labels = assign.words(
-        {"qid": qid, "question": questions[qid], "nuggets": turns[qid], "response": said[qid]}
-        for qid in answered
-    )
+    words = assign.words(turns)
+    # A nugget without a word is of a turn without a response.
     pairs = zip(nuggets["qid"], nuggets["nugget"], strict=True)
-    return with_columns(
-        nuggets, label=[labels[pair] if pair[0] in answered else "not_support" for pair in pairs]
-    )
+    return with_columns(nuggets, label=[words.get(pair, "not_support") for pair in pairs])
 
 
 def nugget_precision(
@@ -319,20 +376,14 @@ def nugget_precision(
     responses = with_names("the responses", responses, ("qid", "qanswer"), "add it")
     nuggets = with_names("the nuggets", nuggets, ("qid", "nugget"), "add it")
     check_once("the responses", responses, ["qid"], "keep one")
-    is_said = [bool(str(text or "").strip()) for text in values(responses, "qanswer")]
-    said = responses[is_said].reset_index(drop=True)
-    stated = create_nuggets(
-        with_columns(said, docno=said["qid"], text=said["qanswer"]), llm, **options
-    )
-    listed = {qid: "\n".join(found) for qid, found in nuggets.groupby("qid", sort=False)["nugget"]}
-    return nugget_scores(
-        assign_nuggets(
-            with_columns(said, qanswer=[listed.get(qid, "") for qid in said["qid"]]),
-            stated,
-            llm,
-            **options,
-        )
-    )
+    has_text = [bool(str(text or "").strip()) for text in values(responses, "qanswer")]
+    answered = responses[has_text].reset_index(drop=True)
+    as_passages = with_columns(answered, docno=answered["qid"], text=answered["qanswer"])
+    stated = create_nuggets(as_passages, llm, **options)
+    of_turns = nuggets.groupby("qid", sort=False)["nugget"].agg("\n".join)
+    lists = [of_turns.get(qid, "") for qid in answered["qid"]]
+    as_responses = with_columns(answered, qanswer=lists)
+    return nugget_scores(assign_nuggets(as_responses, stated, llm, **options))
 
 
 def _questions(frame: pd.DataFrame, who: str) -> dict[str, str]:
@@ -340,7 +391,9 @@ def _questions(frame: pd.DataFrame, who: str) -> dict[str, str]:
 
 
 def nugget_scores(assigned: pd.DataFrame) -> pd.DataFrame:
-    """The nugget recall of each turn (arXiv 2411.09607, section 4): the share of its nuggets that the response states.
+    """The nugget recall of each turn: the share of its nuggets that the response states.
+
+    Source: arXiv 2411.09607, section 4.
 
     Args:
         assigned: ``qid``, ``importance``, ``label``, as from :func:`assign_nuggets`. A nugget
@@ -357,40 +410,37 @@ def nugget_scores(assigned: pd.DataFrame) -> pd.DataFrame:
             importance is unknown.
 
     Example:
-        >>> assigned = pd.DataFrame({"qid": ["1_1"] * 3, "importance": ["vital", "vital", "okay"],
-        ...                          "label": ["support", "partial_support", "not_support"]})
-        >>> nugget_scores(assigned)[["all", "all strict", "vital", "vital strict", "weighted"]].round(2).values.tolist()
+        >>> assigned = pd.DataFrame({"qid": ["1_1"] * 3, "importance": ["vital", "vital", "okay"]})
+        >>> assigned["label"] = ["support", "partial_support", "not_support"]
+        >>> scores = nugget_scores(assigned).round(2)
+        >>> scores[["all", "all strict", "vital", "vital strict", "weighted"]].values.tolist()
         [[0.5, 0.33, 0.75, 0.5, 0.6]]
     """
     assigned = with_names("the labels", assigned, ("qid", "importance", "label"), "add it")
     if "nugget" in assigned.columns:
-        check_once(
-            "the labels", assigned, ["qid", "nugget"], "score the labels of each run separately"
-        )
-    known = assigned[assigned["label"].notna()]
-    _check_words("the labels", known["label"], LABELS)
-    _check_words("the labels", known["importance"], IMPORTANCE)
-    share, strict = (
-        known["label"].map(SHARE).astype(float),
-        (known["label"] == "support").astype(float),
-    )
-    vital, weight = known["importance"] == "vital", known["importance"].map(WEIGHT).astype(float)
-    by = known["qid"]
-    found = pd.DataFrame(
-        {
-            "all": share.groupby(by).mean(),
-            "all strict": strict.groupby(by).mean(),
-            "vital": share.where(vital).groupby(by).mean(),
-            "vital strict": strict.where(vital).groupby(by).mean(),
-            "weighted": (share * weight).groupby(by).sum() / weight.groupby(by).sum(),
-            "nuggets": by.groupby(by).size(),
-        }
-    ).reindex(assigned["qid"].drop_duplicates())
-    found = found.assign(
-        nuggets=found["nuggets"].fillna(0).astype(int),
-        unlabelled=assigned["label"].isna().groupby(assigned["qid"]).sum(),
-    )
-    return found.rename_axis("qid").reset_index()
+        repair = "score the labels of each run separately"
+        check_once("the labels", assigned, ["qid", "nugget"], repair)
+    labelled = assigned[assigned["label"].notna()]
+    _check_words("the labels", labelled["label"], LABELS)
+    _check_words("the labels", labelled["importance"], IMPORTANCE)
+    share = labelled["label"].map(SHARE).astype(float)
+    strict = (labelled["label"] == "support").astype(float)
+    weight = labelled["importance"].map(WEIGHT).astype(float)
+    is_vital = labelled["importance"] == "vital"
+    qids = labelled["qid"]
+    weighted = (share * weight).groupby(qids).sum() / weight.groupby(qids).sum()
+    columns = {
+        "all": share.groupby(qids).mean(),
+        "all strict": strict.groupby(qids).mean(),
+        "vital": share.where(is_vital).groupby(qids).mean(),
+        "vital strict": strict.where(is_vital).groupby(qids).mean(),
+        "weighted": weighted,
+        "nuggets": qids.groupby(qids).size(),
+    }
+    scores = pd.DataFrame(columns).reindex(assigned["qid"].drop_duplicates())
+    scores["nuggets"] = scores["nuggets"].fillna(0).astype(int)
+    scores["unlabelled"] = assigned["label"].isna().groupby(assigned["qid"]).sum()
+    return scores.rename_axis("qid").reset_index()
 
 
 def nugget_means(
@@ -412,8 +462,10 @@ def nugget_means(
         ``turns``; ``nuggets``; ``unit``, ``clusters`` and ``unit_from``.
 
     Example:
-        >>> scores = pd.DataFrame({"qid": ["1_1", "1_2", "2_1", "3_1"], "all": [0.5, 0.7, 0.4, 0.9], "nuggets": [2, 10, 5, 10]})
-        >>> nugget_means({"ours": scores})[["run", "recall", "low", "high", "turns", "clusters"]].round(3).values.tolist()
+        >>> scores = pd.DataFrame({"qid": ["1_1", "1_2", "2_1", "3_1"], "nuggets": [2, 10, 5, 10]})
+        >>> scores["all"] = [0.5, 0.7, 0.4, 0.9]
+        >>> means = nugget_means({"ours": scores}).round(3)
+        >>> means[["run", "recall", "low", "high", "turns", "clusters"]].values.tolist()
         [['ours', 0.625, 0.126, 1.124, 4, 3]]
     """
     data = None if dataset is None else dataset_named(dataset)
@@ -421,23 +473,24 @@ def nugget_means(
     for name, scores in systems.items():
         valued = scores[scores["all"].notna()]
         clusters = find_clusters(valued["qid"], unit, data)
-        found = interval_of_mean(valued["all"].tolist(), clusters.names)
-        row = {"run": name, "recall": found.mean, "low": found.low, "high": found.high}
-        rows.append(
-            {
-                **row,
-                "turns": len(scores),
-                "nuggets": int(scores["nuggets"].sum()),
-                **clusters.columns(),
-            }
-        )
-    return pd.DataFrame(
-        rows, columns=["run", "recall", "low", "high", "turns", "nuggets", *UNIT_COLUMNS]
-    )
+        recall = interval_of_mean(valued["all"].tolist(), clusters.names)
+        row = {
+            "run": name,
+            "recall": recall.mean,
+            "low": recall.low,
+            "high": recall.high,
+            "turns": len(scores),
+            "nuggets": int(scores["nuggets"].sum()),
+        }
+        rows.append({**row, **clusters.columns()})
+    columns = ["run", "recall", "low", "high", "turns", "nuggets", *UNIT_COLUMNS]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def nugget_agreement(ours: pd.DataFrame, given: pd.DataFrame) -> dict[str, float]:
-    """The agreement of labels with given ones, such as those of people, on the nuggets that both labelled.
+    """The agreement of labels with given ones, on the nuggets that both labelled.
+
+    The given labels may be those of people.
 
     Args:
         ours: ``qid``, ``nugget``, ``label``; and ``run`` if the labels are about the responses of
@@ -454,27 +507,28 @@ def nugget_agreement(ours: pd.DataFrame, given: pd.DataFrame) -> dict[str, float
             two share no labelled nugget.
 
     Example:
-        >>> one = pd.DataFrame({"qid": ["1_1"] * 2, "nugget": ["a", "b"], "label": ["support", "not_support"]})
-        >>> nugget_agreement(one, one)
+        >>> labels = ["support", "not_support"]
+        >>> ours = pd.DataFrame({"qid": ["1_1"] * 2, "nugget": ["a", "b"], "label": labels})
+        >>> nugget_agreement(ours, ours)
         {'nuggets': 2, 'agreement': 1.0, 'kappa': 1.0}
     """
     if ("run" in ours.columns) != ("run" in given.columns):
         raise UsageError(
-            "only one of the two has a column run, which tells the runs' labels apart: add it to the other, or drop it"
+            "only one of the two has a column run, which tells the runs' labels apart: add it to "
+            "the other, or drop it"
         )
-    first, second = _labelled("our labels", ours), _labelled("the given labels", given)
+    first = _labelled("our labels", ours)
+    second = _labelled("the given labels", given)
     both = first.merge(second, on=_label_key(first), suffixes=("", "_given"), validate="one_to_one")
     if both.empty:
         raise DataError(
             "the two share no nugget with a label: their turns and nuggets must be named alike"
         )
-    confusion = pd.crosstab(both["label"], both["label_given"]).reindex(
-        index=LABELS, columns=LABELS, fill_value=0
-    )
-    same = float((both["label"] == both["label_given"]).mean())
+    counts = pd.crosstab(both["label"], both["label_given"])
+    confusion = counts.reindex(index=LABELS, columns=LABELS, fill_value=0)
     return {
         "nuggets": len(both),
-        "agreement": same,
+        "agreement": float((both["label"] == both["label_given"]).mean()),
         "kappa": float(cohens_kappa(confusion.to_numpy())),
     }
 
@@ -487,20 +541,19 @@ def _label_key(frame: pd.DataFrame) -> list[str]:
 def _labelled(who: str, frame: pd.DataFrame) -> pd.DataFrame:
     """The rows with a label, each nugget of a turn (and run) once."""
     frame = with_names(who, frame, ("qid", "nugget", "label"), "add it")
-    found = with_text_ids(who, frame[frame["label"].notna()], _label_key(frame))
-    _check_words(who, found["label"], LABELS)
     key = _label_key(frame)
-    check_once(
-        who,
-        found,
-        key,
-        "keep one" if "run" in key else "keep one; labels of several runs need a column run",
-    )
-    return found[[*key, "label"]]
+    labelled = with_text_ids(who, frame[frame["label"].notna()], key)
+    _check_words(who, labelled["label"], LABELS)
+    repair = "keep one"
+    if "run" not in key:
+        repair += "; labels of several runs need a column run"
+    check_once(who, labelled, key, repair)
+    return labelled[[*key, "label"]]
 
 
 def _check_words(who: str, words: "pd.Series[Any]", known: Sequence[str]) -> None:
-    if unknown := [word for word in words.unique() if word not in known]:
-        raise DataError(
-            f"{who} have {unknown[0]!r}, which is not one of {', '.join(known)}: convert it"
-        )
+    for word in words.unique():
+        if word not in known:
+            raise DataError(
+                f"{who} have {word!r}, which is not one of {', '.join(known)}: convert it"
+            )

@@ -1,4 +1,8 @@
-"""Judges of responses: LLMs for completeness, relevance, groundedness, nuggets, preferences; without one, by gold answer and citations."""
+"""Judges of responses.
+
+LLMs judge completeness, relevance, groundedness, nuggets and preferences. Other judges compare
+with gold answers, or read citations.
+"""
 
 import re
 import string
@@ -22,7 +26,7 @@ from ..llms import LLMFailure, Request
 from ..prompts import history_text, ptkb_text
 from ..store.models import load, loaded_once, positions_of
 from ..tables import format_score
-from .responses import Assessment, ResponseJudge, asked_column
+from .responses import Assessment, AssessmentOutcome, ResponseJudge, asked_column
 
 
 @dataclass(unsafe_hash=True)
@@ -44,7 +48,10 @@ class LLMJudge(AsksLLM, ResponseJudge):
     topic: ClassVar[str]
     """The name of its template, after ``response_``."""
     shows: ClassVar[Mapping[str, str]] = {}
-    """What its prompt shows besides response, question, conversation and persona: the name in the template -> the column."""
+    """What its prompt shows besides response, question, conversation and persona.
+
+    The name in the template -> the column.
+    """
     about_question: ClassVar[bool] = True
 
     @property
@@ -53,32 +60,35 @@ class LLMJudge(AsksLLM, ResponseJudge):
         return self.llm.model
 
     def judge(self, responses: pd.DataFrame) -> list[Assessment]:
-        """One judgement per row of a frame with ``qid``, ``qanswer`` and the columns that the judge needs.
+        """One judgement per row of a frame.
+
+        The frame has ``qid``, ``qanswer`` and the columns that the judge needs.
 
         Raises:
             UsageError: when the judge needs the question and the frame has none.
             FatalLLMError: when no call can succeed (key, model, quota).
             BudgetExceeded: when the budget is spent.
         """
-        questions = (
-            values(responses, asked_column(responses, f"the turns for {self.name}"))
-            if self.about_question
-            else [""] * len(responses)
-        )
+        questions = [""] * len(responses)
+        if self.about_question:
+            column = asked_column(responses, f"the turns for {self.name}")
+            questions = values(responses, column)
         shown = with_columns(
             responses, question=questions, qhistory=histories(responses), qptkb=personas(responses)
         )
         rows = shown.to_dict("records")
-        asked = [self.requests(row) for row in rows]
-        verdicts = iter(self.ask([request for requests in asked for request in requests]))
-        return [
-            self._assess(row, [next(verdicts) for _ in requests])
-            for row, requests in zip(rows, asked, strict=True)
-        ]
+        of_rows = [self.requests(row) for row in rows]
+        verdicts = iter(self.ask([request for requests in of_rows for request in requests]))
+        assessments = []
+        for row, requests in zip(rows, of_rows, strict=True):
+            of_row = [next(verdicts) for _ in requests]
+            assessments.append(self._assess(row, of_row))
+        return assessments
 
     def requests(self, row: dict[str, Any]) -> list[Request]:
         """The prompt for one response."""
-        return [self.ask_about(row, **{name: row[column] for name, column in self.shows.items()})]
+        more = {name: row[column] for name, column in self.shows.items()}
+        return [self.ask_about(row, **more)]
 
     def ask_about(self, row: dict[str, Any], item: str = "", **more: Any) -> Request:
         """A request that shows the response, the question that it answers, and ``more``."""
@@ -88,7 +98,9 @@ class LLMJudge(AsksLLM, ResponseJudge):
             "ptkb": ptkb_text(row["qptkb"]),
             "response": row["qanswer"],
         }
-        return self.request(row["qid"], values | more, self.templates()[0], item)
+        values.update(more)
+        template = self.templates()[0]
+        return self.request(row["qid"], values, template, item)
 
     def templates(self) -> list[str]:
         """The template that asks for this judgement."""
@@ -107,8 +119,10 @@ class LLMJudge(AsksLLM, ResponseJudge):
         return Assessment(float(verdicts[0].value), verdicts[0].reason)
 
     def _assess(self, row: dict[str, Any], verdicts: Sequence[Any]) -> Assessment:
-        failed = [verdict for verdict in verdicts if isinstance(verdict, LLMFailure)]
-        return Assessment(None, str(failed[0]), "failed") if failed else self.assess(row, verdicts)
+        for answer in verdicts:
+            if isinstance(answer, LLMFailure):
+                return Assessment(None, str(answer), "failed")
+        return self.assess(row, verdicts)
 
 
 class YesOrNo(LLMJudge):
@@ -128,11 +142,12 @@ class Groundedness(YesOrNo):
         >>> import pyterrier_ikat as ikat
         >>> class Model:
         ...     def generate(self, chats):
-        ...         return ['{"reason": "The passage says so.", "verdict": "yes"}' for chat in chats]
+        ...         return ['{"reason": "It is said.", "verdict": "yes"}' for chat in chats]
         >>> import pandas as pd
-        >>> frame = pd.DataFrame({"qid": ["1_1"], "query": ["Which tea?"], "qanswer": ["Rooibos."], "qpassages": [["Rooibos is a tea."]]})
+        >>> frame = pd.DataFrame({"qid": ["1_1"], "query": ["Which tea?"], "qanswer": ["Rooibos."]})
+        >>> frame["qpassages"] = [["Rooibos is a tea."]]
         >>> Groundedness(ikat.llm(Model())).judge(frame)
-        [Assessment(value=1.0, reason='The passage says so.', outcome='judged')]
+        [Assessment(value=1.0, reason='It is said.', outcome='judged')]
     """
 
     name = topic = "groundedness"
@@ -142,19 +157,21 @@ class Groundedness(YesOrNo):
 
     def requests(self, row: dict[str, Any]) -> list[Request]:
         """One request, none when there is no passage."""
-        return super().requests(row) if row["qpassages"] else []
+        if not row["qpassages"]:
+            return []
+        return super().requests(row)
 
     def assess(self, row: dict[str, Any], verdicts: Sequence[Verdict]) -> Assessment:
         """The verdict; not grounded without a passage."""
-        return (
-            super().assess(row, verdicts)
-            if verdicts
-            else Assessment(0.0, "the response is based on no passage")
-        )
+        if not verdicts:
+            return Assessment(0.0, "the response is based on no passage")
+        return super().assess(row, verdicts)
 
 
 class Correctness(YesOrNo):
-    """Whether the response tells the user the same as the gold answer: 1 yes, 0 no. The mean is the share of such turns.
+    """Whether the response tells the user the same as the gold answer: 1 yes, 0 no.
+
+    The mean is the share of such turns.
 
     Reads ``gold_answer``. TREC iKAT 2024 reports a share "LLMeval" with SOLAR and GPT-4o, but
     released no prompt. BERGEN (Rau et al., 2024, section 3) has a measure with this name, with
@@ -167,7 +184,8 @@ class Correctness(YesOrNo):
         ...     def generate(self, chats):
         ...         return ['{"reason": "Both name rooibos.", "verdict": "yes"}' for chat in chats]
         >>> import pandas as pd
-        >>> frame = pd.DataFrame({"qid": ["1_1"], "query": ["Which tea?"], "qanswer": ["Rooibos."], "gold_answer": ["Rooibos tea."]})
+        >>> frame = pd.DataFrame({"qid": ["1_1"], "query": ["Which tea?"], "qanswer": ["Rooibos."]})
+        >>> frame["gold_answer"] = "Rooibos tea."
         >>> Correctness(ikat.llm(Model())).judge(frame)[0].value
         1.0
     """
@@ -185,23 +203,21 @@ class _Graded(LLMJudge):
     @property
     def kind(self) -> Kind:  # type: ignore[override]
         """A whole number of the scale."""
-        return verdict(
-            "score",
-            choice_of(range(self.lowest, self.highest + 1)),
-            lambda text: read_score(text, self.lowest, self.highest),
-        )
+
+        def read(text: str) -> Verdict | None:
+            return read_score(text, self.lowest, self.highest)
+
+        return verdict("score", choice_of(range(self.lowest, self.highest + 1)), read)
 
     def assess(self, row: dict[str, Any], verdicts: Sequence[Verdict]) -> Assessment:
         """The grade. -1 means that the judge was unable to tell."""
-        return Assessment(
-            float(verdicts[0].value),
-            verdicts[0].reason,
-            "unable" if verdicts[0].value < 0 else "judged",
-        )
+        [grade] = verdicts
+        outcome: AssessmentOutcome = "unable" if grade.value < 0 else "judged"
+        return Assessment(float(grade.value), grade.reason, outcome)
 
 
 class Completeness(_Graded):
-    """How completely the response answers the question: 0 not, 1 in part, 2 mostly, 3 fully; -1 unable to judge.
+    """How completely the response answers the question: 0 not, 1 in part, 2 mostly, 3 fully.
 
     The prompt shows persona, conversation, question and response, as in 2023. A -1 is kept as the
     turn's value and counted as ``unable``, but is not part of the mean, because it says nothing
@@ -213,7 +229,7 @@ class Completeness(_Graded):
         ...     def generate(self, chats):
         ...         return ['{"reason": "It skips the price.", "score": 2}' for chat in chats]
         >>> import pandas as pd
-        >>> frame = pd.DataFrame({"qid": ["1_1"], "query": ["Which tea, and how dear?"], "qanswer": ["Rooibos."]})
+        >>> frame = pd.DataFrame({"qid": ["1_1"], "query": ["Which tea?"], "qanswer": ["Rooibos."]})
         >>> Completeness(ikat.llm(Model())).judge(frame)[0].value
         2.0
     """
@@ -223,7 +239,7 @@ class Completeness(_Graded):
 
 
 class Relevance(_Graded):
-    """How well the response follows the conversation: 0 not, 1 partly off topic, 2 mostly, 3 clearly; -1 unable to judge.
+    """How well the response follows the conversation: 0 not, 1 partly, 2 mostly, 3 clearly.
 
     The prompt shows persona, conversation, question and response, as in 2023; -1 as for
     :class:`Completeness`.
@@ -242,7 +258,9 @@ class Naturalness(_Graded):
 
 
 class Preference(_Graded):
-    """How well the response would please this user, 0 to 4: a graded preference, in one call per turn.
+    """How well the response would please this user, 0 to 4: a graded preference.
+
+    There is one call per turn.
 
     TREC iKAT 2024 reports an LLM's preference, but released no prompt. We chose the scale, and we
     show persona, conversation and question. :class:`PairwisePreference` compares two responses
@@ -251,6 +269,13 @@ class Preference(_Graded):
 
     name = topic = "preference"
     lowest, highest = 0, 4
+
+
+def _points(choice: str, ours: str) -> float:
+    """1 if our response was chosen, 0.5 for a tie, else 0."""
+    if choice == "tie":
+        return 0.5
+    return float(choice == ours)
 
 
 @dataclass(unsafe_hash=True)
@@ -273,7 +298,8 @@ class PairwisePreference(LLMJudge):
         ...     def generate(self, chats):
         ...         return ['{"reason": "The first is better.", "better": "A"}' for chat in chats]
         >>> import pandas as pd
-        >>> frame = pd.DataFrame({"qid": ["1_1"], "query": ["Which tea?"], "qanswer": ["Rooibos."], "gold_answer": ["Green tea."]})
+        >>> frame = pd.DataFrame({"qid": ["1_1"], "query": ["Which tea?"], "qanswer": ["Rooibos."]})
+        >>> frame["gold_answer"] = "Green tea."
         >>> PairwisePreference(ikat.llm(First())).judge(frame)[0].value
         0.5
     """
@@ -290,7 +316,8 @@ class PairwisePreference(LLMJudge):
 
     def requests(self, row: dict[str, Any]) -> list[Request]:
         """The response as A, then as B."""
-        ours, other = row["qanswer"], row[self.against]
+        ours = row["qanswer"]
+        other = row[self.against]
         return [
             self.ask_about(row, "as A", first=ours, second=other),
             self.ask_about(row, "as B", first=other, second=ours),
@@ -298,33 +325,32 @@ class PairwisePreference(LLMJudge):
 
     def assess(self, row: dict[str, Any], verdicts: Sequence[Verdict]) -> Assessment:
         """The mean of both orders."""
-        points = [
-            0.5 if verdict.value == "tie" else float(verdict.value == ours)
-            for verdict, ours in zip(verdicts, "AB", strict=True)
-        ]
-        return Assessment(
-            sum(points) / 2, f"shown as A: {verdicts[0].reason}; shown as B: {verdicts[1].reason}"
-        )
+        as_a, as_b = verdicts
+        points = _points(as_a.value, "A") + _points(as_b.value, "B")
+        reason = f"shown as A: {as_a.reason}; shown as B: {as_b.reason}"
+        return Assessment(points / 2, reason)
 
 
 class NuggetRecall(LLMJudge):
-    """The share of the turn's nuggets (single facts in a good answer) that the response states, 0 to 1.
+    """The share of the turn's nuggets that the response states, 0 to 1.
 
-    Reads ``gold_nuggets``, a list of texts per turn; the track released nuggets for 2024 separately
-    from its topics. In one call per turn, the model gives the numbers of the nuggets that the
-    response states. Unknown numbers are omitted and counted in the ledger as ``dropped``. If all
-    are unknown, the turn is a failure. A turn without nuggets is omitted.
+    Nuggets are single facts in a good answer. Reads ``gold_nuggets``, a list of texts per turn; the
+    track released nuggets for 2024 separately from its topics. In one call per turn, the model
+    gives the numbers of the nuggets that the response states. Unknown numbers are omitted and
+    counted in the ledger as ``dropped``. If all are unknown, the turn is a failure. A turn without
+    nuggets is omitted.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> class Model:
         ...     def generate(self, chats):
-        ...         return ['{"reason": "No word of the taste.", "nuggets": [1]}' for chat in chats]
+        ...         return ['{"reason": "No taste.", "nuggets": [1]}' for chat in chats]
         >>> import pandas as pd
-        >>> frame = pd.DataFrame({"qid": ["1_1"], "qanswer": ["It has no caffeine."], "query": ["Rooibos?"],
-        ...                       "gold_nuggets": [["no caffeine", "sweet taste"]]})
+        >>> frame = pd.DataFrame({"qid": ["1_1"], "query": ["Rooibos?"]})
+        >>> frame["qanswer"] = "It has no caffeine."
+        >>> frame["gold_nuggets"] = [["no caffeine", "sweet taste"]]
         >>> NuggetRecall(ikat.llm(Model())).judge(frame)
-        [Assessment(value=0.5, reason='states nuggets 1 of 2: No word of the taste.', outcome='judged')]
+        [Assessment(value=0.5, reason='states nuggets 1 of 2: No taste.', outcome='judged')]
     """
 
     name, topic = "nugget recall", "nuggets"
@@ -335,20 +361,19 @@ class NuggetRecall(LLMJudge):
 
     def assess(self, row: dict[str, Any], verdicts: Sequence[Verdict]) -> Assessment:
         """The share of the nuggets."""
-        (verdict,), total = verdicts, len(row["gold_nuggets"])
+        [verdict] = verdicts
+        total = len(row["gold_nuggets"])
         stated = [number for number in verdict.value if 1 <= number <= total]
         unknown = [number for number in verdict.value if number not in stated]
         if unknown and not stated:
             self.count(failures=1)
-            return Assessment(
-                None, f"the model names the nuggets {verdict.value} of 1 to {total}", "failed"
-            )
+            reason = f"the model names the nuggets {verdict.value} of 1 to {total}"
+            return Assessment(None, reason, "failed")
         self.count(dropped=len(unknown))
-        numbers = ", ".join(map(str, stated)) or "none"
-        dropped = f" (omitted, not among them: {', '.join(map(str, unknown))})" if unknown else ""
-        return Assessment(
-            len(stated) / total, f"states nuggets {numbers} of {total}{dropped}: {verdict.reason}"
-        )
+        reason = f"states nuggets {', '.join(map(str, stated)) or 'none'} of {total}"
+        if unknown:
+            reason += f" (omitted, not among them: {', '.join(map(str, unknown))})"
+        return Assessment(len(stated) / total, f"{reason}: {verdict.reason}")
 
 
 @dataclass(frozen=True)
@@ -368,7 +393,10 @@ class PlainJudge(ResponseJudge):
 
 
 def words(text: str) -> list[str]:
-    """The lower-cased runs of a-z and 0-9, without stemming: the tokens of the package ``rouge-score`` with its default settings.
+    """The lower-cased runs of a-z and 0-9, without stemming.
+
+    These are the tokens of the package ``rouge-score`` with its default settings. They are for
+    English: a text in another script has none.
 
     They are for English: a text in another script has none.
 
@@ -386,29 +414,33 @@ def longest_common_subsequence(first: Sequence[str], second: Sequence[str]) -> i
         >>> longest_common_subsequence(["a", "b", "c", "d"], ["b", "x", "d"])
         2
     """
-    row = [0] * (len(second) + 1)
+    # lengths[n]: of the words of `first` so far and the first n words of `second`
+    lengths = [0] * (len(second) + 1)
     for word in first:
         diagonal = 0
-        for place, other in enumerate(second, 1):
-            above = row[place]
-            row[place] = diagonal + 1 if word == other else max(above, row[place - 1])
+        for number, other in enumerate(second, 1):
+            above = lengths[number]
+            if word == other:
+                lengths[number] = diagonal + 1
+            else:
+                lengths[number] = max(above, lengths[number - 1])
             diagonal = above
-    return row[-1]
+    return lengths[-1]
 
 
 def _f1(common: int, ours: int, gold: int) -> Assessment:
     value = 2 * common / (ours + gold) if common else 0.0
-    return Assessment(
-        value,
-        f"{counted(common, 'word')} in common, of {ours} in the response and {gold} in the gold answer",
-    )
+    words_in_common = counted(common, "word")
+    reason = f"{words_in_common} in common, of {ours} in the response and {gold} in the gold answer"
+    return Assessment(value, reason)
 
 
 class RougeL(PlainJudge):
-    """ROUGE-L's F measure, 0 to 1, against ``gold_answer``, as the package ``rouge-score`` computes it: over :func:`words`.
+    """ROUGE-L's F measure, 0 to 1, against ``gold_answer``.
 
-    With L the longest common subsequence: precision L / words of the response, recall L / words of
-    the gold answer, F their harmonic mean (beta = 1); 0 if either has no words. Each text counts as
+    It is that of the package ``rouge-score``, over :func:`words`. With L the longest common
+    subsequence: precision L / words of the response, recall L / words of the gold answer, F their
+    harmonic mean (beta = 1); 0 if either has no words. Each text counts as
     one sequence, including line breaks (not the sentence-wise ROUGE-Lsum). Source: Lin, ROUGE,
     2004, section 3.
 
@@ -417,7 +449,8 @@ class RougeL(PlainJudge):
         Cyrillic or Chinese.
 
     Example:
-        >>> frame = pd.DataFrame({"qid": ["1_1"], "qanswer": ["Rooibos has no caffeine."], "gold_answer": ["Rooibos tea has no caffeine"]})
+        >>> frame = pd.DataFrame({"qid": ["1_1"], "qanswer": ["Rooibos has no caffeine."]})
+        >>> frame["gold_answer"] = "Rooibos tea has no caffeine"
         >>> [round(judgement.value, 4) for judgement in RougeL().judge(frame)]
         [0.8889]
     """
@@ -426,50 +459,60 @@ class RougeL(PlainJudge):
 
     def judge(self, responses: pd.DataFrame) -> list[Assessment]:
         """Score the responses (``qanswer``) of a frame with ``gold_answer``."""
-        pairs = list(zip(responses["qanswer"], responses["gold_answer"], strict=True))
-        if unread := sum(any(map(_unreadable, pair)) for pair in pairs):
+        unread = 0
+        for response, gold in zip(responses["qanswer"], responses["gold_answer"], strict=True):
+            if _unreadable(response) or _unreadable(gold):
+                unread += 1
+        if unread:
             warnings.warn(
-                f"ROUGE-L reads the letters a to z and digits alone, as rouge-score does: {unread} of {len(pairs)} responses or gold "
-                "answers are mostly letters that it can't read, so their scores say little; TokenF1 (--judge token-f1) reads all scripts",
+                "ROUGE-L reads the letters a to z and digits alone, as rouge-score does: "
+                f"{unread} of {len(responses)} responses or gold answers are mostly letters that "
+                "it can't read, so their scores say little; TokenF1 (--judge token-f1) reads all "
+                "scripts",
                 stacklevel=2,
             )
         return super().judge(responses)
 
     def assess(self, row: dict[str, Any]) -> Assessment:
         """The F measure of the words in common, in their order."""
-        ours, gold = words(row["qanswer"]), words(row["gold_answer"])
+        ours = words(row["qanswer"])
+        gold = words(row["gold_answer"])
         return _f1(longest_common_subsequence(ours, gold), len(ours), len(gold))
 
 
 def _unreadable(text: str) -> bool:
-    return 2 * sum(map(len, words(text))) < sum(map(str.isalnum, text))
+    letters = sum(map(str.isalnum, text))
+    readable = sum(map(len, words(text)))
+    return 2 * readable < letters
 
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
 def squad_words(text: str) -> list[str]:
-    """The words of a text in any script, as SQuAD's evaluation normalises them: lower-cased, without ASCII punctuation and articles.
+    """The words of a text in any script, as SQuAD's evaluation normalises them.
+
+    They are lower-cased, without ASCII punctuation and articles.
 
     Example:
         >>> squad_words("The U.S. drinks a «чай»")
         ['us', 'drinks', '«чай»']
     """
-    return _ARTICLES.sub(
-        " ", text.lower().translate(dict.fromkeys(map(ord, string.punctuation)))
-    ).split()
+    without_punctuation = text.lower().translate(dict.fromkeys(map(ord, string.punctuation)))
+    return _ARTICLES.sub(" ", without_punctuation).split()
 
 
 class TokenF1(PlainJudge):
-    """The F1 of the words of the response and of ``gold_answer``, 0 to 1, in any order: for short answers.
+    """The F1 of the words of the response and of ``gold_answer``, 0 to 1, in any order.
 
-    The words are :func:`squad_words`; each counts as often as both texts have it. 0 if either has
-    no words. Where a script has no blanks, as in Chinese, a sentence is one word. LoCoMo's own
-    script also stems words and scores the parts of multi-hop answers one by one, so its figures
-    differ. Source: Rajpurkar et al., SQuAD, EMNLP 2016, section 6.1.
+    It is for short answers. The words are :func:`squad_words`; each counts as often as both texts
+    have it. 0 if either has no words. Where a script has no blanks, as in Chinese, a sentence is
+    one word. LoCoMo's own script also stems words and scores the parts of multi-hop answers one by
+    one, so its figures differ. Source: Rajpurkar et al., SQuAD, EMNLP 2016, section 6.1.
 
     Example:
-        >>> frame = pd.DataFrame({"qid": ["1_1"], "qanswer": ["On the 7th of May."], "gold_answer": ["7th May 2023"]})
+        >>> frame = pd.DataFrame({"qid": ["1_1"], "qanswer": ["On the 7th of May."]})
+        >>> frame["gold_answer"] = "7th May 2023"
         >>> [round(judgement.value, 4) for judgement in TokenF1().judge(frame)]
         [0.5714]
     """
@@ -478,7 +521,8 @@ class TokenF1(PlainJudge):
 
     def assess(self, row: dict[str, Any]) -> Assessment:
         """The F1 of the words in common."""
-        ours, gold = Counter(squad_words(row["qanswer"])), Counter(squad_words(row["gold_answer"]))
+        ours = Counter(squad_words(row["qanswer"]))
+        gold = Counter(squad_words(row["gold_answer"]))
         return _f1((ours & gold).total(), ours.total(), gold.total())
 
 
@@ -493,8 +537,10 @@ class CitedSentences(PlainJudge):
     asked for citations is not judged.
 
     Example:
-        >>> said = [{"sentence": "Rooibos.", "docnos": ["d1"], "unknown": []}, {"sentence": "Or mint.", "docnos": [], "unknown": [7]}]
-        >>> CitedSentences().judge(pd.DataFrame({"qcitations": [said]}))[0].value
+        >>> first = {"sentence": "Rooibos.", "docnos": ["d1"], "unknown": []}
+        >>> second = {"sentence": "Or mint.", "docnos": [], "unknown": [7]}
+        >>> frame = pd.DataFrame({"qcitations": [[first, second]]})
+        >>> CitedSentences().judge(frame)[0].value
         0.5
     """
 
@@ -504,18 +550,17 @@ class CitedSentences(PlainJudge):
 
     def assess(self, row: dict[str, Any]) -> Assessment:
         """The share, by the response's ``qcitations``."""
-        if is_missing(row["qcitations"]) or not len(row["qcitations"]):
+        citations = row["qcitations"]
+        if is_missing(citations) or len(citations) == 0:
             return Assessment(None, "the system was not asked for citations", "no basis")
-        return self.share(row["qcitations"])
+        return self.share(citations)
 
     def share(self, entries: Sequence[dict[str, Any]]) -> Assessment:
         """The share of the sentences that cite a passage."""
-        sentences = [one for one in entries if one["sentence"]]
-        cited = sum(bool(len(one["docnos"])) for one in sentences)
-        return Assessment(
-            cited / len(sentences),
-            f"{cited} of {counted(len(sentences), 'sentence')} with a citation",
-        )
+        sentences = [entry for entry in entries if entry["sentence"]]
+        cited = sum(len(entry["docnos"]) > 0 for entry in sentences)
+        reason = f"{cited} of {counted(len(sentences), 'sentence')} with a citation"
+        return Assessment(cited / len(sentences), reason)
 
 
 class ExistingCitations(CitedSentences):
@@ -525,8 +570,10 @@ class ExistingCitations(CitedSentences):
     without citations is not judged.
 
     Example:
-        >>> said = [{"sentence": "Tea.", "docnos": ["d1"], "unknown": []}, {"sentence": "Mint.", "docnos": ["d2"], "unknown": [7, 8]}]
-        >>> ExistingCitations().judge(pd.DataFrame({"qcitations": [said]}))[0].value
+        >>> first = {"sentence": "Tea.", "docnos": ["d1"], "unknown": []}
+        >>> second = {"sentence": "Mint.", "docnos": ["d2"], "unknown": [7, 8]}
+        >>> frame = pd.DataFrame({"qcitations": [[first, second]]})
+        >>> ExistingCitations().judge(frame)[0].value
         0.5
     """
 
@@ -534,13 +581,12 @@ class ExistingCitations(CitedSentences):
 
     def share(self, entries: Sequence[dict[str, Any]]) -> Assessment:
         """The share of the citations that are of a passage that was shown."""
-        known, unknown = (sum(len(one[kind]) for one in entries) for kind in ("docnos", "unknown"))
-        if not known + unknown:
+        existing = sum(len(entry["docnos"]) for entry in entries)
+        total = existing + sum(len(entry["unknown"]) for entry in entries)
+        if total == 0:
             return Assessment(None, "the response cites nothing", "no basis")
-        return Assessment(
-            known / (known + unknown),
-            f"{known} of {counted(known + unknown, 'citation')} of a passage that was shown",
-        )
+        reason = f"{existing} of {counted(total, 'citation')} of a passage that was shown"
+        return Assessment(existing / total, reason)
 
 
 QUESTION_SHARE = 4
@@ -548,7 +594,7 @@ QUESTION_SHARE = 4
 
 @dataclass(frozen=True)
 class AnswerEquivalence(PlainJudge):
-    """The probability, according to a classifier, that the response answers the question like the gold answer, 0 to 1.
+    """A classifier's probability that the response answers like the gold answer, 0 to 1.
 
     **This is BEM-style, not BEM.** BEM is one particular BERT, trained on human judgements of short
     answers and released on TensorFlow Hub. Its weights are not used here. ``model`` is any sequence
@@ -596,47 +642,61 @@ class AnswerEquivalence(PlainJudge):
         questions = responses[asked_column(responses, f"the turns for {self.name}")]
         classify = _load(str(self.model))
         length = min(self.max_length, positions_of(classify.model) or self.max_length)
-        triples = zip(responses["qanswer"], responses["gold_answer"], questions, strict=True)
-        pairs, cut = zip(
-            *(_input(classify.tokenizer, *triple, length) for triple in triples), strict=True
+        pairs = []
+        reasons = []
+        for response, gold, question in zip(
+            responses["qanswer"], responses["gold_answer"], questions, strict=True
+        ):
+            pair, is_cut = _input(classify.tokenizer, response, gold, question, length)
+            pairs.append(pair)
+            reasons.append(", texts cut" if is_cut else "")
+        predictions = classify(
+            pairs,
+            batch_size=self.batch_size,
+            top_k=None,
+            truncation="longest_first",
+            max_length=length,
         )
-        limits = {"truncation": "longest_first", "max_length": length}
-        found = classify(list(pairs), batch_size=self.batch_size, top_k=None, **limits)
-        equivalent = classify.model.config.id2label[classify.model.config.num_labels - 1]
-        values = [
-            next(one["score"] for one in scores if one["label"] == equivalent) for scores in found
-        ]
-        return [
-            Assessment(
-                value,
-                f"{self.model} gives equivalence the probability {format_score(value)}{', texts cut' * short}",
+        config = classify.model.config
+        equivalent = config.id2label[config.num_labels - 1]
+        assessments = []
+        for scores, cut in zip(predictions, reasons, strict=True):
+            [value] = [score["score"] for score in scores if score["label"] == equivalent]
+            probability = f"the probability {format_score(value)}"
+            assessments.append(
+                Assessment(value, f"{self.model} gives equivalence {probability}{cut}")
             )
-            for value, short in zip(values, cut, strict=True)
-        ]
+        return assessments
 
 
 @loaded_once(size=2)
 def _load(model: str) -> Any:
-    """The pipeline of ``transformers`` that classifies pairs of texts: by a softmax over two labels, by a sigmoid of one."""
+    """The pipeline of ``transformers`` that classifies pairs of texts.
+
+    It uses a softmax over two labels, or a sigmoid of one.
+    """
 
     def make() -> tuple[Any, Any]:
         from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
-        loaded, info = AutoModelForSequenceClassification.from_pretrained(
+        network, info = AutoModelForSequenceClassification.from_pretrained(
             model, output_loading_info=True
         )
-        return pipeline(
-            "text-classification", model=loaded, tokenizer=AutoTokenizer.from_pretrained(model)
-        ), info["missing_keys"]
+        tokenizer = AutoTokenizer.from_pretrained(model)
+        classify = pipeline("text-classification", model=network, tokenizer=tokenizer)
+        return classify, info["missing_keys"]
 
     classify, untrained = load("answer equivalence model", model, make)
     if untrained:
         raise UsageError(
-            f"the model {model!r} lacks {min(untrained)}: it was never trained to classify, and would judge by chance"
+            f"the model {model!r} lacks {min(untrained)}: it was never trained to classify, and "
+            "would judge by chance"
         )
-    if (labels := classify.model.config.num_labels) > 2:
+    labels = classify.model.config.num_labels
+    if labels > 2:
         raise UsageError(
-            f"the model {model!r} has {labels} labels: answer equivalence needs one, or two of which the second is 'equivalent'"
+            f"the model {model!r} has {labels} labels: answer equivalence needs one, or two of "
+            "which the second is 'equivalent'"
         )
     return classify
 
@@ -644,10 +704,15 @@ def _load(model: str) -> Any:
 def _input(
     tokenizer: Any, response: str, gold: str, question: str, length: int
 ) -> tuple[dict[str, str], bool]:
-    """What the classifier reads, and whether a text was cut: the question gets a quarter, the other two share the rest."""
-    asked, used = _truncate(tokenizer, question, length // QUESTION_SHARE)
-    room = length - tokenizer.num_special_tokens_to_add(pair=True) - 1 - used
-    of_response, of_gold = (_truncate(tokenizer, text, sys.maxsize)[1] for text in (response, gold))
+    """The classifier's input, and whether a text was cut.
+
+    The question gets a quarter of the length; response and gold answer share the rest.
+    """
+    asked, of_question = _truncate(tokenizer, question, length // QUESTION_SHARE)
+    special = tokenizer.num_special_tokens_to_add(pair=True) + 1  # and the separator
+    room = length - special - of_question
+    _, of_response = _truncate(tokenizer, response, sys.maxsize)
+    _, of_gold = _truncate(tokenizer, gold, sys.maxsize)
     first, _ = _truncate(tokenizer, response, max(room // 2, room - of_gold))
     second, _ = _truncate(tokenizer, gold, max(room // 2, room - of_response))
     pair = {"text": first, "text_pair": f"{second} {tokenizer.sep_token or ''} {asked}"}
@@ -655,8 +720,10 @@ def _input(
 
 
 def _truncate(tokenizer: Any, text: str, tokens: int) -> tuple[str, int]:
-    """The beginning of ``text`` with at most ``tokens`` tokens, and how many tokens it has."""
-    places = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)[
-        "offset_mapping"
-    ]
-    return (text, len(places)) if len(places) <= tokens else (text[: places[tokens - 1][1]], tokens)
+    """The beginning of ``text`` with at most ``tokens`` tokens, and its number of tokens."""
+    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    spans = encoded["offset_mapping"]
+    if len(spans) <= tokens:
+        return text, len(spans)
+    _start, end = spans[tokens - 1]
+    return text[:end], tokens

@@ -1,4 +1,4 @@
-"""Responses: which turns have one, a judge's assessment of each, and the means."""
+"""Responses: the turns that have one, a judge's assessment of each, and the means."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -21,12 +21,14 @@ from .finished_runs import check_once, with_names
 from .inference import interval_of_mean
 from .units import UNIT_COLUMNS, find_clusters
 
-Outcome = Literal["judged", "unable", "failed", "no response", "no basis"]
+AssessmentOutcome = Literal["judged", "unable", "failed", "no response", "no basis"]
 
 
 @dataclass(frozen=True)
 class Assessment:
-    """A judge's assessment of one response (the relevance judge of passages has its own `Judgement`).
+    """A judge's assessment of one response.
+
+    The relevance judge of passages has its own `Judgement`.
 
     Attributes:
         value: the score, or None if there is none.
@@ -39,18 +41,24 @@ class Assessment:
 
     value: float | None
     reason: str
-    outcome: Outcome = "judged"
+    outcome: AssessmentOutcome = "judged"
 
 
 class ResponseJudge:
-    """Gives each response a value and a reason. A judge of your own has the same attributes and this method."""
+    """Gives each response a value and a reason.
+
+    A judge of your own has the same attributes and this method.
+    """
 
     name: ClassVar[str]
     """The name of the judge in tables."""
     needs: ClassVar[tuple[str, ...]] = ()
     """The columns without which it can't judge at all."""
     basis: ClassVar[str] = ""
-    """The column among them with which a response is compared, or ``""``. A turn without a value there is omitted and counted."""
+    """The column among them with which a response is compared, or ``""``.
+
+    A turn without a value there is omitted and counted.
+    """
 
     @property
     def model_name(self) -> str:
@@ -58,12 +66,17 @@ class ResponseJudge:
         return ""
 
     def judge(self, responses: pd.DataFrame) -> list[Assessment]:
-        """One judgement per row of a frame with ``qid``, ``qanswer`` and the turn's other columns."""
+        """One judgement per row of a frame.
+
+        The frame has ``qid``, ``qanswer`` and the turn's other columns.
+        """
         raise NotImplementedError
 
 
 def asked_column(turns: pd.DataFrame, who: str) -> str:
-    """The user's question: ``qresolved``, else ``qutterance``, else the first ``query`` (a later one is the system's rewrite).
+    """The column with the user's question: ``qresolved``, else ``qutterance``, else ``query``.
+
+    It is the first ``query``: a later one is the system's rewrite.
 
     Raises:
         UsageError: when the turns have no such column. The message says of which frame it is:
@@ -81,7 +94,10 @@ def asked_column(turns: pd.DataFrame, who: str) -> str:
 def response_turns(
     conversations: Iterable[Conversation], qids: Iterable[str] | None = None
 ) -> pd.DataFrame:
-    """The turns whose responses should be judged, with the information that TREC iKAT 2023 gave its judges.
+    """The turns whose responses should be judged, with what TREC iKAT 2023 showed its judges.
+
+    That is the whole persona, the manual rewrite as the question, and the conversation so far as
+    manual rewrites and gold answers. Automatic systems must not see it.
 
     That is the whole persona, the manual rewrite as the question, and the conversation so far as
     manual rewrites and gold answers. Automatic systems must not see it.
@@ -106,10 +122,9 @@ def response_turns(
     """
     chats = list(conversations)
     histories = [history for chat in chats for history in chat.histories(resolved=True)]
+    gold_answers = answers_frame(chats)["gold_answer"]
     turns = with_columns(
-        topics_frame(chats, manual=True),
-        qhistory=histories,
-        gold_answer=answers_frame(chats)["gold_answer"],
+        topics_frame(chats, manual=True), qhistory=histories, gold_answer=gold_answers
     )
     if qids is None:
         return turns
@@ -117,83 +132,93 @@ def response_turns(
     missing = [qid for qid in wanted if qid not in set(turns["qid"])]
     if missing:
         raise UsageError(
-            f"no turn {list_first(missing)} in these conversations: their turns are like {turns['qid'].iloc[0]}"
+            f"no turn {list_first(missing)} in these conversations: "
+            f"their turns are like {turns['qid'].iloc[0]}"
         )
     return turns[turns["qid"].isin(wanted)].reset_index(drop=True)
 
 
 def response_frame(turns: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
-    """The turns with ``qanswer``, the system's response (empty if there is none), and ``qpassages``, on which it is based.
+    """The turns with ``qanswer``, the system's response, and ``qpassages``, its passages.
 
-    It has ``qcitations`` if the answers have them. Arguments and errors are those of
-    :func:`evaluate_responses`.
+    A turn without a response has an empty one. ``qpassages`` and ``qcitations`` are there if the
+    answers have them. Arguments and errors are those of :func:`evaluate_responses`.
 
     Example:
-        >>> answers = pd.DataFrame({"qid": ["1_1"] * 2, "qanswer": ["Rooibos."] * 2, "text": ["a", "b"], "used": [True, False]})
-        >>> response_frame(pd.DataFrame({"qid": ["1_1", "1_2"]}), answers)[["qanswer", "qpassages"]].values.tolist()
+        >>> answers = pd.DataFrame({"qid": ["1_1"] * 2, "qanswer": ["Rooibos."] * 2})
+        >>> answers = answers.assign(text=["a", "b"], used=[True, False])
+        >>> frame = response_frame(pd.DataFrame({"qid": ["1_1", "1_2"]}), answers)
+        >>> frame[["qanswer", "qpassages"]].values.tolist()
         [['Rooibos.', ['a']], ['', []]]
     """
     turns = with_text_ids("the turns", with_names("the turns", turns, ["qid"], "add it"), ["qid"])
-    answers = with_names("the answers", answers, ["qid", response_column(answers)], "add it")
+    response = response_column(answers)
+    answers = with_names("the answers", answers, ["qid", response], "add it")
     answers = with_text_ids("the answers", answers, ["qid"])
     check_once("the turns to judge", turns, ["qid"], "give each once")
     check_common_turns("the answers", answers["qid"].unique(), turns["qid"], "turn to judge")
-    answers = answers.assign(qanswer=answers[response_column(answers)])[
-        answers["qid"].isin(turns["qid"])
-    ]
+    answers = answers.assign(qanswer=answers[response])
+    answers = answers[answers["qid"].isin(turns["qid"])]
     firsts = answers.drop_duplicates("qid")
-    given = dict(zip(firsts["qid"], values(firsts, "qanswer", ""), strict=True))
-    if odd := [qid for qid, text in given.items() if not isinstance(text, str)]:
-        raise DataError(f"turn {odd[0]}: the response is {given[odd[0]]!r}, no text")
-    frame = with_columns(turns, qanswer=[given.get(qid, "") for qid in turns["qid"]])
+    response_of = dict(zip(firsts["qid"], values(firsts, "qanswer", ""), strict=True))
+    for qid, text in response_of.items():
+        if not isinstance(text, str):
+            raise DataError(f"turn {qid}: the response is {text!r}, no text")
+    frame = with_columns(turns, qanswer=[response_of.get(qid, "") for qid in turns["qid"]])
     if "qcitations" in firsts.columns:
-        cited = dict(zip(firsts["qid"], values(firsts, "qcitations"), strict=True))
-        frame = with_columns(frame, qcitations=[cited.get(qid) for qid in turns["qid"]])
-    shown = _passages(answers, firsts)
-    return (
-        frame
-        if shown is None
-        else with_columns(frame, qpassages=[shown.get(qid, []) for qid in turns["qid"]])
-    )
+        citations = dict(zip(firsts["qid"], values(firsts, "qcitations"), strict=True))
+        frame = with_columns(frame, qcitations=[citations.get(qid) for qid in turns["qid"]])
+    passages = _passages(answers, firsts)
+    if passages is not None:
+        frame = with_columns(frame, qpassages=[passages.get(qid, []) for qid in turns["qid"]])
+    return frame
 
 
 def _passages(answers: pd.DataFrame, firsts: pd.DataFrame) -> dict[str, list[str]] | None:
-    """The texts of the passages on which each turn's first response is based; None if the answers don't have them."""
+    """The texts of the passages on which each turn's first response is based.
+
+    None if the answers don't have them.
+    """
+    passages: dict[str, Any]
     if "qpassages" in answers.columns:
-        shown = dict(zip(firsts["qid"], firsts["qpassages"], strict=True))
+        passages = dict(zip(firsts["qid"], firsts["qpassages"], strict=True))
     elif {"text", "used"} <= set(answers.columns):
-        first = dict(zip(firsts["qid"], firsts["qanswer"], strict=True))
+        first_response = dict(zip(firsts["qid"], firsts["qanswer"], strict=True))
         used = answers.loc[used_marks(answers)]
-        used = used[used["qanswer"] == used["qid"].map(first)]
-        used = used.sort_values("rank", kind="stable") if "rank" in used.columns else used
-        shown = dict.fromkeys(first, ()) | used.groupby("qid")["text"].agg(list).to_dict()
+        used = used[used["qanswer"] == used["qid"].map(first_response)]
+        if "rank" in used.columns:
+            used = used.sort_values("rank", kind="stable")
+        passages = dict.fromkeys(first_response, ())
+        passages.update(used.groupby("qid")["text"].agg(list))
     else:
         return None
-    return {qid: _texts(qid, texts) for qid, texts in shown.items()}
+    return {qid: _texts(qid, texts) for qid, texts in passages.items()}
 
 
-def _texts(qid: str, texts: Any) -> list[str]:
-    given: Any = [] if is_missing(texts) else as_json(texts)
-    if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
+def _texts(qid: str, cell: Any) -> list[str]:
+    texts: Any = [] if is_missing(cell) else as_json(cell)
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise DataError(
-            f"turn {qid}: the response is based on {texts!r}: give a list of texts, which come from a text_loader()"
+            f"turn {qid}: the response is based on {cell!r}: give a list of texts, which come "
+            "from a text_loader()"
         )
-    return given
+    return texts
 
 
-COUNTS = {
+COUNTED_OUTCOMES = {
     "no_response": "no response",
     "unable": "unable",
     "no_basis": "no basis",
     "failures": "failed",
 }
-COLUMNS = ("qid", "judge", "value", "reason", "outcome")
 
 
 def evaluate_responses(
     turns: pd.DataFrame, answers: pd.DataFrame, judges: Sequence[ResponseJudge]
 ) -> pd.DataFrame:
-    """Judge one system's response to each of ``turns``. :func:`response_means` gives the means.
+    """Judge one system's response to each of ``turns``.
+
+    :func:`response_means` gives the means.
 
     Args:
         turns: all turns to judge and no others, one row each: ``qid`` and the columns that the
@@ -222,17 +247,18 @@ def evaluate_responses(
         >>> turns = pd.DataFrame({"qid": ["1_1", "1_2"], "gold_answer": ["Rooibos tea", "No."]})
         >>> answers = pd.DataFrame({"qid": ["1_1"], "qanswer": ["Rooibos!"]})
         >>> from pyterrier_ikat.evaluation import RougeL
-        >>> evaluate_responses(turns, answers, [RougeL()])[["qid", "value", "outcome"]].round(2).values.tolist()
+        >>> judged = evaluate_responses(turns, answers, [RougeL()]).round(2)
+        >>> judged[["qid", "value", "outcome"]].values.tolist()
         [['1_1', 0.67, 'judged'], ['1_2', 0.0, 'no response']]
     """
     frame = response_frame(turns, answers)
     _check_judges(judges, frame)
-    rows = [
-        (qid, judge.name, judgement.value, judgement.reason, judgement.outcome)
-        for judge in judges
-        for qid, judgement in zip(frame["qid"], _assessments(judge, frame), strict=True)
-    ]
-    return pd.DataFrame(rows, columns=COLUMNS, dtype=object).astype({"value": float})
+    rows = []
+    for judge in judges:
+        for qid, assessment in zip(frame["qid"], _assessments(judge, frame), strict=True):
+            rows.append((qid, judge.name, assessment.value, assessment.reason, assessment.outcome))
+    columns = ["qid", "judge", "value", "reason", "outcome"]
+    return pd.DataFrame(rows, columns=columns, dtype=object).astype({"value": float})
 
 
 def response_means(
@@ -258,78 +284,83 @@ def response_means(
         ``mean`` is NaN when ``n`` is 0.
 
     Example:
-        >>> judged = pd.DataFrame({"qid": ["1", "2"], "judge": ["x", "x"], "value": [3.0, None], "outcome": ["judged", "failed"]})
+        >>> judged = pd.DataFrame({"qid": ["1", "2"], "judge": ["x", "x"], "value": [3.0, None]})
+        >>> judged["outcome"] = ["judged", "failed"]
         >>> response_means(judged)[["judge", "mean", "n", "failures", "turns"]].values.tolist()
         [['x', 3.0, 1, 1, 2]]
     """
     data = None if dataset is None else dataset_named(dataset)
     rows = []
-    for name, group in judged.groupby("judge", sort=False):
-        valued = group[group["outcome"].isin(["judged", "no response"])]
+    for name, of_judge in judged.groupby("judge", sort=False):
+        valued = of_judge[of_judge["outcome"].isin(["judged", "no response"])]
         clusters = find_clusters(valued["qid"], unit, data)
-        found = interval_of_mean(valued["value"].astype(float).tolist(), clusters.names)
-        row = {
+        mean = interval_of_mean(valued["value"].astype(float).tolist(), clusters.names)
+        row: dict[str, Any] = {
             "judge": name,
-            "mean": found.mean,
-            "low": found.low,
-            "high": found.high,
+            "mean": mean.mean,
+            "low": mean.low,
+            "high": mean.high,
             "n": len(valued),
         }
-        for title, outcome in COUNTS.items():
-            row[title] = int((group["outcome"] == outcome).sum())
-        rows.append({**row, "turns": len(group), **clusters.columns()})
-    return pd.DataFrame(
-        rows, columns=["judge", "mean", "low", "high", "n", *COUNTS, "turns", *UNIT_COLUMNS]
-    )
+        for title, outcome in COUNTED_OUTCOMES.items():
+            row[title] = int((of_judge["outcome"] == outcome).sum())
+        row["turns"] = len(of_judge)
+        rows.append({**row, **clusters.columns()})
+    columns = ["judge", "mean", "low", "high", "n", *COUNTED_OUTCOMES, "turns", *UNIT_COLUMNS]
+    return pd.DataFrame(rows, columns=columns)
 
 
-REPAIRS = {
-    "qpassages": "give the answers with text and used, as ikat.Respond does, or with qpassages, a list of texts",
+REPAIR_OF_COLUMN = {
+    "qpassages": (
+        "give the answers with text and used, as ikat.Respond does, or with qpassages, a list of "
+        "texts"
+    ),
     "qcitations": "run a system that asks for citations, with ikat.Respond(llm, cite=True)",
     "gold_answer": "take the turns from response_turns(data.conversations), or add get_answers()",
 }
 
 
 def _check_judges(judges: Sequence[ResponseJudge], frame: pd.DataFrame) -> None:
-    if twice := [
-        name for name, times in Counter(judge.name for judge in judges).items() if times > 1
-    ]:
-        raise UsageError(
-            f"two judges are called {twice[0]!r}: use each judge once, and compare models in two calls"
-        )
+    for name, times in Counter(judge.name for judge in judges).items():
+        if times > 1:
+            raise UsageError(
+                f"two judges are called {name!r}: use each judge once, and compare models in two "
+                "calls"
+            )
     for judge in judges:
-        repair = next(
-            (REPAIRS[name] for name in judge.needs if name in REPAIRS), "add it to the turns"
-        )
+        repairs = [REPAIR_OF_COLUMN[column] for column in judge.needs if column in REPAIR_OF_COLUMN]
+        repair = repairs[0] if repairs else "add it to the turns"
         with_names(f"the turns for {judge.name}", frame, judge.needs, repair)
 
 
 def _assessments(judge: ResponseJudge, frame: pd.DataFrame) -> list[Assessment]:
-    answered = np.array([bool(text.strip()) for text in frame["qanswer"]], dtype=bool)
-    based = np.array(
-        [not judge.basis or _says_something(basis) for basis in values(frame, judge.basis)],
-        dtype=bool,
-    )
-    asked = frame.loc[answered & based].reset_index(drop=True)
-    assessed = judge.judge(asked) if len(asked) else []
-    if odd := [
-        qid
-        for qid, one in zip(asked["qid"], assessed, strict=True)
-        if one.outcome == "judged" and is_missing(one.value)
-    ]:
-        raise DataError(
-            f"turn {odd[0]}: {judge.name} judged it, but gives no value: give one, or another outcome than 'judged'"
-        )
-    found = iter(assessed)
-    no_basis = Assessment(None, f"the turn has no {judge.basis}", "no basis")
-    no_response = Assessment(0.0, "the system gave no response", "no response")
-    return [
-        no_basis if not has_basis else next(found) if has else no_response
-        for has, has_basis in zip(answered, based, strict=True)
-    ]
+    has_response = [bool(text.strip()) for text in frame["qanswer"]]
+    has_basis = [True] * len(frame)
+    if judge.basis:
+        has_basis = [_says_something(cell) for cell in values(frame, judge.basis)]
+    asked = frame.loc[np.array(has_response, bool) & np.array(has_basis, bool)]
+    asked = asked.reset_index(drop=True)
+    of_asked = judge.judge(asked) if len(asked) else []
+    for qid, assessment in zip(asked["qid"], of_asked, strict=True):
+        if assessment.outcome == "judged" and is_missing(assessment.value):
+            raise DataError(
+                f"turn {qid}: {judge.name} judged it, but gives no value: give one, or another "
+                "outcome than 'judged'"
+            )
+    remaining = iter(of_asked)
+    assessments = []
+    for responded, based in zip(has_response, has_basis, strict=True):
+        if not based:
+            assessment = Assessment(None, f"the turn has no {judge.basis}", "no basis")
+        elif responded:
+            assessment = next(remaining)
+        else:
+            assessment = Assessment(0.0, "the system gave no response", "no response")
+        assessments.append(assessment)
+    return assessments
 
 
 def _says_something(basis: Any) -> bool:
-    return bool(
-        basis.strip() if isinstance(basis, str) else isinstance(basis, list | tuple) and basis
-    )
+    if isinstance(basis, str):
+        return bool(basis.strip())
+    return isinstance(basis, list | tuple) and len(basis) > 0

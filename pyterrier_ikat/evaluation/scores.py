@@ -1,5 +1,6 @@
-"""Scores of runs as from trec_eval: their table, for each turn, by conversation and depth, and against a baseline."""
+"""Scores of runs as from trec_eval: means, by turn, by conversation and depth, in pairs."""
 
+import math
 import re
 import warnings
 from collections.abc import Mapping, Sequence
@@ -34,7 +35,7 @@ from .evaluator import (
 from .experiment_table import pairs_that_differ
 from .finished_runs import (
     Finished,
-    Source,
+    RunSource,
     check_once,
     folders_in,
     known_dataset,
@@ -48,7 +49,7 @@ from .score_frame import about_turns
 from .scored_turns import ScoredTurns, scored_judgements
 from .units import Clusters, check_unit, find_clusters
 
-GROUPS = {"conversation": "qconversation", "depth": "qturn", "category": "qcategory"}
+GROUP_COLUMNS = {"conversation": "qconversation", "depth": "qturn", "category": "qcategory"}
 """By what the scores of turns are grouped -> the column that says it."""
 
 Measure = ir_measures.Measure | str
@@ -56,7 +57,7 @@ Measures = Sequence[Measure] | Measure
 
 
 def make_evaluator(qrels: pd.DataFrame, measures: Measures) -> Evaluator:
-    """The evaluator of runs with these judgements and measures; see :class:`~pyterrier_ikat.evaluation.evaluator.Evaluator`."""
+    """The evaluator of runs with these judgements and measures."""
     return Evaluator(judgements_by_turn(judgements_in(qrels)), as_measures(measures))
 
 
@@ -71,7 +72,9 @@ def evaluate(
     dataset: IkatDataset | str | Path | None = None,
     turns: Turns | None = None,
 ) -> pd.DataFrame:
-    """Compare runs like TREC: with the mean over all turns of the qrels. A turn that is missing from a run counts 0.
+    """Compare runs as TREC does: by the mean over all turns of the qrels.
+
+    A turn that is missing from a run counts 0.
 
     A run folder knows the turns that it was asked: only these are scored. Of several folders, these
     are the turns that all of them were asked; of a run that is not finished, those of its finished
@@ -130,30 +133,31 @@ def evaluate(
     named = name_runs(runs)
     check_baseline(named, baseline)
     check_unit(unit, baseline)
-    judged = judgements_by_turn(judgements_in(_judgements(named, qrels, dataset)))
-    of_turns, scored = scored_judgements(named, judged, turns)
-    evaluator = Evaluator(of_turns, as_measures(measures))
+    all_judged = judgements_by_turn(judgements_in(_judgements(named, qrels, dataset)))
+    judged, scored = scored_judgements(named, all_judged, turns)
+    evaluator = Evaluator(judged, as_measures(measures))
     results = {name: results_to_score(name, run) for name, run in named.items()}
-    rankings = {name: ranking_of(name, run) for name, run in results.items()}
+    rankings = {name: ranking_of(name, frame) for name, frame in results.items()}
     scores = turn_scores(rankings.items(), evaluator)
     clusters = None
-    silent = list[str]()
+    silent: list[str] = []
     if baseline is not None:
-        clusters = find_clusters(
-            evaluator.turns, unit, known_dataset(named, dataset), results.values()
-        )
+        data = known_dataset(named, dataset)
+        clusters = find_clusters(evaluator.turns, unit, data, results.values())
         silent = find_silent(rankings, evaluator.turns)
     rows = experiment_rows(scores, evaluator.measures, baseline, clusters, silent=silent)
     if oracle:
         rows.append(oracle_row(scores, evaluator.measures))
-    for name in scored.strangers if turns is None else ():
-        ours = [qid for qid in rankings[name] if qid in of_turns or qid not in judged]
-        warn_of_other_turns(f"run {name}", ours, evaluator.turns)
+    if turns is None:
+        for name in scored.strangers:
+            # Judged turns that were left out, because a folder wasn't asked them, aren't foreign.
+            of_run = [qid for qid in rankings[name] if qid in judged or qid not in all_judged]
+            warn_of_other_turns(f"run {name}", of_run, evaluator.turns)
     return about_turns(pd.DataFrame(rows), scored.sentences(rankings))
 
 
 def _judgements(
-    named: Mapping[str, Source],
+    named: Mapping[str, RunSource],
     qrels: pd.DataFrame | None,
     dataset: IkatDataset | str | Path | None,
 ) -> pd.DataFrame:
@@ -180,12 +184,17 @@ def find_silent(rankings: Mapping[str, Ranking], turns: Sequence[str]) -> list[s
     Warns:
         NotTestedWarning: when there are such systems.
     """
-    silent = [
-        name for name, ranking in rankings.items() if not any(ranking.get(qid) for qid in turns)
-    ]
+    silent = []
+    for name, ranking in rankings.items():
+        if not any(ranking.get(qid) for qid in turns):
+            silent.append(name)
     if silent:
-        what = f"{list_first(silent)} found nothing for any judged turn: every score is 0, and no difference is tested"
-        warnings.warn(what, NotTestedWarning, stacklevel=3)
+        warnings.warn(
+            f"{list_first(silent)} found nothing for any judged turn: every score is 0, "
+            "and no difference is tested",
+            NotTestedWarning,
+            stacklevel=3,
+        )
     return silent
 
 
@@ -212,8 +221,9 @@ def per_turn(
         >>> per_turn(run, qrels, [nDCG @ 5]).values.tolist()
         [['1_1', 1.0], ['1_2', 0.0]]
     """
-    evaluator, ranking = make_evaluator(qrels, measures), ranking_of("to evaluate", run)
-    (scores,) = turn_scores([("to evaluate", ranking)], evaluator).values()
+    evaluator = make_evaluator(qrels, measures)
+    ranking = ranking_of("to evaluate", run)
+    [scores] = turn_scores([("to evaluate", ranking)], evaluator).values()
     return pd.DataFrame({"qid": column(evaluator.turns), **scores})
 
 
@@ -224,9 +234,10 @@ def natural_key(text: str) -> tuple[Any, ...]:
         >>> sorted(["10-1_1", "9-1_12", "9-1_3"], key=natural_key)
         ['9-1_3', '9-1_12', '10-1_1']
     """
-    return tuple(
-        int(part) if place % 2 else part for place, part in enumerate(re.split("([0-9]+)", text))
-    )
+    key: list[Any] = re.split("([0-9]+)", text)  # text and digits in turn
+    for number in range(1, len(key), 2):
+        key[number] = int(key[number])
+    return tuple(key)
 
 
 def breakdown(
@@ -240,9 +251,9 @@ def breakdown(
     dataset: IkatDataset | str | Path | None = None,
     turns: Turns | None = None,
 ) -> pd.DataFrame:
-    """The mean of each conversation, of each depth (turn number), or of each category of questions, for every system.
+    """The mean of each conversation, depth (turn number) or category, for every system.
 
-    Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Figures 3 and 4.
+    RunSource: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Figures 3 and 4.
 
     Args:
         runs: runs as :func:`evaluate` takes them, or name -> the scores of a run for each turn:
@@ -278,76 +289,84 @@ def breakdown(
         >>> breakdown({"AD": scores}, by="depth").values.tolist()
         [[1.0, 0.625, 2.0], [2.0, 0.5, 1.0]]
     """
-    one_of(GROUPS, by=by)
+    one_of(GROUP_COLUMNS, by=by)
     named = name_runs(runs)
     frames = {name: results_to_score(name, run) for name, run in named.items()}
-    taken = [name for name in named if name in (by, "turns")]
-    if taken:
-        raise UsageError(f"a run is named {taken[0]!r}, as a column of the breakdown: rename it")
+    for name in (by, "turns"):
+        if name in named:
+            raise UsageError(f"a run is named {name!r}, as a column of the breakdown: rename it")
     sentences: list[str] = []
-    rankings = {name: frame for name, frame in frames.items() if "docno" in frame.columns}
-    if rankings:
-        judged = _judgements(named, qrels, dataset)
-        qrels, scored = _of_scored_turns({name: named[name] for name in rankings}, judged, turns)
-        found = {name: set(ranking_frame(name, frame)["qid"]) for name, frame in rankings.items()}
-        sentences = scored.sentences(found)
+    ranked = [name for name, frame in frames.items() if "docno" in frame.columns]
+    if ranked:
+        all_judged = _judgements(named, qrels, dataset)
+        qrels, scored = _of_scored_turns({name: named[name] for name in ranked}, all_judged, turns)
+        turns_of = {name: set(ranking_frame(name, frames[name])["qid"]) for name in ranked}
+        sentences = scored.sentences(turns_of)
     scores = scores_by_run(frames, qrels, measure)
-    about = [*frames.values(), *([] if topics is None else [topics])]
-    groups = pd.Series(_groups(scores.index, by, about), index=scores.index, name=by)
+    described = list(frames.values())
+    if topics is not None:
+        described.append(topics)
+    groups = pd.Series(_groups(scores.index, by, described), index=scores.index, name=by)
     grouped = scores.groupby(groups, sort=False)
     table = grouped.mean().assign(turns=grouped.size())
-    table = table.loc[sorted(table.index, key=lambda key: natural_key(str(key)))]
-    clusters = find_clusters(scores.index, unit, known_dataset(named, dataset), about)
+    table = table.loc[sorted(table.index, key=lambda group: natural_key(str(group)))]
+    clusters = find_clusters(scores.index, unit, known_dataset(named, dataset), described)
     table.attrs["half_widths"] = _half_widths(scores, groups, clusters)
     table.attrs["unit"] = clusters.unit
-    return about_turns(
-        table.reset_index().rename_axis(columns=label(as_measures(measure)[0])), sentences
-    )
+    table = table.reset_index().rename_axis(columns=label(as_measures(measure)[0]))
+    return about_turns(table, sentences)
 
 
 def _of_scored_turns(
-    runs: Mapping[str, Source], judged: pd.DataFrame, turns: Turns | None
+    runs: Mapping[str, RunSource], qrels: pd.DataFrame, turns: Turns | None
 ) -> tuple[pd.DataFrame, ScoredTurns]:
     """The judgements of the turns that runs are scored on, as a frame, and what these turns are."""
-    of_turns, scored = scored_judgements(runs, judgements_by_turn(judgements_in(judged)), turns)
-    return judged[judged["qid"].isin(of_turns)], scored
+    all_judged = judgements_by_turn(judgements_in(qrels))
+    judged, scored = scored_judgements(runs, all_judged, turns)
+    return qrels[qrels["qid"].isin(judged)], scored
 
 
 def _half_widths(
     scores: pd.DataFrame, groups: "pd.Series[Any]", clusters: Clusters
 ) -> dict[str, dict[Any, float]]:
-    """System -> group -> half of the interval of its mean. Groups without an interval are missing."""
-    of_turns = pd.Series(list(clusters.names), index=scores.index)
-    found: dict[str, dict[Any, float]] = {}
+    """Half of the interval of each mean: system -> group. Groups without one are missing."""
+    cluster_of = pd.Series(list(clusters.names), index=scores.index)
+    half_widths: dict[str, dict[Any, float]] = {}
     for name in scores:
-        found[str(name)] = {}
-        for group, values in scores[name].groupby(groups, sort=False):
-            interval = interval_of_mean(values.tolist(), of_turns[values.index].tolist())
-            if interval.high == interval.high:
-                found[str(name)][group] = interval.high - interval.mean
-    return found
+        of_system: dict[Any, float] = {}
+        for group, of_turns in scores[name].groupby(groups, sort=False):
+            mean = interval_of_mean(of_turns.tolist(), cluster_of[of_turns.index].tolist())
+            if not math.isnan(mean.high):
+                of_system[group] = mean.high - mean.mean
+        half_widths[str(name)] = of_system
+    return half_widths
 
 
 def _groups(qids: Sequence[str], by: str, frames: Sequence[pd.DataFrame]) -> list[Any]:
     """The conversation, turn number or category of each qid."""
-    known: dict[str, Any] = {}
+    group_of: dict[str, Any] = {}
     for frame in frames:
-        if {"qid", GROUPS[by]} <= set(frame.columns):
-            known |= {
-                qid: group
-                for qid, group in zip(frame["qid"], frame[GROUPS[by]], strict=True)
-                if not is_missing(group)
-            }
-    for qid in (qid for qid in qids if qid not in known):
-        conversation, _, turn = qid.rpartition("_")
-        if by == "category" or not conversation or not turn.isdecimal():
-            which = qid if by == "category" else f"{qid!r}, which is not <conversation>_<turn>"
-            python = f'topics=..., a frame with qid and {GROUPS[by]}, such as dataset.get_topics("manual")'
-            raise DataError(
-                f"nothing says the {by} of turn {which}: give {advice(python, '--dataset, whose turns these are')}"
-            )
-        known[qid] = conversation if by == "conversation" else int(turn)
-    return [known[qid] for qid in qids]
+        if {"qid", GROUP_COLUMNS[by]} <= set(frame.columns):
+            for qid, group in zip(frame["qid"], frame[GROUP_COLUMNS[by]], strict=True):
+                if not is_missing(group):
+                    group_of[qid] = group
+    return [group_of[qid] if qid in group_of else _group_from_id(qid, by) for qid in qids]
+
+
+def _group_from_id(qid: str, by: str) -> Any:
+    """The conversation or turn number in an id."""
+    conversation, _, number = qid.rpartition("_")
+    if by != "category" and conversation and number.isdecimal():
+        return conversation if by == "conversation" else int(number)
+    which = qid
+    if by != "category":
+        which = f"{qid!r}, which is not <conversation>_<turn>"
+    frame = f"a frame with qid and {GROUP_COLUMNS[by]}"
+    repair = advice(
+        f'topics=..., {frame}, such as dataset.get_topics("manual")',
+        "--dataset, whose turns these are",
+    )
+    raise DataError(f"nothing says the {by} of turn {which}: give {repair}")
 
 
 def differing_pairs(
@@ -359,7 +378,9 @@ def differing_pairs(
     dataset: IkatDataset | str | Path | None = None,
     turns: Turns | None = None,
 ) -> list[tuple[str, str]]:
-    """The pairs of runs whose scores differ significantly: the test of :func:`evaluate`, with Bonferroni's correction over all pairs.
+    """The pairs of runs whose scores differ significantly.
+
+    The test is that of :func:`evaluate`, with Bonferroni's correction over all pairs.
 
     Args:
         runs: as for :func:`evaluate`, or name -> the scores of a run for each turn, as for
@@ -371,9 +392,11 @@ def differing_pairs(
         turns: the turns to score, as for :func:`evaluate`.
 
     Example:
-        >>> at = {"a": [1, 2, 2, 1, 2, 2], "b": [3, 4, 4, 4, 3, 4], "c": [1, 2, 2, 1, 2, 1]}  # ranks of the relevant passage
-        >>> turns = [f"{number}_1" for number in range(6)]
-        >>> runs = {name: pd.DataFrame({"qid": turns, "RR(rel=1)": [1 / rank for rank in ranks]}) for name, ranks in at.items()}
+        >>> frame = pd.DataFrame({"qid": [f"{number}_1" for number in range(6)]})
+        >>> at = {"a": [1, 2, 2, 1, 2, 2], "b": [3, 4, 4, 4, 3, 4], "c": [1, 2, 2, 1, 2, 1]}
+        >>> runs = {}
+        >>> for name, ranks in at.items():  # of the only relevant passage
+        ...     runs[name] = frame.assign(**{"RR(rel=1)": [1 / rank for rank in ranks]})
         >>> differing_pairs(runs, measure="RR")
         [('a', 'b'), ('b', 'c')]
     """
@@ -390,19 +413,22 @@ def differing_pairs(
 def scores_by_run(
     runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame | None, measure: Measure
 ) -> pd.DataFrame:
-    """The scores of several runs side by side: one row per turn (index: qid), one column per run; arguments as for :func:`breakdown`.
+    """The scores of several runs side by side; arguments as for :func:`breakdown`.
+
+    There is one row per turn (index: qid) and one column per run.
 
     Raises:
         UsageError: when there is no run, or a result frame comes without qrels.
         DataError: when the runs' scores are not about the same turns.
     """
     columns = {name: _scores_of(name, frame, qrels, measure) for name, frame in runs.items()}
-    first, turns = next(iter(columns.items()))
+    first, of_first = next(iter(columns.items()))
     for name, scores in columns.items():
-        differing = sorted(set(scores.index) ^ set(turns.index), key=natural_key)
+        differing = sorted(set(scores.index) ^ set(of_first.index), key=natural_key)
         if differing:
             raise DataError(
-                f"{name} and {first} have scores of different turns ({list_first(differing)}): use the same qrels for both"
+                f"{name} and {first} have scores of different turns ({list_first(differing)}): "
+                "use the same qrels for both"
             )
     return pd.DataFrame(columns)
 
@@ -410,22 +436,23 @@ def scores_by_run(
 def _scores_of(
     name: str, frame: pd.DataFrame, qrels: pd.DataFrame | None, measure: Measure
 ) -> "pd.Series[Any]":
-    wanted = label(as_measures(measure)[0])
+    title = label(as_measures(measure)[0])
     if "docno" in frame.columns:
         if qrels is None:
             raise UsageError(f"{name} is a ranking: give the qrels to judge it with")
         evaluator = make_evaluator(qrels, measure)
-        found = turn_scores([(name, ranking_of(name, frame))], evaluator)[name][wanted]
-        return pd.Series(found, index=pd.Index(evaluator.turns, name="qid", dtype=object))
-    if wanted not in frame.columns or "qid" not in frame.columns:
-        raise DataError(
-            f"{name} has no scores {wanted} by qid, only the columns {', '.join(map(str, frame.columns))}"
-        )
+        [by_measure] = turn_scores([(name, ranking_of(name, frame))], evaluator).values()
+        turns = pd.Index(evaluator.turns, name="qid", dtype=object)
+        return pd.Series(by_measure[title], index=turns)
+    if title not in frame.columns or "qid" not in frame.columns:
+        columns = ", ".join(map(str, frame.columns))
+        raise DataError(f"{name} has no scores {title} by qid, only the columns {columns}")
     frame = with_text_ids(name, frame, ["qid"])
-    check_once(f"the scores {wanted} of {name}", frame, ["qid"], "keep one")
-    scores = frame.set_index("qid")[wanted].astype(float)
-    if scores.isna().any():
+    check_once(f"the scores {title} of {name}", frame, ["qid"], "keep one")
+    scores = frame.set_index("qid")[title].astype(float)
+    missing = scores.index[scores.isna()]
+    if len(missing):
         raise DataError(
-            f"{name} has no score {wanted} for turn {scores.index[scores.isna()][0]}: a turn without results counts 0"
+            f"{name} has no score {title} for turn {missing[0]}: a turn without results counts 0"
         )
     return scores

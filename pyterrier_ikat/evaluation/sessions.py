@@ -1,4 +1,4 @@
-"""Measures of conversations with simulated users: whether the user's need was met, and at what cost.
+"""Measures of conversations with simulated users: success and cost.
 
 As in PARADISE, success and costs are measured separately: Walker, Litman, Kamm and Abella,
 PARADISE: A Framework for Evaluating Spoken Dialogue Agents (ACL 1997). Its costs are the number of
@@ -36,7 +36,10 @@ COUNTS = ("turns until satisfied", "turns", "calls")
 SHARES = ("rubrics met", "satisfied")
 """The measures that are shown as scores. The others are amounts."""
 BETTER = {"rubrics met": 1, "turns until satisfied": -1, "seconds": -1, "calls": -1, "cost": -1}
-"""1 if a higher value is better, -1 if a lower one is. For turns it is neither, because an impatient user leaves early."""
+"""1 if a higher value is better, -1 if a lower one is.
+
+For turns it is neither, because an impatient user leaves early.
+"""
 UNKNOWN = float("nan")
 
 
@@ -62,29 +65,38 @@ def session_measures(dialogues: Sequence[Dialogue]) -> pd.DataFrame:
           a turn is unknown
 
     Example:
-        >>> turns = [Turn(1, "Tea?", "Rooibos.", seconds=2.0, spend=Spend(calls=3, cost=0.25), met=("r1",))]
-        >>> one = Dialogue("u1", "u1", {"r1": "Which tea?", "r2": "Which coffee?"}, turns, end="out of patience")
-        >>> session_measures([one])[[*MEASURES]].iloc[0].tolist()
+        >>> spend = Spend(calls=3, cost=0.25)
+        >>> turns = [Turn(1, "Tea?", "Rooibos.", seconds=2.0, spend=spend, met=("r1",))]
+        >>> rubrics = {"r1": "Which tea?", "r2": "Which coffee?"}
+        >>> dialogue = Dialogue("u1", "u1", rubrics, turns, end="out of patience")
+        >>> session_measures([dialogue])[[*MEASURES]].iloc[0].tolist()
         [0.5, nan, 1.0, 2.0, 3.0, 0.25]
     """
-    rows = [_measures(one) for one in dialogues]
-    texts = {
-        name: column([getattr(one, name) for one in dialogues])
-        for name in ("session", "user", "end")
+    columns: dict[str, Any] = {
+        "session": column([dialogue.session for dialogue in dialogues]),
+        "user": column([dialogue.user for dialogue in dialogues]),
+        "end": column([dialogue.end for dialogue in dialogues]),
     }
-    return pd.DataFrame(
-        {**texts, **{name: np.array([row[name] for row in rows], dtype=float) for name in MEASURES}}
-    )
+    rows = [_measures(dialogue) for dialogue in dialogues]
+    for name in MEASURES:
+        columns[name] = np.array([row[name] for row in rows], dtype=float)
+    return pd.DataFrame(columns)
 
 
-def _measures(one: Dialogue) -> dict[str, float]:
-    turns = one.turns
+def _measures(dialogue: Dialogue) -> dict[str, float]:
+    turns = dialogue.turns
     spend = sum((turn.spend for turn in turns), Spend())
+    rubrics_met = UNKNOWN
+    if dialogue.rubrics:
+        rubrics_met = len(dialogue.met) / len(dialogue.rubrics)
+    seconds = UNKNOWN
+    if turns:
+        seconds = math.fsum(turn.seconds for turn in turns) / len(turns)
     return {
-        "rubrics met": len(one.met) / len(one.rubrics) if one.rubrics else UNKNOWN,
-        "turns until satisfied": len(turns) if one.end == "satisfied" else UNKNOWN,
+        "rubrics met": rubrics_met,
+        "turns until satisfied": len(turns) if dialogue.end == "satisfied" else UNKNOWN,
         "turns": len(turns),
-        "seconds": math.fsum(turn.seconds for turn in turns) / len(turns) if turns else UNKNOWN,
+        "seconds": seconds,
         "calls": spend.completions,
         "cost": UNKNOWN if spend.price is None else spend.price,
     }
@@ -104,68 +116,71 @@ def session_means(systems: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         is unknown.
 
     Example:
-        >>> cheap = Dialogue("a", "a", {"r": "Tea?"}, [Turn(1, "", "", spend=Spend(3, cost=0.5), met=("r",))], end="satisfied")
-        >>> local = Dialogue("b", "b", {"r": "Tea?"}, [Turn(1, "", "", spend=Spend(4, cost=None))], end="out of patience")
+        >>> turn = Turn(1, "", "", spend=Spend(3, cost=0.5), met=("r",))
+        >>> cheap = Dialogue("a", "a", {"r": "Tea?"}, [turn], end="satisfied")
+        >>> turn = Turn(1, "", "", spend=Spend(4, cost=None))
+        >>> local = Dialogue("b", "b", {"r": "Tea?"}, [turn], end="out of patience")
         >>> frame = session_measures([cheap, local])
         >>> session_means({"raw": frame}).values.tolist()
         [['raw', 2, 1, 0.5, 1.0, 1.0, 0.0, 3.5, nan]]
     """
-    rows = [
-        {
+    rows = []
+    for name, frame in systems.items():
+        row: dict[str, Any] = {
             "name": name,
             "sessions": len(frame),
             "satisfied": int((frame["end"] == "satisfied").sum()),
         }
-        | {measure: frame[measure].mean(skipna=measure != "cost") for measure in MEASURES}
-        for name, frame in systems.items()
-    ]
+        for measure in MEASURES:
+            row[measure] = frame[measure].mean(skipna=measure != "cost")
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
 def session_notes(systems: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Sentences on what a reader of the means has to know: how they are computed, and which sessions are missing or not finished.
+    """Notes on the means: how they are computed, and which sessions are missing or unfinished.
 
     Args:
         systems: name -> the frame of :func:`session_measures`.
 
     Example:
-        >>> frame = session_measures([Dialogue("u1", "u1"), Dialogue("u2", "u2", end="topic ended")])
+        >>> dialogues = [Dialogue("u1", "u1"), Dialogue("u2", "u2", end="topic ended")]
+        >>> frame = session_measures(dialogues)
         >>> session_notes({"raw": frame, "QR": frame[1:]})[-1]
         'Missing for QR: 1 session (u1). Its means are over fewer users.'
     """
-    costs = any(frame["cost"].notna().any() for frame in systems.values())
-    notes = [
-        f"Means over sessions. Seconds are per turn, calls{' and cost (USD)' if costs else ''} per session."
-    ]
-    if (
-        len(
-            {
-                frozenset(frame.loc[frame["end"] == "satisfied", "session"])
-                for frame in systems.values()
-            }
-        )
-        > 1
-    ):
+    frames = systems.values()
+    has_cost = any(frame["cost"].notna().any() for frame in frames)
+    per_session = "calls and cost (USD)" if has_cost else "calls"
+    notes = [f"Means over sessions. Seconds are per turn, {per_session} per session."]
+    satisfied = set()
+    for frame in frames:
+        satisfied.add(frozenset(frame.loc[frame["end"] == "satisfied", "session"]))
+    if len(satisfied) > 1:
         notes.append(
-            "Turns until satisfied are over the satisfied users only. These differ between the systems."
+            "Turns until satisfied are over the satisfied users only. These differ between the "
+            "systems."
         )
-    if costs and any(frame["cost"].isna().any() for frame in systems.values()):
+    if has_cost and any(frame["cost"].isna().any() for frame in frames):
         notes.append(
-            "A missing cost is unknown: the model has no prices, or its server does not report tokens."
+            "A missing cost is unknown: the model has no prices, or its server does not report "
+            "tokens."
         )
-    every = list(
-        dict.fromkeys(session for frame in systems.values() for session in frame["session"])
-    )
     for name, frame in systems.items():
-        if going := frame.loc[frame["end"] == "", "session"].tolist():
+        unfinished = frame.loc[frame["end"] == "", "session"].tolist()
+        if unfinished:
             notes.append(
-                f"Not ended, and measured up to the last turn: {counted(len(going), 'session')} of {name} ({list_first(going)})."
+                "Not ended, and measured up to the last turn: "
+                f"{counted(len(unfinished), 'session')} of {name} ({list_first(unfinished)})."
             )
+    every = dict.fromkeys(session for frame in frames for session in frame["session"])
     for name, frame in systems.items():
         present = set(frame["session"])
-        if missing := [one for one in every if one not in present]:
+        missing = [session for session in every if session not in present]
+        if missing:
             notes.append(
-                f"Missing for {name}: {counted(len(missing), 'session')} ({list_first(missing)}). Its means are over fewer users."
+                f"Missing for {name}: {counted(len(missing), 'session')} ({list_first(missing)}). "
+                "Its means are over fewer users."
             )
     return notes
 
@@ -181,14 +196,18 @@ def cached_note(turns: Iterable[Turn], of: int | None = None) -> list[str]:
         >>> cached_note([Turn(1, "", "", spend=Spend(calls=1, known=2, worth=0.5))])[0][:62]
         '2 completions of the systems came from a recording or the cach'
     """
-    spend = [turn.spend for turn in turns]
-    if not (known := sum(one.known for one in spend)):
+    spends = [turn.spend for turn in turns]
+    known = sum(spend.known for spend in spends)
+    if not known:
         return []
     share = "" if of is None else f" of the {of:,}"
-    told = f"{known:,}{share} completions of the systems came from a recording or the cache. They took no time here"
-    return [
-        told + (", and count with the price of a call." if any(one.worth for one in spend) else ".")
-    ]
+    note = (
+        f"{known:,}{share} completions of the systems came from a recording or the cache. "
+        "They took no time here"
+    )
+    if any(spend.worth for spend in spends):
+        note += ", and count with the price of a call"
+    return [f"{note}."]
 
 
 def recorded_note(headers: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -202,34 +221,44 @@ def recorded_note(headers: Mapping[str, Mapping[str, Any]]) -> list[str]:
         'Recorded completions, without a live LLM: ad, jud'
     """
     systems = [name for name, header in headers.items() if header.get("recorded")]
-    parts = dict.fromkeys(
-        part for header in headers.values() for part in header.get("recorded_parts") or ()
-    )
-    named = ", ".join([*systems, *parts])
-    told = f"Recorded completions, without a live LLM: {named}. They are replayed turn by turn and do not react to what is said."
-    return [told] if named else []
+    parts: dict[str, None] = {}
+    for header in headers.values():
+        parts.update(dict.fromkeys(header.get("recorded_parts") or ()))
+    if not systems and not parts:
+        return []
+    return [
+        f"Recorded completions, without a live LLM: {', '.join([*systems, *parts])}. "
+        "They are replayed turn by turn and do not react to what is said."
+    ]
 
 
 def shown_columns(systems: Mapping[str, pd.DataFrame]) -> list[str]:
-    """The columns of numbers that have a value. A log without rubrics and without reasons why users left has no columns of success."""
-    known = [
-        name for name in MEASURES if any(frame[name].notna().any() for frame in systems.values())
-    ]
-    satisfied = any(
-        frame["end"].isin(["satisfied", "out of patience"]).any() for frame in systems.values()
-    )
-    return ["sessions", *["satisfied"] * satisfied, *known]
+    """The columns of numbers that have a value.
+
+    A log without rubrics and without reasons why users left has no columns of success.
+    """
+    frames = systems.values()
+    columns = ["sessions"]
+    if any(frame["end"].isin(["satisfied", "out of patience"]).any() for frame in frames):
+        columns.append("satisfied")
+    for name in MEASURES:
+        if any(frame[name].notna().any() for frame in frames):
+            columns.append(name)
+    return columns
 
 
 def format_measure(name: str, value: Any) -> str:
     """A value with the decimals of its measure. An unknown cost and a mean over nothing are ``–``.
 
     Example:
-        >>> format_measure("rubrics met", 0.5), format_measure("cost", float("nan")), format_measure("sessions", 3)
-        ('.5000', '–', '3')
+        >>> format_measure("rubrics met", 0.5), format_measure("sessions", 3)
+        ('.5000', '3')
+        >>> format_measure("cost", float("nan"))
+        '–'
     """
-    if value != value:
+    if value != value:  # NaN differs from itself
         return NOT_KNOWN
     if name in SHARES:
         return format_score(value)
-    return f"{value:,.{MEASURES.get(name, 0)}f}"
+    decimals = MEASURES.get(name, 0)
+    return f"{value:,.{decimals}f}"
