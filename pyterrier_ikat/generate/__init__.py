@@ -1,4 +1,4 @@
-"""Queries, statements and responses: operators that write queries, choose statements, and decide whether and what to answer."""
+"""Queries, statements, responses: write queries, choose statements, decide whether to answer."""
 
 from ..names import asked_for
 from .history import Enhance, Summarise

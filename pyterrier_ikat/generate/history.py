@@ -1,7 +1,7 @@
-"""Change the history or read hints out of a turn before its rewrite: summaries, an old topic, the last response, a guess, preferences."""
+"""Enhance the turn before its rewrite: a shorter history, a new topic, a guess, preferences."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, field
 from typing import Any, NamedTuple
 
@@ -16,8 +16,13 @@ from ..operator import with_fields
 from .statements import AsksSome
 
 History = list[dict[str, str]]
-Past = tuple[str, str]
-"""A past response: the qid of its turn, its text."""
+
+
+class PastResponse(NamedTuple):
+    """A response in the history, with the qid of its own turn."""
+
+    qid: str
+    text: str
 
 
 @with_fields
@@ -58,49 +63,51 @@ class Summarise(LLMOperator):
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request per distinct past response that is long enough."""
-        return [
-            self.request(qid, {"response": text}, self.template())
-            for qid, text in self._distinct(frame)
-        ]
+        requests = []
+        for response in self._distinct(frame):
+            shown = {"response": response.text}
+            requests.append(self.request(response.qid, shown, self.template()))
+        return requests
 
     def fallback(self, frame: pd.DataFrame) -> list[str]:
         """The responses themselves."""
-        return [text for _, text in self._distinct(frame)]
+        return [response.text for response in self._distinct(frame)]
 
-    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+    def write(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> pd.DataFrame:
         """Set ``qhistory``."""
-        summaries = dict(zip(self._distinct(frame), found, strict=True))
-        shortened = [
-            [
-                message if past is None else {**message, "content": summaries[past]}
-                for message, past in zip(history, self._long(history, name), strict=True)
-            ]
-            for history, name in self._rows(frame)
-        ]
+        summaries = dict(zip(self._distinct(frame), outcomes, strict=True))
+        shortened = []
+        for history, conversation in self._rows(frame):
+            messages = list(history)
+            for position, response in self._long_responses(history, conversation).items():
+                messages[position] = {**history[position], "content": summaries[response]}
+            shortened.append(messages)
         return with_columns(frame, qhistory=shortened)
 
-    def _rows(self, frame: pd.DataFrame) -> list[tuple[list[dict[str, str]], str]]:
-        names = frame["qconversation" if "qconversation" in frame.columns else "qid"]
-        return list(zip(histories(frame), names, strict=True))
+    def _rows(self, frame: pd.DataFrame) -> list[tuple[History, str]]:
+        """Return the history and the conversation of each row."""
+        column = "qconversation" if "qconversation" in frame.columns else "qid"
+        return list(zip(histories(frame), frame[column], strict=True))
 
-    def _distinct(self, frame: pd.DataFrame) -> list[Past]:
-        return list(
-            dict.fromkeys(
-                past for row in self._rows(frame) for past in self._long(*row) if past is not None
-            )
-        )
+    def _distinct(self, frame: pd.DataFrame) -> list[PastResponse]:
+        """Return the responses to summarise, each once."""
+        responses: dict[PastResponse, None] = {}
+        for history, conversation in self._rows(frame):
+            responses.update(dict.fromkeys(self._long_responses(history, conversation).values()))
+        return list(responses)
 
-    def _long(self, history: Sequence[Mapping[str, str]], name: str) -> list[Past | None]:
-        responses = [
-            position for position, message in enumerate(history) if message["role"] != "user"
-        ]
-        found: list[Past | None] = [None] * len(history)
-        for position in responses[:-1]:
-            text = history[position]["content"]
-            if len(text) >= self.min_characters:
-                turn = sum(message["role"] == "user" for message in history[:position])
-                found[position] = (f"{name}_{turn}", text)
-        return found
+    def _long_responses(self, history: History, conversation: str) -> dict[int, PastResponse]:
+        """Return the responses to summarise, by their position in the history."""
+        last = _last_response(history)
+        turn = 0
+        responses = {}
+        for position, message in enumerate(history):
+            text = message["content"]
+            if message["role"] == "user":
+                turn += 1
+            elif position != last and len(text) >= self.min_characters:
+                responses[position] = PastResponse(f"{conversation}_{turn}", text)
+        return responses
 
 
 _TOPIC = re.compile(r"\b(new|same|old|existing)(?:[ _-]?topic)?\b", re.IGNORECASE)
@@ -111,14 +118,18 @@ _NEGATED = re.compile(
 
 
 def _is_new_topic(text: str) -> bool | None:
-    """Whether the topic is new; ``None`` for a completion that says neither or both, or only what the topic is not."""
+    """Read whether the topic is new. ``None`` if the text says neither, both, or what it is not."""
     words = usable_words(text)
-    said = {name.casefold() == "new" for name in _TOPIC.findall(words)}
-    return said.pop() if len(said) == 1 and not _NEGATED.search(words) else None
+    names = {name.casefold() for name in _TOPIC.findall(words)}
+    says_new = "new" in names
+    says_same = bool(names - {"new"})
+    if says_new == says_same or _NEGATED.search(words):
+        return None
+    return says_new
 
 
-class Form(NamedTuple):
-    """What an enhancement asks for.
+class Enhancement(NamedTuple):
+    """What a form of :class:`Enhance` asks for.
 
     Attributes:
         label: its name in drawings.
@@ -128,7 +139,7 @@ class Form(NamedTuple):
         column: the column that it writes.
         kind: how its answer is read.
         words: how many words an answer typically has; 0: as many as the fallback.
-        same_topic: whether no model is asked where a new topic begins.
+        same_topic: whether the model is asked only where the topic continues.
     """
 
     label: str
@@ -141,47 +152,52 @@ class Form(NamedTuple):
     same_topic: bool = False
 
 
-_RESPONSE = Form(
-    "Expand response", "expanding the last response", "expand", "expand_response", "qhistory"
+_RESPONSE = Enhancement(
+    label="Expand response",
+    activity="expanding the last response",
+    stage="expand",
+    template="expand_response",
+    column="qhistory",
 )
-FORMS = {
-    "topic": Form(
-        "Topic switch",
-        "looking for a new topic",
-        "topic",
-        "topic_switch",
-        "qhistory",
-        Kind(_is_new_topic),
+ENHANCEMENTS = {
+    "topic": Enhancement(
+        label="Topic switch",
+        activity="looking for a new topic",
+        stage="topic",
+        template="topic_switch",
+        column="qhistory",
+        kind=Kind(_is_new_topic),
     ),
     "response": _RESPONSE,
     "personal_response": _RESPONSE._replace(template="expand_response_personal", same_topic=True),
-    "guess": Form(
-        "Guess answer",
-        "guessing an answer",
-        "guess",
-        "guess_answer",
-        "qanswer",
+    "guess": Enhancement(
+        label="Guess answer",
+        activity="guessing an answer",
+        stage="guess",
+        template="guess_answer",
+        column="qanswer",
         words=20,
         same_topic=True,
     ),
-    "preferences": Form(
-        "Preferences",
-        "looking for preferences",
-        "preferences",
-        "preferences",
-        "qpreferences",
-        ANSWER,
+    "preferences": Enhancement(
+        label="Preferences",
+        activity="looking for preferences",
+        stage="preferences",
+        template="preferences",
+        column="qpreferences",
+        kind=ANSWER,
         words=20,
     ),
-    "summary": Form(
-        "Summarise history",
-        "summarising the conversation",
-        "summarise_history",
-        "summarise_history",
-        "qsummary",
+    "summary": Enhancement(
+        label="Summarise history",
+        activity="summarising the conversation",
+        stage="summarise_history",
+        template="summarise_history",
+        column="qsummary",
         words=60,
     ),
 }
+"""Form of :class:`Enhance` -> what it asks for."""
 
 
 @with_fields
@@ -195,29 +211,22 @@ class Enhance(AsksSome):
     ``"personal_response"``, ``"guess"`` and ``"preferences"`` the code of Chang et al., CFDA & CLIP
     at TREC iKAT 2025.
 
-    ===================== ================
-    ===================================================================== ==================== form
-    writes           what                                                                  a failed
-    turn has ===================== ================
-    ===================================================================== ====================
-    ``topic``             ``qhistory``     only the last turn of the history where the question
-    begins a new     its history
-                                           topic, which ``qnewtopic`` says
-    ``response``          ``qhistory``     the last response in one self-contained sentence
-    its response ``personal_response`` ``qhistory``     the same, with the persona; as it was where
-    a new topic begins        its response ``guess``             ``qanswer``      a plausible answer
-    of at most ``words`` words, as an example of the   an empty guess
-                                           form of a relevant text; empty where a new topic begins
-    ``preferences``       ``qpreferences`` the user's interests and preferences that could shape the search, in  an empty text
-                                           words; ``Rewrite(form="personal")`` shows them
-    ``summary``           ``qsummary``     one sentence for each turn of the history, which                      an empty summary
-                                           ``Rewrite(form="enhanced")`` shows instead
-    ===================== ================
-    ===================================================================== ====================
+    - ``"topic"``: whether the question begins a new topic, which ``qnewtopic`` says. If it does,
+      ``qhistory`` is only the last turn of the history. A failed turn keeps its history.
+    - ``"response"``: the last response in one self-contained sentence, in ``qhistory``. A failed
+      turn keeps its response.
+    - ``"personal_response"``: the same, with the persona. Where a new topic begins, the response
+      does not change.
+    - ``"guess"``: a plausible answer of at most ``words`` words in ``qanswer``, as an example of
+      the form of a relevant text. Empty where a new topic begins or the turn failed.
+    - ``"preferences"``: the user's interests and preferences that could shape the search, in words,
+      in ``qpreferences``; ``Rewrite(form="personal")`` shows them. Empty if the turn failed.
+    - ``"summary"``: one sentence for each turn of the history, in ``qsummary``;
+      ``Rewrite(form="enhanced")`` shows it instead of the history. Empty if the turn failed.
 
     Args:
         llm: the model to ask.
-        form: what is asked for, see the table.
+        form: what is asked for, see the list.
         words: the word limit of a guess, named in the prompt.
 
     Raises:
@@ -225,7 +234,8 @@ class Enhance(AsksSome):
 
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
-        >>> llm, topics = ikat.llm("recorded:sample"), pt.get_dataset("ikat:sample").get_topics().head(3)
+        >>> llm = ikat.llm("recorded:sample")
+        >>> topics = pt.get_dataset("ikat:sample").get_topics().head(3)
         >>> [len(history) for history in ikat.generate.Enhance(llm, "topic")(topics)["qhistory"]]
         [0, 2, 4]
         >>> ikat.generate.Enhance(llm, "preferences")(topics)["qpreferences"][0]
@@ -238,95 +248,111 @@ class Enhance(AsksSome):
 
     shows = ("words",)
     least = {"words": 1}
-    choices = {"form": FORMS}
+    choices = {"form": ENHANCEMENTS}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.stage, self.activity = self._form.stage, self._form.activity  # type: ignore[misc]
-        self.writes, self.typical_words = self._form.column, self._form.words
+        enhancement = self._enhancement
+        self.stage = enhancement.stage  # type: ignore[misc]
+        self.activity = enhancement.activity  # type: ignore[misc]
+        self.writes = enhancement.column
+        self.typical_words = enhancement.words
 
     @property
-    def _form(
-        self,
-        # looked up, because an operator travels to other processes and the readers of its answers don't
-    ) -> Form:
-        return FORMS[self.form]
+    def _enhancement(self) -> Enhancement:
+        # looked up each time: operators are pickled for other processes, and parsers can't be
+        return ENHANCEMENTS[self.form]
 
     @property
     def kind(self) -> Kind:  # type: ignore[override]
         """How its answer is read."""
-        return FORMS[self.form].kind
+        return self._enhancement.kind
 
     @property
     def schematic(self) -> dict[str, str]:
         """How it is drawn."""
-        return {"label": self._form.label, "help_url": ""}
+        return {"label": self._enhancement.label, "help_url": ""}
 
     def template(self) -> str:
         """The prompt of the form."""
-        return self._form.template
+        return self._enhancement.template
 
     def asked(self, frame: pd.DataFrame) -> list[bool]:
-        """Whether a row has a response (and its topic goes on); for preferences, whether it has a persona."""
+        """For each row, whether it has a response in its history, or for preferences a persona."""
         if self.form == "preferences":
             return super().asked(frame)
-        rows = zip(histories(frame), values(frame, "qnewtopic", False), strict=True)
-        return [
-            _last_response(history) is not None and not (new and self._form.same_topic)
-            for history, new in rows
-        ]
+        asked = []
+        new_topics = values(frame, "qnewtopic", False)
+        for history, new_topic in zip(histories(frame), new_topics, strict=True):
+            if new_topic and self._enhancement.same_topic:
+                asked.append(False)
+            else:
+                asked.append(_last_response(history) is not None)
+        return asked
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
         """The values that every prompt shows, and the last ``response``."""
-        return [
-            {**row, "response": response}
-            for row, response in zip(super().contexts(frame), self._responses(frame), strict=True)
-        ]
+        shown = super().contexts(frame)
+        for row, response in zip(shown, _last_texts(frame), strict=True):
+            row["response"] = response
+        return shown
 
     def fallback(self, frame: pd.DataFrame) -> list[Any]:
         """The same topic, the response itself, or nothing."""
         rows = self.rows_asked(frame)
-        if self._form.column != "qhistory":
-            return [""] * len(rows)
-        return [False] * len(rows) if self.form == "topic" else self._responses(rows)
+        if self.form == "topic":
+            return [False] * len(rows)
+        if self._enhancement.column == "qhistory":
+            return _last_texts(rows)
+        return [""] * len(rows)
 
-    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+    def write(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> pd.DataFrame:
         """Set the form's column, and ``qnewtopic`` for ``"topic"``."""
-        outcomes = self.by_row(frame, found)
-        if self._form.column != "qhistory":
-            return super().write(frame, [text or "" for text in outcomes])
-        put, more = (
-            (_last_turn, {"qnewtopic": map(bool, outcomes)})
-            if self.form == "topic"
-            else (_with_last_response, {})
-        )
-        rows = zip(histories(frame), outcomes, strict=True)
-        return with_columns(
-            frame,
-            qhistory=[put(history, said) if said else history for history, said in rows],
-            **more,
-        )
-
-    def _responses(self, frame: pd.DataFrame) -> list[str]:
-        places = [(history, _last_response(history)) for history in histories(frame)]
-        return ["" if place is None else history[place]["content"] for history, place in places]
+        answers = self.by_row(frame, outcomes)
+        if self._enhancement.column != "qhistory":
+            return super().write(frame, [text or "" for text in answers])
+        changed = []
+        for history, answer in zip(histories(frame), answers, strict=True):
+            if answer and self.form == "topic":
+                history = _last_turn(history)
+            elif answer:
+                history = _with_last_response(history, answer)
+            changed.append(history)
+        frame = with_columns(frame, qhistory=changed)
+        if self.form == "topic":
+            frame = with_columns(frame, qnewtopic=map(bool, answers))
+        return frame
 
 
 def _last_response(history: History) -> int | None:
-    """The position of the last message that is not the user's."""
-    return next(
-        (place for place in reversed(range(len(history))) if history[place]["role"] != "user"), None
-    )
+    """Find the position of the last message that is not the user's."""
+    for position in reversed(range(len(history))):
+        if history[position]["role"] != "user":
+            return position
+    return None
 
 
-def _last_turn(history: History, new: bool) -> History:
-    users = [place for place, message in enumerate(history) if message["role"] == "user"]
-    return history[users[-1] :] if users else history
+def _last_texts(frame: pd.DataFrame) -> list[str]:
+    """Return the last response of each row, empty without one."""
+    texts = []
+    for history in histories(frame):
+        position = _last_response(history)
+        texts.append("" if position is None else history[position]["content"])
+    return texts
+
+
+def _last_turn(history: History) -> History:
+    """Return the history from the last message of the user on."""
+    for position in reversed(range(len(history))):
+        if history[position]["role"] == "user":
+            return history[position:]
+    return history
 
 
 def _with_last_response(history: History, text: str) -> History:
+    """Return the history with another text in its last response."""
     last = _last_response(history)
-    return [
-        {**message, "content": text} if place == last else message
-        for place, message in enumerate(history)
-    ]
+    messages = list(history)
+    if last is not None:
+        messages[last] = {**history[last], "content": text}
+    return messages

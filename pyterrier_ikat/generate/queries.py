@@ -1,4 +1,4 @@
-"""Several search queries written by an LLM (for the conversation, an answer or a statement, or like passages), and one row per query."""
+"""Several search queries per turn, written by an LLM, and frames with one row per query."""
 
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,43 +39,43 @@ class QueryLists(LLMOperator):
 
     def typical(self, frame: pd.DataFrame) -> list[list[str]]:
         """``n`` queries as long as the question, all different; one query without a limit."""
-        numbers = range(1 if self.n is None else self.n)
-        return [
-            [f"{text} {place}.{number}" for number in numbers]
-            for place, [text] in enumerate(self.fallback(frame))
-        ]
+        count = 1 if self.n is None else self.n
+        lists = []
+        for row, [text] in enumerate(self.fallback(frame)):
+            lists.append([f"{text} {row}.{number}" for number in range(count)])
+        return lists
 
-    def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
+    def list_dropped(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[str]:
         """The queries beyond ``n``."""
-        return [
-            query
-            for queries in found
-            for query in queries[len(queries) if self.n is None else self.n :]
-        ]
+        if self.n is None:
+            return []
+        return [query for queries in outcomes for query in queries[self.n :]]
 
     def settle(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[Any]:
-        """As for every operator. A completion without a query uses the fallback, which is counted."""
-        found = super().settle(frame, outcomes)
-        if all(found):
-            return found
-        blank = [
-            request.qid
-            for request, queries in zip(self.requests(frame), found, strict=True)
-            if not queries
-        ]
-        self.count(failures=len(blank), fallbacks=len(blank))
-        told = f"{counted(len(blank), 'turn')}: {list_first(blank)}"
+        """Replace failures and completions without a query by the fallback, and count them."""
+        lists = super().settle(frame, outcomes)
+        if all(lists):
+            return lists
+        fallbacks = self.fallback(frame)
+        without_query = []
+        for row, request in enumerate(self.requests(frame)):
+            if not lists[row]:
+                lists[row] = fallbacks[row]
+                without_query.append(request.qid)
+        self.count(failures=len(without_query), fallbacks=len(without_query))
         log.warning(
-            "stage %s: no query in the completions of %s; the fallback is used", self.stage, told
+            "stage %s: no query in the completions of %s: %s; the fallback is used",
+            self.stage,
+            counted(len(without_query), "turn"),
+            list_first(without_query),
         )
-        return [
-            queries or instead for queries, instead in zip(found, self.fallback(frame), strict=True)
-        ]
+        return lists
 
 
 def with_queries(frame: pd.DataFrame, lists: Sequence[list[str]]) -> pd.DataFrame:
-    """A new frame with ``lists`` as its ``qsubqueries``. The weights of earlier sub-queries are dropped."""
-    return with_columns(frame.drop(columns="qweights", errors="ignore"), qsubqueries=lists)
+    """Return a new frame with ``lists`` as ``qsubqueries``, without the weights of earlier ones."""
+    frame = frame.drop(columns="qweights", errors="ignore")
+    return with_columns(frame, qsubqueries=lists)
 
 
 class ExplodeQueries(Operator):
@@ -107,61 +107,58 @@ class ExplodeQueries(Operator):
         pt.validate.query_frame(inp, extra_columns=["query", "qsubqueries"], context=self)
         if "qid_0" in inp.columns:
             raise UsageError(
-                "the frame has one row per sub-query already: fuse them (ikat.RRF, Interleave, ...) before ExplodeQueries"
+                "the frame has one row per sub-query already: "
+                "fuse them (ikat.RRF, Interleave, ...) before ExplodeQueries"
             )
         each_turn_once(inp)
-        rows_of = zip(
-            inp["qid"], values(inp, "qsubqueries", []), texts_in(inp, "query"), strict=True
-        )
-        lists = [_check_queries(qid, queries) or [query] for qid, queries, query in rows_of]
-        more = (
-            {}
-            if (weights := _weights(inp)) is None
-            else {"qweight": pd.Series(weights, dtype="float64")}
-        )
-        expanded = inp.iloc[
-            [row for row, queries in enumerate(lists) for _ in queries]
-        ].reset_index(drop=True)
-        numbers = pd.Series(
-            [number for queries in lists for number in range(len(queries))], dtype="int64"
-        )
-        qids = [f"{qid}::{number}" for qid, number in zip(expanded["qid"], numbers, strict=True)]
-        expanded = with_columns(
-            expanded, qid_0=expanded["qid"], qquery=expanded["query"], qid=qids
-        ).assign(qsub=numbers, **more)
-        return with_query(expanded, [text for queries in lists for text in queries])
+        lists = values(inp, "qsubqueries", [])
+        own = texts_in(inp, "query")
+        rows: list[int] = []
+        numbers: list[int] = []
+        texts: list[str] = []
+        for row, qid in enumerate(inp["qid"]):
+            queries = _check_queries(qid, lists[row]) or [own[row]]
+            rows += [row] * len(queries)
+            numbers += range(len(queries))
+            texts += queries
+        expanded = inp.iloc[rows].reset_index(drop=True)
+        turns = expanded["qid"]
+        qids = [f"{turn}::{number}" for turn, number in zip(turns, numbers, strict=True)]
+        expanded = with_columns(expanded, qid_0=turns, qquery=expanded["query"], qid=qids)
+        expanded["qsub"] = pd.Series(numbers, dtype="int64")
+        if "qweights" in inp.columns:
+            expanded["qweight"] = pd.Series(_weights(inp), dtype="float64")
+        return with_query(expanded, texts)
 
 
 def _check_queries(qid: str, queries: Any) -> list[str]:
-    if (
-        isinstance(queries, str)
-        or not isinstance(queries, Iterable)
-        or not all(isinstance(query, str) for query in queries)
-    ):
+    is_list = isinstance(queries, Iterable) and not isinstance(queries, str)
+    if not is_list or not all(isinstance(query, str) for query in queries):
         raise DataError(f"turn {qid} has the sub-queries {queries!r:.80}: give a list of texts")
     return list(queries)
 
 
-def _weights(frame: pd.DataFrame) -> list[float] | None:
-    if "qweights" not in frame.columns:
-        return None
+def _weights(frame: pd.DataFrame) -> list[float]:
+    """Return the weight of each sub-query, turn by turn; 1 for a turn without sub-queries."""
+    lists = values(frame, "qsubqueries", [])
+    weights_of_turns = values(frame, "qweights", [])
     weights: list[float] = []
-    for qid, queries, row in zip(
-        frame["qid"], values(frame, "qsubqueries", []), values(frame, "qweights", []), strict=True
-    ):
-        if len(queries) != len(row):
+    for qid, queries, of_turn in zip(frame["qid"], lists, weights_of_turns, strict=True):
+        if len(queries) != len(of_turn):
             raise DataError(
-                f"turn {qid} has {len(queries)} sub-queries but {len(row)} weights: write both columns again, or drop qweights"
+                f"turn {qid} has {len(queries)} sub-queries but {len(of_turn)} weights: "
+                "write both columns again, or drop qweights"
             )
-        weights += [float(weight) for weight in row] or [1.0]
+        weights += map(float, of_turn) if queries else [WEIGHT_OF_ALL]
     return weights
 
 
-GIVEN = {
+TEMPLATE_OF_GIVEN = {
     None: "queries",
     "answer": "queries_given_answer",
     "other_answer": "queries_given_other_answer",
 }
+"""What the queries are made from -> the prompt."""
 
 
 @with_fields
@@ -195,8 +192,8 @@ class Queries(QueryLists):
     schematic = {"label": "Queries"}
     shows = ("n", "words")
     least = {"n": 1, "words": 1}
-    choices = {"given": GIVEN}
-    template_of = "given", GIVEN
+    choices = {"given": TEMPLATE_OF_GIVEN}
+    template_of = "given", TEMPLATE_OF_GIVEN
 
     given: str | None = None
     _: KW_ONLY
@@ -211,7 +208,9 @@ class Queries(QueryLists):
 
     def templates(self) -> list[str]:
         """Also the prompt of the answer, if the chat continues after the answer."""
-        return [self.template(), *(["answer"] if self._continues else [])]
+        if self._continues:
+            return [self.template(), "answer"]
+        return [self.template()]
 
     @property
     def _continues(self) -> bool:
@@ -222,25 +221,28 @@ class Queries(QueryLists):
         return {"answer": "qanswer"} if self.given else {}
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
-        """One request per row; with ``given="answer"`` in gpt style it continues the chat in which the answer was given."""
-        found = []
-        for qid, row in zip(frame["qid"], self.contexts(frame), strict=True):
-            chat = (
-                [self.message("answer", row), {"role": "assistant", "content": row["answer"]}]
-                if self._continues
-                else []
-            )
-            found.append(self.request(qid, row, self.template(), before=chat))
-        return found
+        """One request per row; after an answer in gpt style, it continues the answer's chat."""
+        requests = []
+        for qid, shown in zip(frame["qid"], self.contexts(frame), strict=True):
+            chat = []
+            if self._continues:
+                reply = {"role": "assistant", "content": shown["answer"]}
+                chat = [self.message("answer", shown), reply]
+            requests.append(self.request(qid, shown, self.template(), before=chat))
+        return requests
 
     def fallback(self, frame: pd.DataFrame) -> list[list[str]]:
         """The rewrite if there is one, else the question."""
-        pairs = zip(values(frame, "qrewrite"), self.questions(frame), strict=True)
-        return [[question if rewrite is None else rewrite] for rewrite, question in pairs]
+        rewrites = values(frame, "qrewrite")
+        questions = self.questions(frame)
+        queries = []
+        for rewrite, question in zip(rewrites, questions, strict=True):
+            queries.append([question if rewrite is None else rewrite])
+        return queries
 
-    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+    def write(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> pd.DataFrame:
         """Set ``qsubqueries``."""
-        return with_queries(frame, [queries[: self.n] for queries in found])
+        return with_queries(frame, [queries[: self.n] for queries in outcomes])
 
 
 def MultiQuery(*arguments: Any, **options: Any) -> pt.Transformer:  # noqa: N802 (reads as an operator in an expression)
@@ -299,54 +301,59 @@ class StatementQueries(QueryLists):
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """For each row, one request per chosen statement, or one with the question alone."""
-        qids, questions = frame["qid"].tolist(), self.questions(frame)
-        return [
-            self.request(
-                qids[row],
-                {"question": questions[row], "statement": statement, "n": self.n},
-                self.template(),
-                number,
-            )
-            for row, number, statement in self._asks(frame)
-        ]
+        qids = frame["qid"].tolist()
+        questions = self.questions(frame)
+        requests = []
+        for row, number, statement in self._statements(frame):
+            shown = {"question": questions[row], "statement": statement, "n": self.n}
+            requests.append(self.request(qids[row], shown, self.template(), number))
+        return requests
 
     def fallback(self, frame: pd.DataFrame) -> list[list[str]]:
         """The question."""
         questions = self.questions(frame)
-        return [[questions[row]] for row, _, _ in self._asks(frame)]
+        return [[questions[row]] for row, _, _ in self._statements(frame)]
 
-    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+    def write(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> pd.DataFrame:
         """Set ``qsubqueries``."""
-        lists: list[dict[str, str]] = [{} for _ in range(len(frame))]
-        for (row, _, _), queries in zip(self._asks(frame), found, strict=True):
+        by_text: list[dict[str, str]] = [{} for _ in range(len(frame))]
+        for (row, _, _), queries in zip(self._statements(frame), outcomes, strict=True):
             for query in queries[: self.n]:
-                lists[row].setdefault(query.casefold(), query)
-        return with_queries(frame, [list(queries.values()) for queries in lists])
+                by_text[row].setdefault(query.casefold(), query)
+        return with_queries(frame, [list(queries.values()) for queries in by_text])
 
-    def _asks(self, frame: pd.DataFrame) -> Iterator[tuple[int, str, str]]:
+    def _statements(self, frame: pd.DataFrame) -> Iterator[tuple[int, str, str]]:
+        """Give row, number and text of each shown statement; empty texts for a row without any."""
         for row, persona in enumerate(self.personas(frame)):
-            yield from (
-                (row, number, statement) for number, statement in (persona or {"": ""}).items()
-            )
+            for number, statement in (persona or {"": ""}).items():
+                yield row, number, statement
 
 
-FORMS = ("article", "short", "long", "styled")
+PASSAGE_FORMS = ("article", "short", "long", "styled")
 WEIGHT_OF_ALL = 1.0
 
 
-class Ask(NamedTuple):
-    """One passage query: its row, its form, its statement (``""``: all shown statements), its weight and what its prompt shows."""
+class PassageQuery(NamedTuple):
+    """One passage to ask for.
+
+    Attributes:
+        row: the number of its row in the frame.
+        form: one of ``PASSAGE_FORMS``.
+        statement: the id of its statement; ``""``: all shown statements.
+        weight: the weight of the query.
+        shown: the values that its prompt shows.
+    """
 
     row: int
     form: str
-    item: str
+    statement: str
     weight: float
     shown: dict[str, Any]
 
 
 @with_fields
 class PassageQueries(LLMOperator):
-    """Ask the model for passages of web pages that would answer the question, and use them as queries.
+    """Ask the model for passages of web pages that would answer the question, as queries.
 
     Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``,
     ``qstatements`` (without it, the whole persona is shown) and ``qrewrite``. Writes
@@ -390,14 +397,10 @@ class PassageQueries(LLMOperator):
     per_statement: int = 0
 
     def __post_init__(self) -> None:
-        if (
-            not isinstance(self.forms, list | tuple)
-            or not self.forms
-            or not all(form in FORMS for form in self.forms)
-        ):
-            raise UsageError(
-                f"forms={self.forms!r}: give a list of one or more of {', '.join(FORMS)}"
-            )
+        is_list = isinstance(self.forms, list | tuple) and len(self.forms) > 0
+        if not is_list or not all(form in PASSAGE_FORMS for form in self.forms):
+            forms = ", ".join(PASSAGE_FORMS)
+            raise UsageError(f"forms={self.forms!r}: give a list of one or more of {forms}")
         self.forms = tuple(self.forms)
         super().__post_init__()
 
@@ -411,61 +414,61 @@ class PassageQueries(LLMOperator):
 
     def needs(self) -> list[str]:
         """Also ``qstatements`` when statements get queries of their own."""
-        return super().needs() + (["qstatements"] if self.per_statement else [])
+        columns = super().needs()
+        if self.per_statement:
+            columns.append("qstatements")
+        return columns
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """For each row, one request per form, then one per statement."""
         qids = frame["qid"].tolist()
-        return [
-            self.request(qids[ask.row], ask.shown, self._template(ask.form), ask.item)
-            for ask in self._asks(frame)
-        ]
+        requests = []
+        for row, form, statement, _weight, shown in self._passages(frame):
+            requests.append(self.request(qids[row], shown, self._template(form), statement))
+        return requests
 
     def fallback(self, frame: pd.DataFrame) -> list[str]:
         """The question that the passage answers."""
-        return [ask.shown["question"] for ask in self._asks(frame)]
+        return [passage.shown["question"] for passage in self._passages(frame)]
 
     def typical(self, frame: pd.DataFrame) -> list[str]:
         """15 words per sentence."""
-        return [
-            as_long_as(75 if ask.form == "short" else 150, ask.shown["question"])
-            for ask in self._asks(frame)
-        ]
+        texts = []
+        for passage in self._passages(frame):
+            words = 75 if passage.form == "short" else 150
+            texts.append(as_long_as(words, passage.shown["question"]))
+        return texts
 
-    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+    def write(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> pd.DataFrame:
         """Set ``qsubqueries`` and ``qweights``."""
         texts: list[list[str]] = [[] for _ in range(len(frame))]
         weights: list[list[float]] = [[] for _ in range(len(frame))]
-        for ask, text in zip(self._asks(frame), found, strict=True):
-            texts[ask.row].append(text)
-            weights[ask.row].append(ask.weight)
+        for passage, text in zip(self._passages(frame), outcomes, strict=True):
+            texts[passage.row].append(text)
+            weights[passage.row].append(passage.weight)
         return with_columns(frame, qsubqueries=texts, qweights=weights)
 
     def _template(self, form: str) -> str:
         return f"passage_queries_{form}"
 
     def _contexts_of(self, frame: pd.DataFrame, form: str) -> list[dict[str, Any]]:
-        rows = self.contexts(frame)
-        if form != "article" or "qrewrite" not in frame.columns:
-            return rows
-        return [
-            {**row, "context": "", "question": text}
-            for row, text in zip(rows, texts_in(frame, "qrewrite"), strict=True)
-        ]
+        """Return the values that prompts show; for articles, the rewrite instead of the history."""
+        shown = self.contexts(frame)
+        if form == "article" and "qrewrite" in frame.columns:
+            for row, rewrite in zip(shown, texts_in(frame, "qrewrite"), strict=True):
+                row["context"] = ""
+                row["question"] = rewrite
+        return shown
 
-    def _asks(self, frame: pd.DataFrame) -> Iterator[Ask]:
+    def _passages(self, frame: pd.DataFrame) -> Iterator[PassageQuery]:
+        """Give the passages to ask for, row by row: one per form, then one per statement."""
         shown = {form: self._contexts_of(frame, form) for form in self.forms}
+        chosen = values(frame, "qstatements", [])
         first = self.forms[0]
-        for row, (statements, persona) in enumerate(
-            zip(values(frame, "qstatements", []), self.personas(frame), strict=True)
-        ):
-            yield from (Ask(row, form, "", WEIGHT_OF_ALL, shown[form][row]) for form in self.forms)
-            known = [(number, score) for number, score in statements if number in persona]
+        for row, persona in enumerate(self.personas(frame)):
+            for form in self.forms:
+                yield PassageQuery(row, form, "", WEIGHT_OF_ALL, shown[form][row])
+            known = [(number, score) for number, score in chosen[row] if number in persona]
             for number, score in known[: self.per_statement]:
-                yield Ask(
-                    row,
-                    first,
-                    number,
-                    float(score),
-                    {**shown[first][row], "ptkb": ptkb_text({number: persona[number]})},
-                )
+                about_one = {**shown[first][row], "ptkb": ptkb_text({number: persona[number]})}
+                yield PassageQuery(row, first, number, float(score), about_one)

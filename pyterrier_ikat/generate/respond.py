@@ -1,4 +1,4 @@
-"""Read the retrieved passages: decide whether to answer, condense them, and write the response, or choose the best of several."""
+"""Operators that read passages: decide whether to answer, condense, respond, choose the best."""
 
 import json
 import warnings
@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -43,7 +42,7 @@ class NoTextWarning(UserWarning):
 
 @with_fields
 class ReadsPassages(LLMOperator):
-    """Asks the LLM once per turn, shows the turn's best passages, and keeps the rows and the ranking of a result frame.
+    """Ask the LLM once per turn, with the turn's best passages. Rows and ranking do not change.
 
     A passage with an empty text is not shown. The next one takes its place, and a ``NoTextWarning``
     names it.
@@ -66,26 +65,26 @@ class ReadsPassages(LLMOperator):
         """
         turns = frame.drop_duplicates("qid")
         used = frame[self.used(frame)].sort_values("rank", kind="stable")
-        shown = dict[str, list[str]]()
+        passages: dict[str, list[str]] = {}
         for qid, text in zip(used["qid"], texts_in(used, "text"), strict=True):
-            shown.setdefault(qid, []).append(text)
-        empty = [qid for qid in turns["qid"] if qid not in shown]
+            passages.setdefault(qid, []).append(text)
+        empty = [qid for qid in turns["qid"] if qid not in passages]
         if empty:
-            what = f"all passages of {counted(len(empty), 'turn')} have an empty text ({list_first(empty)})"
             raise DataError(
-                f"{what}: load the texts from the collection that was searched, or omit these turns"
+                f"all passages of {counted(len(empty), 'turn')} have an empty text "
+                f"({list_first(empty)}): load the texts from the collection that was searched, "
+                "or omit these turns"
             )
-        return [
-            {**row, "passages": shown[qid]}
-            for row, qid in zip(super().contexts(turns), turns["qid"], strict=True)
-        ]
+        shown = super().contexts(turns)
+        for qid, row in zip(turns["qid"], shown, strict=True):
+            row["passages"] = passages[qid]
+        return shown
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request per turn, in the order in which they first occur."""
-        return [
-            self.request(qid, row, self.template())
-            for qid, row in zip(frame["qid"].unique(), self.contexts(frame), strict=True)
-        ]
+        template = self.template()
+        rows = zip(frame["qid"].unique(), self.contexts(frame), strict=True)
+        return [self.request(qid, shown, template) for qid, shown in rows]
 
     def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """One request per turn, with placeholders for the passages."""
@@ -99,11 +98,11 @@ class ReadsPassages(LLMOperator):
         return self.ask_and_write(inp)
 
     def per_row(self, frame: pd.DataFrame, of_turn: Mapping[str, Any]) -> pd.Series:
-        """For each row the value of its turn."""
+        """For each row, the value of its turn."""
         return column([of_turn[qid] for qid in frame["qid"]], frame.index)
 
     def ask_and_write(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Ask for all turns, and tell of the best passages that have an empty text.
+        """Ask for all turns, and warn of the best passages that have an empty text.
 
         Warns:
             NoTextWarning: when there are any.
@@ -111,45 +110,48 @@ class ReadsPassages(LLMOperator):
         best = places_by_rank(turns_of(frame), _ranks(frame)) < self.passages
         skipped = frame["docno"][best & _empty(frame)].unique()
         if len(skipped):
-            what = f"{counted(len(skipped), 'passage')} with an empty text ({list_first(skipped)})"
             warnings.warn(
-                f"{what}: the model is shown the next ones instead", NoTextWarning, stacklevel=2
+                f"{counted(len(skipped), 'passage')} with an empty text ({list_first(skipped)}): "
+                "the model is shown the next ones instead",
+                NoTextWarning,
+                stacklevel=2,
             )
         return super().ask_and_write(frame)
 
     def used(self, frame: pd.DataFrame) -> "pd.Series[bool]":
         """Which passages are shown."""
         empty = _empty(frame)
-        places = places_by_rank(turns_of(frame), np.where(empty, np.inf, _ranks(frame)))
-        return pd.Series((places < self.passages) & ~empty, index=frame.index)
+        ranks = np.where(empty, np.inf, _ranks(frame))
+        first = places_by_rank(turns_of(frame), ranks) < self.passages
+        return pd.Series(first & ~empty, index=frame.index)
 
 
 def _empty(frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """Which passages have an empty text. One without any is an error where the texts are read."""
-    return np.array(
-        [isinstance(text, str) and not text.strip() for text in frame["text"]], dtype=bool
-    )
+    """Return which passages have an empty text. A missing text is an error where texts are read."""
+    empty = [isinstance(text, str) and not text.strip() for text in frame["text"]]
+    return np.array(empty, dtype=bool)
 
 
 def _ranks(frame: pd.DataFrame) -> npt.NDArray[np.float64]:
-    """The rank of each passage.
+    """Return the rank of each passage.
 
     Raises:
         DataError: when one has none.
     """
     ranks: npt.NDArray[np.float64] = frame["rank"].to_numpy(dtype=np.float64, na_value=np.nan)
-    without = np.flatnonzero(np.isnan(ranks))
-    if len(without):
-        where = frame["qid"].iloc[without[0]]
+    missing = np.isnan(ranks)
+    if missing.any():
+        turn = frame["qid"][missing].iloc[0]
         raise DataError(
-            f"a passage of turn {where} has no rank: rank the frame first with pt.model.add_ranks(frame)"
+            f"a passage of turn {turn} has no rank: "
+            "rank the frame first with pt.model.add_ranks(frame)"
         )
     return ranks
 
 
 @with_fields
 class Decide(ReadsPassages):
-    """Ask the model for an action, given each turn's best passages: answer, ask a clarifying question, or say that there is no answer.
+    """Ask the model whether each turn's best passages answer it, or whether to ask back or abstain.
 
     Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text`` and, if present,
     ``qutterance``, ``qhistory``, ``qptkb``. Keeps rows and ranking. Writes ``qaction``
@@ -203,44 +205,51 @@ class Decide(ReadsPassages):
         """The action ``"answer"`` for every turn."""
         return [("answer", "")] * frame["qid"].nunique()
 
-    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+    def write(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> pd.DataFrame:
         """Set ``qaction`` and ``qaskback``."""
-        decided = self.per_row(frame, dict(zip(frame["qid"].unique(), found, strict=True)))
+        decided = self.per_row(frame, dict(zip(frame["qid"].unique(), outcomes, strict=True)))
         return with_columns(
             frame,
-            qaction=[action for action, _ in decided],
-            qaskback=[question for _, question in decided],
+            qaction=[action for action, _question in decided],
+            qaskback=[question for _action, question in decided],
         )
 
 
-def told_instead(frame: pd.DataFrame, abstention: str) -> dict[str, str]:
-    """The response of each turn whose ``qaction`` is not to answer: the clarifying question, or ``abstention``.
+def responses_without_model(frame: pd.DataFrame, abstention: str) -> dict[str, str]:
+    """Return the response to each turn whose ``qaction`` is not to answer.
+
+    It is the clarifying question, or ``abstention``.
 
     Raises:
         DataError: naming the turn, when its action is unknown, or it is ``"ask"`` and there is no
             question.
 
     Example:
-        >>> told_instead(pd.DataFrame({"qid": ["1_1", "1_2"], "qaction": ["answer", "abstain"]}), "There is no answer.")
+        >>> frame = pd.DataFrame({"qid": ["1_1", "1_2"], "qaction": ["answer", "abstain"]})
+        >>> responses_without_model(frame, "There is no answer.")
         {'1_2': 'There is no answer.'}
     """
     turns = frame.drop_duplicates("qid")
-    told = {}
-    for qid, action, question in zip(
-        turns["qid"], values(turns, "qaction", "answer"), values(turns, "qaskback", ""), strict=True
-    ):
+    actions = values(turns, "qaction", "answer")
+    questions = values(turns, "qaskback", "")
+    responses = {}
+    for qid, action, question in zip(turns["qid"], actions, questions, strict=True):
         if action not in ACTIONS:
             raise DataError(f"turn {qid}: qaction is {action!r}: give one of {', '.join(ACTIONS)}")
-        if action == "ask" and not (isinstance(question, str) and question.strip()):
-            raise DataError(f"turn {qid}: qaction is 'ask', but qaskback has no question: give one")
-        if action != "answer":
-            told[qid] = question if action == "ask" else abstention
-    return told
+        if action == "abstain":
+            responses[qid] = abstention
+        if action == "ask":
+            if not isinstance(question, str) or not question.strip():
+                raise DataError(
+                    f"turn {qid}: qaction is 'ask', but qaskback has no question: give one"
+                )
+            responses[qid] = question
+    return responses
 
 
 @with_fields
 class Condense(ReadsPassages):
-    """Ask the model to summarise each turn's passages below the first ones. The first ones stay whole.
+    """Ask the model to summarise each turn's passages after the first ones, which stay whole.
 
     Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text`` and, if present,
     ``score``, ``qutterance``, ``qhistory``. Keeps rows and ranking. Writes ``qpassages``, a list of
@@ -268,9 +277,10 @@ class Condense(ReadsPassages):
         >>> class Model:
         ...     def generate(self, chats):
         ...         return ["Two teas." for chat in chats]
-        >>> found = pd.DataFrame({"qid": ["t"] * 3, "query": ["tea?"] * 3, "docno": ["a", "b", "c"], "rank": [0, 1, 2],
-        ...     "text": ["Mint.", "Sage.", "Rooibos."]})
-        >>> ikat.generate.Condense(ikat.llm(Model()), direct=1)(found)["qpassages"][0]
+        >>> texts = ["Mint.", "Sage.", "Rooibos."]
+        >>> results = pd.DataFrame({"docno": ["a", "b", "c"], "text": texts, "rank": [0, 1, 2]})
+        >>> results = results.assign(qid="t", query="tea?")
+        >>> ikat.generate.Condense(ikat.llm(Model()), direct=1)(results)["qpassages"][0]
         ['Mint.', 'Two teas.']
     """
 
@@ -298,57 +308,63 @@ class Condense(ReadsPassages):
         first = super().used(frame)
         if self.threshold is None or "score" not in frame.columns:
             return first
-        order = frame["rank"].astype(float).groupby(frame["qid"], sort=False).rank(method="first")
-        low = frame["score"].le(self.threshold) & order.gt(1)
-        stop = order.where(low).groupby(frame["qid"], sort=False).transform("min")
-        return first & ~order.ge(stop)
+        ranks = frame["rank"].astype(float)
+        positions = ranks.groupby(frame["qid"], sort=False).rank(method="first")  # from 1
+        low = frame["score"].le(self.threshold) & positions.gt(1)
+        stops = positions.where(low).groupby(frame["qid"], sort=False).transform("min")
+        return first & ~positions.ge(stops)
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request for each summary, turn by turn."""
-        return [
-            self.request(qid, {**row, "passages": texts}, self.template(), str(number))
-            for qid, row, number, texts in self._chunks(frame)
-        ]
+        requests = []
+        for qid, number, shown in self._chunks(frame):
+            requests.append(self.request(qid, shown, self.template(), str(number)))
+        return requests
 
-    def _chunks(
-        self, frame: pd.DataFrame
-    ) -> Iterator[tuple[str, dict[str, Any], int, Sequence[str]]]:
+    def _chunks(self, frame: pd.DataFrame) -> Iterator[tuple[str, int, dict[str, Any]]]:
+        """Give for each summary its turn, its number in the turn, and what its prompt shows."""
         for qid, row in zip(frame["qid"].unique(), self.contexts(frame), strict=True):
             rest = row["passages"][self.direct :]
-            bounds = sorted({0, *range(len(rest) % self.chunk, len(rest), self.chunk), len(rest)})
-            for number, (start, end) in enumerate(pairwise(bounds), 1):
-                yield qid, row, number, rest[start:end]
+            start = 0
+            number = 0
+            while start < len(rest):
+                number += 1
+                left = len(rest) - start
+                size = left % self.chunk or self.chunk  # only the first chunk may be smaller
+                yield qid, number, {**row, "passages": rest[start : start + size]}
+                start += size
 
     def fallback(self, frame: pd.DataFrame) -> list[str]:
         """The beginning of the passages."""
-        return [cut_at_sentence(" ".join(texts), self.words) for *_, texts in self._chunks(frame)]
+        texts = [" ".join(shown["passages"]) for _, _, shown in self._chunks(frame)]
+        return [cut_at_sentence(text, self.words) for text in texts]
 
     def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """The requests for the maximum number of passages, and summaries of maximum length."""
-        passages, before = plan.passages(frame, min(self.passages, plan.cut)), plan.fewer_passages
-        plan.fewer_passages = before or self.threshold is not None
-        shown = self._shown(passages, plan.ask(self, passages))
-        plan.fewer_passages = before
-        return frame.assign(qpassages=self.per_row(frame, shown))
+        passages = plan.passages(frame, min(self.passages, plan.cut))
+        fewer_before = plan.fewer_passages
+        plan.fewer_passages = fewer_before or self.threshold is not None
+        texts = self._texts(passages, plan.ask(self, passages))
+        plan.fewer_passages = fewer_before
+        return frame.assign(qpassages=self.per_row(frame, texts))
 
-    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+    def write(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> pd.DataFrame:
         """Set ``qpassages`` and ``used``."""
-        shown = self._shown(frame, found) if len(frame) else {}
-        return frame.assign(qpassages=self.per_row(frame, shown), used=self.used(frame))
+        texts = self._texts(frame, outcomes) if len(frame) else {}
+        return frame.assign(qpassages=self.per_row(frame, texts), used=self.used(frame))
 
-    def _shown(self, frame: pd.DataFrame, found: Sequence[Any]) -> dict[str, list[str]]:
-        """For each turn the first passages and the summaries."""
-        shown = {
-            qid: list(row["passages"][: self.direct])
-            for qid, row in zip(frame["qid"].unique(), self.contexts(frame), strict=True)
-        }
-        for (qid, *_), text in zip(self._chunks(frame), found, strict=True):
-            shown[qid].append(text)
-        return shown
+    def _texts(self, frame: pd.DataFrame, summaries: Sequence[str]) -> dict[str, list[str]]:
+        """Return for each turn its first passages and its summaries."""
+        texts = {}
+        for qid, row in zip(frame["qid"].unique(), self.contexts(frame), strict=True):
+            texts[qid] = list(row["passages"][: self.direct])
+        for (qid, _, _), summary in zip(self._chunks(frame), summaries, strict=True):
+            texts[qid].append(summary)
+        return texts
 
 
 ABSTENTION = "The collection has no answer to this."
-TEMPLATES = {
+RESPONSE_TEMPLATES = {
     "rag": "respond",
     "passages_only": "respond_passages_only",
     "suggested": "respond_suggested",
@@ -407,8 +423,8 @@ class Respond(ReadsPassages):
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.Respond(ikat.llm("recorded:sample"), passages=3, form="passages_only", statements="chosen")
-        ikat.Respond(ikat.llm('recorded:sample'), passages=3, form='passages_only', statements='chosen')
+        >>> ikat.Respond(ikat.llm("recorded:sample"), passages=3, form="passages_only")
+        ikat.Respond(ikat.llm('recorded:sample'), passages=3, form='passages_only')
     """
 
     stage = "respond"
@@ -417,8 +433,8 @@ class Respond(ReadsPassages):
     shows = ("words",)
     schematic = {"label": "Respond"}
     least = {"passages": 1, "words": 1, "passage_words": 1}
-    choices = {"form": TEMPLATES}
-    template_of = "form", TEMPLATES
+    choices = {"form": RESPONSE_TEMPLATES}
+    template_of = "form", RESPONSE_TEMPLATES
 
     passages: int = 5
     words: int = 200
@@ -433,165 +449,171 @@ class Respond(ReadsPassages):
         super().__post_init__()
         if self.cite and self.form == "condensed":
             raise UsageError(
-                "cite: a summary of several passages can't be cited as one: take another form, or omit cite"
+                "cite: a summary of several passages can't be cited as one: "
+                "take another form, or omit cite"
             )
 
     def templates(self) -> list[str]:
         """The prompt of the form, and the request for citations."""
-        return [self.template(), *["respond_cite"] * self.cite]
+        if self.cite:
+            return [self.template(), "respond_cite"]
+        return [self.template()]
 
     def message(self, template: str, values: dict[str, Any]) -> dict[str, str]:
         """The prompt; the request for citations is its end."""
-        made = super().message(template, values)
+        message = super().message(template, values)
         if self.cite:
-            made["content"] += "\n\n" + render("respond_cite", self.style, self.prompts, **values)
-        return made
+            citing = render("respond_cite", self.style, self.prompts, **values)
+            message["content"] += f"\n\n{citing}"
+        return message
 
     def abstains_with(self) -> str:
         """Return the response to a turn without passages."""
         return self.abstention
 
     def citing(self) -> "Respond | None":
-        """With ``cite``; None for summaries, and for recorded completions, whose models were not asked for citations."""
+        """A copy that asks for citations; None for summaries and for recorded completions."""
         if self.form == "condensed" or self.llm.backend.replays:
             return None
         return type(self)(**{**self.arguments(), "cite": True})
 
     def needs(self) -> list[str]:
         """The passages too, and what is shown besides them."""
-        return [*super().needs(), *(["qpassages", "used"] if self.form == "condensed" else [])]
+        columns = super().needs()
+        if self.form == "condensed":
+            columns += ["qpassages", "used"]
+        return columns
 
     def columns_shown(self) -> dict[str, str]:
         """The outline, for the form that follows one."""
         return {"suggestion": "qsuggestion"} if self.form == "suggested" else {}
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """For each turn the values that every prompt shows, and its ``passages``."""
+        """For each turn, the values that every prompt shows, and its ``passages``."""
         shown = super().contexts(frame)
         if self.form == "condensed":
-            summaries = frame.drop_duplicates("qid")["qpassages"]
-            shown = [
-                {**row, "passages": texts} for row, texts in zip(shown, summaries, strict=True)
-            ]
-        return [{**row, "passages": self._shown(row["passages"])} for row in shown]
+            condensed = frame.drop_duplicates("qid")["qpassages"]
+            for row, texts in zip(shown, condensed, strict=True):
+                row["passages"] = texts
+        if self.passage_words is not None:
+            for row in shown:
+                row["passages"] = [
+                    cut_at_sentence(text, self.passage_words) for text in row["passages"]
+                ]
+        return shown
 
     def used(self, frame: pd.DataFrame) -> "pd.Series[bool]":
         """Which passages are shown, in full or in a summary."""
-        return (
-            frame["used"].astype(bool)
-            if self.form == "condensed" and "used" in frame.columns
-            else super().used(frame)
-        )
-
-    def _shown(self, passages: Sequence[str]) -> Sequence[str]:
-        return (
-            passages
-            if self.passage_words is None
-            else [cut_at_sentence(text, self.passage_words) for text in passages]
-        )
+        if self.form == "condensed" and "used" in frame.columns:
+            return frame["used"].astype(bool)
+        return super().used(frame)
 
     def parse(self, text: str) -> CitedText | None:
-        """The text without a ``<think>`` block, and with ``cite`` without marks."""
-        said = super().parse(text)
-        if said is None or not self.cite:
-            return None if said is None else CitedText(said)
-        cited = read_citations(said, self.passages)
+        """The text without reasoning; with ``cite``, also without marks."""
+        response = super().parse(text)
+        if response is None:
+            return None
+        if not self.cite:
+            return CitedText(response)
+        cited = read_citations(response, self.passages)
         return cited if cited.text else None
 
     def while_written(self, frame: pd.DataFrame) -> Callable[[str], str]:
-        """The text as it is, or where it cites with the numbers of its finished sentences."""
-        return partial(while_written, passages=int(self.used(frame).sum())) if self.cite else str
+        """The text as it is; with ``cite``, with the numbers of its finished sentences."""
+        if not self.cite:
+            return str
+        return partial(while_written, passages=int(self.used(frame).sum()))
 
     def fallback(self, frame: pd.DataFrame) -> list[CitedText]:
         """The first sentences of each turn's best passage."""
-        texts = [
-            cut_at_sentence(shown["passages"][0].strip(), self.words)
-            for shown in self.contexts(frame)
-        ]
-        return [
-            CitedText(
-                text, tuple(CitedSentence(one, (1,)) for one in sentences_in(text) if self.cite)
-            )
-            for text in texts
-        ]
+        fallbacks = []
+        for shown in self.contexts(frame):
+            text = cut_at_sentence(shown["passages"][0].strip(), self.words)
+            sentences: list[CitedSentence] = []
+            if self.cite:
+                sentences = [CitedSentence(sentence, (1,)) for sentence in sentences_in(text)]
+            fallbacks.append(CitedText(text, tuple(sentences)))
+        return fallbacks
 
     def typical(self, frame: pd.DataFrame) -> list[str]:
         """As many words as are allowed."""
         return [as_long_as(self.words, "")] * frame["qid"].nunique()
 
-    def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
+    def list_dropped(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[str]:
         """Responses that are longer than the limit, and numbers that no passage has."""
         dropped = []
-        for qid, cited in self._cited(frame, found).items():
-            length = count_words(cited.text)
-            dropped += [f"{counted(length - self.words, 'word')} too many in turn {qid}"] * (
-                length > self.words
-            )
-            dropped += [
-                f"[{number}] in turn {qid}, which no passage has" for number in cited.unknown
-            ]
+        for qid, cited in self._cited(frame, outcomes).items():
+            excess = count_words(cited.text) - self.words
+            if excess > 0:
+                dropped.append(f"{counted(excess, 'word')} too many in turn {qid}")
+            for number in cited.unknown:
+                dropped.append(f"[{number}] in turn {qid}, which no passage has")
         return dropped
 
-    def _cited(self, frame: pd.DataFrame, found: Sequence[CitedText]) -> dict[str, CitedText]:
-        """For each turn the response; it may have had fewer passages than are shown at most."""
+    def _cited(self, frame: pd.DataFrame, outcomes: Sequence[CitedText]) -> dict[str, CitedText]:
+        """Return each turn's response; numbers beyond the passages it was shown are unknown."""
         shown = Counter(frame["qid"][self.used(frame)])
-        return {
-            qid: cited.among(shown[qid])
-            for qid, cited in zip(frame["qid"].unique(), found, strict=True)
-        }
+        rows = zip(frame["qid"].unique(), outcomes, strict=True)
+        return {qid: cited.among(shown[qid]) for qid, cited in rows}
 
-    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
-        """Set ``qanswer``, ``used`` and, with ``cite``, ``qcitations``; an answer that was there before becomes ``qdraft``."""
-        cited = {qid: one.cut(self.words) for qid, one in self._cited(frame, found).items()}
-        answers = {qid: one.text for qid, one in cited.items()}
-        frame = self._with_draft(frame).assign(
-            qanswer=self.per_row(frame, answers), used=self.used(frame)
-        )
+    def write(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> pd.DataFrame:
+        """Set ``qanswer`` and ``used``, with ``cite`` ``qcitations``; keep an older answer."""
+        cited = {}
+        for qid, response in self._cited(frame, outcomes).items():
+            cited[qid] = response.cut(self.words)
+        texts = {qid: response.text for qid, response in cited.items()}
+        frame = self._with_draft(frame)
+        frame = frame.assign(qanswer=self.per_row(frame, texts), used=self.used(frame))
         return self._with_citations(frame, cited) if self.cite else frame
 
     def _with_citations(self, frame: pd.DataFrame, cited: Mapping[str, CitedText]) -> pd.DataFrame:
-        """The frame with ``qcitations``, and only cited passages as used where there are any."""
-        shown = (
-            frame[frame["used"]]
-            .sort_values("rank", kind="stable")
-            .groupby("qid", sort=False)["docno"]
-            .agg(list)
-        )
-        citations = {
-            qid: [
-                {
-                    "sentence": one.text,
-                    "docnos": [shown[qid][number - 1] for number in one.numbers],
-                    "unknown": list(one.unknown),
+        """Set ``qcitations``, and ``used`` to the cited passages for turns that cite any."""
+        shown = frame[frame["used"]].sort_values("rank", kind="stable")
+        docnos_of = shown.groupby("qid", sort=False)["docno"].agg(list)
+        citations: dict[str, list[dict[str, Any]]] = {}
+        cited_docnos: dict[str, set[str]] = {}
+        for qid, response in cited.items():
+            citations[qid] = []
+            cited_docnos[qid] = set()
+            for sentence in response.sentences:
+                docnos = [docnos_of[qid][number - 1] for number in sentence.numbers]
+                citation = {
+                    "sentence": sentence.text,
+                    "docnos": docnos,
+                    "unknown": list(sentence.unknown),
                 }
-                for one in text.sentences
-            ]
-            for qid, text in cited.items()
-        }
-        named = {
-            qid: {docno for one in entries for docno in one["docnos"]}
-            for qid, entries in citations.items()
-        }
-        pairs = zip(frame["qid"], frame["docno"], frame["used"], strict=True)
-        used = [bool(was) and (not named[qid] or docno in named[qid]) for qid, docno, was in pairs]
+                citations[qid].append(citation)
+                cited_docnos[qid].update(docnos)
+        used = []
+        rows = zip(frame["qid"], frame["docno"], frame["used"], strict=True)
+        for qid, docno, was_shown in rows:
+            cites_it = docno in cited_docnos[qid] or not cited_docnos[qid]
+            used.append(bool(was_shown) and cites_it)
         return frame.assign(qcitations=self.per_row(frame, citations), used=used)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Respond to every turn of a result frame."""
         pt.validate.result_frame(inp, extra_columns=self.needs(), context=self)
         turns_of(inp)
-        instead = told_instead(inp, self.abstention)
-        told = inp["qid"].isin(instead).to_numpy()
-        if not told.any():
+        responses = responses_without_model(inp, self.abstention)
+        without_model = inp["qid"].isin(responses).to_numpy()
+        if not without_model.any():
             return self.ask_and_write(inp)
-        both = pd.concat([self.ask_and_write(inp[~told]), self._tell(inp[told], instead)])
-        return both.iloc[np.argsort(np.concatenate([np.flatnonzero(~told), np.flatnonzero(told)]))]
+        answered = self.ask_and_write(inp[~without_model])
+        others = self._with_responses(inp[without_model], responses)
+        rows = np.concatenate([np.flatnonzero(~without_model), np.flatnonzero(without_model)])
+        return pd.concat([answered, others]).iloc[np.argsort(rows)]
 
-    def _tell(self, frame: pd.DataFrame, told: Mapping[str, str]) -> pd.DataFrame:
-        made = self._with_draft(frame).assign(qanswer=self.per_row(frame, told), used=False)
-        return made.assign(qcitations=column([None] * len(made), made.index)) if self.cite else made
+    def _with_responses(self, frame: pd.DataFrame, responses: Mapping[str, str]) -> pd.DataFrame:
+        """Set responses that are not based on passages."""
+        frame = self._with_draft(frame)
+        frame = frame.assign(qanswer=self.per_row(frame, responses), used=False)
+        if self.cite:
+            frame = with_columns(frame, qcitations=[None] * len(frame))
+        return frame
 
     def _with_draft(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Keep an older answer as ``qdraft``."""
         return frame.assign(qdraft=frame["qanswer"]) if "qanswer" in frame.columns else frame
 
 
@@ -599,24 +621,24 @@ CLAIMS = answer_in("claims", list_of(object_of(claim=TEXT, supported=YES_NO)))
 
 
 def read_claims(text: str) -> list[dict[str, Any]] | None:
-    """The claims in a completion; None if it doesn't have exactly one list of claims with a verdict each.
+    """Read the claims and their verdicts; None unless a completion has exactly one list of them.
 
     Example:
-        >>> read_claims('Here: {"claims": [{"claim": "Rooibos has no caffeine.", "supported": true}]}')
-        [{'claim': 'Rooibos has no caffeine.', 'supported': True}]
+        >>> read_claims('Here: {"claims": [{"claim": "Mint is a herb.", "supported": true}]}')
+        [{'claim': 'Mint is a herb.', 'supported': True}]
         >>> read_claims("All claims are supported.") is None
         True
     """
-    found = [
-        said["claims"]
-        for one in json_values(without_reasoning(text))
-        if (said := CLAIMS.read(json.dumps(one)))
-    ]
-    return found[0] if len(found) == 1 else None
+    lists = []
+    for value in json_values(without_reasoning(text)):
+        answer = CLAIMS.read(json.dumps(value))
+        if answer:
+            lists.append(answer["claims"])
+    return lists[0] if len(lists) == 1 else None
 
 
 class BestResponse(ReadsPassages):
-    """Let several responders answer from the same passages, and keep each turn's response that the passages support best.
+    """Let several responders answer, and keep each turn's response that the passages support best.
 
     Reads a result frame like :class:`~pyterrier_ikat.Respond`, and gives the rows of the chosen
     responder, with all that it wrote, and ``qresponder``, its number from 0. A response's value is
@@ -642,6 +664,7 @@ class BestResponse(ReadsPassages):
         DataError: when a responder doesn't keep the rows, or writes no response.
 
     Example:
+        >>> import json
         >>> import pyterrier_ikat as ikat
         >>> class Says:
         ...     def __init__(self, text):
@@ -650,12 +673,16 @@ class BestResponse(ReadsPassages):
         ...         return [self.text] * len(chats)
         >>> class Judge:
         ...     def generate(self, chats):
-        ...         return ['{"claims": [{"claim": "?", "supported": %s}]}' % str("Green" not in str(chat)).lower() for chat in chats]
+        ...         return [self.judge("Green" not in str(chat)) for chat in chats]
+        ...     def judge(self, supported):
+        ...         return json.dumps({"claims": [{"claim": "?", "supported": supported}]})
         >>> turn = ikat.conversation([{"role": "user", "content": "Which tea at night?"}])
         >>> found = turn.assign(docno="d1", text="Rooibos tea has no caffeine.", score=1.0, rank=0)
-        >>> both = [ikat.Respond(ikat.llm(Says(text))) for text in ("Green tea, as it calms.", "Rooibos: no caffeine.")]
-        >>> ikat.BestResponse(both, judge=ikat.llm(Judge()))(found)[["qanswer", "qresponder"]].values.tolist()
-        [['Rooibos: no caffeine.', 1]]
+        >>> one = ikat.Respond(ikat.llm(Says("Green tea, as it calms.")))
+        >>> other = ikat.Respond(ikat.llm(Says("Rooibos: no caffeine.")))
+        >>> best = ikat.BestResponse([one, other], judge=ikat.llm(Judge()))(found)
+        >>> best["qanswer"].item(), best["qresponder"].item()
+        ('Rooibos: no caffeine.', 1)
     """
 
     stage = "best_response"
@@ -674,92 +701,96 @@ class BestResponse(ReadsPassages):
     ) -> None:
         if len(responders) < 2:
             raise UsageError(
-                "responders: give two or more, such as [ikat.Respond(one_llm), ikat.Respond(other_llm)]"
+                "responders: give two or more, "
+                "such as [ikat.Respond(one_llm), ikat.Respond(other_llm)]"
             )
         super().__init__(judge, passages, prompts=prompts, on_error=on_error)
         self.responders, self.judge = list(responders), self.llm
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request for each text in the ``qresponses`` of each turn."""
-        return [
-            self.request(qid, {**row, "response": text}, self.template(), str(number))
-            for qid, row, number, text in self._each(frame)
-        ]
+        requests = []
+        for qid, number, shown in self._responses(frame):
+            requests.append(self.request(qid, shown, self.template(), str(number)))
+        return requests
 
-    def _each(self, frame: pd.DataFrame) -> Iterator[tuple[str, dict[str, Any], int, str]]:
+    def _responses(self, frame: pd.DataFrame) -> Iterator[tuple[str, int, dict[str, Any]]]:
+        """Give for each response its turn, its number in the turn, and what its prompt shows."""
         turns = frame.drop_duplicates("qid")
-        for qid, row, texts in zip(
-            turns["qid"], self.contexts(frame), turns["qresponses"], strict=True
-        ):
-            yield from ((qid, row, number, text) for number, text in enumerate(texts, 1))
+        rows = zip(turns["qid"], self.contexts(frame), turns["qresponses"], strict=True)
+        for qid, row, texts in rows:
+            for number, text in enumerate(texts, 1):
+                yield qid, number, {**row, "response": text}
 
     def fallback(self, frame: pd.DataFrame) -> list[None]:
         """No claims are known."""
-        return [None for _ in self._each(frame)]
+        return [None for _ in self._responses(frame)]
 
     def typical(self, frame: pd.DataFrame) -> list[Any]:
         """Claims of the length of the responses."""
-        return [[{"claim": text, "supported": True}] for *_, text in self._each(frame)]
+        claims = []
+        for _qid, _number, shown in self._responses(frame):
+            claims.append([{"claim": shown["response"], "supported": True}])
+        return claims
 
     def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """The requests of the responders, and one for each of their responses."""
         for responder in self.responders:
             plan.follow(responder, frame)
-        texts = [f"{number} {as_long_as(150, '')}" for number, _ in enumerate(self.responders)]
-        plan.ask(
-            self, plan.passages(with_columns(frame, qresponses=[texts] * len(frame)), self.passages)
-        )
+        response = as_long_as(150, "")
+        texts = [f"{number} {response}" for number in range(len(self.responders))]
+        responded = with_columns(frame, qresponses=[texts] * len(frame))
+        plan.ask(self, plan.passages(responded, self.passages))
         return frame
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Respond to every turn of a result frame."""
         pt.validate.result_frame(inp, extra_columns=self.needs(), context=self)
         turns_of(inp)
-        made = [responder.transform(frame_for(responder, inp)) for responder in self.responders]
-        for responder, frame in zip(self.responders, made, strict=True):
-            if "qanswer" not in frame or not np.array_equal(
-                frame[["qid", "docno"]].to_numpy(), inp[["qid", "docno"]].to_numpy()
-            ):
-                raise DataError(
-                    f"{responder} doesn't keep the rows or writes no qanswer: give responders such as ikat.Respond(llm)"
-                )
-        texts = {
-            qid: [frame["qanswer"].iloc[rows[0]] for frame in made]
-            for qid, rows in inp.groupby("qid", sort=False).indices.items()
-        }
-        values = self._values(
-            with_columns(inp, qresponses=[list(dict.fromkeys(texts[qid])) for qid in inp["qid"]])
-        )
-        best = {
-            qid: max(
-                (values.get((qid, text), 0.0), len(text), -place)
-                for place, text in enumerate(texts[qid])
-            )
-            for qid in texts
-        }
-        chosen = np.array([-best[qid][-1] for qid in inp["qid"]], dtype=int)
-        parts = [
-            frame.reset_index(drop=True)[chosen == number]
-            for number, frame in enumerate(made)
-            if (chosen == number).any()
-        ]
-        return (
-            (pd.concat(parts).sort_index() if parts else made[0])
-            .set_axis(inp.index)
-            .assign(qresponder=chosen)
-        )
+        frames = []
+        for responder in self.responders:
+            frame = responder.transform(frame_for(responder, inp))
+            _check_response(responder, inp, frame)
+            frames.append(frame)
+        responses = {}
+        for qid, rows in inp.groupby("qid", sort=False).indices.items():
+            responses[qid] = [frame["qanswer"].iloc[rows[0]] for frame in frames]
+        distinct = [list(dict.fromkeys(responses[qid])) for qid in inp["qid"]]
+        shares = self._shares(with_columns(inp, qresponses=distinct))
+        best = {}
+        for qid, texts in responses.items():
+            ranked = []
+            for number, text in enumerate(texts):
+                ranked.append((shares.get((qid, text), 0.0), len(text), -number))
+            best[qid] = -max(ranked)[-1]
+        chosen = np.array([best[qid] for qid in inp["qid"]], dtype=int)
+        parts = []
+        for number, frame in enumerate(frames):
+            parts.append(frame.reset_index(drop=True)[chosen == number])
+        joined = pd.concat([part for part in parts if len(part)] or parts[:1]).sort_index()
+        return joined.set_axis(inp.index).assign(qresponder=chosen)
 
-    def _values(self, frame: pd.DataFrame) -> dict[tuple[str, str], float]:
-        """The share of supported claims, for each turn with several different responses and each of these."""
+    def _shares(self, frame: pd.DataFrame) -> dict[tuple[str, str], float]:
+        """Return the share of supported claims by turn and response, for turns with several."""
         several = frame[frame["qresponses"].map(len) > 1]
-        found = self.settle(several, self.ask(self.requests(several))) if len(several) else []
-        shares = [
-            -1.0
-            if claims is None
-            else sum(one["supported"] for one in claims) / max(len(claims), 1)
-            for claims in found
-        ]
-        return {
-            (qid, text): share
-            for (qid, _, _, text), share in zip(self._each(several), shares, strict=True)
-        }
+        if not len(several):
+            return {}
+        verdicts = self.settle(several, self.ask(self.requests(several)))
+        shares = {}
+        for (qid, _, shown), claims in zip(self._responses(several), verdicts, strict=True):
+            share = -1.0
+            if claims is not None:
+                share = sum(claim["supported"] for claim in claims) / max(len(claims), 1)
+            shares[qid, shown["response"]] = share
+        return shares
+
+
+def _check_response(responder: Any, inp: pd.DataFrame, response: pd.DataFrame) -> None:
+    """Check that a responder kept the rows of a result frame and wrote ``qanswer``."""
+    ids = ["qid", "docno"]
+    if "qanswer" in response and np.array_equal(response[ids].to_numpy(), inp[ids].to_numpy()):
+        return
+    raise DataError(
+        f"{responder} doesn't keep the rows or writes no qanswer: "
+        "give responders such as ikat.Respond(llm)"
+    )

@@ -1,4 +1,4 @@
-"""Queries that an LLM writes: its answer, a rewrite, or both in one completion; its outline of an answer; and a trained T5's rewrite."""
+"""Queries written by a model: an answer, a rewrite, both at once, an outline, or a T5's rewrite."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -88,8 +88,9 @@ class Answer(LLMOperator):
         return str
 
 
-OUTLINES = {"elements": ("suggest", 100), "context": ("suggest_context", 30)}
-"""Form -> its prompt, and how many words an outline typically has."""
+OUTLINE_TEMPLATES = {"elements": "suggest", "context": "suggest_context"}
+OUTLINE_WORDS = {"elements": 100, "context": 30}
+"""Form -> how many words an outline typically has."""
 
 
 @with_fields
@@ -124,22 +125,22 @@ class OutlineAnswer(LLMOperator):
     activity = "outlining an answer"
     writes = "qsuggestion"
     schematic = {"label": "Outline answer"}
-    choices = {"form": OUTLINES}
-    template_of = "form", {form: template for form, (template, _) in OUTLINES.items()}
+    choices = {"form": OUTLINE_TEMPLATES}
+    template_of = "form", OUTLINE_TEMPLATES
 
     form: str = "elements"
 
     @property
     def typical_words(self) -> int:  # type: ignore[override]
         """As many as an outline of the form has."""
-        return OUTLINES[self.form][1]
+        return OUTLINE_WORDS[self.form]
 
     def fallback(self, frame: pd.DataFrame) -> list[str]:
         """No suggestion."""
         return [""] * len(frame)
 
 
-TEMPLATES = {
+REWRITE_TEMPLATES = {
     "full": "rewrite",
     "short": "rewrite_short",
     "clear": "rewrite_clear",
@@ -188,23 +189,26 @@ class Rewrite(LLMOperator):
     history_style = "gpt"
     """All messages: only the paper's prompts for answers and queries omit earlier responses."""
     schematic = {"label": "Rewrite"}
-    choices = {"form": TEMPLATES}
-    template_of = "form", TEMPLATES
+    choices = {"form": REWRITE_TEMPLATES}
+    template_of = "form", REWRITE_TEMPLATES
 
     form: str = "full"
 
     def columns_shown(self) -> dict[str, str]:
-        """The guess for the enhanced and the personal form, and the preferences for the personal one."""
-        shown = {"enhanced": ("answer",), "personal": ("answer", "preferences")}.get(self.form, ())
-        return {name: f"q{name}" for name in shown}
+        """The guess for the enhanced and the personal form; for the latter also the preferences."""
+        if self.form == "enhanced":
+            return {"answer": "qanswer"}
+        if self.form == "personal":
+            return {"answer": "qanswer", "preferences": "qpreferences"}
+        return {}
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """The values that every prompt shows; for the enhanced form the summary instead of the history."""
-        summaries = values(frame, "qsummary", "") if self.form == "enhanced" else [""] * len(frame)
-        return [
-            {**row, "context": text or row["context"]}
-            for row, text in zip(super().contexts(frame), summaries, strict=True)
-        ]
+        """The values that every prompt shows; for the enhanced form, the summary as the history."""
+        shown = super().contexts(frame)
+        if self.form == "enhanced":
+            for row, summary in zip(shown, values(frame, "qsummary", ""), strict=True):
+                row["context"] = summary or row["context"]
+        return shown
 
 
 @with_fields
@@ -247,7 +251,7 @@ class Reformulation(NamedTuple):
 
 
 class RewritesAndAnswers(LLMOperator):
-    """Asks for a rewrite and an answer, which together become the query."""
+    """Ask for a rewrite and an answer, which together become the query."""
 
     stage = "rewrite"
     kind = Kind(whole=True)
@@ -260,21 +264,23 @@ class RewritesAndAnswers(LLMOperator):
 
     def typical(self, frame: pd.DataFrame) -> list[Reformulation]:
         """The question as the rewrite, and repeated up to 60 words as the answer."""
-        return [
-            Reformulation(question, as_long_as(60 * self.answer, question))
-            for question in self.questions(frame)
-        ]
+        words = 60 if self.answer else 0
+        reformulations = []
+        for question in self.questions(frame):
+            reformulations.append(Reformulation(question, as_long_as(words, question)))
+        return reformulations
 
-    def write(self, frame: pd.DataFrame, found: Sequence[Reformulation]) -> pd.DataFrame:
+    def write(self, frame: pd.DataFrame, outcomes: Sequence[Reformulation]) -> pd.DataFrame:
         """Set ``qrewrite``, ``qanswer`` and ``query``."""
-        answers = {"qanswer": [one.answer for one in found]} if self.answer else {}
-        written = with_columns(frame, qrewrite=[one.rewrite for one in found], **answers)
-        return with_query(written, map(str, found))
+        frame = with_columns(frame, qrewrite=[outcome.rewrite for outcome in outcomes])
+        if self.answer:
+            frame = with_columns(frame, qanswer=[outcome.answer for outcome in outcomes])
+        return with_query(frame, map(str, outcomes))
 
 
 @with_fields
 class RewriteAndAnswer(RewritesAndAnswers):
-    """Ask the model for a reason, a rewrite of the user's question and an answer, in one completion.
+    """Ask the model for a reason, a rewrite and an answer, in one completion.
 
     Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes
     ``qrewrite`` and ``qanswer``, sets ``query`` to "<rewrite> <answer>" and pushes the old query to
@@ -310,11 +316,14 @@ class RewriteAndAnswer(RewritesAndAnswers):
 
     def personas(self, frame: pd.DataFrame) -> list[dict[str, str]]:
         """No statements if the persona is not shown."""
-        return super().personas(frame) if self.persona else [{} for _ in range(len(frame))]
+        if self.persona:
+            return super().personas(frame)
+        return [{} for _ in range(len(frame))]
 
     def prompt_of(self, template: str) -> str:
         """Its name in recorded files ends in ``_without_persona`` if the persona is not shown."""
-        return super().prompt_of(template) + "_without_persona" * (not self.persona)
+        name = super().prompt_of(template)
+        return name if self.persona else f"{name}_without_persona"
 
     def parse(self, text: str) -> Reformulation | None:
         """The rewrite and the answer, which is empty without ``answer``."""
@@ -325,17 +334,17 @@ class RewriteAndAnswer(RewritesAndAnswers):
         return Reformulation(rewrite, "") if rewrite else None
 
 
-PARSERS: dict[str, Callable[[str], tuple[Any, ...] | None]] = {
+REFORMULATION_PARSERS: dict[str, Callable[[str], tuple[Any, ...] | None]] = {
     "rewrite": parse_rewrite_and_answer,
     "queries": parse_answer_and_queries,
     "select": parse_chosen_rewrite,
 }
-"""Form -> what reads its answers."""
+"""Form -> the parser of its completions."""
 
 
 @with_fields
 class Reformulate(RewritesAndAnswers):
-    """Ask the model for a rewrite (or queries) and an answer of at most ``words`` words, and show it the persona.
+    """Ask the model for a rewrite (or queries) and a short answer, and show it the persona.
 
     Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes
     ``qrewrite`` and ``qanswer``, sets ``query`` to "<rewrite> <answer>" and pushes the old query to
@@ -370,7 +379,7 @@ class Reformulate(RewritesAndAnswers):
     template_name = "reformulate"
     schematic = {"label": "Reformulate"}
     least = {"words": 1, "shots": 0}
-    choices = {"form": PARSERS}
+    choices = {"form": REFORMULATION_PARSERS}
 
     form: str = "rewrite"
     _: KW_ONLY
@@ -407,59 +416,55 @@ class Reformulate(RewritesAndAnswers):
         """
         if recorded_prompt(self.llm):
             return self._as_published(read_parts(text))
-        found = PARSERS[self.form](text)
-        return Reformulation(*found) if found else None
+        parts = REFORMULATION_PARSERS[self.form](text)
+        return Reformulation(*parts) if parts else None
 
     def _as_published(self, parts: Mapping[str, str]) -> Reformulation | None:
-        """The parts of a completion of a public output; None if it is no completion of this form."""
+        """Read the parts of a public output's completion; None if it is not of this form."""
         query = "Queries" if self.form == "queries" else "Rewrite"
-        if (
-            query not in parts
-            or "Response" not in parts
-            or (self.form == "select" and "Statements" not in parts)
-        ):
+        expected = {query, "Response"}
+        if self.form == "select":
+            expected.add("Statements")
+        if not expected <= set(parts):
             return None
-        return Reformulation(
-            parts[query], parts["Response"], read_ids(parts.get("Statements", "")) or ()
-        )
+        statements = read_ids(parts.get("Statements", ""))
+        return Reformulation(parts[query], parts["Response"], statements or ())
 
     def settle(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[Any]:
-        """As for every operator. A choice that names only statements which the persona lacks is a failure.
+        """As for every operator. A choice of statements that are all unknown is a failure.
 
         In a public output it is none, because its authors searched for the rewrite.
         """
-        if recorded_prompt(self.llm):
-            return super().settle(frame, outcomes)
-        choices = [getattr(one, "statements", ()) for one in outcomes]
-        return super().settle(
-            frame,
-            without_unknown_choices(
-                self, "ids", frame["qid"], outcomes, choices, self.personas(frame)
-            ),
-        )
-
-    def list_dropped(self, frame: pd.DataFrame, found: Sequence[Reformulation]) -> list[str]:
-        """The pieces that name no statement."""
-        return [piece for chosen in self._chosen(frame, found) for piece in chosen.dropped]
-
-    def write(self, frame: pd.DataFrame, found: Sequence[Reformulation]) -> pd.DataFrame:
-        """Set ``qrewrite``, ``qanswer`` and ``query``, and ``qstatements`` if the form chooses them."""
-        if self.form == "select":
-            frame = with_columns(
-                frame, qstatements=[chosen.statements for chosen in self._chosen(frame, found)]
+        if not recorded_prompt(self.llm):
+            choices = [getattr(outcome, "statements", ()) for outcome in outcomes]
+            personas = self.personas(frame)
+            outcomes = without_unknown_choices(
+                self, "ids", frame["qid"], outcomes, choices, personas
             )
-        return super().write(frame, found)
+        return super().settle(frame, outcomes)
 
-    def _chosen(self, frame: pd.DataFrame, found: Sequence[Reformulation]) -> list[Chosen]:
-        return [
-            choose("ids", one.statements, ptkb)
-            for one, ptkb in zip(found, self.personas(frame), strict=True)
-        ]
+    def list_dropped(self, frame: pd.DataFrame, outcomes: Sequence[Reformulation]) -> list[str]:
+        """The pieces that name no statement."""
+        return [piece for chosen in self._chosen(frame, outcomes) for piece in chosen.dropped]
+
+    def write(self, frame: pd.DataFrame, outcomes: Sequence[Reformulation]) -> pd.DataFrame:
+        """Set ``qrewrite``, ``qanswer`` and ``query``; also the chosen ``qstatements``."""
+        if self.form == "select":
+            statements = [chosen.statements for chosen in self._chosen(frame, outcomes)]
+            frame = with_columns(frame, qstatements=statements)
+        return super().write(frame, outcomes)
+
+    def _chosen(self, frame: pd.DataFrame, outcomes: Sequence[Reformulation]) -> list[Chosen]:
+        """Match the pieces that name statements with each turn's persona."""
+        chosen = []
+        for outcome, ptkb in zip(outcomes, self.personas(frame), strict=True):
+            chosen.append(choose("ids", outcome.statements, ptkb))
+        return chosen
 
 
 @with_fields
 class RewriteByLevel(LLMOperator):
-    """Ask the model how much of the persona the question needs, for a rewrite of that level, and for an answer.
+    """Ask the model how much of the persona the question needs, and for a rewrite of that level.
 
     Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes
     ``qlevel`` (``"a"``: the question does not need the persona; ``"b"``: the persona would help;
@@ -477,7 +482,8 @@ class RewriteByLevel(LLMOperator):
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
         >>> topics = pt.get_dataset("ikat:sample").get_topics().head(1)
-        >>> ikat.generate.RewriteByLevel(ikat.llm("recorded:sample"))(topics)["qlevel"].item() in ("a", "b", "c")
+        >>> rewritten = ikat.generate.RewriteByLevel(ikat.llm("recorded:sample"))(topics)
+        >>> rewritten["qlevel"].item() in ("a", "b", "c")
         True
     """
 
@@ -494,16 +500,15 @@ class RewriteByLevel(LLMOperator):
         """The question at level ``"a"``."""
         return [("a", question) for question in self.questions(frame)]
 
-    def write(self, frame: pd.DataFrame, found: Sequence[tuple[str, str]]) -> pd.DataFrame:
+    def write(self, frame: pd.DataFrame, outcomes: Sequence[tuple[str, str]]) -> pd.DataFrame:
         """Set ``qlevel``, ``qpersonal`` and ``query``."""
-        rewrites = [rewrite for _, rewrite in found]
-        return with_query(
-            with_columns(frame, qlevel=[level for level, _ in found], qpersonal=rewrites), rewrites
-        )
+        levels = [level for level, _rewrite in outcomes]
+        rewrites = [rewrite for _level, rewrite in outcomes]
+        return with_query(with_columns(frame, qlevel=levels, qpersonal=rewrites), rewrites)
 
 
-ROOM = 512
-"""The maximum number of input tokens: the length with which T5 was trained."""
+MAX_INPUT_TOKENS = 512
+"""The length with which T5 was trained."""
 
 log = logging.getLogger("pyterrier_ikat")
 
@@ -570,12 +575,15 @@ class Seq2SeqRewrite(Operator):
         """Set ``query`` of a query frame."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
         questions = texts_in(inp, question_column(inp))
-        asked = [
-            source(history, text, self.responses)
-            for history, text in zip(histories(inp), questions, strict=True)
-        ]
-        outputs = self._outputs(asked)
-        silent = [qid for qid, output in zip(inp["qid"], outputs, strict=True) if not output]
+        inputs = []
+        for history, question in zip(histories(inp), questions, strict=True):
+            inputs.append(source(history, question, self.responses))
+        rewrites = self._outputs(inputs)
+        silent = []
+        for row, qid in enumerate(inp["qid"]):
+            if not rewrites[row]:
+                rewrites[row] = questions[row]
+                silent.append(qid)
         if silent:
             log.warning(
                 "%r wrote nothing for %s, so the question stays: %s",
@@ -583,17 +591,17 @@ class Seq2SeqRewrite(Operator):
                 counted(len(silent), "turn"),
                 list_first(silent),
             )
-        rewrites = [output or question for output, question in zip(outputs, questions, strict=True)]
         return with_query(with_columns(inp, qrewrite=rewrites), rewrites)
 
     def _outputs(self, texts: Sequence[str]) -> list[str]:
-        model = digest(
-            "seq2seq", str(self.max_length), str(self.num_beams), *model_state(self.model)
-        )
+        """Return the model's output for each input, from the cache where it is known."""
+        settings = (str(self.max_length), str(self.num_beams))
+        model = digest("seq2seq", *settings, *model_state(self.model))
         keys = {text: digest(model, text) for text in texts}
-        found = compute_missing(
+        longest_first = sorted(keys, key=lambda text: (-len(text), text))
+        outputs = compute_missing(
             open_cache(),
-            {keys[text]: text for text in sorted(keys, key=lambda text: (-len(text), text))},
+            {keys[text]: text for text in longest_first},
             self._decode,
             encode=str.encode,
             decode=bytes.decode,
@@ -601,28 +609,33 @@ class Seq2SeqRewrite(Operator):
             label="rewriting",
             unit="turn",
         )
-        return [found[keys[text]] for text in texts]
+        return [outputs[keys[text]] for text in texts]
 
     def _decode(self, texts: list[str]) -> list[str]:
-        return decode(*load_seq2seq(self.model), texts, self.max_length, self.num_beams)
+        tokenizer, model = load_seq2seq(self.model)
+        return decode(tokenizer, model, texts, self.max_length, self.num_beams)
 
 
 def source(history: Sequence[dict[str, str]], question: str, responses: int = 0) -> str:
-    """The model's input for a question and the messages before it.
+    """Format the model's input from the messages before a question and the question.
 
     Example:
-        >>> chat = [{"role": "user", "content": "Which tea?"}, {"role": "assistant", "content": "Mint."}]
+        >>> chat = [
+        ...     {"role": "user", "content": "Which tea?"},
+        ...     {"role": "assistant", "content": "Mint."},
+        ... ]
         >>> source(chat, "Why?"), source(chat, "Why?", responses=1)
         ('Which tea? ||| Why?', 'Which tea? ||| Mint. ||| Why?')
     """
-    spoken = [place for place, message in enumerate(history) if message["role"] == "assistant"]
-    shown = set(spoken[-responses:]) if responses else set()
-    parts = [
-        message["content"]
-        for place, message in enumerate(history)
-        if message["role"] == "user" or place in shown
-    ]
-    return " ||| ".join(" ".join(part.split()) for part in [*parts, question])
+    parts = [question]
+    left = responses
+    for message in reversed(history):
+        if message["role"] == "user":
+            parts.append(message["content"])
+        elif message["role"] == "assistant" and left > 0:
+            parts.append(message["content"])
+            left -= 1
+    return " ||| ".join(" ".join(part.split()) for part in reversed(parts))
 
 
 @loaded_once(size=4)
@@ -647,29 +660,26 @@ def load_seq2seq(model: str) -> tuple[Any, Any]:
 def decode(
     tokenizer: Any, model: Any, texts: Sequence[str], max_length: int = 64, num_beams: int = 10
 ) -> list[str]:
-    """The model's output for each text, by beam search. White space is normalised to one space."""
+    """Return the model's output for each text, by beam search, with white space normalised."""
     import torch
 
-    positions = (
-        getattr(model.config, "max_position_embeddings", None) or ROOM
-    )  # T5 has none: its positions are relative
-    room = min(ROOM, tokenizer.model_max_length, positions)
-    asked = tokenizer(
+    positions = getattr(model.config, "max_position_embeddings", None)
+    positions = positions or MAX_INPUT_TOKENS  # T5 has none: its positions are relative
+    tokens = tokenizer(
         [well_formed(text) for text in texts],
         return_tensors="pt",
         padding=True,
         truncation=True,
-        max_length=room,
+        max_length=min(MAX_INPUT_TOKENS, tokenizer.model_max_length, positions),
     ).to(model.device)
     with torch.no_grad():
-        written = model.generate(
-            input_ids=asked["input_ids"],
-            attention_mask=asked["attention_mask"],
+        outputs = model.generate(
+            input_ids=tokens["input_ids"],
+            attention_mask=tokens["attention_mask"],
             max_length=min(max_length, positions),
             num_beams=num_beams,
             do_sample=False,
             early_stopping=num_beams > 1,
         )
-    return [
-        " ".join(text.split()) for text in tokenizer.batch_decode(written, skip_special_tokens=True)
-    ]
+    written = tokenizer.batch_decode(outputs, skip_special_tokens=True)
+    return [" ".join(text.split()) for text in written]

@@ -1,12 +1,13 @@
-"""Several samples of one prompt, and one query made from them: all combined, the most typical one, or the one that searches best."""
+"""Several samples of one prompt, and one query from them: all, the most typical or the best one."""
 
 import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -67,8 +68,9 @@ class Samples(Operator):
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
         >>> topics = pt.get_dataset("ikat:sample").get_topics().head(1)
-        >>> rewritten = ikat.Samples(ikat.RewriteAndAnswer(ikat.llm("recorded:sample"), answer=False), 3)(topics)
-        >>> len(rewritten["qsubqueries"][0]), rewritten["qsubqueries"][0][0] == rewritten["qrewrite"][0]
+        >>> rewrite = ikat.RewriteAndAnswer(ikat.llm("recorded:sample"), answer=False)
+        >>> turn = ikat.Samples(rewrite, 3)(topics).iloc[0]
+        >>> len(turn["qsubqueries"]), turn["qsubqueries"][0] == turn["qrewrite"]
         (3, True)
     """
 
@@ -84,34 +86,35 @@ class Samples(Operator):
         super().__post_init__()
         if not isinstance(self.operator, LLMOperator) or not self.operator.one_row_per_turn:
             raise UsageError(
-                f"operator={self.operator!r}: sample an operator that asks an LLM once per turn, such as ikat.Rewrite(llm)"
+                f"operator={self.operator!r}: "
+                "sample an operator that asks an LLM once per turn, such as ikat.Rewrite(llm)"
             )
         if not isinstance(self.columns, list | tuple) or not self.columns:
             raise UsageError(
-                f"columns={self.columns!r}: give a list of columns that the operator writes, such as ['query']"
+                f"columns={self.columns!r}: "
+                "give a list of columns that the operator writes, such as ['query']"
             )
         self.columns = tuple(self.columns)
 
-    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
-        """Count the requests of all samples, and write cached completions, or placeholders that differ."""
-        once = self.operator
-        asks = SimpleNamespace(
-            llm=once.llm,
-            stage=once.stage,
-            open_ended=once.open_ended,
-            read=once.read,
+    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+        """Count the requests of all samples, and write cached completions or placeholders."""
+        operator = self.operator
+        asker = SimpleNamespace(
+            llm=operator.llm,
+            stage=operator.stage,
+            open_ended=operator.open_ended,
+            read=operator.read,
             requests=self.requests,
-            typical=lambda turns: once.typical(turns) * self.n,
+            typical=lambda turns: operator.typical(turns) * self.n,
         )
-        found = plan.ask(cast(Any, asks), frame)
-        drawn = self._gather(frame, self._repeated(frame), found)
-        lists = [
-            queries
-            if len(set(queries)) > 1
-            else [f"{query} {number}" for number, query in enumerate(queries)]
-            for queries in drawn["qsubqueries"]
-        ]
-        return with_queries(drawn, lists)
+        outcomes = plan.ask(cast(Any, asker), frame)
+        sampled = self._gather(frame, self._repeated(frame), outcomes)
+        lists = []
+        for queries in sampled["qsubqueries"]:
+            if len(set(queries)) == 1:  # later stages would ask once for equal placeholders
+                queries = [f"{query} {number}" for number, query in enumerate(queries)]
+            lists.append(queries)
+        return with_queries(sampled, lists)
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """The requests of the first sample, then those of the second, and so on.
@@ -119,53 +122,71 @@ class Samples(Operator):
         Raises:
             UsageError: when the operator does not make one call per turn.
         """
-        once = self.operator.requests(frame)
-        if len(once) != len(frame):
-            asked = f"{counted(len(once), 'time')} for {counted(len(frame), 'turn')}"
+        of_one_sample = self.operator.requests(frame)
+        if len(of_one_sample) != len(frame):
+            times = counted(len(of_one_sample), "time")
+            turns = counted(len(frame), "turn")
             raise UsageError(
-                f"{self.operator!r} asks {asked}: sample an operator that asks once per turn"
+                f"{self.operator!r} asks {times} for {turns}: "
+                "sample an operator that asks once per turn"
             )
-        return [
-            replace(request, sample=sample, samples=self.n)
-            for sample in range(self.n)
-            for request in once
-        ]
+        requests = []
+        for sample in range(self.n):
+            for request in of_one_sample:
+                requests.append(replace(request, sample=sample, samples=self.n))
+        return requests
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Ask for every row of a query frame, all samples at once."""
         pt.validate.query_frame(inp, extra_columns=self.operator.needs(), context=self)
         each_turn_once(inp)
-        self._warn()
-        many = self._repeated(inp)
-        return self._gather(
-            inp,
-            many,
-            self.operator.settle(many, self.operator.ask(self.requests(inp))) if len(inp) else [],
-        )
+        self._warn_of_equal_samples()
+        repeated = self._repeated(inp)
+        outcomes = []
+        if len(inp):
+            outcomes = self.operator.ask(self.requests(inp))
+            outcomes = self.operator.settle(repeated, outcomes)
+        return self._gather(inp, repeated, outcomes)
 
-    def _warn(self) -> None:
+    def _warn_of_equal_samples(self) -> None:
         backend = self.operator.llm.backend
-        if self.n > 1 and not backend.replays and (why := backend.repeats(self.n)):
-            text = f"the {self.n} samples of {self.operator!r} may be the same: the model has {why}; give it a temperature above 0"
-            warnings.warn(text, SamplesWarning, stacklevel=4)
+        if self.n == 1 or backend.replays:
+            return
+        reason = backend.repeats(self.n)
+        if reason:
+            warnings.warn(
+                f"the {self.n} samples of {self.operator!r} may be the same: "
+                f"the model has {reason}; give it a temperature above 0",
+                SamplesWarning,
+                stacklevel=4,
+            )
 
     def _repeated(self, frame: pd.DataFrame) -> pd.DataFrame:
         return pd.concat([frame] * self.n, ignore_index=True)
 
     def _gather(
-        self, frame: pd.DataFrame, many: pd.DataFrame, found: Sequence[Any]
+        self, frame: pd.DataFrame, repeated: pd.DataFrame, outcomes: Sequence[Any]
     ) -> pd.DataFrame:
-        written, turns = self.operator.write(many, found), len(frame)
-        if missing := [name for name in self.columns if name not in written.columns]:
-            raise UsageError(
-                f"columns={self.columns!r}: {self.operator!r} writes no {missing[0]}, but {', '.join(written.columns)}"
-            )
-        texts = list(zip(*(texts_in(written, name) for name in self.columns), strict=True))
-        samples = [
-            [list(texts[sample * turns + row]) for sample in range(self.n)] for row in range(turns)
-        ]
+        """Return the frame of the first sample, with the texts of all samples.
+
+        Args:
+            frame: the turns.
+            repeated: the turns, once for each sample.
+            outcomes: one for each row of ``repeated``.
+        """
+        written = self.operator.write(repeated, outcomes)
+        for name in self.columns:
+            if name not in written.columns:
+                raise UsageError(
+                    f"columns={self.columns!r}: {self.operator!r} writes no {name}, "
+                    f"but {', '.join(written.columns)}"
+                )
+        columns = [texts_in(written, name) for name in self.columns]
+        texts = [list(row) for row in zip(*columns, strict=True)]
+        turns = len(frame)
+        samples = [texts[turn::turns] for turn in range(turns)]
         first = with_columns(written.iloc[:turns].set_axis(frame.index), qsamples=samples)
-        return with_queries(first, [[joined(sample) for sample in drawn] for drawn in samples])
+        return with_queries(first, [list(map(joined, of_turn)) for of_turn in samples])
 
 
 def samples_asked(pipeline: pt.Transformer) -> dict[int, dict[str, int]]:
@@ -177,13 +198,16 @@ def samples_asked(pipeline: pt.Transformer) -> dict[int, dict[str, int]]:
         >>> samples_asked(ikat.Samples(ikat.Rewrite(llm), 3) >> ikat.Answer(llm))[id(llm)]
         {'rewrite': 3, 'answer': 1}
     """
-    found: dict[int, dict[str, int]] = {}
+    numbers: dict[int, dict[str, int]] = {}
     for stage in every_stage(pipeline):
-        asks, number = (stage.operator, stage.n) if isinstance(stage, Samples) else (stage, 1)
-        if isinstance(asks, LLMOperator):
-            of_model = found.setdefault(id(asks.llm), {})
-            of_model[asks.stage] = max(number, of_model.get(asks.stage, 1))
-    return found
+        number = 1
+        if isinstance(stage, Samples):
+            number = stage.n
+            stage = stage.operator
+        if isinstance(stage, LLMOperator):
+            of_model = numbers.setdefault(id(stage.llm), {})
+            of_model[stage.stage] = max(number, of_model.get(stage.stage, 1))
+    return numbers
 
 
 def joined(texts: Sequence[str]) -> str:
@@ -227,9 +251,12 @@ class Aggregate(Operator):
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
-        >>> drawn = pd.DataFrame({"qid": ["1_2"], "query": ["safe?"], "qsamples": [[["is mint safe"], ["safe herbs"], ["is mint safe"]]]})
-        >>> [ikat.generate.Aggregate(how)(drawn)["query"].item() for how in ("mean", "consistent")]
-        ['is mint safe safe herbs is mint safe', 'is mint safe']
+        >>> samples = [["is mint safe"], ["safe herbs"], ["is mint safe"]]
+        >>> turn = pd.DataFrame({"qid": ["1_2"], "query": ["safe?"], "qsamples": [samples]})
+        >>> ikat.generate.Aggregate("mean")(turn)["query"].item()
+        'is mint safe safe herbs is mint safe'
+        >>> ikat.generate.Aggregate("consistent")(turn)["query"].item()
+        'is mint safe'
     """
 
     one_row_per_turn = True
@@ -246,85 +273,103 @@ class Aggregate(Operator):
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Set ``query`` and, with an encoder, ``query_vec``."""
-        pt.validate.query_frame(
-            inp, extra_columns=["query", *([self.also] if self.also else [])], context=self
-        )
-        drawn, more = _samples(inp), texts_in(inp, self.also) if self.also else [""] * len(inp)
-        vectors = (
-            {}
-            if self.encoder is None
-            else encode(
-                {text for samples in drawn for text in [*sum(samples, []), *more]}, self.encoder
-            )
-        )
-        chosen = [self._choose(samples, vectors) for samples in drawn]
-        texts = [
-            [*(text for sample in samples for text in sample), text]
-            for samples, text in zip(chosen, more, strict=True)
-        ]
+        needed = ["query", self.also] if self.also else ["query"]
+        pt.validate.query_frame(inp, extra_columns=needed, context=self)
+        samples = _samples(inp)
+        more = texts_in(inp, self.also) if self.also else [""] * len(inp)
+        vectors = {}
+        if self.encoder is not None:
+            distinct = set(more)
+            for of_turn in samples:
+                distinct.update(*of_turn)
+            vectors = encode(distinct, self.encoder)
+        firsts = []
+        texts = []
+        for of_turn, also in zip(samples, more, strict=True):
+            chosen = self._choose(of_turn, vectors)
+            firsts.append(chosen[0][0])
+            texts.append([*chain.from_iterable(chosen), also])
         if self.encoder is None:
             return with_query(inp, map(joined, texts))
-        means = [np.mean([vectors[text] for text in of_turn if text], axis=0) for of_turn in texts]
-        return with_columns(with_query(inp, [samples[0][0] for samples in chosen]), query_vec=means)
+        means = []
+        for chosen_texts in texts:
+            means.append(np.mean([vectors[text] for text in chosen_texts if text], axis=0))
+        return with_columns(with_query(inp, firsts), query_vec=means)
 
     def _choose(self, samples: list[Sample], vectors: dict[str, Vectors]) -> list[Sample]:
+        """Return the samples that count."""
         if self.how == "mean":
             return samples
         if self.how == "first":
             return samples[:1]
-        firsts = [sample[0] for sample in samples]
-        known = np.array([vectors[text] for text in firsts]) if vectors else word_vectors(firsts)
-        return [samples[int((known @ known.T).sum(axis=1).round(9).argmax())]]
+        texts = [sample[0] for sample in samples]
+        matrix = np.array([vectors[text] for text in texts]) if vectors else word_vectors(texts)
+        closeness = (matrix @ matrix.T).sum(axis=1).round(9)  # of each sample to all samples
+        return [samples[int(closeness.argmax())]]
 
 
 def _samples(frame: pd.DataFrame) -> list[list[Sample]]:
+    """Return the samples of each row; without ``qsamples``, its query is the only one.
+
+    Raises:
+        DataError: naming the turn whose samples are not lists of texts.
+    """
     if "qsamples" not in frame.columns:
         return [[[query]] for query in texts_in(frame, "query")]
-    found = [[list(sample) for sample in samples] for samples in values(frame, "qsamples", [])]
-    for qid, samples in zip(frame["qid"], found, strict=True):
-        if not samples or not all(
-            sample and all(isinstance(text, str) for text in sample) and sample[0]
-            for sample in samples
-        ):
+    lists = []
+    for qid, samples in zip(frame["qid"], values(frame, "qsamples", []), strict=True):
+        samples = [list(sample) for sample in samples]
+        if not samples or not all(map(_is_sample, samples)):
             raise DataError(
-                f"turn {qid} has the qsamples {repr(samples)[:80]}: give lists of texts, the first of each not empty"
+                f"turn {qid} has the qsamples {repr(samples)[:80]}: "
+                "give lists of texts, the first of each not empty"
             )
-    return found
+        lists.append(samples)
+    return lists
+
+
+def _is_sample(texts: list[Any]) -> bool:
+    return all(isinstance(text, str) for text in texts) and bool(texts and texts[0])
 
 
 def word_vectors(texts: Sequence[str]) -> Vectors:
-    """The word counts of each text over the words of all texts, scaled to length 1. Zeros for a text without words.
+    """Return the word counts of each text over the words of all texts, scaled to length 1.
+
+    A text without words has zeros.
 
     Example:
         >>> word_vectors(["mint tea", "Tea!"]).round(2).tolist()
         [[0.71, 0.71], [0.0, 1.0]]
     """
     counts = [Counter(re.findall(r"\w+", text.casefold())) for text in texts]
-    words = list(dict.fromkeys(word for count in counts for word in count))
-    found = np.array([[float(count[word]) for word in words] for count in counts]).reshape(
-        len(texts), len(words)
-    )
-    lengths = np.sqrt((found**2).sum(axis=1, keepdims=True))
-    return np.asarray(found / np.where(lengths > 0, lengths, 1), dtype=np.float64)
+    words = list(dict.fromkeys(chain.from_iterable(counts)))
+    vectors = np.zeros((len(texts), len(words)))
+    for row, count in enumerate(counts):
+        vectors[row] = [count[word] for word in words]
+    lengths = np.sqrt((vectors**2).sum(axis=1, keepdims=True))  # (texts, 1)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float64)
 
 
 def encode(texts: set[str], encoder: pt.Transformer) -> dict[str, Vectors]:
-    """The vector of each text that is not empty. Each text is encoded once.
+    """Return the vector of each text that is not empty. Each text is encoded once.
 
     Raises:
         DataError: when the encoder does not give a vector for each text.
     """
-    asked = sorted(texts - {""})
-    frame = object_frame({"qid": map(str, range(len(asked))), "query": asked})
-    encoded = encoder.transform(frame_for(encoder, frame)) if asked else frame.assign(query_vec=[])
-    if "query_vec" not in encoded.columns or list(encoded["qid"]) != list(frame["qid"]):
+    ordered = sorted(texts - {""})
+    if not ordered:
+        return {}
+    queries = object_frame({"qid": map(str, range(len(ordered))), "query": ordered})
+    encoded = encoder.transform(frame_for(encoder, queries))
+    if "query_vec" not in encoded.columns or list(encoded["qid"]) != list(queries["qid"]):
         raise DataError(
-            f"{encoder} gave no query_vec for each query: use the query encoder of a dense retriever"
+            f"{encoder} gave no query_vec for each query: "
+            "use the query encoder of a dense retriever"
         )
-    return {
-        text: np.asarray(vector, dtype=np.float64)
-        for text, vector in zip(asked, encoded["query_vec"], strict=True)
-    }
+    vectors = {}
+    for text, vector in zip(ordered, encoded["query_vec"], strict=True):
+        vectors[text] = np.asarray(vector, dtype=np.float64)
+    return vectors
 
 
 RRF_K = 60
@@ -332,8 +377,8 @@ RRF_K = 60
 
 
 @dataclass(frozen=True)
-class Ranked:
-    """The passages that one of a turn's queries found, at least one.
+class QueryRanking:
+    """The passages found by one of a turn's queries, at least one.
 
     Attributes:
         docnos: its passages, best first.
@@ -346,48 +391,68 @@ class Ranked:
     times: int
 
 
-def mean_score(lists: Sequence[Ranked], passages: int) -> Floats:
-    """The mean score of each list's first passages."""
-    best = [one.scores[:passages] for one in lists]
-    return tied(
-        np.array([scores.mean() for scores in best]), max(np.abs(scores).max() for scores in best)
-    )
+def mean_score(rankings: Sequence[QueryRanking], passages: int) -> Floats:
+    """The mean score of each ranking's first passages."""
+    best = [ranking.scores[:passages] for ranking in rankings]
+    means = np.array([scores.mean() for scores in best])
+    greatest = max(np.abs(scores).max() for scores in best)
+    return tied(means, greatest)
 
 
-def agreement(lists: Sequence[Ranked], passages: int) -> Floats:
-    """How many of each list's first passages are among the first of all lists, fused by reciprocal rank fusion."""
-    wanted = set(_fused(lists)[:passages])
-    return np.array(
-        [len(wanted.intersection(one.docnos[:passages])) for one in lists], dtype=np.float64
-    )
+def agreement(rankings: Sequence[QueryRanking], passages: int) -> Floats:
+    """How many of each ranking's first passages are also first when all rankings are fused."""
+    first_of_all = set(_fused(rankings)[:passages])
+    counts = []
+    for ranking in rankings:
+        counts.append(len(first_of_all.intersection(ranking.docnos[:passages])))
+    return np.array(counts, dtype=np.float64)
 
 
-def spread(lists: Sequence[Ranked], passages: int) -> Floats:
-    """The standard deviation of the scores of each list's first passages, divided by their mean."""
-    best = [one.scores[:passages] for one in lists]
+def spread(rankings: Sequence[QueryRanking], passages: int) -> Floats:
+    """The standard deviation of the scores of each ranking's first passages, over their mean."""
+    best = [ranking.scores[:passages] for ranking in rankings]
     if any(scores.mean() <= 0 for scores in best):
         raise DataError(
-            'rule="spread" divides by a mean score that is not above 0: use a ranker with positive scores, such as bm25'
+            'rule="spread" divides by a mean score that is not above 0: '
+            "use a ranker with positive scores, such as bm25"
         )
     return tied(np.array([scores.std() / scores.mean() for scores in best]), 1.0)
 
 
-def _fused(lists: Sequence[Ranked]) -> npt.NDArray[np.object_]:
-    """The passages of all lists by reciprocal rank fusion. Equal sums are ordered by best rank, then by list."""
-    rank = np.concatenate([np.arange(len(one.docnos)) for one in lists])
-    times = np.repeat([one.times for one in lists], [len(one.docnos) for one in lists])
-    order = np.argsort(rank, kind="stable")
-    numbers, known = pd.factorize(np.concatenate([one.docnos for one in lists])[order])
-    total = np.bincount(numbers, weights=(times / (RRF_K + 1 + rank))[order]).round(12)
-    return np.asarray(known[np.argsort(-total, kind="stable")], dtype=np.object_)
+def _fused(rankings: Sequence[QueryRanking]) -> npt.NDArray[np.object_]:
+    """Fuse rankings by reciprocal rank. Equal sums are ordered by best rank, then by ranking.
+
+    A passage gets ``times / (RRF_K + rank)`` from each ranking, where ranks count from 1.
+    """
+    lengths = [len(ranking.docnos) for ranking in rankings]
+    ranks = np.concatenate([np.arange(length) for length in lengths])
+    times = np.repeat([ranking.times for ranking in rankings], lengths)
+    docnos = np.concatenate([ranking.docnos for ranking in rankings])
+    by_rank = np.argsort(ranks, kind="stable")  # all first passages, then all second ones, ...
+    numbers, distinct = pd.factorize(docnos[by_rank])
+    shares = (times / (RRF_K + 1 + ranks))[by_rank]
+    totals = np.bincount(numbers, weights=shares).round(12)  # one for each distinct passage
+    best_first = np.argsort(-totals, kind="stable")
+    return np.asarray(distinct[best_first], dtype=np.object_)
 
 
-RULES: dict[str, tuple[Callable[[Sequence[Ranked], int], Floats], int]] = {
-    "score": (mean_score, 10),
-    "agreement": (agreement, 10),
-    "spread": (spread, 100),
+class BestQueryRule(NamedTuple):
+    """A rule of :class:`BestQuery`.
+
+    Attributes:
+        value: gives each ranking of a turn its value; the highest wins.
+        passages: how many passages of each ranking it reads.
+    """
+
+    value: Callable[[Sequence[QueryRanking], int], Floats]
+    passages: int
+
+
+BEST_QUERY_RULES = {
+    "score": BestQueryRule(mean_score, 10),
+    "agreement": BestQueryRule(agreement, 10),
+    "spread": BestQueryRule(spread, 100),
 }
-"""For each rule, the function that gives each list of a turn its value (the highest wins), and how many passages of each list it reads."""
 
 
 @with_fields
@@ -433,20 +498,25 @@ class BestQuery(Operator):
 
     Example:
         >>> import pandas as pd, pyterrier as pt, pyterrier_ikat as ikat
-        >>> by_length = pt.apply.generic(lambda rows: rows.assign(docno="d", rank=0, score=rows["query"].str.len().astype(float)))
-        >>> turn = pd.DataFrame({"qid": ["1_2"], "query": ["safe?"], "qsubqueries": [["mint", "is mint safe", "tea"]]})
+        >>> turn = pd.DataFrame({"qid": ["1_2"], "query": ["safe?"]})
+        >>> turn["qsubqueries"] = [["mint", "is mint safe", "tea"]]
+        >>> by_length = pt.apply.generic(
+        ...     lambda rows: rows.assign(docno="d", rank=0, score=rows["query"].str.len() * 1.0)
+        ... )
         >>> ikat.generate.BestQuery(by_length)(turn)["query"].item()
         'is mint safe'
-        >>> by_word = pt.apply.generic(lambda rows: rows.assign(docno=rows["query"].str[-4:], rank=0, score=1.0))
-        >>> turn["qsubqueries"] = [["mint", "is mint safe", "safe"]]
-        >>> ikat.generate.BestQuery(by_word, 1, rule="agreement")(turn)["query"].item()  # two of three find "safe"
+        >>> turn["qsubqueries"] = [["mint", "is mint safe", "safe"]]  # two of three find "safe"
+        >>> by_last_word = pt.apply.generic(
+        ...     lambda rows: rows.assign(docno=rows["query"].str[-4:], rank=0, score=1.0)
+        ... )
+        >>> ikat.generate.BestQuery(by_last_word, 1, rule="agreement")(turn)["query"].item()
         'is mint safe'
     """
 
     one_row_per_turn = False  # it searches and re-ranks, so a run calls it batch by batch
     schematic = {"label": "Best query"}
     least = {"passages": 1}
-    choices = {"rule": RULES}
+    choices = {"rule": BEST_QUERY_RULES}
 
     ranker: pt.Transformer
     passages: int | None = None
@@ -455,78 +525,73 @@ class BestQuery(Operator):
     def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """The first sub-query. The ranker's LLM calls for each sub-query are counted."""
         distinct = _distinct(frame)
-        before = plan.cut
+        cut = plan.cut
         plan.follow(self.ranker, ExplodeQueries().transform(distinct))
-        plan.cut = before
+        plan.cut = cut
         return _with_rewrite(frame, [queries[0] for queries in distinct["qsubqueries"]])
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Search for every distinct sub-query, and set ``query``."""
         pt.validate.query_frame(inp, extra_columns=["query", "qsubqueries"], context=self)
         distinct = _distinct(inp)
-        several = distinct[[len(queries) > 1 for queries in distinct["qsubqueries"]]].reset_index(
-            drop=True
-        )
-        found = self._search(ExplodeQueries().transform(several)) if len(several) else {}
-        rows = zip(
-            distinct["qid"], distinct["qsubqueries"], values(inp, "qsubqueries", []), strict=True
-        )
-        return _with_rewrite(
-            inp,
-            [
-                self._best(queries, Counter(written), found.get(qid, {}))
-                for qid, queries, written in rows
-            ],
-        )
+        rankings = self._search(distinct[distinct["qsubqueries"].map(len) > 1])
+        lists = zip(distinct["qsubqueries"], values(inp, "qsubqueries", []), strict=True)
+        chosen = []
+        for qid, (queries, repeated) in zip(inp["qid"], lists, strict=True):
+            chosen.append(self._best(queries, Counter(repeated), rankings.get(qid, {})))
+        return _with_rewrite(inp, chosen)
 
-    def _search(self, queries: pd.DataFrame) -> dict[str, dict[str, pd.DataFrame]]:
-        """The passages found, best first, for each turn and each of its sub-queries that found anything."""
+    def _search(self, turns: pd.DataFrame) -> dict[str, dict[str, pd.DataFrame]]:
+        """Search for each sub-query. Return turn -> sub-query -> its passages, best first."""
+        if not len(turns):
+            return {}
+        queries = ExplodeQueries().transform(turns.reset_index(drop=True))
         with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", ".*; counted 0", NoResultWarning
-            )  # another sub-query may have found passages
-            found = self.ranker.transform(frame_for(self.ranker, queries))
-        pt.validate.result_frame(found, extra_columns=["score"], context=self.ranker)
-        found = found[["qid", "docno", "score"]].astype({"score": "float64"}).reset_index(drop=True)
-        scores = found["score"].to_numpy()
+            # another sub-query may have found passages
+            warnings.filterwarnings("ignore", ".*; counted 0", NoResultWarning)
+            results = self.ranker.transform(frame_for(self.ranker, queries))
+        pt.validate.result_frame(results, extra_columns=["score"], context=self.ranker)
+        results = results[["qid", "docno", "score"]].astype({"score": "float64"})
+        results = results.reset_index(drop=True)
+        scores = results["score"].to_numpy()
         if not np.isfinite(scores).all():
             raise DataError(
                 f"{self.ranker} gave a score that is not a number: check the model and the texts"
             )
-        found = found.take(order_by_score(found, pd.factorize(found["qid"])[0], scores))
-        of_query = dict(
-            zip(queries["qid"], zip(queries["qid_0"], queries["query"], strict=True), strict=True)
-        )
-        of_turns: dict[str, dict[str, pd.DataFrame]] = {}
-        for qid, passages in found.groupby("qid", sort=False):
-            turn, query = of_query[qid]
-            of_turns.setdefault(turn, {})[query] = passages
-        return of_turns
+        numbers, _qids = pd.factorize(results["qid"])
+        results = results.take(order_by_score(results, numbers, scores))
+        sub_queries = queries.set_index("qid")[["qid_0", "query"]]
+        rankings: dict[str, dict[str, pd.DataFrame]] = {}
+        for qid, passages in results.groupby("qid", sort=False):
+            turn, query = sub_queries.loc[qid]
+            rankings.setdefault(turn, {})[query] = passages
+        return rankings
 
     def _best(
-        self, queries: Sequence[str], times: Counter[str], found: dict[str, pd.DataFrame]
+        self, queries: Sequence[str], times: Counter[str], passages_of: dict[str, pd.DataFrame]
     ) -> str:
-        """The query whose list has the highest value; the first query if none found anything."""
-        finding = [query for query in queries if query in found]
-        if not finding:
+        """Choose the query whose ranking has the highest value; by default the first query."""
+        successful = [query for query in queries if query in passages_of]
+        if not successful:
             return queries[0]
-        value, passages = RULES[self.rule]
-        lists = [
-            Ranked(
-                found[query]["docno"].to_numpy(object),
-                found[query]["score"].to_numpy(),
-                times[query],
-            )
-            for query in finding
-        ]
-        return finding[int(value(lists, self.passages or passages).argmax())]
+        rankings = []
+        for query in successful:
+            docnos = passages_of[query]["docno"].to_numpy(object)
+            scores = passages_of[query]["score"].to_numpy()
+            rankings.append(QueryRanking(docnos, scores, times[query]))
+        rule = BEST_QUERY_RULES[self.rule]
+        ranking_values = rule.value(rankings, self.passages or rule.passages)
+        return successful[int(ranking_values.argmax())]
 
 
 def _distinct(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with each sub-query once; the query itself if there are none."""
+    """Return the frame with each sub-query once; the query itself if there are none."""
     each_turn_once(frame)
+    lists = []
     rows = zip(values(frame, "qsubqueries", []), texts_in(frame, "query"), strict=True)
-    return with_queries(frame, [list(dict.fromkeys(queries)) or [query] for queries, query in rows])
+    for queries, query in rows:
+        lists.append(list(dict.fromkeys(queries)) or [query])
+    return with_queries(frame, lists)
 
 
 def _with_rewrite(frame: pd.DataFrame, chosen: Sequence[str]) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""The statements about the user: choose those that a turn needs, show or append them, learn new ones, and examples for prompts."""
+"""Statements about the user: choose, show or append them, and learn new ones."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, field
@@ -26,14 +26,15 @@ from ..prompts import history_text, ptkb_text
 from .utterances import WritesQuery
 
 TRAINING = "ikat:2023-train"
-ORDER = {TRAINING: ("1-1", "1-2", "2-1", "2-2", "7-1")}
-"""The conversations that the PTKB study uses as examples, in their order. Of other data, the first ones are used."""
+EXAMPLE_CONVERSATIONS = {TRAINING: ("1-1", "1-2", "2-1", "2-2", "7-1")}
+"""Dataset -> the examples of the PTKB study, in order. Of other data, the first conversations."""
 
 
 @cache
 def examples_of(shots: int, data: str, rewrites: bool) -> list[str]:
-    """The texts of the first conversations: the persona, then for each turn the utterance, chosen statements, rewrite and response.
+    """Format the first conversations with a rewrite as examples for a prompt.
 
+    Each has the persona, then for each turn the utterance, chosen statements, rewrite and response.
     Source: Mo et al., How to Leverage Personal Textual Knowledge (arXiv 2407.16192), and the code
     of its reproduction by Lupart et al. (arXiv 2510.03795): whole training conversations of 2023,
     always the same.
@@ -48,30 +49,34 @@ def examples_of(shots: int, data: str, rewrites: bool) -> list[str]:
     """
     if not shots:
         return []
-    written = {
-        one.number: one
-        for one in dataset(data).conversations
-        if any(turn.resolved for turn in one.turns)
-    }
-    numbers = [number for number in ORDER.get(data, written) if number in written][:shots]
+    rewritten = {}
+    for conversation in dataset(data).conversations:
+        if any(turn.resolved for turn in conversation.turns):
+            rewritten[conversation.number] = conversation
+    order = EXAMPLE_CONVERSATIONS.get(data, rewritten)
+    numbers = [number for number in order if number in rewritten][:shots]
     if len(numbers) < shots:
-        there = counted(len(numbers), "conversation")
+        available = counted(len(numbers), "conversation")
         raise UsageError(
-            f"shots={shots}: {data} has {there} to take as examples: give fewer shots or another dataset"
+            f"shots={shots}: {data} has {available} to take as examples: "
+            "give fewer shots or another dataset"
         )
-    return [_shown(written[number], rewrites) for number in numbers]
+    return [_example(rewritten[number], rewrites) for number in numbers]
 
 
-def _shown(conversation: Conversation, rewrites: bool) -> str:
+def _example(conversation: Conversation, rewrites: bool) -> str:
     lines = [f"About the user: {ptkb_text(conversation.ptkb)}"]
     for turn in conversation.turns:
-        lines += [f"user: {turn.utterance}", f"Statements: [{', '.join(turn.statements)}]"]
-        lines += [f"Rewrite: {turn.resolved}"] * rewrites + [f"Response: {turn.response}"]
+        lines.append(f"user: {turn.utterance}")
+        lines.append(f"Statements: [{', '.join(turn.statements)}]")
+        if rewrites:
+            lines.append(f"Rewrite: {turn.resolved}")
+        lines.append(f"Response: {turn.response}")
     return "\n".join(lines)
 
 
 class AsksSome(LLMOperator):
-    """Asks the model only for the rows that :meth:`asked` names."""
+    """Ask the model only for the rows that :meth:`asked` names."""
 
     def asked(self, frame: pd.DataFrame) -> list[bool]:
         """For each row whether the model is asked; by default, whether it has a persona."""
@@ -86,27 +91,26 @@ class AsksSome(LLMOperator):
         self.questions(frame)
         return super().requests(self.rows_asked(frame))
 
-    def by_row(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[Any]:
+    def by_row(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[Any]:
         """For each row its outcome; ``None`` if the model was not asked."""
-        outcomes = iter(found)
-        return [next(outcomes) if asked else None for asked in self.asked(frame)]
+        of_asked = iter(outcomes)
+        return [next(of_asked) if asked else None for asked in self.asked(frame)]
 
 
 def check_numbered(qids: Iterable[str], ptkbs: Iterable[Mapping[str, str]]) -> None:
-    """Make sure that a model can choose statements by number.
+    """Check that a model can choose statements by number.
 
     Raises:
-        DataError: for an id that is no number, such as ``P3`` or ``2a``: its digits alone would be
-            read.
+        DataError: for an id that is no number, such as ``P3`` or ``2a``: a completion's numbers
+            could not be matched with it.
     """
     for qid, ptkb in zip(qids, ptkbs, strict=True):
         for name in ptkb:
             if not plain_signs(name).isdecimal():
-                numbered = (
-                    "number them 1, 2, 3, or give the persona as a list of texts, which numbers it"
-                )
                 raise DataError(
-                    f"turn {qid}: a model chooses statements by number, and the id {name!r} is none: {numbered}"
+                    f"turn {qid}: a model chooses statements by number, and the id {name!r} is "
+                    "none: number them 1, 2, 3, or give the persona as a list of texts, "
+                    "which numbers it"
                 )
 
 
@@ -118,7 +122,9 @@ def without_unknown_choices(
     choices: Sequence[Any],
     ptkbs: Sequence[Mapping[str, str]],
 ) -> list[Any]:
-    """The outcomes, with a failure in place of each whose choice names something, but no statement of its turn's persona.
+    """Replace each outcome whose chosen statements are all unknown to its persona by a failure.
+
+    An empty choice is no failure.
 
     Args:
         asker: the operator that asked.
@@ -128,19 +134,21 @@ def without_unknown_choices(
         choices: what each of them chooses.
         ptkbs: the persona of each turn.
     """
-    checked = list[Any]()
+    checked: list[Any] = []
     for qid, outcome, choice, ptkb in zip(qids, outcomes, choices, ptkbs, strict=True):
-        unknown = "" if isinstance(outcome, LLMFailure) else only_unknown(form, choice, ptkb)
+        unknown = ""
+        if not isinstance(outcome, LLMFailure):
+            unknown = only_unknown(form, choice, ptkb)
         if unknown:
             asker.count(failures=1)
-            outcome = LLMFailure(
-                asker.stage, qid, f"all chosen statements are unknown ({unknown})", kept=True
-            )
+            reason = f"all chosen statements are unknown ({unknown})"
+            outcome = LLMFailure(asker.stage, qid, reason, kept=True)
         checked.append(outcome)
     return checked
 
 
-KINDS = {"ids": IDS, "copies": COPIES, "scores": SCORES}
+KIND_OF_CHOICE = {"ids": IDS, "copies": COPIES, "scores": SCORES}
+"""Form of :class:`SelectStatements` -> how its answers are read."""
 
 
 @with_fields
@@ -183,16 +191,20 @@ class SelectStatements(AsksSome):
         >>> class Model:
         ...     def generate(self, chats):
         ...         return ["Only the diet matters: [2, 7]" for chat in chats]
-        >>> llm, turn = ikat.llm(Model()), ikat.conversation([{"role": "user", "content": "Breakfast?"}], ["I own a dog.", "I am vegan."])
-        >>> ikat.SelectStatements(llm)(turn)["qstatements"].tolist(), llm.ledger.frame()["dropped"].tolist()
-        ([[('2', 1.0)]], [1])
+        >>> llm = ikat.llm(Model())
+        >>> chat = [{"role": "user", "content": "Breakfast?"}]
+        >>> turn = ikat.conversation(chat, ["I own a dog.", "I am vegan."])
+        >>> ikat.SelectStatements(llm)(turn)["qstatements"].item()
+        [('2', 1.0)]
+        >>> llm.ledger.frame()["dropped"].item()
+        1
     """
 
     stage = "statements"
     activity = "choosing statements about the user"
     schematic = {"label": "Statements"}
     least = {"shots": 0}
-    choices = {"form": KINDS, "given": (None, "suggestion")}
+    choices = {"form": KIND_OF_CHOICE, "given": (None, "suggestion")}
 
     form: str = "ids"
     _: KW_ONLY
@@ -209,15 +221,16 @@ class SelectStatements(AsksSome):
     @property
     def kind(self) -> Kind:  # type: ignore[override]
         """How its answer is read; the statements are matched with the persona later."""
-        return KINDS[self.form]
+        return KIND_OF_CHOICE[self.form]
 
     def template(self) -> str:
         """The prompt for the form of the answer."""
-        return (
-            f"statements_{self.form}"
-            + ("_suggested" if self.given else "")
-            + ("_shots" if self.shots else "")
-        )
+        name = f"statements_{self.form}"
+        if self.given:
+            name += "_suggested"
+        if self.shots:
+            name += "_shots"
+        return name
 
     def prompt_of(self, template: str) -> str:
         """Its name in recorded files, the same with and without examples."""
@@ -228,12 +241,15 @@ class SelectStatements(AsksSome):
         return {"suggestion": "qsuggestion"} if self.given else {}
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """The values that every prompt shows; without ``history`` an empty ``context``; with ``shots`` the examples."""
-        more = {
-            "examples": examples_of(self.shots, self.examples, False),
-            **({} if self.history else {"context": ""}),
-        }
-        return [{"suggestion": "", **row, **more} for row in super().contexts(frame)]
+        """The values that every prompt shows, and examples; without ``history``, no ``context``."""
+        examples = examples_of(self.shots, self.examples, False)
+        rows = []
+        for row in super().contexts(frame):
+            shown = {"suggestion": "", **row, "examples": examples}
+            if not self.history:
+                shown["context"] = ""
+            rows.append(shown)
+        return rows
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request for each row with a persona."""
@@ -247,51 +263,53 @@ class SelectStatements(AsksSome):
 
     def typical(self, frame: pd.DataFrame) -> list[Any]:
         """The first two statements."""
-        firsts = [list(ptkb.items())[:2] for ptkb in self.personas(self.rows_asked(frame))]
-        return [
-            [
-                {"ids": number, "copies": text, "scores": (number, 0.5)}[self.form]
-                for number, text in first
-            ]
-            for first in firsts
-        ]
+        choices: list[Any] = []
+        for ptkb in self.personas(self.rows_asked(frame)):
+            numbers = list(ptkb)[:2]
+            if self.form == "copies":
+                choices.append([ptkb[number] for number in numbers])
+            elif self.form == "scores":
+                choices.append([(number, 0.5) for number in numbers])
+            else:
+                choices.append(numbers)
+        return choices
 
     def settle(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[Any]:
-        """As for every operator. A choice that names only statements which the persona lacks is a failure."""
+        """As for every operator. A choice of statements that are all unknown is a failure."""
         asked = self.rows_asked(frame)
-        return super().settle(
-            frame,
-            without_unknown_choices(
-                self, self.form, asked["qid"], outcomes, outcomes, self.personas(asked)
-            ),
+        checked = without_unknown_choices(
+            self, self.form, asked["qid"], outcomes, outcomes, self.personas(asked)
         )
+        return super().settle(frame, checked)
 
-    def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
+    def list_dropped(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[str]:
         """The pieces that name no statement, and scores out of range."""
-        return [piece for chosen in self._chosen(frame, found) for piece in chosen.dropped]
+        return [piece for chosen in self._chosen(frame, outcomes) for piece in chosen.dropped]
 
-    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+    def write(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> pd.DataFrame:
         """Set ``qstatements``."""
-        chosen = self.by_row(frame, self._chosen(frame, found))
-        return with_columns(frame, qstatements=[one.statements if one else [] for one in chosen])
+        statements = []
+        for chosen in self.by_row(frame, self._chosen(frame, outcomes)):
+            statements.append(chosen.statements if chosen else [])
+        return with_columns(frame, qstatements=statements)
 
-    def _chosen(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[Chosen]:
+    def _chosen(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[Chosen]:
+        """Match the pieces that name statements with each turn's persona."""
         personas = self.personas(self.rows_asked(frame))
-        return [
-            choose(self.form, pieces, ptkb) for pieces, ptkb in zip(found, personas, strict=True)
-        ]
+        rows = zip(outcomes, personas, strict=True)
+        return [choose(self.form, pieces, ptkb) for pieces, ptkb in rows]
 
 
 def _ids_in(chosen: Iterable[Any] | None) -> list[str]:
-    """The ids in a list of ids, as ``qgoldptkb``, or of (id, score), as ``qstatements``."""
-    ids = list[str]()
+    """Return the ids in a list of ids, as ``qgoldptkb``, or of (id, score), as ``qstatements``."""
+    ids = []
     for item in chosen or []:
-        alone = isinstance(item, str | Integral)
-        ids.append(statement_id(item if alone else item[0]))
+        is_id = isinstance(item, str | Integral)
+        ids.append(statement_id(item if is_id else item[0]))
     return ids
 
 
-SHOWN = {"none": None, "chosen": "qstatements", "gold": "qgoldptkb"}
+COLUMN_OF_SHOWN = {"none": None, "chosen": "qstatements", "gold": "qgoldptkb"}
 """The part of a persona that is shown -> the column that names it."""
 
 
@@ -315,9 +333,11 @@ class ShowStatements(Operator):
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> turn = ikat.conversation([{"role": "user", "content": "Breakfast?"}], ["I own a dog.", "I am vegan."])
-        >>> ikat.generate.ShowStatements("chosen")(turn.assign(qstatements=[[("2", 0.9)]]))["qptkb"].tolist()
-        [{'2': 'I am vegan.'}]
+        >>> chat = [{"role": "user", "content": "Breakfast?"}]
+        >>> turn = ikat.conversation(chat, ["I own a dog.", "I am vegan."])
+        >>> turn["qstatements"] = [[("2", 0.9)]]
+        >>> ikat.generate.ShowStatements("chosen")(turn)["qptkb"].item()
+        {'2': 'I am vegan.'}
     """
 
     one_row_per_turn = True
@@ -327,35 +347,28 @@ class ShowStatements(Operator):
 
     def __post_init__(self) -> None:
         if not self.shown.isdecimal():
-            one_of((*SHOWN, "a statement's id"), shown=self.shown)
+            one_of((*COLUMN_OF_SHOWN, "a statement's id"), shown=self.shown)
 
     def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """As in a run; the whole persona if no column says what is shown."""
-        column = SHOWN.get(self.shown)
-        return self.transform(frame) if column is None or column in frame.columns else frame
+        column = COLUMN_OF_SHOWN.get(self.shown)
+        if column is None or column in frame.columns:
+            return self.transform(frame)
+        return frame
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Set ``qptkb``."""
-        column = SHOWN.get(self.shown)
-        pt.validate.query_frame(
-            inp, extra_columns=["query", *([column] if column else [])], context=self
-        )
-        ptkbs = personas(inp)
+        column = COLUMN_OF_SHOWN.get(self.shown)
+        needed = ["query"] if column is None else ["query", column]
+        pt.validate.query_frame(inp, extra_columns=needed, context=self)
         if column is None:
-            return with_columns(
-                inp,
-                qptkb=[
-                    {one: text for one, text in ptkb.items() if one == self.shown} for ptkb in ptkbs
-                ],
-            )
-        named = [_ids_in(chosen) for chosen in values(inp, column)]
-        return with_columns(
-            inp,
-            qptkb=[
-                {one: ptkb[one] for one in ids if one in ptkb}
-                for ids, ptkb in zip(named, ptkbs, strict=True)
-            ],
-        )
+            shown = [[self.shown]] * len(inp)
+        else:
+            shown = [_ids_in(chosen) for chosen in values(inp, column)]
+        ptkbs = []
+        for ids, ptkb in zip(shown, personas(inp), strict=True):
+            ptkbs.append({number: ptkb[number] for number in ids if number in ptkb})
+        return with_columns(inp, qptkb=ptkbs)
 
 
 @with_fields
@@ -377,9 +390,11 @@ class AppendStatements(WritesQuery):
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> turn = ikat.conversation([{"role": "user", "content": "Breakfast?"}], ["I own a dog.", "I am vegan."])
-        >>> ikat.generate.AppendStatements()(turn.assign(qstatements=[[("2", 0.9)]]))["query"].tolist()
-        ['Breakfast? I am vegan.']
+        >>> chat = [{"role": "user", "content": "Breakfast?"}]
+        >>> turn = ikat.conversation(chat, ["I own a dog.", "I am vegan."])
+        >>> turn["qstatements"] = [[("2", 0.9)]]
+        >>> ikat.generate.AppendStatements()(turn)["query"].item()
+        'Breakfast? I am vegan.'
     """
 
     schematic = {"label": "Append statements"}
@@ -396,39 +411,37 @@ class AppendStatements(WritesQuery):
 
     def queries(self, frame: pd.DataFrame) -> list[str]:
         """The query of each row and the statements."""
-        rows = zip(
-            frame["qid"],
-            texts_in(frame, "query"),
-            personas(frame),
-            values(frame, self.column),
-            strict=True,
-        )
-        return [
-            " ".join([query, *self._texts(qid, ptkb, chosen or [])])
-            for qid, query, ptkb, chosen in rows
-        ]
+        qids = frame["qid"]
+        chosen_lists = values(frame, self.column)
+        rows = zip(qids, texts_in(frame, "query"), personas(frame), chosen_lists, strict=True)
+        queries = []
+        for qid, query, ptkb, chosen in rows:
+            statements = self._statements(qid, ptkb, _ids_in(chosen))
+            queries.append(" ".join([query, *statements]))
+        return queries
 
-    def _texts(self, qid: str, ptkb: Mapping[str, str], chosen: Iterable[Any]) -> list[str]:
-        ids = _ids_in(chosen)
-        unknown = [number for number in ids if number not in ptkb]
-        if unknown:
-            what = f"{self.column} names statement {unknown[0]!r}, its persona has {', '.join(ptkb) or 'none'}"
-            raise DataError(
-                f"turn {qid}: {what}: choose the statements on the frame that they are used on"
-            )
+    def _statements(self, qid: str, ptkb: Mapping[str, str], ids: Sequence[str]) -> list[str]:
+        """Return the texts of these statements of a turn's persona."""
+        for number in ids:
+            if number not in ptkb:
+                raise DataError(
+                    f"turn {qid}: {self.column} names statement {number!r}, "
+                    f"its persona has {', '.join(ptkb) or 'none'}: "
+                    "choose the statements on the frame that they are used on"
+                )
         return [ptkb[number] for number in ids]
 
 
-EARLIER = 3
-"""The exchanges that are shown before the messages to learn from, so that "No, I don't" can be understood."""
+EARLIER_EXCHANGES = 3
+"""Shown before the messages to learn from, so that "No, I don't" can be understood."""
 
-
-NOTHING = "(nothing is known)"
+NOTHING_KNOWN = "(nothing is known)"
+"""Shown in place of an empty persona."""
 
 
 @with_fields
 class UpdatePtkb(LLMOperator):
-    """Ask the model which new statements the user made about themselves, and merge them with the known ones.
+    """Ask the model for new statements of the user about themselves, and merge them with the known.
 
     Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``,
     ``qmemories``. Writes a new ``qptkb``, new ``qmemories`` if there were any, and ``qlearned``, a
@@ -462,8 +475,12 @@ class UpdatePtkb(LLMOperator):
         >>> import pyterrier_ikat as ikat
         >>> class Model:
         ...     def generate(self, chats):
-        ...         return ['[{"message": 1, "words": "I moved to Oslo", "statement": "I live in Oslo.", "replaces": [1]}]']
-        >>> turn = ikat.conversation([{"role": "user", "content": "I moved to Oslo. Any vegan cafés?"}], ["I live in Lyon.", "I am vegan."])
+        ...         return [
+        ...             '[{"message": 1, "words": "I moved to Oslo", '
+        ...             '"statement": "I live in Oslo.", "replaces": [1]}]'
+        ...         ]
+        >>> chat = [{"role": "user", "content": "I moved to Oslo. Any vegan cafés?"}]
+        >>> turn = ikat.conversation(chat, ["I live in Lyon.", "I am vegan."])
         >>> updated = ikat.generate.UpdatePtkb(Model())(turn)
         >>> updated["qptkb"].item()
         {'2': 'I am vegan.', '3': 'I live in Oslo.'}
@@ -479,25 +496,23 @@ class UpdatePtkb(LLMOperator):
     _: KW_ONLY
     messages: int | None = None
     day: str = ""
-    question: str = field(
-        default="qutterance", init=False
-    )  # the words of a manual rewrite are not the user's
+    question: str = field(default="qutterance", init=False)
+    """Fixed, because the words of a manual rewrite are not the user's."""
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """The values that the prompt shows: ``ptkb``, ``day``, and ``context``, which ends with the question."""
-        contexts = []
-        for said, ptkb in zip(self._conversations(frame), self.personas(frame), strict=True):
-            contexts.append(
-                {
-                    "context": self._context(said),
-                    "ptkb": ptkb_text(ptkb) or NOTHING,
-                    "day": self.day,
-                }
-            )
-        return contexts
+        """The values that the prompt shows; ``context`` ends with the question."""
+        rows = []
+        for messages, ptkb in zip(self._conversations(frame), self.personas(frame), strict=True):
+            shown = {
+                "context": self._context(messages),
+                "ptkb": ptkb_text(ptkb) or NOTHING_KNOWN,
+                "day": self.day,
+            }
+            rows.append(shown)
+        return rows
 
     def describe_unusable(self, text: str) -> str:
-        """The reason why a completion counts as a failure. It quotes nothing, because the words may be personal."""
+        """The reason why a completion is a failure; quotes nothing, because it may be personal."""
         return f"no JSON list of statements in the completion of {len(text)} characters"
 
     def fallback(self, frame: pd.DataFrame) -> list[Any]:
@@ -506,94 +521,100 @@ class UpdatePtkb(LLMOperator):
 
     def typical(self, frame: pd.DataFrame) -> list[Any]:
         """One statement, from the last message."""
-        said = [_said(messages) for messages in self._conversations(frame)]
-        return [
-            [
-                {
-                    "message": len(texts),
-                    "words": texts[len(texts)][:60],
-                    "statement": "I live in Oslo.",
-                }
-            ]
-            for texts in said
-        ]
+        pieces = []
+        for messages in self._conversations(frame):
+            texts = _user_messages(messages)
+            last = len(texts)
+            words = texts[last][:60]
+            pieces.append([{"message": last, "words": words, "statement": "I live in Oslo."}])
+        return pieces
 
-    def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
+    def list_dropped(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[str]:
         """The statements without a source in the user's messages."""
-        return [piece for learned in self._learned(frame, found) for piece in learned.dropped]
+        return [piece for learned in self._learned(frame, outcomes) for piece in learned.dropped]
 
-    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+    def write(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> pd.DataFrame:
         """Set ``qptkb`` and ``qlearned``; where there are ``qmemories``, they are kept in step."""
-        learned = self._learned(frame, found)
-        more = {}
-        if "qmemories" in frame.columns:
-            rows = zip(
-                values(frame, "qmemories"), learned, values(frame, "qconversation", ""), strict=True
-            )
-            more = {
-                "qmemories": [
-                    None if known is None else _with_learned(known, one, session)
-                    for known, one, session in rows
-                ]
-            }
-        return with_columns(
+        learned = self._learned(frame, outcomes)
+        written = with_columns(
             frame,
-            qptkb=[one.ptkb for one in learned],
-            qlearned=[one.statements for one in learned],
-            **more,
+            qptkb=[of_turn.ptkb for of_turn in learned],
+            qlearned=[of_turn.statements for of_turn in learned],
         )
+        if "qmemories" in frame.columns:
+            conversations = values(frame, "qconversation", "")
+            rows = zip(values(frame, "qmemories"), learned, conversations, strict=True)
+            lists = []
+            for memories, of_turn, conversation in rows:
+                if memories is not None:
+                    memories = _with_learned(memories, of_turn, conversation)
+                lists.append(memories)
+            written = with_columns(written, qmemories=lists)
+        return written
 
-    def _learned(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[Learned]:
-        taken = [{one["id"] for one in memories or ()} for memories in values(frame, "qmemories")]
-        rows = zip(found, self.personas(frame), self._conversations(frame), taken, strict=True)
-        return [
-            merge(pieces, ptkb, self._asked(_said(messages)), ids)
-            for pieces, ptkb, messages, ids in rows
-        ]
+    def _learned(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[Learned]:
+        """Merge what was read for each turn with its persona."""
+        memories = values(frame, "qmemories", [])
+        rows = zip(
+            outcomes, self.personas(frame), self._conversations(frame), memories, strict=True
+        )
+        learned = []
+        for pieces, ptkb, messages, known in rows:
+            sources = self._sources(_user_messages(messages))
+            ids = {memory["id"] for memory in known}
+            learned.append(merge(pieces, ptkb, sources, ids))
+        return learned
 
     def _conversations(self, frame: pd.DataFrame) -> list[list[dict[str, str]]]:
-        """The messages of each row, the question last."""
+        """Return the messages of each row, the question last."""
         rows = zip(histories(frame), self.questions(frame), strict=True)
         return [[*history, {"role": "user", "content": question}] for history, question in rows]
 
-    def _asked(self, said: dict[int, str]) -> dict[int, str]:
-        """The user's messages to learn from."""
-        return {
-            number: text
-            for number, text in said.items()
-            if self.messages is None or number > len(said) - self.messages
-        }
+    def _sources(self, texts: dict[int, str]) -> dict[int, str]:
+        """Return the user's messages to learn from, by number."""
+        if self.messages is None:
+            return texts
+        first = len(texts) - self.messages
+        return {number: text for number, text in texts.items() if number > first}
 
     def _context(self, messages: Sequence[dict[str, str]]) -> str:
-        places = [place for place, message in enumerate(messages) if message["role"] == "user"]
-        numbers = {place: number for number, place in enumerate(places, 1)}
-        first = 0 if self.messages is None else max(len(places) - self.messages, 0)
-        start = 0 if self.messages is None else places[max(first - EARLIER, 0)]
-        shown = {place - start: numbers[place] for place in places[first:]}
-        return history_text(messages[start:], self.style, shown)
+        """Format the messages to learn from, numbered, after some earlier exchanges."""
+        positions = [
+            position for position, message in enumerate(messages) if message["role"] == "user"
+        ]
+        first = 0
+        start = 0
+        if self.messages is not None:
+            first = max(len(positions) - self.messages, 0)
+            start = positions[max(first - EARLIER_EXCHANGES, 0)]
+        numbers = {}
+        for number, position in enumerate(positions[first:], first + 1):
+            numbers[position - start] = number
+        return history_text(messages[start:], self.style, numbers)
 
 
 def _with_learned(
-    memories: Sequence[Mapping[str, Any]], learned: Learned, session: str
+    memories: Sequence[Mapping[str, Any]], learned: Learned, conversation: str
 ) -> list[dict[str, Any]]:
-    """The memories of a turn after it: those that were contradicted have an end, and the new ones are there."""
-    now, gone = utc(None), {number for one in learned.statements for number in one["replaces"]}
-    before = [
-        {**one, "until": now} if one["id"] in gone and one["until"] is None else dict(one)
-        for one in memories
-    ]
-    new = [
-        {**one, "when": now, "until": None, "session": session, "turn": one["message"]}
-        for one in learned.statements
-    ]
-    return [
-        *before,
-        *({name: value for name, value in one.items() if name != "message"} for one in new),
-    ]
+    """Return a turn's memories after it: contradicted ones have an end, new ones are added."""
+    now = utc(None)
+    replaced = set()
+    for statement in learned.statements:
+        replaced.update(statement["replaces"])
+    after = []
+    for memory in memories:
+        memory = dict(memory)
+        if memory["id"] in replaced and memory["until"] is None:
+            memory["until"] = now
+        after.append(memory)
+    for statement in learned.statements:
+        memory = {**statement, "when": now, "until": None, "session": conversation}
+        memory["turn"] = memory.pop("message")
+        after.append(memory)
+    return after
 
 
-def _said(messages: Sequence[dict[str, str]]) -> dict[int, str]:
-    """The user's messages by number."""
-    return dict(
-        enumerate((message["content"] for message in messages if message["role"] == "user"), 1)
-    )
+def _user_messages(messages: Sequence[dict[str, str]]) -> dict[int, str]:
+    """Return the user's messages by number, from 1."""
+    texts = [message["content"] for message in messages if message["role"] == "user"]
+    return dict(enumerate(texts, 1))

@@ -1,4 +1,4 @@
-"""Queries without an LLM: the raw utterance, all utterances, the manual rewrite, topic words, and texts appended to a query."""
+"""Queries without an LLM: utterances, the manual rewrite, topic words, given or appended texts."""
 
 import re
 import warnings
@@ -31,7 +31,7 @@ def _user_messages(history: Sequence[dict[str, str]]) -> list[str]:
 
 
 class WritesQuery(Operator):
-    """Sets the query of each turn without asking a model."""
+    """Set the query of each turn without asking a model."""
 
     one_row_per_turn = True
 
@@ -57,7 +57,8 @@ class RawUtterance(WritesQuery):
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.RawUtterance()(ikat.conversation([{"role": "user", "content": "Hi"}]))["query"].tolist()
+        >>> chat = ikat.conversation([{"role": "user", "content": "Hi"}])
+        >>> ikat.RawUtterance()(chat)["query"].tolist()
         ['Hi']
     """
 
@@ -86,10 +87,15 @@ class AllUtterances(WritesQuery):
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> chat = [{"role": "user", "content": "Tea?"}, {"role": "assistant", "content": "Yes."}, {"role": "user", "content": "Green?"}]
-        >>> ikat.AllUtterances()(ikat.conversation(chat))["query"].tolist()
+        >>> turn = ikat.conversation([
+        ...     {"role": "user", "content": "Tea?"},
+        ...     {"role": "assistant", "content": "Yes."},
+        ...     {"role": "user", "content": "Green?"},
+        ... ])
+        >>> ikat.AllUtterances()(turn)["query"].tolist()
         ['Tea? Green?']
-        >>> ikat.AllUtterances(responses=True, newest_first=True, separator=" [SEP] ")(ikat.conversation(chat))["query"].tolist()
+        >>> disco = ikat.AllUtterances(responses=True, newest_first=True, separator=" [SEP] ")
+        >>> disco(turn)["query"].tolist()
         ['Green? [SEP] Yes. [SEP] Tea?']
     """
 
@@ -102,21 +108,25 @@ class AllUtterances(WritesQuery):
 
     def queries(self, frame: pd.DataFrame) -> list[str]:
         """The messages of each row, joined."""
-        rows = zip(histories(frame), texts_in(frame, question_column(frame)), strict=True)
-        return [self._join(history, last) for history, last in rows]
+        questions = texts_in(frame, question_column(frame))
+        rows = zip(histories(frame), questions, strict=True)
+        return [self._join(history, question) for history, question in rows]
 
     def _join(self, history: Sequence[dict[str, str]], last: str) -> str:
-        said = (
-            [message["content"] for message in history if message["content"].strip()]
-            if self.responses
-            else _user_messages(history)
-        )
-        messages = [*said, last]
-        return self.separator.join(reversed(messages) if self.newest_first else messages)
+        if self.responses:
+            texts = [message["content"] for message in history if message["content"].strip()]
+        else:
+            texts = _user_messages(history)
+        texts.append(last)
+        if self.newest_first:
+            texts.reverse()
+        return self.separator.join(texts)
 
 
-class QueriesRead:
-    """A file with a query for each turn, read once. Its ``fingerprint`` distinguishes it from another file of the same name.
+class QueryFile:
+    """A file with a query for each turn, read once.
+
+    Its ``fingerprint`` distinguishes it from another file of the same name.
 
     Args:
         path: the file; or the name of a public one.
@@ -132,33 +142,35 @@ class QueriesRead:
         try:
             lines = path.read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            public = f", or the name of a public one: {', '.join(QUERIES)}"
             raise DataError(
-                f"{path} can't be read as text ({error}): give a file of turns and queries{public}"
+                f"{path} can't be read as text ({error}): give a file of turns and queries, "
+                f"or the name of a public one: {', '.join(QUERIES)}"
             ) from None
-        found: dict[str, str] = {}
+        queries: dict[str, str] = {}
         for number, line in enumerate(lines, 1):
-            qid, tab, query = (part.strip() for part in line.partition("\t"))
             if not line.strip():
                 continue
+            qid, _tab, query = (part.strip() for part in line.partition("\t"))
             if not qid or not query:
                 raise DataError(
                     f"{path} line {number}: {line[:60]!r} is no turn, a tab and its query"
                 )
-            if qid in found:
+            if qid in queries:
                 raise DataError(
-                    f"{path} line {number}: turn {qid} has a query already: keep one of the two lines"
+                    f"{path} line {number}: turn {qid} has a query already: "
+                    "keep one of the two lines"
                 )
-            found[qid] = query
-        if not found:
+            queries[qid] = query
+        if not queries:
             raise DataError(
                 f"{path} has no query: give a file with a turn, a tab and its query on each line"
             )
-        return found
+        return queries
 
     def fingerprint(self) -> str:
         """The checksum of its queries."""
-        return digest("queries", *(text for one in self.queries.items() for text in one)).hex()
+        texts = [text for query in self.queries.items() for text in query]
+        return digest("queries", *texts).hex()
 
     def __repr__(self) -> str:
         return repr(self.path)
@@ -166,7 +178,7 @@ class QueriesRead:
 
 @with_fields
 class GivenQueries(WritesQuery):
-    r"""Make the queries of a file those of its turns, such as rewrites that another model wrote or chose.
+    r"""Take each turn's query from a file, such as rewrites that another model wrote or chose.
 
     Reads ``qid`` and ``query``. Writes ``qrewrite``, sets ``query`` to it and pushes the old one to
     ``query_0``. The public files of Chang et al., CFDA & CLIP at TREC iKAT 2025 (arXiv 2509.15588),
@@ -184,7 +196,8 @@ class GivenQueries(WritesQuery):
         >>> import pandas as pd, pyterrier_ikat as ikat
         >>> from pathlib import Path
         >>> _ = Path("chosen.tsv").write_text("1_2\tIs mint safe?")
-        >>> ikat.generate.GivenQueries("chosen.tsv")(pd.DataFrame({"qid": ["1_2"], "query": ["safe?"]}))["query"].tolist()
+        >>> turn = pd.DataFrame({"qid": ["1_2"], "query": ["safe?"]})
+        >>> ikat.generate.GivenQueries("chosen.tsv")(turn)["query"].tolist()
         ['Is mint safe?']
     """
 
@@ -195,23 +208,25 @@ class GivenQueries(WritesQuery):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.path = str(self.path)
-        self._read = QueriesRead(self.path)
+        self._file = QueryFile(self.path)
 
     def parts(self) -> list[Any]:
         """Return the file."""
-        return [self._read]
+        return [self._file]
 
     def queries(self, frame: pd.DataFrame) -> list[str]:
         """The query of each turn in the file."""
-        known = self._read.queries
-        lacking = [qid for qid in frame["qid"] if qid not in known]
-        if lacking:
-            like = next(iter(known))
-            have = f"{self.path} has no query of {counted(len(lacking), 'turn')} of {len(frame)} ({list_first(lacking)})"
+        queries = self._file.queries
+        missing = [qid for qid in frame["qid"] if qid not in queries]
+        if missing:
+            turns = counted(len(missing), "turn")
+            example = next(iter(queries))
             raise DataError(
-                f"{have}; its {counted(len(known), 'turn')} are like {like}: run those turns alone, or add lines"
+                f"{self.path} has no query of {turns} of {len(frame)} ({list_first(missing)}); "
+                f"its {counted(len(queries), 'turn')} are like {example}: "
+                "run those turns alone, or add lines"
             )
-        return [known[qid] for qid in frame["qid"]]
+        return [queries[qid] for qid in frame["qid"]]
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Set ``qrewrite`` and ``query``."""
@@ -255,8 +270,10 @@ class QueryColumn(WritesQuery):
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
-        >>> answered = pd.DataFrame({"qid": ["1"], "query": ["safe?"], "qrewrite": ["is rooibos safe?"]})
-        >>> ikat.generate.QueryColumn("qrewrite")(answered)["query"].tolist()
+        >>> rewritten = pd.DataFrame(
+        ...     {"qid": ["1"], "query": ["safe?"], "qrewrite": ["is rooibos safe?"]}
+        ... )
+        >>> ikat.generate.QueryColumn("qrewrite")(rewritten)["query"].tolist()
         ['is rooibos safe?']
     """
 
@@ -288,7 +305,8 @@ class HistoricalQueryExpansion(WritesQuery):
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.generate.HistoricalQueryExpansion(ikat.PassageIndex("mini.index").bm25(), words=5)  # doctest: +SKIP
+        >>> bm25 = ikat.PassageIndex("mini.index").bm25()  # doctest: +SKIP
+        >>> ikat.generate.HistoricalQueryExpansion(bm25, words=5)  # doctest: +SKIP
     """
 
     one_row_per_turn = False  # it searches, so a run calls it batch by batch
@@ -304,25 +322,32 @@ class HistoricalQueryExpansion(WritesQuery):
 
     def queries(self, frame: pd.DataFrame) -> list[str]:
         """The utterances with the best topic words."""
-        past = [_words(" ".join(_user_messages(history))) for history in histories(frame)]
-        weights = self._weights({word for words in past for word in words})
-        rows = zip(texts_in(frame, question_column(frame)), past, strict=True)
-        return [self._expanded(text, words, weights) for text, words in rows]
+        past_words = [_words(" ".join(_user_messages(history))) for history in histories(frame)]
+        weights = self._weights(set().union(*past_words))
+        utterances = texts_in(frame, question_column(frame))
+        queries = []
+        for utterance, words in zip(utterances, past_words, strict=True):
+            queries.append(self._expanded(utterance, words, weights))
+        return queries
 
     def _weights(self, words: set[str]) -> dict[str, float]:
+        """Return the weight of each word that some passage has."""
         if not words:
             return {}
         ordered = sorted(words)
+        queries = object_frame({"qid": ordered, "query": ordered})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a word that no passage has gets no weight
-            results = self.retriever.transform(object_frame({"qid": ordered, "query": ordered}))
+            results = self.retriever.transform(queries)
         return dict(results.groupby("qid")["score"].max())
 
-    def _expanded(self, utterance: str, past: list[str], weights: dict[str, float]) -> str:
+    def _expanded(self, utterance: str, past_words: list[str], weights: dict[str, float]) -> str:
+        """Return the utterance with the past words of the highest weights."""
         own = set(_words(utterance))
-        candidates = [word for word in dict.fromkeys(past) if word in weights and word not in own]
-        best = sorted(candidates, key=lambda word: -weights[word])[: self.words]
-        return " ".join([utterance, *best])
+        distinct = dict.fromkeys(past_words)
+        candidates = [word for word in distinct if word in weights and word not in own]
+        candidates.sort(key=lambda word: -weights[word])
+        return " ".join([utterance, *candidates[: self.words]])
 
 
 def _words(text: str) -> list[str]:
@@ -331,11 +356,11 @@ def _words(text: str) -> list[str]:
 
 @with_fields
 class AppendQuery(WritesQuery):
-    """Append the query that ``operator`` writes for the turn to the current query, as ConvGQR appends an expansion to its rewrite.
+    """Append the query that ``operator`` writes for the turn to the current query.
 
-    Reads ``qid``, ``query`` and the columns that ``operator`` reads. Sets ``query`` to "<query>
-    <the operator's query>" and pushes the old one to ``query_0``. Columns that the operator writes
-    are not kept.
+    ConvGQR appends its expansion to its rewrite in this way. Reads ``qid``, ``query`` and the
+    columns that ``operator`` reads. Sets ``query`` to "<query> <the operator's query>" and pushes
+    the old one to ``query_0``. Columns that the operator writes are not kept.
 
     Args:
         operator: a query rewriter, from query frame to query frame, such as
@@ -364,15 +389,17 @@ class AppendQuery(WritesQuery):
         """The query of each row and the operator's."""
         return self._appended(frame, self.operator.transform(frame))
 
-    def _appended(self, frame: pd.DataFrame, made: pd.DataFrame) -> list[str]:
+    def _appended(self, frame: pd.DataFrame, written: pd.DataFrame) -> list[str]:
         each_turn_once(frame)
-        if sorted(made["qid"]) != sorted(frame["qid"]):
-            gave = f"{counted(len(made), 'row')} for {counted(len(frame), 'turn')}"
+        if sorted(written["qid"]) != sorted(frame["qid"]):
+            rows = counted(len(written), "row")
+            turns = counted(len(frame), "turn")
             raise DataError(
-                f"{self.operator} gave {gave}: append an operator that gives one row per turn"
+                f"{self.operator} gave {rows} for {turns}: "
+                "append an operator that gives one row per turn"
             )
-        added = dict(zip(made["qid"], texts_in(made, "query"), strict=True))
-        return [
-            f"{query} {added[qid]}"
-            for qid, query in zip(frame["qid"], texts_in(frame, "query"), strict=True)
-        ]
+        added = dict(zip(written["qid"], texts_in(written, "query"), strict=True))
+        queries = []
+        for qid, query in zip(frame["qid"], texts_in(frame, "query"), strict=True):
+            queries.append(f"{query} {added[qid]}")
+        return queries

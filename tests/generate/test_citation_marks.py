@@ -43,7 +43,10 @@ SENTENCES = (
     "La avena es barata, ¿no?",
     "Use `a[1]` and x = [1, 2] for it.",
 )
-SPOKEN = re.compile(r"\b(?:according to|see|in)\Z", re.IGNORECASE)
+SPOKEN = re.compile(
+    r"\b(?:according to|see|in)(?: sources?)?\Z|\b(?:see|in|by|from|of|per|with) documents?\Z",
+    re.IGNORECASE,
+)
 
 
 def places(sentence):

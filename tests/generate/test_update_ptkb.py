@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from operators import ledger, texts
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.generate.statements import EARLIER
+from pyterrier_ikat.generate.statements import EARLIER_EXCHANGES
 
 KNOWN = {"1": "I live in Lyon.", "2": "I am vegan."}
 
@@ -103,7 +103,7 @@ def test_earlier_ones_of_the_last_messages_have_no_number():
         shown
         == "user: u4\nsystem: a4\nuser: u5\nsystem: a5\nuser: u6\nsystem: a6\nuser 7: u7\nsystem: a7\nuser 8: u8"
     )
-    assert EARLIER == 3
+    assert EARLIER_EXCHANGES == 3
 
 
 def test_a_message_cannot_pass_for_another_one():

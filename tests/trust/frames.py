@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import object_frame
-from pyterrier_ikat.generate.history import FORMS
+from pyterrier_ikat.generate.history import ENHANCEMENTS
 
 ODD = [
     "",
@@ -284,7 +284,7 @@ REWRITERS = of_room("generate", one_row_per_turn=True) | {
     "QueryColumn": Operator(lambda llm, home: ikat.generate.QueryColumn("qresolved")),
     **{
         f"Enhance {form}".removesuffix(" topic"): _llm(ikat.generate.Enhance, form)
-        for form in FORMS
+        for form in ENHANCEMENTS
     },
     "AppendQuery": Operator(lambda llm, home: ikat.generate.AppendQuery(ikat.RawUtterance())),
     "BestQuery": Operator(lambda llm, home: ikat.generate.BestQuery(home.bm25() % 3)),
