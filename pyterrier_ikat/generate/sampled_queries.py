@@ -96,7 +96,7 @@ class Samples(Operator):
             )
         self.columns = tuple(self.columns)
 
-    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """Count the requests of all samples, and write cached completions or placeholders."""
         operator = self.operator
         asker = SimpleNamespace(
