@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import ir_measures
-import ir_measures.util
 import numpy as np
 from ir_measures import AP, P, R, nDCG
 from ir_measures.providers import Provider
@@ -40,16 +39,51 @@ Source: De Lima and Yang, Passage Query Methods, Table 2.
 """
 
 
-def _value(node: ast.expr) -> Any:
-    """A parameter's value in a measure's name: a number, a text, True, False, None, or a dict of these."""
-    if not isinstance(node, ast.Constant | ast.Dict):
-        raise ValueError("a value is a number, a text, True, False, None or a dict of these")
-    return ast.literal_eval(node)
+def parse_measure(text: str) -> ir_measures.Measure:
+    """Read a measure as ir_measures writes it: ``NAME(parameter=value, ...)@CUTOFF``.
+
+    ``ir_measures.parse_measure`` of version 0.4 reads values by classes of ``ast`` that Python 3.14
+    no longer has.
+
+    Raises:
+        ValueError: when it is no measure in this form.
+
+    Example:
+        >>> parse_measure("P(rel=2)@5"), parse_measure("AP").params
+        (P(rel=2)@5, {})
+    """
+    try:
+        node = ast.parse(text, mode="eval").body
+    except SyntaxError as error:
+        raise ValueError(
+            f"not in the form NAME(parameter=value, ...)@CUTOFF: {error.msg}"
+        ) from None
+    parameters = {}
+    cutoff = None
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        cutoff = _parameter(node.right)
+        node = node.left
+    if isinstance(node, ast.Call) and not node.args:
+        for keyword in node.keywords:
+            if keyword.arg is None or keyword.arg in parameters:
+                raise ValueError("each parameter has a name, and stands once")
+            parameters[keyword.arg] = _parameter(keyword.value)
+        node = node.func
+    if not isinstance(node, ast.Name) or node.id not in ir_measures.measures.registry:
+        raise ValueError("no measure of ir_measures has this name")
+    family = ir_measures.measures.registry[node.id]
+    if cutoff is not None:
+        parameters[family.AT_PARAM] = cutoff
+    measure: ir_measures.Measure = family(**parameters)
+    return measure
 
 
-# ir_measures 0.4 reads values with ast's classes Num and Str. Python 3.14 doesn't have them, and
-# 3.12 warns of them.
-ir_measures.util._ast_to_value = _value
+def _parameter(node: ast.expr) -> Any:
+    """The value of a parameter: a number, a text, True, False, None, or a dict of these."""
+    value = ast.literal_eval(node)
+    if not isinstance(value, int | float | str | dict | None):
+        raise ValueError(f"{value!r} is no number, text, True, False, None or dict")
+    return value
 
 
 def label(measure: ir_measures.Measure) -> str:
@@ -169,8 +203,8 @@ def _checked(argument: ir_measures.Measure | str) -> ir_measures.Measure:
         return _in_file(path, name)
     if isinstance(argument, str):
         try:
-            measure = ir_measures.parse_measure(argument)
-        except (NameError, ValueError, TypeError, SyntaxError):
+            measure = parse_measure(argument)
+        except (ValueError, TypeError):
             raise UsageError(f"measure {text!r} is unknown: {_meant(text)}{MEASURE_FORM}") from None
     else:
         measure = argument

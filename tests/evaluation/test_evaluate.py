@@ -1,14 +1,20 @@
 import ast
+import contextlib
 import math
+import sys
 
+import ir_measures
 import numpy as np
 import pandas as pd
 import pytest
 import pytrec_eval
+from hypothesis import given
+from hypothesis import strategies as st
 from ir_measures import AP, P, R, nDCG
 
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.evaluation import as_measures, evaluate, per_turn
+from pyterrier_ikat.evaluation.evaluator import parse_measure
 from pyterrier_ikat.runs import read_run, strictly_decreasing, write_run
 
 
@@ -148,6 +154,119 @@ def test_measures_are_read_without_what_newer_pythons_lack(monkeypatch):
     assert found[1] == nDCG(dcg="exp-log2") @ 5
     assert found[2]["cutoff"] == 10
     assert found[3]["gains"] == {0: 0, 1: 5}
+
+
+DOCUMENTED = [
+    "Accuracy",
+    "Accuracy(cutoff=20)@20",
+    "AP",
+    "AP@1000",
+    "AP(rel=2)",
+    "AP(judged_only=True)@1000",
+    "AP_IA(rel=1)",
+    "BPM",
+    "BPM(T=2.0,min_rel=1)@10",
+    "Bpref",
+    "Bpref(rel=2)",
+    "Compat",
+    "Compat(p=0.8)",
+    "Compat(p=0.8,normalize=False)",
+    "ERR",
+    "ERR@20",
+    "ERR_IA@20",
+    "infAP(rel=2)",
+    "INSQ",
+    "INST",
+    "INST(T=1.5,min_rel=1)",
+    "IPrec@0.2",
+    "IPrec(judged_only=True)@0.0",
+    "Judged@10",
+    "alpha_DCG@20",
+    "alpha_nDCG(alpha=0.25,rel=1)@20",
+    "nDCG",
+    "nDCG@10",
+    "nDCG(judged_only=True)@10",
+    "nDCG(dcg='log2')@5",
+    'nDCG(dcg="exp-log2")@5',
+    "nDCG(gains={0:0,1:2,2:4})@3",
+    "NERR8@10",
+    "NERR9",
+    "NERR10(p=0.8)",
+    "NERR11(T=1.5,min_rel=0)",
+    "nNRBP",
+    "NRBP(alpha=0.5)",
+    "NumQ",
+    "NumRel",
+    "NumRel(rel=2)",
+    "NumRet",
+    "NumRet(rel=1)",
+    "P@5",
+    "P(rel=2)@5",
+    "P(rel=2,judged_only=True)@20",
+    "P_IA@20",
+    "R@10",
+    "R(rel=2)@1000",
+    "RBP",
+    "RBP(p=0.8)",
+    "RBP(rel=1,p=0.8)@10",
+    "Rprec",
+    "Rprec(rel=2)",
+    "RR",
+    "RR@10",
+    "RR(rel=2)@10",
+    "SDCG@20",
+    "SDCG(dcg='log2')@20",
+    "SetAP",
+    "SetF(beta=0.5)",
+    "SetP",
+    "SetP(relative=True)",
+    "SetR",
+    "Success@5",
+    "Success(rel=2)@5",
+    "STREC@20",
+    "STREC(rel=1)@20",
+]
+"""Measures as ir_measures' documentation writes them: its pages measures, getting started and providers."""
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="ir_measures 0.4 reads no name there")
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_a_measures_name_is_read_as_ir_measures_reads_it(name):
+    try:
+        expected = ir_measures.parse_measure(name)
+    except NameError:  # of another version
+        expected = None
+    if expected is None:
+        with pytest.raises(ValueError, match="has this name"):
+            parse_measure(name)
+    else:
+        assert parse_measure(name) == expected
+        assert parse_measure(name).params == expected.params
+
+
+def test_each_measure_is_read_from_its_own_text():
+    for family in ir_measures.measures.registry.values():
+        measure = family()
+        assert parse_measure(str(measure)) == measure
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "", " ", "nDCG@", "@5", "nDCG 5", "nDCG@5@10", "nDCG@5, P@5", "nDCG(5)", "nDCG(**{})", "nDCG(rel=[1])@5",
+        "P(rel=b'1')@5", "P(rel=1+1)@5", "P(rel=__import__('os'))@5", "ir_measures.nDCG@5", "nDCG[5]", "nDCG@5\x00",
+        "nDCG@5; nDCG@5", "P(rel=1,rel=2)@5", "ndcg_cut_5x", "x = nDCG@5", "lambda: 1", "nDCG @ cutoff", "nDCG(@5)", "P(rel=...)@5",
+    ],
+)  # fmt: skip
+def test_a_text_that_is_no_measure_is_refused_and_shown(name):
+    with pytest.raises(UsageError, match="measure"):
+        as_measures([name])
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_a_measure_or_no_value(text):
+    with contextlib.suppress(ValueError, TypeError):
+        assert isinstance(parse_measure(text), ir_measures.Measure)
 
 
 def finding(**ranks):

@@ -12,7 +12,7 @@ from test_evaluate import random_runs
 
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import as_measures, breakdown, evaluate, label, per_turn, pool_runs
-from pyterrier_ikat.evaluation.evaluator import provider_of
+from pyterrier_ikat.evaluation.evaluator import parse_measure, provider_of
 
 
 def by_rank(run):
@@ -137,10 +137,7 @@ def test_any_run_gets_trec_evals_figures_in_rank_order(case, level):
     found = pytrec_eval.RelevanceEvaluator(judged, set(TREC_EVAL), relevance_level=level).evaluate(
         by_rank(run)
     )
-    leveled = {
-        name: ir_measures.parse_measure(measure.format(level))
-        for name, measure in TREC_EVAL.items()
-    }
+    leveled = {name: parse_measure(measure.format(level)) for name, measure in TREC_EVAL.items()}
     figures = per_turn(run, qrels, list(leveled.values())).set_index("qid")
     for name, measure in leveled.items():
         lost = float(name == "num_q")  # trec_eval -c counts all turns of the qrels
@@ -166,9 +163,7 @@ OTHERS += ["P(judged_only=True)@3"]
 @given(foreign_runs())
 def test_providers_other_than_trec_eval_see_the_same_order(case):
     run, qrels = case
-    measures = [
-        measure for measure in map(ir_measures.parse_measure, OTHERS) if provider_of(measure)
-    ]
+    measures = [measure for measure in map(parse_measure, OTHERS) if provider_of(measure)]
     shown = {
         qid: f"{number}" for number, qid in enumerate(qrels["qid"].unique())
     }  # gdeval reads nothing but numbers
