@@ -322,3 +322,18 @@ def test_measures_by_session_take_the_best_turn_of_each_session():
     assert scores.columns.tolist() == ["R(rel=1)@2 by session", "R(rel=1)@2", "nDCG@3 by session"]
     assert scores.loc["t"].tolist() == [0.5, 0.0, pytest.approx(ours / ideal)]
     assert scores.loc["u"].tolist() == [0, 0, 0]
+
+
+def test_a_session_has_the_place_and_label_of_its_best_turn():
+    """By hand: s1 is first by its turn s1:1, and relevant by its turn s1:2; turn by turn neither."""
+    qrels = pd.DataFrame({"qid": "1_1", "docno": ["s1:1", "s1:2", "s2:1"], "label": [0, 1, 0]})
+    run = pd.DataFrame(
+        {
+            "qid": "1_1",
+            "docno": ["s1:1", "s2:1", "s1:2"],
+            "score": [3.0, 2.0, 1.0],
+            "rank": [0, 1, 2],
+        }
+    )
+    scores = per_turn(run, qrels, ["P@1 by session", "P@1"])
+    assert scores.drop(columns="qid").values.tolist() == [[1.0, 0.0]]

@@ -154,6 +154,17 @@ def test_scores_with_filled_labels_stand_beside_kappa_and_share(runs, tmp_path):
     assert line in (tmp_path / "report.html").read_text()
 
 
+def test_no_prompt_has_the_label_of_the_passage_it_asks_about(runs):
+    model = Labels(lambda text: 1)
+    found = {"ad": RunFolder(runs).results()}
+    fill_holes(found, ikat.dataset("ikat:sample"), ikat.llm(model), tell=[].append)
+    assert model.asked
+    for prompt in model.asked:
+        *examples, asked = shown(prompt)
+        assert len(examples) == 2
+        assert asked not in examples
+
+
 def test_holes_that_cannot_be_filled(runs):
     data, found = ikat.dataset("ikat:sample"), {"ad": RunFolder(runs).results()}
     with pytest.raises(UsageError, match="labels from 0 to 4"):

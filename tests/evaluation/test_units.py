@@ -213,6 +213,19 @@ def test_under_five_clusters_nothing_is_marked_and_why_is_said():
     assert by_turn["P(rel=1)@1 reject"].tolist() == [False, True]
 
 
+def test_five_clusters_are_enough_for_a_mark():
+    qids = [f"{number}-1_{turn}" for number in range(5) for turn in range(1, 6)]
+    qrels = pd.DataFrame({"qid": qids, "docno": "a", "label": 1})
+    late = [qid for place, qid in enumerate(qids) if place % 7]
+    good = pd.DataFrame({"qid": qids, "docno": "a", "score": 1.0, "rank": 0})
+    poor = good.assign(docno=["x" if qid in late else "a" for qid in qids])
+    table = evaluate({"poor": poor, "good": good}, qrels, ["P@1"], "poor")
+    row = table.set_index("name").loc["good"]
+    assert row["clusters"] == 5
+    assert row["P(rel=1)@1 reject"]
+    assert "Nothing is marked" not in str(ikat.show.table(table))
+
+
 def test_equal_differences_have_no_p_value_and_a_sentence():
     qrels = pd.DataFrame({"qid": ["a_1", "a_2"], "docno": "r", "label": 1})
     late = pd.DataFrame(

@@ -380,3 +380,14 @@ def test_an_index_knows_no_passage_that_it_lacks(tmp_path):
         assert list(ikat.PassageIndex(path).docnos(["more0", CORPUS[0]["docno"], "more1"])) == [
             CORPUS[0]["docno"]
         ]
+
+
+def test_another_text_of_the_same_length_is_refused(tmp_path):
+    corpus = [{"docno": "d1", "text": "green tea"}]
+    other = [{"docno": "d1", "text": "black tea"}]
+    index = ikat.PassageIndex(tmp_path / "i").index(corpus)
+    with pytest.raises(ikat.DataError, match="has 'd1' with another text"):
+        index.add(other)
+    with pytest.raises(ikat.UsageError, match="an index of other passages"):
+        ikat.PassageIndex(tmp_path / "i").index(other)
+    assert index.texts(["d1"]) == ["green tea"]

@@ -2,6 +2,7 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -177,3 +178,10 @@ def test_several_threads_write_whole_lines(log):
         )
     lines = (log.path).read_text().splitlines()
     assert len([json.loads(line) for line in lines]) == 104
+
+
+def test_a_rubric_is_met_in_the_first_turn_that_meets_it(log):
+    log.append(SECOND)
+    log.append(replace(SECOND, number=3))
+    (one,) = Log(log.folder).dialogues()
+    assert one.met == {"r1": 2}

@@ -1,6 +1,7 @@
 import codecs
 import gzip
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -338,6 +339,27 @@ def test_a_finished_run_is_reused_only_when_it_is_the_same(written):
         UsageError, match=r"holds a run with different turns \(2, now 3\): choose another out=..."
     ):
         written.reusable({"method": "aqd", "turns": 3})
+
+
+def test_a_run_without_failures_is_reused_with_a_fallback_only(tmp_path):
+    """With a fallback it would be the same; one with fallbacks would have stopped without."""
+    folder = RunFolder(tmp_path / "aqd")
+    topics, found = pd.DataFrame({"qid": ["1_1"]}), results(("1_1", "a", 2.0, 0))
+    for kept, wanted, is_same in [
+        ("raise", "fallback", True),
+        ("raise", "raise", True),
+        ("fallback", "fallback", True),
+        ("fallback", "raise", False),
+    ]:
+        shutil.rmtree(folder.path, ignore_errors=True)
+        parameters = {"method": "aqd", "on_error": {"llm": kept, "other": "raise"}}
+        folder.write(topics, found, pd.DataFrame({"qid": ["1_1"]}), pd.DataFrame(), parameters)
+        asked = {"on_error": {"llm": wanted, "other": "raise"}}
+        if is_same:
+            assert folder.reusable(asked)
+        else:
+            with pytest.raises(UsageError, match="holds a run with different on_error"):
+                folder.reusable(asked)
 
 
 def test_finished_run_of_other_versions_is_reused_with_warning(written, monkeypatch):

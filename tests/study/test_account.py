@@ -310,3 +310,17 @@ def test_a_ledger_that_cannot_be_read_is_no_cost_of_nothing(tmp_path):
         DataError, match=r"ledger\.csv can't be read .* what the run has cost is unknown"
     ):
         Spending(tmp_path, Ledger())
+
+
+def test_a_lost_prompt_counts_against_the_folders_budget(tmp_path):
+    (tmp_path / "going.partial").mkdir()
+    going = Account(tmp_path / "going.partial" / "costs.jsonl")
+    going.count("answer", "m", key="a", answered=False, cost=None, lost_tokens=500_000)
+    assert Spending(tmp_path, Ledger()).total("m", 2, 10) == 1.0
+
+
+def test_an_unknown_cost_of_a_finished_run_stays_unknown(tmp_path):
+    finished(tmp_path, "done", calls=2, cost=None, prompt_tokens=None, completion_tokens=None)
+    with pytest.raises(FatalLLMError, match="calls of m whose cost is not known"):
+        Spending(tmp_path, Ledger()).total("m", 1, 2)
+    assert ledger_frame([tmp_path / "done"])["cost"].isna().all()

@@ -370,3 +370,11 @@ def test_a_system_that_writes_into_its_input_disturbs_no_other():
         [2, 2, 2],
         0.5,
     ]
+
+
+def test_an_experiment_asks_only_judged_turns(index):
+    seen = Foreign()
+    topics = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "query": ["walk", "tea", "run"]})
+    qrels = pd.DataFrame({"qid": ["1_1", "1_3"], "docno": "sample-walk-001:0", "label": 1})
+    ikat.experiment({"mine": seen >> index.bm25()}, topics=topics, qrels=qrels, measures=["RR"])
+    assert seen.seen == [["1_1", "1_3"]]

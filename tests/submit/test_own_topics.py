@@ -138,3 +138,41 @@ def test_a_learned_statement_of_2025_is_submitted_in_its_words(tmp_path):
 def test_the_scores_of_a_single_response_are_its_own(tmp_path):
     (tmp_path / "submitted").write_text(text_of(valid(2023)))
     assert read_submission(tmp_path / "submitted").results["score"].tolist() == [3.0, 2.0, 1.0] * 2
+
+
+def submitted_turns(path, year):
+    """The turns of a submission of a run that chose the second statement, as they stand in the file."""
+    run = made_run(path / "mine", Data(year), qstatements=[[("2", 0.5)]] * 6)
+    team = "t" if year == 2025 else None
+    write_submission(
+        run, Data(year), path / "submitted", run_id="x", run_type="automatic", team=team
+    )
+    text = (path / "submitted").read_text()
+    if year == 2025:
+        return [json.loads(line) for line in text.splitlines()]
+    return json.loads(text)["turns"]
+
+
+def test_a_line_of_2025_cites_what_the_response_used(tmp_path):
+    for line in submitted_turns(tmp_path, 2025):
+        (response,) = line["responses"]
+        assert response["citations"] == {IDS[0]: 3.0}
+        assert response["ptkb_provenance"] == ["I hate coffee."]
+        assert line["references"] == {IDS[0]: 3.0, IDS[1]: 2.0, IDS[2]: 1.0}
+        assert line["metadata"] == {"team_id": "t", "run_id": "x", "run_type": "automatic"}
+
+
+@pytest.mark.parametrize(
+    ("year", "statements"),
+    [(2023, [{"id": "2", "text": "I hate coffee.", "score": 0.5}]), (2024, [2])],
+)
+def test_a_turn_before_2025_marks_what_was_used(tmp_path, year, statements):
+    for turn in submitted_turns(tmp_path, year):
+        (response,) = turn["responses"]
+        passages = response["passage_provenance"]
+        assert [(one["id"], one["score"], one["used"]) for one in passages] == [
+            (IDS[0], 3.0, True),
+            (IDS[1], 2.0, False),
+            (IDS[2], 1.0, False),
+        ]
+        assert response["ptkb_provenance"] == statements
