@@ -233,6 +233,15 @@ def test_a_plan_counts_what_the_branches_ask_and_what_they_leave():
     assert planned["calls"].tolist() == [2, 2, 8]
 
 
+def test_a_plan_adds_up_the_passages_of_the_branches():
+    """By hand: each of two turns has at most 2 + 3 passages, and no more than the fusion keeps."""
+    llm = ikat.llm("recorded:sample")
+    for num_results, calls in ((None, 10), (4, 8), (9, 10)):
+        fused = ikat.RRF(Finds({}) % 2, Finds({}) % 3, num_results=num_results)
+        planned = ikat.plan({"S": fused >> ikat.LLMRerank(llm)}, TURNS)
+        assert planned["calls"].tolist() == [calls]
+
+
 def test_an_experiment_with_a_shared_prefix_runs():
     qrels = pd.DataFrame({"qid": ["t"], "docno": ["y"], "label": [1]})
     union = ikat.Union(Finds({"t": ["x"]}), Finds({"t": ["y"]}))
