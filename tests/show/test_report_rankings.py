@@ -86,7 +86,7 @@ def test_texts_are_cut_at_words_and_the_cut_is_told():
     ("words", "passages", "limit"), [(100, 10, 120), (100, 200, 45), (32, 800, 30), (0, 0, 120)]
 )
 def test_many_long_passages_are_cut_shorter_but_stay_readable(words, passages, limit, monkeypatch):
-    monkeypatch.setattr(rankings, "CHARACTERS", rankings.CHARACTERS // 100)
+    monkeypatch.setattr(rankings, "PASSAGE_CHARACTERS", rankings.PASSAGE_CHARACTERS // 100)
     assert (
         word_limit(["word " * words] * passages) == limit
     )  # 200 x 45 x 5 characters are 45,000, 60 words are 60,000
@@ -187,14 +187,14 @@ def test_page_says_that_prompts_of_many_calls_are_cut(monkeypatch):
     call = Call("answer", "Answer()", [{"role": "user", "content": "x" * 3000}], "yes")
     run = RunData("one", pd.DataFrame(), calls={"1_1": [call]})
     assert fit_calls([run]) == ([run], [])
-    monkeypatch.setattr(turns, "CHARACTERS", 1100)
+    monkeypatch.setattr(turns, "CALL_CHARACTERS", 1100)
     (cut,), notes = fit_calls([run])
     assert cut.calls["1_1"][0].messages == [{"role": "user", "content": "x" * 1000 + " […]"}]
     assert cut.calls["1_1"][0].completion == "yes"
     assert notes == [
         "Prompts and completions are cut at 1000 characters: the run folders have them."
     ]
-    monkeypatch.setattr(turns, "CHARACTERS", 10)
+    monkeypatch.setattr(turns, "CALL_CHARACTERS", 10)
     (none,), notes = fit_calls([run])
     assert (none.calls, notes) == (
         {},

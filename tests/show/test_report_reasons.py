@@ -195,7 +195,7 @@ def test_runs_are_compared_with_baseline_or_say_they_lack_a_turn():
 
 
 def test_a_page_of_very_many_runs_explains_its_first_measure(monkeypatch):
-    monkeypatch.setattr(reasons, "MOST", 2)
+    monkeypatch.setattr(reasons, "MOST_TEXTS", 2)
     runs = [RunData(name, ranking([("1_1", "b", 2.0)])) for name in "abcd"]
     found = reasons_by_turn(runs, QRELS, {"1_1": [[1.0, 1.0]] * 4}, [nDCG @ 1, P @ 1])
     assert [len(texts) for texts in found["1_1"]] == [0, 1, 1, 1]

@@ -232,7 +232,7 @@ def test_requests_without_an_answer_are_said():
 
 
 def test_tenth_of_a_test_set_stays_in_a_tenth_of_12_megabytes(monkeypatch):
-    monkeypatch.setattr(rankings, "CHARACTERS", rankings.CHARACTERS / 10)
+    monkeypatch.setattr(rankings, "PASSAGE_CHARACTERS", rankings.PASSAGE_CHARACTERS / 10)
     words = " ".join(["passage"] * 200)
     runs = {}
     for system in "abc":

@@ -1,4 +1,4 @@
-"""The report: runs as conversations to read, in one HTML file that loads nothing and can be read without scripts.
+"""The report: runs as conversations to read, in one HTML file that can be read without scripts.
 
 The page's script shows two runs at a time: the baseline, and the one that is chosen in the page.
 """
@@ -28,7 +28,7 @@ from .turns import build_conversations, fit_calls, turns_to_show
 
 __all__ = ["Report", "report"]
 
-DEFAULT = "raw"
+DEFAULT_BASELINE = "raw"
 """The run with which the others are compared if no baseline is named."""
 
 
@@ -97,7 +97,8 @@ def report(
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
-        >>> run = pd.DataFrame({"qid": ["1-1_1"], "docno": ["sample-walk-001:0"], "score": [1.5], "rank": [0]})
+        >>> run = pd.DataFrame({"qid": ["1-1_1"], "docno": ["sample-walk-001:0"]})
+        >>> run = run.assign(score=1.5, rank=0)
         >>> page = ikat.show.report({"mine": run}, "ikat:sample").save("report.html")
         >>> "Conversation 1-1" in page.read_text(encoding="utf-8")
         True
@@ -113,98 +114,114 @@ def report(
     named = name_runs(runs, "run")
     check_baseline(named, baseline)
     logs = find_logs(named)
-    first = baseline or kept_baseline(logs) or (DEFAULT if DEFAULT in named else next(iter(named)))
-    named = {first: named[first], **named}
+    baseline = baseline or kept_baseline(logs)
+    if baseline is None:
+        baseline = DEFAULT_BASELINE if DEFAULT_BASELINE in named else next(iter(named))
+    named = {baseline: named[baseline], **named}
     if logs:
         refuse_arguments(
             logs, dataset=dataset, qrels=qrels, turns=turns, measures=measures, unit=unit
         )
         return report_sessions({name: logs[name] for name in named}, texts, passages)
     data = None if dataset is None else datasets.dataset(dataset)
-    read = read_runs(named, data)
-    material = find_material(read, data, qrels, texts)
+    of_topics = read_runs(named, data)
+    material = find_material(of_topics, data, qrels, texts)
     chosen = turns is not None
     if turns is not None:
-        read, material = only_turns(
-            read,
-            material,
-            read_turns(turns, turns_to_show(read, material), material.name or "none of the runs"),
-        )
-    return _report_rankings(read, material, measures, passages, unit, chosen)
+        known = turns_to_show(of_topics, material)
+        wanted = read_turns(turns, known, material.name or "none of the runs")
+        of_topics, material = only_turns(of_topics, material, wanted)
+    return _report_rankings(of_topics, material, measures, passages, unit, chosen)
 
 
 def _report_rankings(
-    read: Sequence[RunData],
+    runs: Sequence[RunData],
     material: Material,
     measures: Sequence[ir_measures.Measure | str] | None,
     passages: int,
     unit: str | None,
     chosen: bool,
 ) -> Report:
-    """The page of runs of topics, the baseline first, with the turns of all systems side by side."""
-    turns, names = turns_to_show(read, material), [run.name for run in read]
-    judged, about_turns = judged_to_show(read, material.qrels, turns, chosen)
-    labels, scores = scores_to_show(read, judged, turns, measures)
-    listed, words, texts = passages_by_turn(read, material.qrels, material.texts, passages)
-    shown = {
-        qid: {passage.docno for of_run in several for passage in of_run}
-        for qid, several in listed.items()
-    }
-    reasons = reasons_by_turn(read, material.qrels, scores, measures_to_show(read, measures), texts)
-    fitting, cut = fit_calls(read)
+    """The page of runs of topics, the baseline first, with all systems side by side."""
+    turns = turns_to_show(runs, material)
+    judged, sentences = judged_to_show(runs, material.qrels, turns, chosen)
+    labels, scores = scores_to_show(runs, judged, turns, measures)
+    listed, words, texts = passages_by_turn(runs, material.qrels, material.texts, passages)
+    shown = {}
+    for qid, of_runs in listed.items():
+        shown[qid] = {passage.docno for of_run in of_runs for passage in of_run}
+    explained = measures_to_show(runs, measures)
+    reasons = reasons_by_turn(runs, material.qrels, scores, explained, texts)
+    missed = missed_by_turn(runs, material.qrels, shown)
+    fitting, notes_on_calls = fit_calls(runs)
+    groups = build_conversations(fitting, material, listed, scores, reasons, missed)
     columns = [ShownMeasure(name) for name in labels]
     clusters = find_clusters(scores, unit, material.dataset)
-    means = np.mean(list(scores.values()), axis=0).tolist() if scores else []
-    caption = " ".join(about_turns or [f"Mean over {counted(len(scores), 'judged turn')}."])
-    groups = build_conversations(
-        fitting, material, listed, scores, reasons, missed_by_turn(read, material.qrels, shown)
-    )
-    facts = [f"{counted(len(turns), 'turn')} of {counted(len(groups), 'conversation')}"]
-    facts += [f"{len(scores)} of them judged"] * bool(scores) + [
-        f"the best {counted(passages, 'passage')} of every run"
-    ]
-    facts += [f"the first {counted(words, 'word')} of each"] * bool(words)
+    means = []
+    if scores:
+        means_of_runs = np.mean(list(scores.values()), axis=0).tolist()
+        means = compare_means(means_of_runs, scores, columns, clusters)
+    if not sentences:
+        sentences = [f"Mean over {counted(len(scores), 'judged turn')}."]
+    if len(runs) > 1:
+        sentences = [*sentences, comparison_note(clusters, runs[0].name)]
     content = Content(
-        names,
-        "turn",
-        "Conversation",
-        f"{', '.join(facts)}.",
-        groups,
-        columns,
-        columns,
-        compare_means(means, scores, columns, clusters) if scores else [],
-        [*material.notes, *cut],
-        f"{caption} {comparison_note(clusters, names[0])}" if len(read) > 1 else caption,
-        {
-            run.name: [
-                run.parameters["expression"],
-                describe_calls(run.ledger),
-                *run.parameters.get("deviations", ()),
-                *run.parameters.get("notes", ()),
-            ]
-            for run in read
-            if run.parameters
-        },
-        material.name,
+        names=[run.name for run in runs],
+        unit="turn",
+        group="Conversation",
+        facts=_facts(len(turns), len(groups), len(scores), passages, words),
+        groups=groups,
+        measures=columns,
+        columns=columns,
+        means=means,
+        notes=[*material.notes, *notes_on_calls],
+        caption=" ".join(sentences),
+        made={run.name: _describe_run(run) for run in runs if run.parameters},
+        dataset=material.name,
         labelled=material.qrels is not None,
     )
     return Report.of(content)
+
+
+def _facts(turns: int, conversations: int, judged: int, passages: int, words: int) -> str:
+    """What the page covers, in a sentence; ``words`` of each passage, 0 without texts."""
+    facts = [f"{counted(turns, 'turn')} of {counted(conversations, 'conversation')}"]
+    if judged:
+        facts.append(f"{judged} of them judged")
+    facts.append(f"the best {counted(passages, 'passage')} of every run")
+    if words:
+        facts.append(f"the first {counted(words, 'word')} of each")
+    return f"{', '.join(facts)}."
+
+
+def _describe_run(run: RunData) -> list[str]:
+    """How a run was made, and its cost."""
+    return [
+        run.parameters["expression"],
+        describe_calls(run.ledger),
+        *run.parameters.get("deviations", ()),
+        *run.parameters.get("notes", ()),
+    ]
 
 
 def describe_calls(ledger: pd.DataFrame | None) -> str:
     """The costs of a run's LLM calls, in a sentence. An unknown amount is called unknown."""
     if ledger is None or ledger.empty:
         return "No LLM calls."
-    tokens, cost = (
-        ledger[["prompt_tokens", "completion_tokens"]].sum(axis=1, skipna=False),
-        ledger["cost"],
-    )
-    used = "unknown tokens" if tokens.isna().any() else counted(int(tokens.sum()), "token")
-    paid = "unknown cost" if cost.isna().any() else f"{cost.sum():.2f} USD"
-    counts = ", ".join(
-        counted(int(ledger[f"{name}s"].sum()), name) for name in ("failure", "fallback")
-    )
+    facts = [
+        counted(int(ledger["calls"].sum()), "LLM call"),
+        f"{int(ledger['known'].sum())} known",
+    ]
+    tokens = ledger[["prompt_tokens", "completion_tokens"]].sum(axis=1, skipna=False)
+    if tokens.isna().any():
+        facts.append("unknown tokens")
+    else:
+        facts.append(counted(int(tokens.sum()), "token"))
+    cost = ledger["cost"]
+    facts.append("unknown cost" if cost.isna().any() else f"{cost.sum():.2f} USD")
     lost = int(ledger["unanswered"].sum()) if "unanswered" in ledger else 0
     if lost:
-        counts = f"{counted(lost, 'request')} without an answer, {counts}"
-    return f"{counted(int(ledger['calls'].sum()), 'LLM call')}, {int(ledger['known'].sum())} known, {used}, {paid}, {counts}."
+        facts.append(f"{counted(lost, 'request')} without an answer")
+    facts.append(counted(int(ledger["failures"].sum()), "failure"))
+    facts.append(counted(int(ledger["fallbacks"].sum()), "fallback"))
+    return f"{', '.join(facts)}."

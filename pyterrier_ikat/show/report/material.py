@@ -1,4 +1,4 @@
-"""The material of a report: the runs, whatever their source, and the additional data from their dataset.
+"""The material of a report: the runs, whatever their source, and the data from their dataset.
 
 A run folder has the most: the ranking, the system's texts for each turn, its scores, its LLM calls
 and how it was made. A submission has ranking, response, chosen statements and cited passages; a
@@ -91,7 +91,8 @@ def _read(name: str, run: Any, dataset: IkatDataset | None) -> RunData:
         return _of_frame(name, run)
     if not isinstance(run, str | Path):
         raise UsageError(
-            f"{name} is a {type(run).__name__}, which is not a run: give a path, a RunFolder, a Submission or a result frame"
+            f"{name} is a {type(run).__name__}, which is not a run: "
+            "give a path, a RunFolder, a Submission or a result frame"
         )
     path = Path(run)
     if path.is_dir():
@@ -103,10 +104,12 @@ def _read(name: str, run: Any, dataset: IkatDataset | None) -> RunData:
 
 def _of_folder(name: str, folder: RunFolder) -> RunData:
     searched, calls = read_stages(folder)
-    turns = {
-        turn["qid"]: turn | ({"searched": searched[turn["qid"]]} if turn["qid"] in searched else {})
-        for turn in folder.turns()
-    }
+    turns = {}
+    for turn in folder.turns():
+        qid = turn["qid"]
+        turns[qid] = turn
+        if qid in searched:
+            turns[qid] = {**turn, "searched": searched[qid]}
     return RunData(
         name,
         folder.results(),
@@ -119,51 +122,52 @@ def _of_folder(name: str, folder: RunFolder) -> RunData:
 
 
 def read_stages(folder: RunFolder) -> tuple[dict[str, list[str]], dict[str, list[Call]]]:
-    """The queries that retrievers got on each turn, and its LLM calls; nothing for a folder without ``stages.jsonl.gz``.
+    """Read the queries that retrievers got on each turn, and its LLM calls.
+
+    A folder without ``stages.jsonl.gz`` has neither.
 
     Raises:
         DataError: when the file can't be read.
     """
     searched: dict[str, list[str]] = {}
     calls: dict[str, list[Call]] = {}
+    if not (folder.path / STAGES).is_file():
+        return searched, calls
     rewritten: dict[str, str] = {}
-    for line in folder.stages() if (folder.path / STAGES).is_file() else ():
+    for line in folder.stages():
         qid = line["qid"]
         searched.setdefault(qid, []).extend(query["query"] for query in line.get("found", ()))
-        calls.setdefault(qid, []).extend(
-            _call(line["stage"], asked) for asked in line.get("asked", ())
-        )
-        if isinstance(query := line.get("wrote", {}).get("query"), str):
+        of_stage = [_call(line["stage"], call) for call in line.get("asked", ())]
+        calls.setdefault(qid, []).extend(of_stage)
+        query = line.get("wrote", {}).get("query")
+        if isinstance(query, str):
             rewritten[qid] = query
-    for (
-        qid,
-        query,
-    ) in (
-        rewritten.items()
-    ):  # a retriever of another package is not recorded: it got the text that was written last
-        searched[qid] = searched[qid] or [query]
+    # a retriever of another package is not recorded: it got the text that was written last
+    for qid, query in rewritten.items():
+        if not searched[qid]:
+            searched[qid] = [query]
     return searched, calls
 
 
-def _call(stage: str, asked: Mapping[str, Any]) -> Call:
-    failed, name = (
-        "failure" in asked,
-        " ".join(filter(None, (asked.get("prompt"), asked.get("item")))),
-    )
+def _call(stage: str, call: Mapping[str, Any]) -> Call:
+    """A call of a stage, as the folder has it."""
+    words = [word for word in (call.get("prompt"), call.get("item")) if word]
+    failed = "failure" in call
     return Call(
-        name or "call",
-        stage,
-        asked["messages"],
-        asked["failure" if failed else "completion"],
-        failed,
+        name=" ".join(words) or "call",
+        stage=stage,
+        messages=call["messages"],
+        completion=call["failure"] if failed else call["completion"],
+        failed=failed,
     )
 
 
 def _of_submission(name: str, run: Submission) -> RunData:
-    columns = run.turns[["qid", "qanswer", "qstatements"]].to_numpy(dtype=object).tolist()
-    turns = {
-        qid: {"response": answer, "qstatements": statements} for qid, answer, statements in columns
-    }
+    turns = {}
+    for qid, answer, statements in zip(
+        run.turns["qid"], run.turns["qanswer"], run.turns["qstatements"], strict=True
+    ):
+        turns[qid] = {"response": answer, "qstatements": statements}
     return RunData(name, run.results, _add_used(run.results, turns))
 
 
@@ -173,30 +177,24 @@ def _of_frame(name: str, frame: pd.DataFrame) -> RunData:
     )
     results = strictly_decreasing(with_text_ids(name, frame))
     first = results.drop_duplicates("qid")
-    names = [
-        column
-        for column in first.columns
-        if str(column).startswith("q") and column not in ("qid", "query")
-    ]
-    turns: dict[str, dict[str, Any]] = {}
-    for qid, *row in zip(first["qid"], *(first[column] for column in names), strict=True):
-        cells = {
-            column: value for column, value in zip(names, row, strict=True) if not is_missing(value)
-        }
-        known = {
-            column: chosen_statements(qid, value) if column == "qstatements" else as_json(value)
-            for column, value in cells.items()
-        }
-        turns[qid] = {
-            column: value for column, value in known.items() if isinstance(value, str | list | dict)
-        }
-        if "used" in results.columns:
-            turns[qid]["response"] = turns[qid].get("qanswer", "")
-    if (
-        "query" in first.columns and "qsubqueries" not in names
-    ):  # after a fusion of sub-queries it is the turn's own again
+    turns: dict[str, dict[str, Any]] = {qid: {} for qid in first["qid"]}
+    for column in first.columns:
+        if not str(column).startswith("q") or column in ("qid", "query"):
+            continue
+        for qid, value in zip(first["qid"], first[column], strict=True):
+            if is_missing(value):
+                continue
+            known = chosen_statements(qid, value) if column == "qstatements" else as_json(value)
+            if isinstance(known, str | list | dict):
+                turns[qid][column] = known
+    if "used" in results.columns:
+        for turn in turns.values():
+            turn["response"] = turn.get("qanswer", "")
+    # after a fusion of sub-queries the query is the turn's own again
+    if "query" in first.columns and "qsubqueries" not in first.columns:
         for qid, query in zip(first["qid"], first["query"], strict=True):
-            turns[qid] |= {"searched": [query]} if isinstance(query, str) else {}
+            if isinstance(query, str):
+                turns[qid]["searched"] = [query]
     return RunData(name, results, _add_used(results, turns))
 
 
@@ -237,47 +235,58 @@ def find_material(
     qrels: QrelsSource | None,
     texts: pt.Transformer | None,
 ) -> Material:
-    """Collect the available data. A dataset that only a run folder names may be missing, but one that the user names may not.
+    """Collect the available data.
+
+    A dataset that only a run folder names may be missing, but one that the user names may not.
 
     Raises:
         UsageError: for qrels that the dataset does not have, or runs with different datasets.
         DataError: when a file of the dataset is missing.
     """
+    notes = []
     filled = note_of(qrels).get("filled") if isinstance(qrels, str | Path) else None
-    notes = [f"{filled}."] if filled else []
-    found = _dataset_of(runs, notes) if dataset is None else dataset
-    name, turns = ("", {}) if found is None else (found.name, _topics_by_turn(found))
-    judged = _given(qrels) if found is None else _qrels(found, qrels, notes)
-    loader = texts if texts is not None else _text_loader(found, runs, notes)
-    return Material(
-        name, turns, judged, loader, tuple(notes), {} if found is None else _titles(found), found
-    )
+    if filled:
+        notes.append(f"{filled}.")
+    if dataset is None:
+        dataset = _dataset_of(runs, notes)
+    if dataset is None:
+        judged = _given(qrels)
+        if texts is None:
+            texts = _text_loader(None, runs, notes)
+        return Material("", {}, judged, texts, tuple(notes))
+    turns = _topics_by_turn(dataset)
+    judged = _qrels(dataset, qrels, notes)
+    if texts is None:
+        texts = _text_loader(dataset, runs, notes)
+    return Material(dataset.name, turns, judged, texts, tuple(notes), _titles(dataset), dataset)
 
 
 def _dataset_of(runs: Sequence[RunData], notes: list[str]) -> IkatDataset | None:
-    named = {
-        run.name: full_name(run.parameters["dataset"])
-        for run in runs
-        if "dataset" in run.parameters
-    }
-    if len(set(named.values())) > 1:
-        pairs = ", ".join(f"{name} on {data}" for name, data in named.items())
+    """The dataset that the run folders name, if it can be read; otherwise a note says why not."""
+    named = {}
+    for run in runs:
+        if "dataset" in run.parameters:
+            named[run.name] = full_name(run.parameters["dataset"])
+    if not named:
+        notes.append(
+            "No dataset was given: "
+            "the users' words and the judgements are shown only where a run has them."
+        )
+        return None
+    names = set(named.values())
+    if len(names) > 1:
+        pairs = ", ".join(f"{run} on {name}" for run, name in named.items())
         raise UsageError(
             f"the runs were made on different datasets ({pairs}): make a report of each"
         )
-    if not named:
-        notes.append(
-            "No dataset was given: the users' words and the judgements are shown only where a run has them."
-        )
-        return None
-    name = next(iter(named.values()))
+    [name] = names
     try:
-        found = datasets.dataset(name)
-        found.get_topics()
+        dataset = datasets.dataset(name)
+        dataset.get_topics()
     except IkatError as error:
         notes.append(f"{name} can't be read, so only what the run folders keep is shown: {error}")
         return None
-    return found
+    return dataset
 
 
 def only_turns(
@@ -290,24 +299,26 @@ def only_turns(
 
 
 def _only(run: RunData, turns: set[str]) -> RunData:
-    results, scores = run.results[run.results["qid"].isin(turns)], run.scores
-    return replace(
-        run,
-        results=results.reset_index(drop=True),
-        turns={qid: turn for qid, turn in run.turns.items() if qid in turns},
-        scores=None if scores is None else scores[scores["qid"].isin(turns)].reset_index(drop=True),
-    )
+    results = run.results[run.results["qid"].isin(turns)].reset_index(drop=True)
+    scores = run.scores
+    if scores is not None:
+        scores = scores[scores["qid"].isin(turns)].reset_index(drop=True)
+    known = {qid: turn for qid, turn in run.turns.items() if qid in turns}
+    return replace(run, results=results, turns=known, scores=scores)
 
 
 def _given(qrels: QrelsSource | None) -> pd.DataFrame | None:
     """The judgements if there is no dataset: a frame, or a file."""
     if qrels is None or isinstance(qrels, pd.DataFrame):
         return qrels
-    if not Path(qrels).expanduser().is_file():
+    path = Path(qrels).expanduser()
+    if not path.is_file():
+        form = advice("frame", "file")
         raise UsageError(
-            f"the qrels {qrels!r} don't belong to a dataset: give the dataset as well, or the qrels as a {advice('frame', 'file')}"
+            f"the qrels {qrels!r} don't belong to a dataset: "
+            f"give the dataset as well, or the qrels as a {form}"
         )
-    return read_qrels(Path(qrels).expanduser())
+    return read_qrels(path)
 
 
 def _qrels(
@@ -317,7 +328,8 @@ def _qrels(
         return qrels
     if is_variant(qrels, dataset) and str(qrels).startswith("ptkb"):
         raise UsageError(
-            f"the qrels {qrels} of {dataset.name} judge statements, and runs rank passages: give other qrels"
+            f"the qrels {qrels} of {dataset.name} judge statements, and runs rank passages: "
+            "give other qrels"
         )
     try:
         return find_qrels(qrels, dataset)
@@ -349,9 +361,10 @@ def _text_loader(
 
 def _titles(dataset: IkatDataset) -> dict[str, str]:
     try:
-        return {one.number: one.title for one in dataset.conversations if one.title}
+        conversations = dataset.conversations
     except IkatError:  # without its manual rewrites, only the turns of a collection are known
         return {}
+    return {chat.number: chat.title for chat in conversations if chat.title}
 
 
 def _topics_by_turn(dataset: IkatDataset) -> dict[str, dict[str, Any]]:
@@ -359,7 +372,6 @@ def _topics_by_turn(dataset: IkatDataset) -> dict[str, dict[str, Any]]:
         topics = dataset.get_topics("manual")
     except IkatError:  # a collection whose manual rewrites are missing has its utterances
         topics = dataset.get_topics()
-    topics = topics.merge(dataset.get_answers(), on="qid", how="left").drop(
-        columns=["query", "qhistory"]
-    )
-    return {turn["qid"]: turn for turn in topics.to_dict("records")}
+    topics = topics.merge(dataset.get_answers(), on="qid", how="left")
+    records = topics.drop(columns=["query", "qhistory"]).to_dict("records")
+    return {turn["qid"]: turn for turn in records}

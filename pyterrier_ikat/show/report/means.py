@@ -1,5 +1,6 @@
-"""The table of means: for each system and measure the mean, its difference from the baseline's, and the interval of the difference."""
+"""The table of means: the mean of each system, its difference from the baseline's, the interval."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -34,23 +35,17 @@ class ShownMeasure:
 
     def text(self, value: float, *, signed: bool = False) -> str:
         """The value as in all tables; an unknown one is a dash."""
-        if value != value:
+        if math.isnan(value):
             return UNKNOWN
-        text = (
-            format_score(abs(value), self.digits)
-            if self.share
-            else f"{abs(value):,.{self.digits}f}"
-        )
-        sign = (
-            ""
-            if not any(digit in text for digit in "123456789")
-            else "−"
-            if value < 0
-            else "+"
-            if signed
-            else ""
-        )
-        return sign + text
+        if self.share:
+            text = format_score(abs(value), self.digits)
+        else:
+            text = f"{abs(value):,.{self.digits}f}"
+        if not any(digit in text for digit in "123456789"):
+            return text  # zero has no sign
+        if value < 0:
+            return f"−{text}"
+        return f"+{text}" if signed else text
 
 
 @dataclass(frozen=True)
@@ -90,58 +85,79 @@ def compare_means(
 
     Example:
         >>> values = {f"9-{turn}_1": [[0.0], [0.5 + turn / 100]] for turn in range(1, 7)}
-        >>> found = compare_means([[0.0], [0.535]], values, [ShownMeasure("P@1")], Clusters("turn", list(values)))
-        >>> [(one.text, one.change, one.side, one.interval) for (one,) in found]
-        [('.0000', '', '', ''), ('.5350', '↑+.5350', 'win', '[+.5154, +.5546]')]
+        >>> clusters = Clusters("turn", list(values))
+        >>> [[raw], [qr]] = compare_means([[0.0], [0.535]], values, [ShownMeasure("P@1")], clusters)
+        >>> raw.text, qr.text, qr.change, qr.side, qr.interval
+        ('.0000', '.5350', '↑+.5350', 'win', '[+.5154, +.5546]')
     """
+    # turns or sessions x systems x measures
     table = np.array(list(values.values()), dtype=float).reshape(-1, len(means), len(columns))
-    return [
-        [
-            _compare(means, table[:, :, place], columns[place], (run, place), clusters)
-            for place in range(len(columns))
-        ]
-        for run in range(len(means))
-    ]
+    rows = []
+    for system in range(len(means)):
+        row = []
+        for position, measure in enumerate(columns):
+            of_systems = [of_system[position] for of_system in means]
+            row.append(_compare(system, of_systems, table[:, :, position], measure, clusters))
+        rows.append(row)
+    return rows
 
 
 def _compare(
-    means: Scores,
+    system: int,
+    means: Sequence[float],
     values: "np.ndarray",
     measure: ShownMeasure,
-    of: tuple[int, int],
     clusters: Clusters,
 ) -> Mean:
-    run, place = of
-    value, column = means[run][place], [row[place] for row in means]
-    known = {measure.text(one): one * measure.better for one in column if one == one}
-    best = (
-        bool(measure.better)
-        and len(known) > 1
-        and value == value
-        and known[measure.text(value)] == max(known.values())
-    )
-    if run == 0 or value != value or column[0] != column[0] or not measure.better:
-        return Mean(value, measure.text(value), best)
-    change, side, interval = value - column[0], "", ""
-    ours, theirs = values[:, run], values[:, 0]
+    """A system's mean by a measure.
+
+    Args:
+        system: the number of the system.
+        means: the means of all systems, the baseline first.
+        values: turns or sessions x systems.
+        measure: the measure.
+        clusters: those of the turns or sessions.
+    """
+    value = means[system]
+    baseline = means[0]
+    text = measure.text(value)
+    best = _is_best(value, means, measure)
+    if system == 0 or math.isnan(value) or math.isnan(baseline) or not measure.better:
+        return Mean(value, text, best)
+    difference = value - baseline
+    change = measure.text(difference, signed=True)
+    side = ""
+    interval = ""
     if measure.tested and not np.isnan(values).any():
-        found = compared("", ours.tolist(), theirs.tolist(), clusters, len(means) - 1)
-        low, high = found[" low"], found[" high"]
-        interval = (
-            ""
-            if low != low
-            else f"[{measure.text(low, signed=True)}, {measure.text(high, signed=True)}]"
-        )
-        if found[" reject"]:
-            side = "win" if change * measure.better >= 0 else "loss"
-    arrow = "" if not side else HIGHER if change > 0 else LOWER
-    return Mean(
-        value, measure.text(value), best, arrow + measure.text(change, signed=True), side, interval
-    )
+        ours = values[:, system].tolist()
+        theirs = values[:, 0].tolist()
+        test = compared("", ours, theirs, clusters, len(means) - 1)
+        if not math.isnan(test[" low"]):
+            low = measure.text(test[" low"], signed=True)
+            high = measure.text(test[" high"], signed=True)
+            interval = f"[{low}, {high}]"
+        if test[" reject"]:
+            side = "win" if difference * measure.better >= 0 else "loss"
+            arrow = HIGHER if difference > 0 else LOWER
+            change = arrow + change
+    return Mean(value, text, best, change, side, interval)
+
+
+def _is_best(value: float, means: Sequence[float], measure: ShownMeasure) -> bool:
+    """Whether a mean is the best of several. Means that look alike are alike."""
+    if not measure.better or math.isnan(value):
+        return False
+    by_text = {}
+    for mean in means:
+        if not math.isnan(mean):
+            by_text[measure.text(mean)] = mean * measure.better
+    if len(by_text) < 2:
+        return False
+    return by_text[measure.text(value)] == max(by_text.values())
 
 
 def comparison_note(clusters: Clusters, baseline: str) -> str:
-    """What the differences, arrows and intervals of the table are, and what they take to be independent.
+    """Explain the differences, arrows and intervals of the table.
 
     Args:
         clusters: those of the turns or sessions.
@@ -152,10 +168,10 @@ def comparison_note(clusters: Clusters, baseline: str) -> str:
         'Differences are from raw. ↑ significantly higher, ↓ signi'
     """
     test = said_of_test(clusters.unit, clusters.number, len(clusters.names), clusters.of)
-    said = [
-        f"Differences are from {baseline}. {HIGHER} significantly higher, {LOWER} significantly lower: {test}."
+    sentences = [
+        f"Differences are from {baseline}.",
+        f"{HIGHER} significantly higher, {LOWER} significantly lower: {test}.",
+        "The intervals of 95 % are of the same test, not corrected.",
     ]
-    said.append("The intervals of 95 % are of the same test, not corrected.")
-    return " ".join(
-        [*said, *notes_on_unit(clusters.unit, clusters.number, clusters.source, clusters.of)]
-    )
+    sentences += notes_on_unit(clusters.unit, clusters.number, clusters.source, clusters.of)
+    return " ".join(sentences)

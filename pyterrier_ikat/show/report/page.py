@@ -7,6 +7,7 @@ else.
 
 import base64
 import hashlib
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,14 +24,14 @@ from ...store.files import atomic_write
 from .means import Mean, ShownMeasure
 
 FOLDER = Path(__file__).parent / "files"
-FIRST = 3
+FIRST_MEASURES = 3
 """How many measures are shown before the reader asks for more."""
 LONG_TITLE = 60
 """The maximum number of characters of the names in the title."""
 
 
 @dataclass(frozen=True)
-class Passage:
+class ListedPassage:
     """A passage in the list of a run.
 
     Attributes:
@@ -57,7 +58,15 @@ class Passage:
 
 @dataclass(frozen=True)
 class Call:
-    """An LLM call: the name of its prompt, the stage that asked, its messages, and the completion, or why there is none (``failed``)."""
+    """An LLM call.
+
+    Attributes:
+        name: the name of its prompt.
+        stage: the stage that asked.
+        messages: its messages.
+        completion: the completion, or why there is none.
+        failed: whether there is none.
+    """
 
     name: str
     stage: str
@@ -68,7 +77,14 @@ class Call:
 
 @dataclass(frozen=True)
 class Note:
-    """Texts that a system wrote, with a label. ``kind`` is ``query``, ``draft`` or empty; ``folded`` ones are opened by a click."""
+    """Texts that a system wrote, with a label.
+
+    Attributes:
+        label: what they are.
+        texts: the texts.
+        kind: ``query``, ``draft`` or empty.
+        folded: whether a click opens them.
+    """
 
     label: str
     texts: Sequence[str]
@@ -77,7 +93,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Step:
+class ShownStep:
     """What a system did for one utterance.
 
     Attributes:
@@ -103,29 +119,28 @@ class Step:
     remarks: Sequence[str] = ()
     cited: Sequence[int] = ()
     basis: str = "based on"
-    passages: Sequence[Passage] = ()
+    passages: Sequence[ListedPassage] = ()
     found: str = ""
     calls: Sequence[Call] = ()
 
 
 @dataclass(frozen=True)
 class Side:
-    """One system's part: a single step on a turn, or all steps of a session, with its ``end`` and its counts."""
+    """One system's part: a step on a turn, or all steps of a session with its end and counts."""
 
-    steps: Sequence[Step]
+    steps: Sequence[ShownStep]
     end: str = ""
     facts: str = ""
 
     @property
     def queries(self) -> str:
         """All texts with which it searched, in which another side's words are looked up."""
-        return " ".join(
-            text
-            for step in self.steps
-            for note in step.notes
-            if note.kind == "query"
-            for text in note.texts
-        )
+        texts: list[str] = []
+        for step in self.steps:
+            for note in step.notes:
+                if note.kind == "query":
+                    texts += note.texts
+        return " ".join(texts)
 
 
 @dataclass(frozen=True)
@@ -159,7 +174,14 @@ class Unit:
 
 @dataclass(frozen=True)
 class Group:
-    """A conversation with its turns, or a user with the sessions. ``persona``: id -> statement."""
+    """A conversation with its turns, or a user with the sessions.
+
+    Attributes:
+        name: the name of the conversation, or the user's id.
+        units: the turns or sessions.
+        title: what it is about, if known.
+        persona: id -> statement.
+    """
 
     name: str
     units: Sequence[Unit]
@@ -205,40 +227,57 @@ class Content:
     def title(self) -> str:
         """One line: the names, or their number if they are too long."""
         names = ", ".join(self.names)
-        return (
-            names
-            if len(names) <= LONG_TITLE or len(self.names) == 1
-            else f"{len(self.names)} systems"
-        )
+        if len(self.names) > 1 and len(names) > LONG_TITLE:
+            return f"{len(self.names)} systems"
+        return names
 
     @property
     def compared(self) -> int:
-        """The system that is compared with the baseline first: the best other one by the first measure that has a better side."""
-        others = range(1, len(self.names))
-        ranked = next((place for place, one in enumerate(self.columns) if one.better), None)
-        if ranked is None or not self.means:
+        """The system that is compared with the baseline first: the best other one.
+
+        It is the best by the first measure that has a better side.
+        """
+        better = [position for position, column in enumerate(self.columns) if column.better]
+        if not better or not self.means:
             return int(len(self.names) > 1)
-        worth = [row[ranked].value * self.columns[ranked].better for row in self.means]
-        return max(
-            others,
-            key=lambda number: worth[number] if worth[number] == worth[number] else float("-inf"),
-            default=0,
-        )
+        position = better[0]
+
+        def worth(system: int) -> float:
+            value = self.means[system][position].value * self.columns[position].better
+            return -math.inf if math.isnan(value) else value
+
+        return max(range(1, len(self.names)), key=worth, default=0)
 
     def data(self) -> dict[str, Any]:
-        """What the page's script needs: the values of each turn or session, and why systems differ on it."""
+        """What the page's script needs: the values of each unit, and why systems differ on it."""
+        measures = []
+        for measure in self.measures:
+            measures.append(
+                {
+                    "name": measure.name,
+                    "digits": measure.digits,
+                    "better": measure.better,
+                    "share": measure.share,
+                }
+            )
         units = [unit for group in self.groups for unit in group.units]
-        scores = [
-            None
-            if one.scores is None
-            else [[x if x == x else None for x in row] for row in one.scores]
-            for one in units
-        ]
-        measures = [
-            {"name": one.name, "digits": one.digits, "better": one.better, "share": one.share}
-            for one in self.measures
-        ]
-        return {"measures": measures, "scores": scores, "reasons": [one.reasons for one in units]}
+        return {
+            "measures": measures,
+            "scores": [_known_scores(unit.scores) for unit in units],
+            "reasons": [unit.reasons for unit in units],
+        }
+
+
+def _known_scores(
+    scores: Sequence[Sequence[float]] | None,
+) -> list[list[float | None]] | None:
+    """The scores of a unit, with None in place of NaN, which JSON doesn't have."""
+    if scores is None:
+        return None
+    rows = []
+    for of_system in scores:
+        rows.append([None if math.isnan(score) else score for score in of_system])
+    return rows
 
 
 class Report:
@@ -255,16 +294,26 @@ class Report:
 
     @classmethod
     def of(cls, content: Content) -> "Report":
-        """The page. Characters that HTML files can't have (zeros, half characters) are replaced."""
-        css, script = (
-            (FOLDER / name).read_text(encoding="utf-8") for name in ("report.css", "report.js")
+        """Draw the page. Characters that HTML can't have (zeros, half characters) are replaced."""
+        css = (FOLDER / "report.css").read_text(encoding="utf-8")
+        script = (FOLDER / "report.js").read_text(encoding="utf-8")
+        policy = (
+            f"default-src 'none'; style-src '{_hash(css)}'; script-src '{_hash(script)}'; "
+            "base-uri 'none'; form-action 'none'"
         )
-        policy = f"default-src 'none'; style-src '{_hash(css)}'; script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
-        template = _environment().get_template("report.html.jinja")
-        page = template.render(
-            page=content, css=Markup(css), script=Markup(script), policy=policy, first=FIRST
+        page = (
+            _environment()
+            .get_template("report.html.jinja")
+            .render(
+                page=content,
+                css=Markup(css),
+                script=Markup(script),
+                policy=policy,
+                first=FIRST_MEASURES,
+            )
         )
-        return cls(re.sub("[\x00\ud800-\udfff]", "\ufffd", page), ", ".join(content.names))
+        html = re.sub("[\x00\ud800-\udfff]", "\ufffd", page)
+        return cls(html, ", ".join(content.names))
 
     def save(self, path: str | Path) -> Path:
         """Write the page into a file, completely or not at all.
@@ -278,32 +327,41 @@ class Report:
 
     def _repr_html_(self) -> str:
         """The page in its own frame, so that its script can't reach the notebook."""
-        page, name = escape(self.html), escape(self.name)
-        return f'<iframe title="{name}" srcdoc="{page}" sandbox="allow-scripts" width="100%" height="720" style="border: 0"></iframe>'
+        return (
+            f'<iframe title="{escape(self.name)}" srcdoc="{escape(self.html)}" '
+            'sandbox="allow-scripts" width="100%" height="720" style="border: 0"></iframe>'
+        )
 
     def __repr__(self) -> str:
-        return f"<report of {self.name}, {len(self.html.encode()) / 1e6:.1f} MB: .save(path) writes it>"
+        megabytes = len(self.html.encode()) / 1e6
+        return f"<report of {self.name}, {megabytes:.1f} MB: .save(path) writes it>"
 
 
 def _hash(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+    """The hash of a script or style, as a content security policy names it."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
 
 
 @lru_cache
 def _environment() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"counted": counted, "pieces": _pieces}
-    return made
+    environment.filters |= {"counted": counted, "pieces": _pieces}
+    return environment
 
 
 def _pieces(text: str, known: str | None) -> list[tuple[str, bool]]:
-    """The text in pieces, each with whether it is a word that the baseline's queries lack; one piece without a baseline to compare with.
+    """Split a text into pieces, each with whether it is a word that the baseline's queries lack.
+
+    Args:
+        text: the text.
+        known: the baseline's queries; None without a baseline to compare with.
 
     Example:
         >>> _pieces("mint tea", "green tea")
@@ -311,11 +369,12 @@ def _pieces(text: str, known: str | None) -> list[tuple[str, bool]]:
     """
     if known is None:
         return [(text, False)]
-    words, found = set(re.findall(r"\w+", known.lower())), list[tuple[str, bool]]()
+    known_words = set(re.findall(r"\w+", known.lower()))
+    pieces: list[tuple[str, bool]] = []
     for piece in re.findall(r"\w+|\W+", text):
-        new = piece[0].isalnum() and piece.lower() not in words
-        if found and not new and not found[-1][1]:
-            found[-1] = (found[-1][0] + piece, False)
-        else:
-            found.append((piece, new))
-    return found
+        is_new = piece[0].isalnum() and piece.lower() not in known_words
+        if pieces and not is_new and not pieces[-1][1]:
+            before, _ = pieces.pop()
+            piece = before + piece
+        pieces.append((piece, is_new))
+    return pieces

@@ -16,19 +16,19 @@ from ...evaluation.scored_turns import Asked, choose_turns
 from ...evaluation.scores import make_evaluator
 from .material import RunData
 from .means import Scores
-from .page import Passage
+from .page import ListedPassage
 
-LIMITS = (120, 90, 60, 45, 30)
-"""How many words of a passage are shown; fewer if the page has many passages. The index has the rest."""
-CHARACTERS = 4_800_000
-"""How many characters of passages fit into a page, so that 332 turns of three systems stay within 12 MB."""
+WORD_LIMITS = (120, 90, 60, 45, 30)
+"""How many words of a passage are shown; fewer if the page has many passages."""
+PASSAGE_CHARACTERS = 4_800_000
+"""How many characters of passages fit into a page: 332 turns of three systems stay within 12 MB."""
 OPEN_WORDS = 30
 """How many words can be read without opening the passage."""
 
 
 def passages_by_turn(
     runs: Sequence[RunData], qrels: pd.DataFrame | None, texts: pt.Transformer | None, depth: int
-) -> tuple[dict[str, list[list[Passage]]], int, dict[str, str]]:
+) -> tuple[dict[str, list[list[ListedPassage]]], int, dict[str, str]]:
     """For each turn and run, its best ``depth`` passages and those on which its response is based.
 
     The first run is the baseline. Each of its passages has its ranks in all other runs, each of
@@ -42,47 +42,53 @@ def passages_by_turn(
         DataError: when ``texts`` lacks a passage.
     """
     shown = [_shown(run, depth) for run in runs]
-    docnos = {docno for frame in shown for docno in frame["docno"]}
+    all_docnos = [docno for results in shown for docno in results["docno"]]
+    docnos = set(all_docnos)
     known = _texts_of(runs, texts, docnos)
-    limit = word_limit([known.get(docno, "") for frame in shown for docno in frame["docno"]])
+    limit = word_limit([known.get(docno, "") for docno in all_docnos])
     words = {docno: cut_words(known[docno], limit) for docno in docnos if docno in known}
     ranks = [ranks_of(run.results[run.results["docno"].isin(docnos)]) for run in runs]
     labels = {} if qrels is None else qrels.set_index(["qid", "docno"])["label"].to_dict()
-    found: dict[str, list[list[Passage]]] = {}
-    for number, (run, frame) in enumerate(zip(runs, shown, strict=True)):
-        others = [other for other in range(len(runs)) if other != number and 0 in (other, number)]
+    listed: dict[str, list[list[ListedPassage]]] = {}
+    for number, (run, results) in enumerate(zip(runs, shown, strict=True)):
+        # the baseline is compared with all runs, another run with the baseline
+        others = range(1, len(runs)) if number == 0 else range(1)
         for qid, docno, score, rank in zip(
-            *(frame[name] for name in ("qid", "docno", "score", "rank")), strict=True
+            results["qid"], results["docno"], results["score"], results["rank"], strict=True
         ):
-            elsewhere = [(other, ranks[other].get((qid, docno))) for other in others]
-            used = docno in run.turns.get(qid, {}).get("used", ())
-            row = (
-                int(rank) + 1,
-                docno,
-                float(score),
-                *words.get(docno, ("", "")),
-                labels.get((qid, docno)),
-                used,
-                elsewhere,
+            beginning, rest = words.get(docno, ("", ""))
+            passage = ListedPassage(
+                rank=int(rank) + 1,
+                docno=docno,
+                score=float(score),
+                beginning=beginning,
+                rest=rest,
+                label=labels.get((qid, docno)),
+                used=docno in run.turns.get(qid, {}).get("used", ()),
+                elsewhere=[(other, ranks[other].get((qid, docno))) for other in others],
             )
-            found.setdefault(qid, [[] for _ in runs])[number].append(Passage(*row))
-    return found, limit if words else 0, known
+            if qid not in listed:
+                listed[qid] = [[] for _ in runs]
+            listed[qid][number].append(passage)
+    return listed, limit if words else 0, known
 
 
 def _shown(run: RunData, depth: int) -> pd.DataFrame:
     """The rows of a run that the page shows, by rank."""
-    used = {(qid, docno) for qid, turn in run.turns.items() for docno in turn.get("used", ())}
+    used: set[tuple[str, str]] = set()
+    for qid, turn in run.turns.items():
+        used.update((qid, docno) for docno in turn.get("used", ()))
     pairs = zip(run.results["qid"].tolist(), run.results["docno"].tolist(), strict=True)
-    wanted = (run.results["rank"] < depth).to_numpy() | np.array(
-        [pair in used for pair in pairs], dtype=bool
-    )
-    return run.results[wanted].sort_values("rank", kind="stable")
+    is_used = np.array([pair in used for pair in pairs], dtype=bool)
+    among_best = (run.results["rank"] < depth).to_numpy()
+    return run.results[among_best | is_used].sort_values("rank", kind="stable")
 
 
 def ranks_of(results: pd.DataFrame) -> dict[tuple[str, str], int]:
-    """(qid, docno) -> rank from 1."""
+    """Return the rank of each passage of each turn: (qid, docno) -> rank from 1."""
     pairs = zip(results["qid"].tolist(), results["docno"].tolist(), strict=True)
-    return dict(zip(pairs, (results["rank"] + 1).astype(int).tolist(), strict=True))
+    ranks = (results["rank"] + 1).astype(int).tolist()
+    return dict(zip(pairs, ranks, strict=True))
 
 
 def word_limit(texts: Sequence[str]) -> int:
@@ -93,22 +99,23 @@ def word_limit(texts: Sequence[str]) -> int:
         (120, 60)
     """
     sizes = [(len(text), max(len(text.split()), 1)) for text in texts]
-    fitting = (
-        limit
-        for limit in LIMITS
-        if sum(size * min(1.0, limit / words) for size, words in sizes) <= CHARACTERS
-    )
-    return next(fitting, LIMITS[-1])
+    for limit in WORD_LIMITS:
+        shown = sum(characters * min(1.0, limit / words) for characters, words in sizes)
+        if shown <= PASSAGE_CHARACTERS:
+            return limit
+    return WORD_LIMITS[-1]
 
 
 def _texts_of(
     runs: Sequence[RunData], texts: pt.Transformer | None, wanted: set[str]
 ) -> dict[str, str]:
+    """Docno -> text: the texts that runs have, and the loaded ones of the other wanted passages."""
     known: dict[str, str] = {}
     for run in runs:
         if "text" in run.results.columns:
-            pairs = zip(run.results["docno"], run.results["text"], strict=True)
-            known.update((docno, text) for docno, text in pairs if isinstance(text, str))
+            for docno, text in zip(run.results["docno"], run.results["text"], strict=True):
+                if isinstance(text, str):
+                    known[docno] = text
     return known | load_texts(texts, wanted - set(known))
 
 
@@ -121,18 +128,25 @@ def load_texts(texts: pt.Transformer | None, docnos: set[str]) -> dict[str, str]
 
 
 def cut_words(text: str, limit: int) -> tuple[str, str]:
-    """The words of a text that can be read without opening it, and the following words up to the limit."""
+    """Split a text: the words that are always shown, and the following words up to the limit."""
     words = text.split()
+    beginning = " ".join(words[:OPEN_WORDS])
     rest = " ".join(words[OPEN_WORDS:limit])
-    return " ".join(words[:OPEN_WORDS]), f"{rest} …" if len(words) > max(
-        limit, OPEN_WORDS
-    ) else rest
+    if len(words) > max(limit, OPEN_WORDS):
+        rest += " …"
+    return beginning, rest
 
 
 def judged_to_show(
     runs: Sequence[RunData], qrels: pd.DataFrame | None, turns: Sequence[str], chosen: bool = False
 ) -> tuple[pd.DataFrame | None, list[str]]:
-    """The judgements of the shown turns that are scored, and the sentences about these turns; None without judgements.
+    """Return the judgements of the scored turns, and sentences about these turns.
+
+    Args:
+        runs: the runs.
+        qrels: the judgements; without them, there are none to return.
+        turns: the turns that the page shows.
+        chosen: whether the user chose these turns.
 
     Raises:
         DataError: when none of the turns is judged, or no judged turn was asked of all run folders.
@@ -141,14 +155,14 @@ def judged_to_show(
         return None, []
     judged = qrels[qrels["qid"].isin(turns)]
     if judged.empty:
-        first = qrels["qid"].iloc[0] if len(qrels) else "none at all"
+        example = qrels["qid"].iloc[0] if len(qrels) else "none at all"
         raise DataError(
-            f"none of the turns ({turns[0]}, ...) is judged: the qrels have turns like {first}"
+            f"none of the turns ({turns[0]}, ...) is judged: the qrels have turns like {example}"
         )
     asked = {run.name: None if run.run_on is None else Asked(run.run_on) for run in runs}
     scored = choose_turns(judged["qid"], asked, chosen=chosen)
-    found = {run.name: set(run.results["qid"]) for run in runs}
-    return judged[judged["qid"].isin(scored.ids)], scored.sentences(found)
+    with_results = {run.name: set(run.results["qid"]) for run in runs}
+    return judged[judged["qid"].isin(scored.ids)], scored.sentences(with_results)
 
 
 def scores_to_show(
@@ -157,10 +171,11 @@ def scores_to_show(
     turns: Sequence[str],
     measures: Sequence[ir_measures.Measure | str] | None = None,
 ) -> tuple[list[str], dict[str, Scores]]:
-    """The names of the measures, and for each judged turn the scores of every run. A turn that is missing from a run counts 0.
+    """Return the names of the measures, and for each judged turn the scores of every run.
 
-    The default measures are the track's and all that a run folder has. Without qrels, the scores
-    are those of the run folders, for the measures that all of them have.
+    A turn that is missing from a run counts 0. The default measures are the track's and all that a
+    run folder has. Without qrels, the scores are those of the run folders, for the measures that
+    all of them have.
 
     Raises:
         DataError: when none of the turns is judged, a run has docnos of another form than the
@@ -168,68 +183,97 @@ def scores_to_show(
             scores for different turns or qrels.
     """
     if qrels is None:
-        tables = _scores_of_folders(
-            runs, None if measures is None else list(map(label, as_measures(measures)))
-        )
+        wanted = None if measures is None else list(map(label, as_measures(measures)))
+        tables = _scores_of_folders(runs, wanted)
     else:
         judged, _ = judged_to_show(runs, qrels, turns, chosen=True)
-        evaluator = make_evaluator(judged, measures_to_show(runs, measures))
-        found = []
-        for run in runs:
-            ranking = ranking_of(run.name, run.results)
-            evaluator.check_form(f"run {run.name}", ranking)
-            if unlike := evaluator.without_judged(ranking):
-                warnings.warn(
-                    f"run {run.name}: {unlike}, so that each of its scores is 0",
-                    NotJudgedWarning,
-                    stacklevel=4,
-                )
-            found.append(evaluator.per_turn(run.name, ranking))
-        tables = [pd.DataFrame({"qid": evaluator.turns, **scores}) for scores in found]
+        tables = _scores_of_rankings(runs, judged, measures_to_show(runs, measures))
     if not tables or tables[0].empty:
         return [], {}
     names = [name for name in tables[0].columns if name != "qid"]
-    values = [
-        dict(zip(table["qid"], table[names].to_numpy(dtype=float).tolist(), strict=True))
-        for table in tables
-    ]
-    return names, {qid: [rows[qid] for rows in values] for qid in values[0]}
+    scores: dict[str, Scores] = {qid: [] for qid in tables[0]["qid"]}
+    for table in tables:
+        values = table[names].to_numpy(dtype=float).tolist()
+        of_turns = dict(zip(table["qid"], values, strict=True))
+        for qid, of_runs in scores.items():
+            of_runs.append(of_turns[qid])
+    return names, scores
+
+
+def _scores_of_rankings(
+    runs: Sequence[RunData],
+    judged: pd.DataFrame | None,
+    measures: Sequence[ir_measures.Measure],
+) -> list[pd.DataFrame]:
+    """The scores of each run: ``qid`` and a column per measure."""
+    evaluator = make_evaluator(judged, measures)
+    tables = []
+    for run in runs:
+        ranking = ranking_of(run.name, run.results)
+        evaluator.check_form(f"run {run.name}", ranking)
+        unlike = evaluator.without_judged(ranking)
+        if unlike:
+            warnings.warn(
+                f"run {run.name}: {unlike}, so that each of its scores is 0",
+                NotJudgedWarning,
+                stacklevel=5,
+            )
+        scores = evaluator.per_turn(run.name, ranking)
+        tables.append(pd.DataFrame({"qid": evaluator.turns, **scores}))
+    return tables
 
 
 def measures_to_show(
     runs: Sequence[RunData], measures: Sequence[ir_measures.Measure | str] | None = None
 ) -> list[ir_measures.Measure]:
     """The given measures; by default the track's and the further ones of the run folders."""
-    kept = [name for run in runs if run.scores is not None for name in run.scores.columns]
-    return as_measures([*TRACK_2023, *computable(kept)] if measures is None else measures)
+    if measures is not None:
+        return as_measures(measures)
+    names: list[str] = []
+    for run in runs:
+        if run.scores is not None:
+            names.extend(run.scores.columns)
+    return as_measures([*TRACK_2023, *computable(names)])
 
 
 def _scores_of_folders(runs: Sequence[RunData], wanted: Sequence[str] | None) -> list[pd.DataFrame]:
+    """The scores that the run folders have; none if a folder has none."""
     tables = [run.scores for run in runs if run.scores is not None]
     if len(tables) < len(runs):
         return []
-    common = [
-        name
-        for name in tables[0].columns
-        if name != "qid" and all(name in table.columns for table in tables)
-    ]
-    if lacking := [name for name in wanted or () if name not in common]:
+    common = list(tables[0].columns)
+    for table in tables:
+        common = [name for name in common if name in table.columns]
+    common.remove("qid")
+    lacking = [name for name in wanted or () if name not in common]
+    if lacking:
         raise DataError(
-            f"not all of these runs were measured by {', '.join(lacking)}: give the dataset or the qrels"
+            f"not all of these runs were measured by {', '.join(lacking)}: "
+            "give the dataset or the qrels"
         )
-    judged = [
-        run for run in runs if "qrels_sha256" in run.parameters
-    ]  # a folder that was written by hand may not name its qrels
-    for run, table in zip(runs, tables, strict=True):
-        if (not common and table is not tables[0]) or set(table["qid"]) != set(tables[0]["qid"]):
-            raise DataError(
-                f"{run.name} and {runs[0].name} were measured by other measures or on other turns: give the dataset or the qrels"
-            )
-        if (
-            "qrels_sha256" in run.parameters
-            and run.parameters["qrels_sha256"] != judged[0].parameters["qrels_sha256"]
-        ):
-            raise DataError(
-                f"{run.name} and {judged[0].name} were measured with other qrels: give the dataset or the qrels"
-            )
+    _check_alike(runs, tables, common)
     return [table[["qid", *(common if wanted is None else wanted)]] for table in tables]
+
+
+def _check_alike(
+    runs: Sequence[RunData], tables: Sequence[pd.DataFrame], common: Sequence[str]
+) -> None:
+    """Check that folders were measured by common measures on the same turns with the same qrels."""
+    turns = set(tables[0]["qid"])
+    # a folder that was written by hand may not name its qrels
+    with_qrels = [run for run in runs if "qrels_sha256" in run.parameters]
+    for number, (run, table) in enumerate(zip(runs, tables, strict=True)):
+        other_measures = number > 0 and not common
+        if other_measures or set(table["qid"]) != turns:
+            raise DataError(
+                f"{run.name} and {runs[0].name} were measured by other measures or on other turns: "
+                "give the dataset or the qrels"
+            )
+        if "qrels_sha256" not in run.parameters:
+            continue
+        first = with_qrels[0]
+        if run.parameters["qrels_sha256"] != first.parameters["qrels_sha256"]:
+            raise DataError(
+                f"{run.name} and {first.name} were measured with other qrels: "
+                "give the dataset or the qrels"
+            )

@@ -1,4 +1,4 @@
-"""Why one run is better than another on a turn, for the shown measure: the passages that make the difference, in sentences."""
+"""Why one run is better than another on a turn: the passages that make the difference."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -15,15 +15,20 @@ from .material import RunData
 from .means import Scores
 from .rankings import ranks_of
 
-UP, DOWN, INTRUDERS = 2, 1, 2
-"""How many passages are named from which the winner gains most, from which the loser gains most, and that came before the first of them."""
-MOST = 20_000
-"""The maximum number of texts of a page, unless there are more for its first measure."""
-OPENING = 6
+FROM_WINNER = 2
+"""How many passages are named from which the winner gains most."""
+FROM_LOSER = 1
+"""How many passages are named from which the loser gains most."""
+INTRUDERS = 2
+"""How many passages are named that came before the first of the winner's."""
+
+MOST_TEXTS = 20_000
+"""The maximum number of explanations of a page, unless there are more for its first measure."""
+OPENING_WORDS = 6
 """How many first words are the name of a passage."""
-SUMS = ("nDCG", "P", "R")
+SUM_MEASURES = ("nDCG", "P", "R")
 """The measures that are sums over the relevant passages above their cutoff."""
-MISSED = 5
+MOST_MISSED = 5
 """The maximum number of relevant passages of a turn that are named although no run shows them."""
 
 
@@ -50,141 +55,159 @@ class Explainer:
         ranks: Sequence[Mapping[str, int]],
         called: Mapping[str, str] | None = None,
     ) -> None:
-        self.measure, self.labels, self.names, self.ranks, self.called = (
-            measure,
-            labels,
-            names,
-            ranks,
-            called or {},
-        )
+        self.measure = measure
+        self.labels = labels
+        self.names = names
+        self.ranks = ranks
+        self.called = called or {}
         cutoff = cutoff_of(measure)
-        self.end = (
-            inf if cutoff is None else cutoff + 1
-        )  # the first rank that the measure does not use
+        # the first rank that the measure does not use
+        self.end = inf if cutoff is None else cutoff + 1
         relevant = [docno for docno, grade in labels.items() if grade >= level_of(measure)]
         self.relevant = bool(relevant)
-        self.gains = [
-            self._gains({docno: of_run[docno] for docno in relevant if docno in of_run})
-            for of_run in ranks
-        ]
+        self.gains = []
+        for of_run in ranks:
+            found = {docno: of_run[docno] for docno in relevant if docno in of_run}
+            self.gains.append(self._gains(found))
 
     def _gains(self, ranks: Mapping[str, int]) -> Mapping[str, float]:
+        """Docno -> what a relevant passage adds to the score, or as much as it adds to the DCG."""
         if is_sum(self.measure):
             return passage_shares(self.measure, self.labels, ranks)
-        return {
-            docno: self.labels[docno] / log2(rank + 1)
-            for docno, rank in ranks.items()
-            if rank < self.end
-        }
+        gains = {}
+        for docno, rank in ranks.items():
+            if rank < self.end:
+                gains[docno] = self.labels[docno] / log2(rank + 1)
+        return gains
 
-    def explain(self, one: int, other: int, lead: float) -> str:
-        """A sentence about each of the passages that matter most, the winner's first.
+    def explain(self, run: int, other: int, lead: float) -> str:
+        """Write a sentence about each of the passages that matter most, the winner's first.
 
         Args:
-            one: the number of a run.
+            run: the number of a run.
             other: the number of another run.
-            lead: the score of ``one`` minus the score of ``other``.
+            lead: the score of ``run`` minus the score of ``other``.
 
         Example:
             >>> from ir_measures import nDCG
-            >>> Explainer(nDCG @ 3, {"b": 2}, ["qr", "aqd"], [{"a": 1, "b": 2}, {"b": 1}]).explain(0, 1, 0.6309 - 1)
-            'aqd leads by .3691 in nDCG@3. aqd finds b (label 2) at rank 1, qr at 2 (+.3691). In qr a, not judged, came in at rank 1.'
+            >>> ranks = [{"a": 1, "b": 2}, {"b": 1}]
+            >>> text = Explainer(nDCG @ 3, {"b": 2}, ["qr", "aqd"], ranks).explain(0, 1, 0.6309 - 1)
+            >>> for sentence in text.split(". "):
+            ...     print(sentence)
+            aqd leads by .3691 in nDCG@3
+            aqd finds b (label 2) at rank 1, qr at 2 (+.3691)
+            In qr a, not judged, came in at rank 1.
         """
+        name = label(self.measure)
         if abs(lead) < SAME:
-            return f"No difference in {label(self.measure)}{self._why_alike(one, other)}."
-        first, second = (one, other) if lead > 0 else (other, one)
-        up, down = self._moved(first, second)
-        told = [self._found(first, second, *pair) for pair in up[:UP]] + [
-            self._found(second, first, *pair) for pair in down[:DOWN]
-        ]
-        rest = self._rest([*up[UP:], *down[DOWN:]])
-        intruders = self._intruders(first, second, up[0][1]) if up else ""
-        said = [
-            f"{self.names[first]} leads by {format_score(abs(lead))} in {label(self.measure)}.",
-            *told,
-            rest,
-            intruders,
-        ]
-        return " ".join(filter(None, said))
+            return f"No difference in {name}{self._why_alike(run, other)}."
+        winner, loser = (run, other) if lead > 0 else (other, run)
+        up, down = self._moved(winner, loser)
+        sentences = [f"{self.names[winner]} leads by {format_score(abs(lead))} in {name}."]
+        for change, docno in up[:FROM_WINNER]:
+            sentences.append(self._found(winner, loser, change, docno))
+        for change, docno in down[:FROM_LOSER]:
+            sentences.append(self._found(loser, winner, change, docno))
+        sentences.append(self._rest([*up[FROM_WINNER:], *down[FROM_LOSER:]]))
+        if up:
+            sentences.append(self._intruders(winner, loser, up[0][1]))
+        return " ".join(sentence for sentence in sentences if sentence)
 
     def _moved(
         self, winner: int, loser: int
     ) -> tuple[list[tuple[float, str]], list[tuple[float, str]]]:
-        """The passages from which the winner gains and those from which the loser gains, with the amounts, the largest first."""
-        ours, theirs = self.gains[winner], self.gains[loser]
-        changes = {
-            docno: ours.get(docno, 0.0) - theirs.get(docno, 0.0) for docno in {**ours, **theirs}
-        }
-        moved = sorted(
-            ((change, docno) for docno, change in changes.items() if abs(change) > SAME),
-            key=lambda pair: -pair[0],
-        )
-        up = [pair for pair in moved if pair[0] > 0]
-        return up, [
-            pair for pair in reversed(moved) if pair[0] < 0 and up
-        ]  # alone they would favour the loser
+        """The passages from which the winner gains, and those from which the loser gains.
+
+        Each has its amount before it; the largest are first.
+        """
+        ours = self.gains[winner]
+        theirs = self.gains[loser]
+        up = []
+        down = []
+        for docno in {**ours, **theirs}:
+            change = ours.get(docno, 0.0) - theirs.get(docno, 0.0)
+            if change > SAME:
+                up.append((change, docno))
+            elif change < -SAME:
+                down.append((change, docno))
+        up.sort(key=lambda pair: -pair[0])
+        if not up:
+            return [], []  # the others alone would favour the loser
+        down.sort(key=lambda pair: -pair[0])
+        return up, down[::-1]
 
     def _name(self, docno: str) -> str:
         return self.called.get(docno, docno)
 
-    def _found(self, who: int, whom: int, change: float, docno: str) -> str:
-        lower = self.ranks[whom].get(docno)
-        rest = f"{self.names[whom]} at {lower}" if lower else f"{self.names[whom]} does not find it"
+    def _found(self, run: int, other: int, change: float, docno: str) -> str:
+        """A sentence about a passage that a run finds before another run."""
+        rank = self.ranks[run][docno]
+        others_rank = self.ranks[other].get(docno)
+        if others_rank:
+            elsewhere = f"{self.names[other]} at {others_rank}"
+        else:
+            elsewhere = f"{self.names[other]} does not find it"
         share = f" ({_signed(change)})" if is_sum(self.measure) else ""
-        return f"{self.names[who]} finds {self._name(docno)} (label {self.labels[docno]}) at rank {self.ranks[who][docno]}, {rest}{share}."
+        passage = f"{self._name(docno)} (label {self.labels[docno]})"
+        return f"{self.names[run]} finds {passage} at rank {rank}, {elsewhere}{share}."
 
     def _rest(self, moved: Sequence[tuple[float, str]]) -> str:
         if not moved:
             return ""
-        what = counted(len(moved), "more relevant passage")
-        return (
-            f"{what}: {_signed(sum(change for change, _ in moved))}."
-            if is_sum(self.measure)
-            else f"{what} came in or out."
-        )
+        passages = counted(len(moved), "more relevant passage")
+        if not is_sum(self.measure):
+            return f"{passages} came in or out."
+        return f"{passages}: {_signed(sum(change for change, _docno in moved))}."
 
     def _intruders(self, winner: int, loser: int, docno: str) -> str:
         """The passages that came before a relevant one, in words."""
-        found: list[str] = []
+        intruders = []
         for other, rank in islice(self._before(winner, loser, docno), INTRUDERS):
-            how = "moved up to" if self.ranks[winner].get(other, inf) < self.end else "came in at"
-            found.append(
-                f"{self._name(other)}, not {'relevant' if other in self.labels else 'judged'}, {how} rank {rank}"
-            )
-        return f"In {self.names[loser]} {'; '.join(found)}." if found else ""
+            status = "relevant" if other in self.labels else "judged"
+            within = self.ranks[winner].get(other, inf) < self.end
+            how = "moved up to" if within else "came in at"
+            intruders.append(f"{self._name(other)}, not {status}, {how} rank {rank}")
+        if not intruders:
+            return ""
+        return f"In {self.names[loser]} {'; '.join(intruders)}."
 
     def _before(self, winner: int, loser: int, docno: str) -> Iterator[tuple[str, int]]:
-        """Passages that are not relevant and that only in the losing run are before a relevant one or in its place, with their ranks."""
-        ours, theirs = self.ranks[winner], self.ranks[loser]
-        end = min(theirs.get(docno, ours[docno] + 1 if self.end == inf else inf), self.end)
+        """Passages that aren't relevant and that only the loser has before a relevant one.
+
+        One in the place of the relevant passage counts, too. Each has its rank.
+        """
+        ours = self.ranks[winner]
+        theirs = self.ranks[loser]
+        rank_of_relevant = ours[docno]
+        last = rank_of_relevant + 1 if self.end == inf else inf
+        end = min(theirs.get(docno, last), self.end)
         for other, rank in theirs.items():
             if rank >= end:
                 break
-            if (
-                self.labels.get(other, 0) < level_of(self.measure)
-                and ours.get(other, ours[docno] + 1) > ours[docno]
-            ):
+            if self.labels.get(other, 0) >= level_of(self.measure):
+                continue
+            if ours.get(other, rank_of_relevant + 1) > rank_of_relevant:
                 yield other, rank
 
-    def _why_alike(self, one: int, other: int) -> str:
+    def _why_alike(self, run: int, other: int) -> str:
         if not self.relevant:
             return ": no passage is judged relevant"
-        ours, theirs = self.gains[one], self.gains[other]
+        ours = self.gains[run]
+        theirs = self.gains[other]
+        names = f"neither {self.names[run]} nor {self.names[other]}"
         if not ours and not theirs:
             within = "" if self.end == inf else f" among its first {self.end - 1}"
-            return f": neither {self.names[one]} nor {self.names[other]} finds a relevant passage{within}"
+            return f": {names} finds a relevant passage{within}"
         if ours.keys() != theirs.keys():
             return ""
-        alike = all(self.ranks[one][docno] == self.ranks[other][docno] for docno in ours)
-        return (
-            ": both rank the relevant passages alike"
-            if alike
-            else ": both find the same relevant passages"
-        )
+        if all(self.ranks[run][docno] == self.ranks[other][docno] for docno in ours):
+            return ": both rank the relevant passages alike"
+        return ": both find the same relevant passages"
 
 
 def _signed(change: float) -> str:
-    return f"{'+' if change >= 0 else '−'}{format_score(abs(change))}"
+    sign = "+" if change >= 0 else "−"
+    return f"{sign}{format_score(abs(change))}"
 
 
 def reasons_by_turn(
@@ -194,7 +217,9 @@ def reasons_by_turn(
     measures: Sequence[ir_measures.Measure],
     texts: Mapping[str, str] | None = None,
 ) -> dict[str, list[list[str]]]:
-    """Why each run is better or worse than the baseline on each scored turn, for each measure. Of many runs only for the first measures.
+    """Explain why each run is better or worse than the baseline on each scored turn.
+
+    Of many runs, the first measures alone are explained.
 
     Args:
         runs: the runs, the baseline first.
@@ -208,65 +233,69 @@ def reasons_by_turn(
     """
     if qrels is None or not scores or len(runs) == 1:
         return {}
-    told = measures[: max(1, MOST // ((len(runs) - 1) * len(scores)))]
-    names, rankings = [run.name for run in runs], [_Ranking(run.results) for run in runs]
-    labels = {
-        qid: dict(zip(rows["docno"], rows["label"].tolist(), strict=True))
-        for qid, rows in qrels.groupby("qid", sort=False)
-    }
+    texts_of_a_measure = (len(runs) - 1) * len(scores)
+    explained = measures[: max(1, MOST_TEXTS // texts_of_a_measure)]
+    names = [run.name for run in runs]
+    ranks_of_runs = [_RanksOfRun(run.results) for run in runs]
+    labels = {}
+    for qid, rows in qrels.groupby("qid", sort=False):
+        labels[qid] = dict(zip(rows["docno"], rows["label"].tolist(), strict=True))
     called = {docno: _opening(text) for docno, text in (texts or {}).items() if text.strip()}
-    said: dict[str, list[list[str]]] = {}
+    reasons: dict[str, list[list[str]]] = {}
     for qid, of_turn in scores.items():
-        ranks = [ranking.of(qid) for ranking in rankings]
-        explained = [Explainer(measure, labels[qid], names, ranks, called) for measure in told]
-        said[qid] = [[] for _ in runs]
+        ranks = [of_run.of(qid) for of_run in ranks_of_runs]
+        explainers = [
+            Explainer(measure, labels[qid], names, ranks, called) for measure in explained
+        ]
+        reasons[qid] = [[]]
         for other in range(1, len(runs)):
-            leads = [ours - theirs for ours, theirs in zip(of_turn[other], of_turn[0], strict=True)]
-            lacking = _not_run(
-                [
-                    run
-                    for run in (runs[0], runs[other])
-                    if run.run_on is not None and qid not in run.run_on
-                ]
-            )
-            said[qid][other] = [
-                lacking or one.explain(other, 0, lead)
-                for one, lead in zip(explained, leads, strict=False)
-            ]
-    return said
+            not_run = _not_run([runs[0], runs[other]], qid)
+            sentences = []
+            for number, explainer in enumerate(explainers):
+                lead = of_turn[other][number] - of_turn[0][number]
+                sentences.append(not_run or explainer.explain(other, 0, lead))
+            reasons[qid].append(sentences)
+    return reasons
 
 
 def _opening(text: str) -> str:
+    """The first words of a passage, which are its name."""
     words = text.split()
-    return f"“{' '.join(words[:OPENING])}{' …' if len(words) > OPENING else ''}”"
+    opening = " ".join(words[:OPENING_WORDS])
+    if len(words) > OPENING_WORDS:
+        opening += " …"
+    return f"“{opening}”"
 
 
-def _not_run(lacking: Sequence[RunData]) -> str:
-    names = " and ".join(run.name for run in lacking)
-    return (
-        f"{names} {'was' if len(lacking) == 1 else 'were'} not run on this turn." if lacking else ""
-    )
+def _not_run(runs: Sequence[RunData], qid: str) -> str:
+    """A sentence that names the runs that were not run on a turn; empty if both were."""
+    names = [run.name for run in runs if run.run_on is not None and qid not in run.run_on]
+    if not names:
+        return ""
+    verb = "was" if len(names) == 1 else "were"
+    return f"{' and '.join(names)} {verb} not run on this turn."
 
 
-class _Ranking:
+class _RanksOfRun:
     """The ranks of a run, for each turn."""
 
     def __init__(self, results: pd.DataFrame) -> None:
-        ordered = results.sort_values("rank", kind="stable")
+        ordered = results.sort_values("rank", kind="stable").reset_index(drop=True)
         self._docnos = ordered["docno"].tolist()
-        self._places = ordered.reset_index(drop=True).groupby("qid", sort=False).indices
+        self._rows = ordered.groupby("qid", sort=False).indices
 
     def of(self, qid: str) -> dict[str, int]:
         """Docno -> rank from 1, the best first."""
-        return {
-            self._docnos[place]: rank for rank, place in enumerate(self._places.get(qid, ()), 1)
-        }
+        rows = self._rows.get(qid, ())
+        return {self._docnos[row]: rank for rank, row in enumerate(rows, 1)}
 
 
 def missed_by_turn(
     runs: Sequence[RunData], qrels: pd.DataFrame | None, shown: Mapping[str, set[str]]
 ) -> dict[str, list[str]]:
-    """The relevant passages of each turn that runs have, but so low that the page doesn't show them: highest label first, then best rank.
+    """Name the relevant passages of each turn that runs have too low for the page to show them.
+
+    Those with the highest label are first, then those with the best rank.
 
     Args:
         runs: the runs.
@@ -275,37 +304,40 @@ def missed_by_turn(
 
     Example:
         >>> qrels = pd.DataFrame({"qid": ["9-1_3"], "docno": ["a"], "label": [2]})
-        >>> run = RunData("bm25", pd.DataFrame({"qid": ["9-1_3"], "docno": ["a"], "rank": [30], "score": [0.5]}))
-        >>> missed_by_turn([run], qrels, {})
+        >>> results = pd.DataFrame({"qid": ["9-1_3"], "docno": ["a"], "rank": [30], "score": [0.5]})
+        >>> missed_by_turn([RunData("bm25", results)], qrels, {})
         {'9-1_3': ['a (label 2): bm25 at rank 31']}
     """
     if qrels is None:
         return {}
     relevant = qrels[qrels["label"] > 0]
-    ranks = [ranks_of(run.results[run.results["docno"].isin(relevant["docno"])]) for run in runs]
-    found: dict[str, list[tuple[int, int, str]]] = {}
+    ranks = {}
+    for run in runs:
+        ranks[run.name] = ranks_of(run.results[run.results["docno"].isin(relevant["docno"])])
+    missed: dict[str, list[tuple[int, int, str]]] = {}
     for qid, docno, grade in zip(
         relevant["qid"], relevant["docno"], relevant["label"], strict=True
     ):
-        places = {
-            run.name: of_run[qid, docno]
-            for run, of_run in zip(runs, ranks, strict=True)
-            if (qid, docno) in of_run
+        if docno in shown.get(qid, ()):
+            continue
+        found = {
+            name: of_run[qid, docno] for name, of_run in ranks.items() if (qid, docno) in of_run
         }
-        if places and docno not in shown.get(qid, ()):
-            told = ", ".join(f"{name} at rank {rank}" for name, rank in places.items())
-            found.setdefault(qid, []).append(
-                (-int(grade), min(places.values()), f"{docno} (label {grade}): {told}")
-            )
-    return {
-        qid: [text for _, _, text in sorted(several)[:MISSED]] for qid, several in found.items()
-    }
+        if not found:
+            continue
+        places = ", ".join(f"{name} at rank {rank}" for name, rank in found.items())
+        text = f"{docno} (label {grade}): {places}"
+        missed.setdefault(qid, []).append((-int(grade), min(found.values()), text))
+    texts = {}
+    for qid, passages in missed.items():
+        texts[qid] = [text for _grade, _rank, text in sorted(passages)[:MOST_MISSED]]
+    return texts
 
 
 def cutoff_of(measure: ir_measures.Measure) -> int | None:
     """How many passages a measure uses; None for all."""
-    found: int | None = measure.params.get("cutoff")
-    return found
+    cutoff: int | None = measure.params.get("cutoff")
+    return cutoff
 
 
 def level_of(measure: ir_measures.Measure) -> int:
@@ -314,12 +346,15 @@ def level_of(measure: ir_measures.Measure) -> int:
 
 
 def is_sum(measure: ir_measures.Measure) -> bool:
-    """Whether :func:`passage_shares` knows the measure: it is one of trec_eval's, without its own gains or removed unjudged passages."""
-    plain = (
-        measure.params.keys() <= {"cutoff", "rel", "dcg"}
-        and measure.params.get("dcg", "log2") == "log2"
-    )
-    return measure.NAME in SUMS and plain
+    """Whether :func:`passage_shares` knows the measure.
+
+    It is one of trec_eval's, without its own gains and with all unjudged passages.
+    """
+    if measure.NAME not in SUM_MEASURES:
+        return False
+    if measure.params.get("dcg", "log2") != "log2":
+        return False
+    return measure.params.keys() <= {"cutoff", "rel", "dcg"}
 
 
 def passage_shares(
@@ -343,21 +378,23 @@ def passage_shares(
         >>> from ir_measures import P, nDCG
         >>> passage_shares(P @ 2, {"a": 1, "b": 0, "c": 1}, {"a": 2, "c": 3})
         {'a': 0.5}
-        >>> round(passage_shares(nDCG @ 3, {"a": 2, "c": 1}, {"a": 1})["a"], 4)  # 2 / (2 + 1 / log2(3))
+        >>> shares = passage_shares(nDCG @ 3, {"a": 2, "c": 1}, {"a": 1})
+        >>> round(shares["a"], 4)  # 2 / (2 + 1 / log2(3))
         0.7602
     """
-    cutoff, level = cutoff_of(measure), level_of(measure)
-    relevant = {docno: label for docno, label in labels.items() if label >= level}
-    counted = [
-        docno for docno in relevant if docno in ranks and (cutoff is None or ranks[docno] <= cutoff)
-    ]
+    cutoff = cutoff_of(measure)
+    relevant = {docno: label for docno, label in labels.items() if label >= level_of(measure)}
+    found = []
+    for docno in relevant:
+        if docno in ranks and (cutoff is None or ranks[docno] <= cutoff):
+            found.append(docno)
     if measure.NAME == "nDCG":
         ideal = _dcg(sorted(relevant.values(), reverse=True)[:cutoff])
-        return {docno: relevant[docno] / log2(ranks[docno] + 1) / ideal for docno in counted}
-    return dict.fromkeys(
-        counted, 1 / (int(measure["cutoff"]) if measure.NAME == "P" else max(len(relevant), 1))
-    )
+        return {docno: relevant[docno] / log2(ranks[docno] + 1) / ideal for docno in found}
+    if measure.NAME == "P":
+        return dict.fromkeys(found, 1 / int(measure["cutoff"]))
+    return dict.fromkeys(found, 1 / max(len(relevant), 1))
 
 
 def _dcg(gains: Sequence[int]) -> float:
-    return sum(gain / log2(place + 2) for place, gain in enumerate(gains))
+    return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, 1))

@@ -1,4 +1,4 @@
-"""A report of conversations: simulations, interactive runs of the track, chats, and served conversations."""
+"""A report of conversations: simulations, interactive runs, chats, and served conversations."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -29,10 +29,10 @@ from ...runs.answered_turn import Turn
 from ...runs.log import Dialogue, Log
 from .material import RunSource
 from .means import Scores, ShownMeasure, compare_means, comparison_note
-from .page import Content, Group, Note, Passage, Report, Side, Step, Unit
+from .page import Content, Group, ListedPassage, Note, Report, ShownStep, Side, Unit
 from .rankings import cut_words, load_texts, word_limit
 
-NO_SETTINGS = (
+NOT_SETTINGS = (
     "form",
     "system",
     "expression",
@@ -42,13 +42,13 @@ NO_SETTINGS = (
     "players_prompts",
     "memory_prompts",
 )
-LONGEST = 300
+LONGEST_SETTING = 300
 """How many characters of each setting of a run are shown."""
 UNORDERED = (
-    "Seconds depend on the order of the sessions, because a session does not repeat what another one has computed. No system is marked as "
-    "faster."
+    "Seconds depend on the order of the sessions, because a session does not repeat what another "
+    "one has computed. No system is marked as faster."
 )
-TESTED = ("satisfied", "rubrics met", "calls", "cost")
+TESTED_MEASURES = ("satisfied", "rubrics met", "calls", "cost")
 """The measures that ``ikat simulate`` tests and of which one side is better."""
 
 
@@ -58,34 +58,41 @@ def find_logs(runs: Mapping[str, RunSource]) -> dict[str, Log]:
     Raises:
         UsageError: when only some of the runs are such logs.
     """
-    found = {name: log for name, run in runs.items() if (log := _as_log(run)) is not None}
-    others = [name for name in runs if name not in found]
-    if found and others:
-        talks = list_first([f"{name} holds {log.kind}" for name, log in found.items()])
-        raise UsageError(
-            f"{talks}, {list_first(others)} {'does' if len(others) == 1 else 'do'} not: make two reports"
-        )
-    return found
+    logs = {}
+    others = []
+    for name, run in runs.items():
+        log = _as_log(run)
+        if log is None:
+            others.append(name)
+        else:
+            logs[name] = log
+    if logs and others:
+        kinds = list_first([f"{name} holds {log.kind}" for name, log in logs.items()])
+        verb = "does" if len(others) == 1 else "do"
+        raise UsageError(f"{kinds}, {list_first(others)} {verb} not: make two reports")
+    return logs
 
 
 def _as_log(run: RunSource) -> Log | None:
     if isinstance(run, Log):
         return run
     path = run.path if isinstance(run, RunFolder) else run
-    return Log(path) if isinstance(path, str | Path) and Log.is_in(path) else None
+    if isinstance(path, str | Path) and Log.is_in(path):
+        return Log(path)
+    return None
 
 
-def refuse_arguments(logs: Mapping[str, Log], **given: Any) -> None:
+def refuse_arguments(logs: Mapping[str, Log], **arguments: Any) -> None:
     """Raise an error for arguments that are only for runs of topics.
 
     Raises:
         UsageError: when one is given.
     """
-    for name, value in given.items():
+    for argument, value in arguments.items():
         if value is not None:
-            (run, log), *_ = logs.items()
+            name, log = next(iter(logs.items()))
             raise UsageError(
-                f"{option(name)} is for runs of topics, and {run} holds {log.kind}: omit it"
+                f"{option(argument)} is for runs of topics, and {name} holds {log.kind}: omit it"
             )
 
 
@@ -101,76 +108,71 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
         DataError: when a log can't be read or is empty, a session has different users or rubrics in
             different logs, or ``texts`` lacks a passage.
     """
-    names, headers = list(logs), {name: log.header for name, log in logs.items()}
+    names = list(logs)
+    headers = {name: log.header for name, log in logs.items()}
     dialogues = {name: _read(name, log) for name, log in logs.items()}
-    aligned, measured = (
-        align(dialogues),
-        {name: session_measures(found) for name, found in dialogues.items()},
-    )
-    turns = [turn for found in dialogues.values() for one in found for turn in one.turns]
-    faster = not any(header.get("kind") == "simulated" for header in headers.values())
-    means = session_means(measured)
-    complete = len({frozenset(frame["session"]) for frame in measured.values()}) == 1
-    columns = [
-        _measure(name, faster, complete and name in TESTED) for name in shown_columns(measured)
-    ]
-    places = [place for place, one in enumerate(columns) if one.better and one.name != "satisfied"]
-    measures = [
-        replace(columns[place], digits=0) if columns[place].name in COUNTS else columns[place]
-        for place in places
-    ]
+    aligned = align(dialogues)
+    measured = {name: session_measures(of_system) for name, of_system in dialogues.items()}
+    faster = all(header.get("kind") != "simulated" for header in headers.values())
+    columns = _columns(measured, faster)
     values = _values(aligned, measured, columns)
-    clusters = Clusters(
-        "user",
-        [next(one.user for one in sides if one is not None) for sides in aligned.values()],
-        of="session",
-    )
+    clusters = Clusters("user", [_first(sides).user for sides in aligned.values()], of="session")
+    turns: list[Turn] = []
+    for of_system in dialogues.values():
+        for dialogue in of_system:
+            turns += dialogue.turns
     caption, *notes = session_notes(measured)
-    notes += [*cached_note(turns), *recorded_note(headers)]
+    notes += cached_note(turns)
+    notes += recorded_note(headers)
     if len(logs) > 1:
-        notes += [] if faster else [UNORDERED]
+        if not faster:
+            notes.append(UNORDERED)
         caption += f" {comparison_note(clusters, names[0])}"
-    shown = _Shown(turns, load_missing(turns, texts, passages), passages, list(headers.values()))
-    rows = (
-        means.assign(satisfied=means["satisfied"] / means["sessions"])[
-            [one.name for one in columns]
-        ]
-        .to_numpy(dtype=float)
-        .tolist()
-    )
+    shown = _Shown(turns, load_missing(turns, texts, passages), passages)
     facts = f"{counted(len(aligned), 'session')} of {counted(clusters.number, 'user')}."
+    if shown.words:
+        facts += f" The first {shown.words} words of each passage are shown."
+    # the columns that the page compares session by session
+    positions = []
+    measures = []
+    for position, column in enumerate(columns):
+        if column.better and column.name != "satisfied":
+            positions.append(position)
+            measures.append(replace(column, digits=0) if column.name in COUNTS else column)
     content = Content(
-        names,
-        "session",
-        "User",
-        facts + f" The first {shown.words} words of each passage are shown." * bool(shown.words),
-        _groups(aligned, values, places, shown),
-        measures,
-        columns,
-        compare_means(rows, values, columns, clusters),
-        notes,
-        caption,
-        {name: _describe(header) for name, header in headers.items()},
+        names=names,
+        unit="session",
+        group="User",
+        facts=facts,
+        groups=_groups(aligned, list(headers.values()), values, positions, shown),
+        measures=measures,
+        columns=columns,
+        means=compare_means(_means(measured, columns), values, columns, clusters),
+        notes=notes,
+        caption=caption,
+        made={name: _describe(header) for name, header in headers.items()},
     )
     return Report.of(content)
 
 
 def kept_baseline(logs: Mapping[str, Log]) -> str | None:
-    """The run of the simulation's baseline; None if it is unknown or not shown, or if two simulations differ."""
-    kept, systems = (
-        {log.baseline for log in logs.values()} - {None},
-        {log.header.get("system"): name for name, log in logs.items()},
-    )
-    return systems.get(kept.pop()) if len(kept) == 1 else None
+    """The run of the simulation's baseline; None if it is unknown, not shown or not the only."""
+    baselines = {log.baseline for log in logs.values() if log.baseline is not None}
+    if len(baselines) != 1:
+        return None
+    [baseline] = baselines
+    runs = {log.header.get("system"): name for name, log in logs.items()}
+    return runs.get(baseline)
 
 
 def _read(name: str, log: Log) -> list[Dialogue]:
-    found = log.dialogues()
-    if not found:
+    dialogues = log.dialogues()
+    if not dialogues:
         raise DataError(
-            f"{name} has no conversation yet ({log.folder}): wait for the first one, or omit the folder"
+            f"{name} has no conversation yet ({log.folder}): "
+            "wait for the first one, or omit the folder"
         )
-    return found
+    return dialogues
 
 
 def align(systems: Mapping[str, Sequence[Dialogue]]) -> dict[str, list[Dialogue | None]]:
@@ -181,36 +183,76 @@ def align(systems: Mapping[str, Sequence[Dialogue]]) -> dict[str, list[Dialogue 
             systems are not comparable.
 
     Example:
-        >>> found = align({"raw": [Dialogue("s1", "anna")], "QR": [Dialogue("s2", "ben"), Dialogue("s1", "anna")]})
-        >>> {session: [one and one.user for one in sides] for session, sides in found.items()}
+        >>> qr = [Dialogue("s2", "ben"), Dialogue("s1", "anna")]
+        >>> aligned = align({"raw": [Dialogue("s1", "anna")], "QR": qr})
+        >>> {session: [side and side.user for side in sides] for session, sides in aligned.items()}
         {'s1': ['anna', 'anna'], 's2': [None, 'ben']}
     """
-    found: dict[str, list[Dialogue | None]] = {}
+    aligned: dict[str, list[Dialogue | None]] = {}
     for number, dialogues in enumerate(systems.values()):
-        for one in dialogues:
-            found.setdefault(one.session, [None] * len(systems))[number] = one
-    names = list(systems)
-    for session, sides in found.items():
-        (first_name, first), *others = [
-            (name, one) for name, one in zip(names, sides, strict=True) if one is not None
-        ]
-        for name, one in others:
-            for what, theirs, ours in (
-                ("users", one.user, first.user),
-                ("rubrics", one.rubrics, first.rubrics),
-            ):
-                if theirs != ours:
-                    raise DataError(
-                        f"session {session} has different {what} in {first_name} and {name}: compare systems on the same users"
-                    )
-    return found
+        for dialogue in dialogues:
+            sides = aligned.setdefault(dialogue.session, [None] * len(systems))
+            sides[number] = dialogue
+    for session, sides in aligned.items():
+        _check_alike(session, list(systems), sides)
+    return aligned
 
 
-def _measure(name: str, faster: bool, tested: bool) -> ShownMeasure:
-    """A measure of sessions. Seconds count only if each session was played alone; differences are tested on the same sessions."""
-    better = 0 if name == "seconds" and not faster else BETTER.get(name, int(name == "satisfied"))
-    digits = 4 if name == "satisfied" else MEASURES.get(name, 0)
-    return ShownMeasure(name, digits, better, name in SHARES, tested)
+def _check_alike(session: str, names: Sequence[str], sides: Sequence[Dialogue | None]) -> None:
+    """Check that a session has the same user and rubrics with each system."""
+    first_name, first = "", None
+    for name, dialogue in zip(names, sides, strict=True):
+        if dialogue is None:
+            continue
+        if first is None:
+            first_name, first = name, dialogue
+            continue
+        if dialogue.user != first.user:
+            what = "users"
+        elif dialogue.rubrics != first.rubrics:
+            what = "rubrics"
+        else:
+            continue
+        raise DataError(
+            f"session {session} has different {what} in {first_name} and {name}: "
+            "compare systems on the same users"
+        )
+
+
+def _first(sides: Sequence[Dialogue | None]) -> Dialogue:
+    """The conversation of the first system that has the session."""
+    return next(dialogue for dialogue in sides if dialogue is not None)
+
+
+def _columns(measured: Mapping[str, pd.DataFrame], faster: bool) -> list[ShownMeasure]:
+    """The measures of sessions.
+
+    Args:
+        measured: system -> the measures of its sessions.
+        faster: whether seconds count, because each session was played alone.
+    """
+    sessions = [set(frame["session"]) for frame in measured.values()]
+    same_sessions = all(of_system == sessions[0] for of_system in sessions)
+    columns = []
+    for name in shown_columns(measured):
+        better = BETTER.get(name, 0)
+        digits = MEASURES.get(name, 0)
+        if name == "satisfied":
+            better = 1
+            digits = 4
+        if name == "seconds" and not faster:
+            better = 0
+        tested = same_sessions and name in TESTED_MEASURES
+        columns.append(ShownMeasure(name, digits, better, name in SHARES, tested))
+    return columns
+
+
+def _means(measured: Mapping[str, pd.DataFrame], columns: Sequence[ShownMeasure]) -> Scores:
+    """The means of each system, with the share of satisfied users."""
+    means = session_means(measured)
+    means["satisfied"] = means["satisfied"] / means["sessions"]
+    rows: Scores = means[[column.name for column in columns]].to_numpy(dtype=float).tolist()
+    return rows
 
 
 def _values(
@@ -219,170 +261,197 @@ def _values(
     columns: Sequence[ShownMeasure],
 ) -> dict[str, Scores]:
     """Session -> for each system its values; NaN for those that it lacks."""
-    named = [
-        frame.set_index("session").assign(satisfied=(frame["end"] == "satisfied").to_numpy(float))
-        for frame in measured.values()
-    ]
-    tables = [
-        frame.reindex(index=list(aligned), columns=[one.name for one in columns]) for frame in named
-    ]
-    return {session: [table.loc[session].tolist() for table in tables] for session in aligned}
+    names = [column.name for column in columns]
+    values: dict[str, Scores] = {session: [] for session in aligned}
+    for frame in measured.values():
+        satisfied = (frame["end"] == "satisfied").to_numpy(float)
+        table = frame.set_index("session").assign(satisfied=satisfied)
+        table = table.reindex(index=list(aligned), columns=names)
+        for session, of_systems in values.items():
+            of_systems.append(table.loc[session].tolist())
+    return values
 
 
 def load_missing(turns: Sequence[Turn], texts: pt.Transformer | None, most: int) -> dict[str, str]:
-    """Docno -> text, for those of the first ``most`` passages of each turn that have no text in the log."""
-    first = [one for turn in turns for one in passages_of(turn, {})[:most]]
-    return load_texts(texts, {docno for docno, _, text in first if not text})
+    """Load the texts of the first ``most`` passages of each turn that have none in the log."""
+    docnos = set()
+    for turn in turns:
+        for docno, _score, text in passages_of(turn, {})[:most]:
+            if not text:
+                docnos.add(docno)
+    return load_texts(texts, docnos)
 
 
 class _Shown:
     """What is shown of each response, by the texts of all turns."""
 
-    def __init__(
-        self,
-        turns: Sequence[Turn],
-        texts: Mapping[str, str],
-        passages: int,
-        headers: Sequence[Mapping[str, Any]],
-    ) -> None:
-        self.texts, self.passages, self.headers = texts, passages, headers
+    def __init__(self, turns: Sequence[Turn], texts: Mapping[str, str], passages: int) -> None:
+        self.texts = texts
+        self.passages = passages
         self.costs = any(turn.spend.price is not None for turn in turns)
-        said = [text for turn in turns for _, _, text in passages_of(turn, texts)[:passages]]
-        self.limit = word_limit(said)
-        self.words = self.limit if any(said) else 0
+        shown = []
+        for turn in turns:
+            for _docno, _score, text in passages_of(turn, texts)[:passages]:
+                shown.append(text)
+        self.limit = word_limit(shown)
+        self.words = self.limit if any(shown) else 0
 
     def spent(self, spend: Spend) -> str:
-        price = (
-            ""
-            if not self.costs
-            else ", cost unknown"
-            if spend.price is None
-            else f", {spend.price:.4f} USD"
-        )
-        return f"{counted(spend.completions, 'LLM call')}{price}"
+        """The calls and their price, in words."""
+        calls = counted(spend.completions, "LLM call")
+        if not self.costs:
+            return calls
+        price = "cost unknown" if spend.price is None else f"{spend.price:.4f} USD"
+        return f"{calls}, {price}"
 
 
 def _groups(
     aligned: Mapping[str, Sequence[Dialogue | None]],
+    headers: Sequence[Mapping[str, Any]],
     values: Mapping[str, Scores],
-    places: list[int],
+    positions: Sequence[int],
     shown: _Shown,
 ) -> list[Group]:
     """The sessions by user, users in the order of their first session."""
-    found: dict[str, list[Unit]] = {}
-    for session, sides in aligned.items():
-        first = next(one for one in sides if one is not None)
-        of_user = found.setdefault(first.user, [])
-        met = [{} if one is None else one.met for one in sides]
-        rubrics = [
-            (name, text, [turns.get(name) for turns in met]) for name, text in first.rubrics.items()
-        ]
-        drawn = [
-            None if one is None else _side(one, shown, header)
-            for one, header in zip(sides, shown.headers, strict=True)
-        ]
-        scores = [[row[place] for place in places] for row in values[session]] if places else None
-        of_user.append(Unit(session, len(of_user) + 1, drawn, scores, rubrics=rubrics))
-    return [Group(user, units) for user, units in found.items()]
+    units: dict[str, list[Unit]] = {}
+    for session, dialogues in aligned.items():
+        first = _first(dialogues)
+        sides: list[Side | None] = []
+        met: list[Mapping[str, int]] = []
+        for dialogue, header in zip(dialogues, headers, strict=True):
+            if dialogue is None:
+                sides.append(None)
+                met.append({})
+            else:
+                sides.append(_side(dialogue, shown, header))
+                met.append(dialogue.met)
+        rubrics = []
+        for name, text in first.rubrics.items():
+            rubrics.append((name, text, [turns.get(name) for turns in met]))
+        scores = None
+        if positions:
+            scores = [
+                [of_system[position] for position in positions] for of_system in values[session]
+            ]
+        of_user = units.setdefault(first.user, [])
+        of_user.append(Unit(session, len(of_user) + 1, sides, scores, rubrics=rubrics))
+    return [Group(user, of_user) for user, of_user in units.items()]
 
 
-def _side(one: Dialogue, shown: _Shown, header: Mapping[str, Any]) -> Side:
-    facts = [f"{len(one.met)} of {counted(len(one.rubrics), 'rubric')} met"] if one.rubrics else []
-    facts.append(counted(len(one.turns), "turn"))
-    if one.turns:
-        facts.append(f"{sum(turn.seconds for turn in one.turns) / len(one.turns):.1f} s per turn")
-    facts.append(shown.spent(sum((turn.spend for turn in one.turns), Spend())))
-    return Side(
-        [_step(turn, one, shown, header) for turn in one.turns],
-        one.end or "not ended",
-        ", ".join(facts),
-    )
+def _side(dialogue: Dialogue, shown: _Shown, header: Mapping[str, Any]) -> Side:
+    facts = []
+    if dialogue.rubrics:
+        facts.append(f"{len(dialogue.met)} of {counted(len(dialogue.rubrics), 'rubric')} met")
+    turns = dialogue.turns
+    facts.append(counted(len(turns), "turn"))
+    if turns:
+        seconds = sum(turn.seconds for turn in turns)
+        facts.append(f"{seconds / len(turns):.1f} s per turn")
+    facts.append(shown.spent(sum((turn.spend for turn in turns), Spend())))
+    steps = [_step(turn, dialogue, shown, header) for turn in turns]
+    return Side(steps, dialogue.end or "not ended", ", ".join(facts))
 
 
-def _step(turn: Turn, one: Dialogue, shown: _Shown, header: Mapping[str, Any]) -> Step:
-    met = one.met
-    remarks = [
-        f"meets {rubric}" for rubric in dict.fromkeys(turn.met) if met[rubric] == turn.number
-    ]
-    if turn.cut:
-        remarks.append(f"{counted(turn.cut, 'token')} cut off before it was sent")
-    if turn.more.get("read") == "passages":
-        remarks.append(
-            f"the user read the best {header.get('passages', '')} passages".replace("  ", " ")
-        )
-    if header.get("kind") == "interactive" and turn.number not in one.sent:
-        remarks.append("not sent")
+def _step(turn: Turn, dialogue: Dialogue, shown: _Shown, header: Mapping[str, Any]) -> ShownStep:
     every = passages_of(turn, shown.texts)
-    passages = [
-        Passage(number, docno, score, *cut_words(text, shown.limit))
-        for number, (docno, score, text) in enumerate(every[: shown.passages], 1)
-    ]
-    return Step(
+    passages = []
+    for number, (docno, score, text) in enumerate(every[: shown.passages], 1):
+        beginning, rest = cut_words(text, shown.limit)
+        passages.append(ListedPassage(number, docno, score, beginning, rest))
+    return ShownStep(
         title=f"Turn {turn.number}",
         facts=f"{turn.seconds:.1f} s, {shown.spent(turn.spend)}",
         utterance=turn.utterance.strip() or "(no words)",
         notes=_notes(turn),
         response=turn.response.strip(),
-        remarks=remarks if turn.response.strip() else ["no response", *remarks],
+        remarks=_remarks(turn, dialogue, header),
         passages=passages,
-        found=_called(turn, len(every), len(passages)),
+        found=_count_of(turn, len(every), len(passages)),
     )
 
 
+def _remarks(turn: Turn, dialogue: Dialogue, header: Mapping[str, Any]) -> list[str]:
+    """What the reader must know about a response."""
+    remarks = []
+    if not turn.response.strip():
+        remarks.append("no response")
+    for rubric in dict.fromkeys(turn.met):
+        if dialogue.met[rubric] == turn.number:
+            remarks.append(f"meets {rubric}")
+    if turn.cut:
+        remarks.append(f"{counted(turn.cut, 'token')} cut off before it was sent")
+    if turn.more.get("read") == "passages":
+        number = f" {header['passages']}" if "passages" in header else ""
+        remarks.append(f"the user read the best{number} passages")
+    if header.get("kind") == "interactive" and turn.number not in dialogue.sent:
+        remarks.append("not sent")
+    return remarks
+
+
 def _notes(turn: Turn) -> list[Note]:
-    draft = "" if turn.draft.strip() == turn.response.strip() else turn.draft.strip()
-    notes = [
-        Note("Rewrite", [turn.rewrite.strip()] * bool(turn.rewrite.strip())),
-        Note(counted(len(turn.queries), "query"), turn.queries, folded=True),
-        Note(counted(len(turn.statements), "statement"), turn.statements, folded=True),
-        Note("Draft answer", [draft] * bool(draft), "draft", folded=True),
-    ]
-    return [note for note in notes if note.texts]
+    notes = []
+    rewrite = turn.rewrite.strip()
+    if rewrite:
+        notes.append(Note("Rewrite", [rewrite]))
+    if turn.queries:
+        notes.append(Note(counted(len(turn.queries), "query"), turn.queries, folded=True))
+    if turn.statements:
+        label = counted(len(turn.statements), "statement")
+        notes.append(Note(label, turn.statements, folded=True))
+    draft = turn.draft.strip()
+    if draft and draft != turn.response.strip():
+        notes.append(Note("Draft answer", [draft], "draft", folded=True))
+    return notes
 
 
 def passages_of(turn: Turn, texts: Mapping[str, str]) -> list[tuple[str, float | None, str]]:
-    """Docno, score and text of the passages of a turn: those that were shown as [1], [2], ..., or if none was, all that it cites.
+    """Docno, score and text of the passages of a turn.
+
+    They are those that were shown as [1], [2], ..., or if none was, all that the turn cites.
 
     Args:
         turn: the turn.
         texts: docno -> text, for passages without a text in the turn.
     """
+    passages: list[tuple[str, float | None, str]] = []
     if turn.sources:
-        return [
-            (one.docno, one.score, one.text or texts.get(one.docno, "")) for one in turn.sources
-        ]
-    return [(docno, score, texts.get(docno, "")) for docno, score in turn.citations.items()]
+        for source in turn.sources:
+            text = source.text or texts.get(source.docno, "")
+            passages.append((source.docno, source.score, text))
+    else:
+        for docno, score in turn.citations.items():
+            passages.append((docno, score, texts.get(docno, "")))
+    return passages
 
 
-def _called(turn: Turn, found: int, shown: int) -> str:
-    """The kind and number of a turn's passages; for an interactive run, in which the citations are the ranking, both numbers."""
+def _count_of(turn: Turn, found: int, shown: int) -> str:
+    """The kind and number of a turn's passages.
+
+    In an interactive run the citations are the ranking, so that both numbers are given.
+    """
+    if not turn.response.strip():
+        kind = "best passage"
+    elif turn.sources:
+        kind = "source"
+    else:
+        kind = "cited passage"
+    count = counted(found, kind)
+    if found > shown:
+        count = f"{shown} of {count}"
     cited = len(turn.citations)
-    name = (
-        "best passage"
-        if not turn.response.strip()
-        else "source"
-        if turn.sources
-        else "cited passage"
-    )
-    part = f"{shown} of " if found > shown else ""
-    return f"{part}{counted(found, name)}" + f", {counted(cited, 'passage')} cited" * (
-        bool(turn.sources) and cited > found
-    )
+    if turn.sources and cited > found:
+        count += f", {counted(cited, 'passage')} cited"
+    return count
 
 
 def _describe(header: Mapping[str, Any]) -> list[str]:
     """The system and the settings of a run, from its description."""
-    rest = {
-        name: value
-        for name, value in header.items()
-        if name not in NO_SETTINGS and not name.endswith("sha256")
-    }
-    texts = {
-        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        for name, value in rest.items()
-    }
-    cut = [
-        f"{name}: {text if len(text) <= LONGEST else f'{text[:LONGEST]} […]'}"
-        for name, text in texts.items()
-    ]
-    return [str(header.get("expression") or header.get("system", "")), *cut]
+    lines = [str(header.get("expression") or header.get("system", ""))]
+    for name, value in header.items():
+        if name in NOT_SETTINGS or name.endswith("sha256"):
+            continue
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        if len(text) > LONGEST_SETTING:
+            text = f"{text[:LONGEST_SETTING]} […]"
+        lines.append(f"{name}: {text}")
+    return lines
