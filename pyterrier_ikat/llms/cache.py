@@ -14,12 +14,12 @@ from pathlib import Path
 from threading import Lock
 from weakref import WeakValueDictionary
 
-from ..store.cache import IN_MEMORY, Cache, Kind
+from ..store.cache import IN_MEMORY, Cache, CacheKind
 from ..store.files import hold_lock, home_folder
 from .failures import KINDS, LLMFailure, UnknownMark
 from .request import PLAIN, Completion, Reading, read
 
-COMPLETIONS = Kind(
+COMPLETIONS = CacheKind(
     "cache of completions",
     0x696B6174,
     "name another one with cache=PATH (cache=none works without a cache)",

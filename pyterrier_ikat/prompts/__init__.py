@@ -1,4 +1,4 @@
-r"""One jinja template per prompt. Conversations and passages are data in them, never template source.
+r"""One jinja template per prompt. Conversations and passages are data, never template source.
 
 Template names are ``<prompt>.jinja``, or ``<prompt>_llama.jinja`` if the few-shot style differs. If
 there is a ``<prompt>_system.jinja``, it makes a system message before the prompt, as in some
@@ -36,54 +36,59 @@ _ROLE = re.compile(
     r"(?<=[\n\r\x85\u2028\u2029])(?=[ \t]*(?:user|system|assistant)(?:[ \t]+\d+)?[ \t]*:)",
     re.IGNORECASE,
 )
-"""Places where a line of a message could be mistaken for the next message."""
+"""Matches before a line of a message that could be mistaken for the next message."""
 _BREAKS = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
 _HEADING = re.compile(
     rf"(?:\A|(?<=[{_BREAKS}]))(?=(?:[^\S{_BREAKS}]|[\u200b\ufeff]){{0,9}}[#\uff03])"
 )
-"""Places where a line of a text could be mistaken for a heading of a template."""
+"""Matches before a line of a text that could be mistaken for a heading of a template."""
 _DELIMITER = re.compile(r"<(?=\s*/?\s*(?:passage|response|text)\b)", re.IGNORECASE)
 
 
-class _Own(str):
-    """A text that a macro makes. Its headings are those of the template, and the values in it are already escaped."""
+class _MacroText(str):
+    """The text of a macro: its headings are the template's, and its values are already escaped."""
 
 
 class _Environment(SandboxedEnvironment):
-    def call(self, context: Context, called: Any, *arguments: Any, **named: Any) -> Any:
-        said = super().call(context, called, *arguments, **named)
-        return _Own(said) if isinstance(called, Macro) else said
+    def call(self, context: Context, function: Any, *arguments: Any, **named: Any) -> Any:
+        value = super().call(context, function, *arguments, **named)
+        return _MacroText(value) if isinstance(function, Macro) else value
 
 
 def _environment(folder: str | None) -> _Environment:
-    theirs = (
-        [(folder, tuple(sorted(os.listdir(folder))))]
-        if folder is not None and os.path.isdir(folder)
-        else []
-    )
-    return _environment_of(*theirs, (str(FOLDER), ()))
+    """The environment of a user's folder and the package's."""
+    if folder is None or not os.path.isdir(folder):
+        return _environment_of((), ())
+    return _environment_of((folder,), tuple(sorted(os.listdir(folder))))
 
 
 @lru_cache
-def _environment_of(*states: tuple[str, tuple[str, ...]]) -> _Environment:
-    """The environment of folders. It is made anew if a user's template was added, renamed or removed; the loader notices edited ones."""
-    built = _Environment(
-        loader=FileSystemLoader([folder for folder, _ in states]),
+def _environment_of(folders: tuple[str, ...], files: tuple[str, ...]) -> _Environment:
+    """The environment of users' folders with these files, and of the package's folder.
+
+    So there is a new one if a template was added, renamed or removed. The loader notices edited
+    ones.
+    """
+    environment = _Environment(
+        loader=FileSystemLoader([*folders, str(FOLDER)]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: (
-            _HEADING.sub(r"\\", value)
-            if isinstance(value, str) and not isinstance(value, _Own)
-            else value
-        ),
+        finalize=_without_headings,
     )
-    built.filters["quoted"] = quoted
-    return built
+    environment.filters["quoted"] = quoted
+    return environment
+
+
+def _without_headings(value: Any) -> Any:
+    """A value that a template shows; lines that look like headings get a backslash."""
+    if isinstance(value, str) and not isinstance(value, _MacroText):
+        return _HEADING.sub(r"\\", value)
+    return value
 
 
 def quoted(text: str) -> str:
-    """Escape the delimiters of our templates inside a text: they become ``&lt;passage>``, ``&lt;/passage>`` and so on.
+    """Escape the delimiters of our templates inside a text: ``<passage>`` is ``&lt;passage>``.
 
     Templates use it as a filter: ``{{ passage | quoted }}``.
 
@@ -113,15 +118,17 @@ def render(name: str, style: str = "gpt", folder: str | None = None, **values: A
 
     Example:
         >>> from pyterrier_ikat.prompts import render
-        >>> print(render("rewrite", ptkb="1: I am vegan", context="", question="And for breakfast?")[-18:])
-        And for breakfast?
+        >>> prompt = render("rewrite", ptkb="1: I am vegan", context="", question="And for tea?")
+        >>> print(prompt[-12:])
+        And for tea?
     """
     names = _names(name, style)
     with _explained(names, folder, f"; it may use {', '.join(sorted(values))}"):
         prompt = _environment(folder).select_template(names).render(**values).strip()
     if not prompt:
         raise UsageError(
-            f"prompt template {names[-1]} of {folder or FOLDER} makes an empty prompt: write into it what the model is asked"
+            f"prompt template {names[-1]} of {folder or FOLDER} makes an empty prompt: write into "
+            "it what the model is asked"
         )
     return prompt
 
@@ -133,75 +140,93 @@ def instructions_for(name: str, style: str = "gpt", folder: str | None = None) -
         >>> instructions_for("preferences"), instructions_for("answer")
         ('preferences_system', None)
     """
-    files = _names(f"{name}_system", style)
-    found = any(
-        os.path.exists(os.path.join(place, file))
-        for place in (folder, FOLDER)
-        if place is not None
-        for file in files
-    )
-    return f"{name}_system" if found else None
+    for file in _names(f"{name}_system", style):
+        if (FOLDER / file).exists():
+            return f"{name}_system"
+        if folder is not None and Path(folder, file).exists():
+            return f"{name}_system"
+    return None
 
 
 def checksum_of(name: str, style: str = "gpt", folder: str | None = None) -> str:
-    """A digest of a template's source, and of those that it includes, without comments; empty if there is no template.
+    """A digest of a template's source and of those that it includes, without comments.
+
+    It is empty if there is no template.
 
     Raises:
         UsageError: when the template, or one that it includes, can't be read.
     """
-    environment, names = _environment(folder), _names(name, style)
+    environment = _environment(folder)
+    names = _names(name, style)
     with _explained(names, folder):
         try:
-            found = environment.select_template(names).name
+            template = environment.select_template(names)
         except TemplateNotFound:
-            # an operator that makes its requests in another way; for others, the first request
-            # raises the error
+            # An operator that makes its requests in another way. For others, the first request
+            # raises the error.
             return ""
-        return digest(*_sources(environment, str(found), {}).values()).hex()
+        return digest(*_sources(environment, str(template.name))).hex()
 
 
-def _sources(environment: _Environment, name: str, found: dict[str, str]) -> dict[str, str]:
-    """Name -> source without comments, for a template and those that it includes or imports."""
-    if name not in found:
+def _sources(environment: _Environment, name: str) -> list[str]:
+    """The sources, without comments, of a template and of those that it includes or imports."""
+    sources: dict[str, str] = {}
+    names = [name]
+    while names:
+        name = names.pop()
+        if name in sources:
+            continue
         # Compiled here, not by many first requests of a server at once.
-        found[name], included = _parsed(
-            environment, Path(str(environment.get_template(name).filename)).read_text("utf-8")
-        )
-        for one in included:
-            _sources(environment, one, found)
-    return found
+        template = environment.get_template(name)
+        source = Path(str(template.filename)).read_text("utf-8")
+        sources[name], included = _parsed(environment, source)
+        names += reversed(included)  # so that the first is next
+    return list(sources.values())
 
 
 @lru_cache(maxsize=1024)
 def _parsed(environment: _Environment, source: str) -> tuple[str, list[str]]:
-    """A source without comments, and the templates that it includes. A run compares those of all its stages after each batch."""
-    bare = "".join(
-        text for _, kind, text in environment.lex(source) if not kind.startswith("comment")
-    )
-    return bare, [str(name) for name in find_referenced_templates(environment.parse(source))]
+    """A source without comments, and the templates that it includes.
+
+    Cached, because a run compares the templates of all its stages after each batch.
+    """
+    texts = []
+    for _line, kind, text in environment.lex(source):
+        if not kind.startswith("comment"):
+            texts.append(text)
+    included = find_referenced_templates(environment.parse(source))
+    return "".join(texts), [str(name) for name in included]
 
 
 def _names(name: str, style: str) -> list[str]:
-    return [f"{name}.jinja"] if style == "gpt" else [f"{name}_{style}.jinja", f"{name}.jinja"]
+    """The files that may be a prompt's template; the first that is there counts."""
+    if style == "gpt":
+        return [f"{name}.jinja"]
+    return [f"{name}_{style}.jinja", f"{name}.jinja"]
 
 
 @contextmanager
 def _explained(names: list[str], folder: str | None, more: str = "") -> Iterator[None]:
-    """Inside the block, any error of a template, which may be a user's, has a message of one line."""
+    """Turn any error of a template inside the block into a message of one line.
+
+    Args:
+        names: the files that may be the template.
+        folder: a user's folder.
+        more: an addition to the message.
+    """
     place = folder or FOLDER
     try:
         yield
     except TemplateNotFound as error:
         raise UsageError(
-            f"there is no prompt template {error.name} in {place}: write it into a folder and give prompts=FOLDER"
+            f"there is no prompt template {error.name} in {place}: write it into a folder and give "
+            "prompts=FOLDER"
         ) from None
     except Exception as error:
-        lines = [
-            (frame.filename, frame.lineno)
-            for frame in traceback.extract_tb(error.__traceback__)
-            if frame.filename.endswith(".jinja")
-        ]
-        where = f"{lines[-1][0]}, line {lines[-1][1]}" if lines else f"{names[-1]} of {place}"
+        where = f"{names[-1]} of {place}"
+        for frame in traceback.extract_tb(error.__traceback__):
+            if frame.filename.endswith(".jinja"):
+                where = f"{frame.filename}, line {frame.lineno}"
         raise UsageError(f"prompt template {where}: {error}{more}") from None
 
 
@@ -217,16 +242,17 @@ _of_operators: set[str] = set()
 
 
 def declare_templates(names: Iterable[str]) -> None:
-    """Say that an operator reads these templates, so that :func:`tell_unread` doesn't tell of their files."""
+    """Name templates that an operator reads, so that :func:`tell_unread` is silent about them."""
     _of_operators.update(names)
 
 
 def tell_unread(folder: str, read_by_own: Iterable[str] | None = None) -> None:
-    """Warn of the files of a folder that no operator reads, because the package's templates would silently stand for them.
+    """Warn of the files of a folder that no operator reads.
 
-    Files of other stages are read by their operators. So are those that a file of the folder
-    includes, extends or imports, and those of operators that are defined elsewhere. A file of
-    another kind is told if it is named like a template, such as ``answer.txt``.
+    The package's templates would silently stand for them. Files of other stages are read by their
+    operators. So are those that a file of the folder includes, extends or imports, and those of
+    operators that are defined elsewhere. A file of another kind is told if it is named like a
+    template, such as ``answer.txt``.
 
     Args:
         folder: a folder of a user's templates.
@@ -236,24 +262,29 @@ def tell_unread(folder: str, read_by_own: Iterable[str] | None = None) -> None:
     Warns:
         UnknownPromptWarning: with the names, and those that they may mean.
     """
-    known = {path.stem for path in FOLDER.glob("*.jinja")} | _of_operators | set(read_by_own or ())
+    prompts = {path.stem for path in FOLDER.glob("*.jinja")}
+    prompts.update(_of_operators, read_by_own or ())
     unread = []
     meant = []
-    for name in sorted(_unread_in(folder, known)):
-        near = did_you_mean(_prompt_of(name), known)
+    for name in sorted(_unread_in(folder, prompts)):
+        near = did_you_mean(_prompt_of(name), prompts)
         if near:
             meant.append(f"{name}: {near.removesuffix('?')}.jinja?")
         if near or (name.endswith(".jinja") and read_by_own is None):
             unread.append(name)
     if unread:
-        said = f"{folder}: no operator of the package reads {list_first(unread)}, only operators of your own"
-        warnings.warn("; ".join([said, *meant]), UnknownPromptWarning, stacklevel=2)
+        files = list_first(unread)
+        message = f"{folder}: no operator of the package reads {files}, only operators of your own"
+        warnings.warn("; ".join([message, *meant]), UnknownPromptWarning, stacklevel=2)
 
 
-def _unread_in(folder: str, known: set[str]) -> set[str]:
-    """The files of a folder without those of known templates and those that these, or others of the folder, refer to."""
+def _unread_in(folder: str, prompts: set[str]) -> set[str]:
+    """The files of a folder that are neither templates of these prompts nor included by one."""
     files = {name for name in os.listdir(folder) if os.path.isfile(os.path.join(folder, name))}
-    read = {name for name in files if name.endswith(".jinja") and _prompt_of(name) in known}
+    read = set()
+    for file in files:
+        if file.endswith(".jinja") and _prompt_of(file) in prompts:
+            read.add(file)
     following = list(read)
     while following:
         for name in _referred_to(folder, following.pop()):
@@ -266,12 +297,12 @@ def _unread_in(folder: str, known: set[str]) -> set[str]:
 
 
 def _prompt_of(file: str) -> str:
-    """The prompt of a template's file, which may be for its system message or for the few-shot style."""
+    """The prompt of a template's file, also of one for its system message or few-shot style."""
     return re.sub(r"(_system)?(_llama)?$", "", file.partition(".")[0])
 
 
 def _referred_to(folder: str, name: str) -> list[str | None]:
-    """What a template includes, extends or imports. None stands for a name that it computes."""
+    """The templates that one includes, extends or imports. None: a name that it computes."""
     environment = _environment(folder)
     try:
         source = Path(folder, name).read_text("utf-8")
@@ -282,7 +313,7 @@ def _referred_to(folder: str, name: str) -> list[str | None]:
 
 @contextmanager
 def prompts_from(folder: str | Path | None) -> Iterator[None]:
-    """LLM operators that are built inside this block without ``prompts`` read the templates in ``folder``.
+    """Give LLM operators that are built inside this block without ``prompts`` those of a folder.
 
     The folder becomes their argument ``prompts``. So nothing depends on the block after it ends,
     and an operator's repr names its prompts.
@@ -306,10 +337,11 @@ def prompts_from(folder: str | Path | None) -> Iterator[None]:
         >>> answer.prompts == folder
         True
     """
+    place = _default.get()
     if folder is not None:
-        folder = _checked(folder)
-        tell_unread(folder)
-    token = _default.set(folder or _default.get())
+        place = _checked(folder)
+        tell_unread(place)
+    token = _default.set(place)
     try:
         yield
     finally:
@@ -317,7 +349,9 @@ def prompts_from(folder: str | Path | None) -> Iterator[None]:
 
 
 def prompts_or_default(folder: str | None, read_by_own: Iterable[str] | None = None) -> str | None:
-    """The folder that an operator reads: its own, else that of :func:`prompts_from`, else None for the package's.
+    """The folder that an operator reads: its own, or that of :func:`prompts_from`.
+
+    None stands for the package's.
 
     Args:
         folder: its own.
@@ -342,7 +376,8 @@ def _checked(folder: str | Path) -> str:
     place = os.path.expanduser(folder)
     if not any(Path(place).glob("*.jinja")):
         raise UsageError(
-            f"prompts: {folder} is not a folder with templates: put those that differ there, such as answer.jinja"
+            f"prompts: {folder} is not a folder with templates: put those that differ there, such "
+            "as answer.jinja"
         )
     return place
 
@@ -362,21 +397,22 @@ def history_text(
             ``user 3: ...``.
 
     Example:
-        >>> history_text([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}])
+        >>> history = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+        >>> history_text(history)
         'user: Hi\nsystem: Hello'
-        >>> history_text([{"role": "user", "content": "Hi"}], numbers={0: 3})
+        >>> history_text(history[:1], numbers={0: 3})
         'user 3: Hi'
     """
-    last = max(
-        (place for place, message in enumerate(history) if message["role"] != "user"), default=0
-    )
-    lines = list[str]()
-    for place, message in enumerate(history):
-        said, number = _ROLE.sub(r"\\", str(message["content"])), (numbers or {}).get(place)
+    numbers = numbers or {}
+    responses = [row for row, message in enumerate(history) if message["role"] != "user"]
+    lines = []
+    for row, message in enumerate(history):
+        text = _ROLE.sub(r"\\", str(message["content"]))
         if message["role"] == "user":
-            lines.append(f"user: {said}" if number is None else f"user {number}: {said}")
-        elif style != "llama" or place == last:
-            lines.append(f"system: {said}")
+            role = f"user {numbers[row]}" if row in numbers else "user"
+            lines.append(f"{role}: {text}")
+        elif style != "llama" or row == responses[-1]:
+            lines.append(f"system: {text}")
     return "\n".join(lines)
 
 

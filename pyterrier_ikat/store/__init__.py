@@ -1,1 +1,1 @@
-"""Storage on disk and in memory: files that are complete or absent, caches in sqlite, models that are loaded once."""
+"""Storage: files that are complete or absent, caches in sqlite, models that are loaded once."""

@@ -1,4 +1,4 @@
-"""A dictionary in sqlite for everything that is computed once: bytes by key, in memory or in a file that threads and processes share."""
+"""A dictionary in sqlite for what is computed once: bytes by key, in memory or in a shared file."""
 
 import hashlib
 import logging
@@ -16,28 +16,38 @@ from weakref import WeakSet, finalize
 from ..errors import DataError
 from ..progress import bar as bar_of
 
-WAIT_FOR_OTHERS = 60.0
-KEYS_AT_ONCE, ROWS_AT_ONCE = 500, 100
-BYTES_IN_MEMORY, BYTES_IN_A_FILE = 1 << 30, 10 << 30
+SECONDS_FOR_OTHERS = 60.0
+"""How long a process waits for others that write."""
+KEYS_AT_ONCE = 500
+ROWS_AT_ONCE = 100
+BYTES_IN_MEMORY = 1 << 30
+BYTES_IN_A_FILE = 10 << 30
 IN_MEMORY = ":memory:"
 BESIDE = ("-wal", "-shm")
 """How the names of the files end that sqlite keeps beside a database."""
 
 log = logging.getLogger("pyterrier_ikat")
-Asked = TypeVar("Asked")
+Input = TypeVar("Input")
 Value = TypeVar("Value")
 
 
-class Kind(NamedTuple):
-    """The kind of the values of a cache, and the name of its file in errors."""
+class CacheKind(NamedTuple):
+    """The kind of the values of a cache.
+
+    Attributes:
+        name: the name of its file in errors.
+        mark: sqlite's application_id.
+        repair: how to name another file.
+        bounded: whether the oldest values are removed when there are too many.
+    """
 
     name: str
-    mark: int  # sqlite's application_id
-    repair: str  # how to name another file
-    bounded: bool = False  # whether the oldest values are removed when there are too many
+    mark: int
+    repair: str
+    bounded: bool = False
 
 
-RESULTS = Kind(
+RESULTS = CacheKind(
     "cache of results",
     0x696B7263,
     "name another one with cache=PATH, on the command line --cache FILE",
@@ -50,7 +60,9 @@ class CacheMovedWarning(UserWarning):
 
 
 class Cache:
-    """Bytes by key for any number of threads, and with a file also for any number of processes. A kill loses no value that was put.
+    """Bytes by key for any number of threads, and with a file also for any number of processes.
+
+    A kill loses no value that was put.
 
     A file that was removed, moved or replaced while it was open is noticed at the next use, with a
     warning: the file that is then at the path is used, and a new one is created if there is none.
@@ -78,15 +90,20 @@ class Cache:
     """
 
     def __init__(
-        self, path: str | Path | None = None, kind: Kind = RESULTS, max_bytes: float | None = None
+        self,
+        path: str | Path | None = None,
+        kind: CacheKind = RESULTS,
+        max_bytes: float | None = None,
     ) -> None:
-        self.path = (
-            IN_MEMORY if path is None else os.path.abspath(path)
-        )  # also sqlite takes file:x?mode=memory for a file then
+        if path is None:
+            self.path = IN_MEMORY
+            default = BYTES_IN_MEMORY
+        else:
+            self.path = os.path.abspath(path)  # sqlite takes also file:x?mode=memory for a file
+            default = BYTES_IN_A_FILE
         self.kind = kind
-        default = BYTES_IN_MEMORY if path is None else BYTES_IN_A_FILE
         self.max_bytes = max_bytes or (default if kind.bounded else math.inf)
-        self._full = False
+        self._told_full = False
         self._connection: sqlite3.Connection | None = None
         self._end: finalize[..., Cache] | None = None
         self._files: dict[str, Identity | None] = {}
@@ -108,7 +125,9 @@ class Cache:
         keys: Sequence[bytes],
         change: Callable[[Mapping[bytes, bytes]], Mapping[bytes, bytes | None]],
     ) -> None:
-        """Look up ``keys`` and store what ``change`` makes of their values. No thread or process changes anything in between.
+        """Look up ``keys`` and store what ``change`` makes of their values.
+
+        No thread or process changes anything in between.
 
         Args:
             keys: the keys to look up.
@@ -118,12 +137,10 @@ class Cache:
         with self.connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             items = change(_read(connection, keys))
-            connection.executemany(
-                "DELETE FROM cache WHERE key = ?",
-                [(key,) for key, value in items.items() if value is None],
-            )
-            rows = [(key, value) for key, value in items.items() if value is not None]
-            connection.executemany("INSERT OR REPLACE INTO cache VALUES (?, ?)", rows)
+            removed = [(key,) for key, value in items.items() if value is None]
+            stored = [(key, value) for key, value in items.items() if value is not None]
+            connection.executemany("DELETE FROM cache WHERE key = ?", removed)
+            connection.executemany("INSERT OR REPLACE INTO cache VALUES (?, ?)", stored)
             self._remove_oldest(connection)
             connection.execute("COMMIT")
 
@@ -134,7 +151,7 @@ class Cache:
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
-        """The connection, for one thread at a time. Changes that weren't committed are rolled back."""
+        """The connection, for one thread at a time. Uncommitted changes are rolled back."""
         with self._lock:
             try:
                 yield self._open()
@@ -160,9 +177,8 @@ class Cache:
             self._leave()
         if self._connection is None:
             self._connection = self._connect()
-            self._end = finalize(
-                self, self._connection.close
-            )  # no __del__: some modules are unloaded before
+            # No __del__: some modules are unloaded before.
+            self._end = finalize(self, self._connection.close)
             self._files = _identities(self.path, *_beside(self.path))
         if self._rescued is not None:
             self._write_again(self._connection, self._rescued)
@@ -181,26 +197,23 @@ class Cache:
     def _leave(self) -> None:
         """Close a file that has moved, and keep what it holds if that can't be computed again."""
         if self._connection is not None and not self.kind.bounded:
-            rescued = sqlite3.connect(
-                "", check_same_thread=False
-            )  # a temporary file, which nobody sees
+            # A temporary file, which nobody sees.
+            rescued = sqlite3.connect("", check_same_thread=False)
             self._connection.backup(rescued)
             self._rescued = rescued
         self._close()  # before the path is opened again: sqlite would share the files beside it
-        again = (
-            "its entries are written again"
-            if self._rescued is not None
-            else "its entries are lost and computed again when needed"
-        )
-        moved = f"the {self.kind.name} {self.path} was removed, moved or replaced while it was open"
+        entries = "its entries are written again"
+        if self._rescued is None:
+            entries = "its entries are lost and computed again when needed"
         warnings.warn(
-            f"{moved}: {again}. To start anew, remove it when nothing uses it",
+            f"the {self.kind.name} {self.path} was removed, moved or replaced while it was open: "
+            f"{entries}. To start anew, remove it when nothing uses it",
             CacheMovedWarning,
             stacklevel=2,
         )
 
     def _write_again(self, connection: sqlite3.Connection, rescued: sqlite3.Connection) -> None:
-        """Add what another file had to this one. What this one has stays."""
+        """Add the entries of a file that was left. Entries of this one stay."""
         connection.execute("BEGIN IMMEDIATE")
         rows = rescued.execute("SELECT key, value FROM cache ORDER BY rowid")
         connection.executemany("INSERT OR IGNORE INTO cache VALUES (?, ?)", rows)
@@ -211,8 +224,8 @@ class Cache:
     def unusable(self, error: Exception) -> DataError:
         """The error that says why the file cannot be used, and what to do."""
         return DataError(
-            f"the {self.kind.name} {self.path} cannot be used ({error}): free space, correct its permissions, copy it again if it is "
-            f"damaged, or {self.kind.repair}"
+            f"the {self.kind.name} {self.path} cannot be used ({error}): free space, correct its "
+            f"permissions, copy it again if it is damaged, or {self.kind.repair}"
         )
 
     def _connect(self) -> sqlite3.Connection:
@@ -220,15 +233,14 @@ class Cache:
             Path(self.path).parent.mkdir(parents=True, exist_ok=True)
             _remove_stale(self.path)
         connection = sqlite3.connect(
-            self.path, timeout=WAIT_FOR_OTHERS, isolation_level=None, check_same_thread=False
+            self.path, timeout=SECONDS_FOR_OTHERS, isolation_level=None, check_same_thread=False
         )
         try:
             if _pragma(connection, "application_id") != self.kind.mark:
                 self._create(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute(
-                "SELECT 1 FROM sqlite_master"
-            ).fetchone()  # makes the files beside it, which `_has_moved` looks at
+            # Makes the files beside it, which `_has_moved` looks at.
+            connection.execute("SELECT 1 FROM sqlite_master").fetchone()
         except BaseException:
             connection.close()
             raise
@@ -240,7 +252,8 @@ class Cache:
         if mark != self.kind.mark:  # otherwise another process has created it meanwhile
             if mark or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
                 raise DataError(
-                    f"{self.path} is a database of something else, not a {self.kind.name}: {self.kind.repair}"
+                    f"{self.path} is a database of something else, not a {self.kind.name}: "
+                    f"{self.kind.repair}"
                 )
             connection.execute("CREATE TABLE cache (key BLOB PRIMARY KEY, value BLOB NOT NULL)")
             connection.execute(f"PRAGMA application_id = {self.kind.mark}")
@@ -251,25 +264,28 @@ class Cache:
             connection.execute("PRAGMA journal_mode = WAL")
 
     def _remove_oldest(self, connection: sqlite3.Connection) -> None:
-        oldest = f"DELETE FROM cache WHERE rowid IN (SELECT rowid FROM cache ORDER BY rowid LIMIT {ROWS_AT_ONCE})"
-        while (
-            self.kind.bounded
-            and _bytes_used(connection) > self.max_bytes
-            and connection.execute(oldest).rowcount
-        ):
-            if not self._full:
-                where = "in memory" if self.path == IN_MEMORY else self.path
-                full = f"the {self.kind.name} ({where}, {int(self.max_bytes) >> 20} MiB) is full"
+        if not self.kind.bounded:
+            return
+        oldest = f"SELECT rowid FROM cache ORDER BY rowid LIMIT {ROWS_AT_ONCE}"
+        while _bytes_used(connection) > self.max_bytes:
+            removed = connection.execute(f"DELETE FROM cache WHERE rowid IN ({oldest})").rowcount
+            if not removed:
+                return
+            if not self._told_full:
+                self._told_full = True
                 log.warning(
-                    "%s: the oldest entries are removed, and computed again when needed", full
+                    "the %s (%s, %d MiB) is full: the oldest entries are removed, and computed "
+                    "again when needed",
+                    self.kind.name,
+                    "in memory" if self.path == IN_MEMORY else self.path,
+                    int(self.max_bytes) >> 20,
                 )
-            self._full = True
 
 
 def compute_missing(
     cache: Cache,
-    asked: Mapping[bytes, Asked],
-    compute: Callable[[list[Asked]], Iterable[Value]],
+    inputs: Mapping[bytes, Input],
+    compute: Callable[[list[Input]], Iterable[Value]],
     *,
     encode: Callable[[Value], bytes | None],
     decode: Callable[[bytes], Value | None],
@@ -277,11 +293,13 @@ def compute_missing(
     label: str,
     unit: str,
 ) -> dict[bytes, Value]:
-    """The value of each key. Only values missing from ``cache`` are computed, and every part is stored as soon as it is done.
+    """The value of each key. Only values missing from ``cache`` are computed.
+
+    Every part is stored as soon as it is done.
 
     Args:
         cache: the cache in which values are looked up and stored.
-        asked: for each key, the input of the computation.
+        inputs: for each key, the input of the computation.
         compute: returns the values of up to ``at_once`` inputs, in their order.
         encode: a value as bytes, or None if it must not be stored.
         decode: bytes as a value, or None if they can't be used, so that the value is computed
@@ -290,31 +308,30 @@ def compute_missing(
         label: the text of the progress bar.
         unit: the unit that the progress bar counts.
     """
-    found = {
-        key: value
-        for key, content in cache.get(list(asked)).items()
-        if (value := decode(content)) is not None
-    }
-    missing = [key for key in asked if key not in found]
+    values: dict[bytes, Value] = {}
+    for key, content in cache.get(list(inputs)).items():
+        value = decode(content)
+        if value is not None:
+            values[key] = value
+    missing = [key for key in inputs if key not in values]
     # The bar of a single part would appear when all is done.
     with bar_of(total=len(missing), desc=label, unit=unit, disable=len(missing) <= at_once) as bar:
         for start in range(0, len(missing), at_once):
             part = missing[start : start + at_once]
-            values = dict(zip(part, compute([asked[key] for key in part]), strict=True))
-            cache.put(
-                {
-                    key: content
-                    for key, value in values.items()
-                    if (content := encode(value)) is not None
-                }
-            )
-            found |= values
+            computed = compute([inputs[key] for key in part])
+            stored: dict[bytes, bytes] = {}
+            for key, value in zip(part, computed, strict=True):
+                values[key] = value
+                encoded = encode(value)
+                if encoded is not None:
+                    stored[key] = encoded
+            cache.put(stored)
             bar.update(len(part))
-    return found
+    return values
 
 
 def digest(*parts: str | bytes) -> bytes:
-    """A key of 16 bytes (BLAKE2b). It changes when any part changes, or when the parts are split differently.
+    """A key of 16 bytes (BLAKE2b), which changes with any part and with how the parts are split.
 
     Args:
         parts: bytes, or strings, which count as their UTF-8 bytes.
@@ -324,25 +341,28 @@ def digest(*parts: str | bytes) -> bytes:
         >>> digest("ab", "c") == digest("a", "bc")
         False
     """
-    found = hashlib.blake2b(digest_size=16)
+    key = hashlib.blake2b(digest_size=16)
     for part in parts:
         content = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
-        found.update(len(content).to_bytes(8, "little") + content)
-    return found.digest()
+        key.update(len(content).to_bytes(8, "little") + content)
+    return key.digest()
 
 
 _opened: dict[str | None, Cache] = {}
-"""The caches of results of this process, by path. The one under None is for operators that name no cache."""
+"""The caches of results of this process, by path; under None that of operators without one."""
 _opening = threading.Lock()
 
 
 def open_cache(path: str | Path | None = None) -> Cache:
-    """The cache of results in this file, or the cache in memory. One file has the same object throughout the process."""
-    place = None if path is None else os.path.realpath(os.path.expanduser(path))
+    """The cache of results in this file, or the cache in memory.
+
+    One file has the same object throughout the process.
+    """
+    real_path = None if path is None else os.path.realpath(os.path.expanduser(path))
     with _opening:
-        if place not in _opened:
-            _opened[place] = Cache(place)
-        return _opened[place]
+        if real_path not in _opened:
+            _opened[real_path] = Cache(real_path)
+        return _opened[real_path]
 
 
 def set_default_cache(path: str | Path) -> None:
@@ -355,16 +375,16 @@ Identity = tuple[int, int]
 
 
 def _identities(*names: str) -> dict[str, Identity | None]:
-    """Those of some files; None for a file that isn't there."""
-    found = dict[str, Identity | None]()
+    """The identities of some files; None for a file that isn't there."""
+    identities: dict[str, Identity | None] = {}
     for name in names:
         try:
             state = os.stat(name)
         except OSError:
-            found[name] = None
+            identities[name] = None
         else:
-            found[name] = state.st_dev, state.st_ino
-    return found
+            identities[name] = (state.st_dev, state.st_ino)
+    return identities
 
 
 def _beside(path: str) -> list[str]:
@@ -378,13 +398,12 @@ def _remove_stale(path: str) -> None:
     It is of no use, and a new database would share it with a process that still has the old one
     open.
     """
-    left = _identities(
-        *_beside(path)
-    )  # looked at first: a new database is there before what belongs to it
+    # Looked at first: a new database is there before what belongs to it.
+    before = _identities(*_beside(path))
     if os.path.exists(path):
         return
-    for name, there in _identities(*left).items():
-        if there is not None and there == left[name]:
+    for name, identity in _identities(*before).items():
+        if identity is not None and identity == before[name]:
             Path(name).unlink(missing_ok=True)
 
 
@@ -393,26 +412,25 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 
 def _bytes_used(connection: sqlite3.Connection) -> int:
-    return (_pragma(connection, "page_count") - _pragma(connection, "freelist_count")) * _pragma(
-        connection, "page_size"
-    )
+    pages = _pragma(connection, "page_count") - _pragma(connection, "freelist_count")
+    return pages * _pragma(connection, "page_size")
 
 
 def _read(connection: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-    found: dict[bytes, bytes] = {}
+    values: dict[bytes, bytes] = {}
     for start in range(0, len(keys), KEYS_AT_ONCE):
         part = keys[start : start + KEYS_AT_ONCE]
-        found |= connection.execute(
-            f"SELECT key, value FROM cache WHERE key IN ({', '.join('?' * len(part))})", part
-        ).fetchall()
-    return found
+        marks = ", ".join("?" * len(part))
+        rows = connection.execute(f"SELECT key, value FROM cache WHERE key IN ({marks})", part)
+        values.update(rows)
+    return values
 
 
 _caches: "WeakSet[Cache]" = WeakSet()
 
 
 def _close_all() -> None:
-    """Close the files before a fork, because a process must not use a connection that another process opened."""
+    """Close the files before a fork: a process must not use the connection of another one."""
     for cache in list(_caches):
         if cache.path != IN_MEMORY:
             cache.close()

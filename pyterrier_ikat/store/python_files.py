@@ -1,4 +1,7 @@
-"""The user's Python files as modules: run once for each of their contents, together with what they import from beside them."""
+"""The user's Python files as modules, with the modules beside them that they import.
+
+A file is run once for each of its contents.
+"""
 
 import ast
 import importlib
@@ -6,32 +9,32 @@ import linecache
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from importlib.abc import MetaPathFinder
 from importlib.machinery import FileFinder, ModuleSpec, SourceFileLoader
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from traceback import extract_tb
 from types import CodeType, ModuleType
+from typing import NamedTuple
 
 from ..errors import UsageError
 from .cache import digest
 
-OURS = __name__.partition(".")[0]
-"""This package, which a file in its own checkout has beside it."""
+THIS_PACKAGE = __name__.partition(".")[0]
+"""A file in this package's checkout has the package beside it."""
 
 
-@dataclass
-class _Known:
-    """The modules of these files that are loaded now."""
+class _Loaded(NamedTuple):
+    """A module, and the state of the files that it was loaded from."""
 
-    files: dict[str, tuple[str, ModuleType]] = field(default_factory=dict)
-    """Name of a file's module -> the state of the file and of what it imports from beside it, and the module."""
-    beside: dict[str, tuple[str, ModuleType]] = field(default_factory=dict)
-    """Name of a module beside a file -> the state of its own files, and the module."""
+    state: str
+    module: ModuleType
 
 
-_known = _Known()
+_file_modules: dict[str, _Loaded] = {}
+"""The module of each file, by name. Its state includes the modules beside it."""
+_modules_beside: dict[str, _Loaded] = {}
+"""The modules beside files, by name."""
 
 
 def load_python(path: str, what: str) -> ModuleType:
@@ -49,34 +52,36 @@ def load_python(path: str, what: str) -> ModuleType:
         UsageError: when there is no such file, or it can't be run. The message names the line.
     """
     file = Path(path).expanduser()
-    example = f"give the path of a Python file with {what}, as mine.py:NAME"
+    example = f"the path of a Python file with {what}, as mine.py:NAME"
     if file.suffix != ".py":
-        raise UsageError(
-            f"{path} is not a Python file: give {what}'s name, or {example.removeprefix('give ')}"
-        )
+        raise UsageError(f"{path} is not a Python file: give {what}'s name, or {example}")
     if not file.is_file():
-        raise UsageError(f"there is no file {path}: {example}")
+        raise UsageError(f"there is no file {path}: give {example}")
     source = file.read_bytes()
     beside = _imported_beside(source, file.resolve().parent)
     states = {name: _state(files) for name, files in beside.items()}
-    state = digest(source, *(f"{name} {one}" for name, one in sorted(states.items()))).hex()
+    of_beside = [f"{name} {state}" for name, state in sorted(states.items())]
+    state = digest(source, *of_beside).hex()
     module_name = f"ikat_methods_{digest(str(file.resolve())).hex()[:12]}"
-    known = _known.files.get(module_name)
-    if known is not None and known[0] == state:
-        return known[1]
-    _known.files.pop(module_name, None)
+    loaded = _file_modules.get(module_name)
+    if loaded is not None and loaded.state == state:
+        return loaded.module
+    _file_modules.pop(module_name, None)
     _forget_changed(states)
     with _importing_from(file.resolve().parent, list(beside)):
         module = _run(file, source, module_name, path)
-    for name, own in states.items():
+    for name, state_beside in states.items():
         if name in sys.modules:
-            _known.beside[name] = (own, sys.modules[name])
-    _known.files[module_name] = (state, module)
+            _modules_beside[name] = _Loaded(state_beside, sys.modules[name])
+    _file_modules[module_name] = _Loaded(state, module)
     return module
 
 
 def _run(file: Path, source: bytes, name: str, path: str) -> ModuleType:
-    """The module that a file's source makes. It isn't read from compiled files, which a change within a second leaves as they are."""
+    """The module of a file's source.
+
+    It isn't read from compiled files, which a change within a second leaves as they are.
+    """
     module = ModuleType(name)
     module.__file__ = str(file)
     sys.modules[name] = module
@@ -87,44 +92,57 @@ def _run(file: Path, source: bytes, name: str, path: str) -> ModuleType:
         del sys.modules[name]  # a module that failed halfway has no methods
         if isinstance(error, UsageError) or not isinstance(error, Exception):
             raise
-        lines = [
-            frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(file)
-        ]
-        line = getattr(error, "lineno", None) or next(reversed(lines), "?")
         raise UsageError(
-            f"{path} can't be run: {type(error).__name__}: {error} (line {line})"
+            f"{path} can't be run: {type(error).__name__}: {error} (line {_line_of(error, file)})"
         ) from error
     return module
 
 
+def _line_of(error: Exception, file: Path) -> int | str:
+    """The line of a file where an error arose."""
+    if isinstance(error, SyntaxError) and error.lineno:
+        return error.lineno
+    line: int | str | None = None
+    for frame in extract_tb(error.__traceback__):
+        if frame.filename == str(file):
+            line = frame.lineno
+    return line or "?"
+
+
 def _imported_beside(source: bytes, folder: Path) -> dict[str, list[Path]]:
-    """The modules beside a file that its source imports, directly or by one another: top name -> the files of the module."""
-    found: dict[str, list[Path]] = {}
-    left = list(_imports(source))
-    while left:
-        name = left.pop()
+    """The files of the modules beside a file that its source imports, by top name.
+
+    They include modules that these modules import.
+    """
+    files_of: dict[str, list[Path]] = {}
+    names = list(_imports(source))
+    while names:
+        name = names.pop()
         files = _files_of(name, folder)
-        if name in found or not files:
+        if name in files_of or not files:
             continue
-        found[name] = files
-        for one in files:
-            left += _imports(one.read_bytes())
-    if found:
-        elsewhere = {*packages_distributions(), *sys.stdlib_module_names, OURS}
-        found = {name: files for name, files in found.items() if name not in elsewhere}
-    return found
+        files_of[name] = files
+        for file in files:
+            names += _imports(file.read_bytes())
+    if not files_of:
+        return {}
+    elsewhere = {*packages_distributions(), *sys.stdlib_module_names, THIS_PACKAGE}
+    return {name: files for name, files in files_of.items() if name not in elsewhere}
 
 
 def _imports(source: bytes) -> Iterator[str]:
-    """The top names of all modules that a source imports, also inside its functions; nothing if it isn't Python."""
+    """The top names of all modules that a source imports, also inside its functions.
+
+    A source that isn't Python has none.
+    """
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):  # told when the file is run
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            for one in node.names:
-                yield one.name.partition(".")[0]
+            for alias in node.names:
+                yield alias.name.partition(".")[0]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module.partition(".")[0]
 
@@ -139,7 +157,10 @@ def _files_of(name: str, folder: Path) -> list[Path]:
 
 
 def _state(files: Sequence[Path]) -> str:
-    return digest(*(part for path in files for part in (str(path), path.read_bytes()))).hex()
+    parts: list[str | bytes] = []
+    for path in files:
+        parts += [str(path), path.read_bytes()]
+    return digest(*parts).hex()
 
 
 def _forget_changed(states: dict[str, str]) -> None:
@@ -147,17 +168,22 @@ def _forget_changed(states: dict[str, str]) -> None:
 
     If one of them changed, all are forgotten, because the others may hold what it defined.
     """
-    for name, state in states.items():
-        known = _known.beside.get(name)
-        if known is None or known[0] != state or sys.modules.get(name) is not known[1]:
-            break
-    else:
+    if all(_is_current(name, state) for name, state in states.items()):
         return
     for name in states:
-        _known.beside.pop(name, None)
-        for loaded in [one for one in sys.modules if one == name or one.startswith(f"{name}.")]:
-            del sys.modules[loaded]
+        _modules_beside.pop(name, None)
+        for module in list(sys.modules):
+            if module == name or module.startswith(f"{name}."):
+                del sys.modules[module]
     importlib.invalidate_caches()
+
+
+def _is_current(name: str, state: str) -> bool:
+    """Whether a module beside a file was loaded from files in this state, and is still in use."""
+    loaded = _modules_beside.get(name)
+    if loaded is None:
+        return False
+    return loaded.state == state and sys.modules.get(name) is loaded.module
 
 
 class _FromSource(SourceFileLoader):
@@ -173,17 +199,18 @@ class _Beside(MetaPathFinder):
     """Finds the modules with these names in a folder, and what belongs to them."""
 
     def __init__(self, folder: Path, names: Sequence[str]) -> None:
-        self.folder, self.names = folder, names
+        self.folder = folder
+        self.names = names
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname.partition(".")[0] not in self.names:
             return None
-        for place in [str(self.folder)] if path is None else path:
-            found = FileFinder(place, (_FromSource, [".py"])).find_spec(fullname)
-            if found is not None:
-                return found
+        for folder in [str(self.folder)] if path is None else path:
+            spec = FileFinder(folder, (_FromSource, [".py"])).find_spec(fullname)
+            if spec is not None:
+                return spec
         return None
 
 

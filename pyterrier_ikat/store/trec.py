@@ -8,25 +8,33 @@ import re
 import zlib
 from functools import lru_cache
 from pathlib import Path
+from typing import IO
 
 from ..errors import DataError
 
 _GZIP = b"\x1f\x8b"
 _LABEL = re.compile(r"[+-]?[0-9]{1,4}")
 """For larger labels, trec_eval would make tables that don't fit into memory."""
-_LINE, _JUDGEMENT = "qid Q0 docno rank score name", "a line is: qid 0 docno label"
+_RUN_LINE = "qid Q0 docno rank score name"
+_JUDGEMENT = "a line is: qid 0 docno label"
 
 
 def is_run_file(path: Path) -> bool:
-    """Whether a path is, or would be, that of a run file: neither a folder nor a submission, which begins with a brace or bracket."""
+    """Whether a path is, or would be, that of a run file: no folder and no submission.
+
+    A submission begins with a brace or bracket.
+    """
     if not path.is_file():
         return not path.is_dir()
     with path.open("rb") as file:
-        return not file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"["))
+        beginning = file.read(64).lstrip(codecs.BOM_UTF8 + b" \t\r\n")
+    return not beginning.startswith((b"{", b"["))
 
 
 def read_rankings(path: str | Path) -> dict[str, dict[str, float]]:
-    """The scores of a run file, which may be compressed with gzip: turn -> passage -> score, in the order of the lines.
+    """The scores of a run file: turn -> passage -> score, in the order of the lines.
+
+    The file may be compressed with gzip.
 
     Raises:
         DataError: when the file is missing, empty, damaged or not UTF-8, a line does not have six
@@ -35,64 +43,99 @@ def read_rankings(path: str | Path) -> dict[str, dict[str, float]]:
     path = Path(path)
     if not path.is_file():
         raise DataError(
-            f"there is no run file {path}: give a folder made by `ikat run`, a TREC run file or a submission"
+            f"there is no run file {path}: give a folder made by `ikat run`, a TREC run file or a "
+            "submission"
         )
     try:
-        found = _rankings(path)
+        rankings = _rankings(path)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(
             f"{path} can't be read ({error}): give a TREC run as plain text, or packed by gzip"
         ) from None
-    if not found:
-        raise DataError(f"{path} is empty: a run has lines `{_LINE}`")
-    return found
+    if not rankings:
+        raise DataError(f"{path} is empty: a run has lines `{_RUN_LINE}`")
+    return rankings
+
+
+def _open_unpacked(path: Path) -> IO[bytes]:
+    """A file that may be packed by gzip. It is unpacked at once, so that damage is found."""
+    with path.open("rb") as file:
+        is_packed = file.read(2) == _GZIP
+    if is_packed:
+        return io.BytesIO(gzip.decompress(path.read_bytes()))
+    return path.open("rb")
 
 
 def _rankings(path: Path) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
-    last = None
-    with path.open("rb") as opened:
-        packed = opened.read(2) == _GZIP
-    with (
-        io.BytesIO(gzip.decompress(path.read_bytes())) if packed else path.open("rb") as file
-    ):  # at once, so that damage is found
+    rankings: dict[str, dict[str, float]] = {}
+    last_qid = None
+    with _open_unpacked(path) as file:
         for number, line in enumerate(file, 1):
-            fields = line.removeprefix(
-                codecs.BOM_UTF8
-            ).split()  # at ASCII white space, as in trec_eval
+            # Bytes are split at ASCII white space, as in trec_eval.
+            fields = line.removeprefix(codecs.BOM_UTF8).split()
             if not fields:
                 continue
             try:
                 qid, _, docno, _, text, _ = fields
-                score, name = float(text), docno.decode()
-                if qid != last:
-                    turn, last = found.setdefault(qid.decode(), {}), qid
+                score = float(text)
+                name = docno.decode()
+                if qid != last_qid:
+                    ranking = rankings.setdefault(qid.decode(), {})
+                    last_qid = qid
             except ValueError:
                 score = math.nan
             if not math.isfinite(score) or b"_" in text:  # Python reads 1_0 as ten
                 shown = line.decode(errors="replace").strip()[:80]
                 raise DataError(
-                    f"{path}, line {number}: {shown!r} is not `{_LINE}` with a finite score, in UTF-8"
+                    f"{path}, line {number}: {shown!r} is not `{_RUN_LINE}` with a finite score, "
+                    "in UTF-8"
                 )
-            if name in turn:
+            if name in ranking:
                 raise DataError(
                     f"{path}, line {number}: passage {name} occurs twice for turn {qid.decode()}"
                 )
-            turn[name] = score
-    return found
+            ranking[name] = score
+    return rankings
 
 
 def read_judgements(path: str | Path) -> list[tuple[str, str, int]]:
-    """The judgements of a qrels file, which may be compressed with gzip: turn, passage and label, in the file's order.
+    """The judgements of a qrels file: turn, passage and label, in the file's order.
+
+    The file may be compressed with gzip.
 
     Raises:
         DataError: when a line is faulty; it names file and line.
     """
+    judgements: dict[tuple[str, str], int] = {}
+    for number, line in enumerate(_qrels_lines(path), 1):
+        fields = line.split()
+        if not fields:
+            continue
+        try:
+            qid, _, docno, text = fields
+            label = read_label(text)
+        except ValueError:
+            raise DataError(
+                f"{path}, line {number}: {line.strip()[:80]!r} is not a judgement: {_JUDGEMENT}, "
+                "with a whole number of at most 4 digits as label"
+            ) from None
+        if (qid, docno) in judgements:
+            raise DataError(
+                f"{path}, line {number}: {qid} and {docno} were judged before: keep one of the two "
+                "lines"
+            )
+        judgements[qid, docno] = label
+    if not judgements:
+        raise DataError(f"{path}: no judgement in it; fetch the file again ({_JUDGEMENT})")
+    return [(qid, docno, label) for (qid, docno), label in judgements.items()]
+
+
+def _qrels_lines(path: str | Path) -> list[str]:
     try:
         content = Path(path).read_bytes()
         if content.startswith(_GZIP):
             content = gzip.decompress(content)
-        lines = content.decode("utf-8-sig").splitlines()
+        return content.decode("utf-8-sig").splitlines()
     except FileNotFoundError:
         raise DataError(
             f"{path}: no such file; give the path of a qrels file ({_JUDGEMENT})"
@@ -101,24 +144,6 @@ def read_judgements(path: str | Path) -> list[tuple[str, str, int]]:
         raise DataError(
             f"{path}: not a readable text file ({error}); give a qrels file ({_JUDGEMENT})"
         ) from None
-    found: dict[tuple[str, str], int] = {}
-    for number, line in enumerate(lines, 1):
-        if not (fields := line.split()):
-            continue
-        try:
-            qid, _, docno, label = fields
-            value = read_label(label)
-        except ValueError:
-            told = f"{line.strip()[:80]!r} is not a judgement: {_JUDGEMENT}, with a whole number of at most 4 digits as label"
-            raise DataError(f"{path}, line {number}: {told}") from None
-        if (qid, docno) in found:
-            raise DataError(
-                f"{path}, line {number}: {qid} and {docno} were judged before: keep one of the two lines"
-            )
-        found[qid, docno] = value
-    if not found:
-        raise DataError(f"{path}: no judgement in it; fetch the file again ({_JUDGEMENT})")
-    return [(qid, docno, label) for (qid, docno), label in found.items()]
 
 
 @lru_cache(maxsize=1024)

@@ -1,4 +1,4 @@
-"""A cache whose file is removed, moved or replaced while it is open: nothing that was paid for is lost, and somebody is told."""
+"""A cache whose open file is removed, moved or replaced warns and loses nothing paid for."""
 
 import multiprocessing
 import os

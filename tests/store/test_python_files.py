@@ -1,4 +1,4 @@
-"""A user's Python file in a session: it is run again when it, or what it imports from beside it, has changed."""
+"""A user's Python file is run again when it, or a module beside it that it imports, changed."""
 
 import inspect
 import sys
@@ -24,7 +24,7 @@ def load(folder, name="mine.py"):
 
 
 def test_a_file_is_run_again_when_its_content_changed(folder):
-    """Also within the second and with the size of before, which Python's compiled files don't tell apart."""
+    """Also within a second and with the same size, which compiled files don't tell apart."""
     for value in "1234":
         (folder / "mine.py").write_text(f"depth = {value}\n\ndef f():\n    return {value}\n")
         module = load(folder)

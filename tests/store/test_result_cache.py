@@ -1,4 +1,4 @@
-"""The cache of results: what is kept, in what bounds, and what damaged files, threads, processes and kills leave."""
+"""The cache of results: its bounds, and what damaged files, threads, processes and kills leave."""
 
 import multiprocessing
 import os
@@ -136,7 +136,8 @@ def test_what_is_no_database_is_an_error_and_stays_as_it_was(tmp_path):
     path.write_text("my notes\n" * 500)
     with pytest.raises(
         DataError,
-        match=r"notes.txt cannot be used \(file is not a database\).*name another one with cache=PATH",
+        match=r"notes.txt cannot be used \(file is not a database\).*name another one with "
+        "cache=PATH",
     ):
         Cache(path).put({A: b"1"})
     assert path.read_text() == "my notes\n" * 500
