@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ir_measures import P, nDCG
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.order import order_by_score, set_ranks
+from pyterrier_ikat.order import in_trec_eval_order, order_by_score, set_ranks
 
 CLOSE = [
     0.0,
@@ -202,3 +202,11 @@ def test_pt_experiment_and_ikat_experiment_agree_on_real_turns(ikat_data, tmp_pa
     assert ir_measures.calc_aggregate([nDCG @ 5], relevant, run)[nDCG @ 5] == pytest.approx(
         ours.loc["rrf", "nDCG@5"], abs=1e-12
     )
+
+
+def test_scores_that_are_equal_in_32_bits_go_by_docno():
+    """trec_eval reads 32 bits: 0.1 and 0.1 + 1e-12 are one score there."""
+    run = pd.DataFrame(
+        {"qid": "1", "docno": ["a", "b", "c"], "score": [0.1 + 1e-12, 0.1, 0.2], "rank": [0, 1, 2]}
+    )
+    assert in_trec_eval_order(run)["docno"].tolist() == ["c", "b", "a"]

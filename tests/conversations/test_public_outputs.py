@@ -255,6 +255,14 @@ def test_a_turn_list_has_a_name_and_those_that_are_there_count():
         read_turns("irlab-2024", ["9-1_1"], "mine")
 
 
+def test_chosen_turns_are_each_once_in_the_order_of_the_dataset(tmp_path):
+    known, named = ["1_1", "1_2", "1_3"], ["1_3", "1_1", "1_3"]
+    (tmp_path / "turns.txt").write_text("\n".join(named))
+    for given in (named, ",".join(named), tmp_path / "turns.txt"):
+        assert read_turns(given, known, "mine") == ["1_1", "1_3"]
+    assert read_turns(pd.DataFrame({"qid": named}), known, "mine") == ["1_1", "1_3"]
+
+
 @pytest.mark.real_data
 def test_the_lists_are_those_that_were_published(shared):
     from pyterrier_ikat.conversations import read_qrels

@@ -156,6 +156,16 @@ def test_precisions_share_no_scores_and_equal_operators_a_model(folders, monkeyp
     assert calls == ["float32", "bfloat16"]
 
 
+def test_lengths_share_no_scores(folders):
+    """The end of the text is read at 16 tokens, and not at 8."""
+    folder = folders["electra"]
+    pairs = [("tea", "coffee " * 7 + "rooibos"), ("tea", "coffee " * 7 + "tea")]
+    longer, shorter = (scores(folder, pairs, max_length=length) for length in (16, 8))
+    assert shorter[0] == shorter[1]
+    assert longer[0] != longer[1]
+    assert shorter[0] not in longer
+
+
 @pytest.mark.parametrize(
     ("name", "tokens"),
     [("bert", 24), ("electra", 24), ("roberta", 23), ("debertav3", 24), ("modernbert", 24)],

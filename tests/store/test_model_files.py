@@ -3,7 +3,14 @@ import os
 import pytest
 
 from pyterrier_ikat import UsageError
-from pyterrier_ikat.store.models import files_below, load, loaded_once, model_state
+from pyterrier_ikat.store.models import (
+    checksum_model,
+    files_below,
+    is_copy,
+    load,
+    loaded_once,
+    model_state,
+)
 
 
 def test_a_folder_whose_files_change_is_another_model(tmp_path):
@@ -79,3 +86,18 @@ def test_a_model_that_cannot_be_loaded_is_an_error_of_one_line(error, why):
         f"can't load the bi-encoder 'no/such' ({why}): give the folder of a downloaded model"
     )
     assert "\n" not in str(told.value)
+
+
+def test_a_model_of_another_owner_on_the_hub_is_another_model():
+    assert is_copy("one/minilm", "one/minilm", "one/minilm")
+    assert not is_copy("two/minilm", "one/minilm", "one/minilm")
+
+
+def test_a_moved_folder_is_the_same_model_until_its_files_change(tmp_path):
+    for name in ("before", "after"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "weights").write_text("abc")
+    before, after = str(tmp_path / "before"), str(tmp_path / "after")
+    assert is_copy(after, before, checksum_model(before))
+    (tmp_path / "after" / "weights").write_text("abd")
+    assert not is_copy(after, before, checksum_model(before))
