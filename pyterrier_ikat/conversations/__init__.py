@@ -1,4 +1,4 @@
-"""Where turns come from: the turn frame, topic readers, datasets, passages and the bundled sample."""
+"""Conversations and their collections: turn frames, topic readers, datasets, passages, a sample."""
 
 import lazy_loader
 

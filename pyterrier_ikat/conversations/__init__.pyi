@@ -6,10 +6,10 @@ from .qrels import check_qrels as check_qrels
 from .qrels import merge_qrels as merge_qrels
 from .qrels import read_qrels as read_qrels
 from .qrels import write_qrels as write_qrels
+from .topic_files import read_topics as read_topics
 from .topics import Conversation as Conversation
 from .topics import TopicTurn as TopicTurn
 from .topics import answers_frame as answers_frame
 from .topics import provenance_qrels as provenance_qrels
 from .topics import ptkb_qrels as ptkb_qrels
-from .topics import read_topics as read_topics
 from .topics import topics_frame as topics_frame

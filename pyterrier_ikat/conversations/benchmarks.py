@@ -1,10 +1,10 @@
-"""Benchmarks of other fields: MTRAG and MTRAG-UN for answers from passages, LoCoMo and LongMemEval for memories. Nothing is shipped.
+"""Benchmarks of other fields: MTRAG and MTRAG-UN for answers, LoCoMo and LongMemEval for memories.
 
-MTRAG and MTRAG-UN have judged passages, target answers and answerability over four collections.
-Their files lie in ``mtrag/`` of the data folder or beside it, as in a clone of the repository
-IBM/mt-rag-benchmark, or are downloaded. LoCoMo's file ``locomo10.json`` is in ``memory/`` in the
-data folder or beside it; otherwise it is downloaded from its authors. It may be used for purposes
-that aren't commercial (CC BY-NC 4.0). A file of LongMemEval is given by its path.
+Nothing is shipped. MTRAG and MTRAG-UN have judged passages, target answers and answerability over
+four collections. Their files lie in ``mtrag/`` of the data folder or beside it, as in a clone of
+the repository IBM/mt-rag-benchmark, or are downloaded. LoCoMo's file ``locomo10.json`` is in
+``memory/`` in the data folder or beside it; otherwise it is downloaded from its authors. It may be
+used for purposes that aren't commercial (CC BY-NC 4.0). A file of LongMemEval is given by its path.
 
 Sources: Katsis et al., MTRAG: A Multi-Turn Conversational Benchmark for Evaluating
 Retrieval-Augmented Generation Systems, TACL 2025; Rosenthal et al., MTRAG-UN: A Benchmark for Open
@@ -31,29 +31,31 @@ from .passage_fields import joined
 from .passages import Fields, PassageFiles, TextLoader
 from .qrels import qrels_frame
 from .released import RELEASED
-from .topics import CollectionWarning, Conversation, TopicTurn, read_conversations, read_items
+from .topic_files import read_conversations, read_items
+from .topics import CollectionWarning, Conversation, TopicTurn
 
 MTRAG_PREFIX = "mtrag:"
-REFERENCE = "mtrag/mtrag-human/generation_tasks/reference.jsonl"
-RETRIEVAL = "mtrag/mtrag-human/retrieval_tasks/"
+REFERENCE_TASKS = "mtrag/mtrag-human/generation_tasks/reference.jsonl"
+RETRIEVAL_TASKS = "mtrag/mtrag-human/retrieval_tasks/"
 COLLECTIONS = {
     "clapnq": "mt-rag-clapnq-elser-512-100-20240503",
     "cloud": "mt-rag-ibmcloud-elser-512-100-20240502",
     "fiqa": "mt-rag-fiqa-beir-elser-512-100-20240501",
     "govt": "mt-rag-govt-elser-512-100-20240611",
 }
-"""The names of the collections in the tasks of MTRAG, and in the evaluation scripts of the repository."""
-OF_UN = COLLECTIONS | {"ibmcloud": COLLECTIONS["cloud"]}
+"""The names of the collections in MTRAG's tasks, and in the repository's evaluation scripts."""
+COLLECTIONS_OF_UN = COLLECTIONS | {"ibmcloud": COLLECTIONS["cloud"]}
 """Their names in the tasks of MTRAG-UN -> those names."""
-USER = "|user|: "
+QUESTION_MARK = "|user|: "
 """The beginning of each question in a file of queries."""
 
 
 class MtragDataset(IkatDataset):
-    """Turns over whole collections or over the passages of their tasks, as ``released.json`` lists them.
+    """Turns over whole collections or over the passages of their tasks.
 
-    Its entries have ``domains`` (the collections that its turns are about) and ``summary``, for
-    whole collections ``size`` (the number of passages), and for tasks ``file``.
+    ``released.json`` lists them. Its entries have ``domains`` (the collections that its turns are
+    about) and ``summary``, for whole collections ``size`` (the number of passages), and for tasks
+    ``file``.
 
     Args:
         name: its name.
@@ -63,33 +65,30 @@ class MtragDataset(IkatDataset):
     judgements: str
 
     def __init__(self, name: str):
-        self.name, self.entry = name, RELEASED[name]
-        self.summary, self.domains, self.size = (
-            self.entry["summary"],
-            self.entry["domains"],
-            self.entry.get("size"),
-        )
+        self.name = name
+        self.entry = RELEASED[name]
+        self.summary = self.entry["summary"]
+        self.domains: list[str] = self.entry["domains"]
+        self.size = self.entry.get("size")
 
     def collections(self) -> dict[str, str]:
-        """For each turn, the name of its collection in the evaluation scripts."""
+        """Return for each turn the name of its collection in the evaluation scripts."""
         return dict.fromkeys(self.get_topics()["qid"], COLLECTIONS[self.domains[0]])
 
     def _judged(self) -> pd.DataFrame:
-        files = [data_file(self.judgements.format(domain)) for domain in self.domains]
-        lines = (
-            line.split("\t")
-            for file in files
-            for line in file.read_text(encoding="utf-8").splitlines()[1:]
-        )
-        return qrels_frame((qid, docno, int(label)) for qid, docno, label in lines)
+        rows = []
+        for domain in self.domains:
+            file = data_file(self.judgements.format(domain))
+            for line in file.read_text(encoding="utf-8").splitlines()[1:]:
+                qid, docno, label = line.split("\t")
+                rows.append((qid, docno, int(label)))
+        return qrels_frame(rows)
 
     def _passages(self) -> Iterable[dict[str, str]]:
-        return PassageFiles(
-            [
-                data_file(f"mtrag/corpora/passage_level/{domain}.jsonl.zip")
-                for domain in self.domains
-            ]
-        )
+        files = []
+        for domain in self.domains:
+            files.append(data_file(f"mtrag/corpora/passage_level/{domain}.jsonl.zip"))
+        return PassageFiles(files)
 
 
 class DomainDataset(MtragDataset):
@@ -100,47 +99,47 @@ class DomainDataset(MtragDataset):
     :class:`~pyterrier_ikat.ManualRewrite`).
     """
 
-    judgements = RETRIEVAL + "{0}/qrels/dev.tsv"
+    judgements = RETRIEVAL_TASKS + "{0}/qrels/dev.tsv"
 
     @cached_property
     def conversations(self) -> list[Conversation]:
-        """The judged conversations. They have the agents' responses and target answers if ``reference.jsonl`` can be had.
+        """The judged conversations, with responses and target answers if their file can be had.
+
+        The file is ``reference.jsonl``.
 
         Warns:
             CollectionWarning: when it can't. The histories then have only the user's questions.
         """
         (domain,) = self.domains
-        questions, rewrites = _queries(domain, "questions"), _queries(domain, "rewrite")
-        relevant = {
-            qid: tuple(docnos)
-            for qid, docnos in self._judged().query("label > 0").groupby("qid")["docno"]
-        }
-        tasks, turns = self._tasks(), dict[str, list[TopicTurn]]()
-        for qid, said in questions.items():
+        rewrites = _queries(domain, "rewrite")
+        judged = self._judged().query("label > 0")
+        relevant = {qid: tuple(docnos) for qid, docnos in judged.groupby("qid")["docno"]}
+        tasks = self._tasks()
+        turns: dict[str, list[TopicTurn]] = {}
+        for qid, questions in _queries(domain, "questions").items():
             name, _, number = qid.rpartition("<::>")
-            history = tuple({"role": "user", "content": text} for text in said[:-1])
-            known = (
-                tasks[qid]
-                if tasks
-                else TopicTurn(int(number), said[-1], "", qid=qid, history=history)
-            )
-            turns.setdefault(name, []).append(
-                replace(known, resolved=rewrites[qid][-1], passages=relevant.get(qid, ()))
-            )
-        return [Conversation(name, turns=tuple(of_one)) for name, of_one in turns.items()]
+            if tasks:
+                turn = tasks[qid]
+            else:
+                history = tuple({"role": "user", "content": text} for text in questions[:-1])
+                turn = TopicTurn(int(number), questions[-1], "", qid=qid, history=history)
+            turn = replace(turn, resolved=rewrites[qid][-1], passages=relevant.get(qid, ()))
+            turns.setdefault(name, []).append(turn)
+        return [Conversation(name, turns=tuple(of_chat)) for name, of_chat in turns.items()]
 
     def _tasks(self) -> dict[str, TopicTurn]:
-        """All tasks of MTRAG, by qid. Empty when their file can't be had."""
+        """Return all tasks of MTRAG, by qid. Empty when their file can't be had."""
         try:
-            return {
-                turn.qid: turn
-                for chat in read_conversations(data_file(REFERENCE), "MTRAG")
-                for turn in chat.turns
-            }
+            chats = read_conversations(data_file(REFERENCE_TASKS), "MTRAG")
         except DataError as error:
-            message = f"{self.name}: histories have the user's questions only, and there are no target answers: {error}"
-            warnings.warn(message, CollectionWarning, stacklevel=4)
+            warnings.warn(
+                f"{self.name}: histories have the user's questions only, "
+                f"and there are no target answers: {error}",
+                CollectionWarning,
+                stacklevel=4,
+            )
             return {}
+        return {turn.qid: turn for chat in chats for turn in chat.turns}
 
     def _qrels(self) -> Qrels:
         return {None: self._judged}
@@ -158,39 +157,38 @@ class TasksDataset(MtragDataset):
 
     def __init__(self, name: str):
         super().__init__(name)
-        self.file, self.of_un = self.entry["file"], "mtragun-human" in self.entry["file"]
+        self.file: str = self.entry["file"]
+        self.of_un = "mtragun-human" in self.file
         self.topic_variants = (None,) if self.of_un else (None, "manual")
 
     @cached_property
     def conversations(self) -> list[Conversation]:
         """The conversations, with human rewrites of MTRAG's judged turns."""
-        domains, names = (
-            () if self.of_un else self.domains,
-            {COLLECTIONS[domain] for domain in self.domains},
-        )
-        chats, of_turns, found = (
-            read_conversations(data_file(self.file), "MTRAG"),
-            self.collections(),
-            [],
-        )
-        rewrites = {
-            qid: said[-1] for domain in domains for qid, said in _queries(domain, "rewrite").items()
-        }
+        rewrites = {}
+        if not self.of_un:
+            for domain in self.domains:
+                for qid, queries in _queries(domain, "rewrite").items():
+                    rewrites[qid] = queries[-1]
+        chats = read_conversations(data_file(self.file), "MTRAG")
+        names = {COLLECTIONS[domain] for domain in self.domains}
+        collection_of = self.collections()
+        conversations = []
         for chat in chats:
-            turns = [
-                replace(turn, resolved=rewrites.get(turn.qid, ""))
-                for turn in chat.turns
-                if of_turns[turn.qid] in names
-            ]
-            found += [replace(chat, turns=tuple(turns))] * bool(turns)
-        return found
+            turns = []
+            for turn in chat.turns:
+                if collection_of[turn.qid] in names:
+                    turns.append(replace(turn, resolved=rewrites.get(turn.qid, "")))
+            if turns:
+                conversations.append(replace(chat, turns=tuple(turns)))
+        return conversations
 
     def collections(self) -> dict[str, str]:
-        """For each task, the name of its collection in the evaluation scripts."""
-        tasks = (task for _, task in read_items(data_file(self.file)))
-        return {
-            task["task_id"]: OF_UN.get(task["Collection"], task["Collection"]) for task in tasks
-        }
+        """Return for each task the name of its collection in the evaluation scripts."""
+        collections = {}
+        for _place, task in read_items(data_file(self.file)):
+            name = task["Collection"]
+            collections[task["task_id"]] = COLLECTIONS_OF_UN.get(name, name)
+        return collections
 
     def _texts(self, fields: Fields = "text") -> TextLoader | None:
         return None if self.size else TaskTexts(data_file(self.file), fields)
@@ -199,11 +197,16 @@ class TasksDataset(MtragDataset):
         return {None: self._judged if self.of_un else self._provenance}
 
     def _passages(self) -> Iterable[dict[str, str]]:
-        return super()._passages() if self.size else TaskTexts(data_file(self.file)).all.values()
+        if self.size:
+            return super()._passages()
+        return TaskTexts(data_file(self.file)).all.values()
 
 
 class TaskTexts(TextLoader):
-    """A text loader over the passages of a file of tasks: its ``documents``, or the ``contexts`` of all tasks."""
+    """A text loader over the passages of a file of tasks.
+
+    They are its ``documents``, or the ``contexts`` of all tasks.
+    """
 
     @cached_property
     def all(self) -> dict[str, dict[str, str]]:
@@ -212,26 +215,29 @@ class TaskTexts(TextLoader):
         if path.suffix == ".json":
             documents = json.loads(path.read_text(encoding="utf-8"))["documents"]
         else:
-            documents = [context for _, task in read_items(path) for context in task["contexts"]]
+            documents = []
+            for _place, task in read_items(path):
+                documents += task["contexts"]
         passages = {}
-        for one in documents:
-            docno = one["document_id"]
-            passages[docno] = {
-                "docno": docno,
-                "text": joined([one.get("title") or ""], one["text"]).strip(),
-                "url": "",
-            }
+        for document in documents:
+            docno = document["document_id"]
+            text = joined([document.get("title") or ""], document["text"]).strip()
+            passages[docno] = {"docno": docno, "text": text, "url": ""}
         return passages
 
 
 def _queries(domain: str, kind: str) -> dict[str, list[str]]:
-    """The user's questions up to each turn, by qid, from a file of queries in BEIR's form."""
-    items = read_items(data_file(f"{RETRIEVAL}{domain}/{domain}_{kind}.jsonl"))
-    return {item["_id"]: item["text"].removeprefix(USER).split(f"\n{USER}") for _, item in items}
+    """Read the user's questions up to each turn, by qid, from a file of queries in BEIR's form."""
+    file = data_file(f"{RETRIEVAL_TASKS}{domain}/{domain}_{kind}.jsonl")
+    queries = {}
+    for _place, item in read_items(file):
+        questions = item["text"].removeprefix(QUESTION_MARK)
+        queries[item["_id"]] = questions.split(f"\n{QUESTION_MARK}")
+    return queries
 
 
 def collections_of(dataset: IkatDataset) -> dict[str, str]:
-    """For each turn of an MTRAG dataset, the name of its collection.
+    """Return for each turn of an MTRAG dataset the name of its collection.
 
     Raises:
         UsageError: for another dataset.
@@ -239,25 +245,31 @@ def collections_of(dataset: IkatDataset) -> dict[str, str]:
     if isinstance(dataset, MtragDataset):
         return dataset.collections()
     raise UsageError(
-        f"{dataset.name} is not a dataset of MTRAG, and these are its predictions: give mtrag:mini or another of its datasets"
+        f"{dataset.name} is not a dataset of MTRAG, and these are its predictions: "
+        "give mtrag:mini or another of its datasets"
     )
 
 
-MTRAG: dict[str, Callable[[], IkatDataset]] = {
-    name: partial(TasksDataset if "file" in entry else DomainDataset, name)
-    for name, entry in RELEASED.items()
-    if name.startswith(MTRAG_PREFIX)
-}
+def _mtrag_datasets() -> dict[str, Callable[[], IkatDataset]]:
+    makers: dict[str, Callable[[], IkatDataset]] = {}
+    for name, entry in RELEASED.items():
+        if name.startswith(MTRAG_PREFIX):
+            makers[name] = partial(TasksDataset if "file" in entry else DomainDataset, name)
+    return makers
+
+
+MTRAG = _mtrag_datasets()
 """Name -> the function that makes the dataset."""
 
-
-LOCOMO, LONGMEMEVAL = "locomo:", "longmemeval:"
+LOCOMO = "locomo:"
+LONGMEMEVAL = "longmemeval:"
 
 
 class MemoryBenchmark(IkatDataset):
-    """Questions with evidence, each over turns that are the statements of ``qptkb``; the qrels are the evidence turns, all of label 1.
+    """Questions with evidence, each over turns that are the statements of ``qptkb``.
 
-    ``get_topics("manual")`` also has the question's category in ``qcategory``, for evaluation.
+    The qrels are the evidence turns, all of label 1. ``get_topics("manual")`` also has the
+    question's category in ``qcategory``, for evaluation.
     """
 
     measures = ("R@5", "nDCG@10", "Success@5", "Success@5 by session")
@@ -268,36 +280,44 @@ class MemoryBenchmark(IkatDataset):
     @cached_property
     def conversations(self) -> list[Conversation]:
         """The questions of each conversation. Those of LoCoMo without evidence are left out."""
-        return [one for one in read_conversations(self.read_from, self.form) if one.turns]
+        return [chat for chat in read_conversations(self.read_from, self.form) if chat.turns]
 
     def get_topics(self, variant: str | None = None) -> pd.DataFrame:
-        """The questions with ``qptkb``, with ``qfacts`` if there are any, and with ``"manual"`` also ``qcategory``."""
-        frame, chats = super().get_topics(variant), self.conversations
-        categories, facts = (
-            [turn.category for chat in chats for turn in chat.turns],
-            [chat.facts for chat in chats for _ in chat.turns],
-        )
-        return with_columns(
-            frame,
-            **({"qcategory": categories} if variant else {}),
-            **({"qfacts": facts} if any(facts) else {}),
-        )
+        """Return the questions with ``qptkb``, and with ``qfacts`` if there are any.
+
+        Args:
+            variant: ``"manual"`` adds ``qcategory``.
+        """
+        frame = super().get_topics(variant)
+        categories = []
+        facts = []
+        for chat in self.conversations:
+            for turn in chat.turns:
+                categories.append(turn.category)
+                facts.append(chat.facts)
+        if variant:
+            frame = with_columns(frame, qcategory=categories)
+        if any(facts):
+            frame = with_columns(frame, qfacts=facts)
+        return frame
 
     def _qrels(self) -> Qrels:
         return {None: self._provenance}
 
     def _passages(self) -> NoReturn:
         raise DataError(
-            f"{self.name} has no collection: the turns of each conversation are its statements, which ikat.ListStatements() lists"
+            f"{self.name} has no collection: the turns of each conversation are its statements, "
+            "which ikat.ListStatements() lists"
         )
 
 
 class LocomoDataset(MemoryBenchmark):
-    """The questions of LoCoMo with evidence, each over the turns of its conversation, which are the statements of ``qptkb``.
+    """The questions of LoCoMo with evidence, each over the turns of its conversation.
 
-    A statement is ``SPEAKER: TEXT [CAPTION OF THE IMAGE]``. Its id is that of the turn, ``D1:3``:
-    turn 3 of session 1. ``qfacts`` has the facts that a model of the authors extracted from the
-    turns: ``D1:3%p0`` is a fact from ``D1:3``, see :class:`~pyterrier_ikat.SourceTurns`.
+    The turns are the statements of ``qptkb``. A statement is ``SPEAKER: TEXT [CAPTION OF THE
+    IMAGE]``. Its id is that of the turn, ``D1:3``: turn 3 of session 1. ``qfacts`` has the facts
+    that a model of the authors extracted from the turns: ``D1:3%p0`` is a fact from ``D1:3``, see
+    :class:`~pyterrier_ikat.SourceTurns`.
 
     Known errors of the data: an audit found 99 wrong answers among the 1,540 that aren't
     adversarial, so judge retrieval first. The answer of an adversarial question is none; the
@@ -307,10 +327,11 @@ class LocomoDataset(MemoryBenchmark):
 
     name = LOCOMO
     summary = (
-        "1,982 questions on 10 long conversations of LoCoMo, whose 5,882 turns are the statements, with evidence turns as qrels and "
-        "extracted facts; CC BY-NC 4.0"
+        "1,982 questions on 10 long conversations of LoCoMo, whose 5,882 turns are the statements, "
+        "with evidence turns as qrels and extracted facts; CC BY-NC 4.0"
     )
-    form, page = "LoCoMo", "https://github.com/snap-research/locomo"
+    form = "LoCoMo"
+    page = "https://github.com/snap-research/locomo"
     unit = "user"
     unit_reason = "All questions on a conversation are about the same two speakers."
     read_from = cached_property(lambda self: data_file("memory/locomo10.json"))  # type: ignore[assignment]
@@ -320,14 +341,14 @@ class LocomoDataset(MemoryBenchmark):
 
 
 class LongMemEvalDataset(MemoryBenchmark):
-    """A file of LongMemEval, such as ``longmemeval_s.json``: each question over the user's turns in many sessions with an assistant.
+    """A file of LongMemEval, such as ``longmemeval_s.json``.
 
-    As in the authors' code, all questions are asked and their answers judged, and retrieval is
-    judged on a part of them. The statements are the turns of the user, and the evidence is those
-    with ``has_answer``. Not judged in retrieval are questions without an answer (``_abs`` in their
-    ids), and those without such a turn, because the assistant gave the answer; :meth:`get_qrels`
-    warns how many these are. ``gold_answerability`` of :meth:`get_answers` is ``unanswerable`` for
-    the former.
+    Each question is over the user's turns in many sessions with an assistant. As in the authors'
+    code, all questions are asked and their answers judged, and retrieval is judged on a part of
+    them. The statements are the turns of the user, and the evidence is those with ``has_answer``.
+    Not judged in retrieval are questions without an answer (``_abs`` in their ids), and those
+    without such a turn, because the assistant gave the answer; :meth:`get_qrels` warns how many
+    these are. ``gold_answerability`` of :meth:`get_answers` is ``unanswerable`` for the former.
 
     The id of a statement is the session's id and the turn's number in it from 1, such as
     ``answer_4be1b6b4_1:3``. Dates are not read. The ``qid`` is the question's id and ``_1``. **It
@@ -339,35 +360,39 @@ class LongMemEvalDataset(MemoryBenchmark):
     """
 
     summary = "a file of LongMemEval"
-    form, page = "LongMemEval", "https://github.com/xiaowu0162/LongMemEval"
+    form = "LongMemEval"
+    page = "https://github.com/xiaowu0162/LongMemEval"
     unit_reason = "Each question has a history of its own, and is a conversation of one turn."
 
     def __init__(self, path: str | Path):
         self.read_from = Path(path).expanduser().absolute()
         self.name = f"{LONGMEMEVAL}{self.read_from}"
-        self._told = False
+        self._warned = False
 
     def get_qrels(self, variant: str | None = None) -> pd.DataFrame:
-        """The evidence, see :meth:`IkatDataset.get_qrels`.
+        """Return the evidence, see :meth:`IkatDataset.get_qrels`.
 
         Warns:
             CollectionWarning: once, if there are questions that retrieval isn't judged on.
         """
-        found = super().get_qrels(variant)
-        if not self._told:
-            self._told = True
-            self._tell_left_out()
-        return found
+        qrels = super().get_qrels(variant)
+        if not self._warned:
+            self._warned = True
+            self._warn_of_unjudged()
+        return qrels
 
-    def _tell_left_out(self) -> None:
+    def _warn_of_unjudged(self) -> None:
         turns = [turn for chat in self.conversations for turn in chat.turns]
         unjudged = [turn for turn in turns if not turn.passages]
         if not unjudged:
             return
         declined = sum(turn.answerability == "unanswerable" for turn in unjudged)
         by_assistant = len(unjudged) - declined
-        message = (
-            f"{self.name}: retrieval is judged on {len(turns) - len(unjudged)} of {counted(len(turns), 'question')}, as by the authors. "
-            f"Left out: {declined} without an answer, {by_assistant} without a turn of the user that has it. Answers are judged on all"
+        judged = f"{len(turns) - len(unjudged)} of {counted(len(turns), 'question')}"
+        warnings.warn(
+            f"{self.name}: retrieval is judged on {judged}, as by the authors. "
+            f"Left out: {declined} without an answer, "
+            f"{by_assistant} without a turn of the user that has it. Answers are judged on all",
+            CollectionWarning,
+            stacklevel=3,
         )
-        warnings.warn(message, CollectionWarning, stacklevel=3)

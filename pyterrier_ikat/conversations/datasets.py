@@ -1,5 +1,6 @@
-"""Datasets by name (TREC iKAT, CAsT, MTRAG, LoCoMo, the sample, your own, ir_datasets', PyTerrier's), and what a user chooses of one.
+"""Datasets by name, and the turns and judgements that a user chooses of one.
 
+Names: TREC iKAT, CAsT, MTRAG, LoCoMo, the sample, your own, those of ir_datasets and of PyTerrier.
 Turns are chosen by ids or a file, judgements by the name of a variant or a file.
 """
 
@@ -16,14 +17,8 @@ import pyterrier as pt
 
 from ..errors import DataError, UsageError, advice, counted, did_you_mean, list_first, option
 from .benchmarks import LONGMEMEVAL, MTRAG, LocomoDataset, LongMemEvalDataset
-from .ikat_dataset import (
-    PREFIX,
-    FolderDataset,
-    GivenDataset,
-    IkatDataset,
-    IrdsDataset,
-    SampleDataset,
-)
+from .ikat_dataset import PREFIX, FolderDataset, GivenDataset, IkatDataset, SampleDataset
+from .irds import IrdsDataset
 from .public_outputs import turn_lists
 from .qrels import check_qrels, read_qrels
 from .released import RELEASED, ConeRagDataset, ReleasedDataset
@@ -38,23 +33,27 @@ __all__ = [
     "full_names",
 ]
 
-DATASETS: dict[str, Callable[[], IkatDataset]] = {
-    "sample": SampleDataset,
-    **{
-        name.removeprefix(PREFIX): partial(ReleasedDataset, name)
-        for name in RELEASED
-        if name.startswith(PREFIX)
-    },
-    "2024": ConeRagDataset,
-    **{name: partial(ReleasedDataset, name) for name in RELEASED if name.startswith("cast:")},
-    **MTRAG,
-    LocomoDataset.name: LocomoDataset,
-}
+
+def _datasets() -> dict[str, Callable[[], IkatDataset]]:
+    makers: dict[str, Callable[[], IkatDataset]] = {"sample": SampleDataset}
+    for name in RELEASED:
+        if name.startswith(PREFIX):
+            makers[name.removeprefix(PREFIX)] = partial(ReleasedDataset, name)
+    makers["2024"] = ConeRagDataset
+    for name in RELEASED:
+        if name.startswith("cast:"):
+            makers[name] = partial(ReleasedDataset, name)
+    makers.update(MTRAG)
+    makers[LocomoDataset.name] = LocomoDataset
+    return makers
+
+
+DATASETS = _datasets()
 """Name -> the function that makes the dataset. A name without a prefix belongs to ``ikat:``."""
 
 
 def full_name(name: str) -> str:
-    """The name of a dataset, with ``ikat:`` where it belongs. Other names stay.
+    """Return the name of a dataset, with ``ikat:`` where it belongs. Other names stay.
 
     Example:
         >>> full_name("sample"), full_name("ikat:sample"), full_name("cast:2020"), full_name("mine")
@@ -64,12 +63,12 @@ def full_name(name: str) -> str:
 
 
 def full_names() -> list[str]:
-    """The names of all datasets, as shown to users."""
-    return list(map(full_name, DATASETS))
+    """Return the names of all datasets, as shown to users."""
+    return [full_name(name) for name in DATASETS]
 
 
 def dataset(source: str | Path | Any) -> IkatDataset:
-    """A dataset: topics, judgements and passages under one name.
+    """Open a dataset: topics, judgements and passages under one name.
 
     Args:
         source: a name, with or without ``ikat:`` (``ikat datasets`` lists them); a name of
@@ -96,34 +95,21 @@ def dataset(source: str | Path | Any) -> IkatDataset:
     if not isinstance(source, str | Path):
         return GivenDataset(source)
     name = str(source).removeprefix(PREFIX)
-    if isinstance(source, str):
-        if name in DATASETS:
-            return DATASETS[name]()
-        prefix, colon, rest = name.partition(":")
-        if prefix == "irds":
-            return IrdsDataset(rest)
-        if name.startswith(LONGMEMEVAL):
-            return LongMemEvalDataset(rest)
-        if (
-            colon
-            and re.fullmatch(r"[a-z]\w+", prefix)
-            and not any(one.startswith(f"{prefix}:") for one in DATASETS)
-        ):
-            return _of_provider(name)
-    if (
-        isinstance(source, Path)
-        or "/" in name
-        or name.endswith(".json")
-        or name.startswith("~")
-        or os.path.isdir(name)
-    ):
+    if isinstance(source, Path):
         return FolderDataset(name)
-    same_year = [one for one in full_names() if re.findall(r"\d+", one) == re.findall(r"\d+", name)]
-    hint = did_you_mean(name if ":" in name else PREFIX + name, same_year)
-    known = f"{hint}{'; ' if hint else ''}there are {', '.join(full_names())}"
-    raise UsageError(
-        f"no dataset {source!r}; {known}, and folders by their path, such as ./{name if name.isidentifier() else 'mine'}"
-    )
+    if name in DATASETS:
+        return DATASETS[name]()
+    prefix, colon, rest = name.partition(":")
+    if prefix == "irds":
+        return IrdsDataset(rest)
+    if name.startswith(LONGMEMEVAL):
+        return LongMemEvalDataset(rest)
+    prefixes = {known.partition(":")[0] for known in full_names()}
+    if colon and re.fullmatch(r"[a-z]\w+", prefix) and prefix not in prefixes:
+        return _of_provider(name)
+    if "/" in name or name.startswith("~") or name.endswith(".json") or os.path.isdir(name):
+        return FolderDataset(name)
+    raise UsageError(_unknown_dataset(source, name))
 
 
 def _of_provider(name: str) -> IkatDataset:
@@ -133,21 +119,37 @@ def _of_provider(name: str) -> IkatDataset:
         raise UsageError(f"no dataset {name!r}: {error.args[0]}") from error
 
 
+def _unknown_dataset(source: str, name: str) -> str:
+    """Return the message for an unknown name: it suggests only a dataset of the same year."""
+    year = re.findall(r"\d+", name)
+    same_year = [known for known in full_names() if re.findall(r"\d+", known) == year]
+    hint = did_you_mean(name if ":" in name else PREFIX + name, same_year)
+    if hint:
+        hint += "; "
+    known = f"{hint}there are {', '.join(full_names())}"
+    folder = name if name.isidentifier() else "mine"
+    return f"no dataset {source!r}; {known}, and folders by their path, such as ./{folder}"
+
+
 class IkatProvider(pt.datasets.DatasetProvider):
-    """The provider behind ``pt.get_dataset("ikat:...")``, registered as the entry point ``ikat`` of ``pyterrier.dataset_provider``."""
+    """The provider behind ``pt.get_dataset("ikat:...")``.
+
+    It is registered as the entry point ``ikat`` of ``pyterrier.dataset_provider``.
+    """
 
     def get_dataset(self, name: str) -> IkatDataset:
-        """A new dataset object, see :func:`dataset`."""
+        """Open a new dataset object, see :func:`dataset`."""
         return dataset(name)
 
     def list_dataset_names(self) -> list[str]:
-        """The names, without the prefix."""
+        """Return the names, without the prefix."""
         return list(DATASETS)
 
 
 Turns: TypeAlias = Iterable[str] | str | os.PathLike[str] | pd.DataFrame
-"""A list or Series of ids, a frame with ``qid``, a text of ids with commas between them, the path of a file with an id on each line, or the
-name of one of the lists that papers and other teams used."""
+"""A list or Series of ids, a frame with ``qid``, a text of ids with commas between them, the path
+of a file with an id on each line, or the name of one of the lists that papers and other teams
+used."""
 QrelsSource: TypeAlias = pd.DataFrame | str | os.PathLike[str]
 """A frame, the name of a dataset's variant, or the path of a TREC qrels file."""
 
@@ -156,11 +158,11 @@ class FewerTurnsWarning(UserWarning):
     """A named list has turns that aren't there."""
 
 
-def read_turns(given: Turns, known: Iterable[str], where: str) -> list[str]:
-    r"""The ids of the turns that a user names, each once, in the order of ``known``.
+def read_turns(turns: Turns, known: Iterable[str], where: str) -> list[str]:
+    r"""Return the ids of the turns that a user names, each once, in the order of ``known``.
 
     Args:
-        given: a list or Series of ids, a frame with ``qid``, a text of ids with commas between
+        turns: a list or Series of ids, a frame with ``qid``, a text of ids with commas between
             them, the path of a file with an id on each line, or the name of one of `turn_lists`. Of
             a list, the existing turns are taken, and a warning gives their number.
         known: the existing turns.
@@ -175,81 +177,96 @@ def read_turns(given: Turns, known: Iterable[str], where: str) -> list[str]:
         >>> read_turns("1-1_2,1-1_1", ["1-1_1", "1-1_2", "1-1_3"], "ikat:sample")
         ['1-1_1', '1-1_2']
         >>> _ = Path("turns.txt").write_text("1-1_1\n9-9_9\n")
-        >>> read_turns("turns.txt", ["1-1_1", "1-1_2"], "ikat:sample")
-        Traceback (most recent call last):
-        pyterrier_ikat.errors.UsageError: turns.txt: ikat:sample has no turn 9-9_9 (line 2): its turns are like 1-1_1
+        >>> try:
+        ...     read_turns("turns.txt", ["1-1_1", "1-1_2"], "ikat:sample")
+        ... except UsageError as error:
+        ...     print(error)
+        turns.txt: ikat:sample has no turn 9-9_9 (line 2): its turns are like 1-1_1
     """
-    there = list(dict.fromkeys(known))
-    path = Path(given).expanduser() if isinstance(given, str | os.PathLike) else None
-    if (
-        isinstance(given, str)
-        and path is not None
-        and not (os.path.isfile(path) or ("/" in given and "," not in given))
-    ):
-        path = None  # it neither is nor looks like the name of a file
-    if path is None and isinstance(given, str) and given in turn_lists():
-        return _of_list(given, there, where)
-    ids: Any = given
-    if isinstance(given, str):
-        ids = given.split(",")
-    elif isinstance(given, pd.DataFrame):
-        if "qid" not in given.columns:
-            raise UsageError(
-                f"turns= is a frame without the column qid, it has only {', '.join(map(str, given.columns)) or 'none'}: add it"
-            )
-        ids = given["qid"]
-    named = [(0, str(turn).strip()) for turn in ids] if path is None else _lines(path)
-    if not named or not all(turn for _, turn in named):
-        written = advice(f"turns={str(given) if path else given!r}", f"--turns {str(given)!r}")
+    existing = list(dict.fromkeys(known))
+    path = _path_of_turns(turns)
+    if path is not None:
+        ids = _ids_of_file(path)
+        source = f"{path}: {where}"
+    else:
+        if isinstance(turns, str) and turns in turn_lists():
+            return _turns_of_list(turns, existing, where)
+        ids = {turn: turn for turn in _ids_of_argument(turns)}
+        source = where
+    if not ids or "" in ids.values():
+        written = turns if path is not None else repr(turns)
+        shown = advice(f"turns={written}", f"--turns {str(turns)!r}")
         raise UsageError(
-            f"{written} names no turn: give ids separated by commas, such as 1-1_1,1-1_2, or a file with one on each line"
+            f"{shown} names no turn: give ids separated by commas, such as 1-1_1,1-1_2, "
+            "or a file with one on each line"
         )
-    if unknown := [
-        turn if path is None else f"{turn} (line {line})"
-        for line, turn in named
-        if turn not in set(there)
-    ]:
-        like = f": its turns are like {there[0]}" if there else ""
-        raise UsageError(
-            f"{'' if path is None else f'{path}: '}{where} has no turn {list_first(unknown)}{like}"
-        )
-    chosen = {turn for _, turn in named}
-    return [turn for turn in there if turn in chosen]
+    there = set(existing)
+    unknown = [label for label, turn in ids.items() if turn not in there]
+    if unknown:
+        like = f": its turns are like {existing[0]}" if existing else ""
+        raise UsageError(f"{source} has no turn {list_first(unknown)}{like}")
+    chosen = set(ids.values())
+    return [turn for turn in existing if turn in chosen]
 
 
-def _of_list(name: str, there: list[str], where: str) -> list[str]:
-    """The turns of a named list that exist in the dataset."""
-    turns = turn_lists()[name].turns
-    chosen = [turn for turn in there if turn in set(turns)]
-    if not chosen:
-        raise UsageError(
-            f"{where} has none of the turns of {name} ({list_first(turns)}): give turns of its own"
-        )
-    if len(chosen) < len(turns):
-        warnings.warn(
-            f"{where} has {len(chosen)} of the {counted(len(turns), 'turn')} of {name}",
-            FewerTurnsWarning,
-            stacklevel=3,
-        )
-    return chosen
+def _path_of_turns(turns: Turns) -> Path | None:
+    """Return the path if a file is meant: a text is a path if the file exists or it has a slash."""
+    if not isinstance(turns, str | os.PathLike):
+        return None
+    path = Path(turns).expanduser()
+    if isinstance(turns, str) and not os.path.isfile(path):
+        looks_like_path = "/" in turns and "," not in turns
+        if not looks_like_path:
+            return None
+    return path
 
 
-def _lines(path: Path) -> list[tuple[int, str]]:
-    """Line number and turn."""
+def _ids_of_file(path: Path) -> dict[str, str]:
+    """Read the ids in a file, by their names in messages, such as ``1-1_1 (line 2)``."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"{path} can't be read as text ({error}): give a file with the id of a turn on each line"
-        ) from None
-    return [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
+        problem = f"{path} can't be read as text ({error})"
+        raise DataError(f"{problem}: give a file with the id of a turn on each line") from None
+    ids = {}
+    for number, line in enumerate(lines, 1):
+        turn = line.strip()
+        if turn:
+            ids[f"{turn} (line {number})"] = turn
+    return ids
 
 
-def find_qrels(given: QrelsSource | None, dataset: IkatDataset) -> pd.DataFrame:
-    """The judgements that a user names.
+def _ids_of_argument(turns: Any) -> list[str]:
+    if isinstance(turns, str):
+        turns = turns.split(",")
+    elif isinstance(turns, pd.DataFrame):
+        if "qid" not in turns.columns:
+            columns = ", ".join(map(str, turns.columns)) or "none"
+            raise UsageError(
+                f"turns= is a frame without the column qid, it has only {columns}: add it"
+            )
+        turns = turns["qid"]
+    return [str(turn).strip() for turn in turns]
+
+
+def _turns_of_list(name: str, existing: list[str], where: str) -> list[str]:
+    """Return the turns of a named list that exist in the dataset."""
+    turns = turn_lists()[name].turns
+    chosen = [turn for turn in existing if turn in turns]
+    if not chosen:
+        none = f"{where} has none of the turns of {name} ({list_first(turns)})"
+        raise UsageError(f"{none}: give turns of its own")
+    if len(chosen) < len(turns):
+        message = f"{where} has {len(chosen)} of the {counted(len(turns), 'turn')} of {name}"
+        warnings.warn(message, FewerTurnsWarning, stacklevel=3)
+    return chosen
+
+
+def find_qrels(qrels: QrelsSource | None, dataset: IkatDataset) -> pd.DataFrame:
+    """Return the judgements that a user names.
 
     Args:
-        given: a frame, the name of one of the dataset's variants, or a TREC qrels file. None for
+        qrels: a frame, the name of one of the dataset's variants, or a TREC qrels file. None for
             the dataset's default.
         dataset: whose turns are judged.
 
@@ -267,30 +284,28 @@ def find_qrels(given: QrelsSource | None, dataset: IkatDataset) -> pd.DataFrame:
         >>> len(find_qrels("three.txt", sample))
         3
     """
-    if isinstance(given, pd.DataFrame):
-        return check_qrels(given)
-    if given is None or is_variant(given, dataset):
-        return dataset.get_qrels(given)  # type: ignore[arg-type]
-    path = Path(given).expanduser()
-    if os.path.isfile(path):  # never an error, however long the name is
+    if isinstance(qrels, pd.DataFrame):
+        return check_qrels(qrels)
+    if qrels is None or is_variant(qrels, dataset):
+        return dataset.get_qrels(qrels)  # type: ignore[arg-type]
+    path = Path(qrels).expanduser()
+    if os.path.isfile(path):  # unlike path.is_file(), no error for a name of any length
         return read_qrels(path)
-    names = ", ".join(["the default", *(dataset._describe_component("qrels") or [])])  # type: ignore[misc]
+    names = ", ".join(["the default", *dataset.qrels_variants()])
     repair = f"omit {option('qrels')} for the default"
     raise UsageError(
-        f"{dataset.name} has no qrels {str(given)!r}; there are {names}, and there is no file {path}: {repair}"
+        f"{dataset.name} has no qrels {str(qrels)!r}; there are {names}, "
+        f"and there is no file {path}: {repair}"
     )
 
 
-def is_variant(given: QrelsSource | None, dataset: IkatDataset) -> bool:
-    """Whether the judgements are a variant of the dataset, or its default."""
-    if given is None:
-        return True
-    variants = dataset._describe_component("qrels") or []
-    return isinstance(given, str) and isinstance(variants, list) and given in variants
+def is_variant(qrels: QrelsSource | None, dataset: IkatDataset) -> bool:
+    """Tell whether the judgements are a variant of the dataset, or its default."""
+    return qrels is None or (isinstance(qrels, str) and qrels in dataset.qrels_variants())
 
 
 def of_turns(judged: pd.DataFrame, turns: Turns | None, where: str) -> pd.DataFrame:
-    """The judgements of the turns that a user names, or all judgements for None.
+    """Return the judgements of the turns that a user names, or all judgements for None.
 
     Raises:
         UsageError: when one of the turns isn't judged.

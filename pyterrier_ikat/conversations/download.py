@@ -1,8 +1,8 @@
-"""Data files: read from the folder ``IKAT_DATA``, or downloaded once into the home folder, and checked by their checksums.
+"""Data files: read from the folder ``IKAT_DATA``, or downloaded once into the home folder.
 
-``sources.tsv`` lists them with their addresses, checksums and licences. A file in a folder of the
-user that differs from the published one is read, with a warning: it may be a newer version of the
-organisers, or changed on purpose.
+They are checked by their checksums. ``sources.tsv`` lists them with their addresses, checksums and
+licences. A file in a folder of the user that differs from the published one is read, with a
+warning: it may be a newer version of the organisers, or changed on purpose.
 """
 
 import hashlib
@@ -44,19 +44,30 @@ class Source(NamedTuple):
     licence: str
 
 
-_, *_LINES = Path(__file__).with_name("sources.tsv").read_text(encoding="utf-8").splitlines()
-SOURCES = {name: Source(*fields) for name, *fields in (line.split("\t") for line in _LINES)}
+def _read_sources() -> dict[str, Source]:
+    lines = Path(__file__).with_name("sources.tsv").read_text(encoding="utf-8").splitlines()
+    sources = {}
+    for line in lines[1:]:
+        name, url, checksum, licence = line.split("\t")
+        sources[name] = Source(url, checksum, licence)
+    return sources
+
+
+SOURCES = _read_sources()
+"""Name of a data file -> where it comes from."""
 
 
 def data_folder() -> Path:
-    """The folder of the data: ``IKAT_DATA`` when set, else ``IKAT_HOME``, else ``ikat`` in PyTerrier's home folder."""
-    return (
-        Path(os.environ[DATA_FOLDER]).expanduser() if os.environ.get(DATA_FOLDER) else home_folder()
-    )
+    """Return the folder of the data.
+
+    ``IKAT_DATA`` when set, else ``IKAT_HOME``, else ``ikat`` in PyTerrier's home folder.
+    """
+    named = os.environ.get(DATA_FOLDER)
+    return Path(named).expanduser() if named else home_folder()
 
 
 def data_file(name: str) -> Path:
-    """The path of the data file ``name``, downloaded at the first call unless ``IKAT_DATA`` is set.
+    """Return the path of a data file, downloaded at the first call unless ``IKAT_DATA`` is set.
 
     The published outputs of other teams (``outputs/...``) and data for memories (``memory/...``)
     are downloaded in any case.
@@ -71,67 +82,72 @@ def data_file(name: str) -> Path:
     """
     if name not in SOURCES:
         raise UsageError(f"no data file {name!r}; there are {', '.join(SOURCES)}")
-    if (path := at_hand(name)) is not None:
+    path = at_hand(name)
+    if path is not None:
         _check(name, path, path.stat().st_mtime_ns)
         return path
-    if not SOURCES[name].url:
+    url = SOURCES[name].url
+    if not url:
         raise DataError(
-            f"{name} isn't published yet: once you have it, put it into a folder and set {DATA_FOLDER} to that folder"
+            f"{name} isn't published yet: once you have it, "
+            f"put it into a folder and set {DATA_FOLDER} to that folder"
         )
     if os.environ.get(DATA_FOLDER) and not name.startswith(DOWNLOADED):
-        there = f"{DATA_FOLDER} is set to {data_folder()}, but there is no file {name} in it"
         raise DataError(
-            f"{there}; download {SOURCES[name].url} into it, or unset {DATA_FOLDER} to have it fetched"
+            f"{DATA_FOLDER} is set to {data_folder()}, but there is no file {name} in it; "
+            f"download {url} into it, or unset {DATA_FOLDER} to have it fetched"
         )
     return _download(name)
 
 
 def at_hand(name: str) -> Path | None:
-    """The path of the file ``name`` in the data folder, or None when it isn't there.
+    """Return the path of the file ``name`` in the data folder, or None when it isn't there.
 
     A file with folders in its name may lie beside the folder ``IKAT_DATA``, and in fewer folders,
     as long as its name is unambiguous: ``mtrag/mtrag-human/evaluations/a.json`` is also found as
     ``mtrag/evaluations/a.json`` and as ``mtrag/a.json``.
     """
+    folders = [data_folder()]
+    if "/" in name and os.environ.get(DATA_FOLDER):
+        folders += [data_folder().parent, home_folder()]
+    for folder in folders:
+        for short_name in _names_of(name):
+            path = folder / short_name
+            if path.is_file():
+                return path
+    return None
+
+
+def _names_of(name: str) -> list[str]:
+    """Return the names that a file may have: its own, and unambiguous ones with fewer folders."""
     top, *parts = name.split("/")
-    shorter = ["/".join(parts[skipped:]) for skipped in range(1, len(parts))]
-    names = [
-        name,
-        *(
-            f"{top}/{short}"
-            for short in shorter
-            if sum(other.endswith(f"/{short}") for other in SOURCES) == 1
-        ),
-    ]
-    beside = [data_folder().parent, home_folder()] if parts and os.environ.get(DATA_FOLDER) else []
-    return next(
-        (
-            folder / one
-            for folder in [data_folder(), *beside]
-            for one in names
-            if (folder / one).is_file()
-        ),
-        None,
-    )
+    names = [name]
+    for skipped in range(1, len(parts)):
+        end = "/".join(parts[skipped:])
+        files = sum(other.endswith(f"/{end}") for other in SOURCES)
+        if files == 1:
+            names.append(f"{top}/{end}")
+    return names
 
 
 def is_published(name: str) -> bool:
-    """Whether the file of this name is the published one. False when this is unknown."""
+    """Tell whether the file of this name is the published one. False when this is unknown."""
     path = data_file(name)
     return _check(name, path, path.stat().st_mtime_ns)
 
 
 @cache
 def _check(name: str, path: Path, changed: int) -> bool:
-    """Whether this is the published file, with a warning once for each state of the file if it isn't."""
+    """Tell whether this is the published file; if not, warn once for each state of the file."""
     source = SOURCES[name]
     if not source.checksum:
         return False
-    if (found := _checksum(path.read_bytes(), source)) == source.checksum:
+    checksum = _checksum(path.read_bytes(), source)
+    if checksum == source.checksum:
         return True
-    message = f"{path} isn't the published file ({found} instead of {source.checksum}), and scores depend on it"
     warnings.warn(
-        f"{message}: download {source.url} in its place, unless you mean this one",
+        f"{path} isn't the published file ({checksum} instead of {source.checksum}), "
+        f"and scores depend on it: download {source.url} in its place, unless you mean this one",
         OtherDataWarning,
         stacklevel=3,
     )
@@ -147,20 +163,22 @@ def _checksum(content: bytes, source: Source) -> str:
 
 
 def _download(name: str) -> Path:
-    source, path = SOURCES[name], home_folder() / name
+    source = SOURCES[name]
     repair = f"or put {name} into a folder yourself and set {DATA_FOLDER} to that folder"
     print(f"downloading {source.url} (licence: {source.licence})", file=sys.stderr)
     try:
         answer = requests.get(source.url, timeout=TIMEOUT)
         answer.raise_for_status()
     except requests.RequestException as error:
+        reason = f"{type(error).__name__}: {error}"
         raise DataError(
-            f"{source.url} can't be fetched ({type(error).__name__}: {error}): check the network, {repair}"
+            f"{source.url} can't be fetched ({reason}): check the network, {repair}"
         ) from None
-    if (found := _checksum(answer.content, source)) != source.checksum:
-        raise DataError(
-            f"{source.url} is not the expected file: {found} instead of {source.checksum}; {repair}"
-        )
+    checksum = _checksum(answer.content, source)
+    if checksum != source.checksum:
+        difference = f"{checksum} instead of {source.checksum}"
+        raise DataError(f"{source.url} is not the expected file: {difference}; {repair}")
+    path = home_folder() / name
     with atomic_write(path, "wb") as file:
         file.write(answer.content)
     return path

@@ -1,25 +1,34 @@
 """The turn frame: one row per turn, a PyTerrier query frame whose own columns all start with ``q``.
 
-====================================
-============================================================================ ``qid``, ``query``
-``9-1_3``; the text that the next stage uses, at first the raw utterance ``qutterance``
-the raw utterance ``qhistory``                          list of ``{"role": "user" | "assistant",
-"content": str}``, oldest first ``qptkb``                             dict statement id -> statement
-``qmemories``                         where and when the user said them, and until when they hold, a
-list of dicts ``qconversation``, ``qturn``          ``9-1``, 3 ``qrewrite``, ``qanswer``
-newest rewrite, newest LLM answer ``qstatements``, ``qsuggestion``      chosen statements as a list
-of (id, score), best first; what an answer would need ``qlearned``                          what
-``UpdatePtkb`` learned about the user, a list of dicts ``qaction``, ``qaskback``             answer,
-ask or abstain; the question to the user ``qcitations``                        for each sentence of
-a response that cites: ``sentence``, ``docnos`` and ``unknown`` numbers ``qsubqueries``,
-``qweights``         what the query generators wrote, before ``ExplodeQueries`` ``qsummary``,
-``qsamples``            the history in short; what each of several samples wrote, a list of texts
-for each ``qnewtopic``, ``qpreferences``       whether the question begins a new topic; the user's
-preferences that matter, in words ``qid_0``, ``qquery``                 after ``ExplodeQueries``:
-the turn's qid and query ``qsub``, ``qweight``                 after ``ExplodeQueries``: the
-sub-query's number and weight ``query_0``, ...                      earlier queries, pushed by
-PyTerrier's own convention ====================================
-============================================================================
+===================  ==============================================================================
+``qid``              ``9-1_3``
+``query``            the text that the next stage uses, at first the raw utterance
+``qutterance``       the raw utterance
+``qhistory``         list of ``{"role": "user" | "assistant", "content": str}``, oldest first
+``qptkb``            dict statement id -> statement
+``qmemories``        where and when the user said them, and until when they hold: a list of dicts
+``qconversation``    ``9-1``
+``qturn``            3
+``qrewrite``         newest rewrite
+``qanswer``          newest LLM answer
+``qstatements``      chosen statements as a list of (id, score), best first
+``qsuggestion``      what an answer would need
+``qlearned``         what ``UpdatePtkb`` learned about the user, a list of dicts
+``qaction``          answer, ask or abstain
+``qaskback``         the question to the user
+``qcitations``       for each sentence of a response: ``sentence``, ``docnos``, ``unknown`` numbers
+``qsubqueries``      what the query generators wrote, before ``ExplodeQueries``
+``qweights``         the weights of these queries
+``qsummary``         the history in short
+``qsamples``         what each of several samples wrote, a list of texts for each
+``qnewtopic``        whether the question begins a new topic
+``qpreferences``     the user's preferences that matter, in words
+``qid_0``            after ``ExplodeQueries``: the turn's qid
+``qquery``           after ``ExplodeQueries``: the turn's query
+``qsub``             after ``ExplodeQueries``: the sub-query's number
+``qweight``          after ``ExplodeQueries``: the sub-query's weight
+``query_0``, ...     earlier queries, pushed by PyTerrier's own convention
+===================  ==============================================================================
 
 Text stays in object columns: pandas' string columns copy and convert, and a history repeated over
 300,000 rows must stay one object.
@@ -30,7 +39,6 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from itertools import count, takewhile
 from numbers import Integral
 from typing import Any
 
@@ -44,6 +52,7 @@ from ..errors import DataError, UsageError, counted, list_first
 TOPIC_COLUMNS = ("qid", "query", "qutterance", "qhistory", "qptkb", "qconversation", "qturn")
 STALE_WITH_QUERY = ("query_toks", "query_vec")
 """Columns computed from ``query``. They are dropped when it changes."""
+MESSAGE_FORM = '{"role": "user" or "assistant", "content": text}'
 
 
 def conversation(
@@ -55,7 +64,7 @@ def conversation(
     memories: Sequence[Mapping[str, Any]] | None = None,
     dated: bool = False,
 ) -> pd.DataFrame:
-    """Turn a chat into a turn frame: one row for its last user message, with the rest as history, or one row per turn.
+    """Turn a chat into a turn frame: its last user message as the question, the rest as history.
 
     Args:
         messages: chat messages ``{"role": "user" | "assistant", "content": text}``, oldest first;
@@ -63,8 +72,8 @@ def conversation(
         ptkb: statements about the user: a dict id -> statement, or a list of statements (ids
             ``"1"``, ``"2"``, ...). Ids given as whole numbers become texts.
         number: the conversation's name; the qid is ``<number>_<turn>``.
-        every_turn: one row per message of the user, each with the messages before it. The chat may
-            then end with an answer.
+        every_turn: make a row of each message of the user, with the messages before it. The chat
+            may then end with an answer.
         memories: instead of ``ptkb``, the result of ``UserMemory.memories``.
         dated: whether ``qptkb``, and so prompts, show the date and the turn in which each of the
             memories was said.
@@ -82,74 +91,96 @@ def conversation(
         >>> chat = [{"role": "user", "content": "Which tea has no caffeine?"},
         ...         {"role": "assistant", "content": "Rooibos."},
         ...         {"role": "user", "content": "And one against a cold?"}]
-        >>> ikat.conversation(chat, ["I am allergic to chamomile."])[["qid", "query"]].values.tolist()
+        >>> turns = ikat.conversation(chat, ["I am allergic to chamomile."])
+        >>> turns[["qid", "query"]].values.tolist()
         [['chat_2', 'And one against a cold?']]
         >>> ikat.conversation(chat, every_turn=True)["qid"].tolist()
         ['chat_1', 'chat_2']
     """
-    if memories is not None:
-        if ptkb is not None:
-            raise UsageError("ptkb and memories both say what is known of the user: omit one")
-        found = conversation(
-            messages, known_statements(memories, dated=dated), number=number, every_turn=every_turn
-        )
-        return with_columns(found, qmemories=[list(memories)] * len(found))
+    if memories is not None and ptkb is not None:
+        raise UsageError("ptkb and memories both say what is known of the user: omit one")
     for position, message in enumerate(messages, 1):
         if not is_message(message) or message["role"] not in ("user", "assistant"):
+            shown = repr(message)[:80]
             raise UsageError(
-                f'message {position} of the conversation is {repr(message)[:80]}: give {{"role": "user" or "assistant", "content": text}}'
+                f"message {position} of the conversation is {shown}: give {MESSAGE_FORM}"
             )
-    said = list(map(dict, messages))
-    asked = [place for place, message in enumerate(said) if message["role"] == "user"]
-    if not asked or not (every_turn or said[-1]["role"] == "user"):
+    chat = [dict(message) for message in messages]
+    questions = [position for position, message in enumerate(chat) if message["role"] == "user"]
+    if not questions or not (every_turn or chat[-1]["role"] == "user"):
         raise UsageError(
-            "a conversation ends with a message of the user: append the question; with every_turn=True, it needs one anywhere"
+            "a conversation ends with a message of the user: append the question; "
+            "with every_turn=True, it needs one anywhere"
         )
-    persona, places = (
-        statements_of(ptkb),
-        list(enumerate(asked, 1)) if every_turn else [(len(asked), asked[-1])],
-    )
-    rows = [
-        (f"{number}_{turn}", *[said[place]["content"]] * 2, said[:place], persona, number, turn)
-        for turn, place in places
-    ]
-    return object_frame(dict(zip(TOPIC_COLUMNS, zip(*rows, strict=True), strict=True)))
+    if memories is not None:
+        ptkb = known_statements(memories, dated=dated)
+    persona = statements_of(ptkb)
+    turns = list(enumerate(questions, 1))
+    if not every_turn:
+        turns = turns[-1:]
+    rows = []
+    for turn, position in turns:
+        question = chat[position]["content"]
+        history = chat[:position]
+        rows.append((f"{number}_{turn}", question, question, history, persona, number, turn))
+    frame = frame_of_rows(TOPIC_COLUMNS, rows)
+    if memories is None:
+        return frame
+    return with_columns(frame, qmemories=[list(memories)] * len(frame))
 
 
 def column(values: Iterable[Any], index: pd.Index | None = None) -> pd.Series:
-    """A Series of object dtype holding ``values`` as they are (lists and dicts too)."""
+    """Make a Series of object dtype with ``values`` as they are (lists and dicts too)."""
     return pd.Series(np.fromiter(values, dtype=object), index=index, dtype=object)
 
 
 def object_frame(columns: Mapping[str, Iterable[Any]]) -> pd.DataFrame:
-    """A frame whose columns all have object dtype."""
-    return pd.DataFrame(
-        {name: np.fromiter(values, dtype=object) for name, values in columns.items()}, dtype=object
-    )
+    """Make a frame whose columns all have object dtype."""
+    arrays = {name: np.fromiter(values, dtype=object) for name, values in columns.items()}
+    return pd.DataFrame(arrays, dtype=object)
+
+
+def frame_of_rows(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> pd.DataFrame:
+    """Make a frame of object dtype from rows, which have a value for each of the columns.
+
+    Example:
+        >>> frame_of_rows(["qid", "qturn"], [("9-1_1", 1), ("9-1_2", 2)])["qturn"].tolist()
+        [1, 2]
+    """
+    listed = list(rows)
+    columns = {}
+    for position, name in enumerate(names):
+        columns[name] = [row[position] for row in listed]
+    return object_frame(columns)
 
 
 def with_columns(frame: pd.DataFrame, **columns: Iterable[Any]) -> pd.DataFrame:
-    """A new frame with ``columns`` set as object columns. ``frame`` itself is not changed."""
+    """Return a new frame with ``columns`` set as object columns."""
     return frame.assign(**{name: column(values, frame.index) for name, values in columns.items()})
 
 
 def with_query(frame: pd.DataFrame, texts: Iterable[str], **columns: Iterable[Any]) -> pd.DataFrame:
-    """A new frame whose ``query`` is ``texts``, with other ``columns`` set as well.
+    """Return a new frame whose ``query`` is ``texts``, with other ``columns`` set as well.
 
     The old query is pushed to ``query_0``, and columns derived from it are dropped.
     """
-    if stale := [name for name in STALE_WITH_QUERY if name in frame.columns]:
+    stale = [name for name in STALE_WITH_QUERY if name in frame.columns]
+    if stale:
         frame = frame.drop(columns=stale)
     names = frame.columns.tolist()
-    earlier = ["query", *takewhile(names.__contains__, map("query_{}".format, count()))]
-    pushed = {name: f"query_{number}" for number, name in enumerate(earlier)}
-    return with_columns(
-        frame.set_axis([pushed.get(name, name) for name in names], axis=1), **columns, query=texts
-    )
+    pushed = {"query": "query_0"}
+    number = 0
+    while f"query_{number}" in names:
+        pushed[f"query_{number}"] = f"query_{number + 1}"
+        number += 1
+    renamed = frame.set_axis([pushed.get(name, name) for name in names], axis=1)
+    return with_columns(renamed, **columns, query=texts)
 
 
 def values(frame: pd.DataFrame, name: str, default: Any = None) -> list[Any]:
-    """The column ``name`` as a list, with ``default`` for rows without a value, or for all rows when there is no such column.
+    """Return the column ``name`` as a list, with ``default`` for missing values.
+
+    All rows have the default when there is no such column.
 
     Example:
         >>> values(pd.DataFrame({"qhistory": [[], None, float("nan")]}), "qhistory")
@@ -157,17 +188,17 @@ def values(frame: pd.DataFrame, name: str, default: Any = None) -> list[Any]:
     """
     if name not in frame.columns:
         return [default] * len(frame)
-    found: list[Any] = frame[name].tolist()
-    for place, value in enumerate(found):
+    cells: list[Any] = frame[name].tolist()
+    for row, value in enumerate(cells):
         if is_missing(value):
-            found[place] = default
+            cells[row] = default
         elif isinstance(value, np.ndarray):  # a list from a parquet file
-            found[place] = value.tolist()
-    return found
+            cells[row] = value.tolist()
+    return cells
 
 
 def personas(frame: pd.DataFrame, name: str = "qptkb") -> list[dict[str, str]]:
-    """The statements about each row's user, by id. The ids of a list are ``"1"``, ``"2"``, ...
+    """Return the statements about each row's user, by id. The ids of a list are ``"1"``, ``"2"``...
 
     A row without ``qptkb`` has the valid statements of its ``qmemories``.
 
@@ -176,56 +207,61 @@ def personas(frame: pd.DataFrame, name: str = "qptkb") -> list[dict[str, str]]:
         name: the column with the statements.
 
     Raises:
-        DataError: naming the turn whose persona is neither.
+        DataError: naming the turn whose persona is neither a dict nor a list of statements.
 
     Example:
-        >>> personas(pd.DataFrame({"qptkb": [{"1": "I'm vegan.", "2": None}, ["I like tea."], None]}))
-        [{'1': "I'm vegan."}, {'1': 'I like tea.'}, {}]
+        >>> personas(pd.DataFrame({"qptkb": [{"1": "I'm vegan.", "2": None}, ["I like tea."]]}))
+        [{'1': "I'm vegan."}, {'1': 'I like tea.'}]
     """
-    found = values(frame, name)
-    for row, memories in enumerate(values(frame, "qmemories") if name == "qptkb" else ()):
-        if found[row] is None and memories is not None:
-            found[row] = known_statements(memories)
-    for row, ptkb in enumerate(found):
+    ptkbs = values(frame, name)
+    if name == "qptkb":
+        for row, memories in enumerate(values(frame, "qmemories")):
+            if ptkbs[row] is None and memories is not None:
+                ptkbs[row] = known_statements(memories)
+    statements = []
+    for row, ptkb in enumerate(ptkbs):
         try:
-            found[row] = statements_of(ptkb)
+            statements.append(statements_of(ptkb))
         except UsageError as error:
-            raise DataError(f"{_row(frame, row)} has the {name} {error}") from None
-    return found
+            raise DataError(f"{_row_name(frame, row)} has the {name} {error}") from None
+    return statements
 
 
 def known_statements(
     memories: Sequence[Mapping[str, Any]], *, dated: bool = False
 ) -> dict[str, str]:
-    """The statements of valid memories, by id.
+    """Return the statements of valid memories, by id.
 
     Args:
         memories: a value of ``qmemories``.
         dated: whether to add the date of each statement and, if known, its turn.
 
     Example:
-        >>> said = {"id": "1", "statement": "I am vegan.", "when": "2024-05-02T08:30:00.000Z", "session": "trip", "turn": 3, "until": None}
-        >>> known_statements([said, {**said, "id": "2", "until": "2024-06-01T10:00:00.000Z"}])
+        >>> vegan = {"id": "1", "statement": "I am vegan.", "until": None,
+        ...          "when": "2024-05-02T08:30:00.000Z", "session": "trip", "turn": 3}
+        >>> known_statements([vegan, {**vegan, "id": "2", "until": "2024-06-01T10:00:00.000Z"}])
         {'1': 'I am vegan.'}
-        >>> known_statements([said], dated=True)
+        >>> known_statements([vegan], dated=True)
         {'1': 'I am vegan. (said 2024-05-02, trip, turn 3)'}
     """
-    known = [one for one in memories if one["until"] is None]
-    if not dated:
-        return {one["id"]: one["statement"] for one in known}
-    return {
-        one["id"]: as_said(one["statement"], one["when"], one["session"], one["turn"])
-        for one in known
-    }
+    statements = {}
+    for memory in memories:
+        if memory["until"] is not None:
+            continue
+        statement = memory["statement"]
+        if dated:
+            statement = as_said(statement, memory["when"], memory["session"], memory["turn"])
+        statements[memory["id"]] = statement
+    return statements
 
 
 def as_said(statement: str, when: str, session: str, turn: int) -> str:
-    """A statement with the date and the turn in which it was said, where it was said in one."""
+    """Add the date to a statement, and, if there was a session, the turn in which it was said."""
     return f"{statement} (said {when[:10]}, {session}, turn {turn})" if session else statement
 
 
 def histories(frame: pd.DataFrame) -> list[list[dict[str, str]]]:
-    """The messages before each row's question, oldest first.
+    """Return the messages before each row's question, oldest first.
 
     Raises:
         DataError: naming the turn whose history is not a list of messages.
@@ -234,20 +270,20 @@ def histories(frame: pd.DataFrame) -> list[list[dict[str, str]]]:
         >>> histories(pd.DataFrame({"qhistory": [[{"role": "user", "content": "Hi"}], None]}))
         [[{'role': 'user', 'content': 'Hi'}], []]
     """
-    found = values(frame, "qhistory")
-    for row, history in enumerate(found):
+    cells = values(frame, "qhistory")
+    for row, history in enumerate(cells):
         if history is None:
-            found[row] = []
+            cells[row] = []
         elif not isinstance(history, list | tuple) or not all(map(is_message, history)):
             raise DataError(
-                f"{_row(frame, row)} has the qhistory {repr(history)[:80]}: give a list of messages, each "
-                '{"role": "user" or "assistant", "content": text}, oldest first'
+                f"{_row_name(frame, row)} has the qhistory {repr(history)[:80]}: "
+                f"give a list of messages, each {MESSAGE_FORM}, oldest first"
             )
-    return found
+    return cells
 
 
 def is_message(message: Any) -> bool:
-    """Whether this is a dict with a role and a content, both texts."""
+    """Tell whether this is a dict with a role and a content, both texts."""
     return (
         isinstance(message, Mapping)
         and isinstance(message.get("role"), str)
@@ -256,44 +292,42 @@ def is_message(message: Any) -> bool:
 
 
 def is_persona(ptkb: Any) -> bool:
-    """Whether this is a dict or list of statements, or None."""
+    """Tell whether this is a dict or list of statements, or None."""
     if isinstance(ptkb, Mapping):
         return all(isinstance(text, str) or is_missing(text) for text in ptkb.values())
-    return ptkb is None or (
-        isinstance(ptkb, list | tuple) and all(isinstance(text, str) for text in ptkb)
-    )
+    if isinstance(ptkb, list | tuple):
+        return all(isinstance(text, str) for text in ptkb)
+    return ptkb is None
 
 
-def _row(frame: pd.DataFrame, row: int) -> str:
+def _row_name(frame: pd.DataFrame, row: int) -> str:
     return f"turn {frame['qid'].iloc[row]}" if "qid" in frame.columns else f"row {row}"
 
 
 def statements_of(ptkb: Any) -> dict[str, str]:
-    """The statements of one persona by id, see :func:`personas`.
+    """Return the statements of one persona by id, see :func:`personas`.
 
     Raises:
         UsageError: when it is something else.
     """
+    shown = f"ptkb={repr(ptkb)[:80]}"
     if not is_persona(ptkb):
-        raise UsageError(
-            f"ptkb={repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements"
-        )
+        raise UsageError(f"{shown}: give a dict of statements by id, or a list of statements")
     if not isinstance(ptkb, Mapping):
         return {str(number): text for number, text in enumerate(ptkb or [], 1)}
-    found = dict[str, str]()
+    statements: dict[str, str] = {}
     for name, text in ptkb.items():
         if is_missing(text):  # a dict from a parquet file has the ids of all users
             continue
-        if (number := statement_id(name)) in found:
-            raise UsageError(
-                f"ptkb={repr(ptkb)[:80]}: two statements have the id {number}: give each its own"
-            )
-        found[number] = text
-    return found
+        number = statement_id(name)
+        if number in statements:
+            raise UsageError(f"{shown}: two statements have the id {number}: give each its own")
+        statements[number] = text
+    return statements
 
 
 def statement_id(name: Any) -> str:
-    """The id of a statement as a text. It may be given as a whole number.
+    """Return the id of a statement as a text. It may be given as a whole number.
 
     Raises:
         UsageError: when it is something else.
@@ -310,27 +344,32 @@ def statement_id(name: Any) -> str:
 
 
 def texts_in(frame: pd.DataFrame, name: str, blank: bool = True) -> list[str]:
-    """The column ``name``, which must hold a text in every row; without ``blank``, none of white space only.
+    """Return the column ``name``, which must hold a text in every row.
+
+    Args:
+        frame: the turns.
+        name: the column.
+        blank: whether a text may be of white space only.
 
     Raises:
         DataError: naming the turns without one. ``None`` and ``nan`` are not questions.
     """
-    found: list[Any] = frame[name].tolist()
-    if odd := [
-        qid
-        for qid, text in zip(frame["qid"], found, strict=True)
-        if not (isinstance(text, str) and (blank or text.strip()))
-    ]:
-        what = (
-            f"{counted(len(odd), 'row has', 'rows have')} no text in {name}"
-            + " that is not blank" * (not blank)
+    texts: list[Any] = frame[name].tolist()
+    without = []
+    for qid, text in zip(frame["qid"], texts, strict=True):
+        if not isinstance(text, str) or not (blank or text.strip()):
+            without.append(qid)
+    if without:
+        rows = counted(len(without), "row has", "rows have")
+        wanted = f"text in {name}" if blank else f"text in {name} that is not blank"
+        raise DataError(
+            f"{rows} no {wanted} (turns {list_first(without)}): fill the column or omit these turns"
         )
-        raise DataError(f"{what} (turns {list_first(odd)}): fill the column or omit these turns")
-    return found
+    return texts
 
 
 def well_formed(text: str) -> str:
-    """The text with lone surrogates, which no tokenizer takes, as the replacement character.
+    """Replace lone surrogates, which no tokenizer takes, by the replacement character.
 
     Example:
         >>> well_formed(chr(0xD800) + " tea")
@@ -344,7 +383,7 @@ def well_formed(text: str) -> str:
 
 
 def starts_of_runs(qids: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
-    """The rows at which a new qid begins.
+    """Return the rows at which a new qid begins.
 
     Example:
         >>> starts_of_runs(column(["9-1_3", "9-1_3", "9-1_1"]).to_numpy()).tolist()
@@ -354,7 +393,7 @@ def starts_of_runs(qids: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
 
 
 def numbered(qids: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
-    """The number of each row's turn, in the order in which turns first occur.
+    """Number the turns in the order in which they first occur, and return each row's number.
 
     Raises:
         DataError: when a qid is missing.
@@ -365,42 +404,47 @@ def numbered(qids: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
     """
     starts = starts_of_runs(qids)
     numbers = pd.factorize(qids[starts])[0].astype(np.int64)
-    if (numbers < 0).any():
-        row = int(starts[np.flatnonzero(numbers < 0)[0]])
+    without_qid = np.flatnonzero(numbers < 0)
+    if len(without_qid):
+        row = int(starts[without_qid[0]])
         raise DataError(f"row {row} of the frame has no qid: give every row the qid of its turn")
     return np.repeat(numbers, np.diff(np.append(starts, len(qids))))
 
 
 def turns_of(frame: pd.DataFrame) -> npt.NDArray[np.int64]:
-    """The numbers of the rows' turns, by ``qid``; see :func:`numbered`."""
+    """Return the numbers of the rows' turns, by ``qid``; see :func:`numbered`."""
     return numbered(frame["qid"].to_numpy(dtype=object))
 
 
 def with_text_ids(
     who: str, frame: pd.DataFrame, names: Sequence[str] = ("qid", "docno")
 ) -> pd.DataFrame:
-    """The frame with the columns ``names`` as texts, also if they are categories. ``who`` names the frame in errors.
+    """Return the frame with some columns as texts, also if they are categories.
+
+    Args:
+        who: the name of the frame in errors.
+        frame: the frame.
+        names: the columns.
 
     Raises:
         DataError: when one holds anything else.
 
     Example:
-        >>> found = with_text_ids("run AD", pd.DataFrame({"qid": ["9-1_3"]}, dtype="category"), ["qid"])
-        >>> str(found["qid"].dtype), found["qid"].tolist()
+        >>> run = pd.DataFrame({"qid": ["9-1_3"]}, dtype="category")
+        >>> qids = with_text_ids("run AD", run, ["qid"])["qid"]
+        >>> str(qids.dtype), qids.tolist()
         ('object', ['9-1_3'])
     """
     columns_once(frame, who)
     for name in names:
-        if (
-            pd.api.types.infer_dtype(frame[name]) in ("string", "empty")
-            and not frame[name].isna().any()
-        ):
+        is_text = pd.api.types.infer_dtype(frame[name]) in ("string", "empty")
+        if is_text and not frame[name].isna().any():
             continue
         ids = frame[name].astype(object)
-        if odd := [value for value in ids if not isinstance(value, str)]:
-            raise DataError(
-                f'{who}: the {name} {odd[0]!r} is not a text: omit the row, or convert it with frame["{name}"].astype(str)'
-            )
+        for value in ids:
+            if not isinstance(value, str):
+                repair = f'omit the row, or convert it with frame["{name}"].astype(str)'
+                raise DataError(f"{who}: the {name} {value!r} is not a text: {repair}")
         frame = frame.assign(**{name: ids})
     return frame
 
@@ -412,33 +456,35 @@ def each_turn_once(frame: pd.DataFrame) -> None:
         DataError: naming the row without one, or the first turn that occurs again.
     """
     qids = frame["qid"].tolist()
-    if any(map(is_missing, qids)) or len({*qids}) < len(qids):
-        again = qids[
-            np.flatnonzero(turns_of(frame) != np.arange(len(qids)))[0]
-        ]  # a row without a qid is named there
-        raise DataError(
-            f"turn {again} has several rows, whose results could not be told apart: drop one, or give it another qid"
-        )
+    if not any(map(is_missing, qids)) and len(set(qids)) == len(qids):
+        return
+    numbers = turns_of(frame)  # raises the error for a row without a qid
+    row = np.flatnonzero(numbers != np.arange(len(qids)))[0]
+    raise DataError(
+        f"turn {qids[row]} has several rows, whose results could not be told apart: "
+        "drop one, or give it another qid"
+    )
 
 
 def without_passages(frame: pd.DataFrame) -> pd.DataFrame:
-    """The turns of a frame, one row each, of which a result frame has one per passage.
+    """Reduce a result frame, with a row per passage, to its turns, one row each.
 
     Example:
-        >>> without_passages(pd.DataFrame({"qid": ["t", "t"], "query": ["tea?", "tea?"], "docno": ["x", "y"]})).values.tolist()
+        >>> results = pd.DataFrame({"qid": ["t", "t"], "query": ["tea?"] * 2, "docno": ["x", "y"]})
+        >>> without_passages(results).values.tolist()
         [['t', 'tea?']]
     """
     if "docno" in frame.columns:
-        frame = frame.loc[
-            ~frame["qid"].duplicated(),
-            [name for name in frame.columns if str(name).startswith("q")],
-        ]
+        of_turns = [name for name in frame.columns if str(name).startswith("q")]
+        frame = frame.loc[~frame["qid"].duplicated(), of_turns]
     each_turn_once(frame)
     return frame
 
 
 def question_column(frame: pd.DataFrame) -> str:
-    """Where the user's own words are: ``qutterance``, else the oldest pushed query, else ``query``.
+    """Name the column of the user's own words.
+
+    It is ``qutterance``, else the oldest pushed query, else ``query``.
 
     Example:
         >>> question_column(pd.DataFrame(columns=["qid", "query", "query_0", "query_1"]))
@@ -451,7 +497,7 @@ def question_column(frame: pd.DataFrame) -> str:
 
 
 class NoResultWarning(UserWarning):
-    """Some turns got no passage, so evaluation counts them as 0, or none from one branch of a ``Union``."""
+    """Some turns got no passage (evaluation counts 0), or none from one branch of a ``Union``."""
 
 
 _reported: ContextVar[bool] = ContextVar("reported", default=True)
@@ -459,7 +505,7 @@ _reported: ContextVar[bool] = ContextVar("reported", default=True)
 
 @contextmanager
 def without_result_warnings() -> Iterator[None]:
-    """Inside the block, turns without passages cause no warning, because they are shown to a person and not evaluated."""
+    """Silence the warning of turns without passages, for turns that a person sees."""
     token = _reported.set(False)
     try:
         yield
@@ -468,11 +514,21 @@ def without_result_warnings() -> Iterator[None]:
 
 
 def report_turns_without_result(inp: pd.DataFrame, counts: Any) -> None:
-    """Warn of the turns of a query frame that found no passages (``NoResultWarning``). ``counts``: passages per row."""
+    """Warn of the turns of a query frame that found no passages.
+
+    Args:
+        inp: the query frame.
+        counts: passages per row.
+
+    Warns:
+        NoResultWarning: with the first of these turns.
+    """
     if not _reported.get():
         return
     turns = inp["qid_0" if "qid_0" in inp.columns else "qid"].tolist()
     answered = {turn for turn, passages in zip(turns, counts, strict=True) if passages}
-    if without := [turn for turn in dict.fromkeys(turns) if turn not in answered]:
-        what = f"{len(without)} of {counted(len(set(turns)), 'turn')} found no passage: {list_first(without)}"
-        warnings.warn(f"{what}; counted 0 in evaluation", NoResultWarning, stacklevel=5)
+    without = [turn for turn in dict.fromkeys(turns) if turn not in answered]
+    if without:
+        of_turns = f"{len(without)} of {counted(len(set(turns)), 'turn')}"
+        message = f"{of_turns} found no passage: {list_first(without)}; counted 0 in evaluation"
+        warnings.warn(message, NoResultWarning, stacklevel=5)

@@ -1,8 +1,8 @@
-"""The fields of a passage: which of them are its docno, its text and its address. One table for files, dicts and frames.
+"""The fields of a passage: which of them are its docno, its text and its address.
 
-The text is the title, the headings and the body, in this order, as ``default_text()`` of
-ir_datasets has them. What isn't in the table is told, so that no part of a text gets lost
-unnoticed.
+One table serves files, dicts and frames. The text is the title, the headings and the body, in this
+order, as in ``default_text()`` of ir_datasets. A field that isn't in the table causes a warning, so
+that no part of a text gets lost unnoticed.
 """
 
 import warnings
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ..arguments import is_missing
 
-DOCNOS = (
+DOCNO_FIELDS = (
     "docno",  # PyTerrier, and this package
     "_id",  # BEIR: corpus.jsonl, github.com/beir-cellar/beir
     "id",  # Anserini: JsonCollection.java and NeuClirCollection.java; the passages of TREC iKAT
@@ -23,29 +23,29 @@ DOCNOS = (
     "docid",
     "doc_id",  # ir_datasets
 )
-"""The fields that may hold the docno, the first that is there."""
-IN_PARTS = ("doc_id", "passage_id")
-"""The fields of TREC iKAT 2023 that hold it in two parts, joined by a colon."""
-OF_PARTS = "passage_text"
+"""The fields that may hold the docno; the first existing one counts."""
+DOCNO_PARTS = ("doc_id", "passage_id")
+"""The fields of TREC iKAT 2023 that hold the docno in two parts, joined by a colon."""
+BODY_WITH_PARTS = "passage_text"
 """The body of a passage whose docno is in parts."""
-BODIES = (
+BODY_FIELDS = (
     "contents",  # Anserini: JsonCollection.java; the passages of TREC iKAT
     "text",  # BEIR; ir_datasets; PyTerrier
-    OF_PARTS,  # TREC iKAT 2023
+    BODY_WITH_PARTS,  # TREC iKAT 2023
     "passage",  # MS MARCO v2, passages
     "segment",  # MS MARCO v2.1, segments
     "body",  # MS MARCO v1 and v2, documents; ir_datasets
 )
-"""The fields that may hold the body, the first that is there."""
-BEFORE = (
+"""The fields that may hold the body; the first existing one counts."""
+FIELDS_BEFORE_BODY = (
     # BEIR: castorini/pyserini#1751, "title are prepended to the text body"; Anserini:
     # BeirFlatCollection.java
     "title",
     "headings",  # MS MARCO v2: default_text() of ir_datasets
 )
-"""The fields that stand before the body."""
-URL = "url"
-NOT_TEXT = (
+"""The fields that come before the body, in this order."""
+URL_FIELD = "url"
+FIELDS_WITHOUT_TEXT = (
     "metadata",  # BEIR, mostly empty
     "spans",  # MS MARCO v2: places in the document
     "start_char",  # MS MARCO v2.1: likewise
@@ -55,8 +55,9 @@ NOT_TEXT = (
     "passage_id",
 )
 """Known fields that need not be read."""
-LINE = (
-    'a passage is {"docno": ..., "text": ...}, {"id": ..., "contents": ..., "url": ...}, {"_id": ..., "title": ..., "text": ...} '
+PASSAGE_FORMS = (
+    'a passage is {"docno": ..., "text": ...}, {"id": ..., "contents": ..., "url": ...}, '
+    '{"_id": ..., "title": ..., "text": ...} '
     'or {"doc_id": ..., "passage_id": ..., "passage_text": ...}'
 )
 
@@ -66,7 +67,7 @@ class CollectionWarning(UserWarning):
 
 
 def read_fields(item: Any, *, may_be_empty: bool = False) -> tuple[dict[str, str], list[str]]:
-    """The docno, the text and the address in an item, and the names of the fields that were not read.
+    """Read the docno, the text and the address of a passage.
 
     A number as docno becomes a text. A title that the body has as its first line is not repeated.
 
@@ -75,36 +76,37 @@ def read_fields(item: Any, *, may_be_empty: bool = False) -> tuple[dict[str, str
         may_be_empty: whether None and NaN are an empty text, as in frames.
 
     Returns:
-        ``{"docno", "text", "url"}``, and the fields that hold something and are neither read nor in
-        ``NOT_TEXT``.
+        ``{"docno", "text", "url"}``, and the names of the fields that hold something and are
+        neither read nor in ``FIELDS_WITHOUT_TEXT``.
 
     Raises:
         ValueError: when it has no usable docno, or no text.
 
     Example:
-        >>> read_fields({"_id": 7, "title": "Rooibos tea", "text": "A red herbal drink.", "year": 2024})
-        ({'docno': '7', 'text': 'Rooibos tea A red herbal drink.', 'url': ''}, ['year'])
+        >>> read_fields({"_id": 7, "title": "Tea", "text": "A drink.", "year": 2024})
+        ({'docno': '7', 'text': 'Tea A drink.', 'url': ''}, ['year'])
     """
     if not isinstance(item, Mapping):
         raise ValueError("no passage id in the fields none")
     roles = _roles_of(tuple(item))
     docno = _docno(item, roles)
     body = _body(item, roles, docno, may_be_empty)
-    url = item.get(URL, "")
+    url = item.get(URL_FIELD, "")
     if is_missing(url):
         url = ""
     if not isinstance(url, str):
-        raise ValueError(f"the {URL} of passage {docno} is no text")
+        raise ValueError(f"the {URL_FIELD} of passage {docno} is no text")
     before = [item[name] for name in roles.before if isinstance(item[name], str)]
-    passage = {"docno": docno, "text": joined(before, body) if before else body, "url": url}
+    text = joined(before, body) if before else body
+    passage = {"docno": docno, "text": text, "url": url}
     if not roles.perhaps_lost:
         return passage, []
-    known = {docno, body, url, *before}
-    return passage, [str(name) for name in roles.perhaps_lost if _is_lost(item[name], known)]
+    read = {docno, body, url, *before}
+    return passage, [str(name) for name in roles.perhaps_lost if _is_lost(item[name], read)]
 
 
 class _Roles(NamedTuple):
-    """What the fields of items with these names may be, each in the order of its table."""
+    """What the fields of items with the same names may be, each in the order of its table."""
 
     docnos: tuple[str, ...]
     bodies: tuple[str, ...]
@@ -114,63 +116,59 @@ class _Roles(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _roles_of(names: tuple[str, ...]) -> _Roles:
-    docnos = [name for name in DOCNOS if name in names and name not in IN_PARTS]
-    bodies = [name for name in BODIES if name in names]
-    before = [name for name in BEFORE if name in names]
-    surely_read = {URL, *NOT_TEXT, *docnos[:1], *bodies[:1]}
-    return _Roles(
-        tuple(docnos),
-        tuple(bodies),
-        tuple(before),
-        tuple(name for name in names if name not in surely_read),
-    )
+    docnos = [name for name in DOCNO_FIELDS if name in names and name not in DOCNO_PARTS]
+    bodies = [name for name in BODY_FIELDS if name in names]
+    before = [name for name in FIELDS_BEFORE_BODY if name in names]
+    surely_read = {URL_FIELD, *FIELDS_WITHOUT_TEXT, *docnos[:1], *bodies[:1]}
+    perhaps_lost = [name for name in names if name not in surely_read]
+    return _Roles(tuple(docnos), tuple(bodies), tuple(before), tuple(perhaps_lost))
 
 
 def _docno(item: Mapping[str, Any], roles: _Roles) -> str:
-    named = [item[name] for name in roles.docnos if not is_missing(item[name])]
-    if named and isinstance(named[0], str) and _is_docno(named[0]):
-        return named[0]
-    parts = [
-        str(item[part]) for part in IN_PARTS if not is_missing(item.get(part)) and item[part] != ""
-    ]
-    if named:
-        found = named[0]
-    elif len(parts) == len(IN_PARTS):
-        found = ":".join(parts)
-    elif OF_PARTS not in item:
-        found = item.get("doc_id")
-    else:
-        found = None
-    if isinstance(found, Integral) and not isinstance(found, bool):
-        found = str(found)
-    if not isinstance(found, str) or not _is_docno(found):
-        fields = ", ".join(map(str, item)) or "none"
-        what = "" if found is None else f": {found!r} is no text without white space"
-        raise ValueError(f"no passage id in the fields {fields}{what}")
-    return found
+    """Return the docno of an item: of one field, or of two parts."""
+    docnos = [item[name] for name in roles.docnos if not is_missing(item[name])]
+    docno = docnos[0] if docnos else _docno_of_parts(item)
+    if isinstance(docno, Integral) and not isinstance(docno, bool):
+        docno = str(docno)
+    if isinstance(docno, str) and _is_docno(docno):
+        return docno
+    fields = ", ".join(map(str, item)) or "none"
+    problem = "" if docno is None else f": {docno!r} is no text without white space"
+    raise ValueError(f"no passage id in the fields {fields}{problem}")
+
+
+def _docno_of_parts(item: Mapping[str, Any]) -> Any:
+    parts = []
+    for name in DOCNO_PARTS:
+        part = item.get(name)
+        if not is_missing(part) and part != "":
+            parts.append(str(part))
+    if len(parts) == len(DOCNO_PARTS):
+        return ":".join(parts)
+    if BODY_WITH_PARTS in item:
+        return None
+    return item.get("doc_id")  # alone, it is the docno of ir_datasets
 
 
 def _is_docno(name: str) -> bool:
-    return (
-        name.split() == [name]
-        and "\0" not in name
-        and name == name.encode("utf-8", "replace").decode()
-    )
+    is_one_word = name.split() == [name] and "\0" not in name
+    return is_one_word and name == name.encode("utf-8", "replace").decode()
 
 
 def _body(item: Mapping[str, Any], roles: _Roles, docno: str, may_be_empty: bool) -> str:
-    filled = [item[name] for name in roles.bodies if not is_missing(item[name])]
-    if may_be_empty and roles.bodies and not filled:
+    bodies = [item[name] for name in roles.bodies if not is_missing(item[name])]
+    if may_be_empty and roles.bodies and not bodies:
         return ""
-    if not filled or not isinstance(filled[0], str):
+    if not bodies or not isinstance(bodies[0], str):
         raise ValueError(f"passage {docno} has no text in the fields {', '.join(map(str, item))}")
-    return filled[0]
+    return bodies[0]
 
 
 def joined(before: Iterable[str], body: str) -> str:
-    r"""A passage's text: the parts before the body, and the body. If these parts are the body's first lines, it is the body alone.
+    r"""Join a passage's text: the parts before the body, and the body.
 
-    The passages of MTRAG begin with a line that is their title.
+    If these parts are the body's first lines, the text is the body alone. The passages of MTRAG
+    begin with a line that is their title.
 
     Example:
         >>> joined(["Mint"], "A herb."), joined(["Mint"], "Mint\nA herb."), joined([""], " A herb.")
@@ -183,13 +181,16 @@ def joined(before: Iterable[str], body: str) -> str:
     return " ".join([*rest, body.strip()]).strip()
 
 
-def _is_lost(value: Any, known: Collection[str]) -> bool:
-    is_empty = is_missing(value) or value in ("", [], {})
-    return not is_empty and not (isinstance(value, str | Integral) and str(value) in known)
+def _is_lost(value: Any, read: Collection[str]) -> bool:
+    """Tell whether a field that nothing reads holds something that isn't in the fields read."""
+    if is_missing(value) or value in ("", [], {}):
+        return False
+    is_repeated = isinstance(value, str | Integral) and str(value) in read
+    return not is_repeated
 
 
 class Unread:
-    """Tells of each field of a corpus that nothing reads, once.
+    """Warns of each field of a corpus that nothing reads, once.
 
     Args:
         source: the corpus in words, such as the path of its file.
@@ -197,7 +198,7 @@ class Unread:
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def tell(self, place: str, names: Iterable[str]) -> None:
         """Warn of those of the fields that are new.
@@ -205,14 +206,16 @@ class Unread:
         Warns:
             CollectionWarning: with their names and the place.
         """
-        new = [name for name in names if name not in self._told]
+        new = [name for name in names if name not in self._warned]
         if not new:
             return
-        self._told.update(new)
-        read = f"a passage's text is {', '.join(BEFORE)} and one of {', '.join(BODIES)}"
+        self._warned.update(new)
         fields = "the field" if len(new) == 1 else "the fields"
+        before = ", ".join(FIELDS_BEFORE_BODY)
+        bodies = ", ".join(BODY_FIELDS)
         warnings.warn(
-            f"{self.source}, {place}: nothing reads {fields} {', '.join(new)}; {read}",
+            f"{self.source}, {place}: nothing reads {fields} {', '.join(new)}; "
+            f"a passage's text is {before} and one of {bodies}",
             CollectionWarning,
             stacklevel=4,
         )

@@ -18,25 +18,27 @@ import pyterrier as pt
 from ..errors import DataError, UsageError, list_first
 from ..operator import Operator
 from .frame import with_columns
-from .passage_fields import LINE, CollectionWarning, Unread, read_fields
+from .passage_fields import PASSAGE_FORMS, CollectionWarning, Unread, read_fields
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.bz2")
 JSON_SUFFIXES = (".json", ".json.gz", ".json.bz2")
-"""Of files with one passage, an array of them, or one on each line, as Anserini's JsonCollection.java reads them."""
+"""Of files with one passage, an array of them, or one on each line, as Anserini's
+JsonCollection.java reads them."""
 PASSAGES = tuple(f"passages{suffix}" for suffix in SUFFIXES)
 """The passages of a folder that has topics and qrels as well."""
 OF_BEIR = tuple(f"corpus{suffix}" for suffix in SUFFIXES)
 """The passages of a folder of BEIR, which has queries.jsonl as well."""
-NO_PASSAGES = ("topics.jsonl", "topics.json")
-TABLES = {
+FILES_OF_TOPICS = ("topics.jsonl", "topics.json")
+TABLE_READERS = {
     ".tsv": "pd.read_csv(FILE, sep='\\t', names=['docno', 'text'])",
     ".csv": "pd.read_csv(FILE)",
     ".parquet": "pd.read_parquet(FILE)",
 }
 """Suffix of a file of another kind -> how to read it as a frame, which every index takes."""
-FIELDS = ("text", "url")
+PASSAGE_FIELDS = ("text", "url")
 Fields = str | Sequence[str]
-"""What PyTerrier's ``text_loader`` takes: ``"*"`` for all fields, the name of one, or a list of names."""
+"""What PyTerrier's ``text_loader`` takes: ``"*"`` for all fields, the name of one, or a list of
+names."""
 
 
 def read_passages(path: str | Path) -> Iterator[dict[str, str]]:
@@ -61,66 +63,91 @@ def read_passages(path: str | Path) -> Iterator[dict[str, str]]:
             The message names file and line.
 
     Example:
-        >>> import pathlib, tempfile
+        >>> import json, pathlib, tempfile
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "passages.jsonl"
-        >>> _ = path.write_text('{"doc_id": "clueweb22-en0000-32-08101", "passage_id": "4", "passage_text": "Email works. "}')
+        >>> passage = {"doc_id": "en0000", "passage_id": "4", "passage_text": "Email works. "}
+        >>> _ = path.write_text(json.dumps(passage))
         >>> list(read_passages(path))
-        [{'docno': 'clueweb22-en0000-32-08101:4', 'text': 'Email works.', 'url': ''}]
+        [{'docno': 'en0000:4', 'text': 'Email works.', 'url': ''}]
     """
-    path, number = Path(path), 0
+    path = Path(path)
+    number = 0
     is_array = path.name.endswith(JSON_SUFFIXES)
     unit = "passage" if is_array else "line"
     unread = Unread(str(path))
     try:
-        opened: Any = {".gz": gzip.open, ".bz2": bz2.open, ".zip": _open_zipped}.get(
-            path.suffix, open
-        )
-        with opened(path, "rt", encoding="utf-8-sig") as file:
-            items = _of_array(file.read()) if is_array else file
+        with _open_text(path) as file:
+            items = _items_of_json(file.read()) if is_array else file
             for number, item in enumerate(items, 1):
-                if isinstance(item, str) and not item.strip():
-                    continue
-                passage, names = read_fields(load_json(item) if isinstance(item, str) else item)
+                if isinstance(item, str):
+                    if not item.strip():
+                        continue
+                    item = load_json(item)
+                passage, names = read_fields(item)
                 unread.tell(f"{unit} {number}", names)
-                yield {**passage, "text": passage["text"].strip()}
+                passage["text"] = passage["text"].strip()
+                yield passage
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile, UnicodeDecodeError) as error:
+        repair = "if the file is cut short, fetch it again"
         raise DataError(
-            f"{path}, after {unit} {number}: can't be read ({error}); if the file is cut short, fetch it again"
+            f"{path}, after {unit} {number}: can't be read ({error}); {repair}"
         ) from None
     except (ValueError, RecursionError) as error:
-        raise DataError(
-            f"{path}, {unit} {number}: not a passage ({error}); {LINE}, or the file is cut short: fetch it again"
-        ) from None
+        repair = f"{PASSAGE_FORMS}, or the file is cut short: fetch it again"
+        raise DataError(f"{path}, {unit} {number}: not a passage ({error}); {repair}") from None
 
 
-def _of_array(text: str) -> Sequence[Any]:
-    """The items of a JSON text: those of its array, or its only one; its lines where it is no JSON as a whole."""
+def _open_text(path: Path) -> IO[str]:
+    if path.suffix == ".zip":
+        return _open_zipped(path)
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8-sig")
+    if path.suffix == ".bz2":
+        return bz2.open(path, "rt", encoding="utf-8-sig")
+    return path.open(encoding="utf-8-sig")
+
+
+def _open_zipped(path: Path) -> IO[str]:
+    with zipfile.ZipFile(path) as packed:
+        names = []
+        for name in packed.namelist():
+            if name.endswith(".jsonl") and not name.startswith("__MACOSX/"):
+                names.append(name)
+        (name,) = names
+        return io.TextIOWrapper(packed.open(name), "utf-8-sig")  # stays open behind the block
+
+
+def _items_of_json(text: str) -> Sequence[Any]:
+    """Return the items of a JSON text: those of its array, or its only one.
+
+    A text that is no JSON as a whole has an item on each line.
+    """
     try:
-        found = load_json(text)
+        value = load_json(text)
     except ValueError:
         return text.split("\n")
-    return found if isinstance(found, list) else [found]
+    return value if isinstance(value, list) else [value]
 
 
 def load_json(text: str) -> Any:
-    """The value of a JSON text.
+    """Return the value of a JSON text.
 
     Raises:
         ValueError: when it is not JSON, or has half of a character (a lone surrogate), which no
             file can contain.
     """
-    found = json.loads(text)
+    value = json.loads(text)
     if "\\ud" in text.lower():
-        json.dumps(found, ensure_ascii=False).encode()
-    return found
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
 
 
 def collection_files(folder: str | Path) -> list[Path]:
-    """The passage files of ``folder``, by name; empty if there are none or the folder doesn't exist.
+    """Return the passage files of ``folder``, by name.
 
-    A folder with ``passages.jsonl`` (or ``.gz``, ``.bz2``) is a collection with topics and qrels,
-    and only this file has passages. So is a folder of BEIR with ``corpus.jsonl``. Files ``.json``
-    are read where there are no others.
+    There are none if the folder doesn't exist. A folder with ``passages.jsonl`` (or ``.gz``,
+    ``.bz2``) is a collection with topics and qrels, and only this file has passages. So is a folder
+    of BEIR with ``corpus.jsonl``. Files ``.json`` are read where there are no others.
 
     Warns:
         CollectionWarning: when files ``.json`` are left out because of others.
@@ -129,23 +156,20 @@ def collection_files(folder: str | Path) -> list[Path]:
         DataError: when it has several files of this name.
     """
     folder = Path(folder)
-    there = sorted(folder.iterdir()) if folder.is_dir() else []
-    of_collection = [path for path in there if path.name in PASSAGES + OF_BEIR]
+    paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    of_collection = [path for path in paths if path.name in PASSAGES + OF_BEIR]
     if len(of_collection) > 1:
-        raise DataError(
-            f"{folder} has {' and '.join(path.name for path in of_collection)}: keep one of them"
-        )
+        names = " and ".join(path.name for path in of_collection)
+        raise DataError(f"{folder} has {names}: keep one of them")
     if of_collection:
         return of_collection
-    lines = [
-        path for path in there if path.name.endswith(SUFFIXES) and path.name not in NO_PASSAGES
-    ]
-    arrays = [
-        path for path in there if path.name.endswith(JSON_SUFFIXES) and path.name not in NO_PASSAGES
-    ]
+    paths = [path for path in paths if path.name not in FILES_OF_TOPICS]
+    lines = [path for path in paths if path.name.endswith(SUFFIXES)]
+    arrays = [path for path in paths if path.name.endswith(JSON_SUFFIXES)]
     if lines and arrays:
-        message = f"{folder}: {list_first([path.name for path in arrays])} not read, beside {lines[0].name}: name the files to read them"
-        warnings.warn(message, CollectionWarning, stacklevel=3)
+        left_out = list_first([path.name for path in arrays])
+        message = f"{folder}: {left_out} not read, beside {lines[0].name}"
+        warnings.warn(f"{message}: name the files to read them", CollectionWarning, stacklevel=3)
     return lines or arrays
 
 
@@ -166,7 +190,7 @@ class TextLoader(Operator):
     Example:
         >>> import pathlib, tempfile
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "passages.jsonl"
-        >>> _ = path.write_text('{"id": "d1:0", "contents": "Rooibos has no caffeine.", "url": "https://example.org"}')
+        >>> _ = path.write_text('{"id": "d1:0", "contents": "Rooibos has no caffeine."}')
         >>> TextLoader(path)(pd.DataFrame({"qid": ["1_1"], "docno": ["d1:0"]})).values.tolist()
         [['1_1', 'd1:0', 'Rooibos has no caffeine.']]
     """
@@ -175,22 +199,23 @@ class TextLoader(Operator):
 
     def __init__(self, path: str | Path, fields: Fields = ("text",)):
         self.path = str(path)
-        self.fields = fields_named(fields, FIELDS)
+        self.fields = fields_named(fields, PASSAGE_FIELDS)
 
     @cached_property
     def all(self) -> Mapping[str, Mapping[str, str]]:
         """The fields of all passages, by docno."""
         passages: dict[str, dict[str, str]] = {}
         for passage in read_passages(self.path):
-            if passage["docno"] in passages:
+            docno = passage["docno"]
+            if docno in passages:
                 raise DataError(
-                    f"{self.path}: the passage {passage['docno']} occurs twice; keep one of the two"
+                    f"{self.path}: the passage {docno} occurs twice; keep one of the two"
                 )
-            passages[passage["docno"]] = passage
+            passages[docno] = passage
         return passages
 
     def passages(self, docnos: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        """The fields of these passages, by docno, without those that aren't there."""
+        """Return the fields of those of these passages that exist, by docno."""
         return self.all
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
@@ -199,19 +224,21 @@ class TextLoader(Operator):
         passages = self.passages(set(inp["docno"])) if len(inp) else {}
         missing = [docno for docno in dict.fromkeys(inp["docno"]) if docno not in passages]
         if missing:
-            what = f"lacks {len(missing)} of the passages to load ({list_first(missing)})"
-            raise DataError(f"{self.path} {what}; load texts from the collection that was searched")
-        return with_columns(
-            inp, **{name: [passages[docno][name] for docno in inp["docno"]] for name in self.fields}
-        )
+            lacks = f"lacks {len(missing)} of the passages to load ({list_first(missing)})"
+            repair = "load texts from the collection that was searched"
+            raise DataError(f"{self.path} {lacks}; {repair}")
+        columns = {}
+        for name in self.fields:
+            columns[name] = [passages[docno][name] for docno in inp["docno"]]
+        return with_columns(inp, **columns)
 
 
 def fields_named(fields: Fields, known: Sequence[str]) -> tuple[str, ...]:
-    """The names of the fields to load, one of ``known`` each.
+    """Return the names of the fields to load, each one of ``known``.
 
     Args:
         fields: ``"*"`` for all of them, the name of one, or a list of names.
-        known: the fields that there are.
+        known: the existing fields.
 
     Raises:
         UsageError: for an unknown field.
@@ -220,30 +247,21 @@ def fields_named(fields: Fields, known: Sequence[str]) -> tuple[str, ...]:
         >>> fields_named("*", ["text", "url"]), fields_named("text", ["text", "url"])
         (('text', 'url'), ('text',))
     """
-    asked = (
-        tuple(known) if fields == "*" else (fields,) if isinstance(fields, str) else tuple(fields)
-    )
-    if unknown := [name for name in asked if name not in known]:
-        raise UsageError(
-            f"passages have no field {', '.join(map(repr, unknown))}; there are {', '.join(map(repr, known))}"
-        )
-    return asked
-
-
-def _open_zipped(path: Path, mode: str, encoding: str) -> IO[str]:
-    with zipfile.ZipFile(path) as packed:
-        (name,) = (
-            name
-            for name in packed.namelist()
-            if name.endswith(".jsonl") and not name.startswith("__MACOSX/")
-        )
-        return io.TextIOWrapper(packed.open(name), encoding)  # stays open behind the block
+    if fields == "*":
+        return tuple(known)
+    names = (fields,) if isinstance(fields, str) else tuple(fields)
+    unknown = [repr(name) for name in names if name not in known]
+    if unknown:
+        existing = ", ".join(map(repr, known))
+        raise UsageError(f"passages have no field {', '.join(unknown)}; there are {existing}")
+    return names
 
 
 class PassageFiles:
-    """The passages of JSON files (``.jsonl`` or ``.json``, also with ``.gz`` or ``.bz2``), which can be streamed any number of times.
+    """The passages of JSON files, which can be streamed any number of times.
 
-    The text of a passage is its title, if it has one, and its body; see :func:`read_passages`.
+    Files are ``.jsonl`` or ``.json``, also with ``.gz`` or ``.bz2``. The text of a passage is its
+    title, if it has one, and its body; see :func:`read_passages`.
 
     Args:
         source: a folder (its passage files are read in the order of their names), a file, or a list
@@ -256,13 +274,14 @@ class PassageFiles:
     Example:
         >>> import pathlib, tempfile
         >>> folder = pathlib.Path(tempfile.mkdtemp())
-        >>> _ = (folder / "a.jsonl").write_text('{"id": "d1:0", "contents": "Rooibos has no caffeine.", "url": ""}')
+        >>> passage = '{"id": "d1:0", "contents": "Rooibos has no caffeine.", "url": ""}'
+        >>> _ = (folder / "a.jsonl").write_text(passage)
         >>> list(PassageFiles(folder))
         [{'docno': 'd1:0', 'text': 'Rooibos has no caffeine.', 'url': ''}]
     """
 
     def __init__(self, source: str | Path | Sequence[str | Path]) -> None:
-        self.files = _files(source)
+        self.files = _passage_files(source)
 
     def __iter__(self) -> Iterator[dict[str, str]]:
         """Stream ``{"docno", "text", "url"}``."""
@@ -270,36 +289,41 @@ class PassageFiles:
             yield from read_passages(file)
 
 
-def _files(source: str | Path | Sequence[str | Path]) -> list[Path]:
-    give = "give the folder with the collection's files, or the files"
-    if isinstance(source, str | Path):
-        folder = Path(source)
-        source = collection_files(folder) if folder.is_dir() else [folder]
-        if not source:
-            raise DataError(
-                f"{folder}: no passages ({', '.join('*' + suffix for suffix in SUFFIXES)}) there{_tables_in(folder)}; {give}"
-            )
-    if not source:
-        raise DataError(f"the list of passage files is empty; {give}")
-    files = [Path(file) for file in source]
+def _passage_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
+    repair = "give the folder with the collection's files, or the files"
+    if not isinstance(source, str | Path):
+        files = [Path(file) for file in source]
+        if not files:
+            raise DataError(f"the list of passage files is empty; {repair}")
+    elif Path(source).is_dir():
+        files = collection_files(source)
+        if not files:
+            suffixes = ", ".join(f"*{suffix}" for suffix in SUFFIXES)
+            table = _advice_for_folder(Path(source))
+            raise DataError(f"{source}: no passages ({suffixes}) there{table}; {repair}")
+    else:
+        files = [Path(source)]
     for file in files:
         if not file.is_file():
-            raise DataError(f"{file}: no such file; {give}")
-        if (advised := _as_frame(file)) is not None:
+            raise DataError(f"{file}: no such file; {repair}")
+        advised = _advice_for_table(file)
+        if advised is not None:
             raise DataError(f"{file}: passages are read from JSON; {advised}")
     return files
 
 
-def _tables_in(folder: Path) -> str:
+def _advice_for_folder(folder: Path) -> str:
     for path in sorted(folder.iterdir()):
-        if (advised := _as_frame(path)) is not None:
+        advised = _advice_for_table(path)
+        if advised is not None:
             return f" ({advised})"
     return ""
 
 
-def _as_frame(path: Path) -> str | None:
-    """How to index a file with a table; None for another file."""
+def _advice_for_table(path: Path) -> str | None:
+    """Tell how to index a file with a table; None for another file."""
     suffix = Path(path.name.removesuffix(".gz")).suffix
-    if suffix not in TABLES:
+    if suffix not in TABLE_READERS:
         return None
-    return f"in Python, index a frame with docno and text, such as {TABLES[suffix].replace('FILE', repr(path.name))}"
+    reader = TABLE_READERS[suffix].replace("FILE", repr(path.name))
+    return f"in Python, index a frame with docno and text, such as {reader}"

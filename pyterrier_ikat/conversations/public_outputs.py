@@ -1,9 +1,10 @@
-"""Published outputs of language models on the track's turns. They are fetched from their authors, not shipped.
+"""Published outputs of language models on the track's turns, fetched from their authors.
 
 The lists of turns that others scored are facts, so they are here.
 
-None of the three repositories states a licence. Each file is taken from its repository at a fixed
-commit, with a checksum, or from the folder ``outputs`` in or next to the data folder.
+They are not shipped: none of the three repositories states a licence. Each file is taken from its
+repository at a fixed commit, with a checksum, or from the folder ``outputs`` in or next to the data
+folder.
 """
 
 import json
@@ -16,25 +17,39 @@ from typing import Any, NamedTuple
 from ..errors import DataError, UsageError, advice, counted, list_first
 from .download import SOURCES, data_file
 
-FOLDER = "outputs"
+OUTPUTS_FOLDER = "outputs"
 Completions = dict[tuple[str, str, str | None], tuple[str, ...]]
 """Turn, stage and prompt (None: any) -> the samples."""
 
-_LISTED: dict[str, dict[str, Any]] = json.loads(
-    Path(__file__).with_name("public_outputs.json").read_text(encoding="utf-8")
-)
+
+def _read_beside(name: str) -> dict[str, dict[str, Any]]:
+    """Read a JSON file in the folder of this module."""
+    listed: dict[str, dict[str, Any]] = json.loads(
+        Path(__file__).with_name(name).read_text(encoding="utf-8")
+    )
+    return listed
+
+
+_LISTED = _read_beside("public_outputs.json")
+
+
+def _urls_of(source: str) -> list[str]:
+    """Return the addresses of the files of a folder of outputs."""
+    prefix = f"{OUTPUTS_FOLDER}/{source}/"
+    return [file.url for name, file in SOURCES.items() if name.startswith(prefix)]
 
 
 def whose(source: str) -> str:
-    """The origin of a source's files, and what to cite.
+    """Return the origin of a source's files, and what to cite.
 
     Example:
         >>> whose("cfda-2025")[:75]
         'from https://github.com/gyeozai/CFDA-TREC-iKAT2025 (commit 68884f9; it stat'
     """
-    url = next(one.url for name, one in SOURCES.items() if name.startswith(f"{FOLDER}/{source}/"))
+    url = _urls_of(source)[0]
     owner, repository, commit = url.split("/")[3:6]
-    return f"from https://github.com/{owner}/{repository} (commit {commit[:7]}; it states no licence); cite {_LISTED['cite'][source]}"
+    where = f"https://github.com/{owner}/{repository} (commit {commit[:7]}; it states no licence)"
+    return f"from {where}; cite {_LISTED['cite'][source]}"
 
 
 class TurnList(NamedTuple):
@@ -53,39 +68,40 @@ class TurnList(NamedTuple):
 
 @cache
 def turn_lists() -> dict[str, TurnList]:
-    """The lists of turns by their names.
+    """Return the lists of turns by their names.
 
     Example:
-        >>> {name: len(one.turns) for name, one in turn_lists().items()}
+        >>> {name: len(listed.turns) for name, listed in turn_lists().items()}
         {'irlab-2024': 103, 'responses-2024': 62, 'responses-2023': 73, 'judged-2023': 176}
     """
-    known = json.loads(Path(__file__).with_name("turn_lists.json").read_text(encoding="utf-8"))
-    return {
-        name: TurnList(one["source"], one["about"], tuple(one["turns"].split()))
-        for name, one in known.items()
-    }
+    lists = {}
+    for name, listed in _read_beside("turn_lists.json").items():
+        turns = tuple(listed["turns"].split())
+        lists[name] = TurnList(listed["source"], listed["about"], turns)
+    return lists
 
 
 @cache
 def say(source: str) -> None:
-    """Print once where the files that are used come from."""
-    print(f"{FOLDER}/{source}: {whose(source)}", file=sys.stderr)
+    """Print once where the files in use come from."""
+    print(f"{OUTPUTS_FOLDER}/{source}: {whose(source)}", file=sys.stderr)
 
 
 def output_file(source: str, name: str) -> Path:
-    """The path of one of a source's files, fetched at its first use. Its origin is printed once.
+    """Return the path of one of a source's files, fetched at its first use.
+
+    Its origin is printed once.
 
     Raises:
         DataError: when it can't be fetched, see
             :func:`~pyterrier_ikat.conversations.download.data_file`.
     """
+    folder = f"{OUTPUTS_FOLDER}/{source}"
     try:
-        path = data_file(f"{FOLDER}/{source}/{name}")
+        path = data_file(f"{folder}/{name}")
     except DataError as error:
-        files = sum(one.startswith(f"{FOLDER}/{source}/") for one in SOURCES)
-        raise DataError(
-            f"{error}. The {files} files of {FOLDER}/{source} are {whose(source)}"
-        ) from None
+        origin = f"The {len(_urls_of(source))} files of {folder} are {whose(source)}"
+        raise DataError(f"{error}. {origin}") from None
     say(source)
     return path
 
@@ -119,7 +135,7 @@ class Output:
     model = "gpt-4o-mini"
 
     def completions(self) -> Completions:
-        """All samples, in the order of their files.
+        """Return all samples, in the order of their files.
 
         Raises:
             DataError: when a file can't be fetched.
@@ -127,21 +143,21 @@ class Output:
         samples: dict[str, list[Sample]] = {}
         for name in self.files:
             for line in output_file(self.source, name).read_text(encoding="utf-8").splitlines():
-                qid, written = _samples(json.loads(line))
-                samples.setdefault(qid, []).extend(written)
-        found: Completions = {}
-        for qid, written in samples.items():
-            for stage, prompt, form in _LISTED["forms"][
-                "with answer" if all(one.answer for one in written) else "rewrite alone"
-            ]:
-                if "{statements}" not in form or written[0].statements is not None:
-                    found[qid, stage, prompt] = tuple(
-                        form.format(**one._asdict()) for one in written
-                    )
-        return found
+                qid, of_line = _samples(json.loads(line))
+                samples.setdefault(qid, []).extend(of_line)
+        completions: Completions = {}
+        for qid, of_turn in samples.items():
+            has_answers = all(sample.answer for sample in of_turn)
+            forms = _LISTED["forms"]["with answer" if has_answers else "rewrite alone"]
+            for stage, prompt, form in forms:
+                if "{statements}" in form and of_turn[0].statements is None:
+                    continue
+                texts = [form.format(**sample._asdict()) for sample in of_turn]
+                completions[qid, stage, prompt] = tuple(texts)
+        return completions
 
     def check_turns(self, asked: set[str], known: set[str]) -> None:
-        """Raise an error for turns that the output lacks.
+        """Check that the output has all turns of a run.
 
         Args:
             asked: the turns of a run.
@@ -150,21 +166,26 @@ class Output:
         Raises:
             UsageError: naming the turns to give instead.
         """
-        if not (lacking := asked - known):
+        lacking = sorted(asked - known)
+        if not lacking:
             return
         repair = "give a dataset of 2023, such as ikat:2023-mini"
         if self.turns and asked & known:
             repair = f"give {advice(f'turns={self.turns!r}', f'--turns {self.turns}')}"
-        count = (
-            f"{len(lacking)} of the {counted(len(asked), 'turn')} ({list_first(sorted(lacking))})"
-        )
+        turns = f"{len(lacking)} of the {counted(len(asked), 'turn')} ({list_first(lacking)})"
         raise UsageError(
-            f"recorded:{self.name} has no completion of {count}, but of {self.about}: {repair}"
+            f"recorded:{self.name} has no completion of {turns}, but of {self.about}: {repair}"
         )
 
 
 class Sample(NamedTuple):
-    """What a model wrote. ``statements`` are those that it claims to use, in its words; None if it wasn't asked."""
+    """The texts of one sample of a model.
+
+    Attributes:
+        rewrite: a rewrite of the utterance.
+        answer: an answer; may be empty.
+        statements: those that the model claims to use, in its words; None if it wasn't asked.
+    """
 
     rewrite: str
     answer: str
@@ -172,78 +193,101 @@ class Sample(NamedTuple):
 
 
 def _samples(line: dict[str, Any]) -> tuple[str, list[Sample]]:
-    """The turn in a line, and its rewrites with their answers. A rewrite of several lines becomes one line."""
+    """Return the turn in a line, and its samples. A text of several lines becomes one line."""
     if "predicted_rewrite" in line:
-        pairs = zip(line["predicted_rewrite"], line["predicted_response"], strict=True)
-        return line["sample_id"], [
-            Sample(_flat(rewrite), _flat(answer)) for rewrite, answer in pairs
-        ]
-    chosen = None if line.get("LLM_select") is None else _flat(line["LLM_select"])
-    sample = Sample(_flat(line["rewrite_utt_text"]), _flat(line["response_utt_text"]), chosen)
-    return "_".join(line["sample_id"].rsplit("-", 1)), [sample]
+        samples = []
+        texts = zip(line["predicted_rewrite"], line["predicted_response"], strict=True)
+        for rewrite, answer in texts:
+            samples.append(Sample(_flat(rewrite), _flat(answer)))
+        return line["sample_id"], samples
+    statements = line.get("LLM_select")
+    if statements is not None:
+        statements = _flat(statements)
+    sample = Sample(_flat(line["rewrite_utt_text"]), _flat(line["response_utt_text"]), statements)
+    conversation, turn = line["sample_id"].rsplit("-", 1)
+    return f"{conversation}_{turn}", [sample]
 
 
 def read_parts(text: str) -> dict[str, str]:
-    r"""The parts of a completion that was combined from the texts of a public output, each as its authors published it.
+    r"""Return the parts of a completion that was combined from the texts of a public output.
+
+    Each part is as its authors published it.
 
     Example:
         >>> read_parts("Response: Rooibos has none.\nQueries: 1. rooibos 2. mint")
         {'Response': 'Rooibos has none.', 'Queries': '1. rooibos 2. mint'}
     """
-    found = {}
+    parts = {}
     for line in text.split("\n"):
         label, _, part = line.partition(": ")
-        found[label] = part
-    return found
+        parts[label] = part
+    return parts
 
 
 def _flat(text: str) -> str:
     return " ".join(text.split())
 
 
-OUTPUTS = {name: Output(name, **one) for name, one in _LISTED["outputs"].items()}
+OUTPUTS = {name: Output(name, **fields) for name, fields in _LISTED["outputs"].items()}
 """Name -> output, for ``recorded:NAME``."""
-CHOSEN = "cfda-2025"
+SOURCE_OF_QUERIES = "cfda-2025"
 QUERIES = tuple(
-    one.rpartition("/")[2] for one in SOURCES if one.startswith(f"{FOLDER}/{CHOSEN}/queries_")
+    name.rpartition("/")[2]
+    for name in SOURCES
+    if name.startswith(f"{OUTPUTS_FOLDER}/{SOURCE_OF_QUERIES}/queries_")
 )
-"""The public files of queries: AdaRewriter's choices of ten rewrites (``npr``: without the response), and GPT-4o's single rewrites."""
+"""The public files of queries: AdaRewriter's choices of ten rewrites (``npr``: without the
+response), and GPT-4o's single rewrites."""
 
 
-def query_file(given: str) -> Path:
-    """The path of a file of queries: a path, or a name of `QUERIES`, which is fetched at its first use."""
-    path = Path(given).expanduser()
-    return output_file(CHOSEN, given) if given in QUERIES and not path.is_file() else path
+def query_file(name: str) -> Path:
+    """Return the path of a file of queries.
+
+    Args:
+        name: a path, or a name of `QUERIES`, which is fetched at its first use.
+    """
+    path = Path(name).expanduser()
+    if name in QUERIES and not path.is_file():
+        return output_file(SOURCE_OF_QUERIES, name)
+    return path
 
 
 STUDIES = {
-    "personalizedcir": "ptkb_none, ptkb_all, ptkb_human and ptkb_str, also with _queries behind the name, and ptkb_sar",
+    "personalizedcir": (
+        "ptkb_none, ptkb_all, ptkb_human and ptkb_str, also with _queries behind the name, "
+        "and ptkb_sar"
+    ),
 }
-"""A study with an output for each of its methods, for ``recorded:STUDY`` -> these methods, in words."""
+"""A study with an output for each of its methods, for ``recorded:STUDY`` -> its methods, in
+words."""
 
 
 def listed() -> list[tuple[str, str]]:
-    """The rows of ``ikat datasets``: the name and a description. The prompts of one study share a row."""
-    one, *_, _, _ = OUTPUTS.values()
-    prompts = ", ".join(
-        name.removeprefix("personalizedcir-")
-        for name in OUTPUTS
-        if name.startswith("personalizedcir-")
+    """Return the rows of ``ikat datasets``: the name and a description.
+
+    The outputs of one study share a row.
+    """
+    of_study = []
+    others = []
+    for output in OUTPUTS.values():
+        if output.name.startswith("personalizedcir-"):
+            of_study.append(output)
+        else:
+            others.append(output)
+    first = of_study[0]
+    prompts = ", ".join(output.name.removeprefix("personalizedcir-") for output in of_study)
+    prompts_row = f"{first.model}: {first.about}, with each PROMPT of {prompts}"
+    queries_row = (
+        "queries that were chosen already, for best_of_n:queries=FILE or "
+        f"ikat.generate.GivenQueries; the same for {', '.join(QUERIES[1:])}"
     )
     rows = [
-        (
-            "recorded:personalizedcir-PROMPT",
-            f"{one.model}: {one.about}, with each PROMPT of {prompts}; {whose(one.source)}",
-        )
+        ("recorded:personalizedcir-PROMPT", f"{prompts_row}; {whose(first.source)}"),
+        (QUERIES[0], f"{queries_row}; {whose(SOURCE_OF_QUERIES)}"),
     ]
-    given = (
-        "queries that were chosen already, for best_of_n:queries=FILE or ikat.generate.GivenQueries"
-    )
-    rows += [(QUERIES[0], f"{given}; the same for {', '.join(QUERIES[1:])}; {whose(CHOSEN)}")]
-    of_methods = "the prompt of each method of the study"
-    rows += [(f"recorded:{name}", f"{of_methods}: {methods}") for name, methods in STUDIES.items()]
-    rows += [
-        (f"recorded:{out.name}", f"{out.model}: {out.about}; {whose(out.source)}")
-        for out in list(OUTPUTS.values())[-2:]
-    ]
+    for name, methods in STUDIES.items():
+        rows.append((f"recorded:{name}", f"the prompt of each method of the study: {methods}"))
+    for output in others:
+        description = f"{output.model}: {output.about}; {whose(output.source)}"
+        rows.append((f"recorded:{output.name}", description))
     return rows

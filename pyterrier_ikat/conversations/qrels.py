@@ -1,4 +1,4 @@
-"""Judgements as frames: read from TREC's files, written to them, checked, and merged by a given rule."""
+"""Judgements as frames: read from TREC's files, written to them, checked and merged."""
 
 import json
 from collections.abc import Iterable
@@ -11,22 +11,22 @@ from ..arguments import one_of
 from ..errors import DataError, UsageError
 from ..store.files import atomic_write
 from ..store.trec import read_judgements, read_label
-from .frame import object_frame, with_text_ids
+from .frame import frame_of_rows, with_text_ids
 
-RULES = ("official", "new")
+MERGE_RULES = ("official", "new")
 
 
 def qrels_frame(rows: Iterable[tuple[str, str, int]]) -> pd.DataFrame:
-    """A qrels frame ``qid``, ``docno``, ``label`` (int64) from triples of these."""
-    triples = list(rows)
-    frame = object_frame(
-        {name: [triple[place] for triple in triples] for place, name in enumerate(("qid", "docno"))}
-    )
-    return frame.assign(label=np.fromiter((label for _, _, label in triples), dtype=np.int64))
+    """Make a qrels frame ``qid``, ``docno``, ``label`` (int64) from triples of these."""
+    frame = frame_of_rows(("qid", "docno", "label"), rows)
+    return frame.astype({"label": np.int64})
 
 
 def read_qrels(path: str | Path) -> pd.DataFrame:
-    """Read a TREC qrels file. Unlike PyTerrier's reader, it raises an error for a line that is truncated, not numeric or repeated.
+    """Read a TREC qrels file.
+
+    Unlike PyTerrier's reader, it raises an error for a line that is truncated, not numeric or
+    repeated.
 
     Args:
         path: a text file with ``qid 0 docno label`` per line, which may be compressed with gzip. In
@@ -49,7 +49,7 @@ def read_qrels(path: str | Path) -> pd.DataFrame:
 
 
 def judgements_in(qrels: pd.DataFrame, name: str = "the qrels") -> list[tuple[str, str, int]]:
-    """The turn, passage and label of each row of ``qrels``, checked.
+    """Return the turn, passage and label of each row of ``qrels``, checked.
 
     Raises:
         UsageError: when ``qrels`` is not a frame.
@@ -57,40 +57,45 @@ def judgements_in(qrels: pd.DataFrame, name: str = "the qrels") -> list[tuple[st
             not a whole number of at most 4 digits, or a pair was judged twice.
     """
     if not isinstance(qrels, pd.DataFrame):
-        given = repr(qrels) if isinstance(qrels, str) else f"a {type(qrels).__name__}"
+        argument = repr(qrels) if isinstance(qrels, str) else f"a {type(qrels).__name__}"
         raise UsageError(
-            f'{name} are {given}: give a frame, such as pt.get_dataset("ikat:2023").get_qrels() or read_qrels(path)'
+            f"{name} are {argument}: give a frame, such as "
+            'pt.get_dataset("ikat:2023").get_qrels() or read_qrels(path)'
         )
+    repair = "give a frame with qid, docno, label, such as read_qrels(path) returns"
     lacking = [wanted for wanted in ("qid", "docno", "label") if wanted not in qrels.columns]
-    if lacking or qrels.empty:
-        what = f"have no column {', '.join(lacking)}" if lacking else "hold no judgement"
-        raise DataError(
-            f"{name} {what}: give a frame with qid, docno, label, such as read_qrels(path) returns"
-        )
+    if lacking:
+        raise DataError(f"{name} have no column {', '.join(lacking)}: {repair}")
+    if qrels.empty:
+        raise DataError(f"{name} hold no judgement: {repair}")
     qrels = with_text_ids(name, qrels)
+    # As lists, because iterating over a column of Arrow's strings is slow.
+    qids = qrels["qid"].tolist()
+    docnos = qrels["docno"].tolist()
     labels = []
-    qids, docnos = (
-        qrels["qid"].tolist(),
-        qrels["docno"].tolist(),
-    )  # as lists, because iterating over a column of Arrow's strings is slow
     for qid, docno, label in zip(qids, docnos, qrels["label"].tolist(), strict=True):
         try:
             labels.append(read_label(label))
         except (TypeError, ValueError):
-            told = "labels are whole numbers of at most 4 digits, a passage without a judgement has no row"
             raise DataError(
-                f"{name}: turn {qid}, passage {docno}: the label is {label!r}; {told}"
+                f"{name}: turn {qid}, passage {docno}: the label is {label!r}; labels are whole "
+                "numbers of at most 4 digits, a passage without a judgement has no row"
             ) from None
-    if len(twice := qrels[qrels.duplicated(["qid", "docno"])]):
-        row = twice.iloc[0]
-        raise DataError(
-            f"{name} judge turn {row['qid']}, passage {row['docno']} twice: keep one of the two"
-        )
+    repeated = qrels[qrels.duplicated(["qid", "docno"])]
+    if len(repeated):
+        row = repeated.iloc[0]
+        pair = f"turn {row['qid']}, passage {row['docno']}"
+        raise DataError(f"{name} judge {pair} twice: keep one of the two")
     return list(zip(qids, docnos, labels, strict=True))
 
 
 def check_qrels(qrels: pd.DataFrame, name: str = "the qrels") -> pd.DataFrame:
-    """``qid``, ``docno`` and ``label`` (int64) of ``qrels``. Raises the same errors as :func:`judgements_in`."""
+    """Return ``qid``, ``docno`` and ``label`` (int64) of ``qrels``.
+
+    Raises:
+        UsageError: see :func:`judgements_in`.
+        DataError: likewise.
+    """
     return qrels_frame(judgements_in(qrels, name))
 
 
@@ -114,15 +119,17 @@ def merge_qrels(official: pd.DataFrame, new: pd.DataFrame, rule: str = "official
     Example:
         >>> nist = pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "label": [3]})
         >>> llm = pd.DataFrame({"qid": ["1_1", "1_1"], "docno": ["a", "b"], "label": [1, 2]})
-        >>> merge_qrels(nist, llm)["label"].tolist(), merge_qrels(nist, llm, rule="new")["label"].tolist()
-        ([3, 2], [1, 2])
+        >>> merge_qrels(nist, llm)["label"].tolist()
+        [3, 2]
+        >>> merge_qrels(nist, llm, rule="new")["label"].tolist()
+        [1, 2]
     """
-    one_of(RULES, rule=rule)
-    both = pd.concat(
-        [check_qrels(official, "the official qrels"), check_qrels(new, "the new qrels")]
-    )
-    labels = both.groupby(["qid", "docno"], sort=False)["label"]
-    return (labels.first() if rule == "official" else labels.last()).reset_index()
+    one_of(MERGE_RULES, rule=rule)
+    first = check_qrels(official, "the official qrels")
+    second = check_qrels(new, "the new qrels")
+    judged = pd.concat([first, second]).groupby(["qid", "docno"], sort=False)["label"]
+    labels = judged.first() if rule == "official" else judged.last()
+    return labels.reset_index()
 
 
 def write_qrels(qrels: pd.DataFrame, path: str | Path) -> None:
@@ -140,30 +147,41 @@ def write_qrels(qrels: pd.DataFrame, path: str | Path) -> None:
     for name in ("qid", "docno"):
         for value in clean[name].unique():
             if len(value.split()) != 1:
-                raise DataError(
-                    f"the {name} {value!r} is empty or holds white space, which a qrels file cannot: rename it"
-                )
+                problem = "is empty or holds white space, which a qrels file cannot"
+                raise DataError(f"the {name} {value!r} {problem}: rename it")
     with atomic_write(path) as file:
-        file.writelines(
-            f"{qid} 0 {docno} {label}\n" for qid, docno, label in clean.itertuples(index=False)
-        )
+        for qid, docno, label in clean.itertuples(index=False):
+            file.write(f"{qid} 0 {docno} {label}\n")
 
 
 def write_judge(path: str | Path, model: str, style: str, **more: str) -> None:
-    """Note next to a qrels file which model judged it, and what belongs beside scores with its labels (``filled``)."""
+    """Note next to a qrels file which model judged it.
+
+    Args:
+        path: the qrels file.
+        model: the model that judged.
+        style: its way of judging.
+        **more: what belongs beside scores with its labels, such as ``filled``.
+    """
     with atomic_write(f"{path}.json") as file:
         json.dump({"judged_by": model, "style": style, **more}, file)
 
 
 def note_of(path: str | Path) -> dict[str, str]:
-    """What :func:`write_judge` noted next to a qrels file; empty without a note."""
-    place = Path(f"{path}.json")
-    return dict(json.loads(place.read_text(encoding="utf-8"))) if place.exists() else {}
+    """Return the note of :func:`write_judge` next to a qrels file; empty without a note."""
+    note = Path(f"{path}.json")
+    if not note.exists():
+        return {}
+    return dict(json.loads(note.read_text(encoding="utf-8")))
 
 
 def judge_of(path: str | Path) -> str | None:
-    """The model that judged a qrels file, with its style if that isn't the first paper's; None without such a note next to the file."""
-    said = note_of(path)
-    if not said:
+    """Return the model that judged a qrels file, with its style if that isn't the first paper's.
+
+    None without a note next to the file.
+    """
+    note = note_of(path)
+    if not note:
         return None
-    return str(said["judged_by"]) + ("" if said["style"] == "one-shot" else f"/{said['style']}")
+    judge = str(note["judged_by"])
+    return judge if note["style"] == "one-shot" else f"{judge}/{note['style']}"

@@ -1,8 +1,8 @@
-"""The datasets of TREC iKAT and TREC CAsT whose files the organisers released, with what CONE-RAG published about iKAT 2024.
+"""The datasets of TREC iKAT and TREC CAsT whose files the organisers released.
 
-CONE-RAG (arXiv 2503.09902) has nuggets, answers and labels by people, responses of real systems,
-and GPT-4's labels. Its files are fetched from the authors at first use; their repository states no
-licence.
+For iKAT 2024 also the data of CONE-RAG. CONE-RAG (arXiv 2503.09902) has nuggets, answers and labels
+by people, responses of real systems, and GPT-4's labels. Its files are fetched from the authors at
+first use; their repository states no licence.
 """
 
 import json
@@ -17,49 +17,58 @@ import pyterrier as pt
 
 from ..errors import DataError, advice
 from .download import DATA_FOLDER, data_file, data_folder
-from .frame import object_frame
-from .ikat_dataset import IkatDataset, IrdsDataset, Qrels
+from .frame import frame_of_rows
+from .ikat_dataset import IkatDataset, Qrels
+from .irds import IrdsDataset
 from .passages import Fields, PassageFiles, TextLoader, collection_files
 from .public_outputs import output_file
 from .qrels import read_qrels
-from .topics import Conversation, read_topics, with_automatic
+from .topic_files import read_topics
+from .topics import Conversation, with_automatic
 
 COLLECTION = "ikat_collection"
 COLLECTION_SIZE = 116_838_987
 CLUEWEB = (
-    "ikat:2023-mini works without; the whole collection derives from ClueWeb22: request the ClueWeb22-B licence at "
-    "https://lemurproject.org/clueweb22/, then the passages from the organisers (https://www.trecikat.com/data/)"
+    "ikat:2023-mini works without; the whole collection derives from ClueWeb22: "
+    "request the ClueWeb22-B licence at https://lemurproject.org/clueweb22/, "
+    "then the passages from the organisers (https://www.trecikat.com/data/)"
 )
-TOOLS = "make them of MS MARCO, KILT and the Washington Post by the organisers' trec-cast-tools"
+CAST_TOOLS = (
+    "make them of MS MARCO, KILT and the Washington Post by the organisers' trec-cast-tools"
+)
 RELEASED: dict[str, dict[str, Any]] = json.loads(
     Path(__file__).with_name("released.json").read_text(encoding="utf-8")
 )
 
 
 class ReleasedDataset(IkatDataset):
-    """Topics, judgements and passages in files under their published names, as ``released.json`` lists them.
+    """Topics, judgements and passages in files under their published names.
 
-    Its entries have ``topics`` (the file), ``qrels`` (variant -> the file, or the gold field of the
-    topics that they are made of), ``summary``, ``unit`` and ``unit_reason`` (see
-    :class:`IkatDataset`), and where they apply ``year`` (of TREC iKAT), ``passages`` (the file of
-    released passages, those of the gold provenance, which are the collection), ``size`` (their
-    number), ``irds`` (the collection's name in ir_datasets), ``judged_only`` (only the turns with
-    provenance, with histories of all turns), ``rewrites`` (the file of manual rewrites) and
-    ``automatic`` (the file of topics with the organisers' automatic rewrites).
+    ``released.json`` lists them. Its entries have ``topics`` (the file), ``qrels`` (variant -> the
+    file, or the gold field of the topics that they are made of), ``summary``, ``unit`` and
+    ``unit_reason`` (see :class:`IkatDataset`), and where they apply ``year`` (of TREC iKAT),
+    ``passages`` (the file of released passages, those of the gold provenance, which are the
+    collection), ``size`` (their number), ``irds`` (the collection's name in ir_datasets),
+    ``judged_only`` (only the turns with provenance, with histories of all turns), ``rewrites`` (the
+    file of manual rewrites) and ``automatic`` (the file of topics with the organisers' automatic
+    rewrites).
 
     Args:
         name: its name.
     """
 
     def __init__(self, name: str):
-        self.name, self.entry = name, RELEASED[name]
-        self.summary, self.year = self.entry["summary"], self.entry.get("year")
+        entry = RELEASED[name]
+        self.name = name
+        self.entry = entry
+        self.summary = entry["summary"]
+        self.year = entry.get("year")
         self.page = "https://www.trecikat.com/" if self.year else "https://www.treccast.ai/"
-        self.size = self.entry.get("size", COLLECTION_SIZE if self.year else None)
-        self.topic_variants = (
-            (None, "manual", "automatic") if "automatic" in self.entry else (None, "manual")
-        )
-        self.unit, self.unit_reason = self.entry["unit"], self.entry["unit_reason"]
+        self.size = entry.get("size", COLLECTION_SIZE if self.year else None)
+        if "automatic" in entry:
+            self.topic_variants = (None, "manual", "automatic")
+        self.unit = entry["unit"]
+        self.unit_reason = entry["unit_reason"]
 
     @cached_property
     def conversations(self) -> list[Conversation]:
@@ -67,35 +76,36 @@ class ReleasedDataset(IkatDataset):
         chats = read_topics(data_file(self.entry["topics"]))
         if "rewrites" not in self.entry:
             return chats
-        lines = data_file(self.entry["rewrites"]).read_text(encoding="utf-8").splitlines()
-        rewrites = {qid: text.strip() for qid, _, text in (line.partition("\t") for line in lines)}
-        return [
-            replace(
-                chat,
-                turns=tuple(
-                    replace(turn, resolved=rewrites[chat.qid(turn)]) for turn in chat.turns
-                ),
-            )
-            for chat in chats
-        ]
+        rewrites = {}
+        for line in data_file(self.entry["rewrites"]).read_text(encoding="utf-8").splitlines():
+            qid, _, text = line.partition("\t")
+            rewrites[qid] = text.strip()
+        with_rewrites = []
+        for chat in chats:
+            turns = []
+            for turn in chat.turns:
+                turns.append(replace(turn, resolved=rewrites[chat.qid(turn)]))
+            with_rewrites.append(replace(chat, turns=tuple(turns)))
+        return with_rewrites
 
     @property
     def topics_file(self) -> Path:
-        """The file of its topics, which is a dataset without judgements by itself."""
+        """The file of its topics, by itself a dataset without judgements."""
         return data_file(self.entry["topics"])
 
     def get_topics(self, variant: str | None = None) -> pd.DataFrame:
-        """The turn frame; see :meth:`IkatDataset.get_topics`."""
-        if variant == "automatic" and variant in self.entry:
-            return with_automatic(super().get_topics(), read_topics(data_file(self.entry[variant])))
-        return self._kept(super().get_topics(variant))
+        """Return the turn frame; see :meth:`IkatDataset.get_topics`."""
+        if variant == "automatic" and "automatic" in self.entry:
+            rewritten = read_topics(data_file(self.entry["automatic"]))
+            return with_automatic(super().get_topics(), rewritten)
+        return self._of_chosen_turns(super().get_topics(variant))
 
     def get_answers(self) -> pd.DataFrame:
-        """The gold answers of the same turns."""
-        return self._kept(super().get_answers())
+        """Return the gold answers of the same turns."""
+        return self._of_chosen_turns(super().get_answers())
 
     def with_responses(self, texts: pt.Transformer) -> "ReleasedDataset":
-        """This dataset with the texts of the earlier turns' canonical passages in the histories, for CAsT 2020.
+        """Put the texts of the earlier turns' canonical passages into the histories, for CAsT 2020.
 
         These passages come from the organisers' manual run. The track counts a run that reads them
         as a run with manual information.
@@ -103,62 +113,63 @@ class ReleasedDataset(IkatDataset):
         Args:
             texts: adds ``text`` by ``docno``, such as an index's ``text_loader()``.
 
+        Returns:
+            A new dataset.
+
         Example:
             >>> import pyterrier_ikat as ikat
-            >>> index = ikat.PassageIndex("cast.index")
-            >>> data = ikat.dataset("cast:2020").with_responses(index.text_loader())  # doctest: +SKIP
+            >>> texts = ikat.PassageIndex("cast.index").text_loader()
+            >>> data = ikat.dataset("cast:2020").with_responses(texts)  # doctest: +SKIP
         """
         loaded = texts.transform(self._provenance()[["qid", "docno"]].drop_duplicates("docno"))
-        known, found = (
-            dict(zip(loaded["docno"], loaded["text"], strict=True)),
-            ReleasedDataset(self.name),
-        )
-        found.conversations = [
-            replace(
-                chat,
-                turns=tuple(
-                    replace(turn, response=" ".join(map(known.__getitem__, turn.passages)))
-                    for turn in chat.turns
-                ),
-            )
-            for chat in self.conversations
-        ]
-        return found
+        text_of = dict(zip(loaded["docno"], loaded["text"], strict=True))
+        conversations = []
+        for chat in self.conversations:
+            turns = []
+            for turn in chat.turns:
+                response = " ".join(text_of[docno] for docno in turn.passages)
+                turns.append(replace(turn, response=response))
+            conversations.append(replace(chat, turns=tuple(turns)))
+        dataset = ReleasedDataset(self.name)
+        dataset.conversations = conversations
+        return dataset
 
     def _texts(self, fields: Fields = "text") -> TextLoader | None:
-        return (
-            TextLoader(data_file(self.entry["passages"]), fields)
-            if "passages" in self.entry
-            else None
-        )
+        if "passages" not in self.entry:
+            return None
+        return TextLoader(data_file(self.entry["passages"]), fields)
 
     def text_loader(self, fields: Fields = "text", *, verbose: bool = False) -> Any:
-        """An operator that adds the passages' ``fields`` by ``docno``; see :meth:`IkatDataset.text_loader`."""
-        return (
-            IrdsDataset(self.entry["irds"]).text_loader(fields)
-            if "irds" in self.entry
-            else super().text_loader(fields)
-        )
+        """Make an operator that adds the passages' ``fields`` by ``docno``.
 
-    def _kept(self, frame: pd.DataFrame) -> pd.DataFrame:
-        of_all = not self.entry.get("judged_only")
-        return (
-            frame
-            if of_all
-            else frame[frame["qid"].isin(self._provenance()["qid"])].reset_index(drop=True)
-        )
+        See :meth:`IkatDataset.text_loader`.
+        """
+        if "irds" in self.entry:
+            return IrdsDataset(self.entry["irds"]).text_loader(fields)
+        return super().text_loader(fields)
+
+    def _of_chosen_turns(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Reduce a frame to the turns of this dataset: all turns, or those with provenance."""
+        if not self.entry.get("judged_only"):
+            return frame
+        chosen = frame["qid"].isin(self._provenance()["qid"])
+        return frame[chosen].reset_index(drop=True)
 
     def _qrels(self) -> Qrels:
-        own = {"provenance": self._provenance, "ptkb": self._ptkb}
-        listed = (
-            (None if name == "default" else name, file)
-            for name, file in self.entry["qrels"].items()
-        )
-        return {name: own.get(file) or partial(self._read, file) for name, file in listed}
+        qrels: Qrels = {}
+        for name, source in self.entry["qrels"].items():
+            variant = None if name == "default" else name
+            if source == "provenance":
+                qrels[variant] = self._provenance
+            elif source == "ptkb":
+                qrels[variant] = self._ptkb
+            else:
+                qrels[variant] = partial(self._read, source)
+        return qrels
 
     def _read(self, file: str) -> pd.DataFrame:
         try:
-            return self._kept(read_qrels(data_file(file)))
+            return self._of_chosen_turns(read_qrels(data_file(file)))
         except DataError as error:
             repair = advice("get_qrels('provenance')", "`ikat evaluate --qrels provenance`")
             raise DataError(f"{error}; {repair} takes the topics' own gold passages") from error
@@ -168,13 +179,18 @@ class ReleasedDataset(IkatDataset):
             return IrdsDataset(self.entry["irds"])._passages()
         if "passages" in self.entry:
             return PassageFiles(data_file(self.entry["passages"]))
-        folder = data_folder() / (COLLECTION if self.year else f"cast_{self.name[-4:]}_collection")
+        if self.year:
+            folder = data_folder() / COLLECTION
+            how = CLUEWEB
+        else:
+            folder = data_folder() / f"cast_{self.name[-4:]}_collection"
+            how = CAST_TOOLS
         files = collection_files(folder)
         if not files:
             where = f"the files into {folder.name}/ in the folder that {DATA_FOLDER} names"
-            how = CLUEWEB if self.year else TOOLS
             raise DataError(
-                f"no passages (*.jsonl, *.jsonl.gz, *.jsonl.bz2) in {folder}; {how}, and put {where}"
+                f"no passages (*.jsonl, *.jsonl.gz, *.jsonl.bz2) in {folder}; {how}, "
+                f"and put {where}"
             )
         return PassageFiles(files)
 
@@ -183,13 +199,20 @@ CONE_RAG = "cone-rag"
 
 
 class ConeRagDataset(ReleasedDataset):
-    """The year 2024. Qrels ``gpt4``: GPT-4's labels, 0 to 4, of the runs' first 30 passages for each turn."""
+    """The year 2024 with the data of CONE-RAG.
+
+    Qrels ``gpt4``: GPT-4's labels, 0 to 4, of the runs' first 30 passages for each turn.
+    """
 
     def __init__(self) -> None:
         super().__init__("ikat:2024")
 
     def get_answers(self, variant: str | None = None) -> pd.DataFrame:
-        """The gold answers of the topics, ``qid`` and ``gold_answer``. With ``"human"``, those that people wrote for 62 turns.
+        """Return gold answers: ``qid`` and ``gold_answer``.
+
+        Args:
+            variant: None for those of the topics, ``"human"`` for those that people wrote for 62
+                turns.
 
         Raises:
             UsageError: for another variant.
@@ -197,16 +220,15 @@ class ConeRagDataset(ReleasedDataset):
         self._check_variant("answers", variant, (None, "human"))
         if variant is None:
             return super().get_answers()
-        found = {
-            qid: said["manual"]["response"]
-            for qid, said in _by_turn("gold_response_and_nuggets_human.json").items()
-        }
-        return _frame(
-            ("qid", "gold_answer"), ((qid, answer) for qid, answer in found.items() if answer)
-        )
+        rows = []
+        for qid, turn in _by_turn("gold_response_and_nuggets_human.json").items():
+            answer = turn["manual"]["response"]
+            if answer:
+                rows.append((qid, answer))
+        return frame_of_rows(("qid", "gold_answer"), rows)
 
     def get_nuggets(self, variant: str | None = None) -> pd.DataFrame:
-        """The nuggets that people took from passages: ``qid``, ``number``, ``nugget``, ``relevance`` (1 to 4), ``importance``.
+        """Return the nuggets that people took from passages.
 
         It was not rated whether a nugget is vital, so ``importance`` is ``okay`` for all, and
         scores over vital nuggets are missing. 74 of the 2,279 nuggets have the same text as another
@@ -217,71 +239,61 @@ class ConeRagDataset(ReleasedDataset):
             variant: ``"deduplicated"`` for the 1,201 nuggets of the authors' deduplicated file,
                 whose numbers are those of the full file.
 
+        Returns:
+            ``qid``, ``number``, ``nugget``, ``relevance`` (1 to 4), ``importance``.
+
         Raises:
             UsageError: for another variant.
         """
         self._check_variant("nuggets", variant, (None, "deduplicated"))
-        return _nuggets("_deduplicated" if variant else "").drop_duplicates(
-            ["qid", "nugget"], ignore_index=True
-        )
+        nuggets = _nuggets("_deduplicated" if variant else "")
+        return nuggets.drop_duplicates(["qid", "nugget"], ignore_index=True)
 
     def get_nugget_labels(self) -> pd.DataFrame:
-        """People's labels of the nuggets in the responses of six runs: ``run``, ``qid``, ``number``, ``nugget``, ``importance``, ``label``.
+        """Return people's labels of the nuggets in the responses of six runs.
 
         The labels are of the full file's nuggets, not of the deduplicated ones: equal nuggets of a
         turn have one label each. The names of the runs differ from those in :meth:`get_responses`,
         and how they correspond isn't published.
+
+        Returns:
+            ``run``, ``qid``, ``number``, ``nugget``, ``importance``, ``label``.
         """
-        lines = (
-            output_file(CONE_RAG, "human-study-matching-labels.txt")
-            .read_text(encoding="utf-8")
-            .splitlines()
-        )
-        pairs = (
-            (about.split("_", 4), label) for about, label in (line.split("\t") for line in lines)
-        )
-        said = ("not_support", "support")
-        rows = (
-            (run, f"{chat}_{turn}", nugget, said[bool(int(label))])
-            for (_, chat, turn, nugget, run), label in pairs
-        )
+        file = output_file(CONE_RAG, "human-study-matching-labels.txt")
+        rows = []
+        for line in file.read_text(encoding="utf-8").splitlines():
+            name, label = line.split("\t")
+            _task, conversation, turn, nugget, run = name.split("_", 4)
+            support = "support" if int(label) else "not_support"
+            rows.append((run, f"{conversation}_{turn}", nugget, support))
+        labels = frame_of_rows(("run", "qid", "number", "label"), rows)
         nuggets = _nuggets().drop(columns="relevance")
-        return _frame(("run", "qid", "number", "label"), rows).merge(
-            nuggets, on=["qid", "number"], how="left", validate="many_to_one"
-        )
+        return labels.merge(nuggets, on=["qid", "number"], how="left", validate="many_to_one")
 
     def get_responses(self) -> pd.DataFrame:
-        """The responses of 19 automatic runs to 79 turns: ``run``, ``qid``, ``qanswer``."""
-        responses = _by_turn("automatic_responses.json")
-        return _frame(
-            ("run", "qid", "qanswer"),
-            (
-                (run, qid, text)
-                for qid, of_runs in responses.items()
-                for run, text in of_runs.items()
-            ),
-        )
+        """Return the responses of 19 automatic runs to 79 turns: ``run``, ``qid``, ``qanswer``."""
+        rows = []
+        for qid, responses in _by_turn("automatic_responses.json").items():
+            for run, text in responses.items():
+                rows.append((run, qid, text))
+        return frame_of_rows(("run", "qid", "qanswer"), rows)
 
     def _qrels(self) -> Qrels:
-        return {
-            **super()._qrels(),
-            "gpt4": lambda: read_qrels(output_file(CONE_RAG, "llm-gpt4-pool-depth-30.txt")),
-        }
+        qrels = super()._qrels()
+        qrels["gpt4"] = lambda: read_qrels(output_file(CONE_RAG, "llm-gpt4-pool-depth-30.txt"))
+        return qrels
 
 
 def _nuggets(which: str = "") -> pd.DataFrame:
-    rows = (
-        (qid, name.strip("[]"), " ".join(nugget["text"].split()), int(nugget["relevance"]), "okay")
-        for qid, nuggets in _by_turn(f"gold_nuggets_human{which}.json").items()
-        for name, nugget in nuggets.items()
-    )
-    return _frame(("qid", "number", "nugget", "relevance", "importance"), rows)
-
-
-def _frame(columns: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
-    return object_frame(dict(zip(columns, zip(*rows, strict=True), strict=True)))
+    rows = []
+    for qid, nuggets in _by_turn(f"gold_nuggets_human{which}.json").items():
+        for name, nugget in nuggets.items():
+            number = name.strip("[]")
+            text = " ".join(nugget["text"].split())
+            rows.append((qid, number, text, int(nugget["relevance"]), "okay"))
+    return frame_of_rows(("qid", "number", "nugget", "relevance", "importance"), rows)
 
 
 def _by_turn(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(output_file(CONE_RAG, name).read_text(encoding="utf-8"))
-    return found
+    by_turn: dict[str, Any] = json.loads(output_file(CONE_RAG, name).read_text(encoding="utf-8"))
+    return by_turn

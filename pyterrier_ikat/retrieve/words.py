@@ -1,4 +1,7 @@
-"""The words of a text as they are indexed and searched: PISA's tokens and stems on every platform, without PISA."""
+"""The words of a text as they are indexed and searched.
+
+They are PISA's tokens and stems on every platform, without PISA.
+"""
 
 import json
 import re
@@ -19,7 +22,7 @@ WORD = "word of ASCII letters and digits"
 
 _NOT_PRINTABLE_ASCII = re.compile("[^ -~]")
 _APOSTROPHES = frozenset("\u2018\u2019\u201b\u02bb\u02bc\u02be\u02bf")
-"""Quotation marks, and the Hawaiian, Ukrainian and Arabic letters, that are written for an apostrophe."""
+"""Quotation marks, and Hawaiian, Ukrainian and Arabic letters, that stand for an apostrophe."""
 _JOINING_APOSTROPHE = re.compile(
     r"'(?<=[A-Za-z]')(?=[A-Za-z])(?!(?i:s|t|m|d|ll|re|ve)(?![A-Za-z]))"
 )
@@ -30,16 +33,19 @@ long.
 """
 _MU = "\u03bc"
 _MICRO = re.compile(f"{_MU}(?<![A-Za-z]{_MU})(?=[A-Za-z])")
-"""The sign for a millionth before its unit, which NFKD makes a Greek letter. ISO 2955 writes it as u. Without it µg would be g."""
+"""The sign for a millionth before its unit, which NFKD makes a Greek letter.
+
+ISO 2955 writes it as u. Without this rule µg would be g.
+"""
 _WITHOUT_WIDTH = frozenset(("Cf", "Mn"))
-"""Categories: formats such as the soft hyphen and zero-width spaces, and accents on another character."""
+"""Categories: formats (the soft hyphen, zero-width spaces), and accents on another character."""
 _NAMED_LETTER = re.compile(
     r"LATIN (?:EPIGRAPHIC )?(?:(?:SMALL|CAPITAL) )*(?:LETTER|LIGATURE) (?:(?:SMALL|CAPITAL) )*"
     r"(?:(?:AFRICAN|ARCHAIC|BARRED|BOTTOM HALF|BROKEN|CLOSED|DOTLESS|HALF|INSULAR|INVERTED"
     r"|MIDDLE-WELSH|OPEN|REVERSED|SCRIPT|STRETCHED|TOP HALF|TURNED|VISIGOTHIC) )*"
     r"([A-Z]{1,2})(?: BAR| DIGRAPH| LONGA| ROTUNDA)?(?: (?:WITH|PRECEDED BY) (?!SMALL LETTER).*)?"
 )
-"""Unicode's name of a Latin letter that may not decompose, such as LATIN SMALL LETTER O WITH STROKE."""
+"""Unicode's name of a Latin letter, such as LATIN SMALL LETTER O WITH STROKE."""
 _LETTER_BLOCKS = (
     (0x00C0, 0x024F),  # Latin-1 Supplement, Latin Extended-A and -B
     (0x0250, 0x02AF),  # IPA Extensions
@@ -49,7 +55,7 @@ _LETTER_BLOCKS = (
     (0xA720, 0xA787),  # Latin Extended-D
     (0xA7FB, 0xA7FF),
 )
-"""The blocks of Lucene's ASCIIFoldingFilter that have such letters. NFKD decomposes those of the other blocks."""
+"""The blocks of Lucene's ASCIIFoldingFilter with letters that NFKD doesn't decompose."""
 _LETTERS_WITH_OTHER_NAMES = (
     ("a", "\u0259\u025a\u1d95\u2094"),  # schwa
     ("A", "\u018f"),
@@ -75,10 +81,14 @@ _LETTERS_WITH_OTHER_NAMES = (
     ("z", "\u021d"),
 )
 """The letters of ASCIIFoldingFilter whose names don't have their ASCII letters."""
-_BETWEEN = "".join(
-    chr(code) if chr(code).isalnum() or chr(code) in ".'" else " " for code in range(128)
-)
-"""Each ASCII character maps to itself or to a space. No token extends over a space."""
+
+
+def _in_tokens(character: str) -> bool:
+    return character.isalnum() or character in ".'"
+
+
+_SEPARATORS = {code: " " for code in range(128) if not _in_tokens(chr(code))}
+"""ASCII characters that no token has -> a space."""
 _TOKEN = re.compile(r"(?:[a-z]+\.){2,}|[a-z0-9]+(?:'[a-z]+)?")
 """An abbreviation (``U.S.``), or letters and digits, perhaps with a possessive (``tea's``)."""
 _MARKED = re.compile(r"\.|'[a-z]+")
@@ -87,7 +97,7 @@ _of_thread = threading.local()
 
 
 def ascii_text(text: Any) -> str:
-    r"""``text`` as it is indexed: printable ASCII. This function is applied to passages and queries alike, for every engine.
+    r"""Return ``text`` as it is indexed: printable ASCII, for passages and queries of every engine.
 
     Each character becomes, by the first rule that fits:
 
@@ -111,68 +121,83 @@ def ascii_text(text: Any) -> str:
     """
     if not isinstance(text, str):
         return ""
-    found: str = _NOT_PRINTABLE_ASCII.sub(lambda other: _CHARACTERS[other.group()], text)
-    if _MU in found:
-        found = _MICRO.sub("u", found).replace(_MU, " ")
-    if "'" in found:
-        found = _JOINING_APOSTROPHE.sub("", found)
-    return found
+    ascii_only: str = _NOT_PRINTABLE_ASCII.sub(lambda match: _CHARACTERS[match.group()], text)
+    if _MU in ascii_only:
+        ascii_only = _MICRO.sub("u", ascii_only).replace(_MU, " ")
+    if "'" in ascii_only:
+        ascii_only = _JOINING_APOSTROPHE.sub("", ascii_only)
+    return ascii_only
 
 
 class _Characters(dict[str, str]):
     """The ASCII text of each character, worked out at its first use."""
 
     def __missing__(self, character: str) -> str:
-        self[character] = found = _ascii_character(character)
-        return found
+        text = _ascii_character(character)
+        self[character] = text
+        return text
 
 
 _CHARACTERS = _Characters()
 
 
 def _ascii_character(character: str) -> str:
-    """The printable ASCII text of any other character; with the letter mu, whose meaning depends on the next one."""
+    """Return the printable ASCII text of another character.
+
+    The letter mu stays, because its meaning depends on the next character.
+    """
     if unicodedata.category(character) in _WITHOUT_WIDTH:
         return ""
     if _separates(character):
         return " "
-    if (letters := _latin_letters(character)) is not None:
+    letters = _latin_letters(character)
+    if letters is not None:
         return letters
     if character in _APOSTROPHES:
         return "'"
-    found = ""
+    text = ""
     for part in unicodedata.normalize("NFKD", character):
         if unicodedata.category(part) in _WITHOUT_WIDTH:
             continue
-        found += part if part == _MU or " " <= part <= "~" else " "
-    return found
+        text += part if part == _MU or " " <= part <= "~" else " "
+    return text
 
 
 def _separates(character: str) -> bool:
-    """Whether it is a superscript (the signs of trade and service marks are), a fraction, a circled number, or the numero sign."""
-    if character == "\u2116" or unicodedata.decomposition(character).startswith(
-        ("<super>", "<fraction>")
-    ):
+    """Tell whether a character becomes a space.
+
+    It is a superscript (as are the signs of trade and service marks), a fraction, a circled number,
+    or the numero sign.
+    """
+    if character == "\u2116":
         return True
-    return unicodedata.category(character) == "No" and "CIRCLED" in unicodedata.name(character, "")
+    if unicodedata.decomposition(character).startswith(("<super>", "<fraction>")):
+        return True
+    is_number = unicodedata.category(character) == "No"
+    return is_number and "CIRCLED" in unicodedata.name(character, "")
 
 
 def _latin_letters(character: str) -> str | None:
-    """The ASCII letters of a Latin letter; None for another character, and for letters that only NFKD decomposes."""
+    """Return the ASCII letters of a Latin letter.
+
+    None for another character, and for letters that only NFKD decomposes.
+    """
     for letters, folded in _LETTERS_WITH_OTHER_NAMES:
         if character in folded:
             return letters
     if not any(first <= ord(character) <= last for first, last in _LETTER_BLOCKS):
         return None
     name = unicodedata.name(character, "")
-    found = _NAMED_LETTER.fullmatch(name)
-    if found is None:
+    named = _NAMED_LETTER.fullmatch(name)
+    if named is None:
         return None
-    return found[1] if "CAPITAL" in name else found[1].lower()
+    return named[1] if "CAPITAL" in name else named[1].lower()
 
 
 def tokenize(text: Any, stemmer: str) -> list[str]:
-    """The terms of a text, in their order, as PISA's English tokenizer and stemmer make them of :func:`ascii_text`.
+    """Return the terms of a text, in their order.
+
+    PISA's English tokenizer and stemmer make the same terms of :func:`ascii_text`.
 
     Args:
         text: any text. A value that isn't a string has no terms.
@@ -189,7 +214,7 @@ def tokenize(text: Any, stemmer: str) -> list[str]:
 
 
 def in_other_script(text: str) -> bool:
-    """Whether a text has letters but no word, as in Chinese or Cyrillic.
+    """Tell whether a text has letters but no word, as in Chinese or Cyrillic.
 
     Example:
         >>> in_other_script("我能吃花生吗？"), in_other_script("花生 peanuts"), in_other_script("?!")
@@ -199,44 +224,55 @@ def in_other_script(text: str) -> bool:
 
 
 def has_word(text: Any) -> bool:
-    """Whether a text has a word."""
+    """Tell whether a text has a word."""
     return bool(plain_tokens(ascii_text(text)))
 
 
 def plain_tokens(text: str) -> list[str]:
-    """The words of a printable ASCII text, in lower case."""
-    found = plain_parts(text)
-    if "." in text or "'" in text:
-        return [word for part in found for word in ((part,) if part.isalnum() else words_in(part))]
-    return found
+    """Return the words of a printable ASCII text, in lower case."""
+    parts = plain_parts(text)
+    if "." not in text and "'" not in text:
+        return parts
+    words = []
+    for part in parts:
+        if part.isalnum():
+            words.append(part)
+        else:
+            words += words_in(part)
+    return words
 
 
 def plain_parts(text: str) -> list[str]:
-    """The parts of a printable ASCII text, in lower case; each has letters, digits, dots and apostrophes."""
-    return text.lower().translate(_BETWEEN).split()
+    """Return the parts of a printable ASCII text, in lower case.
+
+    A part consists of letters, digits, dots and apostrophes.
+    """
+    return text.lower().translate(_SEPARATORS).split()
 
 
 def words_in(part: str) -> list[str]:
-    """The words in a part of a text."""
-    return [
-        _MARKED.sub("", token) if "." in token or "'" in token else token
-        for token in _TOKEN.findall(part)
-    ]
+    """Return the words in a part of a text."""
+    return [_MARKED.sub("", token) for token in _TOKEN.findall(part)]
 
 
 def stem(words: list[str], stemmer: str) -> list[str]:
-    """The terms of lower-case words."""
-    return words if stemmer == "none" else list(map(_stem_one, words))
+    """Return the terms of lower-case words."""
+    if stemmer == "none":
+        return words
+    return list(map(_stem_word, words))
 
 
 @lru_cache(maxsize=65536)  # takes half the time of PyStemmer's own cache
-def _stem_one(word: str) -> str:
+def _stem_word(word: str) -> str:
     return str(_stemmer().stemWord(word))
 
 
 @lru_cache
 def stop_terms(stops: str, stemmer: str) -> frozenset[str]:
-    """The stemmed stop words, because PISA compares after stemming. ``stopwords.json`` has Lucene's and Terrier's, which PISA uses."""
+    """Return the stemmed stop words, because PISA compares after stemming.
+
+    ``stopwords.json`` has Lucene's words, and Terrier's, which PISA uses.
+    """
     return frozenset(tokenize(_stop_lists().get(stops, ""), stemmer))
 
 
@@ -249,17 +285,16 @@ def _stop_lists() -> dict[str, str]:
 
 
 def _stemmer() -> Any:
-    """The stemmer of this thread. It caches stems, and two threads can't use it at the same time."""
+    """Return the stemmer of this thread. It caches stems, so two threads can't share it."""
     if not hasattr(_of_thread, "stemmer"):
         import Stemmer
 
-        made = Stemmer.Stemmer("english")
-        if (
-            made.stemWord("university") != "univers"
-        ):  # from version 3 on, the algorithm has exceptions that PISA's doesn't have
+        stemmer = Stemmer.Stemmer("english")
+        # From version 3 on, the algorithm has exceptions that PISA's doesn't have.
+        if stemmer.stemWord("university") != "univers":
             raise UsageError(
-                f"PyStemmer {Stemmer.version()} makes other stems than those in the indexes: install the previous version, "
-                "pip install 'PyStemmer>=2.2,<3'"
+                f"PyStemmer {Stemmer.version()} makes other stems than those in the indexes: "
+                "install the previous version, pip install 'PyStemmer>=2.2,<3'"
             )
-        _of_thread.stemmer = made
+        _of_thread.stemmer = stemmer
     return _of_thread.stemmer

@@ -73,7 +73,8 @@ def test_a_cut_download_is_not_used(server, home):
     server.cut = 131_072
     with pytest.raises(
         DataError,
-        match=f"{server.url}.*check the network, or put 2023_test_topics.json into a folder yourself",
+        match=f"{server.url}.*check the network, or put 2023_test_topics.json into a folder "
+        "yourself",
     ):
         data_file(NAME)
     assert names(home) == []
@@ -107,7 +108,10 @@ def test_the_users_folder_is_first_and_another_file_named_once(server, tmp_path,
     monkeypatch.setenv("IKAT_DATA", str(tmp_path))
     assert data_file(NAME) == tmp_path / NAME  # the published one: no word
     (tmp_path / NAME).write_bytes(BODY[:-1] + b"x")
-    named = rf"{NAME} isn't the published file \(sha256:[0-9a-f]{{64}} instead of .*download {server.url} in its place, unless you mean"
+    named = (
+        rf"{NAME} isn't the published file \(sha256:[0-9a-f]{{64}} instead of .*download "
+        rf"{server.url} in its place, unless you mean"
+    )
     with pytest.warns(OtherDataWarning, match=named):
         assert data_file(NAME) == tmp_path / NAME
     assert data_file(NAME) == tmp_path / NAME  # once
@@ -123,13 +127,15 @@ def test_what_is_missing_or_unknown_is_named(server, tmp_path, monkeypatch):
         data_file("2022.json")
     with pytest.raises(
         DataError,
-        match="2025-qrels.txt isn't published yet: once you have it, put it into a folder and set IKAT_DATA",
+        match="2025-qrels.txt isn't published yet: once you have it, put it into a folder and "
+        "set IKAT_DATA",
     ):
         data_file("2025-qrels.txt")
     monkeypatch.setenv("IKAT_DATA", str(tmp_path))
     with pytest.raises(
         DataError,
-        match=f"IKAT_DATA is set to {tmp_path}, but there is no file {NAME} in it; download {server.url} into it, or unset",
+        match=f"IKAT_DATA is set to {tmp_path}, but there is no file {NAME} in it; download "
+        f"{server.url} into it, or unset",
     ):
         data_file(NAME)
     assert server.asked == 0

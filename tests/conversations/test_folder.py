@@ -1,4 +1,4 @@
-"""A collection of one's own in a folder, and an object of one's own: every command takes them as it takes ours."""
+"""A user's own folder or object as a dataset: every command takes it like a dataset of ours."""
 
 import json
 

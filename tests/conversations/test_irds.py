@@ -1,4 +1,4 @@
-"""Datasets of ir_datasets: its own classes read small files of ours, in its own formats and places, in a process of their own."""
+"""Datasets of ir_datasets, whose own classes read small files of ours, in another process."""
 
 import json
 import os
@@ -38,7 +38,8 @@ import pyterrier_ikat as ikat
 
 car = [GenericDoc(*pair) for pair in json.loads(sys.argv[1]).items()]
 home = ir_datasets.util.home_path()
-PickleLz4FullStore(f"{home}/car/docs.pklz4", lambda: iter(car), GenericDoc, "doc_id", index_fields=["doc_id"]).build()
+store = f"{home}/car/docs.pklz4"
+PickleLz4FullStore(store, lambda: iter(car), GenericDoc, "doc_id", index_fields=["doc_id"]).build()
 
 def fails(call):
     try:
@@ -48,9 +49,12 @@ def fails(call):
 
 data, cast = ikat.dataset("irds:vaswani"), ikat.dataset("cast:2020")
 told = {"topics": data.get_topics().to_dict("list"), "qrels": data.get_qrels().values.tolist()}
-told["passages"] = {name: list(one.get_corpus_iter(verbose=False)) for name, one in {"vaswani": data, "cast": cast}.items()}
+told["passages"] = {}
+for name, dataset in {"vaswani": data, "cast": cast}.items():
+    told["passages"][name] = list(dataset.get_corpus_iter(verbose=False))
 found = pd.DataFrame({"qid": ["1", "1"], "docno": ["12", "11"]})
-told["texts"] = [loader(found)["text"].tolist() for loader in (data.text_loader(), pt.text.get_text(data))]
+loaders = (data.text_loader(), pt.text.get_text(data))
+told["texts"] = [loader(found)["text"].tolist() for loader in loaders]
 told["errors"] = {
     "no store": fails(cast.text_loader),
     "no field": fails(lambda: data.text_loader("url")),
@@ -58,9 +62,11 @@ told["errors"] = {
     "no subset": fails(lambda: ikat.dataset("irds:trec-cast/v1").get_topics()),
 }
 ir_datasets.load("trec-cast/v1").docs_store().build()
-told["texts"].append(cast.text_loader()(found.assign(docno=["CAR_6869dee4", "MARCO_2"]))["text"].tolist())
+of_cast = found.assign(docno=["CAR_6869dee4", "MARCO_2"])
+told["texts"].append(cast.text_loader()(of_cast)["text"].tolist())
 index = ikat.PassageIndex("vaswani.index").index(data.get_corpus_iter(verbose=False))
-told["scores"] = ikat.experiment({"bm25": index.bm25()}, "irds:vaswani", ["nDCG@5"]).to_dict("records")
+scores = ikat.experiment({"bm25": index.bm25()}, "irds:vaswani", ["nDCG@5"])
+told["scores"] = scores.to_dict("records")
 print(json.dumps(told))
 """
 
@@ -122,7 +128,8 @@ def test_passages_are_ir_datasets_without_the_tracks_duplicates(told):
 def test_errors_say_where_there_is_what_was_asked_for(told):
     errors = told["errors"]
     assert errors["no store"] == (
-        "UsageError: irds:trec-cast/v1 has 38,622,444 passages, too many to hold in memory: index its passages and take "
+        "UsageError: irds:trec-cast/v1 has 38,622,444 passages, too many to hold in memory: "
+        "index its passages and take "
         "ikat.PassageIndex(PATH).text_loader()"
     )
     assert errors["no field"] == "UsageError: passages have no field 'url'; there are 'text'"
@@ -130,8 +137,8 @@ def test_errors_say_where_there_is_what_was_asked_for(told):
         "DataError: vaswani lacks 1 of the passages to load (13)"
     )
     assert (
-        "irds:trec-cast/v1 has passages and no queries: take one of its subsets on https://ir-datasets.com"
-        in errors["no subset"]
+        "irds:trec-cast/v1 has passages and no queries: take one of its subsets on "
+        "https://ir-datasets.com" in errors["no subset"]
     )
     with pytest.raises(
         UsageError, match="ir_datasets has no dataset 'nothing'; https://ir-datasets.com lists them"

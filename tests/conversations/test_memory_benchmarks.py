@@ -1,4 +1,4 @@
-"""LoCoMo: questions over the turns of long conversations, from small files of its form; the real file where it is at hand."""
+"""LoCoMo: questions over the turns of long conversations; the real file where it is at hand."""
 
 import json
 
@@ -155,7 +155,8 @@ def test_memories_are_scored_by_turn_session_and_category(locomo, tmp_path):
     table = run("run", "memory_bm25", "--out", str(tmp_path / "runs"))
     # Each question shares more words with its evidence than with any other turn.
     assert table == (
-        "name,R(rel=1)@5,nDCG@10,Success(rel=1)@5,Success(rel=1)@5 by session,turns\nmemory_bm25,1.0,1.0,1.0,1.0,4\n"
+        "name,R(rel=1)@5,nDCG@10,Success(rel=1)@5,Success(rel=1)@5 by session,turns\n"
+        "memory_bm25,1.0,1.0,1.0,1.0,4\n"
     )
     shown = run("evaluate", str(tmp_path / "runs/memory_bm25"), "--by", "category")
     assert [line.split(",")[0] for line in shown.strip().split("\n")] == [
@@ -234,7 +235,7 @@ ONLY_SAID = {
     "answer_3": [said("user", "Name a tea."), said("assistant", "Sencha.", has_answer=True)]
 }
 FALSE = {"answer_4_abs": [said("user", "I bought a cup.", has_answer=True)]}
-"""The evidence of a question without an answer: what the user said instead. The authors' code of retrieval doesn't score it."""
+"""The evidence of a question without an answer, which the authors' code doesn't score."""
 
 
 def test_a_longmemeval_file_is_its_users_turns_and_answer_turns(longmemeval):

@@ -100,7 +100,8 @@ def files(tmp_path, monkeypatch):
     )
     write(
         "clapnq/qrels/dev.tsv",
-        "query-id\tcorpus-id\tscore\na<::>1\t1-0-9\t1\nb<::>1\t2-0-5\t1\nb<::>3\t2-0-5\t1\nb<::>3\t1-0-9\t1\n",
+        "query-id\tcorpus-id\tscore\na<::>1\t1-0-9\t1\nb<::>1\t2-0-5\t1\n"
+        "b<::>3\t2-0-5\t1\nb<::>3\t1-0-9\t1\n",
     )
     made = [
         task(qid, *said, answer=answer, label=label, contexts=map(context, docnos))
@@ -195,7 +196,8 @@ def test_without_a_task_file_histories_have_user_words_and_warn(files, tmp_path)
     data = ikat.dataset("mtrag:clapnq")
     with pytest.warns(
         CollectionWarning,
-        match=r"histories have the user's questions only.*no file mtrag/mtrag-human/\S+reference.jsonl in it",
+        match=r"histories have the user's questions only.*no file "
+        r"mtrag/mtrag-human/\S+reference.jsonl in it",
     ):
         topics = data.get_topics("manual")
     assert topics[["qid", "query", "qresolved", "qconversation", "qturn"]].values.tolist() == [
@@ -388,7 +390,8 @@ def test_a_file_of_another_form_is_named_with_the_task(files):
     files(SUBSET, json.dumps({"documents": [], "tasks": [{"task_id": "a<::>1"}]}))
     with pytest.raises(
         DataError,
-        match=r"evaluations.json, conversation 1: not of the form MTRAG \(KeyError: 'input'\); fetch",
+        match=r"evaluations.json, conversation 1: not of the form MTRAG \(KeyError: 'input'\); "
+        r"fetch",
     ):
         ikat.dataset("mtrag:mini").get_topics()
     for turn in (

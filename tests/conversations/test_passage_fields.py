@@ -1,4 +1,4 @@
-"""The fields of passages: published forms are read with their titles, and what isn't read is told."""
+"""The fields of passages: published forms are read with titles; unread fields cause a warning."""
 
 import gzip
 import json
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.conversations.ikat_dataset import IrdsDataset
+from pyterrier_ikat.conversations.irds import IrdsDataset
 from pyterrier_ikat.conversations.passage_fields import CollectionWarning, read_fields
 
 FORMS = {

@@ -1,4 +1,4 @@
-"""Passages: their files, their texts by docno (also by PyTerrier's own `pt.text`), and the splitting of documents."""
+"""Passages: their files, their texts by docno (also by PyTerrier's `pt.text`), and splitting."""
 
 import bz2
 import gzip

@@ -1,4 +1,4 @@
-"""Outputs of other teams as `recorded:NAME`: their samples, turns and citations; lists of turns by name; runs that share no sample."""
+"""Outputs of other teams as `recorded:NAME`, and lists of turns by name."""
 
 import json
 import warnings
@@ -97,7 +97,7 @@ STUDIED = {
 
 @pytest.fixture
 def study(outputs):
-    """A query of its own for each prompt and run of PersonalizedCIR: a list with numbers, and a statement that the user lacks."""
+    """Write queries for each prompt and run of PersonalizedCIR, with an unknown statement."""
     for prompt in STUDIED.values():
         chosen = {"LLM_select": "7"} if "SAR" in prompt else {}
         for run in range(1, 6):
@@ -166,7 +166,10 @@ def test_files_that_are_not_there_are_named_with_whose_they_are(outputs, monkeyp
         raise requests.ConnectionError("no network")
 
     monkeypatch.setattr(requests, "get", offline)
-    whose_they_are = r"prompt2_run1.jsonl into a folder .* files of outputs/personalized-cir are from https://github.com/.*no licence"
+    whose_they_are = (
+        r"prompt2_run1.jsonl into a folder .* files of outputs/personalized-cir are "
+        r"from https://github.com/.*no licence"
+    )
     with pytest.raises(DataError, match=whose_they_are):
         llm("recorded:personalizedcir-all-0shot-prompt2")
 
@@ -178,7 +181,8 @@ def test_rewrites_without_an_answer_complete_no_prompt_for_one(outputs):
     ]
     with pytest.raises(
         DataError,
-        match=r"recorded:cfda-chiq lacks 1 completion: 9-1_1 rewrite rewrite_and_answer: take another llm",
+        match=r"recorded:cfda-chiq lacks 1 completion: 9-1_1 rewrite rewrite_and_answer: take "
+        r"another llm",
     ):
         model.ask([Request([], "rewrite", "9-1_1", prompt="rewrite_and_answer")])
     with pytest.raises(
@@ -213,7 +217,10 @@ def test_whose_they_are_is_said_once_and_kept_in_the_run_folder(outputs, tmp_pat
 
 def test_turns_missing_in_an_output_are_refused_before_running(outputs):
     turns = pd.DataFrame({"qid": ["9-1_3", "9-1_9"], "query": ["tea", "mint"]})
-    lacks = r"none-0shot-prompt1 has no completion of 1 of the 2 turns \(9-1_9\), but of 5 samples for each of the 176 judged turns of 2023: "
+    lacks = (
+        r"none-0shot-prompt1 has no completion of 1 of the 2 turns \(9-1_9\), but of 5 "
+        r"samples for each of the 176 judged turns of 2023: "
+    )
     with pytest.raises(UsageError, match=lacks + "give turns='judged-2023'"):
         ikat.plan({"QR": ikat.Rewrite(llm(f"recorded:{NONE}"))}, topics=turns)
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""The track's datasets, CAsT and CONE-RAG: real data where it is at hand, small files in the published forms elsewhere."""
+"""The track's datasets, CAsT and CONE-RAG: real data at hand, else small files of their forms."""
 
 import csv
 import gzip
@@ -215,7 +215,9 @@ def test_cast_has_its_rewrites_canonical_passages_and_judgements(files):
     files(
         {
             "evaluation_topics_v1.0.json": [{"number": 31, "title": "tea", "turn": of_2019}],
-            "evaluation_topics_annotated_resolved_v1.0.tsv": '31_1\tWhich tea?\n31_2\tIs "rooibos" red?\n',
+            "evaluation_topics_annotated_resolved_v1.0.tsv": (
+                '31_1\tWhich tea?\n31_2\tIs "rooibos" red?\n'
+            ),
             "2019qrels.txt": "31_2 0 MARCO_0 1\n",
             "2020_manual_evaluation_topics_v1.0.json": [{"number": 81, "turn": of_2020}],
         }
@@ -409,7 +411,9 @@ def cone_rag(files):
                 "3_1": {"one_run": "Rooibos has no caffeine.", "ksu": "Mint."},
                 "3_2": {"one_run": "Mint.", "ksu": "Mint."},
             },
-            "outputs/cone-rag/human-study-matching-labels.txt": "7_3_1_1_nii-1\t1\n7_3_1_2_nii-1\t0\n8_3_1_3_nii-1\t1\n7_3_1_1_ksu-1\t0\n",
+            "outputs/cone-rag/human-study-matching-labels.txt": (
+                "7_3_1_1_nii-1\t1\n7_3_1_2_nii-1\t0\n8_3_1_3_nii-1\t1\n7_3_1_1_ksu-1\t0\n"
+            ),
         }
     )
     return ikat.dataset("ikat:2024")

@@ -1,4 +1,4 @@
-"""Files of turns: iKAT's three schemas, CAsT's lines and trees, one's own lines; each fault is named with its place."""
+"""Files of turns: iKAT's three schemas, CAsT's lines and trees, own lines; faults by place."""
 
 import copy
 import json
@@ -90,25 +90,44 @@ def turn_with(name, value):
     return broken(lambda item: item["turns"][1].update({name: value}))
 
 
+TURN_3 = {**TEA_2023["turns"][0], "turn_id": 3}
 CASES = {
     "cut": ("[1, 2", "can't be read as JSON .* if it is cut short"),
     "object": ({"turns": []}, "no array of conversations"),
     "empty": ([], "nothing in it"),
-    "text inside": (["x"], "conversation 1: .*an object is expected, found \"x\""),
-    "no number": (broken(lambda item: item.pop("number")), "conversation 1: .*the name null can't be part of a qid"),
+    "text inside": (["x"], 'conversation 1: .*an object is expected, found "x"'),
+    "no number": (
+        broken(lambda item: item.pop("number")),
+        "conversation 1: .*the name null can't be part of a qid",
+    ),
     "no turns": (broken(lambda item: item.update(turns=[])), "conversation 9-1 has no turns"),
     "no ptkb": (broken(lambda item: item.pop("ptkb")), "ptkb is null, not an object"),
     "statement": (broken(lambda item: item.update(ptkb={"1": "a", "2": 3})), "2 is 3, not a text"),
-    "turn id as text": (turn_with("turn_id", "2"), "turn 2: turn_id is \"2\", not a whole number"),
-    "no utterance": (broken(lambda item: item["turns"][1].pop("utterance")), "turn 2: utterance or user_utterance is missing"),
+    "turn id as text": (turn_with("turn_id", "2"), 'turn 2: turn_id is "2", not a whole number'),
+    "no utterance": (
+        broken(lambda item: item["turns"][1].pop("utterance")),
+        "turn 2: utterance or user_utterance is missing",
+    ),
     "no response text": (turn_with("response", None), "turn 2: response is missing"),
-    "statements not a list": (turn_with("ptkb_provenance", "1"), "turn 2: ptkb_provenance or .* is \"1\", not a list"),
-    "unknown statement": (turn_with("ptkb_provenance", [7]), "turn 2: the ptkb has no gold statement 7: give the id or the exact words"),
-    "passage": (turn_with("response_provenance", ["d 1"]), "turn 2: the name \"d 1\""),
+    "statements not a list": (
+        turn_with("ptkb_provenance", "1"),
+        'turn 2: ptkb_provenance or .* is "1", not a list',
+    ),
+    "unknown statement": (
+        turn_with("ptkb_provenance", [7]),
+        "turn 2: the ptkb has no gold statement 7: give the id or the exact words",
+    ),
+    "passage": (turn_with("response_provenance", ["d 1"]), 'turn 2: the name "d 1"'),
     "repeated turn": (turn_with("turn_id", 1), "conversation 9-1 has turns whose ids do not rise"),
-    "a second part": ([TEA_2023, {**TEA_2023, "turns": [{**TEA_2023["turns"][0], "turn_id": 3}]}], "conversation 9-1 was there before"),
-    "repeated conversation": ([TEA_2023, {**TEA_2023, "title": "x"}], "conversation 2: .*9-1_1 was there before"),
-}  # fmt: skip
+    "a second part": (
+        [TEA_2023, {**TEA_2023, "turns": [TURN_3]}],
+        "conversation 9-1 was there before",
+    ),
+    "repeated conversation": (
+        [TEA_2023, {**TEA_2023, "title": "x"}],
+        "conversation 2: .*9-1_1 was there before",
+    ),
+}
 
 
 @pytest.mark.parametrize(("content", "part"), CASES.values(), ids=CASES)
@@ -128,7 +147,8 @@ def test_an_unknown_field_of_a_line_is_named_with_its_lines(write):
     )
     with pytest.warns(
         CollectionWarning,
-        match="line 1, line 2: nothing reads the field 'awnser'; there are qid, messages, ptkb, resolved",
+        match="line 1, line 2: nothing reads the field 'awnser'; there are qid, messages, ptkb, "
+        "resolved",
     ):
         assert [chat.number for chat in read_topics(path)] == ["t"]
 
@@ -227,6 +247,7 @@ def test_the_flattened_file_of_2022_is_refused_for_the_trees(write):
     flattened = [LINE[0], {**LINE[0], "turn": LINE_TURNS[:1]}]
     with pytest.raises(
         DataError,
-        match="conversation 2: .*106_1 was there before.*the file of trees, which has each turn once",
+        match="conversation 2: .*106_1 was there before.*the file of trees, which has each turn "
+        "once",
     ):
         read_topics(write(flattened))

@@ -254,7 +254,8 @@ RELEASED = {
     2024: (17, 218, 16.9, 27, ["2_11", "5_1"]),
     2025: (17, 188, 19.8, 31, ["2-1_12", "3-1_8"]),
 }
-"""Year -> conversations, turns, statements of a persona on average, turns without provenance, turns that list a passage twice."""
+"""Year -> conversations, turns, statements of a persona on average, turns without provenance,
+turns that list a passage twice."""
 
 
 @pytest.mark.parametrize("year", RELEASED)

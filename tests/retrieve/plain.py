@@ -22,7 +22,7 @@ def lucene(count, df):
 
 
 def plain_bm25(texts, query, k1, b, stemmer="porter2", idf=robertson):
-    """Docno -> score over ``texts`` (docno -> text); each repetition of a query word counts, Lucene's stop words don't."""
+    """Docno -> score over ``texts``; repeated query words count, Lucene's stop words don't."""
     docs = {docno: terms(text, stemmer) for docno, text in texts.items()}
     lengths = {docno: sum(counts.values()) for docno, counts in docs.items()}
     mean = sum(lengths.values()) / len(docs)

@@ -1,4 +1,4 @@
-"""Indexes are PyTerrier artifacts: opened by their folder, packed into one file, and read back over HTTP."""
+"""Indexes are PyTerrier artifacts: opened by their folder, packed into a file, read over HTTP."""
 
 import tarfile
 import threading
@@ -30,7 +30,7 @@ def index(request, model, tmp_path_factory):
 
 @pytest.fixture
 def address(tmp_path, monkeypatch):
-    """Where the files of ``tmp_path / "served"`` are served; what is fetched goes to a PyTerrier home of its own."""
+    """Serve the files of ``tmp_path / "served"``, with another PyTerrier home for downloads."""
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *_):

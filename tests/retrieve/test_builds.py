@@ -1,4 +1,4 @@
-"""Building an index and adding to it: whole after a kill at any moment, and what is open stays what it was."""
+"""Building an index and adding to it: whole after a kill at any moment; open ones don't change."""
 
 import shutil
 import threading
@@ -128,7 +128,7 @@ def test_an_index_of_other_settings_is_refused_before_reading(model, tmp_path):
 
 
 ENCODING = {"splade": (splade_module, "encode_texts", 1), "dense": (dense_module, "_encode", 4)}
-"""Kind -> the module and the function that encodes, and the place of the texts among its arguments."""
+"""Kind -> the module and function that encodes, and the position of the texts in its arguments."""
 MANY = [
     {"docno": f"p{number:03}", "text": f"green tea {'runs ' * (number % 30)}"}
     for number in range(100)

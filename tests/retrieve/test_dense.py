@@ -27,7 +27,7 @@ CORPUS = [{"docno": docno, "text": text} for docno, text in TEXTS.items()]
 
 
 def vector(text):
-    """The letters of a text, by their place in the alphabet: any text has a vector, equal ones the same."""
+    """A vector of the letters of a text, by their position in the alphabet."""
     found = np.zeros(SIZE, dtype=np.float32)
     for letter in text:
         found[ord(letter) % SIZE] += 1

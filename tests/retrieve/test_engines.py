@@ -1,4 +1,4 @@
-"""The eager engine: PISA's rankings and plain sums are the measure; on disk, in memory, and beside PISA."""
+"""The eager engine against PISA's rankings and plain sums: on disk, in memory, beside PISA."""
 
 import math
 import os
@@ -95,7 +95,7 @@ def both(eagerly, tmp_path_factory):
 
 
 def agree(ours, theirs):
-    """Equal turns, passages and ranks, but for the order of passages whose scores differ by less than 1e-4."""
+    """Check for equal turns, passages and ranks; scores within 1e-4 may be in any order."""
     assert len(ours) == len(theirs)
     for (_, mine), (_, other) in zip(
         ours.groupby("qid", sort=False), theirs.groupby("qid", sort=False), strict=True

@@ -22,7 +22,7 @@ ASKED = pd.DataFrame({"qid": ["1", "2"], "query": ["green tea", "late train"]}, 
 
 
 def unpacked(package, folder):
-    """Written file by file: `extractall` needs a filter from Python 3.12 on, which 3.11.2 doesn't have."""
+    """Unpack file by file: `extractall` needs a filter from Python 3.12 on, which 3.11.2 lacks."""
     with LZ4FrameFile(package) as file, tarfile.open(fileobj=file, mode="r|") as members:
         for member in members:
             path = folder / member.name
@@ -164,7 +164,10 @@ def test_an_index_of_another_version_is_refused_and_built_again(added, tmp_path)
     about = Path(path) / "bm25-3" / "ikat.json"
     described = json.loads(about.read_text(encoding="utf-8"))
     about.write_text(json.dumps({**described, "format": described["format"] - 1}), encoding="utf-8")
-    line = rf"has format {described['format'] - 1}, .*: build it again with ikat\.PassageIndex\('.*i'\)\.index\(corpus\)$"
+    line = (
+        rf"has format {described['format'] - 1}, .*: build it again with "
+        rf"ikat\.PassageIndex\('.*i'\)\.index\(corpus\)$"
+    )
     for refused in (
         lambda: ikat.PassageIndex(path).bm25(),
         lambda: ikat.Index(path).bm25(),

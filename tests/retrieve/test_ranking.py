@@ -1,4 +1,4 @@
-"""Rankings as bytes and back, and each query searched once: within a call, over the systems of an experiment, and over processes."""
+"""Rankings as bytes and back, and each query searched once: within calls, over processes."""
 
 import json
 from functools import partial

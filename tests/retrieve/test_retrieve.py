@@ -1,4 +1,4 @@
-"""The passage index and BM25: whole or not at all, the formula, odd queries, order, read-only and concurrent use."""
+"""The passage index and BM25: whole builds, the formula, odd queries, order, concurrent use."""
 
 import math
 import pickle
@@ -127,7 +127,8 @@ def test_odd_queries_lose_no_other_query_and_are_named(index):
     asked = queries("tea", *ODD, "a\x00tea\ud800", "tram " * 20_000, "x" * 100_000)
     with pytest.warns(
         NoResultWarning,
-        match="14 of 17 turns found no passage: q1, q2, q3, q4, q5 and 9 more; counted 0 in evaluation",
+        match="14 of 17 turns found no passage: q1, q2, q3, q4, q5 and 9 more; counted 0 in "
+        "evaluation",
     ):
         found = index.bm25()(asked)
     assert set(found["qid"]) == {"q0", "q14", "q15"}
@@ -154,7 +155,8 @@ def test_the_text_loader_adds_text_by_docno(index):
     assert loaded.index.tolist() == [0, 1, 2]  # a user's index means nothing
     with pytest.raises(
         ikat.DataError,
-        match=r"lacks 2 of these passages \('d99:0', 'x\\ud800'\); use the index of their collection",
+        match=r"lacks 2 of these passages \('d99:0', 'x\\ud800'\); use the index of their "
+        r"collection",
     ):
         index.text_loader()(pd.DataFrame({"docno": ["d99:0", "d1:0", "x\ud800"]}, dtype=object))
 
@@ -277,7 +279,7 @@ def mini(shared, tmp_path_factory):
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
 def test_query_formulations_on_real_passages_rank_as_measured(mini):
-    """280 turns, 700 passages, provenance as qrels, nDCG@10: raw utterances .293, manual rewrites .497 (porter2, Lucene's stop words)."""
+    """nDCG@10 over 280 turns and 700 passages: raw utterances .293, manual rewrites .497."""
     data, bm25 = mini
     topics, qrels = data.get_topics("manual"), data.get_qrels()
     relevant = set(zip(qrels["qid"], qrels["docno"], strict=True))

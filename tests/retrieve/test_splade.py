@@ -1,4 +1,4 @@
-"""SPLADE over either engine: real models (tiny, made here), real indexes, and the plain dot product as the measure."""
+"""SPLADE over either engine: real tiny models and indexes, against the plain dot product."""
 
 import json
 import re
@@ -62,7 +62,7 @@ def dense(model, texts):
 
 
 def products(passages, queries):
-    """(qid, docno) -> the product of the vectors in hundredths, and of those that the models of passages and queries give."""
+    """(qid, docno) -> the product of the two models' vectors, in hundredths."""
     asked, read = dense(queries, QUERIES), dense(passages, [passage["text"] for passage in SAID])
     keys = [
         (f"1_{number}", passage["docno"]) for number in range(1, len(asked) + 1) for passage in SAID
@@ -94,7 +94,7 @@ VECTORS = st.dictionaries(st.integers(0, 19), st.integers(1, 300), max_size=12)
 
 @pytest.fixture(scope="module")
 def random_index(tmp_path_factory):
-    """300 random vectors in an index, some empty, some with the greatest weights that log(1 + float) can take; and as a matrix."""
+    """An index and a matrix of 300 random vectors, some empty, some with the greatest weights."""
     folder = tmp_path_factory.mktemp("random")
     random = np.random.default_rng(3)
     matrix = random.integers(0, 400, (300, 20)) * (random.random((300, 20)) < 0.3)
@@ -215,7 +215,8 @@ def test_other_weights_than_the_passage_encoders_are_refused(model, tmp_path):
     shutil.copytree(elsewhere, here)
     with pytest.raises(
         ikat.UsageError,
-        match=f"{index.path} was encoded with another model than '{here}' as it is now: give that one",
+        match=f"{index.path} was encoded with another model than '{here}' as it is now: give "
+        "that one",
     ):
         ikat.SpladeIndex(index.path).retriever()(topics("green tea"))
     with pytest.raises(ikat.UsageError, match="encoded with another model"):
@@ -224,7 +225,7 @@ def test_other_weights_than_the_passage_encoders_are_refused(model, tmp_path):
 
 @pytest.fixture
 def of_pyterrier(model, tmp_path):
-    """Built by PyTerrier's own indexer with its default scale from the model's weights, in an order that isn't that of docno."""
+    """Build by PyTerrier's own indexer with its default scale, not in the order of docno."""
     from pyterrier_pisa import PisaIndex
 
     names, vectors = (
@@ -337,7 +338,10 @@ def test_other_models_queries_score_against_the_first_ones_texts(model, tuned, i
 
 def test_a_model_of_another_vocabulary_for_queries_is_refused(index, tmp_path, model):
     other = save_splade(tmp_path / "other", extra_dimensions=3)
-    message = f"the model for queries, {other!r}, has another vocabulary than {model!r}, which encoded the passages of {index.path}: give one"
+    message = (
+        f"the model for queries, {other!r}, has another vocabulary than {model!r}, which "
+        f"encoded the passages of {index.path}: give one"
+    )
     for use in (
         lambda: index.retriever(query_model=other)(topics("tea")),
         ikat.SpladeIndex(index.path, query_model=other).warm_up,

@@ -1,4 +1,4 @@
-"""The store of an index's passages: what was stored comes back, a docno twice is named, and a kill leaves the passages of before."""
+"""The store of an index's passages: texts come back, repeated docnos are named, kills lose none."""
 
 import os
 import signal

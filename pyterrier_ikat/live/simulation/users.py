@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, valid
 from pydantic.dataclasses import dataclass
 
 from ...conversations import read_topics
-from ...conversations.topics import read_items
+from ...conversations.topic_files import read_items
 from ...errors import DataError
 from ...store.cache import digest
 
