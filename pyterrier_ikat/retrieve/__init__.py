@@ -1,4 +1,4 @@
-"""Passage retrieval: indexes for BM25, RM3, SPLADE and dense vectors, which keep the passages' texts."""
+"""Passage retrieval: BM25, RM3, SPLADE and dense vectors; indexes keep the passages' texts."""
 
 from ..conversations.frame import NoResultWarning
 from ..search_index import SearchIndex

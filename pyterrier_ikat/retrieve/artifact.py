@@ -1,9 +1,9 @@
-"""An index folder: the passages' texts, and engines that are built from them. Each kind of index is a PyTerrier artifact.
+"""An index folder: the passages' texts, and engines that are built from them.
 
-The folder has ``texts.db`` (see :mod:`.texts`) and a folder for each engine, named after its kind
-and its number of passages, such as ``bm25-700``. An engine is built in a hidden folder, which is
-renamed at the end, and the one with the most passages is searched. So after a kill at any moment
-the old engine or the new one is there.
+Each kind of index is a PyTerrier artifact. The folder has ``texts.db`` (see :mod:`.texts`) and a
+folder for each engine, named after its kind and its number of passages, such as ``bm25-700``. An
+engine is built in a hidden folder, which is renamed at the end, and the one with the most passages
+is searched. So after a kill at any moment the old engine or the new one is there.
 """
 
 import json
@@ -28,22 +28,34 @@ from ..search_index import SearchIndex
 from ..store.cache import digest
 from ..store.files import atomic_write, flush, lock_folders
 from ..store.models import checksum_model, is_copy
-from .texts import NAME as TEXTS
-from .texts import Corpus, Encode, TextStore, count_of, encode_steps, read_corpus, read_names
+from .texts import (
+    TEXTS_FILE,
+    Corpus,
+    Encode,
+    Parts,
+    TextStore,
+    count_of,
+    encode_steps,
+    read_corpus,
+    read_names,
+)
 
 FORMAT = 4
-DESCRIPTION, PT_META = "ikat.json", "pt_meta.json"
+DESCRIPTION = "ikat.json"
+PT_META = "pt_meta.json"
 PYTERRIER_META = (PT_META, "pt_pisa_config.json")
-DOCNOS = ("docnos.txt", "fwd.documents")
+FILES_OF_DOCNOS = ("docnos.txt", "fwd.documents")
 """The docnos of an engine, ours and PISA's."""
 NOT_COMPARED = ("files", "model")
-"""Fields that the same passages and settings may have other values of."""
+"""Fields of a description that may differ for the same passages and settings."""
 _opening = threading.RLock()
-Made = TypeVar("Made", bound="IndexArtifact")
+OneIndex = TypeVar("OneIndex", bound="IndexArtifact")
 
 
 class Opened(NamedTuple):
-    """An index that is open. Its engine, its texts and its fingerprint belong together, whatever happens to the folder.
+    """An index that is open.
+
+    Its engine, its texts and its fingerprint belong together, whatever happens to the folder.
 
     Attributes:
         folder: the engine's folder.
@@ -77,9 +89,12 @@ class IndexArtifact(SearchIndex, pt.Artifact):
     ARTIFACT_PACKAGE_HINT = "pyterrier_ikat"
     KIND: ClassVar[str]
     VERSION: ClassVar[int] = FORMAT
-    """The format of the engine's folder. An engine of another version is refused, and replaced by the call that builds the index."""
+    """The format of the engine's folder.
+
+    An engine of another version is refused, and replaced by the call that builds the index.
+    """
     OPTION: ClassVar[str] = ""
-    """What the command that makes such an index has after the folder."""
+    """The options of the command that makes such an index."""
     SPARE: ClassVar[tuple[str, ...]] = ()
     """Files that may be removed."""
     kinds: ClassVar[dict[str, Any]] = {}
@@ -101,7 +116,7 @@ class IndexArtifact(SearchIndex, pt.Artifact):
     # Opening
 
     def opened(self) -> Opened:
-        """The index, opened at the first call.
+        """Open the index at the first call, and return the same afterwards.
 
         Raises:
             DataError: when it is missing, incomplete or in another format.
@@ -116,67 +131,78 @@ class IndexArtifact(SearchIndex, pt.Artifact):
         try:
             described = self._read(folder)
             engine = self._engine(folder, described)
-            texts = TextStore(Path(self.path)) if (Path(self.path) / TEXTS).exists() else None
-            found = Opened(folder, described, self._fingerprint(described), engine, texts)
+            texts = None
+            if (Path(self.path) / TEXTS_FILE).exists():
+                texts = TextStore(Path(self.path))
+            opened = Opened(folder, described, self._fingerprint(described), engine, texts)
         except IkatError:
             raise
         except (FileNotFoundError, ValueError, KeyError) as error:
             if self._folder() != folder:  # passages were added meanwhile
                 return self._open()
-            raise DataError(
-                f"the index {folder} isn't whole ({error}): copy it again, or remove it and build it again"
-            ) from None
-        parts = described["parts"] if texts is None else texts.parts
-        if parts[: len(described["parts"])] != described["parts"]:
-            raise DataError(
-                f"the index {self.path} has texts of other passages: copy it again, or remove it and build it again"
-            )
-        if lacking := count_of(parts) - count_of(described["parts"]):
+            repair = "copy it again, or remove it and build it again"
+            raise DataError(f"the index {folder} isn't whole ({error}): {repair}") from None
+        if texts is not None:
+            self._compare_texts(described["parts"], texts.parts)
+        return opened
+
+    def _compare_texts(self, parts: Parts, stored: Parts) -> None:
+        """Compare the parts of the engine with those of the texts, which may be ahead of it."""
+        if stored[: len(parts)] != parts:
+            repair = "copy it again, or remove it and build it again"
+            raise DataError(f"the index {self.path} has texts of other passages: {repair}")
+        lacking = count_of(stored) - count_of(parts)
+        if lacking:
             warnings.warn(
-                f"{self.KIND} of {self.path} lacks the last {lacking} passages: call add(passages) again",
-                stacklevel=4,
+                f"{self.KIND} of {self.path} lacks the last {lacking} passages: "
+                "call add(passages) again",
+                stacklevel=5,
             )
-        return found
 
     def _folder(self) -> Path:
-        found = engine_folder(self.path, self.KIND)
-        if found is None:
-            there = (
-                "the folder holds no such index"
-                if Path(self.path).exists()
-                else "there is no such folder"
-            )
-            raise DataError(f"no index at {self.path}: {there}; make it with {self._building()}")
-        return found
+        folder = engine_folder(self.path, self.KIND)
+        if folder is not None:
+            return folder
+        reason = "there is no such folder"
+        if Path(self.path).exists():
+            reason = "the folder holds no such index"
+        raise DataError(f"no index at {self.path}: {reason}; make it with {self._building()}")
 
     def _building(self) -> str:
-        """The line that builds this index."""
+        """Return the line that builds this index."""
         return advice(
             f"ikat.{type(self).__name__}({self.path!r}).index(corpus)",
             f"`ikat index SOURCE {self.path}{self.OPTION}`",
         )
 
     def _read(self, folder: Path) -> dict[str, Any]:
-        """The description in an engine's folder, after checking that each file has the size it had when it was written."""
+        """Read the description in an engine's folder, and check the sizes of its files."""
         described: dict[str, Any] = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
-        if described["format"] != self.VERSION:
-            there = f"the index {self.path} has format {described['format']}, this version reads format {self.VERSION}"
-            raise DataError(f"{there}: build it again with {self._building()}")
-        for name, size in described["files"].items():
-            if (folder / name).stat().st_size != size:
-                raise ValueError(
-                    f"{name} has {(folder / name).stat().st_size} bytes instead of {size}"
+        version = described["format"]
+        if version != self.VERSION:
+            raise DataError(
+                f"the index {self.path} has format {version}, this version reads format "
+                f"{self.VERSION}: build it again with {self._building()}"
+            )
+        for name, expected in described["files"].items():
+            size = (folder / name).stat().st_size
+            if size != expected:
+                raise ValueError(f"{name} has {size} bytes instead of {expected}")
+        if "model" in described:
+            model = self._model(described)
+            if not is_copy(model, described["model"], described["encoded_by"]):
+                repair = "give that one, or index the passages again"
+                raise UsageError(
+                    f"the index {self.path} was encoded with another model than {model!r} "
+                    f"as it is now: {repair}"
                 )
-        if "model" in described and not is_copy(
-            self._model(described), described["model"], described["encoded_by"]
-        ):
-            given = f"{self._model(described)!r} as it is now: give that one, or index the passages again"
-            raise UsageError(f"the index {self.path} was encoded with another model than {given}")
         return described
 
     def _model(self, described: Mapping[str, Any] | None = None) -> str:
-        """The model that encodes passages and queries."""
-        return self.model or str((described or self.describe())["model"])
+        """Return the model that encodes passages and queries."""
+        if self.model:
+            return self.model
+        return str((described or self.describe())["model"])
 
     def _fingerprint(self, described: Mapping[str, Any]) -> str:
         compared = {name: value for name, value in described.items() if name not in NOT_COMPARED}
@@ -185,27 +211,26 @@ class IndexArtifact(SearchIndex, pt.Artifact):
 
     @abstractmethod
     def _engine(self, folder: Path, described: dict[str, Any]) -> Any:
-        """The engine in a folder."""
+        """Open the engine in a folder."""
 
     def fingerprint(self) -> str:
-        """A checksum that changes with the passages and the settings of the index, as it is open.
+        """Return a checksum that changes with the passages and the settings of the open index.
 
         Raises:
             DataError: when it isn't the index that is in the folder now.
         """
-        found = self.opened().fingerprint
-        if self._fingerprint(self._read(self._folder())) != found:
-            raise DataError(
-                f"the index {self.path} was replaced since it was opened: open it again, and start again what used it"
-            )
-        return found
+        fingerprint = self.opened().fingerprint
+        if self._fingerprint(self._read(self._folder())) != fingerprint:
+            repair = "open it again, and start again what used it"
+            raise DataError(f"the index {self.path} was replaced since it was opened: {repair}")
+        return fingerprint
 
     def describe(self) -> dict[str, Any]:
-        """The description of the engine."""
+        """Return the description of the engine."""
         return self.opened().described
 
     def warm_up(self) -> None:
-        """Load in advance what the first search needs: the files, and the model that encodes queries."""
+        """Load the files and the model of queries, which the first search needs."""
         self.opened()
         self.encode_queries(["tea"])
 
@@ -224,20 +249,22 @@ class IndexArtifact(SearchIndex, pt.Artifact):
         return self.text is not None or self.opened().texts is not None
 
     def texts(self, docnos: Sequence[str]) -> list[str]:
-        """The passages' text as it was indexed, in the order of ``docnos``.
+        """Return the passages' text as it was indexed, in the order of ``docnos``.
 
         Raises:
             DataError: when docnos aren't in the index (it names them), or the index has no texts.
         """
-        if (store := self.opened().texts) is None:
-            given = f"ikat.{type(self).__name__}(..., text=ikat.TextLoader(path))"
-            raise DataError(
-                f"the index {self.path} has no texts: give {advice(given, '--resources texts=PASSAGE_INDEX')}"
-            )
+        store = self.opened().texts
+        if store is None:
+            python = f"ikat.{type(self).__name__}(..., text=ikat.TextLoader(path))"
+            argument = advice(python, "--resources texts=PASSAGE_INDEX")
+            raise DataError(f"the index {self.path} has no texts: give {argument}")
         return store.read(docnos)
 
     def text_loader(self, fields: Fields = "text", *, verbose: bool = False) -> "PassageText":
-        """An operator that adds ``text`` by ``docno``; see :class:`PassageText`. ``pt.text.get_text(index)`` makes it as well.
+        """Make an operator that adds ``text`` by ``docno``; see :class:`PassageText`.
+
+        ``pt.text.get_text(index)`` makes it as well.
 
         Args:
             fields: ``"text"``, ``["text"]`` or ``"*"``: an index keeps only the text.
@@ -249,47 +276,54 @@ class IndexArtifact(SearchIndex, pt.Artifact):
         fields_named(fields, ["text"])
         return PassageText(self)
 
-    def with_text(self, found: pd.DataFrame) -> pd.DataFrame:
-        """``found`` with the column ``text``; unchanged if the index has neither texts nor a loader."""
+    def with_text(self, results: pd.DataFrame) -> pd.DataFrame:
+        """Add the column ``text`` to ``results``, if the index has texts or a loader."""
         if self.text is not None:
-            return self.text.transform(found)
-        return found if self.opened().texts is None else PassageText(self).transform(found)
+            return self.text.transform(results)
+        if self.opened().texts is None:
+            return results
+        return PassageText(self).transform(results)
 
     def docnos(self, among: Sequence[str]) -> Iterator[str]:
-        """Those of the docnos ``among`` that are in the index. They are looked up lazily."""
-        if (store := self.opened().texts) is not None:
+        """Look up lazily which of the docnos ``among`` are in the index."""
+        store = self.opened().texts
+        if store is not None:
             return store.docnos(among, len(self))
         folder = self.opened().folder
-        return filter(
-            frozenset(among).__contains__,
-            read_names(next(folder / name for name in DOCNOS if (folder / name).exists())),
-        )
+        files = [folder / name for name in FILES_OF_DOCNOS if (folder / name).exists()]
+        return filter(frozenset(among).__contains__, read_names(files[0]))
 
     # Building
 
-    def _make(self: Made, corpus: Corpus, made_with: Mapping[str, Any], **given: Any) -> Made:
+    def _make(
+        self: OneIndex, corpus: Corpus, made_with: Mapping[str, Any], **options: Any
+    ) -> OneIndex:
         """Build the engine, or compare an existing one with the passages and settings."""
         target = Path(self.path).absolute()
-        file = next((place for place in (target, *target.parents) if place.is_file()), None)
-        if file is not None:
-            raise UsageError(
-                f"{self.path}: {file} is a file, and an index is a folder: give another path"
-            )
+        for path in (target, *target.parents):
+            if path.is_file():
+                repair = "give another path"
+                raise UsageError(
+                    f"{self.path}: {path} is a file, and an index is a folder: {repair}"
+                )
         target.parent.mkdir(parents=True, exist_ok=True)
         with lock_folders(target):
             engine = engine_folder(target, self.KIND)
             if engine is not None and not self._outdated(engine):
                 self._check_settings(made_with)
-            if not (target / TEXTS).exists() and target.exists() and any(target.iterdir()):
+            if not (target / TEXTS_FILE).exists() and target.exists() and any(target.iterdir()):
                 raise UsageError(f"{self.path} exists already: remove it, or give a new path")
             passages = read_corpus(corpus)
             target.mkdir(exist_ok=True)
             with closing(TextStore(target, create=True)) as store:
-                (store.check_same if store.parts else store.write)(passages)
-                self._bring_up(store, made_with, **given)
+                if store.parts:
+                    store.check_same(passages)
+                else:
+                    store.write(passages)
+                self._bring_up(store, made_with, **options)
         return self
 
-    def add(self: Made, corpus: Corpus) -> Made:
+    def add(self: OneIndex, corpus: Corpus) -> OneIndex:
         """Add passages to the folder, for all indexes that it holds.
 
         Texts are stored first. BM25's index is then built again from all texts; SPLADE and dense
@@ -311,34 +345,34 @@ class IndexArtifact(SearchIndex, pt.Artifact):
         """
         target = Path(self.path).absolute()
         with lock_folders(target):
-            held = [
-                self if kind == self.KIND else cls(self.path)
-                for kind, cls in self.kinds.items()
-                if engine_folder(target, kind)
-            ]
-            made_with = [
-                index.opened().described for index in held
-            ]  # a wrong model shows before anything is stored
-            if not held or not (target / TEXTS).exists():
+            indexes = self._indexes_in(target)
+            # A wrong model shows before anything is stored.
+            descriptions = [index.opened().described for index in indexes]
+            if not indexes or not (target / TEXTS_FILE).exists():
                 raise DataError(
                     f"the index {self.path} has no texts, so nothing can be added to it"
                 )
             with closing(TextStore(target)) as store:
                 store.add(read_corpus(corpus))
-                for index, described in zip(held, made_with, strict=True):
-                    index._bring_up(
-                        store,
-                        {
-                            name: value
-                            for name, value in described.items()
-                            if name not in ("files", "parts")
-                        },
-                    )
+                for index, described in zip(indexes, descriptions, strict=True):
+                    made_with = dict(described)
+                    del made_with["files"]
+                    del made_with["parts"]
+                    index._bring_up(store, made_with)
         return self
 
-    def _bring_up(self, store: TextStore, made_with: Mapping[str, Any], **given: Any) -> None:
+    def _indexes_in(self, folder: Path) -> list["IndexArtifact"]:
+        """Return this index and those of other kinds in its folder."""
+        indexes: list[IndexArtifact] = []
+        for kind, cls in self.kinds.items():
+            if engine_folder(folder, kind):
+                indexes.append(self if kind == self.KIND else cls(self.path))
+        return indexes
+
+    def _bring_up(self, store: TextStore, made_with: Mapping[str, Any], **options: Any) -> None:
         """Build the engine from the store, unless one of all its passages is there."""
-        parts, target = store.parts, store.path.parent
+        parts = store.parts
+        target = store.path.parent
         old = engine_folder(target, self.KIND)
         outdated = old is not None and self._outdated(old)
         if outdated:
@@ -349,16 +383,13 @@ class IndexArtifact(SearchIndex, pt.Artifact):
         made = target / f".{self.KIND}.partial"
         shutil.rmtree(made, ignore_errors=True)
         made.mkdir()
-        fields = self._build(made, store, old, dict(made_with), **given)
-        sizes = {
-            path.name: path.stat().st_size
-            for path in sorted(made.iterdir())
-            if path.name not in self.SPARE
-        }
-        write_json(
-            made / DESCRIPTION,
-            {"format": self.VERSION, "parts": parts, **made_with, **fields, "files": sizes},
-        )
+        fields = self._build(made, store, old, dict(made_with), **options)
+        sizes = {}
+        for path in sorted(made.iterdir()):
+            if path.name not in self.SPARE:
+                sizes[path.name] = path.stat().st_size
+        described = {"format": self.VERSION, "parts": parts, **made_with, **fields, "files": sizes}
+        write_json(made / DESCRIPTION, described)
         for path in (*made.iterdir(), made):
             flush(path)
         new = target / f"{self.KIND}-{count_of(parts)}"
@@ -369,12 +400,15 @@ class IndexArtifact(SearchIndex, pt.Artifact):
         self._opened = None
 
     def _outdated(self, engine: Path) -> bool:
-        """Whether an engine was made by another version."""
+        """Tell whether an engine was made by another version."""
         described = json.loads((engine / DESCRIPTION).read_text(encoding="utf-8"))
         return bool(described["format"] != self.VERSION)
 
     def _tidy(self, engine: Path) -> None:
-        """Remove what a finished engine replaces, and what killed builds left, and write what PyTerrier reads of an artifact."""
+        """Remove what a finished engine replaces, and what killed builds left.
+
+        Then write the file that PyTerrier reads of an artifact.
+        """
         folder = engine.parent
         for path in (*folder.glob(f"{self.KIND}-*"), *folder.glob(f".{self.KIND}.*")):
             if path != engine:
@@ -405,22 +439,19 @@ class IndexArtifact(SearchIndex, pt.Artifact):
         step: int,
         encode: Encode,
     ) -> list[Path]:
-        """Encode the passages that the old engine lacks, in steps: their files."""
+        """Encode the passages that the old engine lacks, in steps, and return the steps' files."""
         start = 0 if old is None else count_of(self._read(old)["parts"])
         settings = [made_with.get(name) for name in ("encoded_by", "passage_prefix", "similarity")]
-        steps = (
-            store.path.parent
-            / f".{self.KIND}.steps"
-            / digest(json.dumps([*settings, store.parts, start])).hex()
-        )
+        key = digest(json.dumps([*settings, store.parts, start])).hex()
+        steps = store.path.parent / f".{self.KIND}.steps" / key
         return encode_steps(steps, store, start, step, encode)
 
     def _check_settings(self, made_with: Mapping[str, Any]) -> None:
         described = self._read(self._folder())
         for name, value in made_with.items():
             if name not in NOT_COMPARED and described[name] != value:
-                there = f"{self.path} holds an index with {name} {described[name]!r}, not {value!r}"
-                raise UsageError(f"{there}: remove it, or give a new path")
+                other = f"an index with {name} {described[name]!r}, not {value!r}"
+                raise UsageError(f"{self.path} holds {other}: remove it, or give a new path")
 
     # As an artifact
 
@@ -447,18 +478,15 @@ class IndexArtifact(SearchIndex, pt.Artifact):
             raise DataError(f"the index {self.path} has no texts to pack: omit texts=True")
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            write_json(
-                folder / PT_META, self._about()
-            )  # the folder's own one may be of another index
+            write_json(folder / PT_META, self._about())  # the index's own one may be of another
             (folder / opened.folder.name).mkdir()
-            packed = [
-                opened.folder / file for file in (DESCRIPTION, *opened.described["files"])
-            ] + [Path(self.path) / TEXTS] * texts
-            for path in packed:
+            files = [opened.folder / file for file in (DESCRIPTION, *opened.described["files"])]
+            if texts:
+                files.append(Path(self.path) / TEXTS_FILE)
+            for path in files:
                 (folder / path.relative_to(self.path)).symlink_to(path.absolute())
-            return pt.Artifact(name).build_package(
-                package_path or f"{self.path}.tar.lz4", **options
-            )
+            artifact = pt.Artifact(name)
+            return artifact.build_package(package_path or f"{self.path}.tar.lz4", **options)
 
     def _about(self) -> dict[str, str]:
         return {
@@ -468,7 +496,9 @@ class IndexArtifact(SearchIndex, pt.Artifact):
         }
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_opened": None}  # an open index can't be sent to another process
+        state = self.__dict__.copy()
+        state["_opened"] = None  # an open index can't be sent to another process
+        return state
 
     def _arguments(self) -> dict[str, Any]:
         arguments = {
@@ -480,43 +510,47 @@ class IndexArtifact(SearchIndex, pt.Artifact):
         return {name: value for name, value in arguments.items() if value is not None}
 
     def __repr__(self) -> str:
-        given = self._arguments()
-        shown = [repr(given.pop(name)) for name in ("path", "model") if name in given]
-        return f"ikat.{type(self).__name__}({', '.join(shown + [f'{name}={value!r}' for name, value in given.items()])})"
+        shown = []
+        for name, value in self._arguments().items():
+            by_position = name in ("path", "model")
+            shown.append(repr(value) if by_position else f"{name}={value!r}")
+        return f"ikat.{type(self).__name__}({', '.join(shown)})"
 
     def __eq__(self, other: object) -> bool:
-        return (
-            self._arguments() == other._arguments()
-            if isinstance(other, type(self))
-            else NotImplemented
-        )
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return self._arguments() == other._arguments()
 
     def __hash__(self) -> int:
         return hash((type(self), *self._arguments().items()))
 
 
 def engine_folder(path: str | Path, kind: str) -> Path | None:
-    """The folder of the engine of a kind that has the most passages; None if there is none."""
-    sizes = ((found, found.name.removeprefix(f"{kind}-")) for found in Path(path).glob(f"{kind}-*"))
-    return max(
-        ((int(size), found) for found, size in sizes if size.isdecimal()), default=(0, None)
-    )[1]
+    """Return the folder of the engine of a kind that has the most passages, if there is one."""
+    largest = None
+    most = 0
+    for folder in Path(path).glob(f"{kind}-*"):
+        size = folder.name.removeprefix(f"{kind}-")
+        if size.isdecimal() and int(size) > most:
+            largest = folder
+            most = int(size)
+    return largest
 
 
 def made_by_pyterrier(folder: Path) -> bool:
-    """Whether the index in a folder was made by PyTerrier, not by this package."""
-    of_ours = any((folder / name).exists() for name in (DESCRIPTION, TEXTS)) or any(
-        folder.glob(f"*-*/{DESCRIPTION}")
-    )
-    return any((folder / name).exists() for name in PYTERRIER_META) and not of_ours
+    """Tell whether the index in a folder was made by PyTerrier, not by this package."""
+    if not any((folder / name).exists() for name in PYTERRIER_META):
+        return False
+    has_ours = any((folder / name).exists() for name in (DESCRIPTION, TEXTS_FILE))
+    return not has_ours and not any(folder.glob(f"*-*/{DESCRIPTION}"))
 
 
 @with_fields
 class PassageText(Operator):
-    """Adds the column ``text`` by ``docno``, from the texts kept in an index; ``PassageIndex.text_loader()`` makes it.
+    """Adds the column ``text`` by ``docno``, from the texts kept in an index.
 
-    Rows, their order and all other columns are unchanged. Rows of the same passage share one
-    string.
+    ``PassageIndex.text_loader()`` makes it. Rows, their order and all other columns are unchanged.
+    Rows of the same passage share one string.
 
     Args:
         index: the index with the texts.
@@ -532,13 +566,8 @@ class PassageText(Operator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Add ``text`` to a frame with ``docno``."""
         pt.validate.columns(inp, includes=["docno"], context=self)
-        return inp.assign(
-            text=pd.Series(
-                self.index.texts(inp["docno"].tolist()) if len(inp) else [],
-                index=inp.index,
-                dtype=object,
-            )
-        )
+        texts = self.index.texts(inp["docno"].tolist()) if len(inp) else []
+        return inp.assign(text=pd.Series(texts, index=inp.index, dtype=object))
 
     def __repr__(self) -> str:
         return f"{self.index!r}.text_loader()"

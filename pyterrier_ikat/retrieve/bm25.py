@@ -9,6 +9,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
 
@@ -39,12 +40,14 @@ def check_bm25(k1: float, b: float) -> None:
     are_numbers = isinstance(k1, Real) and isinstance(b, Real)
     if not (are_numbers and 0 <= k1 < math.inf and 0 <= b <= 1):
         raise UsageError(
-            f"BM25 needs k1 >= 0 and 0 <= b <= 1, not k1={k1!r}, b={b!r}; the usual values here are k1=0.9, b=0.4"
+            f"BM25 needs k1 >= 0 and 0 <= b <= 1, not k1={k1!r}, b={b!r}; "
+            "the usual values here are k1=0.9, b=0.4"
         )
     for name, value in (("k1", k1), ("b", b)):
         if float(f"{value:g}") != value:
+            repair = f"round it to {value:g}"
             raise UsageError(
-                f"{name}={value!r} has more than the 6 digits that PISA keeps: round it to {value:g}"
+                f"{name}={value!r} has more than the 6 digits that PISA keeps: {repair}"
             )
 
 
@@ -104,7 +107,9 @@ class BM25(IndexRetriever):
 
     schematic = {"label": "BM25"}
     reads_texts = False
-    label, method, settings = "BM25", "bm25", ("k1", "b")
+    label = "BM25"
+    method = "bm25"
+    settings = ("k1", "b")
     on_passages = "ikat.BM25Rerank()"
 
     k1: float = 0.9
@@ -115,63 +120,71 @@ class BM25(IndexRetriever):
         super().__post_init__()
 
     def queries(self, frame: pd.DataFrame) -> list[Query]:
-        """The words of each query, or ``query_toks``."""
+        """Return the words of each query, or ``query_toks``."""
         check_bm25(self.k1, self.b)  # pt.GridSearch sets them
         if "query_toks" not in frame.columns:
             return super().queries(frame)
-        weighted = [
-            _check_weights(qid, toks)
-            for qid, toks in zip(frame["qid"], frame["query_toks"], strict=True)
-        ]
-        units = [max(toks.values(), default=0.0) / STEPS for toks in weighted]
-        found = [
-            Query(row, _round_weights(toks, unit), unit)
-            for row, (toks, unit) in enumerate(zip(weighted, units, strict=True))
-        ]
-        return [query for query in found if query.query]
+        queries = []
+        for row, (qid, toks) in enumerate(zip(frame["qid"], frame["query_toks"], strict=True)):
+            weights = _check_weights(qid, toks)
+            if not weights:
+                continue
+            unit = max(weights.values()) / WEIGHT_STEPS
+            steps = _round_weights(weights, unit)
+            if steps:
+                queries.append(Query(row, steps, unit))
+        return queries
 
     def find_rankings(self, opened: Opened, queries: list[Any]) -> Any:
         """Search the engine for these parameters."""
-        return _ready(opened.engine, self.k1, self.b).rankings(queries, self.num_results)
+        return _engine_at(opened.engine, self.k1, self.b).rankings(queries, self.num_results)
 
 
 @lru_cache(maxsize=4)
-def _ready(engine: Any, k1: float, b: float) -> Any:
-    """An engine for these parameters, kept for the next search."""
+def _engine_at(engine: Any, k1: float, b: float) -> Any:
+    """Return an engine for these parameters, kept for the next search."""
     return engine.at(k1, b)
 
 
-STEPS = 10_000
-"""PISA takes integer weights. The term of highest weight in a query gets this one. With a million, search would be 300 times slower."""
+WEIGHT_STEPS = 10_000
+"""PISA takes integer weights, and the term of highest weight in a query gets this one.
+
+With a million, search would be 300 times slower.
+"""
 
 
 def _check_weights(qid: str, toks: Any) -> dict[str, float]:
-    if not isinstance(toks, Mapping) or not all(
-        isinstance(w, int | float | np.number) and math.isfinite(w) for w in toks.values()
-    ):
+    """Return the terms of weight above 0, after checking that these are weights of terms."""
+    if not isinstance(toks, Mapping) or not all(map(_is_weight, toks.values())):
         raise DataError(
-            f"query_toks of {qid} is {str(toks)[:80]}: give a dict of terms to weights, or drop the column to search query"
+            f"query_toks of {qid} is {str(toks)[:80]}: "
+            "give a dict of terms to weights, or drop the column to search query"
         )
     return {str(term): float(weight) for term, weight in toks.items() if weight > 0}
 
 
-def _round_weights(toks: Mapping[str, float], unit: float) -> dict[str, int]:
+def _is_weight(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and math.isfinite(value)
+
+
+def _round_weights(weights: Mapping[str, float], unit: float) -> dict[str, int]:
     steps: Counter[str] = Counter()
-    for term, weight in toks.items():
+    for term, weight in weights.items():
         steps[ascii_text(term).lower()] += round(weight / unit)
     return {term: count for term, count in sorted(steps.items()) if count > 0}
 
 
 @with_fields
 class BM25Rerank(Operator):
-    """Re-rank passages by BM25 with the statistics of the turn's own passages, in memory: the turn's passages are the collection.
+    """Re-rank passages by BM25 with the statistics of the turn's own passages, in memory.
 
-    Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` and ``rank`` (from 0) and
-    keeps every row and all other columns. A passage without a word of the query has the score 0.
-    Turns stay in their order, rows come in the new one; equal scores go by docno, the greatest
-    first. Scores, words and ties are those of a :class:`~pyterrier_ikat.PassageIndex` of the turn's
-    passages, without files. Turns with the same texts share an index, so the statements of one user
-    (:class:`~pyterrier_ikat.ListStatements`) are indexed once.
+    The turn's passages are the collection. Reads ``qid``, ``query``, ``docno``, ``text``; replaces
+    ``score`` and ``rank`` (from 0) and keeps every row and all other columns. A passage without a
+    word of the query has the score 0. Turns stay in their order, rows come in the new one; equal
+    scores go by docno, the greatest first. Scores, words and ties are those of a
+    :class:`~pyterrier_ikat.PassageIndex` of the turn's passages, without files. Turns with the same
+    texts share an index, so the statements of one user (:class:`~pyterrier_ikat.ListStatements`)
+    are indexed once.
 
     Args:
         k1: term-frequency saturation.
@@ -187,7 +200,8 @@ class BM25Rerank(Operator):
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> turn = ikat.conversation([{"role": "user", "content": "Which teas suit me?"}], ["I own a dog.", "I like tea.", "I run."])
+        >>> question = {"role": "user", "content": "Which teas suit me?"}
+        >>> turn = ikat.conversation([question], ["I own a dog.", "I like tea.", "I run."])
         >>> (ikat.ListStatements() >> ikat.BM25Rerank() % 1)(turn)["text"].tolist()
         ['I like tea.']
     """
@@ -206,52 +220,65 @@ class BM25Rerank(Operator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Re-rank a result frame."""
         pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
-        queries, texts, turn = texts_in(inp, "query"), texts_in(inp, "text"), turns_of(inp)
-        by_turn = np.argsort(turn, kind="stable")
-        bounds = np.flatnonzero(np.diff(turn[by_turn])) + 1
+        queries = texts_in(inp, "query")
+        texts = texts_in(inp, "text")
+        turn = turns_of(inp)
         scores = np.empty(len(inp))
         indexes: dict[tuple[str, ...], LexicalIndex] = {}
         unread: list[str] = []
-        for rows in np.split(by_turn, bounds) if len(inp) else ():
+        for rows in _rows_by_turn(turn):
             of_turn = tuple(texts[row] for row in rows)
             if of_turn not in indexes:
                 indexes[of_turn] = self._index(of_turn)
-            index, query = indexes[of_turn], queries[rows[0]]
+            index = indexes[of_turn]
+            query = queries[rows[0]]
             scores[rows] = index.scores(query)
-            if in_other_script(query) or (
-                not index.has_words and any(map(in_other_script, of_turn))
-            ):
+            wordless = not index.has_words and any(map(in_other_script, of_turn))
+            if wordless or in_other_script(query):
                 unread.append(str(inp["qid"].iloc[rows[0]]))
         if unread:
             refuse_wordless(any(index.has_words for index in indexes.values()), "text")
-            message = f"{counted(len(unread), 'turn')} without a {WORD} in the query or the texts: {list_first(unread)}"
-            warnings.warn(f"{message}; BM25 scores them 0", NoResultWarning, stacklevel=4)
+            warnings.warn(
+                f"{counted(len(unread), 'turn')} without a {WORD} in the query or the texts: "
+                f"{list_first(unread)}; BM25 scores them 0",
+                NoResultWarning,
+                stacklevel=4,
+            )
         order = order_by_score(inp, turn, scores)
-        return set_ranks(
-            inp.take(order).reset_index(drop=True), turn[order], scores[order], by_docno=True
-        )
+        ordered = inp.take(order).reset_index(drop=True)
+        return set_ranks(ordered, turn[order], scores[order], by_docno=True)
 
     def _index(self, texts: Sequence[str]) -> LexicalIndex:
         passages = ((str(number), text) for number, text in enumerate(texts))
         return LexicalIndex(passages, stemmer=self.stemmer, stops=self.stops, k1=self.k1, b=self.b)
 
 
-LENGTHS = range(2, 21)
+def _rows_by_turn(turn: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+    """Return the rows of each turn, from the numbers of the rows' turns."""
+    if not len(turn):
+        return []
+    by_turn = np.argsort(turn, kind="stable")
+    bounds = np.flatnonzero(np.diff(turn[by_turn])) + 1
+    return np.split(by_turn, bounds)
+
+
+TERM_LENGTHS = range(2, 21)
 """Possible lengths of a feedback term in characters, as in Anserini."""
 
 
 @with_fields
 class RM3(Operator):
-    """Expand each query by the terms of its best passages, weighted by the relevance model: ``bm25 >> RM3() >> bm25``.
+    """Expand each query by the terms of its best passages: ``bm25 >> RM3() >> bm25``.
 
-    In RM1, a term's weight is the weighted mean of its share of each passage's words. A passage's
-    weight is its BM25 score divided by the sum of the scores, as in Anserini. The ``fb_terms``
-    terms of highest weight (ties in alphabetical order) are scaled to the sum 1 and interpolated
-    with the query's own: ``original_weight`` * share of the query's words + (1 -
-    ``original_weight``) * feedback weight. Words are tokenised as in PISA, stemmed like the index,
-    and the index's stop words are removed. Feedback terms have 2 to 20 characters. Anserini also
-    omits terms that occur in over a tenth of the passages, which needs the index's statistics. Here
-    the words of Terrier's long stop list are excluded from the feedback terms instead.
+    Terms are weighted by the relevance model. In RM1, a term's weight is the weighted mean of its
+    share of each passage's words. A passage's weight is its BM25 score divided by the sum of the
+    scores, as in Anserini. The ``fb_terms`` terms of highest weight (ties in alphabetical order)
+    are scaled to the sum 1 and interpolated with the query's own: ``original_weight`` * share of
+    the query's words + (1 - ``original_weight``) * feedback weight. Words are tokenised as in PISA,
+    stemmed like the index, and the index's stop words are removed. Feedback terms have 2 to 20
+    characters. Anserini also omits terms that occur in over a tenth of the passages, which needs
+    the index's statistics. Here the words of Terrier's long stop list are excluded from the
+    feedback terms instead.
 
     Reads a result frame: ``qid``, ``query``, ``docno``, ``score``, ``rank``, ``text``. Returns a
     query frame, one row per turn: the turn's columns and ``query_toks`` (dict term -> weight),
@@ -275,9 +302,10 @@ class RM3(Operator):
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
-        >>> found = pd.DataFrame({"qid": ["t"], "query": ["herbal teas"], "docno": ["d"], "score": [7.0], "rank": [0],
-        ...                       "text": ["Rooibos, a tea: rooibos!"]})
-        >>> weights = ikat.RM3(fb_terms=2)(found)["query_toks"][0]  # tea: .5 * 1/2 + .5 * 1/3
+        >>> results = pd.DataFrame({"qid": ["t"], "query": ["herbal teas"], "docno": ["d"],
+        ...                         "score": [7.0], "rank": [0],
+        ...                         "text": ["Rooibos, a tea: rooibos!"]})
+        >>> weights = ikat.RM3(fb_terms=2)(results)["query_toks"][0]  # tea: .5 * 1/2 + .5 * 1/3
         >>> {term: round(weight, 3) for term, weight in weights.items()}
         {'herbal': 0.25, 'tea': 0.417, 'rooibo': 0.333}
     """
@@ -295,50 +323,59 @@ class RM3(Operator):
         one_of(STEMMERS, stemmer=self.stemmer)
         one_of(STOPS, stops=self.stops)
         if not 0 <= self.original_weight <= 1:
-            raise UsageError(
-                f"original_weight={self.original_weight!r}: give a number from 0 to 1, usually 0.5"
-            )
+            weight = f"original_weight={self.original_weight!r}"
+            raise UsageError(f"{weight}: give a number from 0 to 1, usually 0.5")
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Make a query frame with ``query_toks`` from a result frame."""
         pt.validate.result_frame(
             inp, extra_columns=["query", "score", "rank", "text"], context=self
         )
-        turns_of(inp)
-        kept = [
-            name for name in inp.columns if name.startswith("q") and name not in STALE_WITH_QUERY
-        ]
-        turns = inp[~inp["qid"].duplicated()][kept].reset_index(drop=True)
-        best = inp.sort_values("rank", kind="stable").groupby("qid", sort=False).head(self.fb_docs)
-        feedback = {
-            qid: self._feedback(str(qid), rows) for qid, rows in best.groupby("qid", sort=False)
-        }
-        asked = zip(turns["query"], turns["qid"], strict=True)
-        return with_columns(
-            turns, query_toks=[self._expand(query, feedback[qid]) for query, qid in asked]
-        )
+        turns_of(inp)  # checks the qids
+        columns = []
+        for name in inp.columns:
+            if name.startswith("q") and name not in STALE_WITH_QUERY:
+                columns.append(name)
+        turns = inp[~inp["qid"].duplicated()][columns].reset_index(drop=True)
+        ranked = inp.sort_values("rank", kind="stable")
+        best = ranked.groupby("qid", sort=False).head(self.fb_docs)
+        feedback = {}
+        for qid, rows in best.groupby("qid", sort=False):
+            feedback[qid] = self._feedback(str(qid), rows)
+        expanded = []
+        for query, qid in zip(turns["query"], turns["qid"], strict=True):
+            expanded.append(self._expand(query, feedback[qid]))
+        return with_columns(turns, query_toks=expanded)
 
     def _expand(self, query: str, feedback: Mapping[str, float]) -> dict[str, float]:
-        """The query's and the feedback's weight of each term, interpolated. Terms of weight 0 are omitted."""
-        own, weight = shares(self._terms(query)), self.original_weight
-        mixed = {
-            term: weight * own.get(term, 0) + (1 - weight) * feedback.get(term, 0)
-            for term in dict.fromkeys([*own, *feedback])
-        }
-        return {term: value for term, value in mixed.items() if value > 0}
+        """Interpolate the query's and the feedback's weight of each term.
+
+        Terms of weight 0 are omitted.
+        """
+        own = shares(self._terms(query))
+        weight = self.original_weight
+        weights = {}
+        for term in dict.fromkeys([*own, *feedback]):
+            mixed = weight * own.get(term, 0) + (1 - weight) * feedback.get(term, 0)
+            if mixed > 0:
+                weights[term] = mixed
+        return weights
 
     def _feedback(self, qid: str, rows: pd.DataFrame) -> dict[str, float]:
-        """RM1: the passages' terms of highest weight, with weights that sum to 1."""
+        """Return RM1: the passages' terms of highest weight, with weights that sum to 1."""
         scores = rows["score"].to_numpy(dtype=np.float64)
         if not (np.isfinite(scores).all() and (scores >= 0).all() and scores.sum() > 0):
             raise DataError(
-                f"the scores of turn {qid} can't weigh its passages ({scores.min()}): put RM3 right behind a BM25 retriever"
+                f"the scores of turn {qid} can't weigh its passages ({scores.min()}): "
+                "put RM3 right behind a BM25 retriever"
             )
-        omitted = frozenset() if self.stops == "none" else stop_terms("terrier", self.stemmer)
+        omitted: frozenset[str] = frozenset()
+        if self.stops != "none":
+            omitted = stop_terms("terrier", self.stemmer)
         weights: dict[str, float] = {}
         for text, score in zip(texts_in(rows, "text"), scores.tolist(), strict=True):
             for term, share in shares(self._terms(text)).items():
-                if term not in omitted and len(term) in LENGTHS:
+                if term not in omitted and len(term) in TERM_LENGTHS:
                     weights[term] = weights.get(term, 0.0) + share * score
         best = sorted(weights, key=lambda term: (-weights[term], term))[: self.fb_terms]
         total = sum(weights[term] for term in best)
@@ -350,5 +387,5 @@ class RM3(Operator):
 
 
 def shares(terms: Sequence[str]) -> dict[str, float]:
-    """Each term's share of ``terms``."""
+    """Return each term's share of ``terms``."""
     return {term: count / len(terms) for term, count in Counter(terms).items()}

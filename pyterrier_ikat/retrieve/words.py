@@ -217,8 +217,10 @@ def in_other_script(text: str) -> bool:
     """Tell whether a text has letters but no word, as in Chinese or Cyrillic.
 
     Example:
-        >>> in_other_script("我能吃花生吗？"), in_other_script("花生 peanuts"), in_other_script("?!")
-        (True, False, False)
+        >>> in_other_script("我能吃花生吗？"), in_other_script("?!")
+        (True, False)
+        >>> in_other_script("花生 peanuts")
+        False
     """
     return any(map(str.isalpha, text)) and not has_word(text)
 

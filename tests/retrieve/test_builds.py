@@ -158,7 +158,7 @@ def test_a_stopped_build_resumes_and_additions_encode_only_new(
             else build(kind, tmp_path / "i", model, MANY)
         )
 
-    monkeypatch.setattr(module, "STEP", 32)
+    monkeypatch.setattr(module, "PASSAGES_IN_STEP", 32)
     if added:
         build(kind, tmp_path / "i", model, MANY[:20])
         before = found(tmp_path / "i", kind)
@@ -294,7 +294,7 @@ def test_pisa_takes_other_parameters_once_or_names_lost_postings(tmp_path):
     pd.testing.assert_frame_equal(
         ikat.PassageIndex(index.path).bm25(k1=1.2, b=0.75)(ASKED), expected, rtol=1e-4
     )
-    for name in pisa.SPARE:
+    for name in pisa.SPARE_FILES:
         (folder / name).unlink()
     index = ikat.PassageIndex(index.path)
     assert len(index.bm25(k1=1.2, b=0.75)(ASKED)) == len(expected)

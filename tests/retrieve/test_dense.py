@@ -447,7 +447,7 @@ def test_a_ranking_is_the_same_alone_and_in_any_batch(
 
 
 def test_what_no_sample_shows_is_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(vectors_module, "SAMPLE", 400)
+    monkeypatch.setattr(vectors_module, "SAMPLED_VECTORS", 400)
     draw = np.random.default_rng(4)
     vectors = draw.normal(size=(4000, 8)).astype(np.float32)
     vectors[::10] = 9 * np.eye(8)[0]  # the sample has these alone: 400 of the 4000, all the same
