@@ -15,6 +15,7 @@ Benchmarking Chat Assistants on Long-Term Interactive Memory, ICLR 2025 (arXiv 2
 
 import json
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cached_property, partial
@@ -274,13 +275,11 @@ class MemoryBenchmark(IkatDataset):
 
     measures = ("R@5", "nDCG@10", "Success@5", "Success@5 by session")
     form: str
-    read_from: Path
-    """The file of the questions."""
 
     @cached_property
     def conversations(self) -> list[Conversation]:
         """The questions of each conversation. Those of LoCoMo without evidence are left out."""
-        return [chat for chat in read_conversations(self.read_from, self.form) if chat.turns]
+        return [chat for chat in read_conversations(self._file(), self.form) if chat.turns]
 
     def get_topics(self, variant: str | None = None) -> pd.DataFrame:
         """Return the questions with ``qptkb``, and with ``qfacts`` if there are any.
@@ -300,6 +299,10 @@ class MemoryBenchmark(IkatDataset):
         if any(facts):
             frame = with_columns(frame, qfacts=facts)
         return frame
+
+    @abstractmethod
+    def _file(self) -> Path:
+        """Return the path of the questions."""
 
     def _qrels(self) -> Qrels:
         return {None: self._provenance}
@@ -334,7 +337,9 @@ class LocomoDataset(MemoryBenchmark):
     page = "https://github.com/snap-research/locomo"
     unit = "user"
     unit_reason = "All questions on a conversation are about the same two speakers."
-    read_from = cached_property(lambda self: data_file("memory/locomo10.json"))  # type: ignore[assignment]
+
+    def _file(self) -> Path:
+        return data_file("memory/locomo10.json")
 
     def _unit_of(self, conversation: str) -> str:
         return conversation  # of two speakers, who have no other
@@ -365,9 +370,12 @@ class LongMemEvalDataset(MemoryBenchmark):
     unit_reason = "Each question has a history of its own, and is a conversation of one turn."
 
     def __init__(self, path: str | Path):
-        self.read_from = Path(path).expanduser().absolute()
-        self.name = f"{LONGMEMEVAL}{self.read_from}"
+        self.path = Path(path).expanduser().absolute()
+        self.name = f"{LONGMEMEVAL}{self.path}"
         self._warned = False
+
+    def _file(self) -> Path:
+        return self.path
 
     def get_qrels(self, variant: str | None = None) -> pd.DataFrame:
         """Return the evidence, see :meth:`IkatDataset.get_qrels`.

@@ -194,7 +194,7 @@ def read_turns(turns: Turns, known: Iterable[str], where: str) -> list[str]:
         ids = {turn: turn for turn in _ids_of_argument(turns)}
         source = where
     if not ids or "" in ids.values():
-        written = turns if path is not None else repr(turns)
+        written = repr(turns) if path is None else repr(str(turns))
         shown = advice(f"turns={written}", f"--turns {str(turns)!r}")
         raise UsageError(
             f"{shown} names no turn: give ids separated by commas, such as 1-1_1,1-1_2, "

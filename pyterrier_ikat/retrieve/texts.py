@@ -236,7 +236,8 @@ def count_of(parts: Parts) -> int:
 
 
 def _decompressed(content: bytes) -> str:
-    return lz4.block.decompress(content).decode("utf-8", "surrogatepass")  # type: ignore[no-any-return]
+    text: str = lz4.block.decompress(content).decode("utf-8", "surrogatepass")
+    return text
 
 
 # Reading a corpus
