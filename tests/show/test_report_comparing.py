@@ -12,8 +12,10 @@ from small_runs import ranking
 
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.evaluation import evaluate
+from pyterrier_ikat.evaluation.units import Clusters
 from pyterrier_ikat.show import report
 from pyterrier_ikat.show.report import material as runs_module
+from pyterrier_ikat.show.report.means import ShownMeasure, compare_means
 from pyterrier_ikat.show.report.page import Call
 
 TURNS = ["1-1_1", "1-1_2", "2-1_1", "2-1_2"]
@@ -291,3 +293,14 @@ def test_nothing_keeps_people_from_using_the_page(new_page, url, view):
     page.goto(url)
     open_all_boxes(page)
     assert violations(page) == []
+
+
+@pytest.mark.parametrize(
+    ("better", "best"), [(1, [False, True]), (-1, [True, False]), (0, [False] * 2)]
+)
+def test_the_best_mean_is_the_highest_the_lowest_or_none(better, best):
+    sessions = [str(number) for number in range(6)]
+    values = {one: [[1.0], [2.0]] for one in sessions}
+    measure = ShownMeasure("cost", better=better, tested=False)
+    means = compare_means([[1.0], [2.0]], values, [measure], Clusters("turn", sessions))
+    assert [of_system[0].best for of_system in means] == best

@@ -11,6 +11,7 @@ import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.foreign import HeldFiles
 from pyterrier_ikat.operator import Operator, parts_of
 from pyterrier_ikat.study import AlikeWarning
 
@@ -287,3 +288,13 @@ def test_pisa_writes_into_its_index_and_is_the_same(tmp_path):
     pisa.PisaIndex(folder, text_field="text").index([{"docno": "b", "text": "milk"}])
     with pytest.raises(ikat.UsageError, match="different parts"):
         run(tmp_path / "runs", pisa.PisaIndex(folder).bm25())
+
+
+def test_a_renamed_file_makes_another_fingerprint(tmp_path):
+    (tmp_path / "a.txt").write_text("tea")
+    held = HeldFiles(str(tmp_path))
+    before = held.fingerprint()
+    (tmp_path / "a.txt").rename(tmp_path / "b.txt")
+    assert held.fingerprint() != before
+    (tmp_path / "b.txt").rename(tmp_path / "a.txt")
+    assert held.fingerprint() == before
