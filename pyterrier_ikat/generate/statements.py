@@ -196,8 +196,8 @@ class SelectStatements(AsksSome):
         >>> turn = ikat.conversation(chat, ["I own a dog.", "I am vegan."])
         >>> ikat.SelectStatements(llm)(turn)["qstatements"].item()
         [('2', 1.0)]
-        >>> llm.ledger.frame()["dropped"].item()
-        1
+        >>> llm.ledger.frame()["dropped"].tolist()
+        [1]
     """
 
     stage = "statements"

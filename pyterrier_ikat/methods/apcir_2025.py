@@ -1,5 +1,6 @@
-"""Mo et al., Adaptive Personalized Conversational Information Retrieval, APCIR (CIKM 2025, arXiv 2508.08634): weights by level.
+"""APCIR: weights of three queries by the level of personalisation that a question needs.
 
+Mo et al., Adaptive Personalized Conversational Information Retrieval (CIKM 2025, arXiv 2508.08634).
 We read the abstract and the authors' code (YuchenHui22314/TREC_iKAT_2024 at 646ba6d, MIT licence).
 Their main run finds the weights of each level with a grid search (step .01; the sum of MRR, nDCG@3
 and recall at 10 and 100) on the judgements of the same turns on which it is scored. The code
@@ -17,7 +18,7 @@ from .definition import Stage, method
 
 PAPER = "Mo et al., APCIR"
 LEVELS = {"a": (1, 0.1, 0.4), "b": (1, 0.1, 0.5), "c": (1, 0.1, 0.6)}
-"""Level -> the weights of the plain rewrite, of that with its answer, and of the personal rewrite."""
+"""Level -> weights of the plain rewrite, the rewrite with its answer, the personal rewrite."""
 
 
 @method(
@@ -34,12 +35,12 @@ def apcir(
     depth: int = 1000,
     rerank_depth: int = 50,
 ) -> Stage:
-    """APCIR: how personal the question is decides the weights of three queries, whose BM25 scores are scaled and summed.
+    """APCIR: the level of personalisation decides the weights of three queries' BM25 scores.
 
     The queries are a rewrite without the persona, the same rewrite followed by the LLM's answer,
-    and a rewrite as personal as its level allows. Two LLM calls, three queries per turn. RALI, by
-    some of the same authors, has the same queries with fixed weights and unscaled scores. The
-    authors' prompts have examples, and ours have none.
+    and a rewrite as personal as its level allows. Their scores are scaled and summed. Two LLM
+    calls, three queries per turn. RALI, by some of the same authors, has the same queries with
+    fixed weights and unscaled scores. The authors' prompts have examples, and ours have none.
 
     - ``weights``: the three weights of each level; see :class:`~pyterrier_ikat.fuse.WeightedSum`.
     - ``think``: whether a reason comes before the level.
@@ -48,13 +49,19 @@ def apcir(
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.apcir(ikat.llm("openai:gpt-4o"), ikat.PassageIndex("i").bm25(), ikat.MonoT5())  # doctest: +SKIP
+        >>> ikat.methods.apcir(llm, bm25, ikat.MonoT5())  # doctest: +SKIP
     """
-    found = retriever % depth
-    branches = (QueryColumn("qrewrite") >> found, found, QueryColumn("qpersonal") >> found)
-    queries = RewriteByLevel(llm, think=think) >> RewriteAndAnswer(llm, think=False, persona=False)
+    level_and_personal_rewrite = RewriteByLevel(llm, think=think)
+    rewrite_and_answer = RewriteAndAnswer(llm, think=False, persona=False)
+    search = retriever % depth
     size = depth if reranker is None else rerank_depth
-    ranking = queries >> WeightedSum(
-        *branches, weights=dict(weights), num_results=size, by="qlevel"
+    fused = WeightedSum(
+        QueryColumn("qrewrite") >> search,
+        search,  # the rewrite and the answer
+        QueryColumn("qpersonal") >> search,
+        weights=dict(weights),
+        num_results=size,
+        by="qlevel",
     )
+    ranking = level_and_personal_rewrite >> rewrite_and_answer >> fused
     return ranking if reranker is None else ranking >> RerankAgainst(reranker, "qpersonal", size)

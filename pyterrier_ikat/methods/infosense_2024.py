@@ -1,12 +1,12 @@
-"""De Lima and Yang, Passage Query Methods (InfoSense, iKAT 2024): queries in the form of passages that would answer the question.
+"""Passage Query Methods: queries in the form of passages that would answer the question.
 
-Every run summarises long responses in the history (except the last one), chooses PTKB statements
-with scores, and retrieves 5000 passages per passage query with BM25. It scores the union of the
-candidates with the weighted mean of cosines over passage queries and bi-encoders, keeps 1000, and
-responds from the top three passages only. The response and each of these passages have at most 300
-words. A passage query that finds nothing, because it has no indexed word, doesn't count in the
-mean. The authors' code decodes greedily, and the paper says nothing of it: give the LLM
-``temperature=0``.
+De Lima and Yang, Passage Query Methods (InfoSense, iKAT 2024). Every run summarises long responses
+in the history (except the last one), chooses PTKB statements with scores, and retrieves 5000
+passages per passage query with BM25. It scores the union of the candidates with the weighted mean
+of cosines over passage queries and bi-encoders, keeps 1000, and responds from the top three
+passages only. The response and each of these passages have at most 300 words. A passage query that
+finds nothing, because it has no indexed word, doesn't count in the mean. The authors' code decodes
+greedily, and the paper says nothing of it: give the LLM ``temperature=0``.
 
 The last response is shown whole, as in the authors' code, which puts its summary into later turns.
 The paper sums it up, too (section 3.1 (1)). The choice of statements sees the history. Section
@@ -51,27 +51,29 @@ PAPER = "De Lima and Yang, Passage Query Methods"
 _LUCENE = {"k1": 1.2, "b": 0.75}
 _SMALL = {"llm": "Llama-3.1-8B-Instruct temperature=0", "retriever": "BM25 k1=1.2 b=0.75"}
 _ONE = {"reranker": "bi:sentence-transformers/all-MiniLM-L12-v2"}
-_BOTH = {
-    "reranker": "bi:sentence-transformers/all-MiniLM-L12-v2,bi:sentence-transformers/msmarco-distilbert-base-v4"
-}
+_BOTH = {"reranker": f"{_ONE['reranker']},bi:sentence-transformers/msmarco-distilbert-base-v4"}
 _LARGE = {"llm": "Llama-3.1-70B-Instruct temperature=0"}
 
 
-def _ranked(
+def _search_and_respond(
     llm: LLM,
-    queries: Stage,
+    passage_queries: Stage,
     retriever: Stage,
     reranker: Rerankers,
     depth: int,
     respond: bool,
     question: str = "qutterance",
 ) -> Stage:
+    """Steps (4) to (6) of section 3.1: retrieval by each passage query, re-ranking, response."""
+    retrieval = ExplodeQueries() >> retriever % depth
     scorers = [reranker] if isinstance(reranker, Stage) else list(reranker)
-    ranking = queries >> ExplodeQueries() >> retriever % depth >> MeanScore(scorers, 1000)
-    responded = ranking >> Respond(
+    reranking = MeanScore(scorers, 1000)
+    ranking = passage_queries >> retrieval >> reranking
+    if not respond:
+        return ranking
+    return ranking >> Respond(
         llm, 3, 300, "passages_only", statements="chosen", question=question, passage_words=300
     )
-    return responded if respond else ranking
 
 
 @method("wghtdrerank_1", paper=PAPER, models=_SMALL | _ONE, bm25=_LUCENE, several=True)
@@ -85,13 +87,13 @@ def weighted_reranking(
     depth: int = 5000,
     respond: bool = True,
 ) -> Stage:
-    """Weighted re-ranking (section 4.2.1): a clarified utterance, an article-like passage query, and one per chosen statement.
+    """Weighted re-ranking (section 4.2.1): an article-like passage query, and one per statement.
 
-    The first passage query is written from all chosen statements and has weight 1. Each other one
-    is written from one of the best ``statements`` statements, and its weight is the statement's
-    score. This makes 1 to 4 queries, and 4 to 7 LLM calls per turn besides the summaries. Run 1 has
-    one re-ranker: MiniLM by Table 1 and the released notebook, which the catalogue follows, and
-    MSMDistilbert by section 4.2.1.
+    Both are written from a clarified utterance. The first passage query is written from all chosen
+    statements and has weight 1. Each other one is written from one of the best ``statements``
+    statements, and its weight is the statement's score. This makes 1 to 4 queries, and 4 to 7 LLM
+    calls per turn besides the summaries. Run 1 has one re-ranker: MiniLM by Table 1 and the
+    released notebook, which the catalogue follows, and MSMDistilbert by section 4.2.1.
 
     With one chosen statement there are two passage queries. The paper writes extra ones "if
     multiple" statements are chosen (section 4.2.1), and counts 1 to 4 (Table 1); the notebook
@@ -101,15 +103,18 @@ def weighted_reranking(
     Example:
         >>> import pyterrier_ikat as ikat
         >>> minilm = ikat.BiEncoder("sentence-transformers/all-MiniLM-L12-v2")
-        >>> ikat.methods.weighted_reranking(llm, ikat.PassageIndex("i").bm25(k1=1.2, b=0.75), minilm)  # doctest: +SKIP
+        >>> bm25 = ikat.PassageIndex("i").bm25(k1=1.2, b=0.75)  # doctest: +SKIP
+        >>> ikat.methods.weighted_reranking(llm, bm25, minilm)  # doctest: +SKIP
     """
-    queries = (
+    passage_queries = (
         Summarise(llm)
         >> SelectStatements(llm, "scores")
         >> Clarify(llm)
         >> PassageQueries(llm, ("article",), statements)
     )
-    return _ranked(llm, queries, retriever, reranker, depth, respond, "qrewrite")
+    return _search_and_respond(
+        llm, passage_queries, retriever, reranker, depth, respond, "qrewrite"
+    )
 
 
 @method("short_long_2", paper=PAPER, models=_SMALL | _BOTH, bm25=_LUCENE, several=True)
@@ -130,27 +135,30 @@ def short_and_long(
     depth: int = 5000,
     respond: bool = True,
 ) -> Stage:
-    """Short and long passages (section 4.2.2): a 5-sentence answer-like and a 10-sentence article-like passage query, equal weights.
+    """Short and long passages (section 4.2.2): an answer-like and an article-like passage query.
 
-    With ``think`` (run 3), the model first says which information would help, uses this to choose
-    the statements, and writes the long query in a style of its choice: encyclopedia, blog or
-    government website. The paper gives both to run 3 alone, and so do we; the released notebook of
-    ``short_long_2`` has them as well. Two queries per turn; 4 LLM calls per turn besides the
-    summaries, 5 with ``think``.
+    They have 5 and 10 sentences, and equal weights. With ``think`` (run 3), the model first says
+    which information would help, uses this to choose the statements, and writes the long query in a
+    style of its choice: encyclopedia, blog or government website. The paper gives both to run 3
+    alone, and so do we; the released notebook of ``short_long_2`` has them as well. Two queries per
+    turn; 4 LLM calls per turn besides the summaries, 5 with ``think``.
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.short_and_long(llm, ikat.PassageIndex("i").bm25(k1=1.2, b=0.75), [minilm, distilbert])  # doctest: +SKIP
+        >>> bm25 = ikat.PassageIndex("i").bm25(k1=1.2, b=0.75)  # doctest: +SKIP
+        >>> ikat.methods.short_and_long(llm, bm25, [minilm, distilbert])  # doctest: +SKIP
     """
     if think:
-        chosen = OutlineAnswer(llm, "context") >> SelectStatements(
-            llm, "scores", given="suggestion"
+        passage_queries = (
+            Summarise(llm)
+            >> OutlineAnswer(llm, "context")
+            >> SelectStatements(llm, "scores", given="suggestion")
+            >> PassageQueries(llm, ("short", "styled"))
         )
-        queries = Summarise(llm) >> chosen >> PassageQueries(llm, ("short", "styled"))
     else:
-        queries = (
+        passage_queries = (
             Summarise(llm)
             >> SelectStatements(llm, "scores")
             >> PassageQueries(llm, ("short", "long"))
         )
-    return _ranked(llm, queries, retriever, reranker, depth, respond)
+    return _search_and_respond(llm, passage_queries, retriever, reranker, depth, respond)

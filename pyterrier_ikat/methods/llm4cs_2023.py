@@ -1,7 +1,8 @@
-"""Mao, Dou, Mo, Hou, Chen and Qian, LLM4CS (Findings of EMNLP 2023, arXiv 2303.06573): several sampled rewrites and answers, combined.
+"""LLM4CS: several sampled rewrites and answers, combined into one query.
 
-The paper retrieves with ANCE and the mean of the vectors of all texts. It reports scores on CAsT
-2019 to 2021, and none on TREC iKAT.
+Mao, Dou, Mo, Hou, Chen and Qian, LLM4CS (Findings of EMNLP 2023, arXiv 2303.06573). The paper
+retrieves with ANCE and the mean of the vectors of all texts. It reports scores on CAsT 2019 to
+2021, and none on TREC iKAT.
 """
 
 from ..arguments import one_of
@@ -12,7 +13,8 @@ from ..operator import face
 from .definition import Stage, method
 
 PAPER = "Mao et al., LLM4CS"
-FORMS = ("rewrite", "rewrite_then_answer", "rewrite_and_answer")
+PROMPTINGS = ("rewrite", "rewrite_then_answer", "rewrite_and_answer")
+"""Their REW, RTR and RAR."""
 AGGREGATES = {"maxprob": "first", "self_consistency": "consistent", "mean": "mean"}
 """The paper's names -> those of ``Aggregate``."""
 FUSION = "fusion"
@@ -59,27 +61,28 @@ def llm4cs(
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.llm4cs(ikat.llm("openai:gpt-4o-mini temperature=0.7"), ikat.PassageIndex("i").bm25())  # doctest: +SKIP
+        >>> ikat.methods.llm4cs(llm, ikat.PassageIndex("i").bm25())  # doctest: +SKIP
     """
-    one_of(FORMS, form=form)
+    one_of(PROMPTINGS, form=form)
     one_of((*AGGREGATES, FUSION), aggregate=aggregate)
-    drawn = _drawn(llm, form, 1 if aggregate == "maxprob" else n, think)
+    samples = _prompted(llm, form, 1 if aggregate == "maxprob" else n, think)
+    search = retriever % depth
     if aggregate == FUSION:
-        ranking = drawn >> ExplodeQueries() >> retriever % depth >> RRF(num_results=depth)
+        ranking = samples >> ExplodeQueries() >> search >> RRF(num_results=depth)
     else:
         if encoder is None:
             encoder = face(retriever).query_encoder()
         also = "qrewrite" if form == "rewrite_then_answer" else None
-        ranking = drawn >> Aggregate(AGGREGATES[aggregate], encoder, also) >> retriever % depth
+        aggregated = Aggregate(AGGREGATES[aggregate], encoder, also)
+        ranking = samples >> aggregated >> search
     return ranking if reranker is None else ranking >> RerankAgainst(reranker, "qrewrite", depth)
 
 
-def _drawn(llm: LLM, form: str, n: int, think: bool) -> Stage:
-    """The operator that is sampled."""
+def _prompted(llm: LLM, form: str, n: int, think: bool) -> Stage:
+    """Return the samples of a form of prompting."""
     if form == "rewrite_and_answer":
         return Samples(RewriteAndAnswer(llm, think=think), n, ("qrewrite", "qanswer"))
+    rewrite = RewriteAndAnswer(llm, answer=False, think=think)
     if form == "rewrite":
-        return Samples(RewriteAndAnswer(llm, False, think), n, ("qrewrite",))
-    return RewriteAndAnswer(llm, False, think) >> Samples(
-        Answer(llm, question="qrewrite"), n, ("qanswer",)
-    )
+        return Samples(rewrite, n, ("qrewrite",))
+    return rewrite >> Samples(Answer(llm, question="qrewrite"), n, ("qanswer",))

@@ -1,6 +1,6 @@
-"""Fu, Bedi, Acharya, Kando, NII@TREC iKAT 2024: retrieve then generate (RtG), generate then retrieve (GtR).
+"""NII's retrieve then generate (RtG) and generate then retrieve (GtR).
 
-These arguments mean the same in both systems:
+Fu, Bedi, Acharya, Kando, NII@TREC iKAT 2024. These arguments mean the same in both systems:
 
 - ``llm``: the model to ask; ``second_llm``: the second model of GtR (Claude 3 Opus in the paper;
   use Anthropic's models through their OpenAI-compatible endpoint: ``openai:NAME base_url=...
@@ -46,41 +46,46 @@ def rtg(
     depth: int = 50,
     respond: bool = True,
 ) -> Stage:
-    """RtG (section III.A): a short rewrite, PTKB statements for it, queries for each statement, the union re-ranked by the rewrite.
+    """RtG (section III.A): a short rewrite, queries for each PTKB statement, their union re-ranked.
 
-    If no statement is chosen, the queries are generated from the rewrite alone. The response takes
-    two steps, a suggestion and the answer. With ``manual``, the manual rewrite replaces the LLM's
-    rewrite, which saves a call. All queries that the LLM writes for a statement are used; only its
-    ``max_tokens`` limits them. The paper has queries "for each PTKB", and appendix A3 numbers the
-    statements to n: here each chosen statement gets queries, as choosing them would be pointless
-    otherwise.
+    The re-ranker reads the rewrite. If no statement is chosen, the queries are generated from the
+    rewrite alone. The response takes two steps, a suggestion and the answer. With ``manual``, the
+    manual rewrite replaces the LLM's rewrite, which saves a call. All queries that the LLM writes
+    for a statement are used; only its ``max_tokens`` limits them. The paper has queries "for each
+    PTKB", and appendix A3 numbers the statements to n: here each chosen statement gets queries, as
+    choosing them would be pointless otherwise.
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.rtg(llm, ikat.PassageIndex("i").bm25(), ikat.CrossEncoder("..."))  # doctest: +SKIP
+        >>> ikat.methods.rtg(llm, bm25, ikat.CrossEncoder("..."))  # doctest: +SKIP
     """
-    column = "qresolved" if manual else "qrewrite"
-    rewritten = ManualRewrite() if manual else Rewrite(llm, "short")
-    chosen = rewritten >> SelectStatements(llm, "ids", question=column, history=False)
-    if respond:
-        chosen = chosen >> OutlineAnswer(llm, question=column)
-    ranking = (
-        chosen
-        >> StatementQueries(llm, question=column)
-        >> ExplodeQueries()
-        >> retriever % depth
-        >> RerankAgainst(reranker, column)
+    rewrite = ManualRewrite() if manual else Rewrite(llm, "short")
+    question = "qresolved" if manual else "qrewrite"
+    ptkb_selection = SelectStatements(llm, "ids", question=question, history=False)
+    response_suggestion = OutlineAnswer(llm, question=question)
+    queries_per_statement = StatementQueries(llm, question=question) >> ExplodeQueries()
+    search_and_rerank = retriever % depth >> RerankAgainst(reranker, question)
+    response = Respond(llm, 5, 250, "suggested", question=question)
+    if not respond:
+        return rewrite >> ptkb_selection >> queries_per_statement >> search_and_rerank
+    return (
+        rewrite
+        >> ptkb_selection
+        >> response_suggestion
+        >> queries_per_statement
+        >> search_and_rerank
+        >> response
     )
-    return ranking >> Respond(llm, 5, 250, "suggested", question=column) if respond else ranking
 
 
-def _gtr_branch(llm: LLM, retriever: Stage, reranker: Stage, n: int, depth: int) -> Stage:
-    queries = (
-        SelectStatements(llm, "copies")
-        >> Answer(llm, words=200)
-        >> MultiQuery(llm, n, "answer", words=200)
-    )
-    return queries >> retriever % depth >> RerankAgainst(reranker, "qanswer", 1000)
+def _of_one_llm(llm: LLM, retriever: Stage, reranker: Stage, n: int, depth: int) -> Stage:
+    """The statements, the answer, the queries and the ranking of one LLM."""
+    ptkb_selection = SelectStatements(llm, "copies")
+    initial_response = Answer(llm, words=200)
+    query_generation = MultiQuery(llm, n, "answer", words=200)
+    initial_reranking = RerankAgainst(reranker, "qanswer", 1000)
+    queries = ptkb_selection >> initial_response >> query_generation
+    return queries >> retriever % depth >> initial_reranking
 
 
 @method("gtr_gpt", paper=PAPER, models=_GTR)
@@ -96,12 +101,13 @@ def gtr(
     depth: int = 300,
     respond: bool = True,
 ) -> Stage:
-    """GtR (section III.B): answer, PTKB statements and queries from each LLM; the union re-ranked by the second LLM's answer.
+    """GtR (section III.B): answer, PTKB statements and queries from each LLM; the union re-ranked.
 
-    Each LLM's candidates are first re-ranked by its own answer and cut to 1000; with one LLM, this
-    is the ranking. The statements are those of the first LLM in its order, then the new ones of the
-    second. The first LLM writes the response from the top five passages. Three LLM calls and at
-    most ``n`` queries per turn and LLM, and one call for the response.
+    The last re-ranking reads the second LLM's answer. Each LLM's candidates are first re-ranked by
+    its own answer and cut to 1000; with one LLM, this is the ranking. The statements are those of
+    the first LLM in its order, then the new ones of the second. The first LLM writes the response
+    from the top five passages. Three LLM calls and at most ``n`` queries per turn and LLM, and one
+    call for the response.
 
     Algorithm 1, line 26, merges both first answers into the response. Appendix A8 has no answer in
     that prompt, nor have we. Lines 4 and 14 write the queries for the prompt that selects
@@ -110,11 +116,11 @@ def gtr(
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.gtr(gpt, ikat.PassageIndex("i").bm25(), minilm, second_llm=claude)  # doctest: +SKIP
+        >>> ikat.methods.gtr(gpt, bm25, minilm, second_llm=claude)  # doctest: +SKIP
     """
-    ranking = _gtr_branch(llm, retriever, reranker, n, depth)
+    ranking = _of_one_llm(llm, retriever, reranker, n, depth)
     if second_llm is not None:
-        ranking = Union(
-            ranking, _gtr_branch(second_llm, retriever, reranker, n, depth)
-        ) >> RerankAgainst(reranker, "qanswer", 1000)
+        second_ranking = _of_one_llm(second_llm, retriever, reranker, n, depth)
+        final_reranking = RerankAgainst(reranker, "qanswer", 1000)
+        ranking = Union(ranking, second_ranking) >> final_reranking
     return ranking >> Respond(llm, 5, 200, statements="chosen") if respond else ranking

@@ -19,6 +19,7 @@ missing here.
 from ..generate import AllUtterances, ManualRewrite, Rewrite
 from ..llms import LLM
 from .definition import Stage, method
+from .generate_then_retrieve import retrieve
 
 _DISCO = "Lupart, Aliannejadi and Kanoulas, DiSCo"
 
@@ -31,47 +32,45 @@ def disco(
     separator: str = " [SEP] ",
     depth: int = 1000,
 ) -> Stage:
-    """DiSCo: SPLADE's query encoder reads the conversation itself, newest message first. No LLM call, one query per turn.
+    """DiSCo: SPLADE's query encoder reads the conversation itself, newest message first.
 
-    The query is the utterance, then the responses and utterances before it, joined by
-    ``separator``, as described in their model cards. The encoder truncates it at its limit (256
-    tokens in their code; set the model's own limit to that). ``retriever`` is SPLADE with such a
-    ``query_model``. Any other retriever reads the conversation as plain words. The paper has no
-    re-ranker. If you give one, it also sees the whole conversation. The persona isn't shown.
+    No LLM call, one query per turn. The query is the utterance, then the responses and utterances
+    before it, joined by ``separator``, as described in their model cards. The encoder truncates it
+    at its limit (256 tokens in their code; set the model's own limit to that). ``retriever`` is
+    SPLADE with such a ``query_model``. Any other retriever reads the conversation as plain words.
+    The paper has no re-ranker. If you give one, it also sees the whole conversation. The persona
+    isn't shown.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> splade = ikat.SpladeIndex("splade.index")  # doctest: +SKIP
-        >>> ikat.methods.disco(splade.retriever(query_model="slupart/splade-disco-human-mistral"))  # doctest: +SKIP
+        >>> retriever = splade.retriever(
+        ...     query_model="slupart/splade-disco-human-mistral"
+        ... )  # doctest: +SKIP
+        >>> ikat.methods.disco(retriever)  # doctest: +SKIP
     """
-    found = (
-        AllUtterances(responses=True, newest_first=True, separator=separator) >> retriever % depth
-    )
-    return found if reranker is None else found >> reranker
+    conversation = AllUtterances(responses=True, newest_first=True, separator=separator)
+    return conversation >> retrieve(retriever, reranker, depth)
 
 
 _BASELINES = "organisers' baselines of 2025, repository SimonLupart/ikat-baseline"
 _LLM = {"llm": "openai:gpt-4o-mini"}
-_BM25, _SPLADE = (
-    {"retriever": "BM25"},
-    {"retriever": "SPLADE, naver/splade-cocondenser-ensembledistil"},
-)
-_MINILM, _DEBERTA = (
-    {"reranker": "cross-encoder/ms-marco-MiniLM-L-6-v2"},
-    {"reranker": "naver/trecdl22-crossencoder-debertav3"},
-)
+_BM25 = {"retriever": "BM25"}
+_SPLADE = {"retriever": "SPLADE, naver/splade-cocondenser-ensembledistil"}
+_MINILM = {"reranker": "cross-encoder/ms-marco-MiniLM-L-6-v2"}
+_DEBERTA = {"reranker": "naver/trecdl22-crossencoder-debertav3"}
 
 
 @method("baseline_2025_bm25", paper=_BASELINES, models=_LLM | _BM25)
 @method("baseline_2025_splade", paper=_BASELINES, models=_LLM | _SPLADE)
 def baseline_2025(llm: LLM, retriever: Stage, *, depth: int = 1000) -> Stage:
-    """The organisers' 2025 baselines without a re-ranker: one rewrite from the conversation and the whole persona retrieves.
+    """The organisers' 2025 baselines without a re-ranker: one rewrite retrieves.
 
-    One LLM call and one query per turn.
+    The rewrite sees the conversation and the whole persona. One LLM call and one query per turn.
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.baseline_2025(ikat.llm("openai:gpt-4o-mini"), ikat.PassageIndex("i").bm25())  # doctest: +SKIP
+        >>> ikat.methods.baseline_2025(llm, ikat.PassageIndex("i").bm25())  # doctest: +SKIP
     """
     return Rewrite(llm) >> retriever % depth
 
@@ -81,13 +80,14 @@ def baseline_2025(llm: LLM, retriever: Stage, *, depth: int = 1000) -> Stage:
 def baseline_2025_reranked(
     llm: LLM, retriever: Stage, reranker: Stage, *, depth: int = 100
 ) -> Stage:
-    """The organisers' 2025 baselines with a re-ranker, which sees the first 100 passages. The others are dropped.
+    """The organisers' 2025 baselines with a re-ranker over the first 100 passages.
 
-    One LLM call and one query per turn.
+    The other passages are dropped. One LLM call and one query per turn.
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.baseline_2025_reranked(ikat.llm("openai:gpt-4o-mini"), splade, ikat.CrossEncoder("..."))  # doctest: +SKIP
+        >>> deberta = ikat.CrossEncoder("naver/trecdl22-crossencoder-debertav3")
+        >>> ikat.methods.baseline_2025_reranked(llm, splade, deberta)  # doctest: +SKIP
     """
     return Rewrite(llm) >> retriever % depth >> reranker
 

@@ -34,7 +34,9 @@ def memory_bm25(*, depth: int = 100) -> Stage:
 
 @method(paper=_MEMORY)
 def memory_dense(reranker: Stage | None = None, *, depth: int = 100) -> Stage:
-    """The statements about the user by the cosine of their vectors with the question's, as most memories of assistants find them.
+    """The statements about the user by the cosine of their vectors with the question's.
+
+    Most memories of assistants find statements in this way.
 
     - ``reranker``: what scores them; all-MiniLM-L6-v2 by default.
 
@@ -48,21 +50,22 @@ def memory_dense(reranker: Stage | None = None, *, depth: int = 100) -> Stage:
 
 @method(paper=_MEMORY)
 def memory_facts(reranker: Stage | None = None, *, depth: int = 100) -> Stage:
-    """The turns that extracted facts come from (``qfacts``), each by its best fact's cosine with the question.
+    """The turns of extracted facts (``qfacts``), each by its best fact's cosine with the question.
 
     - ``reranker``: what scores them; all-MiniLM-L6-v2 by default.
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.memory_facts(ikat.BM25Rerank())
-        (ikat.ListStatements(column='qfacts') >> ikat.BM25Rerank() >> ikat.SourceTurns() >> RankCutoff(100))
+        >>> stages = ikat.methods.memory_facts(ikat.BM25Rerank())
+        >>> stages[0], stages[1]
+        (ikat.ListStatements(column='qfacts'), ikat.BM25Rerank())
     """
     return ListStatements("qfacts") >> (reranker or BiEncoder(MINILM)) >> SourceTurns() % depth
 
 
 @method(paper=_MEMORY)
 def memory_fused(reranker: Stage | None = None, *, depth: int = 100) -> Stage:
-    """The rankings of ``memory_bm25``, ``memory_dense`` and ``memory_facts``, joined by RRF over source turns.
+    """The rankings of the other three memories, joined by RRF over source turns.
 
     - ``reranker``: what scores statements and facts; all-MiniLM-L6-v2 by default.
 
@@ -95,11 +98,12 @@ def chosen_of_n(
     depth: int = 1000,
     rerank_depth: int | None = None,
 ) -> Stage:
-    """One of ``n`` sampled LLM4CS rewrites with its answer: the one that agrees most with all of them, or whose scores vary most.
+    """The best of ``n`` sampled LLM4CS rewrites with their answers, by agreement or spread.
 
-    ``n`` LLM calls and up to ``n`` + 1 searches per turn; see
-    :class:`~pyterrier_ikat.generate.BestQuery` for the rules. Sample with a temperature above 0.
-    The rules read as many passages as in ``BestQuery``: 10, as in nDCG@10, or 100, as in NQC.
+    That is the sample that agrees most with all of them, or whose scores vary most. ``n`` LLM calls
+    and up to ``n`` + 1 searches per turn; see :class:`~pyterrier_ikat.generate.BestQuery` for the
+    rules. Sample with a temperature above 0. The rules read as many passages as in ``BestQuery``:
+    10, as in nDCG@10, or 100, as in NQC.
 
     - ``rule``: ``"agreement"`` or ``"spread"``.
     - ``answer``: whether to search for the rewrite and the answer together, or for the rewrite
@@ -110,19 +114,21 @@ def chosen_of_n(
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.chosen_of_n(ikat.llm("openai:gpt-4o-mini temperature=0.7"), ikat.PassageIndex("i").bm25())  # doctest: +SKIP
+        >>> ikat.methods.chosen_of_n(llm, bm25)  # doctest: +SKIP
     """
-    drawn = Samples(RewriteAndAnswer(llm), n, ("qrewrite", "qanswer") if answer else ("qrewrite",))
-    chosen = drawn >> BestQuery(retriever % depth, rule=rule)
-    return (
-        chosen >> retriever % depth
-        if reranker is None
-        else chosen >> retriever % (rerank_depth or depth) >> reranker
-    )
+    texts = ("qrewrite", "qanswer") if answer else ("qrewrite",)
+    samples = Samples(RewriteAndAnswer(llm), n, texts)
+    best_sample = samples >> BestQuery(retriever % depth, rule=rule)
+    if reranker is None:
+        return best_sample >> retriever % depth
+    return best_sample >> retriever % (rerank_depth or depth) >> reranker
 
 
 DENSE_SHARE = 0.75
-"""The weight of the dense list; both weights sum to 1. It is the best one for manual rewrites on two collections, see docs/evidence.md."""
+"""The weight of the dense list; both weights sum to 1.
+
+It is the best one for manual rewrites on two collections, see docs/evidence.md.
+"""
 
 
 @method("rewrite_answer_hybrid", paper="ours: rewrite and answer by BM25 and dense vectors")
@@ -141,10 +147,10 @@ def rewrite_answer_hybrid(
     share: float = DENSE_SHARE,
     depth: int = 1000,
 ) -> Stage:
-    """A rewrite and its answer are one query for BM25 and for a dense retriever, and the scaled scores of both are summed with weights.
+    """A rewrite with its answer is the query of BM25 and of a dense retriever.
 
-    ``n`` LLM calls and 2 ``n`` searches per turn. The page on evidence compares it with other
-    systems on real turns.
+    The scaled scores of both are summed with weights. ``n`` LLM calls and 2 ``n`` searches per
+    turn. The page on evidence compares it with other systems on real turns.
 
     - ``n``: the number of samples. The lists of several samples are fused by RRF. Sample with a
       temperature above 0.
@@ -158,16 +164,16 @@ def rewrite_answer_hybrid(
     Example:
         >>> import pyterrier_ikat as ikat
         >>> index = ikat.Index("i")  # doctest: +SKIP
-        >>> ikat.methods.rewrite_answer_hybrid(ikat.llm("openai:gpt-4o-mini"), index.bm25(), index.dense())  # doctest: +SKIP
+        >>> ikat.methods.rewrite_answer_hybrid(llm, index.bm25(), index.dense())  # doctest: +SKIP
     """
     at_least(1, n=n)
     if not 0 <= share <= 1:
         raise UsageError(
             f"share={share!r}: the weight of the dense list is from 0 (BM25 alone) to 1"
         )
-    drawn = Samples(RewriteAndAnswer(llm), n, ("qrewrite", "qanswer"))
-    search = WeightedSum(
+    samples = Samples(RewriteAndAnswer(llm), n, ("qrewrite", "qanswer"))
+    hybrid = WeightedSum(
         retriever % depth, dense % depth, weights=(1 - share, share), num_results=depth
     )
-    ranking = drawn >> ExplodeQueries() >> search >> RRF(num_results=depth)
+    ranking = samples >> ExplodeQueries() >> hybrid >> RRF(num_results=depth)
     return ranking if reranker is None else ranking >> RerankAgainst(reranker, "qrewrite", depth)

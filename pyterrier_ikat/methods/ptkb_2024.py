@@ -1,9 +1,10 @@
-"""Which statements of the persona to show: Mo et al. (arXiv 2407.16192), run again by Lupart et al. (SIGIR-AP 2025, arXiv 2510.03795).
+"""Which statements of the persona to show: none, all, or those chosen by people or an LLM.
 
-The choices are none, all, those chosen by people, those that the LLM chooses first (STR, select
-then reformulate), and those that it names in the same completion (SAR, select and reformulate).
-BM25 searches for the rewrite and the answer together. We read both abstracts, and the code, prompts
-and results of the second paper (EricLangezaal/PersonalizedCIR at 45079e8). It has two prompts: a
+Mo et al. (arXiv 2407.16192), run again by Lupart et al. (SIGIR-AP 2025, arXiv 2510.03795). The
+choices are none, all, those chosen by people, those that the LLM chooses first (STR, select then
+reformulate), and those that it names in the same completion (SAR, select and reformulate). BM25
+searches for the rewrite and the answer together. We read both abstracts, and the code, prompts and
+results of the second paper (EricLangezaal/PersonalizedCIR at 45079e8). It has two prompts: a
 rewrite and an answer, or, with ``_queries`` in the name, an answer and queries for it. The tables
 below have its means over five runs of GPT-4o-mini. We could not read those of the first paper,
 which come from one run of GPT-3.5.
@@ -20,8 +21,6 @@ statement is shown alone, and the judgements choose; see :func:`ptkb_statement`.
 
 from typing import Any
 
-import pyterrier as pt
-
 from ..generate import Reformulate, SelectStatements, ShowStatements
 from ..generate.statements import TRAINING
 from ..llms import LLM
@@ -29,12 +28,12 @@ from ..llms.spec import recorded_prompt, recording_of
 from .definition import Stage, method
 
 PAPER = "Mo et al., PTKB selection, run again by Lupart et al."
-_SAID: dict[str, Any] = {
+_PUBLISHED: dict[str, Any] = {
     "paper": PAPER,
     "models": {"llm": "openai:gpt-4o-mini", "retriever": "BM25"},
     "bm25": {"k1": 0.82, "b": 0.68},
 }
-_RECORDED = {**_SAID, "recorded": "recorded:personalizedcir"}
+_RECORDED = {**_PUBLISHED, "recorded": "recorded:personalizedcir"}
 _QUERIES = {"form": "queries"}
 
 
@@ -45,31 +44,38 @@ _QUERIES = {"form": "queries"}
 def ptkb(
     llm: LLM, retriever: Stage, *, shown: str = "all", form: str = "rewrite", depth: int = 1000
 ) -> Stage:
-    """None or all of the persona is shown, and the query is the rewrite (or queries) with the answer. One LLM call, one query per turn.
+    """None or all of the persona is shown for the rewrite (or queries) and the answer.
 
-    ``shown``: ``"all"`` or ``"none"``; ``form`` is that of
-    :class:`~pyterrier_ikat.generate.Reformulate`.
+    Both together are the query. One LLM call, one query per turn. ``shown``: ``"all"`` or
+    ``"none"``; ``form`` is that of :class:`~pyterrier_ikat.generate.Reformulate`.
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.ptkb(ikat.llm("openai:gpt-4o-mini"), ikat.PassageIndex("i").bm25(k1=0.82, b=0.68))  # doctest: +SKIP
+        >>> bm25 = ikat.PassageIndex("i").bm25(k1=0.82, b=0.68)  # doctest: +SKIP
+        >>> ikat.methods.ptkb(llm, bm25)  # doctest: +SKIP
     """
-    persona = [] if shown == "all" else [ShowStatements(shown)]
-    own = recording_of(llm, _prompt(shown, 0, form))
-    return pt.Compose(*persona, Reformulate(own, form), retriever % depth)
+    llm = recording_of(llm, _prompt(shown, 0, form))
+    rewrite_and_answer = Reformulate(llm, form)
+    if shown == "all":
+        return rewrite_and_answer >> retriever % depth
+    return ShowStatements(shown) >> rewrite_and_answer >> retriever % depth
 
 
 @method("ptkb_human", uses_gold=True, **_RECORDED)
 @method("ptkb_human_queries", settings=_QUERIES, uses_gold=True, **_RECORDED)
 def ptkb_human(llm: LLM, retriever: Stage, *, form: str = "rewrite", depth: int = 1000) -> Stage:
-    """The statements chosen by people, which come with the topics (``get_topics("manual")``), are shown. The rest is as in ``ptkb_all``.
+    """The statements chosen by people are shown; the rest is as in ``ptkb_all``.
+
+    These choices come with the topics (``get_topics("manual")``).
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.ptkb_human(ikat.llm("openai:gpt-4o-mini"), ikat.PassageIndex("i").bm25(k1=0.82, b=0.68))  # doctest: +SKIP
+        >>> bm25 = ikat.PassageIndex("i").bm25(k1=0.82, b=0.68)  # doctest: +SKIP
+        >>> ikat.methods.ptkb_human(llm, bm25)  # doctest: +SKIP
     """
-    own = recording_of(llm, _prompt("human", 0, form))
-    return ShowStatements("gold") >> Reformulate(own, form) >> retriever % depth
+    llm = recording_of(llm, _prompt("human", 0, form))
+    rewrite_and_answer = Reformulate(llm, form)
+    return ShowStatements("gold") >> rewrite_and_answer >> retriever % depth
 
 
 @method("ptkb_str", **_RECORDED)
@@ -83,62 +89,66 @@ def ptkb_str(
     examples: str = TRAINING,
     depth: int = 1000,
 ) -> Stage:
-    """STR: the LLM chooses statements, and only those are shown for the rewrite (or queries) and the answer. Two LLM calls per turn.
+    """STR (select then reformulate): only statements chosen by the LLM are shown for the rewrite.
 
-    With the authors' recorded rewrites of STR, nothing is chosen, because they were written for
-    statements that were chosen already.
+    Two LLM calls per turn. With the authors' recorded rewrites of STR, nothing is chosen, because
+    they were written for statements that were chosen already.
 
     - ``shots`` and ``examples``: how many conversations of which dataset the prompt for the choice
       has as examples.
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.ptkb_str(ikat.llm("openai:gpt-4o-mini"), ikat.PassageIndex("i").bm25(), shots=3)  # doctest: +SKIP
+        >>> ikat.methods.ptkb_str(llm, ikat.PassageIndex("i").bm25(), shots=3)  # doctest: +SKIP
     """
-    own = recording_of(llm, _prompt("llm", shots, form))
-    rewritten = Reformulate(own, form) >> retriever % depth
-    if recorded_prompt(own).startswith("personalizedcir-llm-"):
-        return rewritten
-    return (
-        SelectStatements(own, shots=shots, examples=examples)
-        >> ShowStatements("chosen")
-        >> rewritten
-    )
+    llm = recording_of(llm, _prompt("llm", shots, form))
+    reformulate = Reformulate(llm, form)
+    if recorded_prompt(llm).startswith("personalizedcir-llm-"):
+        return reformulate >> retriever % depth
+    select = SelectStatements(llm, shots=shots, examples=examples) >> ShowStatements("chosen")
+    return select >> reformulate >> retriever % depth
 
 
 @method("ptkb_sar", **_RECORDED)
 def ptkb_sar(
     llm: LLM, retriever: Stage, *, shots: int = 0, examples: str = TRAINING, depth: int = 1000
 ) -> Stage:
-    """SAR: one completion names the statements that it uses, rewrites and answers. One LLM call, one query per turn.
+    """SAR (select and reformulate): one completion chooses statements, rewrites and answers.
+
+    One LLM call, one query per turn.
 
     - ``shots`` and ``examples``: how many conversations of which dataset the prompt has as
       examples.
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.ptkb_sar(ikat.llm("openai:gpt-4o-mini"), ikat.PassageIndex("i").bm25(), shots=5)  # doctest: +SKIP
+        >>> ikat.methods.ptkb_sar(llm, ikat.PassageIndex("i").bm25(), shots=5)  # doctest: +SKIP
     """
-    own = recording_of(llm, f"sar-{shots}shot")
-    return Reformulate(own, "select", shots=shots, examples=examples) >> retriever % depth
+    llm = recording_of(llm, f"sar-{shots}shot")
+    select_and_reformulate = Reformulate(llm, "select", shots=shots, examples=examples)
+    return select_and_reformulate >> retriever % depth
 
 
-@method("ptkb_statement", **_SAID)
+@method("ptkb_statement", **_PUBLISHED)
 def ptkb_statement(llm: LLM, retriever: Stage, *, statement: int = 1, depth: int = 1000) -> Stage:
-    """Only the statement of the persona with this number is shown, or none if there is none. One LLM call, one query per turn.
+    """Only the statement of the persona with this number is shown, or none if there is none.
 
-    Run it for each number, and evaluate the runs with an oracle by nDCG@3. This gives what the
-    paper calls automatic selection, which knows for each turn which statement helps. It isn't a
-    system, because the judgements of the turns choose.
+    One LLM call, one query per turn. Run it for each number, and evaluate the runs with an oracle
+    by nDCG@3. This gives what the paper calls automatic selection, which knows for each turn which
+    statement helps. It isn't a system, because the judgements of the turns choose.
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> each = {f"statement {n}": ikat.methods.ptkb_statement(llm, bm25, statement=n) for n in range(1, 11)}  # doctest: +SKIP
-        >>> ikat.evaluation.evaluate({name: one(topics) for name, one in each.items()}, qrels, ["nDCG@3"], oracle=True)  # doctest: +SKIP
+        >>> runs = {}
+        >>> for number in range(1, 11):  # doctest: +SKIP
+        ...     system = ikat.methods.ptkb_statement(llm, bm25, statement=number)
+        ...     runs[f"statement {number}"] = system(topics)
+        >>> ikat.evaluation.evaluate(runs, qrels, ["nDCG@3"], oracle=True)  # doctest: +SKIP
     """
     return ShowStatements(str(statement)) >> Reformulate(llm) >> retriever % depth
 
 
 def _prompt(statements: str, shots: int, form: str) -> str:
-    """The authors' name of the prompt for a rewrite or for queries: which statements are shown, and with how many examples."""
-    return f"{statements}-{shots}shot-{'prompt1' if form == 'queries' else 'prompt2'}"
+    """The authors' name of a prompt: the shown statements, the number of examples, the form."""
+    prompt = "prompt1" if form == "queries" else "prompt2"
+    return f"{statements}-{shots}shot-{prompt}"

@@ -1,10 +1,10 @@
-"""Hui, Mo, Mao and Nie, RALI at TREC iKAT 2024 (arXiv 2412.07998): three increasingly personal queries, and weighted sums of their scores.
+"""RALI: three increasingly personal queries, and weighted sums of their scores.
 
-We read the paper's abstract, summaries of it, and the authors' public code. The code has the
-numbers: weights 1, 0.1 and 0.4 (in their script for iKAT 2023), BM25 with k1 0.9 and b 0.4 without
-normalisation, MonoT5 over the first 50, and a response of at most 220 words from 3 passages. A
-passage that is missing from a list gets the lowest score of the list. We have not read the paper's
-scores.
+Hui, Mo, Mao and Nie, RALI at TREC iKAT 2024 (arXiv 2412.07998). We read the paper's abstract,
+summaries of it, and the authors' public code. The code has the numbers: weights 1, 0.1 and 0.4 (in
+their script for iKAT 2023), BM25 with k1 0.9 and b 0.4 without normalisation, MonoT5 over the first
+50, and a response of at most 220 words from 3 passages. A passage that is missing from a list gets
+the lowest score of the list. We have not read the paper's scores.
 """
 
 from collections.abc import Sequence
@@ -30,13 +30,13 @@ def rali(
     rerank_depth: int = 50,
     respond: bool = True,
 ) -> Stage:
-    """RALI's BM25_GPT4o_fusion3: the weighted sum of three queries' BM25 scores, the best passages re-ranked by the personalised rewrite.
+    """RALI's BM25_GPT4o_fusion3: the weighted sum of three queries' BM25 scores, re-ranked.
 
-    The queries are a rewrite made without the persona; the same rewrite followed by the LLM's
-    answer from the same completion; and a rewrite that follows the persona, after a sentence with a
-    reason. Three LLM calls with the response, three queries per turn. The authors' prompts have
-    examples, and ours have none. By their configuration the response answers the personalised
-    rewrite; ours answers the utterance.
+    The re-ranker reads the personalised rewrite. The queries are a rewrite made without the
+    persona; the same rewrite followed by the LLM's answer from the same completion; and a rewrite
+    that follows the persona, after a sentence with a reason. Three LLM calls with the response,
+    three queries per turn. The authors' prompts have examples, and ours have none. By their
+    configuration the response answers the personalised rewrite; ours answers the utterance.
 
     - ``weights`` and ``normalise``: see :class:`~pyterrier_ikat.fuse.WeightedSum`; ``"min-max"``
       for lists of several kinds of scores.
@@ -46,16 +46,20 @@ def rali(
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.rali(ikat.llm("openai:gpt-4o"), ikat.PassageIndex("i").bm25(), ikat.MonoT5())  # doctest: +SKIP
+        >>> ikat.methods.rali(llm, bm25, ikat.MonoT5())  # doctest: +SKIP
     """
-    found = retriever % depth
-    branches = (
-        QueryColumn("qrewrite") >> found,
-        found,
-        RewriteAndAnswer(llm) >> QueryColumn("qrewrite") >> found,
+    rewrite_and_answer = RewriteAndAnswer(llm, think=False, persona=False)
+    personal_rewrite = RewriteAndAnswer(llm) >> QueryColumn("qrewrite")
+    search = retriever % depth
+    fused = WeightedSum(
+        QueryColumn("qrewrite") >> search,
+        search,  # the rewrite and the answer
+        personal_rewrite >> search,
+        weights=tuple(weights),
+        normalise=normalise,
+        num_results=depth if reranker is None else rerank_depth,
     )
-    size = depth if reranker is None else rerank_depth
-    fused = WeightedSum(*branches, weights=tuple(weights), normalise=normalise, num_results=size)
-    ranking = RewriteAndAnswer(llm, think=False, persona=False) >> fused
-    ranking = ranking if reranker is None else ranking >> reranker
+    ranking = rewrite_and_answer >> fused
+    if reranker is not None:
+        ranking = ranking >> reranker
     return ranking >> Respond(llm, 3, 220) if respond else ranking

@@ -40,26 +40,29 @@ def raguteam(
     passages: int = 10,
     words: int = 250,
 ) -> Stage:
-    """RaguTeam: several LLMs respond, each with one of two prompts, and a judge keeps the best supported response.
+    """RaguTeam: several LLMs respond, and a judge keeps the best supported response.
 
-    ``llm`` is the judge: one call for each distinct response. Each of ``responders`` is asked once
-    per turn. Every second one is told to say only what the passages say. A single one, or the judge
-    if there is none, is asked with both prompts. For Task B, ``retriever`` is an
-    ``ikat.GivenRanking`` of the reference passages.
+    Each LLM has one of two prompts. ``llm`` is the judge: one call for each distinct response. Each
+    of ``responders`` is asked once per turn. Every second one is told to say only what the passages
+    say. A single one, or the judge if there is none, is asked with both prompts. For Task B,
+    ``retriever`` is an ``ikat.GivenRanking`` of the reference passages.
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> models = [ikat.llm("openai:gpt-4.1"), ikat.llm("openai:gpt-4.1-mini")]  # doctest: +SKIP
-        >>> ikat.methods.raguteam(ikat.llm("openai:gpt-4o-mini"), ikat.GivenRanking("reference.trec"), models)  # doctest: +SKIP
+        >>> responders = [ikat.llm("openai:gpt-4.1"), ikat.llm("openai:gpt-4.1-mini")]
+        >>> judge = ikat.llm("openai:gpt-4o-mini")  # doctest: +SKIP
+        >>> reference = ikat.GivenRanking("reference.trec")  # doctest: +SKIP
+        >>> ikat.methods.raguteam(judge, reference, responders)  # doctest: +SKIP
     """
     models = list(responders) if isinstance(responders, Sequence) else [responders or llm]
-    both = zip(
-        models * 2 if len(models) == 1 else models,
-        ["rag", "passages_only"] * len(models),
-        strict=False,
-    )
-    candidates = [Respond(model, passages, words, form) for model, form in both]
-    return RawUtterance() >> retriever % depth >> BestResponse(candidates, llm, passages)
+    if len(models) == 1:
+        models = models * 2
+    candidates = []
+    for number, model in enumerate(models):
+        form = "rag" if number % 2 == 0 else "passages_only"
+        candidates.append(Respond(model, passages, words, form))
+    judge = BestResponse(candidates, llm, passages)
+    return RawUtterance() >> retriever % depth >> judge
 
 
 _UVA = "Lupart et al., uva-irlab-conv at SemEval-2026 Task 8"
@@ -72,7 +75,7 @@ _UVA = "Lupart et al., uva-irlab-conv at SemEval-2026 Task 8"
 def uva_irlab_conv(
     llm: LLM, retriever: Stage, reranker: Stage, *, depth: int = 100, passages: int = 5
 ) -> Stage:
-    """uva-irlab-conv: a rewrite, SPLADE, re-ranking by an LLM that sees the conversation, and a response from the best passages.
+    """uva-irlab-conv: a rewrite, SPLADE, re-ranking by an LLM, and a response.
 
     One query per turn, and two LLM calls besides those of the re-ranker. As ``reranker``, use
     ``ikat.ListwiseRerank(llm)``, which reads the conversation (``--reranker
