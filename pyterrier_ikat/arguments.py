@@ -69,7 +69,7 @@ MAKERS = {
     "ikat.SelectStatements(llm) or ikat.RankStatements(scorer)": "qstatements",
     "ikat.Queries(llm), ikat.generate.StatementQueries(llm) or ikat.generate.PassageQueries(llm)": "qsubqueries",
     "ikat.generate.PassageQueries(llm)": "qweights",
-    "ikat.ExplodeQueries()": "qid_0 qquery qsub query_0",
+    "ikat.ExplodeQueries()": "qid_0 qquery qpushed qsub query_0",
     "ikat.Samples(operator)": "qsamples",
     'ikat.generate.Enhance(llm, "summary")': "qsummary",
     "ikat.generate.UpdatePtkb(llm)": "qlearned",

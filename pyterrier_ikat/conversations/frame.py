@@ -177,6 +177,19 @@ def with_query(frame: pd.DataFrame, texts: Iterable[str], **columns: Iterable[An
     return with_columns(renamed, **columns, query=texts)
 
 
+def earlier_queries(frame: pd.DataFrame) -> list[str]:
+    """Return the columns of earlier queries: ``query_0``, ``query_1``, ..., without gaps.
+
+    Example:
+        >>> earlier_queries(pd.DataFrame(columns=["qid", "query", "query_0", "query_1"]))
+        ['query_0', 'query_1']
+    """
+    names: list[str] = []
+    while f"query_{len(names)}" in frame.columns:
+        names.append(f"query_{len(names)}")
+    return names
+
+
 def values(frame: pd.DataFrame, name: str, default: Any = None) -> list[Any]:
     """Return the column ``name`` as a list, with ``default`` for missing values.
 

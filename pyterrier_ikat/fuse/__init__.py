@@ -1,4 +1,4 @@
-"""Fusions: one ranking per turn from the lists of its sub-queries, or from the rankings of several systems."""
+"""Fusions: one ranking per turn from the lists of its sub-queries, or from several systems."""
 
 from .by_list import RRF, Interleave, Union, WeightedSum
 from .by_scorer import MeanScore, RerankAgainst

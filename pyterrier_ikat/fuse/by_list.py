@@ -1,7 +1,9 @@
-"""Fusions that read the ranks or scores of lists: round robin, union of all candidates, reciprocal rank fusion, weighted sums."""
+"""Fusions that read the ranks or scores of lists.
+
+They are round robin, the union of all candidates, reciprocal rank fusion, and weighted sums.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -11,15 +13,17 @@ import pyterrier as pt
 from ..arguments import one_of
 from ..errors import DataError, UsageError
 from ..order import Floats, Integers, min_max, tied
-from .fusion import Fusion, Ranking, rank_by_sums
-from .subqueries import Lists, Turn, read_weights, sum_shares
+from .fusion import FusedRows, Fusion, rank_by_sums
+from .subqueries import Lists, TurnLists, read_weights, sum_shares
 
-PLACES = 12
-"""The number of decimal places to which sums are compared."""
+DECIMALS = 12
+"""The number of decimals to which sums of reciprocal ranks are compared."""
 
 
 class Interleave(Fusion):
-    """Merge ranked lists round robin: in each round, every list adds its best passage that is not in the ranking yet.
+    """Merge ranked lists round robin.
+
+    In each round, every list adds its best passage that is not in the ranking yet.
 
     Without branches, it joins the lists of a turn's sub-queries in the order of the sub-queries. A
     frame without sub-queries has one list per turn and keeps its order. It reads ``qid``,
@@ -53,19 +57,21 @@ class Interleave(Fusion):
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
-        >>> found = pd.DataFrame({"qid": ["t::0", "t::0", "t::1", "t::1"], "qid_0": ["t"] * 4, "qsub": [0, 0, 1, 1],
-        ...                       "query": ["a", "a", "b", "b"], "query_0": ["it?"] * 4,
-        ...                       "docno": ["x", "y", "x", "z"], "rank": [0, 1, 0, 1]})
-        >>> ikat.Interleave()(found)[["qid", "query", "docno", "score", "rank"]].values.tolist()
+        >>> lists = pd.DataFrame({
+        ...     "qid": ["t::0", "t::0", "t::1", "t::1"], "qid_0": ["t"] * 4, "qsub": [0, 0, 1, 1],
+        ...     "query": ["a", "a", "b", "b"], "query_0": ["it?"] * 4,
+        ...     "docno": ["x", "y", "x", "z"], "rank": [0, 1, 0, 1]})
+        >>> ikat.Interleave()(lists)[["qid", "query", "docno", "score", "rank"]].values.tolist()
         [['t', 'it?', 'x', 3.0, 0], ['t', 'it?', 'z', 2.0, 1], ['t', 'it?', 'y', 1.0, 2]]
     """
 
     schematic = {"label": "Interleave", "inner_pipelines_mode": "linked"}
     reads_texts = False
 
-    def rank(self, lists: Lists, frames: Sequence[pd.DataFrame]) -> Ranking:
+    def rank(self, lists: Lists, frames: Sequence[pd.DataFrame]) -> FusedRows:
         """Take the passages of each turn round robin."""
-        return *interleave(lists, self.num_results), None
+        rows, turn = interleave(lists, self.num_results)
+        return rows, turn, None
 
 
 class Union(Interleave):
@@ -89,10 +95,11 @@ class Union(Interleave):
     Example:
         >>> import pandas as pd, pyterrier as pt, pyterrier_ikat as ikat
         >>> def finds(*docnos):
-        ...     found = pd.DataFrame({"qid": ["t"] * len(docnos), "docno": docnos, "rank": range(len(docnos))})
-        ...     return pt.apply.generic(lambda turns: turns.merge(found))
+        ...     passages = pd.DataFrame({"docno": docnos, "rank": range(len(docnos))})
+        ...     return pt.apply.generic(lambda turns: turns.merge(passages, how="cross"))
         >>> turns = pd.DataFrame({"qid": ["t"], "query": ["tea?"]})
-        >>> ikat.Union(finds("x", "y"), finds("z", "x"))(turns)[["qid", "docno", "score", "rank"]].values.tolist()
+        >>> pool = ikat.Union(finds("x", "y"), finds("z", "x"))(turns)
+        >>> pool[["qid", "docno", "score", "rank"]].values.tolist()
         [['t', 'x', 3.0, 0], ['t', 'z', 2.0, 1], ['t', 'y', 1.0, 2]]
     """
 
@@ -104,7 +111,10 @@ class Union(Interleave):
 
 
 class RRF(Fusion):
-    """Reciprocal rank fusion: a passage's score is the sum of 1 / (k + position) over the lists that contain it, with positions from 1.
+    """Reciprocal rank fusion.
+
+    A passage's score is the sum of 1 / (k + position) over the lists that contain it. Positions
+    begin at 1.
 
     Without branches, it joins the lists of a turn's sub-queries; with branches, it runs them and
     joins their results for each ``qid``. It reads and writes the columns of :class:`Interleave`.
@@ -125,14 +135,18 @@ class RRF(Fusion):
 
     Example:
         >>> import pandas as pd, pyterrier as pt, pyterrier_ikat as ikat
-        >>> found = pd.DataFrame({"qid": ["t::0", "t::0", "t::1"], "qid_0": ["t"] * 3, "qsub": [0, 0, 1], "query": ["a", "a", "b"],
-        ...                       "query_0": ["it?"] * 3, "docno": ["x", "y", "y"], "rank": [0, 1, 0]})
-        >>> fused = ikat.RRF()(found)
+        >>> lists = pd.DataFrame({
+        ...     "qid": ["t::0", "t::0", "t::1"], "qid_0": ["t"] * 3, "qsub": [0, 0, 1],
+        ...     "query": ["a", "a", "b"], "query_0": ["it?"] * 3,
+        ...     "docno": ["x", "y", "y"], "rank": [0, 1, 0]})
+        >>> fused = ikat.RRF()(lists)
         >>> fused["docno"].tolist(), fused["score"].round(5).tolist()  # 1/61 + 1/62 and 1/61
         (['y', 'x'], [0.03252, 0.01639])
-        >>> bm25, dense = (pt.apply.generic(lambda turns, docnos=docnos: turns.merge(pd.DataFrame(docnos), how="cross"))
-        ...                for docnos in ({"docno": ["x", "y"], "rank": [0, 1]}, {"docno": ["y", "z"], "rank": [0, 1]}))
-        >>> ikat.RRF(bm25, dense)(pd.DataFrame({"qid": ["t"], "query": ["it?"]}))["docno"].tolist()
+        >>> def finds(*docnos):
+        ...     passages = pd.DataFrame({"docno": docnos, "rank": range(len(docnos))})
+        ...     return pt.apply.generic(lambda turns: turns.merge(passages, how="cross"))
+        >>> hybrid = ikat.RRF(finds("x", "y"), finds("y", "z"))
+        >>> hybrid(pd.DataFrame({"qid": ["t"], "query": ["it?"]}))["docno"].tolist()
         ['y', 'x', 'z']
     """
 
@@ -150,63 +164,72 @@ class RRF(Fusion):
         self.k = k
 
     def fuse_rank_cutoff(self, k: int) -> "RRF":
-        """This fusion with ``k`` passages per turn at most; each branch retrieves as before."""
-        return RRF(
-            *self.branches,
-            k=self.k,
-            num_results=k if self.num_results is None else min(k, self.num_results),
-        )
+        """Return this fusion with at most ``k`` passages per turn; branches retrieve as before."""
+        num_results = k if self.num_results is None else min(k, self.num_results)
+        return RRF(*self.branches, k=self.k, num_results=num_results)
 
-    def rank(self, lists: Lists, frames: Sequence[pd.DataFrame]) -> Ranking:
+    def rank(self, lists: Lists, frames: Sequence[pd.DataFrame]) -> FusedRows:
         """Sum the reciprocal ranks of each turn's passages."""
-        return rank_by_sums(
-            lists, lambda turn: sum_reciprocal_ranks(turn, self.k), self.num_results
-        )
+        sums = []
+        for turn in lists.turns():
+            positions, totals = sum_reciprocal_ranks(turn, self.k)
+            sums.append((turn.row[positions], totals))
+        return rank_by_sums(sums, self.num_results)
 
 
 def interleave(lists: Lists, num_results: int | None = None) -> tuple[Integers, Integers]:
-    """Round robin over each turn's lists, without repeated passages. An exhausted list is skipped.
+    """Take the passages of each turn's lists round robin, each once. Exhausted lists are skipped.
 
     Args:
         lists: the ranked lists.
-        num_results: how many passages of a turn are taken at most; ``None`` for all.
+        num_results: the maximum number of passages per turn; ``None`` for all.
 
     Returns:
         The rows of the frame in the new order, turn after turn, and the number of each row's turn.
     """
-    return lists.choose(lambda turn: _take_turns(turn, num_results))
+    return lists.choose(lambda turn: _take_round_robin(turn, num_results))
 
 
-def _take_turns(turn: Turn, num_results: int | None) -> Integers:
-    docnos, size = turn.docno.tolist(), len(turn.docno) if num_results is None else num_results
+def _take_round_robin(turn: TurnLists, num_results: int | None) -> Integers:
+    """Return the positions of the passages that the lists add in turn."""
+    docnos = turn.docno.tolist()
+    size = len(docnos) if num_results is None else num_results
     taken: dict[Any, int] = {}
-    for _ in zip_longest(*(_offer_passages(docnos, part, taken) for part in turn.lists)):
-        if len(taken) >= size:
-            break
-    return np.fromiter(taken.values(), dtype=np.int64, count=len(taken))[:size]
+    offers = [_new_passages(docnos, part, taken) for part in turn.lists]
+    while offers and len(taken) < size:
+        for offer in list(offers):
+            position = next(offer, None)
+            if position is None:
+                offers.remove(offer)
+            else:
+                taken[docnos[position]] = position
+    positions = list(taken.values())
+    return np.array(positions[:size], dtype=np.int64)
 
 
-def _offer_passages(docnos: list[Any], part: slice, taken: dict[Any, int]) -> Iterator[None]:
-    """Each time it is a list's turn, take its best passage that is not taken yet."""
-    for place, docno in enumerate(docnos[part], part.start):
-        if docno not in taken:
-            taken[docno] = place
-            yield
+def _new_passages(docnos: list[Any], part: slice, taken: dict[Any, int]) -> Iterator[int]:
+    """Yield the positions of a list's passages, without those taken by then."""
+    for position in range(part.start, part.stop):
+        if docnos[position] not in taken:
+            yield position
 
 
-def sum_reciprocal_ranks(turn: Turn, k: float) -> tuple[Integers, Floats]:
-    """The sum of 1 / (k + position) over the lists that contain a passage, with positions from 1.
+def sum_reciprocal_ranks(turn: TurnLists, k: float) -> tuple[Integers, Floats]:
+    """Sum 1 / (k + position) over the lists that contain a passage, with positions from 1.
 
     Returns:
-        For each passage its best place in ``turn`` (smallest rank, then earliest list), in that
-        order, and its sum, rounded to 12 decimal places.
+        For each passage its best position in ``turn`` (smallest rank, then earliest list), in that
+        order, and its sum, rounded to 12 decimals.
     """
-    best, total = sum_shares(turn, np.asarray(1.0 / (k + 1 + turn.rank()), dtype=np.float64))
-    return best, total.round(PLACES)
+    share = np.asarray(1.0 / (k + 1 + turn.rank()), dtype=np.float64)
+    best, total = sum_shares(turn, share)
+    return best, total.round(DECIMALS)
 
 
 class WeightedSum(Fusion):
-    """Weighted sum of scores: a passage's score is the sum of weight * normalised score over the lists.
+    """Weighted sum of scores.
+
+    A passage's score is the sum of weight * normalised score over the lists.
 
     Without branches, it joins the lists of a turn's sub-queries, weighted by ``qweight`` (1 without
     this column). With branches, it runs them and joins their results for each ``qid``, each with
@@ -250,11 +273,13 @@ class WeightedSum(Fusion):
     Example:
         >>> import pandas as pd, pyterrier as pt, pyterrier_ikat as ikat
         >>> def finds(**scores):
-        ...     found = pd.DataFrame({"docno": scores.keys(), "score": scores.values(), "rank": range(len(scores))})
-        ...     return pt.apply.generic(lambda turns: turns.merge(found, how="cross"))
+        ...     passages = pd.DataFrame({"docno": scores.keys(), "score": scores.values()})
+        ...     passages["rank"] = range(len(scores))
+        ...     return pt.apply.generic(lambda turns: turns.merge(passages, how="cross"))
         >>> bm25, dense = finds(x=12.0, y=9.0, z=8.0), finds(y=0.75, w=0.5, x=0.25)
         >>> hybrid = ikat.WeightedSum(bm25, dense, weights=(1, 2))
-        >>> hybrid(pd.DataFrame({"qid": ["t"], "query": ["it?"]}))[["docno", "score"]].values.tolist()  # y: 1 * .25 + 2 * 1
+        >>> fused = hybrid(pd.DataFrame({"qid": ["t"], "query": ["it?"]}))
+        >>> fused[["docno", "score"]].values.tolist()  # y: 1 * .25 + 2 * 1
         [['y', 2.25], ['x', 1.0], ['w', 0.9999999403953552], ['z', 0.0]]
     """
 
@@ -272,22 +297,24 @@ class WeightedSum(Fusion):
     ) -> None:
         super().__init__(*branches, num_results=num_results)
         one_of(("min-max", "none"), normalise=normalise)
-        if isinstance(weights, Mapping) is not (by is not None):
+        by_value = isinstance(weights, Mapping)
+        if by_value != (by is not None):
             raise UsageError(
-                f"weights={weights!r}, by={by!r}: give both weights={{value: numbers}} and by=COLUMN, or numbers alone"
+                f"weights={weights!r}, by={by!r}: give both weights={{value: numbers}} and "
+                "by=COLUMN, or numbers alone"
             )
         self.weights: Any = weights
         if isinstance(weights, Mapping):
-            self.weights = {
-                value: _checked_weights(numbers, len(branches))
-                for value, numbers in weights.items()
-            }
+            self.weights = {}
+            for value, numbers in weights.items():
+                self.weights[value] = _checked_weights(numbers, len(branches))
         elif weights is not None:
             self.weights = _checked_weights(weights, len(branches))
-        self.normalise, self.by = normalise, by
+        self.normalise = normalise
+        self.by = by
 
     def fuse_rank_cutoff(self, k: int) -> "WeightedSum":
-        """This fusion with ``k`` passages per turn at most; each branch retrieves as before."""
+        """Return this fusion with at most ``k`` passages per turn; branches retrieve as before."""
         size = k if self.num_results is None else min(k, self.num_results)
         return WeightedSum(
             *self.branches,
@@ -297,75 +324,79 @@ class WeightedSum(Fusion):
             by=self.by,
         )
 
-    def rank(self, lists: Lists, frames: Sequence[pd.DataFrame]) -> Ranking:
+    def rank(self, lists: Lists, frames: Sequence[pd.DataFrame]) -> FusedRows:
         """Sum the weighted scores of each turn's passages."""
         score = np.concatenate([frame["score"].to_numpy(dtype=np.float64) for frame in frames])
-        if not np.isfinite(score).all():
-            row = pd.concat([frame[["qid", "docno", "score"]] for frame in frames]).iloc[
-                int(np.flatnonzero(~np.isfinite(score))[0])
-            ]
+        finite = np.isfinite(score)
+        if not finite.all():
+            rows = pd.concat([frame[["qid", "docno", "score"]] for frame in frames])
+            row = rows.iloc[int(np.argmin(finite))]
             raise DataError(
-                f"{self} got the score {row['score']} for passage {row['docno']} of {row['qid']}: give finite scores"
+                f"{self} got the score {row['score']} for passage {row['docno']} of {row['qid']}: "
+                "give finite scores"
             )
-        starts = lists.starts()
-        weight = (
-            self._of_branches(lists, frames) if self.branches else read_weights(frames[0], lists)
-        )
-        weights = iter(np.split(weight, np.flatnonzero(np.diff(lists.turn[starts])) + 1))
-        return rank_by_sums(
-            lists, lambda turn: self._sum(turn, score[turn.row], next(weights)), self.num_results
-        )
+        if self.branches:
+            weight = self._weights_of_branches(lists, frames)
+        else:
+            weight = read_weights(frames[0], lists)
+        sums = []
+        first = 0
+        for turn in lists.turns():
+            last = first + len(turn.lists)
+            positions, totals = self._sum(turn, score[turn.row], weight[first:last])
+            sums.append((turn.row[positions], totals))
+            first = last
+        return rank_by_sums(sums, self.num_results)
 
-    def _of_branches(self, lists: Lists, frames: Sequence[pd.DataFrame]) -> Floats:
-        """The weight of each list, in the order of the lists."""
+    def _weights_of_branches(self, lists: Lists, frames: Sequence[pd.DataFrame]) -> Floats:
+        """Return the weight of each list, in the order of the lists."""
         starts = lists.starts()
         branch = lists.sub[starts]
+        if self.weights is None:
+            return np.ones(len(branch))
         if self.by is None:
-            of_branches = (
-                np.ones(len(self.branches))
-                if self.weights is None
-                else np.array(self.weights, dtype=np.float64)
-            )
-            return np.asarray(of_branches[branch], dtype=np.float64)
-        found = [frame for frame in frames if len(frame)]
-        values = np.concatenate(
-            [np.empty(0, dtype=object), *(frame[self.by].to_numpy(dtype=object) for frame in found)]
-        )[lists.row[starts]]
-        if unknown := [value for value in values if value not in self.weights]:
-            raise DataError(
-                f"a turn has {self.by} {unknown[0]!r}, for which there are no weights: there are {', '.join(self.weights)}"
-            )
-        return np.array(
-            [self.weights[value][number] for value, number in zip(values, branch, strict=True)],
-            dtype=np.float64,
-        )
+            return np.array(self.weights, dtype=np.float64)[branch]
+        columns = [np.empty(0, dtype=object)]
+        for frame in frames:
+            if len(frame):
+                columns.append(frame[self.by].to_numpy(dtype=object))
+        values = np.concatenate(columns)[lists.row[starts]]
+        weights = []
+        for value, number in zip(values, branch, strict=True):
+            if value not in self.weights:
+                raise DataError(
+                    f"a turn has {self.by} {value!r}, for which there are no weights: "
+                    f"there are {', '.join(self.weights)}"
+                )
+            weights.append(self.weights[value][number])
+        return np.array(weights, dtype=np.float64)
 
-    def _sum(self, turn: Turn, score: Floats, weight: Floats) -> tuple[Integers, Floats]:
-        number, starts = turn.number(), [part.start for part in turn.lists]
+    def _sum(self, turn: TurnLists, score: Floats, weight: Floats) -> tuple[Integers, Floats]:
+        """Return each passage's best position and weighted sum.
+
+        ``score`` has a value for each row of the turn, ``weight`` one for each list.
+        """
+        number = turn.number()
+        starts = [part.start for part in turn.lists]
+        # Of each list: the value of a missing passage, and the highest share above it.
         if self.normalise == "min-max":
-            most, missing, share = (
-                np.ones(len(starts)),
-                np.zeros(len(starts)),
-                min_max(score, number),
-            )
+            share = min_max(score, number)
+            missing = np.zeros(len(starts))
+            highest = np.ones(len(starts))
         else:
-            missing = np.minimum.reduceat(score, starts)
-            most, share = (
-                np.maximum(np.maximum.reduceat(score, starts), -missing),
-                score - missing[number],
-            )
+            lowest = np.minimum.reduceat(score, starts)
+            share = score - lowest[number]
+            missing = lowest
+            highest = np.maximum(np.maximum.reduceat(score, starts), -lowest)
         best, total = sum_shares(turn, weight[number] * share)
-        return best, tied(total + (weight * missing).sum(), float((weight * most).sum()))
+        return best, tied(total + (weight * missing).sum(), float((weight * highest).sum()))
 
 
 def _checked_weights(weights: Sequence[float], branches: int) -> tuple[float, ...]:
-    if (
-        len(weights) != branches
-        or not all(0 <= one < np.inf for one in weights)
-        or not any(weights)
-    ):
+    usable = len(weights) == branches and any(weights)
+    if not usable or not all(0 <= weight < np.inf for weight in weights):
         raise UsageError(
-            f"weights={weights!r}: give one number for each of the {branches} branches, 0 or more, and one above 0; "
-            "sub-queries have theirs in the column qweight"
+            f"weights={weights!r}: give one number for each of the {branches} branches, 0 or more, "
+            "and one above 0; sub-queries have theirs in the column qweight"
         )
     return tuple(weights)

@@ -1,4 +1,7 @@
-"""Fusions that re-score a turn's candidates: against every sub-query with several models, or against one text of the turn."""
+"""Fusions that re-score a turn's candidates.
+
+They score them against every sub-query with several models, or against one text of the turn.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,14 +16,22 @@ from ..order import Floats, Integers, highest_of, set_ranks, sum_in_any_order, t
 from ..planning import Plan
 from .by_list import interleave
 from .fusion import Fusion, list_inputs
-from .subqueries import Turn, check_results, mark_first, read_lists, read_weights, restore_turns
+from .subqueries import (
+    Lists,
+    TurnLists,
+    check_results,
+    mark_first,
+    read_lists,
+    read_weights,
+    restore_turns,
+)
 
 PAIRS_AT_ONCE = 500_000
 """The number of (sub-query, passage) rows per call of a scorer. A turn is never split."""
 
 
 class MeanScore(Fusion):
-    """Score every passage of a turn against every sub-query of the turn with every scorer, and rank by the weighted mean.
+    """Rank a turn's passages by their weighted mean score for all its sub-queries and scorers.
 
     The candidates are the union of the sub-queries' results: all passages of the first sub-query,
     then the new ones of the second, and so on. With the sub-queries' weights w, ``score`` is the
@@ -50,12 +61,15 @@ class MeanScore(Fusion):
 
     Example:
         >>> import pandas as pd, pyterrier as pt, pyterrier_ikat as ikat
-        >>> def shared_words(rows):
-        ...     return [float(len(set(query.split()) & set(text.split()))) for query, text in zip(rows["query"], rows["text"])]
-        >>> scorer = pt.apply.generic(lambda rows: rows.assign(score=shared_words(rows)))
-        >>> found = pd.DataFrame({"qid": ["t::0", "t::1"], "qid_0": ["t"] * 2, "qsub": [0, 1], "query": ["tea", "mint tea"],
-        ...     "query_0": ["it?"] * 2, "qweight": [1.0, 0.5], "docno": ["x", "z"], "rank": [0, 0], "text": ["a tea", "mint tea"]})
-        >>> ikat.MeanScore([scorer])(found)[["qid", "query", "docno", "score"]].round(3).values.tolist()  # z: (1 * 1 + .5 * 2) / 1.5
+        >>> def shared_words(row):
+        ...     return float(len(set(row["query"].split()) & set(row["text"].split())))
+        >>> scorer = pt.apply.doc_score(shared_words)
+        >>> lists = pd.DataFrame({
+        ...     "qid": ["t::0", "t::1"], "qid_0": ["t"] * 2, "qsub": [0, 1], "qweight": [1.0, 0.5],
+        ...     "query": ["tea", "mint tea"], "query_0": ["it?"] * 2,
+        ...     "docno": ["x", "z"], "rank": [0, 0], "text": ["a tea", "mint tea"]})
+        >>> scored = ikat.MeanScore([scorer])(lists)  # z: (1 * 1 + .5 * 2) / 1.5
+        >>> scored[["qid", "query", "docno", "score"]].round(3).values.tolist()
         [['t', 'it?', 'z', 1.333], ['t', 'it?', 'x', 1.0]]
     """
 
@@ -65,7 +79,8 @@ class MeanScore(Fusion):
         super().__init__(num_results=num_results)
         if isinstance(scorers, pt.Transformer) or not scorers:
             raise UsageError(
-                f"scorers={scorers!r}: give a list of at least one re-ranker, as [ikat.BiEncoder(name)]"
+                f"scorers={scorers!r}: give a list of at least one re-ranker, as "
+                "[ikat.BiEncoder(name)]"
             )
         self.scorers = list(scorers)
 
@@ -73,30 +88,42 @@ class MeanScore(Fusion):
         """Score and rank a result frame."""
         check_results(inp, self)
         lists = read_lists(inp)
-        candidates, turn = lists.choose(Turn.first_occurrences)
-        starts, weight = lists.starts(), read_weights(inp, lists)
-        parts, most = np.zeros((len(self.scorers), len(candidates))), np.zeros(len(candidates))
-        subs, sub_turn = lists.row[starts], lists.turn[starts]
-        weight /= np.bincount(sub_turn, weights=weight)[sub_turn]
-        for candidate, sub in _pair_up(turn, sub_turn):
-            rows = _take_pairs(inp, candidates[candidate], subs[sub])
-            for of_scorer, scorer in zip(parts, self.scorers, strict=True):
-                gained = weight[sub] * _score_every_row(scorer, rows) / len(self.scorers)
-                of_scorer += np.bincount(candidate, weights=gained, minlength=len(candidates))
-                most += np.bincount(candidate, weights=np.abs(gained), minlength=len(candidates))
-        score = tied(sum_in_any_order(parts), highest_of(turn, most), turn)
+        candidates, turn = lists.choose(TurnLists.first_occurrences)
+        score = self._mean_scores(inp, lists, candidates, turn)
         order = np.lexsort((-score, turn))
         order = order[mark_first(turn[order], self.num_results)]
         restored = restore_turns(inp, candidates[order]).drop(columns="qweight", errors="ignore")
         return set_ranks(restored, turn[order], score[order])
 
+    def _mean_scores(
+        self, inp: pd.DataFrame, lists: Lists, candidates: Integers, turn: Integers
+    ) -> Floats:
+        """Return the weighted mean score of each candidate, a row of the frame, of these turns."""
+        starts = lists.starts()
+        sub_rows = lists.row[starts]
+        sub_turn = lists.turn[starts]
+        weight = read_weights(inp, lists)
+        weight = weight / np.bincount(sub_turn, weights=weight)[sub_turn]
+        count = len(candidates)
+        sums = np.zeros((len(self.scorers), count))
+        highest = np.zeros(count)  # the sum of absolute shares, which bounds rounding errors
+        for candidate, sub in _pair_up(turn, sub_turn):
+            pairs = _take_pairs(inp, candidates[candidate], sub_rows[sub])
+            for number, scorer in enumerate(self.scorers):
+                share = weight[sub] * _score_every_row(scorer, pairs) / len(self.scorers)
+                sums[number] += np.bincount(candidate, weights=share, minlength=count)
+                highest += np.bincount(candidate, weights=np.abs(share), minlength=count)
+        return tied(sum_in_any_order(sums), highest_of(turn, highest), turn)
+
     def transform_inputs(self) -> list[list[str]]:
-        """The columns needed here and by the scorers, for ``pt.inspect``."""
+        """Return the columns that the fusion and its scorers need, for ``pt.inspect``."""
         return list_inputs(["qid", "query", "docno", "rank"], self.scorers)
 
 
 class RerankAgainst(Fusion):
-    """Pool the passages of a turn's sub-queries, and re-rank them by one text of the turn, such as the LLM's answer.
+    """Pool the passages of a turn's sub-queries, and re-rank them by one text of the turn.
+
+    The text is mostly the LLM's answer.
 
     The candidates are all passages of the turn, and the cut comes after the scoring, so recall can
     rise. The scorer sees one row per (turn, passage) with the turn's ``qid`` and with ``column`` as
@@ -122,13 +149,16 @@ class RerankAgainst(Fusion):
 
     Example:
         >>> import pandas as pd, pyterrier as pt, pyterrier_ikat as ikat
-        >>> def shared_words(rows):
-        ...     return [float(len(set(query.split()) & set(text.split()))) for query, text in zip(rows["query"], rows["text"])]
-        >>> scorer = pt.apply.generic(lambda rows: rows.assign(score=shared_words(rows)))
-        >>> found = pd.DataFrame({"qid": ["t::0", "t::1", "t::1"], "qid_0": ["t"] * 3, "qsub": [0, 1, 1], "query": ["a", "b", "b"],
-        ...     "query_0": ["it?"] * 3, "docno": ["x", "x", "z"], "rank": [0, 0, 1],
+        >>> def shared_words(row):
+        ...     return float(len(set(row["query"].split()) & set(row["text"].split())))
+        >>> scorer = pt.apply.doc_score(shared_words)
+        >>> lists = pd.DataFrame({
+        ...     "qid": ["t::0", "t::1", "t::1"], "qid_0": ["t"] * 3, "qsub": [0, 1, 1],
+        ...     "query": ["a", "b", "b"], "query_0": ["it?"] * 3,
+        ...     "docno": ["x", "x", "z"], "rank": [0, 0, 1],
         ...     "text": ["tea", "tea", "rooibos tea"], "qanswer": ["try rooibos tea"] * 3})
-        >>> ikat.RerankAgainst(scorer, "qanswer")(found)[["qid", "query", "docno", "score"]].values.tolist()
+        >>> scored = ikat.RerankAgainst(scorer, "qanswer")(lists)
+        >>> scored[["qid", "query", "docno", "score"]].values.tolist()
         [['t', 'it?', 'z', 2.0], ['t', 'it?', 'x', 1.0]]
     """
 
@@ -140,7 +170,7 @@ class RerankAgainst(Fusion):
         self.column = column
 
     def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
-        """The turns again. The scorer may ask a model about them."""
+        """Return the turns. The scorer may ask a model about them."""
         turns = super().plan(frame, plan)
         plan.follow(self.scorer, turns)
         return turns
@@ -151,90 +181,90 @@ class RerankAgainst(Fusion):
         rows, turn = interleave(read_lists(inp))
         candidates = set_ranks(restore_turns(inp, rows), turn)
         pt.validate.columns(candidates, includes=[self.column], context=self)
-        scored, places, score = _score_rows(self.scorer, self._set_query(candidates))
-        order = np.lexsort((places, -score, turn[places]))
-        order = order[mark_first(turn[places[order]], self.num_results)]
-        restored = with_columns(
-            scored.take(order).reset_index(drop=True), query=candidates["query"].take(places[order])
-        )
-        return set_ranks(restored, turn[places[order]], score[order])
+        scored, positions, score = _score_rows(self.scorer, self._set_query(candidates))
+        order = np.lexsort((positions, -score, turn[positions]))
+        order = order[mark_first(turn[positions[order]], self.num_results)]
+        positions = positions[order]
+        ordered = scored.take(order).reset_index(drop=True)
+        restored = with_columns(ordered, query=candidates["query"].take(positions))
+        return set_ranks(restored, turn[positions], score[order])
 
     def transform_inputs(self) -> list[list[str]]:
-        """The columns needed here and by the scorer, for ``pt.inspect``."""
+        """Return the columns that the fusion and its scorer need, for ``pt.inspect``."""
         return list_inputs(["qid", "query", "docno", "rank", self.column], [self.scorer])
 
     def _set_query(self, candidates: pd.DataFrame) -> pd.DataFrame:
+        """Return the candidates with the text to rank by as their ``query``."""
         without = candidates[self.column].isna()
         if without.any():
             turns = candidates.loc[without, "qid"].unique()
-            shown = list_first(turns)
             raise DataError(
-                f"{counted(len(turns), 'turn has', 'turns have')} no {self.column} to re-rank by ({shown}): "
-                f"fill the column or drop the turns"
+                f"{counted(len(turns), 'turn has', 'turns have')} no {self.column} to re-rank by "
+                f"({list_first(turns)}): fill the column or drop the turns"
             )
-        return with_columns(
-            candidates.drop(columns=list(STALE_WITH_QUERY), errors="ignore"),
-            query=candidates[self.column],
-        )
+        kept = candidates.drop(columns=list(STALE_WITH_QUERY), errors="ignore")
+        return with_columns(kept, query=candidates[self.column])
 
 
 def _pair_up(turn: Integers, sub_turn: Integers) -> Iterator[tuple[Integers, Integers]]:
-    """All pairs of a candidate and a sub-query of its turn, as numbers, in groups of whole turns; empty arrays without candidates.
+    """Yield all pairs of a candidate and a sub-query of its turn, in groups of whole turns.
+
+    The pairs are two parallel arrays of numbers, which are empty without candidates.
 
     Args:
         turn: the number of each candidate's turn, in increasing order.
         sub_turn: the same for each sub-query.
     """
-    turns = np.arange(1, turn.max(initial=-1) + 1)
-    candidates, subs = (
-        np.split(np.arange(len(of_turn)), np.searchsorted(of_turn, turns))
-        for of_turn in (turn, sub_turn)
-    )
-    waiting: list[tuple[Integers, Integers]] = []
+    later_turns = np.arange(1, turn.max(initial=0) + 1)
+    candidates_by_turn = np.split(np.arange(len(turn)), np.searchsorted(turn, later_turns))
+    subs_by_turn = np.split(np.arange(len(sub_turn)), np.searchsorted(sub_turn, later_turns))
+    candidate_parts: list[Integers] = []
+    sub_parts: list[Integers] = []
     size = 0
-    for of_turn, asked in zip(candidates, subs, strict=True):
-        if waiting and size + len(of_turn) * len(asked) > PAIRS_AT_ONCE:
-            yield (
-                np.concatenate([pairs[0] for pairs in waiting]),
-                np.concatenate([pairs[1] for pairs in waiting]),
-            )
-            waiting, size = [], 0
-        waiting.append((np.tile(of_turn, len(asked)), np.repeat(asked, len(of_turn))))
-        size += len(of_turn) * len(asked)
-    yield (
-        np.concatenate([pairs[0] for pairs in waiting]),
-        np.concatenate([pairs[1] for pairs in waiting]),
-    )
+    for candidates, subs in zip(candidates_by_turn, subs_by_turn, strict=True):
+        pair_count = len(candidates) * len(subs)
+        if candidate_parts and size + pair_count > PAIRS_AT_ONCE:
+            yield np.concatenate(candidate_parts), np.concatenate(sub_parts)
+            candidate_parts = []
+            sub_parts = []
+            size = 0
+        candidate_parts.append(np.tile(candidates, len(subs)))
+        sub_parts.append(np.repeat(subs, len(candidates)))
+        size += pair_count
+    yield np.concatenate(candidate_parts), np.concatenate(sub_parts)
 
 
 def _take_pairs(frame: pd.DataFrame, passages: Integers, subs: Integers) -> pd.DataFrame:
-    """The input of a scorer: the columns of passages with the ``qid`` and ``query`` of sub-queries. Both are rows of ``frame``."""
-    of_passage = [name for name in frame.columns if not name.startswith("q")]
-    rows = frame[of_passage].take(passages).reset_index(drop=True)
-    return rows.assign(
-        **{
-            name: pd.Series(frame[name].to_numpy(dtype=object)[subs], dtype=object)
-            for name in ("qid", "query")
-        }
+    """Return the columns of passages with the ``qid`` and ``query`` of sub-queries.
+
+    Both are rows of ``frame``.
+    """
+    passage_columns = [name for name in frame.columns if not name.startswith("q")]
+    pairs = frame[passage_columns].take(passages).reset_index(drop=True)
+    return with_columns(
+        pairs,
+        qid=frame["qid"].to_numpy(dtype=object)[subs],
+        query=frame["query"].to_numpy(dtype=object)[subs],
     )
 
 
 def _score_every_row(scorer: pt.Transformer, rows: pd.DataFrame) -> Floats:
-    """The score of each of ``rows``, in their order."""
-    scored, places, score = _score_rows(scorer, rows)
+    """Return the score of each of ``rows``, in their order."""
+    scored, positions, score = _score_rows(scorer, rows)
     if len(scored) < len(rows):
         raise DataError(
-            f"{scorer} returned {counted(len(scored), 'score')} for {counted(len(rows), 'pair')}: use a re-ranker that scores each row once"
+            f"{scorer} returned {counted(len(scored), 'score')} for {counted(len(rows), 'pair')}: "
+            "use a re-ranker that scores each row once"
         )
     of_rows = np.empty(len(rows))
-    of_rows[places] = score
+    of_rows[positions] = score
     return of_rows
 
 
 def _score_rows(
     scorer: pt.Transformer, rows: pd.DataFrame
 ) -> tuple[pd.DataFrame, Integers, Floats]:
-    """The frame that a scorer returns, the position in ``rows`` of each of its rows, and its score.
+    """Return the frame of a scorer, the position in ``rows`` of each of its rows, and its scores.
 
     Raises:
         DataError: when the scorer returns a row that it was not given or a row twice, or gives a
@@ -242,35 +272,40 @@ def _score_rows(
     """
     scored = scorer.transform(frame_for(scorer, rows))
     pt.validate.result_frame(scored, extra_columns=["score"], context=scorer)
-    score, places = scored["score"].to_numpy(dtype=np.float64), _find_places(rows, scored)
-    for wrong, what in (
-        (
-            places < 0,
-            "returned passage {docno} for turn {qid}, which it wasn't given: use a re-ranker here",
-        ),
-        (
-            ~np.isfinite(score),
-            "gave the score {score} to passage {docno} of turn {qid}: check the model and the text",
-        ),
-    ):
-        if wrong.any():
-            raise DataError(f"{scorer} {what.format(**scored.iloc[int(np.flatnonzero(wrong)[0])])}")
-    if np.bincount(places, minlength=1).max() > 1:
+    score = scored["score"].to_numpy(dtype=np.float64)
+    positions = _find_positions(rows, scored)
+    if (positions < 0).any():
+        row = scored.iloc[int(np.argmax(positions < 0))]
         raise DataError(
-            f"{scorer} returned a passage twice for one turn: use a re-ranker that scores each row once"
+            f"{scorer} returned passage {row['docno']} for turn {row['qid']}, which it wasn't "
+            "given: use a re-ranker here"
         )
-    return scored, places, score
+    finite = np.isfinite(score)
+    if not finite.all():
+        row = scored.iloc[int(np.argmin(finite))]
+        raise DataError(
+            f"{scorer} gave the score {row['score']} to passage {row['docno']} of turn "
+            f"{row['qid']}: check the model and the text"
+        )
+    if np.bincount(positions, minlength=1).max() > 1:
+        raise DataError(
+            f"{scorer} returned a passage twice for one turn: use a re-ranker that scores each row "
+            "once"
+        )
+    return scored, positions, score
 
 
-def _find_places(rows: pd.DataFrame, scored: pd.DataFrame) -> Integers:
-    """For each row of ``scored``, the row in ``rows`` with the same qid and docno, or -1."""
-    ids = [
-        (rows[name].to_numpy(dtype=object), scored[name].to_numpy(dtype=object))
-        for name in ("qid", "docno")
-    ]
-    if len(scored) == len(rows) and all((given == back).all() for given, back in ids):
+def _find_positions(rows: pd.DataFrame, scored: pd.DataFrame) -> Integers:
+    """For each row of ``scored``, return the row in ``rows`` with the same qid and docno, or -1."""
+    qids = rows["qid"].to_numpy(dtype=object)
+    docnos = rows["docno"].to_numpy(dtype=object)
+    scored_qids = scored["qid"].to_numpy(dtype=object)
+    scored_docnos = scored["docno"].to_numpy(dtype=object)
+    if np.array_equal(qids, scored_qids) and np.array_equal(docnos, scored_docnos):
         return np.arange(len(rows))
-    qids, docnos = (np.concatenate(pair) for pair in ids)
-    passage = pd.factorize(docnos)[0] + 1  # 0 for a docno that is missing
-    pair = numbered(qids) * (passage.max(initial=0) + 1) + passage
-    return np.asarray(pd.Index(pair[: len(rows)]).get_indexer(pair[len(rows) :]), dtype=np.int64)
+    turn = numbered(np.concatenate([qids, scored_qids]))
+    passage = pd.factorize(np.concatenate([docnos, scored_docnos]))[0] + 1  # 0: no docno
+    # A number for each pair of turn and passage.
+    pair = turn * (passage.max(initial=0) + 1) + passage
+    positions = pd.Index(pair[: len(rows)]).get_indexer(pair[len(rows) :])
+    return np.asarray(positions, dtype=np.int64)

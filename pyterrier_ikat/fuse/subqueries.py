@@ -1,32 +1,40 @@
-"""The ordered sub-query lists of a turn, and the conversion of rows per sub-query into rows per turn.
+"""The ordered sub-query lists of a turn, and the conversion of their rows into rows per turn.
 
 A fusion processes one turn after the other. The rows of one turn fit into the processor's cache, so
 numbering docnos turn by turn takes a fifth of the time of numbering all at once. 1.66 million rows
 (a whole test set, 5 queries, 1000 passages each) take about half a second.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count, pairwise, takewhile
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import STALE_WITH_QUERY, numbered
+from ..conversations.frame import STALE_WITH_QUERY, earlier_queries, numbered
 from ..errors import DataError
 from ..order import Floats, Integers
 
 Objects = npt.NDArray[np.object_]
 
-SUB_QUERY_COLUMNS = ("qid_0", "qquery", "qsub", "qweight")
+SUB_QUERY_COLUMNS = ("qid_0", "qquery", "qpushed", "qsub", "qweight")
 """The columns that ``ExplodeQueries`` writes besides ``qid`` and ``query``."""
 
 
+OWN_QUERY_LOST = (
+    "the turns' own queries aren't in the frame: behind ExplodeQueries, keep its columns qquery, "
+    "qpushed and query_0, query_1, ... as they are"
+)
+
+
 @dataclass(frozen=True)
-class Turn:
-    """The ranked lists of one turn, in the order of its sub-queries. The arrays are parallel and sorted by sub-query and rank.
+class TurnLists:
+    """The ranked lists of one turn, in the order of its sub-queries.
+
+    The arrays are parallel and sorted by sub-query and rank.
 
     Attributes:
         row: the row's position in the frame.
@@ -39,27 +47,28 @@ class Turn:
     lists: list[slice]
 
     def number(self) -> Integers:
-        """The number of each row's list, from 0."""
-        return np.repeat(
-            np.arange(len(self.lists)), [part.stop - part.start for part in self.lists]
-        )
+        """Return the number of each row's list, from 0."""
+        sizes = [part.stop - part.start for part in self.lists]
+        return np.repeat(np.arange(len(self.lists)), sizes)
 
     def rank(self) -> Integers:
-        """Each row's position in its list, from 0."""
+        """Return each row's position in its list, from 0."""
         return np.concatenate([np.arange(part.stop - part.start) for part in self.lists])
 
     def passages(self) -> Integers:
-        """Each row's passage as a number, from 0."""
+        """Return each row's passage as a number, from 0."""
         return np.asarray(pd.factorize(self.docno)[0], dtype=np.int64)
 
     def first_occurrences(self) -> Integers:
-        """The first place of each passage."""
+        """Return the first position of each passage."""
         return np.flatnonzero(~pd.Series(self.docno, dtype=object).duplicated().to_numpy())
 
 
 @dataclass(frozen=True)
 class Lists:
-    """The ranked lists of a result frame. The arrays are parallel and sorted by turn, sub-query and rank.
+    """The ranked lists of a result frame.
+
+    The arrays are parallel and sorted by turn, sub-query and rank.
 
     Attributes:
         row: the row's position in the frame.
@@ -73,21 +82,22 @@ class Lists:
     sub: Integers
     docno: Objects
 
-    def turns(self) -> Iterator[Turn]:
-        """The turns, in order."""
+    def turns(self) -> Iterator[TurnLists]:
+        """Yield the turns, in order."""
         for part in _find_runs(self.turn):
-            yield Turn(self.row[part], self.docno[part], _find_runs(self.sub[part]))
+            yield TurnLists(self.row[part], self.docno[part], _find_runs(self.sub[part]))
 
     def starts(self) -> Integers:
-        """The first place of each list, in the order of the lists."""
-        new = (np.diff(self.turn, prepend=-1) != 0) | (np.diff(self.sub, prepend=-1) != 0)
-        return np.flatnonzero(new)
+        """Return the first position of each list, in the order of the lists."""
+        new_turn = np.diff(self.turn, prepend=-1) != 0
+        new_sub = np.diff(self.sub, prepend=-1) != 0
+        return np.flatnonzero(new_turn | new_sub)
 
-    def choose(self, choose: Callable[[Turn], Integers]) -> tuple[Integers, Integers]:
+    def choose(self, choose: Callable[[TurnLists], Integers]) -> tuple[Integers, Integers]:
         """Choose rows turn by turn.
 
         Args:
-            choose: chooses and orders the rows of one turn, as places in its arrays.
+            choose: chooses and orders the rows of one turn, as positions in its arrays.
 
         Returns:
             The rows of the frame in the new order, turn after turn, and the number of each row's
@@ -96,35 +106,39 @@ class Lists:
         return concatenate_turns([turn.row[choose(turn)] for turn in self.turns()])
 
 
-def check_results(
-    inp: pd.DataFrame, operator: pt.Transformer, extra: list[str] | None = None
-) -> None:
+def check_results(inp: pd.DataFrame, operator: pt.Transformer, extra: Sequence[str] = ()) -> None:
     """Check that ``inp`` is a result frame and, if it has ``qid_0``, a complete expanded one."""
-    expanded = ["qsub", "query_0"] if "qid_0" in inp.columns else []
-    needed = dict.fromkeys(["query", "rank", *(extra or []), *expanded])
-    pt.validate.result_frame(inp, extra_columns=list(needed), context=operator)
+    needed = ["query", "rank", *extra]
+    if "qid_0" in inp.columns:
+        needed += ["qsub", "query_0"]
+    distinct = list(dict.fromkeys(needed))
+    pt.validate.result_frame(inp, extra_columns=distinct, context=operator)
 
 
 def read_lists(frame: pd.DataFrame) -> Lists:
-    """The lists of a result frame with ``docno`` and ``rank``: one per (``qid_0``, ``qsub``), or one per ``qid`` if it is not expanded.
+    """Return the lists of a result frame with ``docno`` and ``rank``.
 
+    There is one list per (``qid_0``, ``qsub``), or one per ``qid`` if the frame is not expanded.
     Equal ranks within a list are ordered by docno.
 
     Raises:
         DataError: when a turn's qid is missing.
     """
-    expanded = "qid_0" in frame.columns
-    sub = (
-        frame["qsub"].to_numpy(dtype=np.int64) if expanded else np.zeros(len(frame), dtype=np.int64)
-    )
-    turn = numbered(frame["qid_0" if expanded else "qid"].to_numpy(dtype=object))
-    return sort_lists(
-        turn, sub, frame["rank"].to_numpy(dtype=np.float64), frame["docno"].to_numpy(dtype=object)
-    )
+    if "qid_0" in frame.columns:
+        qids = frame["qid_0"].to_numpy(dtype=object)
+        sub = frame["qsub"].to_numpy(dtype=np.int64)
+    else:
+        qids = frame["qid"].to_numpy(dtype=object)
+        sub = np.zeros(len(frame), dtype=np.int64)
+    rank = frame["rank"].to_numpy(dtype=np.float64)
+    return sort_lists(numbered(qids), sub, rank, frame["docno"].to_numpy(dtype=object))
 
 
 def sort_lists(turn: Integers, sub: Integers, rank: Floats, docno: Objects) -> Lists:
-    """The lists of rows with these turns, sub-queries, ranks and passages. The arrays are parallel, in any order."""
+    """Return the lists of rows with these turns, sub-queries, ranks and passages.
+
+    The arrays are parallel, in any order.
+    """
     for order in _try_orders(turn, sub, rank, docno):  # the last one needs no check
         turns, subs, ranks = turn[order], sub[order], rank[order]
         if _is_sorted(turns, subs, ranks):
@@ -135,7 +149,7 @@ def sort_lists(turn: Integers, sub: Integers, rank: Floats, docno: Objects) -> L
 def _try_orders(
     turn: Integers, sub: Integers, rank: Floats, docno: Objects
 ) -> Iterator[slice | Integers]:
-    """Ways to order the rows, each slower than the previous one. The last one is correct for any rows."""
+    """Yield ways to order the rows, each slower than the one before; the last fits any rows."""
     yield slice(None)  # retrievers and re-rankers mostly give rows in order
     yield np.argsort(turn, kind="stable")  # concatenated frames of several systems
     yield np.lexsort((rank, sub, turn))
@@ -143,48 +157,54 @@ def _try_orders(
 
 
 def read_weights(frame: pd.DataFrame, lists: Lists) -> Floats:
-    """The weight of each list, in the order of the lists: its ``qweight``, or 1 without this column.
+    """Return the weight of each list, in their order: its ``qweight``, or 1 without this column.
 
     Raises:
         DataError: when a turn's weights are negative, not finite or all 0.
     """
     starts = lists.starts()
-    rows, turn = lists.row[starts], lists.turn[starts]
-    weight = (
-        frame["qweight"].to_numpy(dtype=np.float64)[rows]
-        if "qweight" in frame.columns
-        else np.ones(len(rows))
-    )
-    wrong = ~(np.isfinite(weight) & (weight >= 0) & (np.bincount(turn, weights=weight)[turn] > 0))
-    if wrong.any():
-        qid = frame["qid"].iloc[rows[int(np.flatnonzero(wrong)[0])]]
+    rows = lists.row[starts]
+    turn = lists.turn[starts]
+    if "qweight" not in frame.columns:
+        return np.ones(len(rows))
+    weight = frame["qweight"].to_numpy(dtype=np.float64)[rows]
+    sum_of_turn = np.bincount(turn, weights=weight)[turn]
+    usable = np.isfinite(weight) & (weight >= 0) & (sum_of_turn > 0)
+    if not usable.all():
+        qid = frame["qid"].iloc[rows[int(np.argmin(usable))]]
         raise DataError(
-            f"the weights of {qid}'s turn can't be used: give every sub-query a qweight of 0 or more, and one above 0"
+            f"the weights of {qid}'s turn can't be used: give every sub-query a qweight of 0 or "
+            "more, and one above 0"
         )
-    return np.asarray(weight, dtype=np.float64)
+    return weight
 
 
-def sum_shares(turn: Turn, share: Floats) -> tuple[Integers, Floats]:
-    """For each passage of a turn, the sum of its shares in the lists. A passage that is twice in a list counts once, at its better rank.
+def sum_shares(turn: TurnLists, share: Floats) -> tuple[Integers, Floats]:
+    """For each passage of a turn, return the sum of its shares in the lists.
+
+    A passage that is twice in a list counts once, at its better rank.
 
     Args:
         turn: the lists.
         share: the value of each row.
 
     Returns:
-        For each passage its best place in ``turn`` (smallest rank, then earliest list), in that
+        For each passage its best position in ``turn`` (smallest rank, then earliest list), in that
         order, and its sum.
     """
     # The lists are in order, and a stable sort keeps this order among equal ranks.
     rank = turn.rank()
-    order = np.argsort(
-        rank.astype(np.uint16) if len(rank) <= 1 << 16 else rank, kind="stable"
-    )  # numpy sorts short integers by radix
-    passage, share = turn.passages()[order], share[order]
-    of_list = passage * len(turn.lists) + turn.number()[order]
-    if np.bincount(of_list, minlength=1).max() > 1:
-        share = np.where(pd.Series(of_list).duplicated().to_numpy(), 0.0, share)
+    if len(rank) <= 1 << 16:
+        rank = rank.astype(np.uint16)  # numpy sorts short integers by radix
+    order = np.argsort(rank, kind="stable")
+    passage = turn.passages()[order]
+    share = share[order]
+    # A number for each pair of passage and list.
+    pair = passage * len(turn.lists) + turn.number()[order]
+    if np.bincount(pair, minlength=1).max() > 1:
+        share = np.where(pd.Series(pair).duplicated().to_numpy(), 0.0, share)
     total = np.bincount(passage, weights=share)
+    # numpy keeps the last value assigned to an index, which is that of the best rank here.
     best = np.empty(len(total), dtype=np.int64)
     best[passage[::-1]] = np.arange(len(order))[::-1]
     best.sort()
@@ -192,12 +212,12 @@ def sum_shares(turn: Turn, share: Floats) -> tuple[Integers, Floats]:
 
 
 def restore_turns(frame: pd.DataFrame, rows: Integers) -> pd.DataFrame:
-    """These rows of ``frame`` as rows of their turns: ``qid`` and ``query`` are the turn's again, and other columns stay.
+    """Return these rows of ``frame`` as rows of their turns, with the turn's ``qid`` and ``query``.
 
     ``query`` comes back by PyTerrier's convention (``query_0`` becomes ``query``, ``query_1``
     becomes ``query_0``, ...), more levels if stages after ``ExplodeQueries`` pushed queries of
-    their own. ``qid_0``, ``qquery``, ``qsub``, ``qweight`` and what was computed from the
-    sub-query's text are dropped. ``qfound`` says how many passages each sub-query found, as a list
+    their own. The columns of ``ExplodeQueries`` and those computed from the sub-query's text are
+    dropped, other columns stay. ``qfound`` says how many passages each sub-query found, as a list
     without trailing zeros.
 
     Raises:
@@ -205,26 +225,25 @@ def restore_turns(frame: pd.DataFrame, rows: Integers) -> pd.DataFrame:
     """
     if "qid_0" not in frame.columns:
         return frame.take(rows).reset_index(drop=True)
-    older = list(takewhile(frame.columns.__contains__, (f"query_{number}" for number in count())))
-    gone = {"qid", "qsub", "qweight", "query", *STALE_WITH_QUERY}
+    earlier = earlier_queries(frame)
+    level = _own_query_level(frame, earlier)
+    dropped = {"qid", "query", "qsub", "qweight", "qpushed", *STALE_WITH_QUERY, *earlier[:level]}
     # Dropping whole columns first costs nothing; selecting rows first would copy them.
-    kept = (
-        frame.drop(columns=[name for name in frame.columns if name in gone])
-        .take(rows)
-        .reset_index(drop=True)
-    )
-    kept.insert(0, "qid", kept.pop("qid_0"))
-    pushed = _count_pushed(kept, older)
-    popped = dict(zip(older[pushed:], ["query", *older], strict=False))
-    for name in {*older[:pushed], "qquery"} & {*kept.columns}:
-        del kept[name]
-    kept.columns = [popped.get(name, name) for name in kept.columns]
-    kept["qfound"] = _count_found(frame, rows)
-    return kept
+    kept = frame.drop(columns=list(dropped), errors="ignore")
+    turns = kept.take(rows).reset_index(drop=True)
+    turns.insert(0, "qid", turns.pop("qid_0"))
+    _check_own_queries(turns, earlier[level])
+    turns = turns.drop(columns="qquery", errors="ignore")
+    popped = dict(zip(earlier[level:], ["query", *earlier], strict=False))
+    turns = turns.rename(columns=popped)
+    turns["qfound"] = _count_found(frame, rows)
+    return turns
 
 
 def drop_sub_queries(frame: pd.DataFrame) -> pd.DataFrame:
-    """The turns of a frame of sub-queries without passages, as in a plan. For any other frame, its rows.
+    """Return the turns of a frame of sub-queries without passages, as in a plan.
+
+    Any other frame is returned as it is.
 
     Example:
         >>> drop_sub_queries(pd.DataFrame({"qid": ["t"], "query": ["tea?"]}))["qid"].tolist()
@@ -235,61 +254,82 @@ def drop_sub_queries(frame: pd.DataFrame) -> pd.DataFrame:
     return restore_turns(frame, np.flatnonzero(frame["qsub"] == 0)).drop(columns="qfound")
 
 
-def _count_pushed(turns: pd.DataFrame, older: list[str]) -> int:
-    """How many queries the stages after ``ExplodeQueries`` have pushed. The rows are grouped by turn."""
+def _own_query_level(frame: pd.DataFrame, earlier: list[str]) -> int:
+    """Return the number N of the column ``query_N`` that holds the turns' own queries.
+
+    It is the number of queries pushed after ``ExplodeQueries``, which notes in ``qpushed`` how many
+    earlier queries there were. A frame without this column was made by hand, with ``query_0``.
+    """
+    level = 0
+    if "qpushed" in frame.columns and len(frame) > 0:
+        level = len(earlier) - int(frame["qpushed"].iloc[0])
+    if not 0 <= level < len(earlier):
+        raise DataError(OWN_QUERY_LOST)
+    return level
+
+
+def _check_own_queries(turns: pd.DataFrame, name: str) -> None:
+    """Check that a column has the turns' own queries: ``qquery``, or one text per turn without it.
+
+    The rows are grouped by turn.
+    """
+    queries = turns[name].to_numpy(dtype=object)
     if "qquery" in turns.columns:
         own = turns["qquery"].to_numpy(dtype=object)
     else:
         turn = numbered(turns["qid"].to_numpy(dtype=object))
-        own = turns["query_0"].to_numpy(dtype=object)[np.flatnonzero(np.diff(turn, prepend=-1))][
-            turn
-        ]
-    for number, name in enumerate(older):
-        if not (turns[name].to_numpy(dtype=object) != own).any():
-            return number
-    raise DataError(
-        "the turns' own queries aren't in the frame: behind ExplodeQueries, keep its columns qquery and query_0, query_1, ... as they are"
-    )
+        first_rows = np.flatnonzero(np.diff(turn, prepend=-1))
+        own = queries[first_rows][turn]
+    if (queries != own).any():
+        raise DataError(OWN_QUERY_LOST)
 
 
 def _count_found(frame: pd.DataFrame, rows: Integers) -> Objects:
-    turn, sub = (
-        numbered(frame["qid_0"].to_numpy(dtype=object)),
-        frame["qsub"].to_numpy(dtype=np.int64),
-    )
-    width = sub.max(initial=-1) + 1
-    counts = np.bincount(turn * width + sub, minlength=(turn.max(initial=-1) + 1) * width).reshape(
-        -1, max(width, 1)
-    )
-    of_turn = np.empty(len(counts), dtype=object)
+    """For each of these rows, return how many passages each sub-query of its turn found."""
+    turn = numbered(frame["qid_0"].to_numpy(dtype=object))
+    sub = frame["qsub"].to_numpy(dtype=np.int64)
+    turn_count = turn.max(initial=-1) + 1
+    sub_count = sub.max(initial=0) + 1
+    cells = np.bincount(turn * sub_count + sub, minlength=turn_count * sub_count)
+    counts = cells.reshape(turn_count, sub_count)
+    of_turn = np.empty(turn_count, dtype=object)
     of_turn[:] = [np.trim_zeros(row, "b").tolist() for row in counts]
     return of_turn[turn[rows]]
 
 
 def mark_first(turn: Integers, num_results: int | None) -> npt.NDArray[np.bool_]:
-    """For each of the rows, sorted by turn, whether it is among the turn's first ``num_results``."""
+    """For each row, say whether it is among its turn's first ``num_results``.
+
+    The rows are sorted by turn.
+    """
     if num_results is None:
         return np.ones(len(turn), dtype=np.bool_)
     starts = np.flatnonzero(np.diff(turn, prepend=-1))
     sizes = np.diff(np.append(starts, len(turn)))
-    return np.asarray(np.arange(len(turn)) - np.repeat(starts, sizes) < num_results, dtype=np.bool_)
+    position = np.arange(len(turn)) - np.repeat(starts, sizes)
+    return np.asarray(position < num_results, dtype=np.bool_)
 
 
 def concatenate_turns(parts: list[Integers]) -> tuple[Integers, Integers]:
-    """The concatenated rows of the turns, and the number of each row's turn."""
+    """Return the concatenated rows of the turns, and the number of each row's turn."""
     rows = np.concatenate([np.empty(0, dtype=np.int64), *parts])
     return rows, np.repeat(np.arange(len(parts)), [len(part) for part in parts])
 
 
 def _find_runs(numbers: Integers) -> list[slice]:
-    bounds = np.concatenate(
-        [[0], np.flatnonzero(numbers[1:] != numbers[:-1]) + 1, [len(numbers)]]
-    ).tolist()
-    return [slice(first, last) for first, last in pairwise(bounds) if first < last]
+    """Return the groups of consecutive equal numbers."""
+    if len(numbers) == 0:
+        return []
+    changes = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
+    bounds = [0, *changes.tolist(), len(numbers)]
+    return [slice(first, last) for first, last in pairwise(bounds)]
 
 
 def _is_sorted(turn: Integers, sub: Integers, rank: Floats) -> bool:
-    rises = rank[1:] > rank[:-1]
+    """Whether rows are sorted by turn, sub-query and rank, with no rank twice in a list."""
+    in_order = rank[1:] > rank[:-1]
     for numbers in (sub, turn):
-        rises = (numbers[1:] > numbers[:-1]) | (numbers[1:] == numbers[:-1]) & rises
-    return bool(rises.all())
+        rises = numbers[1:] > numbers[:-1]
+        equal = numbers[1:] == numbers[:-1]
+        in_order = rises | (equal & in_order)
+    return bool(in_order.all())

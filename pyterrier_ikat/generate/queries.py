@@ -9,7 +9,14 @@ import pandas as pd
 import pyterrier as pt
 
 from ..completions.kinds import PASSAGE, QUERIES
-from ..conversations.frame import each_turn_once, texts_in, values, with_columns, with_query
+from ..conversations.frame import (
+    each_turn_once,
+    earlier_queries,
+    texts_in,
+    values,
+    with_columns,
+    with_query,
+)
 from ..errors import DataError, UsageError, counted, list_first
 from ..llm_operator import LLMOperator, as_long_as, log
 from ..llms import Request
@@ -83,7 +90,8 @@ class ExplodeQueries(Operator):
 
     Reads ``qid``, ``query``, ``qsubqueries``. Writes ``qid`` = ``<turn>::<n>`` (unique again),
     ``qid_0`` (the turn's qid), ``qquery`` (the turn's query), ``qsub`` (0, 1, ...) and ``query``
-    (the sub-query; the turn's query is pushed to ``query_0``). The fusions (``Interleave``,
+    (the sub-query; the turn's query is pushed to ``query_0``), and ``qpushed``, how many earlier
+    queries there are then. The fusions (``Interleave``,
     ``RRF``, ``WeightedSum``, ...) undo it. A turn with an empty list, or without a list, keeps its
     query as its only sub-query. If the frame has ``qweights`` (see :class:`PassageQueries`), each
     row gets its own ``qweight``; the weight of a turn's own query is 1.
@@ -128,7 +136,9 @@ class ExplodeQueries(Operator):
         expanded["qsub"] = pd.Series(numbers, dtype="int64")
         if "qweights" in inp.columns:
             expanded["qweight"] = pd.Series(_weights(inp), dtype="float64")
-        return with_query(expanded, texts)
+        exploded = with_query(expanded, texts)
+        exploded["qpushed"] = len(earlier_queries(exploded))
+        return exploded
 
 
 def _check_queries(qid: str, queries: Any) -> list[str]:

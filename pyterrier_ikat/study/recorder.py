@@ -35,6 +35,7 @@ OF_ROWS = (
     "qid",
     "qid_0",
     "qquery",
+    "qpushed",
     "qsub",
     "qweight",
 )  # columns of a sub-query whose names begin like those of a turn

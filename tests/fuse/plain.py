@@ -41,7 +41,10 @@ def plain_rrf(lists):
 
 
 def plain_sums(lists, weights, normalise):
-    """Passage -> its exact weighted sum, best first; ``lists`` are (docno, score), best rank first."""
+    """Passage -> its exact weighted sum, best first.
+
+    ``lists`` are (docno, score), best rank first.
+    """
     total, best = {}, {}
     for number, (found, weight) in enumerate(zip(lists, weights, strict=True)):
         scores = [Fraction(score) for _, score in found]
@@ -71,7 +74,10 @@ def by_rank(lists):
 
 
 def frame_of(rows, weights=None):
-    """A frame as after ExplodeQueries and a retriever, of rows (turn, sub-query, docno, rank and, if it isn't to count down, score)."""
+    """A frame as after ExplodeQueries and a retriever, of rows (turn, sub-query, docno.
+
+    Rank and, if it isn't to count down, score).
+    """
     found = pd.DataFrame(
         [
             {"qid_0": row[0], "qsub": row[1], "docno": row[2], "rank": row[3], "score": row[-1]}
@@ -151,7 +157,10 @@ class Finds(Operator):
 
 
 class Table(Operator):
-    """A re-ranker by a function of query and docno, that remembers its frames and gives the rows back in another order."""
+    """A re-ranker by a function of query and docno.
+
+    That remembers its frames and gives the rows back in another order.
+    """
 
     schematic = {"label": "Table"}
 

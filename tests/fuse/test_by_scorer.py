@@ -1,4 +1,7 @@
-"""Fusions that score candidates anew: against a text of the turn, or by the weighted mean over sub-queries and scorers."""
+"""Fusions that score candidates anew.
+
+Against a text of the turn, or by the weighted mean over sub-queries and scorers.
+"""
 
 import math
 import re
@@ -73,7 +76,10 @@ def test_the_column_to_rerank_by_has_to_be_there_for_every_turn():
         ("uvwxyz", "u, v, w, x, y and 1 more"),
     ):
         answers = [None if turn in lacking else "yes" for turn in found["qid_0"]]
-        message = f"{counted(len(lacking), 'turn has', 'turns have')} no qanswer to re-rank by ({shown}): fill"
+        message = (
+            f"{counted(len(lacking), 'turn has', 'turns have')} no qanswer to re-rank by ({shown}):"
+            " fill"
+        )
         with pytest.raises(ikat.DataError, match=re.escape(message)):
             ikat.RerankAgainst(Table(), "qanswer")(found.assign(qanswer=answers))
     for name in ("qrewrite", "query_0"):
@@ -286,7 +292,7 @@ def test_a_frame_that_is_not_expanded_is_scored_by_its_query():
 def test_a_bi_encoder_encodes_each_passage_and_each_query_once(monkeypatch):
     encoded = []
 
-    def encode(self, texts, of):
+    def encode(self, texts, kind):
         encoded.extend(texts)
         return np.array(
             [[math.cos(len(text)), math.sin(len(text))] for text in texts], dtype=np.float32
@@ -315,7 +321,9 @@ def test_weights_of_sub_queries_that_cannot_be_used_are_named(operator, weights)
     )
     with pytest.raises(
         ikat.DataError,
-        match="the weights of t::0's turn can't be used: give every sub-query a qweight of 0 or more",
+        match=(
+            "the weights of t::0's turn can't be used: give every sub-query a qweight of 0 or more"
+        ),
     ):
         operator(found)
 

@@ -1,4 +1,7 @@
-"""Bringing the lists of sub-queries back to their turns, against plain definitions in exact fractions, and worked examples."""
+"""Bringing the lists of sub-queries back to their turns.
+
+Against plain definitions in exact fractions, and worked examples.
+"""
 
 import warnings
 
@@ -210,7 +213,10 @@ def test_a_frame_without_the_turns_own_query_or_qid_is_refused():
     for wrong in ({"query_0": ["a", "b"]}, {"qquery": "another"}):
         with pytest.raises(
             ikat.DataError,
-            match="the turns' own queries aren't in the frame: behind ExplodeQueries, keep its columns qquery",
+            match=(
+                "the turns' own queries aren't in the frame: behind ExplodeQueries, keep its"
+                " columns qquery"
+            ),
         ):
             ikat.Interleave()(found.assign(**wrong))
     for missing in (None, float("nan")):
@@ -254,7 +260,10 @@ def test_num_results_below_one_or_negative_constants_are_refused(cls):
             ikat.WeightedSum(
                 ikat.RawUtterance(), ikat.AllUtterances(), weights=[1, 0.6], normalise="none"
             ),
-            "ikat.WeightedSum(ikat.RawUtterance(), ikat.AllUtterances(), weights=(1, 0.5), normalise='none')",
+            (
+                "ikat.WeightedSum(ikat.RawUtterance(), ikat.AllUtterances(), weights=(1, 0.5),"
+                " normalise='none')"
+            ),
         ),
     ],
 )

@@ -1,4 +1,7 @@
-"""Fusing systems: the same as running them by hand, tagging their results as sub-queries and fusing those; and what becomes of columns."""
+"""Fusing systems: the same as running them by hand.
+
+Tagging their results as sub-queries and fusing those; and what becomes of columns.
+"""
 
 import pickle
 import warnings
@@ -153,7 +156,10 @@ def test_a_branch_returning_other_turns_is_refused_before_next(fusion):
         raise AssertionError
 
     fused = fusion(two_queries >> Finds({"t::0": "x"}), pt.apply.generic(never))
-    text = f"branch 1 of {fusion.__name__} returns t::0, which is not a qid of its input: .* join its own sub-queries at its end"
+    text = (
+        f"branch 1 of {fusion.__name__} returns t::0, which is not a qid of its input: .* join its"
+        " own sub-queries at its end"
+    )
     with pytest.raises(ikat.DataError, match=text):
         fused(TURNS)
     with pytest.raises(ikat.DataError, match=text):
@@ -328,7 +334,10 @@ def test_statements_are_united_in_the_order_of_the_branches(first, second, expec
 
 # Turns without passages
 
-LOST = "branch 2 of {} found no passage for 1 turn ({}): what it wrote for them is lost, including statements and answers"
+LOST = (
+    "branch 2 of {} found no passage for 1 turn ({}): what it wrote for them is lost, including"
+    " statements and answers"
+)
 
 
 def warned(pipeline, turns=TURNS):

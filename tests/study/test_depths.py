@@ -13,9 +13,9 @@ def encoded(monkeypatch):
     """The texts that a model encodes."""
     found, encode = [], BiEncoder._encode
 
-    def note(self, texts, of):
+    def note(self, texts, kind):
         found.extend(texts)
-        return encode(self, texts, of)
+        return encode(self, texts, kind)
 
     monkeypatch.setattr(BiEncoder, "_encode", note)
     return found
