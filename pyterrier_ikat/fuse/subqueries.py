@@ -176,7 +176,7 @@ def read_weights(frame: pd.DataFrame, lists: Lists) -> Floats:
             f"the weights of {qid}'s turn can't be used: give every sub-query a qweight of 0 or "
             "more, and one above 0"
         )
-    return weight
+    return np.asarray(weight, dtype=np.float64)
 
 
 def sum_shares(turn: TurnLists, share: Floats) -> tuple[Integers, Floats]:

@@ -1,4 +1,6 @@
-"""What one user's events come to: the statements that hold, now or at an earlier time, and what BM25 finds among them.
+"""The state that results from one user's events.
+
+The state is the statements that hold, now or at an earlier time. BM25 searches them.
 
 An event is a dict with ``event``, ``when`` (UTC), ``user`` and ``session``. ``"learned"`` has what
 was learned on one call: ``turn`` (the last one of the session that was learned from; the session is
@@ -9,7 +11,7 @@ session on doesn't hold any more. A statement that was forgotten has an empty te
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,15 +24,17 @@ from ..retrieve.rankings import Ranking, sort_ties
 from ..retrieve.words import stop_terms, tokenize
 from ..store.cache import digest
 
-STEMMER, K1, B = "porter2", 0.9, 0.4
+STEMMER = "porter2"
+K1 = 0.9
+B = 0.4
 """The defaults of :class:`~pyterrier_ikat.PassageIndex` and :class:`~pyterrier_ikat.BM25`."""
-Event = dict[str, Any]
+MemoryEvent = dict[str, Any]
 Statement = dict[str, Any]
 Messages = Sequence[Mapping[str, str]]
 
 
 class History:
-    """What one user's events come to.
+    """The state that results from one user's events.
 
     Attributes:
         events: all of them, in their order.
@@ -38,96 +42,102 @@ class History:
         sessions: the sessions that were learned from.
     """
 
-    def __init__(self, events: Iterable[Event] = ()) -> None:
-        self.events: list[Event] = []
-        self.entries: list[Event] = []
+    def __init__(self, events: Iterable[MemoryEvent] = ()) -> None:
+        self.events: list[MemoryEvent] = []
+        self.entries: list[MemoryEvent] = []
         self.sessions: set[str] = set()
-        self._undone: dict[int, str] = {}
-        self._holds: dict[str, tuple[Event, Statement]] = {}
-        self._known: dict[str, str] = {}
+        self._undone: dict[int, str] = {}  # id of an event -> when it was undone
+        self._current: dict[str, tuple[MemoryEvent, Statement]] = {}
         self._texts: set[str] | None = None
         self._index: StatementIndex | None = None
         for event in events:
             self.take(event)
 
-    def take(self, event: Event) -> None:
+    def take(self, event: MemoryEvent) -> None:
         """Add an event.
 
         Raises:
-            KeyError, TypeError: when it is none.
+            KeyError, TypeError: when it isn't an event.
         """
         self.events.append(event)
         self.sessions.add(event["session"])
         if event["event"] == "undone":
-            undone = [
-                entry
-                for entry in self.entries
-                if entry["session"] == event["session"] and entry["turn"] >= event["turn"]
-            ]
-            self._undone |= {id(entry): event["when"] for entry in undone}
-            self.entries = [entry for entry in self.entries if id(entry) not in self._undone]
-            self._holds, self._known, self._texts, self._index = {}, {}, None, None
-            for entry in self.entries:
-                self._learn(entry)
+            self._undo(event)
         else:
             self.entries.append(event)
             self._learn(event)
 
-    def _learn(self, entry: Event) -> None:
-        if self._texts is not None:
-            self._texts.update(normalised(one["statement"]) for one in entry["learned"])
-        for one in entry["learned"]:
-            for number in one["replaces"]:
-                self._holds.pop(number, None)
-                self._known.pop(number, None)
+    def _undo(self, event: MemoryEvent) -> None:
+        kept = []
+        for entry in self.entries:
+            if entry["session"] == event["session"] and entry["turn"] >= event["turn"]:
+                self._undone[id(entry)] = event["when"]
+            else:
+                kept.append(entry)
+        self.entries = kept
+        self._current = {}
+        self._texts = None
+        self._index = None
+        for entry in kept:
+            self._learn(entry)
+
+    def _learn(self, entry: MemoryEvent) -> None:
+        for statement in entry["learned"]:
+            if self._texts is not None:
+                self._texts.add(normalised(statement["statement"]))
+            for replaced_id in statement["replaces"]:
+                self._current.pop(replaced_id, None)
                 if self._index is not None:
-                    self._index.put(number, None)
-            if one["statement"]:
-                self._holds[one["id"]] = entry, one
-                self._known[one["id"]] = one["statement"]
+                    self._index.put(replaced_id, None)
+            if statement["statement"]:
+                self._current[statement["id"]] = (entry, statement)
                 if self._index is not None:
-                    self._index.put(one["id"], one["statement"])
+                    self._index.put(statement["id"], statement["statement"])
 
     def known(self, dated: bool = False) -> dict[str, str]:
-        """The statements that hold, by id."""
-        if not dated:
-            return dict(self._known)
-        return {
-            number: as_said(one["statement"], entry["when"], entry["session"], one["message"])
-            for number, (entry, one) in self._holds.items()
-        }
+        """Return the statements that hold, by id; ``dated`` adds where and when each was said."""
+        texts = {}
+        for statement_id, (entry, statement) in self._current.items():
+            text = statement["statement"]
+            if dated:
+                text = as_said(text, entry["when"], entry["session"], statement["message"])
+            texts[statement_id] = text
+        return texts
 
     def until(self, when: str) -> "History":
-        """The history as it was at a time."""
+        """Return the history as it was at a time."""
         return History(event for event in self.events if event["when"] <= when)
 
     def before(self, session: str, turn: int) -> "History":
-        """The history as it was when a turn of a session began; what is undone by now was never there."""
-        later = (
-            place
-            for place, entry in enumerate(self.entries)
-            if entry["session"] == session and entry["turn"] >= turn
-        )
-        return History(self.entries[: next(later, None)])
+        """Return the history when a turn of a session began, without what is undone now."""
+        for number, entry in enumerate(self.entries):
+            if entry["session"] == session and entry["turn"] >= turn:
+                return History(self.entries[:number])
+        return History(self.entries)
 
     @property
     def ids(self) -> set[str]:
-        """The ids that stand for a statement or stood for one, and those of forgotten ones that others replaced."""
-        return {
-            number
-            for event in self.events
-            for one in event.get("learned", ())
-            for number in (one["id"], *one["replaces"])
-        }
+        """Every id that was ever given or replaced, those of forgotten statements included."""
+        ids = set()
+        for statement in self._statements(self.events):
+            ids.add(statement["id"])
+            ids.update(statement["replaces"])
+        return ids
 
     @property
     def texts(self) -> set[str]:
         """The statements that were learned and not undone, without case and punctuation."""
         if self._texts is None:
-            self._texts = {
-                normalised(one["statement"]) for entry in self.entries for one in entry["learned"]
-            }
+            learned = self._statements(self.entries)
+            self._texts = {normalised(statement["statement"]) for statement in learned}
         return self._texts
+
+    @staticmethod
+    def _statements(events: Iterable[MemoryEvent]) -> list[Statement]:
+        statements = []
+        for event in events:
+            statements += event.get("learned", ())
+        return statements
 
     @property
     def index(self) -> "StatementIndex":
@@ -137,64 +147,64 @@ class History:
         return self._index
 
     def memories(self) -> list[dict[str, Any]]:
-        """Every statement that isn't forgotten, as an entry of ``qmemories``."""
-        replaced = {
-            number: entry["when"]
-            for entry in self.entries
-            for one in entry["learned"]
-            for number in one["replaces"]
-        }
-        found = dict[str, dict[str, Any]]()
+        """Return every statement that isn't forgotten, as an entry of ``qmemories``."""
+        replaced_at = {}
+        for entry in self.entries:
+            for statement in entry["learned"]:
+                for replaced_id in statement["replaces"]:
+                    replaced_at[replaced_id] = entry["when"]
+        memories: dict[str, dict[str, Any]] = {}
         for event in self.events:
-            for one in event.get("learned", ()):
-                if not one["statement"]:
+            for statement in event.get("learned", ()):
+                if not statement["statement"]:
                     continue
-                memory = {name: one[name] for name in ("id", "statement", "words", "replaces")}
-                memory.update(when=event["when"], session=event["session"], turn=one["message"])
-                memory["until"] = self._undone.get(id(event)) or replaced.get(one["id"])
-                known = found.get(one["id"])
-                if known is None or known["until"] is not None:
-                    found[one["id"]] = memory
-                elif memory["until"] is None:  # it was said again, and replaces another one by that
-                    known["replaces"] = list(
-                        dict.fromkeys([*known["replaces"], *memory["replaces"]])
-                    )
-        return list(found.values())
+                statement_id = statement["id"]
+                until = self._undone.get(id(event)) or replaced_at.get(statement_id)
+                earlier = memories.get(statement_id)
+                if earlier is None or earlier["until"] is not None:
+                    memories[statement_id] = _as_memory(event, statement, until)
+                elif until is None:  # the same statement was said again, and replaces more
+                    both = [*earlier["replaces"], *statement["replaces"]]
+                    earlier["replaces"] = list(dict.fromkeys(both))
+        return list(memories.values())
 
     # A session
 
-    def of_session(self, session: str) -> Iterator[Event]:
-        """The entries of a session."""
-        return (entry for entry in self.entries if entry["session"] == session)
+    def of_session(self, session: str) -> list[MemoryEvent]:
+        """Return the entries of a session."""
+        return [entry for entry in self.entries if entry["session"] == session]
 
     def last_turn(self, session: str) -> int:
-        """The last turn of a session that was learned from."""
+        """Return the last turn of a session that was learned from, or 0."""
         return max((entry["turn"] for entry in self.of_session(session)), default=0)
 
-    def taken_back(self, session: str, said: Sequence[str]) -> int | None:
-        """The first turn of a session that was learned from, and that the user now has said otherwise."""
-        now = digests(said)
+    def taken_back(self, session: str, messages: Sequence[str]) -> int | None:
+        """Return the first turn learned from in which the user's message is another one now."""
+        current = digests(messages)
         for entry in self.of_session(session):
             first = entry["turn"] - len(entry["said"])
-            for place, (then, text) in enumerate(
-                zip(entry["said"], now[first:], strict=False), first
-            ):
-                if then != text:
-                    return place + 1
+            pairs = zip(entry["said"], current[first:], strict=False)
+            for turn, (old, new) in enumerate(pairs, first + 1):
+                if old != new:
+                    return turn
         return None
 
     def learned_before(self, session: str, turn: int) -> list[Statement] | None:
-        """What was learned on the call that first reached a turn; None when the turn wasn't learned from."""
-        entry = next((entry for entry in self.of_session(session) if entry["turn"] >= turn), None)
-        return (
-            None
-            if entry is None
-            else [one for one in entry["learned"] if one["statement"] and one["message"] <= turn]
-        )
+        """Return what was learned on the call that first reached a turn; None if no call did."""
+        for entry in self.of_session(session):
+            if entry["turn"] >= turn:
+                learned = []
+                for statement in entry["learned"]:
+                    if statement["statement"] and statement["message"] <= turn:
+                        learned.append(statement)
+                return learned
+        return None
 
 
 class StatementIndex:
-    """BM25 over statements that come and go, with the words, scores and ties of a :class:`LexicalIndex` of those that are there.
+    """BM25 over statements that come and go.
+
+    Words, scores and ties are those of a :class:`LexicalIndex` of the current statements.
 
     Example:
         >>> index = StatementIndex({"1": "I own a dog.", "2": "I like tea."})
@@ -205,86 +215,109 @@ class StatementIndex:
     """
 
     def __init__(self, statements: Mapping[str, str]) -> None:
+        # A statement has a row. The row of a removed one stays, and doesn't count.
         self._ids: list[str] = []
         self._rows: dict[str, int] = {}
-        self._there, self._lengths = array("b"), array("I")
-        self._lists: dict[str, tuple[array[int], array[int]]] = {}
-        for number, text in statements.items():
-            self.put(number, text)
+        self._present = array("b")
+        self._lengths = array("I")
+        self._postings: dict[str, tuple[array[int], array[int]]] = {}  # term -> rows and counts
+        for statement_id, text in statements.items():
+            self.put(statement_id, text)
 
-    def put(self, number: str, text: str | None) -> None:
-        """Put a statement in the place of the one with its id; None removes that one."""
-        if number in self._rows:
-            self._there[self._rows.pop(number)] = False
-        if text is not None:
-            terms, row = tokenize(text, STEMMER), len(self._ids)
-            self._rows[number] = row
-            self._ids.append(number)
-            self._there.append(True)
-            self._lengths.append(len(terms))
-            for term, count in Counter(terms).items():
-                rows, counts = self._lists.setdefault(term, (array("I"), array("I")))
-                rows.append(row)
-                counts.append(count)
+    def put(self, statement_id: str, text: str | None) -> None:
+        """Add a statement or replace the one with this id; None removes it."""
+        if statement_id in self._rows:
+            self._present[self._rows.pop(statement_id)] = False
+        if text is None:
+            return
+        terms = tokenize(text, STEMMER)
+        row = len(self._ids)
+        self._rows[statement_id] = row
+        self._ids.append(statement_id)
+        self._present.append(True)
+        self._lengths.append(len(terms))
+        for term, count in Counter(terms).items():
+            rows, counts = self._postings.setdefault(term, (array("I"), array("I")))
+            rows.append(row)
+            counts.append(count)
 
     def search(self, question: str, n: int) -> list[tuple[str, float]]:
-        """The ids and scores of the best statements."""
-        there, scores = (
-            np.array(self._there, dtype=bool),
-            np.zeros(len(self._ids), dtype=np.float32),
-        )
-        norm = np.zeros_like(scores)
-        norm[there] = norms(np.array(self._lengths)[there], K1, B)
-        asked = count_terms(tokenize(question, STEMMER), stop_terms("lucene", STEMMER))
-        for term in sorted(
-            asked.keys() & self._lists.keys(), reverse=True
-        ):  # the order in which every index adds them up
-            rows, counts = map(np.array, self._lists[term])
-            held = there[rows]
-            rows, weight = rows[held], weigh_term(held.sum(), there.sum(), K1)
-            scores[rows] += impacts_of(counts[held], norm[rows], weight) * np.float32(asked[term])
-        numbers, best = candidates(scores, n)
-        found = sort_ties(Ranking([self._ids[row] for row in numbers], best), n)
-        return list(zip(found.docnos, found.scores.tolist(), strict=True))
+        """Return the ids and scores of the best statements."""
+        present = np.array(self._present, dtype=bool)
+        norm = np.zeros(len(self._ids), dtype=np.float32)
+        norm[present] = norms(np.array(self._lengths)[present], K1, B)
+        scores = np.zeros_like(norm)
+        query = count_terms(tokenize(question, STEMMER), stop_terms("lucene", STEMMER))
+        shared = query.keys() & self._postings.keys()
+        for term in sorted(shared, reverse=True):  # the order in which every index adds them up
+            rows = np.array(self._postings[term][0])
+            counts = np.array(self._postings[term][1])
+            counted = present[rows]
+            rows = rows[counted]
+            weight = weigh_term(counted.sum(), present.sum(), K1)
+            impacts = impacts_of(counts[counted], norm[rows], weight)
+            scores[rows] += impacts * np.float32(query[term])
+        best_rows, best_scores = candidates(scores, n)
+        ranking = Ranking([self._ids[row] for row in best_rows], best_scores)
+        ranking = sort_ties(ranking, n)
+        return list(zip(ranking.docnos, ranking.scores.tolist(), strict=True))
 
 
-def without(events: Sequence[Event], id: str) -> list[Event]:
-    """Events without the text of a statement, whose message is not learned from again.
+def without(events: Sequence[MemoryEvent], statement_id: str) -> list[MemoryEvent]:
+    """Remove a statement's text from events; keep the rest, so that it isn't learned again.
 
-    What it had replaced holds again, or is replaced by what replaced the statement itself.
+    What the statement had replaced holds again, or is replaced by what replaced the statement.
     """
-    freed = list[str]()
+    freed: list[str] = []
     for event in events:
-        for one in event.get("learned", ()):
-            if one["id"] == id:
-                freed += one["replaces"]
-    left = list[Event]()
+        for statement in event.get("learned", ()):
+            if statement["id"] == statement_id:
+                freed += statement["replaces"]
+    remaining = []
     for event in events:
-        learned = [_without(one, id, freed) for one in event.get("learned", ())]
-        left.append({**event, "learned": learned} if learned else event)
-    return left
+        if event.get("learned"):
+            learned = [_without(one, statement_id, freed) for one in event["learned"]]
+            event = {**event, "learned": learned}
+        remaining.append(event)
+    return remaining
 
 
-def _without(one: Statement, id: str, freed: Sequence[str]) -> Statement:
-    if one["id"] == id:
-        return {**one, "statement": "", "words": "", "replaces": []}
-    if id in one["replaces"]:
-        return {**one, "replaces": list(dict.fromkeys([*one["replaces"], *freed]))}
-    return one
+def _without(statement: Statement, statement_id: str, freed: Sequence[str]) -> Statement:
+    if statement["id"] == statement_id:
+        return {**statement, "statement": "", "words": "", "replaces": []}
+    if statement_id in statement["replaces"]:
+        replaces = list(dict.fromkeys([*statement["replaces"], *freed]))
+        return {**statement, "replaces": replaces}
+    return statement
+
+
+def _as_memory(event: MemoryEvent, statement: Statement, until: str | None) -> dict[str, Any]:
+    """Return a learned statement as an entry of ``qmemories``."""
+    return {
+        "id": statement["id"],
+        "statement": statement["statement"],
+        "words": statement["words"],
+        "replaces": statement["replaces"],
+        "when": event["when"],
+        "session": event["session"],
+        "turn": statement["message"],
+        "until": until,
+    }
 
 
 def words_of(messages: Messages) -> list[str]:
-    """The user's messages."""
-    if not all(map(is_message, messages)):
+    """Return the user's messages."""
+    if not all(is_message(message) for message in messages):
         raise UsageError('a message is not {"role": "user" or "assistant", "content": text}')
-    said = [message["content"] for message in messages if message["role"] == "user"]
-    if not said:
+    texts = [message["content"] for message in messages if message["role"] == "user"]
+    if not texts:
         raise UsageError(
-            "the user has said nothing yet: give a conversation with at least one message of the user"
+            "the user has said nothing yet: give a conversation with at least one message of the "
+            "user"
         )
-    return said
+    return texts
 
 
-def digests(said: Sequence[str]) -> list[str]:
-    """Of each message its checksum, by which a message that was changed is recognised."""
-    return [digest(text).hex() for text in said]
+def digests(messages: Sequence[str]) -> list[str]:
+    """Return a checksum of each message, by which a changed message is recognised."""
+    return [digest(text).hex() for text in messages]

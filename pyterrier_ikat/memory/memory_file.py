@@ -17,14 +17,16 @@ from uuid import uuid4
 
 from ..errors import DataError, UsageError
 from ..store.files import append_line, atomic_write
-from .history import Event, History
+from .history import History, MemoryEvent
 
-PATIENCE = 60.0
-"""The most seconds to wait for another process that changes the file."""
+LOCK_TIMEOUT = 60.0
+"""The maximum number of seconds to wait for another process that changes the file."""
 
 
 class MemoryFile:
-    """What is known of users, as the file has it at each look; only what was added since the last look is read.
+    """The histories of all users, kept in step with the file.
+
+    Each look reads only what was added since the last one.
 
     Args:
         path: the file; it is made at the first change.
@@ -36,69 +38,80 @@ class MemoryFile:
     """
 
     def __init__(self, path: str | Path, run: str = "") -> None:
-        self.path, self.run = Path(path), run
-        self._looking = threading.RLock()
+        self.path = Path(path)
+        self.run = run
+        self._lock = threading.RLock()
         self._begin(b"")
         with self.users():
             pass
 
     def _begin(self, head: bytes) -> None:
-        """Begin a look at a whole file, whose first line is ``head``."""
-        self._head, self._end = head, len(head)
+        """Begin to read a file from its start. ``head`` is its first line."""
+        self._head = head
+        self._end = len(head)
         self._users: dict[str, History] = {}
-        if head:
-            made_by = json.loads(head)["run"]
-            if self.run not in ("", made_by):
-                raise DataError(
-                    f"the memory {self.path} was not made by the run {self.run}: give each run a file of its own"
-                )
-            self.run = made_by
+        if not head:
+            return
+        run = json.loads(head)["run"]
+        if self.run not in ("", run):
+            raise DataError(
+                f"the memory {self.path} was not made by the run {self.run}: "
+                "give each run a file of its own"
+            )
+        self.run = run
 
     @contextmanager
     def users(self) -> Iterator[dict[str, History]]:
-        """The users; nothing changes them inside the block, which one thread at a time is in."""
+        """Give access to the users, to one thread at a time; nothing changes them meanwhile."""
         try:
-            with self._looking:
+            with self._lock:
                 self._look()
                 yield self._users
         except OSError as error:
             raise UsageError(
-                f"the memory {self.path} can't be used ({error.strerror or error}): give another file"
+                f"the memory {self.path} can't be used ({error.strerror or error}): "
+                "give another file"
             ) from None
 
     @contextmanager
     def changing(self) -> Iterator[dict[str, History]]:
-        """The users, to be changed by :meth:`append` or :meth:`rewrite`: one thread of one process at a time."""
+        """Give access to the users for a change by :meth:`append` or :meth:`rewrite`.
+
+        One thread of one process at a time is in the block.
+        """
         from filelock import FileLock  # its import takes a while
 
         with self.users():
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=PATIENCE):
-                for left in self.path.parent.glob(
-                    f".{glob.escape(self.path.name)}.*.tmp"
-                ):  # by a killed process
-                    left.unlink()
+            with FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=LOCK_TIMEOUT):
+                # Remove what a killed process has left.
+                for leftover in self.path.parent.glob(f".{glob.escape(self.path.name)}.*.tmp"):
+                    leftover.unlink()
                 self._look()
                 yield self._users
 
-    def append(self, *events: Event) -> None:
+    def append(self, *events: MemoryEvent) -> None:
         """Add events, inside :meth:`changing`: they are on the disk when this returns."""
         if not self._head:
             self.rewrite(())
-        if self.path.stat().st_size > self._end:  # a line that was cut
+        if self.path.stat().st_size > self._end:  # a kill cut the last line
             os.truncate(self.path, self._end)
         append_line(self.path, "\n".join(json.dumps(event, ensure_ascii=False) for event in events))
         self._look()
 
-    def rewrite(self, events: Iterable[Event]) -> None:
-        """Put a file with these events alone in the place of the old one, inside :meth:`changing`: of others no byte is left."""
+    def rewrite(self, events: Iterable[MemoryEvent]) -> None:
+        """Replace the file by one with these events, inside :meth:`changing`.
+
+        No byte of other events is left.
+        """
+        head = {"run": self.run, "made": uuid4().hex}
         with atomic_write(self.path, "wb", private=True) as file:
-            for line in ({"run": self.run, "made": uuid4().hex}, *events):
+            for line in (head, *events):
                 file.write(json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
         self._look()
 
     def _look(self) -> None:
-        """Read what was added since the last look; everything, where the file was rewritten."""
+        """Read what was added since the last look; read everything if the file was rewritten."""
         try:
             with self.path.open("rb") as file:
                 head = file.readline()
@@ -106,13 +119,15 @@ class MemoryFile:
                     self._begin(head)
                 file.seek(self._end)
                 lines = file.read().split(b"\n")[:-1]
-            for event in map(json.loads, lines):
+            for line in lines:
+                event = json.loads(line)
                 self._users.setdefault(event["user"], History()).take(event)
-            self._end += sum(len(line) + 1 for line in lines)
+                self._end += len(line) + 1
         except FileNotFoundError:
             self._begin(b"")
         except (ValueError, KeyError, TypeError):  # whose texts would quote the file
             self._begin(b"")
             raise DataError(
-                f"{self.path} is not a memory of users, or is damaged: restore it, or give another file"
+                f"{self.path} is not a memory of users, or is damaged: "
+                "restore it, or give another file"
             ) from None

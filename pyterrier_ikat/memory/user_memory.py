@@ -29,10 +29,10 @@ from ..rank import BiEncoder, RankStatements
 from ..retrieve.bm25 import BM25Rerank
 from ..retrieve.eager import refuse_wordless
 from ..retrieve.words import WORD, has_word, in_other_script
-from .history import Event, History, Messages, Statement, digests, without, words_of
+from .history import History, MemoryEvent, Messages, Statement, digests, without, words_of
 from .memory_file import MemoryFile
 
-COLUMNS = ["id", "statement", "session", "turn", "words", "when", "until"]
+TABLE_COLUMNS = ["id", "statement", "session", "turn", "words", "when", "until"]
 
 
 class NothingLearnedWarning(UserWarning):
@@ -40,7 +40,7 @@ class NothingLearnedWarning(UserWarning):
 
 
 class UserMemory:
-    """Statements about users: since when each holds, and from which turn of which session it comes.
+    """Statements about users, each with the time and the turn that it comes from.
 
     One session is one conversation. Statements from turn t are visible to later turns and later
     sessions, never to turn t or an earlier one, also when a run is repeated: :meth:`known` gives a
@@ -76,9 +76,12 @@ class UserMemory:
         ...     def generate(self, chats):
         ...         return ['[{"message": 1, "words": "I am vegan", "statement": "I am vegan."}]']
         >>> memory = ikat.UserMemory("users.jsonl", Model())
-        >>> _ = memory.learn("u1", "trip", [{"role": "user", "content": "I am vegan. Where can I eat in Oslo?"}])
-        >>> memory.known("u1", "trip", 1), memory.known("u1", "trip", 2), memory.known("u1", "dinner", 1)
-        ({}, {'1': 'I am vegan.'}, {'1': 'I am vegan.'})
+        >>> message = {"role": "user", "content": "I am vegan. Where can I eat in Oslo?"}
+        >>> _ = memory.learn("u1", "trip", [message])
+        >>> memory.known("u1", "trip", 1), memory.known("u1", "trip", 2)
+        ({}, {'1': 'I am vegan.'})
+        >>> memory.known("u1", "dinner", 1)
+        {'1': 'I am vegan.'}
         >>> memory.known("u1", as_of="2020-01-01")
         {}
         >>> memory.forget("u1")
@@ -96,12 +99,14 @@ class UserMemory:
         dated: bool = False,
         encoder: str | Path | None = None,
     ) -> None:
-        self.path, self.dated = Path(path), dated
-        self.prompts = None if prompts is None else prompts_or_default(prompts)
         if not isinstance(encoder, str | Path | None):
             raise UsageError(
-                f"encoder={encoder!r}: give the model's name or folder; a ranker of your own goes to search(..., ranker=...)"
+                f"encoder={encoder!r}: give the model's name or folder; a ranker of your own goes "
+                "to search(..., ranker=...)"
             )
+        self.path = Path(path)
+        self.dated = dated
+        self.prompts = None if prompts is None else prompts_or_default(prompts)
         self.encoder = None if encoder is None else str(encoder)
         self.llm = None if llm is None else as_llm(llm)
         self._file = MemoryFile(path, run)
@@ -119,7 +124,7 @@ class UserMemory:
         *,
         as_of: str | date | None = None,
     ) -> dict[str, str]:
-        """The statements about a user, by id.
+        """Return the statements about a user, by id.
 
         Args:
             user: the user's id.
@@ -129,7 +134,7 @@ class UserMemory:
                 beginning, in UTC.
         """
         with self._file.users() as users:
-            history = _of(users, user)
+            history = _history_of(users, user)
             if as_of is not None:
                 history = history.until(utc(as_of))
             if session in history.sessions:
@@ -137,41 +142,43 @@ class UserMemory:
             return history.known(self.dated)
 
     def memories(self, user: str, *, as_of: str | date | None = None) -> list[dict[str, Any]]:
-        """What was ever learned about a user and not forgotten, in its order, as ``qmemories`` has it.
+        """Return what was ever learned about a user and not forgotten, oldest first.
 
         Returns:
-            Dicts of ``id``, ``statement``, ``when`` (UTC), ``session`` and ``turn`` (where it comes
-            from; empty and 0 for :meth:`add`), ``words`` (the user's), ``replaces`` (the ids of
-            statements that it contradicts) and ``until`` (when it was replaced or undone; None if
-            it holds).
+            Dicts as in ``qmemories``: ``id``, ``statement``, ``when`` (UTC), ``session`` and
+            ``turn`` (where it comes from; empty and 0 for :meth:`add`), ``words`` (the user's),
+            ``replaces`` (the ids of statements that it contradicts) and ``until`` (when it was
+            replaced or undone; None if it holds).
         """
         with self._file.users() as users:
-            history = _of(users, user)
-            return (history if as_of is None else history.until(utc(as_of))).memories()
+            history = _history_of(users, user)
+            if as_of is not None:
+                history = history.until(utc(as_of))
+            return history.memories()
 
     def all(self, user: str) -> list[dict[str, Any]]:
-        """The statements that hold, in their order, as :meth:`memories` gives them.
+        """Return the statements that hold, oldest first, as :meth:`memories` gives them.
 
         Args:
             user: the user's id.
         """
-        return [one for one in self.memories(user) if one["until"] is None]
+        return [memory for memory in self.memories(user) if memory["until"] is None]
 
     def table(self, user: str) -> pd.DataFrame:
-        """Everything that was ever learned about a user, in its order.
+        """Return everything that was ever learned about a user, oldest first.
 
         Returns:
             A row per entry of :meth:`memories`: ``id``, ``statement``, ``session``, ``turn``,
             ``words``, ``when``, ``until``, and ``holds`` (whether it was neither replaced nor
             undone).
         """
-        found = pd.DataFrame(self.memories(user), columns=COLUMNS, dtype=object)
-        return found.assign(holds=found["until"].isna()).astype({"turn": int})
+        table = pd.DataFrame(self.memories(user), columns=TABLE_COLUMNS, dtype=object)
+        return table.assign(holds=table["until"].isna()).astype({"turn": int})
 
     def search(
         self, user: str, question: str, n: int = 10, ranker: pt.Transformer | None = None
     ) -> list[tuple[str, float]]:
-        """The ids and scores of the statements that hold and fit a question best.
+        """Return the ids and scores of the statements that hold and fit a question best.
 
         Without an encoder, BM25 ranks the statements, and leaves out those without a common word.
         Its words, scores and ties are those of :class:`~pyterrier_ikat.BM25` over an index of these
@@ -203,13 +210,13 @@ class UserMemory:
         """
         at_least(1, n=n)
         with self._file.users() as users:
-            history = _of(users, user)
+            history = _history_of(users, user)
             known = history.known()
             if ranker is None and self.encoder is None:
-                found = history.index.search(question, n)
-                if not found:
-                    _tell_other_script(question, known)
-                return found
+                best = history.index.search(question, n)
+                if not best:
+                    _report_other_script(question, known)
+                return best
         if ranker is None:
             ranker = self._by_meaning(question, known)
         turn = conversation([{"role": "user", "content": question}], known)
@@ -218,11 +225,11 @@ class UserMemory:
     def learn(
         self, user: str, session: str, messages: Messages, *, when: str | date | None = None
     ) -> list[Statement]:
-        """Learn from the messages of a session that were not learned from yet; one call of the model.
+        """Learn from the messages of a session that were not learned from yet.
 
-        A repeated turn is not asked again. If the user has said something else in a turn that was
-        learned from, the statements of this turn and later ones don't hold any more. If the model
-        fails, nothing is learned, and the next call learns from these messages too.
+        This is one call of the model, and none for a repeated turn. If a message of a turn that was
+        learned from has changed, the statements of this turn and later ones don't hold any more. If
+        the model fails, nothing is learned, and the next call learns from these messages too.
 
         Args:
             user: the user's id.
@@ -238,37 +245,32 @@ class UserMemory:
             UsageError: without a model, or without a message of the user.
             StageError: when the model fails.
         """
-        said, time = words_of(messages), utc(when)
+        texts = words_of(messages)
+        time = utc(when)
         if not session:
             raise UsageError("the session has no name: give each conversation a name of its own")
         with self._file.users() as users:
-            changed = _of(users, user).taken_back(session, said)
-        if changed is not None:
-            self.undo(user, session, changed, when=when)
+            changed_turn = _history_of(users, user).taken_back(session, texts)
+        if changed_turn is not None:
+            self.undo(user, session, changed_turn, when=when)
         with self._file.users() as users:
-            history = _of(users, user)
-            first, known, learned = (
-                history.last_turn(session),
-                history.known(),
-                history.learned_before(session, len(said)),
-            )
-        if learned is None:
-            found = self._ask(known, session, messages, len(said) - first, day_of(when))
-            with self._file.changing() as users:
-                history = _of(users, user)
-                learned = history.learned_before(
-                    session, len(said)
-                )  # by another thread or process meanwhile
-                if learned is None:
-                    learned = merge(
-                        found, history.known(), dict(enumerate(said, 1)), history.ids
-                    ).statements
-                    said = said[history.last_turn(session) :]
-                    self._file.append(
-                        _learned(
-                            user, session, len(words_of(messages)), learned, time, digests(said)
-                        )
-                    )
+            history = _history_of(users, user)
+            learned = history.learned_before(session, len(texts))
+            new = len(texts) - history.last_turn(session)
+            known = history.known()
+        if learned is not None:
+            return learned
+        answer = self._ask(known, session, messages, new, day_of(when))
+        with self._file.changing() as users:
+            history = _history_of(users, user)
+            # Another thread or process may have learned from them meanwhile.
+            learned = history.learned_before(session, len(texts))
+            if learned is None:
+                by_turn = dict(enumerate(texts, 1))
+                learned = merge(answer, history.known(), by_turn, history.ids).statements
+                checksums = digests(texts[history.last_turn(session) :])
+                event = _learned_event(user, session, len(texts), learned, time, checksums)
+                self._file.append(event)
         return learned
 
     def add(
@@ -278,7 +280,9 @@ class UserMemory:
         *,
         when: str | date | None = None,
     ) -> None:
-        """Keep statements that were not learned from a conversation, such as a persona's; known ones are not added again.
+        """Add statements that don't come from a conversation, such as a persona's.
+
+        Known statements are not added again.
 
         Args:
             user: the user's id.
@@ -286,13 +290,15 @@ class UserMemory:
                 replaced by a new one.
             when: since when they hold; now by default.
         """
-        given, time = statements_of(statements), utc(when)
+        by_id = statements_of(statements)
+        time = utc(when)
         with self._file.users() as users:
-            new = _new(_of(users, user), given)
-        if new:
-            with self._file.changing() as users:
-                if new := _new(_of(users, user), given):
-                    self._file.append(_learned(user, "", 0, new, time))
+            if not _new_statements(_history_of(users, user), by_id):
+                return
+        with self._file.changing() as users:
+            new = _new_statements(_history_of(users, user), by_id)
+            if new:
+                self._file.append(_learned_event(user, "", 0, new, time))
 
     def update(self, user: str, id: str, text: str, *, when: str | date | None = None) -> str:
         """Replace a statement that holds by another text; the history keeps both.
@@ -324,22 +330,23 @@ class UserMemory:
             raise UsageError(
                 f"text={text!r}: give the statement as it is now; forget(user, id=...) deletes one"
             )
-        id, time = statement_id(id), utc(when)
+        id = statement_id(id)
+        time = utc(when)
         with self._file.changing() as users:
-            history = _of(users, user)
+            history = _history_of(users, user)
             _check_user(users, user, "replaced")
             known = history.known()
             if id not in known:
-                held = list_first(list(known), 20) or "none"
                 raise UsageError(
-                    f"no statement {id!r} of {user!r} holds, so nothing is replaced: it has {held}"
+                    f"no statement {id!r} of {user!r} holds, so nothing is replaced: it has "
+                    f"{list_first(list(known), 20) or 'none'}"
                 )
             if text == known[id]:
                 return id
-            new = str(highest_number(history.ids) + 1)
-            statement = {"id": new, "statement": text, "message": 0, "words": "", "replaces": [id]}
-            self._file.append(_learned(user, "", 0, [statement], time))
-        return new
+            new_id = str(highest_number(history.ids) + 1)
+            statement = _told_statement(new_id, text, replaces=[id])
+            self._file.append(_learned_event(user, "", 0, [statement], time))
+        return new_id
 
     def undo(
         self, user: str, session: str, turn: int = 1, *, when: str | date | None = None
@@ -352,18 +359,16 @@ class UserMemory:
             turn: the first turn that was undone.
             when: when it was undone; now by default.
         """
-        time = utc(when)
+        event = {
+            "event": "undone",
+            "when": utc(when),
+            "user": user,
+            "session": session,
+            "turn": turn,
+        }
         with self._file.changing() as users:
-            if _of(users, user).last_turn(session) >= max(turn, 1):
-                self._file.append(
-                    {
-                        "event": "undone",
-                        "when": time,
-                        "user": user,
-                        "session": session,
-                        "turn": turn,
-                    }
-                )
+            if _history_of(users, user).last_turn(session) >= max(turn, 1):
+                self._file.append(event)
 
     def forget(self, user: str, *, id: str | None = None) -> None:
         """Delete a user or a statement for good: no byte of it is left in the memory's file.
@@ -386,10 +391,12 @@ class UserMemory:
             >>> import pyterrier_ikat as ikat
             >>> class Model:
             ...     def generate(self, chats):
-            ...         return ['[{"message": 1, "words": "in Oslo", "statement": "I live in Oslo.", "replaces": ["1"]}]']
+            ...         return ['[{"message": 1, "words": "in Oslo", "replaces": ["1"], '
+            ...                 '"statement": "I live in Oslo."}]']
             >>> memory = ikat.UserMemory("mistaken.jsonl", Model())
             >>> memory.add("ann", ["I live in Lyon."])
-            >>> _ = memory.learn("ann", "trip", [{"role": "user", "content": "My sister lives in Oslo."}])
+            >>> message = {"role": "user", "content": "My sister lives in Oslo."}
+            >>> _ = memory.learn("ann", "trip", [message])
             >>> memory.known("ann")
             {'2': 'I live in Oslo.'}
             >>> memory.forget("ann", id="2")
@@ -397,15 +404,16 @@ class UserMemory:
             {'1': 'I live in Lyon.'}
         """
         with self._file.changing() as users:
-            history = _of(users, user)
+            history = _history_of(users, user)
             id = None if id is None else statement_id(id)
             _check_there(users, user, id)
-            left = [] if id is None else without(history.events, id)
-            others = list[Event]()
-            for other, theirs in users.items():
+            events: list[MemoryEvent] = []
+            for other, other_history in users.items():
                 if other != user:
-                    others += theirs.events
-            self._file.rewrite([*others, *left])
+                    events += other_history.events
+            if id is not None:
+                events += without(history.events, id)
+            self._file.rewrite(events)
 
     def require_learning(self) -> None:
         """Check before a conversation begins that the memory can learn from it.
@@ -419,79 +427,83 @@ class UserMemory:
 
     def _model(self) -> LLM:
         if self.llm is None:
-            raise UsageError(
-                "this memory has no language model to learn with: "
-                + advice("give UserMemory(path, llm)", "give --llm")
-            )
+            repair = advice("give UserMemory(path, llm)", "give --llm")
+            raise UsageError(f"this memory has no language model to learn with: {repair}")
         return self.llm
 
     def users(self) -> list[str]:
-        """The ids of the users about whom something was learned."""
+        """Return the ids of the users about whom something was learned."""
         with self._file.users() as users:
             return list(users)
 
-    def export(self, user: str) -> list[Event]:
-        """Everything that the file has about a user: the events, as its lines have them."""
+    def export(self, user: str) -> list[MemoryEvent]:
+        """Return all stored events of a user."""
         with self._file.users() as users:
-            return list(_of(users, user).events)
+            return list(_history_of(users, user).events)
 
     def prompt_checksums(self) -> dict[str, str]:
-        """Template -> a checksum of what it renders to on probe inputs."""
+        """Return template -> a checksum of what it renders to on probe inputs."""
         return {UpdatePtkb.stage: checksum_of(UpdatePtkb.stage, folder=self.prompts)}
 
     def __repr__(self) -> str:
         return f"ikat.UserMemory({str(self.path)!r})"
 
     def _by_meaning(self, question: str, statements: Mapping[str, str]) -> pt.Transformer:
-        """What ranks statements by the encoder's vectors; with their words, where question and statements have some."""
+        """Return a ranker by vectors, and by words if question and statements have any."""
         vectors = BiEncoder(str(self.encoder))
-        if in_other_script(question) or not any(map(has_word, statements.values())):
+        if in_other_script(question) or not any(has_word(text) for text in statements.values()):
             return vectors
         return WeightedSum(BM25Rerank(), vectors, num_results=None)
 
     def _ask(
         self, known: dict[str, str], session: str, messages: Messages, new: int, day: str
     ) -> list[Statement]:
-        """What the model finds in the user's last ``new`` messages, said on a day."""
-        last = max(place for place, message in enumerate(messages) if message["role"] == "user")
+        """Return what the model learns from the user's last ``new`` messages, said on a day."""
+        last = len(messages) - 1
+        while messages[last]["role"] != "user":
+            last -= 1
         frame = conversation(messages[: last + 1], known, number=session)
         update = UpdatePtkb(
             self._model(), messages=new, day=day, prompts=self.prompts, on_error="raise"
         )
-        found: list[Statement] = update.transform(frame)["qlearned"].item()
-        return found
+        learned: list[Statement] = update.transform(frame)["qlearned"].item()
+        return learned
 
 
-def _tell_other_script(question: str, statements: Mapping[str, str]) -> None:
-    """Say why BM25 finds nothing, if it is for want of words.
+def _report_other_script(question: str, statements: Mapping[str, str]) -> None:
+    """Say why BM25 finds nothing, if question or statements have no word that it reads.
 
     Raises:
         DataError: when the statements have letters of another script, and none of them a word.
     """
-    if any(map(in_other_script, statements.values())):
-        refuse_wordless(any(map(has_word, statements.values())), "statement")
+    texts = statements.values()
+    if any(in_other_script(text) for text in texts):
+        refuse_wordless(any(has_word(text) for text in texts), "statement")
     if statements and in_other_script(question):
-        message = f"the question has no {WORD}, so BM25 finds no statement; give ranker=ikat.BiEncoder(MODEL) with a model of its language"
-        warnings.warn(message, NoResultWarning, stacklevel=3)
+        warnings.warn(
+            f"the question has no {WORD}, so BM25 finds no statement; give "
+            "ranker=ikat.BiEncoder(MODEL) with a model of its language",
+            NoResultWarning,
+            stacklevel=3,
+        )
 
 
-def _of(users: Mapping[str, History], user: str) -> History:
-    if (
-        not isinstance(user, str) or not user or well_formed(user) != user
-    ):  # a file has one letter for all halves of surrogate pairs
+def _history_of(users: Mapping[str, History], user: str) -> History:
+    # A file has one letter for all halves of surrogate pairs, so ids with them would be mixed up.
+    if not isinstance(user, str) or not user or well_formed(user) != user:
         raise UsageError(f"user={user!r}: give the user's id, a text")
     return users.get(user) or History()
 
 
-def _check_user(users: Mapping[str, History], user: str, what: str) -> None:
+def _check_user(users: Mapping[str, History], user: str, action: str) -> None:
     """Check that the memory knows a user.
 
     Raises:
-        UsageError: when not; it names those that are known.
+        UsageError: when it doesn't; the error names the known users.
     """
     if user not in users:
         known = did_you_mean(user, users) or f"it knows {list_first(list(users)) or 'nobody'}"
-        raise UsageError(f"the memory knows no user {user!r}, so nothing is {what}: {known}")
+        raise UsageError(f"the memory knows no user {user!r}, so nothing is {action}: {known}")
 
 
 def _check_there(users: Mapping[str, History], user: str, id: str | None) -> None:
@@ -501,41 +513,51 @@ def _check_there(users: Mapping[str, History], user: str, id: str | None) -> Non
         UsageError: when there is no such user or statement.
     """
     _check_user(users, user, "forgotten")
-    ids = [one["id"] for one in users[user].memories()]
-    if id is not None and id not in ids:
+    if id is None:
+        return
+    ids = [memory["id"] for memory in users[user].memories()]
+    if id not in ids:
         raise UsageError(
-            f"the memory has no statement {id!r} of {user}, so nothing is forgotten: it has {list_first(ids, 20) or 'none'}"
+            f"the memory has no statement {id!r} of {user}, so nothing is forgotten: it has "
+            f"{list_first(ids, 20) or 'none'}"
         )
 
 
-def _learned(
+def _learned_event(
     user: str,
     session: str,
     turn: int,
     learned: list[Statement],
     when: str,
-    said: Sequence[str] = (),
-) -> Event:
+    checksums: Sequence[str] = (),
+) -> MemoryEvent:
     return {
         "event": "learned",
         "when": when,
         "user": user,
         "session": session,
         "turn": turn,
-        "said": list(said),
+        "said": list(checksums),
         "learned": learned,
     }
 
 
-def _new(history: History, given: Mapping[str, str]) -> list[Statement]:
-    """The statements that the history lacks, with the ids that they get."""
-    texts, taken, found = set(history.texts), history.ids, list[Statement]()
-    for name, text in given.items():
-        if normalised(text) not in texts:
-            number = name if name not in taken else str(highest_number({*taken, *given}) + 1)
-            taken.add(number)
-            texts.add(normalised(text))
-            found.append(
-                {"id": number, "statement": text, "message": 0, "words": "", "replaces": []}
-            )
-    return found
+def _told_statement(id: str, text: str, replaces: Sequence[str] = ()) -> Statement:
+    """Return a statement that doesn't come from a conversation."""
+    return {"id": id, "statement": text, "message": 0, "words": "", "replaces": list(replaces)}
+
+
+def _new_statements(history: History, statements: Mapping[str, str]) -> list[Statement]:
+    """Return the statements that the history lacks, with the ids that they get."""
+    known_texts = set(history.texts)
+    taken = history.ids
+    new = []
+    for id, text in statements.items():
+        if normalised(text) in known_texts:
+            continue
+        if id in taken:
+            id = str(highest_number({*taken, *statements}) + 1)
+        taken.add(id)
+        known_texts.add(normalised(text))
+        new.append(_told_statement(id, text))
+    return new

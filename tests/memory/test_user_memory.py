@@ -98,7 +98,10 @@ def test_a_turn_sees_what_was_learned_before_it(memory):
         memory.known("u1", "b", 2)
         == memory.known("u1", "c")
         == memory.known("u1")
-        == {"2": DOG, "3": OSLO}
+        == {
+            "2": DOG,
+            "3": OSLO,
+        }
     )
     assert memory.known("u2") == {}
     assert memory.users() == ["u1"]
@@ -643,7 +646,9 @@ def test_statements_without_a_word_are_refused_not_unfound(tmp_path, statements)
     for question in ("我能吃花生吗？", "peanuts"):
         with pytest.raises(
             ikat.DataError,
-            match=r"no statement has a word of ASCII letters and digits: rank by meaning .*BiEncoder",
+            match=(
+                r"no statement has a word of ASCII letters and digits: rank by meaning .*BiEncoder"
+            ),
         ):
             memory.search("ann", question)
 
