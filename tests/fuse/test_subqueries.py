@@ -208,6 +208,17 @@ def test_the_turns_query_returns_over_stages_pushing_their_own(fusion, stages, s
         assert not {"query_1", "query_2", "query_3", "qquery"} & set(fused.columns)
 
 
+@pytest.mark.parametrize("dropped", [[], ["qquery"]])
+def test_a_sub_query_like_the_turns_own_is_not_taken_for_it(dropped):
+    turns = pd.DataFrame({"qid": ["1_1"], "query": ["mint"], "qsubqueries": [["mint"]]})
+    exploded = ikat.ExplodeQueries()(turns).drop(columns=dropped)
+    passages = pd.DataFrame({"docno": ["x"], "rank": [0]})
+    found = pt.apply.query(lambda row: "mint tea")(exploded).merge(passages, how="cross")
+    fused = ikat.RRF()(found)
+    assert fused["query"].tolist() == ["mint"]
+    assert not [name for name in fused.columns if name.startswith("query_")]
+
+
 def test_a_frame_without_the_turns_own_query_or_qid_is_refused():
     found = frame_of([("9-1_1", 0, "a", 0), ("9-1_1", 1, "b", 0)])
     for wrong in ({"query_0": ["a", "b"]}, {"qquery": "another"}):
