@@ -1,4 +1,4 @@
-"""One turn of a system: the steps that are told, the costs, what was written on the way, and the history that is seen."""
+"""One turn of a system: the told steps, the costs, the drafts, and the history that is seen."""
 
 from concurrent.futures import ThreadPoolExecutor
 

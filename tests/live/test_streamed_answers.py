@@ -1,4 +1,4 @@
-"""What is seen of an answer while it is written, and what takes its place after the check, in Python and in the terminal."""
+"""What is seen of an answer while it is written, and what replaces it after the check."""
 
 import re
 import threading
@@ -60,13 +60,38 @@ def test_whoever_does_not_follow_gets_it_checked():
 @pytest.mark.parametrize(
     ("texts", "options", "response", "why"),
     [
-        (("One two. Three four.", "One two. Three four."), {"words": 3}, "One two.", "1 word too many"),
-        (("I can", "I'm sorry, but I can't help with that."), {"on_error": "fallback"}, PASSAGE, "the model refused: .*"),
-        (("Half an", Reply("Half an", finish_reason="length")), {"on_error": "fallback"}, PASSAGE, "the completion was cut off .*"),
-        (("Half", Unavailable("respond", "chat_1", "it is down")), {"on_error": "fallback"}, PASSAGE, "it is down"),
-        (("Tea.\n\n# About the user", "Tea.\n\n# About the user\nI run."), {}, "Tea.", "it holds more than an answer"),
+        (
+            ("One two. Three four.", "One two. Three four."),
+            {"words": 3},
+            "One two.",
+            "1 word too many",
+        ),
+        (
+            ("I can", "I'm sorry, but I can't help with that."),
+            {"on_error": "fallback"},
+            PASSAGE,
+            "the model refused: .*",
+        ),
+        (
+            ("Half an", Reply("Half an", finish_reason="length")),
+            {"on_error": "fallback"},
+            PASSAGE,
+            "the completion was cut off .*",
+        ),
+        (
+            ("Half", Unavailable("respond", "chat_1", "it is down")),
+            {"on_error": "fallback"},
+            PASSAGE,
+            "it is down",
+        ),
+        (
+            ("Tea.\n\n# About the user", "Tea.\n\n# About the user\nI run."),
+            {},
+            "Tea.",
+            "it holds more than an answer",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_text_that_fails_its_check_is_replaced_with_a_reason(texts, options, response, why):
     turn, told = followed(responds(*texts, **options)[0])
     assert told == [texts[0]]

@@ -65,7 +65,7 @@ def written(tmp_path_factory):
 
 @pytest.fixture
 def folders(tmp_path, written):
-    """Run folders `plain` (three turns, the last without any passage) and `full` (all that a system can write, on two of them)."""
+    """Run folders `plain` (three turns, the last without passages) and `full` (two turns)."""
     return [
         RunFolder(shutil.copytree(written / name, tmp_path / name)) for name in ("plain", "full")
     ]

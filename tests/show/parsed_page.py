@@ -13,7 +13,7 @@ VOID = {"meta", "input", "img", "br"}
 
 
 class Page(HTMLParser):
-    """Checks that every element is closed where it should be; collects elements and the text outside of style and script."""
+    """Checks that every element is closed in its place; collects elements and the shown text."""
 
     def __init__(self, html):
         super().__init__()

@@ -26,7 +26,7 @@ def questions(user):
 
 
 def turn(system, user, number, met, **given):
-    """A turn in which `one` takes 2 seconds, 3 calls and a quarter of a dollar, `two` a second, a call and an unknown cost."""
+    """A turn: `one` takes 2 s, 3 calls and .25 USD; `two` 1 s, a call and an unknown cost."""
     seconds, spend = {"one": (2.0, Spend(3, cost=0.25)), "two": (1.0, Spend(1, cost=None))}[system]
     source = ShownPassage(f"doc-{system}", f"{'filler ' * 40}secret-{user}-{system}", 1.5)
     wrote = {

@@ -1,4 +1,4 @@
-"""Systems on logged conversations, without judgements: agreement, price, and turns that tell them apart."""
+"""Systems on logged conversations, without judgements: agreement, price, telling turns."""
 
 import itertools
 
@@ -29,7 +29,7 @@ def plain(tops, depth):
 
 @pytest.mark.real_data
 def test_real_turns_are_compared_as_in_plain_python(ikat_data, tmp_path):
-    """The turns of eight conversations of ikat:2023-mini: the raw utterance, all utterances, and the manual rewrites as a model's."""
+    """The turns of eight conversations of ikat:2023-mini, raw and with rewrites."""
     data = ikat.dataset("ikat:2023-mini")
     data.conversations = data.conversations[:8]
     bm25 = ikat.PassageIndex(tmp_path / "index").index(data.get_corpus_iter(verbose=False)).bm25()

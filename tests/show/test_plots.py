@@ -67,7 +67,7 @@ def test_breakdown_has_every_system_once_and_the_turn_count(by, shown):
 
 
 def test_intervals_of_a_depth_are_those_of_students_t():
-    """Five turns of depth 2 with 0, 0, 0.5, 1, 1: their deviation is 0.5, the standard error 0.5 / sqrt(5), the quantile 2.7764."""
+    """Depth 2 has 0, 0, .5, 1, 1: deviation .5, standard error .5 / sqrt(5), quantile 2.7764."""
     one = pd.DataFrame(
         {
             "qid": [*(f"{number}_2" for number in range(5)), "1_1", "2_1"],
@@ -168,7 +168,8 @@ def test_a_cost_that_is_not_known_is_not_drawn_as_zero():
     ledgers = {"raw": Ledger(), "QR": spent(calls=1, cost=None), "AD": spent(calls=1, cost=1.0)}
     with pytest.raises(
         DataError,
-        match="QR has unknown cost: plot against another of calls, tokens, cost, or omit the system",
+        match="QR has unknown cost: plot against another of calls, tokens, cost, or omit "
+        "the system",
     ):
         plot_cost(evaluated(), ledgers, against="cost")
     with pytest.raises(DataError, match="system AD has no ledger among those of raw, QR"):

@@ -1,4 +1,4 @@
-"""The page of a report in a browser: what it may do, its filters and links, without scripts and on a phone."""
+"""The page of a report in a browser: its limits, filters and links, without scripts, on a phone."""
 
 import pandas as pd
 import pytest
@@ -15,7 +15,7 @@ ATTACK = "<script>document.title = 'owned'</script><img src=x onerror=\"document
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    """Two runs on two conversations of three turns: `b` wins, ties and loses in each; the third turn of the second is not judged."""
+    """Two runs on two conversations of three turns: `b` wins, ties and loses; one isn't judged."""
     turns = [f"{chat}_{turn}" for chat in ("1-1", "2-1") for turn in (1, 2, 3)]
     orders = {"a": ["no", "yes", "yes"] * 2, "b": ["yes", "yes", "no"] * 2}
     runs = {}
@@ -63,7 +63,8 @@ def test_a_script_that_gets_into_the_page_does_not_run(page, url, allowed_errors
     page.goto(url)
     with page.expect_console_message(lambda message: "inline event handler" in message.text):
         page.evaluate(
-            "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"document.title = 1\">')"
+            "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"document.title "
+            "= 1\">')"
         )
     expect(page).to_have_title("a, b")
 

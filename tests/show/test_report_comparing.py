@@ -75,9 +75,15 @@ def test_a_sentence_per_turn_names_what_makes_the_difference(page, url):
     page.goto(url)
     reasons = shown(page, ".reason")
     expected = [
-        "high leads by .5000 in RR(rel=1). high finds {yes} (label 4) at rank 1, low at 2. In low {low-1}, not judged, came in at rank 1.",
+        (
+            "high leads by .5000 in RR(rel=1). high finds {yes} (label 4) at rank 1, low at 2. In "
+            "low {low-1}, not judged, came in at rank 1."
+        ),
         "No difference in RR(rel=1): both rank the relevant passages alike.",
-        "low leads by .5000 in RR(rel=1). low finds {yes} (label 3) at rank 1, high at 2. In high {high-1}, not judged, came in at rank 1.",
+        (
+            "low leads by .5000 in RR(rel=1). low finds {yes} (label 3) at rank 1, high at 2. In "
+            "high {high-1}, not judged, came in at rank 1."
+        ),
     ]
     expect(reasons).to_have_text([sentence(text) for text in expected])
     choose(page, run="2")
@@ -86,7 +92,8 @@ def test_a_sentence_per_turn_names_what_makes_the_difference(page, url):
         "In lost {lost-1}, not judged, came in at rank 1; {lost-2}, not judged, came in at rank 2.",
         "lost leads by .7500 in RR(rel=1). lost finds {yes} (label 2) at rank 1, low at 4. "
         "In low {low-1}, not judged, came in at rank 1; {low-2}, not judged, came in at rank 2.",
-        "low leads by 1.0000 in RR(rel=1). low finds {yes} (label 3) at rank 1, lost does not find it. "
+        "low leads by 1.0000 in RR(rel=1). low finds {yes} (label 3) at rank 1, lost does not "
+        "find it. "
         "In lost {lost-1}, not judged, came in at rank 1.",
     ]
     expect(reasons).to_have_text([sentence(text) for text in expected])
@@ -96,10 +103,15 @@ def test_the_sentence_is_about_the_measure_that_is_shown(page, url):
     page.goto(url)
     choose(page, run="2", measure="1")
     expected = [
-        "No difference in P(rel=1)@1: neither lost nor low finds a relevant passage among its first 1.",
-        "lost leads by 1.0000 in P(rel=1)@1. lost finds {yes} (label 2) at rank 1, low at 4 (+1.0000). "
+        (
+            "No difference in P(rel=1)@1: neither lost nor low finds a relevant passage among its "
+            "first 1."
+        ),
+        "lost leads by 1.0000 in P(rel=1)@1. lost finds {yes} (label 2) at rank 1, low at 4 "
+        "(+1.0000). "
         "In low {low-1}, not judged, came in at rank 1.",
-        "low leads by 1.0000 in P(rel=1)@1. low finds {yes} (label 3) at rank 1, lost does not find it (+1.0000). "
+        "low leads by 1.0000 in P(rel=1)@1. low finds {yes} (label 3) at rank 1, lost does not "
+        "find it (+1.0000). "
         "In lost {lost-1}, not judged, came in at rank 1.",
     ]
     expect(shown(page, ".reason")).to_have_text([sentence(text) for text in expected])
@@ -243,7 +255,7 @@ def test_fourteen_runs_stay_in_the_view(new_page, tmp_path):
 
 @pytest.fixture(scope="module")
 def tested_runs():
-    """On turns of eight conversations `better` is significantly better than `base`, and `alike` is not; and their labels."""
+    """On turns of eight conversations `better` is significantly better, and `alike` is not."""
     turns = [f"{number}-1_1" for number in range(1, 9)]
     ranks = {
         "base": [4, 3, 4, 3, 4, 3, 4, 3],

@@ -95,14 +95,24 @@ def test_a_session_reads_from_rubrics_to_sources(page):
         "User person of u1",
         "Session 1 u1 rubrics met one 1.0000 two .5000",
         "rubric one two r1: Which tea? turn 1 turn 2 r2: How hot? turn 2 not met",
-        "one baseline satisfied 2 of 2 rubrics met, 2 turns, 2.0 s per turn, 6 LLM calls, 0.5000 USD",
-        "Turn 1 2.0 s, 3 LLM calls, 0.2500 USD Question 1 of u1? Rewrite rewrite by one 2 queries tea mint tea",
+        (
+            "one baseline satisfied 2 of 2 rubrics met, 2 turns, 2.0 s per turn, 6 LLM calls, "
+            "0.5000 USD"
+        ),
+        (
+            "Turn 1 2.0 s, 3 LLM calls, 0.2500 USD Question 1 of u1? Rewrite rewrite by one 2 "
+            "queries tea mint tea"
+        ),
         "Answer 1 of one [1]. meets r1",
         "1 source, 2 passages cited 1 doc-one score 1.5 filler filler",
         "secret-u1-one",
-        "two out of patience 1 of 2 rubrics met, 2 turns, 1.0 s per turn, 2 LLM calls, cost unknown",
+        "two out of patience 1 of 2 rubrics met, 2 turns, 1.0 s per turn, 2 LLM calls, "
+        "cost unknown",
         "Turn 1 1.0 s, 1 LLM call, cost unknown",
-        "Rewrite rewrite by two 2 queries tea mint tea 1 statement I like mint. Draft answer draft by two Answer 1 of two",
+        (
+            "Rewrite rewrite by two 2 queries tea mint tea 1 statement I like mint. Draft answer "
+            "draft by two Answer 1 of two"
+        ),
         "User person of u4",
         "r1: Which tea? not met no session",
         "no conversation with this user",
@@ -209,8 +219,8 @@ def test_an_interactive_run_shows_what_the_track_knows(tmp_path):
     for one in ("sessions run 1", "turns run 2.00", "seconds run 0.00", "calls run 4.00"):
         assert f"system {one} " in said
     assert (
-        "not ended 2 turns, 0.0 s per turn, 4 LLM calls Turn 1 0.0 s, 2 LLM calls Which tea? Rooibos. 31 tokens cut off before it was sent"
-        in said
+        "not ended 2 turns, 0.0 s per turn, 4 LLM calls Turn 1 0.0 s, 2 LLM calls Which tea? "
+        "Rooibos. 31 tokens cut off before it was sent" in said
     )
     assert "20 of 1,000 cited passages 1 d0 score 9" in said
     assert "no response not sent" in said
@@ -270,7 +280,10 @@ def test_a_log_is_no_run_of_topics(tmp_path):
         report({"mine": log, "other": ranking([("1_1", "a", 1.0)])})
     with pytest.raises(
         DataError,
-        match="holds served conversations, not the run of a dataset's topics: ikat.show.report shows it",
+        match=(
+            "holds served conversations, not the run of a dataset's topics: ikat.show.report "
+            "shows it"
+        ),
     ):
         RunFolder(log.folder).results()
     with pytest.raises(DataError, match="mine has no conversation yet"):
@@ -286,7 +299,10 @@ def test_other_users_or_rubrics_can_not_be_compared(tmp_path, folders):
         log.begin("u2", user, rubrics)
         with pytest.raises(
             DataError,
-            match=f"session u2 has different {what} in one and {what}: compare systems on the same users",
+            match=(
+                f"session u2 has different {what} in one and {what}: compare systems on the "
+                "same users"
+            ),
         ):
             report([folders[0], log])
 

@@ -28,7 +28,9 @@ SUBMISSION = {
                     "ptkb_provenance": [
                         {
                             "id": "2",
-                            "text": "My left knee is worn and hurts whenever I go downhill for long.",
+                            "text": (
+                                "My left knee is worn and hurts whenever I go downhill for long."
+                            ),
                             "score": 1.0,
                         }
                     ],

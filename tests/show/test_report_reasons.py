@@ -73,7 +73,8 @@ def told(measure, labels, one, other):
             {"a": 4, "b": 1, "024:0": 0},
             ["x", "y", "b", "z", "u"],
             ["x", "024:0", "y", "a"],
-            "qr leads by .1080 in nDCG@3. qr finds b (label 1) at rank 3, aqd does not find it (+.1080). "
+            "qr leads by .1080 in nDCG@3. qr finds b (label 1) at rank 3, aqd does not find it "
+            "(+.1080). "
             "In aqd 024:0, not relevant, came in at rank 2.",
         ),
         (
@@ -81,8 +82,10 @@ def told(measure, labels, one, other):
             {"a": 2, "b": 3, "c": 2, "d": 1},
             ["a", "c"],
             ["d", "b"],
-            "qr leads by .5000 in P(rel=2)@2. qr finds a (label 2) at rank 1, aqd does not find it (+.5000). "
-            "qr finds c (label 2) at rank 2, aqd does not find it (+.5000). aqd finds b (label 3) at rank 2, qr does not find it (−.5000). "
+            "qr leads by .5000 in P(rel=2)@2. qr finds a (label 2) at rank 1, aqd does not find "
+            "it (+.5000). "
+            "qr finds c (label 2) at rank 2, aqd does not find it (+.5000). aqd finds b (label "
+            "3) at rank 2, qr does not find it (−.5000). "
             "In aqd d, not relevant, came in at rank 1.",
         ),
         (
@@ -90,8 +93,10 @@ def told(measure, labels, one, other):
             {"a": 1, "b": 1, "c": 1, "d": 1, "e": 1},
             ["a"],
             ["b", "c", "d", "e"],
-            "aqd leads by .6000 in R(rel=1)@5. aqd finds b (label 1) at rank 1, qr does not find it (+.2000). aqd finds c (label 1) at "
-            "rank 2, qr does not find it (+.2000). qr finds a (label 1) at rank 1, aqd does not find it (−.2000). "
+            "aqd leads by .6000 in R(rel=1)@5. aqd finds b (label 1) at rank 1, qr does not "
+            "find it (+.2000). aqd finds c (label 1) at "
+            "rank 2, qr does not find it (+.2000). qr finds a (label 1) at rank 1, aqd does not "
+            "find it (−.2000). "
             "2 more relevant passages: +.4000.",
         ),
         (
@@ -99,14 +104,20 @@ def told(measure, labels, one, other):
             {"a": 1},
             ["x", "a"],
             ["a"],
-            "aqd leads by .5000 in RR(rel=1). aqd finds a (label 1) at rank 1, qr at 2. In qr x, not judged, came in at rank 1.",
+            (
+                "aqd leads by .5000 in RR(rel=1). aqd finds a (label 1) at rank 1, qr at 2. In qr "
+                "x, not judged, came in at rank 1."
+            ),
         ),
         (
             nDCG @ 3,
             {"a": 1},
             ["x", "y", "z", "a"],
             ["x"],
-            "No difference in nDCG@3: neither qr nor aqd finds a relevant passage among its first 3.",
+            (
+                "No difference in nDCG@3: neither qr nor aqd finds a relevant passage among its "
+                "first 3."
+            ),
         ),
         (
             nDCG @ 3,
@@ -178,7 +189,8 @@ def test_runs_are_compared_with_baseline_or_say_they_lack_a_turn():
     ]
     scores = {"1_1": [[1.0, 1.0], [0.25, 1.0], [0.0, 0.0]], "1_2": [[0.0, 0.0]] * 3}
     one_leads = (
-        "one leads by .7500 in nDCG@1. one finds b (label 4) at rank 1, two does not find it (+1.0000). "
+        "one leads by .7500 in nDCG@1. one finds b (label 4) at rank 1, two does not find it "
+        "(+1.0000). "
         "two finds a (label 1) at rank 1, one does not find it (−.2500)."
     )
     turned = {qid: [rows[1], rows[0], rows[2]] for qid, rows in scores.items()}

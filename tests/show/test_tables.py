@@ -1,4 +1,4 @@
-"""Tables for papers: what is best and significant, and whether every name survives in LaTeX, Markdown, HTML and CSV."""
+"""Tables for papers: best and significant values, and every name in all formats."""
 
 import csv
 import dataclasses
@@ -28,7 +28,7 @@ def experiment_table(**figures):
 
 
 def compared():
-    """The table that evaluate gives: 1 and 2 differ from the baseline on all of 20 turns by different amounts, 3 does not."""
+    """A table of evaluate: 1 and 2 differ on 20 turns by different amounts, 3 does not."""
     rng = np.random.default_rng(7)
     turns = [f"1_{number}" for number in range(20)]
     qrels = pd.DataFrame(
@@ -58,7 +58,7 @@ def compared():
 
 
 def latex_rows(text):
-    """The rows of a tabular, each a list of cells, read as TeX reads them: a backslash takes the next character with it."""
+    """The rows of a tabular as TeX reads them: a backslash takes the next character with it."""
     body = text.split("\\midrule\n")[1].split("\\bottomrule")[0]
     return [
         [cell.strip() for cell in re.split(r"(?<!\\)&", line)]
@@ -199,9 +199,9 @@ def test_ledger_shows_thousands_and_unknowns_not_unused_columns(folders):
         cost=None,
     )
     lines = ledger({"one": asked, "two": folders[1]}).markdown().splitlines()
-    assert (
-        lines[0]
-        == "| system | stage | model | calls | known | retries | tokens in | tokens out | seconds | cost (USD) |"
+    assert lines[0] == (
+        "| system | stage | model | calls | known | retries | tokens in | tokens out | "
+        "seconds | cost (USD) |"
     )
     assert lines[2] == r"| one | rewrite | none\_such\|model | 1,234 | 0 | 2 | – | 5 | 1.2 | – |"
     assert lines[3] == "| two | answer | gpt-4o | 2 | 1 | 0 | 100 | 1,900 | 0.0 | 0.2500 |"
@@ -252,7 +252,7 @@ def test_every_form_has_title_and_notes_and_only_text_is_rounded():
 @pytest.mark.filterwarnings("ignore")
 def test_refused_calls_are_counted_by_conversation(tmp_path):
     class Shy(ByPrompt):
-        """Refuses what the second conversation asks, and gives no text at all for one turn of the third."""
+        """Refuses what the second conversation asks, and is silent in a turn of the third."""
 
         def complete(self, requests):
             said = {"2-1": "I'm sorry, but I can't help with that.", "3-1": ""}

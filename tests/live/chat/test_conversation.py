@@ -1,4 +1,4 @@
-"""A chat's history and folder: what the system sees, what is kept, continued and taken back, and what is refused."""
+"""A chat's history and folder: what the system sees, what is kept, continued and undone."""
 
 import _thread
 import json
@@ -18,7 +18,7 @@ from pyterrier_ikat.runs import Log, log
 
 
 class System(pt.Transformer):
-    """Answers from a list, remembers the frames; an answer of None finds nothing, an error is raised."""
+    """Answers from a list and remembers the frames; None finds nothing, an error is raised."""
 
     def __init__(self, *answers, used=True):
         self.answers, self.used, self.seen = list(answers), used, []

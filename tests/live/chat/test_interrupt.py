@@ -1,4 +1,4 @@
-"""A chat in a real terminal: Ctrl-C stops an answer, what is pasted is one question, and a wait for the model is said."""
+"""A chat in a real terminal: Ctrl-C stops an answer, a paste is one question, waits are said."""
 
 import os
 import pty
@@ -41,7 +41,7 @@ class Screen:
 
 @contextmanager
 def chatting(folder, server):
-    """A chat with ``server`` as the model in a terminal, saved in ``folder``: the process and its screen, after the first prompt."""
+    """The process and the screen of a chat with ``server`` as the model, after its prompt."""
     (folder / "methods.py").write_text(METHOD)
     model = f"openai:m base_url={server.url} cache={folder / 'cache.sqlite'}"
     options = ["methods.py:mine", "--llm", model, "--out", "chat"]

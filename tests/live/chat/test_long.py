@@ -11,7 +11,7 @@ from pyterrier_ikat.study.systems import System
 
 
 class Small(Backend):
-    """Rejects prompts of more characters than it has room for, and answers the others with 40 characters."""
+    """Rejects prompts longer than its room, and answers the others with 40 characters."""
 
     def __init__(self, room):
         self.room, self.prompts, self.model, self.replays = room, [], "small", False
@@ -141,7 +141,10 @@ def test_the_history_is_halved_until_the_prompt_fits():
     backend.room = 1
     with pytest.raises(
         StillTooLong,
-        match="the prompt has .* characters, also without history: choose a model with a longer context",
+        match=(
+            "the prompt has .* characters, also without history: choose a model with a longer "
+            "context"
+        ),
     ):
         answer(system, asked, history=None)
 

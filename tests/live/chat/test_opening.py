@@ -19,7 +19,7 @@ def index(tmp_path_factory):
 
 
 class SharedWords(pt.Transformer):
-    """Scores a passage by the words that it shares with the query: re-ranks without a model that takes seconds to load."""
+    """Scores a passage by the words that it shares with the query, without a model."""
 
     def transform(self, inp):
         pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)

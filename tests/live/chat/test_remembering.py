@@ -1,4 +1,4 @@
-"""A chat that remembers its user: each turn sees what was said before it, in this chat and in earlier ones."""
+"""A chat that remembers its user: each turn sees what was said before, also in earlier chats."""
 
 import io
 import json

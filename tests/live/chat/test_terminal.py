@@ -1,4 +1,4 @@
-"""A chat in the terminal goes on after errors and interrupts, runs commands, and ends with the input or with Ctrl-C at the prompt."""
+"""A chat in the terminal goes on after errors and interrupts, and runs commands."""
 
 import io
 import re
@@ -113,9 +113,15 @@ def test_an_empty_line_says_what_is_recorded():
 def test_lines_of_a_pipe_are_shown_as_if_typed_and_no_status(monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.StringIO("Which tea?\n/undo\n"))
     talk(chat_of("Rooibos.", ptkb=["I avoid caffeine."], method="mine"))
-    greeting = "method mine, 1 statement about you. /help lists the commands; Ctrl-C stops an answer, Ctrl-D ends\nthe chat.\n"
+    greeting = (
+        "method mine, 1 statement about you. /help lists the commands; Ctrl-C stops an "
+        "answer, Ctrl-D ends\nthe chat.\n"
+    )
     undone = "undone: Which tea? (0 turns left)\n"
-    wanted = f"{greeting}\nyou> Which tea?\nRooibos.\n\n{NOTE}\n\nyou> /undo\n{undone}\nyou> \n0 turns, not saved\n"
+    wanted = (
+        f"{greeting}\nyou> Which tea?\nRooibos.\n\n{NOTE}\n\nyou> /undo\n{undone}\nyou> "
+        "\n0 turns, not saved\n"
+    )
     assert timeless(capsys.readouterr().out) == wanted
 
 
@@ -174,7 +180,10 @@ def test_commands_show_and_change_the_chat_and_are_never_said(tmp_path):
         (
             "/wyh",
             [],
-            "no command /wyh: did you mean /why? (to say a line that begins with a slash, begin it with two)",
+            (
+                "no command /wyh: did you mean /why? "
+                "(to say a line that begins with a slash, begin it with two)"
+            ),
         ),
         ("/etc is full", [], "no command /etc: /help lists the commands"),
         ("/undo 3", [], "/undo takes nothing after it: type /undo alone"),

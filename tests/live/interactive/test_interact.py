@@ -1,4 +1,4 @@
-"""Interactive runs against a server that follows the facts page, or the released one, without faults."""
+"""Interactive runs against a documented or a released server without faults."""
 
 import json
 import re
@@ -75,7 +75,7 @@ def system_of(model):
 
 
 def play(track, folder, model=None, step=lambda name: None, count=False, **options):
-    """A run on the track, in this process and without waiting; spaCy, whose import takes a second, counts where ``count`` is set."""
+    """A run on the track without waiting; spaCy, slow to import, counts where ``count`` is set."""
     system = options.pop("system", None) or system_of(Model() if model is None else model)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("IKAT_TOKEN", TOKEN)
@@ -359,7 +359,10 @@ def test_a_stopped_run_continues_and_another_one_is_refused(tmp_path):
         (
             "again",
             {},
-            r"knows this run already .412: .*Active run.*: continue it in its folder; if that is lost",
+            (
+                r"knows this run already .412: .*Active run.*: continue it in its folder; if that "
+                r"is lost"
+            ),
         ),
     ]:
         with pytest.raises(UsageError, match=why):

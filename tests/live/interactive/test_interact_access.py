@@ -1,4 +1,4 @@
-"""The server of interactive runs: its messages in other forms than documented, the token, the address, and the command, killed for good."""
+"""The server of interactive runs: other messages, the token, the address, the killed command."""
 
 import logging
 import os
@@ -96,7 +96,10 @@ def test_a_conversation_that_ends_at_once_has_no_turn(tmp_path):
     [
         (
             401,
-            "does not accept the token in IKAT_TOKEN .401: .*Echo of .*: copy the token of your team again",
+            (
+                "does not accept the token in IKAT_TOKEN .401: .*Echo of .*: "
+                "copy the token of your team again"
+            ),
         ),
         (403, "refuses auth/verify .403"),
         (404, "which is the part before /run/start"),
@@ -257,7 +260,8 @@ class Count(pt.Transformer):
                 file.write(inp["qid"].iloc[0] + "\\n")
             while pathlib.Path("wait").exists() and inp["qid"].iloc[0] == "1-1_2":
                 time.sleep(0.01)
-        return inp.assign(docno="clueweb22-en0000-00-00000:0", score=1.0, rank=0, used=True, text="", qanswer="Rooibos.")
+        passage = dict(docno="clueweb22-en0000-00-00000:0", text="", score=1.0, rank=0, used=True)
+        return inp.assign(qanswer="Rooibos.", **passage)
 
     def __repr__(self):
         return "Count()"
@@ -275,7 +279,8 @@ def test_the_command_killed_in_the_middle_of_a_turn_continues(serve, tmp_path):
     (tmp_path / "mine.py").write_text(SLOW)
     (tmp_path / "wait").touch()
     (tmp_path / "spacy.py").write_text(
-        "class blank:\n    tokenizer = staticmethod(str.split)\n    def __init__(self, name): pass\n"
+        "class blank:\n    tokenizer = staticmethod(str.split)\n    def __init__(self, name): "
+        "pass\n"
     )  # it takes seconds to load
     words = ["interact", url, "mine.py:answering", "--run-id", "mine", "--out", "run"]
     call = [sys.executable, "-c", "from pyterrier_ikat.cli import main; main()", *words]

@@ -1,4 +1,4 @@
-"""The dumps of the real servers: both forms are read, the double writes the same, and an unknown form is an error."""
+"""The dumps of the real servers: both forms are read, and an unknown form is an error."""
 
 import json
 from itertools import groupby
@@ -153,7 +153,10 @@ def test_an_unreadable_dump_is_no_evidence_and_nothing_is_resent(tmp_path):
         folder, answers = tmp_path / type(track).__name__, Answers()
         with pytest.raises(
             ikat.DataError,
-            match=rf"does not show whether it took the response to turn 1-1_2 \({told}\), and nothing is sent twice",
+            match=(
+                rf"does not show whether it took the response to turn 1-1_2 \({told}\), and "
+                r"nothing is sent twice"
+            ),
         ):
             live(track, folder, answers)
         assert said(track.taken) == [("1-1", "Why?"), ("1-1", "Why?")]
@@ -174,7 +177,10 @@ def test_a_run_that_the_server_forgot_is_said(tmp_path):
     track.faults = ["drop before"]
     with pytest.raises(
         ikat.DataError,
-        match="if it has forgotten the run, only the organisers can help, or a new run id in a new folder",
+        match=(
+            "if it has forgotten the run, only the organisers can help, or a new run id in a "
+            "new folder"
+        ),
     ):
         live(track, tmp_path / "run", Answers())
 
@@ -183,7 +189,7 @@ FAILED = Refused(500, "Internal Server Error")
 
 
 class Stuck(Track):
-    """Its simulated user fails for ever after the first response, which it has kept, as the released server does."""
+    """Its simulated user fails for ever after the first response, which it has kept."""
 
     def proceed(self, run, body):
         live = run.live
@@ -213,7 +219,7 @@ def test_a_server_failed_for_good_is_named_and_not_waited_for(tmp_path):
 
 
 class Speechless(Track):
-    """The simulated user of a topic fails at its first words, once: the topic has begun, and has no message."""
+    """The simulated user fails at its first words, once: the topic has begun without a message."""
 
     failing = ""
 
@@ -244,7 +250,7 @@ def test_a_topic_that_begins_without_a_message_is_asked_again(tmp_path, topic):
 
 
 class Fails(Track):
-    """Fails after the user's next words, before the response is kept, as the released server does with its own simulated users."""
+    """Fails after the user's next words and before the response is kept, as the released server."""
 
     def proceed(self, run, body):
         live = run.live
@@ -267,7 +273,10 @@ def test_a_server_that_keeps_no_response_is_not_answered_forever(tmp_path):
     for asked in (1, 2):
         with pytest.raises(
             ServerDown,
-            match=r"500: .*, and its dump lacks the response, which would not be assessed: only the organisers",
+            match=(
+                r"500: .*, and its dump lacks the response, which would not be assessed: only "
+                r"the organisers"
+            ),
         ):
             play(track, tmp_path / "run", model)
         assert len(model.asked) == asked
@@ -283,7 +292,10 @@ def test_a_restarted_server_that_cannot_go_on_is_said_soon(tmp_path):
     slept = []
     with pytest.raises(
         ServerDown,
-        match="no reply to the response to turn 1-1_2: .*500: .*Internal Server Error.*: only the organisers",
+        match=(
+            "no reply to the response to turn 1-1_2: .*500: .*Internal Server Error.*: only "
+            "the organisers"
+        ),
     ):
         live(track, tmp_path / "run", answers, step=step, sleep=slept.append)
     assert sum(slept) == 30

@@ -1,4 +1,4 @@
-"""Interactive runs over lost answers, failing servers, restarts and kills: they end with exactly the responses of the clean run."""
+"""Interactive runs over faults, restarts and kills: they end with the clean run's responses."""
 
 import errno
 import itertools
@@ -18,7 +18,7 @@ from pyterrier_ikat.study.systems import System
 FORMS = [DOCUMENTED, OLD, NEW]
 TOPICS = (("1-1", "ann", ("Why?", "Why?", "And how?")), ("2-1", "bob", ("Where?",)))
 CALLS = 6
-"""Calls of a clean run that change something: the start, a response to each utterance, and the question for the second topic."""
+"""Calls of a clean run that change something: the start, the responses, the second topic."""
 
 
 class Killed(BaseException):
@@ -26,7 +26,7 @@ class Killed(BaseException):
 
 
 class Answers:
-    """A system's answers: a new one for each turn, which is kept like the completions in a cache."""
+    """A system's answers: a new one for each turn, kept like the completions in a cache."""
 
     def __init__(self):
         self.asked = {}

@@ -1,4 +1,4 @@
-"""The server of the simulated users: as it is documented, or like a released one, with each one's dump; it fails on demand."""
+"""The server of the simulated users, documented or released, which fails on demand."""
 
 import copy
 import json
@@ -33,7 +33,7 @@ FAULTS = (
     ),
     *("restart", "earlier restart"),
 )
-"""What happens to a call; a restart forgets it after it was taken, an earlier one the call before it as well."""
+"""What happens to a call; a restart forgets it, an earlier restart the call before it as well."""
 
 
 @cache
@@ -65,7 +65,7 @@ class Run:
 
 @dataclass
 class Track:
-    """What the server knows; ``faults`` are those of the next calls that change something, in their order."""
+    """What the server knows; ``faults`` are those of the next calls that change something."""
 
     topics: tuple = TOPICS
     form: str = DOCUMENTED
@@ -200,7 +200,10 @@ class Track:
         if count > self.limit:  # no text has more tokens than characters
             count = len(tokenizer()(body["response"]))
         if count > self.limit:
-            said = f"Value error, Response is too long ({count} tokens). Response exceeds limit of {self.limit} tokens."
+            said = (
+                f"Value error, Response is too long ({count} tokens). Response exceeds limit "
+                f"of {self.limit} tokens."
+            )
             raise Refused(422, [{"type": "value_error", "loc": ["body", "response"], "msg": said}])
         if body["citations"] is not None and len(body["citations"]) > 1000:
             raise Refused(
@@ -278,7 +281,7 @@ class Track:
         return "\n".join(map(json.dumps, entries)) if self.released else entries
 
     def dumped(self, one):
-        """A response in the dump, in this server's form; the grades of simulated users are empty."""
+        """A response in the dump, in this server's form; grades are empty."""
         said, kept = (
             {"rank": 1, "user_utterance": one["user_utterance"]},
             {"ptkb_provenance": one["ptkb_provenance"]},
@@ -301,13 +304,13 @@ class Track:
         return {"responses": [response], "references": one["citations"]}
 
     def forget(self, run_id):
-        """What a released server does that is started again and can't recover a conversation: its topic is done."""
+        """A released server, started again, can't recover a conversation: its topic is done."""
         run = self.runs[run_id]
         run.live, run.lost = False, True
         run.done.append(run.topic[0])
 
     def restart(self, calls):
-        """Start again with what was known before the last calls; a released server then shows no message until it is answered."""
+        """Start again with what was known before the last calls; no message until an answer."""
         can_go_on = [
             one
             for one in self.before[-calls:]
@@ -375,7 +378,7 @@ AFTER = {"slow after": httpx.ReadTimeout("slow")} | dict.fromkeys(
 
 
 class TrackServer:
-    """A track behind a real address on loopback; with the fault ``hang`` it answers a call once ``track.free`` is set."""
+    """A track on loopback; with the fault ``hang`` it answers a call once ``track.free`` is set."""
 
     def __init__(self, track):
         self.track = track

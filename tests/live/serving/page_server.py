@@ -1,4 +1,4 @@
-"""A server with the wire format of ``ikat serve`` that answers what a test queues, with pauses and breaks where the test wants them."""
+"""A server with the wire format of ``ikat serve`` that answers what a test queues."""
 
 import json
 import threading
@@ -40,7 +40,7 @@ def chunk(content="", **more):
 
 
 def answer(text, *passages, activity=("answering",), **facts):
-    """The chunks of an answer: what the system does, the text in two pieces, and the passages as (id, text, score)."""
+    """The chunks of an answer: steps, the text in two pieces, passages as (id, text, score)."""
     cited = read_citations(text, len(passages))
     sources = tuple(ShownPassage(docno, words, score) for docno, words, score in passages)
     turn = Turn(1, "", cited.text, sources, cited=tuple(cited.sentences))
@@ -54,7 +54,7 @@ def answer(text, *passages, activity=("answering",), **facts):
 
 
 class Server(ThreadingHTTPServer):
-    """``replies`` has for each model its answers, in order: chunks, or a status, a message and headers; ``asked`` has the requests."""
+    """``replies`` has the answers of each model: chunks, or a status, a message and headers."""
 
     daemon_threads = True
 
@@ -65,7 +65,7 @@ class Server(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_port}/"
 
     def hold(self):
-        """An event to queue between chunks: the answer waits until it is set, at the end of the test at the latest."""
+        """An event to queue between chunks: the answer waits until it is set or the test ends."""
         self.held.append(threading.Event())
         return self.held[-1]
 

@@ -17,7 +17,7 @@ PASSAGES = {"d1": "Rooibos has no caffeine.", "d2": "Mint is a herb."}
 
 
 class Talks(pt.Transformer):
-    """Responds with what it was given: the persona, the history, the question. Its passages are named after the question."""
+    """Responds with what it was given. Its passages are named after the question."""
 
     def __init__(self, response=None):
         self.response, self.seen = response, []
@@ -35,9 +35,13 @@ class Talks(pt.Transformer):
             for docno, row in zip([*PASSAGES] * len(inp), rows, strict=True)
         ]
         return turns.assign(
-            docno=column(docnos), text=column([*PASSAGES.values()] * len(inp)), score=[2.0, 1.0] * len(inp), rank=[0, 1] * len(inp),
-            qanswer=column(said), used=[True] * len(rows),
-        )  # fmt: skip
+            docno=column(docnos),
+            text=column([*PASSAGES.values()] * len(inp)),
+            score=[2.0, 1.0] * len(inp),
+            rank=[0, 1] * len(inp),
+            qanswer=column(said),
+            used=[True] * len(rows),
+        )
 
 
 class Fails(pt.Transformer):
@@ -87,24 +91,35 @@ def served(systems=None, token=None, origins=(), out=None):
 
 
 class Client:
-    """Asks an application in this process, as a server would; ``came`` gets each part of a body when it arrives."""
+    """Asks an application in this process; ``came`` gets each part of a body when it arrives."""
 
     def __init__(self, application, came=lambda part: None):
         self.application, self.came = application, came
 
     def ask(self, method, path, body=b"", headers=(), chunks=None):
-        """The status, the headers and the body of the response; ``chunks`` are the messages that the client sends."""
+        """The status, headers and body of the response; ``chunks`` are the client's messages."""
         given = {"host": "127.0.0.1:8000", "content-type": "application/json", **dict(headers)}
+        encoded = []
+        for name, value in given.items():
+            if value is not None:
+                encoded.append((name.lower().encode("latin-1"), value.encode("latin-1")))
         scope = {
-            "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b"", "scheme": "http",
-            "http_version": "1.1", "root_path": "", "client": ("127.0.0.1", 5000), "server": ("127.0.0.1", 80), "asgi": {"version": "3.0"},
-            "headers": [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in given.items() if value is not None],
-        }  # fmt: skip
-        return asyncio.run(
-            self._call(
-                scope, body if isinstance(body, bytes) else json.dumps(body).encode(), chunks
-            )
-        )
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "scheme": "http",
+            "method": method,
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "root_path": "",
+            "client": ("127.0.0.1", 5000),
+            "server": ("127.0.0.1", 80),
+            "headers": encoded,
+        }
+        if not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+        return asyncio.run(self._call(scope, body, chunks))
 
     def post(self, path, body, **more):
         """The status and the parsed body."""

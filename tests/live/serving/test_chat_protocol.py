@@ -1,4 +1,4 @@
-"""OpenAI's chat protocol: what a request may hold, what an answer holds, and what never reaches a prompt."""
+"""OpenAI's chat protocol: requests, answers, and what never reaches a prompt."""
 
 import asyncio
 import json
@@ -304,9 +304,9 @@ def test_a_system_is_described_by_one_sentence_in_plain_words():
     described = {name: about(System(method, FINDS)) for name, method in METHODS.items()}
     assert not [one for one in described.values() if re.search(r"(?i)section|table \d|`", one)]
     assert all(one.count(". ") == 0 and one.endswith(".") for one in described.values())
-    assert (
-        described["aqd"]
-        == "AQD: the LLM's answer, then up to n queries for it, each retrieved and re-ranked separately, interleaved."
+    assert described["aqd"] == (
+        "AQD: the LLM's answer, then up to n queries for it, each retrieved and re-ranked "
+        "separately, interleaved."
     )
     assert (
         about(System.of(ikat.Answer(ikat.llm("recorded:sample")))) == "Works by drafting an answer."
@@ -326,12 +326,18 @@ def shown(text, *numbers):
 
 
 def test_markdown_is_drawn_without_html_images_or_odd_links():
-    text = "**Rooibos** `no` [a](http://a) [b](javascript:alert(1)) [c](data:text/html,x) ![d](http://d) <img src=x onerror=alert(1)>"
+    text = (
+        "**Rooibos** `no` [a](http://a) [b](javascript:alert(1)) [c](data:text/html,x) "
+        "![d](http://d) <img src=x onerror=alert(1)>"
+    )
     drawn = shown(text, 1, 2)
     assert re.findall(r"<(\w+)", drawn) == ["p", "strong", "code", "a", "a", "button", "button"]
     assert re.findall('href="(.*?)"', drawn) == ["http://a", "http://d"]
     assert "<td>rooibos</td>" in shown("| tea | caffeine |\n|---|---|\n| rooibos | none |")
-    listed = '<p><strong>Teas</strong></p>\n<ul>\n<li>mint</li>\n</ul>\n<ol start="3">\n<li>three</li>\n</ol>\n'
+    listed = (
+        "<p><strong>Teas</strong></p>\n<ul>\n<li>mint</li>\n</ul>\n<ol "
+        'start="3">\n<li>three</li>\n</ol>\n'
+    )
     assert shown("# Teas\n- mint\n\n3. three") == listed
 
 

@@ -1,4 +1,4 @@
-"""Clients that leave before their answer: the call under way is finished and kept, no later stage asks, and the place is free then."""
+"""Clients that leave: the call under way is kept, no later stage asks, and the place is free."""
 
 import json
 import logging
@@ -90,7 +90,10 @@ def ask(server, way, words="And cold?"):
     )
     body = json.dumps(body_of(way, words)).encode()
     kinds = "application/json, text/event-stream"
-    head = f"POST {WAYS[way][0]} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nAccept: {kinds}\r\n"
+    head = (
+        f"POST {WAYS[way][0]} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: "
+        f"application/json\r\nAccept: {kinds}\r\n"
+    )
     connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
     return connection
 

@@ -1,4 +1,4 @@
-"""The chat page in a browser: once against a real server on the sample, else against one that answers what the test queues."""
+"""The chat page in a browser, with a real server or one that answers what the test queues."""
 
 import re
 from collections import Counter
@@ -25,7 +25,10 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import conversation, read_topics, topics_frame
 from pyterrier_ikat.live.serving import running
 
-ATTACK = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title = 'owned'\"> [x](javascript:document.title='owned')"
+ATTACK = (
+    "<script>document.title = 'owned'</script><img src=x onerror=\"document.title = "
+    "'owned'\"> [x](javascript:document.title='owned')"
+)
 BIDI = "\u202egnp.exe\u202c \u2066isolated\u2069"
 TITLE = "Chat · pyterrier_ikat"
 TEA = ("tea:1", "Rooibos has no caffeine.", 12.3456)
@@ -138,7 +141,10 @@ def test_a_turn_shows_how_it_was_answered_and_what_it_cost(page, server):
         ".steps li": ["rooibos", "the draft answer", "mint", "I avoid caffeine."],
         ".draft": ["a draft"],
         ".figures": [
-            "2.3 s · 3 LLM calls · 1 known completion · 1,204 tokens · $0.0031 · without the oldest 4 messages of the history"
+            (
+                "2.3 s · 3 LLM calls · 1 known completion · 1,204 tokens · $0.0031 · without the "
+                "oldest 4 messages of the history"
+            )
         ],
         ".labels > *": ["", "Sources", "score"],
         ".passages summary > *": ["[1]", "Rooibos has no caffeine.", "12.35", "tea:1"],
@@ -385,14 +391,18 @@ def test_markup_that_gets_into_the_page_does_not_run(page, server, allowed_error
     open_chat(page, server, both=False)
     with page.expect_console_message(lambda message: "inline event handler" in message.text):
         page.evaluate(
-            "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"document.title = 1\">')"
+            "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"document.title "
+            "= 1\">')"
         )
     with page.expect_console_message(lambda message: "127.0.0.1:9/stolen" in message.text):
         page.evaluate("fetch('http://127.0.0.1:9/stolen').catch(() => 0)")
     expect(page).to_have_title(TITLE)
 
 
-FOCUSED = "(one => one.id || one.getAttribute('aria-label') || one.textContent.slice(0, 30))(document.activeElement)"
+FOCUSED = (
+    "(one => one.id || one.getAttribute('aria-label') || one.textContent.slice(0, "
+    "30))(document.activeElement)"
+)
 
 
 def test_a_conversation_is_held_by_keyboard_alone(page, server):
@@ -640,11 +650,16 @@ def test_a_turn_touches_no_earlier_one(page, server):
     for number in range(5):
         ask(page, f"question {number}")
     page.evaluate(
-        "window.touched = []; new MutationObserver(all => all.forEach(one => touched.push(one.target.closest?.('.turn') ?? null)))"
-        ".observe(document.querySelector('#turns'), {childList: true, subtree: true, attributes: true, characterData: true})"
+        "window.touched = []; new MutationObserver(all => all.forEach(one => "
+        "touched.push(one.target.closest?.('.turn') ?? null)))"
+        ".observe(document.querySelector('#turns'), {childList: true, subtree: true, "
+        "attributes: true, characterData: true})"
     )
     ask(page, "the last question")
-    touched = "[...new Set(touched.filter(Boolean))].map(one => [...document.querySelectorAll('.turn')].indexOf(one))"
+    touched = (
+        "[...new Set(touched.filter(Boolean))].map(one => "
+        "[...document.querySelectorAll('.turn')].indexOf(one))"
+    )
     assert page.evaluate(touched) == [5]
 
 

@@ -1,4 +1,4 @@
-"""Real clients at a real server: OpenAI's package, plain HTTP, the tools' package, many people, and some that leave."""
+"""Real clients at a real server: OpenAI's package, plain HTTP, the tools' package, many people."""
 
 import asyncio
 import importlib.metadata
@@ -134,7 +134,8 @@ def test_a_client_of_the_tools_asks_and_searches(url):
     assert names == ["ask", "search"]
     assert version == importlib.metadata.version("pyterrier_ikat")
     assert answer["answer"].startswith(
-        '[{"1": "I run."}, [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]'
+        '[{"1": "I run."}, [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": '
+        '"Hello."}]'
     )
     assert [passage["id"] for passage in answer["citations"]] == ["d1-Which tea?", "d2-Which tea?"]
     assert [one["passages"][0]["id"] for one in two["results"]] == ["d1-tea", "d1-mint"]
@@ -200,7 +201,7 @@ def test_fifty_clients_are_answered_at_once_by_fifty_workers():
 
 
 def test_an_answer_does_not_wait_for_its_head():
-    """With a delayed acknowledgement it takes 40 ms more; connections inherit the option of the listening socket."""
+    """A delayed acknowledgement takes 40 ms; connections inherit the socket's option."""
     with (
         server._bound("127.0.0.1", 0) as listener,
         socket.create_connection(listener.getsockname()),
@@ -322,8 +323,8 @@ def test_recorded_completions_answer_only_their_conversations():
     assert (other.status_code, "other statements about the user" in other.text) == (400, True)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "not_recorded")
     assert (
-        f"begin a new conversation with what a recorded user said, such as {chat.turns[0].utterance!r}"
-        in refused.json()["error"]["message"]
+        "begin a new conversation with what a recorded user said, such as "
+        f"{chat.turns[0].utterance!r}" in refused.json()["error"]["message"]
     )
 
 

@@ -1,4 +1,4 @@
-"""Served conversations as logs: only where the operator asks, only where the client names them, and as the user has them."""
+"""Served conversations as logs: where the operator asks and the client names them."""
 
 import json
 import logging
@@ -24,7 +24,7 @@ NAMED = {"metadata": {"chat_id": "7d1-a", "ptkb": ["I like tea."]}}
 
 @pytest.fixture
 def client(tmp_path):
-    """A client of a server that saves conversations with two systems that say what they are told to."""
+    """A client of a server that saves conversations with two systems, which say what they must."""
     application = served(
         {"talks": Talks("Rooibos."), "other": Talks("Mate.")}, out=tmp_path / "served"
     )

@@ -1,4 +1,4 @@
-"""A server gives what a run gives, and many threads byte for byte what one gives: retrieval, re-ranking, prompts and the ledger."""
+"""A server gives what a run gives, and many threads byte for byte what one gives."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ PEOPLE, TURNS = 4, 2
 
 
 class Echo:
-    """Answers with a digest of the prompt and its last words, so that no two prompts get one answer; of statements it chooses two."""
+    """Answers with a digest of the prompt and its last words; of statements it chooses two."""
 
     def generate(self, chats):
         return [self.answer(str(chat)) for chat in chats]

@@ -1,4 +1,4 @@
-"""A server that is told to stop: a real process, its clients, and a language model that answers when the test says so."""
+"""A server that is told to stop: a real process, its clients, and a slow language model."""
 
 import os
 import re

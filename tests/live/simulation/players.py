@@ -88,7 +88,7 @@ class Finds(Operator):
 
 
 class Wrote(Backend):
-    """A live model that answers by stage, in order, with texts or replies, and keeps the requests."""
+    """A live model that answers by stage with texts or replies, and keeps the requests."""
 
     replays = False
 

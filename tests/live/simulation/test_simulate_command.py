@@ -41,17 +41,17 @@ def test_the_sample_simulates_offline_and_says_what_is_recorded(index, tmp_path)
     assert [row.split()[:2] for row in rows] == [["raw", "5"], ["ad", "5"]]
     said = " ".join(done.stdout.split())
     assert (
-        "recorded:sample-users plays the users and judges each turn, from the user's utterance and the text that the user reads."
-        in said
+        "recorded:sample-users plays the users and judges each turn, from the user's utterance "
+        "and the text that the user reads." in said
     )
     assert "Without a response, the text is that of the best 3 passages: raw, ad." in said
     assert (
-        "Recorded completions, without a live LLM: ad, users, judge. They are replayed turn by turn and do not react to"
-        in said
+        "Recorded completions, without a live LLM: ad, users, judge. They are replayed turn by "
+        "turn and do not react to" in said
     )
     assert (
-        "Calls and cost are those of the systems alone; ikat evaluate --cost of the folders has those of users and judge, too."
-        in said
+        "Calls and cost are those of the systems alone; ikat evaluate --cost of the folders has "
+        "those of users and judge, too." in said
     )
     assert {path.name for path in (tmp_path / "sims").iterdir()} == {"raw", "ad"}
     again = simulate(index, tmp_path / "sims", "--baseline", "raw")
@@ -130,7 +130,10 @@ def test_errors_of_the_command_are_told_in_its_terms(index, tmp_path):
         (
             ["raw", *sample, *PLAYED[:2], "--judge-llm", f"recorded:{recorded}"],
             [
-                "5 of 5 sessions failed: raw with user 1-1 (simulate_judge of turn 1-1_1: nothing usable in the completion 'I think yes'",
+                (
+                    "5 of 5 sessions failed: raw with user 1-1 (simulate_judge of turn 1-1_1: "
+                    "nothing usable in the completion 'I think yes'"
+                ),
                 f"; also {others}; there are no scores",  # in the order of the users
                 "start it again to continue these sessions, with cache=none for the LLM",
             ],

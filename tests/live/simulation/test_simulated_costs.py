@@ -21,7 +21,7 @@ USERS = [user("u1", patience=3), user("u2", patience=2)]
 
 
 class Priced(Backend):
-    """Reads 100 tokens and writes 10 in each call; half a dollar and two dollars per thousand. A text of None is asked for in vain."""
+    """Reads 100 tokens, writes 10; .5 and 2 dollars per thousand. None is asked for in vain."""
 
     identity = {"provider": "tests", "model": "priced", "params": {}}
 
@@ -64,8 +64,8 @@ def test_systems_with_the_same_calls_cost_the_same_in_any_order(tmp_path):
     notes = " ".join(repr(done).split())
     assert "Seconds are not tested, because sessions share" in notes
     assert (
-        "7 of the 10 completions of the systems came from a recording or the cache. They took no time here, and count"
-        in notes
+        "7 of the 10 completions of the systems came from a recording or the cache. They took "
+        "no time here, and count" in notes
     )
     html = report([tmp_path / "out" / name for name in systems]).html
     header = {

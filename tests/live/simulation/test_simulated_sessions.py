@@ -1,4 +1,4 @@
-"""Sessions of simulated users: exact counts with scripts, what each part sees, resuming, and repeats."""
+"""Sessions of simulated users: exact counts, what each part sees, resuming, and repeats."""
 
 import itertools
 import json
@@ -216,7 +216,10 @@ def test_a_judge_without_verdict_list_fails_the_session_by_name(tmp_path, said):
     judges, _ = scripted(said, said)
     with pytest.raises(
         SessionsFailed,
-        match=r"1 of 1 session failed: s with user u1 \(simulate_judge of turn u1_1: .*start it again",
+        match=(
+            r"1 of 1 session failed: s with user u1 \(simulate_judge of turn u1_1: .*start it "
+            r"again"
+        ),
     ):
         simulated(tmp_path, {"s": Says("Rooibos.")}, [user()], judged=judges)
     assert dialogues(tmp_path / "s")["u1"].turns == []  # nothing counts as 0
@@ -321,7 +324,10 @@ def test_a_failed_session_ends_no_other_and_is_continued_later(tmp_path):
             return super().transform(inp)
 
     system, player = Fails("Mate."), Chatty()
-    told = r"1 of 2 sessions failed: s with user u1 \(the index is gone: bring it back\); there are no scores"
+    told = (
+        r"1 of 2 sessions failed: s with user u1 \(the index is gone: bring it back\); there "
+        r"are no scores"
+    )
     with pytest.raises(SessionsFailed, match=told):
         simulated(tmp_path, {"s": system}, player=player)
     assert dialogues(tmp_path / "s")["u2"].end == "out of patience"

@@ -1,4 +1,4 @@
-"""The policy of the organisers' simulated user: one rubric at a time, grades, retries, and the utterance that is most like the rubric."""
+"""The policy of the organisers' simulated user: rubrics one by one, grades, retries, utterances."""
 
 import pytest
 from fakes import scripted
