@@ -23,10 +23,8 @@ from ..study.recorder import ledger_of
 from ..tables import Table
 
 LedgerSource: TypeAlias = str | Path | RunFolder | Ledger
-
-Ledgers: TypeAlias = (
-    Sequence[str | Path | RunFolder] | Mapping[str, str | Path | RunFolder | Ledger]
-)
+"""A run folder, or the account of language models."""
+Ledgers: TypeAlias = Sequence[str | Path | RunFolder] | Mapping[str, LedgerSource]
 """Run folders, or a dict name -> run folder or ``Ledger``."""
 
 _MEANING = (
@@ -34,12 +32,11 @@ _MEANING = (
     "Worth: what the calls would have cost that the cache answered."
 )
 _SUMS = {"cost": "paid", "worth": "known"}
+
 NO_CALLS = "none"
 """Stage and model of a system without LLM calls."""
 ALL_STAGES = "all"
 """Stage and model of the calls of a conversation: its log has the costs of each turn alone."""
-
-
 OF_PLAYERS = "user and judge"
 """Stage of the calls of a simulated user and its judge."""
 NOT_LOGGED = ("retries", "failures", "fallbacks", "dropped", "lost_tokens", "seconds")

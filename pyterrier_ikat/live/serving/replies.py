@@ -289,15 +289,16 @@ def annotations(turn: Turn, content: str) -> list[dict[str, Any]]:
 
 def citations(turn: Turn) -> list[dict[str, Any]]:
     """The passages of an answer, in the order of [1], [2], ..."""
-    return [
-        {
+    passages = []
+    for source in turn.sources:
+        passage = {
             "id": source.docno,
             "title": title_of(source),
             "text": source.text,
             "score": source.score,
         }
-        for source in turn.sources
-    ]
+        passages.append(passage)
+    return passages
 
 
 def usage(spend: Spend) -> dict[str, int] | None:

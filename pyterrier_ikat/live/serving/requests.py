@@ -109,8 +109,8 @@ class ChatRequest(_Given):
         stream_options: whether a stream ends with the number of tokens.
         stream_unchecked: whether a stream may have words of an answer before it is finished and
             checked.
-        sample: the number of the answer among several to the same words, from 0: others are asked
-            of the model anew.
+        sample: the number of the answer among several to the same words, from 0; the model is
+            asked again for each.
         metadata: the user's statements and the conversation's id.
 
     Example:

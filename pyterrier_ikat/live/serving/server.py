@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from ...conversations.frame import NoResultWarning
 from ...errors import UsageError
 from ...llms import Ledger
-from ...study.systems import Systems, distinct_models
+from ...study.systems import System, Systems, distinct_models
 
 TOKEN = "IKAT_SERVE_TOKEN"
 TEAM = "IKAT_TOKEN"
@@ -178,21 +178,13 @@ def running(
                 f"a server needs {error.name}: pip install 'pyterrier_ikat[live]'"
             ) from None
         opened = open_served(systems, ledger or Ledger(), dataset=dataset, **resources)
-        notes = [token_note]
-        for name, system in opened.items():
-            if not system.writes_response:
-                notes.append(f"{name} writes no response: its answers list passages")
-        if mcp:
-            notes.append("tools of the Model Context Protocol are at /mcp")
-        saved = None
-        if out is not None:
-            saved = SavedConversations(out, opened)
-            notes.append(f"conversations whose clients name them are saved in {saved.folder}")
+        saved = None if out is None else SavedConversations(out, opened)
         service = Service(opened, anyio.CapacityLimiter(workers), saved)
         if mcp:
             served = application(service, token, allowed, tools_of(service))
         else:
             served = application(service, token, allowed)
+        notes = [token_note, *_notes(opened, mcp, out)]
         server = Running(served, listener, notes, log)
         try:
             yield server
@@ -202,6 +194,19 @@ def running(
                 model.close()
             if saved is not None:
                 saved.close()
+
+
+def _notes(opened: Mapping[str, System], mcp: bool, out: str | Path | None) -> list[str]:
+    """What the user of a server should know about its answers, tools and logs."""
+    notes = []
+    for name, system in opened.items():
+        if not system.writes_response:
+            notes.append(f"{name} writes no response: its answers list passages")
+    if mcp:
+        notes.append("tools of the Model Context Protocol are at /mcp")
+    if out is not None:
+        notes.append(f"conversations whose clients name them are saved in {Path(out)}")
+    return notes
 
 
 def _token(host: str, argument: str | None) -> tuple[str | None, str]:

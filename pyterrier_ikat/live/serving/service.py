@@ -449,7 +449,15 @@ def exchanges(messages: Sequence[Mapping[str, str]]) -> Iterator[tuple[str, str]
         >>> list(exchanges([{"role": role, "content": text} for role, text in said]))
         [('Which tea?', 'Mint.'), ('And cold?', '')]
     """
-    starts = [position for position, message in enumerate(messages) if message["role"] == "user"]
-    for start, end in zip(starts, [*starts[1:], len(messages)], strict=True):
-        replies = [message["content"] for message in messages[start + 1 : end]]
-        yield messages[start]["content"], "\n".join(replies)
+    utterance: str | None = None
+    replies: list[str] = []
+    for message in messages:
+        if message["role"] == "user":
+            if utterance is not None:
+                yield utterance, "\n".join(replies)
+            utterance = message["content"]
+            replies = []
+        else:
+            replies.append(message["content"])
+    if utterance is not None:
+        yield utterance, "\n".join(replies)

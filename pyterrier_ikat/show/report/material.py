@@ -203,7 +203,10 @@ def _add_used(results: pd.DataFrame, turns: dict[str, dict[str, Any]]) -> dict[s
     if "used" not in results.columns:
         return turns
     used = results.loc[used_marks(results)].groupby("qid")["docno"].agg(list)
-    return {qid: {**turn, "used": used.get(qid, [])} for qid, turn in turns.items()}
+    with_used = {}
+    for qid, turn in turns.items():
+        with_used[qid] = {**turn, "used": used.get(qid, [])}
+    return with_used
 
 
 @dataclass(frozen=True)

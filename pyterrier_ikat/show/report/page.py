@@ -252,20 +252,20 @@ class Content:
         """What the page's script needs: the values of each unit, and why systems differ on it."""
         measures = []
         for measure in self.measures:
-            measures.append(
-                {
-                    "name": measure.name,
-                    "digits": measure.digits,
-                    "better": measure.better,
-                    "share": measure.share,
-                }
-            )
-        units = [unit for group in self.groups for unit in group.units]
-        return {
-            "measures": measures,
-            "scores": [_known_scores(unit.scores) for unit in units],
-            "reasons": [unit.reasons for unit in units],
-        }
+            record = {
+                "name": measure.name,
+                "digits": measure.digits,
+                "better": measure.better,
+                "share": measure.share,
+            }
+            measures.append(record)
+        scores = []
+        reasons = []
+        for group in self.groups:
+            for unit in group.units:
+                scores.append(_known_scores(unit.scores))
+                reasons.append(unit.reasons)
+        return {"measures": measures, "scores": scores, "reasons": reasons}
 
 
 def _known_scores(

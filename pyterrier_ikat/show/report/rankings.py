@@ -98,9 +98,11 @@ def word_limit(texts: Sequence[str]) -> int:
         >>> word_limit(["tea"]), word_limit(["a word " * 100] * 20_000)
         (120, 60)
     """
-    sizes = [(len(text), max(len(text.split()), 1)) for text in texts]
+    lengths = [(len(text), len(text.split())) for text in texts]
     for limit in WORD_LIMITS:
-        shown = sum(characters * min(1.0, limit / words) for characters, words in sizes)
+        shown = 0.0
+        for characters, words in lengths:
+            shown += characters * limit / words if words > limit else characters
         if shown <= PASSAGE_CHARACTERS:
             return limit
     return WORD_LIMITS[-1]
@@ -159,9 +161,12 @@ def judged_to_show(
         raise DataError(
             f"none of the turns ({turns[0]}, ...) is judged: the qrels have turns like {example}"
         )
-    asked = {run.name: None if run.run_on is None else Asked(run.run_on) for run in runs}
+    asked: dict[str, Asked | None] = {}
+    with_results = {}
+    for run in runs:
+        asked[run.name] = None if run.run_on is None else Asked(run.run_on)
+        with_results[run.name] = set(run.results["qid"])
     scored = choose_turns(judged["qid"], asked, chosen=chosen)
-    with_results = {run.name: set(run.results["qid"]) for run in runs}
     return judged[judged["qid"].isin(scored.ids)], scored.sentences(with_results)
 
 
@@ -245,14 +250,16 @@ def _scores_of_folders(runs: Sequence[RunData], wanted: Sequence[str] | None) ->
     for table in tables:
         common = [name for name in common if name in table.columns]
     common.remove("qid")
-    lacking = [name for name in wanted or () if name not in common]
+    if wanted is None:
+        wanted = common
+    lacking = [name for name in wanted if name not in common]
     if lacking:
         raise DataError(
             f"not all of these runs were measured by {', '.join(lacking)}: "
             "give the dataset or the qrels"
         )
     _check_alike(runs, tables, common)
-    return [table[["qid", *(common if wanted is None else wanted)]] for table in tables]
+    return [table[["qid", *wanted]] for table in tables]
 
 
 def _check_alike(

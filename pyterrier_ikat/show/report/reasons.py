@@ -63,7 +63,8 @@ class Explainer:
         cutoff = cutoff_of(measure)
         # the first rank that the measure does not use
         self.end = inf if cutoff is None else cutoff + 1
-        relevant = [docno for docno, grade in labels.items() if grade >= level_of(measure)]
+        level = level_of(measure)
+        relevant = [docno for docno, label in labels.items() if label >= level]
         self.relevant = bool(relevant)
         self.gains = []
         for of_run in ranks:
@@ -240,7 +241,10 @@ def reasons_by_turn(
     labels = {}
     for qid, rows in qrels.groupby("qid", sort=False):
         labels[qid] = dict(zip(rows["docno"], rows["label"].tolist(), strict=True))
-    called = {docno: _opening(text) for docno, text in (texts or {}).items() if text.strip()}
+    called = {}
+    for docno, text in (texts or {}).items():
+        if text.strip():
+            called[docno] = _opening(text)
     reasons: dict[str, list[list[str]]] = {}
     for qid, of_turn in scores.items():
         ranks = [of_run.of(qid) for of_run in ranks_of_runs]
@@ -320,9 +324,10 @@ def missed_by_turn(
     ):
         if docno in shown.get(qid, ()):
             continue
-        found = {
-            name: of_run[qid, docno] for name, of_run in ranks.items() if (qid, docno) in of_run
-        }
+        found = {}
+        for name, of_run in ranks.items():
+            if (qid, docno) in of_run:
+                found[name] = of_run[qid, docno]
         if not found:
             continue
         places = ", ".join(f"{name} at rank {rank}" for name, rank in found.items())
@@ -383,17 +388,21 @@ def passage_shares(
         0.7602
     """
     cutoff = cutoff_of(measure)
-    relevant = {docno: label for docno, label in labels.items() if label >= level_of(measure)}
+    level = level_of(measure)
+    relevant = {docno: label for docno, label in labels.items() if label >= level}
     found = []
     for docno in relevant:
         if docno in ranks and (cutoff is None or ranks[docno] <= cutoff):
             found.append(docno)
-    if measure.NAME == "nDCG":
-        ideal = _dcg(sorted(relevant.values(), reverse=True)[:cutoff])
-        return {docno: relevant[docno] / log2(ranks[docno] + 1) / ideal for docno in found}
     if measure.NAME == "P":
         return dict.fromkeys(found, 1 / int(measure["cutoff"]))
-    return dict.fromkeys(found, 1 / max(len(relevant), 1))
+    if measure.NAME == "R":
+        return dict.fromkeys(found, 1 / max(len(relevant), 1))
+    ideal = _dcg(sorted(relevant.values(), reverse=True)[:cutoff])
+    shares = {}
+    for docno in found:
+        shares[docno] = relevant[docno] / log2(ranks[docno] + 1) / ideal
+    return shares
 
 
 def _dcg(gains: Sequence[int]) -> float:

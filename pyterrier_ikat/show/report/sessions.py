@@ -328,13 +328,18 @@ def _groups(
         rubrics = []
         for name, text in first.rubrics.items():
             rubrics.append((name, text, [turns.get(name) for turns in met]))
-        scores = None
-        if positions:
-            scores = [
-                [of_system[position] for position in positions] for of_system in values[session]
-            ]
+        scores = []
+        for of_system in values[session]:
+            scores.append([of_system[position] for position in positions])
         of_user = units.setdefault(first.user, [])
-        of_user.append(Unit(session, len(of_user) + 1, sides, scores, rubrics=rubrics))
+        unit = Unit(
+            name=session,
+            depth=len(of_user) + 1,
+            sides=sides,
+            scores=scores if positions else None,
+            rubrics=rubrics,
+        )
+        of_user.append(unit)
     return [Group(user, of_user) for user, of_user in units.items()]
 
 
