@@ -17,7 +17,7 @@ import pyterrier as pt
 
 from ..errors import DataError, UsageError, advice, counted, did_you_mean, list_first, option
 from .benchmarks import LONGMEMEVAL, MTRAG, LocomoDataset, LongMemEvalDataset
-from .ikat_dataset import PREFIX, FolderDataset, GivenDataset, IkatDataset, SampleDataset
+from .ikat_dataset import IKAT_PREFIX, FolderDataset, GivenDataset, IkatDataset, SampleDataset
 from .irds import IrdsDataset
 from .public_outputs import turn_lists
 from .qrels import check_qrels, read_qrels
@@ -25,7 +25,7 @@ from .released import RELEASED, ConeRagDataset, ReleasedDataset
 
 __all__ = [
     "DATASETS",
-    "PREFIX",
+    "IKAT_PREFIX",
     "IkatDataset",
     "IkatProvider",
     "dataset",
@@ -37,8 +37,8 @@ __all__ = [
 def _datasets() -> dict[str, Callable[[], IkatDataset]]:
     makers: dict[str, Callable[[], IkatDataset]] = {"sample": SampleDataset}
     for name in RELEASED:
-        if name.startswith(PREFIX):
-            makers[name.removeprefix(PREFIX)] = partial(ReleasedDataset, name)
+        if name.startswith(IKAT_PREFIX):
+            makers[name.removeprefix(IKAT_PREFIX)] = partial(ReleasedDataset, name)
     makers["2024"] = ConeRagDataset
     for name in RELEASED:
         if name.startswith("cast:"):
@@ -59,7 +59,7 @@ def full_name(name: str) -> str:
         >>> full_name("sample"), full_name("ikat:sample"), full_name("cast:2020"), full_name("mine")
         ('ikat:sample', 'ikat:sample', 'cast:2020', 'mine')
     """
-    return PREFIX + name if name in DATASETS and ":" not in name else name
+    return IKAT_PREFIX + name if name in DATASETS and ":" not in name else name
 
 
 def full_names() -> list[str]:
@@ -94,7 +94,7 @@ def dataset(source: str | Path | Any) -> IkatDataset:
         return source
     if not isinstance(source, str | Path):
         return GivenDataset(source)
-    name = str(source).removeprefix(PREFIX)
+    name = str(source).removeprefix(IKAT_PREFIX)
     if isinstance(source, Path):
         return FolderDataset(name)
     if name in DATASETS:
@@ -123,7 +123,7 @@ def _unknown_dataset(source: str, name: str) -> str:
     """Return the message for an unknown name: it suggests only a dataset of the same year."""
     year = re.findall(r"\d+", name)
     same_year = [known for known in full_names() if re.findall(r"\d+", known) == year]
-    hint = did_you_mean(name if ":" in name else PREFIX + name, same_year)
+    hint = did_you_mean(name if ":" in name else IKAT_PREFIX + name, same_year)
     if hint:
         hint += "; "
     known = f"{hint}there are {', '.join(full_names())}"

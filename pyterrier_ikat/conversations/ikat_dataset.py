@@ -31,7 +31,7 @@ from .topics import (
     topics_frame,
 )
 
-PREFIX = "ikat:"
+IKAT_PREFIX = "ikat:"
 
 TOPICS_FILES = ("topics.jsonl", "topics.json")
 QRELS_FILE = "qrels.txt"
@@ -259,7 +259,7 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         return True if component == "corpus" else None
 
     def __repr__(self) -> str:
-        is_ours = self.name.startswith(PREFIX)
+        is_ours = self.name.startswith(IKAT_PREFIX)
         return f"{'pt.get_dataset' if is_ours else 'ikat.dataset'}({self.name!r})"
 
 
@@ -586,7 +586,7 @@ class SampleDataset(FolderDataset):
 
     def __init__(self, folder: Path = SAMPLE):
         super().__init__(folder)
-        self.name = f"{PREFIX}sample"
+        self.name = f"{IKAT_PREFIX}sample"
         self.summary = (
             "bundled: conversations, passages, graded and PTKB qrels, recorded completions, "
             "all written for this package"

@@ -20,13 +20,13 @@ from ..operator import Operator
 from .frame import with_columns
 from .passage_fields import PASSAGE_FORMS, CollectionWarning, Unread, read_fields
 
-SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.bz2")
+LINES_SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.bz2")
 JSON_SUFFIXES = (".json", ".json.gz", ".json.bz2")
 """Of files with one passage, an array of them, or one on each line, as Anserini's
 JsonCollection.java reads them."""
-PASSAGES = tuple(f"passages{suffix}" for suffix in SUFFIXES)
+PASSAGES = tuple(f"passages{suffix}" for suffix in LINES_SUFFIXES)
 """The passages of a folder that has topics and qrels as well."""
-OF_BEIR = tuple(f"corpus{suffix}" for suffix in SUFFIXES)
+OF_BEIR = tuple(f"corpus{suffix}" for suffix in LINES_SUFFIXES)
 """The passages of a folder of BEIR, which has queries.jsonl as well."""
 FILES_OF_TOPICS = ("topics.jsonl", "topics.json")
 TABLE_READERS = {
@@ -164,7 +164,7 @@ def collection_files(folder: str | Path) -> list[Path]:
     if of_collection:
         return of_collection
     paths = [path for path in paths if path.name not in FILES_OF_TOPICS]
-    lines = [path for path in paths if path.name.endswith(SUFFIXES)]
+    lines = [path for path in paths if path.name.endswith(LINES_SUFFIXES)]
     arrays = [path for path in paths if path.name.endswith(JSON_SUFFIXES)]
     if lines and arrays:
         left_out = list_first([path.name for path in arrays])
@@ -298,7 +298,7 @@ def _passage_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
     elif Path(source).is_dir():
         files = collection_files(source)
         if not files:
-            suffixes = ", ".join(f"*{suffix}" for suffix in SUFFIXES)
+            suffixes = ", ".join(f"*{suffix}" for suffix in LINES_SUFFIXES)
             table = _advice_for_folder(Path(source))
             raise DataError(f"{source}: no passages ({suffixes}) there{table}; {repair}")
     else:

@@ -140,7 +140,7 @@ class Output:
         Raises:
             DataError: when a file can't be fetched.
         """
-        samples: dict[str, list[Sample]] = {}
+        samples: dict[str, list[PublishedSample]] = {}
         for name in self.files:
             for line in output_file(self.source, name).read_text(encoding="utf-8").splitlines():
                 qid, of_line = _samples(json.loads(line))
@@ -178,7 +178,7 @@ class Output:
         )
 
 
-class Sample(NamedTuple):
+class PublishedSample(NamedTuple):
     """The texts of one sample of a model.
 
     Attributes:
@@ -192,18 +192,20 @@ class Sample(NamedTuple):
     statements: str | None = None
 
 
-def _samples(line: dict[str, Any]) -> tuple[str, list[Sample]]:
+def _samples(line: dict[str, Any]) -> tuple[str, list[PublishedSample]]:
     """Return the turn in a line, and its samples. A text of several lines becomes one line."""
     if "predicted_rewrite" in line:
         samples = []
         texts = zip(line["predicted_rewrite"], line["predicted_response"], strict=True)
         for rewrite, answer in texts:
-            samples.append(Sample(_flat(rewrite), _flat(answer)))
+            samples.append(PublishedSample(_flat(rewrite), _flat(answer)))
         return line["sample_id"], samples
     statements = line.get("LLM_select")
     if statements is not None:
         statements = _flat(statements)
-    sample = Sample(_flat(line["rewrite_utt_text"]), _flat(line["response_utt_text"]), statements)
+    sample = PublishedSample(
+        _flat(line["rewrite_utt_text"]), _flat(line["response_utt_text"]), statements
+    )
     conversation, turn = line["sample_id"].rsplit("-", 1)
     return f"{conversation}_{turn}", [sample]
 

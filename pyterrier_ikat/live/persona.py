@@ -47,7 +47,9 @@ def read_persona(source: str | Path, number: str | None = None) -> Persona:
     """
     path = Path(source)
     is_dataset = (
-        path.is_dir() or str(source).startswith(datasets.PREFIX) or str(source) in datasets.DATASETS
+        path.is_dir()
+        or str(source).startswith(datasets.IKAT_PREFIX)
+        or str(source) in datasets.DATASETS
     )
     if is_dataset:
         conversations = datasets.dataset(source).conversations

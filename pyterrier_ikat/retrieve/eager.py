@@ -368,7 +368,7 @@ def refuse_wordless(has_words: bool, what: str = "passage") -> None:
     raise DataError(f"no {what} has a {WORD}: {repair}")
 
 
-class Words:
+class EagerBM25:
     """BM25 over an index of words in a folder.
 
     Args:
@@ -383,7 +383,7 @@ class Words:
         self._counts = mapped(folder, "counts")
         self._lengths = mapped(folder, "lengths")
 
-    def at(self, k1: float, b: float) -> "Words":
+    def at(self, k1: float, b: float) -> "EagerBM25":
         """Return this index for parameters of BM25.
 
         Impacts for other parameters than its own are computed in memory.

@@ -21,7 +21,7 @@ from .splade import SpladeIndex, SpladeRetriever
 from .texts import Corpus, TextStore
 from .words import STEMMERS, STOPS
 
-ENGINES: Mapping[str, Any] = {"eager": eager.Words, "pisa": pisa.PisaBM25}
+ENGINES: Mapping[str, Any] = {"eager": eager.EagerBM25, "pisa": pisa.PisaBM25}
 EAGER_UP_TO = 500_000
 """Up to this many passages, the eager engine searches an index that names none."""
 K1 = 0.9
