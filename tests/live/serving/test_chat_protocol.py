@@ -305,8 +305,7 @@ def test_a_system_is_described_by_one_sentence_in_plain_words():
     assert not [one for one in described.values() if re.search(r"(?i)section|table \d|`", one)]
     assert all(one.count(". ") == 0 and one.endswith(".") for one in described.values())
     assert described["aqd"] == (
-        "AQD: the LLM's answer, then up to n queries for it, each retrieved and re-ranked "
-        "separately, interleaved."
+        "AQD: the LLM's answer, up to n queries for it, their results interleaved."
     )
     assert (
         about(System.of(ikat.Answer(ikat.llm("recorded:sample")))) == "Works by drafting an answer."
