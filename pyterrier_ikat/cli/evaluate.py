@@ -1,7 +1,6 @@
-"""The command that evaluates runs: their passages, or the statements, responses and actions of their systems; and what they cost."""
+"""The command that evaluates runs: passages, statements, responses, actions, nuggets and costs."""
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,21 +32,27 @@ if TYPE_CHECKING:
 
     from ..evaluation.units import Clusters
 
-PLAIN = {
+PLAIN_JUDGES = {
     "rouge-l": "RougeL",
     "token-f1": "TokenF1",
     "cited-sentences": "CitedSentences",
     "existing-citations": "ExistingCitations",
 }
 """Judges of responses that ask no model."""
-ASKING = ("Groundedness", "Completeness", "Relevance", "Naturalness", "Preference", "Correctness")
-JUDGES = PLAIN | {name.casefold(): name for name in ASKING} | {"nuggets": "NuggetRecall"}
-"""Name of a judge -> its class."""
+ASKING_JUDGES = {
+    "groundedness": "Groundedness",
+    "completeness": "Completeness",
+    "relevance": "Relevance",
+    "naturalness": "Naturalness",
+    "preference": "Preference",
+    "correctness": "Correctness",
+    "nuggets": "NuggetRecall",
+}
+"""Judges of responses that ask a language model."""
 BEM = "bem="
-OF = ("passages", "statements", "responses", "actions", "nuggets")
 PUBLISHED = "published"
 """The word instead of RUNs for the responses that a dataset has, or for people's labels."""
-TAKEN_BY = {
+OPTIONS_OF = {
     "passages": {"qrels", "turns", "measures", "baseline", "by", "unit"},
     "statements": {"qrels", "turns"},
     "responses": {"qrels", "turns", "judges", "llm", "index", "unit"},
@@ -70,7 +75,7 @@ ikat evaluate published --of nuggets --dataset ikat:2024""",
 @RUNS_SO_FAR
 @click.option(
     "--of",
-    type=click.Choice(OF),
+    type=click.Choice([*OPTIONS_OF]),
     default="passages",
     show_default=True,
     help="what to evaluate of the runs",
@@ -117,167 +122,195 @@ def evaluate(
     bem=FOLDER, a classifier of answer equivalence. Judges with --llm: groundedness, completeness,
     relevance, naturalness, preference, correctness, nuggets.
     """
-    there = {"judge" if name == "judges" else name: name for name, value in given.items() if value}
-    for shown, name in there.items():
-        if cost or name not in TAKEN_BY[of]:
-            others = " and ".join(other for other in OF if name in TAKEN_BY[other])
-            raise UsageError(
-                f"--{shown} is for {others}: omit it with {'--cost' if cost else f'--of {of}'}"
-            )
+    _check_options(of, cost, given)
     if cost or of != "passages":
         paths = without_unfinished(paths)
     if cost:
         from ..show import ledger
 
         show(ledger(list(paths)), form)
-    elif of == "passages":
+        return
+    if of == "passages":
         _show_passages(paths, dataset_name, given, form)
-        if Path(f"{given['qrels']}.json").is_file():
-            from ..conversations.qrels import note_of
-
-            note = note_of(given["qrels"])
-            tell_circular([note["judged_by"]], paths, err=form != "text")
-            click.echo(note.get("filled", ""), nl="filled" in note, err=form != "text")
+        _show_judge(given["qrels"], paths, form)
+        return
+    data = _dataset(of, dataset_name, paths)
+    if of == "statements":
+        _show_statements(paths, data, given, form)
+    elif of == "responses":
+        _show_responses(paths, data, given, form)
+    elif of == "actions":
+        _show_actions(paths, data, given, form)
     else:
-        from ..evaluation.evaluator import name_runs
-        from ..evaluation.finished_runs import dataset_of, folders_in
+        _show_nuggets(paths, data, given, form)
 
-        if dataset_name is None and not (folders := folders_in(name_runs(paths))):
-            raise UsageError(f"--of {of} needs the dataset: give --dataset, such as ikat:2023-mini")
-        data = dataset_of(folders) if dataset_name is None else dataset_named(dataset_name)
-        ways = {
-            "statements": _show_statements,
-            "responses": _show_responses,
-            "actions": _show_actions,
-            "nuggets": _show_nuggets,
-        }
-        ways[of](paths, data, given, form)
+
+def _check_options(of: str, cost: bool, given: Mapping[str, Any]) -> None:
+    """Check that the given options are for what is evaluated."""
+    for argument, value in given.items():
+        option = "judge" if argument == "judges" else argument
+        if not value or (argument in OPTIONS_OF[of] and not cost):
+            continue
+        others = " and ".join(what for what, names in OPTIONS_OF.items() if argument in names)
+        instead = "--cost" if cost else f"--of {of}"
+        raise UsageError(f"--{option} is for {others}: omit it with {instead}")
+
+
+def _dataset(of: str, dataset_name: str | None, paths: Sequence[str]) -> Any:
+    """The dataset that ``--dataset`` names, or that of the run folders."""
+    from ..evaluation.evaluator import name_runs
+    from ..evaluation.finished_runs import dataset_of, folders_in
+
+    if dataset_name is not None:
+        return dataset_named(dataset_name)
+    folders = folders_in(name_runs(paths))
+    if not folders:
+        raise UsageError(f"--of {of} needs the dataset: give --dataset, such as ikat:2023-mini")
+    return dataset_of(folders)
+
+
+def _show_judge(qrels: str | None, paths: Sequence[str], form: str) -> None:
+    """Say by which model the qrels were judged, if `ikat judge` wrote them."""
+    if qrels is None or not Path(f"{qrels}.json").is_file():
+        return
+    from ..conversations.qrels import note_of
+
+    note = note_of(qrels)
+    is_formatted = form != "text"
+    tell_circular([note["judged_by"]], paths, err=is_formatted)
+    if "filled" in note:
+        click.echo(note["filled"], err=is_formatted)
 
 
 def _show_passages(
     paths: Sequence[str], dataset_name: str | None, given: Mapping[str, Any], form: str
 ) -> None:
-    qrels, baseline, by = given["qrels"], given["baseline"], given["by"]
-    from ..evaluation.units import check_unit
-
-    check_unit(given["unit"], baseline)
-    if by and baseline:
-        raise UsageError(
-            f"--by {by} shows means without a baseline: omit one of the two; --unit is what tests and intervals go by"
-        )
-    if by:
-        _show_means(paths, judged_by(dataset_name, qrels, paths=paths), dataset_name, given, form)
-        return
+    """The scores of the passages of runs, as an experiment table or by depth or the like."""
     from ..evaluation.evaluator import (
         TRACK_2023,
         Evaluator,
         as_measures,
         check_baseline,
-        experiment_rows,
         grouped,
         name_runs,
         turn_scores,
     )
-    from ..evaluation.experiment_table import experiment_table, repeated_rows
+    from ..evaluation.experiment_table import experiment_table
     from ..evaluation.scored_turns import OF_ALL, scored_judgements
+    from ..evaluation.units import check_unit
 
-    wanted = as_measures(
-        given["measures"]
-        or (dataset_named(dataset_name).measures if dataset_name else ())
-        or TRACK_2023
-    )
-    named = name_runs(paths)
-    every, groups = _judged(dataset_name, qrels, paths), grouped(named)
-    rankings = {name: _ranking(name, path) for name, path in named.items()}
+    qrels = given["qrels"]
+    baseline = given["baseline"]
+    check_unit(given["unit"], baseline)
+    if given["by"]:
+        _show_means(paths, dataset_name, given, form)
+        return
+    measures = given["measures"]
+    if not measures and dataset_name:
+        measures = dataset_named(dataset_name).measures
+    runs = name_runs(paths)
+    groups = grouped(runs)
+    wanted = as_measures(measures or TRACK_2023)
+    every = _judged(dataset_name, qrels, paths)
+    rankings = {name: _ranking(name, path) for name, path in runs.items()}
     _check(every, rankings, dataset_name, qrels)
     check_baseline(groups, baseline)
-    judged, scored = scored_judgements(named, every, given["turns"])
+    judged, scored = scored_judgements(runs, every, given["turns"])
     about_turns = scored.sentences(rankings)
     evaluator = Evaluator(judged, wanted)
     scores = turn_scores(rankings.items(), evaluator)
-    of_systems = {system: [scores[name] for name in names] for system, names in groups.items()}
-    clusters, silent = (
-        _compared_over(named, rankings, evaluator.turns, dataset_name, given["unit"])
-        if baseline
-        else (None, [])
-    )
-    if len(groups) == len(named):
-        rows = experiment_rows(scores, wanted, baseline, clusters, silent=silent)
-    else:
-        from ..runs import RunFolder
-        from ..runs.folder import check_repeats
-
-        for names in groups.values():
-            check_repeats(
-                [RunFolder(named[name]) for name in names if named[name].is_dir()]
-            )  # only folders say how they were made
-        rows = repeated_rows(
-            of_systems,
-            wanted,
-            baseline,
-            clusters,
-            silent=[name for name in groups if set(groups[name]) <= set(silent)],
-        )
+    clusters: Clusters | None = None
+    silent: list[str] = []
+    if baseline:
+        clusters = _clusters(runs, evaluator.turns, dataset_name, given["unit"])
+        silent = _silent(rankings, evaluator.turns)
+    rows = _rows(runs, groups, scores, wanted, baseline, clusters, silent)
     show(experiment_table(rows, about_turns), form)
-    lines = [
-        line for line in about_turns if form == "csv" and not OF_ALL.fullmatch(line)
-    ]  # others have them below the table
-    for line in [
-        *lines,
-        *_unmatched(rankings, every, dataset_name, qrels, chosen=given["turns"] is not None),
-    ]:
-        click.echo(wrapped(line), err=form != "text")
+    is_formatted = form != "text"
+    if form == "csv":  # others have these lines below the table
+        for line in about_turns:
+            if not OF_ALL.fullmatch(line):
+                click.echo(wrapped(line), err=is_formatted)
+    chosen = given["turns"] is not None
+    for line in _unmatched(rankings, every, dataset_name, qrels, chosen):
+        click.echo(wrapped(line), err=is_formatted)
 
 
-def _compared_over(
-    named: Mapping[str, Any],
-    rankings: Mapping[str, Any],
-    turns: Sequence[str],
-    dataset_name: str | None,
-    unit: str | None,
-) -> "tuple[Clusters, list[str]]":
-    """The clusters of the turns, and the runs that found nothing for any of them."""
+def _rows(
+    runs: Mapping[str, Path],
+    groups: Mapping[str, Sequence[str]],
+    scores: Mapping[str, Any],
+    measures: Sequence[Any],
+    baseline: str | None,
+    clusters: "Clusters | None",
+    silent: Sequence[str],
+) -> Any:
+    """The rows of an experiment table: one per run, or per system if some have repeats."""
+    from ..evaluation.evaluator import experiment_rows
+    from ..evaluation.experiment_table import repeated_rows
+
+    if len(groups) == len(runs):
+        return experiment_rows(scores, measures, baseline, clusters, silent=silent)
+    from ..runs import RunFolder  # imports pandas, which scores of run files do without
+    from ..runs.folder import check_repeats
+
+    for names in groups.values():
+        # Only folders say how they were made.
+        folders = [RunFolder(runs[name]) for name in names if runs[name].is_dir()]
+        check_repeats(folders)
+    of_systems = {system: [scores[name] for name in names] for system, names in groups.items()}
+    silent_systems = [system for system, names in groups.items() if set(names) <= set(silent)]
+    return repeated_rows(of_systems, measures, baseline, clusters, silent=silent_systems)
+
+
+def _clusters(
+    runs: Mapping[str, Any], turns: Sequence[str], dataset_name: str | None, unit: str | None
+) -> "Clusters":
+    """The clusters of turns that tests and intervals go by."""
     from ..evaluation.finished_runs import known_dataset
-    from ..evaluation.scores import find_silent
     from ..evaluation.units import find_clusters
 
-    return find_clusters(turns, unit, known_dataset(named, dataset_name)), find_silent(
-        rankings, turns
-    )
+    return find_clusters(turns, unit, known_dataset(runs, dataset_name))
+
+
+def _silent(rankings: Mapping[str, Any], turns: Sequence[str]) -> list[str]:
+    """The runs that found nothing for any of the turns."""
+    from ..evaluation.scores import find_silent
+
+    return find_silent(rankings, turns)
 
 
 def _show_means(
-    paths: Sequence[str],
-    judged: "pd.DataFrame",
-    data: str | None,
-    given: Mapping[str, Any],
-    form: str,
+    paths: Sequence[str], dataset_name: str | None, given: Mapping[str, Any], form: str
 ) -> None:
     """The mean of each conversation, depth or category, next to the number of its turns."""
     from ..evaluation import as_measures, breakdown
     from ..evaluation.score_frame import notes_on_turns
 
-    wanted = as_measures(given["measures"] or "nDCG@5")
-    if len(wanted) > 1:
+    by = given["by"]
+    if given["baseline"]:
         raise UsageError(
-            f"--by {given['by']} shows one measure: give one, such as --measures nDCG@5"
+            f"--by {by} shows means without a baseline: omit one of the two; --unit is what tests "
+            "and intervals go by"
         )
-    topics = (
-        None
-        if data is None
-        else dataset_named(data).get_topics("manual" if given["by"] == "category" else None)
-    )
-    table = breakdown(
-        list(paths), judged, wanted[0], given["by"], topics=topics, turns=given["turns"]
-    )
+    judged = judged_by(dataset_name, given["qrels"], paths=paths)
+    measures = as_measures(given["measures"] or "nDCG@5")
+    if len(measures) > 1:
+        raise UsageError(f"--by {by} shows one measure: give one, such as --measures nDCG@5")
+    topics = None
+    if dataset_name is not None:
+        data = dataset_named(dataset_name)
+        topics = data.get_topics("manual" if by == "category" else None)
+    table = breakdown(list(paths), judged, measures[0], by, topics=topics, turns=given["turns"])
     _show_with_notes(of_frame(table, notes_on_turns(table)), form)
 
 
 def _show_with_notes(table: Table, form: str) -> None:
     """Print a table. Its notes, which CSV lacks, go to the other stream then."""
     show(table, form)
-    for line in table.notes if form == "csv" else ():
-        click.echo(wrapped(line), err=True)
+    if form == "csv":
+        for line in table.notes:
+            click.echo(wrapped(line), err=True)
 
 
 def _check(
@@ -287,19 +320,20 @@ def _check(
     qrels: str | None,
 ) -> None:
     """Check that there are judgements, and that they are about passages."""
-    shares = any(
-        judged[qid].keys() & found[qid]
-        for found in rankings.values()
-        for qid in judged.keys() & found
-    )
-    if dataset_name is not None and not shares and str(qrels).startswith("ptkb"):
-        raise UsageError(
-            f"the qrels {qrels} of {dataset_name} judge PTKB statements, and this is a run of passages: give other --qrels"
-        )
     if not judged:
         raise UsageError(
             f"{dataset_name} has no judgements: give --qrels FILE instead of --dataset"
         )
+    if dataset_name is None or not str(qrels).startswith("ptkb"):
+        return
+    for ranking in rankings.values():
+        for qid in judged.keys() & ranking:
+            if judged[qid].keys() & ranking[qid]:
+                return
+    raise UsageError(
+        f"the qrels {qrels} of {dataset_name} judge PTKB statements, and this is a run of "
+        "passages: give other --qrels"
+    )
 
 
 def _unmatched(
@@ -309,39 +343,61 @@ def _unmatched(
     qrels: str | None,
     chosen: bool,
 ) -> Iterator[str]:
-    """The turns of runs and judgements without a match, which are in no mean."""
-    topics = set() if dataset_name is None else set(dataset_named(dataset_name).get_topics()["qid"])
-    if topics and qrels is not None and (strange := sorted(judged.keys() - topics)):
-        yield f"{qrels} judges {counted(len(strange), 'turn')} that {dataset_name} lacks: {list_first(strange)}"
-    said = defaultdict[str, list[str]](list)
-    is_none, are_none = (
-        (f"{dataset_name} lacks",) * 2 if topics else ("is not judged", "are not judged")
-    )
+    """The turns of runs and judgements without a match, which are in no mean, in words."""
+    topics: set[str] = set()
+    if dataset_name is not None:
+        topics = set(dataset_named(dataset_name).get_topics()["qid"])
+    if not topics:
+        if not chosen:  # else the run's other turns were omitted on purpose
+            yield from _strange_turns(rankings, judged, "is not judged", "are not judged")
+        return
+    if qrels is not None:
+        lacking = sorted(judged.keys() - topics)
+        if lacking:
+            turns = counted(len(lacking), "turn")
+            yield f"{qrels} judges {turns} that {dataset_name} lacks: {list_first(lacking)}"
+    lacks = f"{dataset_name} lacks"
+    yield from _strange_turns(rankings, judged.keys() | topics, lacks, lacks)
+
+
+def _strange_turns(
+    rankings: Mapping[str, Mapping[str, Any]], known: Iterable[str], is_none: str, are_none: str
+) -> Iterator[str]:
+    """The turns of runs that aren't among the known ones; runs with the same ones share a line.
+
+    Args:
+        rankings: the runs.
+        known: the other turns.
+        is_none: how a sentence about such a turn continues.
+        are_none: the same for several turns.
+    """
+    runs_of: dict[str, list[str]] = {}
     for name, ranking in rankings.items():
-        strange = sorted(ranking.keys() - judged.keys() - topics)
-        if strange and (topics or not chosen):  # else the run's other turns were omitted on purpose
-            said[
-                f"has {counted(len(strange), f'turn that {is_none}', f'turns that {are_none}')}: {list_first(strange)}"
-            ].append(name)
-    for what, names in said.items():
-        yield from (
-            f"{name} {what}"
-            for name in (["each run"] if len(names) == len(rankings) > 1 else names)
-        )
+        strange = sorted(ranking.keys() - known)
+        if strange:
+            turns = counted(len(strange), f"turn that {is_none}", f"turns that {are_none}")
+            runs_of.setdefault(f"has {turns}: {list_first(strange)}", []).append(name)
+    for sentence, names in runs_of.items():
+        if len(names) == len(rankings) and len(rankings) > 1:
+            names = ["each run"]
+        for name in names:
+            yield f"{name} {sentence}"
 
 
 def _judged(
     dataset_name: str | None, qrels: str | None, paths: Sequence[str]
 ) -> dict[str, dict[str, int]]:
-    """The judgements by turn. A file is read without a frame, because importing pandas takes longer than reading it."""
+    """The judgements by turn.
+
+    A file is read without a frame, because importing pandas takes longer than reading it.
+    """
     from ..evaluation.evaluator import judgements_by_turn
     from ..store.trec import read_judgements
 
     if dataset_name is None and qrels is not None:
         return judgements_by_turn(read_judgements(qrels))
-    return judgements_by_turn(
-        judged_by(dataset_name, qrels, paths=paths).itertuples(index=False, name=None)
-    )
+    judged = judged_by(dataset_name, qrels, paths=paths)
+    return judgements_by_turn(judged.itertuples(index=False, name=None))
 
 
 def _ranking(name: str, path: Path) -> Mapping[str, Mapping[str, float]]:
@@ -363,59 +419,90 @@ def _show_statements(paths: Sequence[str], data: Any, given: Mapping[str, Any], 
     from ..submit import read_submission
 
     judged = judged_by(data.name, given["qrels"] or "ptkb")
-    systems = {
-        name: read_submission(path, data).turns if path.is_file() else path
-        for name, path in name_runs(paths).items()
-    }
+    systems: dict[str, Any] = {}
+    for name, path in name_runs(paths).items():
+        systems[name] = read_submission(path, data).turns if path.is_file() else path
     table = evaluate_ptkb(systems, judged, given["turns"])
     _show_with_notes(of_frame(table, notes_on_turns(table)), form)
 
 
 def _show_responses(paths: Sequence[str], data: Any, given: Mapping[str, Any], form: str) -> None:
-    """The mean of each judge over the responses in run folders, or over those that the dataset has."""
+    """The mean of each judge over the responses in run folders, or that the dataset has."""
     import pandas as pd
 
-    from ..evaluation.evaluator import name_runs
     from ..evaluation.responses import evaluate_responses, response_means, response_turns
-    from ..evaluation.scored_turns import OF_ALL, asked_of, choose_turns
-    from ..papers.paper_scores import answers_of
-    from ..runs import RunFolder
 
-    judges, texts = _judges(given["judges"], given["llm"]), text_loader_of(given["index"])
-    wanted = response_turns(data.conversations, turns_of(data.name, given["turns"], given["qrels"]))
-    if hasattr(data, "get_nuggets") and "nuggets" in given["judges"]:
-        gold = data.get_nuggets()
-        click.echo(
-            f"nugget recall: all {len(gold)} nuggets of {data.name}; get_nuggets('deduplicated') in Python has fewer",
-            err=True,
-        )
-        nuggets = gold.groupby("qid")["nugget"].agg(list)
-        wanted["gold_nuggets"] = [nuggets.get(qid, []) for qid in wanted["qid"]]
-    about_turns: list[str] = []
+    judges = _judges(given["judges"], given["llm"])
+    chosen = turns_of(data.name, given["turns"], given["qrels"])
+    turns = response_turns(data.conversations, chosen)
+    if "nuggets" in given["judges"] and hasattr(data, "get_nuggets"):
+        _add_nuggets(turns, data)
     if _is_published(paths, data, "get_responses"):
         responses: dict[str, Any] = dict(iter(data.get_responses().groupby("run")))
+        about_turns: list[str] = []
     else:
-        scored = choose_turns(
-            wanted["qid"], asked_of(name_runs(paths)), chosen=given["turns"] is not None
-        )
-        wanted = wanted[wanted["qid"].isin(scored.ids)].reset_index(drop=True)
-        about_turns = [line for line in (scored.why, *scored.notes) if not OF_ALL.fullmatch(line)]
-        responses = {
-            name: answers_of(RunFolder(path), texts) for name, path in name_runs(paths).items()
-        }
-    if without := [name for name, answers in responses.items() if answers is None]:
-        raise UsageError(f"{without[0]} has no responses: its system writes none")
+        turns, about_turns = _asked_turns(turns, paths, given["turns"] is not None)
+        responses = _responses(paths, given["index"])
     means = {}
     for name, answers in responses.items():
-        means[name] = response_means(
-            evaluate_responses(wanted, answers, judges), unit=given["unit"], dataset=data
-        )
+        scores = evaluate_responses(turns, answers, judges)
+        means[name] = response_means(scores, unit=given["unit"], dataset=data)
     table = pd.concat(means, names=["run"]).reset_index(level="run")
     models = {judge.name: judge.model_name for judge in judges}
     if any(models.values()):
         table.insert(2, "model", table["judge"].map(models))
     _show_with_notes(_with_unit(table, form, about_turns), form)
     tell_circular(list(models.values()), paths, err=form != "text")
+
+
+def _add_nuggets(turns: "pd.DataFrame", data: Any) -> None:
+    """Add the dataset's nuggets to the turns."""
+    gold = data.get_nuggets()
+    click.echo(
+        f"nugget recall: all {len(gold)} nuggets of {data.name}; get_nuggets('deduplicated') in "
+        "Python has fewer",
+        err=True,
+    )
+    nuggets = gold.groupby("qid")["nugget"].agg(list)
+    turns["gold_nuggets"] = [nuggets.get(qid, []) for qid in turns["qid"]]
+
+
+def _asked_turns(
+    turns: "pd.DataFrame", paths: Sequence[str], chosen: bool
+) -> "tuple[pd.DataFrame, list[str]]":
+    """The turns that all runs were asked, and sentences about them.
+
+    Args:
+        turns: all turns.
+        paths: the runs.
+        chosen: whether the user chose the turns.
+    """
+    from ..evaluation.evaluator import name_runs
+    from ..evaluation.scored_turns import OF_ALL, asked_of, choose_turns
+
+    scored = choose_turns(turns["qid"], asked_of(name_runs(paths)), chosen=chosen)
+    about = [line for line in (scored.why, *scored.notes) if not OF_ALL.fullmatch(line)]
+    return turns[turns["qid"].isin(scored.ids)].reset_index(drop=True), about
+
+
+def _responses(paths: Sequence[str], index_path: str | None) -> dict[str, Any]:
+    """Run -> its responses.
+
+    Raises:
+        UsageError: when a run has none.
+    """
+    from ..evaluation.evaluator import name_runs
+    from ..papers.paper_scores import answers_of
+    from ..runs import RunFolder
+
+    texts = text_loader_of(index_path)
+    responses = {}
+    for name, path in name_runs(paths).items():
+        answers = answers_of(RunFolder(path), texts)
+        if answers is None:
+            raise UsageError(f"{name} has no responses: its system writes none")
+        responses[name] = answers
+    return responses
 
 
 def _is_published(paths: Sequence[str], data: Any, method: str) -> bool:
@@ -437,14 +524,17 @@ def _show_nuggets(paths: Sequence[str], data: Any, given: Mapping[str, Any], for
 
     if not _is_published(paths, data, "get_nugget_labels"):
         raise UsageError(
-            f"--of nuggets shows the labels of people: give {PUBLISHED} in place of RUNs; `--of responses --judge nuggets` judges"
+            f"--of nuggets shows the labels of people: give {PUBLISHED} in place of RUNs; `--of "
+            "responses --judge nuggets` judges"
         )
-    labels = data.get_nugget_labels().drop(
-        columns="nugget"
-    )  # a turn may have two nuggets with the same words
-    if (turns := turns_of(data.name, given["turns"])) is not None:
+    # Without the words: a turn may have two nuggets with the same ones.
+    labels = data.get_nugget_labels().drop(columns="nugget")
+    turns = turns_of(data.name, given["turns"])
+    if turns is not None:
         labels = labels[labels["qid"].isin(turns)]
-    scores = {str(run): nugget_scores(found) for run, found in labels.groupby("run")}
+    scores = {}
+    for run, labels_of_run in labels.groupby("run"):
+        scores[str(run)] = nugget_scores(labels_of_run)
     show(_with_unit(nugget_means(scores, unit=given["unit"], dataset=data), form), form)
 
 
@@ -461,11 +551,13 @@ def _show_actions(paths: Sequence[str], data: Any, given: Mapping[str, Any], for
 
 
 def _with_unit(table: "pd.DataFrame", form: str, about_turns: Sequence[str] = ()) -> Table:
-    """A table of means with intervals. What these rest on stands in a line below it, in CSV in columns."""
+    """A table of means with intervals, and a line about their unit; CSV has columns instead."""
     from ..evaluation.units import UNIT_COLUMNS, note_on_intervals
 
-    notes = [*about_turns] if form == "csv" else [*about_turns, note_on_intervals(table)]
-    return of_frame(table if form == "csv" else table.drop(columns=[*UNIT_COLUMNS]), notes)
+    if form == "csv":
+        return of_frame(table, about_turns)
+    notes = [*about_turns, note_on_intervals(table)]
+    return of_frame(table.drop(columns=[*UNIT_COLUMNS]), notes)
 
 
 def _judges(names: Sequence[str], spec: str | None) -> list[Any]:
@@ -473,20 +565,21 @@ def _judges(names: Sequence[str], spec: str | None) -> list[Any]:
     from .. import evaluation
     from ..llms import llm
 
-    model, found = None if spec is None else llm(spec), list[Any]()
+    model = None if spec is None else llm(spec)
+    judges: list[Any] = []
     for name in names or ["rouge-l"]:
         if name.startswith(BEM):
-            found.append(evaluation.AnswerEquivalence(name.removeprefix(BEM)))
-        elif name not in JUDGES:
-            near = (
-                did_you_mean(name, JUDGES)
-                or f"choose among {', '.join(JUDGES)}, or give bem=FOLDER"
-            )
-            raise UsageError(f"--judge {name} is unknown: {near}")
-        elif name in PLAIN:
-            found.append(getattr(evaluation, JUDGES[name])())
+            judges.append(evaluation.AnswerEquivalence(name.removeprefix(BEM)))
+        elif name in PLAIN_JUDGES:
+            judges.append(getattr(evaluation, PLAIN_JUDGES[name])())
+        elif name not in ASKING_JUDGES:
+            known = [*PLAIN_JUDGES, *ASKING_JUDGES]
+            repair = did_you_mean(name, known)
+            if not repair:
+                repair = f"choose among {', '.join(known)}, or give bem=FOLDER"
+            raise UsageError(f"--judge {name} is unknown: {repair}")
         elif model is None:
             raise UsageError(f"--judge {name} needs a language model: give --llm")
         else:
-            found.append(getattr(evaluation, JUDGES[name])(model))
-    return found
+            judges.append(getattr(evaluation, ASKING_JUDGES[name])(model))
+    return judges

@@ -31,32 +31,31 @@ INDENT = "  "
 
 @main.command(section="Prepare", example="ikat datasets")
 def datasets() -> None:
-    """List the datasets with their contents, public outputs of language models, and named lists of turns."""
+    """List the datasets, public outputs of language models, and named lists of turns."""
     from ..conversations.datasets import full_names
     from ..conversations.public_outputs import listed, turn_lists
 
-    rows = [
-        *((name, dataset_named(name).summary) for name in full_names()),
+    rows = [(name, dataset_named(name).summary) for name in full_names()]
+    rows += [
         (
             "irds:NAME",
-            "any dataset of ir_datasets, such as irds:vaswani: its queries are turns without a history",
+            "any dataset of ir_datasets, such as irds:vaswani: its queries are turns without a "
+            "history",
         ),
         (
             "longmemeval:FILE",
-            "a file of LongMemEval (untried), questions over a user's turns in many sessions, evidence turns as qrels",
+            "a file of LongMemEval (untried), questions over a user's turns in many sessions, "
+            "evidence turns as qrels",
         ),
         ("./FOLDER", "your own: topics.jsonl, passages.jsonl, qrels.txt"),
-        *listed(),
-        *(
-            (f"--turns {name}", f"{counted(len(one.turns), 'turn')}: {one.about} ({one.source})")
-            for name, one in turn_lists().items()
-        ),
     ]
-    click.echo(
-        "\n".join(
-            f"{click.style(name, fg='cyan')}\n{wrapped(content, INDENT)}" for name, content in rows
-        )
-    )
+    rows += listed()
+    for name, turns in turn_lists().items():
+        size = counted(len(turns.turns), "turn")
+        rows.append((f"--turns {name}", f"{size}: {turns.about} ({turns.source})"))
+    for name, content in rows:
+        click.echo(click.style(name, fg="cyan"))
+        click.echo(wrapped(content, INDENT))
 
 
 @main.command(
@@ -73,104 +72,127 @@ def methods(name: str | None, form: str) -> None:
     """
     from ..methods import METHODS, find_all
 
-    found = list(METHODS.values()) if name is None else find_all(name)
+    entries = list(METHODS.values()) if name is None else find_all(name)
     if form != "text":
-        show(_as_table(found), form)
-    elif name is None or name.endswith(".py"):
-        click.echo("\n".join(list_methods(found)))
-        one = "NAME" if name is None else f"{name}:NAME"
-        whose = _whose(found) if name is None else ""
-        click.echo(
-            wrapped(
-                f"{counted(len(found), 'method')}{whose}. `ikat methods {one}` shows one, and its arguments."
-            )
-        )
-    else:
-        click.echo("\n".join(describe(found[0])))
+        show(_as_table(entries), form)
+        return
+    if name is not None and not name.endswith(".py"):
+        click.echo("\n".join(describe(entries[0])))
+        return
+    click.echo("\n".join(list_methods(entries)))
+    count = counted(len(entries), "method")
+    if name is None:
+        count += _origins(entries)
+    example = "NAME" if name is None else f"{name}:NAME"
+    click.echo(wrapped(f"{count}. `ikat methods {example}` shows one, and its arguments."))
 
 
-def _whose(found: "Sequence[Method]") -> str:
+def _origins(entries: "Sequence[Method]") -> str:
     """How many of the package's methods come from papers, from the organisers, and from us."""
     from ..methods.catalogue import origin
 
-    counts = Counter(origin(entry) for entry in found)
-    papers = {entry.paper for entry in found if origin(entry) == "papers"}
-    of_papers = f"{counts['papers']} from {counted(len(papers), 'paper')}"
-    return f": {of_papers}, {counted(counts['organisers'], 'baseline')} of the organisers, {counts['ours']} of ours"
+    counts = Counter(origin(entry) for entry in entries)
+    papers = {entry.paper for entry in entries if origin(entry) == "papers"}
+    return (
+        f": {counts['papers']} from {counted(len(papers), 'paper')}, "
+        f"{counted(counts['organisers'], 'baseline')} of the organisers, {counts['ours']} of ours"
+    )
 
 
-def _as_table(found: "Sequence[Method]") -> Table:
+def _as_table(entries: "Sequence[Method]") -> Table:
+    """The methods with their costs and models."""
     from ..methods import catalogue
 
-    frame = catalogue(found)
-    frame.insert(2, "summary", [_plain(entry.summary) for entry in found])
-    frame["models"] = [
-        ", ".join(f"{resource}: {model}" for resource, model in entry.models.items())
-        for entry in found
-    ]
+    frame = catalogue(entries)
+    frame.insert(2, "summary", [_plain(entry.summary) for entry in entries])
+    models = []
+    for entry in entries:
+        of_entry = [f"{resource}: {model}" for resource, model in entry.models.items()]
+        models.append(", ".join(of_entry))
+    frame["models"] = models
     notes = ["llm_calls, queries: per turn; s is the number of chosen statements."]
     return of_frame(frame.drop(columns=["published", "turns"]), notes)
 
 
-def list_methods(found: "Sequence[Method]") -> Iterator[str]:
+def list_methods(entries: "Sequence[Method]") -> Iterator[str]:
     """The names of methods by paper, in lines as wide as the terminal."""
     papers: dict[str, list[str]] = {}
-    for entry in found:
+    for entry in entries:
         papers.setdefault(entry.paper or "without a paper", []).append(entry.name)
     for paper, names in papers.items():
-        yield from (click.style(line, bold=True) for line in wrapped(paper).splitlines())
-        yield from (
-            click.style(line, fg="cyan") for line in wrapped(" ".join(names), INDENT).splitlines()
-        )
+        for line in wrapped(paper).splitlines():
+            yield click.style(line, bold=True)
+        for line in wrapped(" ".join(names), INDENT).splitlines():
+            yield click.style(line, fg="cyan")
 
 
 def describe(entry: "Method") -> Iterator[str]:
-    """A method in detail: its description, expression, resources, and the scores that papers report."""
-    from ..methods import TABLES, methods_of
-    from ..methods.catalogue import calls_per_turn, published_scores
-
-    yield from wrapped(
-        f"{click.style(entry.name, bold=True)}: {entry.paper}" if entry.paper else entry.name
-    ).splitlines()
-    if entry.description:
+    """A method in detail: its description, expression and resources, and its published scores."""
+    title = entry.name
+    if entry.paper:
+        title = f"{click.style(entry.name, bold=True)}: {entry.paper}"
+    yield wrapped(title)
+    for paragraph in entry.description.split("\n\n") if entry.description else ():
         yield ""
-        yield from "\n\n".join(
-            wrapped(_plain(part)) for part in entry.description.split("\n\n")
-        ).splitlines()
-    if others := [one.name for one in methods_of(entry.system) if one.name != entry.name]:
-        yield from ["", wrapped(f"Same system, other settings: {', '.join(others)}", "", INDENT)]
-    yield from ["", broken(entry.expression), ""]
-    if values := [f"{name}={value}" for name, value in entry.values.items()]:
-        yield wrapped(
-            f"Arguments: {', '.join(values)}; give others as {(entry.of or entry).name}:{values[0]}."
-        )
+        yield wrapped(_plain(paragraph))
+    yield from _settings(entry)
+    yield from _needs(entry)
+    yield from _published(entry)
+
+
+def _settings(entry: "Method") -> Iterator[str]:
+    """The other settings of a method's system, its expression and its arguments."""
+    from ..methods import methods_of
+
+    others = [other.name for other in methods_of(entry.system) if other.name != entry.name]
+    if others:
+        yield ""
+        yield wrapped(f"Same system, other settings: {', '.join(others)}", "", INDENT)
+    yield ""
+    yield broken(entry.expression)
+    yield ""
+    values = [f"{name}={value}" for name, value in entry.values.items()]
+    if values:
+        original = entry.of or entry
+        example = f"{original.name}:{values[0]}"
+        yield wrapped(f"Arguments: {', '.join(values)}; give others as {example}.")
+
+
+def _needs(entry: "Method") -> Iterator[str]:
+    """The resources of a method, and what it asks and searches per turn."""
+    from ..methods.catalogue import calls_per_turn
+
+    needs = f"Needs {', '.join(entry.needs)}"
+    if entry.takes:
+        needs += f"; optional: {', '.join(entry.takes)}"
+    yield wrapped(f"{needs}.")
     calls, queries = calls_per_turn(entry)
-    optional = f"; optional: {', '.join(entry.takes)}" if entry.takes else ""
-    yield wrapped(f"Needs {', '.join(entry.needs)}{optional}.")
-    yield wrapped(
-        f"Per turn: about {_amount(calls, 'LLM call')} and {_amount(queries, 'query')}{STATEMENTS * ('s' in calls + queries)}."
-    )
+    per_turn = f"Per turn: about {_amount(calls, 'LLM call')} and {_amount(queries, 'query')}"
+    if "s" in calls + queries:
+        per_turn += "; s is the number of chosen statements"
+    yield wrapped(f"{per_turn}.")
     for resource, models in entry.models.items():
         yield wrapped(f"The paper's {resource}: {models}")
+
+
+def _published(entry: "Method") -> Iterator[str]:
+    """The scores of a method that papers report."""
+    from ..methods import TABLES
+    from ..methods.catalogue import published_scores
+
     for name, scores in published_scores(entry).items():
         table = TABLES[name]
+        turns = _amount(table.turns or "an unknown number of", "turn")
         row = ", ".join(f"{measure} {format_score(value)}" for measure, value in scores.items())
         yield ""
-        yield wrapped(
-            f"{table.paper} ({_amount(table.turns or 'an unknown number of', 'turn')}, {table.qrels}): {row}"
-        )
+        yield wrapped(f"{table.paper} ({turns}, {table.qrels}): {row}")
 
 
 def _amount(number: int | str, noun: str) -> str:
     """A number of things; a text, such as 1 + s, is several."""
-    return (
-        counted(int(number), noun)
-        if str(number).isdecimal()
-        else f"{number} {counted(2, noun)[2:]}"
-    )
-
-
-STATEMENTS = "; s is the number of chosen statements"
+    if str(number).isdecimal():
+        return counted(int(number), noun)
+    return f"{number} {counted(2, noun).removeprefix('2 ')}"
 
 
 def _plain(text: str) -> str:
@@ -185,14 +207,16 @@ def broken(expression: str) -> str:
         ikat.Union((a >> b), c >> d)
         >> ikat.Respond(llm)
     """
-    node, places = ast.parse(expression, mode="eval").body, [len(expression)]
+    stages = []
+    end = len(expression)
+    node = ast.parse(expression, mode="eval").body
     while isinstance(node, ast.BinOp) and isinstance(node.op, ast.RShift):
         node = node.left
-        places.append(expression.index(">>", node.end_col_offset))
-    stages = [
-        expression[start:end] for start, end in zip([0, *places[:0:-1]], places[::-1], strict=True)
-    ]
-    return "\n".join(wrapped(stage.strip(), "", INDENT) for stage in stages)
+        start = expression.index(">>", node.end_col_offset)
+        stages.append(expression[start:end])
+        end = start
+    stages.append(expression[:end])
+    return "\n".join(wrapped(stage.strip(), "", INDENT) for stage in reversed(stages))
 
 
 @main.command(section="Inspect", example="ikat report runs/* --out report.html")
@@ -208,7 +232,8 @@ def broken(expression: str) -> str:
 @MEASURES
 @click.option(
     "--baseline",
-    help="the run that all others are compared with; by default that of the simulation, `raw`, or the first run",
+    help="the run that all others are compared with; by default that of the simulation, `raw`, or "
+    "the first run",
 )
 @UNIT
 @click.option(
@@ -229,6 +254,6 @@ def report(
     """
     from ..show import report as make
 
-    click.echo(
-        make(list(paths), dataset_name, texts=text_loader_of(index_path), **options).save(out)
-    )
+    texts = text_loader_of(index_path)
+    page = make(list(paths), dataset_name, texts=texts, **options)
+    click.echo(page.save(out))

@@ -73,7 +73,7 @@ def judge(
     out: str | None,
     **given: Any,
 ) -> None:
-    """Judge the pooled top passages of RUNs, or given pairs, with an LLM; or compare labels with --agree.
+    """Judge the pooled top passages of RUNs, or pairs of qrels, with an LLM; or compare labels.
 
     The prompt has one example, or is UMBRELA's. The command writes a qrels file and, beside it,
     FILE.json, which names the judge for `ikat paper`. If the dataset has qrels, only their turns
@@ -88,14 +88,11 @@ def judge(
     """
     from ..evaluation import agreement
 
-    data, runs, agree = (
-        dataset_named(dataset_name),
-        load_runs(paths) if paths else {},
-        given.pop("agree"),
-    )
-    others = (
-        None if agree is None else _qrels(agree, data)
-    )  # a wrong name shows before a model is paid
+    data = dataset_named(dataset_name)
+    runs = load_runs(paths) if paths else {}
+    agree = given.pop("agree")
+    # Read first: a wrong name shows before a model is paid.
+    others = None if agree is None else _qrels(agree, data)
     if pairs is not None and llm_spec is None and out is None and others is not None:
         labels = _qrels(pairs, data)
     elif llm_spec is None or out is None:
@@ -128,60 +125,72 @@ def _judge(
     turns: Any,
     depth: int,
 ) -> Any:
+    """Judge, write the qrels and who judged them, and return the labels."""
     from ..conversations import write_qrels
     from ..conversations.qrels import write_judge
-    from ..evaluation import Judge, UmbrelaJudge, fill_holes, pool_runs, with_gold
+    from ..evaluation import Judge, UmbrelaJudge, fill_holes, with_gold
     from ..llms import llm
 
     if out.exists():
         raise UsageError(
             f"{out} exists, and its labels may have cost money: choose another --out, or remove it"
         )
+    texts = text_loader_of(index_path)
     if fill:
-        filled = fill_holes(
-            runs,
-            data,
-            llm(llm_spec),
-            judged_by(data.name, None, turns),
-            depth,
-            text_loader_of(index_path),
-            click.echo,
-        )
+        judged = judged_by(data.name, None, turns)
+        filled = fill_holes(runs, data, llm(llm_spec), judged, depth, texts, click.echo)
         write_qrels(filled.qrels, out)
         write_judge(out, filled.model, "fill", filled=str(filled))
         click.echo(f"{out}: {filled}")
         return filled.labels
-    pooled = pool_runs(runs, depth) if pairs is None else _qrels(pairs, data)[["qid", "docno"]]
-    if (wanted := turns_of(data.name, turns)) is not None:
-        pooled = pooled[pooled["qid"].isin(wanted)].reset_index(drop=True)
-    elif pairs is None:
-        pooled = pooled[~pooled["qid"].isin(_unjudged(data))].reset_index(drop=True)
-    if pooled.empty:
-        raise UsageError("the runs have none of the turns to judge: give --turns, or other RUNs")
+    pooled = _pairs_to_judge(runs, pairs, data, turns, depth)
     model = llm(llm_spec)
-    made = UmbrelaJudge(model) if style == "umbrela" else Judge(model)
-    judged = made.transform(with_gold(pooled, data, text_loader_of(index_path)))
+    by = UmbrelaJudge(model) if style == "umbrela" else Judge(model)
+    judged = by.transform(with_gold(pooled, data, texts))
     write_qrels(judged, out)
     write_judge(out, model.model, style)
+    failed = len(pooled) - len(judged)
     click.echo(
-        f"{out}: {len(judged)} of {counted(len(pooled), 'passage')} judged, {len(pooled) - len(judged)} without a usable label"
+        f"{out}: {len(judged)} of {counted(len(pooled), 'passage')} judged, {failed} without a "
+        "usable label"
     )
     return judged[["qid", "docno", "label"]]
 
 
+def _pairs_to_judge(runs: Any, pairs: Any, data: Any, turns: Any, depth: int) -> Any:
+    """The (qid, docno) pairs of the runs' top passages, or of qrels, that are to be judged."""
+    from ..evaluation import pool_runs
+
+    pooled = pool_runs(runs, depth) if pairs is None else _qrels(pairs, data)[["qid", "docno"]]
+    wanted = turns_of(data.name, turns)
+    if wanted is not None:
+        pooled = pooled[pooled["qid"].isin(wanted)]
+    elif pairs is None:
+        pooled = pooled[~pooled["qid"].isin(_unjudged(data))]
+    if pooled.empty:
+        raise UsageError("the runs have none of the turns to judge: give --turns, or other RUNs")
+    return pooled.reset_index(drop=True)
+
+
 def _qrels(name: str, data: Any) -> Any:
+    """The qrels in a file or of the dataset."""
     from ..conversations.datasets import find_qrels
 
     return find_qrels(None if name == "default" else name, data)
 
 
 def _unjudged(data: Any) -> set[str]:
-    """The turns that the dataset doesn't judge (Generate then Retrieve, section 4); none if it has no qrels."""
+    """The turns that the dataset doesn't judge; none if it has no qrels.
+
+    Source: Generate then Retrieve, section 4.
+    """
     try:
         judged = set(data.get_qrels()["qid"])
     except DataError:
         return set()
-    return set(data.get_topics()["qid"]) - judged if judged else set()
+    if not judged:
+        return set()
+    return set(data.get_topics()["qid"]) - judged
 
 
 @main.command(
@@ -197,7 +206,8 @@ ikat submit --check rtg.jsonl --dataset ikat:2025""",
 @click.option("--run-id", help="the run's name, without spaces; predictions for MTRAG have none")
 @click.option(
     "--run-type",
-    help="automatic or manual; 2024 also only_response; 2025 generation-only; MTRAG: retrieval, generation or rag; for all: autojudge",
+    help="automatic or manual; 2024 also only_response; 2025 generation-only; MTRAG: retrieval, "
+    "generation or rag; for all: autojudge",
 )
 @click.option("--team", help="the team's id, for 2025 and autojudge only")
 @click.option("--out", type=click.Path(), help="the file to write")
@@ -219,32 +229,40 @@ def submit(
     """
     from ..conversations.benchmarks import MTRAG_PREFIX
     from ..runs import RunFolder
-    from ..submit import (
-        check_predictions,
-        validate,
-        write_predictions,
-        write_reports,
-        write_submission,
-    )
-    from ..submit.problem import format_problems, select_errors
+    from ..submit import write_predictions, write_reports, write_submission
+    from ..submit.problem import format_problems
 
-    of_mtrag, data = dataset_name.startswith(MTRAG_PREFIX), dataset_named(dataset_name)
+    is_mtrag = dataset_name.startswith(MTRAG_PREFIX)
+    data = dataset_named(dataset_name)
     if check is not None:
-        problems = check_predictions(check, data) if of_mtrag else validate(check, data)
-        wrong = len(select_errors(problems))
-        summary = f"{check}: {counted(wrong, 'error')}, {counted(len(problems) - wrong, 'warning')}"
-        click.echo("\n".join([*format_problems(problems), summary]))
-        raise click.exceptions.Exit(1 if wrong else 0)
-    if folder is None or about["run_type"] is None or out is None:
+        _check_file(check, data, is_mtrag)
+        return
+    run_type = about["run_type"]
+    run_id = about["run_id"]
+    if folder is None or run_type is None or out is None:
         raise UsageError("give RUN, --run-type and --out, or --check FILE")
-    if about["run_type"] == "autojudge":
-        problems = write_reports(RunFolder(folder), out, run_id=about["run_id"], team=about["team"])
-    elif of_mtrag:
-        problems = write_predictions(RunFolder(folder), data, out, run_type=about["run_type"])
-    elif about["run_id"] is None:
+    run = RunFolder(folder)
+    if run_type == "autojudge":
+        problems = write_reports(run, out, run_id=run_id, team=about["team"])
+    elif is_mtrag:
+        problems = write_predictions(run, data, out, run_type=run_type)
+    elif run_id is None:
         raise UsageError("a submission needs a name: give --run-id")
     else:
-        problems = write_submission(RunFolder(folder), data, out, **about)
+        problems = write_submission(run, data, out, **about)
     for line in format_problems(problems):
         click.echo(line, err=True)
     click.echo(out)
+
+
+def _check_file(path: str, data: Any, is_mtrag: bool) -> None:
+    """Print the problems of a submission. Errors end the command with code 1."""
+    from ..submit import check_predictions, validate
+    from ..submit.problem import format_problems, select_errors
+
+    problems = check_predictions(path, data) if is_mtrag else validate(path, data)
+    errors = len(select_errors(problems))
+    for line in format_problems(problems):
+        click.echo(line)
+    click.echo(f"{path}: {counted(errors, 'error')}, {counted(len(problems) - errors, 'warning')}")
+    raise click.exceptions.Exit(1 if errors else 0)

@@ -1,4 +1,4 @@
-"""Commands with which systems answer live: in the terminal, at an address, and to simulated users."""
+"""Commands of systems that answer live: in the terminal, at an address, to simulated users."""
 
 import sys
 from functools import partial
@@ -9,7 +9,10 @@ import click
 from ..tables import wrapped
 from .main import BASELINE, main, print_ledger, resources, show
 
-BOUND = "An upper bound: each user talks to each method until out of patience. Turns that are already in --out are not counted."
+ABOUT_THE_PLAN = (
+    "An upper bound: each user talks to each method until out of patience. Turns that are already "
+    "in --out are not counted."
+)
 
 
 @main.command(
@@ -55,9 +58,11 @@ def chat(**options: Any) -> None:
     from ..live.chat import Chat, Screen, talk
     from ..llms import Ledger
 
-    ledger, screen = Ledger(), Screen()
-    with screen.doing(f"loading {options['name']}"):
-        opened = Chat(options.pop("name"), ledger=ledger, **options)
+    ledger = Ledger()
+    screen = Screen()
+    name = options.pop("name")
+    with screen.doing(f"loading {name}"):
+        opened = Chat(name, ledger=ledger, **options)
     talk(opened, screen=screen)
     print_ledger(ledger)
 
@@ -161,20 +166,23 @@ def interact(address: str, name: str, out: str, **options: Any) -> None:
     IKAT_TOKEN. If the command was stopped, start it again: it continues where the server stopped,
     sends no response twice, and asks no LLM twice.
     """
-    click.echo(
-        f"{address}: run {options['run_id']}", err=True
-    )  # what follows is imported, which takes a second
+    # First, because the imports take a second.
+    click.echo(f"{address}: run {options['run_id']}", err=True)
     from ..live.interactive import interact as play
     from ..llms import Ledger
 
-    ledger, tell = Ledger(), partial(click.echo, err=True)
+    ledger = Ledger()
+    tell = partial(click.echo, err=True)
     doing = tell if sys.stderr.isatty() else None
     run = play(address, name, out=out, ledger=ledger, tell=tell, doing=doing, **options)
     print_ledger(ledger, " (of this command)")
-    rest = "not finished: the same command continues" + " without --sessions" * (
-        options["sessions"] is not None
-    )
-    click.echo(f"\n{out}: {'every conversation has ended' if run.finished else rest}")
+    if run.finished:
+        state = "every conversation has ended"
+    elif options["sessions"] is None:
+        state = "not finished: the same command continues"
+    else:
+        state = "not finished: the same command continues without --sessions"
+    click.echo(f"\n{out}: {state}")
 
 
 @main.command(
@@ -192,7 +200,8 @@ ikat simulate aqd rtg --users users.jsonl --user-llm openai:gpt-4o \\
     "--users",
     required=True,
     metavar="FILE|FOLDER",
-    help="a users file of JSON lines; sample for the users of the bundled sample; or the folder of the organisers' files of 2025, such as "
+    help="a users file of JSON lines; sample for the users of the bundled sample; or the folder of "
+    "the organisers' files of 2025, such as "
     '"trec-ikat25 topics=2025_topics.json assessed=on patience=10 cooperativeness=high skill=low"',
 )
 @click.option(
@@ -254,18 +263,16 @@ def simulate(names: tuple[str, ...], out: str, only_plan: bool, **options: Any) 
 
     ledger = Ledger()
     try:
-        done = play(names, out=out, plan=only_plan, ledger=ledger, **options)
-        asked = done if only_plan else ledger.frame()
-        of_systems = {
-            "a system": asked["model"][~asked["stage"].str.startswith("simulate_")].tolist()
-        }
-        for line in circular([options["user_llm"], options["judge_llm"]], of_systems):
+        simulation = play(names, out=out, plan=only_plan, ledger=ledger, **options)
+        calls = simulation if only_plan else ledger.frame()
+        of_systems = calls[~calls["stage"].str.startswith("simulate_")]
+        models = {"a system": of_systems["model"].tolist()}
+        for line in circular([options["user_llm"], options["judge_llm"]], models):
             click.echo(line, err=True)
+        show(simulation.shown())
         if only_plan:
-            show(done.shown())
-            click.echo(f"\n{wrapped(BOUND)}")
+            click.echo(f"\n{wrapped(ABOUT_THE_PLAN)}")
         else:
-            show(done.shown())
             click.echo(f"\nSessions: one folder for each system in {out}")
     finally:
         print_ledger(ledger, " (of this command: systems, users and judge)", err=True)

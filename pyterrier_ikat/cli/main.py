@@ -14,7 +14,8 @@ import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from functools import reduce, wraps
+from functools import wraps
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -41,15 +42,6 @@ STOPPED = "stopped: finished work is kept, and the same command continues from t
 DRAW_THEIR_OWN = ("chat", "serve")
 """Commands that show their progress themselves."""
 SECTIONS = ("Prepare", "Run", "Live", "Evaluate", "Inspect", "Submit")
-GROUPS = {
-    "Systems": "index index_path llm llm_spec reranker given user_llm judge_llm style memory",
-    "Data": "dataset_name dataset qrels turns users persona number pairs judged_by systems",
-    "Measures": "of measures baseline repeats judges by depth agree cost",
-    "Output": "out form continue_from only_plan record cache",
-}
-"""Title -> the options below it in a long help text, by the names of their values. All others are below "Options"."""
-LONG = 8
-"""A help text with more options than this has groups."""
 EXAMPLE = """\
 ikat demo
 ikat index ikat:2023-mini mini.index
@@ -68,7 +60,8 @@ class _Command(click.Command):
 
     def __init__(self, *args: Any, section: str, example: str, **more: Any) -> None:
         super().__init__(*args, **more)
-        self.section, self.example = section, example
+        self.section = section
+        self.example = example
 
     def invoke(self, ctx: click.Context) -> Any:
         # Without the source line that raised it.
@@ -77,21 +70,16 @@ class _Command(click.Command):
             return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The required options first, then the others, in groups if there are many."""
-        options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
-        records = {str(one.name): record for one in options if (record := one.get_help_record(ctx))}
-        many = len(records) > LONG
-        groups = {"Required": " ".join(str(one.name) for one in self.params if one.required)} | (
-            GROUPS if many else {}
-        )
-        sections = [
-            (title, [records.pop(name) for name in names.split() if name in records])
-            for title, names in groups.items()
-        ]
-        for title, rows in [*sections, ("Options", list(records.values()))]:
-            if rows:
+        """The required options, then the others."""
+        rows: dict[str, list[tuple[str, str]]] = {"Required": [], "Options": []}
+        for option in self.get_params(ctx):
+            record = option.get_help_record(ctx)
+            if record is not None and isinstance(option, click.Option):
+                rows["Required" if option.required else "Options"].append(record)
+        for title, records in rows.items():
+            if records:
                 with formatter.section(title):
-                    formatter.write_dl(rows)
+                    formatter.write_dl(records)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         _write_example(formatter, self.example)
@@ -99,61 +87,58 @@ class _Command(click.Command):
 
 def _write_example(formatter: click.HelpFormatter, example: str) -> None:
     with formatter.section("Examples" if "\nikat " in example else "Example"):
-        formatter.write(
-            "".join(f"{' ' * formatter.current_indent}{line}\n" for line in example.splitlines())
-        )
+        for line in example.splitlines():
+            formatter.write(f"{' ' * formatter.current_indent}{line}\n")
 
 
 class _Group(click.Group):
-    """Prints our errors and those of the operating system as one line. Anything else is a defect and keeps its traceback."""
+    """Prints our errors and those of the operating system as one line.
+
+    Anything else is a defect and keeps its traceback.
+    """
 
     command_class = _Command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Like any group, but an empty text is an error: an unset variable gives it, and would mean all turns or the working folder."""
-        for before, word in zip(["ikat", *args], args, strict=False):
-            if not word.strip() or re.fullmatch(r"--[\w-]+=\s*", word):
-                raise click.UsageError(
-                    f"{before if not word.strip() else word} is empty: give a value, or omit it",
-                    ctx,
-                )
+        """Like any group, but an empty text is an error.
+
+        An unset variable gives it, and it would mean all turns or the working folder.
+        """
+        for before, word in pairwise(["ikat", *args]):
+            if not word.strip():
+                raise click.UsageError(f"{before} is empty: give a value, or omit it", ctx)
+            if re.fullmatch(r"--[\w-]+=\s*", word):
+                raise click.UsageError(f"{word} is empty: give a value, or omit it", ctx)
         return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands by section, with their whole first sentence, because click would cut it."""
-        commands = [
-            command
-            for name in self.list_commands(ctx)
-            if isinstance(command := self.get_command(ctx, name), _Command)
-        ]
-        for section in SECTIONS:
+        rows: dict[str, list[tuple[str, str]]] = {section: [] for section in SECTIONS}
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            if isinstance(command, _Command):
+                summary = command.get_short_help_str(limit=300)
+                rows[command.section].append((f"{command.name:10}", summary))
+        for section, commands in rows.items():
             with formatter.section(section):
-                formatter.write_dl(
-                    [
-                        (f"{one.name:10}", one.get_short_help_str(limit=300))
-                        for one in commands
-                        if one.section == section
-                    ]
-                )
+                formatter.write_dl(commands)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         _write_example(formatter, EXAMPLE)
 
     def invoke(self, ctx: click.Context) -> Any:
-        gc.set_threshold(
-            100_000
-            # most objects of libraries and runs stay, and frequent garbage collection takes a fifth of
-            # the time
-        )
-        atexit.register(gc.freeze)  # and at the end a second
-        before = signal.signal(
-            signal.SIGTERM, _terminate
-        )  # a job that a cluster stops keeps its finished work, as after Ctrl-C
+        # Most objects of libraries and runs stay, and frequent garbage collection takes a fifth of
+        # the time, and at the end a second.
+        gc.set_threshold(100_000)
+        atexit.register(gc.freeze)
+        # A job that a cluster stops keeps its finished work, as after Ctrl-C.
+        before = signal.signal(signal.SIGTERM, _terminate)
         try:
             with commands_advised():
                 return super().invoke(ctx)
         except (Exception, KeyboardInterrupt, SystemExit) as error:
-            if (reason := _reason(error)) is None:
+            reason = _reason(error)
+            if reason is None:
                 raise
             click.echo(f"ikat: {reason}", err=True)
             raise click.exceptions.Exit(getattr(error, "exit_code", 2)) from None
@@ -168,13 +153,15 @@ def _terminate(*_: Any) -> None:
 def _reason(error: BaseException) -> str | None:
     """The text to print for an error; None for a defect."""
     if isinstance(error, IkatError):
-        return " ".join(str(error).split("\n")) if error.one_line else str(error)
+        return str(error).replace("\n", " ") if error.one_line else str(error)
     if isinstance(error, SystemExit):  # in a method of the user
         last = traceback.extract_tb(error.__traceback__)[-1]
-        return f"{last.filename}, line {last.lineno}, calls sys.exit, which ends the command before its work is done: remove that call"
-    if isinstance(error, OSError) and not isinstance(
-        error, BrokenPipeError
-    ):  # click handles a closed pipe
+        return (
+            f"{last.filename}, line {last.lineno}, calls sys.exit, which ends the command before "
+            "its work is done: remove that call"
+        )
+    # Click handles a closed pipe.
+    if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
         return str(error)
     if isinstance(error, sqlite3.Error):
         return f"a database can't be used ({error}): free some space, or correct its permissions"
@@ -194,18 +181,22 @@ def main() -> None:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 UNFINISHED = ".partial"
-NO_RUN = {".html", ".png", ".pdf"}
+ENDS_OF_PAGES = {".html", ".png", ".pdf"}
 """How names of reports and plots end."""
+RESUMES = "an unfinished run: `ikat run` continues it"
 
 
 def _runs_so_far(_: click.Context, __: click.Parameter, paths: tuple[str, ...]) -> tuple[str, ...]:
-    """The RUNs without what a pattern such as ``runs/*`` matches beside them: reports, plots, indexes, and runs that have just begun."""
+    """The RUNs without what a pattern such as ``runs/*`` matches beside them.
+
+    That is: reports, plots, indexes, and runs that have just begun.
+    """
     beside: dict[str, str] = {}
     for path in paths:
-        if Path(path).suffix in NO_RUN:
+        if Path(path).suffix in ENDS_OF_PAGES:
             beside[path] = "no run"
         elif Path(path).suffix == UNFINISHED and not any(Path(path).glob("[0-9]*.turns.jsonl")):
-            beside[path] = "an unfinished run: `ikat run` continues it"
+            beside[path] = RESUMES
         elif (Path(path) / "pt_meta.json").is_file():
             beside[path] = "an index"
     return _without(paths, beside)
@@ -219,12 +210,13 @@ def _runs_among(
 
 
 def without_unfinished(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """The RUNs without unfinished ones; all of them if none is finished, because the command says what is wrong with them."""
+    """The RUNs without unfinished ones; all of them if none is finished."""
     unfinished = [path for path in paths if Path(path).suffix == UNFINISHED]
-    return _without(paths, dict.fromkeys(unfinished, "an unfinished run: `ikat run` continues it"))
+    return _without(paths, dict.fromkeys(unfinished, RESUMES))
 
 
 def _without(paths: tuple[str, ...], beside: Mapping[str, str]) -> tuple[str, ...]:
+    """The paths without some of them, each of which is named with what it is."""
     if len(beside) == len(paths):
         return paths  # the command says what is wrong with them
     for path, what in beside.items():
@@ -238,11 +230,13 @@ RUNS_SO_FAR = click.argument(
 )
 MEASURES = click.option(
     "--measures",
-    help="measures of ir_measures, or your own as FILE.py:NAME, separated by commas; by default the track's",
+    help="measures of ir_measures, or your own as FILE.py:NAME, separated by commas; by default "
+    "the track's",
 )
 TURNS = click.option(
     "--turns",
-    help="only these turns: ids with commas, a file with one per line, or a list named in `ikat datasets`",
+    help="only these turns: ids with commas, a file with one per line, or a list named in `ikat "
+    "datasets`",
 )
 QRELS = click.option(
     "--qrels",
@@ -269,73 +263,84 @@ BASELINE = click.option(
 UNIT = click.option(
     "--unit",
     type=click.Choice(["turn", "conversation", "topic", "user"]),
-    help="of which turns tests and intervals assume that they depend on each other: those of one conversation, topic or user, or none "
-    "(turn); by default what the dataset says",
+    help="of which turns tests and intervals assume that they depend on each other: those of one "
+    "conversation, topic or user, or none (turn); by default what the dataset says",
 )
 
 RESOURCES = (
     click.option("--index", help="folder made by `ikat index`, or a PISA index of SPLADE vectors"),
     click.option(
         "--llm",
-        help='the language model: "openai:gpt-4o temperature=0", hf:MODEL, recorded:FILE or recorded:sample',
+        help='the language model: "openai:gpt-4o temperature=0", hf:MODEL, recorded:FILE or '
+        "recorded:sample",
     ),
     click.option(
         "--reranker",
-        help="a cross-encoder, bi:NAME, colbert:NAME, monot5:NAME, listwise:LLM, ensemble, or several with commas",
+        help="a cross-encoder, bi:NAME, colbert:NAME, monot5:NAME, listwise:LLM, ensemble, or "
+        "several with commas",
     ),
     click.option(
         "--resources",
         "given",
         multiple=True,
         metavar="FILE|NAME=VALUE",
-        help='a TOML file with lines such as second_llm = "openai:gpt-4o"; sample, for recorded completions; or a line NAME=VALUE. May '
-        "be repeated. Names: second_llm, responders, retriever, rewriter, expander, prompts, statements, texts, splade_model, "
+        help='a TOML file with lines such as second_llm = "openai:gpt-4o"; sample, for recorded '
+        "completions; or a line NAME=VALUE. May be repeated. Names: second_llm, responders, "
+        "retriever, rewriter, expander, prompts, statements, texts, splade_model, "
         "splade_query_model",
     ),
 )
 
 
 def resources(command: Command, every: bool = False) -> Command:
-    """The options for a method's resources: index, LLMs, models; with ``every`` also those that only other methods take."""
+    """Add the options for a method's resources: index, LLMs, models.
+
+    Args:
+        command: the function of the command.
+        every: whether it also gets resources that only other methods take.
+    """
 
     @wraps(command)
     def run(*args: Any, given: tuple[str, ...], **options: Any) -> Any:
-        methods, found = (
-            None if every else options.get("names") or [options["name"]],
-            dict[str, str](),
-        )
-        for one in given:
-            found |= (
-                _named(one) if "=" in one and not Path(one).exists() else _in_file(one, methods)
-            )
+        methods = None if every else options.get("names") or [options["name"]]
+        named: dict[str, str] = {}
+        for argument in given:
+            if "=" in argument and not Path(argument).exists():
+                named |= _named(argument)
+            else:
+                named |= _in_file(argument, methods)
         if "record" in options:
-            options["replayed"] = found.get("llm")  # also where --llm names another model
-        return command(
-            *args,
-            **options | {name: value for name, value in found.items() if options.get(name) is None},
-        )
+            options["replayed"] = named.get("llm")  # also where --llm names another model
+        for name, value in named.items():
+            if options.get(name) is None:
+                options[name] = value
+        return command(*args, **options)
 
-    return cast(
-        Command, reduce(lambda decorated, option: option(decorated), reversed(RESOURCES), run)
-    )
+    decorated: Any = run
+    for option in reversed(RESOURCES):
+        decorated = option(decorated)
+    return cast(Command, decorated)
 
 
 def _named(text: str) -> dict[str, str]:
+    """The resource of a line NAME=VALUE."""
     from ..study.systems import ALL
 
-    name, _, value = map(str.strip, text.partition("="))
-    if name not in ALL or not value:
-        known = (
-            did_you_mean(name, ALL) or f"give a file, or NAME=VALUE with one of {', '.join(ALL)}"
-        )
-        raise UsageError(
-            f"--resources {text}: "
-            + (f"there is no resource {name!r}: {known}" if value else "it is empty: give a value")
-        )
+    name, _, value = text.partition("=")
+    name = name.strip()
+    value = value.strip()
+    if not value:
+        raise UsageError(f"--resources {text}: it is empty: give a value")
+    if name not in ALL:
+        repair = did_you_mean(name, ALL)
+        if not repair:
+            repair = f"give a file, or NAME=VALUE with one of {', '.join(ALL)}"
+        raise UsageError(f"--resources {text}: there is no resource {name!r}: {repair}")
     return {name: value}
 
 
 def _in_file(path: str, methods: Sequence[str] | None) -> dict[str, str]:
+    """The resources in a file that the methods take; all if there are no methods."""
     from ..papers.published import OF_THE_SAMPLE, SAMPLE, read_resources
     from ..study.resources import taken_by
     from ..study.systems import ALL, methods_in
@@ -364,7 +369,9 @@ def text_loader_of(index_path: str | None) -> Any:
 def judged_by(
     dataset_name: str | None, qrels: str | None, turns: str | None = None, paths: Sequence[str] = ()
 ) -> "pd.DataFrame":
-    """The judgements that ``--dataset``, ``--qrels`` and ``--turns`` name; without the first two, those that the run folders know.
+    """The judgements that ``--dataset``, ``--qrels`` and ``--turns`` name.
+
+    Without the first two, they are those that the run folders know.
 
     Raises:
         UsageError: when neither a dataset nor qrels are named, or a turn isn't judged.
@@ -372,21 +379,24 @@ def judged_by(
     from ..conversations import read_qrels
     from ..conversations.datasets import find_qrels, of_turns
 
-    if dataset_name is None:
-        if qrels is not None:
-            return of_turns(read_qrels(qrels), turns, qrels)
-        from ..evaluation.evaluator import name_runs
-        from ..evaluation.finished_runs import folders_in, qrels_of
+    if dataset_name is not None:
+        data = dataset_named(dataset_name)
+        source = f"{data.name}'s qrels"
+        if qrels:
+            source += f" {qrels}"
+        return of_turns(find_qrels(qrels, data), turns, source)
+    if qrels is not None:
+        return of_turns(read_qrels(qrels), turns, qrels)
+    from ..evaluation.evaluator import name_runs
+    from ..evaluation.finished_runs import folders_in, qrels_of
 
-        if not paths or not (folders := folders_in(name_runs(paths))):
-            raise UsageError(
-                "nothing to evaluate against: give --dataset NAME or --qrels FILE; only run folders know their dataset"
-            )
-        return of_turns(qrels_of(folders), turns, "the dataset of the runs")
-    data = dataset_named(dataset_name)
-    return of_turns(
-        find_qrels(qrels, data), turns, f"{data.name}'s qrels" + (f" {qrels}" if qrels else "")
-    )
+    folders = folders_in(name_runs(paths)) if paths else []
+    if not folders:
+        raise UsageError(
+            "nothing to evaluate against: give --dataset NAME or --qrels FILE; only run folders "
+            "know their dataset"
+        )
+    return of_turns(qrels_of(folders), turns, "the dataset of the runs")
 
 
 def turns_of(dataset_name: str, turns: str | None, qrels: str | None = None) -> list[str] | None:
@@ -425,10 +435,14 @@ def show(table: Table, form: str = "text", *, err: bool = False) -> None:
 
 
 def print_ledger(ledger: "Ledger", about: str = "", *, err: bool = False) -> None:
-    """Print the account of the LLM calls. It is omitted if there were no calls and all else is free, like recorded completions."""
+    """Print the account of the LLM calls.
+
+    It is omitted if there were no calls and all else is free, like recorded completions.
+    """
     from ..llms.ledger import account_table
 
     account = ledger.frame()
-    if account[["calls", "unanswered", "failures", "cost", "worth"]].fillna(0).to_numpy().any():
+    amounts = account[["calls", "unanswered", "failures", "cost", "worth"]]
+    if amounts.fillna(0).to_numpy().any():
         click.echo(err=err)
         show(account_table(account, title=f"LLM ledger{about}"), err=err)

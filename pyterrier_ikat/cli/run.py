@@ -53,13 +53,14 @@ def index(source: str, path: str, splade: str | None, dense: str | None) -> None
 
     if splade is not None and dense is not None:
         raise UsageError(
-            "give --splade or --dense, not both: run the command again with the other one to add it to the same folder"
+            "give --splade or --dense, not both: run the command again with the other one to add "
+            "it to the same folder"
         )
-    corpus = (
-        PassageFiles(source)
-        if Path(source).exists()
-        else dataset_named(source).get_corpus_iter(verbose=False)
-    )
+    corpus: Any
+    if Path(source).exists():
+        corpus = PassageFiles(source)
+    else:
+        corpus = dataset_named(source).get_corpus_iter(verbose=False)
     built: Any
     if splade is not None:
         built = Splade(splade).index(path, corpus)
@@ -117,8 +118,8 @@ ikat run aqd my_systems.py:gate --dataset ikat:2023-mini --index mini.index \\
     "--record",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="only write the completions that `--resources sample` (or --llm recorded:NAME) lacks into FILE: those of the model in --llm, or "
-    "without one, lines to fill in",
+    help="only write the completions that `--resources sample` (or --llm recorded:NAME) lacks into "
+    "FILE: those of the model in --llm, or without one, lines to fill in",
 )
 @FORMAT
 def run(
@@ -165,7 +166,7 @@ def run(
     print_results(run_systems(names, dataset_name, out=out, **given), form)
 
 
-OF_SCORES = ("qrels", "measures", "baseline", "unit")
+SCORING_OPTIONS = ("qrels", "measures", "baseline", "unit")
 
 
 def record_completions(
@@ -175,7 +176,7 @@ def record_completions(
     replayed: str | None,
     given: dict[str, Any],
 ) -> None:
-    """Write the completions that recorded ones lack for these systems into a file, and say how many.
+    """Write the completions that recorded ones lack for systems into a file, and say how many.
 
     Args:
         names: the systems.
@@ -193,7 +194,7 @@ def record_completions(
     from ..llms.recording import RecordingBackend, ToFillInError, recording
     from ..study import Study
 
-    for name in OF_SCORES:
+    for name in SCORING_OPTIONS:
         if name in given:
             raise UsageError(f"--record scores nothing: omit --{name}")
     if given.pop("repeats") != 1:
@@ -201,10 +202,12 @@ def record_completions(
     model = given.pop("llm", None)
     if model is None:
         raise UsageError(
-            "--record needs --llm, or --resources sample for a method that asks an LLM: give one of them"
+            "--record needs --llm, or --resources sample for a method that asks an LLM: give one "
+            "of them"
         )
     if model.startswith("recorded:"):
-        replayed, model = model, None
+        replayed = model
+        model = None
     elif replayed is not None and not replayed.startswith("recorded:"):
         replayed = None
     ledger = Ledger()
@@ -218,14 +221,15 @@ def record_completions(
         **given,
     )
     unfinished: ToFillInError | None = None
-    for one in study.systems:
+    for system in study.systems:
         try:
-            one.pipeline(study.turns_of(one).frame)
+            system.pipeline(study.turns_of(system).frame)
         except ToFillInError as error:
             unfinished = error
     if unfinished is not None:
         raise unfinished
-    click.echo(f"{path}: {counted(cast(RecordingBackend, recorder.backend).written, 'new line')}")
+    backend = cast(RecordingBackend, recorder.backend)
+    click.echo(f"{path}: {counted(backend.written, 'new line')}")
     print_ledger(ledger)
 
 
@@ -233,32 +237,44 @@ def print_results(results: "Results", form: str = "text") -> None:
     """Print the table of scores, the turns without results, the ledger, and where the runs are."""
     from ..evaluation.score_frame import sentences_below
 
-    beside = form != "text"
-    if len(results.study.qrels):
+    is_formatted = form != "text"
+    has_scores = len(results.study.qrels) > 0
+    if has_scores:
         show(results.shown(), form)
-    for note in (
-        sentences_below(results.table) if form == "csv" or results.study.qrels.empty else ()
-    ):
-        click.echo(wrapped(note), err=beside)
-    for line in results.gaps():
-        click.echo(wrapped(line), err=beside)
-    print_ledger(
-        results.study.ledger, " (of this command; each run folder has its own)", err=beside
-    )
-    click.echo(f"\nRuns: one folder for each system in {results.out}", err=beside)
+    lines = list(results.gaps())
+    if form == "csv" or not has_scores:  # others have these lines below the table
+        lines = [*sentences_below(results.table), *lines]
+    for line in lines:
+        click.echo(wrapped(line), err=is_formatted)
+    about = " (of this command; each run folder has its own)"
+    print_ledger(results.study.ledger, about, err=is_formatted)
+    click.echo(f"\nRuns: one folder for each system in {results.out}", err=is_formatted)
 
 
-SYSTEMS = (
-    *("raw", "all_utterances", "human_qr", "qr", "ad", "qd", "aqd", "aqd_a", "llama10"),
-    *("mq4cs_qr_deberta", "wghtdrerank_1", "short_long_2", "rtg", "gtr"),
+DEMO_SYSTEMS = (
+    "raw",
+    "all_utterances",
+    "human_qr",
+    "qr",
+    "ad",
+    "qd",
+    "aqd",
+    "aqd_a",
+    "llama10",
+    "mq4cs_qr_deberta",
+    "wghtdrerank_1",
+    "short_long_2",
+    "rtg",
+    "gtr",
 )
-MEASURE = "nDCG@5"
+DEMO_MEASURE = "nDCG@5"
 ABOUT_THE_DEMO = (
-    "The bundled sample has 4 conversations, 24 turns and 230 passages. It was written for this package, with recorded completions (model "
-    "`recorded`, no live LLM). It shows how the systems work; its scores do not show that one is better than another. MiniLM stands in for "
-    "every re-ranker, BM25 for SPLADE, recorded rewrites for T5."
+    "The bundled sample has 4 conversations, 24 turns and 230 passages. It was written for this "
+    "package, with recorded completions (model `recorded`, no live LLM). It shows how the systems "
+    "work; its scores do not show that one is better than another. MiniLM stands in for every "
+    "re-ranker, BM25 for SPLADE, recorded rewrites for T5."
 )
-REPORTED = 10
+DEMO_PASSAGES = 10
 """How many passages of each run and turn the report of the demo has."""
 
 
@@ -284,18 +300,19 @@ def demo(out: str) -> None:
     from ..show import report
     from ..study import run as run_systems
 
-    folder, dataset = Path(out), dataset_named("ikat:sample")
+    folder = Path(out)
+    dataset = dataset_named("ikat:sample")
     click.echo(f"{wrapped(ABOUT_THE_DEMO)}\n")
     index = PassageIndex(folder / "sample.index").index(dataset.get_corpus_iter(verbose=False))
     resources: dict[str, Any] = {"index": index, **OF_THE_SAMPLE}
-    results = run_systems(list(SYSTEMS), dataset, out=folder, baseline="human_qr", **resources)
+    results = run_systems(list(DEMO_SYSTEMS), dataset, out=folder, baseline="human_qr", **resources)
     print_results(results)
     click.echo("\nWhat the systems do:\n")
-    for name in SYSTEMS:
-        click.echo(
-            wrapped(f"{name.ljust(16)}  {METHODS[name].summary.replace('``', '')}", "  ", " " * 18)
-        )
-    score, best = max(zip(results.table[MEASURE], results.table["name"], strict=True))
-    click.echo(f"\n{best} has the highest {MEASURE}: {format_score(score)}.")
-    page = report(results, dataset, passages=REPORTED).save(folder / "report.html")
+    for name in DEMO_SYSTEMS:
+        summary = METHODS[name].summary.replace("``", "")
+        click.echo(wrapped(f"{name.ljust(16)}  {summary}", "  ", " " * 18))
+    table = results.table
+    score, best = max(zip(table[DEMO_MEASURE], table["name"], strict=True))
+    click.echo(f"\n{best} has the highest {DEMO_MEASURE}: {format_score(score)}.")
+    page = report(results, dataset, passages=DEMO_PASSAGES).save(folder / "report.html")
     click.echo(f"\nReport, to open in a browser: {Path(page).resolve().as_uri()}")

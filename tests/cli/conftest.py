@@ -55,7 +55,10 @@ def refused():
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, sample_index):
-    """A folder with runs of the sample (rtg responds and chooses statements, raw does neither), qrels of two turns, and files of turns."""
+    """A folder with runs of the sample, qrels of two turns, and files of turns.
+
+    rtg responds and chooses statements, raw does neither.
+    """
     folder, sample = tmp_path_factory.mktemp("made"), ikat.dataset("ikat:sample")
     ikat.run("raw", sample, out=folder / "runs", index=sample_index)
     by_overlap = pt.apply.doc_score(
@@ -91,7 +94,7 @@ def tiny(tmp_path):
 
 @pytest.fixture(scope="session")
 def recorded():
-    """Write a file of recorded completions: (qid, stage, text), and the passage where there is one."""
+    """Write a file of recorded completions: (qid, stage, text), and the passage if any."""
 
     def recorded(path, *completions):
         names = ("qid", "stage", "completion", "item")

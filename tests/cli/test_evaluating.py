@@ -29,7 +29,8 @@ def test_a_formatted_table_comes_alone_and_losses_go_to_stderr(call, tiny):
 def test_ones_own_measure_is_evaluated_and_a_missing_one_refused(call, refused, tiny):
     own = tiny / "mine.py"
     own.write_text(
-        "def first_label(qrels, run):\n    return float(dict(zip(qrels.doc_id, qrels.relevance)).get(run.doc_id.iloc[1], 0))\n"
+        "def first_label(qrels, run):\n"
+        "    return float(dict(zip(qrels.doc_id, qrels.relevance)).get(run.doc_id.iloc[1], 0))\n"
     )
     given = (
         "evaluate",

@@ -1,4 +1,4 @@
-"""The commands and their help, the ledger they print, and how `ikat methods` breaks an expression into lines."""
+"""The commands and their help, their ledger, and the lines of an expression in `ikat methods`."""
 
 import click
 import pytest

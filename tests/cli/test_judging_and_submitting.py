@@ -1,4 +1,4 @@
-"""Judging and handing in from the command line: what is printed, exit codes, errors of one line; and all of it on real turns."""
+"""Judging and submitting from the command line: output, exit codes, errors, real turns."""
 
 import json
 import re
@@ -95,7 +95,7 @@ def test_a_2025_submission_with_new_statements_passes_commands(call, tmp_path, i
 
 
 def evaluate_of_firsts(turns, qrels):
-    """The mean precision of two statements a turn, the first of the persona and a new one, in plain Python."""
+    """The mean precision of two statements a turn: the first of the persona and a new one."""
     relevant = set(qrels[qrels["label"] > 0][["qid", "docno"]].itertuples(index=False, name=None))
     judged = set(qrels["qid"])
     pairs = [
@@ -129,7 +129,7 @@ def test_a_turn_without_a_response_is_refused(handed_in, runs, tmp_path):
 
 
 def labels(runs, path, label):
-    """A file of recorded judgements of the pooled top 2 of the first two turns of both runs; returns the pool."""
+    """Record judgements of the pooled top 2 of two turns of both runs, and return the pool."""
     found = {
         name: RunFolder(runs / name).results().query("qid in ['1-1_1', '1-1_2']")
         for name in ("raw", "rtg")
@@ -364,9 +364,11 @@ def test_a_years_topics_run_on_ones_own_passages_are_submitted(call, refused, ik
     (tmp_path / "own.jsonl").write_text("\n".join(passages))
     (tmp_path / "mine.py").write_text(
         "import pyterrier_ikat as ikat\n"
-        "class Model:\n    def generate(self, chats):\n        return ['It is so.' for _ in chats]\n"
+        "class Model:\n    def generate(self, chats):\n"
+        "        return ['It is so.' for _ in chats]\n"
         "@ikat.method(paper='ours')\ndef mine(retriever):\n    'Mine.'\n"
-        "    return ikat.RawUtterance() >> retriever % 5 >> ikat.Respond(ikat.llm(Model(), identity='m'))\n"
+        "    llm = ikat.llm(Model(), identity='m')\n"
+        "    return ikat.RawUtterance() >> retriever % 5 >> ikat.Respond(llm)\n"
     )
     assert call("index", tmp_path / "own.jsonl", tmp_path / "own.index").exit_code == 0
     command = [

@@ -1,4 +1,4 @@
-"""What can't be done is one line with exit code 2 that says how to repair it on the command line, and it leaves nothing behind."""
+"""What can't be done is one line with its repair and exit code 2, and leaves nothing behind."""
 
 import errno
 import json
@@ -281,7 +281,10 @@ def test_a_run_folder_with_a_damaged_file_gives_no_traceback(name, run, call, re
             assert done.exit_code == 0 or refused(done), command
 
 
-HEAD = "import sys\nimport pyterrier_ikat as ikat\nfrom pyterrier_ikat.methods import method\n\n\n@method\ndef mine(retriever):\n    "
+HEAD = (
+    "import sys\nimport pyterrier_ikat as ikat\nfrom pyterrier_ikat.methods import method\n\n\n"
+    "@method\ndef mine(retriever):\n    "
+)
 FILES = {
     HEAD + "sys.exit(0)\n": "calls sys.exit, which ends the command before its work is done",
     "import sys; sys.exit()\n" + HEAD + "pass\n": "mine.py, line 1, calls sys.exit",

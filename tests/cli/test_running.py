@@ -1,4 +1,4 @@
-"""`ikat index`, `run`, `demo` and `methods`: on the sample, on indexes of all kinds, and on real turns."""
+"""`ikat index`, `run`, `demo` and `methods`: on the sample, all kinds of indexes, real turns."""
 
 import json
 import re
@@ -10,7 +10,7 @@ import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.cli.run import SYSTEMS
+from pyterrier_ikat.cli.run import DEMO_SYSTEMS
 from pyterrier_ikat.conversations.ikat_dataset import SampleDataset
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.retrieve import bm25
@@ -210,7 +210,7 @@ def prompts_in(folder, text):
 
 
 def test_a_plan_ends_with_code_2_where_the_run_would_be_refused(run, tmp_path):
-    """Another prompt, other turns, half a run with another prompt, and something else in the folder."""
+    """Another prompt, other turns, half a run with another prompt, other files in the folder."""
     out, own = tmp_path / "runs", prompts_in(tmp_path / "p", "Answer {{ question }} in short.")
     given = ["ad", *BOTH, "--resources", f"prompts={own}"]
     done(run(out, *given, "--plan"))
@@ -223,8 +223,8 @@ def test_a_plan_ends_with_code_2_where_the_run_would_be_refused(run, tmp_path):
         told = " ".join(planned.output.split())
         assert planned.exit_code == 2
         assert (
-            f"{out}/ad holds a run with different prompts (1 answer): choose another --out, or remove it"
-            in told
+            f"{out}/ad holds a run with different prompts (1 answer): choose another --out, or "
+            "remove it" in told
         )
         assert "answer" in planned.stdout
     assert run(out, *given).exit_code == 2
@@ -358,7 +358,7 @@ def test_a_link_in_place_of_a_run_is_refused_before_running(run, refused, tmp_pa
 
 
 def test_a_resource_file_serves_commands_and_methods_take_theirs(call, sample_index, tmp_path):
-    """Also with the names of a paper's models beside them, which `ikat paper` reads; short options come first."""
+    """Also beside names of a paper's models, which `ikat paper` reads; short options come first."""
     file = tmp_path / "mine.toml"
     file.write_text(
         'llm = "recorded:sample"\nsecond_llm = "recorded:nothing"\n"gpt-4" = "openai:gpt-4-0613"\n'
@@ -440,7 +440,10 @@ def test_a_splade_index_and_another_model_for_queries(splade, call, run, refused
 def test_the_organisers_splade_index_from_the_command_line(
     splade, run, refused, sample_index, tmp_path
 ):
-    """An index as PyTerrier makes it: no texts, no model's name; every passage has every term, by another weight."""
+    """An index as PyTerrier makes it, without texts and a model's name.
+
+    Every passage has every term, with another weight.
+    """
     from pyterrier_pisa import PisaIndex
 
     terms = [
@@ -491,14 +494,16 @@ def test_the_organisers_splade_index_from_the_command_line(
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
 def test_the_demo_leaves_folders_to_evaluate_and_report(two_turns, call, tmp_path):
-    assert all(METHODS[name].summary for name in SYSTEMS)
+    assert all(METHODS[name].summary for name in DEMO_SYSTEMS)
     made = done(call("demo", "--out", tmp_path / "demo"))
     assert len(made.stdout.splitlines()[0]) <= 80
     found = sorted(path for path in (tmp_path / "demo").iterdir() if not path.name.startswith("."))
-    assert {path.name for path in found} == {*SYSTEMS, "sample.index", "report.html"}
-    assert {line.split()[0] for line in made.stdout.splitlines() if line.split()} >= set(SYSTEMS)
+    assert {path.name for path in found} == {*DEMO_SYSTEMS, "sample.index", "report.html"}
+    assert {line.split()[0] for line in made.stdout.splitlines() if line.split()} >= set(
+        DEMO_SYSTEMS
+    )
     (tmp_path / "demo" / "aqd.partial").mkdir()
-    two = [path for path in found if path.name in ("raw", "gtr") or path.name not in SYSTEMS]
+    two = [path for path in found if path.name in ("raw", "gtr") or path.name not in DEMO_SYSTEMS]
     evaluated, reported = (
         ["evaluate", "--measures", "nDCG@5", "--format", "csv"],
         ["report", "--out", tmp_path / "r.html"],
@@ -514,12 +519,12 @@ def test_the_demo_leaves_folders_to_evaluate_and_report(two_turns, call, tmp_pat
         ) == sorted(omitted)
         if command[0] == "evaluate":
             assert {line.partition(",")[0] for line in again.stdout.splitlines()[1:]} == set(
-                SYSTEMS
+                DEMO_SYSTEMS
             )
 
 
 def test_the_mini_collection_end_to_end(ikat_data, call, tmp_path):
-    """280 real turns, raw, all utterances and the manual rewrite: the order of the facts page, and the scores in docs/get_started.md."""
+    """280 real turns and three systems have the scores in docs/get_started.md."""
     names = ("raw", "all_utterances", "human_qr")
     done(call("index", "ikat:2023-mini", tmp_path / "mini"))
     made = done(
@@ -613,7 +618,7 @@ def test_record_leaves_the_missing_lines_to_fill_in(
 
 
 def test_record_asks_the_model_only_for_what_is_missing(call, new_prompt, sample_index, tmp_path):
-    """The draft of `ad` is the sample's own; the model, which replays another file here, has no answer to it."""
+    """The draft of `ad` is the sample's own; the model is another recording and has no answer."""
     model = tmp_path / "model.jsonl"
     model.write_text('{"qid": "1-1_1", "stage": "unheard_of", "completion": "tea", "model": "m"}')
     file = tmp_path / "new.jsonl"
