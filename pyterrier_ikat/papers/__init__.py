@@ -1,4 +1,4 @@
-"""Every table and figure of the papers, reproduced with the user's resources and shown next to the published scores."""
+"""The papers' tables and figures, reproduced and shown next to the published scores."""
 
 from .published import PAPERS as PAPERS
 from .published import find_table as find_table

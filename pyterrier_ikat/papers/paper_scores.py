@@ -1,4 +1,4 @@
-"""The judgements and measures for our systems, and whether a published score may be shown next to ours."""
+"""The judgements and measures for our systems, and when published scores stand next to ours."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -64,27 +64,29 @@ class Judgements:
     about_turns: tuple[str, ...] = ()
 
     def differ_from(self, part: PublishedTable) -> str:
-        """Why scores with these judgements may not be shown next to published ones; empty if they may."""
+        """Why these scores may not be shown next to published ones; empty if they may."""
         if self.year != part.year:
-            return f"the paper's scores are about iKAT {part.year}, these about {self.year or 'another collection'}"
+            ours = self.year or "another collection"
+            return f"the paper's scores are about iKAT {part.year}, these about {ours}"
         if self.kind is None or model_key(self.kind) != model_key(part.judgements):
             ours = self.kind or "judges that the resources file names"
-            return f"the paper's scores are by {part.judgements}, these by {ours}; missing: {_missing(part)}"
-        return (
-            f"the paper's scores are about the whole collection, these about {self.of_some}"
-            if self.of_some
-            else ""
-        )
+            return (
+                f"the paper's scores are by {part.judgements}, these by {ours}; "
+                f"missing: {_missing(part)}"
+            )
+        if self.of_some:
+            return f"the paper's scores are about the whole collection, these about {self.of_some}"
+        return ""
 
 
 def _missing(part: PublishedTable) -> str:
-    """What is missing for scores by the judgements of a part, and how to get it."""
-    name = FILES.get((f"ikat:{part.year}", None), "")
+    """The judgements of a part that are missing, and how to get them."""
+    name = QRELS_FILES.get((f"ikat:{part.year}", None), "")
     path = at_hand(name) if name and part.judgements == NIST else None
     if path is None or not is_published(name):
         return MISSING[part.judgements]
-    given = advice(f'qrels="{path}", judged_by="NIST"', f"--qrels {path} --judged-by NIST")
-    return f"the NIST judgements of this year: give {given}"
+    arguments = advice(f'qrels="{path}", judged_by="NIST"', f"--qrels {path} --judged-by NIST")
+    return f"the NIST judgements of this year: give {arguments}"
 
 
 @dataclass(frozen=True)
@@ -102,64 +104,65 @@ class Given:
     turns: Turns | None = None
 
     def judgements(self, part: PublishedTable, data: Any, asked: Sequence[str] = ()) -> Judgements:
-        """The judgements of a part: the given ones, or the dataset's of the nearest kind. For responses, one for each turn in ``asked``."""
+        """The judgements of a part: the given ones, or the dataset's of the nearest kind.
+
+        For responses, there is one for each turn in ``asked``.
+        """
         if part.about == ANSWERS:
-            every = pd.DataFrame(
-                {"qid": list(asked), "docno": "", "label": 0}
-            )  # the other turns have no response
-            judged = (
-                every
-                if self.qrels is None
-                else every[every["qid"].isin(find_qrels(self.qrels, data)["qid"])]
-            )
-            return self._of_turns(part, data, judged, None)
+            return self._of_responses(part, data, asked)
         if self.qrels is not None:
-            given, of_some = _of_collection(find_qrels(self.qrels, data), data)
-            if foreign := list(
-                dict.fromkeys(given.loc[~given["qid"].isin(data.get_topics()["qid"]), "qid"])
-            ):
-                lacking = (
-                    f"{option('qrels')} judges turns that {data.name} lacks ({list_first(foreign)})"
-                )
-                raise UsageError(f"{lacking}: give judgements of its turns")
-            return replace(
-                self._of_turns(part, data, given, self._given_kind(data)), of_some=of_some
-            )
-        variants = data._describe_component("qrels")
-        wanted = (
-            {STATEMENTS_NIST: "ptkb_nist", STATEMENTS_ORGANISERS: "ptkb_org"}.get(part.judgements)
-            if part.about == PTKB
-            else None
-        )
-        variant = wanted if wanted is None or wanted in variants else "ptkb"
+            qrels, of_some = _of_collection(find_qrels(self.qrels, data), data)
+            _check_turns(qrels, data)
+            judgements = self._of_turns(part, data, qrels, self._given_kind(data))
+            return replace(judgements, of_some=of_some)
+        variant = None
+        if part.about == PTKB:
+            variant = PTKB_VARIANTS.get(part.judgements)
+            if variant is not None and variant not in data._describe_component("qrels"):
+                variant = "ptkb"
         return self._of_turns(part, data, data.get_qrels(variant), _kind(data.name, variant))
 
+    def _of_responses(self, part: PublishedTable, data: Any, asked: Sequence[str]) -> Judgements:
+        """Judgements that only name the turns: those asked, if they are among the user's."""
+        judged = pd.DataFrame({"qid": list(asked), "docno": "", "label": 0})
+        if self.qrels is not None:
+            judged = judged[judged["qid"].isin(find_qrels(self.qrels, data)["qid"])]
+        return self._of_turns(part, data, judged, None)
+
     def _given_kind(self, data: Any) -> str | None:
-        """Who made the judgements that the user gives. Raises an error for a claim that is known to be wrong."""
+        """Who made the judgements that the user gives.
+
+        Raises:
+        UsageError: for a claim that is known to be wrong.
+        """
         if isinstance(self.qrels, pd.DataFrame) or self.qrels is None:
             return self.judged_by
-        known = (
-            _kind(data.name, str(self.qrels))
-            if is_variant(self.qrels, data)
-            else judge_of(str(self.qrels))
-        )
-        if (
-            self.judged_by is not None
-            and known is not None
-            and model_key(self.judged_by) != model_key(known)
-        ):
-            given = f"{option('judged_by')} says {self.judged_by}, but {option('qrels')} {self.qrels} is known to be by {known}"
-            raise UsageError(f"{given}: omit {option('judged_by')}")
-        return known or self.judged_by
+        if is_variant(self.qrels, data):
+            known = _kind(data.name, str(self.qrels))
+        else:
+            known = judge_of(str(self.qrels))
+        if known is None:
+            return self.judged_by
+        if self.judged_by is not None and model_key(self.judged_by) != model_key(known):
+            claim = option("judged_by")
+            raise UsageError(
+                f"{claim} says {self.judged_by}, but {option('qrels')} {self.qrels} is known to be "
+                f"by {known}: omit {claim}"
+            )
+        return known
 
     def _of_turns(
         self, part: PublishedTable, data: Any, qrels: pd.DataFrame, kind: str | None
     ) -> Judgements:
-        """The judgements of the user's turns, else of the turns of the paper's table if they are known, else all."""
+        """The judgements of the user's turns.
+
+        By default these are the turns of the paper's table, if they are known, else all.
+        """
         year = getattr(data, "year", None)
-        own = self.turns is not None or self.qrels is not None or year != part.year
-        listed = "" if own else part.listed
-        turns = self.turns if own else listed or None
+        turns = self.turns
+        listed = ""
+        if self.turns is None and self.qrels is None and year == part.year and part.listed:
+            turns = listed = part.listed
         if turns is None:
             return Judgements(qrels, kind, year)
         wanted = read_turns(turns, data.get_topics()["qid"], data.name)
@@ -169,41 +172,65 @@ class Given:
             raise UsageError(
                 f"none of {what} is judged: the judged turns are like {qrels['qid'].iloc[0]}"
             )
-        return Judgements(judged, kind, year, len(wanted) - judged["qid"].nunique(), listed)
+        unjudged = len(wanted) - judged["qid"].nunique()
+        return Judgements(judged, kind, year, unjudged, listed)
+
+
+def _check_turns(qrels: pd.DataFrame, data: Any) -> None:
+    """Refuse judgements of turns that the dataset lacks."""
+    unknown = qrels.loc[~qrels["qid"].isin(data.get_topics()["qid"]), "qid"]
+    if len(unknown):
+        turns = list_first(list(unknown.unique()))
+        raise UsageError(
+            f"{option('qrels')} judges turns that {data.name} lacks ({turns}): "
+            "give judgements of its turns"
+        )
 
 
 def _of_collection(qrels: pd.DataFrame, data: Any) -> tuple[pd.DataFrame, str]:
-    """The full collection's judgements whose turn and passage a mini collection has, and a description of them."""
+    """The judgements about a mini collection, and a description of them.
+
+    These are the full collection's judgements whose turn and passage the mini collection has.
+    """
     if data.name != MINI:
         return qrels, ""
     passages = {passage["docno"] for passage in data.get_corpus_iter(verbose=False)}
     of_any_turn = qrels[qrels["docno"].isin(passages)]
-    there = of_any_turn[of_any_turn["qid"].isin(data.get_topics()["qid"])].reset_index(drop=True)
-    if len(there) in (0, len(qrels)):
+    kept = of_any_turn[of_any_turn["qid"].isin(data.get_topics()["qid"])].reset_index(drop=True)
+    if len(kept) in (0, len(qrels)):
         return qrels, ""
-    every, ours = (int((some["label"] >= 1).sum()) for some in (of_any_turn, there))
-    shares = f"{len(there)} of the {counted(len(qrels), 'judged pair')}, over {counted(there['qid'].nunique(), 'turn')}"
-    relevant = f"relevant there (from 1): {counted(every, 'pair')}, {ours} of its turns"
-    return there, f"the {counted(len(passages), 'passage')} of {MINI}: {shares}; {relevant}"
+    relevant = counted(int((of_any_turn["label"] >= 1).sum()), "pair")
+    relevant_kept = int((kept["label"] >= 1).sum())
+    pairs = counted(len(qrels), "judged pair")
+    turns = counted(kept["qid"].nunique(), "turn")
+    return kept, (
+        f"the {counted(len(passages), 'passage')} of {MINI}: {len(kept)} of the {pairs}, over "
+        f"{turns}; relevant there (from 1): {relevant}, {relevant_kept} of its turns"
+    )
 
 
 MINI = "ikat:2023-mini"
-FILES = {
+QRELS_FILES = {
     ("ikat:2023", None): "2023-qrels.all-turns.txt",
     ("ikat:2024", None): "2024-qrels.txt",
     ("ikat:2023", "ptkb_nist"): "ptkb_rel_nist",
     ("ikat:2023", "ptkb_org"): "ptkb_rel_org",
 }
 """Dataset and variant of its qrels -> the published file."""
+PTKB_VARIANTS = {STATEMENTS_NIST: "ptkb_nist", STATEMENTS_ORGANISERS: "ptkb_org"}
+"""Who judged statements -> the variant of the dataset's qrels."""
 
 
 def _kind(dataset: str, variant: str | None) -> str | None:
     if dataset not in ("ikat:2023", "ikat:2024", "ikat:2023-mini"):
         return "the collection's own judgements"
-    if (dataset, variant) in FILES and not is_published(FILES[dataset, variant]):
-        return f"a file that isn't the published {FILES[dataset, variant]}"
-    if variant is None or variant == "provenance":
-        return "the topics' gold passages" if variant or dataset.endswith("-mini") else NIST
+    file = QRELS_FILES.get((dataset, variant))
+    if file is not None and not is_published(file):
+        return f"a file that isn't the published {file}"
+    if variant == "provenance" or (variant is None and dataset.endswith("-mini")):
+        return "the topics' gold passages"
+    if variant is None:
+        return NIST
     return STATEMENTS_NIST if variant == "ptkb_nist" else STATEMENTS_ORGANISERS
 
 
@@ -215,42 +242,55 @@ def our_measures(part: PublishedTable) -> dict[str, str]:
         >>> our_measures(find_table("nii_2024", "I")[0])
         {'nDCG': 'nDCG', 'nDCG@5': 'nDCG@5', 'Recall': 'R(rel=1)@1000'}
     """
-    found = {}
+    ours = {}
     for name in part.measures:
         base, level, cut = re.findall(r"^(\w+)(\(.+\))?(@\d+)?$", name)[0]
-        of_sets = base == "Recall" and "F1" in part.measures
-        ours = f"{'SetR' if of_sets else MEASURES.get(base)}{level or '(rel=1)'}{cut or '@1000' * (base == 'Recall' and not of_sets)}"
-        found[name] = ours if base in MEASURES else name
-    return found
+        if base not in MEASURES:
+            ours[name] = name
+            continue
+        measure = MEASURES[base]
+        if base == "Recall" and "F1" in part.measures:
+            measure = "SetR"
+        elif base == "Recall":
+            cut = cut or "@1000"
+        ours[name] = f"{measure}{level or '(rel=1)'}{cut}"
+    return ours
 
 
 def response_judges(resources: Mapping[str, str], turns: pd.DataFrame) -> dict[str, Any]:
-    """The paper's measure -> its judge, if the resources have its model and the turns have what it reads.
+    """The judges that can be asked: the paper's measure -> its judge.
+
+    The resources have the judge's model, and the turns what it reads. BEM needs the folder of a
+    classifier, the others an LLM, and ROUGE-L nothing.
 
     BEM needs the folder of a classifier, the others an LLM, and ROUGE-L nothing.
     """
-    asks = {
+    llm_judges = {
         "R-Nuggets": NuggetRecall,
         "Groundedness": Groundedness,
         "LLMeval SOLAR": Correctness,
         "LLMeval GPT-4o": Correctness,
     }
-    found: dict[str, Any] = {}
+    judges: dict[str, Any] = {}
     for measure, key in JUDGES.items():
         spec = resources.get(key, SAMPLE)
         if not key:
-            found[measure] = RougeL()
-        elif spec != SAMPLE and (measure != "R-Nuggets" or "gold_nuggets" in turns.columns):
-            found[measure] = (
-                asks[measure](llm(spec)) if measure in asks else AnswerEquivalence(spec)
-            )
-    return found
+            judges[measure] = RougeL()
+        elif spec == SAMPLE:
+            continue
+        elif measure not in llm_judges:
+            judges[measure] = AnswerEquivalence(spec)
+        elif measure != "R-Nuggets" or "gold_nuggets" in turns.columns:
+            judges[measure] = llm_judges[measure](llm(spec))
+    return judges
 
 
 def response_scores(
     folder: Path, dataset: Any, qids: list[str], resources: Mapping[str, str], texts: Any = None
 ) -> pd.DataFrame | None:
-    """A value for each turn and measure of one run, missing if the turn could not be judged. None without responses.
+    """A value for each turn and measure of one run; None without responses.
+
+    A value is missing if the turn could not be judged.
 
     Args:
         folder: the run.
@@ -263,15 +303,16 @@ def response_scores(
     answers = answers_of(RunFolder(folder), texts)
     if answers is None:
         return None
-    found = {}
+    columns = {}
     for measure, judge in response_judges(resources, turns).items():
         judged = evaluate_responses(turns, answers, [judge])
-        found[measure] = judged.set_index("qid")["value"].reindex(qids)
-    return pd.DataFrame(found, index=qids).reindex(columns=list(JUDGES)).reset_index(drop=True)
+        columns[measure] = judged.set_index("qid")["value"].reindex(qids)
+    scores = pd.DataFrame(columns, index=qids)
+    return scores.reindex(columns=list(JUDGES)).reset_index(drop=True)
 
 
 def answers_of(folder: RunFolder, texts: Any = None) -> pd.DataFrame | None:
-    """The responses of a run, with the texts of the passages on which each is based; None if it has no responses.
+    """The responses of a run, with the texts of their passages; None if it has no responses.
 
     Args:
         folder: the run.
@@ -283,9 +324,7 @@ def answers_of(folder: RunFolder, texts: Any = None) -> pd.DataFrame | None:
         return None
     used = answers.pop("used") if "used" in answers else [[]] * len(answers)
     pairs = answers[["qid"]].assign(docno=used).explode("docno").dropna()
-    shown = (
-        {}
-        if texts is None or pairs.empty
-        else texts.transform(pairs).groupby("qid")["text"].agg(list)
-    )
-    return answers.assign(qpassages=[list(shown.get(qid, [])) for qid in answers["qid"]])
+    passages: Mapping[str, list[str]] = {}
+    if texts is not None and not pairs.empty:
+        passages = texts.transform(pairs).groupby("qid")["text"].agg(list).to_dict()
+    return answers.assign(qpassages=[passages.get(qid, []) for qid in answers["qid"]])

@@ -1,10 +1,11 @@
-"""What the papers publish, from their files in ``methods/data``: tables of scores, of labels, of systems and of prompts, and figures.
+"""The papers' tables and figures, from the files in ``methods/data``.
 
-A user's resources file says which models and indexes replace those of the papers.
+The tables have scores, labels, systems or prompts. A user's resources file says which models and
+indexes replace those of the papers.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,16 +20,27 @@ from ..retrieve import Index
 from ..study.systems import ALL
 
 GPT_35 = "gpt-3.5-turbo"
-STATEMENTS_NIST, STATEMENTS_ORGANISERS = "NIST's PTKB judgements", "the organisers' PTKB judgements"
+STATEMENTS_NIST = "NIST's PTKB judgements"
+STATEMENTS_ORGANISERS = "the organisers' PTKB judgements"
 RESPONSES = "judges of responses"
 
-PASSAGES, PTKB, ANSWERS = "passages", "statements", "responses"
+PASSAGES = "passages"
+PTKB = "statements"
+ANSWERS = "responses"
 
 MISSING = {
-    NIST: "the NIST judgements of this year: put them into the folder that IKAT_DATA names, or give --qrels FILE --judged-by NIST",
-    GPT_35: "GPT-3.5's judgements, which are not published: `ikat judge` with that model makes such labels, --qrels FILE takes them",
+    NIST: (
+        "the NIST judgements of this year: put them into the folder that IKAT_DATA names, or give "
+        "--qrels FILE --judged-by NIST"
+    ),
+    GPT_35: (
+        "GPT-3.5's judgements, which are not published: `ikat judge` with that model makes such "
+        "labels, --qrels FILE takes them"
+    ),
     STATEMENTS_NIST: "NIST's PTKB judgements of this year, which are published for 2023 only",
-    STATEMENTS_ORGANISERS: "the organisers' PTKB judgements, which come with the topics of each year",
+    STATEMENTS_ORGANISERS: (
+        "the organisers' PTKB judgements, which come with the topics of each year"
+    ),
     RESPONSES: "the judges that the resources file names",
 }
 """Kind of judgement -> what is missing without it, and how to get it."""
@@ -53,17 +65,21 @@ class Matrix:
     threshold: int | None = None
 
     def frame(self, counts: pd.DataFrame | None = None) -> pd.DataFrame:
-        """The published counts, or others: a row per label of the model, a column per label of NIST."""
+        """The published counts, or others.
+
+        There is a row per label of the model and a column per label of NIST.
+        """
         table = pd.DataFrame(self.counts) if counts is None else counts
         if self.threshold is None:
             labels = sorted({*range(5), *table.index})
             table = table.reindex(index=labels, columns=labels, fill_value=0)
-        names = (
-            list(map(str, table.index))
-            if self.threshold is None
-            else [f"< {self.threshold}", f">= {self.threshold}"]
-        )
-        return pd.DataFrame({"label": names} | dict(zip(names, table.to_numpy().T, strict=True)))
+            names = [str(label) for label in table.index]
+        else:
+            names = [f"< {self.threshold}", f">= {self.threshold}"]
+        columns: dict[str, Any] = {"label": names}
+        for name, column in zip(names, table.to_numpy().T, strict=True):
+            columns[name] = column
+        return pd.DataFrame(columns)
 
 
 @dataclass(frozen=True)
@@ -120,24 +136,24 @@ class Figure:
 
     @property
     def title(self) -> str:
-        """The paper, the figure, and what it is about."""
+        """The paper, the figure, and its subject."""
         part = self.part
-        by = "by system" if self.kind == "judged" else f"by {self.kind}"
+        paper = part.paper.rpartition(", Table")[0] or part.paper
+        by = "system" if self.kind == "judged" else self.kind
         about = f"the paper: iKAT {part.year}, {part.about}, judged by {part.judgements}"
-        return f"{part.paper.rpartition(', Table')[0] or part.paper}, {self.name}: {self.measure} {by} ({about})"
+        return f"{paper}, {self.name}: {self.measure} by {by} ({about})"
 
     @property
     def points(self) -> dict[str, float]:
         """System -> published score, if the paper also prints it as a number."""
         scores = self.part.frame()
-        return (
-            {}
-            if self.kind != "judged" or self.measure not in scores
-            else scores.loc[list(self.systems), self.measure].to_dict()
-        )
+        if self.kind != "judged" or self.measure not in scores:
+            return {}
+        points: dict[str, float] = scores.loc[list(self.systems), self.measure].to_dict()
+        return points
 
 
-Found = tuple[PublishedTable, ...] | Matrix | Listing | Prompts
+NumberedTable = tuple[PublishedTable, ...] | Matrix | Listing | Prompts
 """A numbered table."""
 
 
@@ -157,52 +173,54 @@ class Paper:
     title: str
     link: str
     engine: str
-    tables: Mapping[str, Found]
+    tables: Mapping[str, NumberedTable]
     figures: Mapping[str, Figure]
     deviations: list[tuple[str, str]]
 
     @property
     def parts(self) -> list[PublishedTable]:
         """All tables of scores."""
-        return [
-            part for table in self.tables.values() if isinstance(table, tuple) for part in table
-        ]
+        parts: list[PublishedTable] = []
+        for table in self.tables.values():
+            if isinstance(table, tuple):
+                parts.extend(table)
+        return parts
 
 
-def _paper(said: Mapping[str, Any]) -> Paper:
-    """A paper as its file has it."""
-    tables: dict[str, Found] = {
-        number: tuple(TABLES[part["key"]] for part in parts)
-        for number, parts in said["tables"].items()
-    }
-    tables |= {number: Matrix(**one) for number, one in said.get("matrices", {}).items()}
-    tables |= {
-        number: Listing(one["columns"], one["rows"].splitlines())
-        for number, one in said.get("listings", {}).items()
-    }
-    tables |= {number: Prompts(**one) for number, one in said.get("prompts", {}).items()}
-    ordered = sorted(tables, key=lambda number: int(number) if number.isdecimal() else 9999)
+def _paper(content: Mapping[str, Any]) -> Paper:
+    """A paper from the content of its file."""
+    tables: dict[str, NumberedTable] = {}
+    for number, parts in content["tables"].items():
+        tables[number] = tuple(TABLES[part["key"]] for part in parts)
+    for number, fields in content.get("matrices", {}).items():
+        tables[number] = Matrix(**fields)
+    for number, fields in content.get("listings", {}).items():
+        tables[number] = Listing(fields["columns"], fields["rows"].splitlines())
+    for number, fields in content.get("prompts", {}).items():
+        tables[number] = Prompts(**fields)
+    # Arabic numbers in their order, then Roman ones as the file has them.
+    numbers = sorted(tables, key=lambda number: int(number) if number.isdecimal() else 9999)
     figures = {}
-    for number, one in said.get("figures", {}).items():
-        part = TABLES[one["table"]]
+    for number, fields in content.get("figures", {}).items():
+        part = TABLES[fields["table"]]
         figures[number] = Figure(
-            one["kind"],
-            part,
-            one.get("systems", part.systems),
-            one["measure"],
-            number.replace("-", " ").capitalize(),
+            kind=fields["kind"],
+            part=part,
+            systems=fields.get("systems", part.systems),
+            measure=fields["measure"],
+            name=number.replace("-", " ").capitalize(),
         )
     return Paper(
-        said["title"],
-        said["link"],
-        said["engine"],
-        {number: tables[number] for number in ordered},
-        figures,
-        said["deviations"],
+        title=content["title"],
+        link=content["link"],
+        engine=content["engine"],
+        tables={number: tables[number] for number in numbers},
+        figures=figures,
+        deviations=content["deviations"],
     )
 
 
-PAPERS = {name: _paper(said) for name, said in PUBLISHED.items()}
+PAPERS = {name: _paper(content) for name, content in PUBLISHED.items()}
 """Name -> paper."""
 ROMAN = {"1": "I", "2": "II", "3": "III", "4": "IV"}
 
@@ -222,7 +240,7 @@ def find_paper(name: str) -> Paper:
     return PAPERS[name]
 
 
-def find_table(name: str, number: str) -> Found | Figure:
+def find_table(name: str, number: str) -> NumberedTable | Figure:
     """A paper's table or figure. ``4`` means ``IV`` if the paper uses Roman numbers.
 
     Raises:
@@ -233,15 +251,19 @@ def find_table(name: str, number: str) -> Found | Figure:
         (2023, 2024)
     """
     paper = find_paper(name)
-    known: dict[str, Found | Figure] = {**paper.tables, **paper.figures}
-    number = number if number in known else ROMAN.get(number, number)
+    known: dict[str, NumberedTable | Figure] = {**paper.tables, **paper.figures}
+    if number not in known:
+        number = ROMAN.get(number, number)
     if number not in known:
         raise UsageError(f"{name} has no table {number!r}: choose one of {', '.join(known)}")
     return known[number]
 
 
 SAMPLE = "sample"
-EVIDENCE = "This is the bundled sample with recorded completions: it shows that everything runs, and is no evidence."
+EVIDENCE = (
+    "This is the bundled sample with recorded completions: it shows that everything runs, and is "
+    "no evidence."
+)
 RETRIEVERS = ("bm25", "splade")
 OF_THE_SAMPLE = {
     "llm": "recorded:sample",
@@ -254,53 +276,63 @@ JUDGES = {
     "Groundedness": "groundedness",
     "LLMeval SOLAR": "solar",
     "LLMeval GPT-4o": "gpt-4o",
+    "R-Nuggets": "nuggets",
+    "Rouge-L": "",
 }
-JUDGES |= {"R-Nuggets": "nuggets", "Rouge-L": ""}
 """Response measure of InfoSense's Table 4 -> the key of its judge; ROUGE-L needs none."""
 UNNAMED = "an unnamed"
-"""How a method says that its paper doesn't name a resource. A retriever is then BM25, and any other resource may be omitted."""
+"""The beginning of a model's name where a paper doesn't name it.
+
+A retriever is then BM25, and any other resource may be omitted.
+"""
 
 
 def keys_of(entry: Method) -> dict[str, tuple[str, ...]]:
-    """Resource of a method -> the keys that a resources file has for the paper's models. Several re-rankers have several keys.
+    """The keys in a resources file for each resource of a method.
+
+    The keys are made from the names of the paper's models. Several re-rankers have several keys.
 
     Example:
         >>> keys_of(find("ad"))
         {'llm': ('gpt-4',), 'retriever': ('bm25',), 'reranker': ('ms-marco-minilm-l-6-v2',)}
     """
-    found = {}
-    for resource in (*entry.needs, *entry.takes):
-        paper = entry.models.get(resource, "BM25" if resource == "retriever" else "")
-        if resource == "retriever" and paper.startswith(UNNAMED):
-            paper = "BM25"
-        if paper:
-            found[resource] = tuple(map(model_key, re.split(r",(?! )", paper)))
-    return {name: found[name] for name in RESOURCES if name in found}
+    keys = {}
+    for resource in RESOURCES:
+        if resource not in (*entry.needs, *entry.takes):
+            continue
+        names = entry.models.get(resource, "")
+        if resource == "retriever" and (not names or names.startswith(UNNAMED)):
+            names = "BM25"
+        if names:
+            keys[resource] = tuple(model_key(name) for name in re.split(r",(?! )", names))
+    return keys
 
 
 def known_keys() -> list[str]:
-    """Every key that a resources file can have: the papers' models and indexes, and the names of the resources of any method.
+    """Every key that a resources file can have.
+
+    These are the papers' models and indexes, and the names of the resources of any method.
 
     Example:
         >>> {"gpt-4", "bm25", "splade", "claude-3-opus", "llama-2-13b-chat"} <= set(known_keys())
         True
     """
-    systems = [name for paper in PAPERS.values() for part in paper.parts for name in part.systems]
-    of_methods = [key for name in systems for keys in keys_of(find(name)).values() for key in keys]
-    return sorted(
-        {
-            *of_methods,
-            *ALL,
-            *RETRIEVERS,
-            "gpt-3.5-turbo",
-            "splade-model",
-            *(key for key in JUDGES.values() if key),
-        }
-    )
+    keys = {*ALL, *RETRIEVERS, *JUDGES.values(), "gpt-3.5-turbo", "splade-model"}
+    keys.discard("")  # of the judge that needs no model
+    for paper in PAPERS.values():
+        for part in paper.parts:
+            for name in part.systems:
+                for of_resource in keys_of(find(name)).values():
+                    keys.update(of_resource)
+    return sorted(keys)
 
 
 def read_resources(path: str | Path) -> dict[str, str]:
-    """The resources of a TOML file, or with ``"sample"`` those with which everything runs offline on the bundled sample.
+    """The resources of a TOML file, or those of the bundled sample for ``"sample"``.
+
+    With the sample's, everything runs offline. A line is ``"<the paper's model or index>" =
+    "<yours>"``: a specification of an LLM, the name of a re-ranker, or the folder of an index, as
+    in the options of ``ikat run``.
 
     A line is ``"<the paper's model or index>" = "<yours>"``: a specification of an LLM, the name of
     a re-ranker, or the folder of an index, as in the options of ``ikat run``.
@@ -312,20 +344,25 @@ def read_resources(path: str | Path) -> dict[str, str]:
     if str(path) == SAMPLE:
         return dict.fromkeys(set(known_keys()) - set(ALL), SAMPLE)
     try:
-        found = read_toml(Path(path).expanduser())
+        content = read_toml(Path(path).expanduser())
     except (OSError, ValueError) as error:
-        given = 'give one with lines such as "gpt-4" = "openai:gpt-4-0613 temperature=0", or --resources sample'
-        raise DataError(f"{path} is not a TOML file: {error}; {given}") from None
+        raise DataError(
+            f"{path} is not a TOML file: {error}; give one with lines such as "
+            '"gpt-4" = "openai:gpt-4-0613 temperature=0", or --resources sample'
+        ) from None
     known = known_keys()
-    for key, value in found.items():
+    resources = {}
+    for key, value in content.items():
         if key.casefold() not in known:
-            choice = did_you_mean(key.casefold(), known) or "choose one of " + ", ".join(known)
+            choice = did_you_mean(key.casefold(), known) or f"choose one of {', '.join(known)}"
             raise UsageError(f"{path}: no paper has a resource {key!r}: {choice}")
         if not isinstance(value, str) or not value.strip():
             raise UsageError(
-                f'{path}: {key!r} is {value!r}: give a text in quotes, such as "openai:gpt-4o temperature=0" or "full.index"'
+                f"{path}: {key!r} is {value!r}: give a text in quotes, such as "
+                '"openai:gpt-4o temperature=0" or "full.index"'
             )
-    return {key.casefold(): value for key, value in found.items()}
+        resources[key.casefold()] = value
+    return resources
 
 
 @dataclass(frozen=True)
@@ -354,8 +391,11 @@ class Row:
     def folders(self, repeats: int) -> list[str]:
         """The names of the folders of its runs. A system without an LLM is run once."""
         first = self.method.name
-        asks = any(resource in (*LLMS, "responders") for resource in self.options)
-        return [first, *(f"{first}.repeat-{number}" for number in range(2, repeats + 1) if asks)]
+        names = [first]
+        if any(resource in (*LLMS, "responders") for resource in self.options):
+            for number in range(2, repeats + 1):
+                names.append(f"{first}.repeat-{number}")
+        return names
 
     @property
     def needs(self) -> list[str]:
@@ -364,12 +404,10 @@ class Row:
 
     @property
     def reason(self) -> str:
-        """Why the system can't be run; empty if it can."""
-        return (
-            f"the resources lack {', '.join(repr(key) for key in self.missing)}"
-            if self.missing
-            else ""
-        )
+        """The reason why the system can't be run; empty if it can."""
+        if not self.missing:
+            return ""
+        return f"the resources lack {', '.join(repr(key) for key in self.missing)}"
 
 
 def given_to(entry: Method, resources: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -386,42 +424,58 @@ def given_to(entry: Method, resources: Mapping[str, Any]) -> tuple[dict[str, Any
     """
     options: dict[str, Any] = {}
     missing: list[str] = []
-    for resource, keys in keys_of(entry).items():
-        there = [resources[key] for key in keys if is_given(resources.get(key))]
-        omitted = (
-            resource == "reranker"
-            and resource in entry.takes
-            and any(key in resources for key in keys)
-        )
-        needed = resource == "retriever" or not entry.models.get(resource, "").startswith(UNNAMED)
-        if len(there) == len(keys):
-            options["index" if resource == "retriever" else resource] = (
-                there[0] if len(there) == 1 else ",".join(there)
-            )
-        elif needed and not omitted:
-            missing += [key for key in keys if not is_given(resources.get(key))]
-    kind = keys_of(entry).get("retriever", ())
-    if "index" in options and kind and len(Index(str(options["index"])).kinds) > 1:
-        options["retriever"] = kind[0]
-    if kind == ("splade",) and "splade-model" in resources and "index" in options:
-        options["splade_model"] = resources["splade-model"]
+    keys_by_resource = keys_of(entry)
+    for resource, keys in keys_by_resource.items():
+        lacking = [key for key in keys if not is_given(resources.get(key))]
+        if not lacking:
+            values = [resources[key] for key in keys]
+            name = "index" if resource == "retriever" else resource
+            options[name] = values[0] if len(values) == 1 else ",".join(values)
+        elif not _can_be_omitted(entry, resource, keys, resources):
+            missing += lacking
+    retrievers = keys_by_resource.get("retriever", ())
+    if "index" in options:
+        if retrievers and len(Index(str(options["index"])).kinds) > 1:
+            options["retriever"] = retrievers[0]
+        if retrievers == ("splade",) and "splade-model" in resources:
+            options["splade_model"] = resources["splade-model"]
     return options, missing
 
 
-def resource_differences(entry: Method, given: Mapping[str, Any]) -> list[str]:
-    """How the models of a run differ from the paper's, one line each. Addresses and keys are not shown."""
-    shown = {
-        name: re.sub(r" ?\b\w*(?:url|key)\w*=\S+", "", one) if isinstance(one, str) else one
-        for name, one in given.items()
-    }
-    paper = entry.models.get("retriever", "BM25")
-    return entry.deviations(shown | {"retriever": "BM25" if paper.startswith(UNNAMED) else paper})
+def _can_be_omitted(
+    entry: Method, resource: str, keys: Sequence[str], resources: Mapping[str, Any]
+) -> bool:
+    """Whether a method runs without a resource: an unnamed one, or a re-ranker given as none."""
+    if resource == "retriever":
+        return False
+    if entry.models.get(resource, "").startswith(UNNAMED):
+        return True
+    is_optional = resource == "reranker" and resource in entry.takes
+    return is_optional and any(key in resources for key in keys)
+
+
+def resource_differences(entry: Method, resources: Mapping[str, Any]) -> list[str]:
+    """The differences of a run's models from the paper's, one line each.
+
+    Addresses and keys are not shown.
+    """
+    shown = {}
+    for name, value in resources.items():
+        if isinstance(value, str):
+            value = re.sub(r" ?\b\w*(?:url|key)\w*=\S+", "", value)
+        shown[name] = value
+    retriever = entry.models.get("retriever", "BM25")
+    shown["retriever"] = "BM25" if retriever.startswith(UNNAMED) else retriever
+    return entry.deviations(shown)
 
 
 def texts_of(index: Any) -> Any:
-    """An operator that adds the passages' texts from an index or its folder; None without an index: then the dataset's texts are used."""
-    return (
-        None
-        if index is None
-        else (Index(index) if isinstance(index, str | Path) else index).text_loader()
-    )
+    """An operator that adds the passages' texts from an index or its folder.
+
+    None without an index: then the dataset's texts are used.
+    """
+    if index is None:
+        return None
+    if isinstance(index, str | Path):
+        index = Index(index)
+    return index.text_loader()

@@ -1,9 +1,12 @@
-"""A paper's systems with the user's resources: planned, run, resumed and scored; and official pairs, judged again by the user's model."""
+"""A paper's systems with the user's resources: planned, run, resumed and scored.
+
+Official pairs are judged again by the user's model.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -51,6 +54,14 @@ THRESHOLD = 2
 """Labels below this one count as not relevant (Generate then Retrieve, section 4)."""
 
 
+class _Group(NamedTuple):
+    """Systems that are run together, because they have the same turns and resources."""
+
+    names: list[str]
+    turns: list[str]
+    options: dict[str, Any]
+
+
 class Reproduction:
     """The systems of one paper on a dataset, with the user's resources.
 
@@ -84,27 +95,35 @@ class Reproduction:
     ) -> None:
         self.paper: Paper = find_paper(paper)
         self.sample = str(resources) == SAMPLE
-        self.resources = (
-            dict(resources) if isinstance(resources, Mapping) else read_resources(resources)
-        )
-        self.given = dataset or ("ikat:sample" if self.sample else None)
-        self.root, self.prompts, self.repeats = Path(out), self.resources.get("prompts"), repeats
+        if isinstance(resources, Mapping):
+            self.resources = dict(resources)
+        else:
+            self.resources = read_resources(resources)
+        self.dataset_name = dataset
+        if dataset is None and self.sample:
+            self.dataset_name = "ikat:sample"
+        self.root = Path(out)
+        self.prompts = self.resources.get("prompts")
+        self.repeats = repeats
         self.against = Given(qrels, judged_by, turns)
         self.systems = None if systems is None else list(systems)
         known = dict.fromkeys(name for part in self.paper.parts for name in part.systems)
-        if unknown := [name for name in self.systems or [] if name not in known]:
-            raise UsageError(
-                f"no table of this paper has a system {unknown[0]!r}: choose among {', '.join(known)}"
-            )
+        for name in self.systems or []:
+            if name not in known:
+                raise UsageError(
+                    f"no table of this paper has a system {name!r}: choose among {', '.join(known)}"
+                )
 
     def index_of(self, key: str) -> Any:
-        """The index that replaces one of the papers', or its folder; None if the resources don't have it."""
-        self._index()
-        return str(self.root / "sample.index") if self.sample else self.resources.get(key)
+        """The index that replaces one of the papers', or its folder; None if there is none."""
+        self._make_index_of_sample()
+        if self.sample:
+            return str(self.root / "sample.index")
+        return self.resources.get(key)
 
     def dataset(self, part: PublishedTable | Matrix) -> Any:
         """The dataset on which a part is reproduced."""
-        return dataset_named(self.given or f"ikat:{part.year}")
+        return dataset_named(self.dataset_name or f"ikat:{part.year}")
 
     def out(self, part: PublishedTable) -> Path:
         """The folder of its runs."""
@@ -112,34 +131,31 @@ class Reproduction:
 
     def rows(self, part: PublishedTable) -> list[Row]:
         """The systems of a part, in its order."""
-        return [
-            self._row(part, name)
-            for name in part.systems
-            if self.systems is None or name in self.systems
-        ]
+        names = part.systems
+        if self.systems is not None:
+            names = [name for name in names if name in self.systems]
+        return [self._row(part, name) for name in names]
 
     def _row(self, part: PublishedTable, name: str) -> Row:
         method = find(name)
         if self.sample:
             return Row(method, self._sample_options(method), written=name)
         options, missing = given_to(method, self._resources_of(part))
-        return Row(
-            method,
-            options,
-            tuple(missing),
-            tuple(resource_differences(method, options)),
-            written=name,
-        )
+        notes = resource_differences(method, options)
+        return Row(method, options, tuple(missing), tuple(notes), written=name)
 
     def _resources_of(self, part: PublishedTable) -> dict[str, str]:
-        """The user's resources. What they lack are the paper's own completions, and the index beside the runs."""
+        """The user's resources, with the paper's own completions where the user gives none.
+
+        If they have no index, it is the one beside the runs.
+        """
         if not part.recorded:
             return self.resources
-        found = {**part.recorded, **self.resources}
+        resources = {**part.recorded, **self.resources}
         index = self._index_beside(part)
-        if "bm25" not in found and (index.exists() or self.dataset(part).name == MINI):
-            found["bm25"] = str(index)
-        return found
+        if "bm25" not in resources and (index.exists() or self.dataset(part).name == MINI):
+            resources["bm25"] = str(index)
+        return resources
 
     def _index_beside(self, part: PublishedTable) -> Path:
         """The folder of the index that stands for one that the resources lack."""
@@ -156,38 +172,40 @@ class Reproduction:
                 what to get, and from whom.
         """
         if not part.recorded:
-            sample = "give --resources FILE, or --resources sample for the bundled sample"
             raise UsageError(
-                f"{part.key} needs models and indexes, because its completions are not public: {sample}"
+                f"{part.key} needs models and indexes, because its completions are not public: "
+                "give --resources FILE, or --resources sample for the bundled sample"
             )
-        if self._index_beside(part).exists() or self.dataset(part).name == MINI:
+        name = self.dataset(part).name
+        index = self._index_beside(part)
+        if index.exists() or name == MINI:
             return
-        name, index = self.dataset(part).name, self._index_beside(part)
-        have = f"put its files into {COLLECTION}/ in the folder that {DATA_FOLDER} names, and make it with `ikat index {name} {index}`"
-        other = 'an index elsewhere is "bm25" = "FOLDER" in a file for --resources'
         raise UsageError(
-            f"{part.key} needs an index of the passages of {name}. {CLUEWEB}; {have}; {other}"
+            f"{part.key} needs an index of the passages of {name}. {CLUEWEB}; put its files into "
+            f"{COLLECTION}/ in the folder that {DATA_FOLDER} names, and make it with "
+            f"`ikat index {name} {index}`; an index elsewhere is "
+            '"bm25" = "FOLDER" in a file for --resources'
         )
 
     def _sample_options(self, method: Method) -> dict[str, Any]:
-        known: dict[str, Any] = dict(OF_THE_SAMPLE)
-        if method.name.endswith("_given_llama"):
-            known["second_llm"] = "recorded:sample"
         recorded = llm("recorded:sample")
-        known |= {
+        resources: dict[str, Any] = {
+            **OF_THE_SAMPLE,
             "rewriter": Rewrite(recorded, style="llama"),
             "expander": Answer(recorded, style="llama"),
         }
-        wanted = (*method.needs, *method.takes)
-        return {"index": str(self.root / "sample.index")} | {
-            name: value for name, value in known.items() if name in wanted
-        }
+        if method.name.endswith("_given_llama"):
+            resources["second_llm"] = "recorded:sample"
+        options = {"index": str(self.root / "sample.index")}
+        for name, resource in resources.items():
+            if name in (*method.needs, *method.takes):
+                options[name] = resource
+        return options
 
     def judgements(self, part: PublishedTable) -> Judgements:
-        """The judgements with which a part is scored, also of turns that its finished runs were not asked."""
-        return self.against.judgements(
-            part, self.dataset(part), self._turns(part) if part.about == ANSWERS else []
-        )
+        """The judgements of a part, also of turns that its finished runs were not asked."""
+        asked = self._turns(part) if part.about == ANSWERS else []
+        return self.against.judgements(part, self.dataset(part), asked)
 
     def scored(self, part: PublishedTable) -> Judgements:
         """The judgements of the turns that all finished runs of a part were asked.
@@ -196,77 +214,98 @@ class Reproduction:
             DataError: when they have no common turn.
         """
         judged = self.judgements(part)
-        asked = asked_of(
-            {folder.path.name: folder for _, folders in self._finished(part) for folder in folders}
-        )
-        turns = choose_turns(judged.qrels["qid"], asked, chosen=self.against.turns is not None)
+        runs = {}
+        for _row, folders in self._finished(part):
+            for folder in folders:
+                runs[folder.path.name] = folder
+        has_turns = self.against.turns is not None
+        turns = choose_turns(judged.qrels["qid"], asked_of(runs), chosen=has_turns)
         qrels = judged.qrels[judged.qrels["qid"].isin(turns.ids)].reset_index(drop=True)
         about = [line for line in (turns.why, *turns.notes) if not OF_ALL.fullmatch(line)]
         return replace(judged, qrels=qrels, about_turns=tuple(about))
 
     def plan(self, part: PublishedTable) -> PlanTable:
         """The calls that the systems of a part will make."""
+        dataset = self.dataset(part).name
         tables = []
-        for names, turns, options in self._groups(part):
+        for group in self._groups(part):
             tables.append(
-                plan(names, self.dataset(part).name, turns=turns, repeats=self.repeats, **options)
+                plan(group.names, dataset, turns=group.turns, repeats=self.repeats, **group.options)
             )
-        return PlanTable(pd.concat(tables, ignore_index=True)) if tables else PlanTable()
+        if not tables:
+            return PlanTable()
+        return PlanTable(pd.concat(tables, ignore_index=True))
 
     def beside_the_plan(self, part: PublishedTable) -> list[str]:
-        """What a plan doesn't hold: rows that can't be run, and the judges."""
-        rows = self.rows(part)
-        lines = [f"{row.name} is not run: {row.reason}." for row in rows if row.reason]
-        asks = "This plan omits the judges of responses that the resources name: each is asked about every response."
-        return lines + [asks] * (part.about == ANSWERS)
+        """Sentences on what a plan omits: rows that can't be run, and the judges."""
+        lines = []
+        for row in self.rows(part):
+            if row.reason:
+                lines.append(f"{row.name} is not run: {row.reason}.")
+        if part.about == ANSWERS:
+            lines.append(
+                "This plan omits the judges of responses that the resources name: each is asked "
+                "about every response."
+            )
+        return lines
 
     def run(self, part: PublishedTable) -> None:
-        """Run the systems of a part. Finished ones are not run again, and stopped ones are resumed."""
-        for names, turns, options in self._groups(part):
+        """Run the systems of a part.
+
+        Finished ones are not run again, and stopped ones are resumed.
+        """
+        for group in self._groups(part):
             run(
-                names,
+                group.names,
                 self.dataset(part).name,
                 out=self.out(part),
-                turns=turns,
+                turns=group.turns,
                 repeats=self.repeats,
-                **options,
+                **group.options,
             )
 
     def _turns(self, part: PublishedTable) -> list[str]:
-        """The judged turns, and those of the paper's other tables on the same dataset, because one run serves all tables.
+        """The judged turns of a table and of the paper's other tables on the same dataset.
+
+        One run serves all tables. Public completions are of the table's own turns alone.
 
         Public completions are of the table's own turns alone.
         """
         data = self.dataset(part)
-        same = [part]
+        parts = [part]
         if not part.recorded:
-            same = [
-                one
-                for one in self.paper.parts
-                if self.dataset(one).name == data.name and one.about in (PASSAGES, PTKB)
-            ]
-        judged = {qid for one in same for qid in self.judgements(one).qrels["qid"]}
+            parts = []
+            for other in self.paper.parts:
+                if other.about in (PASSAGES, PTKB) and self.dataset(other).name == data.name:
+                    parts.append(other)
+        judged = set[str]()
+        for other in parts:
+            judged.update(self.judgements(other).qrels["qid"])
         return [qid for qid in data.get_topics()["qid"] if qid in judged]
 
-    def _groups(self, part: PublishedTable) -> list[tuple[list[str], list[str], dict[str, Any]]]:
-        """The systems that can be run, grouped by equal turns and resources: their names, turns and resources."""
-        self._index()
+    def _groups(self, part: PublishedTable) -> list["_Group"]:
+        """The systems that can be run, grouped by equal turns and resources."""
+        self._make_index_of_sample()
         if part.recorded and "bm25" not in self.resources and self.dataset(part).name == MINI:
             _make_index(self._index_beside(part), MINI)
         rows = [row for row in self.rows(part) if not row.reason]
         judged = self._turns(part) if rows else []
-        groups: dict[str, tuple[list[str], list[str], dict[str, Any]]] = {}
+        groups: dict[str, _Group] = {}
         for row in rows:
             options = dict(row.options)
             if self.prompts:
                 options["prompts"] = self.prompts
             turns = self._turns_to_run(RunFolder(self.out(part) / row.name), judged)
             key = repr((turns, sorted(options.items(), key=str)))
-            groups.setdefault(key, ([], turns, options))[0].append(row.name)
+            group = groups.setdefault(key, _Group([], turns, options))
+            group.names.append(row.name)
         return list(groups.values())
 
     def _turns_to_run(self, folder: RunFolder, judged: list[str]) -> list[str]:
-        """The turns that a system is run on: its own if it is finished, whatever is judged, or the user's if it lacks some of these."""
+        """The turns that a system is run on.
+
+        A finished run keeps its own, whatever is judged, unless it lacks some that the user gives.
+        """
         if not folder.complete:
             return judged
         own = folder.turns_so_far()
@@ -274,7 +313,7 @@ class Reproduction:
             return judged
         return own
 
-    def _index(self) -> None:
+    def _make_index_of_sample(self) -> None:
         if self.sample:
             _make_index(self.root / "sample.index", "ikat:sample")
 
@@ -282,58 +321,74 @@ class Reproduction:
         """The finished systems of a part next to the published scores."""
         judged = self.scored(part)
         runs = self._scored_runs(part, judged)
-        table = PaperTable(
-            part, self.rows(part), judged, _averaged(runs), self.sample, self.paper.engine
+        deviations = {}
+        for name, repeats in runs.items():
+            if len(repeats) > 1:
+                means = pd.DataFrame([scores.mean() for scores in repeats])
+                deviations[name] = means.std(ddof=1)
+        return PaperTable(
+            part=part,
+            rows=self.rows(part),
+            judgements=judged,
+            scores=_averaged(runs),
+            sample=self.sample,
+            engine=self.paper.engine,
+            repeats=self.repeats,
+            deviations=deviations,
         )
-        deviations = {
-            name: pd.DataFrame([one.mean() for one in repeats]).std(ddof=1)
-            for name, repeats in runs.items()
-            if len(repeats) > 1
-        }
-        return replace(table, repeats=self.repeats, deviations=deviations)
 
     def scores(self, part: PublishedTable) -> dict[str, pd.DataFrame]:
-        """System -> a score for each scored turn and measure, with the paper's names; of several runs, each turn's mean."""
+        """System -> a score for each scored turn and measure, with the paper's names.
+
+        Of several runs, it is each turn's mean.
+        """
         return _averaged(self._scored_runs(part, self.scored(part)))
 
     def _finished(self, part: PublishedTable) -> list[tuple[Row, list[RunFolder]]]:
         """The rows all of whose runs are finished, with the folders of these runs."""
-        found = []
+        finished = []
         for row in self.rows(part):
             folders = [RunFolder(self.out(part) / name) for name in row.folders(self.repeats)]
             if not row.reason and all(folder.complete for folder in folders):
-                found.append((row, folders))
-        return found
+                finished.append((row, folders))
+        return finished
 
     def _scored_runs(
         self, part: PublishedTable, judged: Judgements
     ) -> dict[str, list[pd.DataFrame]]:
-        """System -> the scores of each of its runs, if all of them are finished and write what the part is about."""
-        found = {}
+        """System -> the scores of each of its runs.
+
+        Only systems are there all of whose runs are finished and write what the part is about.
+        """
+        runs = {}
         for row, folders in self._finished(part):
-            scores = [self._scored(part, folder, row, judged.qrels) for folder in folders]
-            scored = [one for one in scores if one is not None]
-            if scored:
-                found[row.name] = scored
-        return found
+            of_runs = []
+            for folder in folders:
+                scores = self._scored(part, folder, row, judged.qrels)
+                if scores is not None:
+                    of_runs.append(scores)
+            if of_runs:
+                runs[row.name] = of_runs
+        return runs
 
     def _scored(
         self, part: PublishedTable, folder: RunFolder, row: Row, qrels: pd.DataFrame
     ) -> pd.DataFrame | None:
         """The scores of a finished run; None if it doesn't write what the part is about."""
         if part.about == ANSWERS:
-            data, qids = self.dataset(part), list(qrels["qid"].drop_duplicates())
-            return response_scores(
-                folder.path, data, qids, self.resources, texts_of(row.options.get("index"))
-            )
+            qids = list(qrels["qid"].drop_duplicates())
+            texts = texts_of(row.options.get("index"))
+            return response_scores(folder.path, self.dataset(part), qids, self.resources, texts)
+        if part.about == PASSAGES:
+            ranking = folder.results()
+        else:
+            ranking = statement_ranking(folder.path)
+            if ranking.empty:
+                return None
         measures = our_measures(part)
-        ranking = folder.results() if part.about == PASSAGES else statement_ranking(folder.path)
-        if part.about == PTKB and ranking.empty:
-            return None
         scores = per_turn(ranking, qrels, list(measures.values()))
-        return pd.DataFrame(
-            {name: scores[ours] * TIMES.get(name, 1) for name, ours in measures.items()}
-        )
+        columns = {name: scores[ours] * TIMES.get(name, 1) for name, ours in measures.items()}
+        return pd.DataFrame(columns)
 
 
 def _make_index(path: Path, dataset: str) -> None:
@@ -344,79 +399,82 @@ def _make_index(path: Path, dataset: str) -> None:
 
 def _averaged(runs: Mapping[str, Sequence[pd.DataFrame]]) -> dict[str, pd.DataFrame]:
     """The mean of each turn over the runs of a system."""
-    return {
-        name: repeats[0] if len(repeats) == 1 else pd.concat(repeats).groupby(level=0).mean()
-        for name, repeats in runs.items()
-    }
+    means = {}
+    for name, repeats in runs.items():
+        if len(repeats) == 1:
+            means[name] = repeats[0]
+        else:
+            means[name] = pd.concat(repeats).groupby(level=0).mean()
+    return means
 
 
 def figure_scores(reproduction: Reproduction, figure: Figure) -> pd.DataFrame:
-    """The data of a figure: a row per depth, conversation or system, and a column per system, or ours and the published points.
+    """The data of a figure.
+
+    There is a row per depth, conversation or system, and a column per system, or ours and the
+    published points.
 
     Raises:
         DataError: when none of its systems was run.
     """
-    scores = {
-        name: frame
-        for name, frame in reproduction.scores(figure.part).items()
-        if name in figure.systems
-    }
+    of_table = reproduction.scores(figure.part)
+    scores = {name: frame for name, frame in of_table.items() if name in figure.systems}
     if not scores:
         raise DataError(
             f"none of the systems {', '.join(figure.systems)} was run: run the figure's table first"
         )
     if figure.kind == "judged":
-        table = pd.DataFrame(
-            {
-                "system": list(scores),
-                "ours": [frame[figure.measure].mean() for frame in scores.values()],
-            }
-        )
         points = figure.points if reproduction.table(figure.part).same_turns else {}
-        return table.assign(published=[points.get(name, float("nan")) for name in scores])
+        columns: dict[str, list[Any]] = {"system": [], "ours": [], "published": []}
+        for name, frame in scores.items():
+            columns["system"].append(name)
+            columns["ours"].append(frame[figure.measure].mean())
+            columns["published"].append(points.get(name, float("nan")))
+        return pd.DataFrame(columns)
     turns = list(reproduction.scored(figure.part).qrels["qid"].drop_duplicates())
     measure = our_measures(figure.part)[figure.measure]
-    frames = {
-        name: pd.DataFrame({"qid": turns, measure: frame[figure.measure]})
-        for name, frame in scores.items()
-    }
+    frames = {}
+    for name, frame in scores.items():
+        frames[name] = pd.DataFrame({"qid": turns, measure: frame[figure.measure]})
     return breakdown(frames, measure=measure, by=figure.kind)
 
 
 def figure_notes(reproduction: Reproduction, figure: Figure) -> list[str]:
-    """What a reader of a figure must know: of its own systems, and not of the others of the table behind it."""
-    whole = reproduction.table(figure.part)
-    drawn = replace(
-        whole,
-        rows=[row for row in whole.rows if row.name in figure.systems],
-        scores={name: scores for name, scores in whole.scores.items() if name in figure.systems},
-        deviations={},
-    )
+    """Notes for a reader of a figure.
+
+    They are about the figure's systems, not about the others of the table behind it.
+    """
+    table = reproduction.table(figure.part)
+    rows = [row for row in table.rows if row.name in figure.systems]
+    scores = {name: frame for name, frame in table.scores.items() if name in figure.systems}
+    drawn = replace(table, rows=rows, scores=scores, deviations={})
     notes = []
     for note in drawn.notes_of_a_figure:
         if NOTHING_BESIDE in note and not figure.points:
             continue  # the paper prints no numbers of it, so nothing could stand beside ours
-        notes.append(
-            note.removeprefix("* ").replace(NOTHING_BESIDE, "so no published points are drawn")
-        )
+        note = note.removeprefix("* ")
+        notes.append(note.replace(NOTHING_BESIDE, "so no published points are drawn"))
     return notes
 
 
 def draw_figure(reproduction: Reproduction, figure: Figure, path: str | Path) -> Path:
-    """Draw a figure into a file. Published points are shown next to ours if the paper prints numbers, over equally many turns."""
-    table = figure_scores(reproduction, figure)
+    """Draw a figure into a file.
+
+    Published points are shown next to ours if the paper prints numbers, over equally many turns.
+    """
+    scores = figure_scores(reproduction, figure)
     if figure.kind == "judged":
         axes = axes_for()
-        table.set_index("system")["ours"].plot.bar(
+        scores.set_index("system")["ours"].plot.bar(
             ax=axes, color="tab:blue", rot=60, xlabel="", ylabel=figure.measure
         )
-        if table["published"].notna().any():
-            axes.plot(range(len(table)), table["published"], "kD", label="published")
+        if scores["published"].notna().any():
+            axes.plot(range(len(scores)), scores["published"], "kD", label="published")
         axes.legend()
     else:
-        axes = plot_breakdown(table)
-    said = "\n".join(wrapped(note) for note in (figure.title, *figure_notes(reproduction, figure)))
-    axes.figure.text(0.02, -0.02, said, va="top", fontsize=7)
+        axes = plot_breakdown(scores)
+    lines = [wrapped(line) for line in (figure.title, *figure_notes(reproduction, figure))]
+    axes.figure.text(0.02, -0.02, "\n".join(lines), va="top", fontsize=7)
     saved = save_plot(axes, path)
     from matplotlib import pyplot
 
@@ -445,20 +503,24 @@ class Relabelled:
     prompts: str | None = None
 
     @classmethod
-    def of(cls, matrix: Matrix, made: Reproduction) -> "Relabelled":
+    def of(cls, matrix: Matrix, reproduction: Reproduction) -> "Relabelled":
         """The pairs with the user's model in place of the published judge.
 
         Raises:
             UsageError: when the resources don't have it.
         """
-        key, data = model_key(matrix.judge), made.dataset(matrix)
-        if key not in made.resources:
+        key = model_key(matrix.judge)
+        if key not in reproduction.resources:
             raise UsageError(
                 f'the resources lack {key!r}, the judge of this table: add "{key}" = "openai:..."'
             )
-        spec = "recorded:sample" if made.resources[key] == "sample" else made.resources[key]
-        texts = texts_of(made.index_of("bm25"))
-        return cls(matrix, data, spec, made.root / data.name.replace(":", "-"), texts, made.prompts)
+        spec = reproduction.resources[key]
+        if spec == SAMPLE:
+            spec = "recorded:sample"
+        data = reproduction.dataset(matrix)
+        texts = texts_of(reproduction.index_of("bm25"))
+        out = reproduction.root / data.name.replace(":", "-")
+        return cls(matrix, data, spec, out, texts, reproduction.prompts)
 
     @property
     def labels(self) -> Path:
@@ -487,50 +549,53 @@ class Relabelled:
         self.out.mkdir(parents=True, exist_ok=True)
         write_qrels(self.judge().transform(self.pairs), str(self.labels))
 
-    def found(self) -> Agreement:
+    def agreement(self) -> Agreement:
         """The agreement of the new labels with the official ones."""
         return agreement(read_qrels(self.labels), self.dataset.get_qrels(), THRESHOLD)
 
     def shown(self) -> Table:
-        """Our matrix, and the published one if it is about the same pairs. Rows are the model's labels, columns the official ones."""
-        # the published counts are about the same official judgements only where they are those of
-        # NIST for the same year
-        found, beside = self.found(), str(self.dataset.name) == f"ikat:{self.matrix.year}"
-        ours = self.matrix.frame(
-            found.confusion if self.matrix.threshold is None else found.binary_confusion
-        )
-        tables = {f"ours, by {self.spec.split()[0]}": ours}
-        if beside:
-            tables[f"published, by {self.matrix.judge}"] = self.matrix.frame()
-        rows = pd.concat(tables, names=["counts", ""]).reset_index("counts").reset_index(drop=True)
-        notes, title = (
-            self._notes(found, beside),
-            "The model's labels (rows) against the official ones (columns)",
-        )
-        return Table(
-            rows.assign(notes=" ".join(notes)), of_frame(rows, texts=2).columns, notes, title
-        )
+        """Our matrix, and the published one if it is about the same pairs.
 
-    def _notes(self, found: Agreement, beside: bool) -> list[str]:
-        official, published, judge = (
-            len(self.dataset.get_qrels()),
-            sum(map(sum, self.matrix.counts)),
-            self.matrix.judge,
+        Rows are the model's labels, columns the official ones.
+        """
+        ours = self.agreement()
+        confusion = ours.confusion if self.matrix.threshold is None else ours.binary_confusion
+        frames = {f"ours, by {self.spec.split()[0]}": self.matrix.frame(confusion)}
+        if self._is_published_year:
+            frames[f"published, by {self.matrix.judge}"] = self.matrix.frame()
+        rows = pd.concat(frames, names=["counts", ""]).reset_index("counts").reset_index(drop=True)
+        notes = self._notes(ours)
+        title = "The model's labels (rows) against the official ones (columns)"
+        columns = of_frame(rows, texts=2).columns
+        return Table(rows.assign(notes=" ".join(notes)), columns, notes, title)
+
+    @property
+    def _is_published_year(self) -> bool:
+        """Whether the official judgements are those of the published counts: NIST's of one year."""
+        return str(self.dataset.name) == f"ikat:{self.matrix.year}"
+
+    def _notes(self, ours: Agreement) -> list[str]:
+        notes = []
+        if self.dataset.name == "ikat:sample":
+            notes.append(EVIDENCE)
+        official = counted(len(self.dataset.get_qrels()), "pair")
+        kappa = format_score(ours.binary_kappa)
+        notes.append(
+            f"Ours: {ours.pairs} of {official}, binary agreement {ours.binary:.2%}, kappa {kappa}."
         )
-        agreed = f"binary agreement {found.binary:.2%}, kappa {format_score(found.binary_kappa)}"
-        notes = [EVIDENCE] * (self.dataset.name == "ikat:sample")
-        notes.append(f"Ours: {found.pairs} of {counted(official, 'pair')}, {agreed}.")
-        if not beside:
-            return [
-                *notes,
-                f"No published count stands beside ours: the paper's are about the pairs of ikat:{self.matrix.year}.",
-            ]
-        if published != found.pairs:
+        if not self._is_published_year:
             notes.append(
-                f"The published counts are about {counted(published, 'pair')}, a part of the official ones that isn't published."
+                "No published count stands beside ours: the paper's are about the pairs of "
+                f"ikat:{self.matrix.year}."
             )
-        return [
-            *notes,
-            self.matrix.said,
-            *[f"The paper's judge is {judge}."] * (model_key(self.spec) != model_key(judge)),
-        ]
+            return notes
+        published = sum(map(sum, self.matrix.counts))
+        if published != ours.pairs:
+            notes.append(
+                f"The published counts are about {counted(published, 'pair')}, a part of the "
+                "official ones that isn't published."
+            )
+        notes.append(self.matrix.said)
+        if model_key(self.spec) != model_key(self.matrix.judge):
+            notes.append(f"The paper's judge is {self.matrix.judge}.")
+        return notes

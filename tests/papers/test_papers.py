@@ -370,7 +370,7 @@ def test_another_snapshot_of_the_judge_makes_labels_of_its_own(tmp_path):
             tmp_path / "out",
         )
         made.run()
-        shares.append(made.found().binary)
+        shares.append(made.agreement().binary)
     relevant = float((data.get_qrels()["label"] >= 2).mean())
     assert shares == [pytest.approx(relevant), pytest.approx(1 - relevant)]
 
