@@ -31,17 +31,17 @@ def _without_controls(value: Any) -> Any:
     return strip_controls(value) if isinstance(value, str) else value
 
 
-TOKEN = "IKAT_TOKEN"
+TOKEN_VARIABLE = "IKAT_TOKEN"
 """The environment variable with the team's token; nothing else has it."""
 TIMEOUT = 300.0
-CONNECT = 10.0
-RETRIES = (1, 2, 4, 8, 15, 30, 60)
+CONNECT_TIMEOUT = 10.0
+RETRY_WAITS = (1, 2, 4, 8, 15, 30, 60)
 """Seconds before a call is repeated that the server has not taken."""
 AGAIN = "the same command continues the run"
 SHOWN_CHARACTERS = 200
 """The most characters of a server's own words."""
 REFUSALS = {
-    401: (f"does not accept the token in {TOKEN}", "copy the token of your team again"),
+    401: (f"does not accept the token in {TOKEN_VARIABLE}", "copy the token of your team again"),
     404: ("knows no such address or run", "check the address, which is the part before /run/start"),
     412: (
         "knows this run already",
@@ -246,10 +246,10 @@ class TrackServer:
         self.debug = debug
         self._run_id = run_id
         self._tell = tell
-        token = os.environ.get(TOKEN, "").strip()
+        token = os.environ.get(TOKEN_VARIABLE, "").strip()
         if not re.fullmatch("[!-~]+", token):
             raise UsageError(
-                f"the token in {TOKEN} is empty or has a character that no token has: "
+                f"the token in {TOKEN_VARIABLE} is empty or has a character that no token has: "
                 "copy the token of your team again"
             )
         if not run_id or not run_id.isprintable() or " " in run_id:
@@ -257,7 +257,7 @@ class TrackServer:
         encrypted = self.shown.startswith("https")
         self._client = httpx.Client(
             headers={"Authorization": f"Bearer {token}"},
-            timeout=httpx.Timeout(TIMEOUT, connect=CONNECT),
+            timeout=httpx.Timeout(TIMEOUT, connect=CONNECT_TIMEOUT),
             # else a proxy of the environment would get the token unencrypted
             trust_env=encrypted,
             transport=transport,
@@ -343,7 +343,7 @@ class TrackServer:
 
         A call is repeated if it only reads, or if the server has not taken it.
         """
-        for seconds in RETRIES:
+        for seconds in RETRY_WAITS:
             try:
                 return self._send(method, path, fields)
             except ServerDown as error:
@@ -412,7 +412,7 @@ def safe_address(text: str) -> str:
         raise UsageError(
             "the address is not one of a server: give the part before /run/start, such as "
             "https://HOST/simulation, without a login or a query; "
-            f"the token comes from {TOKEN}"
+            f"the token comes from {TOKEN_VARIABLE}"
         )
     if url.scheme == "http" and url.host not in ("localhost", "127.0.0.1", "::1"):
         raise UsageError(

@@ -17,7 +17,7 @@ from pydantic import (
 
 from .replies import Failure, without_additions
 
-TASKS = (
+PAGE_TASKS = (
     re.compile(r"### Task:\s.*<chat_history>", re.DOTALL),
     re.compile(r"Provide a concise, 5-word-or-less title for the conversation"),
 )
@@ -143,7 +143,7 @@ class ChatRequest(_Given):
             raise ValueError(
                 "the last message has to be the user's: append the question that is to be answered"
             )
-        if len(spoken) == 1 and any(task.match(spoken[0].said) for task in TASKS):
+        if len(spoken) == 1 and any(task.match(spoken[0].said) for task in PAGE_TASKS):
             raise ValueError(
                 "this is a chat page's own request, for a title, tags or suggestions, "
                 "and the systems here answer questions: switch these off in the page's settings"

@@ -17,11 +17,13 @@ from ...errors import UsageError
 from ...llms import Ledger
 from ...study.systems import System, Systems, distinct_models
 
-TOKEN = "IKAT_SERVE_TOKEN"
-TEAM = "IKAT_TOKEN"
+TOKEN_VARIABLE = "IKAT_SERVE_TOKEN"
+TEAM_TOKEN_VARIABLE = "IKAT_TOKEN"
 """The variable of `ikat interact` with the team's token at the track: no client may get it."""
-MAKE_A_TOKEN = f"export {TOKEN}=$(python -c 'import secrets; print(secrets.token_urlsafe(32))')"
-GRACE = 1
+MAKE_A_TOKEN = (
+    f"export {TOKEN_VARIABLE}=$(python -c 'import secrets; print(secrets.token_urlsafe(32))')"
+)
+GRACE_SECONDS = 1
 """Seconds that requests under way get to finish when the server stops."""
 
 
@@ -87,7 +89,7 @@ class Running:
             log_config=LOGGING_CONFIG if log else None,
             access_log=log,
             limit_concurrency=1000,
-            timeout_graceful_shutdown=GRACE,
+            timeout_graceful_shutdown=GRACE_SECONDS,
         )
         # of requests that the stop cuts off it prints tracebacks
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
@@ -212,13 +214,15 @@ def _notes(opened: Mapping[str, System], mcp: bool, out: str | Path | None) -> l
 def _token(host: str, argument: str | None) -> tuple[str | None, str]:
     """The token that requests need, and a sentence on where it comes from."""
     if argument is None:
-        token = os.environ.get(TOKEN)
-        source = f"the environment variable {TOKEN}"
+        token = os.environ.get(TOKEN_VARIABLE)
+        source = f"the environment variable {TOKEN_VARIABLE}"
     else:
         token = argument
         source = "the argument token"
-    team = os.environ.get(TEAM, "").strip()
-    of_team = f"{TEAM} is the token of your team at the track, and clients don't get it"
+    team = os.environ.get(TEAM_TOKEN_VARIABLE, "").strip()
+    of_team = (
+        f"{TEAM_TOKEN_VARIABLE} is the token of your team at the track, and clients don't get it"
+    )
     if not token:
         also = f"; {of_team}" if team else ""
         if host not in ("localhost", "127.0.0.1", "::1"):
@@ -226,16 +230,16 @@ def _token(host: str, argument: str | None) -> tuple[str | None, str]:
                 f"{host} is reached from other machines, and there is no token{also}: "
                 f"{MAKE_A_TOKEN}, and call it again"
             )
-        return None, f"no token: only this machine is answered; {TOKEN} is not set{also}"
+        return None, f"no token: only this machine is answered; {TOKEN_VARIABLE} is not set{also}"
     if token.strip() == team:
         raise UsageError(
-            f"the token of the server is that of {TEAM}; {of_team}: "
+            f"the token of the server is that of {TEAM_TOKEN_VARIABLE}; {of_team}: "
             f"{MAKE_A_TOKEN}, and call it again"
         )
     if len(token) < 16 or not re.fullmatch("[!-~]+", token):
         raise UsageError(
-            f"the token ({TOKEN}) needs at least 16 letters, digits or punctuation marks of ASCII: "
-            f"{MAKE_A_TOKEN}"
+            f"the token ({TOKEN_VARIABLE}) needs at least 16 letters, digits or punctuation marks "
+            f"of ASCII: {MAKE_A_TOKEN}"
         )
     return token, f"requests need the token of {source}, as Authorization: Bearer TOKEN"
 

@@ -206,8 +206,10 @@ def simulate(
     player = open_part(user_llm, "say", player_class, ledger, prompts)
     judge = open_part(judge_llm, "met", judge_class, ledger, prompts)
     simulation = Simulation(known_users, player, judge, users_by, passages, show_persona, history)
-    numbers = range(1, repeats + 1)
-    repeated = [replace(system, repeat=number) for system in opened for number in numbers]
+    repeated = []
+    for system in opened:
+        for number in range(1, repeats + 1):
+            repeated.append(replace(system, repeat=number))
     if plan:
         return simulation.plan(repeated, Path(out))
     folders = simulation.run(repeated, Path(out), baseline, threads)
@@ -586,7 +588,9 @@ class Simulated:
         turns: list[Turn] = []
         without_response = []
         for name, log in self.folders.items():
-            of_run = [turn for dialogue in log.known.values() for turn in dialogue.turns]
+            of_run: list[Turn] = []
+            for dialogue in log.known.values():
+                of_run += dialogue.turns
             turns += of_run
             if any(turn.more.get("read") == "passages" for turn in of_run):
                 without_response.append(name)
@@ -655,10 +659,11 @@ def simulation_rows(
     for run, frame in frames.items():
         satisfied = frame["end"].eq(SATISFIED).astype(float)
         measured[run] = frame.assign(satisfied=satisfied)[[SATISFIED, *MEASURES]]
-    systems = {name: [measured[run] for run in runs] for name, runs in grouped(frames).items()}
-    of_users: dict[str, Any] = {}
-    for name, repeats in systems.items():
-        of_users[name] = sum(repeats) / len(repeats)
+    systems: dict[str, list[pd.DataFrame]] = {}
+    of_users: dict[str, Any] = {}  # each user's values, averaged over the repeats
+    for name, runs in grouped(frames).items():
+        systems[name] = [measured[run] for run in runs]
+        of_users[name] = sum(systems[name]) / len(runs)
     rows = []
     for name, repeats in systems.items():
         row = {"name": name, "users": len(repeats[0]), "repeats": len(repeats), **_means(repeats)}

@@ -231,4 +231,7 @@ def _rows(folder: str | Path, name: str, separator: str, *columns: str) -> list[
         raise DataError(
             f"{path} can't be read ({error}): give the organisers' folder of 2025"
         ) from None
-    return [[" ".join(cell.split()) for cell in row] for row in table[[*columns]].to_numpy()]
+    rows = []
+    for cells in table[list(columns)].to_numpy():
+        rows.append([" ".join(cell.split()) for cell in cells])
+    return rows
