@@ -85,11 +85,16 @@ class Postings:
         for term, weight in query.items():
             if term in self.columns:
                 weights[self.columns[term]] = weight
-        for column in sorted(weights, reverse=True):
-            # scores += impacts of the column * weight, without a copy of its postings
-            bounds = self.starts[column : column + 2]
-            factor = np.array([weights[column]], dtype=np.float32)
-            csc_matvec(len(scores), 1, bounds, self.docs, self.impacts, factor, scores)
+        if not weights:
+            return scores
+        # One call of scipy adds all postings without copying them. It goes from each bound to the
+        # next one: from the beginning of a term to its end, with the term's weight, and on to the
+        # beginning of the next term. There is nothing between them, because columns descend.
+        columns = np.array(sorted(weights, reverse=True))
+        bounds = np.column_stack([self.starts[columns], self.starts[columns + 1]]).ravel()
+        factors = np.zeros(len(bounds) - 1, dtype=np.float32)
+        factors[::2] = [weights[column] for column in columns.tolist()]
+        csc_matvec(len(scores), len(factors), bounds, self.docs, self.impacts, factors, scores)
         return scores
 
 
@@ -112,10 +117,26 @@ def candidates(
         rows = rows[is_best]
         best = best[is_best]
     numbers = rows if ranks is None else ranks.take(rows)
-    order = np.lexsort((numbers, best))[::-1]  # by score, then by number, both descending
+    order = _descending(best, numbers)
     if ranks is not None:
         order = order[:depth]
     return numbers.take(order).astype(np.int64), best.take(order)
+
+
+def _descending(scores: Floats, numbers: Numbers) -> Numbers:
+    """Return the order of scores, the highest first, and of equal ones the greatest number first.
+
+    Only ties are sorted by both, which takes ten times as long as sorting by the scores alone.
+    """
+    order = np.argsort(scores)[::-1]
+    ordered = scores.take(order)
+    same = ordered[1:] == ordered[:-1]
+    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    rows = order[tied]
+    rows = rows[np.argsort(numbers[rows])]
+    rows = rows[np.argsort(scores[rows], kind="stable")]  # of equal scores, the number still rises
+    order[tied] = rows[::-1]
+    return order
 
 
 def _high_rows(scores: Floats, depth: int) -> npt.NDArray[np.int64]:
