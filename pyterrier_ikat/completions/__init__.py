@@ -1,1 +1,1 @@
-"""Parsers of completions into texts, queries, statements and grades: pure functions without input or output."""
+"""Parsers of completions into texts, queries, statements and grades. All are pure functions."""

@@ -1,4 +1,7 @@
-"""The kinds of answers that operators and judges ask for: each has a parser of free text, and perhaps a JSON schema."""
+"""The kinds of answers that operators and judges ask for.
+
+Each has a parser of free text, and perhaps a JSON schema.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -17,7 +20,7 @@ from .json_answers import (
 from .learned import read_learned
 from .statements import read_copies, read_ids, read_scores
 from .texts import parse_passage, parse_queries, parse_rewrite
-from .usable import answer_text, says_no_query, usable_words
+from .usable import answer_text, has_letter_or_digit, says_no_query, usable_words
 from .verdicts import NO_REASON, Verdict, parse_label, read_action, read_ranking
 
 
@@ -37,13 +40,15 @@ class Kind(NamedTuple):
         whole: whether the text is kept as it is, with its repetitions, like an answer.
 
     Example:
-        >>> QUERIES.parse("1. oat milk"), QUERIES.of_json(QUERIES.structure.read('{"queries": ["oat  milk", " "]}'))
-        (['oat milk'], ['oat milk'])
+        >>> QUERIES.parse("1. oat milk")
+        ['oat milk']
+        >>> QUERIES.of_json(QUERIES.structure.read('{"queries": ["oat  milk", " "]}'))
+        ['oat milk']
     """
 
     parse: Callable[[str], Any] = _unread
     structure: Structure | None = None
-    of_json: Callable[[dict[str, Any]], Any] = lambda said: next(iter(said.values()))
+    of_json: Callable[[dict[str, Any]], Any] = lambda answer: next(iter(answer.values()))
     whole: bool = False
 
 
@@ -52,7 +57,7 @@ def _line(text: str) -> str | None:
 
 
 def _queries(text: str) -> list[str] | None:
-    """All queries, perhaps an empty list. None for a refusal, for reasoning without an answer, or for a text that means "nothing"."""
+    """Return all queries, perhaps none. None for a refusal or a text without an answer."""
     queries = parse_queries(text, None)
     if queries:
         return queries
@@ -60,21 +65,31 @@ def _queries(text: str) -> list[str] | None:
     return [] if words and not says_no_query(words) else None
 
 
-def _each_once(said: dict[str, Any]) -> list[str]:
-    queries = [" ".join(query.split()) for query in said["queries"]]
-    return list(dict.fromkeys(query for query in queries if any(map(str.isalnum, query))))
+def _each_once(answer: dict[str, Any]) -> list[str]:
+    queries = [" ".join(query.split()) for query in answer["queries"]]
+    return list(dict.fromkeys(query for query in queries if has_letter_or_digit(query)))
 
 
-def _action(said: dict[str, Any]) -> tuple[str, str] | None:
-    """The action, and the question to the user. Asking needs a question."""
-    asked = " ".join(said["question"].split()) if said["action"] == "ask" else ""
-    return None if said["action"] == "ask" and not asked else (said["action"], asked)
+def _action(answer: dict[str, Any]) -> tuple[str, str] | None:
+    """Return the action, and the question to the user. Asking needs a question."""
+    if answer["action"] != "ask":
+        return answer["action"], ""
+    question = " ".join(answer["question"].split())
+    return ("ask", question) if question else None
 
 
 def _not_asking(
     read: Callable[[Any], tuple[str, str] | None],
 ) -> Callable[[Any], tuple[str, str] | None]:
-    return lambda said: None if (found := read(said)) is None or found[0] == "ask" else found
+    def read_other(answer: Any) -> tuple[str, str] | None:
+        action = read(answer)
+        return None if action is None or action[0] == "ask" else action
+
+    return read_other
+
+
+def _scores(answer: dict[str, Any]) -> list[tuple[str, float]]:
+    return [(statement["id"], statement["score"]) for statement in answer["statements"]]
 
 
 _SCORED = object_of(id=TEXT, score=NUMBER)
@@ -86,13 +101,11 @@ REWRITE = Kind(lambda text: parse_rewrite(text) or None)
 QUERIES = Kind(_queries, answer_in("queries", list_of(TEXT)), _each_once)
 IDS = Kind(read_ids, answer_in("statements", list_of(TEXT)))
 COPIES = IDS._replace(parse=read_copies)
-SCORES = Kind(
-    read_scores,
-    answer_in("statements", list_of(_SCORED)),
-    lambda said: [(one["id"], one["score"]) for one in said["statements"]],
-)
+SCORES = Kind(read_scores, answer_in("statements", list_of(_SCORED)), _scores)
 RANKING = Kind(
-    read_ranking, answer_in("ranking", list_of(WHOLE)), lambda said: said["ranking"] or None
+    read_ranking,
+    answer_in("ranking", list_of(WHOLE)),
+    lambda answer: answer["ranking"] or None,
 )
 LABEL = Kind(parse_label, answer_in("label", choice_of(range(5))))
 ACTION = Kind(
@@ -109,16 +122,20 @@ LEARNED = Kind(read_learned, answer_in("statements", list_of(_NEW)))
 
 
 def verdict(name: str, value: Schema, parse: Callable[[str], Verdict | None]) -> Kind:
-    """A judge's verdict under ``name``, with its reason before it.
+    """Make the kind of a judge's verdict under ``name``, with its reason before it.
 
     Example:
         >>> from pyterrier_ikat.completions.verdicts import read_choice
-        >>> list(verdict("better", choice_of(["A", "B", "tie"]), read_choice).structure.schema["properties"])
+        >>> better = verdict("better", choice_of(["A", "B", "tie"]), read_choice)
+        >>> list(better.structure.schema["properties"])
         ['reason', 'better']
     """
 
-    def read(said: dict[str, Any]) -> Verdict:
-        found = list(dict.fromkeys(said[name])) if isinstance(said[name], list) else said[name]
-        return Verdict(found, " ".join(said["reason"].split()) or NO_REASON)
+    def read(answer: dict[str, Any]) -> Verdict:
+        decision = answer[name]
+        if isinstance(decision, list):
+            decision = list(dict.fromkeys(decision))
+        reason = " ".join(answer["reason"].split())
+        return Verdict(decision, reason or NO_REASON)
 
     return Kind(parse, answer_in(name, value, reason=True), read)

@@ -1,4 +1,7 @@
-"""Statements about the user in a completion, checked against the user's words and merged with the known ones. Pure functions."""
+"""Statements about the user in a completion.
+
+They are checked against the user's words and merged with the known ones.
+"""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -6,12 +9,15 @@ from typing import Any, NamedTuple
 
 from ..conversations.frame import well_formed
 from .json_answers import OPENING, json_values, objects_in, value_at
-from .statement_numbers import EXCEPT, NONE, read_ids
+from .statement_numbers import NONE, means_none, read_ids
 from .statements import match_label, normalised
-from .usable import FENCE, own_turn, usable_text
+from .usable import own_turn, printable_signs, usable_text, without_fences
 
-LONGEST = 300
-"""Characters of a statement. The longest statement of the topics of TREC iKAT 2023 to 2025 has 110."""
+LONGEST_STATEMENT = 300
+"""The maximum number of characters of a statement.
+
+The longest statement of the topics of TREC iKAT 2023 to 2025 has 110.
+"""
 
 _LIST = re.compile(r"\[\s*\{")
 _NUMBER = re.compile(r"\d{1,9}")
@@ -34,36 +40,49 @@ class Learned(NamedTuple):
 
 
 def read_learned(text: str) -> list[dict[str, Any]] | None:
-    """The statements in a completion: JSON objects with a message or a statement, in a list or not. :func:`merge` checks them.
+    """Read the statements in a completion: JSON objects with a message or a statement.
+
+    They may stand in a list. :func:`merge` checks them.
 
     Returns:
         The objects. Empty if the completion says that there is nothing new; ``None`` if it has no
         list, or a list that was cut off.
 
     Example:
-        >>> read_learned('Sure: [{"message": 1, "words": "I am vegan", "statement": "I am vegan."}]')
+        >>> read_learned('[{"message": 1, "words": "I am vegan", "statement": "I am vegan."}]')
         [{'message': 1, 'words': 'I am vegan', 'statement': 'I am vegan.'}]
         >>> read_learned("[]"), read_learned("The user seems to be vegan.")
         ([], None)
     """
-    said = FENCE.sub("", own_turn(usable_text(text))).strip()
-    if OPENING.search(said) is None:
-        return [] if NONE.match(said) and not EXCEPT.search(said) else None
-    opening = _LIST.search(said)
-    if opening and value_at(said, opening.start())[0] is None:
-        return None  # it was cut off: it may have had more objects
-    values = json_values(said)
-    found = [item for item in objects_in(values) if "message" in item or "statement" in item]
-    nothing = [] in values or any(
-        [] in value.values() for value in values if isinstance(value, dict)
-    )
-    return found if found or nothing else None
+    answer = without_fences(own_turn(usable_text(text))).strip()
+    if OPENING.search(answer) is None:
+        return [] if means_none(answer) else None
+    opening = _LIST.search(answer)
+    if opening and value_at(answer, opening.start())[0] is None:
+        return None  # the list was cut off, and may have had more objects
+    values = json_values(answer)
+    statements = []
+    for item in objects_in(values):
+        if "message" in item or "statement" in item:
+            statements.append(item)
+    if statements or _has_empty_list(values):
+        return statements
+    return None
+
+
+def _has_empty_list(values: Sequence[Any]) -> bool:
+    """Whether a value is an empty list, or an object with one."""
+    parts = list(values)
+    for value in values:
+        if isinstance(value, dict):
+            parts += value.values()
+    return [] in parts
 
 
 def merge(
-    found: Sequence[Mapping[str, Any]],
+    statements: Sequence[Mapping[str, Any]],
     ptkb: Mapping[str, str],
-    said: Mapping[int, str],
+    messages: Mapping[int, str],
     taken: Collection[str] = (),
 ) -> Learned:
     """Merge statements with the known ones.
@@ -73,45 +92,46 @@ def merge(
     statements keep their ids, and new ids continue the highest number.
 
     Args:
-        found: the statements, as :func:`read_learned` gives them.
+        statements: the statements, as :func:`read_learned` gives them.
         ptkb: the known statements by id.
-        said: the user's messages by number.
+        messages: the user's messages by number.
         taken: further ids that new statements must not get.
 
     Example:
-        >>> moved = {"message": 2, "words": "I moved to Oslo", "statement": "I live in Oslo.", "replaces": [1]}
-        >>> merge([moved], {"1": "I live in Lyon.", "2": "I am vegan."}, {2: "By the way, I moved to Oslo."}).ptkb
+        >>> moved = {"message": 2, "words": "I moved to Oslo", "statement": "I live in Oslo.",
+        ...          "replaces": [1]}
+        >>> known = {"1": "I live in Lyon.", "2": "I am vegan."}
+        >>> merge([moved], known, {2: "By the way, I moved to Oslo."}).ptkb
         {'2': 'I am vegan.', '3': 'I live in Oslo.'}
     """
-    known, learned, dropped = dict(ptkb), list[dict[str, Any]](), list[str]()
-    last = highest_number((*ptkb, *taken))
-    for piece in found:
-        statement, words, number = (
-            _line(piece.get("statement")),
-            _line(piece.get("words")),
-            _number(piece),
-        )
-        words = words or _line(piece.get("statement"))
-        if fault := _fault(statement, words, number, said):
+    known = dict(ptkb)
+    learned = []
+    dropped = []
+    last_id = highest_number((*ptkb, *taken))
+    for item in statements:
+        statement = _line(item.get("statement"))
+        words = _line(item.get("words")) or statement
+        number = _message_number(item)
+        fault = _fault(statement, words, number, messages)
+        if fault:
             dropped.append(fault)
             continue
-        replaced, unknown = _replaced(piece.get("replaces"), ptkb)
+        contradicted, unknown = _replaced(item.get("replaces"), ptkb)
         dropped += [f"no known statement {label}" for label in unknown]
-        same = next(
-            (one for one, text in known.items() if normalised(text) == normalised(statement)), None
-        )
-        replaced = [one for one in replaced if one in known and one != same]
-        if same is not None and not replaced:
+        known_id = _id_of(statement, known)
+        replaced = [name for name in contradicted if name in known and name != known_id]
+        if known_id is not None and not replaced:
             continue
-        for one in replaced:
-            del known[one]
-        if same is None:
-            same = str(last := last + 1)
-            known[same] = statement
+        for name in replaced:
+            del known[name]
+        if known_id is None:
+            last_id += 1
+            known_id = str(last_id)
+            known[known_id] = statement
         learned.append(
             {
-                "id": same,
-                "statement": known[same],
+                "id": known_id,
+                "statement": known[known_id],
                 "message": number,
                 "words": words,
                 "replaces": replaced,
@@ -120,8 +140,16 @@ def merge(
     return Learned(known, learned, dropped)
 
 
+def _id_of(statement: str, known: Mapping[str, str]) -> str | None:
+    """Return the id of the known statement with the same words."""
+    for name, text in known.items():
+        if normalised(text) == normalised(statement):
+            return name
+    return None
+
+
 def highest_number(ids: Iterable[str]) -> int:
-    """The highest number among the ids, or 0 without numbers.
+    """Return the highest number among the ids, or 0 without numbers.
 
     Example:
         >>> highest_number(["3", "1-2", "12", "", "²"])
@@ -130,41 +158,36 @@ def highest_number(ids: Iterable[str]) -> int:
     return max((int(name) for name in ids if name.isdecimal()), default=0)
 
 
-def _fault(statement: str, words: str, number: int | None, said: Mapping[int, str]) -> str:
-    """Why a statement does not count; empty if it does."""
+def _fault(statement: str, words: str, number: int | None, messages: Mapping[int, str]) -> str:
+    """Say why a statement does not count; empty if it does."""
     if not normalised(statement):
         return "an object without a statement"
-    if statement.endswith("?") or len(statement) > LONGEST:
+    if statement.endswith("?") or len(statement) > LONGEST_STATEMENT:
         return f"a question, or a statement of {len(statement)} characters"
-    copied = (
-        normalised(words)
-        and f" {normalised(words)} " in f" {normalised(said.get(number or 0, ''))} "
-    )
-    return (
-        ""
-        if number in said and copied
-        else f"a statement whose words are in no message {number} of the user"
-    )
+    copied = normalised(words)
+    message = normalised(messages.get(number or 0, ""))
+    if number in messages and copied and f" {copied} " in f" {message} ":
+        return ""
+    return f"a statement whose words are in no message {number} of the user"
 
 
 def _line(text: Any) -> str:
-    """A value as printable text on one line; empty if it is no text."""
-    printed = (
-        "".join(sign if sign.isprintable() else " " for sign in well_formed(text))
-        if isinstance(text, str)
-        else ""
-    )
-    return " ".join(printed.split())
+    """Return a value as printable text on one line; empty if it is no text."""
+    return " ".join(printable_signs(well_formed(text)).split()) if isinstance(text, str) else ""
 
 
-def _number(piece: Mapping[str, Any]) -> int | None:
-    found = _NUMBER.search(str(piece.get("message", "")))
-    return int(found[0]) if found else None
+def _message_number(item: Mapping[str, Any]) -> int | None:
+    number = _NUMBER.search(str(item.get("message", "")))
+    return int(number[0]) if number else None
 
 
 def _replaced(labels: Any, ptkb: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """The ids of known statements among ``labels``, each once, and the labels that name no statement."""
-    ids, unknown = list[str](), list[str]()
+    """Return the known statements among ``labels``, and the labels that name no statement.
+
+    Each occurs once.
+    """
+    ids: list[str] = []
+    unknown: list[str] = []
     for label in labels if isinstance(labels, list) else [labels]:
         text = str(label).strip(" []()#\"'") if label else ""
         if not text:
@@ -177,8 +200,12 @@ def _replaced(labels: Any, ptkb: Mapping[str, str]) -> tuple[list[str], list[str
 
 
 def _named(text: str, ptkb: Mapping[str, str]) -> list[str]:
-    """The ids of the known statements that a label names."""
+    """Return the ids of the known statements that a label names."""
     if text in ptkb:
         return [text]
-    matched = [match_label(number, ptkb) for number in read_ids(text) or []]
-    return [number for number in matched if number is not None]
+    ids = []
+    for number in read_ids(text) or []:
+        matched = match_label(number, ptkb)
+        if matched is not None:
+            ids.append(matched)
+    return ids

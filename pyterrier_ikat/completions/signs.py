@@ -1,4 +1,4 @@
-"""Signs that other scripts write otherwise: digits, brackets, separators, quotation marks. Pure functions on texts."""
+"""Signs that other scripts write otherwise: digits, brackets, separators, quotation marks."""
 
 import unicodedata
 
@@ -15,18 +15,24 @@ _PUNCTUATION = {
 
 
 def plain_signs(text: str) -> str:
-    """The text with the digits and brackets of all scripts as those of ASCII. A circled number stands by itself.
+    """Replace the digits and brackets of all scripts by those of ASCII.
+
+    A circled number gets a blank on both sides.
 
     Example:
-        >>> plain_signs("［１］"), plain_signs("[١، ٥]"), plain_signs("[१]"), plain_signs("①⑤"), plain_signs("x²")
-        ('[1]', '[1, 5]', '[1]', ' 1  5 ', 'x²')
+        >>> plain_signs("［１］"), plain_signs("[١، ٥]"), plain_signs("[१]"), plain_signs("x²")
+        ('[1]', '[1, 5]', '[1]', 'x²')
+        >>> plain_signs("①⑤")
+        ' 1  5 '
     """
     if text.isascii():
         return text
-    return "".join(character if character.isascii() else _plain(character) for character in text)
+    return "".join(_plain(character) for character in text)
 
 
 def _plain(character: str) -> str:
+    if character.isascii():
+        return character
     digit = unicodedata.decimal(character, None)
     if digit is not None:
         return str(digit)

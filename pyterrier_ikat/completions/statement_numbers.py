@@ -1,4 +1,4 @@
-r"""The numbers of chosen statements in a completion: :func:`read_ids` is their only reader.
+r"""The numbers of chosen statements in a completion; :func:`read_ids` is their only reader.
 
 A choice is a list in brackets, lines of numbers, or numbered lines. The readers of each form are
 tried in order, and the first that finds one has the choice. What stands behind it is not read, but
@@ -12,10 +12,10 @@ from typing import Any
 
 from .json_answers import OPENING, TRIED, begun, json_values, value_at
 from .signs import plain_signs
-from .usable import FENCE, own_turn, usable_text
+from .usable import own_turn, usable_text, without_fences
 
-_KINDS = "provenance|statement|ptkb|number|id|fact|information|answer|relevant"
-_LABEL = rf"(?:[^\W\d_]+ ){{0,3}}(?:{_KINDS})s?"
+_NOUNS = "provenance|statement|ptkb|number|id|fact|information|answer|relevant"
+_LABEL = rf"(?:[^\W\d_]+ ){{0,3}}(?:{_NOUNS})s?"
 NONE = re.compile(
     rf"\W*(?:{_LABEL}\W{{0,9}}?:\W{{0,99}})?(?:there(?:['’]s| is| are) )?"
     r"(?:none\b|nothing\b|n/a\b|not any\b|no\s*(?:[-–—(]|\W*$)|no (?:\w+ ){0,2}statements?\b)",
@@ -27,21 +27,24 @@ EXCEPT = re.compile(
 )
 """Words that make an exception to "none"."""
 NUMBERED = re.compile(
-    r"^\s*(?:[-*•–>]\s+)?(?:\d{1,3}[.)]\s+(?=\W*(?:statement|ptkb|\d{1,3}\W*$)))?[*_#`]*(?:(?:statement|ptkb|number|id)\s+)?"
+    r"^\s*(?:[-*•–>]\s+)?(?:\d{1,3}[.)]\s+(?=\W*(?:statement|ptkb|\d{1,3}\W*$)))?[*_#`]*"
+    r"(?:(?:statement|ptkb|number|id)\s+)?"
     r"[(\[#]*(\d{1,3})[*_]*(?:[.):\]]+(?!\d)[*_]*|\s+[-–—]\s(?!\s*\d+\s*$)|$)\s*",
     re.IGNORECASE,
 )
 """The number of a statement before a line."""
 
 DENIED = re.compile(
-    r"(?:\b(?:not|never)\b(?! only)|n['’]t\b)(?:[^\w.;!?]+\w+){0,2}?[^\w.;!?]+(?:relevan|relat|applicab|matter)\w*"
+    r"(?:\b(?:not|never)\b(?! only)|n['’]t\b)"
+    r"(?:[^\w.;!?]+\w+){0,2}?[^\w.;!?]+(?:relevan|relat|applicab|matter)\w*"
     r"|\b(?:is|are|do|does)(?:\s+not|n['’]t)\W*\Z"
     r"|\b(?:irrelevant|unrelated|unimportant)\b",
     re.IGNORECASE,
 )
 """Words that call a statement irrelevant."""
 _DENIED_NEXT = re.compile(
-    r"\b(?:(?:not|excluding|except|without|instead of|rather than)\b(?! only)|all but)\W+(?:(?:statement|number|id|for)s?\W+)*\Z",
+    r"\b(?:(?:not|excluding|except|without|instead of|rather than)\b(?! only)|all but)\W+"
+    r"(?:(?:statement|number|id|for)s?\W+)*\Z",
     re.IGNORECASE,
 )
 """Words that deny what stands behind them: ``not [5]``."""
@@ -59,9 +62,13 @@ _DENIES_FIRST = re.compile(
     re.IGNORECASE,
 )
 
-_BETWEEN = r"(?:[\s,;&*#\"']+(?:and[\s*#\"']+)?(?:(?:statement|ptkb|number|id|fact)s?[\s*#]+)?|\)[\s,;&]+(?:and\s+)?\()"
+_BETWEEN = (
+    r"(?:[\s,;&*#\"']+(?:and[\s*#\"']+)?(?:(?:statement|ptkb|number|id|fact)s?[\s*#]+)?"
+    r"|\)[\s,;&]+(?:and\s+)?\()"
+)
 _NUMBERS = re.compile(
-    rf"[\s*#_(\"'•–-]*(?:{_LABEL}[\s*:=#_(\"']+)?(\d{{1,3}}\b(?:{_BETWEEN}\d{{1,9}}\b)*)[\s.,;*\"')_]*",
+    rf"[\s*#_(\"'•–-]*(?:{_LABEL}[\s*:=#_(\"']+)?"
+    rf"(\d{{1,3}}\b(?:{_BETWEEN}\d{{1,9}}\b)*)[\s.,;*\"')_]*",
     re.IGNORECASE,
 )
 """Numbers alone, perhaps behind a label."""
@@ -72,7 +79,8 @@ _REMARKED_ITEM = re.compile(
 )
 """A number, and perhaps a remark on it in brackets."""
 _BARE_OR_LABELLED = re.compile(
-    rf"\W{{0,20}}(?:(?:only|the) ){{0,2}}(?P<label>(?:{_KINDS})s?\W|[^:\n\d]{{0,60}}:)?\W{{0,20}}\d",
+    rf"\W{{0,20}}(?:(?:only|the) ){{0,2}}"
+    rf"(?P<label>(?:{_NOUNS})s?\W|[^:\n\d]{{0,60}}:)?\W{{0,20}}\d",
     re.IGNORECASE,
 )
 _BECAUSE = re.compile(r"[\s*_\"'),]*(?:because|since|as|due to)\b.*", re.IGNORECASE)
@@ -80,7 +88,7 @@ _BECAUSE = re.compile(r"[\s*_\"'),]*(?:because|since|as|due to)\b.*", re.IGNOREC
 _ARE_RELEVANT = re.compile(
     r"[\s*_\"')]*\b(?:is|are)(?: (?:all|both|the|most|\w+ly))* relevant\b[^\d\[]*", re.IGNORECASE
 )
-"""What says no more than that the numbers before it are the choice: ``Statements 2 and 5 are relevant.``"""
+"""What only says that the numbers before it are the choice: ``Statements 2 and 5 are relevant.``"""
 _SENTENCE = re.compile(r"[\s*_\"')]*(?:[:;.]|\s[–—-])\s+(?=[^\W\d_]|\[).*")
 """A remark behind the numbers of a line: ``2, 5. The user is 30 years old.``"""
 _NOT_WANTED = re.compile(
@@ -93,106 +101,122 @@ _NEXT_CHOICE = re.compile(
 """The beginning of a line that makes a further choice, such as ``2. Provenance: 7``."""
 _LIST_NUMBER = re.compile(r"\A[\s*#_•–-]*\d{1,3}[.)]\s+")
 _SHOWN = re.compile(r"(?:\A|,\s)(\d{1,3}):\s")
-"""Numbers of statements that are copied on one line, as prompts show them: ``1: I am vegan., 2: I own a dog.``"""
+"""Numbers of copied statements on one line, as in prompts: ``1: I am vegan., 2: I own a dog.``"""
 _IDS = r"(?:[\s\d,;&|#*\"'$]|\b(?:and|statements?|ptkb|ids?|numbers?)\b)*"
 _BRACKETS = rf"\[(?P<ids>{_IDS}(?:\][ \t]*(?:(?:[,;&]|and\b)[ \t]*(?:and[ \t]+)?)?\[{_IDS})*)"
-_WITHIN = re.compile(rf"{_BRACKETS}(\]|\Z)", re.IGNORECASE)
+_WITHIN = re.compile(rf"{_BRACKETS}(?P<closing>\]|\Z)", re.IGNORECASE)
 """Ids in brackets, or each in brackets of its own: ``[1, 5]``, ``[1] [5]``, ``[1] and [5]``."""
 _SEPARATED = re.compile(r"[^\w\s,;&.:()\[\]{}\"'*#•–—-]")
-"""Characters around ids that are neither digits nor known separators, such as those of money, code or tables."""
+"""Characters around ids that are neither digits nor known separators, as in money or tables."""
 _ID_KEYS = ("id", "index", "number", "statement_id", "statement")
 SCORE_KEYS = ("score", "relevance")
 _NO = (False, "false", "no", "not relevant", "irrelevant")
 
 _OTHER = re.compile(
-    rf"(?:{_LABEL}|^[ \t]*(?:(?:[-*•–]|\d{{1,3}}[.)])[ \t]+)?(?=\[))(?P<label>[*_\s]*:[*_\s]*)?{_BRACKETS}\]",
+    rf"(?:{_LABEL}|^[ \t]*(?:(?:[-*•–]|\d{{1,3}}[.)])[ \t]+)?(?=\[))"
+    rf"(?P<label>[*_\s]*:[*_\s]*)?{_BRACKETS}\]",
     re.IGNORECASE | re.MULTILINE,
 )
 """A list in brackets behind a label, or at the beginning of a line."""
 _COPY = re.compile(r"\[(\d{1,3})\]\s*,?\s+(?P<copy>[^\W\d_])[^\[]*")
 """A number in brackets and the statement behind it."""
 _BRACKETED = re.compile(
-    r"[ \t]*(?P<listed>(?:[-*•–]|\d{1,3}[.)])[ \t]+)?[*_]*\[(?P<number>\d{1,3})\][*_.,;:]*[ \t]*(?P<copy>[^\s\d\[].*)?[ \t]*"
+    r"[ \t]*(?P<listed>(?:[-*•–]|\d{1,3}[.)])[ \t]+)?"
+    r"[*_]*\[(?P<number>\d{1,3})\][*_.,;:]*[ \t]*(?P<copy>[^\s\d\[].*)?[ \t]*"
 )
 """A line that is a number in brackets, perhaps with its statement: ``- [5] I run.``"""
-AGAIN = "another list, because the model answers more than once"
+SECOND_CHOICE = "another list, because the model answers more than once"
 ENDLESS = "a list that never ends"
 
 
-class Found(list[Any]):
-    """The parsed choice.
+class ReadChoice(list[Any]):
+    """The pieces of a choice, as a completion has them.
 
     Attributes:
-        told: what a reader of it should know.
-        copied: whether it copies the texts of its statements.
-        on_lines: the numbers in brackets on the lines of which it consists, also denied ones; empty
-            for other choices.
+        notes: what a reader of the choice should know, in words.
+        copied: whether the choice copies the texts of its statements.
+        on_lines: the numbers in brackets on the lines of the choice, also denied ones; empty for
+            other choices.
     """
 
     def __init__(
         self,
         items: Iterable[Any] = (),
-        told: Sequence[str] = (),
+        notes: Sequence[str] = (),
         copied: bool = False,
         on_lines: Iterable[str] = (),
     ) -> None:
         super().__init__(items)
-        self.told, self.copied, self.on_lines = list(told), copied, set(on_lines)
+        self.notes = list(notes)
+        self.copied = copied
+        self.on_lines = set(on_lines)
 
 
-def read_ids(text: str) -> Found | None:
-    r"""The statement numbers in a completion, in digits of any script. A stray number in running text does not count.
+def read_ids(text: str) -> ReadChoice | None:
+    r"""Read the statement numbers in a completion, in digits of any script.
 
     The first list counts: in brackets (JSON or nearly so, fenced or in prose), on lines that hold
-    numbers or begin with one, or numbers with a remark or a reason on the first line. A list
-    without end counts as far as it is complete. ``told`` says so, and that the completion makes
-    further, different choices.
+    numbers or begin with one, or numbers with a remark or a reason on the first line. A stray
+    number in running text does not count. A truncated list is read up to its last complete item.
+    ``notes`` says so, and that the completion makes further, different choices.
 
     Returns:
         The numbers as text, in the completion's order. Empty if it says that no statement is
         relevant; ``None`` if it has no usable choice.
 
     Example:
-        >>> read_ids("[4, 1]. Note that [2] is not relevant."), read_ids("1, 4"), read_ids("None of them."), read_ids("Sure!")
-        (['4', '1'], ['1', '4'], [], None)
-        >>> read_ids("8 (I have a bike.)\nProvenance: 3 (We like soup.)"), read_ids("[3, 5, 7").told
-        (['8'], ['a list that never ends'])
+        >>> read_ids("[4, 1]. Note that [2] is not relevant."), read_ids("1, 4")
+        (['4', '1'], ['1', '4'])
+        >>> read_ids("None of them."), read_ids("Sure!")
+        ([], None)
+        >>> read_ids("8 (I have a bike.)\nProvenance: 3 (We like soup.)")
+        ['8']
+        >>> read_ids("[3, 5, 7").notes
+        ['a list that never ends']
     """
-    said = plain_signs(FENCE.sub("", usable_text(text)))
-    if not any(map(str.isalpha, said)):
-        said = _SEPARATED.sub(" ", said)
-    found = _choice(own_turn(said).strip())
-    if found is not None and not found.told and _chooses_again(said, found):
-        found.told.append(AGAIN)
-    return found
+    answer = plain_signs(without_fences(usable_text(text)))
+    if not any(character.isalpha() for character in answer):
+        answer = _SEPARATED.sub(" ", answer)
+    choice = _choice(own_turn(answer).strip())
+    if choice is not None and not choice.notes and _chooses_again(answer, choice):
+        choice.notes.append(SECOND_CHOICE)
+    return choice
 
 
-def _chooses_again(said: str, found: Found) -> bool:
-    """Whether a text makes a choice that differs from the one that was read."""
-    chosen = {*found, *found.on_lines}
-    for other in _OTHER.finditer(said):
+def _chooses_again(answer: str, choice: ReadChoice) -> bool:
+    """Whether an answer makes a choice that differs from the one that was read."""
+    chosen = {*choice, *choice.on_lines}
+    for other in _OTHER.finditer(answer):
         numbers = set(re.findall(r"\d+", other["ids"]))
-        says_all = other["label"] is not None and not found.on_lines
-        if numbers != chosen if says_all else not numbers <= chosen:
+        is_whole = other["label"] is not None and not choice.on_lines
+        if is_whole and numbers != chosen:
             return True
-    further = [line for line in said.split("\n") if _NEXT_CHOICE.match(line)]
-    return any(not chosen.issuperset(_numbers_behind_label(line)) for line in further)
+        if not is_whole and not numbers <= chosen:
+            return True
+    for line in answer.split("\n"):
+        if _NEXT_CHOICE.match(line) and not chosen.issuperset(_numbers_behind_label(line)):
+            return True
+    return False
 
 
 def _numbers_behind_label(line: str) -> list[str]:
-    """The numbers of a line such as ``2. Provenance: 7``. None if it says more than numbers and remarks on them."""
+    """Return the numbers of a line such as ``2. Provenance: 7``.
+
+    The list is empty if the line says more than numbers and remarks on them.
+    """
     line = _LIST_NUMBER.sub("", line, count=1)
     return _numbers(line) or _remarked(line)
 
 
-def _choice(text: str) -> Found | None:
-    """The first choice in a text, by the first reader that finds one."""
+def _choice(text: str) -> ReadChoice | None:
+    """Return the first choice in a text, by the first reader that finds one."""
     if says_none(text):
-        return None if EXCEPT.search(text.split("\n")[0]) else Found()
+        first_line = text.split("\n")[0]
+        return None if EXCEPT.search(first_line) else ReadChoice()
     for read in (_on_first_line, _with_reason, _in_brackets, _on_lines):
-        found = read(text)
-        if found is not None:
-            return found
+        choice = read(text)
+        if choice is not None:
+            return choice
     return None
 
 
@@ -202,241 +226,300 @@ def says_none(text: str) -> bool:
     return bool(NONE.match(line)) and not OPENING.search(line.split(". ")[0])
 
 
-def _on_first_line(text: str) -> Found | None:
-    """Numbers with remarks in brackets on the first line: ``8 (I have a bike.)``. Lines below must make no choice, or say so by a label."""
+def means_none(text: str) -> bool:
+    """Whether a text says "none" without an exception."""
+    return bool(NONE.match(text)) and not EXCEPT.search(text)
+
+
+def _on_first_line(text: str) -> ReadChoice | None:
+    """Read numbers with remarks in brackets on the first line: ``8 (I have a bike.)``.
+
+    Lines below must make no choice, or say so by a label.
+    """
     first, *others = text.split("\n")
     numbers = _remarked(first)
     if not numbers:
         return None
-    if any(map(_NEXT_CHOICE.match, others)):
-        return Found(numbers, [AGAIN])
-    return None if any(map(str.isdecimal, "".join(others))) else Found(numbers)
+    if any(_NEXT_CHOICE.match(line) for line in others):
+        return ReadChoice(numbers, [SECOND_CHOICE])
+    has_digit = any(character.isdecimal() for line in others for character in line)
+    return None if has_digit else ReadChoice(numbers)
 
 
 def _remarked(line: str) -> list[str]:
-    """The numbers of a line that has numbers and, in brackets, remarks on them: ``2 (diet), 5 (place)``. Empty for another line."""
+    """Return the numbers of a line of numbers with remarks in brackets: ``2 (diet), 5 (place)``.
+
+    Empty for another line.
+    """
     begins = _REMARKED_BEGINS.match(line)
-    place = begins.end() if begins else 0
-    numbers, remarks = list[str](), list[str]()
-    while item := _REMARKED_ITEM.match(line, place):
-        place, remark = item.end(), item[2] or ""
-        remarks.append(remark)
+    position = begins.end() if begins else 0
+    numbers = []
+    has_remark = False
+    item = _REMARKED_ITEM.match(line, position)
+    while item:
+        remark = item[2] or ""
+        has_remark = has_remark or remark != ""
         if not _denies(remark):
             numbers.append(item[1])
         elif not _DENIES_FIRST.match(remark):
-            return []  # what the remark denies is not clear
-    ends = not line[place:].strip(" .,;*_")
-    return numbers if ends and any(remarks) else []
+            return []  # it is not clear what the remark denies
+        position = item.end()
+        item = _REMARKED_ITEM.match(line, position)
+    goes_on = line[position:].strip(" .,;*_") != ""
+    return numbers if has_remark and not goes_on else []
 
 
-def _in_brackets(text: str) -> Found | None:
-    """The first list in brackets that is readable and not denied; numbers on lines before it are the choice instead."""
-    place = 0
+def _in_brackets(text: str) -> ReadChoice | None:
+    """Return the first list in brackets that can be read and is not denied.
+
+    If numbers stand on lines before the list, these are the choice.
+    """
+    position = 0
     for opening in islice(OPENING.finditer(text), TRIED):
-        if opening.start() < place or _is_denied_before(text, opening.start()):
+        start = opening.start()
+        if start < position or _is_denied_before(text, start):
             continue
-        found, end = _bracket_at(text, opening.start())
-        if found is None:
+        read = _bracket_at(text, start)
+        if read is None:
             continue
-        if found and _DENIED_BEFORE.match(text, end):
-            place = end
+        choice, end = read
+        if choice and _DENIED_BEFORE.match(text, end):
+            position = end
             continue
-        lines = _lines_before(text, opening.start())
-        return found if lines is None else lines
+        before = _lines_before(text, start)
+        return choice if before is None else before
     return None
 
 
-def _lines_before(text: str, start: int) -> Found | None:
-    """The choice of the lines before a bracket, with the numbers before it on its own line."""
+def _lines_before(text: str, start: int) -> ReadChoice | None:
+    """Return the choice of the lines before a bracket, with the numbers before it on its line."""
     *lines, own = text[:start].split("\n")
     if _in_lines(lines) is None:
         return None
-    return _in_lines([*lines, own + text[start:].split("\n")[0]] if own.strip() else lines)
+    if own.strip():
+        lines.append(own + text[start:].split("\n")[0])
+    return _in_lines(lines)
 
 
 def _is_denied_before(text: str, start: int) -> bool:
-    """Whether the words before a place in its clause deny what stands there."""
+    """Whether the words before a position in its clause deny what stands there."""
     clause = re.split(r"[.!?,;\n]", text[max(0, start - 60) : start])[-1]
     return bool(DENIED.search(clause) or _DENIED_NEXT.search(clause))
 
 
-def _bracket_at(text: str, start: int) -> tuple[Found | None, int]:
-    """The choice in the brackets at ``start``, by the first reader that finds one, and its end. None if they cannot be read."""
+def _bracket_at(text: str, start: int) -> tuple[ReadChoice, int] | None:
+    """Return the choice in the brackets at ``start`` and its end, by the first reader that fits."""
     for read in (_as_copies, _as_lines, _as_ids, _as_json):
-        found, end = read(text, start)
-        if found is not None:
-            return found, end
-    return None, start
+        choice = read(text, start)
+        if choice is not None:
+            return choice
+    return None
 
 
-def _as_copies(text: str, start: int) -> tuple[Found | None, int]:
-    """Two or more copied statements on one line, each behind its number: ``[1] I am vegan. [5] I run.``.
+def _as_copies(text: str, start: int) -> tuple[ReadChoice, int] | None:
+    """Read copied statements on one line, each behind its number: ``[1] I am vegan. [5] I run.``.
 
-    What begins with a small letter is a remark, as in ``[2] is enough. [7] is about cars.``;
-    whether these are items is not clear.
+    There must be two or more. What begins with a small letter is a remark, as in ``[2] is enough.
+    [7] is about cars.``; whether these are items is not clear.
     """
-    end = text.find("\n", start)
-    copies = list(_COPY.finditer(text, start, len(text) if end < 0 else end))
+    line_end = text.find("\n", start)
+    if line_end < 0:
+        line_end = len(text)
+    copies = list(_COPY.finditer(text, start, line_end))
     if len(copies) < 2 or copies[0].start() != start or not _ends_as_items(copies[:-1]):
-        return None, start
+        return None
     if any(copy["copy"].islower() for copy in copies):
-        return Found([copies[0][1]], [AGAIN]), copies[0].end(1) + 1
-    return Found([copy[1] for copy in copies if not DENIED.search(copy[0])], copied=True), copies[
-        -1
-    ].end()
+        first = copies[0]
+        return ReadChoice([first[1]], [SECOND_CHOICE]), first.end(1) + 1
+    numbers = [copy[1] for copy in copies if not DENIED.search(copy[0])]
+    return ReadChoice(numbers, copied=True), copies[-1].end()
 
 
-def _as_lines(text: str, start: int) -> tuple[Found | None, int]:
-    """Two or more numbers on lines of their own, all with their statements or all without: ``- [1]`` and below it ``- [5]``.
+def _as_lines(text: str, start: int) -> tuple[ReadChoice, int] | None:
+    """Read numbers in brackets on lines of their own: ``- [1]`` and below it ``- [5]``.
 
-    What begins with a small letter is a remark, and whether it chooses or denies its statement is
-    not clear.
+    There must be two or more, all with their statements or all without. What begins with a small
+    letter is a remark, and whether it chooses or denies its statement is not clear.
     """
-    begins = text.rfind("\n", 0, start) + 1
-    items = list[re.Match[str]]()
-    end = begins
-    for line in text[begins:].split("\n"):
+    line_start = text.rfind("\n", 0, start) + 1
+    items, end = _bracketed_lines(text, line_start)
+    if len(items) < 2 or start > line_start + items[0].start("number"):
+        return None
+    copies = [_copy_in(item) for item in items]
+    if any(copies) != all(copies) or any(copy[:1].islower() for copy in copies):
+        return None
+    copied = all(copies)
+    if not copied and not items[0]["listed"]:  # "[1]" and "[5]" below it may be two answers
+        return None
+    numbers = [item["number"] for item in items]
+    chosen = [item["number"] for item in items if not _denies(item[0])]
+    return ReadChoice(chosen, copied=copied, on_lines=numbers), end
+
+
+def _bracketed_lines(text: str, start: int) -> tuple[list[re.Match[str]], int]:
+    """Return the lines from ``start`` on that are numbers in brackets, and their end.
+
+    Empty lines may stand between them.
+    """
+    items = []
+    end = start
+    for line in text[start:].split("\n"):
         item = _BRACKETED.fullmatch(line)
         if line.strip() and item is None:
             break
         end += len(line) + 1
         if item:
             items.append(item)
-    copies = [_copy_in(item) for item in items]
-    if (
-        not any(copies) and items and not items[0]["listed"]
-    ):  # "[1]" and "[5]" below it may be two answers
-        return None, start
-    if (
-        len(items) < 2
-        or start > begins + items[0].start("number")
-        or any(map(bool, copies)) != all(map(bool, copies))
-    ):
-        return None, start
-    if any(copy[:1].islower() for copy in copies):
-        return None, start
-    chosen = [item["number"] for item in items if not _denies(item[0])]
-    found = Found(
-        chosen, copied=all(map(bool, copies)), on_lines=[item["number"] for item in items]
-    )
-    return found, min(end, len(text))
+    return items, min(end, len(text))
 
 
 def _copy_in(item: re.Match[str]) -> str:
-    """The statement behind a number in brackets. Empty if there is none, or a remark on the other statements."""
+    """Return the statement behind a number in brackets.
+
+    Empty if there is none, or a remark on the other statements.
+    """
     copy = item["copy"] or ""
     return "" if _ON_OTHERS.match(copy) else copy
 
 
 def _ends_as_items(copies: Sequence[re.Match[str]]) -> bool:
-    """Whether each ends with a stop, a comma or a semicolon, and not in the middle of a sentence."""
+    """Whether each ends with a stop, a comma or a semicolon, not in the middle of a sentence."""
     return all(copy[0].rstrip().endswith((".", "!", ",", ";")) for copy in copies)
 
 
-def _as_ids(text: str, start: int) -> tuple[Found | None, int]:
-    """Numbers in brackets, or each in brackets of its own."""
+def _as_ids(text: str, start: int) -> tuple[ReadChoice, int] | None:
+    """Read numbers in brackets, or each in brackets of its own."""
     within = _WITHIN.match(text, start)
     if within is None:
-        return None, start
-    numbers = re.findall(r"\d+", within[1])
-    closed = bool(within[2])
-    if not numbers and (not closed or any(map(str.isalpha, within[1]))):
-        return None, start
-    told = [] if closed else [ENDLESS]
-    return Found(numbers, told), within.end()
+        return None
+    inner = within["ids"]
+    numbers = re.findall(r"\d+", inner)
+    closed = within["closing"] == "]"
+    if not numbers:
+        has_letter = any(character.isalpha() for character in inner)
+        if not closed or has_letter:
+            return None
+    return ReadChoice(numbers, [] if closed else [ENDLESS]), within.end()
 
 
-def _as_json(text: str, start: int) -> tuple[Found | None, int]:
-    """A list or object of ids, of objects about statements, or of copies, in JSON or nearly so; the complete part of one that is cut."""
-    whole, end = value_at(text, start)
-    value = whole
-    if whole is None:
-        value = begun(text, start) or None
+def _as_json(text: str, start: int) -> tuple[ReadChoice, int] | None:
+    """Read a list or object of ids, of objects about statements, or of copies, in JSON.
+
+    Near JSON is read too, and of a truncated value the complete part.
+    """
+    value, end = value_at(text, start)
+    notes = []
     if value is None:
-        return None, start
+        value = begun(text, start)
+        notes = [ENDLESS]
+    if value is None or (notes and not value):
+        return None
     if is_one(value):
         value = list(takewhile(is_one, json_values(text[start:])))
     items = _labels(value if isinstance(value, list) else _listed(value))
     if len(items) == 1 and NONE.match(items[0]):
         items = []
-    told = [ENDLESS] if whole is None else []
-    return Found(items, told, _is_copy(value)), len(text) if end is None else end
+    return ReadChoice(items, notes, _is_copy(value)), len(text) if end is None else end
 
 
 def _is_copy(value: Any) -> bool:
     """Whether all items of a list or object have words of their own."""
     for item in value.values() if isinstance(value, dict) else value:
-        if len(item) < 2 if isinstance(item, dict) else not re.search(r"[^\W\d_]", str(item)):
+        if isinstance(item, dict):
+            has_words = len(item) >= 2
+        else:
+            has_words = re.search(r"[^\W\d_]", str(item)) is not None
+        if not has_words:
             return False
     return True
 
 
 def _labels(items: Iterable[Any]) -> list[str]:
-    """The label of each item, also in lists within, without items that are called irrelevant."""
-    labels = list[str]()
+    """Return the label of each item, also in inner lists, without those called irrelevant."""
+    labels: list[str] = []
     for item in items:
-        if isinstance(item, dict) and any(
-            _is_no(item.get(key)) for key in ("relevant", *SCORE_KEYS)
-        ):
-            continue
         if isinstance(item, list):
             labels += _labels(item)
-        else:
+        elif not _is_irrelevant(item):
             labels.append(label_of(item))
     return labels
 
 
-def _on_lines(text: str) -> Found | None:
-    """The first lines that hold only numbers, or that begin with a number, in a text that doesn't begin with brackets."""
+def _is_irrelevant(item: Any) -> bool:
+    """Whether an object says that its statement is not relevant."""
+    if not isinstance(item, dict):
+        return False
+    return any(_is_no(item.get(key)) for key in ("relevant", *SCORE_KEYS))
+
+
+def _on_lines(text: str) -> ReadChoice | None:
+    """Read the first lines that hold only numbers or begin with one.
+
+    The text must not begin with brackets.
+    """
     return None if OPENING.match(text) else _in_lines(text.split("\n"))
 
 
-def _in_lines(lines: Iterable[str]) -> Found | None:
-    """The first lines that hold only numbers, perhaps with remarks on the later ones, or that begin with a number."""
+def _in_lines(lines: Iterable[str]) -> ReadChoice | None:
+    """Read the first lines that hold only numbers, or that begin with a number.
+
+    Later lines of numbers may have remarks.
+    """
     lines = [line for line in not_denied(lines) if line.strip()]
     for index, line in enumerate(lines):
         if _numbers(line):
-            found = Found()
-            for numbers in takewhile(bool, map(_numbers_said, lines[index:])):
-                found += numbers
-            return found
+            return _number_lines(lines[index:])
         if NUMBERED.match(line):
             return _items(lines[index:])
     return None
 
 
-def _numbers_said(line: str) -> list[str]:
-    return _numbers(line) or _remarked(line) or _reasoned(line)
+def _number_lines(lines: Iterable[str]) -> ReadChoice:
+    choice = ReadChoice()
+    for line in lines:
+        numbers = _numbers(line) or _remarked(line) or _reasoned(line)
+        if not numbers:
+            break
+        choice += numbers
+    return choice
 
 
 def _numbers(line: str) -> list[str]:
-    """The numbers on a line that holds only numbers and perhaps a label."""
-    found = _NUMBERS.fullmatch(line)
-    return re.findall(r"\d+", found[1]) if found and not DENIED.search(line) else []
+    """Return the numbers on a line that holds only numbers and perhaps a label."""
+    numbers = _NUMBERS.fullmatch(line)
+    if numbers is None or DENIED.search(line):
+        return []
+    return re.findall(r"\d+", numbers[1])
 
 
-def _with_reason(text: str) -> Found | None:
-    """Numbers with a reason on the first line. Further choices on the lines below are told."""
+def _with_reason(text: str) -> ReadChoice | None:
+    """Read numbers with a reason on the first line. Further choices below it are noted."""
     first, *others = text.split("\n")
     numbers = _reasoned(first)
     if not numbers:
         return None
-    return Found(numbers, [AGAIN] if any(map(_NEXT_CHOICE.match, others)) else [])
+    chooses_again = any(_NEXT_CHOICE.match(line) for line in others)
+    return ReadChoice(numbers, [SECOND_CHOICE] if chooses_again else [])
 
 
 def _reasoned(line: str) -> list[str]:
-    """The numbers at the beginning of a line that says why. The numbers of the reason are no choice."""
-    found, begins = _NUMBERS.match(line), _BARE_OR_LABELLED.match(line)
+    """Return the numbers at the beginning of a line that says why.
+
+    The numbers of the reason are no choice.
+    """
+    found = _NUMBERS.match(line)
+    begins = _BARE_OR_LABELLED.match(line)
     if found is None or begins is None:
         return []
     numbers = re.findall(r"\d+", found[1])
+    label = begins["label"] or ""
     reason = _BECAUSE.fullmatch(line, found.end(1))
-    labelled = (begins["label"] or "").endswith(":")
-    if reason is None and begins["label"]:
+    if reason is None and label:
         reason = _ARE_RELEVANT.fullmatch(line, found.end(1))
     if reason is None:
         reason = _SENTENCE.fullmatch(line, found.end(1))
-        if reason and len(numbers) == 1 and not labelled and not _OTHERS.search(reason[0]):
+        is_item = len(numbers) == 1 and not label.endswith(":")
+        if reason and is_item and not _OTHERS.search(reason[0]):
             return []  # "1. The user ..." may be a list of anything
     if reason is None or _denies(reason[0]) or _NOT_WANTED.search(reason[0]):
         return []
@@ -448,22 +531,27 @@ def _denies(remark: str) -> bool:
     return bool(DENIED.search(remark)) and not _OTHERS.search(remark)
 
 
-def _items(lines: Sequence[str]) -> Found:
-    """The numbers at the beginning of the lines up to a further choice, without those whose lines call their statement irrelevant."""
-    found = Found(copied=True)
-    for place, line in enumerate(lines):
-        if place and _NEXT_CHOICE.match(line):
-            found.told.append(AGAIN)
+def _items(lines: Sequence[str]) -> ReadChoice:
+    """Return the numbers at the beginning of the lines, up to a further choice.
+
+    Lines that call their statement irrelevant are left out.
+    """
+    choice = ReadChoice(copied=True)
+    for index, line in enumerate(lines):
+        if index > 0 and _NEXT_CHOICE.match(line):
+            choice.notes.append(SECOND_CHOICE)
             break
         item = NUMBERED.match(line)
-        if item and not _denies(line) and not NONE.match(line, item.end()):
-            found += _SHOWN.findall(line) or [item[1]]
-            found.copied &= line[item.end() :].strip() != ""
-    return found
+        if item is None or _denies(line) or NONE.match(line, item.end()):
+            continue
+        choice += _SHOWN.findall(line) or [item[1]]
+        if not line[item.end() :].strip():
+            choice.copied = False
+    return choice
 
 
 def not_denied(lines: Iterable[str]) -> Iterator[str]:
-    """The lines without headings that deny, and without the lines below such headings."""
+    """Yield the lines without headings that deny, and without the lines below such headings."""
     denied = False
     for line in lines:
         if line.rstrip().endswith(":"):
@@ -473,32 +561,40 @@ def not_denied(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _listed(item: Mapping[str, Any]) -> list[Any]:
-    """The first list in an object whose key does not deny. In an object without lists, the keys whose values are not "no"."""
-    lists = {
-        str(key).replace("_", " "): value for key, value in item.items() if isinstance(value, list)
-    }
-    if not lists:
-        return [key for key in item if not _is_no(item[key])]
-    for key, value in lists.items():
-        if not DENIED.search(key):
-            return value
-    return []
+    """Return the first list in an object whose key does not deny.
+
+    In an object without lists, these are the keys whose values are not "no".
+    """
+    has_list = False
+    for key, value in item.items():
+        if isinstance(value, list):
+            has_list = True
+            if not DENIED.search(str(key).replace("_", " ")):
+                return value
+    if has_list:
+        return []
+    return [key for key in item if not _is_no(item[key])]
 
 
 def _is_no(value: Any) -> bool:
-    return (value.strip().casefold() if isinstance(value, str) else value) in _NO
+    if isinstance(value, str):
+        value = value.strip().casefold()
+    return value in _NO
 
 
 def is_one(item: Any) -> bool:
     """Whether this is an object about one statement."""
-    return isinstance(item, dict) and any(
-        key in item and not isinstance(item[key], list) for key in _ID_KEYS
-    )
+    if not isinstance(item, dict):
+        return False
+    return any(key in item and not isinstance(item[key], list) for key in _ID_KEYS)
 
 
 def label_of(item: Any) -> str:
-    """The id, or the words, by which an item names its statement."""
+    """Return the id, or the words, by which an item names its statement."""
+    label = item
     if isinstance(item, dict):
-        named = [item[key] for key in _ID_KEYS if key in item]
-        item = named[0] if named else next(iter(item), "")
-    return str(int(item)) if isinstance(item, float) and item.is_integer() else str(item)
+        keys = [key for key in _ID_KEYS if key in item]
+        label = item[keys[0]] if keys else next(iter(item), "")
+    if isinstance(label, float) and label.is_integer():
+        label = int(label)
+    return str(label)

@@ -1,4 +1,4 @@
-"""Chosen statements: parsers of ids, copies or scores, and what they choose of the persona. Pure functions: no model, no frame."""
+"""Chosen statements: parsers of copies and scores, and what a choice means for a persona."""
 
 import math
 import re
@@ -12,21 +12,20 @@ from .json_answers import OPENING, json_values, value_at
 from .signs import QUOTES, plain_signs
 from .statement_numbers import (
     ENDLESS,
-    EXCEPT,
-    NONE,
     NUMBERED,
     SCORE_KEYS,
-    Found,
+    ReadChoice,
     is_one,
     label_of,
+    means_none,
     not_denied,
     read_ids,
     says_none,
 )
-from .usable import FENCE, own_turn, usable_text
+from .usable import has_letter_or_digit, own_turn, usable_text, without_fences
 
 __all__ = [
-    "ALIKE",
+    "LEAST_SIMILARITY",
     "Chosen",
     "choose",
     "match_copy",
@@ -39,8 +38,11 @@ __all__ = [
 ]
 
 
-def read_copies(text: str) -> Found | None:
-    r"""The copied statements in a completion: one per line, numbered, bulleted, quoted, or a JSON list of texts that comes first.
+def read_copies(text: str) -> ReadChoice | None:
+    r"""Read the copied statements in a completion.
+
+    They stand one per line, numbered, bulleted or quoted, or in a JSON list of texts that comes
+    first.
 
     Returns:
         The copies with their numbers. A line such as "None" counts as a copy, because a statement
@@ -50,77 +52,101 @@ def read_copies(text: str) -> Found | None:
         >>> read_copies("Relevant:\n- I am vegan.\n2: I own a dog."), read_copies("None")
         (['- I am vegan.', '2: I own a dog.'], ['None'])
     """
-    text = FENCE.sub("", own_turn(usable_text(text))).strip()
-    values = (
-        list(value.values())
-        if isinstance(value, dict) and all(map(str.isdecimal, value))
-        else value
-        for value in json_values(text)
-    )
-    first = next((value for value in values if isinstance(value, list) or not value), None)
-    if (
-        first is not None
-        and all(isinstance(item, str) for item in first)
-        and "\n" not in OPENING.split(text)[0].strip()
-    ):
-        return Found(first)
-    lines = [line.strip() for line in text.splitlines() if any(map(str.isalnum, line))]
-    cut_off = first is None and OPENING.match(text)
-    return (
-        Found(line for line in not_denied(lines) if not line.endswith(":"))
-        if lines and not cut_off
-        else None
-    )
+    text = without_fences(own_turn(usable_text(text))).strip()
+    json_list = _first_json_list(text)
+    if json_list is not None and all(isinstance(item, str) for item in json_list):
+        before = OPENING.split(text)[0].strip()
+        if "\n" not in before:
+            return ReadChoice(json_list)
+    lines = [line.strip() for line in text.splitlines() if has_letter_or_digit(line)]
+    cut_off = json_list is None and OPENING.match(text) is not None
+    if not lines or cut_off:
+        return None
+    return ReadChoice(line for line in not_denied(lines) if not line.endswith(":"))
 
 
-def read_scores(text: str) -> Found | None:
-    """The scores in a completion: the first JSON object id -> score, or JSON objects with an id and a score, fenced or in prose.
+def _first_json_list(text: str) -> list[Any] | None:
+    """Return the first list in a text, or the values of the first object with numbers as keys.
+
+    Empty for an empty object that comes first.
+    """
+    for value in json_values(text):
+        if isinstance(value, list):
+            return value
+        if all(key.isdecimal() for key in value):
+            return list(value.values())
+    return None
+
+
+def read_scores(text: str) -> ReadChoice | None:
+    """Read the scores in a completion.
+
+    They are the first JSON object id -> score, or JSON objects with an id and a score, fenced or in
+    prose.
 
     Returns:
         Pairs of an id and the value given as its score, in the completion's order. Empty if no
         statement is relevant; ``None`` for prose.
 
     Example:
-        >>> read_scores('Sure: {"3": 0.9, "7": 0.4}'), read_scores("{}"), read_scores("Statement 3 matters.")
-        ([('3', 0.9), ('7', 0.4)], [], None)
+        >>> read_scores('Sure: {"3": 0.9, "7": 0.4}')
+        [('3', 0.9), ('7', 0.4)]
+        >>> read_scores("{}"), read_scores("Statement 3 matters.")
+        ([], None)
     """
     text = own_turn(usable_text(text))
     if says_none(text):
-        return Found()
-    values = [
-        value
-        for value in json_values(text)
-        if isinstance(value, dict) or not value or any(isinstance(item, dict) for item in value)
-    ]
+        return ReadChoice()
+    values = []
+    for value in json_values(text):
+        if isinstance(value, dict) or not value or any(isinstance(item, dict) for item in value):
+            values.append(value)
     if not values:
         return None
     opening = OPENING.search(text)
-    cut = opening is not None and value_at(text, opening.start())[1] is None
-    return Found(_pairs(list(takewhile(is_one, values)) or values[:1]), [ENDLESS] * cut)
+    cut_off = opening is not None and value_at(text, opening.start())[1] is None
+    about_statements = list(takewhile(is_one, values))
+    pairs = _pairs(about_statements or values[:1])
+    return ReadChoice(pairs, [ENDLESS] if cut_off else [])
 
 
 def _pairs(value: Any) -> list[tuple[str, Any]]:
-    """Ids and scores of an object about one statement, of an object id -> score, or of the only list or object inside."""
+    """Return the ids and scores of a value.
+
+    The value is an object about one statement, an object id -> score, or has one list or object
+    inside.
+    """
     if isinstance(value, list):
-        return [pair for item in value if isinstance(item, list | dict) for pair in _pairs(item)]
+        pairs = []
+        for item in value:
+            if isinstance(item, list | dict):
+                pairs += _pairs(item)
+        return pairs
     if is_one(value):
         return [(label_of(value), score_in(value))]
-    inner = [
-        part
-        for part in value.values()
-        if isinstance(part, list) or (isinstance(part, dict) and score_in(part) is None)
-    ]
-    single = len(inner) == 1 and not any(isinstance(part, int | float) for part in value.values())
-    return _pairs(inner[0]) if single else [(str(key), score) for key, score in value.items()]
+    inner = []
+    for part in value.values():
+        if isinstance(part, list) or (isinstance(part, dict) and score_in(part) is None):
+            inner.append(part)
+    has_number = any(isinstance(part, int | float) for part in value.values())
+    if len(inner) == 1 and not has_number:
+        return _pairs(inner[0])
+    return [(str(key), score) for key, score in value.items()]
 
 
 def score_in(item: Mapping[str, Any]) -> Any:
-    """The score in a JSON object about one statement, or ``None``."""
-    return next((item[key] for key in SCORE_KEYS if key in item), None)
+    """Return the score in a JSON object about one statement, or ``None``."""
+    for key in SCORE_KEYS:
+        if key in item:
+            return item[key]
+    return None
 
 
-ALIKE = 0.9
-"""The least similarity (difflib's ratio of the normalised texts) at which a copy counts as the statement."""
+LEAST_SIMILARITY = 0.9
+"""The similarity from which a copy counts as the statement.
+
+It is difflib's ratio of the normalised texts.
+"""
 
 
 class Chosen(NamedTuple):
@@ -135,12 +161,12 @@ class Chosen(NamedTuple):
     dropped: list[str]
 
 
-def choose(form: str, found: Sequence[Any], ptkb: Mapping[str, str]) -> Chosen:
+def choose(form: str, pieces: Sequence[Any], ptkb: Mapping[str, str]) -> Chosen:
     """Match parsed pieces with the persona.
 
     Args:
         form: ``"ids"``, ``"copies"`` or ``"scores"``.
-        found: the result of ``read_ids``, ``read_copies`` or ``read_scores``.
+        pieces: the result of ``read_ids``, ``read_copies`` or ``read_scores``.
         ptkb: the persona, id -> statement.
 
     Returns:
@@ -151,70 +177,96 @@ def choose(form: str, found: Sequence[Any], ptkb: Mapping[str, str]) -> Chosen:
         answer copies the whole persona.
 
     Example:
-        >>> choose("ids", ["2", "9"], {"1": "I am vegan.", "2": "I own a dog."})
+        >>> persona = {"1": "I am vegan.", "2": "I own a dog."}
+        >>> choose("ids", ["2", "9"], persona)
         Chosen(statements=[('2', 1.0)], dropped=['no statement 9'])
-        >>> choose("scores", [("1", 0.2), ("2", 1.5)], {"1": "I am vegan.", "2": "I own a dog."}).statements
+        >>> choose("scores", [("1", 0.2), ("2", 1.5)], persona).statements
         [('2', 1.0), ('1', 0.2)]
     """
-    chosen, dropped = dict[str, float](), list[str]()
-    match = match_copy if form == "copies" else match_label
-    for position, piece in enumerate(found, 1):
-        label, value = piece if form == "scores" else (piece, 1 / (len(chosen) + 1))
-        number, score = match(label, ptkb), _score(value)
-        if number is None and form == "copies" and _means_none(label):
-            dropped += [
-                f"behind 'none': {later}"
-                for later in found[position:]
-                if match_copy(later, ptkb) not in (None, *chosen)
-            ]
-            break
-        if number is None:
-            dropped.append(_unmatched(label, ptkb))
-            continue
-        if score is None:
-            dropped.append(f"score {value!r} of statement {label}")
-            continue
-        if not 0 <= score <= 1:
-            dropped.append(f"score {score} of statement {label}")
-        chosen.setdefault(number, min(max(score, 0.0), 1.0))
-    statements = sorted(
-        ((number, score) for number, score in chosen.items() if score), key=lambda pair: -pair[1]
-    )
-    dropped += getattr(found, "told", [])
-    if 1 < len(ptkb) == len(statements) and (form == "copies" or getattr(found, "copied", False)):
+    if form == "scores":
+        statements, dropped = _choose_scores(pieces, ptkb)
+    else:
+        statements, dropped = _choose_in_order(form, pieces, ptkb)
+    copied = form == "copies"
+    if isinstance(pieces, ReadChoice):
+        dropped += pieces.notes
+        copied = copied or pieces.copied
+    if copied and 1 < len(ptkb) == len(statements):
         dropped.append(
-            f"nothing, but the answer copies the whole persona: all {len(ptkb)} statements are chosen"
+            "nothing, but the answer copies the whole persona: "
+            f"all {len(ptkb)} statements are chosen"
         )
     return Chosen(statements, dropped)
 
 
-def _means_none(copy: str) -> bool:
-    return bool(NONE.match(copy)) and not EXCEPT.search(copy)
+def _choose_scores(
+    pieces: Sequence[tuple[str, Any]], ptkb: Mapping[str, str]
+) -> tuple[list[tuple[str, float]], list[str]]:
+    """Return the scored statements, best first, and what was dropped."""
+    scores: dict[str, float] = {}
+    dropped = []
+    for label, value in pieces:
+        statement_id = match_label(label, ptkb)
+        score = _score(value)
+        if statement_id is None:
+            dropped.append(_unmatched(label, ptkb))
+        elif score is None:
+            dropped.append(f"score {value!r} of statement {label}")
+        else:
+            if not 0 <= score <= 1:
+                dropped.append(f"score {score} of statement {label}")
+            scores.setdefault(statement_id, min(max(score, 0.0), 1.0))
+    positive = [(statement_id, score) for statement_id, score in scores.items() if score > 0]
+    positive.sort(key=lambda pair: -pair[1])
+    return positive, dropped
+
+
+def _choose_in_order(
+    form: str, pieces: Sequence[str], ptkb: Mapping[str, str]
+) -> tuple[list[tuple[str, float]], list[str]]:
+    """Return the statements of ids or copies, scored by their position, and what was dropped."""
+    match = match_copy if form == "copies" else match_label
+    chosen: list[str] = []
+    dropped = []
+    for number, piece in enumerate(pieces, 1):
+        statement_id = match(piece, ptkb)
+        if statement_id is not None:
+            if statement_id not in chosen:
+                chosen.append(statement_id)
+            continue
+        if form == "copies" and means_none(piece):
+            for later in pieces[number:]:
+                if match_copy(later, ptkb) not in (None, *chosen):
+                    dropped.append(f"behind 'none': {later}")
+            break
+        dropped.append(_unmatched(piece, ptkb))
+    return [(name, 1 / position) for position, name in enumerate(chosen, 1)], dropped
 
 
 def _unmatched(label: str, ptkb: Mapping[str, str]) -> str:
+    """Say that no statement has this label."""
     alike = _same_number(label, ptkb)
-    return (
-        f"statement {label}, which may be {' or '.join(alike)}"
-        if alike
-        else f"no statement {label}"
-    )
+    if alike:
+        return f"statement {label}, which may be {' or '.join(alike)}"
+    return f"no statement {label}"
 
 
-def only_unknown(form: str, found: Sequence[Any], ptkb: Mapping[str, str]) -> str:
-    """What a choice names, where it names something by number and none of it is a statement of the persona; otherwise an empty text.
+def only_unknown(form: str, pieces: Sequence[Any], ptkb: Mapping[str, str]) -> str:
+    """Say what a choice names, if none of it is a statement of the persona; otherwise empty.
 
-    Where there is no persona, nothing could be chosen. Copies, which small models write freely, are
-    only dropped and told.
+    Without a persona nothing could be chosen. Copies, which small models write freely, are only
+    dropped and noted.
 
     Example:
-        >>> only_unknown("ids", ["12"], {"1": "I am vegan."}), only_unknown("ids", ["12", "1"], {"1": "I am vegan."})
-        ("no statement 12: the user's statements are 1", '')
+        >>> only_unknown("ids", ["12"], {"1": "I am vegan."})
+        "no statement 12: the user's statements are 1"
+        >>> only_unknown("ids", ["12", "1"], {"1": "I am vegan."})
+        ''
     """
-    if form == "copies" or not found or not ptkb:
+    if form == "copies" or not pieces or not ptkb:
         return ""
-    unmatched = list[str]()
-    for piece in found:
+    unmatched = []
+    for piece in pieces:
         label = piece[0] if form == "scores" else piece
         if match_label(label, ptkb) is not None:
             return ""
@@ -223,33 +275,38 @@ def only_unknown(form: str, found: Sequence[Any], ptkb: Mapping[str, str]) -> st
 
 
 def match_label(label: str, ptkb: Mapping[str, str]) -> str | None:
-    """The id that ``label`` means: the id itself, a text that starts with it or names it, or a copy of its statement.
+    """Resolve a label to a statement id: by id, by prefix, by number or by its text.
 
     A number means the only id of the same value: ``1`` means ``01`` where there is no ``1``. None
     where several ids have that value.
 
     Example:
-        >>> match_label("1", {"01": "I run."}), match_label("١", {"1": "I run."}), match_label("1", {"01": "I run.", "001": "I swim."})
-        ('01', '1', None)
+        >>> match_label("1", {"01": "I run."}), match_label("١", {"1": "I run."})
+        ('01', '1')
+        >>> match_label("1", {"01": "I run.", "001": "I swim."}) is None
+        True
     """
     label = label.strip().strip(QUOTES + "[]()#").strip()
     if label in ptkb:
         return label
-    found = NUMBERED.match(label)
-    if found and found[1] in ptkb:
-        return found[1]
-    alike = _same_number(found[1] if found else label, ptkb)
+    number = label
+    numbered = NUMBERED.match(label)
+    if numbered:
+        number = numbered[1]
+        if number in ptkb:
+            return number
+    alike = _same_number(number, ptkb)
     if len(alike) == 1:
         return alike[0]
     return match_copy(label, ptkb)
 
 
 def _same_number(label: str, ptkb: Mapping[str, str]) -> list[str]:
-    """The ids whose number is that of ``label``, such as ``01`` and ``١`` for ``1``."""
+    """Return the ids with the number of ``label``, such as ``01`` and ``١`` for ``1``."""
     number = plain_signs(label.strip())
     if not number.isdecimal():
         return []
-    same = list[str]()
+    same = []
     for name in ptkb:
         plain = plain_signs(name)
         if plain.isdecimal() and plain.lstrip("0") == number.lstrip("0"):
@@ -258,40 +315,47 @@ def _same_number(label: str, ptkb: Mapping[str, str]) -> list[str]:
 
 
 def match_copy(copy: str, ptkb: Mapping[str, str]) -> str | None:
-    """The id of the statement that ``copy`` repeats: exactly, then normalised, then with a similarity of at least 0.9.
+    """Resolve a copy to the id of its statement.
 
-    Normalisation removes differences in letter case, punctuation, white space and numbering.
+    The copy must be equal, or equal when normalised, or similar by at least 0.9. Normalisation
+    removes differences in letter case, punctuation, white space and numbering.
 
     Example:
         >>> match_copy("2) i own a DOG", {"1": "I am vegan.", "2": "I own a dog."})
         '2'
     """
-    for number, statement in ptkb.items():
+    for name, statement in ptkb.items():
         if copy.strip() == statement.strip():
-            return number
-    known = {normalised(statement): number for number, statement in reversed(list(ptkb.items()))}
-    forms = [form for form in (normalised(copy), normalised(NUMBERED.sub("", copy))) if form]
-    alike = [form for form in forms if form in known] + [
-        one for form in forms for one in get_close_matches(form, known, 1, ALIKE)
-    ]
-    return known[alike[0]] if alike else None
+            return name
+    known: dict[str, str] = {}  # of equal statements the first counts
+    for name, statement in ptkb.items():
+        known.setdefault(normalised(statement), name)
+    forms = [normalised(copy), normalised(NUMBERED.sub("", copy))]
+    for form in forms:
+        if form and form in known:
+            return known[form]
+    for form in forms:
+        similar = get_close_matches(form, known, 1, LEAST_SIMILARITY) if form else []
+        if similar:
+            return known[similar[0]]
+    return None
 
 
 def normalised(text: str) -> str:
-    """The words of a text in lower case, without punctuation, with a blank between them."""
-    text = (
-        plain_signs(unicodedata.normalize("NFKC", text))
-        .casefold()
-        .replace("'", "")
-        .replace("’", "")
-    )
+    """Return the words of a text in lower case, without punctuation, with a blank between them."""
+    text = plain_signs(unicodedata.normalize("NFKC", text)).casefold()
+    text = text.replace("'", "").replace("’", "")
     return " ".join(re.findall(r"\w+", text))
 
 
 def _score(value: Any) -> float | None:
-    value = score_in(value) if isinstance(value, dict) else value
+    """Return a value as a number. None if it isn't one."""
+    if isinstance(value, dict):
+        value = score_in(value)
+    if isinstance(value, bool):
+        return None
     try:
-        score = math.nan if isinstance(value, bool) else float(value)
+        score = float(value)
     except (TypeError, ValueError, OverflowError):
         return None
     return None if math.isnan(score) else score

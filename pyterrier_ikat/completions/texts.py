@@ -1,4 +1,4 @@
-"""Texts in a completion: rewrites, passages, lists of queries, labels. Pure functions: no model, no frame."""
+"""Texts in a completion: rewrites, passages, lists of queries, labels."""
 
 import re
 from collections.abc import Sequence
@@ -6,9 +6,17 @@ from itertools import takewhile
 from typing import Any
 
 from .json_answers import OPENING, json_values, value_at
-from .signs import QUOTES
-from .statement_numbers import Found, read_ids
-from .usable import FENCE, is_loop, own_turn, says_no_query, usable_text, usable_words
+from .statement_numbers import ReadChoice, read_ids
+from .usable import (
+    has_letter_or_digit,
+    is_loop,
+    own_turn,
+    says_no_query,
+    unquoted,
+    usable_text,
+    usable_words,
+    without_fences,
+)
 
 _MARK = re.compile(
     r"^\s*(?:[-*•–]\s+|\(?\d{1,2}(?:\.?\)|、|[.:](?!\d))\s*|(?:search\s+)?query\s*\d*\s*[:.)]\s*)",
@@ -20,8 +28,10 @@ _REWRITE_NAME = (
     rf"(?:(?:(?:{_CHANGED}|self-?contained|stand-?alone|final|search)\s+)*{_NOUN}|{_CHANGED})"
 )
 _REWRITE_LABEL = re.compile(
-    rf"^[\W_]{{0,99}}(?:{_REWRITE_NAME}[\W_]*$|(?:the\s+)?{_REWRITE_NAME}(?:\s+(?:is|would\s+be|could\s+be))?[\W_]{{0,9}}?[:\uff1a]\s*"
-    rf"|(?:\w{{1,40}}\W{{1,9}}){{0,2}}here\b[^:\n]{{0,60}}?\b{_NOUN}\b[^:?\n]{{0,50}}[\W_]{{0,9}}?[:\uff1a]\s*)",
+    rf"^[\W_]{{0,99}}(?:{_REWRITE_NAME}[\W_]*$"
+    rf"|(?:the\s+)?{_REWRITE_NAME}(?:\s+(?:is|would\s+be|could\s+be))?[\W_]{{0,9}}?[:\uff1a]\s*"
+    rf"|(?:\w{{1,40}}\W{{1,9}}){{0,2}}here\b[^:\n]{{0,60}}?\b{_NOUN}\b[^:?\n]{{0,50}}"
+    rf"[\W_]{{0,9}}?[:\uff1a]\s*)",
     re.IGNORECASE,
 )
 _REWRITE_KEY = re.compile(_REWRITE_NAME, re.IGNORECASE)
@@ -30,92 +40,118 @@ _COLONS = (":", "\uff1a")
 
 
 def _clean(line: str) -> str:
+    """Remove emphasis, quotation marks and repeated blanks."""
     line = line.strip().strip("*_").strip()
     return " ".join(unquoted(line).split())
 
 
-def unquoted(text: str) -> str:
-    """The text without the quotation marks around all of it.
-
-    Example:
-        >>> unquoted("„Ist Minze giftig?“"), unquoted('"mint" or "basil"')
-        ('Ist Minze giftig?', '"mint" or "basil"')
-    """
-    while len(text) > 1 and text[0] in QUOTES and text[-1] in QUOTES + ",":
-        inner = text[1:].rstrip(QUOTES + ",").strip()
-        if text[0] not in "'‘’" and text[0] in inner.lstrip(QUOTES):
-            break
-        text = inner
-    return text
+def _unmarked(line: str) -> str:
+    """Remove the number or bullet before a line, and what :func:`_clean` removes."""
+    return _clean(_MARK.sub("", line))
 
 
 def in_object(text: str, name: re.Pattern[str]) -> str | None:
-    """The value of the key that ``name`` matches, in JSON objects on lines of their own. None without such a key.
+    """Return the value of the key that ``name`` matches, in JSON objects on lines of their own.
 
-    The longest key counts, and the first object.
+    The longest key counts, and the first object. None without such a key.
 
     Example:
-        >>> in_object('{"message": "Is it?", "rewritten_message": "Is mint safe?"}', re.compile("(rewritten )?message"))
+        >>> objects = '{"message": "Is it?", "rewritten_message": "Is mint safe?"}'
+        >>> in_object(objects, re.compile("(rewritten )?message"))
         'Is mint safe?'
     """
     lines = _OBJECTS.search(text)
-    objects = [item for item in json_values(lines[0]) if isinstance(item, dict)] if lines else []
-    found = [(str(key).replace("_", " "), value) for item in objects for key, value in item.items()]
-    named = [(key, value) for key, value in found if isinstance(value, str) and name.fullmatch(key)]
-    return usable_text(max(named, key=lambda pair: len(pair[0]))[1]) if named else None
+    if lines is None:
+        return None
+    longest_key = ""
+    longest_value = None
+    for item in json_values(lines[0]):
+        if not isinstance(item, dict):
+            continue
+        for key, value in item.items():
+            words = str(key).replace("_", " ")
+            if not isinstance(value, str) or not name.fullmatch(words):
+                continue
+            if longest_value is None or len(words) > len(longest_key):
+                longest_key = words
+                longest_value = value
+    return None if longest_value is None else usable_text(longest_value)
 
 
 def _in_json(text: str) -> list[str] | None:
-    """The texts of the first list or object that has texts. None if the lines should be read instead."""
+    """Return the texts of the first list or object that has texts.
+
+    Consecutive objects of one query each count as a list. None if the lines should be read instead.
+    """
     opening = OPENING.search(text)
-    if opening is None or any(
-        _MARK.match(line) and _clean(_MARK.sub("", line))
-        for line in text[: opening.start()].splitlines()
-    ):
+    if opening is None:
         return None
-    alone = text[: opening.start()].strip()[-1:] in ("", ":")
+    before = text[: opening.start()]
+    for line in before.splitlines():
+        if _MARK.match(line) and _unmarked(line):
+            return None
+    alone = before.strip()[-1:] in ("", ":")
     if alone and value_at(text, opening.start())[1] is None:
-        return []  # its complete parts may be anything, and its lines are not queries
+        return []  # it was cut: its complete parts may be anything, and its lines are not queries
     values = json_values(text)
-    ones = len(list(takewhile(_is_one, values)))  # consecutive objects of one query each are a list
-    first = [texts for value in values if any(texts := _texts(value))][: max(1, ones)]
-    return [query for texts in first for query in texts] if first or alone else None
+    objects_of_one = len(list(takewhile(_is_one, values)))
+    lists = [texts for texts in map(_texts, values) if any(texts)]
+    queries = []
+    for texts in lists[: max(1, objects_of_one)]:
+        queries += texts
+    return queries if queries or alone else None
 
 
 def _texts(value: Any) -> list[str]:
-    """The texts in a value. Of an object with a key for queries, only the texts under that key."""
+    """Return the texts in a value; of an object with a key for queries, only those under it."""
     if isinstance(value, str):
         return [value]
-    if isinstance(value, dict):
-        queries = [value[key] for key in value if "quer" in key.casefold()]
-        value = queries or [value[key] for key in value if not _EXPLAINS.fullmatch(key)]
-    return [text for part in value for text in _texts(part)] if isinstance(value, list) else []
+    parts = []
+    if isinstance(value, list):
+        parts = value
+    elif isinstance(value, dict):
+        parts = [value[key] for key in value if "quer" in key.casefold()]
+        if not parts:
+            parts = [value[key] for key in value if not _EXPLAINS.fullmatch(key)]
+    texts = []
+    for part in parts:
+        texts += _texts(part)
+    return texts
 
 
 def _is_one(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and len(_texts(value)) == 1
-        and not any(isinstance(part, list) for part in value.values())
-    )
+    """Whether a value is an object with one text and no list."""
+    if not isinstance(value, dict) or any(isinstance(part, list) for part in value.values()):
+        return False
+    return len(_texts(value)) == 1
 
 
 def _lines(text: str) -> list[str]:
-    """The query lines: the marked lines if any, else the quoted lines if most are, else all lines but those with a colon at the end."""
-    listed = [line for line in _without_explanations(text) if not _clean(line).endswith(_COLONS)]
-    quoted = [line for line in listed if unquoted(line.strip()) != line.strip()]
-    # A single quoted query among bare ones is a literal search.
-    found = [line for line in listed if _MARK.match(line)] or (
-        quoted if 2 * len(quoted) > len(listed) else listed
-    )
-    last = [_clean(_MARK.sub("", line)).casefold() for line in found[-3:]]
-    loops = (
-        len(last) == 3 and last[0] == last[1] and last[1].startswith(last[2])
-    )  # a loop that was cut off
-    return [
-        _clean(_MARK.sub("", _clean(_MARK.sub("", line, count=1)), count=1))
-        for line in found[: len(found) - loops]
-    ]
+    """Return the query lines, cleaned.
+
+    They are the marked lines if any, else the quoted lines if most are, else all lines but those
+    with a colon at the end. A single quoted query among bare ones is a literal search.
+    """
+    lines = [line for line in _without_explanations(text) if not _clean(line).endswith(_COLONS)]
+    marked = [line for line in lines if _MARK.match(line)]
+    quoted = [line for line in lines if unquoted(line.strip()) != line.strip()]
+    if marked:
+        lines = marked
+    elif 2 * len(quoted) > len(lines):
+        lines = quoted
+    if _ends_in_loop(lines):
+        lines = lines[:-1]
+    queries = []
+    for line in lines:
+        cleaned = _clean(_MARK.sub("", line, count=1))
+        queries.append(_clean(_MARK.sub("", cleaned, count=1)))
+    return queries
+
+
+def _ends_in_loop(lines: Sequence[str]) -> bool:
+    """Whether the last line is the beginning of the two equal lines before it: a loop, cut off."""
+    last = [_unmarked(line).casefold() for line in lines[-3:]]
+    return len(last) == 3 and last[0] == last[1] and last[1].startswith(last[2])
 
 
 _EXPLAINS = re.compile(
@@ -127,32 +163,37 @@ _NUMBER = re.compile(r"\s*\W?\d")
 
 
 def _without_explanations(text: str) -> list[str]:
-    """The lines of a list without those that explain its queries: a label such as ``Rationale:``, or bullets below a query."""
+    """Return the lines of a list without those that explain its queries.
+
+    An explanation has a label such as ``Rationale:``, or is a bullet below a query.
+    """
     lines = [line for line in text.splitlines() if line.strip() and not _EXPLANATION.match(line)]
     marked = [line for line in lines if _MARK.match(line)]
-    kept, above = list[str](), list[str]()
+    kept = []
+    above: list[str] = []  # the marked lines that a line stands below, by their indents
     for line in lines:
+        explains = False
         if _MARK.match(line):
-            above = [one for one in above if _indent(one) < _indent(line)]
-            below_query = bool(above) and _explains(line, above[-1], marked)
+            above = [outer for outer in above if _indent(outer) < _indent(line)]
+            explains = bool(above) and _explains(line, above[-1], marked)
             above.append(line)
-            if below_query:
-                continue
-        kept.append(line)
+        if not explains:
+            kept.append(line)
     return kept
 
 
 def _explains(line: str, above: str, marked: Sequence[str]) -> bool:
-    """Whether an indented line explains the query above it: a bullet below a number, or below one of several bullets.
+    """Whether an indented line explains the query above it.
 
-    Below a heading, which ends with a colon, are queries. Below the first line alone, whose own
-    indent is lost, as well.
+    That is a bullet below a number, or below one of several bullets. Below a heading, which ends
+    with a colon, are queries. Below the first line alone, whose own indent is lost, as well.
     """
     if _clean(above).endswith(_COLONS) or _NUMBER.match(line):
         return False
     if _NUMBER.match(above):
         return True
-    return sum(_indent(one) == _indent(above) for one in marked) > 1
+    siblings = [other for other in marked if _indent(other) == _indent(above)]
+    return len(siblings) > 1
 
 
 def _indent(line: str) -> int:
@@ -161,7 +202,7 @@ def _indent(line: str) -> int:
 
 
 def parse_queries(text: str, n: int | None = 5) -> list[str]:
-    r"""Read a list of search queries: JSON, numbered, bulleted, quoted or bare lines, prose around it.
+    r"""Read a list of search queries: JSON, numbered, bulleted, quoted or bare lines, with prose.
 
     Numbering, bullets and quotes are stripped; empty lines and repeats (ignoring letter case) are
     dropped; the first ``n`` are kept. If any line is numbered or bulleted, or more than half of the
@@ -170,49 +211,58 @@ def parse_queries(text: str, n: int | None = 5) -> list[str]:
 
     Args:
         text: the completion.
-        n: how many queries to keep at most; None keeps all.
+        n: the maximum number of queries; None keeps all.
 
     Returns:
         The queries in the model's order.
 
     Example:
-        >>> parse_queries('Sure! Here they are:\n1. "vegan breakfast"\n2. Vegan breakfast\n- tofu scramble')
+        >>> parse_queries('Sure:\n1. "vegan breakfast"\n2. Vegan breakfast\n- tofu scramble')
         ['vegan breakfast', 'tofu scramble']
     """
-    text = FENCE.sub("", own_turn(usable_words(text)))
-    found = _in_json(text)
-    items = dict[str, str]()
-    for query in _lines(text) if found is None else map(_clean, found):
-        if any(map(str.isalnum, query)) and not says_no_query(query):
-            items.setdefault(query.casefold(), query)
-    return list(items.values())[:n]
+    text = without_fences(own_turn(usable_words(text)))
+    in_json = _in_json(text)
+    queries = _lines(text) if in_json is None else [_clean(query) for query in in_json]
+    distinct: dict[str, str] = {}
+    for query in queries:
+        if has_letter_or_digit(query) and not says_no_query(query):
+            distinct.setdefault(query.casefold(), query)
+    return list(distinct.values())[:n]
 
 
 def parse_rewrite(text: str) -> str:
-    r"""Read one rewritten query without lead-ins (in a line or before it), headings, labels, quotes and explanations after it.
+    r"""Read one rewritten query.
+
+    Lead-ins (in a line or before it), headings, labels, quotes and explanations after it are left
+    out.
 
     Returns:
         The query, or ``""`` if the text has none.
 
     Example:
-        >>> parse_rewrite('Here is the query:\n\nRewritten query: "Is rooibos free of caffeine?"\n\nI resolved "it".')
-        'Is rooibos free of caffeine?'
+        >>> parse_rewrite('Here it is:\n\nRewritten query: "Is rooibos safe?"\n\nI resolved "it".')
+        'Is rooibos safe?'
     """
-    text = usable_words(text)
-    held = in_object(text, _REWRITE_KEY)
-    lines = [
-        line for line in FENCE.sub("", text if held is None else held).splitlines() if line.strip()
-    ]
+    lines = _lines_under(text, _REWRITE_KEY)
     for line in lines:
         query = _clean(_REWRITE_LABEL.sub("", line, count=1))
-        lead_in = query.endswith(_COLONS) and len(lines) > 1
-        if any(character.isalnum() for character in query) and not lead_in:
+        is_lead_in = query.endswith(_COLONS) and len(lines) > 1
+        if has_letter_or_digit(query) and not is_lead_in:
             return "" if is_loop(query) else query
     return ""
 
 
+def _lines_under(text: str, name: re.Pattern[str]) -> list[str]:
+    """Return the lines of a text, or of the value under such a key in an object."""
+    words = usable_words(text)
+    value = in_object(words, name)
+    plain = without_fences(words if value is None else value)
+    return [line for line in plain.splitlines() if line.strip()]
+
+
 _PART = re.compile(
-    rf"^[^\S\n]{{0,99}}[*_#>-]{{0,9}}[^\S\n]{{0,9}}(?P<name>{_REWRITE_NAME}|response|answer|reply|reason(?:ing)?|level|statements?"
+    rf"^[^\S\n]{{0,99}}[*_#>-]{{0,9}}[^\S\n]{{0,9}}(?P<name>{_REWRITE_NAME}"
+    r"|response|answer|reply|reason(?:ing)?|level|statements?"
     r"|provenances?|queries)[*_]*\s*[:\uff1a][*_]*",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -221,25 +271,29 @@ _ANSWER_NAME = re.compile("response|answer|reply", re.IGNORECASE)
 
 
 def parse_rewrite_and_answer(text: str) -> tuple[str, str] | None:
-    r"""Read a rewrite and the answer after it, each after a label on its own line; a reason before them is omitted.
+    r"""Read a rewrite and the answer after it, each after a label on its own line.
+
+    A reason before them is omitted.
 
     Returns:
         The rewrite and the answer, each on one line. ``None`` if one of them is missing.
 
     Example:
-        >>> parse_rewrite_and_answer('Reason: "it" is rooibos.\nRewrite: Is rooibos safe?\nResponse: Yes.\nIt has no caffeine.')
-        ('Is rooibos safe?', 'Yes. It has no caffeine.')
+        >>> parse_rewrite_and_answer('Rewrite: Is rooibos safe?\nResponse: Yes.\nNo caffeine.')
+        ('Is rooibos safe?', 'Yes. No caffeine.')
     """
     words = usable_words(text)
-    rewrite, answer = (in_object(words, name) for name in (_REWRITE_KEY, _ANSWER_NAME))
+    rewrite = in_object(words, _REWRITE_KEY)
+    answer = in_object(words, _ANSWER_NAME)
     if rewrite is None or answer is None:
-        rewrite, answer = _labelled(FENCE.sub("", words))
-    query, said = parse_rewrite(rewrite or ""), parse_passage(answer)
-    return (query, said) if query and said else None
+        rewrite, answer = _labelled(without_fences(words))
+    query = parse_rewrite(rewrite or "")
+    passage = parse_passage(answer)
+    return (query, passage) if query and passage else None
 
 
 def parse_reasoned_rewrite(text: str) -> str:
-    r"""Read one rewrite as :func:`parse_rewrite` does. A reason may come before it and an answer after it.
+    r"""Read one rewrite as :func:`parse_rewrite` does, perhaps between a reason and an answer.
 
     Returns:
         The rewrite, or ``""`` if the text has none, or only a reason.
@@ -248,28 +302,34 @@ def parse_reasoned_rewrite(text: str) -> str:
         >>> parse_reasoned_rewrite('Reason: "it" is rooibos.\nRewrite: Is rooibos safe?')
         'Is rooibos safe?'
     """
-    words = FENCE.sub("", usable_words(text))
+    words = without_fences(usable_words(text))
     rewrite, _ = _labelled(words)
-    return parse_rewrite(text if rewrite is None and not _PART.search(words) else rewrite or "")
+    if rewrite is not None:
+        return parse_rewrite(rewrite)
+    has_labels = _PART.search(words) is not None
+    return "" if has_labels else parse_rewrite(text)
 
 
 def _labelled(text: str) -> tuple[str | None, str]:
-    """The text after the first label of a rewrite (None without one), and all text after the next label of an answer."""
-    labels = _PART.finditer(text)
-    start = next((label.end() for label in labels if _REWRITE_KEY.fullmatch(label["name"])), None)
-    if start is None:
+    """Return the text after the first label of a rewrite, and after the next label of an answer.
+
+    The rewrite ends at the next label of any kind and is None without a label, the answer goes on
+    to the end.
+    """
+    rewrite_start = None
+    rewrite_end = None
+    for label in _PART.finditer(text):
+        if rewrite_start is None:
+            if _REWRITE_KEY.fullmatch(label["name"]):
+                rewrite_start = label.end()
+            continue
+        if rewrite_end is None:
+            rewrite_end = label.start()
+        if _ANSWER_NAME.fullmatch(label["name"]):
+            return text[rewrite_start:rewrite_end], text[label.end() :]
+    if rewrite_start is None:
         return None, ""
-    later = list(labels)
-    answer = next(
-        (text[label.end() :] for label in later if _ANSWER_NAME.fullmatch(label["name"])), ""
-    )
-    return text[start : later[0].start() if later else None], answer
-
-
-def _lines_of(text: str, *names: str) -> list[str]:
-    """What stands after each label with such a beginning, on its line."""
-    labels = [label for label in _PART.finditer(text) if label["name"].casefold().startswith(names)]
-    return [text[label.end() :].partition("\n")[0] for label in labels]
+    return text[rewrite_start:rewrite_end], ""
 
 
 def parse_answer_and_queries(text: str) -> tuple[str, str] | None:
@@ -279,84 +339,95 @@ def parse_answer_and_queries(text: str) -> tuple[str, str] | None:
         The queries joined by spaces, and the answer. ``None`` if one of them is missing.
 
     Example:
-        >>> parse_answer_and_queries('Response: Rooibos has none.\nQueries: 1. rooibos caffeine\n2. teas without caffeine')
-        ('rooibos caffeine teas without caffeine', 'Rooibos has none.')
+        >>> parse_answer_and_queries('Response: It has none.\nQueries: 1. rooibos\n2. red tea')
+        ('rooibos red tea', 'It has none.')
     """
-    words = FENCE.sub("", usable_words(text))
-    labels = list(_PART.finditer(words))
-    last = next(
-        (label for label in reversed(labels) if label["name"].casefold().startswith("quer")), None
-    )
-    first = next((label for label in labels if _ANSWER_NAME.fullmatch(label["name"])), None)
-    if last is None or first is None or first.start() > last.start():
+    words = without_fences(usable_words(text))
+    answer_label = None
+    queries_label = None
+    for label in _PART.finditer(words):
+        if answer_label is None and _ANSWER_NAME.fullmatch(label["name"]):
+            answer_label = label
+        if label["name"].casefold().startswith("quer"):
+            queries_label = label  # the last one counts
+    if answer_label is None or queries_label is None:
         return None
-    answer, queries = (
-        parse_passage(words[first.end() : last.start()]),
-        " ".join(parse_queries(words[last.end() :])),
-    )
+    if answer_label.start() > queries_label.start():
+        return None
+    answer = parse_passage(words[answer_label.end() : queries_label.start()])
+    queries = " ".join(parse_queries(words[queries_label.end() :]))
     return (queries, answer) if queries and answer else None
 
 
-def parse_chosen_rewrite(text: str) -> tuple[str, str, Found] | None:
-    r"""Read the numbers of chosen statements, a rewrite and an answer, each after a label on its own line.
+def parse_chosen_rewrite(text: str) -> tuple[str, str, ReadChoice] | None:
+    r"""Read the numbers of chosen statements, a rewrite and an answer, each after a label.
+
+    Each label begins a line.
 
     Returns:
         The rewrite, the answer, and the numbers as ``read_ids`` gives them. ``None`` if one of them
         is missing. "None" is an empty list.
 
     Example:
-        >>> parse_chosen_rewrite('Statements: [2, 5]\nRewrite: Is rooibos safe?\nResponse: Yes.')
-        ('Is rooibos safe?', 'Yes.', ['2', '5'])
-        >>> parse_chosen_rewrite('Statements: None of the 5.\nRewrite: Is rooibos safe?\nResponse: Yes.')[2]
-        []
+        >>> parse_chosen_rewrite('Statements: [2, 5]\nRewrite: Is it safe?\nResponse: Yes.')
+        ('Is it safe?', 'Yes.', ['2', '5'])
+        >>> parse_chosen_rewrite('Statements: None.\nRewrite: Is it safe?\nResponse: Yes.')
+        ('Is it safe?', 'Yes.', [])
     """
-    both, choice = parse_rewrite_and_answer(text), _choice_of_statements(text)
-    if both is None or choice is None:
+    both = parse_rewrite_and_answer(text)
+    statements = _choice_of_statements(text)
+    if both is None or statements is None:
         return None
-    found = read_ids(choice)
-    return None if found is None else (*both, found)
+    choice = read_ids(statements)
+    return None if choice is None else (*both, choice)
 
 
 def _choice_of_statements(text: str) -> str | None:
-    """What stands between the first label of statements and the next label of another part, such as the rewrite."""
-    words = FENCE.sub("", usable_words(text))
-    start, end = None, len(words)
+    """Return the text from the first label of statements to the next label of another part."""
+    words = without_fences(usable_words(text))
+    start = None
     for label in _PART.finditer(words):
-        of_statements = label["name"].casefold().startswith(("statement", "provenance"))
-        if start is None and of_statements:
+        is_of_statements = label["name"].casefold().startswith(("statement", "provenance"))
+        if start is None and is_of_statements:
             start = label.end()
-        elif start is not None and not of_statements:
-            end = label.start()
-            break
-    return None if start is None else words[start:end].strip()
+        elif start is not None and not is_of_statements:
+            return words[start : label.start()].strip()
+    return None if start is None else words[start:].strip()
 
 
 def parse_level(text: str) -> tuple[str, str] | None:
-    r"""Read a level, a letter from a to c, and a rewrite, each after a label on its own line. All other text is omitted.
+    r"""Read a level, a letter from a to c, and a rewrite, each after a label on its own line.
+
+    All other text is omitted.
 
     Returns:
         The level in lower case and the rewrite. ``None`` if one of them is missing, or if there are
         several levels.
 
     Example:
-        >>> parse_level('Reason: it asks for facts.\n**Level:** A\nRewrite: Is rooibos safe?\nResponse: Yes.')
+        >>> parse_level('Reason: it asks for facts.\n**Level:** A\nRewrite: Is rooibos safe?')
         ('a', 'Is rooibos safe?')
     """
-    words = FENCE.sub("", usable_words(text))
-    levels = {
-        letter
-        for line in _lines_of(words, "level")
-        for letter in re.findall(r"\b[abc]\b", line.casefold())
-    }
+    words = without_fences(usable_words(text))
+    levels = set()
+    for label in _PART.finditer(words):
+        if label["name"].casefold() == "level":
+            line = words[label.end() :].partition("\n")[0]
+            levels.update(re.findall(r"\b[abc]\b", line.casefold()))
     rewrite = parse_rewrite(_labelled(words)[0] or "")
-    return (levels.pop(), rewrite) if len(levels) == 1 and rewrite else None
+    if len(levels) != 1 or not rewrite:
+        return None
+    return levels.pop(), rewrite
 
 
 _STYLE = re.compile(r"^\W*style\W+\w[\w-]*(?: [\w-]+){0,2}(?:\W*$|[*_\])]+\s+)", re.IGNORECASE)
 _NAME = re.compile("passage|article|assistant|answer|response|summary|text", re.IGNORECASE)
 _PASSAGES_LABEL = re.compile(rf"^[\W_]*(?:{_NAME.pattern})[\W_]*?(?::[\s*_]*|$)", re.IGNORECASE)
 _LONGEST_ANNOUNCEMENT = 120
-"""In bytes of UTF-8; about 20 English words. A script without spaces needs about as many bytes for the same content."""
+"""In bytes of UTF-8; about 20 English words.
+
+A script without spaces needs about as many bytes for the same content.
+"""
 
 
 def _is_announcement(line: str, following: Sequence[str]) -> bool:
@@ -365,24 +436,23 @@ def _is_announcement(line: str, following: Sequence[str]) -> bool:
     Before a list, such a line says what the list contains, in any language. A heading may come
     between the two.
     """
-    if (
-        not following
-        or not line.endswith(_COLONS)
-        or len(line.encode("utf-8", "surrogatepass")) > _LONGEST_ANNOUNCEMENT
-    ):
+    if not following or not line.endswith(_COLONS) or _MARK.match(line):
         return False
-    below = next(
-        (text for text in following if _MARK.match(text) or not text.strip("*_").endswith(_COLONS)),
-        "",
-    )
-    return not _MARK.match(line) and not _MARK.match(below)
+    if len(line.encode("utf-8", "surrogatepass")) > _LONGEST_ANNOUNCEMENT:
+        return False
+    for below in following:
+        if _MARK.match(below):
+            return False
+        if not below.strip("*_").endswith(_COLONS):
+            return True
+    return True
 
 
 def parse_passage(text: str) -> str:
-    r"""The passage in a completion as one line: without ``<think>`` block, style line, lead-in, heading, label and surrounding quotes.
+    r"""Read the passage in a completion as one line.
 
-    A line that ends with a colon is kept before a list, or if it is long, because it has content
-    then.
+    Reasoning, style line, lead-in, heading, label and surrounding quotes are left out. A line that
+    ends with a colon is kept before a list, or if it is long, because it has content then.
 
     Returns:
         The passage, or ``""`` if the text has none.
@@ -393,18 +463,16 @@ def parse_passage(text: str) -> str:
         >>> parse_passage('Oats are good for:\n1. breakfast\n2. cakes')
         'Oats are good for: 1. breakfast 2. cakes'
     """
-    text = usable_words(text)
-    held = in_object(text, _NAME)
-    lines = [
-        line.strip()
-        for line in FENCE.sub("", text if held is None else held).splitlines()
-        if line.strip()
-    ]
-    lines[:1] = [_STYLE.sub("", line, count=1) for line in lines[:1]]
-    while lines and (
-        not _PASSAGES_LABEL.sub("", lines[0]) or _is_announcement(lines[0], lines[1:4])
-    ):
+    lines = [line.strip() for line in _lines_under(text, _NAME)]
+    if lines:
+        lines[0] = _STYLE.sub("", lines[0], count=1)
+    while lines:
+        is_label = not _PASSAGES_LABEL.sub("", lines[0])
+        if not is_label and not _is_announcement(lines[0], lines[1:4]):
+            break
         lines.pop(0)
-    passage = _PASSAGES_LABEL.sub("", " ".join(" ".join(lines).split()), count=1)
-    passage = unquoted(passage) if passage.startswith(('"', "“", "„", "«", "「")) else passage
-    return passage if any(map(str.isalnum, passage)) and not is_loop(passage) else ""
+    words = " ".join(lines).split()
+    passage = _PASSAGES_LABEL.sub("", " ".join(words), count=1)
+    if passage.startswith(('"', "“", "„", "«", "「")):
+        passage = unquoted(passage)
+    return passage if has_letter_or_digit(passage) and not is_loop(passage) else ""

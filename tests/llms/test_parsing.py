@@ -50,7 +50,7 @@ def refuses(text):
 
 
 READERS = {
-    "ids": lambda text: None if (found := read_ids(text)) is None else [found, len(found.told)],
+    "ids": lambda text: None if (found := read_ids(text)) is None else [found, len(found.notes)],
     "copies": read_copies,
     "scores": lambda text: (
         None if (found := read_scores(text)) is None else [list(pair) for pair in found]

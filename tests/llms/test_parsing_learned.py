@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyterrier_ikat.completions.learned import LONGEST, merge
+from pyterrier_ikat.completions.learned import LONGEST_STATEMENT, merge
 
 KNOWN = {"1": "I live in Lyon.", "2": "I am vegan.", "7": "My sister is vegan."}
 SAID = {1: "I moved from Lyon to Oslo in May.", 2: "Do vegans eat honey? My sister doesn’t."}
@@ -67,7 +67,7 @@ def test_a_statement_that_is_known_still_replaces_another_one():
         (piece("I live in Oslo.", message=2), "words are in no message 2"),
         (piece("I live in Oslo.", words="..."), "words are in no message 1"),
         (piece("Do I live in Oslo?"), "a question"),
-        (piece("x" * (LONGEST + 1)), f"{LONGEST + 1} characters"),
+        (piece("x" * (LONGEST_STATEMENT + 1)), f"{LONGEST_STATEMENT + 1} characters"),
         (piece(" .!"), "without a statement"),
         (piece(["I live in Oslo."]), "without a statement"),
         ({}, "without a statement"),

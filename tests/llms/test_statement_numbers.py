@@ -75,7 +75,7 @@ def in_digits(text, digits):
 @given(ids, st.sampled_from(sorted(FORMS)))
 def test_a_list_is_read_in_every_form(numbers, form):
     found = read_ids(FORMS[form](numbers))
-    assert (found, found.told) == (numbers, [])
+    assert (found, found.notes) == (numbers, [])
 
 
 @given(ids, st.sampled_from(sorted(FORMS)), st.sampled_from(sorted(DIGITS)))
@@ -86,7 +86,7 @@ def test_a_list_is_read_in_digits_of_every_script(numbers, form, script):
 @given(ids, st.sampled_from(sorted(BRACKETS | BARE)), st.sampled_from(REMARKS))
 def test_the_numbers_of_a_reason_are_no_choice(numbers, form, remark):
     found = read_ids(FORMS[form](numbers) + remark)
-    assert found is None or found.told or found == numbers
+    assert found is None or found.notes or found == numbers
     if form in BRACKETS:
         assert found == numbers
 
@@ -102,7 +102,7 @@ def test_a_denied_list_is_not_chosen(numbers, form, other):
         "Not relevant: [{}]. Relevant: {}",
     ):
         found = read_ids(denial.format(other, choice))
-        assert found is None or found.told or found == numbers
+        assert found is None or found.notes or found == numbers
         assert found is None or other not in found
 
 
@@ -116,7 +116,7 @@ def test_a_denied_list_is_not_chosen(numbers, form, other):
 )
 def test_lines_that_were_all_read_are_no_other_list(text):
     found = read_ids(text)
-    assert (found, found.told) == (["3", "5"], [])
+    assert (found, found.notes) == (["3", "5"], [])
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_sentence_that_only_names_its_choice_is_read(text):
 )
 def test_lines_that_may_deny_are_told_or_unread(text):
     found = read_ids(text)
-    assert found is None or found.told
+    assert found is None or found.notes
 
 
 NONES = (
@@ -170,7 +170,7 @@ def test_reformulate_reads_its_statements_as_everybody_does(numbers, form, remar
     )
     alone = read_ids(choice)
     assert (None if found is None else found[2]) == alone
-    assert found is None or found[2].told or found[2] == numbers
+    assert found is None or found[2].notes or found[2] == numbers
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_reformulate_reads_its_statements_as_everybody_does(numbers, form, remar
 )
 def test_further_choices_of_small_models_are_told(text, chosen):
     found = read_ids(text)
-    assert (found, len(found.told)) == (chosen, 1)
+    assert (found, len(found.notes)) == (chosen, 1)
 
 
 @pytest.mark.parametrize("form", sorted(LINES))

@@ -17,7 +17,7 @@ import pandas as pd
 from ...completions.json_answers import json_values
 from ...completions.kinds import LINE, Kind
 from ...completions.reasoning import without_reasoning
-from ...completions.texts import unquoted
+from ...completions.usable import unquoted
 from ...completions.verdicts import parse_label
 from ...errors import UsageError, counted
 from ...llm_operator import AsksLLM, as_llm
