@@ -1,4 +1,4 @@
-r"""The marks by which models cite passages, found by a tokeniser: ``[1]``, ``[1][2]``, ``(Doc 1, p. 3)``, ``【1†source】``.
+r"""The marks by which models cite passages: ``[1]``, ``(Doc 1, p. 3)``, ``【1†source】``.
 
 A mark is a bracket with numbers. Marks beside each other, with what wraps them (tags, emphasis,
 round brackets), are a run. The tokeniser goes through a text once and looks a bounded way ahead, so
@@ -11,12 +11,12 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-HIGHEST = 99
-"""A bare number above this one is a mark only if that many passages were shown; a range is no longer than this."""
+HIGHEST_BARE = 99
+"""The highest bare number of a mark, unless more passages were shown; no range is longer."""
 NO_PASSAGE = 0
-"""The number of a mark that cites something else than a passage. No passage has it, so it is told."""
-MOST = 20
-"""The most numbers in a mark."""
+"""The number of a mark that cites something else than a passage. No passage has it."""
+MOST_NUMBERS = 20
+"""The maximum number of numbers in a mark, less one."""
 NAME = r"(?:reference[ _])?(?:passage|document|doc|source|reference|ref|citation|cite|snippet)s?"
 """What models call a passage. Gemini writes ``[cite 5]`` (HanaokaYuzu/Gemini-API#148)."""
 
@@ -25,7 +25,10 @@ _I = re.IGNORECASE
 _BLANKS = r"[^\S\n]{0,2}"
 _SEE = r"(?:see|cf\.|e\.g\.,?|from|according to|as in|via|sources?:|references?:)[^\S\n]"
 _TAG = r"(?:sup|sub|small|cite|ref|span|a|b|i|u|em|strong|font)\b"
-_PART = r"(?:§§?|¶|\b(?:pp?|pages?|par|paras?|paragraphs?|sect?|sections?|lines?|sentences?|chapters?|ch|figs?|figures?|tables?)\b\.?)"
+_PART = (
+    r"(?:§§?|¶|\b(?:pp?|pages?|par|paras?|paragraphs?|sect?|sections?|lines?|sentences?|chapters?"
+    r"|ch|figs?|figures?|tables?)\b\.?)"
+)
 
 _IN_ROUND = rf"{_BLANKS}(?:see |cf\. |sources?:? )?(?=[\[【])"
 _BEGINNINGS = (
@@ -36,14 +39,14 @@ _BEGINNINGS = (
     r"\^(?=\[)",
     r"\*(?=[*\[(<^])",
 )
-_STARTS = re.compile(
-    rf"(?=[\[(（［【〔<^*])(?:{'|'.join(_BEGINNINGS)})", _I
-)  # several times as fast with its first characters ahead
+# Several times as fast with its first characters ahead.
+_STARTS = re.compile(rf"(?=[\[(（［【〔<^*])(?:{'|'.join(_BEGINNINGS)})", _I)
 """Where a run may begin."""
 _OPENING = re.compile(rf"(?P<bracket>\[\[?|[(（［【〔])\^?{_BLANKS}(?P<see>{_SEE})?", _I)
 _CLOSING = {"[[": "]]", "[": "]", "［": "］", "【": "】", "〔": "〕", "(": ")", "（": "）"}
 _ITEM = re.compile(
-    rf"(?P<name>{NAME}{_BLANKS}(?:no\.?|number)?[ :#=\"_.-]{{0,3}})?[\"#]?(?P<number>\d{{1,4}}|[{RAISED}]{{1,2}})\"?",
+    rf"(?P<name>{NAME}{_BLANKS}(?:no\.?|number)?[ :#=\"_.-]{{0,3}})?"
+    rf"[\"#]?(?P<number>\d{{1,4}}|[{RAISED}]{{1,2}})\"?",
     _I,
 )
 """A number, perhaps with a name: ``1``, ``Doc 1``, ``"3"``."""
@@ -57,14 +60,14 @@ _AND = re.compile(rf"{_BLANKS}(?P<sign>[,;、，&/]|and\b){_BLANKS}(?:and\b{_BLA
 _END = re.compile(rf"{_BLANKS}[,;.]?{_BLANKS}(?P<file>†[^\]】\n]{{0,40}})?")
 """What may stand before a closing bracket; ``†source`` for a file that was uploaded."""
 _FILE = re.compile(r"【\d{1,3}:\d{1,3}†[^】\n]{0,60}】")
-"""What OpenAI's search in files writes: ``【4:0†source】``, ``【4:0†oats.pdf】`` (glific/glific#4004).
+"""What OpenAI's search in files writes: ``【4:0†source】`` (glific/glific#4004).
 
-Only the provider knows what its numbers mean: a call, and a result of that search."""
+Only the provider knows what its numbers mean: a call, and a result of that search.
+"""
 _ANCHOR = re.compile(r"\(#[^()\s]{0,40}\)")
 """The address of a mark that is a link within the page: ``[1](#doc1)``."""
 _OPEN_TAGS = re.compile(rf"(?:<{_TAG}[^<>\n]{{0,99}}>){{1,3}}", _I)
 _CLOSE_TAGS = re.compile(rf"(?:</{_TAG}>){{1,3}}", _I)
-_IN_TAGS = re.compile(r"[ ,;]{0,3}")
 _IN_RUN = re.compile(r"[ ,;&/]{0,3}(?:and )?", _I)
 _ROUND = re.compile(rf"\({_IN_ROUND}", _I)
 _ROUND_END = re.compile(rf"{_BLANKS}\)")
@@ -94,46 +97,53 @@ Reader = Callable[[str, int], Run | None]
 
 
 def runs(text: str, start: int = 0, end: int | None = None) -> Iterator[Run]:
-    """The runs of marks that begin between two places of a text, in order.
+    """Yield the runs of marks that begin between two positions of a text, in order.
 
     Example:
-        >>> [run.numbers for run in runs("Oats keep [1-3], rye (Doc 2), [4](https://oats.org) spelt <sup>[5]</sup>.")]
+        >>> text = "Oats [1-3], rye (Doc 2), [4](https://oats.org) spelt <sup>[5]</sup>."
+        >>> [run.numbers for run in runs(text)]
         [(1, 2, 3), (2,), (5,)]
     """
     last = len(text) if end is None else end
-    while begins := _STARTS.search(text, start, last):
+    begins = _STARTS.search(text, start, last)
+    while begins:
         run = run_at(text, begins.start())
-        if run is not None:
+        if run is None:
+            position = begins.end()
+        else:
             yield run
-        start = begins.end() if run is None else run.end
+            position = run.end
+        begins = _STARTS.search(text, position, last)
 
 
 def run_at(text: str, start: int) -> Run | None:
-    """The run of marks that begins at ``start``. None if there is none."""
+    """Return the run of marks that begins at ``start``. None if there is none."""
     return _beside(text, start, (_emphasised, _in_round, _tagged, _raised, mark_at))
 
 
 def _beside(text: str, start: int, readers: Sequence[Reader]) -> Run | None:
-    """Marks beside each other: ``[1][2]``, ``[1], [2]``, ``[1] and [2]``, and ``[1]–[3]``, which is a range."""
+    """Read marks beside each other: ``[1][2]``, ``[1] and [2]``, and the range ``[1]–[3]``."""
     first = _first_of(readers, text, start)
     if first is None:
         return None
-    units, ranges = [first], list[bool]()
-    while further := _further(text, units[-1].end, readers):
-        unit, is_range = further
-        units.append(unit)
-        ranges.append(is_range)
-    if not ranges:
-        return first
+    units = [first]
     numbers = list(first.numbers)
-    for unit, is_range in zip(units[1:], ranges, strict=True):
+    is_range = False
+    further = _further(text, first.end, readers)
+    while further:
+        unit, is_range = further
         if is_range:
             numbers += _range(numbers.pop(), unit.numbers[0])
             numbers += unit.numbers[1:]
         else:
             numbers += unit.numbers
+        units.append(unit)
+        further = _further(text, unit.end, readers)
+    if len(units) == 1:
+        return first
     named = any(unit.named for unit in units)
-    two = ranges == [True] and not named and len(units[0].numbers) == len(units[1].numbers) == 1
+    single = all(len(unit.numbers) == 1 for unit in units)
+    two = len(units) == 2 and is_range and single and not named
     return Run(start, units[-1].end, tuple(numbers), named, two)
 
 
@@ -146,10 +156,10 @@ def _first_of(readers: Sequence[Reader], text: str, start: int) -> Run | None:
 
 
 def _further(text: str, end: int, readers: Sequence[Reader]) -> tuple[Run, bool] | None:
-    """The next mark of a run, and whether it is the end of a range."""
+    """Return the next mark of a run, and whether it is the end of a range."""
     for between, is_range in ((_TO, True), (_IN_RUN, False)):
-        found = between.match(text, end)
-        unit = _first_of(readers, text, found.end()) if found else None
+        gap = between.match(text, end)
+        unit = _first_of(readers, text, gap.end()) if gap else None
         if unit is not None:
             return unit, is_range
     return None
@@ -160,43 +170,62 @@ def _number(item: re.Match[str]) -> int:
 
 
 def _range(first: int, last: int) -> list[int]:
-    """All numbers from the first to the last, or the two alone where they are no range."""
-    return list(range(first, last + 1)) if 0 <= last - first <= HIGHEST else [first, last]
+    """Return all numbers from the first to the last, or these two if they are no range."""
+    if 0 <= last - first <= HIGHEST_BARE:
+        return list(range(first, last + 1))
+    return [first, last]
 
 
 def _emphasised(text: str, start: int) -> Run | None:
-    """Marks in emphasis: ``**[1]**``, ``*[1], [2]*``."""
+    """Read marks in emphasis: ``**[1]**``, ``*[1], [2]*``."""
     stars = _EMPHASIS.match(text, start)
-    inner = _beside(text, stars.end(), (_in_round, _tagged, _raised, mark_at)) if stars else None
-    if stars is None or inner is None or not text.startswith(stars[0], inner.end):
+    if stars is None:
+        return None
+    inner = _beside(text, stars.end(), (_in_round, _tagged, _raised, mark_at))
+    if inner is None or not text.startswith(stars[0], inner.end):
         return None
     return inner._replace(start=start, end=inner.end + len(stars[0]))
 
 
 def _in_round(text: str, start: int) -> Run | None:
-    """Marks in round brackets: ``([1])``, ``(see [1], [2])``."""
-    opening = _ROUND.match(text, start)
-    inner = _beside(text, opening.end(), (mark_at,)) if opening else None
-    closing = _ROUND_END.match(text, inner.end) if inner else None
-    return inner._replace(start=start, end=closing.end()) if inner and closing else None
+    """Read marks in round brackets: ``([1])``, ``(see [1], [2])``."""
+    return _wrapped(text, start, _ROUND, _ROUND_END)
 
 
 def _tagged(text: str, start: int) -> Run | None:
-    """Marks in tags: ``<sup>[1][2]</sup>``, ``<sup><a href="#1">[1]</a></sup>``."""
-    opening = _OPEN_TAGS.match(text, start)
-    inner = _beside(text, opening.end(), (mark_at,)) if opening else None
-    closing = _CLOSE_TAGS.match(text, inner.end) if inner else None
-    return inner._replace(start=start, end=closing.end()) if inner and closing else None
+    """Read marks in tags: ``<sup>[1][2]</sup>``, ``<sup><a href="#1">[1]</a></sup>``."""
+    return _wrapped(text, start, _OPEN_TAGS, _CLOSE_TAGS)
+
+
+def _wrapped(
+    text: str, start: int, opening: re.Pattern[str], closing: re.Pattern[str]
+) -> Run | None:
+    """Read marks between an opening and a closing."""
+    opens = opening.match(text, start)
+    if opens is None:
+        return None
+    inner = _beside(text, opens.end(), (mark_at,))
+    if inner is None:
+        return None
+    closes = closing.match(text, inner.end)
+    if closes is None:
+        return None
+    return inner._replace(start=start, end=closes.end())
 
 
 def _raised(text: str, start: int) -> Run | None:
-    """A raised mark: ``^[1]^``, ``^[1]``."""
-    mark = mark_at(text, start + 1) if text.startswith("^", start) else None
-    return mark and mark._replace(start=start, end=mark.end + text.startswith("^", mark.end))
+    """Read a raised mark: ``^[1]^``, ``^[1]``."""
+    if not text.startswith("^", start):
+        return None
+    mark = mark_at(text, start + 1)
+    if mark is None:
+        return None
+    end = mark.end + 1 if text.startswith("^", mark.end) else mark.end
+    return mark._replace(start=start, end=end)
 
 
 def mark_at(text: str, start: int) -> Run | None:
-    """The mark whose bracket opens at ``start``. None if there is none.
+    """Return the mark whose bracket opens at ``start``. None if there is none.
 
     In round brackets, or behind "see", the first number needs a name: ``(Doc 1)``, ``[see Doc 1]``.
     Square brackets before the address of another page are a link.
@@ -222,13 +251,12 @@ def mark_at(text: str, start: int) -> Run | None:
     if inner is None:
         return None
     ends = _END.match(text, inner.end)
-    if (
-        ends is None
-        or (is_round and ends["file"])
-        or not text.startswith(_CLOSING[bracket], ends.end())
-    ):
+    if ends is None or (is_round and ends["file"]):
         return None
-    end = ends.end() + len(_CLOSING[bracket])
+    closing = _CLOSING[bracket]
+    if not text.startswith(closing, ends.end()):
+        return None
+    end = ends.end() + len(closing)
     if not is_round and text.startswith("(", end):
         anchor = _ANCHOR.match(text, end)
         if anchor is None:
@@ -238,23 +266,33 @@ def mark_at(text: str, start: int) -> Run | None:
 
 
 def _items(text: str, start: int, needs_name: bool) -> Run | None:
-    """The numbers inside a bracket, each perhaps with a name and places: ``Doc 1, p. 3; 4``, ``1-3``, ``1 and 2``."""
+    """Read the numbers inside a bracket: ``Doc 1, p. 3; 4``, ``1-3``, ``1 and 2``.
+
+    Each may have a name and places in its passage.
+    """
     item = _ITEM.match(text, start)
     if item is None or (needs_name and not item["name"]):
         return None
-    numbers, named, signs = [_number(item)], bool(item["name"]), list[str]()
+    numbers = [_number(item)]
+    named = bool(item["name"])
+    signs: list[str] = []
     end = item.end()
-    while len(signs) < MOST:
+    while len(signs) < MOST_NUMBERS:
         places = _PLACES.match(text, end)
-        end = places.end() if places else end
+        if places:
+            end = places.end()
         to = _TO.match(text, end)
         between = to or _AND.match(text, end)
         item = _ITEM.match(text, between.end()) if between else None
         if item is None or between is None:
             break
-        numbers += _range(numbers.pop(), _number(item)) if to else [_number(item)]
-        named |= bool(item["name"])
-        signs.append("to" if to else between["sign"])
+        if to:
+            numbers += _range(numbers.pop(), _number(item))
+            signs.append("to")
+        else:
+            numbers.append(_number(item))
+            signs.append(between["sign"])
+        named = named or bool(item["name"])
         end = item.end()
     two = not named and signs in (["to"], [","])
     return Run(start, end, tuple(numbers), named, two)

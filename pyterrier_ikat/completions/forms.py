@@ -1,4 +1,6 @@
-r"""How language models mark what isn't their answer: reasoning, the turns of chat templates, special tokens.
+r"""How language models mark what isn't their answer.
+
+That is reasoning, the turns of chat templates, and special tokens.
 
 `FAMILIES` is the only list of these forms. Whoever reads a completion, shows one while it is
 written, or decodes tokens asks the patterns below, which are made of it. A form of one's own comes
@@ -8,7 +10,7 @@ as ``reasoning="<ponder> </ponder>"`` (`Pair`), and one that nobody knows is tol
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 
@@ -29,7 +31,9 @@ class Pair(NamedTuple):
 
 
 class Family(NamedTuple):
-    """How a family of models writes. Marks are as they are written; a blank in a mark stands for any blanks, or none.
+    """How a family of models writes.
+
+    Marks are as they are written. A blank in a mark stands for any blanks, or none.
 
     Attributes:
         models: whose form it is.
@@ -256,10 +260,8 @@ FAMILIES = (
     Family(
         "Qwen, SmolLM2, and whatever is trained with ChatML",
         ("vllm-project/vllm#48748", "moltis-org/moltis#306"),
-        own=(
-            "<|im_start|> assistant <|im_sep|>",
-            "<|im_start|> assistant",
-        ),  # the first one is Phi-4's
+        # The first one is Phi-4's.
+        own=("<|im_start|> assistant <|im_sep|>", "<|im_start|> assistant"),
         others=("<|im_start|>",),
         ends=("<|im_end|>", "<|endoftext|>"),
     ),
@@ -315,21 +317,27 @@ FAMILIES = (
         ends=("[|endofturn|]",),
     ),
     Family(
-        "gpt-oss, whose channels `HARMONY` describes",
+        "gpt-oss, whose channels `Harmony` describes",
         ("openai/harmony: docs/format.md",),
         own=("<|start|> assistant",),
         others=("<|start|>",),
         ends=("<|return|>", "<|call|>"),
     ),
 )
-"""One row a family of models. Special tokens are in it, too: some servers and tokenizers write them into the text."""
+"""One row a family of models.
+
+Special tokens are in it, too: some servers and tokenizers write them into the text.
+"""
 
 ANSWER_TAGS = ("answer", "final_answer", "output", "response", "query", "rewrite")
 """The names of tags in which models wrap a whole text, though nobody asked for it."""
 
 
-class HARMONY:  # noqa: N801
-    """The channels of gpt-oss (openai/harmony: docs/format.md), also where a server has removed the special tokens."""
+class Harmony:
+    """The channels of gpt-oss (openai/harmony: docs/format.md).
+
+    A server may have removed the special tokens: then the channels' names alone are left.
+    """
 
     channel = re.compile(r"(?<![`\"'])<\|(?:channel|message)\|>")
     control = re.compile(r"<\|(?:start|end|return|call|channel|message|constrain)\|>")
@@ -337,7 +345,8 @@ class HARMONY:  # noqa: N801
         r"(?:<\|channel\|>|\A)\s{0,9}final\b[^<\n]{0,99}(?:<\|constrain\|>[^<\n]{0,99})?<\|message\|>"
     )
     residue = re.compile(
-        r"\A\s*(?:assistant)?(?:analysis|commentary)(?=[^\W_]|[\"'“(\[{]|\s*\n|.*\bassistant\s*final)",
+        r"\A\s*(?:assistant)?(?:analysis|commentary)"
+        r"(?=[^\W_]|[\"'“(\[{]|\s*\n|.*\bassistant\s*final)",
         re.DOTALL,
     )
     next_channel = re.compile(r"assistant(?:analysis|commentary|final)")
@@ -345,17 +354,23 @@ class HARMONY:  # noqa: N801
 
 OWN_LABEL = re.compile(r"\A\s*assistant[ \t]*\n")
 """What is left of a header where a server removes its tokens (meta-pytorch/torchtune#1555)."""
-LABELS = re.compile(r"\A\s*thought[ \t]*\n")
-"""What is left of Gemma 4's reasoning where a server removes its tokens (Blaizzy/mlx-vlm#1351, raullenchai/Rapid-MLX#447): where it ends
-is lost."""
+REASONING_LABEL = re.compile(r"\A\s*thought[ \t]*\n")
+"""What is left of Gemma 4's reasoning where a server removes its tokens.
+
+Where the reasoning ends is lost (Blaizzy/mlx-vlm#1351, raullenchai/Rapid-MLX#447).
+"""
 BEGINNINGS = ("analysis", "commentary", "assistant", "thought")
 """The words with which a text begins whose special tokens were removed."""
 TOKENS = re.compile(
-    r"<(?:unused|extra_id_|reserved_|reserved_token_)\d{1,5}>|\[unused\d{1,4}\]|<unk>|<mask>|<0x[0-9A-F]{2}>"
+    r"<(?:unused|extra_id_|reserved_|reserved_token_)\d{1,5}>|\[unused\d{1,4}\]"
+    r"|<unk>|<mask>|<0x[0-9A-F]{2}>"
     r"|</?(?:tool_calls?|function_calls?)>|<function=|\[TOOL_CALLS\]",
     re.IGNORECASE,
 )
-"""Tokens that say nothing, and calls of tools that nobody offered, wherever they stand (software-mansion-labs/private-mind#342)."""
+"""Tokens that say nothing, and calls of tools that nobody offered, wherever they stand.
+
+Source: software-mansion-labs/private-mind#342.
+"""
 STRUCK = re.compile(r"</?s\s?>", re.IGNORECASE)
 """A mark of Llama 2 that is HTML, too: behind other words it strikes out."""
 ATTRIBUTES = r"(?:\s[^<>\n]{0,200})?"
@@ -363,7 +378,7 @@ ATTRIBUTES = r"(?:\s[^<>\n]{0,200})?"
 
 
 def pattern_of(mark: str) -> str:
-    """The regular expression of a mark, as models vary it: with attributes in a tag, and with blanks.
+    """Return the regular expression of a mark, with attributes in a tag and with blanks.
 
     Example:
         >>> re.fullmatch(pattern_of("<think>"), '<think mode="deep">') is not None
@@ -374,13 +389,15 @@ def pattern_of(mark: str) -> str:
     if mark == '<details type="reasoning">':
         return r"<details\b[^<>]{0,200}\btype\s{0,9}=\s{0,9}[\"']?reasoning\b[\"']?[^<>]{0,200}>"
     tag = re.fullmatch(r"<(/?)([\w:|]+)>", mark)
-    if tag is None or tag[2].startswith("|") or tag[2].endswith("|"):
-        words = [re.escape(word).replace("'", "['’]") for word in mark.split(" ")]
-        between = r"\s{1,9}" if words[0].startswith("Here") else r"\s{0,9}"
-        end = r"(?!\w)" if mark[-1].isalnum() else ""
-        return between.join(words) + end
-    blanks = r"\s?" if tag[1] else ATTRIBUTES
-    return rf"<\s?{tag[1]}\s?{re.escape(tag[2])}{blanks}>"
+    if tag and not tag[2].startswith("|") and not tag[2].endswith("|"):
+        attributes = r"\s?" if tag[1] else ATTRIBUTES
+        return rf"<\s?{tag[1]}\s?{re.escape(tag[2])}{attributes}>"
+    words = [re.escape(word).replace("'", "['’]") for word in mark.split(" ")]
+    is_prose = words[0].startswith("Here")
+    pattern = (r"\s{1,9}" if is_prose else r"\s{0,9}").join(words)
+    if mark[-1].isalnum():
+        pattern += r"(?!\w)"
+    return pattern
 
 
 class Forms:
@@ -402,43 +419,52 @@ class Forms:
     """
 
     def __init__(self, named: Iterable[tuple[str, str]] = ()) -> None:
-        pairs = [Pair(*one) for one in named]
-        answers = list[Pair]()
+        reasoning = [Pair(opening, closing) for opening, closing in named]
+        answers: list[Pair] = []
         headers: dict[str, list[str]] = {"m": [], "u": [], "e": [], "n": []}
         for family in FAMILIES:
-            pairs += family.reasoning
-            answers += [
-                pair for pair in family.answer if not _is_tag(pair.opening)
-            ]  # tags are read by `ANSWER_TAGS`
+            reasoning += family.reasoning
+            # `ANSWER_TAGS` has the tags around answers.
+            answers += [pair for pair in family.answer if not _is_tag(pair.opening)]
             headers["m"] += family.own
             headers["u"] += family.others
             headers["e"] += family.ends
             headers["n"] += family.empty
-        worded = [pair for pair in pairs if pair.opening[0].isalpha()]
-        reasoning = [pair for pair in pairs if not pair.opening[0].isalpha()]
-        self.pairs, self.reasoning = reasoning + answers, len(reasoning)
-        self.ends = {pair.closing for pair in self.pairs if not pair.alone} & {*headers["e"]}
-        groups = list[str]()
+        worded = [pair for pair in reasoning if pair.opening[0].isalpha()]
+        signed = [pair for pair in reasoning if not pair.opening[0].isalpha()]
+        self.pairs = signed + answers
+        self.reasoning = len(signed)
+        not_alone = {pair.closing for pair in self.pairs if not pair.alone}
+        self.ends = not_alone.intersection(headers["e"])
+        self._compile_marks(headers)
+        self._compile_worded(worded)
+
+    def _compile_marks(self, headers: dict[str, list[str]]) -> None:
+        groups = []
         for number, pair in enumerate(self.pairs):
             groups.append(f"(?P<o{number}>{pattern_of(pair.opening)})")
             groups.append(f"(?P<c{number}>{pattern_of(pair.closing)})")
         for letter, marks in headers.items():
-            groups.append(f"(?P<{letter}0>{'|'.join(map(pattern_of, marks))})")
-        every = "|".join(groups)
-        firsts = {"<", "["} | {mark[0] for pair in self.pairs for mark in pair[:2]}
-        first = "".join(re.escape(sign) for sign in sorted(firsts))
-        self.mark = re.compile(
-            f"(?=[{first}])(?:{every})", re.IGNORECASE
-        )  # ten times as fast with its first characters ahead
-        unnamed = re.sub(r"\?P<\w+>", "?:", every)
+            patterns = [pattern_of(mark) for mark in marks]
+            groups.append(f"(?P<{letter}0>{'|'.join(patterns)})")
+        any_mark = "|".join(groups)
+        first_signs = {"<", "["}
+        for pair in self.pairs:
+            first_signs |= {pair.opening[0], pair.closing[0]}
+        first = "".join(re.escape(sign) for sign in sorted(first_signs))
+        # Ten times as fast with its first characters ahead.
+        self.mark = re.compile(f"(?=[{first}])(?:{any_mark})", re.IGNORECASE)
+        unnamed = re.sub(r"\?P<\w+>", "?:", any_mark)
         quoted = rf"(?<![^\s(\[{{=:,`])[`\"'“‘«](?:{unnamed})(?:[\s.…]{{0,9}}(?:{unnamed}))?"
         self.mention = re.compile(rf"{quoted}[`\"'”’»](?!\w)", re.IGNORECASE)
         self.half_a_mention = re.compile(rf"{quoted}[`\"'”’»]?\Z", re.IGNORECASE)
-        begin = "|".join(pattern_of(pair.opening) for pair in worded)
-        end = "|".join(pattern_of(pair.closing) for pair in worded)
+
+    def _compile_worded(self, pairs: Sequence[Pair]) -> None:
+        begin = "|".join(pattern_of(pair.opening) for pair in pairs)
+        end = "|".join(pattern_of(pair.closing) for pair in pairs)
         self.worded_begins = re.compile(rf"\A\s*(?:{begin})", re.IGNORECASE)
         self.worded = re.compile(rf"\A\s*(?:{begin}).*?(?:{end})", re.IGNORECASE | re.DOTALL)
-        self.beginnings = [pair.opening.casefold() for pair in worded] + list(BEGINNINGS)
+        self.beginnings = [pair.opening.casefold() for pair in pairs] + list(BEGINNINGS)
 
 
 def _is_tag(mark: str) -> bool:
@@ -447,7 +473,7 @@ def _is_tag(mark: str) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def forms(named: tuple[tuple[str, str], ...] = ()) -> Forms:
-    """The patterns of all forms, with the marks of reasoning that a user names."""
+    """Return the patterns of all forms, with the marks of reasoning that a user names."""
     return Forms(named)
 
 
@@ -459,16 +485,22 @@ def is_mark(token: str, named: tuple[tuple[str, str], ...] = ()) -> bool:
         (True, True, False)
     """
     word = token.strip().casefold()
-    return forms(named).mark.fullmatch(word) is not None or word in PARTS
+    return forms(named).mark.fullmatch(word) is not None or word in PARTS_OF_MARKS
 
 
-def _parts() -> Iterable[str]:
-    """The tokens of which some marks consist."""
+def _parts_of_marks() -> frozenset[str]:
+    """Return the tokens of marks that consist of several."""
+    marks: list[str] = []
     for family in FAMILIES:
-        pairs = [mark for pair in (*family.reasoning, *family.answer) for mark in pair[:2]]
-        for mark in (*pairs, *family.own):
-            yield from (word.casefold() for word in mark.split(" ") if not word[0].isalpha())
+        for pair in (*family.reasoning, *family.answer):
+            marks += [pair.opening, pair.closing]
+        marks += family.own
+    parts = set()
+    for mark in marks:
+        for word in mark.split(" "):
+            if not word[0].isalpha():
+                parts.add(word.casefold())
+    return frozenset(parts)
 
 
-PARTS = frozenset(_parts())
-"""The tokens of marks that consist of several."""
+PARTS_OF_MARKS = _parts_of_marks()

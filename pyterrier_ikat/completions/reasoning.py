@@ -1,4 +1,4 @@
-r"""A completion without its reasoning and without the marks of chat templates, and the mark in it that nobody knows.
+r"""A completion without its reasoning and the marks of chat templates, and the marks nobody knows.
 
 The forms are those of :mod:`~pyterrier_ikat.completions.forms`. An end mark without a beginning
 also ends reasoning, because servers remove beginnings. Where a turn ends, the text ends: what
@@ -13,21 +13,35 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from .forms import ANSWER_TAGS, HARMONY, LABELS, OWN_LABEL, STRUCK, TOKENS, Forms, forms
+from .forms import (
+    ANSWER_TAGS,
+    OWN_LABEL,
+    REASONING_LABEL,
+    STRUCK,
+    TOKENS,
+    Forms,
+    Harmony,
+    forms,
+)
 
 Named = tuple[tuple[str, str], ...]
 """Marks of reasoning that a user names: opening and closing ones."""
 
 
-class Said(NamedTuple):
-    """A completion without its reasoning."""
+class SplitText(NamedTuple):
+    """A completion without its reasoning.
+
+    Attributes:
+        text: the answer, without surrounding blanks.
+        open: whether some reasoning has no end.
+    """
 
     text: str
     open: bool
 
 
-def split_reasoning(text: str, named: Named = ()) -> Said:
-    """The text outside of its reasoning, without surrounding blanks, and whether some reasoning has no end.
+def split_reasoning(text: str, named: Named = ()) -> SplitText:
+    """Return the text outside of its reasoning, and whether some reasoning has no end.
 
     Args:
         text: the completion.
@@ -35,22 +49,26 @@ def split_reasoning(text: str, named: Named = ()) -> Said:
 
     Example:
         >>> split_reasoning("<think>hm</think> Paris"), split_reasoning("Paris? <thinking>or Rome")
-        (Said(text='Paris', open=False), Said(text='', open=True))
+        (SplitText(text='Paris', open=False), SplitText(text='', open=True))
     """
     known = forms(named)
     final = _final(text)
     if final is None:
-        return Said("", True)
+        return SplitText("", True)
     worded = known.worded.match(final)
-    outside = _outside(final if worded is None else final[worded.end() :], known)
-    if outside is None or LABELS.match(outside):
-        return Said("", True)
-    said = OWN_LABEL.sub("", outside).strip()
-    return Said(said if outside == text else unwrapped(said), False)
+    if worded is not None:
+        final = final[worded.end() :]
+    outside = _outside(final, known)
+    if outside is None or REASONING_LABEL.match(outside):
+        return SplitText("", True)
+    answer = OWN_LABEL.sub("", outside).strip()
+    if outside != text:
+        answer = unwrapped(answer)
+    return SplitText(answer, False)
 
 
 def without_reasoning(text: str) -> str:
-    """The text outside of its reasoning. Empty if reasoning has no end.
+    """Return the text outside of its reasoning. Empty if reasoning has no end.
 
     Example:
         >>> without_reasoning('[THINK]hm[/THINK]Paris. Models write "<think>" first.')
@@ -60,7 +78,9 @@ def without_reasoning(text: str) -> str:
 
 
 def opening_mark(prompt: str, named: Named = ()) -> str:
-    """The mark at the end of a prompt. Chat templates of reasoning models end with one, so that the completion begins with reasoning.
+    """Return the mark of reasoning at the end of a prompt, or an empty text.
+
+    Chat templates of reasoning models end with one, so that the completion begins with reasoning.
 
     Example:
         >>> opening_mark("user: Which tea? assistant: <think>"), opening_mark("<think></think>")
@@ -77,41 +97,46 @@ def opening_mark(prompt: str, named: Named = ()) -> str:
 
 
 def _kind(mark: re.Match[str]) -> tuple[str, int]:
-    """What a mark is, by the name of its group in `Forms.mark`."""
+    """Return what a mark is, by the name of its group in `Forms.mark`."""
     name = str(mark.lastgroup)
     return name[0], int(name[1:])
 
 
 def _final(text: str) -> str | None:
-    """The text of harmony's final channel. A text without channels is returned whole. None if the final channel is missing."""
-    if HARMONY.channel.search(text):
-        final = HARMONY.final.search(text)
-        return None if final is None else HARMONY.control.split(text[final.end() :], maxsplit=1)[0]
-    residue = HARMONY.residue.match(text)
+    """Return the text of Harmony's final channel, None if it is missing.
+
+    A text without channels is returned whole.
+    """
+    if Harmony.channel.search(text):
+        final = Harmony.final.search(text)
+        if final is None:
+            return None
+        return Harmony.control.split(text[final.end() :], maxsplit=1)[0]
+    residue = Harmony.residue.match(text)
     final = re.search(r"assistant\s*final" if residue else "assistantfinal", text)
     if final is not None:
-        return HARMONY.next_channel.split(text[final.end() :], maxsplit=1)[0]
+        return Harmony.next_channel.split(text[final.end() :], maxsplit=1)[0]
     return None if residue else text
 
 
 def _outside(text: str, known: Forms) -> str | None:
-    """The model's own turn, outside of the marked reasoning. None if the last reasoning has no end."""
+    """Return the model's own turn, outside of the marked reasoning. None if that has no end."""
     marks = list(known.mark.finditer(text))
-    mentioned = set[int]()
-    if marks:
-        for found in known.mention.finditer(text):
-            mentioned.update(range(*found.span()))
-    kept, position = "", 0
+    if not marks:
+        return text
+    mentioned = _mentioned(text, known)
+    kept = ""
+    position = 0
     within: int | None = None  # the pair of the reasoning that is open
     foreign = False  # whether another's turn is open
     struck = False  # whether <s> has begun words that are struck out
     for mark in marks:
         letter, number = _kind(mark)
-        if (
-            within is not None
-        ):  # other marks, and further beginnings, are what the model thinks about
+        if within is not None:
+            # Other marks, and further beginnings, are what the model thinks about.
             if letter == "c" and known.pairs[number].closing == known.pairs[within].closing:
-                position, within = mark.end(), None
+                position = mark.end()
+                within = None
             continue
         if mark.start() in mentioned:
             continue
@@ -126,49 +151,61 @@ def _outside(text: str, known: Forms) -> str | None:
                 letter = "e"
             elif not pair.alone:
                 continue
+        if letter == "e" and foreign:
+            continue
+        if letter in "emu" and not blank:  # the turn is over, or another one begins
+            return before
         if letter == "o" and number < known.reasoning:
-            kept, within = before, number
-        elif (
-            letter in ("o", "c")
-            # an answer begins, or reasoning ends that a prompt began: what was before it isn't the
-            # answer
-        ):
-            kept, foreign = "", False
+            kept = before
+            within = number
         elif letter == "n":
             kept = before
-        elif letter == "u" and blank:
-            kept, foreign = "", True
-        elif letter == "e" and foreign:
-            continue
-        elif blank:
-            kept, foreign = "", False
-        else:  # the turn is over
-            return before
+        else:
+            # An answer or a turn begins, or reasoning ends that a prompt began: what was before it
+            # isn't the answer.
+            kept = ""
+            foreign = letter == "u"
         position = mark.end()
     if within is not None:
         return None
     return "" if foreign else kept + text[position:]
 
 
+def _mentioned(text: str, known: Forms) -> set[int]:
+    """Return the positions in quoted marks, which are only mentions."""
+    positions = set()
+    for mention in known.mention.finditer(text):
+        positions.update(range(*mention.span()))
+    return positions
+
+
 def unwrapped(text: str, names: Collection[str] = ANSWER_TAGS) -> str:
-    """The text in a tag that is around all of it, if the tag has one of some names. Either of its two marks may be missing.
+    """Remove a tag around all of a text, if it has one of some names.
+
+    Either of its two marks may be missing.
 
     Example:
-        >>> unwrapped("<answer>Rooibos.</answer>"), unwrapped("<answer>Rooibos.</answer> Or mint."), unwrapped("<b>Rooibos.</b>")
-        ('Rooibos.', '<answer>Rooibos.</answer> Or mint.', '<b>Rooibos.</b>')
+        >>> unwrapped("<answer>Rooibos.</answer>"), unwrapped("<b>Rooibos.</b>")
+        ('Rooibos.', '<b>Rooibos.</b>')
+        >>> unwrapped("<answer>Rooibos.</answer> Or mint.")
+        '<answer>Rooibos.</answer> Or mint.'
     """
-    opening, closing = _TAG.match(text), _CLOSING_TAG.search(text)
-    if opening and opening[1].casefold() in names:
-        name = opening[1].casefold()
-    elif closing and closing[1].casefold() in names:
-        name = closing[1].casefold()
+    opening = _TAG.match(text)
+    closing = _CLOSING_TAG.search(text)
+    opening_name = opening[1].casefold() if opening else ""
+    closing_name = closing[1].casefold() if closing else ""
+    if opening_name in names:
+        name = opening_name
+    elif closing_name in names:
+        name = closing_name
     else:
         return text
-    start = opening.end() if opening and opening[1].casefold() == name else 0
-    end = closing.start() if closing and closing[1].casefold() == name else len(text)
+    start = opening.end() if opening and opening_name == name else 0
+    end = closing.start() if closing and closing_name == name else len(text)
     inner = text[start:end]
-    several = re.search(rf"</?{re.escape(name)}\b", inner, re.IGNORECASE)
-    return text if several else inner.strip()
+    if re.search(rf"</?{re.escape(name)}\b", inner, re.IGNORECASE):  # there are several
+        return text
+    return inner.strip()
 
 
 def is_wrapped(text: str) -> bool:
@@ -179,21 +216,21 @@ def is_wrapped(text: str) -> bool:
         (True, False)
     """
     opening = _TAG.match(text)
-    return (
-        opening is not None
-        and _CLOSING_TAG.search(text) is not None
-        and unwrapped(text, (opening[1].casefold(),)) != text
-    )
+    if opening is None or _CLOSING_TAG.search(text) is None:
+        return False
+    return unwrapped(text, (opening[1].casefold(),)) != text
 
 
 _TAG = re.compile(r"\A\s*<([A-Za-z][\w:.-]{0,60})(?:\s[^<>\n]{0,200})?>")
 _CLOSING_TAG = re.compile(r"</([A-Za-z][\w:.-]{0,60})\s?>\s*\Z")
 _ELEMENTS = """
-    a abbr acronym address area article aside audio b bdi bdo big blockquote body br button canvas caption center citation cite code col
-    colgroup data datalist dd del details dfn dialog div dl dt em embed fieldset figcaption figure font footer form h1 h2 h3 h4 h5 h6 head
-    header hgroup hr html i iframe img input ins kbd label legend li link main map mark menu meta meter nav noscript object ol optgroup
-    option p param picture pre progress q ref rp rt ruby s samp script search section select slot small source span strike strong style
-    doctype sub summary sup svg table tbody td template textarea tfoot th thead time title tr track tt u ul var video wbr
+    a abbr acronym address area article aside audio b bdi bdo big blockquote body br button canvas
+    caption center citation cite code col colgroup data datalist dd del details dfn dialog div dl
+    dt em embed fieldset figcaption figure font footer form h1 h2 h3 h4 h5 h6 head header hgroup hr
+    html i iframe img input ins kbd label legend li link main map mark menu meta meter nav noscript
+    object ol optgroup option p param picture pre progress q ref rp rt ruby s samp script search
+    section select slot small source span strike strong style doctype sub summary sup svg table
+    tbody td template textarea tfoot th thead time title tr track tt u ul var video wbr
 """
 HTML = frozenset(_ELEMENTS.split())
 """The elements of HTML (html.spec.whatwg.org, "Elements", and those of HTML 4), and ``ref`` and
@@ -218,77 +255,84 @@ _BEGINS = re.compile(
     rf"{_BEFORE}(<(?!\w[\w+.-]*://|mailto:)(?=[^<>\n]{{0,4}}[^\W\d_]|!--)[^<>\n]{{1,200}}>)"
 )
 _GOES_ON = re.compile(r"[,.;:?!'’)]")
-"""What stands behind a placeholder that is a word of its sentence, and not behind a mark of reasoning: ``<name>, where ...``"""
+"""What stands behind a placeholder, a word of its sentence: ``<name>, where ...``."""
 _CLOSING = re.compile(r"<\s?/\s?([^\W\d][\w:.-]{0,60})\s?>")
 
 
 def names_in(messages: Sequence[Mapping[str, str]]) -> frozenset[str]:
-    """The names of the tags in the messages of a request, which its answer may have.
+    """Return the names of the tags in the messages of a request, which its answer may have.
 
     Example:
-        >>> sorted(names_in([{"role": "user", "content": "Write <rewrite>...</rewrite> and <Why/>"}]))
+        >>> message = {"role": "user", "content": "Write <rewrite>...</rewrite> and <Why/>"}
+        >>> sorted(names_in([message]))
         ['rewrite', 'why']
     """
-    found = set[str]()
+    names = set()
     for message in messages:
-        found.update(name.casefold() for name in _NAMED.findall(str(message["content"])))
-    return frozenset(found)
+        for name in _NAMED.findall(str(message["content"])):
+            names.add(name.casefold())
+    return frozenset(names)
 
 
 def unknown_mark(text: str, messages: Sequence[Mapping[str, str]] = ()) -> str:
-    """The mark in a text that is neither known nor asked for: it begins the text, or its beginning is missing. Empty if there is none.
+    """Return the mark in a text that is neither known nor asked for. Empty if there is none.
 
-    HTML and the tags in the messages of the request are no marks, and nothing in code is.
+    It begins the text, or its beginning is missing. HTML and the tags in the messages of the
+    request are no marks, and nothing in code is.
 
     Args:
         text: what `split_reasoning` leaves of a completion.
         messages: those of the request.
 
     Example:
-        >>> unknown_mark("<ponder>hm</ponder>Rooibos."), unknown_mark("hm</ponder>Rooibos."), unknown_mark("<b>Rooibos</b>.")
-        ('<ponder>', '</ponder>', '')
+        >>> unknown_mark("<ponder>hm</ponder>Rooibos."), unknown_mark("hm</ponder>Rooibos.")
+        ('<ponder>', '</ponder>')
+        >>> unknown_mark("<b>Rooibos</b>.")
+        ''
     """
     if not re.search(r"[<\[◁◀⟨⟪＜&【《〈{]", text):
         return ""
-    plain = _CODE.sub(lambda found: " " * len(found[0]), text)
-    asked = [str(message["content"]) for message in messages]
+    plain = _CODE.sub(lambda code: " " * len(code[0]), text)
+    contents = [str(message["content"]) for message in messages]
     for pattern in (_SPECIAL, _SIGNED, _BRACKETED, _ESCAPED, _SLASHED):
-        for found in pattern.finditer(plain):
-            mark = found[found.lastindex or 0].strip()
-            if pattern is _SLASHED and _is_begun(mark, plain[: found.start()]):
+        for match in pattern.finditer(plain):
+            mark = match[match.lastindex or 0].strip()
+            if pattern is _SLASHED and _is_begun(mark, plain[: match.start()]):
                 continue
-            if not (
-                _FORUM.fullmatch(mark)
-                or _is_escaped_html(mark)
-                or any(mark in content for content in asked)
-            ):
-                return mark
+            if _FORUM.fullmatch(mark) or _is_escaped_html(mark):
+                continue
+            if any(mark in content for content in contents):
+                continue
+            return mark
     return _unknown_tag(plain, HTML | names_in(messages))
 
 
 def _is_begun(closing: str, before: str) -> bool:
-    """Whether a mark such as ``[/bold]`` ends what was begun within a text, and not at its beginning: words in bold, and no reasoning."""
+    """Whether a mark such as ``[/bold]`` ends what was begun within a text.
+
+    These are words in bold, and no reasoning, which begins at the beginning of a text.
+    """
     opening = re.sub(r"\s?[/／]\s?", "", closing)
     return opening in before and not before.lstrip().startswith(opening)
 
 
 def _unknown_tag(text: str, allowed: Collection[str]) -> str:
-    """The tag that begins a text, or the first one that ends something in it, if its name is not one of those that are allowed."""
+    """Return the first tag that begins a text or ends something in it, unless it is allowed."""
     begins = _BEGINS.match(text)
     if begins:
-        name = re.search(r"[^\W\d_][\w:.-]*", begins[1])
-        if begins[1].startswith("<!--"):
+        tag = begins[1]
+        if tag.startswith("<!--"):
             return "<!--"
-        if (name is None or name[0].casefold() not in allowed) and not _is_placeholder(
-            text, begins
-        ):
-            return begins[1]
+        name = re.search(r"[^\W\d_][\w:.-]*", tag)
+        is_allowed = name is not None and name[0].casefold() in allowed
+        if not is_allowed and not _is_placeholder(text, begins):
+            return tag
     for closing in _CLOSING.finditer(text):
-        if closing[1].casefold() not in allowed:
-            begun = re.search(
-                rf"<\s?{re.escape(closing[1])}\b[^<>\n]*>", text[: closing.start()], re.IGNORECASE
-            )
-            return closing[0] if begun is None else begun[0]
+        if closing[1].casefold() in allowed:
+            continue
+        opening = rf"<\s?{re.escape(closing[1])}\b[^<>\n]*>"
+        begun = re.search(opening, text[: closing.start()], re.IGNORECASE)
+        return closing[0] if begun is None else begun[0]
     return ""
 
 
@@ -299,7 +343,7 @@ def _is_escaped_html(mark: str) -> bool:
 
 
 def _is_placeholder(text: str, begins: re.Match[str]) -> bool:
-    """Whether what begins a text stands for words that somebody has to fill in: ``<name>, where ...``, or ``<your name> buys oats``."""
+    """Whether a text begins with words to fill in: ``<name>, where``, or ``<your name> buys``."""
     if _GOES_ON.match(text, begins.end()):
         return True
     several_words = re.fullmatch(r"<[^\W\d_]+(?: [^\W\d_]+)+>", begins[1])
