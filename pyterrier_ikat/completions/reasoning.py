@@ -173,7 +173,7 @@ def _outside(text: str, known: Forms) -> str | None:
 
 def _mentioned(text: str, known: Forms) -> set[int]:
     """Return the positions in quoted marks, which are only mentions."""
-    positions = set()
+    positions: set[int] = set()
     for mention in known.mention.finditer(text):
         positions.update(range(*mention.span()))
     return positions

@@ -21,6 +21,7 @@ from ..arguments import at_least, by_position
 from ..completions.json_answers import answer_in, choice_of
 from ..completions.kinds import Kind
 from ..completions.reasoning import without_reasoning
+from ..completions.usable import without_fences
 from ..completions.verdicts import grade, without_scale
 from ..conversations import IkatDataset, check_qrels, datasets, merge_qrels
 from ..conversations.frame import (
@@ -93,7 +94,6 @@ def _top(name: str, run: pd.DataFrame, depth: int) -> set[tuple[str, str]]:
 
 GOLD = ("qresolved", "qptkb", "qgoldptkb", "gold_answer")
 ANSWER_STAND_IN = "word " * 100
-_FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
 _STEP = re.compile(r"[\s*_#]*1[.)][*_]*[ \t]")
 """The beginning of a list of steps, and also of a label followed by its reason."""
 _SECOND = re.compile(r"^[\s*_#]*2[.)]", re.MULTILINE)
@@ -137,7 +137,7 @@ def parse_judgement(text: str, highest: int = 4) -> Judgement | None:
         True
     """
     opening, named = _patterns(highest)
-    answer = without_scale(_FENCE.sub("", without_reasoning(text)).strip(), highest)
+    answer = without_scale(without_fences(without_reasoning(text)).strip(), highest)
     matches = list(named.finditer(answer))
     if not _opens_a_list(answer, matches):
         first = opening.match(answer)

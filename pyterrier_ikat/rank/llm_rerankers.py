@@ -255,7 +255,8 @@ class ListwiseRerank(LLMOperator):
 
     def fallback(self, frame: pd.DataFrame) -> list[list[int]]:
         """Give each window no numbers, so that it keeps its order."""
-        return [[] for turn in self._turns(frame) for _ in turn.windows]
+        window_count = sum(len(turn.windows) for turn in self._turns(frame))
+        return [[] for _ in range(window_count)]
 
     def typical(self, frame: pd.DataFrame) -> list[list[int]]:
         """Give each window all its numbers."""
@@ -272,11 +273,14 @@ class ListwiseRerank(LLMOperator):
 
     def list_dropped(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[str]:
         """List the numbers that are missing or repeated, or don't belong to a passage."""
-        sent = [(turn.qid, window) for turn in self._turns(frame) for window in turn.windows]
         dropped = []
-        for (qid, window), numbers in zip(sent, outcomes, strict=True):
-            if numbers:  # a failed window has none, and keeps its order
-                where = f"turn {qid}, passages {window.start + 1}-{window.stop}"
+        remaining = iter(outcomes)
+        for turn in self._turns(frame):
+            for window in turn.windows:
+                numbers = next(remaining)
+                if not numbers:  # a failed window keeps its order
+                    continue
+                where = f"turn {turn.qid}, passages {window.start + 1}-{window.stop}"
                 for repair in permutation(numbers, len(window)).repairs:
                     dropped.append(f"{where}: {repair}")
         return dropped
@@ -319,7 +323,9 @@ class ListwiseRerank(LLMOperator):
         firsts = [self._request(turn, turn.rows, turn.windows[0], texts) for turn in turns]
         window_count = sum(len(turn.windows) for turn in turns)
         of_turns = self.ask_in_rounds(firsts, follow, window_count)
-        outcomes = [outcome for of_turn in of_turns for outcome in of_turn]
+        outcomes: list[Any] = []
+        for of_turn in of_turns:
+            outcomes += of_turn
         return self.write(frame, self.settle(frame, outcomes))
 
     def _turns(self, frame: pd.DataFrame) -> list[WindowedTurn]:

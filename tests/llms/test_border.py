@@ -1,4 +1,7 @@
-"""What a server sends, read once at the border: numbers that are none, words that a terminal would obey, errors without end."""
+"""What a server sends, read once at the border.
+
+Numbers that are none, words that a terminal would obey, errors without end.
+"""
 
 import time
 

@@ -1,4 +1,7 @@
-"""The forms of models: each row of the table read in its variants, whole and streamed, and the mark that is in no row."""
+"""The forms of models.
+
+Each row of the table read in its variants, whole and streamed, and the mark that is in no row.
+"""
 
 import re
 
@@ -94,7 +97,10 @@ def test_a_text_ends_where_its_turn_ends(end):
         f"<|message_model|><|content_thinking|>hm<|end_message|><|message_model|><|content_text|>{ANSWER}<|end_message|>",
         f"<|open|>think<|sep|>hm<|close|>think<|sep|><|open|>response<|sep|>{ANSWER}<|close|>response<|sep|><|close|>message<|sep|>",
         f"<|begin_of_thought|>hm<|end_of_thought|>\n\n<|begin_of_solution|>{ANSWER}<|end_of_solution|>",
-        f"<details done='true' type='reasoning'>\n<summary>3 seconds</summary>\n> hm\n</details>\n{ANSWER}",
+        (
+            "<details done='true' type='reasoning'>\n<summary>3 seconds</summary>\n>"
+            f" hm\n</details>\n{ANSWER}"
+        ),
         f"assistant\n\n{ANSWER}",
         f"<|im_start|>assistant<|im_sep|>{ANSWER}<|im_end|>",
         f"< think >hm</ think >{ANSWER}",
@@ -144,7 +150,10 @@ PIECES = st.one_of(
 @settings(max_examples=300)
 @given(st.lists(PIECES, max_size=7).map("".join))
 def test_what_is_seen_of_a_stream_is_how_its_text_begins(text):
-    """With every end of reasoning behind its beginning; one alone takes back what was seen before it."""
+    """With every end of reasoning behind its beginning.
+
+    One alone takes back what was seen before it.
+    """
     found, fault = read(Reply(text))
     seen = [seen_so_far(text[:end]) for end in range(len(text) + 1)]
     assert fault or [part for part in seen if part and not found.startswith(part)] == []
@@ -235,7 +244,10 @@ def test_what_the_request_asks_for_is_not_unknown():
         [
             {
                 "role": "user",
-                "content": "Write <statements>...</statements><rewrite>...</rewrite> and [DONE] and <|stop|>.",
+                "content": (
+                    "Write <statements>...</statements><rewrite>...</rewrite> and [DONE] and"
+                    " <|stop|>."
+                ),
             }
         ],
     )

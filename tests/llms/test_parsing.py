@@ -1,4 +1,7 @@
-"""Completions as models send them, each with the outcome decided by hand in ``completions.jsonl``, and rules that hold for any text."""
+"""Completions as models send them.
+
+Each with the outcome decided by hand in ``completions.jsonl``, and rules that hold for any text.
+"""
 
 import json
 import re
@@ -29,15 +32,17 @@ PTKB = {
 }
 CASES = [
     json.loads(line)
-    for line in Path(__file__)
-    .with_name("completions.jsonl")
-    .read_text(encoding="utf-8")
-    .splitlines()
+    for line in (
+        Path(__file__).with_name("completions.jsonl").read_text(encoding="utf-8").splitlines()
+    )
 ]
 
 
 def refuses(text):
-    """Whether a text is a refusal. Then no parser finds anything in it; else it is kept as it is."""
+    """Whether a text is a refusal.
+
+    Then no parser finds anything in it; else it is kept as it is.
+    """
     assert usable_text(f"<think>no</think>\n{text}") == ("" if is_refusal(text) else text)
     if is_refusal(text):
         assert [

@@ -1,4 +1,7 @@
-"""Choices of statements as models write them, made with the numbers that they choose: read rightly, or told."""
+"""Choices of statements as models write them, made with the numbers that they choose.
+
+Read rightly, or told.
+"""
 
 import pytest
 from hypothesis import given, settings
@@ -143,10 +146,16 @@ def test_lines_that_may_deny_are_told_or_unread(text):
 
 
 NONES = (
-    "None of the {} statements", "None of the {} statements is relevant, not even {}.", "No statement (1-{}) is relevant.",
-    "No statements are relevant: {} are about cars", "none ({} were checked)", "N/A, all {} are about cars", "There are none among the {}.",
-    "There are no statements that matter among the {}.", "Nothing; {} is about cars",
-)  # fmt: skip
+    "None of the {} statements",
+    "None of the {} statements is relevant, not even {}.",
+    "No statement (1-{}) is relevant.",
+    "No statements are relevant: {} are about cars",
+    "none ({} were checked)",
+    "N/A, all {} are about cars",
+    "There are none among the {}.",
+    "There are no statements that matter among the {}.",
+    "Nothing; {} is about cars",
+)
 
 
 @given(st.sampled_from(NONES), st.integers(1, 12))

@@ -1,4 +1,7 @@
-"""What models send, read by every parser: at least 150 outputs each with the outcome decided by hand, and anything else without a crash."""
+"""What models send, read by every parser.
+
+At least 150 outputs each with the outcome decided by hand, and anything else without a crash.
+"""
 
 import json
 import re
@@ -47,7 +50,10 @@ from pyterrier_ikat.evaluation.judgements import parse_judgement
 from pyterrier_ikat.rank.llm_rerankers import permutation
 
 CORPUS = Path(__file__).with_name("corpus")
-"""One file per parser: a line has an output of a model, its outcome as somebody decided it, and the family of such outputs."""
+"""One file per parser.
+
+A line has an output of a model, its outcome as somebody decided it, and the family of such outputs.
+"""
 PERSONA = {
     "1": "I am vegan.",
     "2": "I own a dog called Bo.",
@@ -78,7 +84,10 @@ def corpus(name):
 
 
 def chosen(form, read):
-    """What a statements parser and the persona make of a text: ids, for scores pairs; None where nothing was read."""
+    """What a statements parser and the persona make of a text.
+
+    Ids, for scores pairs; None where nothing was read.
+    """
 
     def decide(text):
         if (found := read(text)) is None:
@@ -227,7 +236,10 @@ KEPT = {
     "prompts",
 }
 KEPT |= {"values", "label", "merge", "citations", "streamed"}
-"""The parsers that see a text with all its repetitions, because it is kept or a person wrote it; others see it with these cut."""
+"""The parsers that see a text with all its repetitions.
+
+Because it is kept or a person wrote it; others see it with these cut.
+"""
 
 
 EVERY = READERS | {
