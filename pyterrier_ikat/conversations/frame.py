@@ -25,6 +25,7 @@
 ``qpreferences``     the user's preferences that matter, in words
 ``qid_0``            after ``ExplodeQueries``: the turn's qid
 ``qquery``           after ``ExplodeQueries``: the turn's query
+``qpushed``          after ``ExplodeQueries``: how many queries were pushed until then
 ``qsub``             after ``ExplodeQueries``: the sub-query's number
 ``qweight``          after ``ExplodeQueries``: the sub-query's weight
 ``query_0``, ...     earlier queries, pushed by PyTerrier's own convention
