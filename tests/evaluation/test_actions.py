@@ -88,7 +88,10 @@ def test_wilsons_bounds_are_where_the_shares_normal_score_is_z(pair, level):
 
 
 def test_turns_moving_with_conversations_widen_shares_intervals():
-    """Three conversations of four turns, right as a whole or not at all: a design effect of 11 / 3 or more."""
+    """Three conversations of four turns, right as a whole or not at all.
+
+    The design effect is 11 / 3 or more.
+    """
     hits, of_turn, of_chat = [True] * 8 + [False] * 4, list("abcdefghijkl"), list("aaaabbbbcccc")
     plain, robust = interval_of_share(hits, of_turn), interval_of_share(hits, of_chat)
     assert robust[0] < plain[0] < 2 / 3 < plain[1] < robust[1]
@@ -231,7 +234,10 @@ class Abstains:
 def test_a_run_keeps_its_actions_and_the_command_evaluates_them(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").mkdir()
-    turn = '{{"qid": "{0}_1", "messages": [{{"role": "user", "content": "{1}"}}], "answerability": "{2}"}}\n'
+    turn = (
+        '{{"qid": "{0}_1", "messages": [{{"role": "user", "content": "{1}"}}], '
+        '"answerability": "{2}"}}\n'
+    )
     asked = [
         ("a", "Is there soup today?", "unanswerable"),
         ("b", "Is there tea?", "answerable"),

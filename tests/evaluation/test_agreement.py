@@ -15,10 +15,12 @@ TABLE_4 = np.array(
         [620, 414, 369, 284, 52],
     ]
 )
-"""Generate then Retrieve, Table 4 (rows: GPT-3.5, columns: NIST), as the text prints it. The last two cells of the rows 3
-and 4 are the same there, 284 and 52, and the matrix gives 66.51 % binary agreement where the paper
-says 66.84 %: one of the two rows looks damaged, so this is an example of a matrix, not a reference
-for the paper's figure."""
+"""Generate then Retrieve, Table 4 (rows: GPT-3.5, columns: NIST), as the text prints it.
+
+The last two cells of the rows 3 and 4 are the same there, 284 and 52, and the matrix gives 66.51 %
+binary agreement where the paper says 66.84 %: one of the two rows looks damaged, so this is an
+example of a matrix, not a reference for the paper's figure.
+"""
 
 
 def matrix_as_qrels(matrix):

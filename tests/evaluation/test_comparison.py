@@ -310,7 +310,10 @@ def test_breakdowns_by_hand():
 
 
 def test_the_interval_of_a_mean_is_that_of_students_t():
-    """Of 0 and 1 the standard error is a half; of one degree of freedom 95 % lie within 12.706 of them, and one turn has none."""
+    """Of 0 and 1 the standard error is a half.
+
+    Of one degree of freedom 95 % lie within 12.706 of them, and one turn has none.
+    """
     scores = pd.DataFrame({"qid": ["9-1_1", "9-1_2", "10-1_1"], "nDCG@5": [0.0, 1.0, 0.25]})
     table = breakdown({"AD": scores}, by="conversation", unit="turn")
     assert table.attrs["half_widths"] == {"AD": {"9-1": pytest.approx(12.706 / 2, abs=1e-3)}}
@@ -358,7 +361,10 @@ def test_frames_say_the_conversation_of_any_qid():
     ].values.tolist() == [[1, 0.625], [2, 0.5], [12, 0.0]]
     with pytest.raises(
         DataError,
-        match="nothing says the conversation of turn 'tea', .*: give topics=..., a frame with qid and qconversation",
+        match=(
+            "nothing says the conversation of turn 'tea', .*: give topics=..., a frame with qid "
+            "and qconversation"
+        ),
     ):
         breakdown({"AD": scores}, topics=topics[:2])
 

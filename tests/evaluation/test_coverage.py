@@ -1,4 +1,7 @@
-"""The table of rejected true nulls on docs/evidence.md: its rows come out of the command, its sizes out of the data sets."""
+"""The table of rejected true nulls on docs/evidence.md.
+
+Its rows come out of the command, its sizes out of the data sets.
+"""
 
 import importlib.util
 import re
@@ -64,7 +67,10 @@ def test_sizes_are_the_judged_turns_of_each_cluster(coverage, ikat_data):
 
 
 def test_a_correlation_is_that_of_a_one_way_analysis_of_variance(coverage):
-    """Clusters (1, 3) and (5, 7): mean squares 16 and 2 between and within, and (16 - 2) / (16 + 2)."""
+    """Clusters (1, 3) and (5, 7).
+
+    Mean squares 16 and 2 between and within, and (16 - 2) / (16 + 2).
+    """
     correlation, effect = coverage.correlation_of([1, 3, 5, 7], list("aabb"))
     assert correlation == pytest.approx(14 / 18)
     assert effect == pytest.approx(

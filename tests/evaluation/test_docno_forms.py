@@ -1,4 +1,7 @@
-"""A run whose docnos have another form than the judged ones is an error with both forms; one of other passages is told."""
+"""A run whose docnos have another form than the judged ones is an error with both forms.
+
+One of other passages is told.
+"""
 
 import re
 

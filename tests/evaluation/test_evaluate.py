@@ -226,7 +226,10 @@ DOCUMENTED = [
     "STREC@20",
     "STREC(rel=1)@20",
 ]
-"""Measures as ir_measures' documentation writes them: its pages measures, getting started and providers."""
+"""Measures as ir_measures' documentation writes them.
+
+The pages are measures, getting started and providers.
+"""
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="ir_measures 0.4 reads no name there")
@@ -253,9 +256,10 @@ def test_each_measure_is_read_from_its_own_text():
 @pytest.mark.parametrize(
     "name",
     [
-        "", " ", "nDCG@", "@5", "nDCG 5", "nDCG@5@10", "nDCG@5, P@5", "nDCG(5)", "nDCG(**{})", "nDCG(rel=[1])@5",
-        "P(rel=b'1')@5", "P(rel=1+1)@5", "P(rel=__import__('os'))@5", "ir_measures.nDCG@5", "nDCG[5]", "nDCG@5\x00",
-        "nDCG@5; nDCG@5", "P(rel=1,rel=2)@5", "ndcg_cut_5x", "x = nDCG@5", "lambda: 1", "nDCG @ cutoff", "nDCG(@5)", "P(rel=...)@5",
+        "", " ", "nDCG@", "@5", "nDCG 5", "nDCG@5@10", "nDCG@5, P@5", "nDCG(5)", "nDCG(**{})",
+        "nDCG(rel=[1])@5", "P(rel=b'1')@5", "P(rel=1+1)@5", "P(rel=__import__('os'))@5",
+        "ir_measures.nDCG@5", "nDCG[5]", "nDCG@5\x00", "nDCG@5; nDCG@5", "P(rel=1,rel=2)@5",
+        "ndcg_cut_5x", "x = nDCG@5", "lambda: 1", "nDCG @ cutoff", "nDCG(@5)", "P(rel=...)@5",
     ],
 )  # fmt: skip
 def test_a_text_that_is_no_measure_is_refused_and_shown(name):
@@ -270,7 +274,10 @@ def test_any_text_is_a_measure_or_no_value(text):
 
 
 def finding(**ranks):
-    """A run that has each turn's relevant passage at this rank, counted from 0, behind others that nobody judged."""
+    """A run that has each turn's relevant passage at this rank, counted from 0.
+
+    The passages before it are not judged.
+    """
     rows = [
         (qid, "good" if rank == at else f"bad{rank}", -float(rank), rank)
         for qid, at in ranks.items()
@@ -325,7 +332,10 @@ def test_measures_by_session_take_the_best_turn_of_each_session():
 
 
 def test_a_session_has_the_place_and_label_of_its_best_turn():
-    """By hand: s1 is first by its turn s1:1, and relevant by its turn s1:2; turn by turn neither."""
+    """By hand: s1 is first by its turn s1:1, and relevant by its turn s1:2.
+
+    Turn by turn it is neither.
+    """
     qrels = pd.DataFrame({"qid": "1_1", "docno": ["s1:1", "s1:2", "s2:1"], "label": [0, 1, 0]})
     run = pd.DataFrame(
         {

@@ -1,4 +1,7 @@
-"""Figures in one pass equal those of ir_measures on frames; runs that would be misread are refused."""
+"""Figures in one pass equal those of ir_measures on frames.
+
+Runs that would be misread are refused.
+"""
 
 import ir_measures
 import numpy as np
@@ -16,7 +19,10 @@ from pyterrier_ikat.evaluation.evaluator import parse_measure, provider_of
 
 
 def by_rank(run):
-    """Scores that say the order of the ranks: qid -> docno -> how many passages stand from here on."""
+    """Scores that say the order of the ranks.
+
+    The form is qid -> docno -> how many passages stand from here on.
+    """
     ordered = {qid: rows.sort_values("rank")["docno"].tolist() for qid, rows in run.groupby("qid")}
     return {
         qid: {docno: float(len(docnos) - place) for place, docno in enumerate(docnos)}
@@ -25,7 +31,10 @@ def by_rank(run):
 
 
 def defined(measures, run, qrels):
-    """qid -> measure -> figure, by ir_measures, each measure alone, on scores that say the order of the ranks."""
+    """qid -> measure -> figure, by ir_measures, each measure alone.
+
+    The scores say the order of the ranks.
+    """
     judged = {
         qid: dict(zip(rows["docno"], rows["label"].tolist(), strict=True))
         for qid, rows in qrels.groupby("qid")
@@ -99,7 +108,10 @@ NEAR = [
 
 @st.composite
 def foreign_runs(draw):
-    """A run whose scores tie a lot and whose rows say nothing, with gaps in its ranks, which lacks turns and has others; and judgements."""
+    """A run with many tied scores, rows in any order and gaps in its ranks; and judgements.
+
+    The run lacks turns and has others.
+    """
     qids = ["9-1_1", "9-1_2", "10-1_2", "7", "-3"]
     judged = {
         (qid, "anchor"): 0 for qid in qids
@@ -218,7 +230,10 @@ def test_a_measure_of_ones_own_that_fails_is_told_what_it_gets():
     own = ir_measures.define_byquery(lambda qrels, run: max(run, key=run.get), name="Own")
     with pytest.raises(
         DataError,
-        match=r"Own of the provider runtime stops with ValueError: .*: it gets two frames of one turn, qrels \(query_id",
+        match=(
+            r"Own of the provider runtime stops with ValueError: .*: it gets two frames of one "
+            r"turn, qrels \(query_id"
+        ),
     ):
         per_turn(runs["one"], qrels, [own])
 

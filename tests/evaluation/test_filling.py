@@ -1,4 +1,7 @@
-"""Holes in judgements are filled after the model's agreement with people is known, and scores say so."""
+"""Holes in judgements are filled after the model's agreement with people is known.
+
+Scores with filled judgements say so.
+"""
 
 import json
 from collections import Counter
@@ -49,7 +52,10 @@ def kappa(pairs):
 
 @pytest.mark.real_data
 def test_real_holes_get_gpt4s_labels_and_kappa_of_left_out_ones(shared, ikat_data):
-    """The model answers with GPT-4's real labels of 2024, the judges are NIST's, the run is CFDA's. Texts are stand-ins."""
+    """The model answers with GPT-4's real labels of 2024, the judges are NIST's.
+
+    The run is CFDA's. Texts are stand-ins.
+    """
     data = ikat.dataset("ikat:2024")
     of_gpt4 = {
         (qid, docno): label for qid, docno, label in data.get_qrels("gpt4").itertuples(index=False)
@@ -100,7 +106,10 @@ def test_real_holes_get_gpt4s_labels_and_kappa_of_left_out_ones(shared, ikat_dat
 
 @pytest.fixture
 def runs(sample_index, tmp_path):
-    """A run folder whose system asked GPT-4o, and the judgements of the sample without some passages at its top."""
+    """A run folder whose system asked GPT-4o, and judgements with holes at its top.
+
+    The judgements are the sample's without some passages.
+    """
     data, llm = ikat.dataset("ikat:sample"), ikat.llm("recorded:sample")
     turns = ["1-1_1", "1-1_2"]
     ikat.run("ad", data, out=tmp_path / "runs", index=sample_index, llm=llm, turns=turns)
@@ -138,7 +147,10 @@ def test_scores_with_filled_labels_stand_beside_kappa_and_share(runs, tmp_path):
     )
     assert done.exit_code == 0, done.output
     holes = len(pool) - len(both)
-    line = f"recorded filled the labels of {holes} of the {len(pool)} passages at the top of the runs ({holes / len(pool):.1%})"
+    line = (
+        f"recorded filled the labels of {holes} of the {len(pool)} passages at the top of the runs "
+        f"({holes / len(pool):.1%})"
+    )
     assert 0 < holes < len(pool)
     assert (
         f"{out}: {line}; its kappa with people is 1.0000 (1.0000 for relevant or not) on "

@@ -1,4 +1,7 @@
-"""Run folders are evaluated as they lie: they know their dataset; turns that match nothing are named."""
+"""Run folders are evaluated as they lie: they know their dataset.
+
+Turns that match nothing are named.
+"""
 
 import warnings
 
@@ -68,8 +71,8 @@ def test_folders_that_were_scored_by_other_judgements_say_so(made):
     refused = evaluate(*made.folders)
     assert refused.exit_code == 2
     assert (
-        "scored with other judgements than the default ones of ikat:sample: give --qrels, or --dataset ikat:sample"
-        in refused.output
+        "scored with other judgements than the default ones of ikat:sample: give --qrels, or "
+        "--dataset ikat:sample" in refused.output
     )
     with pytest.raises(ikat.UsageError, match="one was scored with other judgements"):
         ikat.evaluate(made.folders)
@@ -82,14 +85,20 @@ def test_a_run_of_no_dataset_needs_judgements(tmp_path):
     ikat.run({"mine": finding("a")}, out=tmp_path, topics=topics, qrels=qrels)
     with pytest.raises(
         ikat.UsageError,
-        match=r"mine: the run does not say which dataset it was made on: give dataset=... or qrels=...",
+        match=(
+            r"mine: the run does not say which dataset it was made on: give dataset=... or "
+            r"qrels=..."
+        ),
     ):
         ikat.evaluate([tmp_path / "mine"])
     assert ikat.evaluate([tmp_path / "mine"], qrels)["nDCG@3"].tolist() == [1.0]
 
 
 def test_turns_that_match_nothing_are_named(tmp_path):
-    """By hand: of two judged turns one is misspelt in the run, and one of the judgements is of no turn."""
+    """By hand: of two judged turns one is misspelt in the run.
+
+    One of the judgements is of no turn.
+    """
     frame = finding("a")(pd.DataFrame({"qid": [TURNS[0], "1-1_02"]}))
     qrels = pd.DataFrame({"qid": [TURNS[0], TURNS[1]], "docno": "a", "label": 1})
     with pytest.warns(
@@ -107,7 +116,8 @@ def test_turns_that_match_nothing_are_named(tmp_path):
     )
     assert "x lacks 2 judged turns, counted 0: 1-1_2, 7_7." in of_one
     assert of_one.endswith(
-        "mine.txt judges 1 turn that ikat:sample lacks: 7_7 x has 1 turn that ikat:sample lacks: 1-1_02"
+        "mine.txt judges 1 turn that ikat:sample lacks: 7_7 x has 1 turn that ikat:sample "
+        "lacks: 1-1_02"
     )
     of_two = evaluate(
         tmp_path / "x.trec", tmp_path / "y.trec", "--qrels", tmp_path / "mine.txt"
@@ -153,7 +163,10 @@ def test_a_run_without_judged_passages_is_an_error_and_kept(tmp_path):
     systems = {"other": of_another_collection(), "good": finding("sample-walk-001:0")}
     with pytest.raises(
         SystemFailed,
-        match=r"other: none of its 3 passages is judged \(they are like other-0, the judged ones like sample-",
+        match=(
+            r"other: none of its 3 passages is judged \(they are like other-0, the judged ones "
+            r"like sample-"
+        ),
     ):
         ikat.run(systems, "ikat:sample", out=tmp_path)
     assert len(RunFolder(tmp_path / "other").results()) == 72
@@ -197,7 +210,10 @@ def test_a_poor_run_over_the_right_collection_counts_zero(tmp_path):
 
 
 def test_a_turn_whose_passages_are_judged_for_another_scores_0(tmp_path):
-    """Of one turn or two, a ranking without a judged passage is a bad one, not one of another collection."""
+    """Of one turn or two, a ranking without a judged passage is a bad one.
+
+    It is not taken for one of another collection.
+    """
     topics = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "milk"]})
     qrels = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": ["a", "b"], "label": [1, 1]})
     finds_b = pt.apply.generic(lambda turns: turns.assign(docno="b", score=1.0, rank=0))

@@ -1,4 +1,7 @@
-"""The test of a mean over turns that is robust to clusters, held against scipy, and against CR2 in full matrices."""
+"""The test of a mean over turns that is robust to clusters.
+
+It is held against scipy, and against CR2 in full matrices.
+"""
 
 import numpy as np
 import pytest
@@ -12,11 +15,12 @@ NUMBERS = st.integers(-100, 100).map(lambda number: number / 100)
 
 
 def in_matrices(differences, clusters):
-    """CR2 for a regression on a constant, and Satterthwaite's degrees of freedom, as Pustejovsky and Tipton (2018) write them.
+    """CR2 for a regression on a constant, and Satterthwaite's degrees of freedom.
 
-    X is a column of ones, H = X (X'X)^-1 X'. A cluster's adjustment A is the inverse root of its
-    block of I - H. The variance is the sum of (X'X)^-1 x' A e e' A x (X'X)^-1; with independent
-    turns, it is a sum of squares of p'e, whose vectors p give the degrees of freedom.
+    As Pustejovsky and Tipton (2018) write them: X is a column of ones, H = X (X'X)^-1 X'. A
+    cluster's adjustment A is the inverse root of its block of I - H. The variance is the sum of
+    (X'X)^-1 x' A e e' A x (X'X)^-1; with independent turns, it is a sum of squares of p'e, whose
+    vectors p give the degrees of freedom.
     """
     differences, clusters = np.asarray(differences, dtype=float), np.asarray(clusters)
     turns = len(differences)

@@ -206,7 +206,9 @@ def test_labels_of_two_runs_are_no_score_of_one_turn():
     both = labels_of(one="sn", two="ns").assign(importance="vital")
     with pytest.raises(
         DataError,
-        match="turn 1_1, nugget a occurs twice in the labels: score the labels of each run separately",
+        match=(
+            "turn 1_1, nugget a occurs twice in the labels: score the labels of each run separately"
+        ),
     ):
         nugget_scores(both)
     assert nugget_scores(both[:2])["all"].tolist() == [0.5]

@@ -15,7 +15,10 @@ QRELS = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": ["z", "a"], "label": 1})
 
 
 def test_a_system_with_ties_has_one_score_wherever_it_is_scored(tmp_path):
-    """In both turns a is first and z second, tied: trec_eval alone would put z first. By hand 1/log2(3) and 1: the mean is .8155."""
+    """In both turns a is first and z second, tied: trec_eval alone would put z first.
+
+    By hand 1/log2(3) and 1: the mean is .8155.
+    """
     found = pd.DataFrame({"docno": ["z", "a"], "score": 0.5, "rank": [1, 0]})
     tied = pt.apply.generic(lambda turns: turns.merge(found, how="cross"))
     frame = tied(TOPICS)

@@ -251,7 +251,10 @@ def test_new_statements_count_as_wrong_and_are_named():
     qrels = pd.DataFrame({"qid": "1_1", "docno": ["1", "2", "3"], "label": [1, 0, 1]})
     with pytest.warns(
         UserWarning,
-        match=r"system x has 1 statement that the topics lack .such as .I ski...: .*counted as wrong",
+        match=(
+            r"system x has 1 statement that the topics lack .such as .I ski...: .*counted as "
+            r"wrong"
+        ),
     ):
         figures = evaluate_ptkb({"x": turns}, qrels).iloc[0]
     # of three chosen one is relevant, of two relevant one is chosen; it has the second place

@@ -1,4 +1,7 @@
-"""Runs that other teams published score here as they published: an independent evaluation of real runs by NIST's judgements."""
+"""Runs that other teams published score here as they published.
+
+This is an independent evaluation of real runs by NIST's judgements.
+"""
 
 import json
 

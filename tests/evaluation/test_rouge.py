@@ -1,4 +1,7 @@
-"""ROUGE-L by hand, the longest common subsequence against its plain definition, and the F1 of words against SQuAD's rules."""
+"""ROUGE-L by hand, the longest common subsequence against its plain definition.
+
+The F1 of words is held against SQuAD's rules.
+"""
 
 import random
 import string
@@ -55,7 +58,10 @@ def test_the_f1_of_words_by_hand(response, reference, expected):
 
 
 def words_by_squads_rules(text):
-    """Lower case, no punctuation, no articles that stand alone, split at blanks: letter by letter, from section 6.1 and its definition."""
+    """Lower case, no punctuation, no articles that stand alone, split at blanks.
+
+    It is done letter by letter, from section 6.1 and its definition.
+    """
     parts, part = [], ""
     for letter in "".join(letter for letter in text.lower() if letter not in string.punctuation):
         if letter.isalnum() != part[-1:].isalnum():

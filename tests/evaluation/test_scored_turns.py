@@ -142,8 +142,8 @@ def test_a_file_beside_a_folder_counts_0_where_it_lacks_turns(few, tmp_path):
     write_run(FINDING(SAMPLE.get_topics()[1:]), tmp_path / "file.trec")
     told = command(few, tmp_path / "file.trec", "--dataset", "ikat:sample")
     assert (
-        "Mean over 3 judged turns, those that few was asked, of 24. file lacks 1 judged turn, counted 0: 1-1_1."
-        in told
+        "Mean over 3 judged turns, those that few was asked, of 24. file lacks 1 judged "
+        "turn, counted 0: 1-1_1." in told
     )
     table = ikat.evaluate([few, tmp_path / "file.trec"], QRELS, [MEASURE]).set_index("name")
     assert table.loc["few", MEASURE] == by_hand(TURNS[:3])
@@ -208,7 +208,10 @@ def test_an_unfinished_run_is_scored_on_its_finished_batches(tmp_path):
 
 
 def test_a_run_says_which_judged_turns_it_was_not_asked(tmp_path):
-    """Of judgements of more turns than the dataset has, those of its turns are scored: by the run, and by its folder."""
+    """Of judgements of more turns than the dataset has, those of its turns are scored.
+
+    The run and its folder do so alike.
+    """
     foreign = pd.DataFrame({"qid": ["7-7_7"], "docno": ["sample-walk-001:0"], "label": [1]})
     more = pd.concat([QRELS, foreign], ignore_index=True)
     done = ikat.run({"mine": FINDING}, "ikat:sample", out=tmp_path, qrels=more)

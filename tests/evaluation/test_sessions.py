@@ -87,7 +87,10 @@ def test_sessions_keep_order_names_and_ends_and_none_count_0():
 
 @pytest.fixture
 def systems():
-    """`one` satisfies one user of two, in two turns; `other` only has the second, who has no rubrics and whose cost is unknown."""
+    """`one` satisfies one user of two, in two turns.
+
+    `other` only has the second, who has no rubrics and whose cost is unknown.
+    """
     first = dialogue("a", (1.0, 1, 0.5, "r1 r2"), (3.0, 2, 0.5, "r3 r4"), end="satisfied")
     second = dialogue("b", (4.0, 0, 0.0, "r1"), end="out of patience")
     open_ended = dialogue("b", (4.0, 0, None, ""), rubrics={}, end="")
@@ -121,7 +124,8 @@ def test_means_are_over_the_sessions_that_have_a_value(systems):
 def test_notes_tell_what_is_missing(systems):
     assert session_notes(systems) == [
         "Means over sessions. Seconds are per turn, calls and cost (USD) per session.",
-        "Turns until satisfied are over the satisfied users only. These differ between the systems.",
+        "Turns until satisfied are over the satisfied users only. These differ between the "
+        "systems.",
         "A missing cost is unknown: the model has no prices, or its server does not report tokens.",
         "Not ended, and measured up to the last turn: 1 session of other (b).",
         "Missing for other: 1 session (a). Its means are over fewer users.",

@@ -1,4 +1,7 @@
-"""The table is PyTerrier's own, column for column, and its p-values are those of scipy and statsmodels."""
+"""The table is PyTerrier's own, column for column.
+
+Its p-values are those of scipy and statsmodels.
+"""
 
 import numpy as np
 import pandas as pd
@@ -84,7 +87,10 @@ def test_one_turn_and_one_system():
 
 
 def test_many_pairs_ask_for_smaller_p_values():
-    """The differences .1, .2, .3, .4 have t = 3.87 and p = .03: significant alone, not as one of three pairs."""
+    """The differences .1, .2, .3, .4 have t = 3.87 and p = .03.
+
+    They are significant alone, not as one of three pairs.
+    """
     scores = {"low": [0.1, 0.2, 0.3, 0.4], "high": [0.2, 0.4, 0.6, 0.8]}
     assert pairs_that_differ(scores, independent(4)) == [("low", "high")]
     assert pairs_that_differ(scores | {"other": [0.9, 0.0, 0.5, 0.2]}, independent(4)) == []

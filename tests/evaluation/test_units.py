@@ -1,4 +1,7 @@
-"""The unit of inference: what datasets declare, what is read without one, and one unit for marks and intervals in every table."""
+"""The unit of inference: what datasets declare, what is read without one.
+
+Marks and intervals of every table have one unit.
+"""
 
 import numpy as np
 import pandas as pd
@@ -256,7 +259,10 @@ def test_a_system_that_never_ran_is_not_tested():
 
 
 def test_the_interval_of_a_sum_is_one_of_sums():
-    """6 and 12 passages over three turns: the differences are 2, 1 and 3, with a mean of 2 and a standard error of 1 / sqrt(3)."""
+    """6 and 12 passages over three turns.
+
+    The differences are 2, 1 and 3, with a mean of 2 and a standard error of 1 / sqrt(3).
+    """
     qrels = pd.DataFrame({"qid": ["1_1", "2_1", "3_1"], "docno": "a", "label": 1})
 
     def finding(*counts):

@@ -1,4 +1,7 @@
-"""Mean, deviation and shares of variance over repeats, worked out by hand and by independent implementations."""
+"""Mean, deviation and shares of variance over repeats.
+
+They are worked out by hand and by independent implementations.
+"""
 
 import math
 import statistics
@@ -64,7 +67,10 @@ def test_rows_have_mean_deviation_and_a_test_over_averaged_turns():
 
 
 def test_repeats_equal_to_the_baseline_differ_on_no_turn():
-    """The mean of three times .7 is another float than .7; a t-test of such differences once had p = .001."""
+    """The mean of three times .7 is another float than .7.
+
+    A t-test of such differences once had p = .001.
+    """
     scores = [0.1, 0.2, 0.3, 0.7, 0.15, 0.35] * 10
     row = repeated_rows(
         {"base": [{"nDCG": scores}], "same": [{"nDCG": scores}] * 3}, [nDCG], "base"

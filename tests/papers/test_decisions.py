@@ -1,4 +1,7 @@
-"""Each sentence on a difference from a paper or a decision, as docs/reproduce.md shows it, with what shows that it is true."""
+"""Each sentence on a difference from a paper or a decision, as docs/reproduce.md shows it.
+
+A check beside it shows that it is true.
+"""
 
 import json
 
@@ -689,22 +692,33 @@ SHOWN_BY = {
     "GPT-3.5's labels behind Table 1 aren't published.": gpt_35_is_missing,
     "QR with LLaMA, and LLaMA10, see all past messages.": qr_sees_all_messages,
     "AQD_A re-ranks the union of the candidates, then cuts to 1000.": aqd_a_cuts_after_reranking,
-    "A query list without a usable query falls back to the rewrite or utterance.": an_unusable_list_falls_back,
+    "A query list without a usable query falls back to the rewrite or utterance.": (
+        an_unusable_list_falls_back
+    ),
     "The examples of the few-shot prompts are ours.": the_examples_are_ours,
     "ConvGQR and monoT5 retrieve by BM25 here.": bm25_stands_in,
-    "The pool of the queries is interleaved and cut to 1000 before it is re-ranked.": the_pool_is_interleaved_and_cut,
-    "Scores of the ensemble are min-max normalised per turn and averaged.": the_ensemble_is_a_mean_of_scaled_scores,
-    "A copied statement matches exactly, then normalised, then at a similarity of .9.": copies_match_in_three_ways,
-    "BM25 has k1 1.2 and b .75.": infosense_has_its_own_bm25,
-    "The whole history is shown; responses of 150 characters or more are summed up, but the last.": (
-        infosense_sums_up_long_responses_but_the_last
+    "The pool of the queries is interleaved and cut to 1000 before it is re-ranked.": (
+        the_pool_is_interleaved_and_cut
     ),
-    "Responses and the passages that they read have at most 300 words.": infosense_has_at_most_300_words,
+    "Scores of the ensemble are min-max normalised per turn and averaged.": (
+        the_ensemble_is_a_mean_of_scaled_scores
+    ),
+    "A copied statement matches exactly, then normalised, then at a similarity of .9.": (
+        copies_match_in_three_ways
+    ),
+    "BM25 has k1 1.2 and b .75.": infosense_has_its_own_bm25,
+    "The whole history is shown; responses of 150 characters or more are summed up, but "
+    "the last.": (infosense_sums_up_long_responses_but_the_last),
+    "Responses and the passages that they read have at most 300 words.": (
+        infosense_has_at_most_300_words
+    ),
     "BEM is a classifier that the user names.": bem_is_named_by_the_user,
     "LLMeval is the share of responses that say what the gold answer says.": llmeval_is_yes_or_no,
     "NIST's PTKB judgements of 2024 are missing.": nist_statements_of_2024_are_missing,
     "RtG takes every query that the LLM writes for a statement.": rtg_takes_every_query,
-    "Without a chosen statement RtG asks for queries of the rewrite alone.": rtg_without_a_statement_asks_for_the_rewrite,
+    "Without a chosen statement RtG asks for queries of the rewrite alone.": (
+        rtg_without_a_statement_asks_for_the_rewrite
+    ),
     'The row "2023 Baseline" is our run of 1000 passages.': the_baseline_of_2023_is_deep,
     'The row "2023 Best" has no method.': the_best_of_2023_has_no_method,
     "The response of GtR shows no first answer.": gtrs_response_shows_no_first_answer,
@@ -713,37 +727,58 @@ SHOWN_BY = {
     "Tables I and II have 176 and 98 turns.": the_turns_are_those_of_nist,
     "LLMs decode greedily (`temperature=0`).": llms_decode_greedily,
     "`short_long_2` neither thinks first nor chooses a style.": only_short_long_3_thinks,
-    "The question is clarified after the statements are chosen, and by them.": the_question_is_clarified_by_the_chosen_statements,
-    "The first passage query shows all chosen statements.": the_first_passage_query_shows_all_chosen,
+    "The question is clarified after the statements are chosen, and by them.": (
+        the_question_is_clarified_by_the_chosen_statements
+    ),
+    "The first passage query shows all chosen statements.": (
+        the_first_passage_query_shows_all_chosen
+    ),
     "Weighted responses see the history.": weighted_responses_see_the_history,
     "The text of a passage is embedded.": texts_are_embedded,
     "Completions and summaries have no limit of their own.": nothing_limits_completions,
     "`wghtdrerank_1` has MiniLM as its re-ranker.": the_first_run_has_minilm,
-    "With one chosen statement there are two passage queries.": one_statement_makes_two_passage_queries,
+    "With one chosen statement there are two passage queries.": (
+        one_statement_makes_two_passage_queries
+    ),
     "The choice of statements sees the history.": the_choice_of_statements_sees_the_history,
     "Figure 3 has nDCG@5 by NIST's judgements.": figure_3_of_infosense_is_guessed,
     "Table IV has 114 turns.": niis_fourth_table_has_114_turns,
     "The queries of GtR are written for the first answer.": gtrs_queries_are_written_for_the_answer,
-    "The prompt for AQD's queries with GPT-4 is our own.": the_queries_of_aqd_are_asked_for_its_answer,
-    "Table 4 repeats 284 and 52 in its rows 3 and 4, and its counts give an agreement of 66.51 %.": table_4_repeats_two_counts,
+    "The prompt for AQD's queries with GPT-4 is our own.": (
+        the_queries_of_aqd_are_asked_for_its_answer
+    ),
+    "Table 4 repeats 284 and 52 in its rows 3 and 4, and its counts give an agreement of "
+    "66.51 %.": table_4_repeats_two_counts,
     "The rows are those of GPT-4o-mini.": the_rows_are_gpt_4o_minis,
-    "The deviations and the rows with examples are those of 2023.": rows_of_2024_have_neither_examples_nor_deviations,
+    "The deviations and the rows with examples are those of 2023.": (
+        rows_of_2024_have_neither_examples_nor_deviations
+    ),
     "Table 2 has 116 turns, Table 3 114.": infosenses_turns_fit_its_scores,
     "Figures 3 and 4 have nDCG by NIST's judgements.": figures_3_and_4_are_guessed,
     "The judge also writes a reason.": the_judges_reason_follows_its_label,
-    "NIST judged 34,183 pairs of the 176 turns, and Table 4 counts 22,684.": table_4_counts_fewer_pairs,
-    "By Table 3, 72.85 % of the top 10 is unjudged, over the 13 rows outside the track's pool.": the_unjudged_share_is_that_of_table_3,
+    "NIST judged 34,183 pairs of the 176 turns, and Table 4 counts 22,684.": (
+        table_4_counts_fewer_pairs
+    ),
+    "By Table 3, 72.85 % of the top 10 is unjudged, over the 13 rows outside the track's pool.": (
+        the_unjudged_share_is_that_of_table_3
+    ),
     "1000 passages of the pool are re-ranked.": the_pool_is_cut_to_1000,
-    "Statements, summaries and responses are written for the raw utterance.": cfda_shows_the_raw_utterance,
+    "Statements, summaries and responses are written for the raw utterance.": (
+        cfda_shows_the_raw_utterance
+    ),
     "The list of CHIQ's rewrite is the first one of the fusion.": chiqs_list_is_first,
     "Rows with `choice` or `gpt4o` in their names have no method.": the_other_rows_have_no_method,
     "The rows are those of BM25.": the_rows_are_bm25s,
-    "The scores come from AdaRewriter's choice of ten LLM4CS rewrites.": adarewriters_choice_is_named,
+    "The scores come from AdaRewriter's choice of ten LLM4CS rewrites.": (
+        adarewriters_choice_is_named
+    ),
     "The scores come from files in the authors' repository.": the_file_is_named,
     "The fused system has no row.": the_fused_system_has_no_row,
     "The scores are means of five runs.": the_study_has_means_of_five_runs,
     "Rows with examples are the methods with an argument.": examples_are_an_argument,
-    "Without a model of yours, the table of 2023 replays the authors' completions.": the_table_of_2023_replays_the_authors_completions,
+    "Without a model of yours, the table of 2023 replays the authors' completions.": (
+        the_table_of_2023_replays_the_authors_completions
+    ),
     "Recorded rewrites of STR come without a choice of statements.": recorded_str_chooses_nothing,
     "Automatic selection is an oracle.": automatic_selection_is_an_oracle,
     "The scores come from the description of the model.": discos_scores_are_the_cards,
@@ -764,10 +799,8 @@ def test_released_data_has_the_statistics_beside_the_papers(shared):
     assert f"{sum(turns)} turns of the {len(turns)} conversations" in said
     ptkbs = {str(one["number"]): len(one["ptkb"]) for one in released(shared, 2024)}
     listed = {qid.rpartition("_")[0] for qid in turn_lists()["irlab-2024"].turns}
-    assert (
-        f"{len(listed)} conversations of the 103 turns have {sum(ptkbs[one] for one in listed) / len(listed):.2f} statements"
-        in said
-    )
+    mean = sum(ptkbs[conversation] for conversation in listed) / len(listed)
+    assert f"{len(listed)} conversations of the 103 turns have {mean:.2f} statements" in said
     assert (
         f"{len(ptkbs)} released conversations have {sum(ptkbs.values()) / len(ptkbs):.2f}" in said
     )

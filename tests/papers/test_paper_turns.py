@@ -1,4 +1,7 @@
-"""A paper's finished runs are scored by any judgements, on chosen turns, and as means over repeats."""
+"""A paper's finished runs are scored by any judgements, on chosen turns.
+
+Several runs of a system are scored as means over repeats.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""The papers' tables by one command: what is printed as published, what may stand beside it, what is refused."""
+"""The papers' tables by one command.
+
+What is printed as published, what may stand beside it, what is refused.
+"""
 
 import io
 import json
@@ -217,8 +220,8 @@ def test_the_papers_are_listed_with_what_each_row_needs():
     assert "gtr: needs 'gpt-4o', 'claude-3-opus', 'bm25', 'ms-marco-minilm-l-6-v2'" in one.output
     tables = " ".join(CliRunner().invoke(main, ["paper", "generate_then_retrieve"]).output.split())
     assert (
-        "needs labels by gpt-3.5-turbo (--qrels FILE), and 'gpt-4', 'bm25', 'ms-marco-minilm-l-6-v2',"
-        in tables
+        "needs labels by gpt-3.5-turbo (--qrels FILE), and 'gpt-4', 'bm25', "
+        "'ms-marco-minilm-l-6-v2'," in tables
     )
     assert "needs NIST's judgements, and 'gpt-4', 'bm25', 'ms-marco-minilm-l-6-v2'," in tables
     responses = " ".join(CliRunner().invoke(main, ["paper", "infosense_2024"]).output.split())
@@ -396,7 +399,10 @@ def test_a_table_of_labels_takes_no_option_of_scores(tmp_path, option, value):
 
 
 def test_the_unjudged_share_is_over_rows_the_track_did_not_pool():
-    """The paper's text says 72.78 %; the 13 rounded rows of its Table 3 give 35.30 of 130 judged."""
+    """The paper's text says 72.78 %.
+
+    The 13 rounded rows of its Table 3 give 35.30 of 130 judged.
+    """
     [part] = find_table("generate_then_retrieve", "3")
     assert "over the 13 rows outside the track's pool: published 72.85%." in " ".join(
         table_of(part, judgements(3)).notes
@@ -406,10 +412,8 @@ def test_the_unjudged_share_is_over_rows_the_track_did_not_pool():
     judged = np.mean([every.scores[name]["Judged@10"].mean() for name in seeds])
     assert f"ours {1 - judged / 10:.2%}, published 72.85%" in " ".join(every.notes)
     some = " ".join(table_of(part, judgements(3), {"ad": 0, "llama10": 1}).notes)
-    assert (
-        f"over the row outside the track's pool: ours {1 - scores(part, 0, 3)['Judged@10'].mean() / 10:.2%}."
-        in some
-    )
+    unjudged = 1 - scores(part, 0, 3)["Judged@10"].mean() / 10
+    assert f"over the row outside the track's pool: ours {unjudged:.2%}." in some
     [other] = find_table("generate_then_retrieve", "1")
     assert "Unjudged" not in " ".join(table_of(other, judgements(3, GPT_35)).notes)
 

@@ -1,4 +1,7 @@
-"""`ikat paper PAPER TABLE` without resources: the tables as published; and what stands beside nothing published."""
+"""`ikat paper PAPER TABLE` without resources: the tables as published.
+
+Other tests are about rows beside which nothing published stands.
+"""
 
 import sys
 
@@ -85,8 +88,8 @@ def test_a_figure_without_numbers_and_a_plan_need_resources():
         published_tables("generate_then_retrieve", "figure-4")
     found = CliRunner().invoke(main, ["paper", "nii_2024", "I", "--plan"])
     assert (
-        "nii_I needs models and indexes, because its completions are not public: give --resources FILE"
-        in found.output
+        "nii_I needs models and indexes, because its completions are not public: give "
+        "--resources FILE" in found.output
     )
 
 
