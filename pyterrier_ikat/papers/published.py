@@ -17,7 +17,7 @@ from ..methods import Method
 from ..methods.catalogue import NIST, PUBLISHED, TABLES, PublishedTable, find, read_toml
 from ..methods.definition import LLMS, RESOURCES, is_given, model_key
 from ..retrieve import Index
-from ..study.systems import ALL
+from ..study.systems import RESOURCE_NAMES
 
 GPT_35 = "gpt-3.5-turbo"
 STATEMENTS_NIST = "NIST's PTKB judgements"
@@ -317,7 +317,7 @@ def known_keys() -> list[str]:
         >>> {"gpt-4", "bm25", "splade", "claude-3-opus", "llama-2-13b-chat"} <= set(known_keys())
         True
     """
-    keys = {*ALL, *RETRIEVERS, *JUDGES.values(), "gpt-3.5-turbo", "splade-model"}
+    keys = {*RESOURCE_NAMES, *RETRIEVERS, *JUDGES.values(), "gpt-3.5-turbo", "splade-model"}
     keys.discard("")  # of the judge that needs no model
     for paper in PAPERS.values():
         for part in paper.parts:
@@ -342,7 +342,7 @@ def read_resources(path: str | Path) -> dict[str, str]:
         UsageError: when a key is not in any paper, or a value is not a text; it names the key.
     """
     if str(path) == SAMPLE:
-        return dict.fromkeys(set(known_keys()) - set(ALL), SAMPLE)
+        return dict.fromkeys(set(known_keys()) - set(RESOURCE_NAMES), SAMPLE)
     try:
         content = read_toml(Path(path).expanduser())
     except (OSError, ValueError) as error:

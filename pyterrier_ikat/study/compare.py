@@ -14,6 +14,8 @@ from ..conversations.datasets import IkatDataset, QrelsSource, Turns
 from ..errors import DataError, UsageError, counted, list_first
 from ..evaluation import TRACK_2023, as_measures
 from ..evaluation.evaluator import (
+    Evaluator,
+    Ranking,
     check_baseline,
     check_common_turns,
     experiment_rows,
@@ -74,25 +76,35 @@ class Results:
 
     @property
     def ledger(self) -> Ledger:
-        """The ledger of the LLM calls of this call. Each folder has the ledger of its run, over all its starts."""
+        """The ledger of this call's LLM calls. A folder has that of its run, over all starts."""
         return self.study.ledger
 
     def shown(self) -> Table:
-        """The table of scores, to print. Its last notes say how the systems differ from those of the papers."""
+        """Return the table of scores, to print.
+
+        Its last notes say how the systems differ from those of the papers.
+        """
         if self.study.qrels.empty:
             shown = of_frame(self.table)
         else:
-            shown = experiment_table(self.table.to_dict("records"), self.table.attrs.get(TURNS, ()))
+            about_turns = self.table.attrs.get(TURNS, ())
+            shown = experiment_table(self.table.to_dict("records"), about_turns)
         return replace(shown, rows=self.table, notes=[*shown.notes, *notes_of(self.table)])
 
     def gaps(self) -> Iterator[str]:
-        """Sentences on the turns without results that are not judged, and the notes of the runs. The table names the judged ones."""
-        for one in self.study.systems:
-            unjudged = set(self.study.turns_of(one).ids) - self.study.labels.keys()
-            if lost := sorted(unjudged - self.runs[one.name].found):
-                yield f"{one.name}: {counted(len(lost), 'turn')} without any passage, not judged: {list_first(lost)}"
-            for note in self.folders[one.name].parameters().get("notes", ()):
-                yield f"{one.name}: {note}"
+        """Yield sentences on unjudged turns without results, and the notes of the runs.
+
+        The table names the judged turns.
+        """
+        for system in self.study.systems:
+            name = system.name
+            unjudged = set(self.study.turns_of(system).ids) - self.study.labels.keys()
+            lost = sorted(unjudged - self.runs[name].found)
+            if lost:
+                turns = counted(len(lost), "turn")
+                yield f"{name}: {turns} without any passage, not judged: {list_first(lost)}"
+            for note in self.folders[name].parameters().get("notes", ()):
+                yield f"{name}: {note}"
 
     def __repr__(self) -> str:
         return self.shown().text().rstrip("\n")
@@ -102,29 +114,31 @@ class Results:
 
 
 class ScoreTable(ScoreFrame):
-    """A frame of scores. Below it stand the sentences of ``attrs["deviations"]``: how its systems differ from those of the papers."""
+    """A frame of scores. Below it stand the sentences of ``attrs["deviations"]``."""
 
     @classmethod
     def of(cls, scores: pd.DataFrame, systems: Iterable[System]) -> pd.DataFrame:
-        """The scores with the deviations of these systems, or as they are if there are none.
+        """Return the scores with the deviations of these systems, or as they are if there are none.
 
-        That is how models and retrievers differ from the papers': each difference once, with the
+        A deviation is a difference from a paper's models or retriever. Each stands once, with the
         systems that have it, the most common first.
         """
+        first_runs = [system for system in systems if system.repeat == 1]
         having: dict[str, list[str]] = {}
-        named = [one for one in systems if one.repeat == 1]
-        for one in named:
-            for line in one.deviations:
-                having.setdefault(line, []).append(one.name)
+        for system in first_runs:
+            for line in system.deviations:
+                having.setdefault(line, []).append(system.name)
         if not having:
             return scores
-        made, common = cls(scores), sorted(having.items(), key=lambda item: -len(item[1]))
-        made.attrs.update(scores.attrs)
-        made.attrs[DEVIATIONS] = [
-            f"{'all systems' if 1 < len(names) == len(named) else ', '.join(names)}: {line}"
-            for line, names in common
-        ]
-        return made
+        lines = []
+        for line, names in sorted(having.items(), key=lambda item: -len(item[1])):
+            of_all = len(names) > 1 and len(names) == len(first_runs)
+            who = "all systems" if of_all else ", ".join(names)
+            lines.append(f"{who}: {line}")
+        table = cls(scores)
+        table.attrs.update(scores.attrs)
+        table.attrs[DEVIATIONS] = lines
+        return table
 
 
 def plan(
@@ -194,35 +208,40 @@ def plan(
         systems, dataset, topics=topics, turns=turns, repeats=repeats, only_plan=True, **resources
     )
     as_measures(TRACK_2023 if measures is None else measures)
-    check_baseline(
-        list(dict.fromkeys(one.method.name for one in study.systems)), baseline, "systems"
-    )
+    check_baseline(list(_repeats_by_system(study)), baseline, "systems")
     check_unit(unit, baseline)
-    table = estimate(
-        [
-            (one.name, one.pipeline, study.turns_of(one).frame, one.repeat - 1)
-            for one in study.systems
-        ]
-    )
+    planned = []
+    for system in study.systems:
+        turns_of_system = study.turns_of(system).frame
+        planned.append((system.name, system.pipeline, turns_of_system, system.repeat - 1))
+    table = estimate(planned)
     if out is not None:
         table.attrs[REFUSED] = _refusals(study, Path(out))
     return table
 
 
 def _refusals(study: Study, out: Path) -> list[str]:
-    """Why runs of these systems into a folder would be refused, as far as it can be told without loading a model."""
-    found = []
-    for one in study.systems:
-        turns = study.turns_of(one)
+    """Why runs into a folder would be refused, as far as no model has to be loaded."""
+    reasons = []
+    for system in study.systems:
+        turns = study.turns_of(system)
         try:
             turns.check_once()
-            columns = one.columns(turns.frame)
+            columns = system.columns(turns.frame)
             if columns is not None:
-                check_ranking(one.name, columns)
-            Run(study, one, out)
+                check_ranking(system.name, columns)
+            Run(study, system, out)
         except (UsageError, DataError) as error:
-            found.append(str(error))
-    return found
+            reasons.append(str(error))
+    return reasons
+
+
+def _repeats_by_system(study: Study) -> dict[str, list[str]]:
+    """The name of each system -> the names of its runs."""
+    names: dict[str, list[str]] = {}
+    for system in study.systems:
+        names.setdefault(system.method.name, []).append(system.name)
+    return names
 
 
 def run(
@@ -240,7 +259,7 @@ def run(
     repeats: int = 1,
     **resources: Any,
 ) -> Results:
-    """Run systems on a dataset. Each gets a folder in ``out`` with its ranking, turns, scores and ledger, and an interrupted run resumes.
+    """Run systems on a dataset, each into a folder with its ranking, turns, scores and ledger.
 
     An existing run is not repeated, and an interrupted run resumes after its last finished batch of
     turns. A folder whose run used other models, prompts, passages, topics or stages is an error.
@@ -249,8 +268,8 @@ def run(
     ``AlikeWarning`` names it.
 
     Stages at the beginning of a pipeline with ``one_row_per_turn`` get all turns at once. The
-    others, and all stages of other packages, get ``turns_at_once`` turns at a time, and must treat each
-    turn independently.
+    others, and all stages of other packages, get ``turns_at_once`` turns at a time, and must treat
+    each turn independently.
 
     Args:
         systems: a dict name -> system, a single system, or a list of systems with names. A system
@@ -296,21 +315,23 @@ def run(
 
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
-        >>> index = ikat.PassageIndex("run.index").index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
+        >>> sample = pt.get_dataset("ikat:sample")
+        >>> passages = sample.get_corpus_iter(verbose=False)
+        >>> index = ikat.PassageIndex("run.index").index(passages)
         >>> mine = ikat.AllUtterances() >> index.bm25(num_results=20)
-        >>> ikat.run({"mine": mine, "raw": "raw"}, "ikat:sample", out="my-runs", index=index).table["name"].tolist()
+        >>> systems = {"mine": mine, "raw": "raw"}
+        >>> results = ikat.run(systems, "ikat:sample", out="my-runs", index=index)
+        >>> results.table["name"].tolist()
         ['mine', 'raw']
     """
     data = None if dataset is None else dataset_named(dataset)
-    wanted = as_measures(
-        measures if measures is not None else getattr(data, "measures", ()) or TRACK_2023
-    )
+    if measures is None:
+        measures = TRACK_2023 if data is None else data.measures or TRACK_2023
+    wanted = as_measures(measures)
     study = Study(
         systems, data, topics=topics, qrels=qrels, turns=turns, repeats=repeats, **resources
     )
-    groups: dict[str, list[str]] = {}
-    for one in study.systems:
-        groups.setdefault(one.method.name, []).append(one.name)
+    groups = _repeats_by_system(study)
     check_baseline(list(groups), baseline, "systems")
     check_unit(unit, baseline)
     clusters = None
@@ -319,20 +340,20 @@ def run(
     runs = run_in_folders(study, out, turns_at_once, wanted)
     table = pd.DataFrame({"name": list(groups)})
     if len(study.qrels):
-        scores = {name: run.scores for name, run in runs.items()}
-        repeated = {name: [scores[one] for one in names] for name, names in groups.items()}
-        silent = [
-            name
-            for name, ones in groups.items()
-            if not any(runs[one].found & study.labels.keys() for one in ones)
-        ]
+        silent = []
+        for name, repeat_names in groups.items():
+            if not any(runs[repeat].found & study.labels.keys() for repeat in repeat_names):
+                silent.append(name)
+        scores = {name: finished.scores for name, finished in runs.items()}
         if repeats == 1:
             rows = experiment_rows(scores, wanted, baseline, clusters, silent=silent)
         else:
+            repeated = {}
+            for name, repeat_names in groups.items():
+                repeated[name] = [scores[repeat] for repeat in repeat_names]
             rows = repeated_rows(repeated, wanted, baseline, clusters, silent=silent)
-        table = study.about_turns(
-            pd.DataFrame(rows), {name: run.found for name, run in runs.items()}
-        )
+        found = {name: finished.found for name, finished in runs.items()}
+        table = study.about_turns(pd.DataFrame(rows), found)
     return Results(study, Path(out), runs, ScoreTable.of(table, study.systems), baseline, unit)
 
 
@@ -350,11 +371,12 @@ def experiment(
     unit: str | None = None,
     **resources: Any,
 ) -> pd.DataFrame:
-    """Run systems on the judged turns in memory and compare them as TREC does. :func:`pyterrier_ikat.run` does so with folders.
+    """Run systems on the judged turns in memory and compare them as TREC does.
 
-    Turns without judgements are not run. Means are over all turns of the qrels. A turn for which a
-    system finds nothing counts 0. The order is that of the ranks, as in :func:`pyterrier_ikat.run`:
-    tied scores are lowered by the smallest possible step.
+    :func:`pyterrier_ikat.run` does so with folders. Turns without judgements are not run. Means are
+    over all turns of the qrels. A turn for which a system finds nothing counts 0. The order is that
+    of the ranks, as in :func:`pyterrier_ikat.run`: tied scores are lowered by the smallest possible
+    step.
 
     The order of ``pt.Experiment`` works, too: ``experiment(systems, topics, qrels, measures)``. As
     there, only the judgements of these topics count.
@@ -391,10 +413,12 @@ def experiment(
             Run it again later.
 
     Example:
-        >>> topics = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "query": ["tea", "milk", "never judged"]})
+        >>> topics = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "query": ["tea", "milk", "ale"]})
         >>> qrels = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": ["a", "b"], "label": [1, 1]})
         >>> find_a = pt.apply.generic(lambda turns: turns.assign(docno="a", score=1.0, rank=0))
-        >>> experiment({"always a": find_a}, measures=["R@20"], topics=topics, qrels=qrels).values.tolist()
+        >>> systems = {"always a": find_a}
+        >>> table = experiment(systems, measures=["R@20"], topics=topics, qrels=qrels)
+        >>> table.values.tolist()
         [['always a', 0.5, 2]]
     """
     if measures is not None and eval_metrics is not None:
@@ -414,19 +438,20 @@ def experiment(
     wanted = as_measures(TRACK_2023 if given.measures is None else given.measures)
     if given.dataset is None and (given.topics is None or given.qrels is None):
         raise UsageError(
-            'there is nothing to run or evaluate on: give a dataset such as "ikat:sample", or topics=... and qrels=...'
+            'there is nothing to run or evaluate on: give a dataset such as "ikat:sample", or '
+            "topics=... and qrels=..."
         )
-    in_order = bool(data) and isinstance(data[0], pd.DataFrame)
-    judged_by = only_topics(data[0], given.qrels) if in_order else given.qrels
+    in_pyterriers_order = bool(data) and isinstance(data[0], pd.DataFrame)
+    judged_by = only_topics(data[0], given.qrels) if in_pyterriers_order else given.qrels
     called = named_systems(systems, names)
     finished = {}
-    for name, one in called.items():
-        if isinstance(one, pd.DataFrame):
-            finished[name] = ranking_frame(name, one)
-    pipelines = {
-        name: pt.Transformer.from_df(finished[name]) if name in finished else one
-        for name, one in called.items()
-    }
+    pipelines = {}
+    for name, system in called.items():
+        if isinstance(system, pd.DataFrame):
+            finished[name] = ranking_frame(name, system)
+            pipelines[name] = pt.Transformer.from_df(finished[name])
+        else:
+            pipelines[name] = system
     study = Study(
         pipelines,
         given.dataset,
@@ -437,48 +462,62 @@ def experiment(
         **resources,
     )
     base = baseline_of(list(called), given.baseline)
-    check_baseline([one.name for one in study.systems], base, "systems")
+    check_baseline([system.name for system in study.systems], base, "systems")
     check_unit(unit, base)
     if study.unasked:
         raise DataError(
-            f"{counted(len(study.unasked), 'turn')} of the qrels not in the topics ({list_first(study.unasked)}), which would count "
-            '0; give the topics they belong to, or omit them with qrels[qrels["qid"].isin(topics["qid"])]'
+            f"{counted(len(study.unasked), 'turn')} of the qrels not in the topics "
+            f"({list_first(study.unasked)}), which would count 0; give the topics they belong to, "
+            'or omit them with qrels[qrels["qid"].isin(topics["qid"])]'
         )
-    evaluator, scores, waiting = (
-        make_evaluator(study.qrels, wanted),
-        dict[str, dict[str, list[float]]](),
-        list[Waiting](),
-    )
+    evaluator = make_evaluator(study.qrels, wanted)
     clusters = None if base is None else study.clusters(evaluator.turns, unit)
-    answered: dict[str, set[str]] = {}
-    for one in sorted(
-        study.systems, key=lambda one: one.name not in finished
-    ):  # what needs no run is checked first
-        judged = study.turns_of(one).among(set(study.qrels["qid"])).frame
-        try:
-            with in_chain(one.repeat - 1), doing(one.name), observed_by(Shown()):
-                found = (
-                    finished[one.name]
-                    if one.name in finished
-                    else without_unread_texts(one.pipeline).transform(judged)
-                )
-        except BatchUnderWay as error:  # the other systems send their batches, too
-            waiting += error.waiting
-            continue
-        if len(found) == 0:
+    rankings = _rankings(study, evaluator, finished)
+    scores = {}
+    for system in study.systems:
+        scores[system.name] = evaluator.per_turn(system.name, rankings[system.name])
+    rows = experiment_rows(scores, wanted, base, clusters)
+    found = {name: set(rankings[name]) for name in scores}
+    table = study.about_turns(pd.DataFrame(rows), found)
+    return ScoreTable.of(table, study.systems)
+
+
+def _rankings(
+    study: Study, evaluator: Evaluator, finished: Mapping[str, pd.DataFrame]
+) -> dict[str, Ranking]:
+    """Run each system in memory, and check its ranking against the judgements.
+
+    Raises:
+        DataError: when a ranking is empty, or doesn't fit the judgements.
+        BatchUnderWay: when systems wait for an LLM's batches, once all have sent theirs.
+    """
+    rankings: dict[str, Ranking] = {}
+    waiting: list[Waiting] = []
+    # finished runs first: what needs no run is checked before anything is paid
+    in_order = sorted(study.systems, key=lambda system: system.name not in finished)
+    for system in in_order:
+        name = system.name
+        who = f"system {name}"
+        if name in finished:
+            results = finished[name]
+        else:
+            judged = study.turns_of(system).among(set(study.qrels["qid"])).frame
+            try:
+                with in_chain(system.repeat - 1), doing(name), observed_by(Shown()):
+                    results = without_unread_texts(system.pipeline).transform(judged)
+            except BatchUnderWay as error:  # the other systems send their batches, too
+                waiting += error.waiting
+                continue
+        if len(results) == 0:
             raise DataError(
-                f"system {one.name} found no passage for any turn: look at what its first stages give"
+                f"{who} found no passage for any turn: look at what its first stages give"
             )
-        check_common_turns(f"system {one.name}", found["qid"].unique(), evaluator.turns)
-        ranking = ranking_of(one.name, found)
-        evaluator.check_form(f"system {one.name}", ranking)
-        if not study.is_of_judged_collection(one, ranking):
-            evaluator.check_some_judged(f"system {one.name}", ranking)
-        scores[one.name] = evaluator.per_turn(one.name, ranking)
-        answered[one.name] = set(ranking)
+        check_common_turns(who, results["qid"].unique(), evaluator.turns)
+        ranking = ranking_of(name, results)
+        evaluator.check_form(who, ranking)
+        if not study.is_of_judged_collection(system, ranking):
+            evaluator.check_some_judged(who, ranking)
+        rankings[name] = ranking
     if waiting:
         raise BatchUnderWay(waiting)
-    ordered = {one.name: scores[one.name] for one in study.systems}
-    rows = experiment_rows(ordered, wanted, base, clusters)
-    table = study.about_turns(pd.DataFrame(rows), {name: answered[name] for name in ordered})
-    return ScoreTable.of(table, study.systems)
+    return rankings

@@ -1,4 +1,4 @@
-"""What ``ikat.experiment`` is given: systems with names, and data in its own order or in that of ``pt.Experiment``."""
+"""Arguments of ``ikat.experiment``: systems with names, and data in its or PyTerrier's order."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,10 @@ class ExperimentData:
 PYTERRIERS = {
     "perquery": "ikat.evaluation.per_turn has the scores of each turn",
     "filter_by_qrels": "turns without judgements are not run",
-    "filter_by_topics": "judgements of other turns are left out where topics and qrels are frames, in PyTerrier's order",
+    "filter_by_topics": (
+        "judgements of other turns are left out where topics and qrels are frames, in PyTerrier's "
+        "order"
+    ),
     "batch_size": "ikat.run has turns_at_once=",
     "save_dir": "ikat.run keeps the rankings in the folder out=",
     "save_mode": "ikat.run uses a finished run again",
@@ -71,7 +74,10 @@ def check_options(options: Iterable[str]) -> None:
 
 
 def data_of(positional: Sequence[Any], named: Mapping[str, Any]) -> ExperimentData:
-    """The data by name. A frame in the first place means PyTerrier's order: topics, qrels, measures; else dataset, measures, baseline.
+    """Return the data by name.
+
+    A frame in the first place means PyTerrier's order: topics, qrels, measures; else dataset,
+    measures, baseline.
 
     Args:
         positional: the arguments behind the systems.
@@ -92,33 +98,34 @@ def data_of(positional: Sequence[Any], named: Mapping[str, Any]) -> ExperimentDa
     elif len(positional) > 1 and isinstance(positional[1], pd.DataFrame):
         order = ("dataset", "qrels", "measures")
     if len(positional) > len(order):
-        written = f"experiment(systems, {', '.join(order)})"
         raise UsageError(
-            f"{len(positional)} arguments behind the systems: give {written}, and the others by name"
+            f"{len(positional)} arguments behind the systems: give "
+            f"experiment(systems, {', '.join(order)}), and the others by name"
         )
-    found = {name: value for name, value in named.items() if value is not None}
+    values = {name: value for name, value in named.items() if value is not None}
     for name, value in zip(order, positional, strict=False):
         if value is None:
             continue
-        if name in found:
+        if name in values:
             raise UsageError(f"{name} is given twice, by its place and by its name: omit one")
-        found[name] = value
-    return ExperimentData(**found)
+        values[name] = value
+    return ExperimentData(**values)
 
 
 def only_topics(topics: pd.DataFrame, qrels: Any) -> Any:
-    """The judgements of these topics alone, as ``pt.Experiment`` takes them. A file or the name of a variant stays as it is."""
-    if (
-        not isinstance(qrels, pd.DataFrame)
-        or "qid" not in qrels.columns
-        or "qid" not in topics.columns
-    ):
+    """Return the judgements of these topics alone, as ``pt.Experiment`` takes them.
+
+    A file or the name of a variant stays as it is.
+    """
+    if not isinstance(qrels, pd.DataFrame):
+        return qrels
+    if "qid" not in qrels.columns or "qid" not in topics.columns:
         return qrels
     return qrels[qrels["qid"].isin(set(topics["qid"]))]
 
 
 def named_systems(systems: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
-    """Systems and finished runs by name.
+    """Return systems and finished runs by name.
 
     Args:
         systems: a system, a result frame, a dict name -> one of these, or a list of them.
@@ -143,27 +150,28 @@ def named_systems(systems: Any, names: Sequence[str] | None = None) -> dict[str,
         raise UsageError(
             f"names= has {len(names)} names for {len(listed)} systems: give one for each"
         )
-    found: dict[str, Any] = {}
-    for place, system in enumerate(listed):
+    by_name: dict[str, Any] = {}
+    for position, system in enumerate(listed):
         if names is not None:
-            own = {names[place]: system}
+            named = {names[position]: system}
         elif isinstance(system, pd.DataFrame):
-            own = {f"run {place + 1}": system}
+            named = {f"run {position + 1}": system}
         elif isinstance(system, pt.Transformer):
-            own = {str(system): system}
+            named = {str(system): system}
         else:
-            own = {entry.name: entry for entry in methods_in([system])}
-        for name, one in own.items():
-            if name in found:
-                raise UsageError(
-                    f"two systems are named {name!r}: give each its own name, with names=[...] or as a dict"
-                )
-            found[name] = one
-    return found
+            named = {entry.name: entry for entry in methods_in([system])}
+        taken = named.keys() & by_name.keys()
+        if taken:
+            raise UsageError(
+                f"two systems are named {min(taken)!r}: give each its own name, with names=[...] "
+                "or as a dict"
+            )
+        by_name.update(named)
+    return by_name
 
 
 def baseline_of(names: Sequence[str], given: str | int | None) -> str | None:
-    """The name of the baseline, which may be given by its number, from 0.
+    """Return the name of the baseline, which may be given by its number, from 0.
 
     Raises:
         UsageError: when there is no system of this number, or it is no number.
@@ -176,7 +184,8 @@ def baseline_of(names: Sequence[str], given: str | int | None) -> str | None:
         return given
     if not isinstance(given, Integral) or isinstance(given, bool):
         raise UsageError(
-            f"baseline={given!r}: give the name of a system, or its number from 0 to {len(names) - 1}"
+            f"baseline={given!r}: give the name of a system, or its number from 0 to "
+            f"{len(names) - 1}"
         )
     if not 0 <= given < len(names):
         raise UsageError(f"baseline={given}: the systems have the numbers 0 to {len(names) - 1}")

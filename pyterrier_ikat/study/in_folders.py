@@ -1,12 +1,13 @@
-"""Run each system into a folder, in batches of turns: a killed run repeats at most one batch, and pays for nothing twice.
+"""Run each system into a folder, in batches of turns.
 
+A killed run repeats at most one batch, and pays for nothing twice.
 :mod:`pyterrier_ikat.runs.folder` describes the files.
 """
 
 import json
 import shutil
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import takewhile
 from pathlib import Path
@@ -49,25 +50,28 @@ from .systems import System, check_ranking, distinct_models
 from .turns import batches
 
 TURNS_AT_ONCE = 128
-"""The number of turns retrieved and re-ranked at a time: with 5 queries of 1000 passages each, 640,000 rows."""
+"""The number of turns retrieved and re-ranked at a time.
 
+With 5 queries of 1000 passages each, these are 640,000 rows.
+"""
 
 WRITTEN = "written to during the run"
-"""Instead of the checksum of files that a stage changed while it ran: they can't tell one run from another."""
+"""Instead of the checksum of files that a stage changed: they can't tell one run from another."""
 
 
 class AlikeWarning(UserWarning):
-    """A stored run was made by a stage whose repr, or a model whose name, doesn't identify it, so that it may have changed."""
+    """A stored run can't be identified by the reprs of its stages and the names of its models."""
 
 
 def is_unanswered(turn: Mapping[str, Any]) -> bool:
-    """Whether a turn found no passage, so that its response is an abstention."""
+    """Return whether a turn found no passage, so that its response is an abstention."""
     return turn["passages"] == 0 and "response" in turn
 
 
 def note_of_abstention(qids: Sequence[str], abstention: str) -> str:
-    """The note on the turns without passages in a run whose system responds."""
-    return f"{counted(len(qids), 'turn')} without any passage, answered {abstention!r}: {list_first(qids)}"
+    """Return the note on the turns without passages in a run whose system responds."""
+    turns = counted(len(qids), "turn")
+    return f"{turns} without any passage, answered {abstention!r}: {list_first(qids)}"
 
 
 class SystemFailed(IkatError):
@@ -78,11 +82,13 @@ class SystemFailed(IkatError):
     """
 
     def __init__(self, failed: Mapping[str, Exception]) -> None:
-        told = [
-            f"{name} failed: {'' if isinstance(one, IkatError) else f'{type(one).__name__}: '}{one}"
-            for name, one in failed.items()
-        ]
-        super().__init__(f"{'; '.join(told)}. What is finished is kept: run again after the repair")
+        sentences = []
+        for name, error in failed.items():
+            kind = "" if isinstance(error, IkatError) else f"{type(error).__name__}: "
+            sentences.append(f"{name} failed: {kind}{error}")
+        super().__init__(
+            f"{'; '.join(sentences)}. What is finished is kept: run again after the repair"
+        )
         self.failed = failed
 
 
@@ -108,47 +114,63 @@ def run_in_folders(
             once.
         BatchUnderWay: when systems wait for an LLM's batches. All others are finished.
     """
-    size, out = TURNS_AT_ONCE if turns_at_once is None else turns_at_once, Path(out)
+    out = Path(out)
+    size = TURNS_AT_ONCE if turns_at_once is None else turns_at_once
     if size < 1:
         raise UsageError(
-            f"turns_at_once={turns_at_once}: do at least one turn at a time, or omit it for {TURNS_AT_ONCE}"
+            f"turns_at_once={turns_at_once}: do at least one turn at a time, or omit it for "
+            f"{TURNS_AT_ONCE}"
         )
     if not set(study.qrels["qid"]) & study.asked:
         where = "" if study.dataset is None else f" in the qrels of {study.dataset}"
-        warnings.warn(
-            f"none of the turns is judged{where}: there will be no scores", NotJudgedWarning, 3
-        )
-    done, failed, waiting, now = dict[str, Run](), dict[str, Exception](), list[Waiting](), Ledger()
+        message = f"none of the turns is judged{where}: there will be no scores"
+        warnings.warn(message, NotJudgedWarning, 3)
+    folders = [out / system.name for system in study.systems]
+    with lock_folders(*folders), ExitStack() as accounts:
+        _count_costs(study, out, accounts)
+        runs = [Run(study, system, out) for system in study.systems]
+        return _complete_all(runs, size, measures)
+
+
+def _count_costs(study: Study, out: Path, accounts: ExitStack) -> None:
+    """Count calls in the study's ledger, and what the folder has cost before in all budgets."""
+    now = Ledger()
     models = distinct_models(study.systems)
-    with lock_folders(*(out / one.name for one in study.systems)), ExitStack() as following:
-        for ledger in {model.ledger for model in models}:
-            following.enter_context(ledger.followed_by(now))
-            if ledger is not study.ledger:  # which counts all calls
-                following.enter_context(ledger.followed_by(study.ledger))
-        if limited := [model.budget for model in models if model.budget.limit is not None]:
-            spending = Spending(out, now)  # what the folder has cost counts, too
-            for budget in limited:
-                following.enter_context(budget.counting(spending))
-        runs = [Run(study, one, out) for one in study.systems]
-        for number, one in enumerate(runs, 1):
-            name = one.system.name
-            try:
-                where = f"{name} ({number} of {len(runs)})" if len(runs) > 1 else name
-                with in_chain(one.system.repeat - 1), doing(where) as shown:
-                    one.complete(size, measures)
-                    done[name] = one
-                    shown.report(counted(len(one.turns.ids), "turn"))
-            except BatchUnderWay as error:
-                waiting += error.waiting
-            except (
-                BudgetExceeded,
-                OSError,
-            ):  # the next system could not be paid for, or not be written
+    for ledger in {model.ledger for model in models}:
+        accounts.enter_context(ledger.followed_by(now))
+        if ledger is not study.ledger:  # which counts all calls
+            accounts.enter_context(ledger.followed_by(study.ledger))
+    budgets = [model.budget for model in models if model.budget.limit is not None]
+    if not budgets:
+        return
+    spending = Spending(out, now)
+    for budget in budgets:
+        accounts.enter_context(budget.counting(spending))
+
+
+def _complete_all(
+    runs: Sequence["Run"], size: int, measures: Sequence[ir_measures.Measure]
+) -> dict[str, "Run"]:
+    """Complete each run, also if another one fails or waits for a batch."""
+    done: dict[str, Run] = {}
+    failed: dict[str, Exception] = {}
+    waiting: list[Waiting] = []
+    for number, run in enumerate(runs, 1):
+        name = run.system.name
+        shown_name = f"{name} ({number} of {len(runs)})" if len(runs) > 1 else name
+        try:
+            with in_chain(run.system.repeat - 1), doing(shown_name) as shown:
+                run.complete(size, measures)
+                done[name] = run
+                shown.report(counted(len(run.turns.ids), "turn"))
+        except BatchUnderWay as error:
+            waiting += error.waiting
+        except (BudgetExceeded, OSError):  # the next system could not be paid for, or written
+            raise
+        except Exception as error:
+            if len(runs) == 1:
                 raise
-            except Exception as error:
-                if len(runs) == 1:
-                    raise
-                failed[name] = error
+            failed[name] = error
     if failed:
         raise SystemFailed(failed) from next(iter(failed.values()))
     if waiting:
@@ -178,113 +200,123 @@ class Run:
     """
 
     def __init__(self, study: Study, system: System, out: Path) -> None:
-        self.study, self.system, self.turns = study, system, study.turns_of(system)
+        self.study = study
+        self.system = system
+        self.turns = study.turns_of(system)
         self.folder = RunFolder(out / system.name)
         self.path = self.folder.partial
         self.about = {} if study.dataset is None else {"dataset": study.dataset}
         self.known = self._identity()
-        self.found, self.scores = set[str](), dict[str, list[float]]()
+        self.found = set[str]()
+        self.scores: dict[str, list[float]] = {}
         begun = not self.folder.complete and bool(self.folder.pieces(TURNS))
-        written = []
+        written: list[str] = []
         if self.folder.complete:
             written = self._accept_written(self.folder.parameters())
         elif begun:
             written = self._accept_written(read_parameters(self.path))
         self.finished = self.folder.reusable(self.known)
         if begun:
-            check_same(
-                self.path, "finished batches of a run", self.known | {"versions": versions()}
-            )
+            made_with = self.known | {"versions": versions()}
+            check_same(self.path, "finished batches of a run", made_with)
         if self.finished or begun:
-            self._tell_what_may_differ(written)
+            self._warn_of_unidentified(written)
 
     def _identity(self) -> dict[str, Any]:
-        system = self.system
-        known = {
-            "method": system.method.name,
+        identity = {
+            "method": self.system.method.name,
             "turns": len(self.turns.ids),
             "topics_sha256": checksum_of(self.turns.frame),
         }
-        if system.repeat > 1:
-            known["repeat"] = system.repeat
-        if not Path(
-            self.study.dataset or ""
-        ).is_absolute():  # for a folder the topics count, not its location
-            known |= self.about
-        return known | system.parameters()
+        if self.system.repeat > 1:
+            identity["repeat"] = self.system.repeat
+        dataset = self.study.dataset or ""
+        if not Path(dataset).is_absolute():  # for a folder the topics count, not its location
+            identity |= self.about
+        return identity | self.system.parameters()
 
-    def _accept_written(self, kept: Mapping[str, Any]) -> list[str]:
-        """Take over which files were written to during the run that is kept, and return them: they no longer identify it."""
-        parts = kept.get("parts", {})
-        written = [
-            name for name in sorted(self.system.may_be_written) if parts.get(name) == WRITTEN
-        ]
-        for name in written:
-            self.known["parts"][name] = WRITTEN
+    def _accept_written(self, stored: Mapping[str, Any]) -> list[str]:
+        """Return the files that were written to during the stored run: they don't identify it."""
+        checksums = stored.get("parts", {})
+        written = []
+        for name in sorted(self.system.may_be_written):
+            if checksums.get(name) == WRITTEN:
+                self.known["parts"][name] = WRITTEN
+                written.append(name)
         return written
 
-    def _tell_what_may_differ(self, written: Iterable[str]) -> None:
-        unknown = [f"stage {one}" for one in alike(self.system.pipeline)]
-        unknown += [
-            f"model {one.backend.model}" for one in self.system.models if not one.backend.identified
-        ]
-        unknown += [f"file {path}, {WRITTEN}," for path in written]
-        if unknown:
-            where = self.folder.path if self.finished else self.path
-            named = ", ".join(dict.fromkeys(unknown))
-            told = f"system {self.system.name} uses what is kept in {where}, and its {named} may be another one now"
-            repair = "if it is, remove the folder; a class with a __repr__ that shows what it does, an index that names its files, and a"
-            warnings.warn(
-                f"{told}: {repair} model with an identity, are told apart",
-                AlikeWarning,
-                stacklevel=6,
-            )
+    def _warn_of_unidentified(self, written: Iterable[str]) -> None:
+        unidentified = [f"stage {stage}" for stage in alike(self.system.pipeline)]
+        for model in self.system.models:
+            if not model.backend.identified:
+                unidentified.append(f"model {model.backend.model}")
+        unidentified += [f"file {path}, {WRITTEN}," for path in written]
+        if not unidentified:
+            return
+        where = self.folder.path if self.finished else self.path
+        names = ", ".join(dict.fromkeys(unidentified))
+        warnings.warn(
+            f"results of {self.system.name} are reused from {where}, but its {names} can't be "
+            f"identified. If it changed, remove {where}. To avoid this, give a class a __repr__ "
+            "with its settings, a model an identity, and an index the names of its files",
+            AlikeWarning,
+            stacklevel=6,
+        )
 
     def complete(self, size: int, measures: Sequence[ir_measures.Measure]) -> None:
-        """Make the run in batches of ``size`` turns, and score it. A finished one gets the scores that its folder lacks.
+        """Make the run in batches of ``size`` turns, and score it.
+
+        A finished run gets the scores that its folder lacks.
 
         Raises:
             DataError: when none of its passages is judged, although turns are. The run is finished,
                 without scores.
         """
-        judged = {"qrels_sha256": checksum_of(self.study.qrels)}
-        ranking = self.folder.ranking() if self.finished else self._made(size)
-        # The track's measures, those in the folder and the given ones. A user's own aren't stored:
-        # they may change under the same name.
-        kept = computable(self._measures_kept())
-        wanted, labels = as_measures([*TRACK_2023, *kept, *measures]), self.study.labels
+        ranking = self.folder.ranking() if self.finished else self._run_turns(size)
+        # The track's measures, those in the folder and the given ones.
+        wanted = as_measures([*TRACK_2023, *computable(self._stored_measures()), *measures])
         self.found = set(ranking)
-        self.scores = {label(one): [] for one in wanted}
-        unlike, other_form = "", ""
+        self.scores = {label(measure): [] for measure in wanted}
+        labels = self.study.labels
+        mismatch = ""
+        repair = ""
         if labels:
             evaluator = Evaluator(labels, wanted)
-            other_form = evaluator.of_other_form(ranking)
-            unlike = other_form or evaluator.without_judged(ranking)
-            if (
-                unlike
-                and not other_form
-                and self.study.is_of_judged_collection(self.system, ranking)
-            ):
-                unlike = ""
-            if unlike:
-                labels = {}  # the results are kept, without scores, which would say nothing
-            else:
-                self.scores = evaluator.per_turn(self.system.name, ranking)
-        stored = {
-            label(one): self.scores[label(one)]
-            for one in wanted
-            if provider_of(one) is not ir_measures.runtime
-        }
-        self._store(pd.DataFrame({"qid": column(labels), **stored}), judged)
-        if unlike:
-            repair = SAME_FORM if other_form else f"{SAME_COLLECTION} as qrels"
-            told = f"system {self.system.name}: {unlike}, so that every score would be 0"
-            raise DataError(f"{told}: {repair}. The run is in {self.folder.path}")
+            mismatch, repair = self._mismatch(evaluator, ranking)
+        if mismatch:
+            labels = {}  # the results are kept, without scores, which would say nothing
+        elif labels:
+            self.scores = evaluator.per_turn(self.system.name, ranking)
+        stored = {"qid": column(labels)}
+        for measure in wanted:
+            # A user's own measures aren't stored: they may change under the same name.
+            if provider_of(measure) is not ir_measures.runtime:
+                stored[label(measure)] = self.scores[label(measure)]
+        self._store(pd.DataFrame(stored), {"qrels_sha256": checksum_of(self.study.qrels)})
+        if mismatch:
+            raise DataError(
+                f"system {self.system.name}: {mismatch}, so that every score would be 0: {repair}. "
+                f"The run is in {self.folder.path}"
+            )
 
-    def _measures_kept(self) -> list[str]:
+    def _mismatch(
+        self, evaluator: Evaluator, ranking: Mapping[str, Mapping[str, float]]
+    ) -> tuple[str, str]:
+        """Why the judgements say nothing about the ranking, and the repair; empty if they do."""
+        other_form = evaluator.of_other_form(ranking)
+        if other_form:
+            return other_form, SAME_FORM
+        unjudged = evaluator.without_judged(ranking)
+        if unjudged and not self.study.is_of_judged_collection(self.system, ranking):
+            return unjudged, f"{SAME_COLLECTION} as qrels"
+        return "", ""
+
+    def _stored_measures(self) -> list[str]:
         """The measures of a finished run; none where its file is not there, or was cut."""
+        if not self.finished:
+            return []
         try:
-            return list(self.folder.measures().columns) if self.finished else []
+            return list(self.folder.measures().columns)
         except DataError:
             return []
 
@@ -295,102 +327,111 @@ class Run:
             shutil.rmtree(self.path, ignore_errors=True)  # left by a kill
             return
         ledger = ledger_of(self.folder)
-        sources = sorted({model.backend.source for model in self.system.models} - {""})
-        about = self.known | {
+        sources = {model.backend.source for model in self.system.models}
+        about = {
+            **self.known,
             "versions": versions(),
             "deviations": list(self.system.deviations),
-            "sources": sources,
+            "sources": sorted(sources - {""}),
+            "served": ledger.served(),
+            **judged,
+            **self.about,
         }
-        about |= {"served": ledger.served(), **judged, **self.about}
-        unanswered = [
-            turn["qid"]
-            for path in self.folder.pieces(TURNS)
-            for _, turn in read_lines(path)
-            if is_unanswered(turn)
-        ]
+        unanswered = [turn["qid"] for turn in self._stored_turns() if is_unanswered(turn)]
         if unanswered:
             about["notes"] = [note_of_abstention(unanswered, self.system.abstention)]
-        pieces = {
-            kind: (path.read_bytes() for path in self.folder.pieces(kind))
-            for kind in (RANKING, STAGES, TURNS)
-        }
+        pieces = {}
+        for kind in (RANKING, STAGES, TURNS):
+            pieces[kind] = (path.read_bytes() for path in self.folder.pieces(kind))
         self.folder.finish(pieces, scores, ledger.frame(), about)
         shutil.rmtree(self.path)
 
-    def _made(self, size: int) -> dict[str, dict[str, float]]:
-        """Run the turns that aren't finished, batch by batch. Returns the ranking of all turns."""
+    def _stored_turns(self) -> Iterator[dict[str, Any]]:
+        """The lines of the turns of finished batches."""
+        for path in self.folder.pieces(TURNS):
+            for _, turn in read_lines(path):
+                yield turn
+
+    def _stored_ranking(self) -> dict[str, dict[str, float]]:
+        """The rankings of finished batches."""
+        ranking: dict[str, dict[str, float]] = {}
+        for path in self.folder.pieces(RANKING):
+            if path.stat().st_size:
+                ranking.update(read_rankings(path))
+        return ranking
+
+    def _run_turns(self, size: int) -> dict[str, dict[str, float]]:
+        """Run the turns that aren't finished, batch by batch. Return the ranking of all turns."""
         write_parameters(self.path, self.known | {"versions": versions()})
-        these = list(stages(without_unread_texts(self.system.pipeline)))
-        # The stages before the first retrieval need little memory; the later ones run batch by
-        # batch.
-        before = list(takewhile(lambda stage: face(stage).one_row_per_turn, these))
-        finished = {
-            turn["qid"] for path in self.folder.pieces(TURNS) for _, turn in read_lines(path)
-        }
+        pipeline = list(stages(without_unread_texts(self.system.pipeline)))
+        # The stages before the first retrieval need little memory. The others run batch by batch.
+        before = list(takewhile(lambda stage: face(stage).one_row_per_turn, pipeline))
+        after = pipeline[len(before) :]
+        finished = {turn["qid"] for turn in self._stored_turns()}
         left = self.turns.left(finished)
         written = self.turns.frame.iloc[left].reset_index(drop=True)
-        ranking = {
-            qid: found
-            for path in self.folder.pieces(RANKING)
-            if path.stat().st_size
-            for qid, found in read_rankings(path).items()
-        }
-        account, recorder = (
-            Account(self.path / COSTS),
-            Recorder(written["qid"].tolist(), self.system.written),
-        )
-        waiting = list[Waiting]()
-        with ExitStack() as following:
+        ranking = self._stored_ranking()
+        account = Account(self.path / COSTS)
+        recorder = Recorder(written["qid"].tolist(), self.system.written)
+        waiting: list[Waiting] = []
+        with ExitStack() as contexts:
             for ledger in {model.ledger for model in self.system.models}:
-                following.enter_context(ledger.followed_by(account))
-            count = following.enter_context(
-                bar(total=len(self.turns.ids), initial=len(finished), unit="turn")
-            )
-            following.enter_context(observed_by(recorder, Shown()))
+                contexts.enter_context(ledger.followed_by(account))
+            progress = bar(total=len(self.turns.ids), initial=len(finished), unit="turn")
+            count = contexts.enter_context(progress)
+            contexts.enter_context(observed_by(recorder, Shown()))
             for stage in before:
                 written = stage.transform(written)
             for places in batches(left, size):
-                turns = results = written.iloc[places].reset_index(drop=True)
+                turns = written.iloc[places].reset_index(drop=True)
+                results = turns
                 try:
-                    for stage in these[len(before) :]:
+                    for stage in after:
                         results = stage.transform(results)
                 except BatchUnderWay as error:
                     waiting += error.waiting
                     continue
                 self._check_unchanged()  # else the batch isn't kept
                 rest, account.rest = account.rest, Ledger()
-                ranking |= self._keep(
-                    left[places.start], turns, results, rest, recorder.take(turns["qid"].tolist())
-                )
+                recorded = recorder.take(turns["qid"].tolist())
+                ranking |= self._keep(left[places.start], turns, results, rest, recorded)
                 count.update(len(turns))
         if waiting:
             raise BatchUnderWay(waiting)
         return ranking
 
     def _check_unchanged(self) -> None:
-        """Check that all that the system uses is what the run began with. Files that a stage wrote itself are noted.
+        """Check that all that the system uses is what the run began with.
+
+        Files that a stage wrote itself are noted.
 
         Raises:
             DataError: when something was replaced.
         """
         now = self.system.parameters()
-        written = [
-            name
-            for name in self.system.may_be_written
-            if now["parts"][name] != self.known["parts"].get(name)
-        ]
-        if any(self.known["parts"].get(name) != WRITTEN for name in written):
-            self.known["parts"].update(dict.fromkeys(written, WRITTEN))
+        checksums = self.known["parts"]
+        written = []
+        for name in self.system.may_be_written:
+            if now["parts"][name] != checksums.get(name):
+                written.append(name)
+        if any(checksums.get(name) != WRITTEN for name in written):
+            checksums.update(dict.fromkeys(written, WRITTEN))
             write_parameters(self.path, self.known | {"versions": versions()})
         now["parts"].update(dict.fromkeys(written, WRITTEN))
-        if changed := describe_difference(self.known, now):
-            what = f"what {self.system.name} uses was replaced or changed during its run"
+        changed = describe_difference(self.known, now)
+        if changed:
             raise DataError(
-                f"{what} ({changed}): put back what the run began with, or start the run again elsewhere"
+                f"what {self.system.name} uses was replaced or changed during its run ({changed}): "
+                "put back what the run began with, or start the run again elsewhere"
             )
 
     def _keep(
-        self, position: int, turns: pd.DataFrame, results: pd.DataFrame, rest: Ledger, stages: bytes
+        self,
+        position: int,
+        turns: pd.DataFrame,
+        results: pd.DataFrame,
+        rest: Ledger,
+        recorded: bytes,
     ) -> dict[str, dict[str, float]]:
         """Keep a finished batch.
 
@@ -400,20 +441,19 @@ class Run:
             turns: its turns, one row each, with the columns written before retrieval.
             results: the ranking, with the columns of the turns.
             rest: the counts since the previous batch that are not in ``costs.jsonl``.
-            stages: the work of the stages.
+            recorded: the work of the stages.
 
         Returns:
             The ranking of its turns.
         """
         check_ranking(self.system.name, results.columns)
         strict = strictly_decreasing(results)
+        lines = turn_lines(turns, results, self.system.abstention)
         pieces = {
             RANKING: "".join(run_lines(strict, self.system.name)).encode(),
-            STAGES: stages,
+            STAGES: recorded,
             REST: json.dumps(rest.rows()).encode(),
-            TURNS: "".join(
-                turn_lines(turns, results, self.system.abstention)
-            ).encode(),  # the last one: the batch is done
+            TURNS: "".join(lines).encode(),  # the last one: the batch is done
         }
         for kind, content in pieces.items():
             with atomic_write(self.path / f"{position:06d}.{kind}", "wb") as file:

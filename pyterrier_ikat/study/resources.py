@@ -24,14 +24,13 @@ from ..search_index import SearchIndex
 
 HYBRID = "hybrid"
 RETRIEVERS = ("bm25", "splade", "dense", HYBRID)
-# What was opened already, so that systems share it: (name, text or identity of the object) -> the
-# object.
 Opened = dict[tuple[str, Any], Any]
+"""Opened resources, which systems share: (name, text or identity of the object) -> the object."""
 
 
 @dataclass(frozen=True)
 class Resources:
-    """The resources of methods, by argument name. Each is a text, as on the command line, or an object.
+    """The resources of methods, by argument name: texts, as on the command line, or objects.
 
     Args:
         index: a folder made by ``ikat index``, a PISA index of SPLADE vectors, or an index object.
@@ -80,7 +79,9 @@ class Resources:
     def of(
         cls, options: Mapping[str, Any], methods: Iterable[Method], spare: Collection[str] = ()
     ) -> "Resources":
-        """The resources with these names, for these methods. The text ``none`` means the same as omitting one.
+        """Return the resources with these names, for these methods.
+
+        The text ``none`` means the same as omitting one.
 
         Args:
             options: name -> resource.
@@ -91,126 +92,132 @@ class Resources:
         Raises:
             UsageError: for an unknown name, or a resource that no method takes.
         """
-        known, entries = [one.name for one in fields(cls)], list(methods)
-        given = {
-            name: one for name, one in options.items() if is_given(one) or name == "statements"
-        }
-        taken = taken_by(entries) | {
-            "prompts"
-        }  # only a built system shows whether it reads prompts
-        beside = any(
-            "dense" in entry.resources or entry.own.get("retriever") in ("dense", HYBRID)
-            for entry in entries
-        )
-        if isinstance(given.get("retriever"), pt.Transformer) and not beside:
+        entries = list(methods)
+        _check_names(options, entries)
+        given = {}
+        for name, value in options.items():
+            if is_given(value) or name == "statements":
+                given[name] = value
+        taken = taken_by(entries)
+        taken.add("prompts")  # only a built system shows whether it reads prompts
+        needs_dense = any(_needs_dense(entry) for entry in entries)
+        if isinstance(given.get("retriever"), pt.Transformer) and not needs_dense:
             taken -= OF_THE_INDEX
-        if unknown := [name for name in options if name not in known]:
-            near = did_you_mean(
-                unknown[0], [*known, *(one for entry in entries for one in entry.arguments)]
-            )
-            raise UsageError(
-                f"there is no option {unknown[0]!r}: {near or 'give one of ' + ', '.join(known)}"
-            )
-        for name in [
-            name for name, value in given.items() if name not in taken and value is not None
-        ]:
+        for name in list(given):
+            if name in taken or given[name] is None:
+                continue
             if name not in spare:
                 raise unused(name)
             del given[name]
-        if (
-            beside
-            and "retriever" not in given
-            and _kinds_of(given.get("index")) == ["splade", "dense"]
-        ):
-            given["retriever"] = "splade"  # beside dense vectors, the only other kind in the folder
+        kinds = _kinds_of(given.get("index"))
+        if needs_dense and "retriever" not in given and kinds == ["splade", "dense"]:
+            given["retriever"] = "splade"  # the only kind beside dense vectors
         return cls(**given)
 
     def opened(self, ledger: Ledger, known: Opened) -> "Resources":
-        """The same resources as objects. LLMs that are given as text count in ``ledger``, and what is in ``known`` isn't opened again.
+        """Return the same resources as objects.
+
+        LLMs that are given as text count in ``ledger``. What is in ``known`` isn't opened again.
 
         Raises:
             UsageError: for an unknown name, a SPLADE index that needs its model, or a passage index
                 that is given a model.
             DataError: for an index or recorded file that cannot be used.
         """
-        found = {}
-        for name in OPENERS:
-            one = getattr(self, name) if is_given(getattr(self, name)) else None
-            key = (name, one if isinstance(one, str) else id(one))
-            if one is not None and key not in known:
-                known[key] = OPENERS[name](one, ledger)
-            found[name] = known.get(key)
-        return replace(self, **self._opened_index(known), **found)
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        opened: dict[str, Any] = {}
+        for name, open_resource in OPENERS.items():
+            value = values[name]
+            if not is_given(value):
+                opened[name] = None
+                continue
+            key = (name, value if isinstance(value, str) else id(value))
+            if key not in known:
+                known[key] = open_resource(value, ledger)
+            opened[name] = known[key]
+        return replace(self, **self._opened_index(known), **opened)
 
     def _opened_index(self, known: Opened) -> dict[str, Any]:
-        index, kind = self.index, self.retriever if isinstance(self.retriever, str) else None
+        """The index and the retriever; nothing where both are used as they are given."""
+        kind = self.retriever if isinstance(self.retriever, str) else None
         one_of((None, *RETRIEVERS), retriever=kind)
+        index = self.index
         if not isinstance(index, str | Path | Index | SearchIndex | None):
-            repair = (
-                "give the folder of an index, or an index such as ikat.Index(path); for an engine "
-                "of your own a subclass of ikat.retrieve.SearchIndex, or its retriever as retriever="
+            raise UsageError(
+                f"index={type(index).__name__}(...): give the folder of an index, or an index such "
+                "as ikat.Index(path); for an engine of your own a subclass of "
+                "ikat.retrieve.SearchIndex, or its retriever as retriever="
             )
-            raise UsageError(f"index={type(index).__name__}(...): {repair}")
         if kind and isinstance(index, IndexArtifact):
             index = Index(index.path)  # all that the folder of an opened index holds
         if not isinstance(index, str | Path | Index):
-            if kind:
-                named = advice(f"retriever={kind!r}", f"--resources retriever={kind}")
-                raise UsageError(
-                    f"{named} names what the folder of {option('index')} holds: give that folder, too"
-                )
-            if self.splade_query_model is not None:
-                raise UsageError(
-                    f"{option('splade_query_model')} is for an index's folder: give ikat.SpladeIndex(path, query_model=...)"
-                )
+            self._check_without_folder(kind)
             return {}
-        path = index.path if isinstance(index, Index) else index
-        key = ("index", (str(path), kind))
+        folder = index if isinstance(index, Index) else Index(index)
+        key = ("index", (str(folder.path), kind))
         if key not in known:
-            folder = index if isinstance(index, Index) else Index(index)
-            loader = folder.text if self.texts is None else Index(self.texts).text_loader()
-            opened: Any = Index(folder.path, text=loader).open(
-                "bm25" if kind == HYBRID else kind, self.splade_model
+            known[key] = self._opened_folder(folder, kind)
+        retriever = self.retriever
+        if kind is not None:
+            retriever = HYBRID if kind == HYBRID else None
+        return {"index": known[key], "retriever": retriever}
+
+    def _check_without_folder(self, kind: str | None) -> None:
+        """Refuse resources that select something in an index's folder: none is given."""
+        if kind:
+            named = advice(f"retriever={kind!r}", f"--resources retriever={kind}")
+            raise UsageError(
+                f"{named} names what the folder of {option('index')} holds: give that folder, too"
             )
-            if self.splade_query_model is not None:
-                if not isinstance(opened, SpladeIndex):
-                    raise UsageError(
-                        f"{option('splade_query_model')} is for SPLADE vectors: omit it with the index {self.index}"
-                    )
-                opened = opened.with_query_model(self.splade_query_model)
-            known[key] = opened
-        return {
-            "index": known[key],
-            "retriever": kind if kind == HYBRID else None if kind else self.retriever,
-        }
+        if self.splade_query_model is not None:
+            raise UsageError(
+                f"{option('splade_query_model')} is for an index's folder: give "
+                "ikat.SpladeIndex(path, query_model=...)"
+            )
+
+    def _opened_folder(self, folder: Index, kind: str | None) -> SearchIndex:
+        """The index of this kind in a folder."""
+        loader = folder.text if self.texts is None else Index(self.texts).text_loader()
+        opened = Index(folder.path, text=loader).open(
+            "bm25" if kind == HYBRID else kind, self.splade_model
+        )
+        if self.splade_query_model is None:
+            return opened
+        if not isinstance(opened, SpladeIndex):
+            raise UsageError(
+                f"{option('splade_query_model')} is for SPLADE vectors: omit it with the index "
+                f"{self.index}"
+            )
+        return opened.with_query_model(self.splade_query_model)
 
     def build(self, entry: Method) -> pt.Transformer:
-        """The method's expression, on a retriever with its depth and its paper's BM25 parameters.
+        """Return the method's expression.
+
+        Its retriever has the method's depth and its paper's BM25 parameters.
 
         Raises:
             UsageError: when a resource is missing.
         """
-        given, hybrid, both = (
-            vars(self).copy(),
-            self.retriever == HYBRID,
-            "dense" in entry.resources,
-        )
-        if self.index is not None and (self.retriever is None or hybrid):
+        given = {item.name: getattr(self, item.name) for item in fields(self)}
+        if self.index is None:
+            return entry.build(**given)
+        hybrid = self.retriever == HYBRID
+        words_and_vectors = "dense" in entry.resources
+        if self.retriever is None or hybrid:
             given["retriever"] = self.index.retriever(entry.depth, **entry.bm25)
-        if self.index is not None and (hybrid or both):
-            vectors = self._vectors()
-            given["dense"] = vectors.dense(entry.depth)
-            if both and given["retriever"] == given["dense"]:
-                add = "add BM25's index to its folder with `ikat index SOURCE PATH`"
-                raise UsageError(
-                    f"method {entry.name} searches words and vectors, and the index has vectors alone: {add}"
-                )
-            if hybrid:
-                given["retriever"] = RRF(
-                    given["retriever"] % entry.depth,
-                    given["dense"] % entry.depth,
-                    num_results=entry.depth,
-                )
+        if hybrid or words_and_vectors:
+            given["dense"] = self._vectors().dense(entry.depth)
+        if words_and_vectors and given["retriever"] == given["dense"]:
+            raise UsageError(
+                f"method {entry.name} searches words and vectors, and the index has vectors alone: "
+                "add BM25's index to its folder with `ikat index SOURCE PATH`"
+            )
+        if hybrid:
+            given["retriever"] = RRF(
+                given["retriever"] % entry.depth,
+                given["dense"] % entry.depth,
+                num_results=entry.depth,
+            )
         return entry.build(**given)
 
     def _vectors(self) -> DenseIndex:
@@ -219,8 +226,8 @@ class Resources:
             return self.index
         if not isinstance(self.index, IndexArtifact):
             raise UsageError(
-                f"index={type(self.index).__name__}(...) has no dense vectors beside it: give the folder "
-                "of an index that has"
+                f"index={type(self.index).__name__}(...) has no dense vectors beside it: give the "
+                "folder of an index that has"
             )
         vectors = Index(self.index.path).open("dense")
         assert isinstance(vectors, DenseIndex)
@@ -231,75 +238,100 @@ OF_SPLADE = ("splade_model", "splade_query_model", "texts")
 OF_THE_INDEX = {"index", *OF_SPLADE}
 
 
+def _check_names(options: Iterable[str], entries: Iterable[Method]) -> None:
+    """Refuse options that are no resource."""
+    names = [item.name for item in fields(Resources)]
+    unknown = [name for name in options if name not in names]
+    if not unknown:
+        return
+    candidates = list(names)
+    for entry in entries:
+        candidates += entry.arguments
+    near = did_you_mean(unknown[0], candidates)
+    repair = near or f"give one of {', '.join(names)}"
+    raise UsageError(f"there is no option {unknown[0]!r}: {repair}")
+
+
+def _needs_dense(entry: Method) -> bool:
+    """Whether a method searches dense vectors, alone or beside words."""
+    return "dense" in entry.resources or entry.own.get("retriever") in ("dense", HYBRID)
+
+
 def taken_by(methods: Iterable[Method]) -> set[str]:
-    """The options that methods take. A ready pipeline takes none.
+    """Return the options that methods take. A ready pipeline takes none.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> sorted(taken_by([ikat.methods.find("infosense_2023")]))
         ['index', 'llm', 'retriever', 'splade_model', 'splade_query_model', 'statements', 'texts']
     """
-    entries = list(methods)
-    taken = {
-        resource
-        for entry in entries
-        for argument, resource in entry.resources.items()
-        if argument not in entry.own
-    }
-    taken |= {"statements"} if "llm" in taken else set()
-    searches = any({"retriever", "dense"} & entry.resources.keys() for entry in entries)
-    return taken - {"dense"} | (OF_THE_INDEX if searches else set())
+    taken = set[str]()
+    for entry in methods:
+        for argument, resource in entry.resources.items():
+            if argument not in entry.own:
+                taken.add(resource)
+        if {"retriever", "dense"} & entry.resources.keys():
+            taken |= OF_THE_INDEX
+    if "llm" in taken:
+        taken.add("statements")
+    return taken - {"dense"}
 
 
 def unused(name: str) -> UsageError:
-    """The error for an option without any effect."""
+    """Return the error for an option without any effect."""
     return UsageError(f"no system uses {option(name)}: omit it")
 
 
 def deviations(entry: Method, given: Resources, opened: Resources) -> list[str]:
-    """How the models and the retriever of a run differ from those of the method's paper, one line each."""
-    # as given, but an LLM without the secret parts of its address
-    used = {
-        name: one if isinstance(one, LLM) else getattr(given, name)
-        for name, one in vars(opened).items()
-    }
+    """Return how a run's models and retriever differ from the paper's, one line each."""
+    used = {}
+    for item in fields(Resources):
+        resource = getattr(opened, item.name)
+        # as given, but an LLM without the secret parts of its address
+        used[item.name] = resource if isinstance(resource, LLM) else getattr(given, item.name)
     if opened.retriever is None and opened.index is not None:
-        label = label_of(opened.index.retriever())
-        settings = entry.bm25 if label == "BM25" else {"query_model": opened.index.query_model}
-        used["retriever"] = " ".join(
-            [label, *(f"{name}={value}" for name, value in settings.items() if value is not None)]
-        )
-    shown = given.statements if "llm" in entry.resources.values() else None
-    replayed = (
-        "; recorded completions stay what they were for all of them"
-        if shown and opened.llm.backend.replays
-        else ""
-    )
-    told = [f"statements about the user: {shown}{replayed}"] if shown else []
-    return entry.deviations(used) + told + _note_of_words(entry, given)
+        used["retriever"] = _retriever_in_words(entry, opened.index)
+    lines = entry.deviations(used)
+    if given.statements and "llm" in entry.resources.values():
+        line = f"statements about the user: {given.statements}"
+        if opened.llm.backend.replays:
+            line += "; recorded completions stay what they were for all of them"
+        lines.append(line)
+    return lines + _note_of_words(entry, given)
+
+
+def _retriever_in_words(entry: Method, index: SearchIndex) -> str:
+    """The retriever of an index, with the settings that a paper names."""
+    label = label_of(index.retriever())
+    if label == "BM25":
+        settings = entry.bm25
+        return " ".join([label, *(f"{name}={value}" for name, value in settings.items())])
+    if index.query_model is not None:
+        return f"{label} query_model={index.query_model}"
+    return label
 
 
 def _kinds_of(index: Any) -> list[str]:
     """The kinds of index in a folder; none for an index that is opened already."""
     if isinstance(index, str | Path):
-        index = Index(index)
+        return Index(index).kinds
     return index.kinds if isinstance(index, Index) else []
 
 
 def _note_of_words(entry: Method, given: Resources) -> list[str]:
-    """The note that words are searched in a folder with several kinds, because no retriever was named."""
+    """The note that words are searched in a folder with several kinds of index."""
     kinds = _kinds_of(given.index)
     searches = "retriever" in entry.resources.values() and "dense" not in entry.resources
     if given.retriever is not None or not searches or len(kinds) < 2 or "bm25" not in kinds:
         return []
-    others = [
-        advice(f"retriever={kind!r}", f"--resources retriever={kind}")
-        for kind in kinds
-        if kind != "bm25"
-    ]
+    others = []
+    for kind in kinds:
+        if kind != "bm25":
+            others.append(advice(f"retriever={kind!r}", f"--resources retriever={kind}"))
     path = given.index.path if isinstance(given.index, Index) else given.index
     return [
-        f"{path} holds {', '.join(kinds)}: words are searched (bm25); {' or '.join(others)} searches the others"
+        f"{path} holds {', '.join(kinds)}: words are searched (bm25); "
+        f"{' or '.join(others)} searches the others"
     ]
 
 
@@ -308,34 +340,42 @@ def _open_llm(given: Any, ledger: Ledger) -> LLM:
 
 
 def _open_llms(given: Any, ledger: Ledger) -> list[LLM]:
-    return [
-        _open_llm(one, ledger)
-        for one in (map(str.strip, given.split(",")) if isinstance(given, str) else given)
-    ]
+    if isinstance(given, str):
+        given = [specification.strip() for specification in given.split(",")]
+    return [_open_llm(item, ledger) for item in given]
 
 
 def _open_trained(given: Any, _: Ledger) -> Any:
     return Seq2SeqRewrite(given) if isinstance(given, str) else given
 
 
+HOME_IN_NAME = re.compile(r"^(\w+:)?~/")
+"""A path below the home directory, behind the kind of a re-ranker."""
+
+
 def _open_rerankers(given: Any, _: Ledger) -> Any:
-    """The re-ranker with this name, or several, separated by commas. Anything that is not a text is returned unchanged."""
+    """Return the re-ranker with this name, or several, separated by commas.
+
+    Anything that is not a text is returned unchanged.
+    """
     if not isinstance(given, str):
         return given
-    names = [
-        re.sub(r"^(\w+:)?~/", lambda kind: (kind[1] or "") + os.path.expanduser("~/"), name.strip())
-        for name in given.split(",")
-    ]
-    if any(
-        name in ("", *(f"{kind}:" for kind in RERANKERS)) or name.casefold() == "none"
-        for name in names
-    ):
-        kinds = "a cross-encoder's, bi:NAME, colbert:NAME, monot5:NAME, listwise:LLM, or several with commas"
-        raise UsageError(
-            f"{advice(f'reranker={given!r}', f'--reranker {given!r}')} lacks a model's name: give {kinds}"
-        )
-    found = list(map(load_reranker, names))
-    return found[0] if len(found) == 1 else found
+    home = os.path.expanduser("~/")
+    without_model = {"", *(f"{kind}:" for kind in RERANKERS)}
+    rerankers = []
+    for text in given.split(","):
+        name = text.strip()
+        if name in without_model or name.casefold() == "none":
+            raise UsageError(
+                f"{advice(f'reranker={given!r}', f'--reranker {given!r}')} lacks a model's name: "
+                "give a cross-encoder's, bi:NAME, colbert:NAME, monot5:NAME, listwise:LLM, or "
+                "several with commas"
+            )
+        in_home = HOME_IN_NAME.match(name)
+        if in_home is not None:
+            name = f"{in_home[1] or ''}{home}{name[in_home.end() :]}"
+        rerankers.append(load_reranker(name))
+    return rerankers[0] if len(rerankers) == 1 else rerankers
 
 
 OPENERS: Mapping[str, Callable[[Any, Ledger], Any]] = {
@@ -346,4 +386,7 @@ OPENERS: Mapping[str, Callable[[Any, Ledger], Any]] = {
     "expander": _open_trained,
     "reranker": _open_rerankers,
 }
-"""Argument of a method's function -> what makes it from a text. The first stage depends on the method: see :meth:`Resources.build`."""
+"""Argument of a method's function -> the function that makes its resource from a text.
+
+The first stage depends on the method: see :meth:`Resources.build`.
+"""

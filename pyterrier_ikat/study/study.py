@@ -45,7 +45,7 @@ class RepeatsWarning(UserWarning):
 
 
 class Study:
-    """Systems on a dataset, all checked before anything is run: every name and resource is known, and every model is loaded.
+    """Systems on a dataset, all checked before anything is run, with every model loaded.
 
     Args:
         systems: as for :func:`pyterrier_ikat.run`.
@@ -97,71 +97,71 @@ class Study:
             )
         data: Any = None if dataset is None else dataset_named(dataset)
         judgements = _judgements(data, qrels)
-        self.ledger, self.dataset, self.data = (
-            ledger or Ledger(),
-            None if data is None else str(data.name),
-            data,
-        )
+        self.ledger = ledger or Ledger()
+        self.dataset = None if data is None else str(data.name)
+        self.data = data
         opened = open_systems(systems, self.ledger, **resources)
-        check_names((one.name for one in opened), in_memory)
+        check_names((system.name for system in opened), in_memory)
         self._turns: dict[bool, AskedTurns] = {}
-        for manual in {one.method.manual for one in opened}:
-            found = (
-                AskedTurns.of_dataset(data, manual) if topics is None else AskedTurns.given(topics)
-            )
-            if turns is not None:
-                found = found.chosen(turns, "the topics frame" if data is None else data.name)
-            self._turns[manual] = found
+        for manual in {system.method.manual for system in opened}:
+            self._turns[manual] = _asked_turns(data, topics, turns, manual)
         if topics is not None:
             check_turn_names("the topics frame", topics["qid"], judgements["qid"])
-        self.asked = {qid for found in self._turns.values() for qid in found.ids}
-        here = judgements[judgements["qid"].isin(self.asked)].reset_index(drop=True)
-        self.qrels = here
+        self.asked = set[str]()
+        for asked in self._turns.values():
+            self.asked.update(asked.ids)
+        self.qrels = judgements[judgements["qid"].isin(self.asked)].reset_index(drop=True)
         self._judged_docnos = frozenset(judgements["docno"])
-        self.judged = list(
-            dict.fromkeys((judgements if topics is None and turns is None else here)["qid"])
-        )
-        self.unasked = (
-            []
-            if topics is None or turns is not None
-            else [qid for qid in judgements["qid"].unique() if qid not in self.asked]
-        )
-        for one in opened:
-            columns = (
-                one.columns(self.turns_of(one).frame) if topics is None or not only_plan else None
-            )
-            if columns is not None and not only_plan:
-                check_ranking(one.name, columns)
-            for model in one.models:
-                if isinstance(model.backend, RecordedBackend | StudyBackend):
-                    model.backend.check_turns(set(self.turns_of(one).ids))
+        all_turns = topics is None and turns is None
+        self.judged = list(dict.fromkeys((judgements if all_turns else self.qrels)["qid"]))
+        self.unasked: list[str] = []
+        if topics is not None and turns is None:
+            for qid in judgements["qid"].unique():
+                if qid not in self.asked:
+                    self.unasked.append(qid)
+        self._check_stages(opened, only_plan, of_dataset=topics is None)
         if data is not None:
+            judged_here = judgements if self.qrels.empty else self.qrels
             for index in indexes_of(opened):
-                check_collection(index, data, data.name, judgements if here.empty else here)
+                check_collection(index, data, data.name, judged_here)
         if not only_plan:
-            for found in self._turns.values():
-                found.check_once()
+            for asked in self._turns.values():
+                asked.check_once()
             load_models(opened)
         self.systems = _repeats(opened, repeats)
 
+    def _check_stages(
+        self, systems: Sequence[System], only_plan: bool, *, of_dataset: bool
+    ) -> None:
+        """Check that each system's stages fit its turns, and its recorded models know them."""
+        for system in systems:
+            if of_dataset or not only_plan:
+                columns = system.columns(self.turns_of(system).frame)
+                if columns is not None and not only_plan:
+                    check_ranking(system.name, columns)
+            for model in system.models:
+                if isinstance(model.backend, RecordedBackend | StudyBackend):
+                    model.backend.check_turns(set(self.turns_of(system).ids))
+
     def turns_of(self, system: System) -> AskedTurns:
-        """The turns that a system is run on. They have the manual rewrites only for a manual run."""
+        """Return the turns that a system is run on, with manual rewrites only for a manual run."""
         return self._turns[system.method.manual]
 
     def is_of_judged_collection(self, system: System, ranking: Ranking) -> bool:
-        """Whether a system may find judged passages: it found some, be they judged for a turn that isn't asked, or its index has some.
+        """Return whether a system may find judged passages.
 
-        Else its scores of 0 would say nothing about it.
+        It found some, if only some that are judged for another turn, or its index has some. Else
+        its scores of 0 would say nothing about it.
         """
-        if any(docno in self._judged_docnos for passages in ranking.values() for docno in passages):
-            return True
+        for passages in ranking.values():
+            if not self._judged_docnos.isdisjoint(passages):
+                return True
         return searches_judged(system, self._judged_docnos)
 
     def clusters(self, turns: Sequence[str], unit: str | None) -> Clusters:
-        """The clusters of judged turns in tests and intervals."""
-        return find_clusters(
-            turns, unit, self.data, [asked.frame for asked in self._turns.values()]
-        )
+        """Return the clusters of judged turns in tests and intervals."""
+        frames = [asked.frame for asked in self._turns.values()]
+        return find_clusters(turns, unit, self.data, frames)
 
     def about_turns(
         self, scores: pd.DataFrame, found: Mapping[str, Collection[str]]
@@ -183,6 +183,16 @@ class Study:
         )
 
 
+def _asked_turns(
+    data: IkatDataset | None, topics: pd.DataFrame | None, turns: Turns | None, manual: bool
+) -> AskedTurns:
+    """The turns that manual systems, or the other ones, are run on."""
+    asked = AskedTurns.of_dataset(data, manual) if topics is None else AskedTurns.given(topics)
+    if turns is None:
+        return asked
+    return asked.chosen(turns, "the topics frame" if data is None else data.name)
+
+
 def _repeats(systems: Sequence[System], repeats: int) -> list[System]:
     """``repeats`` runs of each system that asks an LLM.
 
@@ -191,53 +201,65 @@ def _repeats(systems: Sequence[System], repeats: int) -> list[System]:
             repeat.
     """
     if repeats < 1:
-        raise UsageError(
-            f"{advice(f'repeats={repeats}', f'--repeats {repeats}')}: run each system at least once"
-        )
-    found = [
-        replace(one, repeat=number)
-        for one in systems
-        for number in range(1, 1 + (repeats if one.models else 1))
-    ]
-    if taken := {one.name for one in systems} & {one.name for one in found if one.repeat > 1}:
+        argument = advice(f"repeats={repeats}", f"--repeats {repeats}")
+        raise UsageError(f"{argument}: run each system at least once")
+    runs = []
+    for system in systems:
+        for number in range(1, 1 + (repeats if system.models else 1)):
+            runs.append(replace(system, repeat=number))
+    names_of_repeats = {run.name for run in runs if run.repeat > 1}
+    taken = {system.name for system in systems} & names_of_repeats
+    if taken:
         raise UsageError(
             f"a system is named {min(taken)!r}, as a repeat of another one: give it another name"
         )
-    for one in systems if repeats > 1 else ():
-        asked = samples_asked(one.pipeline)
-        reasons = {
-            model: why
-            for model in one.models
-            if (why := model.backend.repeats(repeats, asked.get(id(model), {})))
-        }
-        told = f"repeats of {one.name} may be the same: {'; '.join(f'{model!r} has {why}' for model, why in reasons.items())}"
-        if not one.models:
-            told = f"system {one.name} asks no LLM, so that every repeat would be the same: it is run once"
-        if reasons or not one.models:
-            warnings.warn(told, RepeatsWarning, stacklevel=4)
-    return found
+    if repeats > 1:
+        for system in systems:
+            _warn_of_equal_repeats(system, repeats)
+    return runs
 
 
-def _judgements(data: Any, qrels: QrelsSource | None) -> pd.DataFrame:
+def _warn_of_equal_repeats(system: System, repeats: int) -> None:
+    """Warn if the repeats of a system would be or may be the same."""
+    if not system.models:
+        message = (
+            f"system {system.name} asks no LLM, so that every repeat would be the same: it is run "
+            "once"
+        )
+        warnings.warn(message, RepeatsWarning, stacklevel=5)
+        return
+    asked = samples_asked(system.pipeline)
+    reasons = {}
+    for model in system.models:
+        reason = model.backend.repeats(repeats, asked.get(id(model), {}))
+        if reason:
+            reasons[model] = reason
+    if reasons:
+        listed = "; ".join(f"{model!r} has {reason}" for model, reason in reasons.items())
+        message = f"repeats of {system.name} may be the same: {listed}"
+        warnings.warn(message, RepeatsWarning, stacklevel=5)
+
+
+def _judgements(data: IkatDataset | None, qrels: QrelsSource | None) -> pd.DataFrame:
+    """The judgements of a dataset or a user; without rows if there are none."""
     unjudged = pd.DataFrame({"qid": [], "docno": [], "label": []}, dtype=object)
     if data is None:
-        return (
-            unjudged
-            if qrels is None
-            else check_qrels(qrels)
-            if isinstance(qrels, pd.DataFrame)
-            else read_qrels(str(qrels))
-        )
+        if qrels is None:
+            return unjudged
+        if isinstance(qrels, pd.DataFrame):
+            return check_qrels(qrels)
+        return read_qrels(str(qrels))
     if is_variant(qrels, data) and str(qrels).startswith(STATEMENTS):
         raise UsageError(
-            f"the qrels {qrels} of {data.name} judge PTKB statements, and this is a run of passages: give {option('qrels')}"
+            f"the qrels {qrels} of {data.name} judge PTKB statements, and this is a run of "
+            f"passages: give {option('qrels')}"
         )
     try:
         return find_qrels(qrels, data)
     except DataError as error:
         if qrels is not None:
             raise
-        warnings.warn(
-            f"there will be no scores: {error}", NotJudgedWarning, stacklevel=4
-        )  # a track publishes judgements after the runs
+        # a track publishes judgements after the runs
+        message = f"there will be no scores: {error}"
+        warnings.warn(message, NotJudgedWarning, stacklevel=4)
         return unjudged

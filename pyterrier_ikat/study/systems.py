@@ -1,4 +1,4 @@
-"""Systems: a pipeline with its name and its resources, checked before anything is run, asked or served; and the identity of its run."""
+"""Systems: pipelines with names and resources, checked before they run; the identity of a run."""
 
 import re
 import warnings
@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..conversations import Conversation, conversation
+from ..conversations.datasets import IkatDataset
 from ..errors import UsageError, advice, counted, option
 from ..foreign import HeldFiles
 from ..generate.respond import ABSTENTION
@@ -30,8 +30,7 @@ Given = str | Method | Callable[..., pt.Transformer] | pt.Transformer
 """The values that a user can give as systems."""
 Systems = Given | Mapping[str, Given] | Sequence[Given]
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-ALL = tuple(one.name for one in fields(Resources))
-"""The names of all resources."""
+RESOURCE_NAMES = tuple(item.name for item in fields(Resources))
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,27 +85,28 @@ class System:
         This is the response of ``Respond``, or of a system that retrieves nothing.
         """
         columns = self.columns(conversation([{"role": "user", "content": "?"}]))
-        return (
-            None
-            if columns is None
-            else "used" in columns or ("qanswer" in columns and "docno" not in columns)
-        )
+        if columns is None:
+            return None
+        return "used" in columns or ("qanswer" in columns and "docno" not in columns)
 
     @cached_property
     def abstention(self) -> str:
-        """Its response to a turn for which nothing was found: that of its last stage which has one, or the one of ``Respond``."""
-        found = ABSTENTION
+        """Its response to a turn for which nothing was found.
+
+        That of its last stage which has one, or the one of ``Respond``.
+        """
+        abstention = ABSTENTION
         for stage in every_stage(self.pipeline):
-            found = face(stage).abstains_with() or found
-        return found
+            abstention = face(stage).abstains_with() or abstention
+        return abstention
 
     @cached_property
     def retriever(self) -> pt.Transformer | None:
-        """Its retriever: the first stage in the pipeline that finds passages for a query and doesn't ask a language model."""
+        """Its first stage that finds passages for a query without asking a language model."""
         return next((stage for stage in every_stage(self.pipeline) if _retrieves(stage)), None)
 
     def columns(self, turns: pd.DataFrame) -> list[str] | None:
-        """The columns of its results for these turns; None if a stage can't name them without data.
+        """Return the columns of its results for these turns; None if a stage can't name them.
 
         Raises:
             UsageError: when its stages can't work with the columns of these turns.
@@ -116,45 +116,46 @@ class System:
         except pt.inspect.InspectError:
             return None
         except pt.validate.InputValidationError as error:
-            index, told = (
-                self.resources.index,
-                f"system {self.method.name} does not work on these topics: {error}",
-            )
-            lacks = (
-                ""
-                if index is None or index.has_text
-                else f"; the index {index.path} has no texts: give {option('texts')}"
-            )
-            raise UsageError(told + lacks) from None
+            message = f"system {self.method.name} does not work on these topics: {error}"
+            index = self.resources.index
+            if index is not None and not index.has_text:
+                message += f"; the index {index.path} has no texts: give {option('texts')}"
+            raise UsageError(message) from None
 
     def parameters(self) -> dict[str, Any]:
-        """The identity of its results apart from the turns: its stages, prompt texts, and the state of models, indexes and folders.
+        """Return the identity of its results apart from the turns.
 
-        Stages are identified by their repr, see :meth:`written`.
+        That are its stages, prompt texts, and the state of models, indexes and folders. Stages are
+        identified by their repr, see :meth:`written`.
         """
-        parts, prompts = self._parts, defaultdict[str, list[str]](list)
+        shown = {}
+        prompts = defaultdict[str, list[str]](list)
         for number, stage in enumerate(stages(self.pipeline), 1):
+            shown[str(number)] = self.written(repr(stage))
             for inner in every_stage(stage):
-                for template, said in face(inner).prompt_checksums().items():
-                    prompts[f"{number} {template}"].append(said)
+                for template, checksum in face(inner).prompt_checksums().items():
+                    prompts[f"{number} {template}"].append(checksum)
+        states = {}
+        on_error = {}
+        for name, part in self._parts:
+            if isinstance(part, str):
+                states[name] = digest("model", *model_state(part)).hex()
+            else:
+                states[name] = part.fingerprint()
+            if isinstance(part, LLM):
+                on_error[name] = part.on_error
         return {
-            "prompts": {name: " ".join(said) for name, said in prompts.items()},
-            "stages": {
-                str(number): self.written(repr(stage))
-                for number, stage in enumerate(stages(self.pipeline), 1)
-            },
-            "parts": {
-                name: digest("model", *model_state(part)).hex()
-                if isinstance(part, str)
-                else part.fingerprint()
-                for name, part in parts
-            },
-            "on_error": {name: part.on_error for name, part in parts if isinstance(part, LLM)},
+            "prompts": {name: " ".join(checksums) for name, checksums in prompts.items()},
+            "stages": shown,
+            "parts": states,
+            "on_error": on_error,
             "expression": self.written(repr(self.pipeline)),
         }
 
     def written(self, text: str) -> str:
-        """The repr of a stage as it stands in run folders, without what doesn't change results.
+        """Return the repr of a stage as it stands in run folders.
+
+        It omits what doesn't change results.
 
         That is the path of an index (which has a fingerprint), the folder of prompts (whose texts
         count), the budget of an LLM, and an address in memory.
@@ -166,17 +167,15 @@ class System:
     @cached_property
     def _names(self) -> dict[str, str]:
         """The repr of a part -> its name in run folders. The longest are replaced first."""
-        names = {
-            repr(part): name
-            for name, part in reversed(self._parts)
-            if not isinstance(part, str | HeldFiles)
-        }
+        names = {}
+        for name, part in reversed(self._parts):
+            if not isinstance(part, str | HeldFiles):
+                names[repr(part)] = name
         read = [face(stage).own_prompts() for stage in every_stage(self.pipeline)]
         folders = dict.fromkeys(folder for folder in read if folder is not None)
-        names |= {
-            f"prompts={folder!r}": f"prompts={f'own {number}'.removesuffix(' 1')!r}"
-            for number, folder in enumerate(folders, 1)
-        }
+        for number, folder in enumerate(folders, 1):
+            name = "own" if number == 1 else f"own {number}"
+            names[f"prompts={folder!r}"] = f"prompts={name!r}"
         return {shown: names[shown] for shown in sorted(names, key=len, reverse=True)}
 
     @property
@@ -193,7 +192,7 @@ class System:
             # of an artifact it is known which of its files count
             if not (isinstance(before, HeldFiles) and before.artifact):
                 distinct[key] = part
-        found = list[tuple[str, Any]]()
+        named: list[tuple[str, Any]] = []
         indexes = 0
         for part in distinct.values():
             if isinstance(part, str):
@@ -205,22 +204,28 @@ class System:
             else:
                 indexes += 1
                 name = "index" if indexes == 1 else f"index {indexes}"
-            found.append((name, part))
-        return found
+            named.append((name, part))
+        return named
 
     @property
     def may_be_written(self) -> set[str]:
-        """The names of files that a stage may write itself while it runs: those of an object that is no artifact of PyTerrier."""
-        return {
-            name for name, part in self._parts if isinstance(part, HeldFiles) and not part.artifact
-        }
+        """The names of files that a stage may write itself while it runs.
+
+        Those are the files of an object that is no artifact of PyTerrier.
+        """
+        names = set()
+        for name, part in self._parts:
+            if isinstance(part, HeldFiles) and not part.artifact:
+                names.add(name)
+        return names
 
 
 def _retrieves(stage: pt.Transformer) -> bool:
-    alone = not subpipelines(stage) and not any(isinstance(part, LLM) for part in parts_of(stage))
-    return alone and "docno" in (
-        pt.inspect.transformer_outputs(stage, ["qid", "query"], strict=False) or ()
-    )
+    """Whether a stage finds passages by itself, without a language model."""
+    if subpipelines(stage) or any(isinstance(part, LLM) for part in parts_of(stage)):
+        return False
+    outputs = pt.inspect.transformer_outputs(stage, ["qid", "query"], strict=False)
+    return outputs is not None and "docno" in outputs
 
 
 def open_systems(
@@ -265,79 +270,110 @@ def open_systems(
         >>> mine.name, mine.pipeline, mine.writes_response
         ('mine', ikat.Answer(ikat.llm('Model')), True)
     """
-    methods = methods_in(systems)
-    of_methods = {
-        name
-        for name in resources
-        if name not in ALL and any(name in entry.arguments for entry in methods)
-    }
-    if arguments := {name: resources.pop(name) for name in sorted(of_methods)}:
-        methods = [
-            entry.having({name: one for name, one in arguments.items() if name in entry.arguments})
-            for entry in methods
-        ]
-    for entry in methods if live else ():
-        if entry.manual:
-            reads = "reads annotations of each turn, such as manual rewrites, and a live user gives none"
-            raise UsageError(f"method {entry.name} {reads}: choose another")
+    of_methods = {name: resources[name] for name in sorted(resources) if name not in RESOURCE_NAMES}
+    methods, of_methods = _with_arguments(methods_in(systems), of_methods)
+    resources = {name: value for name, value in resources.items() if name not in of_methods}
+    if live:
+        _check_live(methods)
     ledger = Ledger() if ledger is None else ledger
-    common, known, found = Resources.of(resources, methods, spare), Opened(), list[System]()
+    common = Resources.of(resources, methods, spare)
+    known = Opened()
+    opened = []
     for entry in methods:
-        of_splade = entry.own.get("retriever", "splade") == "splade"
-        given = replace(common, **({} if of_splade else dict.fromkeys(OF_SPLADE)), **entry.own)
-        opened = given.opened(ledger, known)
-        built = opened.build(entry)
-        noted = dict.fromkeys(
-            line for stage in every_stage(built) for line in face(stage).deviations
-        )
-        found.append(
-            System(
-                entry,
-                citing(built) if cite else built,
-                opened,
-                [*deviations(entry, given, opened), *noted],
-            )
-        )
-    if "prompts" not in spare and common.prompts is not None:
-        read = {
-            face(stage).own_prompts() for system in found for stage in every_stage(system.pipeline)
-        }
-        if str(Path(common.prompts).expanduser()) not in read:
-            raise unused("prompts")
-    for one in found if live else ():
-        _ = one.writes_response  # checks whether its stages fit together
-        if one.waits:
-            raise UsageError(
-                f"a live user can't wait a day for an answer of {one.name}: omit batch=on in the specification of the LLM"
-            )
+        given = common
+        if entry.own.get("retriever", "splade") != "splade":
+            given = replace(given, **dict.fromkeys(OF_SPLADE))
+        given = replace(given, **entry.own)
+        opened.append(_open_system(entry, given, given.opened(ledger, known), cite))
+    if common.prompts is not None and "prompts" not in spare:
+        _check_prompts_are_read(common.prompts, opened)
+    if live:
+        _check_answers_at_once(opened)
     if live and not only_plan:
-        load_models(found)
-        for model in distinct_models(found) if connect else ():
+        load_models(opened)
+    if live and not only_plan and connect:
+        for model in distinct_models(opened):
             model.open()
-    return found
+    return opened
+
+
+def _with_arguments(
+    methods: Sequence[Method], options: Mapping[str, Any]
+) -> tuple[list[Method], dict[str, Any]]:
+    """The methods with those options that are arguments of their functions, and these options."""
+    taken = {}
+    changed = []
+    for entry in methods:
+        arguments = {name: options[name] for name in options if name in entry.arguments}
+        taken.update(arguments)
+        changed.append(entry.having(arguments) if arguments else entry)
+    return changed, taken
+
+
+def _open_system(entry: Method, given: Resources, opened: Resources, cite: bool) -> System:
+    """A method built on its resources."""
+    pipeline = opened.build(entry)
+    lines = deviations(entry, given, opened)
+    of_stages = dict.fromkeys(
+        line for stage in every_stage(pipeline) for line in face(stage).deviations
+    )
+    return System(entry, citing(pipeline) if cite else pipeline, opened, [*lines, *of_stages])
+
+
+def _check_live(methods: Iterable[Method]) -> None:
+    for entry in methods:
+        if entry.manual:
+            raise UsageError(
+                f"method {entry.name} reads annotations of each turn, such as manual rewrites, and "
+                "a live user gives none: choose another"
+            )
+
+
+def _check_answers_at_once(systems: Iterable[System]) -> None:
+    """Check that the stages of each system fit together, and that it answers while a user waits."""
+    for system in systems:
+        _ = system.writes_response  # raises where stages don't fit together
+        if system.waits:
+            raise UsageError(
+                f"a live user can't wait a day for an answer of {system.name}: omit batch=on in "
+                "the specification of the LLM"
+            )
+
+
+def _check_prompts_are_read(folder: str | Path, systems: Iterable[System]) -> None:
+    read = set()
+    for system in systems:
+        for stage in every_stage(system.pipeline):
+            read.add(face(stage).own_prompts())
+    if str(Path(folder).expanduser()) not in read:
+        raise unused("prompts")
 
 
 def methods_in(systems: Systems) -> list[Method]:
-    """The systems as methods, each name once.
+    """Return the systems as methods, each name once.
 
     Raises:
         UsageError: when a value is not a system, a system has no name, or two have the same name.
     """
-    unnamed = systems if isinstance(systems, list | tuple) else [systems]
-    named = (
-        systems.items() if isinstance(systems, Mapping) else ((None, system) for system in unnamed)
-    )
-    entries = [entry for name, system in named for entry in _methods_of(name, system)]
-    found: dict[str, Method] = {}
-    for entry in entries:
-        same = found.setdefault(entry.name, entry)
-        if same.system is not entry.system or same.settings != entry.settings:
-            raise UsageError(
-                f"two systems are named {entry.name!r}: give each its own name, or run them in two calls"
-            )
-    if not found:
+    named: list[tuple[Any, Any]] = []
+    if isinstance(systems, Mapping):
+        named = list(systems.items())
+    elif isinstance(systems, list | tuple):
+        named = [(None, system) for system in systems]
+    else:
+        named = [(None, systems)]
+    by_name: dict[str, Method] = {}
+    for name, system in named:
+        for entry in _methods_of(name, system):
+            same = by_name.setdefault(entry.name, entry)
+            if same.system is not entry.system or same.settings != entry.settings:
+                raise UsageError(
+                    f"two systems are named {entry.name!r}: give each its own name, or run them in "
+                    "two calls"
+                )
+    if not by_name:
         raise UsageError("there is no system: give at least one")
-    return list(found.values())
+    return list(by_name.values())
 
 
 def _methods_of(name: Any, system: Any) -> list[Method]:
@@ -346,25 +382,25 @@ def _methods_of(name: Any, system: Any) -> list[Method]:
         if name is None:
             raise UsageError(f"the pipeline {system!r} has no name: give {{'name': pipeline}}")
         return [Method(name, lambda: system)]
-    if not (isinstance(system, str | Path | Method) or callable(system)):
+    if isinstance(system, str | Path):
+        methods = find_all(str(system))
+    elif isinstance(system, Method):
+        methods = [system]
+    elif callable(system):
+        methods = methods_of(system)
+    else:
         raise UsageError(
-            f"a system is a {type(system).__name__}: give the name of a method, a function, or {{'name': pipeline}}"
+            f"a system is a {type(system).__name__}: give the name of a method, a function, or "
+            "{'name': pipeline}"
         )
-    found = (
-        find_all(str(system))
-        if isinstance(system, str | Path)
-        else [system]
-        if isinstance(system, Method)
-        else methods_of(system)
-    )
     if name is None:
-        return found
-    if len(found) > 1:
-        several = ", ".join(entry.name for entry in found)
+        return methods
+    if len(methods) > 1:
+        several = ", ".join(entry.name for entry in methods)
         raise UsageError(
             f"system {name} is several methods ({several}): give one, or a list without names"
         )
-    return [replace(found[0], name=name)]
+    return [replace(methods[0], name=name)]
 
 
 def check_ranking(name: str, columns: Iterable[str]) -> None:
@@ -373,15 +409,17 @@ def check_ranking(name: str, columns: Iterable[str]) -> None:
     Raises:
         UsageError: when it isn't.
     """
-    found = set(columns)
-    if "qid_0" in found:
-        joining = "ikat.Interleave, ikat.Union, ikat.RRF, ikat.MeanScore or ikat.RerankAgainst"
+    present = set(columns)
+    if "qid_0" in present:
         raise UsageError(
-            f"system {name} ends in sub-queries, whose passages belong to no turn: end it with {joining}"
+            f"system {name} ends in sub-queries, whose passages belong to no turn: end it with "
+            "ikat.Interleave, ikat.Union, ikat.RRF, ikat.MeanScore or ikat.RerankAgainst"
         )
-    if lacking := [column for column in ("qid", "docno", "score", "rank") if column not in found]:
+    lacking = [column for column in ("qid", "docno", "score", "rank") if column not in present]
+    if lacking:
         raise UsageError(
-            f"system {name} makes no ranking: its result has no {', '.join(lacking)}; end it with a retriever or re-ranker"
+            f"system {name} makes no ranking: its result has no {', '.join(lacking)}; end it with "
+            "a retriever or re-ranker"
         )
 
 
@@ -392,18 +430,17 @@ def check_names(names: Iterable[Any], in_memory: bool = False) -> None:
         UsageError: when one can't.
     """
     for name in names:
-        if not isinstance(name, str) or not name.strip():
-            raise UsageError(
-                f"a system is named {name!r}: a name is a text that can be a folder's, without slash or leading dot"
-            )
-        if not in_memory and (Path(name).name != name or name.startswith(".")):
-            raise UsageError(
-                f"a system is named {name!r}: a name is a text that can be a folder's, without slash or leading dot"
-            )
+        is_text = isinstance(name, str) and name.strip() != ""
+        if is_text and (in_memory or (Path(name).name == name and not name.startswith("."))):
+            continue
+        raise UsageError(
+            f"a system is named {name!r}: a name is a text that can be a folder's, without slash "
+            "or leading dot"
+        )
 
 
 def load_models(systems: Iterable[System]) -> None:
-    """Load every model once, so that a model that can't be loaded is reported before an LLM is asked.
+    """Load every model once, so that one that can't be loaded is reported before an LLM is asked.
 
     Raises:
         UsageError: when one can't be loaded.
@@ -418,20 +455,20 @@ def load_models(systems: Iterable[System]) -> None:
             "rank": [0],
         }
     )
-    done: list[Any] = []
+    loaded: list[Any] = []
     for system in systems:
         for stage in every_stage(system.pipeline):
-            if face(stage).loads_models and stage not in done:
-                done.append(stage)
+            if face(stage).loads_models and stage not in loaded:
+                loaded.append(stage)
                 stage.transform(row)
         for part in parts_of(system.pipeline):
-            if isinstance(part, SearchIndex) and part not in done:
-                done.append(part)
+            if isinstance(part, SearchIndex) and part not in loaded:
+                loaded.append(part)
                 part.warm_up()
 
 
 def distinct_models(systems: Iterable[System]) -> list[LLM]:
-    """The language models of systems, each once."""
+    """Return the language models of systems, each once."""
     return list({id(model): model for system in systems for model in system.models}.values())
 
 
@@ -439,47 +476,59 @@ class OtherCollectionWarning(UserWarning):
     """The index isn't built from the dataset's collection, or its collection is unknown."""
 
 
-def check_collection(index: Any, dataset: Any, name: str | None, qrels: pd.DataFrame) -> None:
-    """Check that an index is built from the judged collection. Another or an unknown collection causes a warning.
+def check_collection(
+    index: SearchIndex, dataset: IkatDataset, name: str | None, qrels: pd.DataFrame
+) -> None:
+    """Check that an index is built from the judged collection.
 
-    Collections are compared by their passages. 2023, 2024 and 2025 share one collection, and so do
-    all its indexes.
+    Another or an unknown collection causes a warning. Collections are compared by their passages.
+    2023, 2024 and 2025 share one collection, and so do all its indexes.
 
     Raises:
         UsageError: when the index has none of the judged passages, so every score would be 0.
     """
     judged = sorted(set(qrels["docno"]))
-    there = index.docnos(judged)
-    if judged and next(there, None) is None:
+    present = index.docnos(judged)
+    if judged and next(present, None) is None:
         make = advice(
             f"ikat.PassageIndex(path).index(pt.get_dataset({name!r}).get_corpus_iter())",
             f"`ikat index {name} PATH`",
         )
-        told = f"the index {index.path} has none of the {counted(len(judged), 'passage')} judged in {name} (such as {judged[0]})"
-        repair = f"give an index of its collection, as {make} makes, or the dataset that {index.path} was made for"
         raise UsageError(
-            f"{told}, so that every score would be 0: {repair}{_way_to_run_without_scores(dataset)}"
+            f"the index {index.path} has none of the {counted(len(judged), 'passage')} judged in "
+            f"{name} (such as {judged[0]}), so that every score would be 0: give an index of its "
+            f"collection, as {make} makes, or the dataset that {index.path} was made for"
+            f"{_way_to_run_without_scores(dataset)}"
         )
-    size, docnos = dataset.collection() if hasattr(dataset, "collection") else (None, None)
+    size, docnos = dataset.collection()
     if size is None and not judged:
         return  # only turns, without a collection
-    if len(index) == size and (
-        docnos is None or sum(1 for _ in index.docnos(sorted(docnos))) == size
-    ):
+    if len(index) == size and (docnos is None or _count(index.docnos(sorted(docnos))) == size):
         return
-    what = f"{'is' if size else 'may be'} of another collection than that of {name}"
-    sizes = counted(len(index), "passage") + (f", not the same {size:,}" if size else "")
-    known = f"{1 + sum(1 for _ in there) if judged else 0:,} of {counted(len(judged), 'judged passage')} found in it"
+    is_other = "is" if size else "may be"
+    passages = counted(len(index), "passage")
+    if size:
+        passages += f", not the same {size:,}"
+    found = 1 + _count(present) if judged else 0
     warnings.warn(
-        f"the index {index.path} {what} ({sizes}): {known}, and what it lacks can't be found",
+        f"the index {index.path} {is_other} of another collection than that of {name} "
+        f"({passages}): {found:,} of {counted(len(judged), 'judged passage')} found in it, and "
+        "what it lacks can't be found",
         OtherCollectionWarning,
         3,
     )
 
 
-def _way_to_run_without_scores(dataset: Any) -> str:
-    """How the topics of a year are run on other passages, and submitted; empty for a dataset without a topics file of its own."""
-    file = getattr(dataset, "topics_file", None)
+def _count(docnos: Iterable[str]) -> int:
+    return sum(1 for _ in docnos)
+
+
+def _way_to_run_without_scores(dataset: IkatDataset) -> str:
+    """How the topics of a year are run on other passages, and submitted.
+
+    Empty for a dataset without a topics file of its own.
+    """
+    file = dataset.topics_file
     if file is None:
         return ""
     give = advice(f"dataset={str(file)!r}", f"--dataset {file}")
@@ -490,14 +539,25 @@ def _way_to_run_without_scores(dataset: Any) -> str:
 
 
 def searches_judged(system: System, docnos: Iterable[str]) -> bool:
-    """Whether an index of the system has one of the judged passages, so that a run without any is a bad one of the right collection."""
+    """Return whether an index of the system has one of the judged passages.
+
+    Then a run without any is a bad one of the right collection.
+    """
     judged = sorted(docnos)
     return any(next(index.docnos(judged), None) is not None for index in indexes_of([system]))
 
 
 def indexes_of(systems: Iterable[System]) -> list[SearchIndex]:
-    """The indexes that are searched, each once, without those that only provide the texts of another index."""
-    parts = chain.from_iterable(parts_of(one.pipeline) for one in systems)
-    found = {id(part): part for part in parts if isinstance(part, SearchIndex)}
-    texts = {id(part) for index in found.values() for part in parts_of(index.text)}
-    return [index for index in found.values() if id(index) not in texts]
+    """Return the indexes that are searched, each once.
+
+    Those that only provide the texts of another index are not among them.
+    """
+    indexes = {}
+    for system in systems:
+        for part in parts_of(system.pipeline):
+            if isinstance(part, SearchIndex):
+                indexes[id(part)] = part
+    of_texts = set[int]()
+    for index in indexes.values():
+        of_texts.update(id(part) for part in parts_of(index.text))
+    return [index for index in indexes.values() if id(index) not in of_texts]

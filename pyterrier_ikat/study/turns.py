@@ -1,4 +1,4 @@
-"""The turns that systems are run on, in their order: a study's own frame, whatever index the user's frame had."""
+"""The turns that systems are run on, in their order, whatever index the user's frame had."""
 
 import warnings
 from collections.abc import Collection, Iterator, Sequence
@@ -37,7 +37,7 @@ class AskedTurns:
 
     @classmethod
     def given(cls, topics: pd.DataFrame) -> "AskedTurns":
-        """The turns of a user's frame.
+        """Return the turns of a user's frame.
 
         Raises:
             UsageError: when it is not a frame.
@@ -47,7 +47,8 @@ class AskedTurns:
         if not isinstance(topics, pd.DataFrame):
             shown = " ".join(repr(topics).split())[:80]
             raise UsageError(
-                f"topics={shown}: give a frame with qid and query, such as dataset.get_topics() or pd.DataFrame(rows)"
+                f"topics={shown}: give a frame with qid and query, such as dataset.get_topics() or "
+                "pd.DataFrame(rows)"
             )
         if "qid" not in topics.columns and "qid" in topics.index.names:
             raise DataError(
@@ -60,11 +61,17 @@ class AskedTurns:
 
     @classmethod
     def of_dataset(cls, data: Any, manual: bool) -> "AskedTurns":
-        """The turns of a dataset, for a manual run with their rewrites. A dataset without rewrites causes a warning."""
+        """Return the turns of a dataset, for a manual run with their rewrites.
+
+        A dataset without rewrites causes a warning.
+        """
         frame = data.get_topics("manual" if manual else None)
         if manual and not _is_rewritten(frame):
-            told = f"{data.name} has no manual rewrites: manual methods get the raw utterances, so this is not a manual run"
-            warnings.warn(told, NoRewritesWarning, stacklevel=4)
+            message = (
+                f"{data.name} has no manual rewrites: manual methods get the raw utterances, so "
+                "this is not a manual run"
+            )
+            warnings.warn(message, NoRewritesWarning, stacklevel=5)
         return cls(by_position(frame))
 
     @cached_property
@@ -73,7 +80,7 @@ class AskedTurns:
         return tuple(self.frame["qid"])
 
     def chosen(self, wanted: Turns, where: str) -> "AskedTurns":
-        """Only the turns that a user names, at new positions.
+        """Return only the turns that a user names, at new positions.
 
         Args:
             wanted: the ids, as for :func:`~pyterrier_ikat.conversations.datasets.read_turns`.
@@ -85,7 +92,7 @@ class AskedTurns:
         return self.among(set(read_turns(wanted, self.ids, where)))
 
     def among(self, ids: Collection[str]) -> "AskedTurns":
-        """Only the turns with these ids, at new positions."""
+        """Return only the turns with these ids, at new positions."""
         return AskedTurns(self.frame[self.frame["qid"].isin(ids)].reset_index(drop=True))
 
     def check_once(self) -> None:
@@ -97,12 +104,14 @@ class AskedTurns:
         each_turn_once(self.frame)
 
     def left(self, finished: Collection[str]) -> list[int]:
-        """The positions of the turns whose ids are not in ``finished``."""
+        """Return the positions of the turns whose ids are not in ``finished``."""
         return [position for position, qid in enumerate(self.ids) if qid not in finished]
 
 
 def batches(positions: Sequence[int], size: int) -> Iterator[slice]:
-    """Groups of up to ``size`` consecutive positions, as places in ``positions``. Turns that wait for an LLM's batch leave gaps.
+    """Yield groups of up to ``size`` consecutive positions, as slices of ``positions``.
+
+    Turns that wait for an LLM's batch leave gaps.
 
     Example:
         >>> list(batches([0, 1, 2, 7], 2))

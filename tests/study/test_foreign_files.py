@@ -181,7 +181,7 @@ def test_retriever_of_an_unknowable_index_is_named_on_reuse(held, tmp_path):
     run(tmp_path, Finds(Opaque(), **held))
     with pytest.raises(
         AlikeWarning,
-        match=r"system mine uses what is kept in .*, and its stage Finds\(\) may be another one now",
+        match=r"results of mine are reused from .*, but its stage Finds\(\) can't be identified",
     ):
         run(tmp_path, Finds(Opaque(), **held))
 
@@ -253,7 +253,7 @@ class Served(pt.Transformer):
 def test_retriever_that_asks_a_server_is_named_on_reuse(tmp_path):
     run(tmp_path, Served("https://search.example.org"))
     with pytest.raises(
-        AlikeWarning, match=r"stage Served\('https://search.example.org'\) may be another one now"
+        AlikeWarning, match=r"stage Served\('https://search.example.org'\) can't be identified"
     ):
         run(tmp_path, Served("https://search.example.org"))
 
