@@ -148,11 +148,11 @@ def test_stage_that_repr_does_not_tell_apart_is_named_on_reuse(index, tmp_path):
     resumed = Foreign()
     with pytest.warns(
         AlikeWarning,
-        match=r"system mine uses what is kept in .*mine.partial, and its stage <.*Foreign object at",
+        match=r"results of mine are reused from .*mine.partial, but its stage <.*Foreign object at",
     ):
         run(resumed)
     assert len(resumed.seen) == 1
-    with pytest.warns(AlikeWarning, match=r"kept in .*mine, and its stage"):
+    with pytest.warns(AlikeWarning, match=r"reused from .*mine, but its stage"):
         run(Foreign(stops=0))
     run(pt.apply.query(lambda row: row["query"]), "lambda")
     with pytest.warns(AlikeWarning, match=r"its stage pt.apply.query\(\) can't be identified"):

@@ -60,6 +60,8 @@ def call(*arguments):
 )
 def test_no_judged_passage_refuses_same_are_silent_others_warn(docnos, relevant, collection):
     class Data:
+        topics_file = None
+
         def collection(self):
             return len(collection), frozenset(collection)
 
@@ -110,12 +112,19 @@ def test_labels_of_zero_tell_the_collection_too():
         )
 
 
+class UnknownCollection:
+    topics_file = None
+
+    def collection(self):
+        return None, None
+
+
 def test_dataset_of_unknown_collection_says_it_cannot_tell():
     with pytest.warns(
         OtherCollectionWarning,
         match=r"may be of another collection than that of mine \(1 passage\): 1 of 2",
     ):
-        check_collection(Holding({"a"}), object(), "mine", judged("a", "b"))
+        check_collection(Holding({"a"}), UnknownCollection(), "mine", judged("a", "b"))
 
 
 def test_the_mini_collection_is_not_that_of_2023(ikat_data):
