@@ -93,7 +93,7 @@ class MtragDataset(IkatDataset):
 
 
 class DomainDataset(MtragDataset):
-    """The retrieval tasks of MTRAG over one collection: its turns that have relevant passages.
+    """The retrieval tasks of MTRAG over one collection: its turns with relevant passages.
 
     The published queries are the last question (the ``query``), all questions
     (:class:`~pyterrier_ikat.AllUtterances`) and the human rewrite (``get_topics("manual")``,
@@ -267,7 +267,7 @@ LONGMEMEVAL = "longmemeval:"
 
 
 class MemoryBenchmark(IkatDataset):
-    """Questions with evidence, each over turns that are the statements of ``qptkb``.
+    """Questions with evidence, over turns as the statements of ``qptkb``.
 
     The qrels are the evidence turns, all of label 1. ``get_topics("manual")`` also has the
     question's category in ``qcategory``, for evaluation.

@@ -1,4 +1,4 @@
-"""Datasets by name, and the turns and judgements that a user chooses of one.
+"""Datasets by name, and a user's choice of turns and judgements.
 
 Names: TREC iKAT, CAsT, MTRAG, LoCoMo, the sample, your own, those of ir_datasets and of PyTerrier.
 Turns are chosen by ids or a file, judgements by the name of a variant or a file.
@@ -155,11 +155,11 @@ QrelsSource: TypeAlias = pd.DataFrame | str | os.PathLike[str]
 
 
 class FewerTurnsWarning(UserWarning):
-    """A named list has turns that aren't there."""
+    """Not all turns of a named list exist."""
 
 
 def read_turns(turns: Turns, known: Iterable[str], where: str) -> list[str]:
-    r"""Return the ids of the turns that a user names, each once, in the order of ``known``.
+    r"""Return the ids of a user's choice of turns, each once, in the order of ``known``.
 
     Args:
         turns: a list or Series of ids, a frame with ``qid``, a text of ids with commas between
@@ -210,7 +210,7 @@ def read_turns(turns: Turns, known: Iterable[str], where: str) -> list[str]:
 
 
 def _path_of_turns(turns: Turns) -> Path | None:
-    """Return the path if a file is meant: a text is a path if the file exists or it has a slash."""
+    """Return the path of a file of turns. A text is a path if the file exists or it has a slash."""
     if not isinstance(turns, str | os.PathLike):
         return None
     path = Path(turns).expanduser()
@@ -250,7 +250,7 @@ def _ids_of_argument(turns: Any) -> list[str]:
 
 
 def _turns_of_list(name: str, existing: list[str], where: str) -> list[str]:
-    """Return the turns of a named list that exist in the dataset."""
+    """Return the existing turns of a named list."""
     turns = turn_lists()[name].turns
     chosen = [turn for turn in existing if turn in turns]
     if not chosen:
@@ -263,7 +263,7 @@ def _turns_of_list(name: str, existing: list[str], where: str) -> list[str]:
 
 
 def find_qrels(qrels: QrelsSource | None, dataset: IkatDataset) -> pd.DataFrame:
-    """Return the judgements that a user names.
+    """Return judgements by name, by path, or as given.
 
     Args:
         qrels: a frame, the name of one of the dataset's variants, or a TREC qrels file. None for
@@ -305,7 +305,7 @@ def is_variant(qrels: QrelsSource | None, dataset: IkatDataset) -> bool:
 
 
 def of_turns(judged: pd.DataFrame, turns: Turns | None, where: str) -> pd.DataFrame:
-    """Return the judgements of the turns that a user names, or all judgements for None.
+    """Return the judgements of a user's choice of turns, or all judgements for None.
 
     Raises:
         UsageError: when one of the turns isn't judged.

@@ -26,7 +26,7 @@ DOWNLOADED = ("outputs", "memory")
 
 
 class OtherDataWarning(UserWarning):
-    """A file in the user's folder isn't the published one."""
+    """A file in the user's folder differs from the published file."""
 
 
 class Source(NamedTuple):
@@ -119,7 +119,7 @@ def at_hand(name: str) -> Path | None:
 
 
 def _names_of(name: str) -> list[str]:
-    """Return the names that a file may have: its own, and unambiguous ones with fewer folders."""
+    """Return the possible names of a file: its own, and unambiguous ones with fewer folders."""
     top, *parts = name.split("/")
     names = [name]
     for skipped in range(1, len(parts)):
@@ -131,7 +131,7 @@ def _names_of(name: str) -> list[str]:
 
 
 def is_published(name: str) -> bool:
-    """Tell whether the file of this name is the published one. False when this is unknown."""
+    """Tell whether this file equals the published file; False if that is unknown."""
     path = data_file(name)
     return _check(name, path, path.stat().st_mtime_ns)
 

@@ -1,4 +1,4 @@
-"""The turn frame: one row per turn, a PyTerrier query frame whose own columns all start with ``q``.
+"""The turn frame: one row per turn, a PyTerrier query frame with columns named ``q...``.
 
 ===================  ==============================================================================
 ``qid``              ``9-1_3``
@@ -136,13 +136,13 @@ def column(values: Iterable[Any], index: pd.Index | None = None) -> pd.Series:
 
 
 def object_frame(columns: Mapping[str, Iterable[Any]]) -> pd.DataFrame:
-    """Make a frame whose columns all have object dtype."""
+    """Make a frame with all columns of object dtype."""
     arrays = {name: np.fromiter(values, dtype=object) for name, values in columns.items()}
     return pd.DataFrame(arrays, dtype=object)
 
 
 def frame_of_rows(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> pd.DataFrame:
-    """Make a frame of object dtype from rows, which have a value for each of the columns.
+    """Make a frame of object dtype from rows with a value for each column.
 
     Example:
         >>> frame_of_rows(["qid", "qturn"], [("9-1_1", 1), ("9-1_2", 2)])["qturn"].tolist()
@@ -161,7 +161,7 @@ def with_columns(frame: pd.DataFrame, **columns: Iterable[Any]) -> pd.DataFrame:
 
 
 def with_query(frame: pd.DataFrame, texts: Iterable[str], **columns: Iterable[Any]) -> pd.DataFrame:
-    """Return a new frame whose ``query`` is ``texts``, with other ``columns`` set as well.
+    """Return a new frame with ``texts`` as ``query``, and with other columns set.
 
     The old query is pushed to ``query_0``, and columns derived from it are dropped.
     """
@@ -270,7 +270,7 @@ def known_statements(
 
 
 def as_said(statement: str, when: str, session: str, turn: int) -> str:
-    """Add the date to a statement, and, if there was a session, the turn in which it was said."""
+    """Add the date and the turn of a statement, if it has a session."""
     return f"{statement} (said {when[:10]}, {session}, turn {turn})" if session else statement
 
 
@@ -358,7 +358,7 @@ def statement_id(name: Any) -> str:
 
 
 def texts_in(frame: pd.DataFrame, name: str, blank: bool = True) -> list[str]:
-    """Return the column ``name``, which must hold a text in every row.
+    """Return a column after checking for a text in every row.
 
     Args:
         frame: the turns.
@@ -383,7 +383,7 @@ def texts_in(frame: pd.DataFrame, name: str, blank: bool = True) -> list[str]:
 
 
 def well_formed(text: str) -> str:
-    """Replace lone surrogates, which no tokenizer takes, by the replacement character.
+    """Replace lone surrogates by the replacement character, for tokenizers.
 
     Example:
         >>> well_formed(chr(0xD800) + " tea")
@@ -397,7 +397,7 @@ def well_formed(text: str) -> str:
 
 
 def starts_of_runs(qids: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
-    """Return the rows at which a new qid begins.
+    """Return the first row of each run of equal qids.
 
     Example:
         >>> starts_of_runs(column(["9-1_3", "9-1_3", "9-1_1"]).to_numpy()).tolist()
@@ -407,7 +407,7 @@ def starts_of_runs(qids: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
 
 
 def numbered(qids: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
-    """Number the turns in the order in which they first occur, and return each row's number.
+    """Number the turns by first occurrence, and return each row's number.
 
     Raises:
         DataError: when a qid is missing.
@@ -511,7 +511,7 @@ def question_column(frame: pd.DataFrame) -> str:
 
 
 class NoResultWarning(UserWarning):
-    """Some turns got no passage (evaluation counts 0), or none from one branch of a ``Union``."""
+    """Some turns got no passage (evaluation counts 0), or none from a branch of a ``Union``."""
 
 
 _reported: ContextVar[bool] = ContextVar("reported", default=True)
@@ -519,7 +519,7 @@ _reported: ContextVar[bool] = ContextVar("reported", default=True)
 
 @contextmanager
 def without_result_warnings() -> Iterator[None]:
-    """Silence the warning of turns without passages, for turns that a person sees."""
+    """Silence the warning of turns without passages, for a person who sees the turns."""
     token = _reported.set(False)
     try:
         yield
@@ -528,7 +528,7 @@ def without_result_warnings() -> Iterator[None]:
 
 
 def report_turns_without_result(inp: pd.DataFrame, counts: Any) -> None:
-    """Warn of the turns of a query frame that found no passages.
+    """Warn of turns of a query frame without passages.
 
     Args:
         inp: the query frame.

@@ -256,7 +256,7 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         return ptkb_qrels(self.conversations)
 
     def _describe_component(self, component: str) -> bool | list[str] | None:
-        """Tell PyTerrier which components there are, and the names of their variants."""
+        """List the components and the names of their variants, for PyTerrier."""
         if component == "topics":
             return [name for name in self.topic_variants if name] or True
         if component == "qrels":
@@ -370,7 +370,7 @@ class GivenDataset(IkatDataset):
         return super().text_loader(fields)
 
     def collection(self) -> tuple[int | None, frozenset[str] | None]:
-        """Return how many passages it has and which; None if it doesn't tell.
+        """Return the number and the docnos of its passages; None if unknown.
 
         A run warns about an index of another collection.
         """
@@ -380,7 +380,7 @@ class GivenDataset(IkatDataset):
         return collection
 
     def _listed(self, component: str) -> list[str]:
-        """Return the variants that a dataset of PyTerrier lists."""
+        """Return the listed variants of a dataset of PyTerrier."""
         if not isinstance(self.given, pt.datasets.Dataset):
             return []
         listed = self.given._describe_component(component)
@@ -399,7 +399,7 @@ class GivenDataset(IkatDataset):
 
 
 def _turn_frame(topics: pd.DataFrame) -> pd.DataFrame:
-    """Fill in the columns that topics lack for a turn frame.
+    """Fill in missing columns of a turn frame.
 
     By default there is an empty history, an empty PTKB and one conversation per turn.
     """
@@ -536,7 +536,7 @@ class FolderDataset(IkatDataset):
         return qrels_frame([])
 
     def _doubts(self, variant: str | None, qrels: pd.DataFrame) -> Iterator[str]:
-        """Describe what is doubtful about the judgements in a file."""
+        """Describe doubtful judgements in a file."""
         path = self.folder / (QRELS_FILE if variant is None else f"qrels.{variant}.txt")
         if not path.exists():  # made of the topics' gold fields
             return
@@ -567,7 +567,7 @@ class FolderDataset(IkatDataset):
 
 
 def _unknown_statements(qrels: pd.DataFrame, ptkb_of: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """Return the judged statements that the PTKB of a known turn lacks."""
+    """Return the judged statements missing from the PTKB of their known turn."""
     unknown = []
     for qid, statement_id in zip(qrels["qid"], qrels["docno"], strict=True):
         if qid in ptkb_of and statement_id not in ptkb_of[qid]:
@@ -599,5 +599,5 @@ class SampleDataset(FolderDataset):
 
     @property
     def recorded(self) -> Path:
-        """The recorded completions (no model wrote them: they were written with the sample)."""
+        """The recorded completions, written by hand with the sample."""
         return self.folder / "recorded.jsonl"

@@ -19,7 +19,7 @@ for."""
 
 
 class IrdsDataset(IkatDataset):
-    """A dataset of ir_datasets, which fetches the files itself.
+    """A dataset of ir_datasets, with its own downloads.
 
     Each query is a conversation of one turn. The texts of queries and passages are
     ``default_text()`` of ir_datasets.

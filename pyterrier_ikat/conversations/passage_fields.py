@@ -1,4 +1,4 @@
-"""The fields of a passage: which of them are its docno, its text and its address.
+"""The fields of a passage: docno, text and address.
 
 One table serves files, dicts and frames. The text is the title, the headings and the body, in this
 order, as in ``default_text()`` of ir_datasets. A field that isn't in the table causes a warning, so
@@ -182,7 +182,7 @@ def joined(before: Iterable[str], body: str) -> str:
 
 
 def _is_lost(value: Any, read: Collection[str]) -> bool:
-    """Tell whether a field that nothing reads holds something that isn't in the fields read."""
+    """Tell whether the content of an unread field is missing from the passage."""
     if is_missing(value) or value in ("", [], {}):
         return False
     is_repeated = isinstance(value, str | Integral) and str(value) in read
@@ -190,7 +190,7 @@ def _is_lost(value: Any, read: Collection[str]) -> bool:
 
 
 class Unread:
-    """Warns of each field of a corpus that nothing reads, once.
+    """Warns of each unread field of a corpus, once.
 
     Args:
         source: the corpus in words, such as the path of its file.

@@ -174,7 +174,7 @@ def collection_files(folder: str | Path) -> list[Path]:
 
 
 class TextLoader(Operator):
-    """Adds the text of each passage by its ``docno``, from a passage file that fits in memory.
+    """Adds the text of each passage by its ``docno``, from a passage file held in memory.
 
     Args:
         path: the JSON lines file of the passages (``ikat:sample``, ``ikat:2023-mini``, or your
@@ -215,7 +215,7 @@ class TextLoader(Operator):
         return passages
 
     def passages(self, docnos: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        """Return the fields of those of these passages that exist, by docno."""
+        """Return the fields of the existing ones of these passages, by docno."""
         return self.all
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
@@ -258,7 +258,7 @@ def fields_named(fields: Fields, known: Sequence[str]) -> tuple[str, ...]:
 
 
 class PassageFiles:
-    """The passages of JSON files, which can be streamed any number of times.
+    """The passages of JSON files, streamed any number of times.
 
     Files are ``.jsonl`` or ``.json``, also with ``.gz`` or ``.bz2``. The text of a passage is its
     title, if it has one, and its body; see :func:`read_passages`.

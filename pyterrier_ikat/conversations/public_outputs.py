@@ -108,7 +108,7 @@ def output_file(source: str, name: str) -> Path:
 
 @dataclass(frozen=True)
 class Output:
-    """The completions of a language model for turns of 2023, which ``recorded:NAME`` replays.
+    """The completions of a language model for turns of 2023, replayed by ``recorded:NAME``.
 
     A sample has a rewrite and, except for CHIQ, an answer: completions of the stages ``rewrite``
     and ``answer``. For the prompts ``rewrite_and_answer`` and ``reformulate_*``, the two are
@@ -193,7 +193,7 @@ class PublishedSample(NamedTuple):
 
 
 def _samples(line: dict[str, Any]) -> tuple[str, list[PublishedSample]]:
-    """Return the turn in a line, and its samples. A text of several lines becomes one line."""
+    """Return the turn and the samples of a line, each text on one line."""
     if "predicted_rewrite" in line:
         samples = []
         texts = zip(line["predicted_rewrite"], line["predicted_response"], strict=True)
@@ -211,7 +211,7 @@ def _samples(line: dict[str, Any]) -> tuple[str, list[PublishedSample]]:
 
 
 def read_parts(text: str) -> dict[str, str]:
-    r"""Return the parts of a completion that was combined from the texts of a public output.
+    r"""Return the parts of a completion combined from the texts of a public output.
 
     Each part is as its authors published it.
 

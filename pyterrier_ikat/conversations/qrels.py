@@ -155,7 +155,7 @@ def write_qrels(qrels: pd.DataFrame, path: str | Path) -> None:
 
 
 def write_judge(path: str | Path, model: str, style: str, **more: str) -> None:
-    """Note next to a qrels file which model judged it.
+    """Note the judging model next to a qrels file.
 
     Args:
         path: the qrels file.
@@ -176,7 +176,7 @@ def note_of(path: str | Path) -> dict[str, str]:
 
 
 def judge_of(path: str | Path) -> str | None:
-    """Return the model that judged a qrels file, with its style if that isn't the first paper's.
+    """Return the judging model of a qrels file, with its style unless it is the first paper's.
 
     None without a note next to the file.
     """

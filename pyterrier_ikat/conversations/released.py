@@ -1,4 +1,4 @@
-"""The datasets of TREC iKAT and TREC CAsT whose files the organisers released.
+"""The datasets of TREC iKAT and TREC CAsT with released files.
 
 For iKAT 2024 also the data of CONE-RAG. CONE-RAG (arXiv 2503.09902) has nuggets, answers and labels
 by people, responses of real systems, and GPT-4's labels. Its files are fetched from the authors at
@@ -228,7 +228,7 @@ class ConeRagDataset(ReleasedDataset):
         return frame_of_rows(("qid", "gold_answer"), rows)
 
     def get_nuggets(self, variant: str | None = None) -> pd.DataFrame:
-        """Return the nuggets that people took from passages.
+        """Return the nuggets taken from passages by people.
 
         It was not rated whether a nugget is vital, so ``importance`` is ``okay`` for all, and
         scores over vital nuggets are missing. 74 of the 2,279 nuggets have the same text as another

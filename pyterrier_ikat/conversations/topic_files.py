@@ -52,7 +52,7 @@ ABSTENTION = "_abs"
 
 
 class FileForm(NamedTuple):
-    """How files of one form are read.
+    """The reader of files of one form.
 
     Attributes:
         read: makes a conversation, or a part of one, from an item of the file. It raises any of
@@ -155,7 +155,7 @@ def read_conversations(path: Path, form: str) -> list[Conversation]:
 
 
 def _names_in(part: Conversation) -> set[str]:
-    """Return the names that may occur once in a file: its qids, and its name if it is whole."""
+    """Return the names to occur once in a file: qids, and the conversation's if it is whole."""
     names = set()
     for turn in part.turns:
         names.add(part.qid(turn))
@@ -264,7 +264,7 @@ def _statements(ptkb: Any) -> dict[str, str]:
 
 
 def _each(items: Iterable[Any], read: Callable[[Any], Any], what: str = "turn") -> Iterator[Any]:
-    """Read the turns or messages of a conversation. An error says which one of them is wrong."""
+    """Read the turns or messages of a conversation; errors name the turn or message."""
     for number, item in enumerate(items, 1):
         try:
             yield read(item)
@@ -367,7 +367,7 @@ def _folded(text: str) -> str:
 
 
 def _read_cast(topic: Any) -> Conversation:
-    """Read a topic of CAsT, whose turns are ``<topic>_<turn>``.
+    """Read a topic of CAsT, with turns ``<topic>_<turn>``.
 
     In 2019 to 2021 a turn's history is all turns before it. In 2022 the topic is a tree, and a
     turn's history is the path down to it; the other branches are conversations that went another
@@ -418,7 +418,7 @@ def _read_tree_turn(
 
 
 def _with_questions(turn: TopicTurn, entry: Mapping[str, Any]) -> TopicTurn:
-    """Add the utterance and its rewrites, whose fields all years of CAsT share."""
+    """Add the utterance and its rewrites, from fields of all years of CAsT."""
     return replace(
         turn,
         utterance=_field(entry, "raw_utterance", "utterance"),
@@ -524,7 +524,7 @@ def ids_in(entry: str) -> list[str]:
 
 
 def _locomo_facts(observation: Mapping[str, Any], turns: Mapping[str, str]) -> dict[str, str]:
-    """Return each fact once for each turn that it comes from, as ``D1:3%p0``."""
+    """Return each fact once for each of its source turns, as ``D1:3%p0``."""
     observed: list[Any] = []
     for session in observation.values():
         for about_speaker in session.values():

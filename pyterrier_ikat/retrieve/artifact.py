@@ -1,4 +1,4 @@
-"""An index folder: the passages' texts, and engines that are built from them.
+"""An index folder: the passages' texts, and engines built from them.
 
 Each kind of index is a PyTerrier artifact. The folder has ``texts.db`` (see :mod:`.texts`) and a
 folder for each engine, named after its kind and its number of passages, such as ``bm25-700``. An
@@ -53,7 +53,7 @@ OneIndex = TypeVar("OneIndex", bound="IndexArtifact")
 
 
 class Opened(NamedTuple):
-    """An index that is open.
+    """An open index.
 
     Its engine, its texts and its fingerprint belong together, whatever happens to the folder.
 
@@ -147,7 +147,7 @@ class IndexArtifact(SearchIndex, pt.Artifact):
         return opened
 
     def _compare_texts(self, parts: Parts, stored: Parts) -> None:
-        """Compare the parts of the engine with those of the texts, which may be ahead of it."""
+        """Compare the parts of the engine with those of the texts; these may be ahead."""
         if stored[: len(parts)] != parts:
             repair = "copy it again, or remove it and build it again"
             raise DataError(f"the index {self.path} has texts of other passages: {repair}")
@@ -169,7 +169,7 @@ class IndexArtifact(SearchIndex, pt.Artifact):
         raise DataError(f"no index at {self.path}: {reason}; make it with {self._building()}")
 
     def _building(self) -> str:
-        """Return the line that builds this index."""
+        """Return the line for building this index."""
         return advice(
             f"ikat.{type(self).__name__}({self.path!r}).index(corpus)",
             f"`ikat index SOURCE {self.path}{self.OPTION}`",
@@ -199,7 +199,7 @@ class IndexArtifact(SearchIndex, pt.Artifact):
         return described
 
     def _model(self, described: Mapping[str, Any] | None = None) -> str:
-        """Return the model that encodes passages and queries."""
+        """Return the encoder of passages and queries."""
         if self.model:
             return self.model
         return str((described or self.describe())["model"])
@@ -214,7 +214,7 @@ class IndexArtifact(SearchIndex, pt.Artifact):
         """Open the engine in a folder."""
 
     def fingerprint(self) -> str:
-        """Return a checksum that changes with the passages and the settings of the open index.
+        """Return a checksum of the passages and the settings of the open index.
 
         Raises:
             DataError: when it isn't the index that is in the folder now.
@@ -230,7 +230,7 @@ class IndexArtifact(SearchIndex, pt.Artifact):
         return self.opened().described
 
     def warm_up(self) -> None:
-        """Load the files and the model of queries, which the first search needs."""
+        """Load the files and the model of queries, before the first search."""
         self.opened()
         self.encode_queries(["tea"])
 
@@ -285,7 +285,7 @@ class IndexArtifact(SearchIndex, pt.Artifact):
         return PassageText(self).transform(results)
 
     def docnos(self, among: Sequence[str]) -> Iterator[str]:
-        """Look up lazily which of the docnos ``among`` are in the index."""
+        """Look up lazily the docnos in the index, of those ``among``."""
         store = self.opened().texts
         if store is not None:
             return store.docnos(among, len(self))
@@ -439,7 +439,7 @@ class IndexArtifact(SearchIndex, pt.Artifact):
         step: int,
         encode: Encode,
     ) -> list[Path]:
-        """Encode the passages that the old engine lacks, in steps, and return the steps' files."""
+        """Encode the passages after the old engine's, in steps, and return the steps' files."""
         start = 0 if old is None else count_of(self._read(old)["parts"])
         settings = [made_with.get(name) for name in ("encoded_by", "passage_prefix", "similarity")]
         key = digest(json.dumps([*settings, store.parts, start])).hex()
@@ -526,7 +526,7 @@ class IndexArtifact(SearchIndex, pt.Artifact):
 
 
 def engine_folder(path: str | Path, kind: str) -> Path | None:
-    """Return the folder of the engine of a kind that has the most passages, if there is one."""
+    """Return the folder of a kind's engine with the most passages, if there is any."""
     largest = None
     most = 0
     for folder in Path(path).glob(f"{kind}-*"):

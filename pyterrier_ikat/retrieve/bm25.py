@@ -1,4 +1,4 @@
-"""BM25 retrieval, and RM3, which expands queries by the terms of the best passages."""
+"""BM25 retrieval, and RM3 for expanding queries by terms of the best passages."""
 
 import math
 import warnings

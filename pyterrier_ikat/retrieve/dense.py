@@ -204,7 +204,7 @@ class DenseIndex(IndexArtifact):
         similarity: str | None = None,
         batch_size: int = 32,
     ) -> "DenseIndex":
-        """Encode a corpus of any size and build an index of it that also keeps the passages' text.
+        """Encode a corpus of any size and build an index of it, with the passages' text.
 
         Texts are stored first. After an interruption, the same call resumes with the next 4096
         passages. If the folder holds an index of the same passages for BM25 or SPLADE, the vectors
@@ -391,7 +391,7 @@ def _is_vector(vector: npt.NDArray[Any], size: int) -> bool:
 def _made_with(
     model: str, query_prefix: str | None, passage_prefix: str | None, similarity: str | None
 ) -> dict[str, Any]:
-    """Return the settings that determine vectors, as in an index's description."""
+    """Return the settings of an index's description that determine its vectors."""
     loaded = load_bi_encoder(model)  # an error shows before a large corpus is read for hours
     chosen = similarity or loaded.similarity_fn_name
     if chosen not in SIMILARITIES:
@@ -417,7 +417,7 @@ def _encode(
     texts: Sequence[str],
     batch_size: int = 32,
 ) -> Floats:
-    """Encode texts, which are queries or passages (``of``: ``"query"`` or ``"document"``)."""
+    """Encode queries or passages (``of``: ``"query"`` or ``"document"``)."""
     loaded = load_bi_encoder(model)
     encode = loaded.encode_query if of == "query" else loaded.encode_document
     vectors = encode(
@@ -431,7 +431,7 @@ def _encode(
 
 
 def _finish_flex(folder: Path, rows: int, size: int) -> None:
-    """Write the files that, with the vectors, make the folder a ``FlexIndex``.
+    """Complete a folder with vectors as a ``FlexIndex``.
 
     Its lookup of docnos is left out if npids can't hold these. In 0.1.3 it loses a docno that is
     alone in the last block.

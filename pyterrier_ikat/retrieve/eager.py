@@ -140,7 +140,7 @@ def _descending(scores: Floats, numbers: Numbers) -> Numbers:
 
 
 def _high_rows(scores: Floats, depth: int) -> npt.NDArray[np.int64]:
-    """Return rows that include the ``depth`` highest scores above 0 and all ties of the last.
+    """Return the rows of the ``depth`` highest scores above 0, all ties of the last, and some more.
 
     A sample of the scores suggests how high a score has to be. If too few are as high, all rows
     with a score above 0 are returned.
@@ -332,7 +332,7 @@ def norms(lengths: Numbers, k1: float, b: float) -> Floats:
 
 
 def impacts_of(counts: Numbers, norm: Floats, weight: Any) -> Floats:
-    """Return the impacts of terms on passages that have them ``counts`` times."""
+    """Return the impacts of terms that occur ``counts`` times."""
     impacts = counts.astype(np.float32)
     impacts /= impacts + norm
     impacts *= weight

@@ -66,7 +66,7 @@ class RunRead:
 
 
 class FrameGiven(RunRead):
-    """The ranking in a result frame, which is copied. Two with the same rows are equal.
+    """A copy of the ranking in a result frame, equal to any with the same rows.
 
     Args:
         given: ``qid``, ``docno``, ``score``, and ``text`` if it has one. Ids may be whole numbers.

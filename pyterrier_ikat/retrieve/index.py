@@ -30,7 +30,7 @@ B = 0.4
 
 
 class PassageIndex(IndexArtifact):
-    """An index of passages that also keeps their text.
+    """An index of passages and their text.
 
     The folder holds an inverted index (see :class:`BM25`), the texts and a small description with
     the number of passages, the parameters and the size of every file. Any number of threads and
@@ -234,11 +234,11 @@ class Index:
         return self
 
     def _any(self) -> Any:
-        """Open the folder's first index, for what all of them share."""
+        """Open the folder's first index, for texts and additions."""
         return self._opened((self.kinds or ["bm25"])[0])
 
     def _opened(self, kind: str, **of_model: Any) -> Any:
-        """Open the folder's index of a kind, which has to exist."""
+        """Open the folder's index of a kind."""
         index = INDEX_KINDS[kind](self.path, text=self.text, **of_model)
         index.opened()
         return index
@@ -295,5 +295,5 @@ class Index:
 
 
 def _chosen(kind: str) -> str:
-    """Return the argument that chooses a kind of index, as the user writes it."""
+    """Return the argument for choosing a kind of index, as the user writes it."""
     return advice(f"retriever={kind!r}", f"--resources retriever={kind}")

@@ -1,4 +1,4 @@
-"""PISA as an engine: it skips passages that can't reach the top.
+"""PISA as an engine, with dynamic pruning.
 
 It has wheels for Linux on x86_64 only. PISA prints while it writes, and adds files to an index at
 the first search with new parameters. They are made in a folder of links and moved to their place,
@@ -139,7 +139,7 @@ class PisaBM25:
 
 
 def open_impacts(folder: Path) -> "PisaRetriever":
-    """Open PISA's index of impacts, whose score is the dot product with a query's vector of terms.
+    """Open PISA's index of impacts, for dot products with queries' vectors of terms.
 
     Terms that no passage has, and terms with an ASCII capital letter, are ignored.
     """
@@ -186,7 +186,7 @@ class PisaRetriever:
 
 
 def _rankings_by_query(results: pd.DataFrame) -> dict[int, Ranking]:
-    """Divide a result frame, whose qids are numbers, into rankings."""
+    """Divide a result frame with numbers as qids into rankings."""
     numbers = results["qid"].to_numpy()
     docnos = results["docno"].to_numpy()
     scores = results["score"].to_numpy()

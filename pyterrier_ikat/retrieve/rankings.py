@@ -39,7 +39,7 @@ def sort_ties(ranking: Ranking, depth: int) -> Ranking:
 def rank_past_ties(
     find: Callable[[Sequence[int], int], list[Ranking]], count: int, depth: int
 ) -> list[Ranking]:
-    """Rank queries by an engine that keeps any of the passages that tie at the cutoff.
+    """Rank queries by an engine with any choice among ties at the cutoff.
 
     An eighth more passages are retrieved, repeatedly until the tie ends. Equal scores are ordered
     by docno, the greatest first.

@@ -1,4 +1,4 @@
-"""The base class of retrievers that search an index, and the result frame of their rankings."""
+"""The base class of retrievers from an index, and the result frame of their rankings."""
 
 import json
 from abc import abstractmethod
@@ -62,7 +62,7 @@ def result_frame(inp: pd.DataFrame, rankings: Mapping[int, Ranking]) -> pd.DataF
 
 
 def _without_string_dtypes(frame: pd.DataFrame) -> pd.DataFrame:
-    """Make pandas' string columns object columns: they copy a long query for each passage."""
+    """Make pandas' string columns object columns, to share a long query over passages."""
     strings = []
     for name, dtype in zip(frame.columns.tolist(), frame.dtypes.tolist(), strict=True):
         is_object = pd.api.types.is_object_dtype(dtype)
@@ -87,7 +87,7 @@ class Query(NamedTuple):
 
 @with_fields
 class IndexRetriever(Operator):
-    """Base of retrievers that search an index.
+    """Base of retrievers from an index.
 
     Each distinct query is searched once, unless its ranking is in the cache. A subclass names its
     settings for the cache (:meth:`settings`) and finds rankings (:meth:`find_rankings`).

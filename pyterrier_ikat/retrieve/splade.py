@@ -60,7 +60,7 @@ def load_sparse_encoder(model: str) -> Any:
 
 
 def list_tokens(model: Any) -> list[str]:
-    """Return the names under which PyTerrier's SPLADE indexes the dimensions.
+    """Return the names of the dimensions in indexes of PyTerrier's SPLADE.
 
     They are the tokenizer's tokens (``"tea"``, ``"##ing"``).
     """
@@ -72,7 +72,7 @@ def list_tokens(model: Any) -> list[str]:
 
 
 def checksum_vocabulary(model: Any) -> str:
-    """Return a checksum that is equal for models whose vectors have the same terms."""
+    """Return a checksum of the terms of a model's vectors."""
     return digest(*list_tokens(model)).hex()
 
 
@@ -303,7 +303,7 @@ class SpladeIndex(IndexArtifact):
         return self._tokens[number] if number < len(self._tokens) else str(number)
 
     def _tokens_of_index(self, model: Any) -> list[str]:
-        """Return the names of the model's dimensions in an index that PyTerrier made.
+        """Return the names of the model's dimensions in an index of PyTerrier.
 
         In ours they are the numbers, and the list is empty. PISA lowercases the terms of queries,
         but not those of passages. If tokens were used, ``"[SEP]"`` and the capitalised tokens of a
@@ -322,7 +322,7 @@ class SpladeIndex(IndexArtifact):
         return tokens
 
     def _vocabulary(self) -> str:
-        """Return the checksum of the terms of the model that encoded the passages."""
+        """Return the checksum of the terms of the passages' model."""
         stored = self.describe().get("vocabulary")
         if stored:
             return str(stored)
@@ -332,7 +332,7 @@ class SpladeIndex(IndexArtifact):
 
 @dataclass(frozen=True)
 class Splade:
-    """A SPLADE model that indexes passages.
+    """A SPLADE model for indexing passages.
 
     It uses the ``SparseEncoder`` of ``sentence-transformers``.
 
@@ -361,7 +361,7 @@ class Splade:
         object.__setattr__(self, "model", str(self.model))
 
     def index(self, path: str | Path, corpus: Corpus) -> SpladeIndex:
-        """Encode a corpus and build an index of it that also keeps the passages' text.
+        """Encode a corpus and build an index of it, with the passages' text.
 
         Weights are rounded to hundredths. A blank text, or one without any weight from the model,
         is kept but never found. Texts are stored first. After an interruption, the same call
@@ -439,7 +439,7 @@ def _parts(files: Sequence[Path], old: Path | None) -> Iterator[tuple[list[str],
 
 
 def _describe_pyterriers(folder: Path, model: str | None) -> dict[str, Any]:
-    """Describe an index that PyTerrier made, as our own descriptions do."""
+    """Describe an index of PyTerrier in the fields of our own descriptions."""
     paths = [folder / name for name in PYTERRIER_META if (folder / name).exists()]
     described = json.loads(paths[0].read_text(encoding="utf-8"))
     kind = described.get("format", "pisa")

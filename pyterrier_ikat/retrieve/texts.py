@@ -82,7 +82,7 @@ class TextStore:
 
     @property
     def parts(self) -> Parts:
-        """The parts that were added at once, in order; empty for a new file."""
+        """The sequences of passages added at once, in order; empty for a new file."""
         if not self._rows("SELECT 1 FROM sqlite_master"):
             return []
         return [list(part) for part in self._rows("SELECT count, sha256 FROM parts ORDER BY rowid")]
@@ -113,7 +113,7 @@ class TextStore:
         return [texts[docno] for docno in docnos]
 
     def docnos(self, among: Sequence[str], before: int = 1 << 62) -> Iterator[str]:
-        """Look up lazily which docnos passages with numbers below ``before`` have.
+        """Look up lazily the docnos of passages with numbers below ``before``.
 
         Args:
             among: the docnos to look up.
@@ -158,7 +158,7 @@ class TextStore:
                 ) from None
 
     def add(self, passages: Iterable[Passage]) -> None:
-        """Add passages in one transaction. Those that are there with the same text are skipped.
+        """Add passages in one transaction, except for stored ones with the same text.
 
         Raises:
             DataError: when the corpus is malformed, or has other texts for docnos that are there.

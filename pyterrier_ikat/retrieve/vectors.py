@@ -100,7 +100,7 @@ class Vectors:
 
 
 class _Nearest:
-    """The vectors that may be among the best of some queries.
+    """The candidates for the best vectors of some queries.
 
     Args:
         vectors: all vectors, a tensor.
@@ -116,7 +116,7 @@ class _Nearest:
         self.depth = depth
 
     def rows(self) -> list[Numbers]:
-        """Return for each query the vectors of highest score, and all that may be as high.
+        """Return for each query the vectors of possibly highest score.
 
         A sample suggests a threshold for each query, and what reaches it is picked. Queries of
         which too little was picked are searched again with a lower threshold.
@@ -136,14 +136,14 @@ class _Nearest:
         return [rows_of[query] for query in range(len(self.queries))]
 
     def _needed(self, query: int, scores: Floats) -> np.float32:
-        """Return the lowest score that a vector among the best can have, by the picked scores."""
+        """Return the lowest possible score of a vector among the best, by the picked scores."""
         if len(scores) < self.depth:
             return np.float32(-np.inf)
         last = len(scores) - self.depth
         return np.float32(np.partition(scores, last)[last] - 2 * self.noise[query])
 
     def _suggested(self) -> Floats:
-        """Return a score for each query that more than ``depth`` vectors reach, by a sample."""
+        """Suggest a score for each query by a sample; more than ``depth`` vectors reach it."""
         sample = self.vectors[:: max(len(self.vectors) // SAMPLED_VECTORS, 1)]
         expected = self.depth * len(sample) / len(self.vectors)
         reached = int(expected + 4 * math.sqrt(expected)) + 4  # four standard deviations, and some
@@ -154,7 +154,7 @@ class _Nearest:
         return np.array(np.partition(scores, position, axis=1)[:, position])
 
     def _picked(self, queries: list[int], thresholds: Floats) -> list[tuple[Numbers, Floats]]:
-        """Return for some queries the vectors whose scores reach their thresholds, and the scores.
+        """Return for some queries the vectors with scores from the thresholds up, and the scores.
 
         Scores are computed for a block of vectors at a time, a matrix of queries and vectors.
         """
@@ -179,7 +179,7 @@ class _Nearest:
 
 
 def _at_least(scores: Any, floor: Floats) -> tuple[Numbers, Floats]:
-    """Return the flat positions whose scores reach the floor of their row, and the scores."""
+    """Return the flat positions of scores from the floor of their row up, and the scores."""
     import torch
 
     if scores.device.type != "cpu":

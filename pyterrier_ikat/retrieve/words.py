@@ -1,4 +1,4 @@
-"""The words of a text as they are indexed and searched.
+"""The words of a text in indexes and queries.
 
 They are PISA's tokens and stems on every platform, without PISA.
 """
@@ -97,7 +97,7 @@ _of_thread = threading.local()
 
 
 def ascii_text(text: Any) -> str:
-    r"""Return ``text`` as it is indexed: printable ASCII, for passages and queries of every engine.
+    r"""Return a text in printable ASCII, for passages and queries of every engine.
 
     Each character becomes, by the first rule that fits:
 
@@ -287,7 +287,7 @@ def _stop_lists() -> dict[str, str]:
 
 
 def _stemmer() -> Any:
-    """Return the stemmer of this thread. It caches stems, so two threads can't share it."""
+    """Return this thread's own stemmer, because stemmers cache stems."""
     if not hasattr(_of_thread, "stemmer"):
         import Stemmer
 
