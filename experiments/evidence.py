@@ -1,4 +1,4 @@
-"""Evidence on real turns with real outputs of language models: the tables of docs/evidence.md, as Markdown.
+"""Evidence on real turns with real outputs of language models: the tables of docs/evidence.md.
 
     IKAT_DATA=... python experiments/evidence.py systems
 
@@ -74,18 +74,17 @@ def main(names: tuple[str, ...], keep: Path | None, write: bool) -> None:
 
 
 def put(page: Path, name: str, made: str) -> None:
-    """Put a table into its place on the page."""
-    place = re.compile(rf"(<!-- generated: {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
-    page.write_text(
-        place.sub(
-            lambda found: f"{found[1]}{made}{found[2]}", page.read_text(encoding="utf-8"), count=1
-        ),
-        encoding="utf-8",
-    )
+    """Replace a table on the page."""
+    text = page.read_text(encoding="utf-8")
+    start = f"<!-- generated: {name} -->\n"
+    before, mark, rest = text.partition(start)
+    _old, end, after = rest.partition("\n<!-- end -->")
+    if mark and end:
+        page.write_text(f"{before}{start}{made}{end}{after}", encoding="utf-8")
 
 
 def short(made: str) -> str:
-    """The short table at the top of the page, from the tables of `systems`: some rows and columns, without arrows."""
+    """The short table at the top of the page: rows and columns of `systems`, without arrows."""
     lines = made.split("\n\n")[0].splitlines()
     head, _, *rows = [line.strip("| ").split(" | ") for line in lines]
     columns = [head.index(column) for column in SHORT_COLUMNS.values()]
@@ -94,16 +93,10 @@ def short(made: str) -> str:
         if row[0] in SHORT:
             shown.append([row[column].removesuffix(" ↑").removesuffix(" ↓") for column in columns])
     calls = [int(row[head.index("LLM calls")]) for row in rows]
-    picked = re.findall(r"on all other conversations, conversation by conversation: (\.\d+)", made)[
-        0
-    ]
-    last = [
-        "whichever system is best on the other conversations",
-        f"1 to {max(calls)}",
-        "",
-        "",
-        f"{float(picked):.3f}",
-    ]
+    sentence = r"on all other conversations, conversation by conversation: (\.\d+)"
+    picked = float(re.findall(sentence, made)[0])
+    best = "whichever system is best on the other conversations"
+    last = [best, f"1 to {max(calls)}", "", "", f"{picked:.3f}"]
     return table(list(SHORT_COLUMNS), [*shown, last])
 
 

@@ -1,4 +1,4 @@
-"""The tables of docs/evidence.md: they come out of real data, are means of what they should be, and choose nothing where it is tested."""
+"""The tables of docs/evidence.md come from real data; nothing is chosen where it is tested."""
 
 import importlib
 import math
@@ -224,7 +224,7 @@ def test_weighted_kappas_of_gpt4_are_those_of_the_formula(ikat_data):
 
 
 def test_the_fusion_of_ten_samples_is_that_of_exact_fractions(part, evidence, ikat_data, tmp_path):
-    """Sums of floats order equal sums by their last bit: .5305. Equal fractions are tied, and the better rank decides: .5313."""
+    """Of equal fractions the better rank decides: .5313. Sums of floats have .5305."""
     common = part("common")
     collection = common.open_collection(common.MINI, tmp_path)
     turns = evidence.turns_of(common.samples_of("cfda-llm4cs", False), collection.qrels)

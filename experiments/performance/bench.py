@@ -1,4 +1,4 @@
-"""The benchmarks: ours, what a user would write today, and the limit, on the same inputs in one run.
+"""The benchmarks: ours, what a user would write today, and the limit, on the same inputs.
 
     python experiments/performance/bench.py                        # all of them, as `make bench`
     python experiments/performance/bench.py search --out mine.csv
@@ -108,7 +108,10 @@ def median_seconds(work: Callable[[], Any], repeats: int = 3, warm: int = 1) -> 
 
 
 def cpu_seconds(work: Callable[[], Any], repeats: int = 7, warm: int = 1) -> float:
-    """The smallest CPU time of several runs, after ``warm`` ones that don't count. Other programs only increase it."""
+    """The smallest CPU time of several runs, after ``warm`` ones that don't count.
+
+    Other programs only increase it.
+    """
     for _ in range(warm):
         work()
     taken = []

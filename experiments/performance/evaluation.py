@@ -1,4 +1,4 @@
-"""Evaluation: `ikat.evaluate` on object columns against ir_measures on PyTerrier's frames, which have pandas strings.
+"""Evaluation: `ikat.evaluate` on object columns, ir_measures on PyTerrier's string columns.
 
     python experiments/performance/bench.py evaluation
 

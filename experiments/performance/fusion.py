@@ -1,4 +1,4 @@
-"""Fusing a whole test set: 332 turns, 5 sub-queries each, 1000 passages for each, 1.66 million rows with text and conversation.
+"""Fusing a whole test set: 332 turns of 5 sub-queries with 1000 passages, 1.66 million rows.
 
     python experiments/performance/bench.py fusion
 
@@ -124,7 +124,7 @@ def by_turn(frame: pd.DataFrame, plain: Plain, size: int) -> pd.DataFrame:
 
 
 def least(frame: pd.DataFrame, read: int, left: int) -> float:
-    """The seconds to number the ``read`` docnos of each turn and to take ``left`` rows of all columns."""
+    """The seconds to number ``read`` docnos of each turn and take ``left`` rows of all columns."""
     docnos, step = frame["docno"].to_numpy(), len(frame) // TURNS
     kept = np.concatenate([np.arange(start, start + left) for start in range(0, len(frame), step)])
 

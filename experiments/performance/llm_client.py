@@ -1,4 +1,4 @@
-"""The CPU seconds that one call to a language model costs the process that sends it: ours, the openai client, and litellm.
+"""The CPU seconds of a call to a language model, of ours, the openai client and litellm.
 
     python experiments/performance/bench.py llm_client
 

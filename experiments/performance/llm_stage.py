@@ -1,4 +1,4 @@
-"""One stage of 332 calls to a language model that answers after 200 to 800 ms and allows 32 calls at a time.
+"""A stage of 332 calls to a model that answers in 200 to 800 ms and allows 32 calls at a time.
 
     python experiments/performance/bench.py llm_stage
 
@@ -38,11 +38,15 @@ CALLS, ALLOWED, SHORTEST, LONGEST, SEED = 332, 32, 0.2, 0.8, 1
 PROCESSES, STAGES = 3, 2
 SPAWN = multiprocessing.get_context("spawn")
 COMPLETION = (
-    b'{"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0, "finish_reason": "stop", '
+    b'{"id": "1", "object": "chat.completion", "created": 1, "model": "m", '
+    b'"choices": [{"index": 0, "finish_reason": "stop", '
     b'"message": {"role": "assistant", "content": "a query of some words"}}], '
     b'"usage": {"prompt_tokens": 700, "completion_tokens": 14, "total_tokens": 714}}'
 )
-BUSY = b'{"error": {"message": "too many requests", "type": "requests", "code": "rate_limit_exceeded"}}'
+BUSY = (
+    b'{"error": {"message": "too many requests", "type": "requests", '
+    b'"code": "rate_limit_exceeded"}}'
+)
 PROMPT = "You are given a conversation and what is known about its user. " * 60
 
 
@@ -173,7 +177,7 @@ def _stage(model: Any, name: str) -> dict[str, float]:
 
 
 def stages_of_openai(url: str) -> list[float]:
-    """The seconds of several stages with the openai client, from as many threads as calls are allowed."""
+    """The seconds of several stages with the openai client, with a thread for each allowed call."""
     found = list[float]()
     started = time.perf_counter()
     import openai

@@ -1,4 +1,4 @@
-"""332 turns x 25 systems with a chat server on this machine that answers slowly, refuses and drops calls (see load_server.py).
+"""332 turns x 25 systems with a chat server that is slow, refuses and drops calls (load_server.py).
 
     python experiments/performance/bench.py load
 
@@ -58,7 +58,10 @@ SHORTER = 100
 
 
 class Sample:
-    """``turns`` turns made from the bundled sample. All texts of a turn contain its name, so every prompt does."""
+    """``turns`` turns made from the bundled sample.
+
+    All texts of a turn contain its name, so every prompt does.
+    """
 
     def __init__(self, turns: int) -> None:
         self.turns = turns
@@ -228,7 +231,7 @@ def untroubled(folder: Path, names: Sequence[str], turns: int) -> None:
 
 
 def check(chat: Troubled, failures: Sequence[LLMFailure], ledger: Ledger) -> None:
-    """Check that each request was answered once, each call was counted, and each lasting failure was named with its turn and reason.
+    """Check that each request was answered once, each call counted, each lasting failure named.
 
     Raises:
         AssertionError: when not.
@@ -249,7 +252,7 @@ def check(chat: Troubled, failures: Sequence[LLMFailure], ledger: Ledger) -> Non
 
 
 def differences(folder: Path, names: Sequence[str]) -> list[str]:
-    """The systems with rankings, queries or answers that differ from those of the untroubled model."""
+    """The systems whose rankings, queries or answers differ from those of the untroubled model."""
 
     def left(out: str, name: str) -> list[bytes]:
         return [(folder / out / name / file).read_bytes() for file in ("run.trec", "turns.jsonl")]

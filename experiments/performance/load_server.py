@@ -1,4 +1,4 @@
-"""A chat server on loopback that answers slowly, refuses and drops calls, fails some requests several times, and counts all of this.
+"""A chat server on loopback that is slow, refuses, drops and fails calls, and counts all of this.
 
 Its behaviour depends only on the request and on how often it came, and its answer only on the
 prompt. So two runs get the same problems, and a run's completions can be compared with those of a
@@ -16,7 +16,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 
 DROPPED, REFUSED, SLOW, LASTING = 0.05, 0.05, 0.02, 0.003
-"""The shares of calls that are dropped, refused (429 or 503), and answered slowly, and of requests that fail ``TRIES`` times in a row."""
+"""The shares of calls that are dropped, refused (429 or 503) and answered slowly.
+
+The last is the share of requests that fail ``TRIES`` times in a row.
+"""
 TRIES = 6
 PAUSE, LONG_PAUSE = 0.005, 0.2
 
@@ -32,7 +35,10 @@ def turn_of(prompt: str) -> str:
 
 
 def completion(model: str, prompt: str) -> str:
-    """The answer of ``model``: statements' scores or numbers if the prompt asks for them, else its words in two lines, and its turn."""
+    """The answer of ``model``: scores or numbers of statements if the prompt asks for them.
+
+    Else it has the model's words in two lines, and the turn.
+    """
     draw, words = (
         random.Random(f"{model} {prompt}"),
         [word for word in prompt.split()[-200:] if word.isalpha()],
@@ -127,7 +133,8 @@ def _said(model: str, text: str) -> dict[str, object]:
 def _response(status: str, body: dict[str, object]) -> bytes:
     data = json.dumps(body).encode()
     return (
-        f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n".encode()
+        f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(data)}\r\n\r\n".encode()
         + data
     )
 

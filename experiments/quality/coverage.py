@@ -1,4 +1,4 @@
-"""How often tests of equal systems reject at .05, for the clusters that the data sets have, and how alike real turns of a cluster are.
+"""How often tests of equal systems reject at .05, and how alike real turns of a cluster are.
 
     python experiments/quality/coverage.py                  # the table of docs/evidence.md, printed
     python experiments/quality/coverage.py --write          # written onto the page python
@@ -119,7 +119,7 @@ def simulate_drawn(number, correlation, random, draws=100):
 
 
 def rejected():
-    """A row for each data set: what it is, its clusters and turns, and both tests' rates at each correlation."""
+    """A row for each data set: its clusters, turns, and both tests' rates at each correlation."""
     rows = []
     for title, sizes in read_sizes().items():
         random = np.random.default_rng(SEED)
@@ -133,7 +133,7 @@ def rejected():
 
 
 def correlation_of(values, clusters):
-    """The intra-cluster correlation of values by a one-way analysis of variance, and the design effect of their mean.
+    """The intra-cluster correlation of values (one-way ANOVA), and the design effect of their mean.
 
     The design effect is that of CR2: its variance of the mean, divided by that of independent
     turns.
@@ -202,7 +202,7 @@ def of_public_run(name, file):
 
 
 def of_nuggets():
-    """The share of nuggets that people found in the responses of six runs of 2024, by run, and the turns that all have."""
+    """The share of nuggets in the responses of six runs of 2024, and the turns that all have."""
     import pyterrier_ikat as ikat
 
     labels = ikat.dataset("ikat:2024").get_nugget_labels().drop(columns="nugget")
@@ -215,7 +215,7 @@ def of_nuggets():
 
 
 def measure(folder):
-    """What real systems have, into a file: for each data set and unit the correlations and design effects."""
+    """Write the correlations and design effects of real systems for each data set and unit."""
     import pyterrier_ikat as ikat
 
     found = []
@@ -282,7 +282,8 @@ def page():
     """Both tables, as they stand on the page of evidence."""
     rows = rejected()
     lines = [
-        f"True nulls rejected at .05, of {SIMULATIONS:,} simulations each, at an intra-cluster correlation of 0 / .1 / .2:",
+        f"True nulls rejected at .05, of {SIMULATIONS:,} simulations each, at an intra-cluster "
+        "correlation of 0 / .1 / .2:",
         "",
         "| judged turns of | clusters | turns | largest | t-test over turns | CR2 |",
         "| :--- | ---: | ---: | ---: | :--- | :--- |",
@@ -301,7 +302,8 @@ def page():
     ]
     lines += [
         "",
-        f"CR2 rejects from {rate(min(every))} to {rate(max(every))}. Outside .04 to .06: {'; '.join(out) or 'none'}.",
+        f"CR2 rejects from {rate(min(every))} to {rate(max(every))}. Outside .04 to .06: "
+        f"{'; '.join(out) or 'none'}.",
     ]
     lines += [
         "",
@@ -313,7 +315,8 @@ def page():
     for row in json.loads(MEASURED.read_text(encoding="utf-8")):
         cells = [middle(row["correlations"], 2), middle(row["design_effects"], 1)]
         lines.append(
-            f"| {row['data']} | {row['what']} | {row['unit']} | {row['turns']} | {row['clusters']} | {cells[0]} | {cells[1]} |"
+            f"| {row['data']} | {row['what']} | {row['unit']} | {row['turns']} | {row['clusters']} "
+            f"| {cells[0]} | {cells[1]} |"
         )
     return "\n".join(lines)
 

@@ -1,4 +1,6 @@
-"""Realistic faults in all rooms, each with the test that detects it: an off-by-one, a wrong tie, a cost counted twice, a stale cache key.
+"""Realistic faults in all rooms, each with the test that detects it.
+
+They are off-by-ones, wrong ties, costs that are counted twice, stale cache keys and the like.
 
 Usage: ``python experiments/quality/faults.py [WORD ...]`` (only faults with one of these words in
 their function, description or test). It works in a temporary copy, and takes some minutes. A rate
@@ -33,7 +35,7 @@ LONGEST = 300.0
 
 
 class Fault(NamedTuple):
-    """A change of one function: ``old``, which occurs there once, becomes ``new``, and ``test`` fails."""
+    """A change of a function: ``old``, which it has once, becomes ``new``, and ``test`` fails."""
 
     function: str
     what: str
@@ -70,17 +72,15 @@ FAULTS = read_faults()
 
 
 def definitions(body: list[ast.stmt], of: str = "") -> Iterator[tuple[str, ast.stmt]]:
-    """The functions, methods and constants among statements, by name; a class is what it defines."""
+    """The functions, methods and constants among statements, by name, also those of classes."""
     for node in body:
         if isinstance(node, ast.ClassDef):
             yield from definitions(node.body, f"{of}{node.name}.")
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield f"{of}{node.name}", node
         elif isinstance(node, ast.Assign | ast.AnnAssign):
-            yield (
-                f"{of}{ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)}",
-                node,
-            )
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            yield f"{of}{ast.unparse(target)}", node
 
 
 @cache
@@ -119,7 +119,7 @@ def with_fault(fault: Fault) -> tuple[Path, str]:
 
 
 def outcome(copy: Path, fault: Fault) -> str:
-    """``killed`` if the test fails; ``survived`` if it passes; ``unknown`` if it takes too long or isn't found."""
+    """``killed`` if the test fails, ``survived`` if it passes, ``unknown`` if it can't be run."""
     original, faulty = with_fault(fault)
     module = copy / original.relative_to(ROOT)
     module.write_text(faulty, encoding="utf-8")
@@ -188,10 +188,12 @@ def main() -> None:
         (copy.parent / "shared").symlink_to(ROOT.parent / "shared")
         for fault in faults:
             began = time.monotonic()
-            became = f"stale ({why})" if (why := stale(fault)) else outcome(copy, fault)
+            why = stale(fault)
+            became = f"stale ({why})" if why else outcome(copy, fault)
             counts[became] = counts.get(became, 0) + 1
+            seconds = time.monotonic() - began
             print(
-                f"{became}: {fault.function}: {fault.what} ({time.monotonic() - began:.0f} s) {fault.test}",
+                f"{became}: {fault.function}: {fault.what} ({seconds:.0f} s) {fault.test}",
                 flush=True,
             )
     print(

@@ -1,4 +1,4 @@
-"""How much code one flow uses, and how large the package and its command line are: ``python experiments/quality/flows.py``.
+"""How much code one flow uses, and how large the package and its command line are.
 
 Each flow runs once to warm up, so that imports don't count, and once under ``sys.setprofile`` in
 every thread. A file counts when one of its functions is called; lambdas, comprehensions and the
@@ -235,7 +235,8 @@ def main() -> None:
         )
     length, function = longest_function(modules)
     print(
-        f"{len(modules)} modules, {sum(rooms.values()):,} lines of code; the longest function has {length}, without docstring: {function}"
+        f"{len(modules)} modules, {sum(rooms.values()):,} lines of code; the longest function has "
+        f"{length}, without docstring: {function}"
     )
     print("{} commands, {} options\n".format(*command_line()))
     for room, lines in sorted(rooms.items()):

@@ -1,4 +1,4 @@
-"""What finds a user's statements best: BM25, a model's vectors, or both? The table of docs/memory.md, as Markdown.
+"""The table of docs/memory.md: does BM25, a model's vectors or both find statements best?
 
     python experiments/quality/memory_search.py
 
@@ -61,7 +61,8 @@ def on_locomo(ranker: pt.Transformer) -> float:
 def main() -> None:
     """Print the table."""
     print(
-        "| what ranks | same words: R@1 | R@5 | other words: R@1 | R@5 | LoCoMo: R@5 |\n| --- | --- | --- | --- | --- | --- |"
+        "| what ranks | same words: R@1 | R@5 | other words: R@1 | R@5 | LoCoMo: R@5 |\n"
+        "| --- | --- | --- | --- | --- | --- |"
     )
     for name, ranker in rankers().items():
         shares = [*on_paraphrases(ranker), on_locomo(ranker)]

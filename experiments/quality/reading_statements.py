@@ -1,4 +1,4 @@
-"""Compare the package's reading of real completions with a person's: as labelled, with a counted rest, or silently wrong.
+"""Compare the package's reading of real completions with a person's labels.
 
 Usage: ``python experiments/quality/reading_statements.py COMPLETIONS.jsonl 2023_test_topics.json
 LABELS.jsonl``
@@ -25,7 +25,7 @@ OUTCOMES = ("as labelled", "failure or counted rest", "silently wrong")
 
 
 def outcome(completion: str, label: list[str] | None, ptkb: Mapping[str, str]) -> str:
-    """How the completion is read: one of ``OUTCOMES``. Ids that are not in the persona are not a choice."""
+    """How the completion is read: one of ``OUTCOMES``. Only ids in the persona are a choice."""
     found = read_ids(completion)
     chosen = None if found is None else choose("ids", found, ptkb)
     ids = None if chosen is None else [number for number, _ in chosen.statements]
@@ -77,7 +77,7 @@ def read_all(
 
 
 def report(found: Mapping[str, list[str]]) -> str:
-    """The counts, the completions that were not read as labelled, and the upper bound of the silently wrong share."""
+    """The counts, the completions not read as labelled, and a bound of the silently wrong share."""
     total = sum(map(len, found.values()))
     lines = [
         f"{name}: {len(turns)} of {total}"
@@ -88,7 +88,8 @@ def report(found: Mapping[str, list[str]]) -> str:
     return "\n".join(
         [
             *lines,
-            f"silently wrong: {wrong / total:.1%}, at most {upper_bound(wrong, total):.1%} (95 %, two-sided, Clopper-Pearson)",
+            f"silently wrong: {wrong / total:.1%}, at most {upper_bound(wrong, total):.1%} (95 %, "
+            "two-sided, Clopper-Pearson)",
         ]
     )
 

@@ -1,4 +1,4 @@
-"""Writes the judge's recorded completions of the sample, one for each pair of its qrels: `python experiments/quality/sample_labels.py`.
+"""Write the judge's recorded completions of the sample, one for each pair of its qrels.
 
 They are not from an LLM. A label is that of the qrels, but according to a checksum of the pair, one
 pair in eight gets one more and two in eight get one less. So the sample has an agreement to look

@@ -1,4 +1,4 @@
-"""Write the completions of the sample's simulated users and of their judge: ``recorded_users.jsonl`` of the bundled sample.
+"""Write the completions of the sample's simulated users and of their judge.
 
 The users say the sample's utterances, which the recorded systems can answer. The verdicts follow a
 rule: the n-th rubric belongs to the n-th turn of the conversation. A text with passages answers it
