@@ -65,33 +65,29 @@ class Row:
 
     def line(self, benchmark: str, measured: str) -> Line:
         """The row as the file has it."""
-        least = min(self.others, key=self.others.__getitem__, default="")
-        other = f"{self._shown(self.others[least])} ({least})" if least else ""
+        other = ""
+        if self.others:
+            best = min(self.others, key=self.others.__getitem__)
+            other = f"{self._shown(self.others[best])} ({best})"
         limit = "" if self.limit is None else self._shown(self.limit)
-        return dict(
-            zip(
-                COLUMNS,
-                (benchmark, self.stage, self.unit, self._shown(self.ours), other, limit, measured),
-                strict=True,
-            )
-        )
+        ours = self._shown(self.ours)
+        cells = (benchmark, self.stage, self.unit, ours, other, limit, measured)
+        return dict(zip(COLUMNS, cells, strict=True))
 
     def _shown(self, seconds: float) -> str:
         value = seconds * UNITS[self.unit]
         return f"{value:.0f}" if value >= 1000 else f"{value:#.3g}".rstrip(".")
 
     def __str__(self) -> str:
-        figures = {"ours": self._shown(self.ours)} | {
-            name: self._shown(seconds) for name, seconds in self.others.items()
-        }
-        figures |= {} if self.limit is None else {"limit": self._shown(self.limit)}
-        figures |= {
-            name: f"{value:.4g}" if isinstance(value, float) else str(value)
-            for name, value in self.more.items()
-        }
-        return f"{self.stage} ({self.unit}): " + "; ".join(
-            f"{name} {value}" for name, value in figures.items()
-        )
+        figures = [f"ours {self._shown(self.ours)}"]
+        for name, seconds in self.others.items():
+            figures.append(f"{name} {self._shown(seconds)}")
+        if self.limit is not None:
+            figures.append(f"limit {self._shown(self.limit)}")
+        for name, value in self.more.items():
+            shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+            figures.append(f"{name} {shown}")
+        return f"{self.stage} ({self.unit}): {'; '.join(figures)}"
 
 
 def median_seconds(work: Callable[[], Any], repeats: int = 3, warm: int = 1) -> float:
@@ -141,19 +137,18 @@ def measured() -> str:
 
 def write(path: Path, lines: Iterable[Line]) -> None:
     """Add lines to the file; one of the same stage is replaced."""
-    with (
-        path.open(encoding="utf-8", newline="")
-        if path.exists()
-        else Path("/dev/null").open() as file
-    ):
-        known = {(line["benchmark"], line["stage"]): line for line in csv.DictReader(file)}
-    known |= {(line["benchmark"], line["stage"]): line for line in lines}
+    by_stage: dict[tuple[str, str], Line] = {}
+    before: list[Line] = []
+    if path.exists():
+        with path.open(encoding="utf-8", newline="") as file:
+            before = list(csv.DictReader(file))
+    for line in [*before, *lines]:
+        by_stage[line["benchmark"], line["stage"]] = line
+    ordered = sorted(by_stage.values(), key=lambda line: BENCHMARKS.index(line["benchmark"]))
     with atomic_write(path) as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(
-            sorted(known.values(), key=lambda line: BENCHMARKS.index(line["benchmark"]))
-        )
+        writer.writerows(ordered)
 
 
 @click.command()

@@ -20,7 +20,11 @@ from bench import Row, median_seconds
 import pyterrier_ikat as ikat
 from pyterrier_ikat.evaluation import TRACK_2023, label
 
-TURNS, PASSAGES, JUDGED, SYSTEMS, KNOWN = 332, 1000, 130, 5, 5000
+TURNS = 332
+PASSAGES = 1000
+JUDGED = 130
+SYSTEMS = 5
+KNOWN = 5000
 NAMES = {"ndcg_cut.3,5", "ndcg", "P.20", "recall.20,1000", "map"}
 """trec_eval's names of the track's measures."""
 
@@ -28,27 +32,18 @@ NAMES = {"ndcg_cut.3,5", "ndcg", "P.20", "recall.20,1000", "map"}
 def rows() -> Iterator[Row]:
     """`evaluate` on finished runs."""
     runs, qrels = made()
-    theirs, judged = (
-        {
-            name: pyterriers(run.assign(score=-run["rank"].astype(float)))
-            for name, run in runs.items()
-        },
-        pyterriers(qrels),
-    )
-    found = ikat.evaluate(runs, qrels)[list(map(label, TRACK_2023))].to_numpy(dtype=float)
-    assert np.abs(found - np.array(with_ir_measures(theirs, judged))).max() < 1e-9, (
-        "the scores differ"
-    )
-    others = {
-        "ir_measures on PyTerrier's frames": median_seconds(
-            lambda: with_ir_measures(theirs, judged)
-        )
-    }
-    stage = f"evaluation, {SYSTEMS} runs, {TURNS} turns, {len(TRACK_2023)} measures"
+    theirs = {}
+    for name, run in runs.items():
+        theirs[name] = pyterriers(run.assign(score=-run["rank"].astype(float)))
+    judged = pyterriers(qrels)
+    our_scores = ikat.evaluate(runs, qrels)[list(map(label, TRACK_2023))].to_numpy(dtype=float)
+    their_scores = np.array(with_ir_measures(theirs, judged))
+    assert np.abs(our_scores - their_scores).max() < 1e-9, "the scores differ"
+    today = median_seconds(lambda: with_ir_measures(theirs, judged))
     yield Row(
-        stage,
+        f"evaluation, {SYSTEMS} runs, {TURNS} turns, {len(TRACK_2023)} measures",
         median_seconds(lambda: ikat.evaluate(runs, qrels)),
-        others,
+        {"ir_measures on PyTerrier's frames": today},
         median_seconds(trec_eval(runs, qrels)),
     )
 
@@ -57,13 +52,11 @@ def made() -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
     """Runs and qrels with ids of real lengths and some tied scores."""
     rng = np.random.default_rng(5)
     qids = [f"{number // 14 + 1}-1_{number % 14 + 1}" for number in range(TURNS)]
-    docnos = np.array(
-        [
-            f"clueweb22-en{number % 47:04d}-{number % 99:02d}-{number:05d}:{number % 30}"
-            for number in range(KNOWN)
-        ],
-        dtype=object,
-    )
+    ids = []
+    for number in range(KNOWN):
+        place = f"{number % 47:04d}-{number % 99:02d}-{number:05d}"
+        ids.append(f"clueweb22-en{place}:{number % 30}")
+    docnos = np.array(ids, dtype=object)
 
     def pairs(each: int) -> dict[str, pd.Series]:
         picked = [docnos[rng.choice(KNOWN, each, replace=False)] for _ in qids]
@@ -72,14 +65,12 @@ def made() -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
             "docno": pd.Series(np.concatenate(picked)),
         }
 
-    scores, ranks = (
-        np.tile(np.linspace(30, 5, PASSAGES).round(2), TURNS),
-        np.tile(np.arange(PASSAGES), TURNS),
-    )
-    runs = {
-        f"system {number}": pd.DataFrame(pairs(PASSAGES) | {"score": scores, "rank": ranks})
-        for number in range(SYSTEMS)
-    }
+    scores = np.tile(np.linspace(30, 5, PASSAGES).round(2), TURNS)
+    ranks = np.tile(np.arange(PASSAGES), TURNS)
+    runs = {}
+    for number in range(SYSTEMS):
+        columns = {**pairs(PASSAGES), "score": scores, "rank": ranks}
+        runs[f"system {number}"] = pd.DataFrame(columns)
     qrels = pd.DataFrame(pairs(JUDGED) | {"label": rng.integers(0, 5, TURNS * JUDGED)})
     return runs, qrels
 
@@ -91,25 +82,24 @@ def pyterriers(frame: pd.DataFrame) -> pd.DataFrame:
 
 def trec_eval(runs: dict[str, pd.DataFrame], qrels: pd.DataFrame) -> Callable[[], Any]:
     """The work of trec_eval itself, on existing dictionaries."""
-    judged = {
-        qid: dict(zip(rows["docno"], rows["label"].tolist(), strict=True))
-        for qid, rows in qrels.groupby("qid")
-    }
-    found = [
-        {
-            qid: dict(zip(rows["docno"], rows["score"], strict=True))
-            for qid, rows in run.groupby("qid")
-        }
-        for run in runs.values()
-    ]
-    return lambda: [pytrec_eval.RelevanceEvaluator(judged, NAMES).evaluate(run) for run in found]
+    judged = {}
+    for qid, rows in qrels.groupby("qid"):
+        judged[qid] = dict(zip(rows["docno"], rows["label"].tolist(), strict=True))
+    rankings = []
+    for run in runs.values():
+        ranking = {}
+        for qid, rows in run.groupby("qid"):
+            ranking[qid] = dict(zip(rows["docno"], rows["score"], strict=True))
+        rankings.append(ranking)
+    return lambda: [pytrec_eval.RelevanceEvaluator(judged, NAMES).evaluate(run) for run in rankings]
 
 
 def with_ir_measures(runs: dict[str, pd.DataFrame], qrels: pd.DataFrame) -> list[list[float]]:
     """What users of ir_measures write: a row per run, with the measures in the track's order."""
-    judged, measures = pt.model.to_ir_measures(qrels), list(TRACK_2023)
-    found = [
-        ir_measures.calc_aggregate(measures, judged, pt.model.to_ir_measures(run))
-        for run in runs.values()
-    ]
-    return [[figures[measure] for measure in measures] for figures in found]
+    judged = pt.model.to_ir_measures(qrels)
+    measures = list(TRACK_2023)
+    rows = []
+    for run in runs.values():
+        scores = ir_measures.calc_aggregate(measures, judged, pt.model.to_ir_measures(run))
+        rows.append([scores[measure] for measure in measures])
+    return rows

@@ -20,7 +20,11 @@ from bench import Row, median_seconds
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
 
-TURNS, SUBS, DEPTH, PASSAGES, OF_A_TURN = 332, 5, 1000, 400_000, 2500
+TURNS = 332
+SUBS = 5
+DEPTH = 1000
+PASSAGES = 400_000
+OF_A_TURN = 2500
 KEPT = 1000
 """The passages of a turn that a fusion returns at most."""
 Plain = Callable[[pd.DataFrame, int], pd.DataFrame]
@@ -50,50 +54,38 @@ def rows() -> Iterator[Row]:
 def expanded() -> pd.DataFrame:
     """A result frame as after ExplodeQueries and BM25."""
     random = np.random.default_rng(1)
-    docnos = np.array(
-        [f"clueweb22-en{n % 40:04d}-{n % 97:02d}-{n:08d}:{n % 15}" for n in range(PASSAGES)],
-        dtype=object,
+    docnos = column(
+        f"clueweb22-en{n % 40:04d}-{n % 97:02d}-{n:08d}:{n % 15}" for n in range(PASSAGES)
     )
-    texts = np.array(
-        [f"passage {n} " + "of some length " * 10 for n in range(PASSAGES)], dtype=object
-    )
+    texts = column(f"passage {n} " + "of some length " * 10 for n in range(PASSAGES))
     pools = [random.choice(PASSAGES, OF_A_TURN, replace=False) for _ in range(TURNS)]
-    found = np.concatenate(
-        [random.permutation(pool)[:DEPTH] for pool in pools for _ in range(SUBS)]
-    )
-    turn, sub = (
-        np.repeat(np.arange(TURNS), SUBS * DEPTH),
-        np.tile(np.repeat(np.arange(SUBS), DEPTH), TURNS),
-    )
-    columns = {
-        name: column(f"{name} of turn {t}" for t in range(TURNS)).to_numpy()[turn]
-        for name in OF_THE_TURN
-    }
-    columns["qquery"] = columns["query_0"]
-    columns |= {
-        "qhistory": column(
-            [{"role": "user", "content": f"turn {t}"}] * 6 for t in range(TURNS)
-        ).to_numpy()[turn]
-    }
-    columns |= {"qptkb": column({"1": f"turn {t}"} for t in range(TURNS)).to_numpy()[turn]}
-    columns |= {"qid_0": column(f"9-{t}_1" for t in range(TURNS)).to_numpy()[turn]}
-    for name, form in (("qid", "9-{}_1::{}"), ("query", "query {} {}")):
-        columns[name] = column(
-            form.format(t, s) for t in range(TURNS) for s in range(SUBS)
-        ).to_numpy()[turn * SUBS + sub]
-    objects = {
-        name: pd.Series(values, dtype=object)
-        for name, values in {**columns, "docno": docnos[found], "text": texts[found]}.items()
-    }
+    lists = [random.permutation(pool)[:DEPTH] for pool in pools for _ in range(SUBS)]
+    found = np.concatenate(lists)
+    # Of each row of the frame: its turn, its sub-query in the turn, and its rank.
+    turn = np.repeat(np.arange(TURNS), SUBS * DEPTH)
+    sub = np.tile(np.repeat(np.arange(SUBS), DEPTH), TURNS)
     rank = np.tile(np.arange(DEPTH), TURNS * SUBS)
-    return pd.DataFrame(objects).assign(qsub=sub, rank=rank, score=30.0 - rank / 100 - sub)
+    of_turns = {name: [f"{name} of turn {t}" for t in range(TURNS)] for name in OF_THE_TURN}
+    of_turns["qquery"] = of_turns["query_0"]
+    of_turns["qhistory"] = [[{"role": "user", "content": f"turn {t}"}] * 6 for t in range(TURNS)]
+    of_turns["qptkb"] = [{"1": f"turn {t}"} for t in range(TURNS)]
+    of_turns["qid_0"] = [f"9-{t}_1" for t in range(TURNS)]
+    columns = {name: column(values).to_numpy()[turn] for name, values in of_turns.items()}
+    qids = column(f"9-{t}_1::{s}" for t in range(TURNS) for s in range(SUBS))
+    queries = column(f"query {t} {s}" for t in range(TURNS) for s in range(SUBS))
+    columns["qid"] = qids.to_numpy()[turn * SUBS + sub]
+    columns["query"] = queries.to_numpy()[turn * SUBS + sub]
+    columns["docno"] = docnos.to_numpy()[found]
+    columns["text"] = texts.to_numpy()[found]
+    frame = pd.DataFrame(columns, dtype=object)
+    return frame.assign(qsub=sub, rank=rank, score=30.0 - rank / 100 - sub)
 
 
 def plain_interleave(of_turn: pd.DataFrame, size: int) -> pd.DataFrame:
     """Round robin without repeats, written in the simplest way."""
-    lists = [
-        list(zip(part["docno"], part.index, strict=True)) for _, part in of_turn.groupby("qsub")
-    ]
+    lists = []
+    for _, part in of_turn.groupby("qsub"):
+        lists.append(list(zip(part["docno"], part.index, strict=True)))
     taken: dict[str, int] = {}
     while any(lists) and len(taken) < size:
         for offered in lists:
@@ -109,23 +101,20 @@ def plain_rrf(of_turn: pd.DataFrame, size: int) -> pd.DataFrame:
     total = (1 / (61 + of_turn["rank"])).groupby(of_turn["docno"]).sum()
     best = of_turn.sort_values(["rank", "qsub"]).drop_duplicates("docno")
     scored = best.assign(score=best["docno"].map(total).round(12))
-    return (
-        scored.sort_values("score", ascending=False, kind="stable")
-        .head(size)
-        .assign(rank=lambda rows: range(len(rows)))
-    )
+    fused = scored.sort_values("score", ascending=False, kind="stable").head(size)
+    return fused.assign(rank=range(len(fused)))
 
 
 def by_turn(frame: pd.DataFrame, plain: Plain, size: int) -> pd.DataFrame:
     """What a user writes: one turn after the other with pandas."""
-    return frame.groupby("qid_0", sort=False, group_keys=False)[list(frame.columns)].apply(
-        plain, size
-    )
+    turns = frame.groupby("qid_0", sort=False, group_keys=False)
+    return turns[list(frame.columns)].apply(plain, size)
 
 
 def least(frame: pd.DataFrame, read: int, left: int) -> float:
     """The seconds to number ``read`` docnos of each turn and take ``left`` rows of all columns."""
-    docnos, step = frame["docno"].to_numpy(), len(frame) // TURNS
+    docnos = frame["docno"].to_numpy()
+    step = len(frame) // TURNS
     kept = np.concatenate([np.arange(start, start + left) for start in range(0, len(frame), step)])
 
     def work() -> None:

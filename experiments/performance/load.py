@@ -10,13 +10,14 @@ are compared with those of a model in this process that gives the same answers w
 A superfluous call, a lost completion or an unnamed failure is an error here, not a figure.
 """
 
+import math
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -33,26 +34,34 @@ from pyterrier_ikat.study.in_folders import SystemFailed, run_in_folders
 from pyterrier_ikat.study.resources import taken_by
 from pyterrier_ikat.study.systems import methods_in
 
-TURNS, PASSAGES = 332, 60
+TURNS = 332
+PASSAGES = 60
 SYSTEMS = (
-    *("qr", "ad", "qd", "aqd", "aqd_human", "aqd_given_llama", "aqd_a"),
-    *("qr_llama", "ad_llama", "qd_llama", "aqd_llama", "aqd_a_llama", "infosense_2023"),
-    *(
-        "mq4cs_qr_deberta",
-        "gpt4qr_deberta",
-        "gpt4qr_bm25_qd1",
-        "humanqr_deberta",
-        "wghtdrerank_1",
-        "short_long_2",
-    ),
-    *(
-        "gtr_gpt",
-        "gtr_claude",
-        "gtr",
-        "baseline_auto_gpt4_bm25_minilm",
-        "baseline_2025_bm25",
-        "mq4cs_ans",
-    ),
+    "qr",
+    "ad",
+    "qd",
+    "aqd",
+    "aqd_human",
+    "aqd_given_llama",
+    "aqd_a",
+    "qr_llama",
+    "ad_llama",
+    "qd_llama",
+    "aqd_llama",
+    "aqd_a_llama",
+    "infosense_2023",
+    "mq4cs_qr_deberta",
+    "gpt4qr_deberta",
+    "gpt4qr_bm25_qd1",
+    "humanqr_deberta",
+    "wghtdrerank_1",
+    "short_long_2",
+    "gtr_gpt",
+    "gtr_claude",
+    "gtr",
+    "baseline_auto_gpt4_bm25_minilm",
+    "baseline_2025_bm25",
+    "mq4cs_ans",
 )
 SHORTER = 100
 
@@ -69,21 +78,17 @@ class Sample:
     def get_topics(self, variant: str | None = None) -> pd.DataFrame:
         """The topics."""
         topics = pt.get_dataset("ikat:sample").get_topics(variant)
-        copies = (
-            topics.assign(
-                **{name: f"{number}-" + topics[name] for name in ("qid", "qconversation")}
-            )
-            for number in islice(count(1), -(-self.turns // len(topics)))
-        )
-        found = pd.concat(copies, ignore_index=True).head(self.turns)
-        said = {
-            name: found[name] + " (turn " + found["qid"] + ")"
-            for name in ("query", "qutterance", "qresolved")
-            if name in found
-        }
-        return found.assign(
-            **said, qhistory=list(map(_history, found["qconversation"], found["qhistory"]))
-        )
+        copies = []
+        for number in range(1, 1 + math.ceil(self.turns / len(topics))):
+            qids = f"{number}-" + topics["qid"]
+            conversations = f"{number}-" + topics["qconversation"]
+            copies.append(topics.assign(qid=qids, qconversation=conversations))
+        turns = pd.concat(copies, ignore_index=True).head(self.turns)
+        columns = {"qhistory": list(map(_history, turns["qconversation"], turns["qhistory"]))}
+        for name in ("query", "qutterance", "qresolved"):
+            if name in turns:
+                columns[name] = turns[name] + " (turn " + turns["qid"] + ")"
+        return turns.assign(**columns)
 
     def get_qrels(self, variant: str | None = None) -> pd.DataFrame:
         """The judgements of the first copy of each turn."""
@@ -99,18 +104,20 @@ class Sample:
 
 
 def _history(conversation: str, messages: list[dict[str, str]]) -> list[dict[str, str]]:
-    turns = (f"(turn {conversation}_{place // 2 + 1})" for place in range(len(messages)))
-    return [
-        message | {"content": f"{message['content']} {turn}"}
-        for message, turn in zip(messages, turns, strict=True)
-    ]
+    """The messages, each with the turn that it is of."""
+    named = []
+    for number, message in enumerate(messages):
+        content = f"{message['content']} (turn {conversation}_{number // 2 + 1})"
+        named.append(message | {"content": content})
+    return named
 
 
 class Untroubled(Backend):
     """A model in this process with the same answers as the server."""
 
     def __init__(self, model: str) -> None:
-        self.model, self.identity = model, {"provider": "own", "model": model, "params": {}}
+        self.model = model
+        self.identity = {"provider": "own", "model": model, "params": {}}
 
     def complete(self, requests: Sequence[Any]) -> list[Any]:
         """One reply per request."""
@@ -123,13 +130,11 @@ class SharedWords(pt.Transformer):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Score and rank."""
         pt.validate.result_frame(inp, extra_columns=["query", "text"])
-        words = (
-            (_words(query), _words(text))
-            for query, text in zip(inp["query"], inp["text"], strict=True)
-        )
-        return pt.model.add_ranks(
-            inp.assign(score=[len(asked & found) / (len(asked) + 1) for asked, found in words])
-        )
+        scores = []
+        for query, text in zip(inp["query"], inp["text"], strict=True):
+            words = _words(query)
+            scores.append(len(words & _words(text)) / (len(words) + 1))
+        return pt.model.add_ranks(inp.assign(score=scores))
 
     def __repr__(self) -> str:
         return "SharedWords()"
@@ -146,11 +151,8 @@ def rows() -> Iterator[Row]:
         chat, failures, ledger, figures = under_load(Path(folder), SYSTEMS, TURNS)
         check(chat, failures, ledger)
         untroubled(Path(folder), SYSTEMS, TURNS)
-        figures |= {
-            "runs that differ from those of an untroubled model": len(
-                differences(Path(folder), SYSTEMS)
-            )
-        }
+        different = differences(Path(folder), SYSTEMS)
+        figures["runs that differ from those of an untroubled model"] = len(different)
     yield Row(
         f"{TURNS} turns x {len(SYSTEMS)} systems, calls dropped and refused",
         figures.pop("seconds"),
@@ -162,19 +164,19 @@ def under_load(
     folder: Path, names: Sequence[str], turns: int
 ) -> tuple[Troubled, list[LLMFailure], Ledger, dict[str, Any]]:
     """Run the systems into ``folder/troubled``, starting again until nothing fails."""
-    chat, ledger, failures = Troubled(), Ledger(), []
+    chat = Troubled()
+    ledger = Ledger()
+    failures: list[LLMFailure] = []
     with running(chat) as url, watched() as memory:
-        models = [
-            ikat.llm(f"openai:{name} base_url={url} cache={folder}/llm.sqlite", ledger=ledger)
-            for name in ("first", "second")
-        ]
-        for model in models:
+        models = []
+        for name in ("first", "second"):
+            spec = f"openai:{name} base_url={url} cache={folder}/llm.sqlite"
+            model = ikat.llm(spec, ledger=ledger)
             model.retry = replace(model.retry, sleep=_shorter)
-        start, starts, began = (
-            _start(folder, "troubled", names, turns, models, ledger),
-            1,
-            time.perf_counter(),
-        )
+            models.append(model)
+        start = _start(folder, "troubled", names, turns, models, ledger)
+        starts = 1
+        began = time.perf_counter()
         while stopped := _stopped(start):
             failures += stopped
             starts += 1
@@ -195,13 +197,10 @@ def _stopped(run: Callable[[], object]) -> list[LLMFailure]:
     try:
         run()
     except (StageError, SystemFailed) as error:
-        stages = error.failed.values() if isinstance(error, SystemFailed) else [error]
-        failures = [
-            failure
-            for stage in stages
-            if isinstance(stage, StageError)
-            for failure in stage.failures
-        ]
+        failures = []
+        for stage in error.failed.values() if isinstance(error, SystemFailed) else [error]:
+            if isinstance(stage, StageError):
+                failures += stage.failures
         if not failures or any(failure.kept for failure in failures):
             raise  # not a problem of the server, so it would not go away
         return failures
@@ -220,14 +219,9 @@ def _account(chat: Troubled) -> dict[str, int]:
 
 def untroubled(folder: Path, names: Sequence[str], turns: int) -> None:
     """Run the systems into ``folder/untroubled``."""
-    _start(
-        folder,
-        "untroubled",
-        names,
-        turns,
-        [ikat.llm(Untroubled(name)) for name in ("first", "second")],
-        Ledger(),
-    )()
+    models = [ikat.llm(Untroubled(name)) for name in ("first", "second")]
+    start = _start(folder, "untroubled", names, turns, models, Ledger())
+    start()
 
 
 def check(chat: Troubled, failures: Sequence[LLMFailure], ledger: Ledger) -> None:
@@ -242,7 +236,8 @@ def check(chat: Troubled, failures: Sequence[LLMFailure], ledger: Ledger) -> Non
     )
     sent = counted[["calls", "unanswered", "retries"]].sum().sum()
     assert chat.asked.total() == sent, "requests were sent that nobody counted"
-    named, failed = {failure.qid for failure in failures}, set(map(turn_of, chat.lasting.values()))
+    named = {failure.qid for failure in failures}
+    failed = set(map(turn_of, chat.lasting.values()))
     assert named == failed, f"not named: {failed - named}; named without a reason: {named - failed}"
     assert len(failures) >= len(chat.lasting), "of two failures of a turn one is not named"
     assert {failure.reason for failure in failures} <= {
@@ -253,28 +248,27 @@ def check(chat: Troubled, failures: Sequence[LLMFailure], ledger: Ledger) -> Non
 
 def differences(folder: Path, names: Sequence[str]) -> list[str]:
     """The systems whose rankings, queries or answers differ from those of the untroubled model."""
-
-    def left(out: str, name: str) -> list[bytes]:
-        return [(folder / out / name / file).read_bytes() for file in ("run.trec", "turns.jsonl")]
-
-    return [name for name in names if left("troubled", name) != left("untroubled", name)]
+    different = []
+    for name in names:
+        for file in ("run.trec", "turns.jsonl"):
+            troubled = (folder / "troubled" / name / file).read_bytes()
+            if troubled != (folder / "untroubled" / name / file).read_bytes():
+                different.append(name)
+                break
+    return different
 
 
 def _start(
     folder: Path, out: str, names: Sequence[str], turns: int, models: Sequence[LLM], ledger: Ledger
 ) -> Callable[[], object]:
+    """A function that runs the systems, and continues if it is called again."""
     index = folder / "index"
     if not index.exists():
-        ikat.PassageIndex(index).index(
-            islice(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False), PASSAGES)
-        )
-    given: Mapping[str, Any] = {
-        "llm": models[0],
-        "second_llm": models[1],
-        "reranker": SharedWords(),
-    }
+        passages = pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False)
+        ikat.PassageIndex(index).index(islice(passages, PASSAGES))
+    resources = {"llm": models[0], "second_llm": models[1], "reranker": SharedWords()}
     taken = taken_by(methods_in(names))
-    used = {name: one for name, one in given.items() if name in taken}
+    used = {name: resource for name, resource in resources.items() if name in taken}
     study = Study(names, Sample(turns), index=index, ledger=ledger, **used)
     return lambda: run_in_folders(study, folder / out)
 

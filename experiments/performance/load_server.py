@@ -15,13 +15,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 
-DROPPED, REFUSED, SLOW, LASTING = 0.05, 0.05, 0.02, 0.003
-"""The shares of calls that are dropped, refused (429 or 503) and answered slowly.
-
-The last is the share of requests that fail ``TRIES`` times in a row.
-"""
+DROPPED = 0.05
+"""The share of calls that are dropped."""
+REFUSED = 0.05
+"""The share of calls that are refused (429 or 503)."""
+SLOW = 0.02
+"""The share of calls that are answered slowly."""
+LASTING = 0.003
+"""The share of requests that fail ``TRIES`` times in a row."""
 TRIES = 6
-PAUSE, LONG_PAUSE = 0.005, 0.2
+PAUSE = 0.005
+LONG_PAUSE = 0.2
 
 
 def prompt_of(messages: Sequence[Mapping[str, str]]) -> str:
@@ -39,18 +43,18 @@ def completion(model: str, prompt: str) -> str:
 
     Else it has the model's words in two lines, and the turn.
     """
-    draw, words = (
-        random.Random(f"{model} {prompt}"),
-        [word for word in prompt.split()[-200:] if word.isalpha()],
-    )
+    draw = random.Random(f"{model} {prompt}")
+    words = [word for word in prompt.split()[-200:] if word.isalpha()]
     if prompt.rstrip().endswith("# JSON"):
         return json.dumps({"1": round(draw.random(), 2), "2": round(draw.random(), 2)})
     if prompt.rstrip().endswith("# JSON list"):
         return json.dumps(draw.sample([1, 2], k=2))
-    return "\n".join(
-        f"{number}. {' '.join(draw.choices(words, k=6))} on a walk (turn {turn_of(prompt)})"
-        for number in (1, 2)
-    )
+    turn = turn_of(prompt)
+    lines = []
+    for number in (1, 2):
+        drawn = " ".join(draw.choices(words, k=6))
+        lines.append(f"{number}. {drawn} on a walk (turn {turn})")
+    return "\n".join(lines)
 
 
 class Troubled:
@@ -77,11 +81,8 @@ class Troubled:
         ):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).lower()
-                answer = await self.answer(
-                    await reader.readexactly(
-                        int(head.partition(b"content-length:")[2].split(b"\r\n")[0])
-                    )
-                )
+                length = int(head.partition(b"content-length:")[2].split(b"\r\n")[0])
+                answer = await self.answer(await reader.readexactly(length))
                 if answer is None:
                     return
                 writer.write(answer)
@@ -89,8 +90,9 @@ class Troubled:
     async def answer(self, body: bytes) -> bytes | None:
         """One response; None to drop the connection."""
         request = hashlib.sha256(body).hexdigest()
-        said, drawn = json.loads(body), random.Random(f"{request} {self.asked[request]}").random()
-        prompt = prompt_of(said["messages"])
+        drawn = random.Random(f"{request} {self.asked[request]}").random()
+        chat = json.loads(body)
+        prompt = prompt_of(chat["messages"])
         self.asked[request] += 1
         await asyncio.sleep(PAUSE)
         if self.asked[request] <= TRIES and random.Random(request).random() < LASTING:
@@ -105,17 +107,16 @@ class Troubled:
             self.troubles["slowly"] += 1
             await asyncio.sleep(LONG_PAUSE)
         self.answered[request] += 1
-        return _response("200 OK", _said(said["model"], completion(said["model"], prompt)))
+        model = chat["model"]
+        return _response("200 OK", _chat_completion(model, completion(model, prompt)))
 
     def _refused(self, status: int) -> bytes:
         self.troubles["refused"] += 1
-        return _response(
-            f"{status} No\r\nRetry-After: 0",
-            {"error": {"message": "try later", "type": "requests", "code": None}},
-        )
+        error = {"message": "try later", "type": "requests", "code": None}
+        return _response(f"{status} No\r\nRetry-After: 0", {"error": error})
 
 
-def _said(model: str, text: str) -> dict[str, object]:
+def _chat_completion(model: str, text: str) -> dict[str, object]:
     choice = {
         "index": 0,
         "finish_reason": "stop",
@@ -142,10 +143,12 @@ def _response(status: str, body: dict[str, object]) -> bytes:
 @contextmanager
 def running(chat: Troubled) -> Iterator[str]:
     """The address at which ``chat`` answers, in a thread of this process."""
-    loop, started, found = asyncio.new_event_loop(), threading.Event(), []
+    loop = asyncio.new_event_loop()
+    started = threading.Event()
+    servers: list[asyncio.Server] = []
 
     async def serve() -> None:
-        found.append(await asyncio.start_server(chat.serve, "127.0.0.1", 0, backlog=256))
+        servers.append(await asyncio.start_server(chat.serve, "127.0.0.1", 0, backlog=256))
         started.set()
 
     def forever() -> None:
@@ -158,17 +161,17 @@ def running(chat: Troubled) -> Iterator[str]:
     thread.start()
     started.wait()
     try:
-        yield f"http://127.0.0.1:{found[0].sockets[0].getsockname()[1]}/v1"
+        yield f"http://127.0.0.1:{servers[0].sockets[0].getsockname()[1]}/v1"
     finally:
-        loop.call_soon_threadsafe(found[0].close)
+        loop.call_soon_threadsafe(servers[0].close)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
 
 
 def _finish(loop: asyncio.AbstractEventLoop) -> None:
-    left = asyncio.all_tasks(loop)
-    for task in left:
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
         task.cancel()
-    loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+    loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
     loop.run_until_complete(asyncio.sleep(0))  # one more round, in which the connections are closed
     loop.close()

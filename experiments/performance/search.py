@@ -34,8 +34,11 @@ from pyterrier_ikat.retrieve.words import ascii_text
 
 PASSAGES = int(os.environ.get("IKAT_BENCH_PASSAGES", "100000"))
 VECTORS = int(os.environ.get("IKAT_BENCH_VECTORS", "200000"))
-QUERIES, DEPTH, SIZE = 16, 1000, 384
-TAIL, TAIL_WORDS = 1 / 250, 1e9
+QUERIES = 16
+DEPTH = 1000
+SIZE = 384
+TAIL = 1 / 250
+TAIL_WORDS = 1e9
 VOCABULARY = 30_522
 OF_A_QUERY = "ms of CPU, 1 thread"
 Passages = list[dict[str, str]]
@@ -43,20 +46,16 @@ Passages = list[dict[str, str]]
 
 def rows() -> Iterator[Row]:
     """BM25 on both kinds of words, texts, SPLADE and dense vectors."""
+    count = PASSAGES + 20 * QUERIES
+    corpus = pt.get_dataset("ikat:2023-mini").get_corpus_iter(verbose=False)
+    real = texts_of(synthetic(corpus, count))
     with tempfile.TemporaryDirectory() as name:
-        real = texts_of(
-            synthetic(
-                pt.get_dataset("ikat:2023-mini").get_corpus_iter(verbose=False),
-                PASSAGES + 20 * QUERIES,
-            )
-        )
-        yield from _words(Path(name), "real words", real)
-        yield from _words(
-            Path(name), "words by Zipf's law", texts_of(zipf(PASSAGES + 20 * QUERIES))
-        )
-        yield _texts(Path(name), real[:PASSAGES])
-        yield _splade(Path(name))
-        yield from _dense(Path(name))
+        folder = Path(name)
+        yield from _words(folder, "real words", real)
+        yield from _words(folder, "words by Zipf's law", texts_of(zipf(count)))
+        yield _texts(folder, real[:PASSAGES])
+        yield _splade(folder)
+        yield from _dense(folder)
 
 
 def synthetic(real: Iterable[Mapping[str, str]], count: int, seed: int = 1) -> Iterator[str]:
@@ -64,12 +63,12 @@ def synthetic(real: Iterable[Mapping[str, str]], count: int, seed: int = 1) -> I
     random = np.random.default_rng(seed)
     texts = [passage["text"].split() for passage in real]
     frequencies = Counter(word for text in texts for word in text)
-    words, shares = np.array(list(frequencies)), np.cumsum(list(frequencies.values()))
+    words = np.array(list(frequencies))
+    shares = np.cumsum(list(frequencies.values()))
     lengths = np.array([len(text) for text in texts])
     for length in random.choice(lengths, count):
-        drawn = words[
-            np.searchsorted(shares, random.integers(shares[-1], size=length), side="right")
-        ].tolist()
+        numbers = random.integers(shares[-1], size=length)
+        drawn = words[np.searchsorted(shares, numbers, side="right")].tolist()
         for place in np.flatnonzero(random.random(length) < TAIL):
             drawn[place] = f"w{int(TAIL_WORDS ** random.random())}x"
         yield " ".join(drawn)
@@ -77,11 +76,11 @@ def synthetic(real: Iterable[Mapping[str, str]], count: int, seed: int = 1) -> I
 
 def zipf(count: int) -> Iterator[str]:
     """Texts of 200 words by Zipf's law."""
-    random, shares = np.random.default_rng(0), np.cumsum(1 / np.arange(1, 200_001))
+    random = np.random.default_rng(0)
+    shares = np.cumsum(1 / np.arange(1, 200_001))
     for _ in range(count):
-        yield " ".join(
-            f"w{word}" for word in np.searchsorted(shares, random.random(200) * shares[-1])
-        )
+        words = np.searchsorted(shares, random.random(200) * shares[-1])
+        yield " ".join(f"w{word}" for word in words)
 
 
 def texts_of(texts: Iterable[str]) -> Passages:

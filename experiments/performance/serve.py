@@ -34,6 +34,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import pairwise
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -49,10 +50,17 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.live.serving import running
 from pyterrier_ikat.store.cache import open_cache
 
-PEOPLE, TURNS, ROUNDS = 50, 20, 4
-FIRST, TOKEN, AT_ONCE = 0.3, 0.01, 8
+PEOPLE = 50
+TURNS = 20
+ROUNDS = 4
+FIRST = 0.3
+TOKEN = 0.01
+AT_ONCE = 8
 WAITS = ("until the first word", "of a turn")
-REQUESTS, WARM, READERS, MEMORY = 10_000, 2_000, 20, 4 << 20
+REQUESTS = 10_000
+WARM = 2_000
+READERS = 20
+MEMORY = 4 << 20
 OF_WORDS = 1000
 """Numbers in the questions: each new word takes one of 65,536 places in the memory of stems."""
 MODEL = "typist"
@@ -65,10 +73,10 @@ def rows() -> Iterator[Row]:
     """The load and the soak."""
     with running_server(partial(typing, FIRST, TOKEN)) as model, serving(model) as served:
         direct, ours, load = apart(talk_in_turns, (model, f"{served}/v1"))
-        waits = {f"median seconds {what}": ours[what] for what in WAITS} | {
-            f"{what}, from the model itself": direct[what] for what in WAITS
-        }
-        more = waits | {"load average": load}
+        more = {f"median seconds {what}": ours[what] for what in WAITS}
+        for what in WAITS:
+            more[f"{what}, from the model itself"] = direct[what]
+        more["load average"] = load
         yield Row(
             f"serving, {PEOPLE} people, {TURNS} turns each",
             ours["seconds"],
@@ -91,20 +99,15 @@ def typing(first: float, token: float, pipe: Connection) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError):  # the reader has seen enough
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
-                body = json.loads(
-                    await reader.readexactly(
-                        int(re.findall(rb"content-length: (\d+)", head.lower())[0])
-                    )
-                )
+                [length] = re.findall(rb"content-length: (\d+)", head.lower())
+                body = json.loads(await reader.readexactly(int(length)))
                 async with room:
                     await write(writer, body)
         writer.close()
 
     async def write(writer: asyncio.StreamWriter, body: dict[str, Any]) -> None:
-        words = re.findall(
-            r"\s*\S+",
-            answer_to(question_in("".join(message["content"] for message in body["messages"]))),
-        )
+        prompt = "".join(message["content"] for message in body["messages"])
+        words = re.findall(r"\s*\S+", answer_to(question_in(prompt)))
         await asyncio.sleep(first)
         if not body.get("stream"):
             await asyncio.sleep(token * len(words))
@@ -124,19 +127,12 @@ def typing(first: float, token: float, pipe: Connection) -> None:
             b"Transfer-Encoding: chunked\r\n\r\n"
         )
         for word in words:
-            send(
-                writer,
-                {
-                    "model": MODEL,
-                    "choices": [{"index": 0, "delta": {"content": word}, "finish_reason": None}],
-                },
-            )
+            choice = {"index": 0, "delta": {"content": word}, "finish_reason": None}
+            send(writer, {"model": MODEL, "choices": [choice]})
             await writer.drain()
             await asyncio.sleep(token)
-        send(
-            writer,
-            {"model": MODEL, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
-        )
+        choice = {"index": 0, "delta": {}, "finish_reason": "stop"}
+        send(writer, {"model": MODEL, "choices": [choice]})
         writer.write(b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
 
     def send(writer: asyncio.StreamWriter, chunk: dict[str, Any]) -> None:
@@ -165,24 +161,23 @@ def ask_at_once(url: str) -> float:
     host, port = url.removeprefix("http://").split(":")
 
     async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> str:
-        content = json.dumps(
-            {"messages": [{"role": "user", "content": f"Who is {number}?"}]}
-        ).encode()
+        message = {"role": "user", "content": f"Who is {number}?"}
+        content = json.dumps({"messages": [message]}).encode()
         head = (
             f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}:{port}\r\n"
             "Content-Type: application/json\r\n"
         )
         writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
         answered = await reader.readuntil(b"\r\n\r\n")
-        (length,) = re.findall(rb"content-length: (\d+)", answered.lower())
-        return str(
-            json.loads(await reader.readexactly(int(length)))["choices"][0]["message"]["content"]
-        )
+        [length] = re.findall(rb"content-length: (\d+)", answered.lower())
+        answer = json.loads(await reader.readexactly(int(length)))
+        return str(answer["choices"][0]["message"]["content"])
 
     async def go() -> float:
         opened = [await asyncio.open_connection(host, int(port)) for _ in range(PEOPLE)]
         began = time.perf_counter()
-        answers = await asyncio.gather(*[ask(*one, number) for number, one in enumerate(opened)])
+        asking = [ask(*streams, number) for number, streams in enumerate(opened)]
+        answers = await asyncio.gather(*asking)
         seconds = time.perf_counter() - began
         assert all(f"Who is {number}?" in answer for number, answer in enumerate(answers))
         return seconds
@@ -210,9 +205,8 @@ def answer_to(question: str) -> str:
 def serving(model: str) -> Iterator[str]:
     """The address of a server over the model's, in this process."""
     with tempfile.TemporaryDirectory() as folder:
-        index = ikat.PassageIndex(Path(folder) / "index").index(
-            pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False)
-        )
+        passages = pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False)
+        index = ikat.PassageIndex(Path(folder) / "index").index(passages)
         llm = ikat.llm(f"openai:{MODEL} base_url={model} cache={folder}/llm.sqlite")
         with running({MODEL: index.bm25() % 10 >> ikat.Respond(llm)}) as server:
             yield server.url
@@ -241,20 +235,24 @@ def talk_in_turns(urls: tuple[str, str]) -> tuple[dict[str, float], dict[str, fl
         seconds = [0.0, 0.0]
         for _ in range(ROUNDS):
             for way, url in enumerate(urls):
+                part = partial(talk, client, url, TURNS // ROUNDS)
                 began = time.perf_counter()
-                found = list(
-                    threads.map(
-                        partial(talk, client, url, TURNS // ROUNDS), range(PEOPLE), chats[way]
-                    )
-                )
+                for of_person in list(threads.map(part, range(PEOPLE), chats[way])):
+                    waits[way] += of_person
                 seconds[way] += time.perf_counter() - began
-                waits[way] += [wait for person in found for wait in person]
-    assert all(len(one) == 2 * TURNS for way in chats for one in way)
-    direct, ours = (
-        {what: statistics.median(wait[part] for wait in way) for part, what in enumerate(WAITS)}
-        for way in waits
-    )
-    return {"seconds": seconds[0], **direct}, {"seconds": seconds[1], **ours}, os.getloadavg()[0]
+    for chat in chats[0] + chats[1]:
+        assert len(chat) == 2 * TURNS
+    direct = figures_of(seconds[0], waits[0])
+    ours = figures_of(seconds[1], waits[1])
+    return direct, ours, os.getloadavg()[0]
+
+
+def figures_of(seconds: float, waits: list[tuple[float, float]]) -> dict[str, float]:
+    """The seconds of all conversations, and the medians of the waits."""
+    figures = {"seconds": seconds}
+    for part, what in enumerate(WAITS):
+        figures[what] = statistics.median(wait[part] for wait in waits)
+    return figures
 
 
 def talk(
@@ -275,14 +273,17 @@ def talk(
 
 def read(client: httpx.Client, url: str, said: Said, unchecked: bool = True) -> tuple[float, str]:
     """When the first word of an answer came, and the answer."""
-    first, text, line = 0.0, "", ""
+    first = 0.0
+    text = ""
+    line = ""
     with client.stream("POST", f"{url}/chat/completions", json=body_of(said, unchecked)) as answer:
         for line in answer.iter_lines():
             if not line.startswith("data: {"):
                 continue
             for choice in json.loads(line[6:]).get("choices", ()):
                 text += choice["delta"].get("content") or ""
-            first = first or (time.perf_counter() if text else 0)
+            if text and not first:
+                first = time.perf_counter()
     assert text, line
     return first, text
 
@@ -296,18 +297,16 @@ def soak(served: str) -> tuple[float, dict[str, float]]:
     """The seconds of all requests, and what the server holds after some of them and after all."""
     open_cache().max_bytes = MEMORY
     began = time.perf_counter()
-    ends, found = (WARM, (WARM + REQUESTS) // 2, REQUESTS), list[dict[str, float]]()
-    for first, end in zip((0, *ends), ends, strict=False):
+    amounts: list[dict[str, float]] = []
+    figures = {}
+    for first, end in pairwise((0, WARM, (WARM + REQUESTS) // 2, REQUESTS)):
         apart(request_all, served, first, end)
-        found.append(held())
+        amounts.append(held())
+        for name, value in amounts[-1].items():
+            figures[f"{name} after {end:,}"] = value
     seconds = time.perf_counter() - began
     for name in ("threads", "descriptors"):
-        assert found[-1][name] <= found[0][name], f"{name}: {found}"
-    figures = {
-        f"{name} after {end:,}": value
-        for end, one in zip(ends, found, strict=True)
-        for name, value in one.items()
-    }
+        assert amounts[-1][name] <= amounts[0][name], f"{name}: {amounts}"
     return seconds, figures
 
 
@@ -333,32 +332,29 @@ def request_all(served: str, first: int, end: int) -> None:
 
 def request(client: httpx.Client, number: int) -> None:
     """Send one request, of the kind that its number says, and check what comes back."""
-    before, asked = (
-        question_of(number % OF_WORDS, 2 * (number // OF_WORDS) + turn) for turn in (0, 1)
-    )
+    person = number % OF_WORDS
+    turn = 2 * (number // OF_WORDS)
+    before = question_of(person, turn)
+    asked = question_of(person, turn + 1)
     said = [
         {"role": "user", "content": before},
         {"role": "assistant", "content": answer_to(before)},
         {"role": "user", "content": asked},
     ]
-    address, kind, body = "/v1/chat/completions", number % 10, body_of(said)
+    address = "/v1/chat/completions"
+    body = body_of(said)
+    kind = number % 10
     if kind < 5:
-        assert read(client, "/v1", said, unchecked=kind > 0)[1].startswith(f"An answer to: {asked}")
+        _, text = read(client, "/v1", said, unchecked=kind > 0)
+        assert text.startswith(f"An answer to: {asked}")
     elif kind < 7:
-        assert (
-            asked
-            in client.post(address, json=body | {"stream": False})
-            .raise_for_status()
-            .json()["ikat"]["response"]
-        )
+        answer = client.post(address, json=body | {"stream": False}).raise_for_status().json()
+        assert asked in answer["ikat"]["response"]
     elif kind == 7:
-        assert (
-            client.post("/search", json={"queries": [asked]})
-            .raise_for_status()
-            .json()["results"][0]["passages"]
-        )
+        found = client.post("/search", json={"queries": [asked]}).raise_for_status().json()
+        assert found["results"][0]["passages"]
     elif kind == 8:
         assert client.post(address, json={"model": MODEL, "messages": asked}).status_code == 400
     else:
-        with client.stream("POST", address, json=body) as answer:
-            next(answer.iter_lines())
+        with client.stream("POST", address, json=body) as stream:
+            next(stream.iter_lines())
