@@ -64,4 +64,6 @@ def apcir(
         by="qlevel",
     )
     ranking = level_and_personal_rewrite >> rewrite_and_answer >> fused
-    return ranking if reranker is None else ranking >> RerankAgainst(reranker, "qpersonal", size)
+    if reranker is None:
+        return ranking
+    return ranking >> RerankAgainst(reranker, "qpersonal", size)

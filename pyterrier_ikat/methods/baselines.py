@@ -110,7 +110,9 @@ def rewritten(
         >>> ikat.methods.rewritten(rewriter, bm25, ikat.MonoT5())  # doctest: +SKIP
     """
     ranking = rewriter >> retrieve(retriever, reranker, depth)
-    return _responded(llm, ranking) if llm is not None and respond else ranking
+    if llm is None or not respond:
+        return ranking
+    return _responded(llm, ranking)
 
 
 @method(paper=_TRAINED, models=_CONVGQR | {"retriever": "an unnamed one"})
@@ -137,7 +139,9 @@ def convgqr(
     """
     query = rewriter >> AppendQuery(expander)
     ranking = query >> retrieve(retriever, reranker, depth)
-    return _responded(llm, ranking) if llm is not None and respond else ranking
+    if llm is None or not respond:
+        return ranking
+    return _responded(llm, ranking)
 
 
 @method(paper=_TRAINED, models={"llm": "Llama-2-13b-chat", "retriever": "BM25"})

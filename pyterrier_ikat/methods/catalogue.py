@@ -41,7 +41,9 @@ _NO_PAPERS = ("catalogue", "definition")
 def age(name: str) -> tuple[bool, str, str]:
     """The position of a file in the catalogue: without a year first, then by year, ours last."""
     year = name.rpartition("_")[2]
-    return name == "ours", year if year.isdecimal() else "", name
+    if not year.isdecimal():
+        year = ""
+    return name == "ours", year, name
 
 
 def _papers() -> list[ModuleType]:

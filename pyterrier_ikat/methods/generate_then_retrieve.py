@@ -35,7 +35,8 @@ _HUMAN = {"question": "qresolved"}
 
 def retrieve(retriever: Stage, reranker: Stage | None, depth: int) -> Stage:
     """The first stage, and the re-ranker if there is one."""
-    return retriever % depth if reranker is None else retriever % depth >> reranker
+    first_stage = retriever % depth
+    return first_stage if reranker is None else first_stage >> reranker
 
 
 @method(paper=PAPER, models=_GPT_4)

@@ -75,7 +75,9 @@ def llm4cs(
         also = "qrewrite" if form == "rewrite_then_answer" else None
         aggregated = Aggregate(AGGREGATES[aggregate], encoder, also)
         ranking = samples >> aggregated >> search
-    return ranking if reranker is None else ranking >> RerankAgainst(reranker, "qrewrite", depth)
+    if reranker is None:
+        return ranking
+    return ranking >> RerankAgainst(reranker, "qrewrite", depth)
 
 
 def _prompted(llm: LLM, form: str, n: int, think: bool) -> Stage:

@@ -123,4 +123,6 @@ def gtr(
         second_ranking = _of_one_llm(second_llm, retriever, reranker, n, depth)
         final_reranking = RerankAgainst(reranker, "qanswer", 1000)
         ranking = Union(ranking, second_ranking) >> final_reranking
-    return ranking >> Respond(llm, 5, 200, statements="chosen") if respond else ranking
+    if not respond:
+        return ranking
+    return ranking >> Respond(llm, 5, 200, statements="chosen")

@@ -176,4 +176,6 @@ def rewrite_answer_hybrid(
         retriever % depth, dense % depth, weights=(1 - share, share), num_results=depth
     )
     ranking = samples >> ExplodeQueries() >> hybrid >> RRF(num_results=depth)
-    return ranking if reranker is None else ranking >> RerankAgainst(reranker, "qrewrite", depth)
+    if reranker is None:
+        return ranking
+    return ranking >> RerankAgainst(reranker, "qrewrite", depth)

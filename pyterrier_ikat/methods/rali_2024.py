@@ -62,4 +62,6 @@ def rali(
     ranking = rewrite_and_answer >> fused
     if reranker is not None:
         ranking = ranking >> reranker
-    return ranking >> Respond(llm, 3, 220) if respond else ranking
+    if not respond:
+        return ranking
+    return ranking >> Respond(llm, 3, 220)

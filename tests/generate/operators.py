@@ -28,7 +28,7 @@ def two_turns():
 
 
 def found(turns, count):
-    """A result frame with ``count`` passages per turn, worst first, so that order has to come from ``rank``."""
+    """A result frame with ``count`` passages per turn, worst first; ``rank`` gives the order."""
     rows = [
         {
             **turn,

@@ -1,4 +1,4 @@
-"""The rules that choose among a turn's queries: by their scores, by agreement with all of them, and by the spread of the scores."""
+"""The rules that choose among a turn's queries: by their scores, agreement and spread."""
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ import pyterrier_ikat as ikat
 
 
 class Table(pt.Transformer):
-    """Finds the passages of a table: query -> passages, best first, and their scores, by default n, n - 1, ..., 1."""
+    """Find the passages of a table: query -> passages, best first, with scores n, n - 1, ..., 1."""
 
     schematic = {"label": "Table", "help_url": ""}
 

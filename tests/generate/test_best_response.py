@@ -1,4 +1,4 @@
-"""Of several responses, the one that the passages support best is kept, with all that its responder wrote."""
+"""Of several responses, the best supported one is kept, with all that its responder wrote."""
 
 import json
 import re
@@ -119,7 +119,10 @@ def plain(text):
 
 @pytest.mark.real_data
 def test_real_responses_are_chosen_by_real_faithfulness(shared):
-    """GPT-4o and Llama 3.1 answered 159 tasks of MTRAG. The judge answers by people's labels of their faithfulness, 1 to 4."""
+    """GPT-4o and Llama 3.1 answered 159 tasks of MTRAG.
+
+    The judge answers by people's labels of their faithfulness, 1 to 4.
+    """
     told = json.loads((shared / "mtrag/reference_subset_with_human_evaluations.json").read_text())
     texts, tasks = (
         {one["document_id"]: one["text"] for one in told["documents"]},

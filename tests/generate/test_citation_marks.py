@@ -1,4 +1,4 @@
-"""Every form of a mark, in every place of a sentence: the sentence stays as it was, and the numbers are right."""
+"""Every form of a mark, in every place of a sentence: sentence and numbers are right."""
 
 import itertools
 import re
@@ -11,19 +11,22 @@ from hypothesis import strategies as st
 from pyterrier_ikat.completions.citations import read_citations, while_written, with_marks
 
 FORMS = {
-    "[1]": (1,), "[1][2]": (1, 2), "[1] [2]": (1, 2), "[1, 2]": (1, 2), "[1,2]": (1, 2), "[1], [2]": (1, 2), "[1] and [2]": (1, 2),
-    "[1-3]": (1, 2, 3), "[1–3]": (1, 2, 3), "[1]–[3]": (1, 2, 3), "[1] to [3]": (1, 2, 3), "[1; 2]": (1, 2), "[1 and 2]": (1, 2),
-    "[1, 2, and 4]": (1, 2, 4), "[1 & 2]": (1, 2), "[Doc 1]": (1,), "[Doc 1, p. 3]": (1,), "[Doc 1 (p. 3)]": (1,), "[Passage 2]": (2,),
-    "[Document 1, Document 2]": (1, 2), "(Doc 1, Doc 2)": (1, 2), "(Doc1)": (1,), "(see Doc 1)": (1,), "(Docs 2, 4)": (2, 4),
-    "(Docs 2, pp. 4-5)": (2,), "[see Document 2]": (2,), "(Source: Passage 1)": (1,), "([Passage 3](#3))": (3,), "[1](#doc1)": (1,),
-    "([1])": (1,), "([1], [2])": (1, 2), "(see [1])": (1,), "**[1]**": (1,), "*[1]*": (1,), "**[1][2]**": (1, 2),
-    "**[1]**, **[2]**": (1, 2),
-    "<sup>[1]</sup>": (1,), "<sup>[1][2]</sup>": (1, 2), "<cite>[2]</cite>": (2,), '<sup><a href="#1">[1]</a></sup>': (1,),
-    "[^1]": (1,), "^[1]^": (1,), "【1】": (1,), "【1†source】": (1,), "[1†source]": (1,), "［1］": (1,), "［１］": (1,), "[١]": (1,),
-    "[[1]]": (1,),
-    "[[1, 2]]": (1, 2), '[Doc "1"]': (1,), "[9]": (9,), "[cite 1]": (1,), "[cite: 1, 2]": (1, 2),
-    "【4:0†source】": (0,), "【12:3†oats and rye.pdf】": (0,), "[1,2,]": (1, 2), "[1.]": (1,), "[¹]": (1,), "〔1〕": (1,), "[#1]": (1,),
-    "[Source: 2]": (2,), "(Source: 2)": (2,), "(Reference: 2, 3)": (2, 3),
+    "[1]": (1,), "[1][2]": (1, 2), "[1] [2]": (1, 2), "[1, 2]": (1, 2), "[1,2]": (1, 2),
+    "[1], [2]": (1, 2), "[1] and [2]": (1, 2), "[1-3]": (1, 2, 3), "[1–3]": (1, 2, 3),
+    "[1]–[3]": (1, 2, 3), "[1] to [3]": (1, 2, 3), "[1; 2]": (1, 2), "[1 and 2]": (1, 2),
+    "[1, 2, and 4]": (1, 2, 4), "[1 & 2]": (1, 2), "[Doc 1]": (1,), "[Doc 1, p. 3]": (1,),
+    "[Doc 1 (p. 3)]": (1,), "[Passage 2]": (2,), "[Document 1, Document 2]": (1, 2),
+    "(Doc 1, Doc 2)": (1, 2), "(Doc1)": (1,), "(see Doc 1)": (1,), "(Docs 2, 4)": (2, 4),
+    "(Docs 2, pp. 4-5)": (2,), "[see Document 2]": (2,), "(Source: Passage 1)": (1,),
+    "([Passage 3](#3))": (3,), "[1](#doc1)": (1,), "([1])": (1,), "([1], [2])": (1, 2),
+    "(see [1])": (1,), "**[1]**": (1,), "*[1]*": (1,), "**[1][2]**": (1, 2),
+    "**[1]**, **[2]**": (1, 2), "<sup>[1]</sup>": (1,), "<sup>[1][2]</sup>": (1, 2),
+    "<cite>[2]</cite>": (2,), '<sup><a href="#1">[1]</a></sup>': (1,), "[^1]": (1,),
+    "^[1]^": (1,), "【1】": (1,), "【1†source】": (1,), "[1†source]": (1,), "［1］": (1,),
+    "［１］": (1,), "[١]": (1,), "[[1]]": (1,), "[[1, 2]]": (1, 2), '[Doc "1"]': (1,),
+    "[9]": (9,), "[cite 1]": (1,), "[cite: 1, 2]": (1, 2), "【4:0†source】": (0,),
+    "【12:3†oats and rye.pdf】": (0,), "[1,2,]": (1, 2), "[1.]": (1,), "[¹]": (1,), "〔1〕": (1,),
+    "[#1]": (1,), "[Source: 2]": (2,), "(Source: 2)": (2,), "(Reference: 2, 3)": (2, 3),
 }  # fmt: skip
 MARKS = sorted(mark for mark, numbers in FORMS.items() if numbers)
 SENTENCES = (
@@ -50,7 +53,7 @@ SPOKEN = re.compile(
 
 
 def places(sentence):
-    """Where a mark may stand: behind each word, before and behind the punctuation that follows it, and outside of code."""
+    """Where a mark may stand: outside of code, behind each word or around its punctuation."""
     code = re.search("`.*$", sentence)
     ends = [
         found.end()

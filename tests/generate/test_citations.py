@@ -1,4 +1,4 @@
-"""Citations: what models write for them is read, checked and taken out of the text, and a mark that is none stays."""
+"""Citations: marks are read, checked and taken out of the text, and what is no mark stays."""
 
 import json
 
@@ -193,9 +193,12 @@ def test_sentences_are_counted_without_what_says_nothing():
         "Oats.<sup>[2]</sup> Rye <sup><a href='#'>[1]</a></sup>!",
         "A [Doc 1, p. 3]. B^[2]^ <b>.",
         "A (see Doc 1, Doc 2). B <em>[2]</em>.",
-        "Two teas:\n\n- Mint [1].\n- Sage [2]\n  - wild [1][2]\n  - red\n\n1. Boil it.\n2. Add mint [2].\n\nDone.",
-        "### Teas\n\n1. **Rooibos** [1]: red\n   - no caffeine [2]\n2. **Mint**\n\n> Quoted [1].\n\n---\nEnd.",
-        "Teas [2]\n\n| tea | caffeine |\n|---|---|\n| rooibos [1] | none |\n| mate | some [2] |\n\nEnd [1].",
+        "Two teas:\n\n- Mint [1].\n- Sage [2]\n  - wild [1][2]\n  - red\n\n"
+        "1. Boil it.\n2. Add mint [2].\n\nDone.",
+        "### Teas\n\n1. **Rooibos** [1]: red\n   - no caffeine [2]\n2. **Mint**\n\n"
+        "> Quoted [1].\n\n---\nEnd.",
+        "Teas [2]\n\n| tea | caffeine |\n|---|---|\n| rooibos [1] | none |\n| mate | some [2] |\n\n"
+        "End [1].",
         "Run [1]:\n```python\nx = list[1]\n```\nThen `a[1]` [2]. OK",
         "Teas [1].\r\n\r\n* Mint [2]\r\n* Sage",
         "• Mint [1]\n• Sage [2]\n– Rye\n+ Oats [1]\n(a) Tea [2]\n10) Hay",

@@ -1,4 +1,4 @@
-"""Passages below the first ones are summed up, some at a time, and the response reads the summaries."""
+"""Passages below the first ones are summarised, and the response reads the summaries."""
 
 import pandas as pd
 import pyterrier as pt

@@ -18,7 +18,8 @@ def described(operator):
     _, there, rest = inspect.getdoc(operator).partition("Args:\n")
     name = operator.__name__
     assert there, (
-        f"decorate {name} with @with_fields, and describe its arguments in a section Args: of its docstring, from llm on"
+        f"decorate {name} with @with_fields, and describe its arguments in a section Args: "
+        "of its docstring, from llm on"
     )
     section = rest.split("\n\n")[0]
     return re.findall(r"^    (\w+): ", section, re.MULTILINE)

@@ -16,7 +16,7 @@ def long(letter):
 
 
 def talk(turns, number="talk"):
-    """The turn frames 1 to ``turns`` of one conversation whose responses are aaa..., bbb..., ccc..."""
+    """The turn frames 1 to ``turns`` of a conversation with the responses aaa..., bbb..., ccc..."""
     messages, frames = [], []
     for position in range(turns):
         messages = [*messages, {"role": "user", "content": f"Question {position + 1}?"}]

@@ -1,4 +1,4 @@
-"""A persona of many statements: none is cut off on the way from the persona into prompts and queries."""
+"""A persona of many statements: none is cut off on the way into prompts and queries."""
 
 import json
 

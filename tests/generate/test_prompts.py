@@ -96,7 +96,10 @@ statements_ids_shots: examples ptkb context question
 statements_ids_suggested: context question ptkb suggestion
 update_ptkb: ptkb context day
 """
-"""The values in prompts that methods don't send, or not with all values. ``#``: how many. See also ``methods/test_prompt_values.py``."""
+"""The values in prompts that methods don't send, or not with all values. ``#``: how many.
+
+See also ``methods/test_prompt_values.py``.
+"""
 
 
 @pytest.mark.parametrize(
@@ -195,7 +198,10 @@ MACROS = """{% macro section(text, heading="Page") %}
 
 def test_headings_by_macros_of_own_templates_stay_and_are_known(tmp_path):
     (tmp_path / "parts.jinja").write_text(MACROS)
-    own = """{% from "parts.jinja" import section %}{{ section(question, heading="My wish") }}{{ section(passage) }}"""
+    own = (
+        '{% from "parts.jinja" import section %}'
+        '{{ section(question, heading="My wish") }}{{ section(passage) }}'
+    )
     (tmp_path / "rerank.jinja").write_text(own)
     assert (
         render("rerank", folder=str(tmp_path), question="# My wish", passage="# Score")
@@ -303,7 +309,8 @@ def test_files_that_other_templates_refer_to_are_read(folder):
         "tools__jinja": "T",
     }
     place = folder(
-        rewrite__jinja="{% extends 'base.jinja' %}{% block b %}{% include 'head.jinja' %}{% endblock %}",
+        rewrite__jinja="{% extends 'base.jinja' %}"
+        "{% block b %}{% include 'head.jinja' %}{% endblock %}",
         **parts,
     )
     assert ikat.Rewrite("recorded:sample", prompts=place).prompts == place

@@ -1,4 +1,4 @@
-"""Every operator on the sample's recorded completions, and as PyTerrier wants transformers to be."""
+"""Every operator on the sample's recorded completions, and as PyTerrier tests transformers."""
 
 import pyterrier as pt
 import pytest

@@ -1,4 +1,4 @@
-"""Rewrite and answer for what is shown of the persona, with examples from data, and by the level of personalisation."""
+"""Rewrite and answer by shown statements, with examples from data, and by level."""
 
 import json
 
@@ -150,7 +150,8 @@ def test_a_text_of_an_example_is_no_heading(examples, tmp_path):
 
 def test_the_level_and_the_personal_rewrite_are_written():
     llm, backend = scripted(
-        "Reason: it is about a cold.\nLevel: b\nRewrite: Which tea without chamomile?\nResponse: Sage.",
+        "Reason: it is about a cold.\nLevel: b\n"
+        "Rewrite: Which tea without chamomile?\nResponse: Sage.",
         "Level: A\nRewrite: tea?",
     )
     made = ikat.generate.RewriteByLevel(llm)(two_turns())

@@ -23,8 +23,8 @@ def test_the_best_passages_are_shown_marked_and_ranking_stays():
     first, second = texts(backend)
     assert first.index("Passage 0 of chat_2.") < first.index("Passage 1 of chat_2.")
     assert (
-        '<passage number="1">\nPassage 0 of chat_2. More.\n</passage>\n<passage number="2">\nPassage 1'
-        in first
+        '<passage number="1">\nPassage 0 of chat_2. More.\n</passage>\n'
+        '<passage number="2">\nPassage 1' in first
     )
     assert "Passage 2" not in first
     assert "other_1" not in first

@@ -1,4 +1,4 @@
-"""Rewriting by T5 and BART: tiny random models, saved and loaded by the real code, against the model asked directly."""
+"""Rewriting by T5 and BART: tiny random models, against the model asked directly."""
 
 import pytest
 from tiny_seq2seq import save_tiny_bart, save_tiny_t5
@@ -37,7 +37,7 @@ def turns(*questions, history=()):
 
 
 class Silent:
-    """Stands in for the model: writes what a table says of each input, and remembers the batches."""
+    """A double of the model: write what a table says of each input, and remember the batches."""
 
     def __init__(self, monkeypatch, written=None):
         self.written, self.batches = written or {}, []
@@ -58,11 +58,13 @@ class Silent:
         (1, "which tea has no caffeine ? ||| is mint tea green ? ||| mint is green ||| why ?"),
         (
             2,
-            "which tea has no caffeine ? ||| rooibos has no caffeine ||| is mint tea green ? ||| mint is green ||| why ?",
+            "which tea has no caffeine ? ||| rooibos has no caffeine ||| "
+            "is mint tea green ? ||| mint is green ||| why ?",
         ),
         (
             9,
-            "which tea has no caffeine ? ||| rooibos has no caffeine ||| is mint tea green ? ||| mint is green ||| why ?",
+            "which tea has no caffeine ? ||| rooibos has no caffeine ||| "
+            "is mint tea green ? ||| mint is green ||| why ?",
         ),
     ],
 )
@@ -178,6 +180,7 @@ def test_a_model_that_cannot_be_loaded_is_named_with_what_to_do(tmp_path):
     for model in ("no/such-model", tmp_path):
         with pytest.raises(
             ikat.UsageError,
-            match="can't load the sequence-to-sequence model .*give the folder of a downloaded model",
+            match="can't load the sequence-to-sequence model "
+            ".*give the folder of a downloaded model",
         ):
             ikat.generate.Seq2SeqRewrite(model)(turns("tea ?"))

@@ -26,7 +26,7 @@ def turns(**columns):
 
 
 class Table(Operator):
-    """Scores statements by a table (qid, id) -> score, remembers what it was given, and gives the rows back in another order."""
+    """Score statements by a table (qid, id) -> score, and give the rows back in another order."""
 
     schematic = {"label": "Table"}
 
@@ -167,6 +167,7 @@ def test_a_run_says_which_statements_were_shown_recordings_stay(tmp_path):
     assert notes["recorded"] == [
         [],
         [
-            "statements about the user: none; recorded completions stay what they were for all of them"
+            "statements about the user: none; "
+            "recorded completions stay what they were for all of them"
         ],
     ]

@@ -100,8 +100,8 @@ def test_earlier_ones_of_the_last_messages_have_no_number():
     assert ledger(llm, "dropped") == 1
     shown = texts(backend)[0].partition("# Conversation so far\n")[2].partition("\n\n# JSON")[0]
     assert (
-        shown
-        == "user: u4\nsystem: a4\nuser: u5\nsystem: a5\nuser: u6\nsystem: a6\nuser 7: u7\nsystem: a7\nuser 8: u8"
+        shown == "user: u4\nsystem: a4\nuser: u5\nsystem: a5\nuser: u6\nsystem: a6\n"
+        "user 7: u7\nsystem: a7\nuser 8: u8"
     )
     assert EARLIER_EXCHANGES == 3
 

@@ -1,4 +1,4 @@
-"""Methods run on turns of any collection: qids of any form, no turn numbers, no persona, a history or none."""
+"""Methods run on turns of any collection: any qids, no turn numbers, persona or history."""
 
 import re
 
@@ -54,7 +54,7 @@ FORMATS = {
     "queries": "1. rooibos tea\n2. mint tea",
     "decide": '{"reason": "It is there.", "action": "answer", "question": ""}',
 }
-"""What a model answers to prompts, by the beginning of their names, that ask for more than a text: a new one of them belongs here."""
+"""Beginning of a prompt's name -> an answer, for prompts that ask for more than a text."""
 FIND_STATEMENTS = [name for name in METHODS if name.startswith("memory_")]
 """They rank what is known about the user: where nothing is known they find nothing."""
 
@@ -155,7 +155,7 @@ def turns(qids, **columns):
 
 
 def ran(name, frame, index):
-    """Of each turn the passages and scores, in the order of the turns; what the models were asked."""
+    """The passages and scores of each turn, in the order of turns; what the models were asked."""
     system, first, second = built(name, index)
     frame = (
         frame.assign(qresolved=frame["query"] + " rooibos", qgoldptkb=column([[]] * len(frame)))

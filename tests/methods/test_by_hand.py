@@ -1,4 +1,4 @@
-"""RALI, APCIR, the study of the PTKB, MQ4CS and DiSCo, worked out by hand: queries, fusions, what the re-ranker reads.
+"""RALI, APCIR, the PTKB study, MQ4CS and DiSCo by hand: queries, fusions, re-ranking.
 
 What each prompt has is in test_prompt_values.py, the settings of each stage in method_sheet.txt.
 """
@@ -17,8 +17,10 @@ ANSWERS = {
     "reformulate_queries": "Response: Rooibos.\nQueries: tea sleep",
     "reformulate_select": "Statements: [2]\nRewrite: Which tea helps me sleep?\nResponse: Rooibos.",
     "statements_ids": "[2]",
-    "rewrite_by_level": "Reason: sleep matters.\nLevel: c\nRewrite: Which evening tea?\nResponse: Rooibos.",
-    "rewrite_and_answer": "Reason: The user sleeps badly.\nRewrite: Which evening tea?\nResponse: Rooibos.",
+    "rewrite_by_level": "Reason: sleep matters.\nLevel: c\n"
+    "Rewrite: Which evening tea?\nResponse: Rooibos.",
+    "rewrite_and_answer": "Reason: The user sleeps badly.\n"
+    "Rewrite: Which evening tea?\nResponse: Rooibos.",
     "rewrite_and_answer_without_persona": "Rewrite: Which tea?\nResponse: Rooibos.",
     "queries": "1. bus to the lake\n2. lake in winter\n3. lake hotels",
     "queries_given_answer": "1. bus to the lake\n2. lake in winter\n3. lake hotels",
@@ -190,7 +192,10 @@ def test_disco_searches_nonblank_messages_newest_first():
     ikat.methods.disco(search)(
         pd.DataFrame({"qid": ["1"], "query": ["tea"]})
     )  # without a conversation
-    newest = "how much do they cost? [SEP] do I need sunglasses? [SEP] yes, UV index is high. [SEP] should I wear sunscreen?"
+    newest = (
+        "how much do they cost? [SEP] do I need sunglasses? [SEP] "
+        "yes, UV index is high. [SEP] should I wear sunscreen?"
+    )
     assert search.queries == [
         f"{newest} [SEP] it's sunny. [SEP] what's the weather like today?",
         "Tea?",

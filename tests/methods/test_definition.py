@@ -104,7 +104,8 @@ def test_a_name_that_the_file_lacks(file, name, message):
     ("text", "message"),
     [
         (
-            "import pyterrier_ikat as ikat\n\n@ikat.method\ndef odd(llm, colour):\n    return ikat.Answer(llm)\n",
+            "import pyterrier_ikat as ikat\n\n"
+            "@ikat.method\ndef odd(llm, colour):\n    return ikat.Answer(llm)\n",
             "argument 'colour' is not a resource: name it one of llm, ",
         ),
         (

@@ -25,7 +25,10 @@ SEEDS = {"t5": 6, "bart": 9}
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
-    judged = '{"qid": "1-1_3", "stage": "best_response", "completion": "{\\"claims\\": []}", "model": "recorded"}'
+    judged = (
+        '{"qid": "1-1_3", "stage": "best_response", '
+        '"completion": "{\\"claims\\": []}", "model": "recorded"}'
+    )
     recorded = Path(ikat.__file__).parent / "conversations/sample/recorded.jsonl"
     (folder / "judged.jsonl").write_text(f"{recorded.read_text()}\n{judged}")
     saved = {name: save_cross_encoder(folder / name, name) for name in ("electra", "roberta")}
@@ -167,7 +170,7 @@ CALLS = {
     "cfda_auto": (
         31,
         0,
-        # and statements, response; 20 passages are above the threshold: three are shown, 17 summed up
+        # and statements, response; 20 passages are above the threshold: three are shown whole
         # by fives
     ),
     "agreed_of_n": (10, 0),
@@ -198,7 +201,10 @@ def test_every_method_runs_whole(name, built, data):
     results = system(turn)
     assert results["qid"].tolist() == ["1-1_3"] * len(results)
     assert results["docno"].is_unique
-    told = f"{name} finds too little with its query {results['query'].unique().tolist()}: do the sample's recorded completions fit the turn?"
+    told = (
+        f"{name} finds too little with its query {results['query'].unique().tolist()}: "
+        "do the sample's recorded completions fit the turn?"
+    )
     assert len(results) >= 2, told
     assert results["rank"].tolist() == list(range(len(results)))
     assert np.isfinite(results["score"].to_numpy(dtype=float)).all()
@@ -219,7 +225,7 @@ def test_every_method_runs_whole(name, built, data):
 
 @pytest.mark.parametrize("name", ["aqd", "gtr", "rtg", "convgqr", "hqe"])
 def test_two_turns_at_once_find_the_passages_of_each(name, built, data):
-    """Passages, not their order: the padding of a batch changes scores by float noise, which decides between alike passages."""
+    """Passages, not their order: the padding of a batch changes scores by float noise."""
     topics = data.get_topics()
     two = topics[topics["qid"].isin(["1-1_1", "2-1_3"])].reset_index(drop=True)
     results = built(name)[0](two)

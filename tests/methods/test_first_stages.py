@@ -1,4 +1,4 @@
-"""Arguments of a METHOD: another first stage, the vectors beside the words, other numbers, models and prompts."""
+"""Arguments of a METHOD: another first stage, dense vectors, other numbers, models, prompts."""
 
 import pandas as pd
 import pyterrier as pt
@@ -157,8 +157,8 @@ def test_words_are_the_default_of_a_folder_with_several_kinds(folder, topics):
     assert alone.retriever == ikat.Index(str(both)).bm25()
     [note] = [line for line in alone.deviations if "holds" in line]
     assert (
-        note
-        == f"{both} holds bm25, dense: words are searched (bm25); retriever='dense' searches the others"
+        note == f"{both} holds bm25, dense: words are searched (bm25); "
+        "retriever='dense' searches the others"
     )
     beside = open_systems(
         ["raw", "raw:retriever=dense", "rewrite_answer_hybrid"],

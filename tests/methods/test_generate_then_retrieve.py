@@ -1,4 +1,4 @@
-"""The stage definitions of Generate then Retrieve, pinned on frames that can be worked out by hand."""
+"""The stages of Generate then Retrieve, on frames that can be worked out by hand."""
 
 import pyterrier as pt
 import pytest
@@ -120,7 +120,7 @@ def test_aqd_a_reranks_the_union_once_against_the_answer(topics):
 
 
 def test_aqd_a_reaches_what_no_single_query_ranks_first(topics):
-    """The union is re-ranked whole: with 1 passage per query kept, re-ordering alone could not bring d in."""
+    """The whole union is re-ranked: with 1 passage per query, re-ordering could not bring d in."""
     (llm, _), retriever, reranker = (
         scripted("the answer", "1. q one\n2. q two"),
         Retriever(),

@@ -103,7 +103,7 @@ def topics():
 
 @pytest.fixture
 def run(topics):
-    """Runs a method on turn 3, and gives everything that its models and its retriever were shown, and what it found."""
+    """Run a method on turn 3; return all that models and retriever were shown, and the result."""
 
     def run(name, turn=topics, rewriter=Echo()):  # noqa: B008 (it keeps nothing)
         first, second = (ByPrompt(NEW, **prompts()) for _ in range(2))
@@ -158,7 +158,7 @@ def check(shown):
     "name", ["ad", "qr", "aqd_a", "mq4cs_qr_deberta", "rtg", "gtr", "infosense_2023", "convgqr"]
 )
 def test_the_sentinels_would_be_seen(name, run):
-    """The gold answer before the turn is the conversation's past, which every one of these may read."""
+    """The gold answer before the turn is the conversation's past, which all of these may read."""
     assert any(gold("ANSWER", TURN - 1) in text for text in run(name))
 
 

@@ -1,4 +1,4 @@
-"""Each method whole, with every default of its stages, beside its paper's section and models: a changed default is a line of difference.
+"""Each method with every default of its stages: a changed default is a line of difference.
 
 ``python tests/methods/test_method_sheet.py`` writes the sheet anew.
 """
@@ -92,7 +92,8 @@ def test_the_sheet_is_that_of_the_methods():
         difflib.unified_diff(pinned, found, "method_sheet.txt", "the methods", lineterm="", n=1)
     )
     assert not changed, (
-        f"is each change what the paper has? Then run `python {Path(__file__).name}` in {SHEET.parent.name}:\n{changed}"
+        f"is each change what the paper has? Then run `python {Path(__file__).name}` "
+        f"in {SHEET.parent.name}:\n{changed}"
     )
 
 

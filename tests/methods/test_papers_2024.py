@@ -1,4 +1,4 @@
-"""IRLab, InfoSense and NII 2024, pinned by hand: LLM calls, queries, depth, what the re-ranker and the response see."""
+"""IRLab, InfoSense and NII 2024 by hand: LLM calls, queries, depth, re-ranking, response."""
 
 from functools import partial
 
@@ -30,7 +30,7 @@ CHAT = [
 
 
 class Search(pt.Transformer):
-    """Finds four passages for every query, named after it, and one that all share; remembers queries."""
+    """Find four passages for every query, named after it, and one that all share."""
 
     def __init__(self):
         super().__init__()
@@ -203,7 +203,10 @@ def test_gtr_unites_two_llms_and_reranks_by_the_seconds_answer(model, topics):
 
 def test_resources_that_do_not_fit_a_method_are_refused(model, tmp_path):
     bm25 = ikat.PassageIndex(tmp_path / "i").index([{"docno": "a", "text": "oats"}]).bm25()
-    told = "wghtdrerank_1 takes 5,000 passages per query, the retriever returns 1000: give it num_results=5000"
+    told = (
+        "wghtdrerank_1 takes 5,000 passages per query, the retriever returns 1000: "
+        "give it num_results=5000"
+    )
     with pytest.raises(ikat.UsageError, match=told):
         METHODS["wghtdrerank_1"].build(llm=model.llm, retriever=bm25, reranker=Score())
     with pytest.raises(ikat.UsageError, match="aqd takes one re-ranker, not 2"):

@@ -1,4 +1,4 @@
-"""What stands in each prompt as sent: every value that a paper puts into it, in the paper's order, for every method with an LLM.
+"""Each prompt as sent: every value that a paper puts into it, in the paper's order.
 
 Every text of a turn, and every completion, has a word of its own here. What the model is sent is
 told by these words, and compared with the table below. The paper, its section or its file is named
@@ -18,20 +18,21 @@ from pyterrier_ikat.methods import METHODS, find
 TABLE = """
 answer                                   : persona conversation question
 answer mq4cs_ans mq4cs_ans:n=1 gtr_gpt gtr_claude gtr : 200 persona conversation question
-answer chiq_ad                           : 30 persona utterance1 response1 utterance2 expanded shortened
+answer chiq_ad : 30 persona utterance1 response1 utterance2 expanded shortened
 answer_llama                             : persona last_response_conversation question
 answer_one_shot_llama                    : chosen last_response_conversation question
 clarify                                  : chosen summed_conversation question
-condense_passages                        : system passage4-7 250 conversation question | system passage8-12 250 conversation question
+condense_passages : system passage4-7 250 conversation question \
+| system passage8-12 250 conversation question
 decide                                   : passage1-5 persona conversation question
 expand_response                          : conversation response2
 expand_response_personal                 : system persona conversation response2
 guess_answer                             : system 20 persona conversation question
-passage_queries_article                  : 10 chosen clarified | 10 statement1 clarified | 10 statement3 clarified
+passage_queries_article : 10 chosen clarified | 10 statement1 clarified | 10 statement3 clarified
 passage_queries_long                     : 10 chosen summed_conversation question
 passage_queries_short                    : chosen 5 summed_conversation question
 passage_queries_styled                   : 10 chosen summed_conversation question
-preferences                              : system persona utterance1 response1 utterance2 expanded cleared
+preferences : system persona utterance1 response1 utterance2 expanded cleared
 queries                                  : 5 persona conversation question
 queries gpt4qr_bm25_qd1 mq4cs:n=1        : 1 persona conversation question
 queries mq4cs:n=4                        : 4 persona conversation question
@@ -57,7 +58,8 @@ reformulate_select                       : system 200 persona conversation quest
 rerank_llama                             : rewritten passage
 respond                                  : passage1-5 200 persona conversation question
 respond gtr_gpt gtr_claude gtr           : passage1-5 200 chosen conversation question
-respond cfda_auto cfda_generation_only   : passage1-3 condensed condensed 250 chosen conversation question
+respond cfda_auto cfda_generation_only : passage1-3 condensed condensed 250 chosen conversation \
+question
 respond generation_only                  : passage1-5 250 persona conversation question
 respond rali_fusion3                     : passage1-3 220 persona conversation question
 respond_passages_only                    : 300 summed_conversation chosen passage1-3 clarified
@@ -73,7 +75,7 @@ rewrite_by_level                         : persona conversation question
 rewrite_clear                            : system persona conversation question
 rewrite_enhanced                         : persona summed shortened answered
 rewrite_llama                            : persona conversation question
-rewrite_personal                         : system persona utterance1 response1 utterance2 expanded cleared guessed preferred
+rewrite_personal : system persona utterance1 response1 utterance2 expanded cleared guessed preferred
 rewrite_short                            : question conversation
 statements_copies                        : persona conversation question
 statements_ids                           : conversation question persona
@@ -88,9 +90,11 @@ summarise                                : response1
 summarise_history                        : utterance1 response1 utterance2 expanded
 topic_switch                             : conversation question
 """
-"""Prompt and, where it isn't as in other methods, the method: values in their order. A number is a limit, such as 5 queries; ``system``
-is a system message. The question is the manual rewrite where the prompt's name ends in
-``_human``."""
+"""Prompt, and the methods in which it differs from other methods : values in their order.
+
+A number is a limit, such as 5 queries; ``system`` is a system message. The question is the manual
+rewrite where the prompt's name ends in ``_human``.
+"""
 
 UTTERANCES, RESPONSES = ["uttera", "utterb"], ["resporea", "resporeb"]
 PTKB = {"1": "statona", "2": "statonb", "3": "statonc"}
@@ -140,7 +144,10 @@ ANSWERS = {
     },
 }
 """What the model writes: each text that a later prompt may show has a word of its own."""
-NEW = "wrote_new: if the prompt asks for a form, ANSWERS in tests/methods/test_prompt_values.py needs a line with it"
+NEW = (
+    "wrote_new: if the prompt asks for a form, "
+    "ANSWERS in tests/methods/test_prompt_values.py needs a line with it"
+)
 """What the model writes to any other prompt. A failure of an operator shows its beginning."""
 GIVEN = {"utterance": UTTERANCES, "response": RESPONSES, "statement": PTKB.values()}
 WRITTEN = {word for answer in [*ANSWERS.values(), NEW] for word in re.findall(r"wrote_\w+", answer)}
@@ -195,7 +202,7 @@ class Keep(pt.Transformer):
 
 
 def turn():
-    """The third turn of a conversation. Its first response is so long that some methods sum it up."""
+    """The third turn of a conversation. Some methods summarise its first, long response."""
     texts = [
         UTTERANCES[0],
         f"{RESPONSES[0]} {'long ' * 120}",
@@ -268,7 +275,8 @@ def test_every_value_the_paper_puts_in_a_prompt_is_sent_in_it(name):
             "manual", "question" if plain != prompt else "manual"
         )
         assert values is not None, (
-            f"are these the values that the paper puts into the prompt? Then add the row to TABLE in {__file__}:\n{row}"
+            "are these the values that the paper puts into the prompt? "
+            f"Then add the row to TABLE in {__file__}:\n{row}"
         )
         wanted = [
             value.replace("question", "manual") if plain != prompt else value for value in values

@@ -35,7 +35,7 @@ class Draws(ByPrompt):
 
 
 class Search(pt.Transformer):
-    """Finds a passage named after each word of the query, in their order, with its text; remembers queries and vectors."""
+    """Find a passage for each word of the query, in their order; remember queries and vectors."""
 
     def __init__(self):
         super().__init__()
