@@ -1,8 +1,8 @@
 r"""The numbers of chosen statements in a completion; :func:`read_ids` is their only reader.
 
 A choice is a list in brackets, lines of numbers, or numbered lines. The readers of each form are
-tried in order, and the first that finds one has the choice. What stands behind it is not read, but
-told where it chooses other statements. Pure functions: no model, no frame.
+tried in order, and the first that finds one has the choice. The text behind it is not read, and a
+note says if it chooses other statements. Pure functions: no model, no frame.
 """
 
 import re
@@ -507,17 +507,18 @@ def _reasoned(line: str) -> list[str]:
 
     The numbers of the reason are no choice.
     """
-    found = _NUMBERS.match(line)
+    first_part = _NUMBERS.match(line)
     begins = _BARE_OR_LABELLED.match(line)
-    if found is None or begins is None:
+    if first_part is None or begins is None:
         return []
-    numbers = re.findall(r"\d+", found[1])
+    numbers = re.findall(r"\d+", first_part[1])
+    numbers_end = first_part.end(1)
     label = begins["label"] or ""
-    reason = _BECAUSE.fullmatch(line, found.end(1))
+    reason = _BECAUSE.fullmatch(line, numbers_end)
     if reason is None and label:
-        reason = _ARE_RELEVANT.fullmatch(line, found.end(1))
+        reason = _ARE_RELEVANT.fullmatch(line, numbers_end)
     if reason is None:
-        reason = _SENTENCE.fullmatch(line, found.end(1))
+        reason = _SENTENCE.fullmatch(line, numbers_end)
         is_item = len(numbers) == 1 and not label.endswith(":")
         if reason and is_item and not _OTHERS.search(reason[0]):
             return []  # "1. The user ..." may be a list of anything
