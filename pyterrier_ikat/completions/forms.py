@@ -407,9 +407,9 @@ class Forms:
         pairs: the marks around reasoning, and then those around answers.
         reasoning: how many of the pairs are marks of reasoning.
         ends: the closing marks that also end a turn where nothing was opened.
-        mark: any mark. The name of the last group is a letter and a number: ``o`` and ``c`` for the
-            opening and the closing mark of the pair with the number, ``m`` for a header of the
-            model's own turn, ``u`` for that of another, ``e`` for the end of a turn, ``n`` for a
+        mark: any mark. The name of the last group is a word and a number: ``opening`` and
+            ``closing`` for a mark of the pair with the number, ``own`` for a header of the model's
+            own turn, ``other`` for that of another, ``end`` for the end of a turn, ``empty`` for a
             token that says nothing.
         mention: a mark that is only mentioned, alone in quotation marks or backticks.
         half_a_mention: an end that may become a mention.
@@ -421,32 +421,32 @@ class Forms:
     def __init__(self, named: Iterable[tuple[str, str]] = ()) -> None:
         reasoning = [Pair(opening, closing) for opening, closing in named]
         answers: list[Pair] = []
-        headers: dict[str, list[str]] = {"m": [], "u": [], "e": [], "n": []}
+        headers: dict[str, list[str]] = {"own": [], "other": [], "end": [], "empty": []}
         for family in FAMILIES:
             reasoning += family.reasoning
             # `ANSWER_TAGS` has the tags around answers.
             answers += [pair for pair in family.answer if not _is_tag(pair.opening)]
-            headers["m"] += family.own
-            headers["u"] += family.others
-            headers["e"] += family.ends
-            headers["n"] += family.empty
+            headers["own"] += family.own
+            headers["other"] += family.others
+            headers["end"] += family.ends
+            headers["empty"] += family.empty
         worded = [pair for pair in reasoning if pair.opening[0].isalpha()]
         signed = [pair for pair in reasoning if not pair.opening[0].isalpha()]
         self.pairs = signed + answers
         self.reasoning = len(signed)
         not_alone = {pair.closing for pair in self.pairs if not pair.alone}
-        self.ends = not_alone.intersection(headers["e"])
+        self.ends = not_alone.intersection(headers["end"])
         self._compile_marks(headers)
         self._compile_worded(worded)
 
     def _compile_marks(self, headers: dict[str, list[str]]) -> None:
         groups = []
         for number, pair in enumerate(self.pairs):
-            groups.append(f"(?P<o{number}>{pattern_of(pair.opening)})")
-            groups.append(f"(?P<c{number}>{pattern_of(pair.closing)})")
-        for letter, marks in headers.items():
+            groups.append(f"(?P<opening{number}>{pattern_of(pair.opening)})")
+            groups.append(f"(?P<closing{number}>{pattern_of(pair.closing)})")
+        for kind, marks in headers.items():
             patterns = [pattern_of(mark) for mark in marks]
-            groups.append(f"(?P<{letter}0>{'|'.join(patterns)})")
+            groups.append(f"(?P<{kind}0>{'|'.join(patterns)})")
         any_mark = "|".join(groups)
         first_signs = {"<", "["}
         for pair in self.pairs:

@@ -92,14 +92,15 @@ def opening_mark(prompt: str, named: Named = ()) -> str:
         last = mark
     if last is None or prompt[last.end() :].strip():
         return ""
-    letter, number = _kind(last)
-    return last[0] if letter == "o" and number < known.reasoning else ""
+    kind, number = _kind(last)
+    return last[0] if kind == "opening" and number < known.reasoning else ""
 
 
 def _kind(mark: re.Match[str]) -> tuple[str, int]:
     """Return what a mark is, by the name of its group in `Forms.mark`."""
     name = str(mark.lastgroup)
-    return name[0], int(name[1:])
+    kind = name.rstrip("0123456789")
+    return kind, int(name.removeprefix(kind))
 
 
 def _final(text: str) -> str | None:
@@ -131,10 +132,10 @@ def _outside(text: str, known: Forms) -> str | None:
     foreign = False  # whether another's turn is open
     struck = False  # whether <s> has begun words that are struck out
     for mark in marks:
-        letter, number = _kind(mark)
+        kind, number = _kind(mark)
         if within is not None:
             # Other marks, and further beginnings, are what the model thinks about.
-            if letter == "c" and known.pairs[number].closing == known.pairs[within].closing:
+            if kind == "closing" and known.pairs[number].closing == known.pairs[within].closing:
                 position = mark.end()
                 within = None
             continue
@@ -142,29 +143,29 @@ def _outside(text: str, known: Forms) -> str | None:
             continue
         before = kept + text[position : mark.start()]
         blank = foreign or not before.strip()
-        if STRUCK.fullmatch(mark[0]) and (struck or (letter == "n" and not blank)):
-            struck = letter == "n"
+        if STRUCK.fullmatch(mark[0]) and (struck or (kind == "empty" and not blank)):
+            struck = kind == "empty"
             continue
-        if letter == "c":
+        if kind == "closing":
             pair = known.pairs[number]
             if number >= known.reasoning or pair.closing in known.ends:
-                letter = "e"
+                kind = "end"
             elif not pair.alone:
                 continue
-        if letter == "e" and foreign:
+        if kind == "end" and foreign:
             continue
-        if letter in "emu" and not blank:  # the turn is over, or another one begins
+        if kind in ("own", "other", "end") and not blank:  # the turn is over, or another one begins
             return before
-        if letter == "o" and number < known.reasoning:
+        if kind == "opening" and number < known.reasoning:
             kept = before
             within = number
-        elif letter == "n":
+        elif kind == "empty":
             kept = before
         else:
             # An answer or a turn begins, or reasoning ends that a prompt began: what was before it
             # isn't the answer.
             kept = ""
-            foreign = letter == "u"
+            foreign = kind == "other"
         position = mark.end()
     if within is not None:
         return None
