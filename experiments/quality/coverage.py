@@ -1,10 +1,10 @@
 """How often tests of equal systems reject at .05, and how alike real turns of a cluster are.
 
-    python experiments/quality/coverage.py                  # the table of docs/evidence.md, printed
-    python experiments/quality/coverage.py --write          # written onto the page python
-    experiments/quality/coverage.py --measure        # measured anew, too: needs IKAT_DATA, with the
-    public runs in outputs/ python experiments/quality/coverage.py --sizes          #
-    cluster_sizes.json anew, from the data sets in IKAT_DATA
+    python experiments/quality/coverage.py            # print the table of docs/evidence.md
+    python experiments/quality/coverage.py --write    # write it onto the page
+
+``--measure`` renews ``correlations.json``; it needs IKAT_DATA, with the public runs in outputs/.
+``--sizes`` renews ``cluster_sizes.json`` from the data sets in IKAT_DATA.
 
 Simulated differences of a turn are normal: sqrt(r) times a number that all turns of a cluster
 share, plus sqrt(1 - r) times one of its own. So r is the intra-cluster correlation, and the true
@@ -30,35 +30,28 @@ PAGE = FOLDER.parents[1] / "docs" / "evidence.md"
 CORRELATIONS = (0.0, 0.1, 0.2)
 SIMULATIONS = 10_000
 SEED = 20
-BEGIN, END = "<!-- generated: coverage -->", "<!-- end -->"
+BEGIN = "<!-- generated: coverage -->"
+END = "<!-- end -->"
 OF_DATA = (
-    *(
-        ("ikat:2023", None, "topic"),
-        ("ikat:2023", None, "conversation"),
-        ("ikat:2023-mini", None, "topic"),
-    ),
-    *(
-        ("ikat:2023-mini", None, "conversation"),
-        ("ikat:2023", "ptkb_nist", "topic"),
-        ("ikat:2023", "ptkb_nist", "conversation"),
-    ),
-    *(
-        ("ikat:2023", "ptkb_org", "topic"),
-        ("ikat:2023", "ptkb_org", "conversation"),
-        ("ikat:2024", None, "conversation"),
-    ),
-    *(("ikat:2025", "provenance", "user"), ("ikat:2025", "provenance", "conversation")),
-    *(
-        ("cast:2019", None, "conversation"),
-        ("cast:2020", None, "conversation"),
-        ("cast:2021", None, "conversation"),
-    ),
-    *(
-        ("mtrag:mini", None, "conversation"),
-        ("mtrag:clapnq", None, "conversation"),
-        ("mtrag:cloud", None, "conversation"),
-    ),
-    *(("mtrag:fiqa", None, "conversation"), ("mtrag:govt", None, "conversation")),
+    ("ikat:2023", None, "topic"),
+    ("ikat:2023", None, "conversation"),
+    ("ikat:2023-mini", None, "topic"),
+    ("ikat:2023-mini", None, "conversation"),
+    ("ikat:2023", "ptkb_nist", "topic"),
+    ("ikat:2023", "ptkb_nist", "conversation"),
+    ("ikat:2023", "ptkb_org", "topic"),
+    ("ikat:2023", "ptkb_org", "conversation"),
+    ("ikat:2024", None, "conversation"),
+    ("ikat:2025", "provenance", "user"),
+    ("ikat:2025", "provenance", "conversation"),
+    ("cast:2019", None, "conversation"),
+    ("cast:2020", None, "conversation"),
+    ("cast:2021", None, "conversation"),
+    ("mtrag:mini", None, "conversation"),
+    ("mtrag:clapnq", None, "conversation"),
+    ("mtrag:cloud", None, "conversation"),
+    ("mtrag:fiqa", None, "conversation"),
+    ("mtrag:govt", None, "conversation"),
 )
 """Data set, variant of its judgements, unit: the judged turns of each unit are the sizes."""
 DRAWN = (5, 11, 17, 25)
@@ -74,17 +67,16 @@ def renew_sizes():
     """Count the judged turns of each cluster."""
     import pyterrier_ikat as ikat
 
-    found = {}
+    lines = []
     for name, variant, unit in OF_DATA:
         data = ikat.dataset(name)
         judged = data.get_qrels(variant)["qid"].unique()
         clusters = data.clusters(unit)
-        title = f"{name} {variant or ''}".strip()
-        found[f"{title}, by {unit}"] = sorted(Counter(clusters[qid] for qid in judged).values())
-    lines = ",\n".join(
-        f" {json.dumps(title)}: {json.dumps(sizes)}" for title, sizes in found.items()
-    )
-    SIZES.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+        sizes = sorted(Counter(clusters[qid] for qid in judged).values())
+        title = name if variant is None else f"{name} {variant}"
+        lines.append(f" {json.dumps(f'{title}, by {unit}')}: {json.dumps(sizes)}")
+    text = ",\n".join(lines)
+    SIZES.write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
 
 
 def simulate(sizes, correlation, simulations, random):
@@ -92,10 +84,10 @@ def simulate(sizes, correlation, simulations, random):
     sizes = np.asarray(sizes)
     turns = sizes.sum()
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    # Simulations x turns.
     shared = np.repeat(random.normal(size=(simulations, len(sizes))), sizes, axis=1)
-    differences = np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * random.normal(
-        size=(simulations, turns)
-    )
+    own = random.normal(size=(simulations, turns))
+    differences = np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * own
     means = differences.mean(axis=1)
     over_turns = differences.std(axis=1, ddof=1) / np.sqrt(turns)
     p_turns = 2 * stats.t.sf(np.abs(means) / over_turns, turns - 1)
@@ -103,19 +95,19 @@ def simulate(sizes, correlation, simulations, random):
     robust = np.sqrt((sums**2 / (1 - sizes / turns)).sum(axis=1)) / turns
     p_robust = 2 * stats.t.sf(np.abs(means) / robust, degrees_of_freedom(sizes.astype(float)))
     names = np.repeat(np.arange(len(sizes)), sizes).astype(str)
-    for place in range(3):  # the arrays compute what the package computes
-        wanted = compare(differences[place], np.zeros(turns), names).p_value
-        assert abs(p_robust[place] - wanted) < 1e-9
+    for row in range(3):  # the arrays compute what the package computes
+        wanted = compare(differences[row], np.zeros(turns), names).p_value
+        assert abs(p_robust[row] - wanted) < 1e-9
     return float((p_turns < 0.05).mean()), float((p_robust < 0.05).mean())
 
 
 def simulate_drawn(number, correlation, random, draws=100):
     """The same for sizes from 4 to 20, drawn a hundred times."""
-    found = [
-        simulate(random.integers(4, 21, number), correlation, SIMULATIONS // draws, random)
-        for _ in range(draws)
-    ]
-    return tuple(np.mean(found, axis=0).tolist())
+    rates = []
+    for _ in range(draws):
+        sizes = random.integers(4, 21, number)
+        rates.append(simulate(sizes, correlation, SIMULATIONS // draws, random))
+    return tuple(np.mean(rates, axis=0).tolist())
 
 
 def rejected():
@@ -154,11 +146,14 @@ def correlation_of(values, clusters):
 
 def of_pairs(scores, clusters):
     """Correlations and design effects of the differences between each two systems."""
-    found = [
-        correlation_of(np.subtract(scores[one], scores[other]), clusters)
-        for one, other in itertools.combinations(scores, 2)
-    ]
-    return [round(one, 4) for one, _ in found], [round(effect, 4) for _, effect in found]
+    correlations = []
+    effects = []
+    for first, second in itertools.combinations(scores, 2):
+        differences = np.subtract(scores[first], scores[second])
+        correlation, effect = correlation_of(differences, clusters)
+        correlations.append(round(correlation, 4))
+        effects.append(round(effect, 4))
+    return correlations, effects
 
 
 def of_mini(name, folder):
@@ -166,9 +161,8 @@ def of_mini(name, folder):
     import pyterrier_ikat as ikat
 
     data = ikat.dataset(name)
-    index = ikat.PassageIndex(Path(folder) / "mini.index").index(
-        data.get_corpus_iter(verbose=False)
-    )
+    corpus = data.get_corpus_iter(verbose=False)
+    index = ikat.PassageIndex(Path(folder) / "mini.index").index(corpus)
     llm = ikat.llm("recorded:cfda-llm4cs")
     ways = {
         "raw": ikat.RawUtterance(),
@@ -178,12 +172,12 @@ def of_mini(name, folder):
         "answer": ikat.Answer(llm),
         "rewrite and answer": ikat.RewriteAndAnswer(llm),
     }
-    topics, judged = data.get_topics("manual"), data.get_qrels()
+    topics = data.get_topics("manual")
+    judged = data.get_qrels()
     scores = {}
     for title, way in ways.items():
-        table = ikat.evaluation.per_turn(
-            (way >> index.bm25()).transform(topics), judged, ["nDCG@10"]
-        )
+        results = (way >> index.bm25()).transform(topics)
+        table = ikat.evaluation.per_turn(results, judged, ["nDCG@10"])
         scores[title] = table["nDCG@10"].tolist()
         turns = table["qid"].tolist()
     return scores, turns
@@ -206,71 +200,59 @@ def of_nuggets():
     import pyterrier_ikat as ikat
 
     labels = ikat.dataset("ikat:2024").get_nugget_labels().drop(columns="nugget")
-    by_run = {
-        run: ikat.evaluation.nugget_scores(found).set_index("qid")["all"]
-        for run, found in labels.groupby("run")
-    }
+    by_run = {}
+    for run, of_run in labels.groupby("run"):
+        by_run[run] = ikat.evaluation.nugget_scores(of_run).set_index("qid")["all"]
     turns = sorted(set.intersection(*(set(scores.index) for scores in by_run.values())))
     return {run: scores[turns].tolist() for run, scores in by_run.items()}, turns
 
 
 def measure(folder):
     """Write the correlations and design effects of real systems for each data set and unit."""
+    of_2023 = "adarewriter10_llm4csnpr_cand10_splade_rerank_deberta-2023-run.json"
+    of_2024 = "gpt4o_splade_rerank_deberta-2024-run.json"
+    both = ("topic", "conversation")
+    rows = []
+    scores, turns = of_mini("ikat:2023-mini", folder)
+    what = "nDCG@10, differences of 15 pairs of six systems"
+    rows += measured_rows("ikat:2023-mini", what, scores, turns, both)
+    scores, turns = of_public_run("ikat:2023", of_2023)
+    what = "nDCG@5 of CFDA's public run, itself"
+    rows += measured_rows("ikat:2023", what, scores, turns, both)
+    scores, turns = of_public_run("ikat:2024", of_2024)
+    rows += measured_rows("ikat:2024", what, scores, turns, ("conversation",))
+    scores, turns = of_nuggets()
+    what = "nuggets stated, differences of 15 pairs of six public runs"
+    rows += measured_rows("ikat:2024", what, scores, turns, ("conversation",))
+    MEASURED.write_text("[\n " + ",\n ".join(map(json.dumps, rows)) + "\n]\n", encoding="utf-8")
+
+
+def measured_rows(data, what, values, turns, units):
+    """A row for each unit; ``values`` are those of one system, or of several by name."""
     import pyterrier_ikat as ikat
 
-    found = []
-
-    def note(data, what, values, turns, units):
-        for unit in units:
-            known = ikat.dataset(data).clusters(unit)
-            clusters = [known[qid] for qid in turns]
-            alone = not isinstance(values, dict)
-            correlations, effects = of_pairs(values, clusters) if not alone else ([], [])
-            if alone:
-                correlation, effect = correlation_of(values, clusters)
-                correlations, effects = [round(correlation, 4)], [round(effect, 4)]
-            number = len(set(clusters))
-            found.append(
-                {
-                    "data": data,
-                    "what": what,
-                    "unit": unit,
-                    "turns": len(turns),
-                    "clusters": number,
-                    "correlations": correlations,
-                }
-                | {"design_effects": effects}
-            )
-
-    scores, turns = of_mini("ikat:2023-mini", folder)
-    note(
-        "ikat:2023-mini",
-        "nDCG@10, differences of 15 pairs of six systems",
-        scores,
-        turns,
-        ("topic", "conversation"),
-    )
-    year = "adarewriter10_llm4csnpr_cand10_splade_rerank_deberta-2023-run.json"
-    note(
-        "ikat:2023",
-        "nDCG@5 of CFDA's public run, itself",
-        *of_public_run("ikat:2023", year),
-        ("topic", "conversation"),
-    )
-    run = "gpt4o_splade_rerank_deberta-2024-run.json"
-    note(
-        "ikat:2024",
-        "nDCG@5 of CFDA's public run, itself",
-        *of_public_run("ikat:2024", run),
-        ("conversation",),
-    )
-    note(
-        "ikat:2024",
-        "nuggets stated, differences of 15 pairs of six public runs",
-        *of_nuggets(),
-        ("conversation",),
-    )
-    MEASURED.write_text("[\n " + ",\n ".join(map(json.dumps, found)) + "\n]\n", encoding="utf-8")
+    rows = []
+    for unit in units:
+        cluster_of = ikat.dataset(data).clusters(unit)
+        clusters = [cluster_of[qid] for qid in turns]
+        if isinstance(values, dict):
+            correlations, effects = of_pairs(values, clusters)
+        else:
+            correlation, effect = correlation_of(values, clusters)
+            correlations = [round(correlation, 4)]
+            effects = [round(effect, 4)]
+        rows.append(
+            {
+                "data": data,
+                "what": what,
+                "unit": unit,
+                "turns": len(turns),
+                "clusters": len(set(clusters)),
+                "correlations": correlations,
+                "design_effects": effects,
+            }
+        )
+    return rows
 
 
 def rate(value):
@@ -280,7 +262,11 @@ def rate(value):
 
 def page():
     """Both tables, as they stand on the page of evidence."""
-    rows = rejected()
+    return "\n".join([*rejection_lines(), "", *correlation_lines()])
+
+
+def rejection_lines():
+    """The table of true nulls that are rejected, and what CR2 does."""
     lines = [
         f"True nulls rejected at .05, of {SIMULATIONS:,} simulations each, at an intra-cluster "
         "correlation of 0 / .1 / .2:",
@@ -288,46 +274,49 @@ def page():
         "| judged turns of | clusters | turns | largest | t-test over turns | CR2 |",
         "| :--- | ---: | ---: | ---: | :--- | :--- |",
     ]
-    for title, clusters, turns, largest, rates in rows:
-        both = [" / ".join(rate(pair[place]) for pair in rates) for place in (0, 1)]
-        lines.append(
-            f"| {title} | {clusters} | {turns or ''} | {largest} | {both[0]} | {both[1]} |"
-        )
-    every = [pair[1] for *_, rates in rows for pair in rates]
-    out = [
-        f"{title}, {clusters} clusters: {rate(pair[1])} at {correlation:g}".replace(" 0.", " .")
-        for title, clusters, _, _, rates in rows
-        for correlation, pair in zip(CORRELATIONS, rates, strict=True)
-        if not 0.04 <= round(pair[1], 3) <= 0.06
-    ]
-    lines += [
+    every = []
+    outside = []
+    for title, clusters, turns, largest, rates in rejected():
+        over_turns = " / ".join(rate(of_t_test) for of_t_test, _ in rates)
+        robust = " / ".join(rate(of_cr2) for _, of_cr2 in rates)
+        size = turns or ""
+        lines.append(f"| {title} | {clusters} | {size} | {largest} | {over_turns} | {robust} |")
+        for correlation, (_, of_cr2) in zip(CORRELATIONS, rates, strict=True):
+            every.append(of_cr2)
+            if not 0.04 <= round(of_cr2, 3) <= 0.06:
+                case = f"{title}, {clusters} clusters: {rate(of_cr2)} at {correlation:g}"
+                outside.append(case.replace(" 0.", " ."))
+    cases = "; ".join(outside) or "none"
+    return [
+        *lines,
         "",
-        f"CR2 rejects from {rate(min(every))} to {rate(max(every))}. Outside .04 to .06: "
-        f"{'; '.join(out) or 'none'}.",
+        f"CR2 rejects from {rate(min(every))} to {rate(max(every))}. Outside .04 to .06: {cases}.",
     ]
-    lines += [
-        "",
+
+
+def correlation_lines():
+    """The table of how alike real turns are."""
+    lines = [
         "How alike real turns of a cluster are (median, and range over pairs of systems):",
         "",
         "| data | what | unit | turns | clusters | intra-cluster correlation | design effect |",
         "| :--- | :--- | :--- | ---: | ---: | :--- | :--- |",
     ]
     for row in json.loads(MEASURED.read_text(encoding="utf-8")):
-        cells = [middle(row["correlations"], 2), middle(row["design_effects"], 1)]
-        lines.append(
-            f"| {row['data']} | {row['what']} | {row['unit']} | {row['turns']} | {row['clusters']} "
-            f"| {cells[0]} | {cells[1]} |"
-        )
-    return "\n".join(lines)
+        cells = [str(row[name]) for name in ("data", "what", "unit", "turns", "clusters")]
+        cells += [middle(row["correlations"], 2), middle(row["design_effects"], 1)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
 
 
 def middle(values, digits):
     """The median of values, and their range if there are several."""
-    shown = [
-        f"{value:.{digits}f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.{digits}f}"
-        for value in (np.median(values), min(values), max(values))
-    ]
-    return shown[0] if len(values) == 1 else f"{shown[0]} ({shown[1]} to {shown[2]})"
+    shown = []
+    for value in (np.median(values), min(values), max(values)):
+        text = f"{value:.{digits}f}"
+        shown.append(text.replace("0.", ".", 1) if abs(value) < 1 else text)
+    median, least, greatest = shown
+    return median if len(values) == 1 else f"{median} ({least} to {greatest})"
 
 
 def main():
@@ -338,13 +327,13 @@ def main():
     options.add_argument(
         "--folder", default=".", help="where the index of ikat:2023-mini is or will be"
     )
-    given = options.parse_args()
-    if given.sizes:
+    arguments = options.parse_args()
+    if arguments.sizes:
         renew_sizes()
-    if given.measure:
-        measure(given.folder)
+    if arguments.measure:
+        measure(arguments.folder)
     made = page()
-    if not given.write:
+    if not arguments.write:
         print(made)
         return
     text = PAGE.read_text(encoding="utf-8")

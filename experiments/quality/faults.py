@@ -54,18 +54,20 @@ class Place(NamedTuple):
 
 def read_faults() -> list[Fault]:
     """The faults of ``faults.txt``."""
-    found = []
-    for block in (
-        (Path(__file__).parent / "faults.txt").read_text(encoding="utf-8").rstrip().split("\n\n")
-    ):
-        lines = block.split("\n")
-        function, _, what = lines[0].partition(": ")
-        old, new, test = (
-            "\n".join(line[2:] for line in lines[1:] if line.startswith(mark))
-            for mark in ("- ", "+ ", "= ")
-        )
-        found.append(Fault(function, what, old, new, test))
-    return found
+    text = (Path(__file__).parent / "faults.txt").read_text(encoding="utf-8")
+    faults = []
+    for block in text.rstrip().split("\n\n"):
+        head, *lines = block.split("\n")
+        function, _, what = head.partition(": ")
+        old = _marked("- ", lines)
+        new = _marked("+ ", lines)
+        faults.append(Fault(function, what, old, new, _marked("= ", lines)))
+    return faults
+
+
+def _marked(mark: str, lines: list[str]) -> str:
+    """The lines that begin with a mark, without it."""
+    return "\n".join(line.removeprefix(mark) for line in lines if line.startswith(mark))
 
 
 FAULTS = read_faults()
@@ -123,25 +125,12 @@ def outcome(copy: Path, fault: Fault) -> str:
     original, faulty = with_fault(fault)
     module = copy / original.relative_to(ROOT)
     module.write_text(faulty, encoding="utf-8")
-    command = [
-        sys.executable,
-        "-B",
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "-n",
-        "0",
-        "-p",
-        "no:cacheprovider",
-        "--doctest-modules",
-        fault.test,
-    ]
+    command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-n0", "-pno:cacheprovider"]
+    command += ["--doctest-modules", fault.test]
     try:
         env = {**os.environ, "PYTHONPATH": str(copy), "OMP_NUM_THREADS": "1"}
-        status = subprocess.run(
-            command, cwd=copy, env=env, capture_output=True, timeout=LONGEST
-        ).returncode
+        done = subprocess.run(command, cwd=copy, env=env, capture_output=True, timeout=LONGEST)
+        status = done.returncode
     except subprocess.TimeoutExpired:
         status = -1
     finally:
@@ -172,11 +161,11 @@ def main() -> None:
         help="of the faults' functions, descriptions and tests; without any all faults",
     )
     words = parser.parse_args().words
-    faults = [
-        fault
-        for fault in FAULTS
-        if not words or any(word in f"{fault.function} {fault.what} {fault.test}" for word in words)
-    ]
+    faults = []
+    for fault in FAULTS:
+        text = f"{fault.function} {fault.what} {fault.test}"
+        if not words or any(word in text for word in words):
+            faults.append(fault)
     counts: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "main"
@@ -196,10 +185,8 @@ def main() -> None:
                 f"{became}: {fault.function}: {fault.what} ({seconds:.0f} s) {fault.test}",
                 flush=True,
             )
-    print(
-        f"{len(faults)} faults: "
-        + ", ".join(f"{count} {became}" for became, count in sorted(counts.items()))
-    )
+    shown = [f"{count} {became}" for became, count in sorted(counts.items())]
+    print(f"{len(faults)} faults: {', '.join(shown)}")
 
 
 if __name__ == "__main__":

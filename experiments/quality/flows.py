@@ -86,16 +86,12 @@ def entered(flow: Callable[[], Any]) -> tuple[set[str], set[tuple[str, str]]]:
 
     def see(frame: FrameType, event: str, argument: Any) -> None:
         path = frame.f_code.co_filename
+        code = frame.f_code
         ours = path.startswith(str(PACKAGE)) and path.endswith(".py")
-        if (
-            event == "call" and ours and not frame.f_code.co_name.startswith("<")
-        ):  # no lambda, no comprehension
-            called.add(
-                (
-                    path[len(str(PACKAGE)) + 1 :],
-                    f"{frame.f_code.co_qualname}:{frame.f_code.co_firstlineno}",
-                )
-            )
+        is_named = not code.co_name.startswith("<")  # no lambda, no comprehension
+        if event == "call" and ours and is_named:
+            file = path[len(str(PACKAGE)) + 1 :]
+            called.add((file, f"{code.co_qualname}:{code.co_firstlineno}"))
 
     threading.setprofile(see)
     sys.setprofile(see)
@@ -128,11 +124,11 @@ def code_lines(path: Path) -> int:
 
 def longest_function(paths: list[Path]) -> tuple[int, str]:
     """The lines of the longest function, without its docstring, and where it is."""
-    return max(
-        (_lines(node), f"{path.relative_to(PACKAGE)}:{node.name}")
-        for path in paths
-        for node in _functions(path)
-    )
+    functions = []
+    for path in paths:
+        for node in _functions(path):
+            functions.append((_lines(node), f"{path.relative_to(PACKAGE)}:{node.name}"))
+    return max(functions)
 
 
 def _functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -142,13 +138,11 @@ def _functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 
 def _lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    whole = (node.end_lineno or node.lineno) - node.lineno + 1
-    first = node.body[0]
-    return (
-        whole
-        if ast.get_docstring(node) is None
-        else whole - ((first.end_lineno or first.lineno) - first.lineno + 1)
-    )
+    lines = (node.end_lineno or node.lineno) - node.lineno + 1
+    if ast.get_docstring(node) is not None:
+        docstring = node.body[0]
+        lines -= (docstring.end_lineno or docstring.lineno) - docstring.lineno + 1
+    return lines
 
 
 def command_line() -> tuple[int, int]:
@@ -156,13 +150,11 @@ def command_line() -> tuple[int, int]:
     from pyterrier_ikat.cli import main
 
     shown = [command for command in main.commands.values() if not command.hidden]
-    options = [
-        one
-        for command in shown
-        for one in command.params
-        if isinstance(one, click.Option) and not one.hidden
-    ]
-    return len(shown), len(options)
+    options = 0
+    for command in shown:
+        for parameter in command.params:
+            options += isinstance(parameter, click.Option) and not parameter.hidden
+    return len(shown), options
 
 
 def model(base_url: str) -> Any:
@@ -207,7 +199,8 @@ def flows(base_url: str, folder: str) -> Iterator[tuple[str, Callable[[], Any]]]
     data = pt.get_dataset("ikat:sample")
     index = ikat.PassageIndex(f"{folder}/index").index(data.get_corpus_iter(verbose=False))
     bm25 = index.bm25()
-    topics, qrels = data.get_topics(), data.get_qrels()
+    topics = data.get_topics()
+    qrels = data.get_qrels()
     run = bm25(topics)
     evaluate = ikat.evaluate if callable(ikat.evaluate) else ikat.evaluation.evaluate
     numbers = iter(range(100))  # a query that was searched before is only looked up
@@ -230,9 +223,8 @@ def main() -> None:
     modules = sorted(PACKAGE.rglob("*.py"))
     rooms = Counter[str]()
     for path in modules:
-        rooms[path.relative_to(PACKAGE).parts[0] if path.parent != PACKAGE else "the ground"] += (
-            code_lines(path)
-        )
+        room = "the ground" if path.parent == PACKAGE else path.relative_to(PACKAGE).parts[0]
+        rooms[room] += code_lines(path)
     length, function = longest_function(modules)
     print(
         f"{len(modules)} modules, {sum(rooms.values()):,} lines of code; the longest function has "
