@@ -118,7 +118,7 @@ class Given:
         variant = None
         if part.about == PTKB:
             variant = PTKB_VARIANTS.get(part.judgements)
-            if variant is not None and variant not in data._describe_component("qrels"):
+            if variant is not None and variant not in data.qrels_variants():
                 variant = "ptkb"
         return self._of_turns(part, data, data.get_qrels(variant), _kind(data.name, variant))
 

@@ -280,7 +280,7 @@ def nist_statements_of_2024_are_missing():
     part = find_table("infosense_2024", "3")[0]
     assert part.judgements == STATEMENTS_NIST
     data = ikat.dataset("ikat:2024")
-    assert "ptkb_nist" not in data._describe_component("qrels")
+    assert "ptkb_nist" not in data.qrels_variants()
     assert "published for 2023 only" in MISSING[STATEMENTS_NIST]
 
 
