@@ -294,7 +294,7 @@ def _meant(text: str) -> str:
 
 
 Judged: TypeAlias = Mapping[str, Mapping[str, int]]
-Ranking: TypeAlias = Mapping[str, Mapping[str, float]]
+RankingScores: TypeAlias = Mapping[str, Mapping[str, float]]
 """Turn -> its passages' scores, in any order."""
 
 Rows: TypeAlias = list[dict[str, Any]]
@@ -430,7 +430,7 @@ class Evaluator:
                 stacklevel=4,
             )
 
-    def without_judged(self, ranking: Ranking) -> str:
+    def without_judged(self, ranking: RankingScores) -> str:
         """Words for a ranking without a judged passage, for any turn; empty for any other.
 
         They are also empty for a ranking without passages.
@@ -455,7 +455,7 @@ class Evaluator:
             f"(they are like {first}, the judged ones like {first_judged})"
         )
 
-    def of_other_form(self, ranking: Ranking) -> str:
+    def of_other_form(self, ranking: RankingScores) -> str:
         """Words for a ranking whose docnos have another form than the judged ones; else empty.
 
         They have an example of both.
@@ -479,7 +479,7 @@ class Evaluator:
         ours, theirs = pairs[0]
         return f"its passages are like {ours!r}, the judged ones like {theirs!r}"
 
-    def check_form(self, who: str, ranking: Ranking) -> None:
+    def check_form(self, who: str, ranking: RankingScores) -> None:
         """Check that the docnos of a ranking have the form of the judged ones.
 
         Raises:
@@ -489,7 +489,7 @@ class Evaluator:
         if problem:
             raise DataError(f"{who}: {problem}, so that their scores would be 0: {SAME_FORM}")
 
-    def check_some_judged(self, who: str, ranking: Ranking) -> None:
+    def check_some_judged(self, who: str, ranking: RankingScores) -> None:
         """Check that a passage of a ranking is judged.
 
         Raises:
@@ -500,7 +500,7 @@ class Evaluator:
         if problem:
             raise DataError(f"{who}: {problem}, so that every score would be 0: {SAME_COLLECTION}")
 
-    def per_turn(self, name: str, ranking: Ranking) -> dict[str, list[float]]:
+    def per_turn(self, name: str, ranking: RankingScores) -> dict[str, list[float]]:
         """Score a ranking: measure -> a score for each judged turn.
 
         ``name`` is the name of the run in errors.
@@ -525,7 +525,9 @@ class Evaluator:
             scores[label(measure)] = [of_turns.get(qid, of_missing_turn) for qid in self.turns]
         return scores
 
-    def _scores_of_trec_eval(self, run: Ranking) -> dict[ir_measures.Measure, dict[str, float]]:
+    def _scores_of_trec_eval(
+        self, run: RankingScores
+    ) -> dict[ir_measures.Measure, dict[str, float]]:
         scores: dict[ir_measures.Measure, dict[str, float]] = {}
         for evaluator in self._passes:
             for metric in evaluator.iter_calc(dict(run)):
@@ -533,7 +535,7 @@ class Evaluator:
                     scores.setdefault(metric.measure, {})[metric.query_id] = metric.value
         return scores
 
-    def _scores_by_session(self, name: str, measure: BySession, run: Ranking) -> list[float]:
+    def _scores_by_session(self, name: str, measure: BySession, run: RankingScores) -> list[float]:
         judged = {qid: _by_session(labels) for qid, labels in self._judged.items()}
         sessions = {qid: _by_session(passages) for qid, passages in run.items()}
         [scores] = Evaluator(judged, [measure.of]).per_turn(name, sessions).values()
@@ -549,7 +551,9 @@ def _by_session(of_turn: Mapping[str, Any]) -> dict[str, Any]:
     return highest
 
 
-def _other_scores(measure: ir_measures.Measure, judged: Judged, run: Ranking) -> dict[str, float]:
+def _other_scores(
+    measure: ir_measures.Measure, judged: Judged, run: RankingScores
+) -> dict[str, float]:
     """The scores for a measure that trec_eval doesn't have."""
     provider: Any = provider_of(measure)
     own = provider is ir_measures.runtime
@@ -598,7 +602,7 @@ def _in_order(scores: Mapping[str, float]) -> dict[str, float]:
 
 
 def turn_scores(
-    rankings: Iterable[tuple[str, Ranking]], evaluator: Evaluator
+    rankings: Iterable[tuple[str, RankingScores]], evaluator: Evaluator
 ) -> dict[str, dict[str, list[float]]]:
     """Run -> measure -> a score for each turn of the judgements, for rankings by name.
 

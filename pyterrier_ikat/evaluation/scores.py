@@ -21,7 +21,7 @@ from .evaluator import (
     TRACK_2023,
     Evaluator,
     NotTestedWarning,
-    Ranking,
+    RankingScores,
     as_measures,
     check_baseline,
     experiment_rows,
@@ -178,7 +178,7 @@ def _judgements(
     return find_qrels(None, dataset_named(dataset))
 
 
-def find_silent(rankings: Mapping[str, Ranking], turns: Sequence[str]) -> list[str]:
+def find_silent(rankings: Mapping[str, RankingScores], turns: Sequence[str]) -> list[str]:
     """The systems that found nothing for any of the turns, as if they had never run.
 
     Warns:

@@ -15,7 +15,7 @@ from ..errors import DataError, UsageError, counted, list_first
 from ..evaluation import TRACK_2023, as_measures
 from ..evaluation.evaluator import (
     Evaluator,
-    Ranking,
+    RankingScores,
     check_baseline,
     check_common_turns,
     experiment_rows,
@@ -484,14 +484,14 @@ def experiment(
 
 def _rankings(
     study: Study, evaluator: Evaluator, finished: Mapping[str, pd.DataFrame]
-) -> dict[str, Ranking]:
+) -> dict[str, RankingScores]:
     """Run each system in memory, and check its ranking against the judgements.
 
     Raises:
         DataError: when a ranking is empty, or doesn't fit the judgements.
         BatchUnderWay: when systems wait for an LLM's batches, once all have sent theirs.
     """
-    rankings: dict[str, Ranking] = {}
+    rankings: dict[str, RankingScores] = {}
     waiting: list[Waiting] = []
     # finished runs first: what needs no run is checked before anything is paid
     in_order = sorted(study.systems, key=lambda system: system.name not in finished)

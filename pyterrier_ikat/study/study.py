@@ -16,7 +16,7 @@ from ..conversations.qrels import check_qrels, read_qrels
 from ..errors import DataError, UsageError, advice, option
 from ..evaluation.evaluator import (
     NotJudgedWarning,
-    Ranking,
+    RankingScores,
     check_turn_names,
     judgements_by_turn,
 )
@@ -147,7 +147,7 @@ class Study:
         """Return the turns that a system is run on, with manual rewrites only for a manual run."""
         return self._turns[system.method.manual]
 
-    def is_of_judged_collection(self, system: System, ranking: Ranking) -> bool:
+    def is_of_judged_collection(self, system: System, ranking: RankingScores) -> bool:
         """Return whether a system may find judged passages.
 
         It found some, if only some that are judged for another turn, or its index has some. Else
