@@ -342,7 +342,8 @@ class Harmony:
     channel = re.compile(r"(?<![`\"'])<\|(?:channel|message)\|>")
     control = re.compile(r"<\|(?:start|end|return|call|channel|message|constrain)\|>")
     final = re.compile(
-        r"(?:<\|channel\|>|\A)\s{0,9}final\b[^<\n]{0,99}(?:<\|constrain\|>[^<\n]{0,99})?<\|message\|>"
+        r"(?:<\|channel\|>|\A)\s{0,9}final\b[^<\n]{0,99}"
+        r"(?:<\|constrain\|>[^<\n]{0,99})?<\|message\|>"
     )
     residue = re.compile(
         r"\A\s*(?:assistant)?(?:analysis|commentary)"

@@ -342,9 +342,10 @@ class Ensemble(Reranker):
             raise UsageError(
                 f"scorers={scorers!r}: give a list of re-rankers or of cross-encoders' names"
             )
-        self.scorers = tuple(
-            str(scorer) if isinstance(scorer, Path) else scorer for scorer in scorers
-        )
+        names_or_rerankers = []
+        for scorer in scorers:
+            names_or_rerankers.append(str(scorer) if isinstance(scorer, Path) else scorer)
+        self.scorers = tuple(names_or_rerankers)
 
     def subtransformers(self) -> dict[str, list[pt.Transformer]]:
         """Return the re-rankers, for ``pt.inspect``, which skips a list with names of models."""
