@@ -186,15 +186,7 @@ def _show_passages(
     paths: Sequence[str], dataset_name: str | None, given: Mapping[str, Any], form: str
 ) -> None:
     """The scores of the passages of runs, as an experiment table or by depth or the like."""
-    from ..evaluation.evaluator import (
-        TRACK_2023,
-        Evaluator,
-        as_measures,
-        check_baseline,
-        grouped,
-        name_runs,
-        turn_scores,
-    )
+    from ..evaluation.evaluator import Evaluator, check_baseline, grouped, name_runs, turn_scores
     from ..evaluation.experiment_table import experiment_table
     from ..evaluation.scored_turns import OF_ALL, scored_judgements
     from ..evaluation.units import check_unit
@@ -205,26 +197,23 @@ def _show_passages(
     if given["by"]:
         _show_means(paths, dataset_name, given, form)
         return
-    measures = given["measures"]
-    if not measures and dataset_name:
-        measures = dataset_named(dataset_name).measures
+    measures = _measures(given["measures"], dataset_name)
     runs = name_runs(paths)
     groups = grouped(runs)
-    wanted = as_measures(measures or TRACK_2023)
     every = _judged(dataset_name, qrels, paths)
     rankings = {name: _ranking(name, path) for name, path in runs.items()}
     _check(every, rankings, dataset_name, qrels)
     check_baseline(groups, baseline)
     judged, scored = scored_judgements(runs, every, given["turns"])
     about_turns = scored.sentences(rankings)
-    evaluator = Evaluator(judged, wanted)
+    evaluator = Evaluator(judged, measures)
     scores = turn_scores(rankings.items(), evaluator)
     clusters: Clusters | None = None
     silent: list[str] = []
     if baseline:
         clusters = _clusters(runs, evaluator.turns, dataset_name, given["unit"])
         silent = _silent(rankings, evaluator.turns)
-    rows = _rows(runs, groups, scores, wanted, baseline, clusters, silent)
+    rows = _rows(runs, groups, scores, measures, baseline, clusters, silent)
     show(experiment_table(rows, about_turns), form)
     is_formatted = form != "text"
     if form == "csv":  # others have these lines below the table
@@ -234,6 +223,15 @@ def _show_passages(
     chosen = given["turns"] is not None
     for line in _unmatched(rankings, every, dataset_name, qrels, chosen):
         click.echo(wrapped(line), err=is_formatted)
+
+
+def _measures(named: str | None, dataset_name: str | None) -> Any:
+    """The measures of ``--measures``, else those of the dataset, else the track's."""
+    from ..evaluation.evaluator import TRACK_2023, as_measures
+
+    if not named and dataset_name:
+        return as_measures(dataset_named(dataset_name).measures or TRACK_2023)
+    return as_measures(named or TRACK_2023)
 
 
 def _rows(

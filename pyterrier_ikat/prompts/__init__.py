@@ -337,11 +337,11 @@ def prompts_from(folder: str | Path | None) -> Iterator[None]:
         >>> answer.prompts == folder
         True
     """
-    place = _default.get()
+    default = _default.get()
     if folder is not None:
-        place = _checked(folder)
-        tell_unread(place)
-    token = _default.set(place)
+        default = _checked(folder)
+        tell_unread(default)
+    token = _default.set(default)
     try:
         yield
     finally:
@@ -366,20 +366,20 @@ def prompts_or_default(folder: str | None, read_by_own: Iterable[str] | None = N
     """
     if folder is None:
         return _default.get()
-    place = _checked(folder)
-    tell_unread(place, read_by_own)
-    return place
+    path = _checked(folder)
+    tell_unread(path, read_by_own)
+    return path
 
 
 def _checked(folder: str | Path) -> str:
     """The path of a folder with templates."""
-    place = os.path.expanduser(folder)
-    if not any(Path(place).glob("*.jinja")):
+    path = os.path.expanduser(folder)
+    if not any(Path(path).glob("*.jinja")):
         raise UsageError(
             f"prompts: {folder} is not a folder with templates: put those that differ there, such "
             "as answer.jinja"
         )
-    return place
+    return path
 
 
 def history_text(

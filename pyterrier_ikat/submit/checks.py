@@ -64,7 +64,7 @@ def validate(path: str | Path, dataset: IkatDataset) -> list[Problem]:
     _, run = load_run(path, topics.year, place)
     if run is not None:
         _check_run(run, topics, place)
-    return list(dict.fromkeys(place.found))
+    return list(dict.fromkeys(place.problems))
 
 
 def _check_run(run: SubmittedRun, topics: Topics, place: Place) -> None:

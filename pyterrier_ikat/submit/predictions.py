@@ -235,7 +235,7 @@ def check_predictions(
     if values:
         for qid in collections.keys() - qids:
             place.of_turn(qid).error("the turn is missing: add it")
-    return list(dict.fromkeys(place.found))
+    return list(dict.fromkeys(place.problems))
 
 
 def _check_task(
@@ -301,8 +301,8 @@ def read_predictions(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     qids = [task.task_id.replace("<::>", "::").replace("::", "<::>") for task in tasks]
     if len(set(qids)) < len(qids):
         place.error("a turn is there more than once: keep one of them")
-    if select_errors(place.found):
-        raise DataError(list_errors(f"{path} can't be read as predictions", place.found))
+    if select_errors(place.problems):
+        raise DataError(list_errors(f"{path} can't be read as predictions", place.problems))
     of_passages: list[str] = []
     docnos: list[str] = []
     scores: list[float] = []

@@ -45,15 +45,15 @@ class Problem:
 
 @dataclass(frozen=True)
 class Place:
-    """A place in a submission. Its problems are added to the shared list ``found``."""
+    """A place in a submission. All places of one share the list of problems."""
 
-    found: list[Problem] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
     turn: str = ""
     path: str = ""
 
     def note(self, severity: str, message: str) -> None:
         """Note a problem here."""
-        self.found.append(Problem(severity, self.turn, self.path, message))
+        self.problems.append(Problem(severity, self.turn, self.path, message))
 
     def error(self, message: str) -> None:
         """Note an error here."""

@@ -343,8 +343,10 @@ def _load(path: str | Path, topics: Topics | None, models: Models) -> tuple[Subm
     year, run = load_run(path, topics.year if topics else None, place, models)
     if run is not None:
         check_turn_ids(run, topics, place)
-    if run is None or select_errors(place.found):
-        raise DataError(list_errors(f"{path} can't be read as a submission of {year}", place.found))
+    if run is None or select_errors(place.problems):
+        raise DataError(
+            list_errors(f"{path} can't be read as a submission of {year}", place.problems)
+        )
     return run, year
 
 

@@ -428,6 +428,6 @@ def test_equal_problems_are_one_line_with_the_first_five_turns(severity):
 def test_words_are_counted_after_nfkc_over_all_texts():
     place = Place()
     check_length(place, ["w\u00a0" * 200, "w\u3000" * 51], " in all")
-    assert "251 words, 250 are allowed in all" in place.found[0].message
+    assert "251 words, 250 are allowed in all" in place.problems[0].message
     check_length(place, ["w " * 250])
-    assert len(place.found) == 1
+    assert len(place.problems) == 1
