@@ -2,8 +2,8 @@
 
 >>> import pyterrier as pt, pyterrier_ikat as ikat
 >>> llm = ikat.llm("recorded:sample")
->>> ikat.Answer(llm) >> ikat.MultiQuery(llm, given="answer")
-(ikat.Answer(ikat.llm('recorded:sample')) >> ikat.Queries(ikat.llm('recorded:sample'), given='answer') >> ikat.ExplodeQueries())
+>>> ikat.Answer(llm) >> ikat.Interleave()
+(ikat.Answer(ikat.llm('recorded:sample')) >> ikat.Interleave())
 """
 
 import lazy_loader

@@ -23,11 +23,10 @@ def at_least(least: int, **numbers: int | None) -> None:
     for name, number in numbers.items():
         if number is None:
             continue
-        is_whole = isinstance(number, Integral)
-        if not is_whole or number < least:
-            raise UsageError(
-                f"{name}={number!r}: give {'' if is_whole else 'a whole number, '}{least} or more"
-            )
+        if not isinstance(number, Integral):
+            raise UsageError(f"{name}={number!r}: give a whole number, {least} or more")
+        if number < least:
+            raise UsageError(f"{name}={number!r}: give {least} or more")
 
 
 def one_of(choices: Iterable[str | None], **values: Any) -> None:
@@ -36,16 +35,20 @@ def one_of(choices: Iterable[str | None], **values: Any) -> None:
     Raises:
         UsageError: when one isn't; it lists them.
     """
+    known = list(choices)
     for name, value in values.items():
-        if value not in (known := list(choices)):
-            near = did_you_mean(str(value), map(str, known))
-            raise UsageError(
-                f"{name}={value!r} is unknown: {near}{' ' * bool(near)}choose one of {', '.join(map(str, known))}"
-            )
+        if value in known:
+            continue
+        names = [str(choice) for choice in known]
+        repair = f"choose one of {', '.join(names)}"
+        near = did_you_mean(str(value), names)
+        if near:
+            repair = f"{near} {repair}"
+        raise UsageError(f"{name}={value!r} is unknown: {repair}")
 
 
 class Checked:
-    """Checks its arguments once it is made, by two tables of its class and of each class that it is made from."""
+    """Checks its arguments once it is made, by two tables of its class and of its base classes."""
 
     least: ClassVar[Mapping[str, int]] = {}
     """Argument -> the smallest number that it may be."""
@@ -54,22 +57,23 @@ class Checked:
 
     def __post_init__(self) -> None:
         for cls in reversed(type(self).__mro__):
-            for name, number in vars(cls).get("least", {}).items():
+            for name, number in cls.__dict__.get("least", {}).items():
                 at_least(number, **{name: getattr(self, name)})
-            for name, known in vars(cls).get("choices", {}).items():
+            for name, known in cls.__dict__.get("choices", {}).items():
                 one_of(known, **{name: getattr(self, name)})
 
 
-MAKERS = {
+COLUMNS_OF_STAGES = {
     "a retriever (such as index.bm25())": "docno score rank",
     "a retriever over an index with texts, or index.text_loader()": "text",
     "ikat.Rewrite(llm)": "qrewrite",
     "ikat.Answer(llm)": "qanswer",
     "ikat.generate.OutlineAnswer(llm)": "qsuggestion",
     "ikat.SelectStatements(llm) or ikat.RankStatements(scorer)": "qstatements",
-    "ikat.Queries(llm), ikat.generate.StatementQueries(llm) or ikat.generate.PassageQueries(llm)": "qsubqueries",
+    "ikat.Queries(llm), ikat.generate.StatementQueries(llm) or "
+    "ikat.generate.PassageQueries(llm)": "qsubqueries",
     "ikat.generate.PassageQueries(llm)": "qweights",
-    "ikat.ExplodeQueries()": "qid_0 qquery qpushed qsub query_0",
+    "ikat.ExplodeQueries()": "qid_0 qquery qsub query_0",
     "ikat.Samples(operator)": "qsamples",
     'ikat.generate.Enhance(llm, "summary")': "qsummary",
     "ikat.generate.UpdatePtkb(llm)": "qlearned",
@@ -77,22 +81,34 @@ MAKERS = {
     "ikat.Respond(llm, cite=True)": "qcitations",
 }
 """Stage -> the columns that it makes."""
-SOURCES = {
-    'take the turns from dataset.get_topics(), ikat.conversation(messages) or pd.DataFrame({"qid": ["1"], "query": ["..."]})': (
-        "qid query qutterance qhistory qptkb"
-    ),
-    'take the turns from dataset.get_topics("manual"); in a method of your own, set uses_gold=True': "qresolved qgoldptkb",
-    'add the column from dataset.get_answers(): turns.merge(dataset.get_answers(), on="qid")': "gold_answer",
+COLUMNS_OF_TURNS = {
+    "take the turns from dataset.get_topics(), ikat.conversation(messages) or "
+    'pd.DataFrame({"qid": ["1"], "query": ["..."]})': "qid query qutterance qhistory qptkb",
+    'take the turns from dataset.get_topics("manual"); in a method of your own, set '
+    "uses_gold=True": "qresolved qgoldptkb",
+    "add the column from dataset.get_answers(): "
+    'turns.merge(dataset.get_answers(), on="qid")': "gold_answer",
 }
 """How to get columns of the turns -> these columns."""
-REPAIRS = {
-    name: f"put {stage} before it" for stage, names in MAKERS.items() for name in names.split()
-}
-REPAIRS |= {name: repair for repair, names in SOURCES.items() for name in names.split()}
+
+
+def _repairs() -> dict[str, str]:
+    repairs = {}
+    for stage, columns in COLUMNS_OF_STAGES.items():
+        for column in columns.split():
+            repairs[column] = f"put {stage} before it"
+    for source, columns in COLUMNS_OF_TURNS.items():
+        for column in columns.split():
+            repairs[column] = source
+    return repairs
+
+
+REPAIRS = _repairs()
+"""Column -> how to get it, for a frame that lacks it."""
 
 
 class MissingColumnError(DataError, pt.validate.InputValidationError):
-    """A frame lacks columns that a stage reads, or has passages where it takes turns; the message names the stage to put before it."""
+    """A frame lacks columns that a stage reads, or has passages where it takes turns."""
 
     def __init__(self, message: str, modes: Any) -> None:
         super().__init__(message, modes)
@@ -115,9 +131,9 @@ def columns_once(frame: pd.DataFrame, who: str = "the frame") -> None:
 
 
 def by_position(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with its rows numbered 0, 1, 2, ..., in their order. A frame that has these numbers is returned itself.
+    """Return the frame with its rows numbered 0, 1, 2, ..., in their order.
 
-    A frame of a user may have any index: equal labels after ``pd.concat``, gaps after a selection,
+    A frame that has these numbers is returned itself. A frame of a user may have any index: equal labels after ``pd.concat``, gaps after a selection,
     texts, dates, several levels. Rows are never found by them.
 
     Raises:
@@ -138,7 +154,7 @@ def by_position(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def checked_frame(stage: Any, frame: Any) -> pd.DataFrame:
-    """The frame that a stage is given, its rows numbered from 0.
+    """Return the frame that a stage is given, its rows numbered from 0.
 
     Raises:
         UsageError: when it is not a frame.
@@ -146,71 +162,86 @@ def checked_frame(stage: Any, frame: Any) -> pd.DataFrame:
             without a word.
 
     Example:
-        >>> checked_frame("ikat.generate.AppendStatements()", pd.DataFrame({"qid": ["1_1"], "query": ["tea"], "qstatements": [[(1, 0.5)]]}))
+        >>> turns = pd.DataFrame({"qid": ["1_1"], "query": ["tea"], "qstatements": [[(1, 0.5)]]})
+        >>> checked_frame("ikat.generate.AppendStatements()", turns)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        pyterrier_ikat.errors.DataError: turn 1_1 has the qstatements [(1, 0.5)]: give a list of pairs of id and score, such as [("2", 0.9)]
+        pyterrier_ikat.errors.DataError: turn 1_1 has the qstatements [(1, 0.5)]: give a list ...
     """
     if not isinstance(frame, pd.DataFrame):
         shown = " ".join(repr(frame).split())[:80]
         raise UsageError(
-            f"{stage!r} is given {shown}: give a DataFrame, such as dataset.get_topics() or ikat.conversation(messages)"
+            f"{stage!r} is given {shown}: give a DataFrame, such as dataset.get_topics() or "
+            "ikat.conversation(messages)"
         )
     frame = by_position(frame)
-    cells = frame["qstatements"].tolist() if "qstatements" in frame.columns else []
-    for cell in {id(cell): cell for cell in cells}.values():  # the rows of one turn share one list
-        if not (is_missing(cell) or _are_statements(cell)):
-            where = next(row for row, one in enumerate(cells) if one is cell)
-            turn = f"turn {frame['qid'].iloc[where]}" if "qid" in frame.columns else f"row {where}"
-            given = " ".join(repr(cell).split())[:80]
-            raise DataError(
-                f'{turn} has the qstatements {given}: give a list of pairs of id and score, such as [("2", 0.9)]'
-            )
+    if "qstatements" in frame.columns:
+        _check_statements(frame)
     return frame
 
 
+def _check_statements(frame: pd.DataFrame) -> None:
+    """Check that chosen statements are pairs of id and score."""
+    checked = set()
+    for row, cell in enumerate(frame["qstatements"].tolist()):
+        if id(cell) in checked:  # the rows of one turn share one list
+            continue
+        checked.add(id(cell))
+        if is_missing(cell) or _are_statements(cell):
+            continue
+        turn = f"turn {frame['qid'].iloc[row]}" if "qid" in frame.columns else f"row {row}"
+        shown = " ".join(repr(cell).split())[:80]
+        raise DataError(
+            f"{turn} has the qstatements {shown}: give a list of pairs of id and score, such as "
+            '[("2", 0.9)]'
+        )
+
+
 def _are_statements(cell: Any) -> bool:
-    of_pairs = (list, tuple, np.ndarray)
-    return isinstance(cell, of_pairs) and all(
-        isinstance(one, of_pairs) and len(one) == 2 and isinstance(one[0], str) for one in cell
-    )
+    sequences = (list, tuple, np.ndarray)
+    if not isinstance(cell, sequences):
+        return False
+    for pair in cell:
+        if not isinstance(pair, sequences) or len(pair) != 2 or not isinstance(pair[0], str):
+            return False
+    return True
 
 
 def missing_columns(
     stage: Any, frame: pd.DataFrame, error: pt.validate.InputValidationError
 ) -> pt.validate.InputValidationError:
-    """PyTerrier's error about the input of a stage, in the user's terms. Errors of other stages stay as they are."""
-    if isinstance(error, MissingColumnError) or f" in transformer {stage} " not in str(
-        error.args[0]
-    ):
+    """Return PyTerrier's error about the input of a stage in the user's terms.
+
+    Errors of other stages stay as they are.
+    """
+    is_of_stage = f" in transformer {stage} " in str(error.args[0])
+    if isinstance(error, MissingColumnError) or not is_of_stage:
         return error
-    mode = error.modes[0]
-    if not mode.missing_columns:
-        instead = (
-            f", or take {stage.on_passages}, which re-ranks passages" if stage.on_passages else ""
-        )
-        what = f"{stage!r} takes turns, and the frame has passages (docno): put it before the retriever{instead}"
-        return MissingColumnError(what, error.modes)
-    lacking = mode.missing_columns
+    lacking = error.modes[0].missing_columns
+    if not lacking:
+        message = f"{stage!r} takes turns, and the frame has passages (docno): put it before the retriever"
+        if stage.on_passages:
+            message += f", or take {stage.on_passages}, which re-ranks passages"
+        return MissingColumnError(message, error.modes)
+    columns = ", ".join(map(str, frame.columns)) or "no column"
     repairs = dict.fromkeys(REPAIRS.get(name, f"add the column {name}") for name in lacking)
-    there = f"it has {', '.join(map(str, frame.columns)) or 'no column'}"
     return MissingColumnError(
-        f"{stage!r} reads {', '.join(lacking)}, which the frame lacks ({there}): {'; '.join(repairs)}",
+        f"{stage!r} reads {', '.join(lacking)}, which the frame lacks (it has {columns}): "
+        f"{'; '.join(repairs)}",
         error.modes,
     )
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a cell holds nothing: None, or the NaN that pandas fills in where one of several joined frames lacks a column."""
-    return (
-        value is None
-        or value is pd.NA
-        or value is pd.NaT
-        or (isinstance(value, float) and value != value)
-    )
+    """Return whether a cell holds nothing: None, or a NaN that pandas filled in."""
+    if value is None or value is pd.NA or value is pd.NaT:
+        return True
+    return isinstance(value, float) and value != value
 
 
 def utc(when: str | date | None) -> str:
-    """A time as events have it, in UTC; now for None. A time without a zone is UTC's, a date its beginning.
+    """Return a time as events have it, in UTC; now for None.
+
+    A time without a zone is UTC's, a date stands for its beginning.
 
     Raises:
         UsageError: when it is not a time.
@@ -219,17 +250,12 @@ def utc(when: str | date | None) -> str:
         >>> utc("2024-05-02 10:30+02:00"), utc("2024-05-02"), utc(date(2024, 5, 2))
         ('2024-05-02T08:30:00.000Z', '2024-05-02T00:00:00.000Z', '2024-05-02T00:00:00.000Z')
     """
-    return (
-        _moment(when)
-        .astimezone(timezone.utc)
-        .replace(tzinfo=None)
-        .isoformat(timespec="milliseconds")
-        + "Z"
-    )
+    moment = _moment(when).astimezone(timezone.utc).replace(tzinfo=None)
+    return f"{moment.isoformat(timespec='milliseconds')}Z"
 
 
 def day_of(when: str | date | None) -> str:
-    """The day of a time where it was said, with its name, in English wherever the program runs; for None this computer's day.
+    """Return the day of a time in its own zone, with its English name; for None this computer's day.
 
     Raises:
         UsageError: when it is not a time.
@@ -246,16 +272,17 @@ def _moment(when: str | date | None) -> datetime:
     """A time with its zone, UTC if it has none; now in this computer's zone for None."""
     if when is None:
         return datetime.now().astimezone()
-    try:
-        found = (
-            datetime.fromisoformat(when.replace("Z", "+00:00")) if isinstance(when, str) else when
-        )
-    except ValueError:
-        found = None
-    if isinstance(found, date) and not isinstance(found, datetime):
-        found = datetime(found.year, found.month, found.day)
-    if not isinstance(found, datetime):
+    moment: Any = when
+    if isinstance(when, str):
+        try:
+            moment = datetime.fromisoformat(when.replace("Z", "+00:00"))
+        except ValueError:
+            moment = None
+    if isinstance(moment, date) and not isinstance(moment, datetime):
+        moment = datetime(moment.year, moment.month, moment.day)
+    if not isinstance(moment, datetime):
         raise UsageError(
-            f"{when!r} is not a time: give a datetime, or a text such as 2024-05-02 or 2024-05-02T10:30"
+            f"{when!r} is not a time: give a datetime, or a text such as 2024-05-02 or "
+            "2024-05-02T10:30"
         )
-    return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
+    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)

@@ -17,7 +17,7 @@ OF_RESOURCES = (
     "splade_query_model",
 )
 """Resources that the command line takes as ``--resources NAME=...``."""
-_told_commands = False
+_advises_commands = False
 
 
 class IkatError(Exception):
@@ -36,83 +36,84 @@ class IkatError(Exception):
 
 
 class DataError(IkatError):
-    """A file (topics, qrels, passages, run, recorded completions, index) is missing, cut short or malformed."""
+    """A file, such as topics, qrels, a run or an index, is missing, cut short or malformed."""
 
 
 class UsageError(IkatError, ValueError):
-    """An argument is wrong, or names something that does not exist: a method, dataset, measure, model, template or option."""
+    """An argument is wrong, or names something that does not exist, such as a method or an option."""
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM on the command line: it ends the process as Ctrl-C does, also where Ctrl-C only stops an answer."""
+    """SIGTERM on the command line. It ends the process, also where Ctrl-C only stops an answer."""
 
 
 def was_interrupted(error: BaseException | None) -> bool:
-    """Whether an error is an interrupt, or the unspecific error of a native library that was interrupted.
+    """Return whether an error is an interrupt, or that of an interrupted native library.
 
     Example:
         >>> was_interrupted(KeyboardInterrupt()), was_interrupted(ValueError())
         (True, False)
     """
-    return isinstance(error, KeyboardInterrupt) or (
-        error is not None and isinstance(error.__cause__ or error.__context__, KeyboardInterrupt)
-    )
+    if error is None or isinstance(error, KeyboardInterrupt):
+        return error is not None
+    return isinstance(error.__cause__ or error.__context__, KeyboardInterrupt)
 
 
 def advice(python: str, command: str) -> str:
-    """Advice in an error message: ``python`` in Python, ``command`` on the command line.
+    """Return advice for an error message: ``python`` in Python, ``command`` on the command line.
 
     Example:
         >>> advice("give texts=...", "give --index PATH")
         'give texts=...'
     """
-    return command if _told_commands else python
+    return command if _advises_commands else python
 
 
 def option(name: str) -> str:
-    """An option as the user writes it.
+    """Return an option as the user writes it.
 
     Example:
         >>> option("second_llm")
         'second_llm=...'
     """
-    return advice(
-        f"{name}=...",
-        f"--resources {name}=..." if name in OF_RESOURCES else f"--{name.replace('_', '-')}",
-    )
+    if name in OF_RESOURCES:
+        return advice(f"{name}=...", f"--resources {name}=...")
+    return advice(f"{name}=...", f"--{name.replace('_', '-')}")
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """The known name that a mistyped one means, as a question. Empty when no name is similar. Letter case is ignored.
+    """Return the known name that a mistyped one means, as a question; empty for no similar name.
+
+    Letter case is ignored.
 
     Example:
         >>> did_you_mean("temprature", ["temperature", "top_p"]), did_you_mean("x", ["temperature"])
         ('did you mean temperature?', '')
     """
     names = list(known)
-    folded = {name.casefold(): name for name in reversed(names)}  # the first name of an alias
     near = difflib.get_close_matches(given, names, n=1, cutoff=0.7)
-    near = near or [
-        folded[name]
-        for name in difflib.get_close_matches(given.casefold(), folded, n=1, cutoff=0.7)
-    ]
-    return f"did you mean {near[0]}?" if near else ""
+    if near:
+        return f"did you mean {near[0]}?"
+    folded = {name.casefold(): name for name in reversed(names)}  # the first name of an alias
+    near = difflib.get_close_matches(given.casefold(), folded, n=1, cutoff=0.7)
+    return f"did you mean {folded[near[0]]}?" if near else ""
 
 
 def list_first(names: Sequence[object], most: int = 5) -> str:
-    """The first names, and how many follow, as text.
+    """Return the first names, and how many follow, as text.
 
     Example:
         >>> list_first(["1_1", "1_2", "1_3"]), list_first(range(12))
         ('1_1, 1_2, 1_3', '0, 1, 2, 3, 4 and 7 more')
     """
-    return ", ".join(map(str, names[:most])) + f" and {len(names) - most} more" * (
-        len(names) > most
-    )
+    listed = ", ".join(map(str, names[:most]))
+    if len(names) <= most:
+        return listed
+    return f"{listed} and {len(names) - most} more"
 
 
 def counted(number: int, one: str, several: str = "") -> str:
-    """A number and what is counted, as text.
+    """Return a number and what is counted, as text.
 
     Args:
         number: how many.
@@ -123,17 +124,20 @@ def counted(number: int, one: str, several: str = "") -> str:
         >>> counted(1, "query"), counted(1204, "query"), counted(2, "turn has", "turns have")
         ('1 query', '1,204 queries', '2 turns have')
     """
-    if number != 1:
-        one = several or (f"{one[:-1]}ies" if re.search("[^aeiou]y$", one) else f"{one}s")
-    return f"{number:,} {one}"
+    if number == 1:
+        return f"1 {one}"
+    if not several:
+        several = f"{one[:-1]}ies" if re.search("[^aeiou]y$", one) else f"{one}s"
+    return f"{number:,} {several}"
 
 
 @contextmanager
 def commands_advised() -> Iterator[None]:
-    """Inside the block, messages advise commands, because the user is at the command line."""
-    global _told_commands
-    before, _told_commands = _told_commands, True
+    """Advise commands in messages inside the block, because the user is at the command line."""
+    global _advises_commands
+    before = _advises_commands
+    _advises_commands = True
     try:
         yield
     finally:
-        _told_commands = before
+        _advises_commands = before

@@ -1,4 +1,4 @@
-"""What is running, for whom, and how to follow it: the current chain, the sign of who left, and the stream of stage events.
+"""What is running, for whom, and how to follow it.
 
 Each run of a system that is run several times is a chain of stages with its own completions; the
 plain run is chain 0. A stage that asks a language model puts the number of the chain into its
@@ -34,7 +34,7 @@ class Heard(NamedTuple):
     Attributes:
         llm: the `LLM` that was asked.
         exchanges: the exchanges with it; none if it was stopped.
-        spend: what all its calls cost, also those that gave nothing usable, as a `Spend`.
+        spend: what all its calls cost, also those without a usable answer, as a `Spend`.
     """
 
     llm: Any
@@ -43,7 +43,7 @@ class Heard(NamedTuple):
 
 
 Write = Callable[[str], None]
-"""Gets what a model has written so far, each time all of it; what it raises is raised when the call is finished and kept."""
+"""Called with the whole text so far. An exception is raised when the call is finished and kept."""
 
 CHAIN: ContextVar[int] = ContextVar("chain", default=0)
 """The number of the current chain, 0 for the plain run."""
@@ -51,7 +51,7 @@ CHAIN: ContextVar[int] = ContextVar("chain", default=0)
 
 @contextmanager
 def in_chain(number: int) -> Iterator[None]:
-    """Requests inside the block belong to the chain of that number.
+    """Give the requests inside the block the chain of that number.
 
     Example:
         >>> with in_chain(2):
@@ -79,7 +79,7 @@ _LEFT: ContextVar[Event | None] = ContextVar("left", default=None)
 
 @contextmanager
 def asked_by(left: Event) -> Iterator[None]:
-    """The work inside the block is done for somebody; once ``left`` is set, they have left.
+    """Do the work inside the block for somebody, who has left once ``left`` is set.
 
     Example:
         >>> left = Event()
@@ -98,7 +98,7 @@ def asked_by(left: Event) -> Iterator[None]:
 
 
 def has_left() -> bool:
-    """Whether those for whom this context works have left."""
+    """Return whether those for whom this context works have left."""
     left = _LEFT.get()
     return left is not None and left.is_set()
 
@@ -114,7 +114,7 @@ def check_asker() -> None:
 
 
 def may_leave() -> bool:
-    """Whether this context works for somebody who may leave."""
+    """Return whether this context works for somebody who may leave."""
     return _LEFT.get() is not None
 
 
@@ -124,10 +124,10 @@ class Step:
 
     Attributes:
         stage: the stage.
-        inp: the frame that it is given.
-        outer: the step that it is inside of.
-        out: what it gave back; None while it works, and when it failed.
-        asked: the exchanges with language models, but for those of the steps inside it.
+        inp: its input frame.
+        outer: the step around it.
+        out: its output; None while it works, and when it failed.
+        asked: the LLM requests of this stage, without those of inner stages.
     """
 
     stage: Any
@@ -147,14 +147,14 @@ class Observer:
         """A stage has ended, or failed."""
 
     def follow(self, step: Step) -> Write | None:
-        """Who gets the text that a model writes for this stage while it writes it; None: it is read when it is finished."""
+        """Return a callback for the partial text of this stage, or None."""
         return None
 
     def repair(self, step: Step, reasons: Sequence[str]) -> None:
-        """A stage has put something else in the place of what a model wrote, for these reasons."""
+        """A stage has replaced what a model wrote, for these reasons."""
 
     def wait(self, tries: int, most: int) -> None:
-        """A call to a language model has failed ``tries`` times of ``most``, and waits to be retried; told in any thread."""
+        """An LLM call failed ``tries`` times of ``most``, and will be retried. Called in any thread."""
 
 
 OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("observers", default=())
@@ -164,15 +164,16 @@ _step: ContextVar[Step | None] = ContextVar("step", default=None)
 
 @contextmanager
 def observed_by(*observers: Observer) -> Iterator[None]:
-    """Inside the block, the observers read the stream. Earlier observers continue.
+    """Let the observers read the stream inside the block. Earlier observers continue.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> class Names(Observer):
         ...     def begin(self, step):
         ...         print(type(step.stage).__name__)
+        >>> turn = pd.DataFrame({"qid": ["9-1_3"], "query": ["tea"]})
         >>> with observed_by(Names()):
-        ...     _ = ikat.RawUtterance()(pd.DataFrame({"qid": ["9-1_3"], "query": ["tea"]}))
+        ...     _ = ikat.RawUtterance()(turn)
         RawUtterance
     """
     token = OBSERVERS.set((*OBSERVERS.get(), *observers))
@@ -187,69 +188,83 @@ _HEARD: ContextVar[tuple[list[Heard], ...]] = ContextVar("heard", default=())
 
 @contextmanager
 def hearing() -> Iterator[list[Heard]]:
-    """All questions to language models inside the block, as they are answered.
+    """Collect all questions to language models inside the block, as they are answered.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> class Echo:
         ...     def generate(self, chats):
         ...         return [chat[-1]["content"].upper() for chat in chats]
+        >>> turn = ikat.conversation([{"role": "user", "content": "hi"}])
         >>> with hearing() as heard:
-        ...     _ = ikat.Answer(ikat.llm(Echo()))(ikat.conversation([{"role": "user", "content": "hi"}]))
-        >>> [(request.stage, one.spend.calls) for one in heard for request, outcome in one.exchanges]
+        ...     _ = ikat.Answer(ikat.llm(Echo()))(turn)
+        >>> [(request.stage, heard[0].spend.calls) for request, _ in heard[0].exchanges]
         [('answer', 1)]
     """
-    found = list[Heard]()
-    token = _HEARD.set((*_HEARD.get(), found))
+    heard: list[Heard] = []
+    token = _HEARD.set((*_HEARD.get(), heard))
     try:
-        yield found
+        yield heard
     finally:
         _HEARD.reset(token)
 
 
 def observed(stage: Any, inp: pd.DataFrame, work: Callable[[], pd.DataFrame]) -> pd.DataFrame:
-    """Do a stage's work while the observers watch. A transform that calls the one of its base class is one step."""
-    observers, outer = OBSERVERS.get(), _step.get()
+    """Do a stage's work while the observers watch.
+
+    A transform that calls the one of its base class is one step.
+    """
+    outer = _step.get()
     around = outer
-    while around is not None and around.stage is not stage:
+    while around is not None:
+        if around.stage is stage:
+            return work()
         around = around.outer
-    if around is not None:
-        return work()
+    observers = OBSERVERS.get()
     step = Step(stage, inp, outer)
     token = _step.set(step)
     try:
-        for one in reversed(observers):  # the first one begins last and ends first
-            one.begin(step)
+        for observer in reversed(observers):  # the first one begins last and ends first
+            observer.begin(step)
         step.out = work()
     finally:
         _step.reset(token)
-        for one in observers:
-            one.end(step)
+        for observer in observers:
+            observer.end(step)
     return step.out
 
 
 def tell(llm: Any, exchanges: Sequence[Exchange], spend: Any) -> None:
-    """Report the requests, outcomes and cost of a finished `LLM.ask` to the current stage and to `hearing` blocks."""
-    if (step := _step.get()) is not None:
+    """Report a finished `LLM.ask` to the current stage and to `hearing` blocks.
+
+    Args:
+        llm: the `LLM` that was asked.
+        exchanges: the requests and their outcomes, in order.
+        spend: what the calls cost.
+    """
+    step = _step.get()
+    if step is not None:
         step.asked += exchanges
     for heard in _HEARD.get():
         heard.append(Heard(llm, exchanges, spend))
 
 
 def follower() -> Write | None:
-    """Who follows what a model writes for the stage under way, while it writes."""
+    """Return the callback for the partial text of the current stage, or None."""
     step = _step.get()
-    return (
-        None
-        if step is None
-        else next(
-            (write for one in OBSERVERS.get() if (write := one.follow(step)) is not None), None
-        )
-    )
+    if step is None:
+        return None
+    for observer in OBSERVERS.get():
+        write = observer.follow(step)
+        if write is not None:
+            return write
+    return None
 
 
 def repaired(reasons: Sequence[str]) -> None:
-    """Tell the observers that the stage under way has put something else in the place of what a model wrote."""
-    if (step := _step.get()) is not None:
-        for one in OBSERVERS.get():
-            one.repair(step, reasons)
+    """Tell the observers that the current stage has replaced what a model wrote."""
+    step = _step.get()
+    if step is None:
+        return
+    for observer in OBSERVERS.get():
+        observer.repair(step, reasons)

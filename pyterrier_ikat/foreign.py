@@ -9,7 +9,7 @@ large file only parts are read.
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatch
@@ -20,17 +20,21 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-SMALL = 1 << 20
-"""Up to this size the whole file is read; of a larger one ``SAMPLE`` bytes at its beginning, middle and end."""
-SAMPLE = 1 << 16
+SMALL_FILE = 1 << 20
+"""Up to this size the whole file is read."""
+SAMPLE_BYTES = 1 << 16
+"""Bytes that are read of a larger file, at its beginning, middle and end each."""
 MOST_FILES = 10_000
 """A folder with more files is no index: it can't be told whether it changed."""
-DEPTH = 3
+SEARCH_DEPTH = 3
 """How many objects deep a stage is searched: a retriever, its searcher, the searcher's index."""
 
-CACHES = ("pyterrier_caching",)
-"""Packages whose folders don't decide on results: a cache writes into its own (seanmacavaney/pyterrier-caching, scorer_cache.py and
-retriever_cache.py). The stage inside a cache counts."""
+CACHE_PACKAGES = ("pyterrier_caching",)
+"""Packages whose folders don't decide on results: a cache writes into its own.
+
+The stage inside a cache counts. Source: seanmacavaney/pyterrier-caching, scorer_cache.py and
+retriever_cache.py.
+"""
 BUILT_FROM = {
     # pyterrier_pisa 0.4.9: prepare_index writes bm25.k1-0.9.b-0.4.q0.bmw.64 and .block_simdbp at
     # the first use of a scorer
@@ -40,7 +44,7 @@ BUILT_FROM = {
     "pyterrier_dr.FlexIndex": ("pt_meta.json", "vecs.f4", "docnos.npids"),
 }
 """Index -> the files that all its others are built from, at any time."""
-PASSING = ("*.lock", "*.tmp", ".*")
+PASSING_FILES = ("*.lock", "*.tmp", ".*")
 """Files and folders that come and go: Lucene's write.lock, temporary and hidden ones."""
 
 COPIES_ON_WRITE = int(pd.__version__.partition(".")[0]) >= 3
@@ -87,17 +91,17 @@ class HeldFiles:
         root = Path(self.path)
         if not root.is_dir():
             return [root] if root.is_file() else []
-        counted = BUILT_FROM.get(self.kind, ("*",))
-        found = []
+        patterns = BUILT_FROM.get(self.kind, ("*",))
+        files = []
         for path in _walk(root):
             name = path.relative_to(root)
-            if any(fnmatch(part, pattern) for part in name.parts for pattern in PASSING):
+            if any(_matches(part, PASSING_FILES) for part in name.parts):
                 continue
-            if any(fnmatch(name.as_posix(), pattern) for pattern in counted) and path.is_file():
-                found.append(path)
-            if len(found) > MOST_FILES:
+            if _matches(name.as_posix(), patterns) and path.is_file():
+                files.append(path)
+            if len(files) > MOST_FILES:
                 break
-        return sorted(found)
+        return sorted(files)
 
     @property
     def told(self) -> bool:
@@ -105,44 +109,49 @@ class HeldFiles:
         return 0 < len(self.files()) <= MOST_FILES
 
     def fingerprint(self) -> str:
-        """A checksum of the names, sizes and contents of the files; empty if a change can't be told."""
-        found = hashlib.blake2b(digest_size=16)
+        """Return a checksum of names, sizes and contents; empty if a change can't be noticed."""
+        checksum = hashlib.blake2b(digest_size=16)
         files = self.files()
         if not 0 < len(files) <= MOST_FILES:
             return ""
         for path in files:
             size = path.stat().st_size
             name = os.path.relpath(path, self.path)
-            found.update(f"{name}\0{size}\0".encode("utf-8", "surrogateescape"))
-            found.update(_content(path, size))
-        return found.hexdigest()
+            checksum.update(f"{name}\0{size}\0".encode("utf-8", "surrogateescape"))
+            checksum.update(_content(path, size))
+        return checksum.hexdigest()
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
 
 
 def files_below(folder: Path) -> list[Path]:
-    """All files of a folder and its subfolders, also of those that are links."""
+    """Return all files of a folder and its subfolders, also of those that are links."""
     return sorted(_walk(folder))
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    for place, _, names in os.walk(folder, followlinks=True):
+    for subfolder, _, names in os.walk(folder, followlinks=True):
         for name in names:
-            yield Path(place, name)
+            yield Path(subfolder, name)
 
 
 def _content(path: Path, size: int) -> bytes:
-    found = hashlib.blake2b(digest_size=16)
+    """A checksum of a file's content, of a large file only of three parts."""
+    checksum = hashlib.blake2b(digest_size=16)
     with path.open("rb") as file:
-        if size <= SMALL:
-            found.update(file.read())
+        if size <= SMALL_FILE:
+            checksum.update(file.read())
         else:
-            for start in (0, (size - SAMPLE) // 2, size - SAMPLE):
+            for start in (0, (size - SAMPLE_BYTES) // 2, size - SAMPLE_BYTES):
                 file.seek(start)
-                found.update(file.read(SAMPLE))
-    return found.digest()
+                checksum.update(file.read(SAMPLE_BYTES))
+    return checksum.digest()
 
 
 def named_file(text: str | Path) -> HeldFiles | None:
-    """The file that an argument names; None for any other text.
+    """Return the file that an argument names; None for any other text.
 
     A word without a separator or an ending is not taken for the file that happens to have its name.
     """
@@ -152,50 +161,56 @@ def named_file(text: str | Path) -> HeldFiles | None:
 
 
 def held_by(owner: Any) -> list[Any]:
-    """What an object of another package holds: files, stages, and whatever has a ``fingerprint()``.
+    """Return the files, stages and fingerprinted objects that an object of another package holds.
 
     A path inside an artifact, such as the one that a retriever remembers beside its index, stands
     for the artifact.
     """
-    found = list(_held_by(owner, DEPTH, {}))
-    artifacts = [
-        os.path.realpath(one.path) for one in found if isinstance(one, HeldFiles) and one.artifact
-    ]
-    kept = []
-    for one in found:
-        if isinstance(one, HeldFiles) and not one.artifact:
-            place = os.path.realpath(one.path)
-            if any(place == root or place.startswith(root + os.sep) for root in artifacts):
+    parts = list(_held_by(owner, SEARCH_DEPTH, {}))
+    artifacts = []
+    for part in parts:
+        if isinstance(part, HeldFiles) and part.artifact:
+            artifacts.append(Path(os.path.realpath(part.path)))
+    held = []
+    for part in parts:
+        if isinstance(part, HeldFiles) and not part.artifact:
+            path = Path(os.path.realpath(part.path))
+            if any(path.is_relative_to(artifact) for artifact in artifacts):
                 continue
-        kept.append(one)
-    return kept
+        held.append(part)
+    return held
 
 
 def untold(stage: pt.Transformer) -> bool:
-    """Whether a stage of another package holds something whose change can't be told.
+    """Return whether a stage of another package holds something whose change can't be noticed.
 
     That is an artifact without files or a folder with too many; or, in a retriever, the address of
     a server, or an object that names no file at all.
     """
-    found = held_by(stage)
-    files = [one for one in found if isinstance(one, HeldFiles)]
-    if any(not one.told for one in files):
-        return True
-    held = _attributes(stage).values()
-    is_opaque = not all(map(_is_plain, held)) or any(map(_names_server, held))
-    return is_opaque and not found and _retrieves(stage)
+    parts = held_by(stage)
+    for part in parts:
+        if isinstance(part, HeldFiles) and not part.told:
+            return True
+    if parts:
+        return False
+    values = _attributes(stage).values()
+    is_opaque = not all(map(_is_plain, values)) or any(map(_names_server, values))
+    return is_opaque and _retrieves(stage)
 
 
 def _retrieves(stage: pt.Transformer) -> bool:
-    return "docno" in (pt.inspect.transformer_outputs(stage, ["qid", "query"], strict=False) or ())
+    outputs = pt.inspect.transformer_outputs(stage, ["qid", "query"], strict=False)
+    return outputs is not None and "docno" in outputs
 
 
 def _held_by(owner: Any, depth: int, seen: dict[int, Any]) -> Iterator[Any]:
     if id(owner) in seen:
         return
     seen[id(owner)] = owner
-    if _package(owner) in CACHES:
-        yield from (one for one in _attributes(owner).values() if isinstance(one, pt.Transformer))
+    if _package(owner) in CACHE_PACKAGES:
+        for value in _attributes(owner).values():
+            if isinstance(value, pt.Transformer):
+                yield value
         return
     if isinstance(owner, pt.Artifact):
         kind = f"{_package(owner)}.{type(owner).__name__}"
@@ -216,11 +231,11 @@ def _in_value(name: str, value: Any, depth: int, seen: dict[int, Any]) -> Iterat
     elif isinstance(value, pt.Transformer) and not isinstance(value, pt.Artifact):
         yield value
     elif isinstance(value, list | tuple | set | frozenset):
-        for one in value:
-            yield from _in_value(name, one, depth, seen)
+        for item in value:
+            yield from _in_value(name, item, depth, seen)
     elif isinstance(value, Mapping):
-        for key, one in value.items():
-            yield from _in_value(str(key), one, depth, seen)
+        for key, item in value.items():
+            yield from _in_value(str(key), item, depth, seen)
     elif not _is_plain(value) and depth:
         yield from _held_by(value, depth - 1, seen)
 
@@ -251,13 +266,14 @@ def _names_server(value: Any) -> bool:
 
 
 def _attributes(owner: Any) -> dict[str, Any]:
-    found = dict(getattr(owner, "__dict__", {}))
+    """The attributes of an object, also those in slots."""
+    attributes = dict(getattr(owner, "__dict__", {}))
     for cls in type(owner).__mro__:
         slots = cls.__dict__.get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
             if hasattr(owner, name):
-                found[name] = getattr(owner, name)
-    return found
+                attributes[name] = getattr(owner, name)
+    return attributes
 
 
 def _package(owner: Any) -> str:

@@ -1,4 +1,8 @@
-"""The base of operators and judges that ask a language model: requests from templates, parsing, typed failures, counts in the ledger."""
+"""The base of operators and judges that ask a language model.
+
+It makes requests from templates, parses completions into values or typed failures, and counts in
+the ledger.
+"""
 
 import logging
 import os
@@ -48,12 +52,14 @@ from .prompts import (
 
 log = logging.getLogger("pyterrier_ikat")
 
-_made: "WeakValueDictionary[tuple[Any, ...], LLM]" = WeakValueDictionary()
+_models: "WeakValueDictionary[tuple[Any, ...], LLM]" = WeakValueDictionary()
 _making = threading.Lock()
 
 
 def as_llm(given: Any) -> LLM:
-    """The language model for an operator's argument ``llm``: the model itself, or the one that `llm` makes from the value.
+    """Return the language model for an operator's argument ``llm``.
+
+    That is the model itself, or the one that `llm` makes from the value.
 
     Operators with the same text or object share one model, with its ledger, budget and connections.
 
@@ -62,25 +68,30 @@ def as_llm(given: Any) -> LLM:
     """
     if is_asked(given):
         return given  # type: ignore[no-any-return]
-    place = (os.getcwd(), os.environ.get("IKAT_HOME"), os.environ.get("OPENAI_BASE_URL"))
-    key = (given, *place) if isinstance(given, str) else (id(given),)
+    key: tuple[Any, ...] = (id(given),)
+    if isinstance(given, str):
+        home = os.environ.get("IKAT_HOME")
+        key = (given, os.getcwd(), home, os.environ.get("OPENAI_BASE_URL"))
     with _making:
-        made = _made.get(key) or llm(given)
-        _made[key] = made
-    return made
+        model = _models.get(key) or llm(given)
+        _models[key] = model
+    return model
 
 
 def is_of_package(cls: type) -> bool:
-    """Whether a class is defined in this package."""
+    """Return whether a class is defined in this package."""
     return cls.__module__.partition(".")[0] == __package__
 
 
 def _declared_by(cls: type) -> list[str]:
     """The templates that a class of operators names in its attributes."""
-    found = [vars(cls).get("stage"), vars(cls).get("template_name")]
-    _argument, of_values = vars(cls).get("template_of") or ("", {})
-    found += of_values.values()
-    return [name for name in found if isinstance(name, str) and name]
+    attributes = cls.__dict__
+    names = [attributes.get("stage"), attributes.get("template_name")]
+    by_argument = attributes.get("template_of")
+    if by_argument is not None:
+        _argument, of_values = by_argument
+        names += of_values.values()
+    return [name for name in names if isinstance(name, str) and name]
 
 
 @dataclass(eq=False, repr=False)
@@ -91,10 +102,10 @@ class AsksLLM(Checked):
 
     Args (of every subclass):
         llm: the model to ask, from :func:`pyterrier_ikat.llm`, or any value that it takes: a
-        specification, or an object with
-            ``.generate``. Operators with the same model share its account and its budget.
+            specification, or an object with ``.generate``. Operators with the same model share its
+            account and its budget.
         prompts: a folder of your own prompt templates; ``None``: that of the method being built, or
-        the package's.
+            the package's.
     """
 
     llm: LLM
@@ -103,7 +114,7 @@ class AsksLLM(Checked):
 
     stage: ClassVar[str]
     kind = Kind()
-    """How its answers are read: their parser and, for a model with ``structured=on``, their JSON schema."""
+    """How its answers are read: a parser and, for ``structured=on``, a JSON schema."""
     style = "gpt"
     question = ""
     open_ended = False
@@ -121,33 +132,33 @@ class AsksLLM(Checked):
             declare_templates(_declared_by(cls))
 
     def prompt_of(self, template: str) -> str:
-        """Name of the prompt that ``template`` makes, in recorded files: its own, with ``_llama`` and ``_human`` if they apply."""
-        return (
-            template
-            + "_llama" * (self.style == "llama")
-            + "_human" * (self.question == "qresolved")
-        )
+        """Return the prompt's name in recorded files: the template, ``_llama``, ``_human``."""
+        name = template
+        if self.style == "llama":
+            name += "_llama"
+        if self.question == "qresolved":
+            name += "_human"
+        return name
 
     def templates(self) -> list[str]:
-        """The names of the templates that its requests are made from."""
+        """Return the names of the templates that its requests are made from."""
         return [self.stage]
 
     def prompt_checksums(self) -> dict[str, str]:
-        """Template -> a digest of its source; see :func:`pyterrier_ikat.prompts.checksum_of`."""
-        names = [
-            one
-            for name in self.templates()
-            for one in (name, instructions_for(name, self.style, self.prompts))
-            if one
-        ]
-        return {name: checksum_of(name, self.style, self.prompts) for name in names}
+        """Return a checksum of each template's source; see `pyterrier_ikat.prompts.checksum_of`."""
+        checksums = {}
+        for template in self.templates():
+            for name in (template, instructions_for(template, self.style, self.prompts)):
+                if name:
+                    checksums[name] = checksum_of(name, self.style, self.prompts)
+        return checksums
 
     def own_prompts(self) -> str | None:
         """Return the folder of the user's prompt templates, or None."""
         return self.prompts
 
     def message(self, template: str, values: dict[str, Any]) -> dict[str, str]:
-        """A user message made from a template.
+        """Return a user message made from a template.
 
         Raises:
             UsageError: when :meth:`templates` lacks the template: a finished run could not be told
@@ -155,7 +166,8 @@ class AsksLLM(Checked):
         """
         if template not in self.templates():
             raise UsageError(
-                f"{type(self).__name__} uses the prompt template {template}: return its name from the method templates(), too"
+                f"{type(self).__name__} uses the prompt template {template}: return its name from "
+                "the method templates(), too"
             )
         return {"role": "user", "content": render(template, self.style, self.prompts, **values)}
 
@@ -171,41 +183,42 @@ class AsksLLM(Checked):
         item: str = "",
         before: Sequence[dict[str, str]] = (),
     ) -> Request:
-        """A request of one message from a template, behind the messages ``before`` and that of the template for the system message."""
-        form, message = self._asked_form, self.message(template, values)
+        """Return a request of one message from a template.
+
+        Args:
+            qid: the turn.
+            values: what the template shows.
+            template: the name of the template.
+            item: what the request is about besides the turn, such as a passage.
+            before: messages before it. A system message of the template stands before them.
+        """
+        messages: list[dict[str, str]] = []
+        instructions = instructions_for(template, self.style, self.prompts)
+        if instructions:
+            text = render(instructions, self.style, self.prompts, **values)
+            messages.append({"role": "system", "content": text})
+        messages += before
+        message = self.message(template, values)
+        form = self._asked_form
         if form is not None:
             message = {**message, "content": f"{message['content']}\n\n{form.instruction}"}
-        instructions = instructions_for(template, self.style, self.prompts)
-        first = (
-            [
-                {
-                    "role": "system",
-                    "content": render(instructions, self.style, self.prompts, **values),
-                }
-            ]
-            if instructions
-            else []
-        )
-        return Request(
-            [*first, *before, message],
-            self.stage,
-            qid,
-            self.prompt_of(template),
-            item,
-            structure=form,
-        )
+        messages.append(message)
+        prompt = self.prompt_of(template)
+        return Request(messages, self.stage, qid, prompt, item, structure=form)
 
     def ask(self, requests: Sequence[Request]) -> list[Any]:
-        """The parsed completion of each request (see :meth:`parse`), or its `LLMFailure`. Failures are counted.
+        """Return the parsed completion of each request (see :meth:`parse`), or its `LLMFailure`.
+
+        Failures are counted.
 
         Raises:
             FatalLLMError: when no call can succeed (key, model, quota).
             BudgetExceeded: when the budget is spent.
         """
-        return [
-            self._read(request.qid, outcome)
-            for request, outcome in zip(requests, self.llm.ask(requests), strict=True)
-        ]
+        values = []
+        for request, outcome in zip(requests, self.llm.ask(requests), strict=True):
+            values.append(self._read(request.qid, outcome))
+        return values
 
     def ask_in_rounds(
         self,
@@ -213,40 +226,47 @@ class AsksLLM(Checked):
         then: Callable[[int, list[Any]], Request | None],
         calls: int = 0,
     ) -> list[list[Any]]:
-        """Ask requests that have follow-ups, as :meth:`ask` does; the follow-ups of different requests are sent concurrently.
+        """Ask requests that have follow-ups, as :meth:`ask` does.
+
+        The follow-ups of different requests are sent concurrently.
 
         Args:
             requests: the first ones.
-            then: gets the position of a first request and the outcomes of its chain so far, as
-                :meth:`ask` gives them; returns the next request of the chain, or None.
+            then: gets the position of a first request and the outcomes of its sequence so far, as
+                :meth:`ask` gives them; returns the next request of the sequence, or None.
             calls: the total number of requests.
 
         Returns:
-            For each of ``requests`` the outcomes of its chain.
+            For each of ``requests`` the outcomes of its sequence.
         """
-        found: list[list[Any]] = [[] for _ in requests]
+        values: list[list[Any]] = [[] for _ in requests]
 
-        def follow(place: int, outcome: Completion | LLMFailure) -> Request | None:
-            found[place].append(self._read(requests[place].qid, outcome))
-            return then(place, found[place])
+        def follow(position: int, outcome: Completion | LLMFailure) -> Request | None:
+            values[position].append(self._read(requests[position].qid, outcome))
+            return then(position, values[position])
 
         self.llm.ask(requests, follow, calls)
-        return found
+        return values
 
     def read(self, text: str) -> tuple[Any, list[str]]:
-        """The content of a completion (``None`` if nothing is usable), and a description of what was omitted before it was read."""
-        if (form := self._asked_form) is not None:
-            said = form.read(text)
-            return None if said is None else self.kind.of_json(said), []
-        text, omitted = readable(text, whole=self.kind.whole)
-        return self.parse(text), omitted
+        """Return the content of a completion, and what was omitted before it was read.
+
+        The content is ``None`` if nothing is usable.
+        """
+        form = self._asked_form
+        if form is None:
+            text, omitted = readable(text, whole=self.kind.whole)
+            return self.parse(text), omitted
+        answer = form.read(text)
+        value = None if answer is None else self.kind.of_json(answer)
+        return value, []
 
     def parse(self, text: str) -> Any:
         """Read a completion in free text; ``None`` when it holds nothing usable."""
         return self.kind.parse(text)
 
     def describe_unusable(self, text: str) -> str:
-        """The reason why a received completion counts as a failure."""
+        """Return the reason why a received completion counts as a failure."""
         return f"nothing usable in the completion {text[:80]!r}"
 
     def count(self, *, failures: int = 0, fallbacks: int = 0, dropped: int = 0) -> None:
@@ -261,9 +281,9 @@ class AsksLLM(Checked):
         try:
             value, omitted = self.read(outcome.text)
         except Exception as error:
-            who = f"the parser of {type(self).__name__} stops with {type(error).__name__}: {error}"
             raise DataError(
-                f"{who}; it reads the completion of turn {qid}, {outcome.text[:80]!r}"
+                f"the parser of {type(self).__name__} stops with {type(error).__name__}: {error}; it "
+                f"reads the completion of turn {qid}, {outcome.text[:80]!r}"
             ) from error
         if omitted:
             self.count(dropped=len(omitted))
@@ -271,18 +291,24 @@ class AsksLLM(Checked):
         if value is not None:
             return value
         self.count(failures=1)
-        said = without_reasoning(outcome.text)
-        if is_refusal(said):
-            return Refused(self.stage, qid, f"the model refused: {outcome.text[:80]!r}")
+        return self._failure(qid, outcome.text)
+
+    def _failure(self, qid: str, text: str) -> LLMFailure:
+        """The failure of a completion with nothing usable."""
+        answer = without_reasoning(text)
+        if is_refusal(answer):
+            return Refused(self.stage, qid, f"the model refused: {text[:80]!r}")
         if self._asked_form is not None:
-            reason = f"the completion of {len(said)} characters isn't the JSON that structured=on asks for"
-            reason += "; where the server ignores the schema, omit structured=on"
-            return NotStructured(self.stage, qid, reason, kept=bool(said))
-        return LLMFailure(self.stage, qid, self.describe_unusable(outcome.text), kept=bool(said))
+            reason = (
+                f"the completion of {len(answer)} characters isn't the JSON that structured=on asks "
+                "for; where the server ignores the schema, omit structured=on"
+            )
+            return NotStructured(self.stage, qid, reason, kept=bool(answer))
+        return LLMFailure(self.stage, qid, self.describe_unusable(text), kept=bool(answer))
 
 
 def as_long_as(words: int, text: str) -> str:
-    """``text``, repeated or cut to this many words: the stand-in for a completion of that length.
+    """Return ``text``, repeated or cut to this many words: a stand-in for such a completion.
 
     Example:
         >>> as_long_as(5, "mint or sage?"), as_long_as(2, "")
@@ -335,7 +361,7 @@ class LLMOperator(AsksLLM, Operator):
     template_name = ""
     """The prompt template; empty for the name of the stage."""
     template_of: ClassVar[tuple[str, Mapping[Any, str]] | None] = None
-    """The argument that chooses the prompt template, and the template for each of its values; None: it is always the same one."""
+    """The argument that chooses the prompt template, and the template for each of its values."""
     shows: ClassVar[Sequence[str]] = ()
     """The arguments that prompts show, besides the conversation and the persona."""
     typical_words = 0
@@ -345,127 +371,136 @@ class LLMOperator(AsksLLM, Operator):
     makes_query = False
     """Whether the answers also become the query."""
     statements = "all"
-    """The statements that prompts show, ``"all"`` or ``"chosen"``. Without the column ``qstatements``, all are shown."""
+    """The statements that prompts show, ``"all"`` or ``"chosen"``; all without ``qstatements``."""
 
     @property
     def prompt(self) -> str:
-        """Name of the prompt in recorded files: the name of the template, with ``_llama`` and ``_human`` if they apply."""
+        """The prompt's name in recorded files, see :meth:`prompt_of`."""
         return self.prompt_of(self.template())
 
     def template(self) -> str:
-        """Name of the prompt template."""
+        """Return the name of the prompt template."""
         if self.template_of is None:
             return self.template_name or self.stage
         argument, names = self.template_of
         return names[getattr(self, argument)]
 
     def templates(self) -> list[str]:
-        """The names of all templates of its requests. Their texts decide whether a finished run can be reused."""
+        """Return the names of all templates of its requests.
+
+        Their texts decide whether a finished run can be reused.
+        """
         return [self.template()]
 
     def columns_shown(self) -> dict[str, str]:
-        """The columns with a text that prompts show besides the question: the name in the template -> the column."""
+        """Return the columns that prompts show besides the question: name in the template -> column."""
         return {}
 
     def needs(self) -> list[str]:
-        """The columns that the operator reads besides ``qid``; ``qstatements`` where its user chose to show only these."""
-        own = [self.question] * (self.question not in ("qutterance", "query")) + list(
-            self.columns_shown().values()
-        )
-        return ["query", *own, *["qstatements"] * (self.arguments().get("statements") == "chosen")]
+        """Return the columns that the operator reads besides ``qid``.
+
+        ``qstatements`` is one of them where its user chose to show only these.
+        """
+        columns = ["query"]
+        if self.question not in ("qutterance", "query"):
+            columns.append(self.question)
+        columns += self.columns_shown().values()
+        if self.arguments().get("statements") == "chosen":
+            columns.append("qstatements")
+        return columns
 
     def questions(self, frame: pd.DataFrame) -> list[str]:
-        """The user's question of each row. In a frame without a conversation, the query before any operator replaced it.
+        """Return the user's question of each row.
+
+        In a frame without a conversation, that is the query before any operator replaced it.
 
         Raises:
             DataError: naming the turns whose question is missing or blank. A model would be paid
                 for nothing.
         """
-        return texts_in(
-            frame,
-            self.question if self.question in frame.columns else question_column(frame),
-            blank=False,
-        )
+        column = self.question if self.question in frame.columns else question_column(frame)
+        return texts_in(frame, column, blank=False)
 
     def personas(self, frame: pd.DataFrame) -> list[dict[str, str]]:
-        """The statements about the user that each row's prompt shows."""
+        """Return the statements about the user that each row's prompt shows."""
         ptkbs = personas(frame)
         if self.statements == "all" or "qstatements" not in frame.columns:
             return ptkbs
-        return [
-            pick_statements(ptkb, statements or [])
-            for ptkb, statements in zip(ptkbs, values(frame, "qstatements"), strict=True)
-        ]
+        shown = []
+        for ptkb, statements in zip(ptkbs, values(frame, "qstatements"), strict=True):
+            shown.append(pick_statements(ptkb, statements or []))
+        return shown
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """The values that every prompt shows: ``ptkb``, ``context``, ``question``, arguments and columns that are shown."""
-        more = {name: getattr(self, name) for name in self.shows}
-        rows = [
-            {
+        """Return the values that each row's prompt shows.
+
+        They are ``ptkb``, ``context``, ``question``, and the arguments and columns that are shown.
+        """
+        arguments = {name: getattr(self, name) for name in self.shows}
+        style = self.history_style or self.style
+        rows = []
+        conversations = zip(
+            self.questions(frame), histories(frame), self.personas(frame), strict=True
+        )
+        for question, history, ptkb in conversations:
+            row = {
                 "question": question,
-                "context": history_text(history, self.history_style or self.style),
+                "context": history_text(history, style),
                 "ptkb": ptkb_text(ptkb),
-                **more,
             }
-            for question, history, ptkb in zip(
-                self.questions(frame), histories(frame), self.personas(frame), strict=True
-            )
-        ]
+            row.update(arguments)
+            rows.append(row)
         for name, column in self.columns_shown().items():
-            rows = [
-                {**row, name: text} for row, text in zip(rows, texts_in(frame, column), strict=True)
-            ]
+            for row, text in zip(rows, texts_in(frame, column), strict=True):
+                row[name] = text
         return rows
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
-        """The requests for ``frame``, in order. Nothing is sent."""
-        return [
-            self.request(qid, values, self.template())
-            for qid, values in zip(frame["qid"], self.contexts(frame), strict=True)
-        ]
+        """Return the requests for ``frame``, in order. Nothing is sent."""
+        template = self.template()
+        requests = []
+        for qid, context in zip(frame["qid"], self.contexts(frame), strict=True):
+            requests.append(self.request(qid, context, template))
+        return requests
 
     def fallback(self, frame: pd.DataFrame) -> list[Any]:
-        """The substitute for each request's outcome, used when the request fails."""
+        """Return the substitute for each request's outcome, used when the request fails."""
         return self.questions(frame)
 
     def typical(self, frame: pd.DataFrame) -> list[Any]:
-        """Stand-ins that ``ikat.plan`` uses for completions that are not in the cache, about as long as real ones."""
-        return (
-            [as_long_as(self.typical_words, text) for text in self.fallback(frame)]
-            if self.typical_words
-            else self.fallback(frame)
-        )
+        """Return stand-ins for completions, about as long as real ones, for ``ikat.plan``."""
+        stand_ins = self.fallback(frame)
+        if not self.typical_words:
+            return stand_ins
+        return [as_long_as(self.typical_words, text) for text in stand_ins]
 
     def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """Count the requests, and write cached completions or stand-ins."""
         return self.write(frame, plan.ask(self, frame))
 
     def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
-        """The pieces of ``found`` that :meth:`write` omits or repairs, in words; counted in the ledger as ``dropped``."""
+        """Return what :meth:`write` omits of ``found`` or repairs, in words.
+
+        The ledger counts it as ``dropped``.
+        """
         return []
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
-        """A new frame with the outcomes ``found``, one for each request.
+        """Return a new frame with the outcomes ``found``, one for each request.
 
         Raises:
             DataError: when an outcome becomes the query, and is no text.
         """
-        no_text = (
-            (qid, one)
-            for qid, one in zip(frame["qid"], found, strict=True)
-            if not (isinstance(one, str) and one.strip())
-        )
-        if self.makes_query and (odd := next(no_text, None)):
-            repair = "return a text from parse, or None for an unusable completion"
-            raise DataError(
-                f"{type(self).__name__} makes {odd[1]!r} the query of turn {odd[0]}: {repair}"
-            )
         columns = {self.writes: found} if self.writes else {}
-        return (
-            with_query(frame, found, **columns)
-            if self.makes_query
-            else with_columns(frame, **columns)
-        )
+        if not self.makes_query:
+            return with_columns(frame, **columns)
+        for qid, query in zip(frame["qid"], found, strict=True):
+            if not isinstance(query, str) or not query.strip():
+                raise DataError(
+                    f"{type(self).__name__} makes {query!r} the query of turn {qid}: return a text "
+                    "from parse, or None for an unusable completion"
+                )
+        return with_query(frame, found, **columns)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Ask for every row of a query frame (``qid``, ``query``; optional: ``qutterance``, ``qhistory``, ``qptkb``)."""
@@ -474,14 +509,17 @@ class LLMOperator(AsksLLM, Operator):
         return self.ask_and_write(inp)
 
     def ask_and_write(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Ask for all rows and return the frame that :meth:`write` makes from the outcomes. An empty frame sends nothing.
+        """Ask for all rows and return the frame that :meth:`write` makes from the outcomes.
+
+        An empty frame sends nothing.
 
         Raises:
             StageError: when a request failed and ``on_error`` is ``"raise"``.
         """
-        return self.write(
-            frame, self.settle(frame, self.ask(self.requests(frame))) if len(frame) else []
-        )
+        if len(frame) == 0:
+            return self.write(frame, [])
+        outcomes = self.ask(self.requests(frame))
+        return self.write(frame, self.settle(frame, outcomes))
 
     @property
     def fails(self) -> bool:
@@ -489,11 +527,16 @@ class LLMOperator(AsksLLM, Operator):
         return (self.on_error or self.llm.on_error) == "raise"
 
     def settle(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[Any]:
-        """The outcomes, with fallbacks in place of failures. It also counts the pieces dropped from the others."""
-        found = list(outcomes)
-        if failures := [one for one in found if isinstance(one, LLMFailure)]:
-            if self.fails:
-                raise StageError(self.stage, failures, self.llm.kept_in)
+        """Return the outcomes, with fallbacks in place of failures, and count what is dropped.
+
+        Raises:
+            StageError: when a request failed and ``on_error`` is ``"raise"``.
+        """
+        values = list(outcomes)
+        failures = [outcome for outcome in outcomes if isinstance(outcome, LLMFailure)]
+        if failures and self.fails:
+            raise StageError(self.stage, failures, self.llm.kept_in)
+        if failures:
             self.count(fallbacks=len(failures))
             repaired([failure.reason for failure in failures])
             log.warning(
@@ -502,12 +545,13 @@ class LLMOperator(AsksLLM, Operator):
                 counted(len(failures), "request"),
                 list_failed(failures),
             )
-            fallbacks = zip(found, self.fallback(frame), strict=True)
-            found = [
-                instead if isinstance(value, LLMFailure) else value for value, instead in fallbacks
-            ]
-        if dropped := self.list_dropped(frame, found):
+            replaced = []
+            for value, fallback in zip(values, self.fallback(frame), strict=True):
+                replaced.append(fallback if isinstance(value, LLMFailure) else value)
+            values = replaced
+        dropped = self.list_dropped(frame, values)
+        if dropped:
             self.count(dropped=len(dropped))
             repaired(dropped)
             log.info("stage %s: dropped or repaired: %s", self.stage, list_first(dropped))
-        return found
+        return values

@@ -1,4 +1,4 @@
-"""Names that a module doesn't have: the errors say which one may be meant, and which room has it."""
+"""Errors for names that a module doesn't have: they say which name is meant, and where it is."""
 
 import importlib
 from collections.abc import Callable, Iterable
@@ -23,7 +23,7 @@ ROOMS = (
 
 
 def unknown_name(module: str, name: str, known: Iterable[str]) -> AttributeError:
-    """The error for a name that a module doesn't have.
+    """Return the error for a name that a module doesn't have.
 
     Args:
         module: the module, such as ``"pyterrier_ikat.show"``.
@@ -44,22 +44,24 @@ def unknown_name(module: str, name: str, known: Iterable[str]) -> AttributeError
 
 
 def _home_of(name: str, besides: str) -> str | None:
-    """The room that has a name, such as ``".generate"``; empty for the front, None where no room has it."""
-    for room in ("", *(f".{room}" for room in ROOMS)):
-        if f"{__package__}{room}" != besides and name in _listed(f"{__package__}{room}"):
-            return room
+    """The room that has a name, such as ``".generate"``; empty for the front, None for no room."""
+    for room in ("", *ROOMS):
+        suffix = f".{room}" if room else ""
+        module = f"{__package__}{suffix}"
+        if module != besides and name in _public_names(module):
+            return suffix
     return None
 
 
-def _listed(module: str) -> Iterable[str]:
-    found: Iterable[str] = getattr(importlib.import_module(module), "__all__", ())
-    return found
+def _public_names(module: str) -> Iterable[str]:
+    names: Iterable[str] = getattr(importlib.import_module(module), "__all__", ())
+    return names
 
 
 def asked_for(
     module: str, known: Iterable[str], load: Callable[[str], object] | None = None
 ) -> Callable[[str], object]:
-    """The ``__getattr__`` of a module, whose errors say which name may be meant.
+    """Return a module's ``__getattr__``, whose errors say which name may be meant.
 
     Args:
         module: the module's ``__name__``.

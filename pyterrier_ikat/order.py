@@ -1,4 +1,6 @@
-"""The order of a ranking as every evaluator sees it: this module alone ranks rows, normalises scores and separates tied scores.
+"""The order of a ranking as every evaluator sees it.
+
+This module alone ranks rows, normalises scores and separates tied scores.
 
 trec_eval ignores the ranks. It reads scores as 32-bit floats, and orders equal scores by docno, the
 greatest first. So two scores that differ in the 12th digit tie there, and the tie may be broken in
@@ -18,16 +20,20 @@ from .errors import DataError
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-SUBNORMAL, INFINITE = 0x007FFFFF, 0x7F800000
-"""The bits of the largest 32-bit float that a fast processor may take for zero, and of infinity; the bits of floats are in their order."""
-SAME = 1e-12
+SUBNORMAL_BITS = 0x007FFFFF
+"""The bits of the largest 32-bit float that a fast processor may take for zero."""
+INFINITY_BITS = 0x7F800000
+"""The bits of infinity as a 32-bit float."""
+SAME_SUM = 1e-12
 """The tolerance within which sums of shares are equal, as a fraction of the highest possible sum."""
-OF_A_TURN = 1 << 34
-"""A number greater than any difference between two scores, steps included."""
+TURN_GAP = 1 << 34
+"""A number greater than any difference between the numbers of two scores, steps included."""
 
 
 def order_by_score(frame: pd.DataFrame, turn: Integers, score: Floats) -> Integers:
-    """The order of rows by turn, then score, the highest first, then docno, the greatest first: trec_eval's own order of ties.
+    """Return the order of rows by turn, then score, the highest first, then docno, the greatest first.
+
+    That is trec_eval's own order of ties.
 
     Example:
         >>> tied = pd.DataFrame({"docno": ["a", "c", "b"]})
@@ -35,7 +41,9 @@ def order_by_score(frame: pd.DataFrame, turn: Integers, score: Floats) -> Intege
         [2, 1, 0]
     """
     order = np.lexsort((-score, turn))
-    if ((np.diff(turn[order]) == 0) & (np.diff(score[order]) == 0)).any():
+    same_turn = np.diff(turn[order]) == 0
+    same_score = np.diff(score[order]) == 0
+    if (same_turn & same_score).any():
         docnos = pd.factorize(_texts(frame["docno"]), sort=True)[0]
         order = np.lexsort((-docnos, -score, turn))
     return order
@@ -44,9 +52,9 @@ def order_by_score(frame: pd.DataFrame, turn: Integers, score: Floats) -> Intege
 def set_ranks(
     frame: pd.DataFrame, turn: Integers, score: Floats | None = None, *, by_docno: bool = False
 ) -> pd.DataFrame:
-    """Set ``rank`` (from 0) and ``score`` of a frame whose rows are in order, turn by turn, so that evaluators keep that order.
+    """Set ``rank`` (from 0) and ``score`` of a frame so that evaluators keep the order of its rows.
 
-    A score that isn't below the one before it as a 32-bit float is lowered by the least step of
+    Rows are in order, turn by turn. A score that isn't below the one before it as a 32-bit float is lowered by the least step of
     such floats.
 
     Args:
@@ -74,7 +82,8 @@ def set_ranks(
     if np.isneginf(parted).any():
         where = frame["qid"].iloc[int(np.flatnonzero(np.isneginf(parted))[0])]
         raise DataError(
-            f"turn {where}: several passages have the lowest 32-bit score, so they can't be separated: omit them"
+            f"turn {where}: several passages have the lowest 32-bit score, so they can't be "
+            "separated: omit them"
         )
     return frame.assign(score=parted, rank=rank)
 
@@ -82,36 +91,62 @@ def set_ranks(
 def ranks_and_scores(
     turn: Integers, score: Floats, docno: "pd.Series[Any] | None" = None
 ) -> tuple[Integers, Floats]:
-    """``rank`` and ``score`` as :func:`set_ranks` sets them; with ``docno``, equal scores stay equal if the greater docno comes first.
+    """Return ``rank`` and ``score`` as :func:`set_ranks` sets them.
 
-    A score is lowered where, as a 32-bit float, it is not below the one before it.
+    Idea: 32-bit floats are numbered in their order, so that neighbours differ by one. Within a
+    turn, from its first row on, a number that isn't below the one before it becomes the one before
+    it minus one. Rows that are lowered get the float of their new number, all others keep their
+    score.
+
+    Args:
+        turn: the number of each row's turn; the rows of a turn are contiguous, in their order.
+        score: the rows' scores.
+        docno: the rows' docnos; with them, equal scores stay equal if the greater docno comes first.
     """
     rank, _ = _places(turn)
-    with np.errstate(over="ignore"):  # what is too large is infinite
-        single = score.astype(np.float32)
-    # Whole numbers in the order of 32-bit floats, one apart from neighbour to neighbour; 0 for all
-    # that a processor may take for zero.
-    above_zero = np.maximum(np.abs(single).view(np.int32).astype(np.int64) - SUBNORMAL, 0)
-    number = np.where(single < 0, -1, 1) * above_zero
-    follows = rank[1:] > 0
+    number = _numbers_of(score)
+    follows = rank[1:] > 0  # whether a row, from the second on, is in the turn of the one before
     if not (follows & (number[1:] >= number[:-1])).any():
         return rank, score
-    step = np.ones(len(number), dtype=np.int64)
+    step = np.ones(len(number), dtype=np.int64)  # by how much a row is below the one before it
     if docno is not None:
-        tied = 1 + np.flatnonzero(follows & (number[1:] == number[:-1]))
+        tied_rows = 1 + np.flatnonzero(follows & (number[1:] == number[:-1]))
         docnos = _texts(docno)
-        step[tied[docnos[tied] <= docnos[tied - 1]]] = 0
-    # A score may be its own number at most, and the lowered one before it minus a step: one running
-    # minimum over all turns, each of which lies below all turns before it.
-    below = np.cumsum(step) - OF_A_TURN * np.cumsum(rank == 0)
-    lowered = np.minimum.accumulate(number + below) - below
-    size = np.minimum(np.abs(lowered) + SUBNORMAL, INFINITE) * (lowered != 0)
-    parted = np.sign(lowered) * size.astype(np.int32).view(np.float32)
-    return rank, np.where(lowered < number, parted.astype(np.float64), score)
+        in_order = docnos[tied_rows] <= docnos[tied_rows - 1]
+        step[tied_rows[in_order]] = 0
+    lowered = _lowered(number, step, rank)
+    return rank, np.where(lowered < number, _scores_of(lowered), score)
+
+
+def _numbers_of(score: Floats) -> Integers:
+    """The number of each score among the 32-bit floats; 0 for all that may be taken for zero."""
+    with np.errstate(over="ignore"):  # what is too large is infinite
+        single = score.astype(np.float32)
+    bits = np.abs(single).view(np.int32).astype(np.int64)  # the bits of floats are in their order
+    above_zero = np.maximum(bits - SUBNORMAL_BITS, 0)
+    return np.where(single < 0, -1, 1) * above_zero
+
+
+def _scores_of(number: Integers) -> Floats:
+    """The 32-bit floats with these numbers."""
+    bits = np.minimum(np.abs(number) + SUBNORMAL_BITS, INFINITY_BITS)
+    bits[number == 0] = 0
+    size = bits.astype(np.int32).view(np.float32)
+    return np.asarray(np.sign(number) * size, dtype=np.float32).astype(np.float64)
+
+
+def _lowered(number: Integers, step: Integers, rank: Integers) -> Integers:
+    """The numbers, each at most the one before it in its turn minus its step.
+
+    With the steps so far added to every number, "at most the one before minus a step" is a running
+    minimum. A gap between turns keeps the minimum of one turn from reaching into the next.
+    """
+    offset = np.cumsum(step) - TURN_GAP * np.cumsum(rank == 0)
+    return np.asarray(np.minimum.accumulate(number + offset) - offset, dtype=np.int64)
 
 
 def in_trec_eval_order(results: pd.DataFrame) -> pd.DataFrame:
-    """The ranking that trec_eval makes of the scores of a file, whatever its ranks: by 32-bit score, then by docno, both descending.
+    """Return the ranking that trec_eval makes of scores: by 32-bit score, then docno, descending.
 
     Args:
         results: ``qid``, ``docno``, ``score``.
@@ -125,8 +160,8 @@ def in_trec_eval_order(results: pd.DataFrame) -> pd.DataFrame:
 
     Example:
         >>> import pandas as pd
-        >>> tied = pd.DataFrame({"qid": ["1_1"] * 3, "docno": ["a", "b", "c"], "score": [0.5, 0.5, 2.0], "rank": [0, 1, 2]})
-        >>> in_trec_eval_order(tied).values.tolist()
+        >>> scores = {"docno": ["a", "b", "c"], "score": [0.5, 0.5, 2.0], "rank": [0, 1, 2]}
+        >>> in_trec_eval_order(pd.DataFrame({"qid": ["1_1"] * 3, **scores})).values.tolist()
         [['1_1', 'c', 2.0, 0], ['1_1', 'b', 0.5, 1], ['1_1', 'a', 0.5, 2]]
     """
     scores = _finite(results)
@@ -140,25 +175,29 @@ def in_trec_eval_order(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def scores_by_turn(ranking: pd.DataFrame) -> dict[str, dict[str, float]]:
-    """The scores of a ranking, in which the rows of a turn are contiguous: turn -> passage -> score.
+    """Return the scores of a ranking: turn -> passage -> score.
 
     Example:
         >>> scores_by_turn(pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "score": [2.5]}))
         {'1_1': {'a': 2.5}}
     """
-    found: dict[str, dict[str, float]] = {}
+    qids = ranking["qid"].tolist()
+    docnos = ranking["docno"].tolist()
+    scores = ranking["score"].tolist()
+    by_turn: dict[str, dict[str, float]] = {}
     last = None
-    for qid, docno, score in zip(
-        ranking["qid"].tolist(), ranking["docno"].tolist(), ranking["score"].tolist(), strict=True
-    ):
+    for qid, docno, score in zip(qids, docnos, scores, strict=True):
         if qid != last:
-            of_turn, last = found.setdefault(qid, {}), qid
+            of_turn = by_turn.setdefault(qid, {})
+            last = qid
         of_turn[docno] = score
-    return found
+    return by_turn
 
 
 def strictly_decreasing(results: pd.DataFrame) -> pd.DataFrame:
-    """Sort by turn and rank, and lower tied scores by the least 32-bit step, so that no tool breaks ties its own way.
+    """Sort by turn and rank, and lower tied scores by the least 32-bit step.
+
+    So no tool breaks ties its own way.
 
     Args:
         results: a result frame with ``qid``, ``docno``, ``score``, ``rank``.
@@ -173,27 +212,30 @@ def strictly_decreasing(results: pd.DataFrame) -> pd.DataFrame:
 
     Example:
         >>> import pandas as pd
-        >>> tied = pd.DataFrame({"qid": ["1_1"] * 2, "docno": ["a", "b"], "score": [0.5, 0.5], "rank": [0, 1]})
-        >>> strictly_decreasing(tied)["score"].is_monotonic_decreasing
-        True
+        >>> ties = {"docno": ["a", "b"], "score": [0.5, 0.5], "rank": [0, 1]}
+        >>> strictly_decreasing(pd.DataFrame({"qid": ["1_1"] * 2, **ties}))["score"].tolist()
+        [0.5, 0.4999999701976776]
     """
     pt.validate.result_frame(results, extra_columns=["score", "rank"])
     turns = pd.factorize(results["qid"])[0]
     order = np.lexsort((results["rank"].to_numpy(dtype=float), turns))
     ordered = results.iloc[order].reset_index(drop=True)
     turns = turns[order]
-    scores = _finite(ordered, float(np.finfo(np.float32).max)).astype(np.float32).astype(np.float64)
+    largest = float(np.finfo(np.float32).max)
+    scores = _finite(ordered, largest).astype(np.float32).astype(np.float64)
     _check_once(ordered, turns)
-    if len(rising := np.flatnonzero((turns[1:] == turns[:-1]) & (scores[1:] > scores[:-1]))):
+    rising = np.flatnonzero((turns[1:] == turns[:-1]) & (scores[1:] > scores[:-1]))
+    if len(rising):
         row = ordered.iloc[rising[0] + 1]
         raise DataError(
-            f"turn {row['qid']}, passage {row['docno']}: the score rises with the rank; rank by score first, with pt.model.add_ranks(run)"
+            f"turn {row['qid']}, passage {row['docno']}: the score rises with the rank; rank by "
+            "score first, with pt.model.add_ranks(run)"
         )
     return set_ranks(ordered, turns, scores)
 
 
 def places_by_rank(turn: Integers, rank: "npt.NDArray[Any]") -> Integers:
-    """The position of each row in its turn by rank, from 0. Rows of equal rank keep their order.
+    """Return the position of each row in its turn by rank, from 0. Equal ranks keep their order.
 
     Example:
         >>> places_by_rank(np.array([0, 0, 1]), np.array([7, 3, 5])).tolist()
@@ -206,7 +248,7 @@ def places_by_rank(turn: Integers, rank: "npt.NDArray[Any]") -> Integers:
 
 
 def min_max(scores: Floats, lists: Integers) -> Floats:
-    """Min-max normalisation: each score's position between the least (0) and the greatest (1) of its list.
+    """Normalise each score by its list: 0 for the least one, 1 for the greatest (min-max).
 
     Args:
         scores: NaN for a missing score.
@@ -225,14 +267,19 @@ def min_max(scores: Floats, lists: Integers) -> Floats:
     np.fmax.at(greatest, lists, scores)
     with np.errstate(invalid="ignore"):
         width = greatest / 2 - least / 2  # halves, so that the width of a list can't overflow
-        places = (scores / 2 - (least / 2)[lists]) / np.where(width > 0, width, 1)[lists]
-    places[~(width > 0)[lists]] = 0.5
-    places[np.isnan(scores)] = 0.0
-    return places
+        has_width = width > 0
+        divisor = np.where(has_width, width, 1)
+        normalised = (scores / 2 - (least / 2)[lists]) / divisor[lists]
+    normalised[~has_width[lists]] = 0.5
+    normalised[np.isnan(scores)] = 0.0
+    return normalised
 
 
 def tied(total: Floats, most: Floats | float, turn: Integers | None = None) -> Floats:
-    """Sums of shares. Sums that differ only by rounding become the same number.
+    """Make sums of shares that differ only by rounding the same number.
+
+    Idea: the sums of a turn stand in descending order. Each one that follows the one before it
+    within the tolerance belongs to its group, and all of a group become its first sum.
 
     Args:
         total: the sums.
@@ -241,31 +288,29 @@ def tied(total: Floats, most: Floats | float, turn: Integers | None = None) -> F
         turn: the number of each sum's turn; None where all are of one.
 
     Returns:
-        The sums of a turn, alike where one follows the next within ``SAME``.
+        The sums of a turn, alike where one follows the next within ``SAME_SUM`` of ``most``.
 
     Example:
         >>> tied(np.array([.1 + .2, .3, .4]), 1.0).tolist()
         [0.30000000000000004, 0.30000000000000004, 0.4]
     """
+    if len(total) == 0:
+        return total
     order = np.argsort(-total, kind="stable") if turn is None else np.lexsort((-total, turn))
-    sums, step = total[order], SAME * (most[order][1:] if isinstance(most, np.ndarray) else most)
-    apart = sums[1:] - sums[:-1] < -step
+    sums = total[order]
+    tolerance = SAME_SUM * (most[order][1:] if isinstance(most, np.ndarray) else most)
+    begins = np.ones(len(sums), dtype=np.bool_)  # whether a sum begins a group
+    begins[1:] = sums[1:] - sums[:-1] < -tolerance
     if turn is not None:
-        apart |= np.diff(turn[order]) != 0
-    first = np.maximum.accumulate(
-        np.where(
-            np.concatenate([np.ones(len(total[:1]), dtype=np.bool_), apart]),
-            np.arange(len(order)),
-            0,
-        )
-    )
-    alike = np.empty(len(order))
-    alike[order] = sums[first]
+        begins[1:] |= np.diff(turn[order]) != 0
+    group = np.cumsum(begins) - 1  # the number of each sum's group
+    alike = np.empty(len(sums))
+    alike[order] = sums[begins][group]
     return alike
 
 
 def highest_of(turn: Integers, values: Floats) -> Floats:
-    """For each value, the highest value of its turn.
+    """Return for each value the highest value of its turn.
 
     Example:
         >>> highest_of(np.array([0, 1, 0]), np.array([1.0, 2.0, 3.0])).tolist()
@@ -277,14 +322,16 @@ def highest_of(turn: Integers, values: Floats) -> Floats:
 
 
 def sum_in_any_order(parts: Sequence[Floats] | Floats) -> Floats:
-    """The sums of parallel arrays. They are the same to the last bit for any order of the arrays."""
-    return np.asarray(
-        np.sort(np.asarray(parts, dtype=np.float64), axis=0).sum(axis=0), dtype=np.float64
-    )
+    """Return the sums of parallel arrays, the same to the last bit for any order of the arrays."""
+    ordered = np.sort(np.asarray(parts, dtype=np.float64), axis=0)
+    return np.asarray(ordered.sum(axis=0), dtype=np.float64)
 
 
 def _places(turn: Integers) -> tuple[Integers, Integers]:
-    """The position of each row within its turn, whose rows are contiguous, from 0; and how many rows the turn has."""
+    """The position of each row within its turn, from 0, and the number of the turn's rows.
+
+    The rows of a turn are contiguous.
+    """
     starts = np.flatnonzero(np.diff(turn, prepend=-1))
     sizes = np.diff(np.append(starts, len(turn)))
     return np.arange(len(turn)) - np.repeat(starts, sizes), np.repeat(sizes, sizes)
@@ -293,33 +340,43 @@ def _places(turn: Integers) -> tuple[Integers, Integers]:
 def _texts(docno: "pd.Series[Any]") -> "npt.NDArray[np.object_]":
     """The docnos as the texts that an evaluator compares."""
     docnos: npt.NDArray[np.object_] = docno.to_numpy(dtype=object)
-    return (
-        docnos
-        if pd.api.types.infer_dtype(docnos, skipna=False) == "string"
-        else np.array(list(map(str, docnos)), dtype=object)
-    )
+    if pd.api.types.infer_dtype(docnos, skipna=False) == "string":
+        return docnos
+    return np.array([str(docno) for docno in docnos], dtype=object)
 
 
 def _finite(results: pd.DataFrame, largest: float = np.inf) -> Floats:
-    scores: Floats = pd.to_numeric(results["score"], errors="coerce").to_numpy(
-        dtype=np.float64, na_value=np.nan
-    )
+    """The scores of a frame, all finite.
+
+    Raises:
+        DataError: when one isn't.
+    """
+    numbers = pd.to_numeric(results["score"], errors="coerce")
+    scores: Floats = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
     bad = np.flatnonzero(~np.isfinite(scores) | (np.abs(scores) > largest))
     if len(bad):
         row = results.iloc[bad[0]]
         raise DataError(
-            f"turn {row['qid']}, passage {row['docno']}: the score is {row['score']}; a run needs finite scores"
+            f"turn {row['qid']}, passage {row['docno']}: the score is {row['score']}; a run needs "
+            "finite scores"
         )
     return scores
 
 
 def _check_once(ordered: pd.DataFrame, turns: Integers) -> None:
-    """Whether each turn, whose rows are contiguous, has each passage once."""
-    docnos, start = ordered["docno"].tolist(), 0
-    for end in [*(np.flatnonzero(np.diff(turns)) + 1).tolist(), len(docnos)]:
+    """Check that each turn, whose rows are contiguous, has each passage once.
+
+    Raises:
+        DataError: naming one that is there twice.
+    """
+    docnos = ordered["docno"].tolist()
+    ends = [*(np.flatnonzero(np.diff(turns)) + 1).tolist(), len(docnos)]
+    start = 0
+    for end in ends:
         if len(set(docnos[start:end])) < end - start:
             row = ordered[ordered.duplicated(["qid", "docno"])].iloc[0]
             raise DataError(
-                f"turn {row['qid']} has passage {row['docno']} twice: join the sub-queries first (Interleave, Union, RRF, RerankAgainst)"
+                f"turn {row['qid']} has passage {row['docno']} twice: join the sub-queries first "
+                "(Interleave, Union, RRF, RerankAgainst)"
             )
         start = end

@@ -1,4 +1,7 @@
-"""The estimated cost of a comparison, before any request is sent: each stage gives the plan its requests and its output frame."""
+"""The estimated cost of a comparison, before any request is sent.
+
+Each stage gives the plan its requests and its output frame.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
@@ -22,7 +25,10 @@ RESULT_COLUMNS = ("docno", "score", "rank", "text")
 AT_LEAST = ", at least"
 """Added to the name of a stage whose model decides how many texts it writes."""
 AT_MOST = ", at most"
-"""Added to the name of a stage that follows one of another package, which may give it fewer turns or passages than planned."""
+"""Added to the name of a stage that may get fewer turns or passages than planned.
+
+It follows a stage of another package, which may drop some.
+"""
 COLUMNS = (
     "system",
     "stage",
@@ -37,64 +43,78 @@ COLUMNS = (
 )
 REFUSED = "refused"
 """The attribute of a plan with the reasons for which its run would be refused."""
-TOLD = ("calls", "new", "prompt_tokens", "completion_tokens")
+AMOUNTS = COLUMNS[3:]
 
 
 class PlanTable(pd.DataFrame):
-    """The estimated requests of systems, one row per system, stage and model. The total is printed below."""
+    """The estimated requests of systems, one row per system, stage and model."""
 
     @classmethod
     def of_rows(cls, rows: Sequence[Mapping[str, Any]]) -> "PlanTable":
-        """The table of the rows of plans."""
-        whole = {**dict.fromkeys(COLUMNS[3:-1], "Int64"), "cost": "Float64"}
-        return cls(pd.DataFrame(rows, columns=list(COLUMNS)).astype(whole))
+        """Return the table of the rows of plans."""
+        types = dict.fromkeys(AMOUNTS, "Int64")
+        types["cost"] = "Float64"
+        return cls(pd.DataFrame(rows, columns=list(COLUMNS)).astype(types))
 
     @property
     def total(self) -> dict[str, Any]:
-        """The sums of all stages: ``calls``, ``known``, ``shared``, ``new``, ``prompt_tokens``, ``completion_tokens``, ``cost`` (USD).
+        """The sums of all stages, ``pd.NA`` where a part is unknown.
 
-        A sum is ``pd.NA`` when one of its parts is unknown.
+        They are ``calls``, ``known``, ``shared``, ``new``, ``prompt_tokens``,
+        ``completion_tokens``, and ``cost`` in USD.
         """
-        return {
-            name: pd.NA if self[name].isna().any() else self[name].sum().item()
-            for name in COLUMNS[3:]
-        }
+        sums = {}
+        for name in AMOUNTS:
+            amounts = self[name]
+            sums[name] = pd.NA if amounts.isna().any() else amounts.sum().item()
+        return sums
 
     @property
     def refused(self) -> list[str]:
-        """Why a run of these systems would be refused: a sentence for each system that would; empty without a folder for the runs."""
+        """Why a run would be refused, a sentence for each system; empty without a folder for runs."""
         return list(self.attrs.get(REFUSED, ()))
 
     def shown(self) -> Table:
-        """The plan as a table to print. Its notes are the total and why the run would be refused."""
+        """Return the plan as a table to print, with the total and refusals as its notes."""
         notes = [self._in_words(), *self._refusals()]
-        return of_frame(
-            pd.DataFrame(self).rename(columns=TITLES), notes, decimals={TITLES["cost"]: 4}
-        )
+        frame = pd.DataFrame(self).rename(columns=TITLES)
+        return of_frame(frame, notes, decimals={TITLES["cost"]: 4})
 
     def _refusals(self) -> list[str]:
-        return [f"The run would be refused: {told}" for told in self.refused]
+        return [f"The run would be refused: {reason}" for reason in self.refused]
 
     def _in_words(self) -> str:
         total = self.total
-        calls, new, prompt, written = (
-            "unknown" if total[name] is pd.NA else f"{total[name]:,}" for name in TOLD
+        shown = {}
+        for name in ("calls", "new", "prompt_tokens", "completion_tokens"):
+            shown[name] = "unknown" if total[name] is pd.NA else f"{total[name]:,}"
+        calls = "call" if shown["calls"] == "1" else "calls"
+        if total["cost"] is pd.NA:
+            cost = "unknown (give price_in and price_out)"
+        else:
+            cost = f"{total['cost']:.4f} USD"
+        text = (
+            f"Total: {shown['calls']} {calls}, {shown['new']} of them new, with about "
+            f"{shown['prompt_tokens']} prompt and {shown['completion_tokens']} completion tokens; "
+            f"cost {cost}. Tokens and cost are estimates, at {CHARACTERS_PER_TOKEN} characters a "
+            "token."
         )
-        cost = (
-            "unknown (give price_in and price_out)"
-            if total["cost"] is pd.NA
-            else f"{total['cost']:.4f} USD"
-        )
-        told = f"Total: {calls} call{'s' * (calls != '1')}, {new} of them new, with about {prompt} prompt and {written} completion tokens; "
-        told += f"cost {cost}. Tokens and cost are estimates, at {CHARACTERS_PER_TOKEN} characters a token."
-        if stages := sorted(
-            {name.removesuffix(AT_LEAST) for name in self["stage"] if name.endswith(AT_LEAST)}
-        ):
-            told += f" At least: in {' and '.join(stages)}, the model decides how many texts it writes, up to its max_tokens; the plan counts "
-            told += "one for each call that isn't in the cache."
+        open_ended = set()
+        for name in self["stage"]:
+            if name.endswith(AT_LEAST):
+                open_ended.add(name.removesuffix(AT_LEAST))
+        if open_ended:
+            text += (
+                f" At least: in {' and '.join(sorted(open_ended))}, the model decides how many texts "
+                "it writes, up to its max_tokens; the plan counts one for each call that isn't in "
+                "the cache."
+            )
         if self["stage"].str.endswith(AT_MOST).any():
-            told += " At most: a stage of another package in front may give fewer turns or passages than the plan counts."
-        return told
+            text += (
+                " At most: a stage of another package in front may give fewer turns or passages than "
+                "the plan counts."
+            )
+        return text
 
     def __str__(self) -> str:
         if len(self):
@@ -108,14 +128,14 @@ class PlanTable(pd.DataFrame):
 
 
 def estimate(systems: Iterable[tuple[str, pt.Transformer, pd.DataFrame, int]]) -> PlanTable:
-    """The plan of pipelines; see :func:`pyterrier_ikat.plan`.
+    """Return the plan of pipelines; see :func:`pyterrier_ikat.plan`.
 
     Args:
         systems: name, pipeline, turns, and the chain in which it runs (see
             `pyterrier_ikat.events`).
     """
     seen: set[tuple[LLM, str]] = set()
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, pipeline, turns, chain in systems:
         estimated = Plan(name, seen)
         with in_chain(chain):
@@ -125,7 +145,7 @@ def estimate(systems: Iterable[tuple[str, pt.Transformer, pd.DataFrame, int]]) -
 
 
 class Asks(Protocol):
-    """A stage that asks a language model, as a plan sees it."""
+    """What a plan needs from an LLM stage."""
 
     llm: Any
     stage: ClassVar[str]
@@ -133,15 +153,15 @@ class Asks(Protocol):
     """Whether its model decides how many texts it writes."""
 
     def requests(self, frame: pd.DataFrame) -> list[Any]:
-        """The requests for ``frame``, in order. Nothing is sent."""
+        """Return the requests for ``frame``, in order. Nothing is sent."""
         ...
 
     def read(self, text: str) -> tuple[Any, list[str]]:
-        """The content of a completion, and what was omitted before."""
+        """Return the content of a completion, and what was omitted before."""
         ...
 
     def typical(self, frame: pd.DataFrame) -> list[Any]:
-        """For each request a stand-in for the outcome, about as long as a real one."""
+        """Return for each request a stand-in for the outcome, about as long as a real one."""
         ...
 
 
@@ -156,12 +176,15 @@ class Plan:
     """
 
     def __init__(self, system: str, seen: set[tuple[LLM, str]]) -> None:
-        self.system, self.seen, self.cut = system, seen, RANKING_DEPTH
+        self.system = system
+        self.seen = seen
+        self.cut = RANKING_DEPTH
         self.rows: list[dict[str, Any]] = []
-        self.fewer_turns = self.fewer_passages = False
+        self.fewer_turns = False
+        self.fewer_passages = False
 
     def follow(self, pipeline: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
-        """The frame after an inner pipeline, whose requests are counted."""
+        """Return the frame after an inner pipeline, whose requests are counted."""
         for stage in stages(pipeline):
             frame = face(stage).plan(by_position(frame), self)
         return frame
@@ -200,51 +223,62 @@ class Plan:
             return self._unknown(stage, frame)
 
     def passages(self, frame: pd.DataFrame, depth: int) -> pd.DataFrame:
-        """The turns with stand-ins for ``depth`` passages each."""
-        many = frame.loc[frame.index.repeat(depth)].reset_index(drop=True)
-        numbers = [str(number) for _ in range(len(frame)) for number in range(depth)]
+        """Return the turns with stand-ins for ``depth`` passages each."""
+        rows = frame.loc[frame.index.repeat(depth)].reset_index(drop=True)
+        numbers = [str(number) for number in range(depth)] * len(frame)
         texts = [f"{PASSAGE_STAND_IN}{number}" for number in numbers]
-        return many.assign(
-            docno=column(numbers), text=column(texts), **object_frame({"rank": numbers})
-        )
+        rank = object_frame({"rank": numbers})
+        return rows.assign(docno=column(numbers), text=column(texts), **rank)
 
     def ask(self, stage: Asks, frame: pd.DataFrame) -> list[Any]:
-        """Count the requests of a stage on ``frame``. Returns cached completions, and typical outcomes for the others."""
-        requests, stand_ins = stage.requests(frame), stage.typical(frame)
-        known = [stage.llm.peek(request) for request in requests]
-        parsed = [
-            None if completion is None else stage.read(completion.text)[0] for completion in known
-        ]
-        left = zip(requests, known, stage.llm.is_settled(requests), strict=True)
-        missing = [
-            request for request, completion, in_batch in left if completion is None and not in_batch
-        ]
-        new = [request for request in missing if self._first(stage.llm, request)]
-        name = stage.stage + (
-            AT_LEAST if stage.open_ended else AT_MOST if self._at_most(requests, frame) else ""
-        )
+        """Count the requests of a stage on ``frame``.
+
+        Returns:
+            Parsed cached completions, and typical outcomes for the other requests.
+        """
+        requests = stage.requests(frame)
+        typical = stage.typical(frame)
+        settled = stage.llm.is_settled(requests)
+        missing = []
+        outcomes = []
+        for request, stand_in, in_batch in zip(requests, typical, settled, strict=True):
+            value = None
+            completion = stage.llm.peek(request)
+            if completion is not None:
+                value, _omitted = stage.read(completion.text)
+            elif not in_batch:
+                missing.append(request)
+            outcomes.append(stand_in if value is None else value)
+        new = [request for request in missing if self._is_first(stage.llm, request)]
         row = {
             "system": self.system,
-            "stage": name,
+            "stage": self._name(stage, requests, frame),
             "model": stage.llm.model,
             "calls": len(requests),
-        }
-        row |= {
             "known": len(requests) - len(missing),
             "shared": len(missing) - len(new),
             "new": len(new),
         }
-        self.rows.append(row | _cost(stage.llm, new, stand_ins))
-        return [
-            stand_in if value is None else value
-            for value, stand_in in zip(parsed, stand_ins, strict=True)
-        ]
+        row.update(_cost(stage.llm, new, typical))
+        self.rows.append(row)
+        return outcomes
 
-    def _at_most(self, requests: Sequence[Request], frame: pd.DataFrame) -> bool:
-        """Whether there may be fewer requests. The number of passages doesn't matter to a stage that sends one request per turn."""
+    def _name(self, stage: Asks, requests: Sequence[Request], frame: pd.DataFrame) -> str:
+        """The name of a stage in the plan, which says if its count is a bound."""
+        if stage.open_ended:
+            return stage.stage + AT_LEAST
+        if self._may_be_fewer(requests, frame):
+            return stage.stage + AT_MOST
+        return stage.stage
+
+    def _may_be_fewer(self, requests: Sequence[Request], frame: pd.DataFrame) -> bool:
+        """Whether there may be fewer requests.
+
+        The number of passages doesn't matter to a stage that sends one request per turn.
+        """
         return self.fewer_turns or (self.fewer_passages and len(requests) > frame["qid"].nunique())
 
-    def _first(self, llm: LLM, request: Request) -> bool:
+    def _is_first(self, llm: LLM, request: Request) -> bool:
         key = (llm, request.key(llm.backend.identity))
         first = key not in self.seen
         self.seen.add(key)
@@ -252,10 +286,9 @@ class Plan:
 
     def _unknown(self, stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
         self.fewer_turns = True
-        self.rows.append(
-            {"system": self.system, "stage": repr(stage), "model": "unknown"}
-            | dict.fromkeys(COLUMNS[3:], pd.NA)
-        )
+        row = dict.fromkeys(COLUMNS, pd.NA)
+        row.update(system=self.system, stage=repr(stage), model="unknown")
+        self.rows.append(row)
         return frame
 
 

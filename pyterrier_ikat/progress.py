@@ -1,4 +1,4 @@
-"""The progress line: the system, the stage, the finished turns, their rate and the remaining time, by tqdm.
+"""The progress line, by tqdm: system, stage, finished turns, their rate and the remaining time.
 
 There is one such line for the whole process. Code that works adds an entry to it and removes it at
 the end: ``doing`` adds a text, ``bar`` a count. The first count is the bar's own, and those inside
@@ -22,27 +22,28 @@ from tqdm import tqdm
 
 from .errors import counted
 
-EVERY = 0.1
+REDRAW_SECONDS = 0.1
 """Seconds between two drawings."""
-ASKED = "HF_HUB_DISABLE_PROGRESS_BARS"
+LOADING_VARIABLE = "HF_HUB_DISABLE_PROGRESS_BARS"
 """The user asks for the bars of model loading by setting this variable to 0."""
-OFF = "TQDM_DISABLE"
+OFF_VARIABLE = "TQDM_DISABLE"
 """The environment variable that turns the line off, and the bars of other libraries."""
-COUNT = "{desc}{n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}, {rate_fmt}{postfix}]{bar}"
-TEXT = "{desc} [{elapsed}]{bar}"
+COUNT_FORMAT = "{desc}{n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}, {rate_fmt}{postfix}]{bar}"
+TEXT_FORMAT = "{desc} [{elapsed}]{bar}"
 
 
 class _Tqdm(tqdm):  # type: ignore[type-arg]
     monitor_interval = 0  # no thread, which would outlive a fork
 
 
-_Tqdm.set_lock(threading.RLock())  # type: ignore[no-untyped-call]  # tqdm's own one is shared with other processes
+# tqdm's own lock is shared with other processes
+_Tqdm.set_lock(threading.RLock())  # type: ignore[no-untyped-call]
 
 
 class Entry:
-    """A part of the line: a count, to go through or to ``update`` in a block ``with`` it, or a text alone.
+    """A part of the line: a count, to iterate over or to ``update``, or a text alone.
 
-    It isn't shown where nobody looks: where stderr is neither a terminal nor a notebook's.
+    It isn't shown where stderr is neither a terminal nor a notebook's.
 
     Args:
         counted: what is counted: an iterable, or nothing where ``update`` is called.
@@ -67,27 +68,20 @@ class Entry:
         initial: int = 0,
         disable: bool = False,
     ) -> None:
-        self.text, self.counted, self.total, self.unit, self.n = (
-            desc,
-            counted,
-            total or length_hint(counted) or None,
-            unit,
-            initial,
-        )
-        self.notes, self.started = "", time.monotonic()
-        off = (
-            disable
-            or _hidden.get()
-            or os.environ.get(OFF, "0") not in ("", "0")
-            or sys.stderr is None
-        )
-        notebook = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-        self.hidden = off or not (sys.stderr.isatty() or hasattr(notebook, "kernel"))
+        self.text = desc
+        self.counted = counted
+        self.total = total or length_hint(counted) or None
+        self.unit = unit
+        self.n = initial
+        self.notes = ""
+        self.started = time.monotonic()
+        is_off = disable or _hidden.get() or os.environ.get(OFF_VARIABLE, "0") not in ("", "0")
+        self.hidden = is_off or not _is_shown()
 
     def __iter__(self) -> Iterator[Any]:
         with self:
-            for one in self.counted:
-                yield one
+            for item in self.counted:
+                yield item
                 self.update()
 
     def __enter__(self) -> "Entry":
@@ -101,24 +95,32 @@ class Entry:
             LINE.change(LINE.entries.remove, self)
 
     def __str__(self) -> str:
-        return f"{self.text} {self.n}/{self.total or '?'}{', ' * bool(self.notes)}{self.notes}"
+        count = f"{self.text} {self.n}/{self.total or '?'}"
+        return f"{count}, {self.notes}" if self.notes else count
 
     def update(self, n: int = 1, **notes: Any) -> None:
-        """Count ``n`` more as done, and show numbers behind the count, by name, but for zeros."""
+        """Advance by ``n`` and show the non-zero named numbers."""
         self.n += n
         self.notes = ", ".join(f"{name}={value}" for name, value in notes.items() if value)
         if not self.hidden:
             LINE.draw()
 
     def report(self, done: str) -> None:
-        """Print that it has finished, where a command asked for that and no line shows it."""
+        """Print a finished line if no progress bar is visible, and a command wants one."""
         if LINE.reports and LINE.bar is None:
-            seconds = int(time.monotonic() - self.started)
-            print(
-                f"{self.text}: {done} in {tqdm.format_interval(seconds)}",
-                file=sys.stderr,
-                flush=True,
-            )
+            duration = tqdm.format_interval(int(time.monotonic() - self.started))
+            print(f"{self.text}: {done} in {duration}", file=sys.stderr, flush=True)
+
+
+def _is_shown() -> bool:
+    """Whether somebody sees the line: stderr is a terminal, or Python runs in a notebook."""
+    if sys.stderr is None:
+        return False
+    if sys.stderr.isatty():
+        return True
+    ipython: Any = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return hasattr(shell, "kernel")
 
 
 class Line:
@@ -135,54 +137,67 @@ class Line:
         self.entries: list[Entry] = []
         self.bar: Any = None
         self.reports = False
-        self._of: Entry | None = None
+        self._count: Entry | None = None  # the entry whose count is the bar's own
         self._lock = threading.RLock()
 
     def change(self, how: Callable[[Entry], None], entry: Entry) -> None:
         """Add or remove an entry. The line disappears with the last one."""
         with self._lock:
             how(entry)
-            first = next((one for one in self.entries if one.unit), None)
-            if self.bar is not None and (first is not self._of or not self.entries):
+            count = next((entry for entry in self.entries if entry.unit), None)
+            if self.bar is not None and (count is not self._count or not self.entries):
                 self.bar.close()
                 self.bar = None
-            self._of = first
+            self._count = count
             if self.entries:
                 self._draw()
 
     def draw(self) -> None:
-        """Draw it as it is now, unless it was drawn a moment ago."""
+        """Redraw at most every 0.1 s."""
         with self._lock:
-            if self.bar is not None and time.time() - self.bar.last_print_t > EVERY:
+            if self.bar is not None and time.time() - self.bar.last_print_t > REDRAW_SECONDS:
                 self._draw()
 
     def _draw(self) -> None:
-        first = self._of
-        desc = " \u00b7 ".join(
-            filter(
-                None,
-                [*(one.text for one in self.entries if not one.unit), first.text if first else ""],
-            )
-        )
-        inner = [one.notes if one is first else str(one) for one in self.entries if one.unit]
-        desc, postfix = desc + ": " * bool(desc and first), ", ".join(filter(None, inner))
+        count = self._count
+        texts = []
+        notes = []
+        for entry in self.entries:
+            if not entry.unit:
+                texts.append(entry.text)
+            elif entry is count:
+                notes.append(entry.notes)
+            else:
+                notes.append(str(entry))
+        if count is not None:
+            texts.append(count.text)
+        desc = " \u00b7 ".join(text for text in texts if text)
+        if desc and count is not None:
+            desc += ": "
+        postfix = ", ".join(note for note in notes if note)
         if self.bar is None:
-            more: dict[str, Any] = {"bar_format": TEXT}
-            if first is not None:
-                unit = "B" if first.unit == "B" else f" {counted(2, first.unit)[2:]}"
-                more = {
-                    "bar_format": COUNT,
-                    "total": first.total,
-                    "initial": first.n,
-                    "unit": unit,
-                    "unit_scale": unit == "B",
-                }
-            self.bar = _Tqdm(leave=False, dynamic_ncols=True, desc=desc, postfix=postfix, **more)
-        else:
-            self.bar.n, self.bar.last_print_t = first.n if first else 0, time.time()
-            self.bar.set_description_str(desc, refresh=False)
-            self.bar.set_postfix_str(postfix, refresh=False)
-            self.bar.refresh()
+            options = _bar_options(count)
+            self.bar = _Tqdm(leave=False, dynamic_ncols=True, desc=desc, postfix=postfix, **options)
+            return
+        self.bar.n = 0 if count is None else count.n
+        self.bar.last_print_t = time.time()
+        self.bar.set_description_str(desc, refresh=False)
+        self.bar.set_postfix_str(postfix, refresh=False)
+        self.bar.refresh()
+
+
+def _bar_options(count: Entry | None) -> dict[str, Any]:
+    """The options of tqdm's bar for a count, or for texts alone."""
+    if count is None:
+        return {"bar_format": TEXT_FORMAT}
+    in_bytes = count.unit == "B"
+    return {
+        "bar_format": COUNT_FORMAT,
+        "total": count.total,
+        "initial": count.n,
+        "unit": "B" if in_bytes else f" {counted(2, count.unit)[2:]}",
+        "unit_scale": in_bytes,
+    }
 
 
 LINE = Line()
@@ -194,7 +209,7 @@ bar = Entry
 
 
 def doing(text: str) -> Entry:
-    """An entry without a count: while a block ``with`` it runs, the line has its text."""
+    """Return an entry without a count: inside a block ``with`` it, the line has its text."""
     return Entry(desc=text, unit="")
 
 
@@ -206,8 +221,12 @@ def tell(text: str) -> None:
 
 @contextmanager
 def command_line(name: str) -> Iterator[None]:
-    """While a command runs, the line begins with its name. Where no line is drawn, finished work is printed."""
-    before, LINE.reports = LINE.reports, True
+    """Begin the line with a command's name while it runs.
+
+    Where no line is drawn, finished work is printed.
+    """
+    before = LINE.reports
+    LINE.reports = True
     try:
         with doing(name):
             yield
@@ -217,7 +236,7 @@ def command_line(name: str) -> Iterator[None]:
 
 @contextmanager
 def without_bars() -> Iterator[None]:
-    """Inside the block, nothing is added to the line, because another entry describes the work."""
+    """Add nothing to the line inside the block, because another entry describes the work."""
     before = _hidden.set(True)
     try:
         yield
@@ -227,8 +246,8 @@ def without_bars() -> Iterator[None]:
 
 @contextmanager
 def without_loading_bars() -> Iterator[None]:
-    """While the block runs, transformers and huggingface_hub show no bars, unless the user asks for them (``ASKED``)."""
-    if os.environ.get(ASKED) == "0" or find_spec("transformers") is None:
+    """Hide the bars of transformers and huggingface_hub, unless the user asks for them."""
+    if os.environ.get(LOADING_VARIABLE) == "0" or find_spec("transformers") is None:
         yield
         return
     logging: Any = import_module("transformers.utils.logging")

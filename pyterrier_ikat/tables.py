@@ -1,4 +1,7 @@
-"""Tables: what every command prints, as text, Markdown, LaTeX and CSV, and what notebooks show. Without pandas until a frame is needed."""
+"""Tables as text, Markdown, LaTeX, CSV and in notebooks.
+
+Every command prints them. pandas is imported only when a frame is needed.
+"""
 
 import re
 import textwrap
@@ -15,10 +18,14 @@ if TYPE_CHECKING:
 
 FORMS = ("text", "markdown", "latex", "csv")
 WIDTH = 80
-UNKNOWN, UNKNOWN_NOTE = "\u2013", "\u2013: unknown."
-"""The sign for an unknown number, and the note that explains it once."""
-HIGHER, LOWER = "\u2191", "\u2193"
-"""The marks of a score that is significantly higher, or lower, than the baseline's."""
+UNKNOWN = "\u2013"
+"""The sign for an unknown number."""
+UNKNOWN_NOTE = f"{UNKNOWN}: unknown."
+"""The note that explains the sign once."""
+HIGHER = "\u2191"
+"""The mark of a score that is significantly higher than the baseline's."""
+LOWER = "\u2193"
+"""The mark of a score that is significantly lower than the baseline's."""
 MARKS = "Best bold, second best underlined."
 """The note on marks. Only a table with fonts has it."""
 
@@ -61,7 +68,7 @@ class Column:
 
 
 def mark_best(scores: Sequence[str], marks: Sequence[str]) -> list[Cell]:
-    """The cells of one measure, the best and second best of them marked.
+    """Return the cells of one measure, the best and second best of them marked.
 
     Scores that read the same are the same: both are best, or both second best. Nothing is best when
     there is only one score.
@@ -71,25 +78,38 @@ def mark_best(scores: Sequence[str], marks: Sequence[str]) -> list[Cell]:
         marks: the mark of each.
 
     Example:
-        >>> [(cell.best, cell.second) for cell in mark_best([".5000", ".4000", ".5000", ".3000"], [""] * 4)]
+        >>> cells = mark_best([".5000", ".4000", ".5000", ".3000"], [""] * 4)
+        >>> [(cell.best, cell.second) for cell in cells]
         [(True, False), (False, True), (True, False), (False, False)]
     """
-    numbers = [float(score) if re.fullmatch(r"[-+]?\d*\.?\d+", score) else None for score in scores]
-    highest = sorted({number for number in numbers if number is not None}, reverse=True)[:2]
-    places = [
-        highest.index(number) if number in highest and len(scores) > 1 else None
-        for number in numbers
-    ]
-    return [
-        Cell(text, place == 0, place == 1, mark)
-        for text, place, mark in zip(scores, places, marks, strict=True)
-    ]
+    numbers = []
+    for score in scores:
+        numbers.append(float(score) if _NUMBER.fullmatch(score) else None)
+    distinct = sorted({number for number in numbers if number is not None}, reverse=True)
+    best = distinct[0] if distinct and len(scores) > 1 else None
+    second = distinct[1] if len(distinct) > 1 else None
+    cells = []
+    for score, number, mark in zip(scores, numbers, marks, strict=True):
+        is_best = number is not None and number == best
+        is_second = number is not None and number == second
+        cells.append(Cell(score, is_best, is_second, mark))
+    return cells
 
+
+_NUMBER = re.compile(r"[-+]?\d*\.?\d+")
 
 _LATEX = str.maketrans(
-    {sign: rf"\{sign}" for sign in "&%$#_{}"}
-    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    | {
+    {
+        "&": r"\&",
+        "%": r"\%",
+        "$": r"\$",
+        "#": r"\#",
+        "_": r"\_",
+        "{": r"\{",
+        "}": r"\}",
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
         "<": r"\textless{}",
         ">": r"\textgreater{}",
         "|": r"\textbar{}",
@@ -100,7 +120,7 @@ _LATEX = str.maketrans(
 
 
 def escape_latex(text: str) -> str:
-    r"""Text that LaTeX prints as it is, on one line.
+    r"""Return text that LaTeX prints as it is, on one line.
 
     Example:
         >>> escape_latex("50% of R&D_1")
@@ -110,7 +130,7 @@ def escape_latex(text: str) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    r"""Text that Markdown shows as it is, on one line.
+    r"""Return text that Markdown shows as it is, on one line.
 
     Example:
         >>> escape_markdown("a|b *c* <d>")
@@ -145,69 +165,72 @@ class Table:
         return self.rows if isinstance(self.rows, pd.DataFrame) else pd.DataFrame(self.rows)
 
     def written(self, form: str = "text") -> str:
-        """The table in one of the ``FORMS``.
+        """Return the table in one of the ``FORMS``.
 
         Raises:
             UsageError: for another form.
         """
         if form not in FORMS:
             raise UsageError(f"the format {form!r} is unknown: choose {', '.join(FORMS)}")
-        return str(getattr(self, form)())
+        writers = {
+            "text": self.text,
+            "markdown": self.markdown,
+            "latex": self.latex,
+            "csv": self.csv,
+        }
+        return writers[form]()
 
     def latex(self) -> str:
-        """A ``table`` environment for LaTeX with the package booktabs, title and notes in its caption."""
+        """Return a ``table`` environment for LaTeX with the package booktabs.
+
+        Title and notes are in its caption.
+        """
         sides = "".join("r" if column.numeric else "l" for column in self.columns)
-        shown = self._marked(
-            escape_latex, r"\textbf{%s}", r"\underline{%s}", r"\rlap{$^{%s}$}"
-        )  # the mark takes no room: scores stay aligned
-        made = str(
-            shown.to_latex(
-                index=False,
-                escape=False,
-                column_format=sides,
-                caption=escape_latex(self._caption()),
-            )
-        )
-        return made if self.below is None else f"{made}\n{self.below.latex()}"
+        # the mark takes no room: scores stay aligned
+        shown = self._marked(escape_latex, r"\textbf{%s}", r"\underline{%s}", r"\rlap{$^{%s}$}")
+        caption = escape_latex(self._caption())
+        text = str(shown.to_latex(index=False, escape=False, column_format=sides, caption=caption))
+        return text if self.below is None else f"{text}\n{self.below.latex()}"
 
     def markdown(self) -> str:
-        """A table in Markdown, as GitHub and Jupyter read it, the notes below."""
+        """Return a table in Markdown, as GitHub and Jupyter read it, the notes below."""
         shown = self._marked(escape_markdown, "**%s**", "<ins>%s</ins>", "%s")
-        sides = [
-            "---:" if column.numeric and not column.marked else ":---" for column in self.columns
-        ]
-        lines = [
-            f"| {' | '.join(row)} |"
-            for row in (shown.columns, sides, *shown.itertuples(index=False, name=None))
-        ]
-        above = [f"**{escape_markdown(self.title)}**", ""] if self.title else []
-        below = ["", " ".join(map(escape_markdown, self.notes))] if self.notes else []
-        made = "\n".join([*above, *lines, *below]) + "\n"
-        return made if self.below is None else f"{made}\n{self.below.markdown()}"
+        sides = []
+        for column in self.columns:
+            is_right = column.numeric and not column.marked
+            sides.append("---:" if is_right else ":---")
+        lines = []
+        if self.title:
+            lines += [f"**{escape_markdown(self.title)}**", ""]
+        for row in (shown.columns, sides, *shown.itertuples(index=False, name=None)):
+            lines.append(f"| {' | '.join(row)} |")
+        if self.notes:
+            lines += ["", " ".join(escape_markdown(note) for note in self.notes)]
+        text = "\n".join(lines) + "\n"
+        return text if self.below is None else f"{text}\n{self.below.markdown()}"
 
     def text(self) -> str:
-        """A table for a file or a pipe: a line for each row, without bold and underlined scores, the notes below."""
-        columns = [
-            [cell.text + (cell.mark or " " * column.marked) for cell in column.cells]
-            for column in self.columns
-        ]
-        padded = []
-        for column, cells in zip(self.columns, columns, strict=True):
-            whole = [column.title + " " * column.marked, *cells]
-            padded.append(
-                [
-                    (str.rjust if column.numeric else str.ljust)(cell, max(map(len, whole)))
-                    for cell in whole
-                ]
-            )
-        lines = ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
-        notes = [note for note in self.notes if note != MARKS]
-        above = [*wrapped(self.title).splitlines(), ""] if self.title else []
-        made = "\n".join([*above, *lines, *[""] * bool(notes), *map(wrapped, notes)]) + "\n"
-        return made if self.below is None else f"{made}\n{self.below.text()}"
+        """Return a table for a file or a pipe: a line for each row, the notes below.
+
+        Best and second best scores are not marked.
+        """
+        padded = [_padded(column) for column in self.columns]
+        lines = []
+        if self.title:
+            lines += [*wrapped(self.title).splitlines(), ""]
+        for row in zip(*padded, strict=True):
+            lines.append("  ".join(row).rstrip())
+        notes = [wrapped(note) for note in self.notes if note != MARKS]
+        if notes:
+            lines += ["", *notes]
+        text = "\n".join(lines) + "\n"
+        return text if self.below is None else f"{text}\n{self.below.text()}"
 
     def csv(self) -> str:
-        """All columns of the frame, unrounded: for the experiment table with p-values, intervals and numbers of turns won and lost."""
+        """Return all columns of the frame, unrounded.
+
+        The experiment table also has p-values, intervals and numbers of turns won and lost.
+        """
         return str(self.frame.to_csv(index=False))
 
     def _repr_html_(self) -> str:
@@ -217,14 +240,16 @@ class Table:
         shown = self._marked(escape, "<b>%s</b>", "<u>%s</u>", "<sup>%s</sup>")
         with pd.option_context("display.max_colwidth", None):
             drawn = shown.to_html(index=False, escape=False, border=0, classes="ikat-table")
-        made = f'<div style="overflow-x: auto">{drawn}<p>{escape(self._caption())}</p></div>'
-        return made if self.below is None else made + self.below._repr_html_()
+        caption = escape(self._caption())
+        html = f'<div style="overflow-x: auto">{drawn}<p>{caption}</p></div>'
+        return html if self.below is None else html + self.below._repr_html_()
 
     def __str__(self) -> str:
         return self.text()
 
     def _caption(self) -> str:
-        return " ".join([*([f"{self.title.rstrip('.')}."] if self.title else []), *self.notes])
+        title = [f"{self.title.rstrip('.')}."] if self.title else []
+        return " ".join([*title, *self.notes])
 
     def _marked(
         self, escape: Callable[[str], str], best: str, second: str, sign: str
@@ -232,17 +257,33 @@ class Table:
         """The cells as texts, escaped and with their marks."""
         import pandas as pd
 
-        def mark(cell: Cell) -> str:
-            form = best if cell.best else second if cell.second else "%s"
-            return form % escape(cell.text) + (
-                sign % escape(cell.mark).strip("$") if cell.mark else ""
-            )
+        def marked(cell: Cell) -> str:
+            text = escape(cell.text)
+            if cell.best:
+                text = best % text
+            elif cell.second:
+                text = second % text
+            if cell.mark:
+                text += sign % escape(cell.mark).strip("$")
+            return text
 
-        shown = pd.DataFrame(
-            {place: list(map(mark, column.cells)) for place, column in enumerate(self.columns)},
-            dtype=object,
-        )
+        columns = {}
+        for position, column in enumerate(self.columns):
+            columns[position] = [marked(cell) for cell in column.cells]
+        shown = pd.DataFrame(columns, dtype=object)
         return shown.set_axis([escape(column.title) for column in self.columns], axis="columns")
+
+
+def _padded(column: Column) -> list[str]:
+    """The title and cells of a column, all as wide as the widest of them."""
+    room_for_mark = " " if column.marked else ""
+    texts = [column.title + room_for_mark]
+    for cell in column.cells:
+        texts.append(cell.text + (cell.mark or room_for_mark))
+    width = max(len(text) for text in texts)
+    if column.numeric:
+        return [text.rjust(width) for text in texts]
+    return [text.ljust(width) for text in texts]
 
 
 def of_frame(
@@ -253,7 +294,9 @@ def of_frame(
     texts: int | None = None,
     decimals: int | Mapping[str, int] = 4,
 ) -> Table:
-    """A frame as a table: numbers to the right, those with a fraction rounded. Such a number is a score, unless it has decimals of its own.
+    """Return a frame as a table: numbers to the right, those with a fraction rounded.
+
+    A number with a fraction is a score, unless its column has decimals of its own.
 
     Args:
         frame: the values.
@@ -265,7 +308,8 @@ def of_frame(
 
     Example:
         >>> import pandas as pd
-        >>> print(of_frame(pd.DataFrame({"run": ["qr", "aqd"], "turns": [3, 12], "nDCG": [0.5, None]})))
+        >>> frame = pd.DataFrame({"run": ["qr", "aqd"], "turns": [3, 12], "nDCG": [0.5, None]})
+        >>> print(of_frame(frame))
         run  turns   nDCG
         qr       3  .5000
         aqd     12      –
@@ -273,31 +317,46 @@ def of_frame(
         –: unknown.
         <BLANKLINE>
     """
-    from pandas.api.types import is_bool_dtype, is_float_dtype, is_numeric_dtype
+    from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
     columns = []
-    for place, name in enumerate(frame.columns):
-        values = frame.iloc[:, place]
-        form: Callable[[Any], str] = str
-        if is_float_dtype(values) and not isinstance(decimals, int) and name in decimals:
-            form = f"{{:,.{decimals[name]}f}}".format
-        elif is_float_dtype(values):
-            form = partial(format_score, decimals=decimals if isinstance(decimals, int) else 4)
-        numbers = is_numeric_dtype(values) and not is_bool_dtype(values)
-        missing = UNKNOWN if numbers else ""
-        cells = [
-            Cell(missing if lost else form(value))
-            for value, lost in zip(values, values.isna(), strict=True)
-        ]
-        columns.append(Column(str(name), cells, bool(numbers) if texts is None else place >= texts))
-    unknown = any(
-        column.numeric and cell.text == UNKNOWN for column in columns for cell in column.cells
-    )
-    return Table(frame, columns, [*notes, UNKNOWN_NOTE] if unknown else notes, title)
+    has_unknown = False
+    for position, name in enumerate(frame.columns):
+        values = frame.iloc[:, position]
+        holds_numbers = bool(is_numeric_dtype(values)) and not is_bool_dtype(values)
+        is_numeric = holds_numbers if texts is None else position >= texts
+        form = _form_of(values, name, decimals)
+        cells = []
+        for value, is_missing in zip(values, values.isna(), strict=True):
+            if not is_missing:
+                cells.append(Cell(form(value)))
+            elif holds_numbers:
+                cells.append(Cell(UNKNOWN))
+            else:
+                cells.append(Cell(""))
+        columns.append(Column(str(name), cells, is_numeric))
+        if is_numeric and any(cell.text == UNKNOWN for cell in cells):
+            has_unknown = True
+    return Table(frame, columns, [*notes, UNKNOWN_NOTE] if has_unknown else notes, title)
+
+
+def _form_of(
+    values: "pd.Series[Any]", title: Any, decimals: int | Mapping[str, int]
+) -> Callable[[Any], str]:
+    """The function that shows the values of a column."""
+    from pandas.api.types import is_float_dtype
+
+    if not is_float_dtype(values):
+        return str
+    if isinstance(decimals, int):
+        return partial(format_score, decimals=decimals)
+    if title in decimals:
+        return f"{{:,.{decimals[title]}f}}".format
+    return format_score
 
 
 def format_score(value: float, decimals: int = 4, *, signed: bool = False) -> str:
-    """A score as it is shown everywhere: with four decimals, and without the zero before the point.
+    """Return a score as it is shown everywhere: four decimals, and no zero before the point.
 
     Args:
         value: the score, or a difference of two.
@@ -305,14 +364,17 @@ def format_score(value: float, decimals: int = 4, *, signed: bool = False) -> st
         signed: whether a difference has its sign.
 
     Example:
-        >>> format_score(0.8608), format_score(1), format_score(-0.0312), format_score(0.0312, signed=True)
-        ('.8608', '1.0000', '-.0312', '+.0312')
+        >>> format_score(0.8608), format_score(1), format_score(-0.0312)
+        ('.8608', '1.0000', '-.0312')
+        >>> format_score(0.0312, signed=True)
+        '+.0312'
     """
-    return re.sub(r"^([-+]?)0\.", r"\1.", f"{value:{'+' * signed}.{decimals}f}")
+    sign = "+" if signed else ""
+    return re.sub(r"^([-+]?)0\.", r"\1.", f"{value:{sign}.{decimals}f}")
 
 
 def wrapped(text: str, indent: str = "", hanging: str = "") -> str:
-    """A text in lines of at most 80 characters.
+    """Return a text in lines of at most 80 characters.
 
     Args:
         text: the text.
