@@ -10,8 +10,8 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat import progress
 from pyterrier_ikat.events import observed_by
 from pyterrier_ikat.progress import (
-    ASKED,
-    OFF,
+    LOADING_VARIABLE,
+    OFF_VARIABLE,
     Line,
     bar,
     command_line,
@@ -49,8 +49,8 @@ def terminal(monkeypatch):
     def made():
         monkeypatch.setattr(sys, "stderr", found := Terminal())
         monkeypatch.setattr(progress, "LINE", Line())
-        monkeypatch.setattr(progress, "EVERY", -1)
-        monkeypatch.delenv(OFF, raising=False)
+        monkeypatch.setattr(progress, "REDRAW_SECONDS", -1)
+        monkeypatch.delenv(OFF_VARIABLE, raising=False)
         return found
 
     return made
@@ -123,7 +123,7 @@ def test_no_line_where_unwanted_or_another_entry_describes_it(monkeypatch, termi
     terminal = terminal()
     with without_bars(), doing("working"):
         pass
-    monkeypatch.setenv(OFF, "1")
+    monkeypatch.setenv(OFF_VARIABLE, "1")
     with doing("working"):
         pass
     assert terminal.getvalue() == ""
@@ -151,6 +151,6 @@ def test_loading_bars_are_off_unless_asked_for_and_on_afterwards(monkeypatch):
     with without_loading_bars():
         assert not logging.is_progress_bar_enabled()
     assert logging.is_progress_bar_enabled() == before
-    monkeypatch.setenv(ASKED, "0")
+    monkeypatch.setenv(LOADING_VARIABLE, "0")
     with without_loading_bars():
         assert logging.is_progress_bar_enabled() == before
