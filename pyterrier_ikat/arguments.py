@@ -1,4 +1,4 @@
-"""Checks of what a user gives: values of arguments, and frames at the entrance of every operator."""
+"""Checks of what a user gives: values of arguments, and frames that enter an operator."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date, datetime, timezone
@@ -133,8 +133,9 @@ def columns_once(frame: pd.DataFrame, who: str = "the frame") -> None:
 def by_position(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the frame with its rows numbered 0, 1, 2, ..., in their order.
 
-    A frame that has these numbers is returned itself. A frame of a user may have any index: equal labels after ``pd.concat``, gaps after a selection,
-    texts, dates, several levels. Rows are never found by them.
+    A frame that has these numbers is returned itself. A frame of a user may have any index: equal
+    labels after ``pd.concat``, gaps after a selection, texts, dates, several levels. Rows are never
+    found by them.
 
     Raises:
         DataError: when two columns have the same name.
@@ -218,7 +219,10 @@ def missing_columns(
         return error
     lacking = error.modes[0].missing_columns
     if not lacking:
-        message = f"{stage!r} takes turns, and the frame has passages (docno): put it before the retriever"
+        message = (
+            f"{stage!r} takes turns, and the frame has passages (docno): put it before the "
+            "retriever"
+        )
         if stage.on_passages:
             message += f", or take {stage.on_passages}, which re-ranks passages"
         return MissingColumnError(message, error.modes)
@@ -255,7 +259,7 @@ def utc(when: str | date | None) -> str:
 
 
 def day_of(when: str | date | None) -> str:
-    """Return the day of a time in its own zone, with its English name; for None this computer's day.
+    """Return the day of a time in its own zone, with its English name; for None today.
 
     Raises:
         UsageError: when it is not a time.

@@ -1,4 +1,4 @@
-"""The errors that a user can meet. Each message says what was wrong, where, and how to repair it."""
+"""The errors that a user can meet: what was wrong, where, and how to repair it."""
 
 import difflib
 import re
@@ -40,7 +40,7 @@ class DataError(IkatError):
 
 
 class UsageError(IkatError, ValueError):
-    """An argument is wrong, or names something that does not exist, such as a method or an option."""
+    """An argument is wrong, or names something unknown, such as a method or an option."""
 
 
 class Terminated(KeyboardInterrupt):

@@ -154,7 +154,7 @@ class Observer:
         """A stage has replaced what a model wrote, for these reasons."""
 
     def wait(self, tries: int, most: int) -> None:
-        """An LLM call failed ``tries`` times of ``most``, and will be retried. Called in any thread."""
+        """An LLM call failed ``tries`` times of ``most``; it is retried. Called in any thread."""
 
 
 OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("observers", default=())

@@ -1,4 +1,4 @@
-"""Stages of other packages: the careful answers to what a run asks a stage, and the files that their results depend on.
+"""Stages of other packages: careful answers to a run, and the files that results depend on.
 
 This is the only file that looks into an object of another package. A stage of another package
 doesn't say what it was made of. So its attributes are searched for artifacts of PyTerrier and for
@@ -87,7 +87,7 @@ class HeldFiles:
     artifact: bool = False
 
     def files(self) -> list[Path]:
-        """The files that count, in order; of a folder with too many, one more than ``MOST_FILES``."""
+        """Return the files that count, in order; at most one more than ``MOST_FILES``."""
         root = Path(self.path)
         if not root.is_dir():
             return [root] if root.is_file() else []
@@ -241,7 +241,7 @@ def _in_value(name: str, value: Any, depth: int, seen: dict[int, Any]) -> Iterat
 
 
 def _is_path(name: str, value: str | Path) -> bool:
-    """Whether an attribute names a file or folder that is there, and that it doesn't only write to."""
+    """Whether an attribute names an existing file or folder that isn't only written to."""
     if _WRITTEN.search(name.casefold()) or not os.path.exists(value):
         return False
     return isinstance(value, Path) or os.sep in value or bool(_NAMES_PATH.search(name.casefold()))
@@ -281,10 +281,11 @@ def _package(owner: Any) -> str:
 
 
 class Foreign:
-    """A stage of PyTerrier or of another package, with the careful answers to the questions that :class:`~pyterrier_ikat.Operator` answers.
+    """A stage of PyTerrier or of another package, with careful answers to a run's questions.
 
-    It may read texts, drop turns and hold anything. A package or a user that knows better sets
-    one of four hooks on the stage:
+    They are the questions that :class:`~pyterrier_ikat.Operator` answers, too. The stage may read
+    texts, drop turns and hold anything. A package or a user that knows better sets one of four
+    hooks on the stage:
 
     - ``one_row_per_turn = True``: it maps rows one to one, independently;
     - ``loads_models = True``: its first use loads a model;
@@ -317,7 +318,7 @@ class Foreign:
         return _package(self.stage) == "pyterrier"
 
     def plan(self, frame: pd.DataFrame, plan: Any) -> pd.DataFrame:
-        """Return the frame after it, of which only the columns are known. A cutoff changes the plan's."""
+        """Return the frame after it, as far as known. A cutoff changes the plan's."""
         if self.cutoff is not None:
             plan.cut_at(self.cutoff)
             return frame
@@ -402,7 +403,7 @@ def inspected_subpipelines(stage: pt.Transformer) -> list[pt.Transformer]:
 
 
 def is_fingerprinted(value: Any) -> bool:
-    """Return whether a value identifies itself by a method ``fingerprint``, as models and indexes do."""
+    """Return whether a value has a method ``fingerprint``, as models and indexes do."""
     return callable(getattr(value, "fingerprint", None))
 
 

@@ -282,8 +282,8 @@ class AsksLLM(Checked):
             value, omitted = self.read(outcome.text)
         except Exception as error:
             raise DataError(
-                f"the parser of {type(self).__name__} stops with {type(error).__name__}: {error}; it "
-                f"reads the completion of turn {qid}, {outcome.text[:80]!r}"
+                f"the parser of {type(self).__name__} stops with {type(error).__name__}: {error}; "
+                f"it reads the completion of turn {qid}, {outcome.text[:80]!r}"
             ) from error
         if omitted:
             self.count(dropped=len(omitted))
@@ -300,8 +300,8 @@ class AsksLLM(Checked):
             return Refused(self.stage, qid, f"the model refused: {text[:80]!r}")
         if self._asked_form is not None:
             reason = (
-                f"the completion of {len(answer)} characters isn't the JSON that structured=on asks "
-                "for; where the server ignores the schema, omit structured=on"
+                f"the completion of {len(answer)} characters isn't the JSON that structured=on "
+                "asks for; where the server ignores the schema, omit structured=on"
             )
             return NotStructured(self.stage, qid, reason, kept=bool(answer))
         return LLMFailure(self.stage, qid, self.describe_unusable(text), kept=bool(answer))
@@ -357,7 +357,7 @@ class LLMOperator(AsksLLM, Operator):
     one_row_per_turn = True
     last_in_repr = ("style", "question", "history", "prompts", "on_error")
     history_style = ""
-    """The style that decides which messages of the history are shown; empty for the operator's own."""
+    """The style that selects the messages of the history; empty for the operator's own."""
     template_name = ""
     """The prompt template; empty for the name of the stage."""
     template_of: ClassVar[tuple[str, Mapping[Any, str]] | None] = None
@@ -393,7 +393,7 @@ class LLMOperator(AsksLLM, Operator):
         return [self.template()]
 
     def columns_shown(self) -> dict[str, str]:
-        """Return the columns that prompts show besides the question: name in the template -> column."""
+        """Return the columns that prompts show, too: name in the template -> column."""
         return {}
 
     def needs(self) -> list[str]:
@@ -503,7 +503,10 @@ class LLMOperator(AsksLLM, Operator):
         return with_query(frame, found, **columns)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Ask for every row of a query frame (``qid``, ``query``; optional: ``qutterance``, ``qhistory``, ``qptkb``)."""
+        """Ask for every row of a query frame.
+
+        Columns: ``qid``, ``query``; optional: ``qutterance``, ``qhistory``, ``qptkb``.
+        """
         pt.validate.query_frame(inp, extra_columns=self.needs(), context=self)
         each_turn_once(inp)
         return self.ask_and_write(inp)

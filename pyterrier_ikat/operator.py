@@ -62,8 +62,8 @@ def _check_same_turns(stage: pt.Transformer, inp: pd.DataFrame, out: pd.DataFram
     same = out["qid"].array.equals(inp["qid"].array) or list(out["qid"]) == list(inp["qid"])
     if not same:
         raise DataError(
-            f"{stage!r} got {len(inp)} rows and returned {len(out)}, or other turns: return one row "
-            "per row, in their order, or set one_row_per_turn = False"
+            f"{stage!r} got {len(inp)} rows and returned {len(out)}, or other turns: return one "
+            "row per row, in their order, or set one_row_per_turn = False"
         )
 
 
@@ -177,7 +177,7 @@ class Operator(Checked, pt.Transformer):
         return inspected_subpipelines(self)
 
     def held(self) -> dict[str, Any]:
-        """Return what it was made with: its arguments. A function among them can't be identified."""
+        """Return what it was made with. A function among these values can't be identified."""
         return self.arguments()
 
     def is_untold(self) -> bool:
@@ -197,7 +197,7 @@ class Operator(Checked, pt.Transformer):
         return None
 
     def passages_at_most(self) -> int | None:
-        """Return the maximum number of passages per query, by default ``num_results``; None: any."""
+        """Return the maximum number of passages per query, by default ``num_results``."""
         number = self.arguments().get("num_results")
         return number if isinstance(number, int) else None
 
@@ -206,11 +206,11 @@ class Operator(Checked, pt.Transformer):
         return None
 
     def analysis(self) -> dict[str, Any]:
-        """Return how its index makes words of texts: ``stemmer`` and ``stops``, where it has them."""
+        """Return how its index makes words of texts, such as ``stemmer`` and ``stops``."""
         return {}
 
     def without_texts(self: Made) -> Made:
-        """Return a copy that may omit the column ``text``, for a pipeline that doesn't read texts."""
+        """Return a copy that may omit the column ``text``, if no later stage reads it."""
         return self._copy(gives_texts=False)
 
     def with_deviations(self: Made, lines: Sequence[str]) -> Made:
@@ -330,7 +330,7 @@ def _hashable(value: Any) -> Hashable:
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
 def with_fields(cls: type[Made]) -> type[Made]:
-    """Make an operator whose arguments are its annotated attributes, as in a `dataclasses.dataclass`.
+    """Make the annotated attributes of an operator its arguments, as `dataclasses.dataclass` does.
 
     Example:
         >>> @with_fields
@@ -375,7 +375,7 @@ def _with_inherited_arguments(cls: type) -> str | None:
 
 
 def face(stage: pt.Transformer) -> Operator | Foreign:
-    """Return the stage as a run sees it: itself if it is an operator, else the careful answers for it.
+    """Return the stage as a run sees it: itself if it is an operator, else a :class:`Foreign`.
 
     A ``pt.Compose`` is flattened by :func:`stages` before its stages are asked.
 
@@ -397,7 +397,7 @@ def stages(pipeline: pt.Transformer) -> Iterator[pt.Transformer]:
 
 
 def every_stage(pipeline: pt.Transformer) -> Iterator[pt.Transformer]:
-    """Yield the stages of a pipeline, each followed by those of the pipelines that it runs inside."""
+    """Yield the stages of a pipeline, each followed by those of its inner pipelines."""
     for stage in stages(pipeline):
         yield stage
         for inner in subpipelines(stage):
@@ -447,7 +447,7 @@ def label_of(stage: pt.Transformer) -> str:
 
 
 def parts_of(value: Any) -> Iterator[Any]:
-    """Yield the language models, indexes, folders and files in ``value``, an argument or a pipeline.
+    """Yield the models, indexes, folders and files in ``value``, an argument or a pipeline.
 
     Models and indexes are whatever has a ``fingerprint()``. For a stage of another package they are
     looked for in its attributes, see :mod:`pyterrier_ikat.foreign`.
@@ -527,7 +527,8 @@ def without_unread_texts(pipeline: pt.Transformer) -> pt.Transformer:
 
     Example:
         >>> import tempfile, pandas as pd, pyterrier_ikat as ikat
-        >>> bm25 = ikat.PassageIndex(tempfile.mkdtemp()).index([{"docno": "d1", "text": "green tea"}]).bm25()
+        >>> passages = [{"docno": "d1", "text": "green tea"}]
+        >>> bm25 = ikat.PassageIndex(tempfile.mkdtemp()).index(passages).bm25()
         >>> turns = pd.DataFrame({"qid": ["1_1"], "query": ["tea"]})
         >>> list(without_unread_texts(bm25 % 5)(turns).columns)
         ['qid', 'query', 'docno', 'score', 'rank']

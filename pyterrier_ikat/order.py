@@ -25,13 +25,13 @@ SUBNORMAL_BITS = 0x007FFFFF
 INFINITY_BITS = 0x7F800000
 """The bits of infinity as a 32-bit float."""
 SAME_SUM = 1e-12
-"""The tolerance within which sums of shares are equal, as a fraction of the highest possible sum."""
+"""The tolerance for equal sums of shares, as a fraction of the highest possible sum."""
 TURN_GAP = 1 << 34
 """A number greater than any difference between the numbers of two scores, steps included."""
 
 
 def order_by_score(frame: pd.DataFrame, turn: Integers, score: Floats) -> Integers:
-    """Return the order of rows by turn, then score, the highest first, then docno, the greatest first.
+    """Return the order of rows by turn, then score, then docno, both descending.
 
     That is trec_eval's own order of ties.
 
@@ -54,8 +54,8 @@ def set_ranks(
 ) -> pd.DataFrame:
     """Set ``rank`` (from 0) and ``score`` of a frame so that evaluators keep the order of its rows.
 
-    Rows are in order, turn by turn. A score that isn't below the one before it as a 32-bit float is lowered by the least step of
-    such floats.
+    Rows are in order, turn by turn. A score that isn't below the one before it as a 32-bit float is
+    lowered by the least step of such floats.
 
     Args:
         frame: the rows; it is not changed.
@@ -101,7 +101,7 @@ def ranks_and_scores(
     Args:
         turn: the number of each row's turn; the rows of a turn are contiguous, in their order.
         score: the rows' scores.
-        docno: the rows' docnos; with them, equal scores stay equal if the greater docno comes first.
+        docno: the rows' docnos; with them, equal scores stay equal if the greater docno is first.
     """
     rank, _ = _places(turn)
     number = _numbers_of(score)

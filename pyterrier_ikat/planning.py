@@ -71,7 +71,7 @@ class PlanTable(pd.DataFrame):
 
     @property
     def refused(self) -> list[str]:
-        """Why a run would be refused, a sentence for each system; empty without a folder for runs."""
+        """Why a run would be refused, a sentence per system; empty without a folder."""
         return list(self.attrs.get(REFUSED, ()))
 
     def shown(self) -> Table:
@@ -105,14 +105,14 @@ class PlanTable(pd.DataFrame):
                 open_ended.add(name.removesuffix(AT_LEAST))
         if open_ended:
             text += (
-                f" At least: in {' and '.join(sorted(open_ended))}, the model decides how many texts "
-                "it writes, up to its max_tokens; the plan counts one for each call that isn't in "
-                "the cache."
+                f" At least: in {' and '.join(sorted(open_ended))}, the model decides how many "
+                "texts it writes, up to its max_tokens; the plan counts one for each call that "
+                "isn't in the cache."
             )
         if self["stage"].str.endswith(AT_MOST).any():
             text += (
-                " At most: a stage of another package in front may give fewer turns or passages than "
-                "the plan counts."
+                " At most: a stage of another package in front may give fewer turns or passages "
+                "than the plan counts."
             )
         return text
 
@@ -293,7 +293,7 @@ class Plan:
 
 
 def _asks_nothing(stage: pt.Transformer) -> bool:
-    """Whether a stage is known to cost nothing: an operator without an LLM, or a stage of PyTerrier."""
+    """Whether a stage costs nothing: an operator without an LLM, or a stage of PyTerrier."""
     seen = face(stage)
     if isinstance(seen, Foreign):
         return seen.is_of_pyterrier

@@ -26,13 +26,14 @@ class SearchIndex(ABC):
         ...     def __len__(self):
         ...         return 1
         ...     def retriever(self, num_results=1000, cache=None, *, k1=0.9, b=0.4):
-        ...         return pt.Transformer.from_df(pd.DataFrame({"qid": ["1"], "docno": ["d1"], "score": [1.0]}))
+        ...         found = pd.DataFrame({"qid": ["1"], "docno": ["d1"], "score": [1.0]})
+        ...         return pt.Transformer.from_df(found)
         >>> OnePassage().has_text, len(OnePassage())
         (False, 1)
     """
 
     path: str = ""
-    """Its folder or address, for messages. It doesn't identify the index: :meth:`fingerprint` does."""
+    """Its folder or address, for messages. :meth:`fingerprint` identifies the index."""
 
     text: pt.Transformer | None = None
     """An operator that adds ``text`` by ``docno``, for an index without texts of its own."""

@@ -1,4 +1,7 @@
-"""What all tests share: no keys, no network beyond loopback (see pyproject.toml), and a home folder for each test."""
+"""What all tests share.
+
+No keys, no network beyond loopback (see pyproject.toml), and a home folder for each test.
+"""
 
 import os
 import signal
@@ -49,7 +52,10 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True)
 def home(request, tmp_path_factory, monkeypatch):
-    """The home folder of a test: it isn't there until something is written. A test marked real_data reads the released files."""
+    """The home folder of a test: it isn't there until something is written.
+
+    A test marked real_data reads the released files.
+    """
     folder = tmp_path_factory.mktemp("home") / "ikat"
     monkeypatch.setenv("IKAT_HOME", str(folder))
     monkeypatch.delenv("IKAT_DATA", raising=False)
@@ -63,7 +69,10 @@ def home(request, tmp_path_factory, monkeypatch):
 
 @pytest.fixture(scope="session")
 def shared():
-    """The folder of released files. A test that asks for it is marked real_data, and is skipped where there is none."""
+    """The folder of released files.
+
+    A test that asks for it is marked real_data, and is skipped where there is none.
+    """
     if not SHARED.is_dir():
         pytest.skip(f"no folder of released files at {SHARED}")
     return SHARED

@@ -1,4 +1,7 @@
-"""Stand-ins for models: real LLM objects whose answers are queued, and scorers that can be worked out by hand."""
+"""Stand-ins for models.
+
+Real LLM objects whose answers are queued, and scorers that can be worked out by hand.
+"""
 
 from pyterrier_ikat.llms import LLM, Backend, llm
 from pyterrier_ikat.llms import Reply as BackendReply
@@ -10,7 +13,10 @@ class Reply:
 
 
 class Scripted:
-    """A backend of the ``.generate(list)`` kind that answers from a list, in order, and remembers what it was asked."""
+    """A backend of the ``.generate(list)`` kind that answers from a list, in order.
+
+    Remembers what it was asked.
+    """
 
     def __init__(self, *texts):
         self.texts, self.asked = list(texts), []
@@ -41,7 +47,10 @@ def scripted(*texts):
 
 
 class Types(Backend):
-    """Writes each answer in pieces, if somebody follows it: texts, whole so far; a function is called; then comes the reply."""
+    """Writes each answer in pieces, if somebody follows it: texts, whole so far.
+
+    A function is called; then comes the reply.
+    """
 
     def __init__(self, *answers):
         self.answers, self.followed = [list(answer) for answer in answers], []
@@ -62,7 +71,10 @@ class Types(Backend):
 
 
 class ByPrompt(Backend):
-    """An LLM whose backend answers by the request's prompt id, and remembers the requests. ``otherwise`` answers all other prompts."""
+    """An LLM whose backend answers by the request's prompt id, and remembers the requests.
+
+    ``otherwise`` answers all other prompts.
+    """
 
     def __init__(self, otherwise=None, **answers):
         self.answers, self.otherwise, self.asked = answers, otherwise, []

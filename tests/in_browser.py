@@ -87,12 +87,16 @@ def open_all_boxes(page):
     """Open all that is folded, and lay out what is out of sight, too."""
     page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
     page.evaluate(
-        "document.querySelectorAll('.turn').forEach(one => { one.style.contentVisibility = 'visible' })"
+        "document.querySelectorAll('.turn').forEach(one => { one.style.contentVisibility = "
+        "'visible' })"
     )
 
 
 def violations(page):
-    """What keeps people from using the page, by axe-core: rules and the elements that break them."""
+    """What keeps people from using the page, by axe-core.
+
+    Rules and the elements that break them.
+    """
     from axe_core_python.sync_playwright import Axe
 
     found = Axe().run(page, options={"resultTypes": ["violations"]})

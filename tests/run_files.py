@@ -1,4 +1,7 @@
-"""The files of a run folder without what differs from one run to the next: the seconds of the ledger."""
+"""The files of a run folder without what differs from one run to the next.
+
+The seconds of the ledger.
+"""
 
 import pandas as pd
 

@@ -1,4 +1,7 @@
-"""The documentation: its code prints what stands below it, and every command, option, test and name in it is there."""
+"""The documentation.
+
+Its code prints what stands below it, and every command, option, test and name in it is there.
+"""
 
 import itertools
 import re
@@ -49,7 +52,10 @@ def test_code_runs_as_it_stands_and_prints_what_stands_below_it(
 
 
 def _commands(program):
-    """Every line of a block or piece of code that calls the program, as its words; a line may go on behind a backslash."""
+    """Every line of a block or piece of code that calls the program, as its words.
+
+    A line may go on behind a backslash.
+    """
     for page, text in TEXTS.items():
         for line in re.findall(
             rf"^ *{program} .+$|(?<=`){program} [^`]+(?=`)", text.replace("\\\n", " "), re.MULTILINE
@@ -120,7 +126,8 @@ def test_the_texts_count_the_methods_that_there_are():
         ("README.md", f"{counts['organisers']} baselines of the organisers"),
         (
             "methods.md",
-            f"{counts['organisers']} baselines of the track's organisers, and {counts['ours']} of our own",
+            f"{counts['organisers']} baselines of the track's organisers, and {counts['ours']} "
+            f"of our own",
         ),
         ("reproduce.md", f"{without} papers have methods but no table"),
     ]

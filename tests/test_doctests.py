@@ -18,7 +18,10 @@ MODULES = [
 
 
 class Finder(doctest.DocTestFinder):
-    """Finds the examples of decorated functions, too, whose globals are those of the decorator's module."""
+    """Finds the examples of decorated functions.
+
+    Too, whose globals are those of the decorator's module.
+    """
 
     def _from_module(self, module, found):
         return getattr(found, "__module__", None) == module.__name__ or super()._from_module(

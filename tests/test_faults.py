@@ -1,4 +1,7 @@
-"""The faults of experiments/quality fit the code and name a test, so none counts as detected because it breaks the syntax."""
+"""The faults of experiments/quality fit the code and name a test.
+
+So none counts as detected because it breaks the syntax.
+"""
 
 import ast
 import importlib

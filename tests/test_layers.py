@@ -1,4 +1,7 @@
-"""The rooms that are a descent: no two of their modules import each other, imports for types alone included."""
+"""The rooms that are a descent.
+
+No two of their modules import each other, imports for types alone included.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -13,7 +16,10 @@ PACKAGE = Path(pyterrier_ikat.__file__).parent
 
 
 def imported(path: Path) -> Iterator[str]:
-    """The modules of the package that a file imports anywhere, by their dotted names; a name of a package's face counts as its face."""
+    """The modules of the package that a file imports anywhere, by their dotted names.
+
+    A name of a package's face counts as its face.
+    """
     here = ["pyterrier_ikat", *path.relative_to(PACKAGE).with_suffix("").parts]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.level:

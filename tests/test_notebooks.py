@@ -1,4 +1,7 @@
-"""The notebooks and the README's Python run, and show what is saved. `IKAT_SAVE_NOTEBOOKS=1` saves what they show now."""
+"""The notebooks and the README's Python run, and show what is saved.
+
+`IKAT_SAVE_NOTEBOOKS=1` saves what they show now.
+"""
 
 import os
 import re
@@ -15,7 +18,10 @@ FOLDER = ROOT / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 SAVES = bool(os.environ.get("IKAT_SAVE_NOTEBOOKS"))
 NUMBER = r"-?\d+\.\d+(?:e[-+]?\d+)?"
-OF_A_MACHINE = r"(?<![\w.:/])/(?:home|root|tmp|work|Users|usr|opt|var|mnt)/|[A-Z]:\\|127\.0\.0\.1:\d|\bsk-\w{6}"
+OF_A_MACHINE = (
+    r"(?<![\w.:/])/(?:home|root|tmp|work|Users|usr|opt|var|mnt)/"
+    r"|[A-Z]:\\|127\.0\.0\.1:\d|\bsk-\w{6}"
+)
 """A path, the port of a running server, a key."""
 
 

@@ -45,7 +45,7 @@ def test_what_most_processes_do_not_use_is_loaded_at_first_use(tmp_path):
 
 
 LEAVES = """
-import torch  # first: the modules of this package are then taken down before what its objects need at their end
+import torch  # first: this package's modules then go before what its objects need at their end
 import sys
 import pyterrier_ikat as ikat
 

@@ -1,4 +1,7 @@
-"""What can't be an argument is refused when an operator is built, in words of ours, and a pipeline goes to other processes whole."""
+"""What can't be an argument is refused when an operator is built, in words of ours.
+
+A pipeline goes to other processes whole.
+"""
 
 import copy
 import math

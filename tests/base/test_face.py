@@ -1,4 +1,7 @@
-"""A run sees each stage and each index through one face: operators answer themselves, others get careful answers."""
+"""A run sees each stage and each index through one face.
+
+Operators answer themselves, others get careful answers.
+"""
 
 import pickle
 from types import SimpleNamespace

@@ -96,7 +96,8 @@ def test_every_column_that_an_operator_needs_has_its_repair():
 def test_a_missing_column_names_what_to_put_before_it():
     with pytest.raises(
         ikat.DataError,
-        match=r"Respond\(.*\) reads docno, rank, text, which the frame lacks \(it has qid, query, qptkb\): ",
+        match=r"Respond\(.*\) reads docno, rank, text, which the frame lacks \(it has qid, "
+        r"query, qptkb\): ",
     ):
         ikat.Respond(Says("tea"))(TURN)
     with pytest.raises(ikat.DataError, match=r"put ikat.Answer\(llm\) before it"):

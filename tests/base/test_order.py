@@ -49,7 +49,10 @@ def frame_of(rows, docnos):
 
 
 def by_trec_eval(frame):
-    """Each turn's docnos as trec_eval's own code orders them: the place at which each would be the first relevant one."""
+    """Each turn's docnos as trec_eval's own code orders them.
+
+    The place at which each would be the first relevant one.
+    """
     run = {
         qid: dict(zip(rows["docno"], rows["score"], strict=True))
         for qid, rows in frame.groupby("qid", sort=False)

@@ -44,7 +44,10 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """Gives a terminal in which everything is drawn at once; the test calls it, because pytest replaces what a fixture sets."""
+    """Gives a terminal in which everything is drawn at once.
+
+    The test calls it, because pytest replaces what a fixture sets.
+    """
 
     def made():
         monkeypatch.setattr(sys, "stderr", found := Terminal())

@@ -1,4 +1,7 @@
-"""What users bring works where it means something, and one line says what to do where it doesn't."""
+"""What users bring works where it means something.
+
+One line says what to do where it doesn't.
+"""
 
 import gzip
 import logging

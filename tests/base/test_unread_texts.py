@@ -1,4 +1,7 @@
-"""Runs look up the texts of passages only where a later stage may read them; the rankings are the same."""
+"""Runs look up the texts of passages only where a later stage may read them.
+
+The rankings are the same.
+"""
 
 import pickle
 

@@ -16,7 +16,10 @@ from pyterrier_ikat.distribute.on_ray import OnRay, _Worker
 
 @pytest.fixture
 def in_process(monkeypatch):
-    """One worker for each part in this process, in another order, as Ray Data may give the parts: starting Ray's takes seconds each."""
+    """One worker for each part in this process, in another order, as Ray Data may give the parts.
+
+    Starting Ray's takes seconds each.
+    """
 
     def rows(self, parts):
         travelled = pickle.dumps(self.pipeline)

@@ -1,4 +1,7 @@
-"""What runs cost: kept as it is spent, over stops, restarts and processes; checked by hand against what a server answered."""
+"""What runs cost: kept as it is spent, over stops, restarts and processes.
+
+Checked by hand against what a server answered.
+"""
 
 import json
 import os

@@ -1,4 +1,7 @@
-"""A collection whose turns are named as they like, without personas: run, reported, broken down, refused by submissions."""
+"""A collection whose turns are named as they like, without personas.
+
+Run, reported, broken down, refused by submissions.
+"""
 
 import json
 import warnings

@@ -1,4 +1,7 @@
-"""What a user brings is run like ours: expressions with a stranger's operator and stages of other packages."""
+"""What a user brings is run like ours.
+
+Expressions with a stranger's operator and stages of other packages.
+"""
 
 import shutil
 
@@ -328,12 +331,15 @@ def test_frames_in_pt_experiment_order_get_told_their_names(index, tmp_path):
 def test_a_method_that_reads_gold_columns_is_told_to_say_so(index, tmp_path):
     (tmp_path / "mine.py").write_text(
         "import pyterrier_ikat as ikat\n"
-        "@ikat.method()\ndef plain(retriever):\n    'Doc.'\n    return ikat.ManualRewrite() >> retriever\n"
-        "@ikat.method(uses_gold=True)\ndef gold(retriever):\n    'Doc.'\n    return ikat.ManualRewrite() >> retriever\n"
+        "@ikat.method()\ndef plain(retriever):\n    'Doc.'\n    return ikat.ManualRewrite() >> "
+        "retriever\n"
+        "@ikat.method(uses_gold=True)\ndef gold(retriever):\n    'Doc.'\n    return "
+        "ikat.ManualRewrite() >> retriever\n"
     )
     with pytest.raises(
         ikat.UsageError,
-        match=r"plain does not work .* reads qresolved, .*in a method of your own, set uses_gold=True$",
+        match=r"plain does not work .* reads qresolved, .*in a method of your own, set "
+        r"uses_gold=True$",
     ):
         ikat.run(f"{tmp_path}/mine.py:plain", "ikat:sample", out=tmp_path / "runs", index=index)
     assert (

@@ -1,4 +1,7 @@
-"""A finished batch has all that its turns need, and none is kept that was made while an index changed."""
+"""A finished batch has all that its turns need.
+
+None is kept that was made while an index changed.
+"""
 
 import json
 
@@ -78,7 +81,8 @@ def test_batch_made_while_an_index_changed_is_not_kept(changes_at, kept, tmp_pat
     system = Finds(changes_at)
     with pytest.raises(
         DataError,
-        match=r"what mine uses .* changed during its run \(different parts .*: put back what the run began with",
+        match=r"what mine uses .* changed during its run \(different parts .*: put back what the "
+        r"run began with",
     ):
         run(system, tmp_path, 1)
     turns = [

@@ -1,4 +1,7 @@
-"""A run whose responses cite: its folder keeps what each sentence cites, and judges, submission and report read it."""
+"""A run whose responses cite.
+
+Its folder keeps what each sentence cites, and judges, submission and report read it.
+"""
 
 import math
 
@@ -118,7 +121,10 @@ def test_the_report_says_which_response_cites_nothing(folder):
 
 
 def test_citation_outside_of_sentences_is_only_a_citation():
-    """By hand: one sentence of two cites; of four citations three are of shown passages, one of them in a list of sources."""
+    """By hand: one sentence of two cites.
+
+    Of four citations three are of shown passages, one of them in a list of sources.
+    """
     said = [
         {"sentence": "Tea.", "docnos": ["d1"], "unknown": [7]},
         {"sentence": "Mint.", "docnos": [], "unknown": []},

@@ -1,4 +1,7 @@
-"""A run folder has the track's scores and those that were asked for; what it lacks is computed from its ranking."""
+"""A run folder has the track's scores and those that were asked for.
+
+What it lacks is computed from its ranking.
+"""
 
 import ir_measures
 import pandas as pd

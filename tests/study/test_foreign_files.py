@@ -1,4 +1,7 @@
-"""What a stage of another package holds on disk counts: an index that was exchanged at its path makes another run."""
+"""What a stage of another package holds on disk counts.
+
+An index that was exchanged at its path makes another run.
+"""
 
 import json
 import os

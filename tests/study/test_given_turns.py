@@ -1,4 +1,7 @@
-"""The turns that a user gives: what is no frame of turns, or has none, is told before anything is run."""
+"""The turns that a user gives.
+
+What is no frame of turns, or has none, is told before anything is run.
+"""
 
 import pandas as pd
 import pyterrier as pt

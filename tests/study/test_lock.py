@@ -1,4 +1,7 @@
-"""Two processes never make the same run: the second is told at once who is at it, and a killed one keeps nothing locked."""
+"""Two processes never make the same run.
+
+The second is told at once who is at it, and a killed one keeps nothing locked.
+"""
 
 import os
 import signal
@@ -47,7 +50,10 @@ class Holder:
 def test_second_process_learns_who_holds_it_and_others_are_free(tmp_path):
     out = tmp_path / "runs"
     other = Holder(out / "aqd", out / "raw")
-    told = rf"raw is being made by process {other.pid} on .* UTC: wait for it or stop it, or choose another folder"
+    told = (
+        rf"raw is being made by process {other.pid} on .* UTC: wait for it or stop it, or "
+        rf"choose another folder"
+    )
     with pytest.raises(ikat.UsageError, match=told), lock_folders(out / "qr", out / "raw"):
         pass
     with lock_folders(out / "qr"):  # nothing of the refused one stays locked
@@ -79,7 +85,10 @@ def test_a_session_is_refused_before_anything_is_run(tmp_path):
 
 
 def test_of_many_that_start_together_one_gets_everything(tmp_path):
-    """Each wants the same folders in another order; whoever has them keeps them until all others have been refused."""
+    """Each wants the same folders in another order.
+
+    Whoever has them keeps them until all others have been refused.
+    """
     orders = list(permutations([tmp_path / name for name in "abc"]))
     together, all_refused = threading.Barrier(len(orders)), threading.Event()
     got, refused = [], []

@@ -32,7 +32,10 @@ STAGES = {
         "respond",
     ],
 }
-"""Method -> its stages that ask; what each method asks is counted in tests/methods/test_every_method.py."""
+"""Method -> its stages that ask.
+
+What each method asks is counted in tests/methods/test_every_method.py.
+"""
 
 
 class Finds(pt.Transformer):
@@ -253,7 +256,10 @@ def test_a_stage_that_cannot_be_planned_is_a_row_of_unknowns(stage, topics):
 
 
 def test_queries_that_a_user_writes_are_counted(topics):
-    """What `pt.apply` writes is a column like any other: three sub-queries, each judged once per passage."""
+    """What `pt.apply` writes is a column like any other.
+
+    Three sub-queries, each judged once per passage.
+    """
     queries = pt.apply.qsubqueries(lambda row: ["a", "b", "c"])
     rows = plan(
         {"x": queries >> ikat.ExplodeQueries() >> Finds() % 4 >> ikat.LLMRerank(mute(), 4)}, topics

@@ -1,4 +1,7 @@
-"""Systems run several times: what is asked, what is shared, where it lies, and what the table says of it."""
+"""Systems run several times.
+
+What is asked, what is shared, where it lies, and what the table says of it.
+"""
 
 import json
 import warnings
@@ -54,7 +57,10 @@ class Stops(pt.Transformer):
 
 @pytest.fixture
 def sampled(tmp_path, index):
-    """Makes a system over a new model with the test's cache file; gives the model's backend and the system."""
+    """Makes a system over a new model with the test's cache file.
+
+    Gives the model's backend and the system.
+    """
     opened = []
 
     def make(stage=None):
@@ -174,7 +180,8 @@ def test_what_makes_repeats_the_same_is_told_once_per_system(index, tmp_path):
         )
     told = [str(one.message) for one in caught if issubclass(one.category, RepeatsWarning)]
     assert told == [
-        f"repeats of {name} may be the same: ikat.llm('openai:gpt-4o temperature=0 cache=none') has temperature=0"
+        f"repeats of {name} may be the same: ikat.llm('openai:gpt-4o temperature=0 cache=none') "
+        f"has temperature=0"
         for name in ("qr", "aqd")
     ]
 

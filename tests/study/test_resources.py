@@ -1,4 +1,7 @@
-"""Whether the index is of the collection that was judged: noticed before anything is paid, by passages and never by names."""
+"""Whether the index is of the collection that was judged.
+
+Noticed before anything is paid, by passages and never by names.
+"""
 
 import pandas as pd
 import pytest
@@ -95,7 +98,8 @@ def test_all_years_share_one_collection_however_it_was_indexed(year):
     check_collection(full, ikat.dataset(f"ikat:{year}"), f"ikat:{year}", judged())
     with pytest.warns(
         OtherCollectionWarning,
-        match=r"is of another collection than that of ikat:20.. \(1 passage, not the same 116,838,987",
+        match=r"is of another collection than that of ikat:20.. \(1 passage, not the same "
+        r"116,838,987",
     ):
         check_collection(
             Holding(full.held), ikat.dataset(f"ikat:{year}"), f"ikat:{year}", judged(*full.held)
@@ -138,7 +142,8 @@ def test_the_mini_collection_is_not_that_of_2023(ikat_data):
     nist = ikat.dataset("2023").get_qrels()
     with pytest.warns(
         OtherCollectionWarning,
-        match=rf"700 passages, not .*: {len(set(nist['docno']) & docnos)} of 27,238 judged passages",
+        match=rf"700 passages, not .*: {len(set(nist['docno']) & docnos)} of 27,238 judged "
+        rf"passages",
     ):
         check_collection(Holding(docnos), ikat.dataset("2023"), "ikat:2023", nist)
     with pytest.raises(ikat.UsageError, match="the index some.index has none of the "):

@@ -1,4 +1,7 @@
-"""What `ikat.run` gives: the table, the folders, the ledger and the report, which the command line prints."""
+"""What `ikat.run` gives.
+
+The table, the folders, the ledger and the report, which the command line prints.
+"""
 
 from dataclasses import replace
 

@@ -10,7 +10,10 @@ from pyterrier_ikat import prompts
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llm_operator import LLMOperator
 
-TEMPLATE = "{# one #}Hi{% if a and not b %} {{ a }}{% endif %}{# a\nnote -#}\n!\n{% include 'part.jinja' %}"
+TEMPLATE = (
+    "{# one #}Hi{% if a and not b %} {{ a }}{% endif %}{# a\nnote -#}\n!\n{% include "
+    "'part.jinja' %}"
+)
 PART = "{{ b }} {# not #} there"
 SAME = {
     "other comment": (TEMPLATE.replace("one", "two"), PART),

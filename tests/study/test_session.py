@@ -1,4 +1,7 @@
-"""A run in batches of turns: the same files as in one go, and nothing that is finished is done again."""
+"""A run in batches of turns.
+
+The same files as in one go, and nothing that is finished is done again.
+"""
 
 import functools
 import json
@@ -353,7 +356,10 @@ def test_a_finished_run_whose_ranking_lost_lines_is_not_reused(kept, index, tmp_
 
 
 def with_an_empty_completion(path, qid):
-    """The recorded completions of the sample, the one from which a turn's response is made empty."""
+    """The recorded completions of the sample.
+
+    The one from which a turn's response is made empty.
+    """
     lines = [json.loads(line) for line in SAMPLE["sample"].read_text().splitlines()]
     for line in lines:
         if (line["qid"], line.get("prompt")) == (qid, "respond_suggested"):
@@ -364,7 +370,10 @@ def with_an_empty_completion(path, qid):
 
 @pytest.fixture
 def failed(index, tmp_path):
-    """A run of three turns, one at a time, that ended in the second one, for want of a response; and how to open it."""
+    """A run of three turns, one at a time, that ended in the second one, for want of a response.
+
+    And how to open it.
+    """
     spec = with_an_empty_completion(tmp_path / "recorded.jsonl", "3-1_5")
 
     def again(more="", batch=1):
@@ -399,7 +408,8 @@ def test_batches_with_possible_fallbacks_are_not_a_raising_runs(failed, monkeypa
             failed(" on_error=fallback", batch=1).run()
     with pytest.raises(
         ikat.UsageError,
-        match=r"rtg.partial holds finished batches of .* on_error \({.*: 'fallback'}, now {.*: 'raise'}",
+        match=r"rtg.partial holds finished batches of .* on_error \({.*: 'fallback'}, now {.*: "
+        r"'raise'}",
     ):
         failed().run()
     failed(" on_error=fallback").run()

@@ -1,4 +1,7 @@
-"""Whole runs whose LLM asks in batches: they end with what is under way, go on later, and come to what calls of their own come to."""
+"""Whole runs whose LLM asks in batches.
+
+They end with what is under way, go on later, and come to what calls of their own come to.
+"""
 
 import pandas as pd
 import pytest
@@ -247,7 +250,8 @@ def test_a_budget_of_the_folder_counts_what_is_under_way(server, index, tmp_path
 
     with pytest.raises(
         BudgetExceeded,
-        match="the budget of 0.1 USD may be exceeded .*this one, which isn't sent, may cost 0.1... USD",
+        match="the budget of 0.1 USD may be exceeded .*this one, which isn't sent, may cost "
+        "0.1... USD",
     ):
         run("qr", "ad")
     assert sizes(server) == [24]

@@ -1,4 +1,7 @@
-"""Frames as users bring them, drawn at random, and every operator with what it reads and what it promises."""
+"""Frames as users bring them, drawn at random.
+
+Every operator with what it reads and what it promises.
+"""
 
 import inspect
 from collections.abc import Callable
@@ -50,7 +53,10 @@ PASSAGES = {
 texts = st.one_of(st.sampled_from(ODD), st.text(st.characters(exclude_categories=()), max_size=12))
 """Texts of any characters, lone surrogates among them."""
 short = texts.filter(lambda text: len(text) < 100 and text.strip())
-"""Beside a long text: two long ones in a pair cost the tokenizers of transformers minutes. No model is asked a blank question."""
+"""Beside a long text: two long ones in a pair cost the tokenizers of transformers minutes.
+
+No model is asked a blank question.
+"""
 missing = st.sampled_from([None, float("nan")])
 messages = st.builds(
     lambda user, content: {"role": "user" if user else "assistant", "content": content},
@@ -77,7 +83,10 @@ NEEDED = {
 
 @st.composite
 def turns(draw, needed=(), repeated=False):
-    """A query frame of up to four turns: ``qid``, ``query``, what is ``needed``, and some of the optional columns."""
+    """A query frame of up to four turns.
+
+    ``qid``, ``query``, what is ``needed``, and some of the optional columns.
+    """
     qids = draw(
         st.lists(
             st.sampled_from([f"9-1_{number}" for number in range(6)]),
@@ -100,7 +109,10 @@ def turns(draw, needed=(), repeated=False):
 
 @st.composite
 def results(draw, needed=(), expanded=False, repeated=False):
-    """A result frame of up to three turns, each passage once in a list unless repeated; expanded: of up to three sub-queries per turn."""
+    """A result frame of up to three turns, each passage once in a list unless repeated.
+
+    Expanded: of up to three sub-queries per turn.
+    """
     rows = []
     for turn in draw(st.lists(st.sampled_from(["9-1_1", "9-1_2", "a"]), unique=True, max_size=3)):
         of_turn = {name: draw(NEEDED[name]) for name in needed} | {"query": draw(short)}
@@ -255,14 +267,20 @@ def of_room(room, one_row_per_turn=False):
 
 
 OF_THEIR_TURNS = ("GivenQueries",)
-"""Those that take the turns of a file only: no frame that is drawn has them. `test_public_outputs` tests it."""
+"""Those that take the turns of a file only: no frame that is drawn has them.
+
+`test_public_outputs` tests it.
+"""
 
 
 PASSAGE = ("docno", "rank", "score", "text")
 
 
 def read_by(operator):
-    """The columns that an operator takes no frame without: those of each turn beside qid and query, and those of each passage."""
+    """The columns that an operator takes no frame without.
+
+    Those of each turn beside qid and query, and those of each passage.
+    """
     inputs = pt.inspect.transformer_inputs(
         operator[0] if isinstance(operator, pt.Compose) else operator
     )[0]
@@ -330,7 +348,10 @@ STATEMENTS = {
     name: Operator(lambda llm, home, name=name: getattr(ikat, name)())
     for name in ("ListStatements", "SourceTurns")
 }
-"""Statements as passages: query frame to result frame, and result frame to the turns that statements come from."""
+"""Statements as passages.
+
+Query frame to result frame, and result frame to the turns that statements come from.
+"""
 
 RERANKERS = {name: one for name, one in of_room("rank").items() if name not in STATEMENTS} | {
     "BM25Rerank": Operator(lambda llm, home: ikat.BM25Rerank()),

@@ -18,7 +18,7 @@ CHANGES = (
 
 
 def killed_before(number, folder, work):
-    """Run ``work`` in a process of its own that is killed before its ``number``-th change (from 0) below ``folder``.
+    """Run ``work`` in a process that is killed before its ``number``-th change below ``folder``.
 
     Returns:
         Whether it was killed; False when it finished with fewer changes.

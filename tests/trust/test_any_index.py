@@ -1,4 +1,7 @@
-"""A user's frame may have any index: every public function that takes a frame gives what it gives for rows numbered from 0."""
+"""A user's frame may have any index.
+
+Every public function that takes a frame gives what it gives for rows numbered from 0.
+"""
 
 import json
 import warnings
@@ -227,7 +230,10 @@ FUNCTIONS = {
     "write_qrels": written(lambda at, path: write_qrels(at(QRELS), path)),
     "write_run": written(lambda at, path: write_run(at(SHUFFLED), path)),
 }
-"""Name of a public function -> a call of it. ``at`` gives each of its frames the index that is tried."""
+"""Name of a public function -> a call of it.
+
+``at`` gives each of its frames the index that is tried.
+"""
 
 
 @pytest.mark.parametrize("index", INDEXES)

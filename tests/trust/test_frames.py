@@ -1,4 +1,7 @@
-"""Any frame through every operator: nothing lost, nothing changed behind the user's back, nothing that isn't text taken for text."""
+"""Any frame through every operator.
+
+Nothing lost, nothing changed behind the user's back, nothing that isn't text taken for text.
+"""
 
 import json
 import pickle
@@ -91,7 +94,10 @@ def made(name, home, says=COMPLETIONS[0], on_error="raise"):
 
 
 def run(operator, frame):
-    """What the operator gives, or the typed error it raises; the input has to stay as it was, down to the lists and dicts in it."""
+    """What the operator gives, or the typed error it raises.
+
+    The input has to stay as it was, down to the lists and dicts in it.
+    """
     before = pickle.loads(
         pickle.dumps(frame)
     )  # a deep copy of a frame has the same lists and dicts in it
@@ -104,7 +110,10 @@ def run(operator, frame):
 
 
 def ran(operator, frame, out=None):
-    """The frame that the operator gives; an error fails the test. An empty frame gives the same columns, of the same types."""
+    """The frame that the operator gives; an error fails the test.
+
+    An empty frame gives the same columns, of the same types.
+    """
     out = run(operator, frame) if out is None else out
     assert isinstance(out, pd.DataFrame), out
     pd.testing.assert_series_equal(out.dtypes, operator.transform(frame.iloc[:0]).dtypes)
@@ -140,7 +149,8 @@ def test_every_exported_operator_is_in_this_files_tables():
     ]
     kinds = "REWRITERS, EXPANDERS, FINDERS, RERANKERS, FUSERS or READERS"
     assert not lacking, (
-        f"with the arguments that it wants, add to the table of its kind in tests/trust/frames.py ({kinds}):\n{lacking}"
+        f"with the arguments that it wants, add to the table of its kind in "
+        f"tests/trust/frames.py ({kinds}):\n{lacking}"
     )
     assert {"MultiQuery", "Rewrite", "LLMRerank", "RRF"} <= EXPORTED.keys()
 
@@ -215,7 +225,10 @@ def test_a_turn_without_passage_is_named_in_a_warning(name, home, data):
 
 
 def check_ranking(out):
-    """Ranks 0..n-1 of each turn in the order of the rows, which is that of trec_eval: 32-bit score, then docno, both falling."""
+    """Ranks 0..n-1 of each turn in the order of the rows, which is that of trec_eval.
+
+    32-bit score, then docno, both falling.
+    """
     for _, rows in out.groupby("qid", sort=False):
         assert rows["rank"].tolist() == list(range(len(rows)))
         pairs = list(zip(rows["score"].astype(np.float32), rows["docno"].map(str), strict=True))
@@ -410,7 +423,10 @@ def test_a_turn_without_a_question_is_named(name, home):
     if name in ("ShowStatements", "Summarise"):
         assert isinstance(out, pd.DataFrame)  # they read no question
         return
-    repair = f"{name} gave {out!r}: read questions with question_column or texts_in, or add it here to those that read no question"
+    repair = (
+        f"{name} gave {out!r}: read questions with question_column or texts_in, or add it "
+        f"here to those that read no question"
+    )
     assert isinstance(out, ikat.DataError), repair
     assert re.search(r"no text in q\w+.* \(turns 9-1_1, 9-1_2\)", str(out))
     assert not backend.asked
@@ -516,7 +532,10 @@ def test_missing_column_is_named_and_pt_inspect_knows_operators(name, home):
 
 
 def three_turns_for(name, operator):
-    """A frame of three turns that the operator takes, the passages of a turn not beside each other."""
+    """A frame of three turns that the operator takes.
+
+    The passages of a turn not beside each other.
+    """
     one = with_required_columns(name, operator)[0]
     parts = []
     for number in (2, 0, 1):

@@ -1,4 +1,7 @@
-"""Processes killed (SIGKILL) at every change of a file in turn, or on a full disk: what is there is whole, and the same call finishes."""
+"""Processes killed (SIGKILL) at every change of a file in turn, or on a full disk.
+
+What is there is whole, and the same call finishes.
+"""
 
 import os
 import resource
@@ -45,7 +48,10 @@ def bytes_below(folder):
 
 
 def every_kill(folder, work, look, at_least):
-    """Kill ``work`` before each of its changes in turn; ``look`` at what is left each time. At the end the work is done."""
+    """Kill ``work`` before each of its changes in turn; ``look`` at what is left each time.
+
+    At the end the work is done.
+    """
     number = 0
     while killed_before(number, folder, work):
         look()

@@ -1,4 +1,6 @@
-"""60 turns through a server that answers slowly, refuses and drops calls: nothing lost, nothing paid twice, every failure named.
+"""60 turns through a server that answers slowly, refuses and drops calls.
+
+Nothing lost, nothing paid twice, every failure named.
 
 The whole, 332 turns and 25 systems, is the benchmark ``experiments/performance/load.py``; its
 server and its checks are used here.

@@ -1,4 +1,7 @@
-"""No name leaves its folder, no archive is unpacked, no pickle is read, and nothing that was read is run."""
+"""No name leaves its folder, no archive is unpacked, no pickle is read.
+
+Nothing that was read is run.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""Secrets planted in key, URL and headers, looked for in everything that a user, a log or a file gets to see."""
+"""Secrets planted in key.
+
+URL and headers, looked for in everything that a user, a log or a file gets to see.
+"""
 
 import logging
 import pickle

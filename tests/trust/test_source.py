@@ -1,4 +1,7 @@
-"""What no module does: write a file beside files.py without a reason, unpack an archive, read a pickle, run what was read."""
+"""What no module does.
+
+Write a file beside files.py without a reason, unpack an archive, read a pickle, run what was read.
+"""
 
 import ast
 import re
@@ -44,7 +47,10 @@ def modules():
 
 @cache
 def found_in(tree):
-    """Its calls, each with the name of what is called, the names of what it imports, and its ``with`` statements."""
+    """Its calls, each with the name of what is called, the names of what it imports.
+
+    Its ``with`` statements.
+    """
     nodes = list(ast.walk(tree))
     called = [(node, dotted(node.func)) for node in nodes if isinstance(node, ast.Call)]
     modules = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
@@ -58,7 +64,10 @@ def found_in(tree):
 
 
 def dotted(node):
-    """The code of a name, or of an attribute of something: the same as from ``ast.unparse``, which takes a second for all modules."""
+    """The code of a name, or of an attribute of something.
+
+    The same as from ``ast.unparse``, which takes a second for all modules.
+    """
     if isinstance(node, ast.Attribute):
         return f"{dotted(node.value)}.{node.attr}"
     return node.id if isinstance(node, ast.Name) else ast.unparse(node)
