@@ -58,19 +58,19 @@ class _Environment(SandboxedEnvironment):
 def _environment(folder: str | None) -> _Environment:
     """The environment of a user's folder and the package's."""
     if folder is None or not os.path.isdir(folder):
-        return _environment_of((), ())
-    return _environment_of((folder,), tuple(sorted(os.listdir(folder))))
+        return _environment_of((str(FOLDER),), ())
+    return _environment_of((folder, str(FOLDER)), tuple(sorted(os.listdir(folder))))
 
 
 @lru_cache
 def _environment_of(folders: tuple[str, ...], files: tuple[str, ...]) -> _Environment:
-    """The environment of users' folders with these files, and of the package's folder.
+    """The environment of these folders, with these files in the user's.
 
     So there is a new one if a template was added, renamed or removed. The loader notices edited
     ones.
     """
     environment = _Environment(
-        loader=FileSystemLoader([*folders, str(FOLDER)]),
+        loader=FileSystemLoader(list(folders)),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
