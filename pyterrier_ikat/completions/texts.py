@@ -420,6 +420,32 @@ def parse_level(text: str) -> tuple[str, str] | None:
     return levels.pop(), rewrite
 
 
+_TOPIC = re.compile(r"\b(new|same|old|existing)(?:[ _-]?topic)?\b", re.IGNORECASE)
+_NEGATED = re.compile(
+    rf"(?:\b(?:not|no|never|cannot|neither|nor)\b|n['’]t\b)[^.;:,!?\n]*?{_TOPIC.pattern}",
+    re.IGNORECASE,
+)
+
+
+def parse_new_topic(text: str) -> bool | None:
+    """Read whether the topic is new.
+
+    Returns:
+        ``None`` if the text says neither, both, or only what the topic is not.
+
+    Example:
+        >>> parse_new_topic("New topic."), parse_new_topic("same"), parse_new_topic("not new")
+        (True, False, None)
+    """
+    words = usable_words(text)
+    names = {name.casefold() for name in _TOPIC.findall(words)}
+    says_new = "new" in names
+    says_same = bool(names - {"new"})
+    if says_new == says_same or _NEGATED.search(words):
+        return None
+    return says_new
+
+
 _STYLE = re.compile(r"^\W*style\W+\w[\w-]*(?: [\w-]+){0,2}(?:\W*$|[*_\])]+\s+)", re.IGNORECASE)
 _NAME = re.compile("passage|article|assistant|answer|response|summary|text", re.IGNORECASE)
 _PASSAGES_LABEL = re.compile(rf"^[\W_]*(?:{_NAME.pattern})[\W_]*?(?::[\s*_]*|$)", re.IGNORECASE)

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from .json_answers import json_values, objects_in
+from .json_answers import TEXT, YES_NO, answer_in, json_values, list_of, object_of, objects_in
 from .reasoning import without_reasoning
 from .usable import has_letter_or_digit, own_turn, usable_text, without_fences
 
@@ -215,6 +215,26 @@ def read_action(text: str) -> tuple[str, str] | None:
     if len(questions) != 1:
         return None
     return "ask", questions.pop()
+
+
+CLAIMS = answer_in("claims", list_of(object_of(claim=TEXT, supported=YES_NO)))
+
+
+def read_claims(text: str) -> list[dict[str, Any]] | None:
+    """Read the claims and their verdicts; None unless a completion has exactly one list of them.
+
+    Example:
+        >>> read_claims('Here: {"claims": [{"claim": "Mint is a herb.", "supported": true}]}')
+        [{'claim': 'Mint is a herb.', 'supported': True}]
+        >>> read_claims("All claims are supported.") is None
+        True
+    """
+    lists = []
+    for value in json_values(without_reasoning(text)):
+        answer = CLAIMS.read(json.dumps(value))
+        if answer:
+            lists.append(answer["claims"])
+    return lists[0] if len(lists) == 1 else None
 
 
 def _read(text: str, key: str, interpret: Callable[[Any], Value | None]) -> Verdict | None:

@@ -1,6 +1,5 @@
 """Enhance the turn before its rewrite: a shorter history, a new topic, a guess, preferences."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, field
 from typing import Any, NamedTuple
@@ -8,7 +7,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from ..completions.kinds import ANSWER, LINE, Kind
-from ..completions.usable import usable_words
+from ..completions.texts import parse_new_topic
 from ..conversations.frame import histories, values, with_columns
 from ..llm_operator import LLMOperator
 from ..llms import Request
@@ -110,24 +109,6 @@ class Summarise(LLMOperator):
         return responses
 
 
-_TOPIC = re.compile(r"\b(new|same|old|existing)(?:[ _-]?topic)?\b", re.IGNORECASE)
-_NEGATED = re.compile(
-    rf"(?:\b(?:not|no|never|cannot|neither|nor)\b|n['’]t\b)[^.;:,!?\n]*?{_TOPIC.pattern}",
-    re.IGNORECASE,
-)
-
-
-def _is_new_topic(text: str) -> bool | None:
-    """Read whether the topic is new. ``None`` if the text says neither, both, or what it is not."""
-    words = usable_words(text)
-    names = {name.casefold() for name in _TOPIC.findall(words)}
-    says_new = "new" in names
-    says_same = bool(names - {"new"})
-    if says_new == says_same or _NEGATED.search(words):
-        return None
-    return says_new
-
-
 class Enhancement(NamedTuple):
     """What a form of :class:`Enhance` asks for.
 
@@ -166,7 +147,7 @@ ENHANCEMENTS = {
         stage="topic",
         template="topic_switch",
         column="qhistory",
-        kind=Kind(_is_new_topic),
+        kind=Kind(parse_new_topic),
     ),
     "response": _RESPONSE,
     "personal_response": _RESPONSE._replace(template="expand_response_personal", same_topic=True),

@@ -1,6 +1,5 @@
 """Operators that read passages: decide whether to answer, condense, respond, choose the best."""
 
-import json
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,10 +21,8 @@ from ..completions.citations import (
     sentences_in,
     while_written,
 )
-from ..completions.json_answers import TEXT, YES_NO, answer_in, json_values, list_of, object_of
 from ..completions.kinds import ACTION, ANSWER, FINAL_ACTION, Kind
-from ..completions.reasoning import without_reasoning
-from ..completions.verdicts import ACTIONS
+from ..completions.verdicts import ACTIONS, CLAIMS, read_claims
 from ..conversations.frame import column, texts_in, turns_of, values, with_columns
 from ..errors import DataError, UsageError, counted, list_first
 from ..llm_operator import LLMOperator, as_long_as
@@ -615,26 +612,6 @@ class Respond(ReadsPassages):
     def _with_draft(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Keep an older answer as ``qdraft``."""
         return frame.assign(qdraft=frame["qanswer"]) if "qanswer" in frame.columns else frame
-
-
-CLAIMS = answer_in("claims", list_of(object_of(claim=TEXT, supported=YES_NO)))
-
-
-def read_claims(text: str) -> list[dict[str, Any]] | None:
-    """Read the claims and their verdicts; None unless a completion has exactly one list of them.
-
-    Example:
-        >>> read_claims('Here: {"claims": [{"claim": "Mint is a herb.", "supported": true}]}')
-        [{'claim': 'Mint is a herb.', 'supported': True}]
-        >>> read_claims("All claims are supported.") is None
-        True
-    """
-    lists = []
-    for value in json_values(without_reasoning(text)):
-        answer = CLAIMS.read(json.dumps(value))
-        if answer:
-            lists.append(answer["claims"])
-    return lists[0] if len(lists) == 1 else None
 
 
 class BestResponse(ReadsPassages):

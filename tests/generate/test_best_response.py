@@ -10,9 +10,9 @@ from fakes import scripted
 from generate.operators import CHAT, found, two_turns
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.completions.verdicts import read_claims
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.generate import BestResponse
-from pyterrier_ikat.generate.respond import read_claims
 from pyterrier_ikat.llms import StageError
 
 
