@@ -1,4 +1,4 @@
-"""The body of a server's answer, whether it is one JSON document or a stream of events: the one reader of both.
+"""The reader of a server's answer: one JSON document, or a stream of events.
 
 Servers of 2026 send events that OpenAI's own client can't read, so the lines are read here. What
 was seen, and where:
@@ -34,8 +34,7 @@ SILENT = ("ping", "heartbeat", "keepalive", "keep-alive")
 """The names of events that only keep a connection alive."""
 _FIELD = re.compile(r"(data|event|id|retry)?:")
 """How the first line of a stream begins. A comment begins with the colon."""
-_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
-"""The byte order mark."""
+_BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 
 
 def lines_of(pieces: Iterable[bytes]) -> Iterator[str]:
@@ -48,13 +47,16 @@ def lines_of(pieces: Iterable[bytes]) -> Iterator[str]:
         >>> list(lines_of([b"\xef\xbb\xbfda", b"ta: 1\r\n\nda", b"ta: 2"]))
         ['data: 1', '', 'data: 2']
     """
-    rest, at_start = b"", True
+    rest = b""
+    is_first = True
     for piece in itertools.chain(pieces, [b"\n"]):
         *whole, rest = (rest + piece).split(b"\n")
         for line in whole:
             text = line.decode(errors="replace").removesuffix("\r")
-            yield text.removeprefix(_MARK) if at_start else text
-            at_start = False
+            if is_first:
+                text = text.removeprefix(_BYTE_ORDER_MARK)
+                is_first = False
+            yield text
 
 
 def read_answer(lines: Iterable[str], writing: Writing | None = None) -> Any:
@@ -62,15 +64,16 @@ def read_answer(lines: Iterable[str], writing: Writing | None = None) -> Any:
 
     Args:
         lines: its lines.
-        writing: is told the text while it comes.
+        writing: gets the text while it comes.
 
     Raises:
         ValueError: when it is neither JSON nor events.
         Transient: when it breaks off.
 
     Example:
-        >>> pieces = [{"choices": [{"delta": {"content": text}}]} for text in ("Roo", "ibos")]
-        >>> read_answer([*(f"data: {json.dumps(piece)}" for piece in pieces), "data: [DONE]"])["choices"]
+        >>> events = [{"choices": [{"delta": {"content": text}}]} for text in ("Roo", "ibos")]
+        >>> lines = [f"data: {json.dumps(event)}" for event in events]
+        >>> read_answer([*lines, "data: [DONE]"])["choices"]
         [{'message': {'content': 'Rooibos', 'refusal': ''}}]
         >>> read_answer(['{"choices": []}'])
         {'choices': []}
@@ -84,21 +87,23 @@ def read_answer(lines: Iterable[str], writing: Writing | None = None) -> Any:
 
 
 def data_of(lines: Iterable[str]) -> Iterator[Any]:
-    """What the events of a stream say, as JSON, and at last `DONE` if the server sends it.
+    """The data of a stream's events, as JSON, and at last `DONE` if the server sends it.
 
-    The data of an event may have several lines. It is given as soon as it is JSON, since some
-    servers omit the empty line after it.
+    The data of an event may have several lines. An event ends as soon as its data is JSON, since
+    some servers omit the empty line after it.
 
     Raises:
         ValueError: for data that is no JSON.
     """
-    event, data = "", ""
+    event = ""
+    data = ""
     for line in lines:
         field, _, value = line.partition(":")
         if not line:
             if data and event not in SILENT:
                 yield _unread(event, data)
-            event, data = "", ""
+            event = ""
+            data = ""
         elif field == "event":
             event = value.strip()
         elif field == "data":
@@ -106,10 +111,12 @@ def data_of(lines: Iterable[str]) -> Iterator[Any]:
             if data.startswith(DONE):
                 yield DONE
                 return
-            found = _json(data) if data and event not in SILENT else None
-            if found is not None:
-                told = isinstance(found, dict) and "error" in found
-                yield {"error": found} if event == "error" and not told else found
+            if event in SILENT:
+                continue
+            parsed = _json(data)
+            if parsed is not None:
+                has_error = isinstance(parsed, dict) and "error" in parsed
+                yield {"error": parsed} if event == "error" and not has_error else parsed
                 data = ""
     if data and event == "error":  # another event without an end broke off
         yield _unread(event, data)
@@ -125,6 +132,7 @@ def _unread(event: str, data: str) -> Any:
 
 
 def _json(text: str) -> Any:
+    """Parsed JSON; None if the text is none."""
     try:
         return json.loads(text)
     except ValueError:
@@ -132,14 +140,14 @@ def _json(text: str) -> Any:
 
 
 def read_stream(events: Iterable[Any], writing: Writing | None = None) -> Any:
-    """The chat completion that consists of the events of a stream; or an event that belongs to none.
+    """The chat completion in the events of a stream; or an event that belongs to none.
 
-    An error becomes a field ``error`` beside what was told before it. Without a finish reason the
-    completion is whole only if the server says that the stream is.
+    An error becomes a field ``error`` beside the rest. Without a finish reason the completion is
+    whole only if the server says that the stream is.
 
     Args:
         events: see `data_of`.
-        writing: is told the text.
+        writing: gets the text.
 
     Raises:
         Transient: when the stream ends before its answer does; with what it cost, if the server has
@@ -147,66 +155,93 @@ def read_stream(events: Iterable[Any], writing: Writing | None = None) -> Any:
     """
     import openai
 
-    told, choice, message = dict[str, Any](), dict[str, Any](), {"content": "", "refusal": ""}
-    is_there = is_done = False
+    answer = _Answer()
+    is_done = False
     try:
         for event in events:
             if event == DONE:
                 is_done = True
                 break
             try:
-                told.update({name: event[name] for name in ("model", "error") if event.get(name)})
-                usage = usage_in(event)
-                if usage is not None:  # some servers tell zeros at the end: the numbers before stay
-                    told["usage"] = usage
-                if "error" in told:
-                    break
-                part = next(iter(event.get("choices") or []), None)
-                if part is None:
-                    continue
-                is_there = True
-                if part.get("usage"):  # Moonshot: earendil-works/pi#2017
-                    told["usage"] = part["usage"]
-                text = _add(part, message)
-                choice.update(
-                    {name: part[name] for name in ("finish_reason", "error") if part.get(name)}
-                )
+                text = answer.add(event)
             except (TypeError, AttributeError, KeyError):  # no event of a chat completion
-                return {**told, **event} if isinstance(event, dict) else event
+                return {**answer.fields, **event} if isinstance(event, dict) else event
+            if "error" in answer.fields:
+                break
             if text and writing is not None:
                 writing.add(text)
     except (openai.APIConnectionError, ValueError) as error:
-        ended = isinstance(error, openai.APIConnectionError) and "finish_reason" in choice
-        if not ended and "usage" in told:
-            raise Transient(None, BROKEN, paid=_paid(told)) from None
-        if not ended:  # else nothing is lost but the number of tokens
+        is_whole = isinstance(error, openai.APIConnectionError) and "finish_reason" in answer.choice
+        if not is_whole and "usage" in answer.fields:
+            raise Transient(None, BROKEN, paid=answer.paid()) from None
+        if not is_whole:  # else nothing is lost but the number of tokens
             raise
-    if not is_there and (is_done or "error" in told):
-        return {**told, "choices": []}
-    if not (is_done or "finish_reason" in choice or "error" in told):
-        raise Transient(None, BROKEN, unanswered=Unanswered.LOST, paid=_paid(told))
-    return {**told, "choices": [{"message": message, **choice}]}
+    has_error = "error" in answer.fields
+    if not answer.has_choice and (is_done or has_error):
+        return {**answer.fields, "choices": []}
+    if not (is_done or has_error or "finish_reason" in answer.choice):
+        raise Transient(None, BROKEN, unanswered=Unanswered.LOST, paid=answer.paid())
+    return {**answer.fields, "choices": [{"message": answer.message, **answer.choice}]}
 
 
-def _paid(told: dict[str, Any]) -> list[Reply]:
-    """What a broken stream has cost, if the server has told that."""
-    reply = Reply.without_text(told)
-    return [] if reply is None else [reply]
+class _Answer:
+    """The parts of a chat completion that have come so far.
+
+    Attributes:
+        fields: its model, usage and error.
+        choice: why its choice ended.
+        message: the message of the choice.
+        has_choice: whether an event had one.
+    """
+
+    def __init__(self) -> None:
+        self.fields: dict[str, Any] = {}
+        self.choice: dict[str, Any] = {}
+        self.message: dict[str, Any] = {"content": "", "refusal": ""}
+        self.has_choice = False
+
+    def paid(self) -> list[Reply]:
+        """What the answer has cost, if the server has told that."""
+        reply = Reply.without_text(self.fields)
+        return [] if reply is None else [reply]
+
+    def add(self, event: Any) -> str:
+        """Add an event. Returns the next piece of the text.
+
+        Raises:
+            TypeError: when it is no event of a chat completion; or ``AttributeError`` or
+                ``KeyError``.
+        """
+        _take(("model", "error"), event, self.fields)
+        usage = usage_in(event)
+        if usage is not None:  # some servers send zeros at the end: the numbers before stay
+            self.fields["usage"] = usage
+        choices = event.get("choices")
+        choice = choices[0] if choices else None
+        if "error" in self.fields or choice is None:
+            return ""
+        self.has_choice = True
+        delta = choice.get("delta")
+        if not delta and not self.message["content"]:
+            delta = choice.get("message")  # a server that doesn't stream sends one event
+        text = self._add_delta(delta or {})
+        _take(("finish_reason", "error"), choice, self.choice)
+        return text
+
+    def _add_delta(self, delta: dict[str, Any]) -> str:
+        text, has_thought = text_and_thought(delta.get("content") or "")
+        self.message["content"] += text
+        self.message["refusal"] += delta.get("refusal") or ""
+        for name in ("tool_calls", "function_call", "reasoning", "reasoning_content"):
+            if delta.get(name):
+                self.message[name] = True
+        if has_thought:
+            self.message["reasoning"] = True
+        return str(text)
 
 
-def _add(part: dict[str, Any], message: dict[str, Any]) -> str:
-    """Add what an event brings to the message; gives the piece of the text."""
-    delta = part.get("delta")
-    if not delta and not message["content"]:
-        delta = part.get("message")  # a server that does not stream sends the whole as one event
-    delta = delta or {}
-    text, thought = text_and_thought(delta.get("content") or "")
-    message["content"] += text
-    message["refusal"] += delta.get("refusal") or ""
-    there = [
-        name
-        for name in ("tool_calls", "function_call", "reasoning", "reasoning_content")
-        if delta.get(name)
-    ]
-    message.update(dict.fromkeys([*there, *["reasoning"] * thought], True))
-    return str(text)
+def _take(names: Iterable[str], source: dict[str, Any], target: dict[str, Any]) -> None:
+    """Copy the fields that are not empty."""
+    for name in names:
+        if source.get(name):
+            target[name] = source[name]

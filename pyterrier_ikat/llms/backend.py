@@ -1,4 +1,4 @@
-"""The connection to one kind of language model, and any object with ``.generate(list)`` as a language model."""
+"""The connection to one kind of language model, or to an object with ``.generate(list)``."""
 
 import json
 import re
@@ -21,11 +21,11 @@ NAMED_ERRORS: dict[str, type[LLMFailure]] = {
 }
 """The exceptions that say what is wrong. Any other is `Unavailable`."""
 FEW_TOKENS = 128
-"""A limit of pyterrier_rag's backends (32 when none is given) below which most answers are cut off."""
+"""The limit of tokens below which most answers are cut off; pyterrier_rag's default is 32."""
 
 
 class Remade:
-    """Pickled without its locks and connections, which are created again when it is unpickled.
+    """Pickled without locks and connections, which are created again when it is unpickled.
 
     Example:
         >>> import pickle, threading
@@ -38,16 +38,20 @@ class Remade:
     """Attribute -> the function that creates it again."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            name: value for name, value in vars(self).items() if name not in self.of_this_process
-        }
+        state = {}
+        for name, value in vars(self).items():
+            if name not in self.of_this_process:
+                state[name] = value
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, **{name: make() for name, make in self.of_this_process.items()})
+        vars(self).update(state)
+        for name, make in self.of_this_process.items():
+            setattr(self, name, make())
 
 
 class Backend:
-    """The connection to one kind of language model; `LLM` adds caching, retries, threads and accounts.
+    """The connection to one kind of language model; `LLM` adds cache, retries and accounts.
 
     A subclass gives ``model``, ``identity`` and :meth:`complete`, and whatever else differs from
     the defaults. Two backends are equal when their identities are.
@@ -77,7 +81,8 @@ class Backend:
         ...     model, identity = "echo", {"provider": "mine", "model": "echo"}
         ...     def complete(self, requests):
         ...         return [Reply(request.messages[-1]["content"].upper()) for request in requests]
-        >>> [one.text for one in ikat.llm(Echo()).ask([Request([{"role": "user", "content": "hi"}], stage="answer", qid="1_1")])]
+        >>> request = Request([{"role": "user", "content": "hi"}], stage="answer", qid="1_1")
+        >>> [completion.text for completion in ikat.llm(Echo()).ask([request])]
         ['HI']
     """
 
@@ -106,7 +111,7 @@ class Backend:
         raise NotImplementedError
 
     def stream(self, request: Request, write: Write) -> Reply | LLMFailure:
-        """Answer one request like `complete`, and pass the text to ``write`` while it is written, if possible."""
+        """Answer one request, and pass the partial text to ``write`` if possible."""
         return self.complete([request])[0]
 
     def open(self) -> Any:
@@ -124,17 +129,15 @@ class Backend:
         return None
 
     def repeats(self, samples: int, asked: Mapping[str, int] | None = None) -> str:
-        """Why that many samples of a request may all be the same, in words; empty if there is no reason.
+        """Why several samples of a request may all be the same; empty if there is no reason.
 
         Args:
             samples: the number of runs, or of samples in one run.
             asked: stage -> how many samples of a request one run asks for; None: of each stage one.
         """
-        return (
-            "temperature=0"
-            if re.search(r'"temperature": "?0(\.0)?\b(?!\.)', json.dumps(self.identity))
-            else ""
-        )
+        identity = json.dumps(self.identity)
+        is_greedy = re.search(r'"temperature": "?0(\.0)?\b(?!\.)', identity)
+        return "temperature=0" if is_greedy else ""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Backend) and self.identity == other.identity
@@ -147,20 +150,21 @@ class ShortCompletionsWarning(UserWarning):
     """A model cuts its completions off after a few tokens and does not say which ones."""
 
 
-def told_by(given: Any, name: str) -> Any:
+def value_of(generator: Any, name: str) -> Any:
     """The value of an object's attribute; None if there is none, or if it is a method."""
-    value = getattr(given, name, None)
+    value = getattr(generator, name, None)
     return None if callable(value) else value
 
 
 class GeneratorBackend(Backend):
-    """Asks ``generator.generate(chats)``, which returns one string, or one object with ``.text``, per chat.
+    """Asks ``generator.generate(chats)``.
 
-    A chat is a list of messages, or plain text when the object says ``supports_message_input =
-    False``. Decoding parameters are the object's own. Exceptions and texts that start with
-    ``ERROR::`` are failures. An object with ``.text`` may also have ``prompt_tokens``,
-    ``completion_tokens``, ``finish_reason`` and ``model``; prices and a budget need the tokens.
-    Attributes that are methods are ignored, such as ``identity`` of a `pyterrier.Transformer`.
+    It returns one string, or one object with ``.text``, per chat. A chat is a list of messages, or
+    plain text when the object says ``supports_message_input = False``. Decoding parameters are the
+    object's own. Exceptions and texts that start with ``ERROR::`` are failures. An object with
+    ``.text`` may also have ``prompt_tokens``, ``completion_tokens``, ``finish_reason`` and
+    ``model``; prices and a budget need the tokens. Attributes that are methods are ignored, such as
+    ``identity`` of a `pyterrier.Transformer`.
 
     Args:
         generator: the object; its ``model_id`` names it in the ledger, its ``batch_size`` (32)
@@ -174,27 +178,33 @@ class GeneratorBackend(Backend):
 
     def __init__(self, generator: Any, identity: Any = None) -> None:
         self.generator = generator
-        named = told_by(generator, "model_id")
-        self.told = told_by(generator, "identity") if identity is None else identity
-        self.model = str(named or type(generator).__name__)
-        self.identified = bool(named) or self.told is not None
-        kind = f"{type(generator).__module__}.{type(generator).__qualname__}"
+        model_id = value_of(generator, "model_id")
+        if identity is None:
+            identity = value_of(generator, "identity")
+        self.declared = identity
+        self.model = str(model_id or type(generator).__name__)
+        self.identified = bool(model_id) or identity is not None
         self.identity = {
             "provider": "generator",
             "model": self.model,
-            "class": kind,
-            "identity": self.told,
+            "class": f"{type(generator).__module__}.{type(generator).__qualname__}",
+            "identity": identity,
             "params": {},
         }
-        self.batch_size = int(told_by(generator, "batch_size") or 32)
-        most = told_by(generator, "max_new_tokens")
+        self.batch_size = int(value_of(generator, "batch_size") or 32)
+        most = value_of(generator, "max_new_tokens")
         if isinstance(most, int) and most < FEW_TOKENS:
-            message = f"{self.model} writes at most {most} tokens (max_new_tokens); texts that are cut off there look complete: allow 1024"
-            warnings.warn(message, ShortCompletionsWarning, stacklevel=4)
+            warnings.warn(
+                f"{self.model} writes at most {most} tokens (max_new_tokens); texts that are cut "
+                "off there look complete: allow 1024",
+                ShortCompletionsWarning,
+                stacklevel=4,
+            )
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, GeneratorBackend) and super().__eq__(other)
-        return same and (self.told is not None or bool(self.generator == other.generator))  # type: ignore[attr-defined]
+        if not isinstance(other, GeneratorBackend) or not super().__eq__(other):
+            return False
+        return self.declared is not None or bool(self.generator == other.generator)
 
     __hash__ = Backend.__hash__
 
@@ -204,53 +214,63 @@ class GeneratorBackend(Backend):
         Raises:
             UsageError: when it does not return one completion per chat.
         """
-        as_chat = getattr(self.generator, "supports_message_input", True)
-        chats = [
-            [dict(message) for message in one.messages] if as_chat else as_text(one.messages)
-            for one in requests
-        ]
+        takes_messages = getattr(self.generator, "supports_message_input", True)
+        chats: list[Any] = []
+        for request in requests:
+            if takes_messages:
+                chats.append([dict(message) for message in request.messages])
+            else:
+                chats.append(as_text(request.messages))
         try:
             outputs = self.generator.generate(chats)
         except Exception as error:
-            place = extract_tb(error.__traceback__)[-1]
-            said = f"{self.model} raised {type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
-            return [
-                Unavailable(one.stage, one.qid, said, unanswered=Unanswered.LOST)
-                for one in requests
-            ]
-        if not isinstance(outputs, list | tuple) or len(outputs) != len(requests):
-            many = (
-                f" of {len(outputs)} for {counted(len(requests), 'chat')}"
-                if isinstance(outputs, list | tuple)
-                else ""
+            return self._unavailable(requests, error)
+        must = f"{self.model}.generate must return a list with one text per chat"
+        if not isinstance(outputs, list | tuple):
+            raise WrongAnswers(f"{must}, not this {type(outputs).__name__}")
+        if len(outputs) != len(requests):
+            raise WrongAnswers(
+                f"{must}, not this {type(outputs).__name__} of {len(outputs)} "
+                f"for {counted(len(requests), 'chat')}"
             )
-            must = f"{self.model}.generate must return a list with one text per chat"
-            raise WrongAnswers(f"{must}, not this {type(outputs).__name__}{many}")
-        wrong = [
-            output
-            for output in outputs
-            if not isinstance(getattr(output, "text", output), str | None)
-        ]
-        if wrong:
-            text = getattr(wrong[0], "text", wrong[0])
-            must = f"{self.model}.generate must return texts, or objects with .text, not {type(text).__name__}"
-            raise WrongAnswers(must, [self._told(output, None) for output in outputs])
-        return [
-            self._reply(request, output) for request, output in zip(requests, outputs, strict=True)
-        ]
+        for output in outputs:
+            text = _text_of(output)
+            if not isinstance(text, str | None):
+                raise WrongAnswers(
+                    f"{self.model}.generate must return texts, or objects with .text, "
+                    f"not {type(text).__name__}",
+                    [self._reply(each, None) for each in outputs],
+                )
+        replies = []
+        for request, output in zip(requests, outputs, strict=True):
+            replies.append(self._outcome(request, output))
+        return replies
 
-    def _reply(self, request: Request, output: Any) -> Reply | LLMFailure:
-        text = getattr(output, "text", output)
-        if text and text.startswith(ERROR):
-            kind = NAMED_ERRORS.get(text.removeprefix(ERROR).strip(), Unavailable)
-            unanswered = Unanswered.LOST if kind is Unavailable else Unanswered.REFUSED
-            return kind(
-                request.stage, request.qid, f"{self.model} answered {text}", unanswered=unanswered
+    def _unavailable(self, requests: list[Request], error: Exception) -> list[Reply | LLMFailure]:
+        """The failures for an error of the object."""
+        place = extract_tb(error.__traceback__)[-1]
+        reason = (
+            f"{self.model} raised {type(error).__name__}: {error} "
+            f"({place.filename}, line {place.lineno})"
+        )
+        failures: list[Reply | LLMFailure] = []
+        for request in requests:
+            failures.append(
+                Unavailable(request.stage, request.qid, reason, unanswered=Unanswered.LOST)
             )
-        return self._told(output, text)
+        return failures
 
-    def _told(self, output: Any, text: str | None) -> Reply:
-        """What an output tells."""
+    def _outcome(self, request: Request, output: Any) -> Reply | LLMFailure:
+        """The reply in an output, or the failure that it names."""
+        text = _text_of(output)
+        if not text or not text.startswith(ERROR):
+            return self._reply(output, text)
+        kind = NAMED_ERRORS.get(text.removeprefix(ERROR).strip(), Unavailable)
+        unanswered = Unanswered.LOST if kind is Unavailable else Unanswered.REFUSED
+        reason = f"{self.model} answered {text}"
+        return kind(request.stage, request.qid, reason, unanswered=unanswered)
+
+    def _reply(self, output: Any, text: str | None) -> Reply:
         return Reply(
             text,
             str(getattr(output, "model", None) or self.model),
@@ -259,3 +279,8 @@ class GeneratorBackend(Backend):
             completion_tokens=getattr(output, "completion_tokens", None),
             cached_tokens=getattr(output, "cached_tokens", None),
         )
+
+
+def _text_of(output: Any) -> Any:
+    """The text of an output: its ``.text``, or the output itself."""
+    return getattr(output, "text", output)

@@ -1,4 +1,6 @@
-"""Batches: requests are sent as a file, which the provider answers within a day for half the price. Its results fill the cache.
+"""Batches of requests, answered within a day for half the price.
+
+Requests are sent as a file, and the results of a batch fill the cache.
 
 Sources: OpenAI's API reference (Files, Batches: a file has at most 50,000 requests and 200 MB, the
 window is ``24h``, a listing begins with the newest batch) and its guide "Batch API" (the lines of a
@@ -19,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, cast
 
 from ..completions.usable import is_refusal
 from ..errors import counted
@@ -51,9 +53,16 @@ ENDED = ("completed", "failed", "expired", "cancelled")
 FULL = "token_limit_exceeded"
 """The error of a batch that exceeds the tokens that the account may have enqueued."""
 PER_MESSAGE, PER_CHAT = 3, 3
-"""The tokens that a chat has beside its texts: OpenAI's cookbook, "How to count tokens with tiktoken"."""
+"""The tokens of a chat beside its texts: OpenAI's cookbook, "How to count tokens with tiktoken"."""
 SETTLED = 60.0
 """Seconds after which a batch whose creation was interrupted is listed, if it was created."""
+
+
+ACCOUNT_FULL = (
+    "the account's limit of enqueued tokens is reached, "
+    "they follow when its other batches have ended"
+)
+INTERRUPTED = "its creation was interrupted: the provider lists it in a minute, if it was created"
 
 
 @dataclass
@@ -64,7 +73,7 @@ class Job:
         file: the provider's id of the file with its requests, which no other batch has.
         stage: the operator that asks.
         keys: the cache keys of its requests.
-        tried: how many batches have left these requests without an answer.
+        tried: the number of batches in which these requests failed.
         at_most: US dollars that it may cost; 0 without a budget.
         begun: when it was about to be created, in seconds since the epoch.
         batch: the provider's id of it, once that is known.
@@ -81,37 +90,35 @@ class Job:
     at_most: float
     begun: float
     batch: str = ""
-    status: str = (
-        "its creation was interrupted: the provider lists it in a minute, if it was created"
-    )
+    status: str = INTERRUPTED
     most: int = 0
     renamed: bool = False
 
-    def told(self, batch: Any) -> None:
+    def note(self, batch: Any) -> None:
         """Note what the provider says about it."""
+        self.batch = batch.id
+        self.status = batch.status.replace("_", " ")
         counts = batch.request_counts
-        done = (
-            f", {counts.completed + counts.failed} of {counts.total} done"
-            if counts and counts.total
-            else ""
-        )
-        self.batch, self.status = batch.id, batch.status.replace("_", " ") + done
+        if counts and counts.total:
+            self.status += f", {counts.completed + counts.failed} of {counts.total} done"
 
 
-def place_of(cache: CompletionCache) -> Path:
+def list_path(cache: CompletionCache) -> Path:
     """The file that lists the batches of a cache."""
     return Path(f"{cache.path}.batches")
 
 
 def jobs_of(cache: CompletionCache) -> list[Job]:
     """The batches of a cache, in the order in which they were sent."""
-    place = place_of(cache)
-    return [Job(**job) for job in json.loads(place.read_bytes())] if place.exists() else []
+    path = list_path(cache)
+    if not path.exists():
+        return []
+    return [Job(**job) for job in json.loads(path.read_bytes())]
 
 
 def keep_jobs(cache: CompletionCache, jobs: Sequence[Job]) -> None:
     """Write the list of batches."""
-    with atomic_write(place_of(cache)) as file:
+    with atomic_write(list_path(cache)) as file:
         json.dump([vars(job) for job in jobs], file)
 
 
@@ -131,7 +138,10 @@ def most_tokens(request: Request) -> int:
 
 
 class BatchSending(Sending):
-    """Sends requests as batches and collects their results, round by round: first the initial requests, then their follow-ups."""
+    """Sends requests as batches and collects their results.
+
+    It works round by round: first the initial requests, then their follow-ups.
+    """
 
     def send(self, fresh: dict[str, Request]) -> None:
         """Collect the outcome of each request, and of its follow-ups.
@@ -143,11 +153,13 @@ class BatchSending(Sending):
         """
         from filelock import FileLock  # its import takes a while
 
-        self.cache, self.backend, place = self.llm.cache, self.llm.backend, place_of(self.llm.cache)
+        self.cache = self.llm.cache
+        self.backend = self.llm.backend
+        path = list_path(self.cache)
         self.instead = (
-            f"or omit batch=on; or remove {place} to ask, and pay for, all that is under way again"
+            f"or omit batch=on; or remove {path} to ask, and pay for, all that is under way again"
         )
-        with FileLock(f"{place}.lock"):  # one process sends or collects
+        with FileLock(f"{path}.lock"):  # one process sends or collects
             self.jobs = jobs_of(self.cache)
             self.most = min((job.most for job in self.jobs if job.most), default=0)
             self.has_sent = False
@@ -163,173 +175,204 @@ class BatchSending(Sending):
 
     def _still_waiting(self) -> list[Waiting]:
         """The batches that hold requests of this call, and the requests that are not sent yet."""
-        found = list[Waiting]()
-        unsent = set(self._waiting)
+        requests = self.waiters.waiting
+        waiting = list[Waiting]()
+        unsent = set(requests)
         for job in self.jobs:
-            if self._waiting.keys() & job.keys:
+            if requests.keys() & job.keys:
                 unsent.difference_update(job.keys)
-                found.append(
-                    Waiting(job.stage, len(job.keys), job.batch or "not confirmed yet", job.status)
-                )
+                name = job.batch or "not confirmed yet"
+                waiting.append(Waiting(job.stage, len(job.keys), name, job.status))
         if unsent:
-            (_, request), *_others = self._waiting[min(unsent)]
-            full = "the account's limit of enqueued tokens is reached, they follow when its other batches have ended"
-            found.append(Waiting(request.stage, len(unsent), NOT_SENT, full))
-        return found
+            _position, request = requests[min(unsent)][0]
+            waiting.append(Waiting(request.stage, len(unsent), NOT_SENT, ACCOUNT_FULL))
+        return waiting
 
     def _round(self, fresh: dict[str, Request]) -> dict[str, Outcome]:
-        """The outcomes of some requests, as far as their batches have ended. Those that no batch holds are sent."""
-        self.fresh, self.settled = fresh, dict[str, Outcome]()
-        for job in [job for job in self.jobs if fresh.keys() & job.keys]:
-            self._look_at(job)
+        """Return the outcomes that are there, and send the requests that are in no batch."""
+        self.fresh = fresh
+        self.settled = dict[str, Outcome]()
+        for job in list(self.jobs):
+            if fresh.keys() & job.keys:
+                self._look_at(job)
         outcomes: dict[str, Outcome] = self.llm.kept(fresh)
-        outcomes.update(
-            (key, one) for key, one in self.settled.items() if key in fresh
-        )  # what was just paid for is no repetition
-        for key, failure in self.cache.failures(
-            [key for key in fresh if key not in outcomes]
-        ).items():
+        for key, outcome in self.settled.items():  # what was just paid for is no repetition
+            if key in fresh:
+                outcomes[key] = outcome
+        missing = [key for key in fresh if key not in outcomes]
+        for key, failure in self.cache.failures(missing).items():
             outcomes[key] = self._again(key, fresh[key], failure)
-        there = {*outcomes, *(key for job in self.jobs for key in job.keys)}
-        self._send([key for key in fresh if key not in there])
+        in_batches = {key for job in self.jobs for key in job.keys}
+        self._send([key for key in fresh if key not in outcomes and key not in in_batches])
         keep_jobs(self.cache, self.jobs)
         return outcomes
 
     def _look_at(self, job: Job) -> None:
-        """Look how far a batch is. One that has ended leaves the list."""
-        self.backend.completion_limit |= job.renamed
-        if job.batch:
-            batch = self._asked(lambda client: client.batches.retrieve(job.batch))
-        else:
-            listed = self._asked(lambda client: list(client.batches.list(limit=100)))
-            batch = next((one for one in listed if one.input_file_id == job.file), None)
+        """Ask for the state of a batch, and do what follows from it."""
+        if job.renamed:
+            self.backend.completion_limit = True
+        batch = self._batch_of(job)
         if batch is None:
             if time.time() - job.begun >= SETTLED:
                 self.jobs.remove(job)  # it was never created
         elif batch.status == "failed":
-            self.jobs.remove(job)
-            keep_jobs(self.cache, self.jobs)
-            self._refused(job, batch)
-        elif batch.status in ("completed", "expired", "cancelled"):
-            left = self._keep(job, batch)
-            self.jobs.remove(job)
-            self._send(left, job.tried + 1)
+            self._failed(job, batch)
+        elif batch.status in ENDED:
+            self._ended(job, batch)
         else:
-            job.told(batch)
+            job.note(batch)
 
-    def _refused(self, job: Job, batch: Any) -> None:
+    def _batch_of(self, job: Job) -> Any:
+        """The provider's batch of a job; None if it lists none."""
+        if job.batch:
+            return self._ask_provider(lambda client: client.batches.retrieve(job.batch))
+        newest = self._ask_provider(lambda client: list(client.batches.list(limit=100)))
+        for batch in newest:
+            if batch.input_file_id == job.file:
+                return batch
+        return None
+
+    def _failed(self, job: Job, batch: Any) -> None:
         """Send less than a batch that exceeds the account's limit, once nothing else is under way.
 
         Raises:
             FatalLLMError: if it was refused for another reason, or can't be less.
         """
+        self.jobs.remove(job)
+        keep_jobs(self.cache, self.jobs)
         errors = (batch.errors and batch.errors.data) or []
-        why = quoted("; ".join(f"{one.message} ({one.code})" for one in errors))
-        if not errors or any(one.code != FULL for one in errors):
+        why = quoted("; ".join(f"{error.message} ({error.code})" for error in errors))
+        codes = {error.code for error in errors}
+        if codes != {FULL}:
             raise FatalLLMError(
                 f"{batch.id} of {counted(len(job.keys), 'request')} was refused: {why}"
             )
         self.most = len(job.keys)
         if not self._is_busy():
             if self.most == 1:
-                room = f"the account has no room for even one request of {job.stage} in a batch"
                 raise FatalLLMError(
-                    f"{room} ({batch.id}: {why}): wait until its other batches have ended, or omit batch=on"
+                    f"the account has no room for even one request of {job.stage} in a batch "
+                    f"({batch.id}: {why}): wait until its other batches have ended, "
+                    "or omit batch=on"
                 )
             self.most //= 2
         self._send(job.keys, job.tried)
 
     def _is_busy(self) -> bool:
         """Whether another batch of this cache is under way."""
-        for job in self.jobs:
-            if not job.batch:
-                return True
-            batch = self._asked(lambda client: client.batches.retrieve(job.batch))  # noqa: B023 - called at once
-            if batch.status not in ENDED:
-                return True
-        return False
+        return any(not job.batch or self._batch_of(job).status not in ENDED for job in self.jobs)
 
-    def _keep(self, job: Job, batch: Any) -> list[str]:
-        """Keep the results of an ended batch. Returns the requests that it left without an answer, if they may be asked again.
+    def _ended(self, job: Job, batch: Any) -> None:
+        """Keep the results of a batch, and send again what it left without an answer.
 
         Raises:
             FatalLLMError: if there are fewer results than the batch says.
         """
-        lines = dict[str, Any]()
-        for file in filter(None, (batch.output_file_id, batch.error_file_id)):  # answers come first
-            content = self._asked(lambda client: client.files.content(file).content)  # noqa: B023 - called at once
-            for text in content.split(b"\n"):
-                with suppress(ValueError, TypeError, KeyError):  # no result
-                    lines.setdefault((line := json.loads(text))["custom_id"], line)
-        counts, there = batch.request_counts, len(lines.keys() & {*job.keys})
-        if there < (
-            counts.completed + counts.failed
-            if counts
-            else len(job.keys) * (batch.status == "completed")
-        ):
-            told = f"{batch.id} is {batch.status}, and its files of results have {there} of {len(job.keys)} that can be read"
-            raise FatalLLMError(
-                f"{told}: run again later, when the provider may have written them in full; {self.instead}"
-            )
+        lines = self._results_of(job, batch)
         known = {**self.cache.get(job.keys), **self.cache.failures(job.keys)}
-        left = [
-            key
-            for key in job.keys
-            if key not in known and not self._settle(job, key, lines.get(key, {}))
-        ]
-        if job.tried + 1 < self.llm.retry.tries:
-            return left
-        for key in left:
+        left = []
+        for key in job.keys:
+            if key not in known and not self._settle(job, key, lines.get(key, {})):
+                left.append(key)
+        if job.tried + 1 >= self.llm.retry.tries:
+            self._give_up_on(job, left)
+            left = []
+        self.jobs.remove(job)
+        self._send(left, job.tried + 1)
+
+    def _give_up_on(self, job: Job, keys: Sequence[str]) -> None:
+        """Keep as failed what no batch has answered."""
+        reason = f"no answer in {counted(job.tried + 1, 'batch', 'batches')}"
+        for key in keys:
             self.count(job.stage, self.llm.model, key=key, unanswered=1, retries=job.tried)
-            self.cache.put_failure(
-                key,
-                Unavailable("", "", f"no answer in {counted(job.tried + 1, 'batch', 'batches')}"),
+            self.cache.put_failure(key, Unavailable("", "", reason))
+
+    def _results_of(self, job: Job, batch: Any) -> dict[str, Any]:
+        """The results of an ended batch, by key.
+
+        Raises:
+            FatalLLMError: if there are fewer than the batch says.
+        """
+        lines = dict[str, Any]()
+        for file in (batch.output_file_id, batch.error_file_id):  # answers come first
+            if file:
+                for line in self._lines_in(file):
+                    lines.setdefault(line["custom_id"], line)
+        number = len(lines.keys() & set(job.keys))
+        counts = batch.request_counts
+        if counts:
+            expected = counts.completed + counts.failed
+        elif batch.status == "completed":
+            expected = len(job.keys)
+        else:
+            expected = 0
+        if number < expected:
+            raise FatalLLMError(
+                f"{batch.id} is {batch.status}, and its files of results have {number} of "
+                f"{len(job.keys)} that can be read: run again later, when the provider may have "
+                f"written them in full; {self.instead}"
             )
-        return []
+        return lines
+
+    def _lines_in(self, file: str) -> list[dict[str, Any]]:
+        """The lines of a file of results that name their request."""
+        content = self._ask_provider(lambda client: client.files.content(file).content)
+        lines = []
+        for text in content.split(b"\n"):
+            with suppress(ValueError):
+                line = json.loads(text)
+                if isinstance(line, dict) and isinstance(line.get("custom_id"), str):
+                    lines.append(line)
+        return lines
 
     def _settle(self, job: Job, key: str, line: Mapping[str, Any]) -> bool:
-        """Keep what a line says. Returns whether that is the end, and no other batch may bring an answer."""
-        request, response = (
-            self.fresh.get(key, Request([], job.stage, "")),
-            line.get("response") or {},
-        )
-        status, body = response.get("status_code") or 500, response.get("body")
-        said = body.get("error", body) if isinstance(body, dict) else body
+        """Keep a result. Returns False if another batch may bring an answer."""
+        request = self.fresh.get(key, Request([], job.stage, ""))
         try:
-            reply: Any = (
-                Reply.of(body) if status == 200 else self.backend.refused(request, status, said, {})
-            )
+            reply = self._read(request, line)
         except NoCompletionError as error:
             for paid in error.paid:
                 self.llm.pay(key, request, paid, 0.0, self.count, usable=False)
             return False
         except Transient:
             return False
-        except FatalLLMError as fatal:
-            if real_status(status, said) in (
-                401,
-                402,
-            ):  # the key or the credit may be repaired until the next batch
-                return False
-            reply = BadRequest(request.stage, request.qid, fatal.reason)
-        sent = "unanswered" if isinstance(reply, LLMFailure) else "calls"
-        outcome = self.llm.settle(
-            key, request, reply, 0.0, self.count, **{sent: 1}, retries=job.tried
-        )
+        counts = {"retries": job.tried}
+        counts["unanswered" if isinstance(reply, LLMFailure) else "calls"] = 1
+        outcome = self.llm.settle(key, request, reply, 0.0, self.count, **counts)
         if isinstance(outcome, UnknownMark):  # the completion is kept
             self.settled[key] = outcome
         elif isinstance(outcome, LLMFailure):
             self.settled[key] = self.cache.put_failure(key, outcome)
         elif is_refusal(outcome.text):
-            self.cache.put_failure(
-                key, Refused("", "", f"the model refused: {outcome.text[:80]!r}")
-            )
+            refusal = f"the model refused: {outcome.text[:80]!r}"
+            self.cache.put_failure(key, Refused("", "", refusal))
         else:
             self.settled[key] = outcome
         return True
 
+    def _read(self, request: Request, line: Mapping[str, Any]) -> Reply | LLMFailure:
+        """The reply in a result.
+
+        Raises:
+            NoCompletionError: when it holds no completion.
+            Transient: when another batch may bring an answer.
+        """
+        response = line.get("response") or {}
+        status = response.get("status_code") or 500
+        body = response.get("body")
+        if status == 200:
+            return Reply.of(body)
+        error = body.get("error", body) if isinstance(body, dict) else body
+        try:
+            return cast(LLMFailure, self.backend.refused(request, status, error, {}))
+        except FatalLLMError as fatal:
+            if real_status(status, error) in (401, 402):
+                # The key or the credit may be repaired until the next batch.
+                raise Transient(None, fatal.reason) from None
+            return BadRequest(request.stage, request.qid, fatal.reason)
+
     def _send(self, keys: Sequence[str], tried: int = 0) -> None:
-        """Send requests in as few batches as the provider allows. Those that nobody asks for now are left out.
+        """Send requests in as few batches as the provider allows, without those not asked now.
 
         Where the account's limit was reached, only as many as it takes, and only if nothing else is
         under way.
@@ -339,33 +382,36 @@ class BatchSending(Sending):
             if not asked_now or self.has_sent or self._is_busy():
                 return
             asked_now = asked_now[: self.most]
-        lines, size = dict[str, bytes](), 0
+        lines = dict[str, bytes]()
+        size = 0
         for key in asked_now:
-            asked = {
-                "custom_id": key,
-                "method": "POST",
-                "url": ENDPOINT,
-                "body": self.backend.body(self.fresh[key]),
-            }
-            line = json.dumps(asked).encode() + b"\n"
+            line = self._line_of(key)
             if lines and (len(lines) == REQUESTS or size + len(line) > BYTES):
                 self._begin(lines, tried)
-                lines, size = {}, 0
-            lines[key], size = line, size + len(line)
+                lines = {}
+                size = 0
+            lines[key] = line
+            size += len(line)
         if lines:
             self._begin(lines, tried)
+
+    def _line_of(self, key: str) -> bytes:
+        """The line of a request in the file of a batch."""
+        line = {
+            "custom_id": key,
+            "method": "POST",
+            "url": ENDPOINT,
+            "body": self.backend.body(self.fresh[key]),
+        }
+        return json.dumps(line).encode() + b"\n"
 
     def _begin(self, lines: Mapping[str, bytes], tried: int) -> None:
         """Send a batch, if the budget allows."""
         requests = [self.fresh[key] for key in lines]
         at_most = sum(map(self._at_most, requests))
         self.llm.budget.check(at_most + sum(job.at_most for job in self.jobs))
-        file = self._asked(
-            lambda client: client.files.create(
-                file=("requests.jsonl", b"".join(lines.values())), purpose="batch"
-            )
-        )
-        asked: Any = {"input_file_id": file.id, "completion_window": "24h", "endpoint": ENDPOINT}
+        upload = ("requests.jsonl", b"".join(lines.values()))
+        file = self._ask_provider(lambda client: client.files.create(file=upload, purpose="batch"))
         job = Job(
             file.id,
             requests[0].stage,
@@ -379,8 +425,9 @@ class BatchSending(Sending):
         self.has_sent = True
         self.jobs.append(job)
         keep_jobs(self.cache, self.jobs)
+        options: Any = {"input_file_id": file.id, "completion_window": "24h", "endpoint": ENDPOINT}
         try:
-            job.told(self.backend.result(lambda client: client.batches.create(**asked)))
+            job.note(self.backend.result(lambda client: client.batches.create(**options)))
         except FatalLLMError:
             self.jobs.remove(job)
             raise
@@ -394,11 +441,12 @@ class BatchSending(Sending):
         most = {**self.backend.identity["params"], **request.params}.get("max_tokens")
         if most is None and self.llm.budget.limit is not None:
             raise FatalLLMError(
-                "a budget for batches needs max_tokens=...: a batch can't be stopped, so its cost must be bounded before"
+                "a budget for batches needs max_tokens=...: a batch can't be stopped, "
+                "so its cost must be bounded before"
             )
         return self.llm.budget.price(most_tokens(request), most) or 0.0
 
-    def _asked(self, work: Callable[[Any], Any]) -> Any:
+    def _ask_provider(self, work: Callable[[Any], Any]) -> Any:
         """What the provider answers.
 
         Raises:

@@ -8,7 +8,7 @@ of its list and the others from the back, and each looks for the answer right be
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -16,8 +16,8 @@ from weakref import WeakValueDictionary
 
 from ..store.cache import IN_MEMORY, Cache, CacheKind
 from ..store.files import hold_lock, home_folder
-from .failures import KINDS, LLMFailure, UnknownMark
-from .request import PLAIN, Completion, Reading, read
+from .failures import FAILURES_BY_NAME, LLMFailure, UnknownMark
+from .request import PLAIN_READING, Completion, Reading, read
 
 COMPLETIONS = CacheKind(
     "cache of completions",
@@ -25,7 +25,7 @@ COMPLETIONS = CacheKind(
     "name another one with cache=PATH (cache=none works without a cache)",
 )
 AGAIN = "the answer is kept, and then read without a call"
-"""What is said of a kept completion with an unknown mark."""
+"""What a message adds about a kept completion with an unknown mark."""
 PROBE = b"probe"
 """The key that is written and removed to find out whether the file can be written."""
 
@@ -40,15 +40,17 @@ _opening = Lock()
 
 
 def _shared(path: str) -> Cache:
-    """The cache in a file, which a process opens once: sqlite keeps what belongs to a file as long as anybody has it open.
+    """The cache in a file, which a process opens once.
 
-    Where the file was removed, whoever opens it now starts anew.
+    sqlite keeps what belongs to a file as long as anybody has it open. Where the file was removed,
+    the next opener starts a new one.
     """
-    place = os.path.realpath(path)
+    real_path = os.path.realpath(path)
     with _opening:
-        cache = _caches.get(place)
+        cache = _caches.get(real_path)
         if cache is None or cache.has_moved():
-            cache = _caches[place] = Cache(path, COMPLETIONS)
+            cache = Cache(path, COMPLETIONS)
+            _caches[real_path] = cache
         return cache
 
 
@@ -61,19 +63,22 @@ class CompletionCache:
     """
 
     def __init__(self, path: str | Path) -> None:
-        place = os.path.expanduser(path)
-        self.path = place if place == IN_MEMORY else os.path.abspath(place)
-        self._cache = Cache(None, COMPLETIONS) if self.path == IN_MEMORY else _shared(self.path)
+        expanded = os.path.expanduser(path)
+        if expanded == IN_MEMORY:
+            self.path = IN_MEMORY
+            self._cache = Cache(None, COMPLETIONS)
+        else:
+            self.path = os.path.abspath(expanded)
+            self._cache = _shared(self.path)
 
     def __reduce__(self) -> tuple[type["CompletionCache"], tuple[str]]:
-        return CompletionCache, (
-            self.path,
-        )  # another process opens the file itself; entries in memory stay here
+        # Another process opens the file itself; entries in memory stay here.
+        return CompletionCache, (self.path,)
 
     def get(
         self, keys: Iterable[str], readings: Mapping[str, Reading] | None = None
     ) -> dict[str, Completion | LLMFailure]:
-        """The completions of those keys that have a whole one, as they are read now.
+        """The complete completions among these keys, as they are read now.
 
         One that has an unknown mark is an `UnknownMark` without a stage and a turn.
 
@@ -84,40 +89,46 @@ class CompletionCache:
         Raises:
             DataError: when the file is not a cache, or is damaged.
         """
-        found = dict[str, Completion | LLMFailure]()
-        for key, (_, now) in _usable(
-            self._cache.get([key.encode() for key in keys]), readings
-        ).items():
-            found[key] = now
-            if isinstance(now, LLMFailure) and self.path != IN_MEMORY:
-                found[key] = type(now)("", "", f"{now.reason}; {AGAIN}", kept=True)
-        return found
+        outcomes = dict[str, Completion | LLMFailure]()
+        values = self._cache.get([key.encode() for key in keys])
+        for key, (_written, outcome) in _usable(values, readings).items():
+            if isinstance(outcome, LLMFailure) and self.path != IN_MEMORY:
+                outcome = type(outcome)("", "", f"{outcome.reason}; {AGAIN}", kept=True)
+            outcomes[key] = outcome
+        return outcomes
 
-    def put(self, key: str, completion: Completion, reading: Reading = PLAIN) -> Completion:
-        """Keep ``completion``, unless there already is one: the first answer stays. Returns the one that is kept, as its model wrote it.
+    def put(self, key: str, completion: Completion, reading: Reading = PLAIN_READING) -> Completion:
+        """Keep a completion, unless there already is one: the first answer stays.
 
         Args:
             key: its key.
             completion: as its model wrote it.
             reading: how an earlier one is read.
 
+        Returns:
+            the one that is kept, as its model wrote it.
+
         Raises:
             DataError: when it cannot be written.
         """
-        kept = {key: completion}
+        name = key.encode()
+        kept = completion
 
         def add(known: Mapping[bytes, bytes]) -> dict[bytes, bytes | None]:
+            nonlocal kept
             earlier = _usable(known, {key: reading})
             if earlier:
-                kept[key] = earlier[key][0]
+                kept, _outcome = earlier[key]
                 return {}
-            return {key.encode(): json.dumps({**vars(completion), "cached": True}).encode()}
+            return {name: json.dumps({**vars(completion), "cached": True}).encode()}
 
-        self._cache.revise([key.encode()], add)
-        return kept[key]
+        self._cache.revise([name], add)
+        return kept
 
     def put_failure(self, key: str, failure: LLMFailure) -> LLMFailure:
-        """Keep why a request of a batch has no completion, until it is asked again. A request with a completion keeps it.
+        """Keep why a request of a batch has no completion, until it is asked again.
+
+        A request with a completion keeps it.
 
         Returns:
             The failure as it is kept.
@@ -125,40 +136,39 @@ class CompletionCache:
         Raises:
             DataError: when it cannot be written.
         """
+        name = key.encode()
         reason = f"{failure.reason}; without batch=on it is asked again"
         value = json.dumps({"failure": type(failure).__name__, "reason": reason}).encode()
-        self._cache.revise(
-            [key.encode()], lambda known: {} if _usable(known) else {key.encode(): value}
-        )
+        self._cache.revise([name], lambda known: {} if _usable(known) else {name: value})
         return type(failure)(failure.stage, failure.qid, reason, kept=True)
 
     def failures(self, keys: Iterable[str]) -> dict[str, LLMFailure]:
-        """The failures of those of ``keys`` that failed in a batch, without their stage and turn."""
-        known = {
-            key.decode(): json.loads(value)
-            for key, value in self._cache.get([key.encode() for key in keys]).items()
-        }
-        return {
-            key: KINDS[one["failure"]]("", "", one["reason"], kept=True)
-            for key, one in known.items()
-            if "failure" in one
-        }
+        """The failures of those keys that failed in a batch, without their stage and turn."""
+        failures = dict[str, LLMFailure]()
+        for name, value in self._cache.get([key.encode() for key in keys]).items():
+            entry = json.loads(value)
+            if "failure" in entry:
+                kind = FAILURES_BY_NAME[entry["failure"]]
+                failures[name.decode()] = kind("", "", entry["reason"], kept=True)
+        return failures
 
     @contextmanager
     def asking(self) -> Iterator[bool]:
-        """While requests are asked whose answers will be kept. Yields whether nobody else asks for this file at the same time.
+        """Hold the file while requests are asked whose answers it will keep.
+
+        Yields:
+            whether nobody else asks for this file at the same time.
 
         Raises:
             DataError: when the file can't be written.
         """
         self._cache.put({PROBE: b""})
         self._cache.revise([], lambda _: {PROBE: None})
-        with (
-            nullcontext(True)
-            if self.path == IN_MEMORY
-            else hold_lock(Path(f"{self.path}.lock")) as first
-        ):
-            yield first
+        if self.path == IN_MEMORY:
+            yield True
+            return
+        with hold_lock(Path(f"{self.path}.lock")) as is_first:
+            yield is_first
 
     def close(self) -> None:
         """Close the file. The next use opens it again."""
@@ -166,21 +176,25 @@ class CompletionCache:
 
 
 def _usable(
-    known: Mapping[bytes, bytes], readings: Mapping[str, Reading] | None = None
+    values: Mapping[bytes, bytes], readings: Mapping[str, Reading] | None = None
 ) -> dict[str, tuple[Completion, Completion | LLMFailure]]:
-    """The completions among some values that are whole, or have an unknown mark: as they were written, and as they are read now.
+    """The usable completions among some values: as they were written, and as they are read now.
 
-    Other values are failures of requests in batches, and what is not whole.
+    Usable are whole ones, and those with an unknown mark. Other values are failures of requests in
+    batches, and what is not whole.
     """
-    found = dict[str, tuple[Completion, Completion | LLMFailure]]()
-    for value_key, value in known.items():
-        key = value_key.decode()
-        with suppress(TypeError, ValueError):
-            kept = Completion(**json.loads(value))
-            kept = replace(kept, special=tuple(kept.special))
-            text, fault = read(kept, (readings or {}).get(key, PLAIN))
-            if fault is None:
-                found[key] = kept, replace(kept, text=text)
-            elif fault[0] is UnknownMark:
-                found[key] = kept, UnknownMark("", "", fault[1], kept=True)
-    return found
+    usable = dict[str, tuple[Completion, Completion | LLMFailure]]()
+    for name, value in values.items():
+        key = name.decode()
+        reading = PLAIN_READING if readings is None else readings.get(key, PLAIN_READING)
+        try:
+            written = Completion(**json.loads(value))
+            written = replace(written, special=tuple(written.special))
+            text, fault = read(written, reading)
+        except (TypeError, ValueError):
+            continue
+        if fault is None:
+            usable[key] = written, replace(written, text=text)
+        elif fault[0] is UnknownMark:
+            usable[key] = written, UnknownMark("", "", fault[1], kept=True)
+    return usable

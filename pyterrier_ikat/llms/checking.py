@@ -1,4 +1,4 @@
-"""What forms a server uses, found out by a handful of short calls: `LLM.check`."""
+"""`LLM.check`: the forms that a server uses, found out by a few short calls."""
 
 import copy
 import warnings
@@ -9,27 +9,30 @@ from ..completions.json_answers import TEXT, Structure, object_of
 from ..errors import UsageError, counted
 from ..events import Observer, Step, Write, observed, observed_by
 from .failures import CutOff, FatalLLMError, LLMFailure, RateLimited, TooLong
-from .ledger import Ledger
+from .ledger import Ledger, Spend
 from .lengths import CutPromptWarning
+from .openai import OpenAIBackend
 from .request import Completion, Request
+from .sending import Outcome
 from .usage import tokens_of
 
 STAGE = "check"
-COUNT = "Count from one to ten in English words, separated by commas, and write nothing else."
-NAME = "Name one herbal tea."
+COUNT_PROMPT = (
+    "Count from one to ten in English words, separated by commas, and write nothing else."
+)
+NAME_PROMPT = "Name one herbal tea."
 FEW = 5
 """The limit of tokens that the server has to keep."""
 ENOUGH = 1000
 """A limit that leaves room for the reasoning of most models."""
 TEA = Structure("tea", object_of(tea=TEXT))
-Outcome = Completion | LLMFailure
 
 
 class Check:
-    """The forms that a server uses, a line each. It displays itself.
+    """The forms that a server uses, one line each. A notebook displays them.
 
     Attributes:
-        lines: what was looked at -> what was found.
+        lines: subject -> result.
     """
 
     def __init__(self, lines: Mapping[str, str]) -> None:
@@ -37,7 +40,7 @@ class Check:
 
     def __repr__(self) -> str:
         width = max(map(len, self.lines))
-        return "\n".join(f"{name:<{width}}  {found}" for name, found in self.lines.items())
+        return "\n".join(f"{name:<{width}}  {result}" for name, result in self.lines.items())
 
 
 class _Follows(Observer):
@@ -74,7 +77,7 @@ class Probe:
         return outcomes[0]
 
     def follow(self, text: str) -> tuple[Outcome, int]:
-        """The outcome of a request whose text is followed, and the number of texts that were seen before its end."""
+        """The outcome of a request, and the number of texts seen before its end."""
         follows = _Follows()
         with observed_by(follows):
             outcome: Any = observed(self, None, lambda: self.ask(text))  # type: ignore[arg-type, return-value]
@@ -106,34 +109,41 @@ class Probe:
 
 def check(llm: Any, tokens: int) -> Check:
     """Find out which forms a server uses; see `LLM.check`."""
-    if not hasattr(llm.backend, "completion_limit"):
+    if not isinstance(llm.backend, OpenAIBackend):
         raise UsageError(f"{llm!r} is no server: there is nothing to check")
-    raw, spent = list[Any](), Ledger()
+    raw = list[Any]()
+    spent = Ledger()
     backend = copy.copy(llm.backend)
     backend.seen = raw.append
     # Its class comes from the model, which imports this module.
-    asked = type(llm)(backend, ledger=spent, budget=llm.budget, retry=llm.retry, text=llm.spec)
+    uncached = type(llm)(backend, ledger=spent, budget=llm.budget, retry=llm.retry, text=llm.spec)
     try:
         with spent.followed_by(llm.ledger), warnings.catch_warnings():
             warnings.simplefilter("ignore", CutPromptWarning)  # a line says it
-            lines = _lines(Probe(asked, raw), llm, tokens)
+            lines = _lines(Probe(uncached, raw), llm, tokens)
     finally:
         backend.close()
     llm.backend.completion_limit = backend.completion_limit  # which the calls have found out
-    total = spent.total()
+    return Check({**lines, "cost": _cost(spent.total())})
+
+
+def _cost(total: Spend) -> str:
+    """What the calls cost."""
     amounts = [counted(total.calls, "call")]
     if total.unanswered:
         amounts.append(f"{counted(total.unanswered, 'request')} without an answer")
-    for number, what in ((total.prompt_tokens, "tokens in"), (total.completion_tokens, "out")):
-        amounts.append(f"{'?' if number is None else number} {what}")
+    read = "?" if total.prompt_tokens is None else total.prompt_tokens
+    written = "?" if total.completion_tokens is None else total.completion_tokens
+    amounts.append(f"{read} tokens in")
+    amounts.append(f"{written} out")
     if total.cost is not None:
         amounts.append(f"${total.cost:.4f}")
-    return Check({**lines, "cost": ", ".join(amounts)})
+    return ", ".join(amounts)
 
 
 def _lines(probe: Probe, llm: Any, tokens: int) -> dict[str, str]:
     lines = {}
-    whole = probe.ask(COUNT)
+    whole = probe.ask(COUNT_PROMPT)
     lines["model"] = f"{llm.model} at {llm.backend.url}"
     if isinstance(whole, LLMFailure):
         lines["answer"] = f"fails: {whole.reason}"
@@ -142,11 +152,13 @@ def _lines(probe: Probe, llm: Any, tokens: int) -> dict[str, str]:
     lines["end"] = _end(probe)
     lines["usage"] = _usage(probe, whole)
     lines["reasoning"] = _reasoning(probe, whole)
-    streamed, seen = probe.follow(COUNT)
+    streamed, seen = probe.follow(COUNT_PROMPT)
     lines["stream"] = _stream(probe, streamed, seen)
-    lines["max_tokens"] = _limit(probe.ask(COUNT, params={"max_tokens": FEW}), probe)
-    lines["schema"] = _schema(lambda: probe.ask(NAME, structure=TEA))
-    lines["long prompt"] = _window(probe.ask(" ".join(["tea"] * tokens) + "\n" + NAME), tokens)
+    lines["max_tokens"] = _limit(probe.ask(COUNT_PROMPT, params={"max_tokens": FEW}), probe)
+    lines["schema"] = _schema(lambda: probe.ask(NAME_PROMPT, structure=TEA))
+    lines["long prompt"] = _window(
+        probe.ask(" ".join(["tea"] * tokens) + "\n" + NAME_PROMPT), tokens
+    )
     return lines
 
 
@@ -157,9 +169,9 @@ def _end(probe: Probe) -> str:
     if not probe.message:
         return NO_ANSWER
     reason = probe.choice.get("finish_reason")
-    return (
-        f"says {reason!r}" if reason else "gives no reason, so a text that breaks off looks whole"
-    )
+    if not reason:
+        return "gives no reason, so a text that breaks off looks whole"
+    return f"says {reason!r}"
 
 
 def _usage(probe: Probe, outcome: Outcome) -> str:
@@ -167,30 +179,28 @@ def _usage(probe: Probe, outcome: Outcome) -> str:
     usage = probe.usage
     if not probe.message and not usage:
         return NO_ANSWER
-    read, written, total = (
-        usage.get(name) for name in ("prompt_tokens", "completion_tokens", "total_tokens")
-    )
-    counted_here = tokens_of(usage)
-    if counted_here.prompt is None or counted_here.written is None:
-        told = (
-            "is not told"
-            if read is None and written is None
-            else f"makes no sense ({str(dict(usage))[:80]})"
-        )
-        return f"{told}: costs are unknown, and budget= can't be kept"
+    read = usage.get("prompt_tokens")
+    written = usage.get("completion_tokens")
+    total = usage.get("total_tokens")
+    tokens = tokens_of(usage)
+    if tokens.prompt is None or tokens.written is None:
+        problem = f"makes no sense ({str(dict(usage))[:80]})"
+        if read is None and written is None:
+            problem = "is not told"
+        return f"{problem}: costs are unknown, and budget= can't be kept"
     if read is None or written is None:
-        return f"is told in another form: counted as {counted_here.prompt} in, {counted_here.written} out"
-    told = f"prompt {read} + completion {written}"
+        return f"is told in another form: counted as {tokens.prompt} in, {tokens.written} out"
+    parts = f"prompt {read} + completion {written}"
     if not isinstance(total, int):
-        return f"{told}, without a total"
+        return f"{parts}, without a total"
     if read + written == total:
-        return f"{told} = total {total}"
-    counted_as = (
-        ""
-        if isinstance(outcome, LLMFailure)
-        else f": counted as {outcome.prompt_tokens} in, {outcome.completion_tokens} out"
+        return f"{parts} = total {total}"
+    if isinstance(outcome, LLMFailure):
+        return f"{parts} is not the total {total}"
+    return (
+        f"{parts} is not the total {total}: "
+        f"counted as {outcome.prompt_tokens} in, {outcome.completion_tokens} out"
     )
-    return f"{told} is not the total {total}{counted_as}"
 
 
 def _reasoning(probe: Probe, outcome: Outcome) -> str:
@@ -203,13 +213,11 @@ def _reasoning(probe: Probe, outcome: Outcome) -> str:
     content = message.get("content")
     if isinstance(content, list):
         return "in parts of the content"
-    if (
-        isinstance(content, str)
-        and not isinstance(outcome, LLMFailure)
-        and outcome.text != content.strip()
-    ):
-        return f"marks in the text, which are removed: {content.strip()[:30]!r}"
-    details = probe.usage.get("completion_tokens_details") or {}
+    if isinstance(content, str) and isinstance(outcome, Completion):
+        content = content.strip()
+        if outcome.text != content:
+            return f"marks in the text, which are removed: {content[:30]!r}"
+    details = probe.usage.get("completion_tokens_details")
     tokens = details.get("reasoning_tokens") if isinstance(details, Mapping) else None
     return f"not shown, {tokens} tokens" if tokens else "none"
 
@@ -221,11 +229,9 @@ def _stream(probe: Probe, outcome: Outcome, seen: int) -> str:
         return "no: the answer comes as a whole"
     reason = probe.choice.get("finish_reason")
     ends = f"ends with {reason!r}" if reason else "ends without a reason"
-    usage = (
-        "with usage"
-        if outcome.prompt_tokens is not None
-        else "without usage, so its cost is unknown"
-    )
+    usage = "with usage"
+    if outcome.prompt_tokens is None:
+        usage = "without usage, so its cost is unknown"
     return f"yes, {ends}, {usage}"
 
 
@@ -249,11 +255,9 @@ def _schema(ask: Callable[[], Outcome]) -> str:
         return f"refused: omit structured=on ({error.reason})"
     if isinstance(outcome, LLMFailure):
         return f"fails: {outcome.reason}"
-    return (
-        "taken: structured=on"
-        if TEA.read(outcome.text)
-        else f"ignored: omit structured=on (it answers {outcome.text[:30]!r})"
-    )
+    if TEA.read(outcome.text):
+        return "taken: structured=on"
+    return f"ignored: omit structured=on (it answers {outcome.text[:30]!r})"
 
 
 def _window(outcome: Outcome, tokens: int) -> str:
@@ -264,5 +268,8 @@ def _window(outcome: Outcome, tokens: int) -> str:
     if outcome.prompt_tokens is None:
         return f"takes {tokens} words; how many it reads is not told"
     if outcome.prompt_tokens < tokens * 0.9:
-        return f"cuts it: reads {outcome.prompt_tokens} tokens of {tokens} words (Ollama: set OLLAMA_CONTEXT_LENGTH)"
+        return (
+            f"cuts it: reads {outcome.prompt_tokens} tokens of {tokens} words "
+            "(Ollama: set OLLAMA_CONTEXT_LENGTH)"
+        )
     return f"reads all of {tokens} words ({outcome.prompt_tokens} tokens)"

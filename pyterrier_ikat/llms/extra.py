@@ -1,4 +1,7 @@
-"""Fields of a request that this package doesn't know: the option ``body`` of a model, such as ``{"reasoning_effort": "low"}``."""
+"""The option ``body`` of a model: further fields of its requests.
+
+An example is ``{"reasoning_effort": "low"}``.
+"""
 
 import json
 import re
@@ -17,7 +20,7 @@ OWNED = {
     "top_p": "give top_p=...",
     "top_k": "give top_k=...",
     "max_tokens": "give max_tokens=...",
-    "max_completion_tokens": "give max_tokens=..., which is sent by this name to who asks for it",
+    "max_completion_tokens": "give max_tokens=..., sent by this name where a server wants it",
     "seed": "give seed=...",
     "frequency_penalty": "give frequency_penalty=...",
     "response_format": "give structured=on",
@@ -25,7 +28,8 @@ OWNED = {
 }
 """Field -> why it isn't one of ``body``."""
 _SECRET_NAME = re.compile(
-    r"(?:\A|[_-])(?:api|access|auth|secret|private|subscription|session)[_-]?(?:key|token)s?\Z|\A(?:x[_-])?(?:key|token)\Z"
+    r"(?:\A|[_-])(?:api|access|auth|secret|private|subscription|session)[_-]?(?:key|token)s?\Z"
+    r"|\A(?:x[_-])?(?:key|token)\Z"
     r"|authori[sz]ation|password|passwd|secret|credential|bearer",
     re.IGNORECASE,
 )
@@ -33,13 +37,14 @@ _SECRET = re.compile(
     r"\A(?:Bearer\s|Basic\s|(?:sk|gsk|xai|hf|pk|rk)[-_]\w)|\AAIza\w", re.IGNORECASE
 )
 """How keys of providers begin."""
+INSTEAD = "put it in a variable and give api_key_env=VARIABLE"
 
 
-def body_of(given: str | Mapping[str, Any]) -> dict[str, Any]:
+def body_of(body: str | Mapping[str, Any]) -> dict[str, Any]:
     """The fields of ``body``, checked.
 
     Args:
-        given: a JSON object as text, or a dict of JSON values.
+        body: a JSON object as text, or a dict of JSON values.
 
     Raises:
         UsageError: when it is no JSON object, has a field that the package sets itself, or holds a
@@ -50,19 +55,20 @@ def body_of(given: str | Mapping[str, Any]) -> dict[str, Any]:
         True
     """
     try:
-        text = given if isinstance(given, str) else json.dumps(given, allow_nan=False)
-        found = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_without_repeats)
+        text = body if isinstance(body, str) else json.dumps(body, allow_nan=False)
+        parsed = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_without_repeats)
     except (ValueError, TypeError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        parsed = None
+    if not isinstance(parsed, dict):
         raise UsageError(
-            """body is wrong: give a JSON object, in quotes: body='{"reasoning_effort": "low"}'; or a dict in Python"""
+            "body is wrong: give a JSON object, in quotes: "
+            """body='{"reasoning_effort": "low"}'; or a dict in Python"""
         )
     for name, why in OWNED.items():
-        if name in found:
+        if name in parsed:
             raise UsageError(f"{name!r} can't stand in body: {why}")
-    _check_secrets(found)
-    return found
+    _check_secrets(parsed)
+    return parsed
 
 
 def as_json(body: Mapping[str, Any]) -> str:
@@ -75,24 +81,20 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise ValueError("a field is given twice")
-    return made
+    return fields
 
 
 def _check_secrets(value: Any) -> None:
     if isinstance(value, dict):
         for name, inner in value.items():
             if _SECRET_NAME.search(name):
-                raise UsageError(
-                    "a key does not belong in body: put it in a variable and give api_key_env=VARIABLE"
-                )
+                raise UsageError(f"a key does not belong in body: {INSTEAD}")
             _check_secrets(inner)
     elif isinstance(value, list):
         for inner in value:
             _check_secrets(inner)
     elif isinstance(value, str) and _SECRET.search(value):
-        raise UsageError(
-            "a text in body looks like a key: put it in a variable and give api_key_env=VARIABLE"
-        )
+        raise UsageError(f"a text in body looks like a key: {INSTEAD}")

@@ -1,4 +1,7 @@
-"""The failures of language models, as types, so that a failure never becomes the text of a query or an answer."""
+"""The failures of language models, as types.
+
+So a failure never becomes the text of a query or an answer.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -47,7 +50,10 @@ class LLMFailure(IkatError):
         unanswered: Unanswered = Unanswered.REFUSED,
     ) -> None:
         super().__init__(stage, qid, reason)
-        self.stage, self.qid, self.reason, self.kept = stage, qid, shorten(reason), kept
+        self.stage = stage
+        self.qid = qid
+        self.reason = shorten(reason)
+        self.kept = kept
         self.unanswered = unanswered
 
     def __str__(self) -> str:
@@ -55,11 +61,11 @@ class LLMFailure(IkatError):
 
 
 class CutOff(LLMFailure):
-    """The completion stopped at the token limit (``finish_reason="length"`` and its equivalents)."""
+    """The completion stopped at the token limit (``finish_reason="length"`` and equivalents)."""
 
 
 class Unfinished(LLMFailure):
-    """The server gives another reason than the end of the answer: ``error``, ``abort``, ``tool_calls``, or an unknown word."""
+    """The completion ended for another reason: ``error``, ``tool_calls`` or an unknown word."""
 
 
 class OnlyReasoning(LLMFailure):
@@ -67,7 +73,7 @@ class OnlyReasoning(LLMFailure):
 
 
 class UnknownMark(LLMFailure):
-    """The completion has a mark that no table explains, so that nobody knows whether what it marks is the answer."""
+    """The completion has an unknown mark, so it isn't clear which part is the answer."""
 
 
 class Empty(LLMFailure):
@@ -79,7 +85,7 @@ REFUSED = ("the model refused", "the provider's content filter")
 
 
 class Refused(LLMFailure):
-    """The model declined to answer: in the protocol's own field, or with a completion that says nothing else."""
+    """The model declined to answer, in the protocol's own field or with a completion."""
 
 
 class NotStructured(LLMFailure):
@@ -102,8 +108,7 @@ class TooLong(BadRequest):
     """The server rejects this request because the prompt is too long for the model."""
 
 
-KINDS = {kind.__name__: kind for kind in (*LLMFailure.__subclasses__(), TooLong)}
-"""The kinds of failures by name."""
+FAILURES_BY_NAME = {kind.__name__: kind for kind in (*LLMFailure.__subclasses__(), TooLong)}
 
 
 class Transient(Exception):  # noqa: N818 - a signal to the retry loop, not an error that a user sees
@@ -132,9 +137,13 @@ class Transient(Exception):  # noqa: N818 - a signal to the retry loop, not an e
         lasting: str = "",
     ) -> None:
         super().__init__(retry_after, reason)
-        self.retry_after, self.reason, self.unreached = retry_after, shorten(reason), unreached
-        self.unanswered, self.paid = unanswered, paid
-        self.limited, self.lasting = limited, lasting
+        self.retry_after = retry_after
+        self.reason = shorten(reason)
+        self.unreached = unreached
+        self.unanswered = unanswered
+        self.paid = paid
+        self.limited = limited
+        self.lasting = lasting
 
 
 class WrongAnswers(UsageError):  # noqa: N818 - named for what it holds
@@ -163,8 +172,10 @@ class StageEnded(IkatError):
     kept_in: str = ""
 
     def after(self, done: int, left: int, kept_in: str) -> "StageEnded":
-        """The same error, saying how far the stage came."""
-        self.done, self.left, self.kept_in = done, left, kept_in
+        """Return the same error with how far the stage came."""
+        self.done = done
+        self.left = left
+        self.kept_in = kept_in
         return self
 
     def how_far(self) -> str:
@@ -192,7 +203,7 @@ class FatalLLMError(StageEnded):
 
 
 class RateLimited(FatalLLMError):
-    """The server is asked too often (429), and wants a longer wait than a stage makes: a quota of a day is used up."""
+    """The server answers 429 and wants a longer wait than a stage makes, as at a daily quota."""
 
     again = "run again then"
 
@@ -205,7 +216,7 @@ class BudgetExceeded(StageEnded):
             model has cost.
         budget: US dollars allowed.
         where: the run folder, or ``""``.
-        more: the most that a batch may cost that wasn't sent, in US dollars, with those under way.
+        more: the maximum cost of the batches under way and the one that wasn't sent, in US dollars.
         about: the estimated cost of the remaining requests in US dollars, from the cost of the
             others, or None when unknown.
     """
@@ -214,22 +225,31 @@ class BudgetExceeded(StageEnded):
 
     def __init__(self, spent: float, budget: float, where: str = "", more: float = 0.0) -> None:
         super().__init__(spent, budget, where, more)
-        self.spent, self.budget, self.where, self.more = spent, budget, where, more
+        self.spent = spent
+        self.budget = budget
+        self.where = where
+        self.more = more
 
     def __str__(self) -> str:
-        spent = f"{self.where or 'this model'} has cost {self.spent:.4f} USD"
+        state = "is spent"
+        cost = f"{self.where or 'this model'} has cost {self.spent:.4f} USD"
         if self.more:
-            spent += f", and with the batches under way this one, which isn't sent, may cost {self.more:.4f} USD"
-        rest = "" if self.about is None else f" (about {self.about:.4f} USD)"
+            state = "may be exceeded"
+            cost += (
+                ", and with the batches under way this one, which isn't sent, "
+                f"may cost {self.more:.4f} USD"
+            )
+        how_far = self.how_far()
+        if self.about is not None:
+            how_far += f" (about {self.about:.4f} USD)"
         again = f"raise budget=... and run again{_kept(self.kept_in)}"
-        what = "may be exceeded" if self.more else "is spent"
-        return (
-            f"the budget of {self.budget:g} USD {what} ({spent}); {self.how_far()}{rest}; {again}"
-        )
+        return f"the budget of {self.budget:g} USD {state} ({cost}); {how_far}; {again}"
 
 
 class StageError(IkatError):
-    """A stage finished, but some of its turns got no completion. Operators with ``on_error="raise"`` raise it.
+    """A stage finished, but some of its turns got no completion.
+
+    Operators with ``on_error="raise"`` raise it.
 
     Attributes:
         stage: the operator's stage name.
@@ -237,31 +257,31 @@ class StageError(IkatError):
         kept_in: where the LLM keeps finished calls, see `LLM.kept_in`.
 
     Example:
-        >>> str(StageError("answer", [Empty("answer", "9-1_3", "the completion is empty")])).partition(";")[0]
+        >>> failure = Empty("answer", "9-1_3", "the completion is empty")
+        >>> str(StageError("answer", [failure])).partition(";")[0]
         'stage answer: 1 request failed (1 Empty): 9-1_3 (the completion is empty)'
     """
 
     def __init__(self, stage: str, failures: Sequence[LLMFailure], kept_in: str = "") -> None:
-        self.stage, self.failures, self.kept_in = stage, list(failures), kept_in
-        kinds = ", ".join(
-            f"{count} {kind}"
-            for kind, count in Counter(type(failure).__name__ for failure in failures).items()
-        )
+        self.stage = stage
+        self.failures = list(failures)
+        self.kept_in = kept_in
+        numbers = Counter(type(failure).__name__ for failure in failures)
+        kinds = ", ".join(f"{number} {kind}" for kind, number in numbers.items())
         again = f"run it again{_kept(kept_in)}, or "
         if all(isinstance(failure, UnknownMark) for failure in failures):
             again = "give the LLM the option that is named, or "
         elif kept_in and all(failure.kept for failure in failures):
             again = "these completions are kept, so running it again gives the same: "
-        repair = (
-            f"{again}set on_error=fallback for the operator or the LLM to continue without them"
-        )
         super().__init__(
-            f"stage {stage}: {counted(len(failures), 'request')} failed ({kinds}): {list_failed(failures)}; {repair}"
+            f"stage {stage}: {counted(len(failures), 'request')} failed ({kinds}): "
+            f"{list_failed(failures)}; {again}set on_error=fallback for the operator or the LLM "
+            "to continue without them"
         )
 
 
 def list_failed(failures: Sequence[LLMFailure]) -> str:
-    """Why requests failed, for a message. Requests with the same reason share it, and the first are named.
+    """Why requests failed, for a message: each reason with its first turns.
 
     Example:
         >>> list_failed([LLMFailure("answer", turn, "HTTP 500") for turn in ("1_1", "1_2")])
@@ -294,14 +314,17 @@ class Waiting(NamedTuple):
 
 
 class BatchUnderWay(IkatError):
-    """Requests wait in batches at the provider (``batch=on``). The same call later continues from there, and nothing is paid for twice.
+    """Requests wait in batches at the provider (``batch=on``).
+
+    The same call later continues from there, and nothing is paid for twice.
 
     Attributes:
         waiting: the batches.
 
     Example:
-        >>> print(BatchUnderWay([Waiting("answer", 332, "batch_abc", "in progress, 120 done")]))
-        stage answer: 332 requests wait in 1 batch (batch_abc: in progress, 120 done); run the same cell again later
+        >>> batch = Waiting("answer", 332, "batch_abc", "in progress, 120 done")
+        >>> print(str(BatchUnderWay([batch])).partition(";")[0])
+        stage answer: 332 requests wait in 1 batch (batch_abc: in progress, 120 done)
     """
 
     exit_code = 75  # of sysexits.h: try again later
@@ -312,15 +335,19 @@ class BatchUnderWay(IkatError):
         self.again = advice("cell", "command")
 
     def __str__(self) -> str:
-        told = []
-        for stage in dict.fromkeys(one.stage for one in self.waiting):
-            batches = [one for one in self.waiting if one.stage == stage]
-            wait = counted(sum(one.requests for one in batches), "request waits", "requests wait")
-            names = list_first([f"{one.batch}: {one.status}" for one in batches])
-            sent = sum(one.batch != NOT_SENT for one in batches)
-            where = f" in {counted(sent, 'batch', 'batches')}" if sent else ""
-            told.append(f"stage {stage}: {wait}{where} ({names})")
-        return f"{'; '.join(told)}; run the same {self.again} again later"
+        stages: dict[str, list[Waiting]] = {}
+        for batch in self.waiting:
+            stages.setdefault(batch.stage, []).append(batch)
+        parts = []
+        for stage, batches in stages.items():
+            requests = sum(batch.requests for batch in batches)
+            wait = counted(requests, "request waits", "requests wait")
+            sent = sum(batch.batch != NOT_SENT for batch in batches)
+            if sent:
+                wait += f" in {counted(sent, 'batch', 'batches')}"
+            names = list_first([f"{batch.batch}: {batch.status}" for batch in batches])
+            parts.append(f"stage {stage}: {wait} ({names})")
+        return f"{'; '.join(parts)}; run the same {self.again} again later"
 
 
 def _kept(kept_in: str) -> str:
@@ -328,6 +355,8 @@ def _kept(kept_in: str) -> str:
 
 
 def shorten(reason: str) -> str:
-    """``reason`` as one printable line of bounded length, because servers may answer with whole pages."""
+    """``reason`` as one printable line of bounded length; servers may answer with whole pages."""
     line = " ".join(printable(reason[:LONGEST]).split())
-    return line if len(line) <= REASON_LENGTH else line[: REASON_LENGTH - 3] + "..."
+    if len(line) <= REASON_LENGTH:
+        return line
+    return line[: REASON_LENGTH - 3] + "..."

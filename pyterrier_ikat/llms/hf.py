@@ -25,7 +25,9 @@ TAIL = 16
 
 
 class HFBackend(Remade, Backend):
-    """Generates with ``transformers``, several chats at a time; the model is loaded at the first call.
+    """Generates with ``transformers``, several chats at a time.
+
+    The model is loaded at the first call.
 
     A chat goes through the tokenizer's chat template, or as plain text when it has none. Without
     ``temperature`` (or with 0) decoding is greedy. With ``seed``, each sampled chat is generated
@@ -52,18 +54,18 @@ class HFBackend(Remade, Backend):
         device: str | None = None,
         batch_size: int = 8,
     ) -> None:
-        self.model, self.device = name, device
+        self.model = name
+        self.device = device
+        self.batch_size = batch_size
         self.identity: dict[str, Any] = {
             "provider": "hf",
             "model": name,
             "params": {"max_tokens": MAX_TOKENS, **(params or {})},
         }
-        if Path(name).exists():  # ./model is a different model elsewhere, and after more training
-            self.identity |= {
-                "model": str(Path(name).resolve()),
-                "files": digest("llm", *model_state(name)).hex(),
-            }
-        self.batch_size = batch_size
+        path = Path(name)
+        if path.exists():  # ./model is a different model elsewhere, and after more training
+            self.identity["model"] = str(path.resolve())
+            self.identity["files"] = digest("llm", *model_state(name)).hex()
         self._loaded: tuple[Any, Any] | None = None
         self._lock = threading.Lock()
 
@@ -74,16 +76,16 @@ class HFBackend(Remade, Backend):
             UsageError: when transformers is not installed, or there is no such model.
         """
         groups: dict[Any, list[int]] = {}
-        for place, request in enumerate(requests):
+        for number, request in enumerate(requests):
             params = {**self.identity["params"], **request.params}
-            alone = place if "seed" in params and params.get("temperature") else None
-            groups.setdefault((repr(sorted(params.items())), alone), []).append(place)
+            has_seed = "seed" in params and params.get("temperature")
+            alone = number if has_seed else None
+            groups.setdefault((repr(sorted(params.items())), alone), []).append(number)
         replies: dict[int, Reply | LLMFailure] = {}
-        for places in groups.values():
-            replies.update(
-                zip(places, self._generate([requests[place] for place in places]), strict=True)
-            )
-        return [replies[place] for place in range(len(requests))]
+        for numbers in groups.values():
+            of_group = self._generate([requests[number] for number in numbers])
+            replies.update(zip(numbers, of_group, strict=True))
+        return [replies[number] for number in range(len(requests))]
 
     def stream(self, request: Request, write: Write) -> Reply | LLMFailure:
         """Generate one completion (see `Backend.stream`)."""
@@ -103,20 +105,20 @@ class HFBackend(Remade, Backend):
 
             tokenizer, model = self._load()
             params = {**self.identity["params"], **requests[0].params}
-            room = (getattr(model.config, "max_position_embeddings", None) or UNBOUNDED) - params[
-                "max_tokens"
-            ]
-            read = [_tokens(tokenizer, request, room) for request in requests]
-            prompts = [tokens for tokens in read if not isinstance(tokens, LLMFailure)]
+            longest = getattr(model.config, "max_position_embeddings", None) or UNBOUNDED
+            room = longest - params["max_tokens"]
+            inputs = [_tokens(tokenizer, request, room) for request in requests]
+            prompts = [tokens for tokens in inputs if not isinstance(tokens, LLMFailure)]
+            writing = None if write is None else Writing(write, self.reading(requests[0]))
             devices = [model.device] if model.device.type == "cuda" else []
+            replies: list[Reply] = []
             with torch.random.fork_rng(devices, enabled="seed" in params):
                 if "seed" in params:
                     torch.manual_seed(params["seed"] + requests[0].draw)
-                writing = None if write is None else Writing(write, self.reading(requests[0]))
-                written = iter(
-                    self._written(tokenizer, model, prompts, params, writing) if prompts else []
-                )
-        return [tokens if isinstance(tokens, LLMFailure) else next(written) for tokens in read]
+                if prompts:
+                    replies = self._written(tokenizer, model, prompts, params, writing)
+        in_order = iter(replies)
+        return [tokens if isinstance(tokens, LLMFailure) else next(in_order) for tokens in inputs]
 
     def _written(
         self,
@@ -126,56 +128,40 @@ class HFBackend(Remade, Backend):
         params: Mapping[str, Any],
         writing: Writing | None,
     ) -> list[Reply]:
-        streamer = (
-            None if writing is None else _streamer(tokenizer, prompts[0], writing, self.reasoning)
-        )
+        streamer = None
+        if writing is not None:
+            streamer = _streamer(tokenizer, prompts[0], writing, self.reasoning)
         padded = tokenizer.pad(
             {"input_ids": prompts}, padding=True, padding_side="left", return_tensors="pt"
         ).to(model.device)
-        decoding: dict[str, Any] = {
-            "do_sample": False,
-            "temperature": None,
-            "top_p": None,
-            "top_k": None,
-        }
-        if params.get("temperature"):
-            chosen = {
-                "temperature": params["temperature"],
-                "top_p": params.get("top_p", 1.0),
-                "top_k": params.get("top_k", 0),
-            }
-            decoding = {"do_sample": True, **chosen}
-        kwargs = {
-            "max_new_tokens": params["max_tokens"],
-            "pad_token_id": tokenizer.pad_token_id,
-            "streamer": streamer,
-            **decoding,
-        }
-        rows = model.generate(**padded, **kwargs)[:, padded["input_ids"].shape[1] :].tolist()
-        ends = model.generation_config.eos_token_id
-        ends = set(
-            ends if isinstance(ends, list) else [tokenizer.eos_token_id if ends is None else ends]
+        written = model.generate(
+            **padded,
+            max_new_tokens=params["max_tokens"],
+            pad_token_id=tokenizer.pad_token_id,
+            streamer=streamer,
+            **_decoding(params),
         )
-        return [
-            self._reply(tokenizer, prompt, row, ends)
-            for prompt, row in zip(prompts, rows, strict=True)
-        ]
+        rows = written[:, padded["input_ids"].shape[1] :].tolist()  # without the prompts
+        ends = model.generation_config.eos_token_id
+        if ends is None:
+            ends = tokenizer.eos_token_id
+        if not isinstance(ends, list):
+            ends = [ends]
+        replies = []
+        for prompt, row in zip(prompts, rows, strict=True):
+            replies.append(self._reply(tokenizer, prompt, row, set(ends)))
+        return replies
 
     def _reply(self, tokenizer: Any, prompt: list[int], row: list[int], ends: set[int]) -> Reply:
-        end = next((place for place, token in enumerate(row) if token in ends), None)
-        text = opening_mark(tokenizer.decode(prompt[-TAIL:]), self.reasoning) + _decoded(
-            tokenizer, row[:end]
-        )
-        written = len(row) if end is None else end + 1
-        reason = "length" if end is None else "stop"
-        special = _unknown_tokens(tokenizer, row[:end], self.reasoning)
+        end = next((number for number, token in enumerate(row) if token in ends), None)
+        beginning = opening_mark(tokenizer.decode(prompt[-TAIL:]), self.reasoning)
         return Reply(
-            text,
+            beginning + _decoded(tokenizer, row[:end]),
             self.model,
-            reason,
+            finish_reason="length" if end is None else "stop",
             prompt_tokens=len(prompt),
-            completion_tokens=written,
-            special=special,
+            completion_tokens=len(row) if end is None else end + 1,
+            special=_unknown_tokens(tokenizer, row[:end], self.reasoning),
         )
 
     def _load(self) -> tuple[Any, Any]:
@@ -189,13 +175,28 @@ class HFBackend(Remade, Backend):
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
-        place, options = self.model, dict[str, Any]()
-        if (path := Path(self.model)).suffix.lower() == ".gguf" and not path.is_dir():
+        name = self.model
+        options: dict[str, Any] = {}
+        path = Path(name)
+        if path.suffix.lower() == ".gguf" and not path.is_dir():
             importlib.import_module("gguf")
-            place, options = str(path.parent), {"gguf_file": path.name}
+            name = str(path.parent)
+            options["gguf_file"] = path.name
         device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
-        model: Any = AutoModelForCausalLM.from_pretrained(place, dtype="auto", **options)
-        return AutoTokenizer.from_pretrained(place, **options), model.to(device)
+        model: Any = AutoModelForCausalLM.from_pretrained(name, dtype="auto", **options)
+        return AutoTokenizer.from_pretrained(name, **options), model.to(device)
+
+
+def _decoding(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The decoding parameters of ``generate``: greedy without a temperature."""
+    if not params.get("temperature"):
+        return {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+    return {
+        "do_sample": True,
+        "temperature": params["temperature"],
+        "top_p": params.get("top_p", 1.0),
+        "top_k": params.get("top_k", 0),
+    }
 
 
 def _silent(tokenizer: Any) -> set[int]:
@@ -204,22 +205,22 @@ def _silent(tokenizer: Any) -> set[int]:
 
 
 def _decoded(tokenizer: Any, row: list[int]) -> str:
-    """The text of ``row`` with its special tokens, without those that begin, end and fill up texts."""
+    """The text of a row with its special tokens, without those that begin, end and fill up."""
     silent = _silent(tokenizer)
-    return str(
-        tokenizer.decode([token for token in row if token not in silent], skip_special_tokens=False)
-    )
+    tokens = [token for token in row if token not in silent]
+    return str(tokenizer.decode(tokens, skip_special_tokens=False))
 
 
 def _unknown_tokens(tokenizer: Any, row: list[int], named: Named) -> tuple[str, ...]:
-    """The special tokens of ``row`` that are in no table."""
-    found = dict[str, None]()
+    """The special tokens of a row that are in no table."""
+    silent = _silent(tokenizer)
+    unknown = dict[str, None]()
     for token in row:
-        if token in tokenizer.all_special_ids and token not in _silent(tokenizer):
+        if token in tokenizer.all_special_ids and token not in silent:
             text = str(tokenizer.convert_ids_to_tokens(token))
             if not is_mark(text, named):
-                found[text] = None
-    return tuple(found)
+                unknown[text] = None
+    return tuple(unknown)
 
 
 def _streamer(tokenizer: Any, prompt: list[int], writing: Writing, named: Named) -> Any:
@@ -243,19 +244,20 @@ def _streamer(tokenizer: Any, prompt: list[int], writing: Writing, named: Named)
 
 
 def _tokens(tokenizer: Any, request: Request, room: int) -> list[int] | BadRequest:
-    messages = [dict(message) for message in request.messages]
+    """The tokens of a prompt, or why it can't be read."""
     try:
         if tokenizer.chat_template:
+            messages = [dict(message) for message in request.messages]
             text = tokenizer.apply_chat_template(
                 messages, add_generation_prompt=True, tokenize=False
             )
         else:
-            text = as_text(messages)
+            text = as_text(request.messages)
     except TemplateError as error:
-        rejected = f"the model's chat template rejects the messages: {error}"
-        return BadRequest(request.stage, request.qid, rejected, unanswered=Unanswered.UNSENT)
+        reason = f"the model's chat template rejects the messages: {error}"
+        return BadRequest(request.stage, request.qid, reason, unanswered=Unanswered.UNSENT)
     tokens = list(tokenizer(text, add_special_tokens=not tokenizer.chat_template)["input_ids"])
     if len(tokens) > room:
-        long = f"the prompt has {len(tokens)} tokens, and the model has room for {max(room, 0)}"
-        return TooLong(request.stage, request.qid, long, unanswered=Unanswered.UNSENT)
+        reason = f"the prompt has {len(tokens)} tokens, and the model has room for {max(room, 0)}"
+        return TooLong(request.stage, request.qid, reason, unanswered=Unanswered.UNSENT)
     return tokens

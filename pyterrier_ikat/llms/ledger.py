@@ -1,11 +1,11 @@
-"""The cost of calls (`Spend`, which all sums use), the account per stage and model, and the budget."""
+"""The cost of calls: one call, the account per stage and model, and the budget."""
 
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, cast
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import Any
 
 import pandas as pd
 
@@ -16,26 +16,10 @@ from .failures import BudgetExceeded, FatalLLMError
 from .request import Completion, Reply, Request
 
 COUNTS = ("calls", "known", "retries", "unanswered", "failures", "fallbacks", "dropped")
-AMOUNTS = (
-    "prompt_tokens",
-    "cached_tokens",
-    "completion_tokens",
-    "lost_tokens",
-    "seconds",
-    "cost",
-    "worth",
-)
-OMITTED_IF_NOTHING = (
-    "known",
-    "retries",
-    "unanswered",
-    "failures",
-    "fallbacks",
-    "dropped",
-    "cached_tokens",
-    "lost_tokens",
-    "worth",
-)
+TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens", "lost_tokens")
+AMOUNTS = (*TOKENS, "seconds", "cost", "worth")
+ALWAYS_SHOWN = ("calls", "prompt_tokens", "completion_tokens", "seconds", "cost")
+"""The columns of a printed account that it has even if they are empty."""
 TITLES = {
     "prompt_tokens": "tokens in",
     "cached_tokens": "of these cached",
@@ -44,9 +28,21 @@ TITLES = {
     "cost": "cost (USD)",
 }
 """Column -> its title in a printed account. The titles of the others are their names."""
+DECIMALS = {**dict.fromkeys((*COUNTS, *AMOUNTS), 0), "seconds": 1, "cost": 4, "worth": 4}
+LOST_NOTE = (
+    "Requests to which nothing came back make the cost unknown; a budget counts their prompts, "
+    "by an estimate."
+)
+UNKNOWN_NOTE = (
+    "The cost is known with price_in= and price_out= of the model, where the server tells the "
+    "tokens."
+)
 BETWEEN = ", "
 CHARACTERS_PER_TOKEN = 4
-"""The average number of characters per token in English text, for estimates. No bound: a Chinese character may be several tokens."""
+"""The average number of characters per token in English text, for estimates.
+
+It is no bound: a Chinese character may be several tokens.
+"""
 
 
 def estimated_tokens(requests: Iterable[Request]) -> int:
@@ -83,8 +79,8 @@ class Spend:
         unanswered: requests that were sent and not answered.
 
     Example:
-        >>> paid, known = Spend(calls=1, prompt_tokens=80, completion_tokens=10, cost=0.25), Spend(known=2, worth=0.5)
-        >>> both = sum([paid, known], Spend())
+        >>> paid = Spend(calls=1, prompt_tokens=80, completion_tokens=10, cost=0.25)
+        >>> both = paid + Spend(known=2, worth=0.5)
         >>> both.calls, both.tokens, both.completions, both.price
         (1, 90, 3, 0.75)
         >>> (both + Spend(calls=1, cost=None)).cost is None
@@ -101,11 +97,9 @@ class Spend:
     unanswered: int = 0
 
     def __add__(self, other: "Spend") -> "Spend":
-        return Spend(*map(plus, vars(self).values(), vars(other).values()))  # type: ignore[arg-type]
-
-    def __radd__(self, nothing: int) -> "Spend":
-        """``sum`` begins with 0."""
-        return self
+        others = vars(other)
+        amounts: Any = {name: plus(amount, others[name]) for name, amount in vars(self).items()}
+        return Spend(**amounts)
 
     @property
     def tokens(self) -> int | None:
@@ -119,12 +113,17 @@ class Spend:
 
     @property
     def price(self) -> float | None:
-        """US dollars of all these completions. It is the same for every system that needs them, whichever asked first."""
+        """US dollars of all these completions.
+
+        It is the same for every system that needs them, whichever asked first.
+        """
         return plus(self.cost, self.worth)
 
 
 class Ledger(Remade):
-    """The account of calls to language models, per operator (``stage``) and model; safe to share between threads.
+    """The account of calls to language models, per operator (``stage``) and model.
+
+    Threads may share it.
 
     Columns:
 
@@ -180,10 +179,12 @@ class Ledger(Remade):
             increments: by column; None for an amount that is not known.
         """
         with self._lock:
-            row = self._rows.setdefault(
-                (stage, model), {"served": set(), **dict.fromkeys((*COUNTS, *AMOUNTS), 0)}
-            )
-            row["served"].update(served.split(BETWEEN) if served else ())
+            place = stage, model
+            if place not in self._rows:
+                self._rows[place] = {"served": set(), **dict.fromkeys((*COUNTS, *AMOUNTS), 0)}
+            row = self._rows[place]
+            if served:
+                row["served"].update(served.split(BETWEEN))
             for name, value in increments.items():
                 row[name] = plus(row[name], value)
         for follower in self._followers:
@@ -204,16 +205,17 @@ class Ledger(Remade):
             self._followers.remove(other)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The rows, in the order in which they were first counted: ``stage``, ``model``, ``served`` and the columns. None = unknown."""
+        """The rows, in the order in which they were first counted.
+
+        Returns:
+            dicts with ``stage``, ``model``, ``served`` and the columns; None: unknown.
+        """
+        rows = []
         with self._lock:
-            rows = [
-                ({"stage": stage, "model": model}, row)
-                for (stage, model), row in self._rows.items()
-            ]
-            return [
-                {**place, **row, "served": BETWEEN.join(sorted(row["served"]))}
-                for place, row in rows
-            ]
+            for (stage, model), row in self._rows.items():
+                served = BETWEEN.join(sorted(row["served"]))
+                rows.append({"stage": stage, "model": model, **row, "served": served})
+        return rows
 
     def frame(self) -> pd.DataFrame:
         """The account, one row per stage and model in the order in which they were first counted.
@@ -223,29 +225,29 @@ class Ledger(Remade):
             integers (seconds and cost: nullable floats); ``pd.NA`` = unknown.
         """
         kinds = dict.fromkeys(("stage", "model", "served"), "object")
-        kinds |= dict.fromkeys((*COUNTS, *AMOUNTS), "Int64") | dict.fromkeys(
-            ("seconds", "cost", "worth"), "Float64"
-        )
+        kinds.update(dict.fromkeys((*COUNTS, *TOKENS), "Int64"))
+        kinds.update(dict.fromkeys(("seconds", "cost", "worth"), "Float64"))
         rows = self.rows()
-        return pd.DataFrame(
-            {
-                name: pd.Series([row[name] for row in rows], dtype=kind)
-                for name, kind in kinds.items()
-            }
-        )
+        columns = {}
+        for name, kind in kinds.items():
+            columns[name] = pd.Series([row[name] for row in rows], dtype=kind)
+        return pd.DataFrame(columns)
 
     def total(self) -> Spend:
         """The sum over all calls."""
-        return sum(
-            (Spend(**{name: row[name] for name in vars(Spend())}) for row in self.rows()), Spend()
-        )
+        names = [field.name for field in fields(Spend)]
+        total = Spend()
+        for row in self.rows():
+            total += Spend(**{name: row[name] for name in names})
+        return total
 
     def served(self) -> dict[str, list[str]]:
         """The models that answered, by the requested name."""
-        found = defaultdict[str, set[str]](set)
+        served = defaultdict[str, set[str]](set)
         for row in self.rows():
-            found[row["model"]].update(filter(None, row["served"].split(BETWEEN)))
-        return {model: sorted(names) for model, names in found.items() if names}
+            if row["served"]:
+                served[row["model"]].update(row["served"].split(BETWEEN))
+        return {model: sorted(names) for model, names in served.items()}
 
     def shown(self, title: str = "") -> Table:
         """The account as a table to print, see `account_table`.
@@ -263,7 +265,7 @@ class Ledger(Remade):
 
 
 def account_table(frame: pd.DataFrame, notes: Sequence[str] = (), title: str = "") -> Table:
-    """An account in the form that is shown everywhere: without the columns that have nothing.
+    """An account as it is printed everywhere, without empty columns.
 
     Args:
         frame: as `Ledger.frame` gives it; accounts of several systems have a column ``system`` in
@@ -273,34 +275,24 @@ def account_table(frame: pd.DataFrame, notes: Sequence[str] = (), title: str = "
 
     Example:
         >>> spent = Ledger()
-        >>> spent.count("answer", "gpt-4o", calls=2, prompt_tokens=90, completion_tokens=None, cost=None)
-        >>> [(column.title, column.cells[0].text) for column in account_table(spent.frame()).columns[2:]]
-        [('calls', '2'), ('tokens in', '90'), ('tokens out', '–'), ('seconds', '0.0'), ('cost (USD)', '–')]
+        >>> spent.count("answer", "gpt-4o", calls=2, prompt_tokens=90, cost=None)
+        >>> [column.title for column in account_table(spent.frame()).columns[2:]]
+        ['calls', 'tokens in', 'tokens out', 'seconds', 'cost (USD)']
     """
-    omitted = [name for name in OMITTED_IF_NOTHING if (frame[name].fillna(0) == 0).all()]
-    omitted += ["served"] * bool(frame["served"].fillna("").isin(["", *frame["model"]]).all())
-    decimals = {**dict.fromkeys((*COUNTS, *AMOUNTS), 0), "seconds": 1, "cost": 4, "worth": 4}
-    columns = (
-        frame.astype(dict.fromkeys(decimals, "Float64"))
-        .drop(columns=omitted)
-        .rename(columns=TITLES)
-    )
+    omitted = []
+    for name in (*COUNTS, *AMOUNTS):
+        if name not in ALWAYS_SHOWN and (frame[name].fillna(0) == 0).all():
+            omitted.append(name)
+    if frame["served"].fillna("").isin(["", *frame["model"]]).all():
+        omitted.append("served")
+    numbers = frame.astype(dict.fromkeys(DECIMALS, "Float64"))
+    columns = numbers.drop(columns=omitted).rename(columns=TITLES)
     if (frame["lost_tokens"].fillna(0) > 0).any():
-        notes = [
-            *notes,
-            "Requests to which nothing came back make the cost unknown; a budget counts their prompts, by an estimate.",
-        ]
+        notes = [*notes, LOST_NOTE]
     elif frame["cost"].isna().any():
-        notes = [
-            *notes,
-            "The cost is known with price_in= and price_out= of the model, where the server tells the tokens.",
-        ]
-    shown = of_frame(
-        columns,
-        notes,
-        title,
-        decimals={TITLES.get(name, name): places for name, places in decimals.items()},
-    )
+        notes = [*notes, UNKNOWN_NOTE]
+    decimals = {TITLES.get(name, name): number for name, number in DECIMALS.items()}
+    shown = of_frame(columns, notes, title, decimals=decimals)
     return Table(frame, shown.columns, shown.notes, title)
 
 
@@ -340,30 +332,34 @@ class Budget(Remade):
     model: str = ""
 
     def __post_init__(self) -> None:
-        if (self.limit is not None or self.price_cached is not None) and (
-            self.price_in is None or self.price_out is None
-        ):
+        needs_prices = self.limit is not None or self.price_cached is not None
+        if needs_prices and (self.price_in is None or self.price_out is None):
             raise UsageError(
-                "a budget needs prices, as price_cached does: add price_in=... and price_out=... (dollars per million tokens)"
+                "a budget needs prices, as price_cached does: "
+                "add price_in=... and price_out=... (dollars per million tokens)"
             )
-        self.spent, self._spending, self._lock = 0.0, cast(Any, None), threading.Lock()
+        self.spent = 0.0
+        self._spending: Any = None
+        self._lock = threading.Lock()
 
     def cost(self, reply: Reply | Completion) -> float | None:
-        """US dollars for the call that gave ``reply``, or None when a price or a token count is not known."""
-        read, written = reply.prompt_tokens, reply.completion_tokens
+        """US dollars for the call that gave ``reply``; None if a price or a count is unknown."""
+        read = reply.prompt_tokens
+        written = reply.completion_tokens
         if self.price_in is None or self.price_out is None or read is None or written is None:
             return None
-        cached = 0 if self.price_cached is None else min(reply.cached_tokens or 0, read)
-        saved = cached * (self.price_in - (self.price_cached or 0.0))
-        return (self.price_in * read + self.price_out * written - saved) / 1e6
+        millionths = self.price_in * read + self.price_out * written
+        if self.price_cached is not None:
+            cached = min(reply.cached_tokens or 0, read)
+            millionths -= cached * (self.price_in - self.price_cached)
+        return millionths / 1e6
 
     def price(
         self, read: int | None, written: int | None, cached: int | None = None
     ) -> float | None:
         """US dollars for these tokens. None when a count is unknown."""
-        return self.cost(
-            Completion("", self.model, None, read, written, 0.0, cached=True, cached_tokens=cached)
-        )
+        tokens = Reply(None, prompt_tokens=read, completion_tokens=written, cached_tokens=cached)
+        return self.cost(tokens)
 
     def spend(self, cost: float | None) -> None:
         """Add the cost of a call.
@@ -376,15 +372,21 @@ class Budget(Remade):
         """
         if cost is None and self.limit is not None:
             raise FatalLLMError(
-                "the server does not tell how many tokens a call used, so a budget can't be kept: run without budget="
+                "the server does not tell how many tokens a call used, "
+                "so a budget can't be kept: run without budget="
             )
         with self._lock:
             self.spent += cost or 0.0
 
     @contextmanager
     def counting(self, spending: Any) -> Iterator[None]:
-        """Until the block ends, the limit applies to all that a `pyterrier_ikat.study.recorder.Spending` has counted."""
-        before, self._spending = self._spending, spending
+        """Until the block ends, the limit applies to the cost of a folder of runs.
+
+        Args:
+            spending: a `pyterrier_ikat.study.recorder.Spending`.
+        """
+        before = self._spending
+        self._spending = spending
         try:
             yield
         finally:
@@ -393,11 +395,10 @@ class Budget(Remade):
     @property
     def used(self) -> float:
         """US dollars that count towards the limit."""
-        return (
-            self.spent
-            if self._spending is None
-            else self._spending.total(self.model, self.price_in, self.price_out)
-        )
+        if self._spending is None:
+            return self.spent
+        total: float = self._spending.total(self.model, self.price_in, self.price_out)
+        return total
 
     def check(self, more: float = 0.0) -> None:
         """Make sure that another call may be sent, or a batch.
@@ -409,8 +410,10 @@ class Budget(Remade):
             BudgetExceeded: when the limit is reached, or would be exceeded.
             FatalLLMError: when it is not known what the run folder has cost.
         """
-        if self.limit is None or ((used := self.used) < self.limit and used + more <= self.limit):
+        if self.limit is None:
             return
-        raise BudgetExceeded(
-            used, self.limit, "" if self._spending is None else self._spending.where, more
-        )
+        used = self.used
+        if used < self.limit and used + more <= self.limit:
+            return
+        where = "" if self._spending is None else self._spending.where
+        raise BudgetExceeded(used, self.limit, where, more)

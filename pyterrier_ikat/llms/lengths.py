@@ -17,17 +17,25 @@ from .backend import Remade
 from .request import Request
 
 CHARACTERS = 12
-"""The most characters of a token, on average over a prompt: English has 4 to 5, other languages and code have fewer."""
+"""The most characters of a token, on average over a prompt.
+
+English has 4 to 5, other languages and code have fewer.
+"""
 LEAST = 256
 """Tokens below which a count is none of a window: some servers always tell 0, 1 or 10."""
 LEAST_EQUAL = 1000
-"""Tokens from which on two prompts of clearly different length don't have the same number of them by chance (Ollama's smallest window was
-1,024: ollama/ollama#6026)."""
+"""Tokens from which on two prompts of different length don't have the same number by chance.
+
+Ollama's smallest window was 1,024: ollama/ollama#6026.
+"""
 LONGER = 1.5
-"""How much longer one of two prompts has to be, in bytes, whose number for a token varies less between scripts than that of characters."""
+"""How much longer one of two prompts has to be, in bytes.
+
+The number of bytes of a token varies less between scripts than that of characters.
+"""
 REPAIR = (
-    "raise the context of the server (Ollama: OLLAMA_CONTEXT_LENGTH=..., or num_ctx in a Modelfile; llama.cpp: --ctx-size), "
-    "or make prompts shorter"
+    "raise the context of the server (Ollama: OLLAMA_CONTEXT_LENGTH=..., or num_ctx in a "
+    "Modelfile; llama.cpp: --ctx-size), or make prompts shorter"
 )
 
 
@@ -35,7 +43,10 @@ _RUN = re.compile(r"(.)\1{3,}", re.DOTALL)
 
 
 def _without_runs(text: str) -> int:
-    """The characters of a text, a run of the same one counted once: a token holds dozens of blanks, or a whole line of dashes."""
+    """The characters of a text, a run of the same one counted once.
+
+    A token holds dozens of blanks, or a whole line of dashes.
+    """
     return len(_RUN.sub(r"\1", text))
 
 
@@ -60,7 +71,7 @@ class Sent(NamedTuple):
 
 
 class Lengths(Remade):
-    """Compares the lengths of a model's prompts with the tokens that the server says it has read."""
+    """Compares the lengths of a model's prompts with the server's counts of tokens."""
 
     of_this_process = {"_lock": threading.Lock}
 
@@ -72,36 +83,49 @@ class Lengths(Remade):
         self._cut: dict[str, dict[str, str]] = defaultdict(dict)
 
     def note(self, request: Request, read: int | None) -> None:
-        """Note a prompt and its number of tokens, those of a provider's cache included; None if it is unknown."""
+        """Note a prompt and its number of tokens.
+
+        Args:
+            request: the request with the prompt.
+            read: the tokens, those of a provider's cache included; None if unknown.
+        """
         if read is None or read < LEAST or not request.messages:
             return
         texts = [str(message["content"]) for message in request.messages]
+        characters = sum(map(len, texts))
         size = sum(len(text.encode(errors="replace")) for text in texts)
-        sent = Sent(request.stage, request.qid, sum(map(len, texts)), size)
+        sent = Sent(request.stage, request.qid, characters, size)
         if read > size:  # a token has a byte or more, so this count says nothing of the prompt
             return
+        most = read * CHARACTERS
         with self._lock:
             cut = self._equal(sent, read)
-            if read * CHARACTERS < sent.characters and read * CHARACTERS < sum(
-                map(_without_runs, texts)
-            ):
+            if most < characters and most < sum(map(_without_runs, texts)):
                 cut = sent
             if cut is not None:
                 self._cut[cut.stage][cut.qid] = f"{read} tokens of {cut.characters} characters"
 
     def _equal(self, sent: Sent, read: int) -> Sent | None:
-        """The longer one of two prompts with the greatest number of tokens so far, if one is clearly longer."""
+        """The longer one of two prompts with the greatest number of tokens, if it is cut.
+
+        A prompt that is clearly longer than another one has more tokens, unless the server cuts it.
+        """
         if read < max(self._most, LEAST_EQUAL):
             return None
         if read > self._most or self._shortest is None or self._longest is None:
-            self._most, self._shortest, self._longest = read, sent, sent
+            self._most = read
+            self._shortest = sent
+            self._longest = sent
             return None
-        shortest = min(self._shortest, sent, key=lambda one: one.size)
-        longest = max(self._longest, sent, key=lambda one: one.size)
-        self._shortest, self._longest = shortest, longest
-        if sent.size >= LONGER * shortest.size:
+        if sent.size < self._shortest.size:
+            self._shortest = sent
+        if sent.size > self._longest.size:
+            self._longest = sent
+        if sent.size >= LONGER * self._shortest.size:
             return sent
-        return longest if longest.size >= LONGER * sent.size else None
+        if self._longest.size >= LONGER * sent.size:
+            return self._longest
+        return None
 
     def warn(self) -> None:
         """Warn of the prompts that were probably cut since the last time, once for each stage.
@@ -110,11 +134,16 @@ class Lengths(Remade):
             CutPromptWarning: with their turns and what to set.
         """
         with self._lock:
-            cut, self._cut = self._cut, defaultdict(dict)
+            cut = self._cut
+            self._cut = defaultdict(dict)
         for stage, turns in cut.items():
-            told = list_first([f"{qid} ({what})" for qid, what in turns.items()])
-            message = f"the server has read only a part of these prompts, by its own count: {stage} of turn {told}; {REPAIR}"
-            warnings.warn(message, CutPromptWarning, stacklevel=3)
+            prompts = list_first([f"{qid} ({counts})" for qid, counts in turns.items()])
+            warnings.warn(
+                "the server has read only a part of these prompts, by its own count: "
+                f"{stage} of turn {prompts}; {REPAIR}",
+                CutPromptWarning,
+                stacklevel=3,
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_cut": defaultdict(dict)}

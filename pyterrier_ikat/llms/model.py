@@ -1,4 +1,4 @@
-"""A language model on any backend: requests are cached, retried, counted and limited by a budget."""
+"""A language model on any backend, with cache, retries, ledger and budget."""
 
 import re
 import warnings
@@ -18,7 +18,8 @@ from .ledger import Budget, Ledger, estimated_tokens
 from .lengths import Lengths
 from .pace import Pace
 from .request import Completion, Reply, Request, read
-from .sending import Retry, Sending, Then
+from .retry import Retry
+from .sending import Sending, Then
 
 Count = Callable[..., None]
 """Adds to accounts, as `Ledger.count` does."""
@@ -32,13 +33,11 @@ def same_model(asked: str, served: str) -> bool:
     """Whether ``served`` is the requested name, or a dated snapshot of it.
 
     Example:
-        >>> [same_model("gpt-4o", name) for name in ("gpt-4o", "gpt-4o-2024-08-06", "gpt-4o-mini", "gpt-4o-mini-2024-07-18")]
-        [True, True, False, False]
+        >>> same_model("gpt-4o", "gpt-4o-2024-08-06"), same_model("gpt-4o", "gpt-4o-mini")
+        (True, False)
     """
-    return (
-        re.fullmatch(rf"{re.escape(asked)}([-_@:]\d[\d-]{{3,}})?", served, re.IGNORECASE)
-        is not None
-    )
+    pattern = rf"{re.escape(asked)}([-_@:]\d[\d-]{{3,}})?"
+    return re.fullmatch(pattern, served, re.IGNORECASE) is not None
 
 
 class LLM:
@@ -82,13 +81,21 @@ class LLM:
         batches: bool = False,
         text: str | None = None,
     ) -> None:
-        self.backend, self.spec = backend, text or backend.model
-        self.model = self.model_id = backend.model  # pyterrier_rag asks for model_id
+        self.backend = backend
+        self.spec = text or backend.model
+        self.model = backend.model
+        self.model_id = backend.model  # pyterrier_rag asks for it
         self.ledger = Ledger() if ledger is None else ledger
-        self.cache, self.budget, self.retry = cache, budget or Budget(), retry or Retry()
-        self.on_error, self.batches = on_error, batches
-        self.structured, self.reached = "structured" in backend.identity, False
-        self.pace, self.turned_away, self.lengths = Pace(), 0, Lengths()
+        self.cache = cache
+        self.budget = budget or Budget()
+        self.retry = retry or Retry()
+        self.on_error = on_error
+        self.batches = batches
+        self.structured = "structured" in backend.identity
+        self.reached = False
+        self.turned_away = 0
+        self.pace = Pace()
+        self.lengths = Lengths()
         self._warned_of = set[str]()
 
     def ask(
@@ -110,8 +117,7 @@ class LLM:
 
         Returns:
             For each request, in their order, its completion, or its failure after all retries; with
-            follow-ups, the outcome of
-                the last one.
+            follow-ups, the outcome of the last one.
 
         Raises:
             FatalLLMError: when no call can succeed (key, model, quota); finished calls are kept.
@@ -127,9 +133,12 @@ class LLM:
             >>> [completion.text for completion in ikat.llm(Echo()).ask([request])]
             ['HI']
         """
-        return (BatchSending if self.batches else Sending)(self, then, calls).run(requests)
+        sending = BatchSending if self.batches else Sending
+        return sending(self, then, calls).run(requests)
 
-    supports_message_input, supports_logprobs, supports_num_responses = True, False, True
+    supports_message_input = True
+    supports_logprobs = False
+    supports_num_responses = True
 
     def generate(
         self,
@@ -140,7 +149,9 @@ class LLM:
         num_responses: int = 1,
         return_logprobs: bool = False,
     ) -> list[Completion]:
-        """Answer prompts as a backend of pyterrier_rag does; cache, budget and ledger (stage ``generate``) hold as in `ask`.
+        """Answer prompts as a backend of pyterrier_rag does.
+
+        Cache, budget and ledger (stage ``generate``) are those of `ask`.
 
         Args:
             inps: texts, or lists of messages ``{"role", "content"}``.
@@ -168,19 +179,20 @@ class LLM:
         if stop_sequences:
             params["stop"] = list(stop_sequences)
         requests = []
-        for place, one in enumerate(inps, 1):
-            chat = [{"role": "user", "content": one}] if isinstance(one, str) else one
-            requests += [
-                Request(chat, "generate", str(place), sample=sample, params=params)
-                for sample in range(num_responses)
-            ]
+        for number, inp in enumerate(inps, 1):
+            chat = [{"role": "user", "content": inp}] if isinstance(inp, str) else inp
+            for sample in range(num_responses):
+                requests.append(
+                    Request(chat, "generate", str(number), sample=sample, params=params)
+                )
         outcomes = self.ask(requests)
-        if failures := [one for one in outcomes if isinstance(one, LLMFailure)]:
+        failures = [outcome for outcome in outcomes if isinstance(outcome, LLMFailure)]
+        if failures:
             raise StageError("generate", failures, self.kept_in)
         return cast(list[Completion], outcomes)
 
     def text_generator(self, **options: Any) -> Any:
-        """This model as a transformer of pyterrier_rag, whose ``Reader`` asks for it.
+        """Wrap this model for pyterrier_rag's ``Reader``.
 
         Args:
             options: of ``pyterrier_rag.backend.TextGenerator``.
@@ -190,7 +202,9 @@ class LLM:
         return TextGenerator(self, **options)
 
     def kept(self, requests: Mapping[str, Request]) -> dict[str, Completion | LLMFailure]:
-        """What the cache has of some requests, by their keys: completions, and failures for those that can't be read.
+        """The outcomes of some requests in the cache, by their keys.
+
+        A completion that can't be read is a failure.
 
         Raises:
             DataError: when the cache can't be used.
@@ -198,15 +212,15 @@ class LLM:
         if self.cache is None:
             return {}
         readings = {key: self.backend.reading(request) for key, request in requests.items()}
-        found = self.cache.get(requests, readings)
-        for key, outcome in found.items():
+        outcomes = self.cache.get(requests, readings)
+        for key, outcome in outcomes.items():
             if isinstance(outcome, LLMFailure):
-                request = requests[key]
-                found[key] = type(outcome)(request.stage, request.qid, outcome.reason, kept=True)
-        return found
+                stage = requests[key].stage
+                outcomes[key] = type(outcome)(stage, requests[key].qid, outcome.reason, kept=True)
+        return outcomes
 
     def peek(self, request: Request) -> Completion | None:
-        """The completion that is known without a call, from the cache or the recorded file, or None. Nothing is counted."""
+        """The completion in the cache or the recorded file, or None. Nothing is counted."""
         reply = self.backend.find(request)
         if reply is not None:
             text, fault = read(reply, self.backend.reading(request))
@@ -224,15 +238,16 @@ class LLM:
         if self.cache is None:
             return [False] * len(requests)
         keys = [request.key(self.backend.identity) for request in requests]
-        there = {*self.kept(dict(zip(keys, requests, strict=True)))}
+        settled = set(self.kept(dict(zip(keys, requests, strict=True))))
         if self.batches:
-            there.update(key for job in jobs_of(self.cache) for key in job.keys)
-            there.update(self.cache.failures(keys))
-        return [key in there for key in keys]
+            for job in jobs_of(self.cache):
+                settled.update(job.keys)
+            settled.update(self.cache.failures(keys))
+        return [key in settled for key in keys]
 
     @property
     def kept_in(self) -> str:
-        """Where finished calls are kept: in a ``"file"``, in this ``"process"`` only, or nowhere (``""``)."""
+        """Where finished calls are kept: ``"file"``, ``"process"`` (this one only), or ``""``."""
         if self.cache is None:
             return "file" if self.backend.replays else ""
         return "process" if self.cache.path == IN_MEMORY else "file"
@@ -244,9 +259,11 @@ class LLM:
         reply: Reply | LLMFailure,
         seconds: float,
         count: Count,
-        **counted: int,
+        **counts: int,
     ) -> Completion | LLMFailure:
-        """Keep, count and pay for an answer. It is kept first, so it is never paid for again, whatever fails then.
+        """Keep, count and pay for an answer.
+
+        It is kept first, so it is never paid for again, whatever fails then.
 
         Args:
             key: the request's key.
@@ -254,50 +271,29 @@ class LLM:
             reply: its answer, or why there is none.
             seconds: how long it took.
             count: adds to the accounts, as `Ledger.count` does.
-            counted: what the try adds to ``calls``, ``retries`` and ``unanswered``.
+            counts: what the try adds to ``calls``, ``retries`` and ``unanswered``.
 
         Raises:
             FatalLLMError: when its cost isn't known, and there is a budget.
             DataError: when it can't be kept or counted. It is counted even if it can't be kept.
         """
         if isinstance(reply, LLMFailure):
-            self.count_unanswered(
-                key, request, reply.unanswered, seconds, count, failures=1, **counted
-            )
+            why = reply.unanswered
+            self.count_unanswered(key, request, why, seconds, count, failures=1, **counts)
             return reply
         reply = reply.counted()
         reading = self.backend.reading(request)
         text, fault = read(reply, reading)
-        kept = written = reply.completion(self.model, seconds)
-        unknown = (
-            fault is not None and fault[0] is UnknownMark
-        )  # it can be read when somebody has said how
+        # An answer with an unknown mark can be read once the user has named the mark.
+        is_unknown = fault is not None and fault[0] is UnknownMark
+        is_good = fault is None and not is_refusal(text)
+        written = reply.completion(self.model, seconds)
+        kept = written
         try:
-            if self.cache is not None and (unknown or (fault is None and not is_refusal(text))):
+            if self.cache is not None and (is_unknown or is_good):
                 kept = self.cache.put(key, written, reading)  # as the model wrote it
         finally:
-            failures = int(fault is not None)
-            if self.backend.replays:  # read from a recording, as from a cache
-                known = {"known": 1 - failures, "worth": self.budget.cost(reply)}
-                count(
-                    request.stage,
-                    self.model,
-                    served=reply.model,
-                    seconds=seconds,
-                    failures=failures,
-                    **known,
-                )
-            else:
-                self.pay(
-                    key,
-                    request,
-                    reply,
-                    seconds,
-                    count,
-                    usable=fault is None,
-                    failures=failures,
-                    **counted,
-                )
+            self._account(key, request, reply, seconds, count, fault is None, counts)
         self.note_length(request, reply)
         self.check_served(reply.model)
         if kept is not written:
@@ -305,10 +301,36 @@ class LLM:
         if fault is None:
             return replace(kept, cached=False, text=text)
         kind, reason = fault
+        is_kept = kind is UnknownMark and bool(self.kept_in)
         if kind is UnknownMark and self.kept_in == "file":
             reason = f"{reason}; {AGAIN}"
-        return kind(
-            request.stage, request.qid, reason, kept=kind is UnknownMark and bool(self.kept_in)
+        return kind(request.stage, request.qid, reason, kept=is_kept)
+
+    def _account(
+        self,
+        key: str,
+        request: Request,
+        reply: Reply,
+        seconds: float,
+        count: Count,
+        usable: bool,
+        counts: Mapping[str, int],
+    ) -> None:
+        """Count a reply: one of a recording as one from a cache, others as paid."""
+        failures = 0 if usable else 1
+        if not self.backend.replays:
+            self.pay(
+                key, request, reply, seconds, count, usable=usable, failures=failures, **counts
+            )
+            return
+        count(
+            request.stage,
+            self.model,
+            served=reply.model,
+            seconds=seconds,
+            failures=failures,
+            known=1 - failures,
+            worth=self.budget.cost(reply),
         )
 
     def pay(
@@ -320,7 +342,7 @@ class LLM:
         count: Count,
         *,
         usable: bool,
-        **counted: int,
+        **counts: int,
     ) -> None:
         """Count what an answer cost, whether it can be used or not.
 
@@ -340,7 +362,7 @@ class LLM:
             completion_tokens=reply.completion_tokens,
             seconds=seconds,
             cost=cost,
-            **counted,
+            **counts,
         )
         self.budget.spend(cost)
 
@@ -351,46 +373,51 @@ class LLM:
         why: Unanswered,
         seconds: float,
         count: Count,
-        **counted: int,
+        **counts: int,
     ) -> None:
-        """Count a request that has no answer. One that got lost counts towards the budget by an estimate of its prompt."""
+        """Count a request that has no answer.
+
+        One that got lost counts towards the budget by an estimate of its prompt.
+        """
         amounts: dict[str, Any] = {"seconds": seconds}
         if why is Unanswered.LOST:
             tokens = estimated_tokens([request])
-            amounts |= {"lost_tokens": tokens, "cost": None}
+            amounts["lost_tokens"] = tokens
+            amounts["cost"] = None
             self.budget.spend(self.budget.price(tokens, 0) or 0.0)
-        count(request.stage, self.model, key=key, answered=False, **amounts, **counted)
+        count(request.stage, self.model, key=key, answered=False, **amounts, **counts)
 
-    def note_length(self, request: Request, told: Reply | Completion) -> None:
-        """Note how many tokens of a prompt were read. A recorded answer may be of another prompt."""
-        if not self.backend.replays:
-            self.lengths.note(request, told.prompt_tokens)
+    def note_length(self, request: Request, answer: Reply | Completion) -> None:
+        """Note how many tokens of a prompt were read."""
+        if not self.backend.replays:  # a recorded answer may be of another prompt
+            self.lengths.note(request, answer.prompt_tokens)
 
     def check_served(self, served: str | None) -> None:
-        """Warn once of each model that answers instead of the requested one. A dated snapshot is the same model."""
-        if (
-            served is None
-            or served in (self.model, *self._warned_of)
-            or self.backend.replays
-            or same_model(self.model, served)
-        ):
+        """Warn once of each model that answers instead of the requested one.
+
+        A dated snapshot is the same model.
+        """
+        if served is None or served == self.model or served in self._warned_of:
+            return
+        if self.backend.replays or same_model(self.model, served):
             return
         self._warned_of.add(served)
-        known = f"{served!r} answers instead of {self.model!r}, says the server: the ledger and run.json name it"
         warnings.warn(
-            f"{known}; ask for that model if you want it, or correct base_url",
+            f"{served!r} answers instead of {self.model!r}, says the server: the ledger and "
+            "run.json name it; ask for that model if you want it, or correct base_url",
             OtherModelWarning,
             stacklevel=2,
         )
 
     def check(self, tokens: int = 5000) -> Check:
-        """Find out by five short calls which forms a server uses: its stream, its end, its usage, schemas, and long prompts.
+        """Find out by five calls which forms a server uses.
 
-        Ledger and budget count the calls; the cache has no part in them.
+        They show its stream, its finish reasons, its usage, schemas and long prompts. Ledger and
+        budget count the calls; the cache has no part in them.
 
         Args:
-            tokens: the length in words of the prompt that shows whether the server cuts prompts. It
-                is the dear one.
+            tokens: the length in words of the prompt that shows whether the server cuts prompts;
+                most of the cost.
 
         Returns:
             ten lines to print.
@@ -403,10 +430,10 @@ class LLM:
 
     def fingerprint(self) -> dict[str, Any]:
         """Everything that determines its answers, and how they are read."""
-        known = dict(self.backend.identity)
+        fingerprint = dict(self.backend.identity)
         if self.backend.reasoning:
-            known["reasoning"] = [list(pair) for pair in self.backend.reasoning]
-        return known
+            fingerprint["reasoning"] = [list(pair) for pair in self.backend.reasoning]
+        return fingerprint
 
     def open(self) -> None:
         """Load the client in advance, which takes longer than a call.

@@ -1,4 +1,4 @@
-"""A server with OpenAI's chat completions: requests, and the meaning of its answers and refusals."""
+"""Servers with OpenAI's chat completions: their requests, answers and refusals."""
 
 import importlib
 import json
@@ -55,12 +55,14 @@ if TYPE_CHECKING:
 
 OPENAI = "https://api.openai.com/v1"
 CONNECT = 5.0
-"""Seconds until a server counts as not reached. A busy server takes less than one second to accept a connection."""
+"""Seconds until a server counts as not reached. A busy one takes less than a second to accept."""
 PATIENCE_HERE = 0.05
 """Seconds in which a server on this machine refuses a wrong key, model or quota."""
 UNSENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "ProxyError")
 """The errors of httpx before a request is sent."""
 NO_KEY = "none"
+ADDRESS = re.compile(r"https?://([\w.-]+|\[[\da-f:]+\])(:\d+)?(/[^?#\s]*)?", re.IGNORECASE)
+"""An address without a login and a query, which may hold a secret."""
 
 Found = TypeVar("Found")
 
@@ -118,19 +120,16 @@ class OpenAIBackend(Remade, Backend):
         body: Mapping[str, Any] | None = None,
     ) -> None:
         address = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI
-        if not re.fullmatch(
-            r"https?://([\w.-]+|\[[\da-f:]+\])(:\d+)?(/[^?#\s]*)?", address, re.IGNORECASE
-        ):  # without a secret
+        if not ADDRESS.fullmatch(address):
             raise UsageError(
-                "the address of a server is http://HOST:PORT/PATH or https://HOST/PATH, without a login and a query"
+                "the address of a server is http://HOST:PORT/PATH or https://HOST/PATH, "
+                "without a login and a query"
             )
         self.url = address.rstrip("/")
-        self.model, self.api_key_env, self.timeout, self.concurrency = (
-            model,
-            api_key_env,
-            timeout,
-            concurrency,
-        )
+        self.model = model
+        self.api_key_env = api_key_env
+        self.timeout = timeout
+        self.concurrency = concurrency
         self.identity = {
             "provider": "openai",
             "model": model,
@@ -142,16 +141,17 @@ class OpenAIBackend(Remade, Backend):
         self.more = dict(body or {})
         if self.more:
             self.identity["body"] = self.more
-        self._here = urlsplit(self.url).hostname in ("localhost", "127.0.0.1", "::1")
-        if self._here:
+        host = urlsplit(self.url).hostname
+        self._is_here = host in ("localhost", "127.0.0.1", "::1")
+        if self._is_here:
             self.patience = PATIENCE_HERE
-        self.answered = self.accepted = False
-        self.completion_limit = f".{urlsplit(self.url).hostname}".endswith(".api.openai.com")
+        self.answered = False
+        self.accepted = False
+        self.completion_limit = f".{host}".endswith(".api.openai.com")
         self._clients: dict[int, openai.OpenAI] = {}
         self._lock = threading.Lock()
-        if (
-            "openai" not in sys.modules
-        ):  # its import takes longer than a call, and the pipeline is built meanwhile
+        if "openai" not in sys.modules:
+            # Its import takes longer than a call, and the pipeline is built meanwhile.
             threading.Thread(
                 target=importlib.import_module, args=("openai",), name="ikat-import", daemon=True
             ).start()
@@ -165,7 +165,9 @@ class OpenAIBackend(Remade, Backend):
                 body = client.post("/chat/completions", **self._post(request))
             except json.JSONDecodeError as error:  # it may be a stream that is called JSON
                 body = error.doc
-            return self._reply(_answer_in(body))
+            if isinstance(body, str):  # the server calls its JSON something else
+                body = read_answer(lines_of([body.encode()]))
+            return self._reply(body)
 
         return [self._sent(work, request)]
 
@@ -178,14 +180,12 @@ class OpenAIBackend(Remade, Backend):
             with client.post(
                 "/chat/completions", stream=True, stream_cls=openai.Stream[object], **post
             ) as stream:
-                return self._reply(
-                    read_answer(lines_of(_pieces_of(stream)), Writing(write, self.reading(request)))
-                )
+                writing = Writing(write, self.reading(request))
+                return self._reply(read_answer(lines_of(_pieces_of(stream)), writing))
 
         answer = self._sent(work, request)
-        if (
-            isinstance(answer, BadRequest) and "stream" in answer.reason
-        ):  # it can't, or not with the number of tokens
+        if isinstance(answer, BadRequest) and "stream" in answer.reason:
+            # The server can't stream, or not with the number of tokens.
             return self.complete([request])[0]
         return answer
 
@@ -209,7 +209,7 @@ class OpenAIBackend(Remade, Backend):
     def _sent(
         self, work: "Callable[[openai.OpenAI], Reply]", request: Request
     ) -> Reply | LLMFailure:
-        """The outcome of a request. It is sent again if the server wants another name for the number of tokens."""
+        """The outcome of a request, sent again if the server wants ``max_completion_tokens``."""
         try:
             answer = self.call(work, request)
         except OtherNameError:
@@ -222,7 +222,9 @@ class OpenAIBackend(Remade, Backend):
         return answer
 
     def open(self) -> "openai.OpenAI":
-        """The client of this process. A forked process must not write into the connections of its parent.
+        """The client of this process.
+
+        A forked process must not write into the connections of its parent.
 
         Raises:
             FatalLLMError: when there is no key.
@@ -230,27 +232,40 @@ class OpenAIBackend(Remade, Backend):
         import openai
 
         with self._lock:
-            if (found := self._clients.get(os.getpid())) is not None:
-                return found
-            key = os.environ.get(self.api_key_env, "").strip()
-            if not (key.isascii() and key.isprintable()):
-                del key  # some tracebacks show local variables
-                raise FatalLLMError(
-                    f"the key in {self.api_key_env} has a character that no key has, such as an ellipsis: copy it again"
+            client = self._clients.get(os.getpid())
+            if client is None:
+                for name in HTTP_LOGGERS:
+                    logging.getLogger(name).addFilter(_filter)
+                client = openai.OpenAI(
+                    api_key=self._read_key(),
+                    base_url=self.url,
+                    max_retries=0,
+                    timeout=openai.Timeout(self.timeout, connect=CONNECT),
                 )
-            if not key and not self._here:
-                named = f"set the environment variable {self.api_key_env}, or name another one with api_key_env=NAME"
-                raise FatalLLMError(f"there is no key for {self.url}: {named}")
-            if len(key) >= SHORTEST and key != NO_KEY:
-                SECRETS.add(key)
-            for name in HTTP_LOGGERS:
-                logging.getLogger(name).addFilter(_filter)
-            timeout = openai.Timeout(self.timeout, connect=CONNECT)
-            made = openai.OpenAI(
-                api_key=key or NO_KEY, base_url=self.url, max_retries=0, timeout=timeout
+                self._clients[os.getpid()] = client
+            return client
+
+    def _read_key(self) -> str:
+        """The key in the environment; `NO_KEY` for a server on this machine that needs none.
+
+        Raises:
+            FatalLLMError: when there is no key, or it can't be one.
+        """
+        key = os.environ.get(self.api_key_env, "").strip()
+        if not (key.isascii() and key.isprintable()):
+            del key  # some tracebacks show local variables
+            raise FatalLLMError(
+                f"the key in {self.api_key_env} has a character that no key has, such as an "
+                "ellipsis: copy it again"
             )
-            self._clients[os.getpid()] = made
-        return made
+        if not key and not self._is_here:
+            raise FatalLLMError(
+                f"there is no key for {self.url}: set the environment variable "
+                f"{self.api_key_env}, or name another one with api_key_env=NAME"
+            )
+        if len(key) >= SHORTEST and key != NO_KEY:
+            SECRETS.add(key)
+        return key or NO_KEY
 
     def close(self) -> None:
         """Close the connections. The next call opens them again."""
@@ -272,49 +287,58 @@ class OpenAIBackend(Remade, Backend):
 
         client = self.open()
         try:
-            found = work(client)
+            result = work(client)
         except UnicodeEncodeError:
             half = "the prompt holds half a character (a lone surrogate): clean the turn's text"
             return BadRequest(request.stage, request.qid, half, unanswered=Unanswered.UNSENT)
         except openai.APIConnectionError as error:
-            unsent = type(error.__cause__).__name__ in UNSENT
-            unanswered = Unanswered.UNSENT if unsent else Unanswered.LOST
-            if isinstance(error, openai.APITimeoutError) and not unsent:
-                reason = f"no answer within {self.timeout:g} seconds (timeout=...)"
-                raise Transient(None, reason, unanswered=unanswered) from None
-            reason = hidden(f"no connection to {self.url}: {error.__cause__ or error}")
-            raise Transient(
-                None, reason, unreached=not self.answered, unanswered=unanswered
-            ) from None
+            raise self._lost(error) from None
         except openai.APIStatusError as error:
             self.answered = True
             return self.refused(request, error.status_code, error.body, error.response.headers)
         except (openai.APIError, ValueError, RecursionError) as error:
             self.answered = True
-            answer = getattr(error, "body", None) or getattr(error, "doc", None) or str(error)
-            status = (
-                None if isinstance(answer, dict) and answer.get("choices") else status_in(answer)
-            )
-            if status is not None:
-                return self.refused(request, status, answer, {})
-            hint = self._hint()
-            if hint and not self.accepted and NO_ADDRESS.search(words_of(answer)):
-                raise FatalLLMError(
-                    f"{self.url} answers no chat completions ({quoted(answer)}){hint}"
-                ) from None
-            reason = f"the server's answer holds no completion. It says: {quoted(answer)}"
-            paid, unanswered = list[Reply](), Unanswered.LOST
-            if isinstance(error, NoCompletionError):
-                paid = error.paid
-                if (
-                    isinstance(error.body, dict)
-                    and error.body.get("error")
-                    and not error.body.get("choices")
-                ):
-                    unanswered = Unanswered.REFUSED
-            raise Transient(None, reason, unanswered=unanswered, paid=paid) from None
+            return self._no_completion(request, error)
         self.answered = True
-        return found
+        return result
+
+    def _lost(self, error: "openai.APIConnectionError") -> Transient:
+        """The failure of a call to which nothing came back."""
+        import openai
+
+        unsent = type(error.__cause__).__name__ in UNSENT
+        unanswered = Unanswered.UNSENT if unsent else Unanswered.LOST
+        if isinstance(error, openai.APITimeoutError) and not unsent:
+            reason = f"no answer within {self.timeout:g} seconds (timeout=...)"
+            return Transient(None, reason, unanswered=unanswered)
+        reason = hidden(f"no connection to {self.url}: {error.__cause__ or error}")
+        return Transient(None, reason, unreached=not self.answered, unanswered=unanswered)
+
+    def _no_completion(self, request: Request, error: Exception) -> LLMFailure:
+        """The failure for an answer with status 200 that holds no completion.
+
+        Raises:
+            FatalLLMError: when the address is wrong.
+            Transient: when the same call may succeed later.
+        """
+        answer = getattr(error, "body", None) or getattr(error, "doc", None) or str(error)
+        has_choices = isinstance(answer, dict) and bool(answer.get("choices"))
+        status = None if has_choices else status_in(answer)
+        if status is not None:
+            return self.refused(request, status, answer, {})
+        hint = self._hint()
+        if hint and not self.accepted and NO_ADDRESS.search(words_of(answer)):
+            raise FatalLLMError(
+                f"{self.url} answers no chat completions ({quoted(answer)}){hint}"
+            ) from None
+        paid: list[Reply] = []
+        unanswered = Unanswered.LOST
+        if isinstance(error, NoCompletionError):
+            paid = error.paid
+            if isinstance(answer, dict) and answer.get("error") and not has_choices:
+                unanswered = Unanswered.REFUSED
+        reason = f"the server's answer holds no completion. It says: {quoted(answer)}"
+        raise Transient(None, reason, unanswered=unanswered, paid=paid) from None
 
     def result(self, work: "Callable[[openai.OpenAI], Found]") -> Found:
         """The result of ``work`` that belongs to no request, such as sending a file.
@@ -323,10 +347,10 @@ class OpenAIBackend(Remade, Backend):
             FatalLLMError: when the server refuses it.
             Transient: when the same may do better later.
         """
-        found = self.call(work, Request([], "", ""))
-        if isinstance(found, LLMFailure):
-            raise FatalLLMError(found.reason)
-        return found
+        result = self.call(work, Request([], "", ""))
+        if isinstance(result, LLMFailure):
+            raise FatalLLMError(result.reason)
+        return result
 
     def refused(
         self, request: Request, status: int, body: Any, headers: Mapping[str, str]
@@ -345,58 +369,62 @@ class OpenAIBackend(Remade, Backend):
         """
         if 300 <= status < 400:
             raise FatalLLMError(
-                f"{self.url} redirects ({status}), and no redirect is followed: correct base_url=..."
+                f"{self.url} redirects ({status}), and no redirect is followed: "
+                "correct base_url=..."
             ) from None
-        said = f"{status}: {quoted(inner(body))}"
+        answer = f"{status}: {quoted(inner(body))}"
+        rejected = f"the server rejects the request ({answer})"
         if is_filtered(status, body):
             return Filtered(
-                request.stage, request.qid, f"{REFUSED[1]} withheld the prompt ({said})"
+                request.stage, request.qid, f"{REFUSED[1]} withheld the prompt ({answer})"
             )
         meant = real_status(status, body)
-        if (
-            meant != status and meant != 402 and self.accepted
-        ):  # for one prompt, by a server that has taken the key and the model
-            return BadRequest(
-                request.stage, request.qid, f"the server rejects the request ({said})"
-            )
+        if meant not in (status, 402) and self.accepted:
+            # One prompt is refused by a server that has accepted the key and the model.
+            return BadRequest(request.stage, request.qid, rejected)
         if meant in FATAL:
-            self._raise_fatal(meant, said, body)
-        words = f"{words_of(body)} {said}"
+            self._raise_fatal(meant, answer, body)
+        words = f"{words_of(body)} {answer}"
         if status == LIMITED and TOO_LARGE.search(words):
-            return TooLong(request.stage, request.qid, f"the server rejects the request ({said})")
+            return TooLong(request.stage, request.qid, rejected)
         if status in TRY_AGAIN or status >= 500:
             wait = asked_wait(headers, body, time.time())
-            raise Transient(wait, f"the server answers {said}", limited=status == LIMITED) from None
+            reason = f"the server answers {answer}"
+            raise Transient(wait, reason, limited=status == LIMITED) from None
         if OTHER_NAME.search(words):
             self.completion_limit = True
-            raise OtherNameError(None, f"the server rejects the request ({said})") from None
+            raise OtherNameError(None, rejected) from None
         if request.structure is not None and NO_SCHEMA.search(words):
-            told = f"{self.url} does not take a JSON schema for the answers of {self.model!r} ({said}): omit structured=on"
-            raise FatalLLMError(told) from None
-        failure = TooLong if status == 413 or TOO_LONG.search(words) else BadRequest
-        return failure(request.stage, request.qid, f"the server rejects the request ({said})")
+            raise FatalLLMError(
+                f"{self.url} does not take a JSON schema for the answers of {self.model!r} "
+                f"({answer}): omit structured=on"
+            ) from None
+        if status == 413 or TOO_LONG.search(words):
+            return TooLong(request.stage, request.qid, rejected)
+        return BadRequest(request.stage, request.qid, rejected)
 
-    def _raise_fatal(self, status: int, said: str, body: Any) -> NoReturn:
-        """End the stage, since no call can succeed; or try again, if the server has accepted the key before.
+    def _raise_fatal(self, status: int, answer: str, body: Any) -> NoReturn:
+        """End the stage, or try again if the server has accepted the key before.
 
         Raises:
             FatalLLMError: with what to repair.
             Transient: for a key that was accepted.
         """
-        told = FATAL[status].format(
-            url=self.url, variable=self.api_key_env, model=self.model, said=said
+        message = FATAL[status].format(
+            url=self.url, variable=self.api_key_env, model=self.model, answer=answer
         )
         if status in (401, 403) and self.accepted:
-            lasting = f"{told}; it has accepted that key before"
             raise Transient(
-                None, f"the server answers {said}, and has accepted the key before", lasting=lasting
+                None,
+                f"the server answers {answer}, and has accepted the key before",
+                lasting=f"{message}; it has accepted that key before",
             ) from None
         if status in (404, 405) and not self.accepted and "model" not in words_of(body).lower():
-            told += self._hint()
-        raise FatalLLMError(told) from None
+            message += self._hint()
+        raise FatalLLMError(message) from None
 
     def _hint(self) -> str:
-        """The address to try instead of ``base_url``, if it lacks what all have."""
+        """The address to try instead of ``base_url``, in words; empty if it looks right."""
         address = other_address(self.url)
         return f"; the address is probably wrong: try base_url={address}" if address else ""
 
@@ -407,8 +435,9 @@ class OpenAIBackend(Remade, Backend):
             params["seed"] += request.draw
         if "max_tokens" in params and self.completion_limit:
             params["max_completion_tokens"] = params.pop("max_tokens")
-        if (form := request.structure) is not None:
-            schema = {"name": form.name, "strict": True, "schema": form.schema}
+        structure = request.structure
+        if structure is not None:
+            schema = {"name": structure.name, "strict": True, "schema": structure.schema}
             params["response_format"] = {"type": "json_schema", "json_schema": schema}
         return {
             "model": self.model,
@@ -416,11 +445,6 @@ class OpenAIBackend(Remade, Backend):
             **self.more,
             **params,
         }
-
-
-def _answer_in(body: Any) -> Any:
-    """The chat completion in what the client makes of a body: parsed JSON, or a text if the server calls it something else."""
-    return read_answer(lines_of([body.encode()])) if isinstance(body, str) else body
 
 
 def _pieces_of(stream: "openai.Stream[object]") -> Iterator[bytes]:
@@ -435,34 +459,33 @@ def _pieces_of(stream: "openai.Stream[object]") -> Iterator[bytes]:
     try:
         yield from stream.response.iter_bytes()
     except Exception as error:  # of httpx or httpx2, whichever the client uses
-        kind = (
-            openai.APITimeoutError
-            if "Timeout" in type(error).__name__
-            else openai.APIConnectionError
-        )
-        raise kind(request=stream.response.request) from error
+        request = stream.response.request
+        if "Timeout" in type(error).__name__:
+            raise openai.APITimeoutError(request=request) from error
+        raise openai.APIConnectionError(request=request) from error
 
 
 def quoted(answer: Any) -> str:
     """The server's message in one line: the message field if there is one, or everything."""
     for name in ("error", "message", "detail"):
-        answer = (answer.get(name) or answer) if isinstance(answer, dict) else answer
+        if isinstance(answer, dict):
+            answer = answer.get(name) or answer
     text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
-    words = hidden(printable(text[:LONGEST])).split()  # codes go first: they may split a key
-    # Servers show the ends of a wrong key, with stars between them.
-    return shorten(" ".join("***" if "***" in word else word for word in words)) or "nothing"
+    words = []
+    for word in hidden(printable(text[:LONGEST])).split():  # codes go first: they may split a key
+        # Servers show the ends of a wrong key, with stars between them.
+        words.append("***" if "***" in word else word)
+    return shorten(" ".join(words)) or "nothing"
 
 
 SECRETS = set[str]()
 """The keys of this process."""
 SHORTEST = 4
 """Characters from which on a text is a secret, and not a syllable of every message."""
-_CORE = ("connection", "http11", "http2", "proxy", "socks")
-HTTP_LOGGERS = (
-    "httpx",
-    "httpx2",
-    "openai._base_client",
-    *(f"{core}.{part}" for core in ("httpcore", "httpcore2") for part in _CORE),
+HTTP_LOGGERS = ("httpx", "httpx2", "openai._base_client") + tuple(
+    f"{core}.{part}"
+    for core in ("httpcore", "httpcore2")
+    for part in ("connection", "http11", "http2", "proxy", "socks")
 )
 """The loggers that write records. A filter does not reach the records of the loggers below it."""
 
@@ -479,12 +502,11 @@ class RedactingFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Rewrite the record. It is always kept."""
-        record.msg, record.args = hidden(record.getMessage()), ()
+        record.msg = hidden(record.getMessage())
+        record.args = ()
         if record.exc_info:
-            record.exc_text, record.exc_info = (
-                hidden("".join(traceback.format_exception(*record.exc_info))),
-                None,
-            )
+            record.exc_text = hidden("".join(traceback.format_exception(*record.exc_info)))
+            record.exc_info = None
         return True
 
 

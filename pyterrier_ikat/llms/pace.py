@@ -1,5 +1,6 @@
-"""How fast a model is asked: slower after its server has said that it is asked too often (status 429)."""
+"""The pace of calls to a model: slower after its server has answered 429 (too many requests)."""
 
+import math
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from typing import Any
 from .failures import RateLimited, Transient
 
 LOOK = 0.25
-"""Seconds between two looks whether a waiting call is still wanted."""
+"""Seconds between two checks whether a waiting call is still wanted."""
 LONGEST_WAIT = 60.0
 """Seconds of the longest wait that no server asked for."""
 
@@ -29,9 +30,12 @@ class Pace:
 
     def __init__(self) -> None:
         self._changed = Condition()
-        self._under_way, self._most = 0, 0  # no limit while _most is 0
-        self._round, self._in_a_row = 0, 0  # the waits so far, and those since the last answer
-        self._until, self.waited = 0.0, 0.0
+        self._under_way = 0
+        self._most = 0  # calls at a time; 0: no limit
+        self._round = 0  # the number of waits so far
+        self._in_a_row = 0  # the number of waits since the last answer
+        self._until = 0.0
+        self.waited = 0.0
 
     def __reduce__(self) -> Any:
         return Pace, ()  # another process has calls and a clock of its own
@@ -66,19 +70,17 @@ class Pace:
                 self._changed.notify_all()
 
     def _enter(self, sleep: Callable[[float], object], is_over: Callable[[], bool]) -> int:
-        """Take a place among the calls under way. Gives the round of waiting in which the call begins."""
+        """Take a place among the calls under way. Returns the number of waits before the call."""
         with self._changed:
             while self._most and self._under_way >= self._most and not is_over():
                 self._changed.wait(LOOK)
             self._under_way += 1
         waited_until = 0.0
-        while (
-            waited_until < self._until and not is_over()
-        ):  # another refusal may have come meanwhile
+        while waited_until < self._until and not is_over():
             waited_until = self._until
             left = waited_until - time.monotonic()
             if left > 0:
-                sleep(left)
+                sleep(left)  # another refusal may come meanwhile
         return self._round
 
     def _slow_down(self, error: Transient, begun_in: int, most_seconds: float) -> None:
@@ -109,13 +111,16 @@ class Pace:
 
 def _too_long(error: Transient, wait: float, most_seconds: float) -> str:
     """What to say about a wait that is too long."""
+    longest = in_words(most_seconds)
     if error.retry_after is None:
-        return f"{error.reason}, and has done so for {in_words(most_seconds)}: run again later"
+        return f"{error.reason}, and has done so for {longest}: run again later"
     now = datetime.now()
-    then = now + timedelta(seconds=min(wait, 1e8))
-    at = f"{then:%H:%M}" if then.date() == now.date() else f"{then:%Y-%m-%d %H:%M}"
-    told = f"it asks to wait {in_words(wait)}, and a stage waits no longer than {in_words(most_seconds)}"
-    return f"{error.reason}; {told}: run again after {at}"
+    end = now + timedelta(seconds=min(wait, 1e8))
+    clock = f"{end:%H:%M}" if end.date() == now.date() else f"{end:%Y-%m-%d %H:%M}"
+    return (
+        f"{error.reason}; it asks to wait {in_words(wait)}, and a stage waits no longer than "
+        f"{longest}: run again after {clock}"
+    )
 
 
 def in_words(seconds: float) -> str:
@@ -125,8 +130,10 @@ def in_words(seconds: float) -> str:
         >>> in_words(12.3), in_words(600), in_words(12000)
         ('13 s', '10 min', '3 h 20 min')
     """
-    minutes, rest = divmod(-int(-seconds // 1), 60)
-    if not minutes:
+    minutes, rest = divmod(math.ceil(seconds), 60)
+    if minutes == 0:
         return f"{rest} s"
-    hours, minutes = divmod(minutes + (rest > 0), 60)
+    if rest > 0:
+        minutes += 1
+    hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"

@@ -1,4 +1,4 @@
-"""Replays completions from a file of JSON lines, or published ones: no key, no calls, always the same answers."""
+"""Replay completions from a file of JSON lines, or published ones, without a key or a call."""
 
 import functools
 import hashlib
@@ -22,7 +22,10 @@ SAMPLE = {
 
 Key = tuple[str, str, str | None, str | None]
 """Turn, stage, prompt and item."""
-LINE = '{"qid": "9-1_3", "stage": "answer", "completion": text or list of texts, "model": "recorded"}, with "prompt" and "item" if needed'
+LINE_FORM = (
+    '{"qid": "9-1_3", "stage": "answer", "completion": text or list of texts, '
+    '"model": "recorded"}, with "prompt" and "item" if needed'
+)
 
 
 class _Record(NamedTuple):
@@ -30,18 +33,19 @@ class _Record(NamedTuple):
     model: str
 
     def runs(self, samples: int) -> int:
-        """The number of runs that can take that many completions of their own."""
+        """The number of runs that each get that many completions of their own."""
         return max(1, len(self.completions) // samples)
 
 
 class RecordedBackend(Backend):
-    """Answers from ``path``, one JSON object per line: ``qid``, ``stage``, ``completion``, ``model``, optionally ``prompt`` and ``item``.
+    """Answers from a file with one JSON object per line.
 
-    A record without ``prompt`` (``item``) answers every prompt (item) of its turn and stage. The
-    most specific record wins, one with a prompt before one with an item. A list as ``completion``
-    holds several samples. If a system is run several times, each run takes as many new samples as
-    it asks for, so that runs share none. When too few are left for another run, it takes the last
-    ones again.
+    Its fields are ``qid``, ``stage``, ``completion``, ``model``, optionally ``prompt`` and
+    ``item``. A record without ``prompt`` (``item``) answers every prompt (item) of its turn and
+    stage. The most specific record wins, one with a prompt before one with an item. A list as
+    ``completion`` holds several samples. If a system is run several times, each run takes as many
+    new samples as it asks for, so that runs share none. When too few are left for another run, it
+    takes the last ones again.
 
     Args:
         path: the file; a name of :data:`~pyterrier_ikat.conversations.public_outputs.OUTPUTS`; or
@@ -57,12 +61,26 @@ class RecordedBackend(Backend):
     batch_size, replays = 1_000_000, True
 
     def __init__(self, path: str) -> None:
-        self.output, self.model, file = OUTPUTS.get(path), "recorded", SAMPLE.get(path, Path(path))
-        self.name = f"recorded:{path}" if self.output or path in SAMPLE else path
-        self._records, checksum = _read_output(self.output) if self.output else _read(file)
-        self.source = f"{self.name}: {whose(self.output.source)}" if self.output else ""
-        named = path if self.output else str(file.resolve())
-        self.identity = {"provider": "recorded", "model": named, "params": {}, "sha256": checksum}
+        self.model = "recorded"
+        self.output = OUTPUTS.get(path)
+        self.name = path
+        if self.output is not None:
+            model = path
+            self.name = f"recorded:{path}"
+            self.source = f"{self.name}: {whose(self.output.source)}"
+            self._records, checksum = _read_output(self.output)
+        else:
+            if path in SAMPLE:
+                self.name = f"recorded:{path}"
+            file = SAMPLE.get(path, Path(path))
+            model = str(file.resolve())
+            self._records, checksum = _read(file)
+        self.identity = {
+            "provider": "recorded",
+            "model": model,
+            "params": {},
+            "sha256": checksum,
+        }
 
     def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
         """Replay the completions of ``requests``.
@@ -71,40 +89,49 @@ class RecordedBackend(Backend):
             DataError: when the file lacks any of them. The message names all these turns, and a
                 line to add.
         """
-        missing = [request for request in requests if self.find(request) is None]
+        replies: list[Reply | LLMFailure] = []
+        missing = []
+        for request in requests:
+            reply = self.find(request)
+            if reply is None:
+                missing.append(request)
+            else:
+                replies.append(reply)
         if missing:
-            self.check_turns({request.qid for request in missing})
-            wanted = [
-                (
-                    one.qid,
-                    one.stage,
-                    one.prompt,
-                    one.item,
-                    f"sample {one.sample}" * (one.sample > 0),
-                )
-                for one in missing
-            ]
-            told = list_first([" ".join(filter(None, one)) for one in wanted])
+            raise self._lacks(missing)
+        return replies
+
+    def _lacks(self, missing: Sequence[Request]) -> DataError:
+        """The error about completions that the file lacks."""
+        self.check_turns({request.qid for request in missing})
+        names = []
+        for request in missing:
+            parts = [request.qid, request.stage, request.prompt, request.item]
+            if request.sample > 0:
+                parts.append(f"sample {request.sample}")
+            names.append(" ".join(part for part in parts if part))
+        if self.output is None:
             repair = (
-                f"add lines {LINE} (`ikat run --record FILE` writes them); or take another llm"
-                if self.output is None
-                else "take another llm for it"
+                f"add lines {LINE_FORM} (`ikat run --record FILE` writes them); or take another llm"
             )
-            repair += ", or fewer samples" * all(one.sample for one in missing)
-            raise DataError(
-                f"{self.name} lacks {counted(len(missing), 'completion')}: {told}: {repair}"
-            )
-        return [reply for reply in map(self.find, requests) if reply is not None]
+        else:
+            repair = "take another llm for it"
+        if all(request.sample > 0 for request in missing):
+            repair += ", or fewer samples"
+        number = counted(len(missing), "completion")
+        return DataError(f"{self.name} lacks {number}: {list_first(names)}: {repair}")
 
     def find(self, request: Request) -> Reply | None:
         """The reply to ``request``, or None when the file has none."""
-        prompt, item = request.prompt or None, request.item or None
+        prompt = request.prompt or None
+        item = request.item or None
         for key in ((prompt, item), (prompt, None), (None, item), (None, None)):
             record = self._records.get((request.qid, request.stage, *key))
             if record is not None and request.sample < len(record.completions):
-                first = min(request.chain, record.runs(request.samples) - 1) * request.samples
-                place = min(first + request.sample, len(record.completions) - 1)
-                return Reply(record.completions[place], record.model, finish_reason="stop")
+                run = min(request.chain, record.runs(request.samples) - 1)
+                number = run * request.samples + request.sample
+                text = record.completions[min(number, len(record.completions) - 1)]
+                return Reply(text, record.model, finish_reason="stop")
         return None
 
     def texts(self, key: Key) -> tuple[str, ...]:
@@ -113,32 +140,37 @@ class RecordedBackend(Backend):
         return () if record is None else record.completions
 
     def check_turns(self, turns: set[str]) -> None:
-        """Refuse turns that a public output lacks. Turns that a file lacks are named when they are asked for."""
+        """Refuse turns that a public output lacks.
+
+        Turns that a file lacks are named when they are asked for.
+        """
         if self.output is not None:
             self.output.check_turns(turns, {key[0] for key in self._records})
 
     def repeats(self, samples: int, asked: Mapping[str, int] | None = None) -> str:
-        """The number of records with fewer completions, and the number of independent runs that they are enough for."""
-        each = {
-            key: 1 if asked is None else asked[key[1]]
-            for key in self._records
-            if asked is None or key[1] in asked
-        }
-        few = sum(
-            len(self._records[key].completions) < samples * number for key, number in each.items()
-        )
+        """How many records have too few completions, and for how many runs they are enough."""
+        few = 0
+        runs = []
+        for (_qid, stage, _prompt, _item), record in self._records.items():
+            if asked is not None and stage not in asked:
+                continue
+            number = 1 if asked is None else asked[stage]
+            runs.append(record.runs(number))
+            if len(record.completions) < samples * number:
+                few += 1
         if not few:
             return ""
-        runs = counted(
-            min(self._records[key].runs(number) for key, number in each.items()), "independent run"
+        return (
+            f"{few} of {counted(len(runs), 'record')} of {self.name} with too few completions, "
+            f"enough for {counted(min(runs), 'independent run')}"
         )
-        return f"{few} of {counted(len(each), 'record')} of {self.name} with too few completions, enough for {runs}"
 
 
 class StudyBackend(Backend):
-    """The outputs of a study, of which each of its methods takes its own: see :func:`~pyterrier_ikat.llms.spec.recording_of`.
+    """The outputs of a study, from which each method takes its own.
 
-    Other stages have no output in the study, so asking it is an error.
+    See :func:`~pyterrier_ikat.llms.spec.recording_of`. Other stages have no output in the study, so
+    asking for one is an error.
 
     Args:
         study: a name of :data:`~pyterrier_ikat.conversations.public_outputs.STUDIES`.
@@ -161,26 +193,25 @@ class StudyBackend(Backend):
 
     def check_turns(self, turns: set[str]) -> None:
         """Refuse the turns of a system that is no method of the study."""
-        one = next(name for name in OUTPUTS if name.startswith(f"{self.study}-"))
-        known = f"recorded:{self.study} has completions of the methods {STUDIES[self.study]}, and a system isn't one of them"
+        example = next(name for name in OUTPUTS if name.startswith(f"{self.study}-"))
         raise UsageError(
-            f"{known}: give it another llm, or one of the study's prompts, such as recorded:{one}"
+            f"recorded:{self.study} has completions of the methods {STUDIES[self.study]}, and a "
+            "system isn't one of them: give it another llm, or one of the study's prompts, such as "
+            f"recorded:{example}"
         )
 
 
 def _read_output(output: Output) -> tuple[dict[Key, _Record], str]:
     """The records of a public output, and their checksum."""
     records: dict[Key, _Record] = {}
-    seen = hashlib.sha256()
+    checksum = hashlib.sha256()
     for (qid, stage, prompt), texts in output.completions().items():
-        composed = (
-            ", rewrite and answer composed"
-            if prompt and prompt.startswith(("rewrite_and_answer", "reformulate"))
-            else ""
-        )
-        records[qid, stage, prompt, None] = _Record(texts, f"{output.model}{composed}")
-        seen.update(json.dumps([qid, stage, prompt, texts]).encode())
-    return records, seen.hexdigest()
+        model = output.model
+        if prompt and prompt.startswith(("rewrite_and_answer", "reformulate")):
+            model += ", rewrite and answer composed"
+        records[qid, stage, prompt, None] = _Record(texts, model)
+        checksum.update(json.dumps([qid, stage, prompt, texts]).encode())
+    return records, checksum.hexdigest()
 
 
 def _read(path: Path) -> tuple[dict[Key, _Record], str]:
@@ -188,10 +219,12 @@ def _read(path: Path) -> tuple[dict[Key, _Record], str]:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise DataError(
-            f"{path} can't be read as recorded completions (UTF-8 JSON lines): {error}"
-        ) from None
+        raise _unreadable(path, error) from None
     return _parse(path, content), hashlib.sha256(content).hexdigest()
+
+
+def _unreadable(path: Path, error: Exception) -> DataError:
+    return DataError(f"{path} can't be read as recorded completions (UTF-8 JSON lines): {error}")
 
 
 @functools.lru_cache(maxsize=4)
@@ -200,9 +233,7 @@ def _parse(path: Path, content: bytes) -> dict[Key, _Record]:
     try:
         lines = content.decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path} can't be read as recorded completions (UTF-8 JSON lines): {error}"
-        ) from None
+        raise _unreadable(path, error) from None
     records: dict[Key, _Record] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -211,11 +242,13 @@ def _parse(path: Path, content: bytes) -> dict[Key, _Record]:
             key, record = read_line(line)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise DataError(
-                f"{path} line {number} is not a recorded completion ({error}): a line reads {LINE}"
+                f"{path} line {number} is not a recorded completion ({error}): "
+                f"a line reads {LINE_FORM}"
             ) from None
         if records.setdefault(key, record).completions != record.completions:
             raise DataError(
-                f"{path} line {number} answers the same request as an earlier line, differently: remove one of them"
+                f"{path} line {number} answers the same request as an earlier line, differently: "
+                "remove one of them"
             )
     return records
 
@@ -228,7 +261,8 @@ def read_line(line: str) -> tuple[Key, _Record]:
             when it is no record.
 
     Example:
-        >>> read_line('{"qid": "9-1_3", "stage": "answer", "completion": "Mint.", "model": "recorded"}')[0]
+        >>> line = '{"qid": "9-1_3", "stage": "answer", "completion": "Mint.", "model": "recorded"}'
+        >>> read_line(line)[0]
         ('9-1_3', 'answer', None, None)
     """
     data = json.loads(line)
@@ -245,8 +279,8 @@ def write_line(key: Key, texts: Sequence[str], model: str) -> str:
     """The line of a record.
 
     Example:
-        >>> write_line(("9-1_3", "answer", "answer_human", None), ["Mint."], "recorded")
-        '{"qid": "9-1_3", "stage": "answer", "prompt": "answer_human", "completion": "Mint.", "model": "recorded"}'
+        >>> write_line(("9-1_3", "answer", None, None), ["Mint."], "recorded")
+        '{"qid": "9-1_3", "stage": "answer", "completion": "Mint.", "model": "recorded"}'
     """
     qid, stage, prompt, item = key
     data: dict[str, str | list[str]] = {"qid": qid, "stage": stage}

@@ -1,4 +1,4 @@
-"""Writes completions into a file of JSON lines that ``recorded:`` reads: a model's, or lines to fill in."""
+"""Write completions, or lines to fill in, into a file that ``recorded:`` reads."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -22,11 +22,11 @@ BY_HAND = "recorded"
 
 
 class ToFillInError(DataError):
-    """Completions are missing, and nobody writes them: their lines are in the file, with empty texts."""
+    """Completions are missing; their lines with empty texts are in the file."""
 
 
 class RecordingBackend(Backend):
-    """Answers from a file and from other recorded completions. What both lack is added to the file.
+    """Answers from a file and from other recorded completions, and adds what both lack to the file.
 
     The lines of the file that have a text stay as they are. A line with an empty text is a
     completion that is missing.
@@ -43,23 +43,28 @@ class RecordingBackend(Backend):
         DataError: when the file can't be read, or has a malformed line.
     """
 
-    batch_size, replays = 1_000_000, True
+    batch_size = 1_000_000
+    replays = True
 
     def __init__(
         self, path: str | Path, replayed: RecordedBackend | None = None, ask: Ask | None = None
     ) -> None:
-        self.path, self.model, self.written = Path(path).resolve(), "recorded", 0
+        self.path = Path(path).resolve()
+        self.model = "recorded"
+        self.written = 0
         self.identity = {"provider": "recording", "model": str(self.path), "params": {}}
-        self._replayed, self._ask = replayed, ask
+        self._replayed = replayed
+        self._ask = ask
         self._own = RecordedBackend(str(self.path)) if self.path.exists() else None
         self._writing = threading.Lock()
 
     def find(self, request: Request) -> Reply | None:
-        """The reply to ``request``, or None when neither the file nor the other completions have its text."""
+        """The reply to ``request``; None when neither the file nor the others have its text."""
         for source in (self._own, self._replayed):
-            reply = None if source is None else source.find(request)
-            if reply is not None and reply.text and reply.text.strip():
-                return reply
+            if source is not None:
+                reply = source.find(request)
+                if reply is not None and reply.text and reply.text.strip():
+                    return reply
         return None
 
     def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
@@ -72,9 +77,9 @@ class RecordingBackend(Backend):
         with self._writing:
             missing = [request for request in requests if self.find(request) is None]
             failed: dict[int, LLMFailure] = {}
-            if missing and self._ask is None:
-                self._leave_room(missing)
-            elif missing and self._ask is not None:
+            if missing:
+                if self._ask is None:
+                    raise self._leave_room(missing)
                 failed = self._record(missing, self._ask(missing))
             return [self._outcome(request, failed) for request in requests]
 
@@ -82,67 +87,69 @@ class RecordingBackend(Backend):
         if id(request) in failed:
             return failed[id(request)]
         reply = self.find(request)
-        if reply is None:  # another sample of the same prompt failed, and a line has them all
-            return LLMFailure(
-                request.stage,
-                request.qid,
-                "another sample of the same prompt failed: run the command again",
-            )
-        return reply
+        if reply is not None:
+            return reply
+        # Another sample of the same prompt failed, and a line has them all.
+        reason = "another sample of the same prompt failed: run the command again"
+        return LLMFailure(request.stage, request.qid, reason)
 
-    def _leave_room(self, missing: Sequence[Request]) -> None:
-        """Add lines with empty texts for the missing completions.
-
-        Raises:
-            ToFillInError: always.
-        """
-        empty = {}
+    def _leave_room(self, missing: Sequence[Request]) -> ToFillInError:
+        """Add lines with empty texts for the missing completions. Returns the error about them."""
+        lines = {}
+        names: dict[Key, str] = {}
         for request in missing:
             key = _key_of(request)
+            names[key] = " ".join(part for part in key if part)
             if len(self._texts(key)) < request.samples:
-                empty[key] = self._known(request)
-        self._save({key: write_line(key, texts, BY_HAND) for key, texts in empty.items()})
-        keys = list(dict.fromkeys(map(_key_of, missing)))
-        told = list_first([" ".join(filter(None, key)) for key in keys])
-        raise ToFillInError(
-            f'{self.path} has {counted(len(keys), "line")} with an empty "completion": {told}: fill them in and run the same command '
-            "again; or give a model that writes them, --llm"
+                lines[key] = write_line(key, self._known(request), BY_HAND)
+        self._save(lines)
+        return ToFillInError(
+            f'{self.path} has {counted(len(names), "line")} with an empty "completion": '
+            f"{list_first(list(names.values()))}: fill them in and run the same command again; "
+            "or give a model that writes them, --llm"
         )
 
     def _record(
         self, missing: Sequence[Request], outcomes: Sequence[Completion | LLMFailure]
     ) -> dict[int, LLMFailure]:
-        """Add a line for each prompt of which all samples came; give the failures by the identity of their requests."""
+        """Add a line for each prompt of which all samples came.
+
+        Returns:
+            the failures by the identity of their requests.
+        """
         failed: dict[int, LLMFailure] = {}
-        found: dict[Key, list[str]] = {}
+        texts: dict[Key, list[str]] = {}
         models: dict[Key, str] = {}
         for request, outcome in zip(missing, outcomes, strict=True):
-            key = _key_of(request)
             if isinstance(outcome, LLMFailure):
                 failed[id(request)] = outcome
                 continue
-            texts = found.setdefault(key, self._known(request))
-            texts[request.sample] = outcome.text
+            key = _key_of(request)
+            if key not in texts:
+                texts[key] = self._known(request)
+            texts[key][request.sample] = outcome.text
             models[key] = outcome.model
-        self._save(
-            {key: write_line(key, texts, models[key]) for key, texts in found.items() if all(texts)}
-        )
+        lines = {}
+        for key, of_key in texts.items():
+            if all(of_key):
+                lines[key] = write_line(key, of_key, models[key])
+        self._save(lines)
         return failed
 
     def _known(self, request: Request) -> list[str]:
         """The texts of all samples of a prompt, empty where they are missing."""
-        known = []
+        texts = []
         for sample in range(request.samples):
             reply = self.find(replace(request, sample=sample))
-            known.append(reply.text or "" if reply is not None else "")
-        return known
+            texts.append("" if reply is None else reply.text or "")
+        return texts
 
     def _texts(self, key: Key) -> tuple[str, ...]:
         """The texts in the line of the file with this key."""
         return () if self._own is None else self._own.texts(key)
 
     def _save(self, lines: Mapping[Key, str]) -> None:
-        """Write the file anew: its lines, without those that are replaced, and the new ones."""
+        """Rewrite the file: its lines, without those that are replaced, and the new ones."""
         if not lines:
             return
         kept = []
@@ -167,7 +174,7 @@ def recording(
     model: str | None = None,
     ledger: Ledger | None = None,
 ) -> LLM:
-    """A language model that writes the completions that it is asked for into a file of recorded ones.
+    """A language model that records its completions in a file.
 
     Args:
         path: the file. Completions that it has are not asked for.
@@ -184,22 +191,30 @@ def recording(
 
     Example:
         >>> from pyterrier_ikat.llms.request import Request
-        >>> asked = Request([{"role": "user", "content": "Which tea?"}], stage="keywords", qid="1-1_1", prompt="keywords")
+        >>> messages = [{"role": "user", "content": "Which tea?"}]
+        >>> request = Request(messages, stage="keywords", qid="1-1_1", prompt="keywords")
         >>> try:
-        ...     recording("keywords.jsonl", "recorded:sample").ask([asked])
+        ...     recording("keywords.jsonl", "recorded:sample").ask([request])
         ... except ToFillInError:
-        ...     print(Path("keywords.jsonl").read_text(), end="")
-        {"qid": "1-1_1", "stage": "keywords", "prompt": "keywords", "completion": "", "model": "recorded"}
+        ...     print(Path("keywords.jsonl").read_text()[:59])
+        {"qid": "1-1_1", "stage": "keywords", "prompt": "keywords",
     """
-    known = None if replayed is None else llm(replayed).backend
-    if known is not None and not isinstance(known, RecordedBackend):
-        raise UsageError(
-            f"{replayed} is no file of recorded completions: give one, such as recorded:sample"
-        )
     account = Ledger() if ledger is None else ledger
-    asked = None if model is None else llm(model, ledger=account)
-    if asked is not None and asked.structured:
-        raise UsageError("recorded completions answer prompts for texts: omit structured=on")
-    backend = RecordingBackend(path, known, None if asked is None else asked.ask)
-    on_error = "raise" if asked is None else asked.on_error
+    others: RecordedBackend | None = None
+    if replayed is not None:
+        recorded = llm(replayed).backend
+        if not isinstance(recorded, RecordedBackend):
+            raise UsageError(
+                f"{replayed} is no file of recorded completions: give one, such as recorded:sample"
+            )
+        others = recorded
+    ask = None
+    on_error = "raise"
+    if model is not None:
+        writer = llm(model, ledger=account)
+        if writer.structured:
+            raise UsageError("recorded completions answer prompts for texts: omit structured=on")
+        ask = writer.ask
+        on_error = writer.on_error
+    backend = RecordingBackend(path, others, ask)
     return LLM(backend, ledger=account, on_error=on_error, text=f"recorded:{path}")

@@ -31,61 +31,67 @@ from .failures import (
 )
 from .usage import tokens_in, tokens_of
 
+# Why a server ended a completion, casefolded. Each word stands at the first provider whose API
+# reference has it; others share them.
 WHOLE = (
-    *(
-        "",
-        "stop",
-        "stop_sequence",
-        "stop_token",
-        "eos",
-        "eos_token",
-        "end_turn",
-        "complete",
-        "completed",
-        "endoftext",
-    ),
-    *("finish", "finished"),
+    "",  # a server that gives no reason
+    "stop",  # OpenAI, Mistral, Gemini
+    "stop_sequence",  # Anthropic, TGI
+    "stop_token",
+    "eos",  # Together
+    "eos_token",  # TGI, watsonx
+    "end_turn",  # Anthropic, Bedrock
+    "complete",  # Cohere
+    "completed",
+    "endoftext",  # AI21
+    "finish",  # Bedrock (Titan)
+    "finished",
 )
-"""Reasons of OpenAI, Mistral, TGI, Together, Anthropic, Cohere, Gemini, watsonx, Bedrock and AI21 for a complete text, casefolded."""
+"""Reasons for a complete text."""
 CUT_OFF = (
-    *(
-        "length",
-        "max_tokens",
-        "max_token",
-        "max_length",
-        "max_output_tokens",
-        "model_length",
-        "token_limit",
-        "limit",
-        "error_limit",
-    ),
-    *("context_length_exceeded", "model_context_window_exceeded"),
+    "length",  # OpenAI, TGI, AI21
+    "max_tokens",  # Anthropic, Cohere, Gemini, watsonx
+    "max_token",
+    "max_length",
+    "max_output_tokens",
+    "model_length",  # Mistral
+    "token_limit",  # watsonx
+    "limit",
+    "error_limit",  # Cohere
+    "context_length_exceeded",
+    "model_context_window_exceeded",  # Anthropic
 )
+"""Reasons for a text that ends at a limit of tokens."""
 FILTERED = (
-    *(
-        "content_filter",
-        "content_filtered",
-        "filtered",
-        "safety",
-        "image_safety",
-        "recitation",
-        "blocklist",
-        "prohibited_content",
-        "spii",
-    ),
-    *("guardrail_intervened", "error_toxic", "sensitive", "language"),
+    "content_filter",  # OpenAI, Azure
+    "content_filtered",  # Bedrock
+    "filtered",
+    "safety",  # Gemini, with the next five and "language"
+    "image_safety",
+    "recitation",
+    "blocklist",
+    "prohibited_content",
+    "spii",
+    "guardrail_intervened",  # Bedrock
+    "error_toxic",  # Cohere
+    "sensitive",
+    "language",
 )
-REASONING = (
+"""Reasons for a text that a filter withheld."""
+ONLY_REASONING = (
     "the completion has reasoning and no answer after it: raise max_tokens, or turn reasoning off"
 )
-UNKNOWN = "the completion has a mark that is not known, {mark}: if reasoning is between it and another one, name both, such as {option}"
-WRAPPED = (
-    "the whole completion is in a tag that is not known, {mark}: if the answer is in it, name the tag in the prompt (prompts=FOLDER); "
-    "if reasoning is in it, there is no answer"
+UNKNOWN_PAIR = (
+    "the completion has a mark that is not known, {mark}: if reasoning is between it and another "
+    "one, name both, such as {option}"
 )
-NO_WORD = (
-    "the completion has a token that is no word, {mark}: the server's tokenizer or chat template is not that of the model, "
-    "or the model calls a tool that nobody offered"
+UNKNOWN_TAG = (
+    "the whole completion is in a tag that is not known, {mark}: if the answer is in it, name the "
+    "tag in the prompt (prompts=FOLDER); if reasoning is in it, there is no answer"
+)
+UNKNOWN_TOKEN = (
+    "the completion has a token that is no word, {mark}: the server's tokenizer or chat template "
+    "is not that of the model, or the model calls a tool that nobody offered"
 )
 SAMPLES_OF_A_CHAIN = 1000
 """The number of seeds reserved for each chain."""
@@ -113,7 +119,7 @@ class Request:
     Example:
         >>> from pyterrier_ikat.events import in_chain
         >>> with in_chain(2):
-        ...     Request([{"role": "user", "content": "Which tea has no caffeine?"}], stage="answer", qid="9-1_3").chain
+        ...     Request([{"role": "user", "content": "Tea?"}], stage="answer", qid="9-1_3").chain
         2
     """
 
@@ -134,7 +140,7 @@ class Request:
         return self.sample + SAMPLES_OF_A_CHAIN * self.chain
 
     def key(self, identity: Mapping[str, Any]) -> str:
-        """The cache key: equal exactly when the same question goes to the same model in the same way.
+        """The cache key: equal for the same question to the same model with the same parameters.
 
         Its messages, parameters, sample number and chain count; stage, turn and prompt name don't.
 
@@ -148,14 +154,12 @@ class Request:
             "draw": self.draw,
         }
         if self.structure is None:
-            content.pop(
-                "structured", None
-            )  # requests for free text are the same as without structured=on
+            # Requests for free text are the same as without structured=on.
+            content.pop("structured", None)
         else:
             content["structure"] = self.structure._asdict()
-        return hashlib.blake2b(
-            json.dumps(content, sort_keys=True).encode(), digest_size=16
-        ).hexdigest()
+        text = json.dumps(content, sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -204,7 +208,12 @@ class NoCompletionError(ValueError):
 
 @dataclass(frozen=True)
 class Reply:
-    """A backend's result, before it is known whether it is usable (see `Completion` for the shared fields)."""
+    """A backend's result, usable or not; see `Completion` for the shared fields.
+
+    Attributes:
+        refusal: the refusal in the protocol's own field.
+        reasoned: True if the server sent reasoning in addition to the text.
+    """
 
     text: str | None
     model: str | None = None
@@ -213,7 +222,6 @@ class Reply:
     completion_tokens: int | None = None
     refusal: str | None = None
     reasoned: bool = False
-    """True if the server sent reasoning in addition to the text."""
     cached_tokens: int | None = None
     special: Sequence[str] = ()
 
@@ -229,43 +237,42 @@ class Reply:
                 raise TypeError
             choice = answer["choices"][0]
             message = choice["message"]
-            text, thought = text_and_thought(message.get("content"))
+            text, has_thought = text_and_thought(message.get("content"))
             if not isinstance(text, str | None):
                 raise TypeError
-            reason = "error" if choice.get("error") else choice.get("finish_reason")
-            if str(reason or "").casefold() in WHOLE and (
-                message.get("tool_calls") or message.get("function_call")
-            ):
-                # none was offered: the text announces the call and does not answer
-                reason = "tool_calls"
+            reason = _reason_of(choice, message)
             refusal = message.get("refusal")
+            has_thought = (
+                has_thought or message.get("reasoning_content") or message.get("reasoning")
+            )
             tokens = tokens_in(answer)
             return cls(
                 text,
                 _model_of(answer),
-                one_line(str(reason)) if reason else None,
-                tokens.prompt,
-                tokens.written,
-                str(refusal) if refusal else None,
-                bool(thought or message.get("reasoning_content") or message.get("reasoning")),
-                tokens.cached,
+                finish_reason=one_line(str(reason)) if reason else None,
+                prompt_tokens=tokens.prompt,
+                completion_tokens=tokens.written,
+                refusal=str(refusal) if refusal else None,
+                reasoned=bool(has_thought),
+                cached_tokens=tokens.cached,
             )
         except (TypeError, KeyError, IndexError, AttributeError):
             raise NoCompletionError(answer) from None
 
     @classmethod
     def without_text(cls, answer: Any) -> "Reply | None":
-        """The model and the tokens of an answer that holds no completion; None if no model worked for it.
+        """The model and tokens of an answer without a completion; None if no model worked for it.
 
         Example:
-            >>> Reply.without_text({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 1}}).prompt_tokens
+            >>> usage = {"prompt_tokens": 9, "completion_tokens": 1}
+            >>> Reply.without_text({"choices": [], "usage": usage}).prompt_tokens
             9
             >>> Reply.without_text({"error": "overloaded"}) is None
             True
         """
         tokens = tokens_in(answer)
         claims = isinstance(answer, Mapping) and "choices" in answer and not answer.get("error")
-        if not tokens.told and not claims:
+        if not tokens.is_known and not claims:
             return None
         return cls(
             None,
@@ -276,7 +283,10 @@ class Reply:
         )
 
     def counted(self) -> "Reply":
-        """This reply without counts of tokens that no answer can have, which an object with ``.generate`` may tell."""
+        """Return this reply without impossible counts of tokens.
+
+        Objects with ``.generate`` may give them.
+        """
         tokens = tokens_of(vars(self))
         return replace(
             self,
@@ -286,21 +296,34 @@ class Reply:
         )
 
     def completion(self, model: str, seconds: float) -> Completion:
-        """The completion that it is when it is usable, as ``model`` wrote it."""
-        told = (
-            self.text or "",
-            self.model or model,
-            self.finish_reason,
-            self.prompt_tokens,
-            self.completion_tokens,
-        )
+        """Return this reply as a completion, with the text unchanged.
+
+        Args:
+            model: the model's name if the server gives none.
+            seconds: how long the call took.
+        """
         return Completion(
-            *told,
+            text=self.text or "",
+            model=self.model or model,
+            finish_reason=self.finish_reason,
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
             seconds=seconds,
             cached=False,
             cached_tokens=self.cached_tokens,
             special=self.special,
         )
+
+
+def _reason_of(choice: Mapping[str, Any], message: Mapping[str, Any]) -> Any:
+    """Why a completion ended."""
+    if choice.get("error"):
+        return "error"
+    reason = choice.get("finish_reason")
+    calls_tool = message.get("tool_calls") or message.get("function_call")
+    if calls_tool and str(reason or "").casefold() in WHOLE:
+        return "tool_calls"  # no tool was offered: the text announces the call and doesn't answer
+    return reason
 
 
 def _model_of(answer: Mapping[str, Any]) -> str | None:
@@ -309,7 +332,10 @@ def _model_of(answer: Mapping[str, Any]) -> str | None:
 
 
 def text_and_thought(content: Any) -> tuple[Any, bool]:
-    """The text of a message, and whether it also has reasoning. Some servers send both as a list of parts."""
+    """The text of a message, and whether it also has reasoning.
+
+    Some servers send both as a list of parts.
+    """
     if not isinstance(content, list):
         return content, False
     texts = [part["text"] for part in content if part["type"] == "text"]
@@ -329,16 +355,21 @@ class Reading(NamedTuple):
 
     def text_of(self, written: str) -> tuple[str, bool]:
         """The text of a completion, and whether some reasoning in it has no end."""
-        said = split_reasoning(written, self.named)
-        return unwrapped(said.text, names_in(self.messages).union(ANSWER_TAGS)), said.open
+        split = split_reasoning(written, self.named)
+        tags = names_in(self.messages).union(ANSWER_TAGS)
+        return unwrapped(split.text, tags), split.open
 
 
-PLAIN = Reading()
-"""How a text is read of which nothing else is known."""
+PLAIN_READING = Reading()
+"""How a text is read without named marks and without the messages of its request."""
+
+
+Fault = tuple[type[LLMFailure], str]
+"""The kind of a failure, and its reason."""
 
 
 class Read(NamedTuple):
-    """A reply, or a completion that was kept, as everybody reads it.
+    """The parsed content of a reply or of a cached completion.
 
     Attributes:
         text: printable, without reasoning.
@@ -347,89 +378,103 @@ class Read(NamedTuple):
     """
 
     text: str
-    fault: tuple[type[LLMFailure], str] | None
+    fault: Fault | None
 
 
-def read(told: Reply | Completion, reading: Reading = PLAIN) -> Read:
+def read(reply: Reply | Completion, reading: Reading = PLAIN_READING) -> Read:
     """Read a reply or a completion.
 
     Example:
-        >>> read(Reply("half an", finish_reason="SAFETY")).fault[0].__name__, read(Reply("whole", finish_reason="end_turn")).fault
-        ('Filtered', None)
+        >>> read(Reply("whole", finish_reason="end_turn")).fault is None
+        True
+        >>> read(Reply("half an", finish_reason="SAFETY")).fault[0].__name__
+        'Filtered'
         >>> odd = Reply("<ponder>hm</ponder>Mint")
         >>> read(odd).fault[0].__name__, read(odd, Reading((("<ponder>", "</ponder>"),))).text
         ('UnknownMark', 'Mint')
     """
-    written = printable(told.text or "")
+    written = printable(reply.text or "")
     text, is_open = reading.text_of(written)
-    reason = (told.finish_reason or "").strip()
+    fault = _fault_of_end(reply)
+    if fault is not None:
+        return Read(text, fault)
+    has_reasoning = bool(written.strip()) or (isinstance(reply, Reply) and reply.reasoned)
+    if is_open or (not text and has_reasoning):
+        return Read(text, (OnlyReasoning, ONLY_REASONING))
+    if not text:
+        return Read(text, (Empty, "the completion is empty"))
+    mark = _unknown_in(reply, text, reading)
+    if mark:
+        return Read(text, (UnknownMark, _explain(mark, text)))
+    return Read(text, None)
+
+
+def _fault_of_end(reply: Reply | Completion) -> Fault | None:
+    """What the reason for the end of a completion says against it."""
+    reason = (reply.finish_reason or "").strip()
     kind = reason.casefold()
-    refusal, reasoned = (told.refusal, told.reasoned) if isinstance(told, Reply) else (None, False)
-    fault: tuple[type[LLMFailure], str] | None = None
+    refusal = reply.refusal if isinstance(reply, Reply) else None
     if kind in CUT_OFF:
-        after = "" if told.completion_tokens is None else f" after {told.completion_tokens} tokens"
-        fault = CutOff, f"the completion was cut off at the token limit{after}: raise max_tokens"
-    elif kind in FILTERED:
-        fault = (
+        tokens = reply.completion_tokens
+        after = "" if tokens is None else f" after {tokens} tokens"
+        return CutOff, f"the completion was cut off at the token limit{after}: raise max_tokens"
+    if kind in FILTERED:
+        return (
             Filtered,
             f"the provider's content filter withheld the completion (finish_reason {reason!r})",
         )
-    elif refusal or kind == "refusal":
-        fault = Refused, f"the model refused: {refusal or 'finish_reason refusal'}"
-    elif kind not in WHOLE:
-        fault = (
+    if refusal or kind == "refusal":
+        return Refused, f"the model refused: {refusal or 'finish_reason refusal'}"
+    if kind not in WHOLE:
+        return (
             Unfinished,
-            f"the server ended the completion with finish_reason {reason!r}, which is not the end of an answer",
+            f"the server ended the completion with finish_reason {reason!r}, "
+            "which is not the end of an answer",
         )
-    elif is_open or (not text and (written.strip() or reasoned)):
-        fault = OnlyReasoning, REASONING
-    elif not text:
-        fault = Empty, "the completion is empty"
-    elif mark := _unknown_in(told, text, reading):
-        fault = UnknownMark, _told_of(mark, text)
-    return Read(text, fault)
+    return None
 
 
-def _unknown_in(told: Reply | Completion, text: str, reading: Reading) -> str:
-    """The mark in the text of a completion that is not known: a special token of its tokenizer, or what looks like one."""
-    for token in told.special:
+def _unknown_in(reply: Reply | Completion, text: str, reading: Reading) -> str:
+    """The unknown mark in a text: a special token of its tokenizer, or what looks like one."""
+    for token in reply.special:
         if token in text:
             return token
     return unknown_mark(text, reading.messages)
 
 
-def _told_of(mark: str, text: str) -> str:
-    """What to do about a mark that is not known."""
+def _explain(mark: str, text: str) -> str:
+    """What to do about an unknown mark."""
     if TOKENS.fullmatch(mark):
-        return NO_WORD.format(mark=one_line(mark))
+        return UNKNOWN_TOKEN.format(mark=one_line(mark))
     if is_wrapped(text):
-        return WRAPPED.format(mark=one_line(mark))
-    return UNKNOWN.format(mark=one_line(mark), option=_option_for(mark))
+        return UNKNOWN_TAG.format(mark=one_line(mark))
+    return UNKNOWN_PAIR.format(mark=one_line(mark), option=_option_for(mark))
 
 
 def _option_for(mark: str) -> str:
     """The option that would explain a mark.
 
     Example:
-        >>> _option_for("</ponder>"), _option_for("[PONDER]"), _option_for("<|ponder|>")
-        ('reasoning="<ponder> </ponder>"', 'reasoning="[PONDER] [/PONDER]"', 'reasoning="<|ponder|> <|/ponder|>"')
+        >>> _option_for("</ponder>"), _option_for("[PONDER]")
+        ('reasoning="<ponder> </ponder>"', 'reasoning="[PONDER] [/PONDER]"')
     """
     if mark == "<!--":
         return 'reasoning="<!-- -->"'
-    named = re.fullmatch(r"(&lt;|\W+?)[/／]?\s?([^\W\d][\w:.-]*)[^<>]*?(&gt;|\W+)", mark)
-    if named is None:
+    parts = re.fullmatch(r"(&lt;|\W+?)[/／]?\s?([^\W\d][\w:.-]*)[^<>]*?(&gt;|\W+)", mark)
+    if parts is None:
         return 'reasoning="OPENING CLOSING"'
-    left, name, right = named[1].strip(), named[2], named[3].strip()
+    left, name, right = parts[1].strip(), parts[2], parts[3].strip()
     return f'reasoning="{left}{name}{right} {left}/{name}{right}"'
 
 
 def as_text(messages: Sequence[Mapping[str, str]]) -> str:
-    r"""The chat as plain text, for models without a chat template. It ends where the model should continue.
+    r"""The chat as plain text, for models without a chat template.
+
+    It ends where the model should continue.
 
     Example:
         >>> as_text([{"role": "user", "content": "Which tea?"}])
         'user: Which tea?\nassistant:'
     """
-    return "\n".join(
-        [f"{message['role']}: {message['content']}" for message in messages] + ["assistant:"]
-    )
+    lines = [f"{message['role']}: {message['content']}" for message in messages]
+    return "\n".join([*lines, "assistant:"])

@@ -1,10 +1,9 @@
-"""The specification of a language model, such as ``openai:gpt-4o temperature=0``, and the model that it names."""
+"""Specifications of language models, such as ``openai:gpt-4o temperature=0``."""
 
 import math
 import os
 import shlex
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ..conversations.public_outputs import OUTPUTS, STUDIES
@@ -18,10 +17,10 @@ from .ledger import Budget, Ledger
 from .model import LLM
 from .openai import OpenAIBackend
 from .recorded import RecordedBackend, StudyBackend
-from .sending import Retry
+from .retry import Retry
 
 
-class Kind(NamedTuple):
+class OptionKind(NamedTuple):
     """A kind of option.
 
     Attributes:
@@ -35,23 +34,36 @@ class Kind(NamedTuple):
     holds: Callable[[Any], bool] = lambda value: True
 
 
-NUMBER = Kind("a number from 0", float, lambda value: 0 <= value < math.inf)
-WHOLE = Kind("a whole number from 0", int, lambda value: value >= 0)
-POSITIVE = Kind("a whole number from 1", int, lambda value: value >= 1)
-PENALTY = Kind("a number from -2 to 2", float, lambda value: -2 <= value <= 2)
-POLICY = Kind("raise or fallback", holds=lambda value: value in ("raise", "fallback"))
-SWITCH = Kind("on or off", holds=lambda value: value in ("on", "off"))
-VARIABLE = Kind(
+def _pairs_of_marks(text: str) -> tuple[tuple[str, str], ...]:
+    """Opening and closing marks, separated by blanks.
+
+    Raises:
+        ValueError: when they are no pairs of marks.
+    """
+    marks = text.split()
+    for mark in marks:
+        if len(mark) <= 2 or mark.isalnum():
+            raise ValueError(mark)
+    if not marks:
+        raise ValueError("no marks")
+    return tuple(zip(marks[::2], marks[1::2], strict=True))
+
+
+NUMBER = OptionKind("a number from 0", float, lambda value: 0 <= value < math.inf)
+WHOLE = OptionKind("a whole number from 0", int, lambda value: value >= 0)
+POSITIVE = OptionKind("a whole number from 1", int, lambda value: value >= 1)
+PENALTY = OptionKind("a number from -2 to 2", float, lambda value: -2 <= value <= 2)
+POLICY = OptionKind("raise or fallback", holds=lambda value: value in ("raise", "fallback"))
+SWITCH = OptionKind("on or off", holds=lambda value: value in ("on", "off"))
+VARIABLE = OptionKind(
     "the name of the environment variable that holds the key, not the key itself",
     holds=str.isidentifier,
 )
-TEXT = Kind("a text")
-MARKS = Kind(
-    "the opening and the closing mark of reasoning with a blank between, in quotation marks: '<ponder> </ponder>'",
-    lambda text: tuple(zip(text.split()[::2], text.split()[1::2], strict=True)),
-    lambda pairs: (
-        bool(pairs) and all(len(mark) > 2 and not mark.isalnum() for pair in pairs for mark in pair)
-    ),
+TEXT = OptionKind("a text")
+MARKS = OptionKind(
+    "the opening and the closing mark of reasoning with a blank between, in quotation marks: "
+    "'<ponder> </ponder>'",
+    _pairs_of_marks,
 )
 DECODING = {
     "temperature": NUMBER,
@@ -62,7 +74,7 @@ DECODING = {
 }
 PRICES = dict.fromkeys(("price_in", "price_out", "price_cached"), NUMBER)
 ACCOUNT = {"on_error": POLICY, "retries": WHOLE, "cache": TEXT, "budget": NUMBER, **PRICES}
-BODY = Kind("a JSON object", body_of)
+BODY = OptionKind("a JSON object", body_of)
 READING = {"reasoning": MARKS}
 SERVER = {
     "base_url": TEXT,
@@ -71,7 +83,7 @@ SERVER = {
     "timeout": NUMBER,
     "concurrency": POSITIVE,
 }
-OPTIONS: dict[str, dict[str, Kind]] = {
+OPTIONS: dict[str, dict[str, OptionKind]] = {
     "openai": {
         **SERVER,
         **DECODING,
@@ -89,7 +101,10 @@ BATCHED = 0.5
 """The price of a call in a batch, for each dollar that it costs otherwise."""
 UNDECIDING = (*ACCOUNT, "device", "batch_size", "batch", "timeout", "concurrency", "api_key_env")
 """Options that no answer depends on."""
-FORMS = "openai:MODEL, hf:MODEL_OR_FOLDER, recorded:FILE or recorded:sample, then key=value ..., such as base_url=ADDRESS"
+SPEC_FORMS = (
+    "openai:MODEL, hf:MODEL_OR_FOLDER, recorded:FILE or recorded:sample, then key=value ..., "
+    "such as base_url=ADDRESS"
+)
 
 
 class Spec(NamedTuple):
@@ -123,11 +138,13 @@ def parse(text: str) -> Spec:
         head, *words = shlex.split(text)
     except ValueError:
         raise UsageError(
-            f"an LLM is named {FORMS}; this one is empty or has an open quote"
+            f"an LLM is named {SPEC_FORMS}; this one is empty or has an open quote"
         ) from None
     provider, _, name = head.partition(":")
     if not name or provider not in OPTIONS or "://" in head:
-        raise UsageError(f"unknown LLM {provider!r}: {_meant(head, provider)}it is named {FORMS}")
+        raise UsageError(
+            f"unknown LLM {provider!r}: {_hint(head, provider)}it is named {SPEC_FORMS}"
+        )
     options = dict(_option(OPTIONS[provider], provider, word) for word in words)
     shown = [head]
     for word in words:
@@ -138,8 +155,8 @@ def parse(text: str) -> Spec:
     return Spec(provider, os.path.expanduser(name), options, shlex.join(shown))
 
 
-def _meant(head: str, provider: str) -> str:
-    """What a wrong name of a model may mean, in words that end with a blank; empty if nothing is near."""
+def _hint(head: str, provider: str) -> str:
+    """What a wrong name may mean, in words that end with a blank; empty if nothing is near."""
     if provider in OPTIONS and "://" not in head:
         return f"it names no model of {provider}; "
     near = did_you_mean(provider, OPTIONS)
@@ -158,36 +175,48 @@ def with_body(spec: str, body: Mapping[str, Any]) -> str:
     """
     if "body" in parse(spec).options:
         raise UsageError("body is given twice: in the specification and as body=")
-    return f"{spec} {shlex.join([f'body={as_json(body_of(body))}'])}"
+    word = shlex.quote(f"body={as_json(body_of(body))}")
+    return f"{spec} {word}"
 
 
-def _option(known: Mapping[str, Kind], provider: str, word: str) -> tuple[str, Any]:
+def _option(kinds: Mapping[str, OptionKind], provider: str, word: str) -> tuple[str, Any]:
+    """The key and the value of an option.
+
+    Raises:
+        UsageError: when it is none, or has a bad value.
+    """
     key, equals, text = word.partition("=")
     if key == "api_key":
         raise UsageError(
-            "a key does not belong in code or on a command line: put it in a variable and give api_key_env=VARIABLE"
+            "a key does not belong in code or on a command line: put it in a variable and give "
+            "api_key_env=VARIABLE"
         )
     if not equals or not key.isidentifier():  # it may be a key
-        raise UsageError(f"the options of an LLM are key=value with the keys {', '.join(known)}")
-    if key not in known:
-        near = did_you_mean(key, known)
-        raise UsageError(
-            f"unknown LLM option {key!r}: {near}{' ' * bool(near)}{provider} knows {', '.join(known)}"
-        )
-    if known[key] is BODY:
+        raise UsageError(f"the options of an LLM are key=value with the keys {', '.join(kinds)}")
+    if key not in kinds:
+        near = did_you_mean(key, kinds)
+        hint = f"{near} " if near else ""
+        raise UsageError(f"unknown LLM option {key!r}: {hint}{provider} knows {', '.join(kinds)}")
+    kind = kinds[key]
+    if kind is BODY:
         return key, body_of(text)  # its errors say more
-    with suppress(ValueError):
-        value = known[key].convert(text)
-        if known[key].holds(value):
-            return key, value
-    raise UsageError(f"the LLM option {key} is wrong: give {known[key].words}")
+    try:
+        value = kind.convert(text)
+        is_valid = kind.holds(value)
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        raise UsageError(f"the LLM option {key} is wrong: give {kind.words}")
+    return key, value
 
 
 def deciding_options(spec: str) -> str:
-    """The words of a specification that change the answers: without time-out, concurrency, cache, budget and on_error.
+    """The words of a specification that change the answers.
+
+    Time-out, concurrency, cache, budget and on_error are left out.
 
     Example:
-        >>> deciding_options("openai:gpt-4o temperature=0 budget=5 price_in=2.5 price_out=10 concurrency=8 on_error=fallback")
+        >>> deciding_options("openai:gpt-4o temperature=0 budget=5 price_in=2.5 on_error=fallback")
         'openai:gpt-4o temperature=0'
         >>> deciding_options("a user's model")
         "a user's model"
@@ -196,7 +225,8 @@ def deciding_options(spec: str) -> str:
         head, *words = shlex.split(spec)
     except ValueError:  # the name of a user's object
         return spec
-    return shlex.join([head, *(word for word in words if word.partition("=")[0] not in UNDECIDING)])
+    deciding = [word for word in words if word.partition("=")[0] not in UNDECIDING]
+    return shlex.join([head, *deciding])
 
 
 def llm(
@@ -257,43 +287,51 @@ def llm(
         spec_or_object = with_body(spec_or_object, options.pop("body") or {})
     if isinstance(spec_or_object, LLM | str) and (identity is not None or options):
         raise UsageError(
-            "identity= and the options are for an object with .generate; a specification has its options as key=value"
+            "identity= and the options are for an object with .generate; "
+            "a specification has its options as key=value"
         )
     if isinstance(spec_or_object, LLM):
         if ledger not in (None, spec_or_object.ledger):
             raise UsageError(
-                f"{spec_or_object!r} counts in a ledger already: give ledger= where it is made, or read its own, .ledger"
+                f"{spec_or_object!r} counts in a ledger already: give ledger= where it is made, "
+                "or read its own, .ledger"
             )
         return spec_or_object
     if isinstance(spec_or_object, str):
         spec = parse(spec_or_object)
-        own = {
-            name: value
-            for name, value in spec.options.items()
-            if name not in {**ACCOUNT, **READING, "batch": SWITCH}
-        }
-        params = {name: own.pop(name) for name in (*DECODING, "frequency_penalty") if name in own}
-        if spec.provider == "recorded":
-            backend: Backend = (
-                StudyBackend(spec.name) if spec.name in STUDIES else RecordedBackend(spec.name)
-            )
-        else:
-            backend = (HFBackend if spec.provider == "hf" else OpenAIBackend)(
-                spec.name, params=params, **own
-            )
-        return _model(backend, spec.options, ledger, text=spec.shown)
-    read = dict(
-        _option({**ACCOUNT, **READING}, "an object", f"{name}={value}")
-        for name, value in options.items()
-        if value is not None
-    )
+        return _model(_backend_of(spec), spec.options, ledger, text=spec.shown)
+    values: dict[str, Any] = {}
+    for name, value in options.items():
+        if value is not None:
+            name, value = _option({**ACCOUNT, **READING}, "an object", f"{name}={value}")
+            values[name] = value
     if isinstance(spec_or_object, Backend):
-        return _model(spec_or_object, {"cache": IN_MEMORY, **read}, ledger)
+        return _model(spec_or_object, {"cache": IN_MEMORY, **values}, ledger)
     if isinstance(spec_or_object, type) or not hasattr(spec_or_object, "generate"):
-        kinds = "'openai:MODEL', 'hf:MODEL', 'recorded:FILE', an object with .generate, or a pyterrier_ikat.llms.Backend"
-        raise UsageError(f"{spec_or_object!r} is not a language model: give {kinds}")
-    made = GeneratorBackend(spec_or_object, identity)
-    return _model(made, {"cache": IN_MEMORY, **read} if made.told is None else read, ledger)
+        raise UsageError(
+            f"{spec_or_object!r} is not a language model: give 'openai:MODEL', 'hf:MODEL', "
+            "'recorded:FILE', an object with .generate, or a pyterrier_ikat.llms.Backend"
+        )
+    backend = GeneratorBackend(spec_or_object, identity)
+    if backend.declared is None:
+        values.setdefault("cache", IN_MEMORY)
+    return _model(backend, values, ledger)
+
+
+def _backend_of(spec: Spec) -> Backend:
+    """The backend that a specification names."""
+    if spec.provider == "recorded":
+        return StudyBackend(spec.name) if spec.name in STUDIES else RecordedBackend(spec.name)
+    own: dict[str, Any] = {}
+    params: dict[str, Any] = {}
+    for name, value in spec.options.items():
+        if name in DECODING or name == "frequency_penalty":
+            params[name] = value
+        elif name not in ACCOUNT and name not in READING and name != "batch":
+            own[name] = value
+    if spec.provider == "hf":
+        return HFBackend(spec.name, params=params, **own)
+    return OpenAIBackend(spec.name, params=params, **own)
 
 
 def _model(
@@ -301,35 +339,36 @@ def _model(
 ) -> LLM:
     """The model over a backend, with the options of `ACCOUNT` and `READING`."""
     backend.reasoning = options.get("reasoning", backend.reasoning)
-    batches, place = (
-        options.get("batch") == "on",
-        options.get("cache") or ("none" if backend.replays else default_path()),
-    )
-    prices = {
-        name: options[name] * (BATCHED if batches else 1) for name in PRICES if name in options
-    }
-    if place not in ("none", IN_MEMORY) and not backend.identified:
+    is_batched = options.get("batch") == "on"
+    cache = options.get("cache") or ("none" if backend.replays else default_path())
+    if cache not in ("none", IN_MEMORY) and not backend.identified:
         raise UsageError(
-            f"{backend.model} in the cache {place}: give identity=..., what decides its answers, or omit cache="
+            f"{backend.model} in the cache {cache}: give identity=..., what decides its answers, "
+            "or omit cache="
         )
-    if batches and place in ("none", IN_MEMORY):
+    if is_batched and cache in ("none", IN_MEMORY):
         raise UsageError(
-            f"batch=on needs a cache file, which keeps what is under way: omit cache={place}, or give cache=FILE"
+            "batch=on needs a cache file, which keeps what is under way: "
+            f"omit cache={cache}, or give cache=FILE"
         )
+    prices = {}
+    for name in PRICES:
+        if name in options:
+            prices[name] = options[name] * (BATCHED if is_batched else 1)
     return LLM(
         backend,
         ledger=ledger,
-        cache=None if place == "none" else CompletionCache(place),
+        cache=None if cache == "none" else CompletionCache(cache),
         budget=Budget(**prices, limit=options.get("budget"), model=backend.model),
         retry=Retry(tries=1 + options.get("retries", 5)),
         on_error=options.get("on_error", "raise"),
-        batches=batches,
+        batches=is_batched,
         text=text,
     )
 
 
 def recording_of(model: Any, prompt: str) -> Any:
-    """The model that replays one prompt of a study, for a model that replays the study; any other model unchanged.
+    """The model that replays one prompt of a study; any other model unchanged.
 
     It counts in the same ledger.
 
@@ -351,9 +390,8 @@ def recording_of(model: Any, prompt: str) -> Any:
     study = model.backend.study
     name = f"{study}-{prompt}"
     if name not in OUTPUTS:
-        prompts = ", ".join(
-            one.removeprefix(f"{study}-") for one in OUTPUTS if one.startswith(f"{study}-")
-        )
+        names = [name for name in OUTPUTS if name.startswith(f"{study}-")]
+        prompts = ", ".join(name.removeprefix(f"{study}-") for name in names)
         raise UsageError(f"recorded:{study} has no prompt {prompt}: it has {prompts}")
     return llm(model.spec.replace(f"recorded:{study}", f"recorded:{name}", 1), ledger=model.ledger)
 

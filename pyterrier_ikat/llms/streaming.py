@@ -1,4 +1,4 @@
-"""A completion while it is written: who reads it, and what of it may be seen already."""
+"""A completion while it is written: its reader, and the part that may be shown."""
 
 import re
 import time
@@ -7,7 +7,7 @@ from ..completions.forms import forms
 from ..completions.reasoning import names_in, split_reasoning, unknown_mark
 from ..completions.usable import printable
 from ..events import Write
-from .request import PLAIN, Reading
+from .request import PLAIN_READING, Reading
 
 STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
 """The additional fields of a request for a stream."""
@@ -16,7 +16,7 @@ PAUSE = 0.02
 _UNFINISHED = re.compile(
     r"(?:[\[&◁◀⟨⟪\uff1c\u3008]|<(?!\s))[^<>\];▷▶⟩⟫\uff1e\u3009\n]{0,250}\Z|<<[^<>\n]{0,20}>?\Z"
 )
-"""An end that may become a mark, or a citation."""
+"""The end of a text that may become a mark or a citation."""
 
 
 class Reader:
@@ -31,7 +31,7 @@ class Reader:
         self.error: Exception | None = None
 
     def __call__(self, text: str) -> None:
-        """Give them what is written so far."""
+        """Pass on the text so far."""
         if self.error is not None:
             return
         try:
@@ -44,42 +44,50 @@ class Writing:
     """Passes on what a model writes: printable, and without reasoning.
 
     Args:
-        write: gets all of it that may be seen so far.
+        write: gets the whole text that may be seen so far.
         reading: how the finished completion is read.
 
     Example:
-        >>> told = []
-        >>> writing = Writing(told.append)
+        >>> texts = []
+        >>> writing = Writing(texts.append)
         >>> for piece in ("<think>hm", "</think> Roo", "ibos"):
         ...     writing.add(piece)
         ...     time.sleep(PAUSE)
-        >>> told
+        >>> texts
         ['Roo', 'Rooibos']
     """
 
-    def __init__(self, write: Write, reading: Reading = PLAIN) -> None:
-        self._write, self._reading = write, reading
-        self._pieces, self._told, self._next = list[str](), "", 0.0
+    def __init__(self, write: Write, reading: Reading = PLAIN_READING) -> None:
+        self._write = write
+        self._reading = reading
+        self._text = ""
+        self._shown = ""
+        self._pieces: list[str] = []
+        self._next = 0.0
 
     def add(self, piece: str) -> None:
-        """The next piece of the text."""
+        """Add the next piece of the text, and pass on what may be seen."""
         self._pieces.append(piece)
         if time.monotonic() < self._next:
             return
-        self._pieces = ["".join(self._pieces)]
-        said = seen_so_far(printable(self._pieces[0]), self._reading)
-        if said is not None and said != self._told:
-            self._told = said
-            self._write(said)
+        self._text += "".join(self._pieces)
+        self._pieces.clear()
+        seen = seen_so_far(printable(self._text), self._reading)
+        if seen is not None and seen != self._shown:
+            self._shown = seen
+            self._write(seen)
         self._next = time.monotonic() + PAUSE
 
 
-def seen_so_far(text: str, reading: Reading = PLAIN) -> str | None:
-    """The part of an unfinished completion that may be seen, which is how the finished one begins. None while that can't be told.
+def seen_so_far(text: str, reading: Reading = PLAIN_READING) -> str | None:
+    """The beginning of an unfinished completion as the finished one will show it.
 
     Args:
         text: what is written so far.
         reading: how the finished completion is read.
+
+    Returns:
+        the text, or None while it isn't known what may be shown.
 
     Example:
         >>> [seen_so_far("<think>hm</think>Mint <b"[:end]) for end in (5, 10, 19, 22, 25)]
@@ -89,15 +97,13 @@ def seen_so_far(text: str, reading: Reading = PLAIN) -> str | None:
     settled = known.half_a_mention.sub("", _UNFINISHED.sub("", text))
     if known.worded_begins.match(settled) and not known.worded.match(settled):
         return None
-    said = split_reasoning(settled, reading.named)
-    begins = " ".join(said.text.split()).casefold()
-    if any(word.startswith(begins) for word in known.beginnings):
+    split = split_reasoning(settled, reading.named)
+    beginning = " ".join(split.text.split()).casefold()
+    if any(word.startswith(beginning) for word in known.beginnings):
         return None
-    if said.open or unknown_mark(said.text, reading.messages):
+    if split.open or unknown_mark(split.text, reading.messages):
         return None
-    asked = re.match(r"<([\w:.-]+)", said.text)
-    if asked and asked[1].casefold() in names_in(
-        reading.messages
-    ):  # what follows decides whether the tag is around all of it
-        return None
-    return said.text
+    tag = re.match(r"<([\w:.-]+)", split.text)
+    if tag and tag[1].casefold() in names_in(reading.messages):
+        return None  # what follows decides whether the tag is around all of it
+    return split.text

@@ -2,7 +2,7 @@ import pytest
 from chat_server import KEY, ChatServer
 
 from pyterrier_ikat.llms import llm
-from pyterrier_ikat.llms.sending import Retry
+from pyterrier_ikat.llms.retry import Retry
 
 
 @pytest.fixture

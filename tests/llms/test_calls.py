@@ -24,7 +24,7 @@ from pyterrier_ikat.llms.failures import (
 )
 from pyterrier_ikat.llms.model import OtherModelWarning, same_model
 from pyterrier_ikat.llms.request import WHOLE, read
-from pyterrier_ikat.llms.sending import Retry
+from pyterrier_ikat.llms.retry import Retry
 
 
 def row(model, stage="answer"):

@@ -15,7 +15,7 @@ from chat_server import DROP, KEY, Answer, ask, refused, said
 
 from pyterrier_ikat.llms import FatalLLMError, llm
 from pyterrier_ikat.llms.failures import Transient, Unavailable
-from pyterrier_ikat.llms.sending import Retry
+from pyterrier_ikat.llms.retry import Retry
 
 ENDED = threading.Event()
 """The test is over."""

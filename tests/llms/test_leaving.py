@@ -8,7 +8,7 @@ from chat_server import ask, refused, said
 
 from pyterrier_ikat.events import AskerLeft, Observer, asked_by, observed_by
 from pyterrier_ikat.llms import LLM
-from pyterrier_ikat.llms.sending import Retry
+from pyterrier_ikat.llms.retry import Retry
 
 LONG = 60
 

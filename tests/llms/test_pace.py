@@ -12,7 +12,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import FatalLLMError
 from pyterrier_ikat.llms.failures import Transient, Unavailable
 from pyterrier_ikat.llms.pace import Pace
-from pyterrier_ikat.llms.sending import Retry
+from pyterrier_ikat.llms.retry import Retry
 from pyterrier_ikat.llms.waits import asked_wait
 
 

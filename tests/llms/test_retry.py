@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.llms.failures import Transient
-from pyterrier_ikat.llms.sending import Retry
+from pyterrier_ikat.llms.retry import Retry
 from pyterrier_ikat.llms.waits import header_seconds
 
 

@@ -8,7 +8,7 @@ from chat_server import KEY, ask, refused, said
 
 from pyterrier_ikat.errors import IkatError
 from pyterrier_ikat.llms import llm
-from pyterrier_ikat.llms.sending import Retry
+from pyterrier_ikat.llms.retry import Retry
 
 
 def seen(model):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from pyterrier_ikat.llms.usage import MOST, UNKNOWN, Tokens, tokens_in, tokens_of
+from pyterrier_ikat.llms.usage import MOST_TOKENS, UNKNOWN_TOKENS, Tokens, tokens_in, tokens_of
 
 
 def usage(prompt, written, total=None, **more):
@@ -140,7 +140,7 @@ def test_each_form_comes_to_what_was_read_and_written(name):
         -(10**30),
         10**30,
         10**400,
-        MOST + 1,
+        MOST_TOKENS + 1,
         True,
         "100",
         "many",
@@ -173,7 +173,7 @@ def test_a_number_that_is_no_count_is_unknown(number):
     ],
 )
 def test_no_usage_and_zeros_are_unknown(told):
-    assert tokens_of(told) == UNKNOWN
+    assert tokens_of(told) == UNKNOWN_TOKENS
 
 
 def test_cached_tokens_are_at_most_the_prompt_and_negatives_none():

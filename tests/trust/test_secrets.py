@@ -18,7 +18,7 @@ from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import IkatError, UsageError
 from pyterrier_ikat.live.chat import Chat
 from pyterrier_ikat.llms import FatalLLMError, Ledger, llm
-from pyterrier_ikat.llms.sending import Retry
+from pyterrier_ikat.llms.retry import Retry
 from pyterrier_ikat.study import Study
 
 PASSWORD = "pw-planted-98765"
