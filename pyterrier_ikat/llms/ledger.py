@@ -2,10 +2,10 @@
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -120,6 +120,26 @@ class Spend:
         return plus(self.cost, self.worth)
 
 
+class Entry(NamedTuple):
+    """An addition to an account.
+
+    Attributes:
+        stage: the operator's stage name.
+        model: the language model.
+        increments: by column; None for an amount that is not known.
+        served: the model that answered, as the server names it, if it does.
+        key: identifies the request, for accounts that are written down.
+        answered: whether a cost is that of the request's completion, for such accounts.
+    """
+
+    stage: str
+    model: str
+    increments: Mapping[str, Number]
+    served: str | None = None
+    key: str | None = None
+    answered: bool = True
+
+
 class Ledger(Remade):
     """The account of calls to language models, per operator (``stage``) and model.
 
@@ -168,27 +188,22 @@ class Ledger(Remade):
         answered: bool = True,
         **increments: Number,
     ) -> None:
-        """Add to the row of ``stage`` and ``model``.
+        """Add to the row of ``stage`` and ``model``; see `Entry` for the arguments."""
+        self.enter(Entry(stage, model, increments, served, key, answered))
 
-        Args:
-            stage: the operator's stage name.
-            model: the language model.
-            served: the model that answered, as the server names it, if it does.
-            key: identifies the request, for accounts that are written down.
-            answered: whether a cost is that of the request's completion, for such accounts.
-            increments: by column; None for an amount that is not known.
-        """
+    def enter(self, entry: Entry) -> None:
+        """Add to the row of a stage and model, and to the accounts that follow this one."""
         with self._lock:
-            place = stage, model
+            place = entry.stage, entry.model
             if place not in self._rows:
                 self._rows[place] = {"served": set(), **dict.fromkeys((*COUNTS, *AMOUNTS), 0)}
             row = self._rows[place]
-            if served:
-                row["served"].update(served.split(BETWEEN))
-            for name, value in increments.items():
+            if entry.served:
+                row["served"].update(entry.served.split(BETWEEN))
+            for name, value in entry.increments.items():
                 row[name] = plus(row[name], value)
         for follower in self._followers:
-            follower.count(stage, model, served=served, key=key, answered=answered, **increments)
+            follower.enter(entry)
 
     def add(self, other: "Ledger") -> None:
         """Add all rows of another ledger."""

@@ -23,7 +23,7 @@ from ..arguments import is_missing
 from ..errors import DataError, option
 from ..events import Observer, Step
 from ..llms import Completion, FatalLLMError, Ledger, LLMFailure, Request
-from ..llms.ledger import AMOUNTS, COUNTS, Budget
+from ..llms.ledger import AMOUNTS, COUNTS, Budget, Entry
 from ..operator import label_of
 from ..progress import doing
 from ..runs import RunFolder
@@ -260,53 +260,47 @@ class Account(Ledger):
         self._earlier: Counter[str] = Counter()
         drop_cut_line(self.path)
         for _, event in read_lines(self.path):
-            self._earlier[event["key"]] += event.pop("answered")
-            super().count(**event)
+            self._earlier[event["key"]] += event["answered"]
+            spent = {name: amount for name, amount in event.items() if name in SPENT}
+            super().enter(Entry(event["stage"], event["model"], spent, event["served"]))
 
-    def count(
-        self,
-        stage: str,
-        model: str,
-        *,
-        served: Any = None,
-        key: str | None = None,
-        answered: bool = True,
-        **increments: float | None,
-    ) -> None:
-        """Add to the row of ``stage`` and ``model``, and write counts with a key to the file.
+    def enter(self, entry: Entry) -> None:
+        """Add to the row of a stage and model, and write an entry with a key to the file.
 
         Raises:
             OSError: when the file can't be written.
         """
         spent: dict[str, Any] = {}
         rest: dict[str, Any] = {}
-        for name, value in increments.items():
-            if key is not None and name in SPENT:
+        for name, value in entry.increments.items():
+            if entry.key is not None and name in SPENT:
                 spent[name] = value
             else:
                 rest[name] = value
         if rest:
-            self.rest.count(stage, model, served=None if spent else served, **rest)
-        if not spent or key is None:
+            served = None if spent else entry.served
+            self.rest.enter(Entry(entry.stage, entry.model, rest, served))
+        if not spent or entry.key is None:
             return
-        has_answer = "known" in spent or ("cost" in spent and not increments.get("failures"))
-        answered = answered and has_answer
+        has_failed = bool(entry.increments.get("failures"))
+        has_answer = "known" in spent or ("cost" in spent and not has_failed)
+        answered = entry.answered and has_answer
         with self._lock:
-            if answered and self._earlier[key]:
-                self._earlier[key] -= 1
+            if answered and self._earlier[entry.key]:
+                self._earlier[entry.key] -= 1
                 if "known" in spent:
                     return
             event = {
-                "stage": stage,
-                "model": model,
-                "key": key,
-                "served": served,
+                "stage": entry.stage,
+                "model": entry.model,
+                "key": entry.key,
+                "served": entry.served,
                 **spent,
                 "answered": answered,
             }
             with self.path.open("ab", buffering=0) as file:
                 file.write(json.dumps(event).encode() + b"\n")
-        super().count(stage, model, served=served, key=key, **spent)
+        super().enter(entry._replace(increments=spent))
 
 
 def ledger_of(folder: RunFolder) -> Ledger:
