@@ -1,4 +1,4 @@
-"""The tests on every supported Python whose interpreter is on the path: `make versions`; of an installed wheel: `make wheel`.
+"""Test every supported Python on the path (`make versions`), or an installed wheel (`make wheel`).
 
 With the packages of others that meet ours: `nox --session neighbours`.
 
@@ -37,7 +37,7 @@ def constraints(session: nox.Session, pandas: str) -> str:
 @nox.session(venv_backend="venv")
 @nox.parametrize(("python", "pandas"), PAIRS)
 def tests(session: nox.Session, pandas: str) -> None:
-    """Install with the pinned versions, torch first as in the Makefile, and run the tests; their warnings are errors."""
+    """Install the pinned versions, torch first as in the Makefile, and run the tests."""
     pinned = constraints(session, pandas)
     session.install("--constraint", pinned, "torch==2.13.0")
     session.install("--constraint", pinned, "--editable", ".[dev]")
@@ -46,7 +46,7 @@ def tests(session: nox.Session, pandas: str) -> None:
 
 @nox.session(venv_backend="venv", default=False)
 def neighbours(session: nox.Session) -> None:
-    """Packages that people use beside this one, and a real language model of 94 MB, in the tests of their own.
+    """Test beside packages that people use with this one, and with a real language model of 94 MB.
 
     What the environment of nox itself has, such as torch, is not installed again.
     """
@@ -83,7 +83,7 @@ def neighbours(session: nox.Session) -> None:
 
 @nox.session(venv_backend="venv")
 def wheel(session: nox.Session) -> None:
-    """Build the wheel, install it, and run the tests in a copy of the checkout without the package: only the wheel can be imported."""
+    """Build and install the wheel, and run the tests where only the wheel can be imported."""
     folder = Path(session.create_tmp()).resolve()
     shutil.rmtree(folder)
     session.install("build")

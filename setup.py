@@ -1,4 +1,4 @@
-"""Package metadata. Every dependency is named here with the extra it serves; the heavy ones load at first use."""
+"""Package metadata: each dependency with the extra it serves. The heavy ones load at first use."""
 
 from pathlib import Path
 
@@ -62,7 +62,9 @@ DEV = [
 setup(
     name="pyterrier_ikat",
     version="0.1.0",
-    description="PyTerrier operators for conversational search with a personal knowledge base (TREC iKAT)",
+    description=(
+        "PyTerrier operators for conversational search with a personal knowledge base (TREC iKAT)"
+    ),
     long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="MIT",

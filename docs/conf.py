@@ -70,7 +70,7 @@ def class_signature(
     signature: str | None,
     returned: str | None,
 ) -> Any:
-    """The arguments of a class as its ``__init__`` takes them; PyTerrier's own ``__new__`` would hide them."""
+    """Show the arguments of a class's ``__init__``, which PyTerrier's ``__new__`` hides."""
     if what != "class" or not isinstance(value, type) or issubclass(value, Exception):
         return None
     # Some Pythons (3.11.2) give that of `__new__` for the class itself.

@@ -47,9 +47,12 @@ PATIENCE = 60_000
 """Milliseconds to wait for a page, and for the answers of the systems."""
 
 LOOK = (
-    "text{font:13px system-ui,-apple-system,Segoe UI,Helvetica,Arial,sans-serif;fill:#222}.page{fill:#fff;stroke:#d0d7de}"
-    ".head{font-weight:600;fill:#3b4a5a}.asks{font-size:15px;fill:#000}.score{font-weight:600}.bar{fill:#0b6bb5}.all{fill:#e3e8ee}"
-    "@media(prefers-color-scheme:dark){text{fill:#d5dbe3}.page{fill:#161b22;stroke:#3d444d}.head{fill:#a9b8c8}.asks{fill:#fff}"
+    "text{font:13px system-ui,-apple-system,Segoe UI,Helvetica,Arial,sans-serif;fill:#222}"
+    ".page{fill:#fff;stroke:#d0d7de}"
+    ".head{font-weight:600;fill:#3b4a5a}.asks{font-size:15px;fill:#000}"
+    ".score{font-weight:600}.bar{fill:#0b6bb5}.all{fill:#e3e8ee}"
+    "@media(prefers-color-scheme:dark){text{fill:#d5dbe3}"
+    ".page{fill:#161b22;stroke:#3d444d}.head{fill:#a9b8c8}.asks{fill:#fff}"
     ".bar{fill:#4aa3e8}.all{fill:#2d343d}}"
 )
 """The styles of the drawing, in a light and a dark page."""
@@ -97,7 +100,10 @@ def photograph(report: Path, turn: str, target: Path) -> None:
 
 
 def example_picture() -> list[Path]:
-    """Run three systems on the sample, and draw what each searches for in one turn, and its score; 390 pixels wide, for a phone."""
+    """Draw what three systems search for in one turn of the sample, with their scores.
+
+    The drawing is 390 pixels wide, for a phone.
+    """
     import pyterrier_ikat as ikat
 
     sample = ikat.dataset("ikat:sample")
@@ -143,15 +149,19 @@ def _example(turn: dict[str, Any], queries: dict[str, str], scores: dict[str, fl
         height = _write(lines, queries[name], "text", height, 3)
         lines.append(f'<rect class="all" x="16" y="{height}" width="230" height="12" rx="3"/>')
         lines.append(
-            f'<rect class="bar" x="16" y="{height}" width="{max(2, 230 * scores[name]):.0f}" height="12" rx="3"/>'
+            f'<rect class="bar" x="16" y="{height}" width="{max(2, 230 * scores[name]):.0f}"'
+            ' height="12" rx="3"/>'
         )
         lines.append(
-            f'<text class="score" x="256" y="{height + 11}">nDCG@5 {format_score(scores[name])}</text>'
+            f'<text class="score" x="256" y="{height + 11}">nDCG@5 '
+            f"{format_score(scores[name])}</text>"
         )
         height += 22
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 390 {height}" width="390" height="{height}" role="img">'
-        f'<style>{LOOK}</style><rect class="page" width="390" height="{height}" rx="10"/>{"".join(lines)}</svg>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 390 {height}"'
+        f' width="390" height="{height}" role="img">'
+        f'<style>{LOOK}</style><rect class="page" width="390" height="{height}" rx="10"/>'
+        f"{''.join(lines)}</svg>\n"
     )
 
 
@@ -177,7 +187,7 @@ def report_picture() -> list[Path]:
 
 
 def chat_pictures() -> list[Path]:
-    """Serve two systems on the sample with recorded completions, ask the first question of its first conversation, and photograph it."""
+    """Photograph the chat page while two systems answer the first question of the sample."""
     import pyterrier_ikat as ikat
     from pyterrier_ikat.live.serving import running
 
@@ -201,7 +211,7 @@ def chat_pictures() -> list[Path]:
 
 
 def _ask(page: Page, persona: list[str], question: str) -> None:
-    """Type a persona and a question into the chat page, wait until both systems have answered, and open a citation."""
+    """Type a persona and a question into the chat page, wait for both answers, open a citation."""
     send = page.locator("#send")
     expect(send).to_be_enabled()
     page.evaluate("document.querySelector('#setup > details').open = true")

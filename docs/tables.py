@@ -131,7 +131,7 @@ def llm_options() -> str:
 
 
 def turn_frame() -> str:
-    """The columns of a turn frame, as the docstring of its module lists them between two lines of ``=``."""
+    """List the columns of a turn frame, from the docstring of its module."""
     listed = re.split(r"^=+ +=+$", frame.__doc__ or "", flags=re.MULTILINE)[1]
     rows = [re.split(r"  +", line, maxsplit=1) for line in listed.strip().splitlines()]
     return table(["columns", "content"], [[as_markdown(cell) for cell in row] for row in rows])

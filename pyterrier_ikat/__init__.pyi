@@ -1,4 +1,7 @@
-"""The public names, and where each is; ``__init__.py`` loads them at first use. Operators of one paper are in ``ikat.generate`` alone."""
+"""The public names, each with its module; ``__init__.py`` loads them at first use.
+
+Operators of one paper are in ``ikat.generate`` alone.
+"""
 
 from . import evaluation as evaluation
 from . import generate as generate

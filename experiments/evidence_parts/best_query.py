@@ -216,7 +216,9 @@ def best_query(folder: str | Path) -> str:
     for name, (output, answers) in SAMPLES.items():
         turns = turns_of(samples_of(output, answers), collection.qrels)
         judged = collection.qrels[collection.qrels["qid"].isin(turns["qid"])]
-        texts = sorted({text for samples in turns["qsubqueries"] for text in samples}, key=len)
+        samples = {text for texts_of_turn in turns["qsubqueries"] for text in texts_of_turn}
+        # In one order whatever the order of the set: batches of texts decide about float noise.
+        texts = sorted(samples, key=lambda text: (len(text), text))
         found = search(collection.bm25, texts)
         scored = search(collection.dense, texts)
         ranked = {

@@ -1,4 +1,4 @@
-"""Packages that people use beside this one, each as it is installed: ``nox --session neighbours``. Without them these tests skip."""
+"""Packages that people use beside this one: ``nox --session neighbours``; skipped without them."""
 
 import itertools
 import json
@@ -82,7 +82,7 @@ class Answers(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def stream(self):
-        """Two pieces of text and the end, as OpenAI's API reference has them (Chat completion chunk)."""
+        """Two pieces of text and the end, as in OpenAI's API reference (Chat completion chunk)."""
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()

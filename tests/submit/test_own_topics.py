@@ -141,7 +141,7 @@ def test_the_scores_of_a_single_response_are_its_own(tmp_path):
 
 
 def submitted_turns(path, year):
-    """The turns of a submission of a run that chose the second statement, as they stand in the file."""
+    """The turns in the file of a submission whose run chose the second statement."""
     run = made_run(path / "mine", Data(year), qstatements=[[("2", 0.5)]] * 6)
     team = "t" if year == 2025 else None
     write_submission(
