@@ -92,7 +92,7 @@ def _write_example(formatter: click.HelpFormatter, example: str) -> None:
 
 
 class _Group(click.Group):
-    """Prints our errors and those of the operating system as one line.
+    """Print our errors and those of the operating system as one line.
 
     Anything else is a defect and keeps its traceback.
     """

@@ -279,7 +279,7 @@ def _in_file(path: str, name: str) -> ir_measures.Measure:
 
 
 def _meant(text: str) -> str:
-    """A question that names the measure that a mistyped name probably means, or nothing."""
+    """Ask whether a mistyped name means a known measure; empty if none is similar."""
     with suppress(ValueError):
         # trec_eval's names, which PyTerrier takes as well
         labels = [label(measure) for measure in ir_measures.parse_trec_measure(text)]
@@ -294,6 +294,8 @@ def _meant(text: str) -> str:
 
 
 Judged: TypeAlias = Mapping[str, Mapping[str, int]]
+"""Turn -> its judged passages' labels."""
+
 RankingScores: TypeAlias = Mapping[str, Mapping[str, float]]
 """Turn -> its passages' scores, in any order."""
 
@@ -431,9 +433,7 @@ class Evaluator:
             )
 
     def without_judged(self, ranking: RankingScores) -> str:
-        """Words for a ranking without a judged passage, for any turn; empty for any other.
-
-        They are also empty for a ranking without passages.
+        """Say that no passage of a ranking is judged; empty if some are, or if it has none.
 
         Such a ranking is of another collection, or its ids have another form. Its scores would be
         0.
@@ -456,9 +456,7 @@ class Evaluator:
         )
 
     def of_other_form(self, ranking: RankingScores) -> str:
-        """Words for a ranking whose docnos have another form than the judged ones; else empty.
-
-        They have an example of both.
+        """Say, with examples, that a ranking's docnos have another form; empty if they have not.
 
         Forms differ by case, by blanks, or by a number at the end such as ``:0`` or ``-7``, as
         those of a passage and its document.
@@ -886,7 +884,7 @@ def check_turn_names(who: str, ours: Iterable[str], theirs: Iterable[str]) -> No
 def check_common_turns(
     who: str, ours: Iterable[str], theirs: Iterable[str], what: str = "turn of the qrels"
 ) -> None:
-    """Refuse turns none of which is wanted, and those that :func:`check_turn_names` refuses.
+    """Refuse a run without any wanted turn, or with names that :func:`check_turn_names` refuses.
 
     Raises:
         DataError: with an example of both.

@@ -73,7 +73,7 @@ def _each_once(texts: Sequence[str], limit: int) -> list[str]:
 
 @dataclass(eq=False, repr=False)
 class _AsksAboutList(AsksLLM):
-    """Shows a list to the model, in one prompt for each row, and reads a list.
+    """Show the model a list, in one prompt for each row, and read a list.
 
     An unusable completion is a failure.
     """

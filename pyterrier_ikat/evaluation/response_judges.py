@@ -31,7 +31,7 @@ from .responses import Assessment, AssessmentOutcome, ResponseJudge, asked_colum
 
 @dataclass(unsafe_hash=True)
 class LLMJudge(AsksLLM, ResponseJudge):
-    """Asks a model about every response.
+    """Ask a model about every response.
 
     Requests have the stage ``"judge"`` and the prompt ids ``judge_groundedness``,
     ``judge_completeness``, ``judge_relevance``, ``judge_naturalness``, ``judge_preference``,
@@ -91,7 +91,7 @@ class LLMJudge(AsksLLM, ResponseJudge):
         return [self.ask_about(row, **more)]
 
     def ask_about(self, row: dict[str, Any], item: str = "", **more: Any) -> Request:
-        """A request that shows the response, the question that it answers, and ``more``."""
+        """A request with the response, its question, and ``more``."""
         values = {
             "question": row["question"],
             "context": history_text(row["qhistory"]),
@@ -378,7 +378,7 @@ class NuggetRecall(LLMJudge):
 
 @dataclass(frozen=True)
 class PlainJudge(ResponseJudge):
-    """Judges each response by itself, by default by comparing it with the gold answer."""
+    """The base of judges that score each response by itself, by default against the gold answer."""
 
     needs = ("gold_answer",)
     basis = "gold_answer"
@@ -397,8 +397,6 @@ def words(text: str) -> list[str]:
 
     These are the tokens of the package ``rouge-score`` with its default settings. They are for
     English: a text in another script has none.
-
-    They are for English: a text in another script has none.
 
     Example:
         >>> words("Don't boil it at 100 °C!")
@@ -440,13 +438,12 @@ class RougeL(PlainJudge):
 
     It is that of the package ``rouge-score``, over :func:`words`. With L the longest common
     subsequence: precision L / words of the response, recall L / words of the gold answer, F their
-    harmonic mean (beta = 1); 0 if either has no words. Each text counts as
-    one sequence, including line breaks (not the sentence-wise ROUGE-Lsum). Source: Lin, ROUGE,
-    2004, section 3.
+    harmonic mean (beta = 1); 0 if either has no words. Each text counts as one sequence, including
+    line breaks (not the sentence-wise ROUGE-Lsum). Source: Lin, ROUGE, 2004, section 3.
 
     Warns:
         UserWarning: when ROUGE-L reads less than half of a text's letters and digits, as in
-        Cyrillic or Chinese.
+            Cyrillic or Chinese.
 
     Example:
         >>> frame = pd.DataFrame({"qid": ["1_1"], "qanswer": ["Rooibos has no caffeine."]})
@@ -580,7 +577,7 @@ class ExistingCitations(CitedSentences):
     name = "existing citations"
 
     def share(self, entries: Sequence[dict[str, Any]]) -> Assessment:
-        """The share of the citations that are of a passage that was shown."""
+        """The share of the citations with the number of a shown passage."""
         existing = sum(len(entry["docnos"]) for entry in entries)
         total = existing + sum(len(entry["unknown"]) for entry in entries)
         if total == 0:

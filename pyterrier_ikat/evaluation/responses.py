@@ -45,7 +45,7 @@ class Assessment:
 
 
 class ResponseJudge:
-    """Gives each response a value and a reason.
+    """The base of judges, which give each response a value and a reason.
 
     A judge of your own has the same attributes and this method.
     """
@@ -95,9 +95,6 @@ def response_turns(
     conversations: Iterable[Conversation], qids: Iterable[str] | None = None
 ) -> pd.DataFrame:
     """The turns whose responses should be judged, with what TREC iKAT 2023 showed its judges.
-
-    That is the whole persona, the manual rewrite as the question, and the conversation so far as
-    manual rewrites and gold answers. Automatic systems must not see it.
 
     That is the whole persona, the manual rewrite as the question, and the conversation so far as
     manual rewrites and gold answers. Automatic systems must not see it.

@@ -253,7 +253,7 @@ def breakdown(
 ) -> pd.DataFrame:
     """The mean of each conversation, depth (turn number) or category, for every system.
 
-    RunSource: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Figures 3 and 4.
+    Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Figures 3 and 4.
 
     Args:
         runs: runs as :func:`evaluate` takes them, or name -> the scores of a run for each turn:

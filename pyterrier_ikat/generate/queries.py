@@ -91,10 +91,10 @@ class ExplodeQueries(Operator):
     Reads ``qid``, ``query``, ``qsubqueries``. Writes ``qid`` = ``<turn>::<n>`` (unique again),
     ``qid_0`` (the turn's qid), ``qquery`` (the turn's query), ``qsub`` (0, 1, ...) and ``query``
     (the sub-query; the turn's query is pushed to ``query_0``), and ``qpushed``, how many earlier
-    queries there are then. The fusions (``Interleave``,
-    ``RRF``, ``WeightedSum``, ...) undo it. A turn with an empty list, or without a list, keeps its
-    query as its only sub-query. If the frame has ``qweights`` (see :class:`PassageQueries`), each
-    row gets its own ``qweight``; the weight of a turn's own query is 1.
+    queries there are then. The fusions (``Interleave``, ``RRF``, ``WeightedSum``, ...) undo it. A
+    turn with an empty list, or without a list, keeps its query as its only sub-query. If the frame
+    has ``qweights`` (see :class:`PassageQueries`), each row gets its own ``qweight``; the weight of
+    a turn's own query is 1.
 
     Raises:
         UsageError: when the frame is expanded already.

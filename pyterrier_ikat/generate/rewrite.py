@@ -472,7 +472,7 @@ class RewriteByLevel(LLMOperator):
     the rewrite and pushes the old query to ``query_0``. One call per turn. As in the paper, the
     prompt asks for an answer, but the answer is not kept. The fallback for a failed turn is the
     question at level ``"a"``. Source: Mo et al., Adaptive Personalized Conversational Information
-    Retrieval (APCIR, arXiv 2508.08634), and their code (YuchenHui22314/TREC_iKAT_2024 at 646ba6d),
+    Retrieval (APCIR, arXiv 2508.08634), and their code (YuchenHui22314/TREC_iKAT_2024 at 646ba6d).
     Their prompt has examples of levels and rewrites. Ours has none.
 
     Args:

@@ -492,7 +492,7 @@ class MethodPipeline(pt.Compose):
 def _carrying(
     lines: Sequence[str], pipeline: pt.Compose, resources: Iterable[Any]
 ) -> list[pt.Transformer]:
-    """The stages of a pipeline, of which the first own one, which is no resource, has the lines."""
+    """The stages of a pipeline, with the lines on the first operator that is not a resource."""
     taken = {id(resource) for resource in resources}
     own = list(pipeline)
     for position, stage in enumerate(own):
@@ -640,7 +640,7 @@ def _short(resource: Any) -> str:
 
 
 def returned(retriever: Any) -> int | None:
-    """Return at most how many passages a retriever returns per query; None if it doesn't say.
+    """The most passages that a retriever returns per query; None if that is unknown.
 
     Example:
         >>> returned(pt.RankCutoff(20) >> pt.RankCutoff(10))

@@ -133,7 +133,7 @@ class Given:
         """Who made the judgements that the user gives.
 
         Raises:
-        UsageError: for a claim that is known to be wrong.
+            UsageError: for a claim that is known to be wrong.
         """
         if isinstance(self.qrels, pd.DataFrame) or self.qrels is None:
             return self.judged_by
@@ -262,8 +262,6 @@ def response_judges(resources: Mapping[str, str], turns: pd.DataFrame) -> dict[s
 
     The resources have the judge's model, and the turns what it reads. BEM needs the folder of a
     classifier, the others an LLM, and ROUGE-L nothing.
-
-    BEM needs the folder of a classifier, the others an LLM, and ROUGE-L nothing.
     """
     llm_judges = {
         "R-Nuggets": NuggetRecall,

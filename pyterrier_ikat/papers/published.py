@@ -330,9 +330,7 @@ def known_keys() -> list[str]:
 def read_resources(path: str | Path) -> dict[str, str]:
     """The resources of a TOML file, or those of the bundled sample for ``"sample"``.
 
-    With the sample's, everything runs offline. A line is ``"<the paper's model or index>" =
-    "<yours>"``: a specification of an LLM, the name of a re-ranker, or the folder of an index, as
-    in the options of ``ikat run``.
+    With the sample's, everything runs offline.
 
     A line is ``"<the paper's model or index>" = "<yours>"``: a specification of an LLM, the name of
     a re-ranker, or the folder of an index, as in the options of ``ikat run``.

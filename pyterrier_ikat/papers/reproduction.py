@@ -268,8 +268,6 @@ class Reproduction:
         """The judged turns of a table and of the paper's other tables on the same dataset.
 
         One run serves all tables. Public completions are of the table's own turns alone.
-
-        Public completions are of the table's own turns alone.
         """
         data = self.dataset(part)
         parts = [part]

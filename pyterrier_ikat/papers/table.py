@@ -383,9 +383,6 @@ def published_tables(name: str, number: str) -> list[Table]:
     ``.frame`` has the values. For a table of prompts, it names our prompts instead, because the
     paper's sentences belong to its authors.
 
-    For a table of prompts, it names our prompts instead, because the paper's sentences belong to
-    its authors.
-
     Raises:
         UsageError: when there is no such paper or table, or the paper prints no numbers of a
             figure.

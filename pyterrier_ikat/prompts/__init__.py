@@ -251,13 +251,13 @@ def tell_unread(folder: str, read_by_own: Iterable[str] | None = None) -> None:
 
     The package's templates would silently stand for them. Files of other stages are read by their
     operators. So are those that a file of the folder includes, extends or imports, and those of
-    operators that are defined elsewhere. A file of another kind is told if it is named like a
+    operators that are defined elsewhere. A file of another kind is reported if it is named like a
     template, such as ``answer.txt``.
 
     Args:
         folder: a folder of a user's templates.
         read_by_own: for an operator that isn't of this package, the templates that it reads. It may
-            read more, so only names that are almost those of templates are told.
+            read more, so only names that are almost those of templates are reported.
 
     Warns:
         UnknownPromptWarning: with the names, and those that they may mean.

@@ -99,7 +99,9 @@ class Cache:
             self.path = IN_MEMORY
             default = BYTES_IN_MEMORY
         else:
-            self.path = os.path.abspath(path)  # sqlite takes also file:x?mode=memory for a file
+            self.path = os.path.abspath(
+                path
+            )  # a file may have any name, also :memory: or file:x?mode=memory
             default = BYTES_IN_A_FILE
         self.kind = kind
         self.max_bytes = max_bytes or (default if kind.bounded else math.inf)
@@ -207,7 +209,7 @@ class Cache:
             entries = "its entries are lost and computed again when needed"
         warnings.warn(
             f"the {self.kind.name} {self.path} was removed, moved or replaced while it was open: "
-            f"{entries}. To start anew, remove it when nothing uses it",
+            f"{entries}. To start afresh, remove it when nothing uses it",
             CacheMovedWarning,
             stacklevel=2,
         )
@@ -398,7 +400,8 @@ def _remove_stale(path: str) -> None:
     It is of no use, and a new database would share it with a process that still has the old one
     open.
     """
-    # Looked at first: a new database is there before what belongs to it.
+    # The files beside are looked at before the database. Those of a new database come after it, so
+    # if it is still not there, these are of the removed one.
     before = _identities(*_beside(path))
     if os.path.exists(path):
         return

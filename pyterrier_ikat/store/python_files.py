@@ -137,7 +137,7 @@ def _imports(source: bytes) -> Iterator[str]:
     """
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError):  # told when the file is run
+    except (SyntaxError, ValueError):  # reported when the file is run
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -45,7 +45,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Place:
-    """A place in a submission. All places of one share the list of problems."""
+    """A place in a submission. All places of a submission share one list of problems."""
 
     problems: list[Problem] = field(default_factory=list)
     turn: str = ""

@@ -134,7 +134,7 @@ class Side:
 
     @property
     def queries(self) -> str:
-        """All texts with which it searched, in which another side's words are looked up."""
+        """Its search texts as one text, with which another side's words are compared."""
         texts: list[str] = []
         for step in self.steps:
             for note in step.notes:

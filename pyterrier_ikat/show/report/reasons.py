@@ -33,7 +33,7 @@ MOST_MISSED = 5
 
 
 class Explainer:
-    """Explains the difference between two runs on a judged turn, for a measure.
+    """Explain the difference between two runs on a judged turn, for a measure.
 
     A passage counts with its share of the measure (:func:`passage_shares`). For measures without
     shares it counts as in DCG, which only determines the order of the passages that came in and

@@ -156,7 +156,7 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
 
 
 def kept_baseline(logs: Mapping[str, Log]) -> str | None:
-    """The run of the simulation's baseline; None if it is unknown, not shown or not the only."""
+    """The run of the simulation's baseline; None if unknown, not shown, or if there are several."""
     baselines = {log.baseline for log in logs.values() if log.baseline is not None}
     if len(baselines) != 1:
         return None
