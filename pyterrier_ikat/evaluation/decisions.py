@@ -430,7 +430,7 @@ def _count_pairs(statements: list[str], new: list[str], least: float) -> int:
     return int(alike[linear_sum_assignment(alike, maximize=True)].sum())
 
 
-WANTED = {"abstain": "unanswerable", "ask": "underspecified"}
+RIGHT_LABELS = {"abstain": "unanswerable", "ask": "underspecified"}
 """The label of the turns in which each action is right."""
 ACTION_MEASURES = ("precision", "recall", "F1")
 
@@ -500,7 +500,7 @@ def evaluate_actions(
     scored = choose_turns(labelled, asked_of(systems), chosen=turns is not None)
     labels = {qid: labels[qid] for qid in scored.ids}
     actions = ["abstain"]
-    if WANTED["ask"] in labels.values():
+    if RIGHT_LABELS["ask"] in labels.values():
         actions.append("ask")
     frames = [system for system in systems.values() if isinstance(system, pd.DataFrame)]
     clusters = find_clusters(labels, unit, known_dataset(systems, dataset), frames)
@@ -569,7 +569,7 @@ def _decided(name: str, system: SystemOutput, labels: Mapping[str, str]) -> dict
 def _scores(
     action: str, decided: Mapping[str, str], labels: Mapping[str, str], clusters: Clusters
 ) -> dict[str, Any]:
-    wanted = {qid for qid, label_of_turn in labels.items() if label_of_turn == WANTED[action]}
+    wanted = {qid for qid, label_of_turn in labels.items() if label_of_turn == RIGHT_LABELS[action]}
     taken = {qid for qid, chosen in decided.items() if chosen == action}
     right = wanted & taken
     scores: dict[str, Any] = {

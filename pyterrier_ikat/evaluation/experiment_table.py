@@ -14,14 +14,14 @@ from ..errors import DataError, counted
 from ..tables import HIGHER, LOWER, MARKS, UNKNOWN, Cell, Column, Table, format_score, mark_best
 from .evaluator import ORACLE, Rows, aggregated, bonferroni, experiment_rows, label
 from .inference import NO_VALUE, compare
-from .scored_turns import TURNS
+from .scored_turns import TURNS_ATTRIBUTE
 from .units import UNIT_COLUMNS, Clusters, notes_on_unit, said_of_test
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-DEVIATIONS = "deviations"
+DEVIATIONS_ATTRIBUTE = "deviations"
 """The attribute of a frame of scores with sentences on its systems' deviations from papers."""
 
 
@@ -212,7 +212,7 @@ def table(evaluated: "pd.DataFrame") -> Table:
             f"the rows are means over different turns ({numbers} of them): make a table of each"
         )
     _check_compared(list(evaluated.columns))
-    shown = experiment_table(evaluated.to_dict("records"), evaluated.attrs.get(TURNS, ()))
+    shown = experiment_table(evaluated.to_dict("records"), evaluated.attrs.get(TURNS_ATTRIBUTE, ()))
     return replace(shown, rows=evaluated, notes=[*shown.notes, *notes_of(evaluated)])
 
 
@@ -240,7 +240,7 @@ def _check_compared(columns: Sequence[str]) -> None:
 
 def notes_of(scores: "pd.DataFrame") -> list[str]:
     """The notes on how the systems of a frame of scores differ from those of their papers."""
-    return [f"note: {line}" for line in scores.attrs.get(DEVIATIONS, ())]
+    return [f"note: {line}" for line in scores.attrs.get(DEVIATIONS_ATTRIBUTE, ())]
 
 
 DERIVED_SUFFIXES = (

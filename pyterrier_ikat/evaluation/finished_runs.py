@@ -17,7 +17,7 @@ from ..store.trec import is_run_file
 from ..submit.submissions import read_ranking
 
 RunSource: TypeAlias = pd.DataFrame | RunFolder | str | Path
-RANKING = ("qid", "docno", "score", "rank")
+RANKING_COLUMNS = ("qid", "docno", "score", "rank")
 Finished: TypeAlias = (
     Mapping[str, RunSource] | Sequence[RunFolder | str | Path] | RunFolder | str | Path
 )
@@ -150,7 +150,7 @@ def ranking_frame(name: str, run: pd.DataFrame) -> pd.DataFrame:
     repair = (
         "give a ranking, such as read_run(path) returns; ranks come from pt.model.add_ranks(run)"
     )
-    return with_names(f"run {name}", run, RANKING, repair)
+    return with_names(f"run {name}", run, RANKING_COLUMNS, repair)
 
 
 def ranking_of(name: str, run: pd.DataFrame) -> dict[str, dict[str, float]]:

@@ -26,7 +26,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 ALPHA = 0.05
-SAME = 1e-9
+TIE_TOLERANCE = 1e-9
 """Scores of a turn are a tie if they differ by less."""
 FEWEST = 5
 """The fewest clusters with which a difference is marked as significant."""
@@ -54,7 +54,7 @@ class Difference(NamedTuple):
 def differences_of(ours: Any, theirs: Any) -> Floats:
     """The differences of two runs' scores, turn by turn; 0 where they are only rounding errors."""
     differences = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
-    return np.where(np.abs(differences) < SAME, 0.0, differences)
+    return np.where(np.abs(differences) < TIE_TOLERANCE, 0.0, differences)
 
 
 def compare(
@@ -198,7 +198,7 @@ def standard_error(
     turns = sizes.sum()
     divisors = 1 - sizes / turns
     sums = np.bincount(numbers, residuals)
-    is_rounding = np.abs(sums) < SAME * sizes  # what is left of residuals that cancel out
+    is_rounding = np.abs(sums) < TIE_TOLERANCE * sizes  # what is left of residuals that cancel out
     sums = np.where(is_rounding, 0.0, sums)
     error = float(np.sqrt((sums**2 / divisors).sum()) / turns)
     return error, degrees_of_freedom(sizes)

@@ -611,7 +611,7 @@ def order_agreement(
 
 SHOTS = 2
 """How many judged passages the model is shown."""
-CHECKED = 200
+MOST_CHECKED = 200
 """How many labels of people the model's are compared with, at most."""
 
 
@@ -752,7 +752,7 @@ def fill_holes(
     shown = with_columns(shown, qexamples=_examples(shown, judged))
     judge = FillingJudge(llm)
     # The judged passages stand first: some of them are labelled again, to see the agreement.
-    checked = np.random.default_rng(0).permutation(len(judged))[:CHECKED]
+    checked = np.random.default_rng(0).permutation(len(judged))[:MOST_CHECKED]
     of_both = agreement(judged, judge(shown.iloc[checked]))
     tell(of_both)
     new = judge(shown.iloc[len(judged) :])

@@ -31,7 +31,7 @@ from .units import UNIT_COLUMNS, find_clusters
 
 AT_ONCE = 10
 """How many passages or nuggets one prompt shows."""
-KEPT = 20
+MOST_NUGGETS = 20
 """How many nuggets of a turn are kept after they are sorted by importance."""
 WEIGHT = {"vital": 1.0, "okay": 0.5}
 SHARE = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
@@ -247,7 +247,7 @@ def create_nuggets(
     for qid, of_turn in nuggets.items():
         rated = [(nugget, words[qid, nugget] or "okay") for nugget in of_turn]
         rated.sort(key=lambda pair: IMPORTANCE.index(pair[1]))
-        for nugget, importance in rated[:KEPT]:
+        for nugget, importance in rated[:MOST_NUGGETS]:
             columns["qid"].append(qid)
             columns["nugget"].append(nugget)
             columns["importance"].append(importance)

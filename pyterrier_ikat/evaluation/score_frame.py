@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..tables import wrapped
 from .experiment_table import notes_of
-from .scored_turns import OF_ALL, TURNS
+from .scored_turns import OF_ALL, TURNS_ATTRIBUTE
 
 
 class ScoreFrame(pd.DataFrame):
@@ -44,7 +44,7 @@ def notes_on_turns(scores: pd.DataFrame) -> list[str]:
 
     The sentence that says no more than its column ``turns`` is omitted.
     """
-    return [line for line in scores.attrs.get(TURNS, ()) if not OF_ALL.fullmatch(line)]
+    return [line for line in scores.attrs.get(TURNS_ATTRIBUTE, ()) if not OF_ALL.fullmatch(line)]
 
 
 def about_turns(scores: pd.DataFrame, sentences: Sequence[str]) -> pd.DataFrame:
@@ -58,5 +58,5 @@ def about_turns(scores: pd.DataFrame, sentences: Sequence[str]) -> pd.DataFrame:
         scores = ScoreFrame(scores)
         scores.attrs.update(attributes)
     if sentences:
-        scores.attrs[TURNS] = list(sentences)
+        scores.attrs[TURNS_ATTRIBUTE] = list(sentences)
     return scores

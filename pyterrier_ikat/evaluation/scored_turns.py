@@ -17,7 +17,7 @@ from .evaluator import Judged, check_turn_names
 if TYPE_CHECKING:
     from ..conversations.datasets import Turns
 
-TURNS = "turns"
+TURNS_ATTRIBUTE = "turns"
 """The attribute of a frame of scores with the sentences about its turns."""
 OF_ALL = re.compile(r"Mean over [\d,]+ judged turns?\.")
 """The sentence that says no more than how many turns there are."""

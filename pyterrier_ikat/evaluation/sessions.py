@@ -19,10 +19,10 @@ from ..errors import counted, list_first
 from ..llms.ledger import Spend
 from ..runs.answered_turn import Turn
 from ..runs.log import Dialogue
-from ..tables import UNKNOWN as NOT_KNOWN
-from ..tables import format_score
+from ..tables import UNKNOWN, format_score
+from .inference import NO_VALUE
 
-MEASURES = {
+SESSION_MEASURES = {
     "rubrics met": 4,
     "turns until satisfied": 2,
     "turns": 2,
@@ -40,7 +40,6 @@ BETTER = {"rubrics met": 1, "turns until satisfied": -1, "seconds": -1, "calls":
 
 For turns it is neither, because an impatient user leaves early.
 """
-UNKNOWN = float("nan")
 
 
 def session_measures(dialogues: Sequence[Dialogue]) -> pd.DataFrame:
@@ -69,7 +68,7 @@ def session_measures(dialogues: Sequence[Dialogue]) -> pd.DataFrame:
         >>> turns = [Turn(1, "Tea?", "Rooibos.", seconds=2.0, spend=spend, met=("r1",))]
         >>> rubrics = {"r1": "Which tea?", "r2": "Which coffee?"}
         >>> dialogue = Dialogue("u1", "u1", rubrics, turns, end="out of patience")
-        >>> session_measures([dialogue])[[*MEASURES]].iloc[0].tolist()
+        >>> session_measures([dialogue])[[*SESSION_MEASURES]].iloc[0].tolist()
         [0.5, nan, 1.0, 2.0, 3.0, 0.25]
     """
     columns: dict[str, Any] = {
@@ -78,7 +77,7 @@ def session_measures(dialogues: Sequence[Dialogue]) -> pd.DataFrame:
         "end": column([dialogue.end for dialogue in dialogues]),
     }
     rows = [_measures(dialogue) for dialogue in dialogues]
-    for name in MEASURES:
+    for name in SESSION_MEASURES:
         columns[name] = np.array([row[name] for row in rows], dtype=float)
     return pd.DataFrame(columns)
 
@@ -86,19 +85,19 @@ def session_measures(dialogues: Sequence[Dialogue]) -> pd.DataFrame:
 def _measures(dialogue: Dialogue) -> dict[str, float]:
     turns = dialogue.turns
     spend = sum((turn.spend for turn in turns), Spend())
-    rubrics_met = UNKNOWN
+    rubrics_met = NO_VALUE
     if dialogue.rubrics:
         rubrics_met = len(dialogue.met) / len(dialogue.rubrics)
-    seconds = UNKNOWN
+    seconds = NO_VALUE
     if turns:
         seconds = math.fsum(turn.seconds for turn in turns) / len(turns)
     return {
         "rubrics met": rubrics_met,
-        "turns until satisfied": len(turns) if dialogue.end == "satisfied" else UNKNOWN,
+        "turns until satisfied": len(turns) if dialogue.end == "satisfied" else NO_VALUE,
         "turns": len(turns),
         "seconds": seconds,
         "calls": spend.completions,
-        "cost": UNKNOWN if spend.price is None else spend.price,
+        "cost": NO_VALUE if spend.price is None else spend.price,
     }
 
 
@@ -131,7 +130,7 @@ def session_means(systems: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             "sessions": len(frame),
             "satisfied": int((frame["end"] == "satisfied").sum()),
         }
-        for measure in MEASURES:
+        for measure in SESSION_MEASURES:
             row[measure] = frame[measure].mean(skipna=measure != "cost")
         rows.append(row)
     return pd.DataFrame(rows)
@@ -241,7 +240,7 @@ def shown_columns(systems: Mapping[str, pd.DataFrame]) -> list[str]:
     columns = ["sessions"]
     if any(frame["end"].isin(["satisfied", "out of patience"]).any() for frame in frames):
         columns.append("satisfied")
-    for name in MEASURES:
+    for name in SESSION_MEASURES:
         if any(frame[name].notna().any() for frame in frames):
             columns.append(name)
     return columns
@@ -257,8 +256,8 @@ def format_measure(name: str, value: Any) -> str:
         '–'
     """
     if value != value:  # NaN differs from itself
-        return NOT_KNOWN
+        return UNKNOWN
     if name in SHARES:
         return format_score(value)
-    decimals = MEASURES.get(name, 0)
+    decimals = SESSION_MEASURES.get(name, 0)
     return f"{value:,.{decimals}f}"

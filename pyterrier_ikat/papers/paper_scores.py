@@ -34,9 +34,16 @@ from .published import (
     STATEMENTS_ORGANISERS,
 )
 
-MEASURES = {"P": "P", "Recall": "R", "MRR": "RR", "mAP": "AP", "Precision": "SetP", "F1": "SetF"}
+MEASURE_NAMES = {
+    "P": "P",
+    "Recall": "R",
+    "MRR": "RR",
+    "mAP": "AP",
+    "Precision": "SetP",
+    "F1": "SetF",
+}
 """The papers' names of measures with a level of relevance -> ours. The others have our name."""
-TIMES = {"Judged@10": 10}
+FACTORS = {"Judged@10": 10}
 """The papers count judged passages, and ir_measures gives their share."""
 
 
@@ -245,10 +252,10 @@ def our_measures(part: PublishedTable) -> dict[str, str]:
     ours = {}
     for name in part.measures:
         base, level, cut = re.findall(r"^(\w+)(\(.+\))?(@\d+)?$", name)[0]
-        if base not in MEASURES:
+        if base not in MEASURE_NAMES:
             ours[name] = name
             continue
-        measure = MEASURES[base]
+        measure = MEASURE_NAMES[base]
         if base == "Recall" and "F1" in part.measures:
             measure = "SetR"
         elif base == "Recall":

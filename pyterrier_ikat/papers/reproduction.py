@@ -30,7 +30,7 @@ from ..runs import RunFolder
 from ..show.plots import axes_for, plot_breakdown, save_plot
 from ..study import plan, run
 from ..tables import Table, format_score, of_frame, wrapped
-from .paper_scores import MINI, TIMES, Given, Judgements, our_measures, response_scores
+from .paper_scores import FACTORS, MINI, Given, Judgements, our_measures, response_scores
 from .published import (
     ANSWERS,
     EVIDENCE,
@@ -385,7 +385,7 @@ class Reproduction:
                 return None
         measures = our_measures(part)
         scores = per_turn(ranking, qrels, list(measures.values()))
-        columns = {name: scores[ours] * TIMES.get(name, 1) for name, ours in measures.items()}
+        columns = {name: scores[ours] * FACTORS.get(name, 1) for name, ours in measures.items()}
         return pd.DataFrame(columns)
 
 

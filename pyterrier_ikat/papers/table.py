@@ -16,7 +16,7 @@ from ..evaluation.units import independent
 from ..methods.catalogue import PublishedTable, find
 from ..prompts import FOLDER
 from ..tables import Table, format_score, of_frame
-from .paper_scores import TIMES, Judgements
+from .paper_scores import FACTORS, Judgements
 from .published import (
     ANSWERS,
     EVIDENCE,
@@ -369,7 +369,7 @@ class PaperTable:
 def _cell(value: float, measure: str, scores: str) -> str:
     if math.isnan(value):
         return "-"
-    if measure in TIMES:
+    if measure in FACTORS:
         return f"{value:.2f}"
     return format_score(value, signed=scores == "difference")
 

@@ -72,20 +72,20 @@ from .log import Log
 from .run_file import ranking_frame, run_lines
 from .turn_lines import turn_lines
 
-ENDING = ".partial"
+PARTIAL_ENDING = ".partial"
 """How the name of an unfinished run's folder ends."""
-COSTS = "costs.jsonl"
+COSTS_FILE = "costs.jsonl"
 """The costs of an unfinished run, call by call."""
-RANKING = "run.trec"
-TURNS = "turns.jsonl"
-STAGES = "stages.jsonl.gz"
-MEASURES = "measures.csv"
-LEDGER = "ledger.csv"
-IDENTITY = ("method", "topics_sha256", "prompts", "stages", "parts")
+RANKING_FILE = "run.trec"
+TURNS_FILE = "turns.jsonl"
+STAGES_FILE = "stages.jsonl.gz"
+MEASURES_FILE = "measures.csv"
+LEDGER_FILE = "ledger.csv"
+SYSTEM_IDENTITY = ("method", "topics_sha256", "prompts", "stages", "parts")
 """The entries of ``run.json`` that are equal for all repeats of one system."""
-OURS = "pyterrier_ikat"
-PACKAGES = f"""
-    {OURS} pyterrier pyterrier-pisa pyterrier-t5 pandas numpy torch transformers tokenizers
+THIS_PACKAGE = "pyterrier_ikat"
+VERSIONED_PACKAGES = f"""
+    {THIS_PACKAGE} pyterrier pyterrier-pisa pyterrier-t5 pandas numpy torch transformers tokenizers
     sentence-transformers openvino ir-measures openai
 """.split()
 _DIGEST = re.compile(r"\b[0-9a-f]{16,}\b")
@@ -112,22 +112,24 @@ class RunFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.partial = self.path.parent / (self.path.name.removesuffix(ENDING) + ENDING)
+        self.partial = self.path.parent / (
+            self.path.name.removesuffix(PARTIAL_ENDING) + PARTIAL_ENDING
+        )
 
     @property
     def complete(self) -> bool:
         """Whether the folder holds a finished run."""
-        return self.path.suffix != ENDING and (self.path / "run.json").is_file()
+        return self.path.suffix != PARTIAL_ENDING and (self.path / "run.json").is_file()
 
     @property
     def begun(self) -> bool:
         """Whether the folder holds finished batches of a run that is not finished."""
-        return self.path.suffix == ENDING and bool(self.pieces(TURNS))
+        return self.path.suffix == PARTIAL_ENDING and bool(self.pieces(TURNS_FILE))
 
     def pieces(self, kind: str) -> list[Path]:
         """The files of one kind of an unfinished run: one per finished batch, in turn order."""
-        batches = sorted(self.partial.glob(f"[0-9]*.{TURNS}"))
-        return [path.with_name(path.name.replace(TURNS, kind)) for path in batches]
+        batches = sorted(self.partial.glob(f"[0-9]*.{TURNS_FILE}"))
+        return [path.with_name(path.name.replace(TURNS_FILE, kind)) for path in batches]
 
     def check_finished(self) -> None:
         """Check that the folder holds a finished run.
@@ -147,7 +149,7 @@ class RunFolder:
                 f"{report} shows it"
             )
         repair = ": give a folder made by `ikat run`"
-        if self.path.suffix == ENDING:
+        if self.path.suffix == PARTIAL_ENDING:
             repair = ". It was stopped: start it again with the same command, or omit it"
         return DataError(f"{self.path} is not a finished run{repair}")
 
@@ -166,7 +168,7 @@ class RunFolder:
         if not self.begun:
             return [turn["qid"] for turn in self.turns()]
         qids = []
-        for path in self.pieces(TURNS):
+        for path in self.pieces(TURNS_FILE):
             qids += [turn["qid"] for _, turn in read_lines(path)]
         return qids
 
@@ -175,7 +177,7 @@ class RunFolder:
         if not self.begun:
             return self.results()
         rankings: dict[str, dict[str, float]] = {}
-        for path in self.pieces(RANKING):
+        for path in self.pieces(RANKING_FILE):
             if path.stat().st_size:
                 rankings.update(read_rankings(path))
         return ranking_frame(rankings)
@@ -186,7 +188,7 @@ class RunFolder:
         Raises:
             DataError: when ``run.trec`` can't be read, or isn't the file that was written.
         """
-        path = self.path / RANKING
+        path = self.path / RANKING_FILE
         written = self.parameters().get("sha256")
         if not path.is_file() or written != checksum(path):
             raise DataError(
@@ -211,7 +213,7 @@ class RunFolder:
             DataError: when the file is missing, or a line is not a turn.
         """
         self.check_finished()
-        path = self.path / TURNS
+        path = self.path / TURNS_FILE
         turns: list[dict[str, Any]] = []
         try:
             for line in path.read_text(encoding="utf-8").split("\n"):
@@ -237,7 +239,7 @@ class RunFolder:
         Raises:
             DataError: when ``stages.jsonl.gz`` can't be read.
         """
-        return read_stages(self.path / STAGES)
+        return read_stages(self.path / STAGES_FILE)
 
     def measures(self) -> pd.DataFrame:
         """The scores of each turn: index ``qid``, a column per measure.
@@ -245,7 +247,7 @@ class RunFolder:
         Raises:
             DataError: when ``measures.csv`` can't be read, or isn't the file that was written.
         """
-        path = self.path / MEASURES
+        path = self.path / MEASURES_FILE
         try:
             if self.parameters().get("measures_sha256") != checksum(path):
                 raise ValueError("it is not the file that this run wrote: it was cut or changed")
@@ -308,7 +310,7 @@ class RunFolder:
         name = parameters.get("method") or self.path.name
         ranking = "".join(run_lines(strictly_decreasing(results), name))
         turns = "".join(turn_lines(topics, results))
-        files = {RANKING: [ranking.encode()], TURNS: [turns.encode()]}
+        files = {RANKING_FILE: [ranking.encode()], TURNS_FILE: [turns.encode()]}
         self.finish(files, measures, ledger, parameters | {"versions": versions()})
 
     def finish(
@@ -321,18 +323,18 @@ class RunFolder:
         """Make the finished run of the contents of its files, its scores, costs and parameters."""
         hidden = self.path.with_name(f".{self.path.name}.tmp")
         shutil.rmtree(hidden, ignore_errors=True)  # of a killed process
-        contents = {**files, LEDGER: [ledger.to_csv(index=False).encode()]}
+        contents = {**files, LEDGER_FILE: [ledger.to_csv(index=False).encode()]}
         for name, pieces in contents.items():
             with atomic_write(hidden / name, "wb") as file:
                 file.writelines(pieces)
-        sha256 = checksum(hidden / RANKING)
+        sha256 = checksum(hidden / RANKING_FILE)
         about = {**parameters, "ledger_rows": len(ledger), "sha256": sha256}
         RunFolder(hidden).describe(measures, about)
         hidden.rename(self.path)  # replaces an empty folder
 
     def describe(self, measures: pd.DataFrame, parameters: Mapping[str, Any]) -> None:
         """Write scores and parameters."""
-        path = self.path / MEASURES
+        path = self.path / MEASURES_FILE
         with atomic_write(path) as file:
             file.write(measures.to_csv(index=False))
         write_parameters(self.path, {**parameters, "measures_sha256": checksum(path)})
@@ -410,7 +412,7 @@ def checksum_of(frame: pd.DataFrame) -> str:
 def versions() -> dict[str, str]:
     """The installed versions of the packages that a run depends on."""
     installed = {"python": platform.python_version()}
-    for package in PACKAGES:
+    for package in VERSIONED_PACKAGES:
         with suppress(metadata.PackageNotFoundError):
             installed[package] = metadata.version(package)
     return installed
@@ -473,7 +475,7 @@ def check_repeats(folders: Sequence[RunFolder]) -> None:
         DataError: when one is not a finished run.
     """
     first = folders[0].parameters()
-    identity = {name: first.get(name) for name in IDENTITY}
+    identity = {name: first.get(name) for name in SYSTEM_IDENTITY}
     for folder in folders[1:]:
         differences = describe_difference(folder.parameters(), identity)
         if differences:

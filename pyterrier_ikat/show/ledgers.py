@@ -17,7 +17,7 @@ from ..llms.failures import REFUSED
 from ..llms.ledger import account_table
 from ..methods.definition import model_key
 from ..runs import RunFolder
-from ..runs.folder import STAGES
+from ..runs.folder import STAGES_FILE
 from ..runs.log import PLAYERS, Log
 from ..study.recorder import ledger_of
 from ..tables import Table
@@ -185,7 +185,7 @@ def _refused(ledgers: Ledgers, frame: pd.DataFrame) -> list[str]:
     for name, source in _named(ledgers):
         if name not in failing or isinstance(source, Ledger):
             continue
-        if not (_folder(source).path / STAGES).exists():
+        if not (_folder(source).path / STAGES_FILE).exists():
             continue
         rows = refusals(source).itertuples(index=False)
         numbers = [f"{row.conversation} {row.refused} of {row.asked}" for row in rows]

@@ -20,10 +20,15 @@ from ..evaluation.evaluator import (
     check_common_turns,
     experiment_rows,
 )
-from ..evaluation.experiment_table import DEVIATIONS, experiment_table, notes_of, repeated_rows
+from ..evaluation.experiment_table import (
+    DEVIATIONS_ATTRIBUTE,
+    experiment_table,
+    notes_of,
+    repeated_rows,
+)
 from ..evaluation.finished_runs import ranking_frame, ranking_of
 from ..evaluation.score_frame import ScoreFrame
-from ..evaluation.scored_turns import TURNS
+from ..evaluation.scored_turns import TURNS_ATTRIBUTE
 from ..evaluation.scores import make_evaluator
 from ..evaluation.units import check_unit
 from ..events import in_chain, observed_by
@@ -87,7 +92,7 @@ class Results:
         if self.study.qrels.empty:
             shown = of_frame(self.table)
         else:
-            about_turns = self.table.attrs.get(TURNS, ())
+            about_turns = self.table.attrs.get(TURNS_ATTRIBUTE, ())
             shown = experiment_table(self.table.to_dict("records"), about_turns)
         return replace(shown, rows=self.table, notes=[*shown.notes, *notes_of(self.table)])
 
@@ -137,7 +142,7 @@ class ScoreTable(ScoreFrame):
             lines.append(f"{who}: {line}")
         table = cls(scores)
         table.attrs.update(scores.attrs)
-        table.attrs[DEVIATIONS] = lines
+        table.attrs[DEVIATIONS_ATTRIBUTE] = lines
         return table
 
 

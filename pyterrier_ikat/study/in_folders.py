@@ -29,10 +29,10 @@ from ..order import scores_by_turn, strictly_decreasing
 from ..progress import bar, doing
 from ..runs import RunFolder
 from ..runs.folder import (
-    COSTS,
-    RANKING,
-    STAGES,
-    TURNS,
+    COSTS_FILE,
+    RANKING_FILE,
+    STAGES_FILE,
+    TURNS_FILE,
     check_same,
     checksum_of,
     describe_difference,
@@ -209,7 +209,7 @@ class Run:
         self.known = self._identity()
         self.found = set[str]()
         self.scores: dict[str, list[float]] = {}
-        begun = not self.folder.complete and bool(self.folder.pieces(TURNS))
+        begun = not self.folder.complete and bool(self.folder.pieces(TURNS_FILE))
         written: list[str] = []
         if self.folder.complete:
             written = self._accept_written(self.folder.parameters())
@@ -341,21 +341,21 @@ class Run:
         if unanswered:
             about["notes"] = [note_of_abstention(unanswered, self.system.abstention)]
         pieces = {}
-        for kind in (RANKING, STAGES, TURNS):
+        for kind in (RANKING_FILE, STAGES_FILE, TURNS_FILE):
             pieces[kind] = (path.read_bytes() for path in self.folder.pieces(kind))
         self.folder.finish(pieces, scores, ledger.frame(), about)
         shutil.rmtree(self.path)
 
     def _stored_turns(self) -> Iterator[dict[str, Any]]:
         """The lines of the turns of finished batches."""
-        for path in self.folder.pieces(TURNS):
+        for path in self.folder.pieces(TURNS_FILE):
             for _, turn in read_lines(path):
                 yield turn
 
     def _stored_ranking(self) -> dict[str, dict[str, float]]:
         """The rankings of finished batches."""
         ranking: dict[str, dict[str, float]] = {}
-        for path in self.folder.pieces(RANKING):
+        for path in self.folder.pieces(RANKING_FILE):
             if path.stat().st_size:
                 ranking.update(read_rankings(path))
         return ranking
@@ -371,7 +371,7 @@ class Run:
         left = self.turns.left(finished)
         written = self.turns.frame.iloc[left].reset_index(drop=True)
         ranking = self._stored_ranking()
-        account = Account(self.path / COSTS)
+        account = Account(self.path / COSTS_FILE)
         recorder = Recorder(written["qid"].tolist(), self.system.written)
         waiting: list[Waiting] = []
         with ExitStack() as contexts:
@@ -450,10 +450,10 @@ class Run:
         strict = strictly_decreasing(results)
         lines = turn_lines(turns, results, self.system.abstention)
         pieces = {
-            RANKING: "".join(run_lines(strict, self.system.name)).encode(),
-            STAGES: recorded,
+            RANKING_FILE: "".join(run_lines(strict, self.system.name)).encode(),
+            STAGES_FILE: recorded,
             REST: json.dumps(rest.rows()).encode(),
-            TURNS: "".join(lines).encode(),  # the last one: the batch is done
+            TURNS_FILE: "".join(lines).encode(),  # the last one: the batch is done
         }
         for kind, content in pieces.items():
             with atomic_write(self.path / f"{position:06d}.{kind}", "wb") as file:

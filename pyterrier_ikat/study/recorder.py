@@ -27,7 +27,7 @@ from ..llms.ledger import AMOUNTS, COUNTS, Budget, Entry
 from ..operator import label_of
 from ..progress import doing
 from ..runs import RunFolder
-from ..runs.folder import COSTS, ENDING, LEDGER
+from ..runs.folder import COSTS_FILE, LEDGER_FILE, PARTIAL_ENDING
 from ..runs.turn_lines import as_json
 from ..store.files import drop_cut_line, read_lines
 
@@ -311,7 +311,7 @@ def ledger_of(folder: RunFolder) -> Ledger:
     """
     if not folder.complete:
         return _ledger_of_begun(folder)
-    path = folder.path / LEDGER
+    path = folder.path / LEDGER_FILE
     try:
         ledger = _read_ledger(path)
         rows = len(ledger.rows())
@@ -328,7 +328,7 @@ def ledger_of(folder: RunFolder) -> Ledger:
 def _ledger_of_begun(folder: RunFolder) -> Ledger:
     """The costs of a run that isn't finished."""
     ledger = Ledger()
-    for _, event in read_lines(folder.partial / COSTS):
+    for _, event in read_lines(folder.partial / COSTS_FILE):
         event.pop("answered", None)
         ledger.count(**event)
     for path in sorted(folder.partial.glob(f"[0-9]*.{REST}")):
@@ -365,7 +365,7 @@ class Spending:
         runs = set()
         for path in out.glob("[!.]*"):
             if path.is_dir():
-                runs.add(path.with_name(path.name.removesuffix(ENDING)))
+                runs.add(path.with_name(path.name.removesuffix(PARTIAL_ENDING)))
         self._before: list[dict[str, Any]] = []
         for path in runs:
             self._before += ledger_of(RunFolder(path)).rows()

@@ -17,7 +17,7 @@ from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations import read_qrels
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.evaluation import FillingJudge, fill_holes, pool_runs
-from pyterrier_ikat.evaluation.judgements import CHECKED
+from pyterrier_ikat.evaluation.judgements import MOST_CHECKED
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.show.ledgers import asked_by, circular
 
@@ -84,8 +84,8 @@ def test_real_holes_get_gpt4s_labels_and_kappa_of_left_out_ones(shared, ikat_dat
     model, told = Labels(lambda text: of_gpt4.get(tuple(text.split()), "no label")), []
     filled = fill_holes(runs, data, ikat.llm(model), judged, texts=texts, tell=told.append)
     asked = [tuple(shown(prompt)[-1].split()) for prompt in model.asked]
-    checked, holes = asked[:CHECKED], asked[CHECKED:]
-    assert len(set(checked) & known.keys()) == CHECKED
+    checked, holes = asked[:MOST_CHECKED], asked[MOST_CHECKED:]
+    assert len(set(checked) & known.keys()) == MOST_CHECKED
     assert sorted(holes) == sorted(pair for pair in pool if pair not in known)
     assert told == [filled.agreement]
     assert filled.agreement.kappa == pytest.approx(

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from pyterrier_ikat.evaluation import session_means, session_measures
-from pyterrier_ikat.evaluation.sessions import MEASURES, session_notes, shown_columns
+from pyterrier_ikat.evaluation.sessions import SESSION_MEASURES, session_notes, shown_columns
 from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import Dialogue, Turn
 
@@ -30,7 +30,7 @@ def dialogue(name, *turns, rubrics=RUBRICS, end="turn limit"):
 
 
 def measured(*dialogues):
-    return session_measures(dialogues)[[*MEASURES]].to_dict("records")
+    return session_measures(dialogues)[[*SESSION_MEASURES]].to_dict("records")
 
 
 def nan_as_none(row):

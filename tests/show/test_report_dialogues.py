@@ -14,7 +14,7 @@ from small_runs import ranking
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluation.sessions import MEASURES
+from pyterrier_ikat.evaluation.sessions import SESSION_MEASURES
 from pyterrier_ikat.live.simulation import Simulated
 from pyterrier_ikat.llms.ledger import Ledger, Spend
 from pyterrier_ikat.runs import Log, RunFolder, ShownPassage, Turn
@@ -155,7 +155,7 @@ def test_the_overview_has_the_numbers_that_a_simulation_prints(tmp_path):
     printed = Simulated(
         {name: Log(tmp_path / name) for name in systems}, Ledger(), "user", "judge"
     ).shown()
-    assert [column.title for column in printed.columns][2:] == ["satisfied", *MEASURES]
+    assert [column.title for column in printed.columns][2:] == ["satisfied", *SESSION_MEASURES]
     for column in printed.columns[2:]:
         (table,) = re.findall(rf'<th scope="col">{column.title}</th>.*?</table>', html, re.S)
         rows = re.findall(r'<th scope="row">(\w+)</th><td>(?:<b>)?(.*?)<', table)

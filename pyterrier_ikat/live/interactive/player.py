@@ -28,7 +28,7 @@ from ...llms import StageError
 from ...llms.failures import Unavailable
 from ...memory.user_memory import NothingLearnedWarning, UserMemory
 from ...runs.answered_turn import Turn, messages_of
-from ...runs.folder import OURS, versions
+from ...runs.folder import THIS_PACKAGE, versions
 from ...runs.log import Dialogue, Event, Log, session_event, turn_event
 from ...study.systems import System
 from ..answering import Tell, answer
@@ -302,7 +302,7 @@ class Player:
         about = {
             "system": self.system.name,
             "models": [model.model for model in self.system.models],
-            "package": versions()[OURS],
+            "package": versions()[THIS_PACKAGE],
         }
         try:
             return self.server.start(

@@ -9,7 +9,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import ValidationError
 from starlette.requests import Request
 
-from ...runs.folder import OURS, versions
+from ...runs.folder import THIS_PACKAGE, versions
 from .replies import citations, content_of
 from .requests import ChatRequest, SearchRequest, first_error, read
 from .service import Service, while_there
@@ -46,7 +46,9 @@ def tools_of(service: Service) -> tuple[list[Any], Any]:
     root = logging.getLogger()
     quiet = logging.NullHandler()
     root.addHandler(quiet)  # else the package sets up the program's logging
-    server = _Server("ikat", version=versions()[OURS], instructions=about, log_level="CRITICAL")
+    server = _Server(
+        "ikat", version=versions()[THIS_PACKAGE], instructions=about, log_level="CRITICAL"
+    )
     root.removeHandler(quiet)
 
     async def ask(

@@ -15,7 +15,7 @@ from ...conversations import conversation
 from ...errors import DataError, IkatError, UsageError, advice, counted, list_first
 from ...evaluation.evaluator import REPEAT, check_baseline, compared, grouped
 from ...evaluation.sessions import (
-    MEASURES,
+    SESSION_MEASURES,
     cached_note,
     format_measure,
     recorded_note,
@@ -658,7 +658,7 @@ def simulation_rows(
     measured = {}
     for run, frame in frames.items():
         satisfied = frame["end"].eq(SATISFIED).astype(float)
-        measured[run] = frame.assign(satisfied=satisfied)[[SATISFIED, *MEASURES]]
+        measured[run] = frame.assign(satisfied=satisfied)[[SATISFIED, *SESSION_MEASURES]]
     systems: dict[str, list[pd.DataFrame]] = {}
     of_users: dict[str, Any] = {}  # each user's values, averaged over the repeats
     for name, runs in grouped(frames).items():

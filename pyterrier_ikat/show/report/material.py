@@ -20,9 +20,9 @@ from ...conversations.frame import with_text_ids
 from ...conversations.qrels import note_of, read_qrels
 from ...errors import DataError, IkatError, UsageError, advice
 from ...evaluation.evaluator import name_runs
-from ...evaluation.finished_runs import RANKING, with_names
+from ...evaluation.finished_runs import RANKING_COLUMNS, with_names
 from ...runs import RunFolder, read_run, strictly_decreasing
-from ...runs.folder import STAGES
+from ...runs.folder import STAGES_FILE
 from ...runs.log import Log
 from ...runs.turn_lines import as_json, chosen_statements, used_marks
 from ...store.trec import is_run_file
@@ -131,7 +131,7 @@ def read_stages(folder: RunFolder) -> tuple[dict[str, list[str]], dict[str, list
     """
     searched: dict[str, list[str]] = {}
     calls: dict[str, list[Call]] = {}
-    if not (folder.path / STAGES).is_file():
+    if not (folder.path / STAGES_FILE).is_file():
         return searched, calls
     rewritten: dict[str, str] = {}
     for line in folder.stages():
@@ -173,7 +173,7 @@ def _of_submission(name: str, run: Submission) -> RunData:
 
 def _of_frame(name: str, frame: pd.DataFrame) -> RunData:
     frame = with_names(
-        f"run {name}", frame, RANKING, "give a result frame, such as pipeline(topics)"
+        f"run {name}", frame, RANKING_COLUMNS, "give a result frame, such as pipeline(topics)"
     )
     results = strictly_decreasing(with_text_ids(name, frame))
     first = results.drop_duplicates("qid")

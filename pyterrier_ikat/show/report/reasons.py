@@ -9,7 +9,7 @@ import pandas as pd
 
 from ...errors import counted
 from ...evaluation import label
-from ...evaluation.inference import SAME
+from ...evaluation.inference import TIE_TOLERANCE
 from ...tables import format_score
 from .material import RunData
 from .means import Scores
@@ -100,7 +100,7 @@ class Explainer:
             In qr a, not judged, came in at rank 1.
         """
         name = label(self.measure)
-        if abs(lead) < SAME:
+        if abs(lead) < TIE_TOLERANCE:
             return f"No difference in {name}{self._why_alike(run, other)}."
         winner, loser = (run, other) if lead > 0 else (other, run)
         up, down = self._moved(winner, loser)
@@ -127,9 +127,9 @@ class Explainer:
         down = []
         for docno in {**ours, **theirs}:
             change = ours.get(docno, 0.0) - theirs.get(docno, 0.0)
-            if change > SAME:
+            if change > TIE_TOLERANCE:
                 up.append((change, docno))
-            elif change < -SAME:
+            elif change < -TIE_TOLERANCE:
                 down.append((change, docno))
         up.sort(key=lambda pair: -pair[0])
         if not up:

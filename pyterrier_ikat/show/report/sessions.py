@@ -13,7 +13,7 @@ from ...errors import DataError, UsageError, counted, list_first, option
 from ...evaluation.sessions import (
     BETTER,
     COUNTS,
-    MEASURES,
+    SESSION_MEASURES,
     SHARES,
     cached_note,
     recorded_note,
@@ -236,7 +236,7 @@ def _columns(measured: Mapping[str, pd.DataFrame], faster: bool) -> list[ShownMe
     columns = []
     for name in shown_columns(measured):
         better = BETTER.get(name, 0)
-        digits = MEASURES.get(name, 0)
+        digits = SESSION_MEASURES.get(name, 0)
         if name == "satisfied":
             better = 1
             digits = 4
