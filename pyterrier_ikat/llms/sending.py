@@ -41,6 +41,7 @@ from .failures import (
 )
 from .ledger import Spend
 from .request import Completion, Reply, Request
+from .retry import Retry
 from .streaming import Reader
 
 LOOK = 0.25
@@ -406,7 +407,7 @@ class Sending:
 
     def _attempt(self, batch: dict[str, Request]) -> Outcomes:
         """Send a batch with retries. Requests not sent before a stop have no outcome."""
-        retry = self.llm.retry
+        retry: Retry = self.llm.retry
         outcomes: Outcomes = {}
         tries = Tries()
 
