@@ -149,7 +149,7 @@ def _settings(entry: "Method") -> Iterator[str]:
         yield ""
         yield wrapped(f"Same system, other settings: {', '.join(others)}", "", INDENT)
     yield ""
-    yield broken(entry.expression)
+    yield one_stage_per_line(entry.expression)
     yield ""
     values = [f"{name}={value}" for name, value in entry.values.items()]
     if values:
@@ -199,11 +199,11 @@ def _plain(text: str) -> str:
     return " ".join(text.replace("``", "").split())
 
 
-def broken(expression: str) -> str:
+def one_stage_per_line(expression: str) -> str:
     """An operator expression with each stage of its chain on lines of its own.
 
     Example:
-        >>> print(broken("ikat.Union((a >> b), c >> d) >> ikat.Respond(llm)"))
+        >>> print(one_stage_per_line("ikat.Union((a >> b), c >> d) >> ikat.Respond(llm)"))
         ikat.Union((a >> b), c >> d)
         >> ikat.Respond(llm)
     """

@@ -671,19 +671,15 @@ def experiment_rows(
             if baseline is None:
                 continue
             theirs = None if name == baseline else scores[baseline][column]
-            comparison = compared(
-                column,
-                ours[column],
-                theirs,
-                known_clusters,
-                len(scores) - 1,
-                tested=name not in silent,
+            comparison = compare_with_baseline(
+                ours[column], theirs, known_clusters, len(scores) - 1, tested=name not in silent
             )
             # A mean has the factor 1, a sum such as NumRet as many as turns.
             factor = aggregated(measure, [1.0] * turns)
-            comparison[f"{column} low"] *= factor
-            comparison[f"{column} high"] *= factor
-            row.update(comparison)
+            comparison["low"] *= factor
+            comparison["high"] *= factor
+            for title, value in comparison.items():
+                row[f"{column} {title}"] = value
         row["turns"] = turns
         if baseline is not None:
             row.update(known_clusters.columns())
@@ -736,8 +732,7 @@ def aggregated(measure: ir_measures.Measure, scores: Iterable[float]) -> float:
     return float(aggregator.result())
 
 
-def compared(
-    column: str,
+def compare_with_baseline(
     ours: Sequence[float],
     theirs: Sequence[float] | None,
     clusters: Clusters,
@@ -745,9 +740,10 @@ def compared(
     *,
     tested: bool = True,
 ) -> dict[str, Any]:
-    """The columns of one system and measure that compare it with a baseline.
+    """Compare a system with a baseline by a measure: ``+``, ``-``, ``p-value``, ``low``, ...
 
-    See :func:`experiment_rows`. For the baseline itself, no value is known.
+    See :func:`experiment_rows`, which has them as columns. For the baseline itself, ``theirs`` is
+    None, and no value is known.
     """
     better = worse = None
     difference = Difference(NO_VALUE, NO_VALUE, NO_VALUE, NO_VALUE, clusters.number)
@@ -757,19 +753,15 @@ def compared(
         worse = int((of_turns < 0).sum())
         if tested:
             difference = compare(ours, theirs, clusters.names)
-    row: dict[str, Any] = {
-        f"{column} +": better,
-        f"{column} -": worse,
-        f"{column} p-value": difference.p_value,
-    }
+    comparison: dict[str, Any] = {"+": better, "-": worse, "p-value": difference.p_value}
     if comparisons:
         # The correction depends on the number of tests, not on the other p-values.
         rejected, corrected = bonferroni([difference.p_value] * comparisons)
-        row[f"{column} reject"] = rejected[0] and clusters.enough
-        row[f"{column} p-value corrected"] = corrected[0]
-    row[f"{column} low"] = difference.low
-    row[f"{column} high"] = difference.high
-    return row
+        comparison["reject"] = rejected[0] and clusters.enough
+        comparison["p-value corrected"] = corrected[0]
+    comparison["low"] = difference.low
+    comparison["high"] = difference.high
+    return comparison
 
 
 def bonferroni(p_values: Sequence[float]) -> tuple[list[bool], list[float]]:

@@ -15,7 +15,7 @@ from ..tables import HIGHER, LOWER, MARKS, UNKNOWN, Cell, Column, Table, format_
 from .evaluator import ORACLE, Rows, aggregated, bonferroni, experiment_rows, label
 from .inference import NO_VALUE, compare
 from .scored_turns import TURNS_ATTRIBUTE
-from .units import UNIT_COLUMNS, Clusters, notes_on_unit, said_of_test
+from .units import UNIT_COLUMNS, Clusters, describe_test, notes_on_unit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,7 +93,7 @@ def _notes_on_test(rows: Rows, measures: Sequence[str], base: Mapping[str, Any])
     unit = base["unit"]
     number = int(base["clusters"])
     source = "" if _unknown(base["unit_from"]) else base["unit_from"]
-    test = said_of_test(unit, number, int(base["turns"]))
+    test = describe_test(unit, number, int(base["turns"]))
     notes = [
         f"{HIGHER} significantly higher, {LOWER} significantly lower than {base['name']}: {test}."
     ]

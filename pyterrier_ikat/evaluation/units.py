@@ -97,11 +97,11 @@ def _turns_of_clusters(unit: str, number: int, turns: int, of: str = "turn") -> 
     return f"{text} of {counted(number, unit)}"
 
 
-def said_of_test(unit: str, number: int, turns: int, of: str = "turn") -> str:
+def describe_test(unit: str, number: int, turns: int, of: str = "turn") -> str:
     """The test of differences in a line below a table.
 
     Example:
-        >>> print(said_of_test("topic", 13, 280))
+        >>> print(describe_test("topic", 13, 280))
         two-sided paired t-test robust to clusters, over 280 turns of 13 topics, Bonferroni, p < .05
     """
     test = "two-sided paired t-test"
@@ -213,16 +213,6 @@ def find_clusters(
         topics = [conversation.partition("-")[0] for conversation in conversations]
         return Clusters(unit, topics, source)
     return Clusters("conversation", conversations, source)
-
-
-def units_of(turns: Iterable[str], unit: str | None = None) -> list[str]:
-    """The unit of each turn without a dataset, see :func:`find_clusters`.
-
-    Example:
-        >>> units_of(["9-1_1", "9-1_2", "9-2_1"]), units_of(["9-1_1", "9-2_1"], "topic")
-        (['9-1', '9-1', '9-2'], ['9', '9'])
-    """
-    return list(find_clusters(turns, unit).names)
 
 
 def _declared(turns: list[str], unit: str, data: "IkatDataset") -> Clusters:

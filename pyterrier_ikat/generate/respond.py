@@ -307,6 +307,7 @@ class Condense(ReadsPassages):
             return first
         ranks = frame["rank"].astype(float)
         positions = ranks.groupby(frame["qid"], sort=False).rank(method="first")  # from 1
+        # Not used from the first position on that doesn't score above; NaN, so all, without one.
         low = frame["score"].le(self.threshold) & positions.gt(1)
         stops = positions.where(low).groupby(frame["qid"], sort=False).transform("min")
         return first & ~positions.ge(stops)
@@ -598,6 +599,7 @@ class Respond(ReadsPassages):
             return self.ask_and_write(inp)
         answered = self.ask_and_write(inp[~without_model])
         others = self._with_responses(inp[without_model], responses)
+        # The rows of both, in this order; sorted by their positions, they are as they came.
         rows = np.concatenate([np.flatnonzero(~without_model), np.flatnonzero(without_model)])
         return pd.concat([answered, others]).iloc[np.argsort(rows)]
 
@@ -682,7 +684,8 @@ class BestResponse(ReadsPassages):
                 "such as [ikat.Respond(one_llm), ikat.Respond(other_llm)]"
             )
         super().__init__(judge, passages, prompts=prompts, on_error=on_error)
-        self.responders, self.judge = list(responders), self.llm
+        self.responders = list(responders)
+        self.judge = self.llm
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request for each text in the ``qresponses`` of each turn."""
@@ -736,10 +739,8 @@ class BestResponse(ReadsPassages):
         shares = self._shares(with_columns(inp, qresponses=distinct))
         best = {}
         for qid, texts in responses.items():
-            ranked = []
-            for number, text in enumerate(texts):
-                ranked.append((shares.get((qid, text), 0.0), len(text), -number))
-            best[qid] = -max(ranked)[-1]
+            values_of_texts = [(shares.get((qid, text), 0.0), len(text)) for text in texts]
+            best[qid] = values_of_texts.index(max(values_of_texts))  # the first of equal ones
         chosen = np.array([best[qid] for qid in inp["qid"]], dtype=int)
         parts = []
         for number, frame in enumerate(frames):

@@ -400,7 +400,7 @@ class Reformulate(RewritesAndAnswers):
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
         """The values that every prompt shows, and ``examples``."""
-        examples = examples_of(self.shots, self.examples, True)
+        examples = examples_of(self.shots, self.examples, rewrites=True)
         return [{**row, "examples": examples} for row in super().contexts(frame)]
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
@@ -577,7 +577,7 @@ class Seq2SeqRewrite(Operator):
         questions = texts_in(inp, question_column(inp))
         inputs = []
         for history, question in zip(histories(inp), questions, strict=True):
-            inputs.append(source(history, question, self.responses))
+            inputs.append(seq2seq_input(history, question, self.responses))
         rewrites = self._outputs(inputs)
         silent = []
         for row, qid in enumerate(inp["qid"]):
@@ -616,7 +616,7 @@ class Seq2SeqRewrite(Operator):
         return decode(tokenizer, model, texts, self.max_length, self.num_beams)
 
 
-def source(history: Sequence[dict[str, str]], question: str, responses: int = 0) -> str:
+def seq2seq_input(history: Sequence[dict[str, str]], question: str, responses: int = 0) -> str:
     """Format the model's input from the messages before a question and the question.
 
     Example:
@@ -624,7 +624,7 @@ def source(history: Sequence[dict[str, str]], question: str, responses: int = 0)
         ...     {"role": "user", "content": "Which tea?"},
         ...     {"role": "assistant", "content": "Mint."},
         ... ]
-        >>> source(chat, "Why?"), source(chat, "Why?", responses=1)
+        >>> seq2seq_input(chat, "Why?"), seq2seq_input(chat, "Why?", responses=1)
         ('Which tea? ||| Why?', 'Which tea? ||| Mint. ||| Why?')
     """
     parts = [question]

@@ -242,7 +242,7 @@ class SelectStatements(AsksSome):
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
         """The values that every prompt shows, and examples; without ``history``, no ``context``."""
-        examples = examples_of(self.shots, self.examples, False)
+        examples = examples_of(self.shots, self.examples, rewrites=False)
         rows = []
         for row in super().contexts(frame):
             shown = {"suggestion": "", **row, "examples": examples}

@@ -38,7 +38,7 @@ _NO_PAPERS = ("catalogue", "definition")
 """The files of this folder without methods."""
 
 
-def age(name: str) -> tuple[bool, str, str]:
+def catalogue_position(name: str) -> tuple[bool, str, str]:
     """The position of a file in the catalogue: without a year first, then by year, ours last."""
     year = name.rpartition("_")[2]
     if not year.isdecimal():
@@ -50,7 +50,7 @@ def _papers() -> list[ModuleType]:
     """Import the files of this folder that have methods, in the order of the catalogue."""
     names = [module.name for module in iter_modules([str(Path(__file__).parent)])]
     papers = []
-    for name in sorted(names, key=age):
+    for name in sorted(names, key=catalogue_position):
         if name not in _NO_PAPERS:
             papers.append(import_module(f"{__package__}.{name}"))
     return papers
@@ -111,11 +111,11 @@ def find_all(name: str) -> list[Method]:
     assignments = re.split(r",(?=\w+=)", settings[0])
     arguments = dict(assignment.split("=", 1) for assignment in assignments)
     written = ",".join(f"{argument}={value}" for argument, value in sorted(arguments.items()))
-    with_arguments = []
+    entries_with_arguments = []
     for entry in entries:
         folder = re.sub(r"[^\w.=,+-]+", "-", f"{entry.name}-{written}")
-        with_arguments.append(entry.having(arguments, folder))
-    return with_arguments
+        entries_with_arguments.append(entry.with_arguments(arguments, folder))
+    return entries_with_arguments
 
 
 def _in_file(path: str, name: str) -> Method:
@@ -327,7 +327,10 @@ def read_toml(path: Path) -> dict[str, Any]:
 def _read_published() -> dict[str, dict[str, Any]]:
     """Read the files of the papers, in the order of the catalogue."""
     paths = (Path(__file__).parent / "data").glob("*.toml")
-    return {path.stem: read_toml(path) for path in sorted(paths, key=lambda path: age(path.stem))}
+    return {
+        path.stem: read_toml(path)
+        for path in sorted(paths, key=lambda path: catalogue_position(path.stem))
+    }
 
 
 PUBLISHED = _read_published()

@@ -102,7 +102,7 @@ class Method:
         instead: argument -> the resource that isn't needed if the argument has a value.
         recorded: the model that replays its paper's own completions, such as
             ``recorded:personalizedcir``, if they are public.
-        of: the method that this one is with other arguments, see :meth:`having`.
+        of: the method that this one is with other arguments, see :meth:`with_arguments`.
     """
 
     name: str
@@ -143,7 +143,7 @@ class Method:
         """The values of its arguments that are no resources."""
         return {name: self._setting(name) for name in self.arguments if name not in RESOURCES}
 
-    def having(self, arguments: Mapping[str, Any], name: str | None = None) -> "Method":
+    def with_arguments(self, arguments: Mapping[str, Any], name: str | None = None) -> "Method":
         """The same method with other arguments of its function, which may be texts.
 
         Args:
@@ -155,7 +155,7 @@ class Method:
 
         Example:
             >>> import pyterrier_ikat as ikat
-            >>> llama5 = ikat.methods.METHODS["llama10"].having({"judged": "5"}, "llama5")
+            >>> llama5 = ikat.methods.METHODS["llama10"].with_arguments({"judged": "5"}, "llama5")
             >>> llama5.values["judged"]
             5
         """
@@ -284,7 +284,7 @@ class Method:
     def _other_depths(self, retriever: Any) -> list[str]:
         """How the depths of a run differ from the paper's, one line each."""
         lines = []
-        depth = returned(retriever)
+        depth = passages_at_most(retriever)
         if depth is not None and depth < self.depth:
             lines.append(
                 f"retriever: the paper takes {self.depth} passages per query, this run {depth}"
@@ -304,7 +304,7 @@ class Method:
         for name, value in arguments.items():
             if name.endswith("depth") or name in self.instead:
                 deciding[name] = value
-        called = self.having(deciding)
+        called = self.with_arguments(deciding)
         resources = called.resources.items()
         return called.deviations({resource: arguments[name] for name, resource in resources})
 
@@ -349,7 +349,7 @@ class Method:
                 )
             if statements is None or "llm" not in taken:
                 return pipeline
-            return _showing(statements, taken["llm"]) >> pipeline
+            return _statement_stages(statements, taken["llm"]) >> pipeline
 
     def _check_resources(self, taken: Mapping[str, Any]) -> None:
         """Check that required resources are there, and that retrievers return enough passages.
@@ -453,7 +453,7 @@ def is_given(value: Any) -> bool:
     return value is not None
 
 
-def noting(system: System) -> System:
+def recording_deviations(system: System) -> System:
     """Wrap a method so that its pipelines record deviations from the paper as ``deviations``.
 
     Of several methods, those with the same settings and LLMs as the call are compared, and the one
@@ -462,19 +462,19 @@ def noting(system: System) -> System:
     """
 
     @wraps(system)
-    def noted(*args: Any, **kwargs: Any) -> pt.Transformer:
+    def recorded_call(*args: Any, **kwargs: Any) -> pt.Transformer:
         built = system(*args, **kwargs)
         if not isinstance(built, pt.Compose):
             return built
         bound = inspect.signature(system).bind(*args, **kwargs)
         bound.apply_defaults()
         arguments = bound.arguments
-        candidates = [entry.called_with(arguments) for entry in _made_by(system, arguments)]
+        candidates = [entry.called_with(arguments) for entry in _methods_of_call(system, arguments)]
         lines = min(candidates, key=len, default=[])
-        carrying = _carrying(lines, built, arguments.values())
-        return MethodPipeline(*carrying, deviations=lines)
+        own_stages = _stages_with_deviations(lines, built, arguments.values())
+        return MethodPipeline(*own_stages, deviations=lines)
 
-    return noted
+    return recorded_call
 
 
 class MethodPipeline(pt.Compose):
@@ -489,7 +489,7 @@ class MethodPipeline(pt.Compose):
         self.deviations = list(deviations)
 
 
-def _carrying(
+def _stages_with_deviations(
     lines: Sequence[str], pipeline: pt.Compose, resources: Iterable[Any]
 ) -> list[pt.Transformer]:
     """The stages of a pipeline, with the lines on the first operator that is not a resource."""
@@ -502,10 +502,10 @@ def _carrying(
     return own
 
 
-def _made_by(system: System, arguments: Mapping[str, Any]) -> list[Method]:
-    """The methods of a function that a call with these arguments makes.
+def _methods_of_call(system: System, arguments: Mapping[str, Any]) -> list[Method]:
+    """The methods of a function whose settings are those of a call, of those that name models.
 
-    With another ``second_llm`` than theirs, the methods without one.
+    Preferred are those that take a ``second_llm`` as the call does, or none as it does not.
     """
     entries = methods_of(system)
     fixed: set[str] = set()
@@ -519,7 +519,7 @@ def _made_by(system: System, arguments: Mapping[str, Any]) -> list[Method]:
     return [entry for entry in same if ("second_llm" in entry.resources) == with_second] or same
 
 
-def _showing(statements: str, llm: Any) -> pt.Transformer:
+def _statement_stages(statements: str, llm: Any) -> pt.Transformer:
     """The stages before a method that show it a part of the persona."""
     one_of(SHOWN_STATEMENTS, statements=statements)
     show = ShowStatements(statements)
@@ -639,11 +639,11 @@ def _short(resource: Any) -> str:
     return shown if len(shown) <= 80 else f"{shown[:77]}..."
 
 
-def returned(retriever: Any) -> int | None:
+def passages_at_most(retriever: Any) -> int | None:
     """The most passages that a retriever returns per query; None if that is unknown.
 
     Example:
-        >>> returned(pt.RankCutoff(20) >> pt.RankCutoff(10))
+        >>> passages_at_most(pt.RankCutoff(20) >> pt.RankCutoff(10))
         10
     """
     if not isinstance(retriever, pt.Transformer):

@@ -155,14 +155,9 @@ def humanqr(
 
 
 _MQ4CS = "Abbasiantaeb, Lupart and Aliannejadi, MQ4CS"
-_MODELS = {
-    "llm": "openai:gpt-4",
-    "retriever": "BM25",
-    "reranker": "cross-encoder/ms-marco-MiniLM-L-6-v2",
-}
 
 
-@method(paper=_MQ4CS, models=_MODELS)
+@method(paper=_MQ4CS, models=_BM25)
 def mq4cs(
     llm: LLM, retriever: Stage, reranker: Stage | None = None, *, n: int = 5, depth: int = 1000
 ) -> Stage:
@@ -178,7 +173,7 @@ def mq4cs(
     return MultiQuery(llm, n) >> retrieve(retriever, reranker, depth) >> Interleave()
 
 
-@method(paper=_MQ4CS, models=_MODELS)
+@method(paper=_MQ4CS, models=_BM25)
 def mq4cs_ans(
     llm: LLM,
     retriever: Stage,

@@ -97,7 +97,7 @@ def _missing(part: PublishedTable) -> str:
 
 
 @dataclass(frozen=True)
-class Given:
+class UserJudgements:
     """The judgements and turns that a user gives instead of a dataset's.
 
     Attributes:
@@ -195,9 +195,9 @@ def _check_turns(qrels: pd.DataFrame, data: Any) -> None:
 
 
 def _of_collection(qrels: pd.DataFrame, data: Any) -> tuple[pd.DataFrame, str]:
-    """The judgements about a mini collection, and a description of them.
+    """The judgements whose turn and passage a mini collection has, and a description of them.
 
-    These are the full collection's judgements whose turn and passage the mini collection has.
+    All judgements and an empty text for any other dataset, and if none or all are about it.
     """
     if data.name != MINI:
         return qrels, ""
@@ -212,7 +212,7 @@ def _of_collection(qrels: pd.DataFrame, data: Any) -> tuple[pd.DataFrame, str]:
     turns = counted(kept["qid"].nunique(), "turn")
     return kept, (
         f"the {counted(len(passages), 'passage')} of {MINI}: {len(kept)} of the {pairs}, over "
-        f"{turns}; relevant there (from 1): {relevant}, {relevant_kept} of its turns"
+        f"{turns}; relevant there (from 1): {relevant}, {relevant_kept} of them in its turns"
     )
 
 

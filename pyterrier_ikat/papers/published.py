@@ -408,7 +408,7 @@ class Row:
         return f"the resources lack {', '.join(repr(key) for key in self.missing)}"
 
 
-def given_to(entry: Method, resources: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def options_of(entry: Method, resources: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The options of ``ikat run`` for a method, and the keys that are missing from the resources.
 
     A re-ranker that the method can do without is omitted where the user gives ``none``.
@@ -417,7 +417,7 @@ def given_to(entry: Method, resources: Mapping[str, Any]) -> tuple[dict[str, Any
         Option of :func:`pyterrier_ikat.run` -> the user's resource; and the missing keys.
 
     Example:
-        >>> given_to(find("ad"), {"gpt-4": "openai:gpt-4", "ms-marco-minilm-l-6-v2": "none"})
+        >>> options_of(find("ad"), {"gpt-4": "openai:gpt-4", "ms-marco-minilm-l-6-v2": "none"})
         ({'llm': 'openai:gpt-4'}, ['bm25'])
     """
     options: dict[str, Any] = {}

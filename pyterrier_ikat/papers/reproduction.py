@@ -30,7 +30,7 @@ from ..runs import RunFolder
 from ..show.plots import axes_for, plot_breakdown, save_plot
 from ..study import plan, run
 from ..tables import Table, format_score, of_frame, wrapped
-from .paper_scores import FACTORS, MINI, Given, Judgements, our_measures, response_scores
+from .paper_scores import FACTORS, MINI, Judgements, UserJudgements, our_measures, response_scores
 from .published import (
     ANSWERS,
     EVIDENCE,
@@ -43,7 +43,7 @@ from .published import (
     Paper,
     Row,
     find_paper,
-    given_to,
+    options_of,
     read_resources,
     resource_differences,
     texts_of,
@@ -105,7 +105,7 @@ class Reproduction:
         self.root = Path(out)
         self.prompts = self.resources.get("prompts")
         self.repeats = repeats
-        self.against = Given(qrels, judged_by, turns)
+        self.user_judgements = UserJudgements(qrels, judged_by, turns)
         self.systems = None if systems is None else list(systems)
         known = dict.fromkeys(name for part in self.paper.parts for name in part.systems)
         for name in self.systems or []:
@@ -140,7 +140,7 @@ class Reproduction:
         method = find(name)
         if self.sample:
             return Row(method, self._sample_options(method), written=name)
-        options, missing = given_to(method, self._resources_of(part))
+        options, missing = options_of(method, self._resources_of(part))
         notes = resource_differences(method, options)
         return Row(method, options, tuple(missing), tuple(notes), written=name)
 
@@ -205,7 +205,7 @@ class Reproduction:
     def judgements(self, part: PublishedTable) -> Judgements:
         """The judgements of a part, also of turns that its finished runs were not asked."""
         asked = self._turns(part) if part.about == ANSWERS else []
-        return self.against.judgements(part, self.dataset(part), asked)
+        return self.user_judgements.judgements(part, self.dataset(part), asked)
 
     def scored(self, part: PublishedTable) -> Judgements:
         """The judgements of the turns that all finished runs of a part were asked.
@@ -218,7 +218,7 @@ class Reproduction:
         for _row, folders in self._finished(part):
             for folder in folders:
                 runs[folder.path.name] = folder
-        has_turns = self.against.turns is not None
+        has_turns = self.user_judgements.turns is not None
         turns = choose_turns(judged.qrels["qid"], asked_of(runs), chosen=has_turns)
         qrels = judged.qrels[judged.qrels["qid"].isin(turns.ids)].reset_index(drop=True)
         about = [line for line in (turns.why, *turns.notes) if not OF_ALL.fullmatch(line)]
@@ -307,7 +307,7 @@ class Reproduction:
         if not folder.complete:
             return judged
         own = folder.turns_so_far()
-        if self.against.turns is not None and not set(judged) <= set(own):
+        if self.user_judgements.turns is not None and not set(judged) <= set(own):
             return judged
         return own
 

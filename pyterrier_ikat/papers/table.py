@@ -158,7 +158,7 @@ class PaperTable:
                 f"the first stage ran on {self.engine}.",
             ]
         else:
-            notes = self.notes_of_a_figure[1:]
+            notes = self._notes_on_scores(self.judgements)
         if self.beside and part.letters().to_numpy().any():
             notes.append(PUBLISHED_LETTERS)
         if self.judgements is None and part.only_published:
@@ -174,16 +174,23 @@ class PaperTable:
         They have the number of turns, and not the marks of significance.
         """
         assert self.judgements is not None
-        notes = [f"Ours: {counted(self.turns, 'turn')}.", *self.judgements.about_turns]
+        return [
+            f"Ours: {counted(self.turns, 'turn')}.",
+            *self._notes_on_scores(self.judgements),
+        ]
+
+    def _notes_on_scores(self, judgements: Judgements) -> list[str]:
+        """Notes on our scores: their turns, models and judgements, and rows without a score."""
+        notes = list(judgements.about_turns)
         if self.deviations:
             notes.append(
                 f"Ours are means of {self.repeats} runs; {SPREAD}: the standard deviation of their "
                 "scores (n - 1)."
             )
         notes += self._replayed()
-        notes += self._notes_on_comparison(self.judgements)
+        notes += self._notes_on_comparison(judgements)
         notes += self._unjudged()
-        notes += self._notes_on_turns(self.judgements)
+        notes += self._notes_on_turns(judgements)
         if self.engine and not self.sample:
             notes.append(f"The paper's first stage ran on {self.engine}.")
         for row in self.rows:
@@ -263,16 +270,17 @@ class PaperTable:
         outside = [row.name for row in self.rows if published.get(row.name, 10) < 10]
         if not outside:
             return []
-        scored = [name for name in outside if name in self.scores] or outside
+        scored = [name for name in outside if name in self.scores]
         shares = []
-        if self.scores:
+        if scored:
             judged = sum(self.scores[name][JUDGED].mean() for name in scored) / len(scored)
             shares.append(f"ours {1 - judged / 10:.2%}")
-        if self.beside and scored == outside:
+        if self.beside and scored in ([], outside):
             shares.append(f"published {1 - published[outside].mean() / 10:.2%}")
         if not shares:
             return []
-        rows = "the row" if len(scored) == 1 else f"the {len(scored)} rows"
+        count = len(scored or outside)
+        rows = "the row" if count == 1 else f"the {count} rows"
         return [
             f"Unjudged in the top 10, over {rows} outside the track's pool: {', '.join(shares)}."
         ]

@@ -138,9 +138,9 @@ class RunFolder:
             DataError: when it doesn't.
         """
         if not self.complete:
-            raise self.no_run()
+            raise self.not_finished_error()
 
-    def no_run(self) -> DataError:
+    def not_finished_error(self) -> DataError:
         """The error for a folder that isn't a finished run."""
         if Log.is_in(self.path):
             report = advice("ikat.show.report", "`ikat report`")

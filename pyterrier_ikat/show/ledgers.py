@@ -157,7 +157,8 @@ def refusals(folder: str | Path | RunFolder) -> pd.DataFrame:
         >>> refusals("runs/qr").values.tolist()
         [['1-1', 1, 1], ['2-1', 2, 2]]
     """
-    asked, refused = Counter[str](), Counter[str]()
+    asked = Counter[str]()
+    refused = Counter[str]()
     for stage in _folder(folder).stages():
         conversation = stage["qid"].rpartition("_")[0]
         calls = stage.get("asked", [])
@@ -212,7 +213,7 @@ def read_ledger(folder: RunFolder) -> pd.DataFrame:
     if Log.is_in(folder.path):
         return _of_conversations(Log(folder.path))
     if not folder.complete and not folder.partial.is_dir():
-        raise folder.no_run()
+        raise folder.not_finished_error()
     return ledger_of(folder).frame()
 
 

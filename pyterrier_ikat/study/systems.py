@@ -306,7 +306,7 @@ def _with_arguments(
     for entry in methods:
         arguments = {name: options[name] for name in options if name in entry.arguments}
         taken.update(arguments)
-        changed.append(entry.having(arguments) if arguments else entry)
+        changed.append(entry.with_arguments(arguments) if arguments else entry)
     return changed, taken
 
 

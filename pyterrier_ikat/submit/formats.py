@@ -62,11 +62,11 @@ def as_passages(scores: Mapping[str, float]) -> list[RankedPassage]:
     return [RankedPassage(id=docno, score=score) for docno, score in scores.items()]
 
 
-Ranking = dict[str, tuple[float, bool]]
+TurnRanking = dict[str, tuple[float, bool]]
 """Passage -> its score, and whether a response uses it; best first."""
 
 
-def _by_score(ranking: Ranking) -> Ranking:
+def _by_score(ranking: TurnRanking) -> TurnRanking:
     return dict(sorted(ranking.items(), key=lambda entry: -entry[1][0]))
 
 
@@ -83,12 +83,12 @@ class RankedTurn23(Lenient):
     turn_id: str
     responses: Sequence[RankedResponse]
 
-    def ranking(self) -> Ranking:
+    def ranking(self) -> TurnRanking:
         """The passages of the responses, each once, as the organisers' converter ranks them.
 
         Of several responses, a score is divided by the response's rank + 1.
         """
-        ranking: Ranking = {}
+        ranking: TurnRanking = {}
         for response in by_rank(self.responses):
             share = 1.0 if len(self.responses) == 1 else 1 / (response.rank + 1)
             for passage in response.passages:
@@ -103,7 +103,7 @@ class RankedTurn25(Lenient):
     turn_id: str
     references: Mapping[str, float]
 
-    def ranking(self, used: Iterable[str] = ()) -> Ranking:
+    def ranking(self, used: Iterable[str] = ()) -> TurnRanking:
         """The references; ``used`` are those that a response cites."""
         ranking = {}
         for docno, score in self.references.items():
@@ -203,7 +203,7 @@ class Turn25(RankedTurn25):
     metadata: Metadata25
     responses: Sequence[Response25]
 
-    def ranking(self, used: Iterable[str] = ()) -> Ranking:
+    def ranking(self, used: Iterable[str] = ()) -> TurnRanking:
         """The references, with those marked that a response cites."""
         cited = set(used)
         for response in self.responses:

@@ -36,7 +36,7 @@ from .formats import (
 from .predictions import is_predictions, read_predictions
 from .problem import Place, Problem, list_errors, read_json_values, select_errors, write_checked
 
-Turns = Mapping[str, Mapping[str, Any]]
+TurnLines = Mapping[str, Mapping[str, Any]]
 """Turn -> its line of ``turns.jsonl``."""
 
 
@@ -139,7 +139,7 @@ def _check_header(year: int, run_type: str, team: str | None) -> None:
         raise UsageError(f"{year} asks for no team: omit it")
 
 
-def _check_questions(run: RunFolder, turns: Turns, dataset: IkatDataset) -> None:
+def _check_questions(run: RunFolder, turns: TurnLines, dataset: IkatDataset) -> None:
     """Check that the run asks the dataset's questions: topics of different years share qids."""
     questions = dataset.get_topics().set_index("qid")["qutterance"].to_dict()
     for qid, turn in turns.items():
@@ -152,7 +152,7 @@ def _check_questions(run: RunFolder, turns: Turns, dataset: IkatDataset) -> None
             )
 
 
-def _check_responses(run: RunFolder, turns: Turns) -> None:
+def _check_responses(run: RunFolder, turns: TurnLines) -> None:
     """Check that the run has responses."""
     if not any("used" in turn for turn in turns.values()):
         example = advice(
@@ -164,7 +164,7 @@ def _check_responses(run: RunFolder, turns: Turns) -> None:
         )
 
 
-def _rankings(results: pd.DataFrame, turns: Turns, year: int) -> dict[str, list[RankedPassage]]:
+def _rankings(results: pd.DataFrame, turns: TurnLines, year: int) -> dict[str, list[RankedPassage]]:
     """The passages of each turn. In 2025 their scores also differ in six decimals."""
     used = {qid: set(turn.get("used", ())) for qid, turn in turns.items()}
     rankings: dict[str, list[RankedPassage]] = {}
@@ -234,7 +234,7 @@ def lower_score(
     return float(min(next_lower, np.float32(before - step)))
 
 
-def _warn_of_uncited(turns: Turns) -> None:
+def _warn_of_uncited(turns: TurnLines) -> None:
     """Warn of responses without a citation that were asked to cite."""
     citing = {qid: turn["qcitations"] for qid, turn in turns.items() if "qcitations" in turn}
     uncited = []

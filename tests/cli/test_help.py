@@ -4,7 +4,7 @@ import click
 import pytest
 
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.cli.inspect import broken
+from pyterrier_ikat.cli.inspect import one_stage_per_line
 from pyterrier_ikat.cli.main import SECTIONS, print_ledger
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.methods import METHODS
@@ -38,7 +38,7 @@ def test_there_are_fourteen_commands_with_a_hundred_options(call):
 
 def test_an_expression_over_several_lines_is_the_same_expression():
     for name, method in METHODS.items():
-        shown = broken(method.expression)
+        shown = one_stage_per_line(method.expression)
         same = ["".join(text.split()).replace(",)", ")") for text in (shown, method.expression)]
         assert same[0] == same[1]
         compile(f"({shown})", name, "eval")

@@ -5,7 +5,7 @@ from tiny_seq2seq import save_tiny_bart, save_tiny_t5
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import object_frame
-from pyterrier_ikat.generate.rewrite import decode, load_seq2seq, source
+from pyterrier_ikat.generate.rewrite import decode, load_seq2seq, seq2seq_input
 
 HISTORY = [
     {"role": "user", "content": "which tea has no caffeine ?"},
@@ -69,8 +69,8 @@ class Silent:
     ],
 )
 def test_the_input_is_the_conversation_with_the_latest_responses(responses, expected):
-    assert source(HISTORY, "why ?", responses) == expected
-    assert source([], " why\nnot ? ", responses) == "why not ?"
+    assert seq2seq_input(HISTORY, "why ?", responses) == expected
+    assert seq2seq_input([], " why\nnot ? ", responses) == "why not ?"
 
 
 @pytest.mark.parametrize("kind", ["t5", "bart"])
@@ -138,7 +138,9 @@ def test_the_output_has_at_most_max_length_tokens(bart):
     """The first token only starts the output, the last one ends it."""
     tokenizer, model = load_seq2seq(bart)
     lengths = {
-        room: len(decode(tokenizer, model, [source(HISTORY, "what is tea ?")], room, 2)[0].split())
+        room: len(
+            decode(tokenizer, model, [seq2seq_input(HISTORY, "what is tea ?")], room, 2)[0].split()
+        )
         for room in (3, 5, 12)
     }
     assert lengths[3] == 1

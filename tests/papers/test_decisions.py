@@ -14,7 +14,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.statements import choose
 from pyterrier_ikat.conversations.public_outputs import OUTPUTS, turn_lists
 from pyterrier_ikat.methods import METHODS, TABLES, find
-from pyterrier_ikat.papers.paper_scores import Given, response_judges
+from pyterrier_ikat.papers.paper_scores import UserJudgements, response_judges
 from pyterrier_ikat.papers.published import (
     GPT_35,
     MISSING,
@@ -110,13 +110,13 @@ def run(name, search=None, score=None, **answers):
 
 def missing_of(paper, number, data="ikat:sample"):
     [part, *_] = find_table(paper, number)
-    judged = Given().judgements(part, ikat.dataset(data))
+    judged = UserJudgements().judgements(part, ikat.dataset(data))
     return PaperTable(part, [], judged, {}).judgements.differ_from(part), part
 
 
 def both_counts_are_shown():
     [part] = find_table("generate_then_retrieve", "3")
-    judged = Given().judgements(part, ikat.dataset("ikat:sample"))
+    judged = UserJudgements().judgements(part, ikat.dataset("ikat:sample"))
     table = PaperTable(
         part, [], type(judged)(judged.qrels, "NIST", 2023), {"ad": pd.DataFrame({"nDCG@5": [0.5]})}
     )
@@ -245,7 +245,7 @@ def bem_is_named_by_the_user():
 
 def notes_of_responses():
     [part] = find_table("infosense_2024", "4")
-    judged = Given().judgements(part, ikat.dataset("ikat:sample"), ["1-1_1"])
+    judged = UserJudgements().judgements(part, ikat.dataset("ikat:sample"), ["1-1_1"])
     assert judged.differ_from(part)
     return " ".join(PaperTable(part, [], judged, {}).notes)
 
@@ -666,7 +666,7 @@ def discos_scores_are_the_cards():
 
 def no_difference_without_a_number_of_turns():
     [part] = find_table("disco_2025", "card")
-    judged = Given().judgements(part, ikat.dataset("ikat:sample"))
+    judged = UserJudgements().judgements(part, ikat.dataset("ikat:sample"))
     table = PaperTable(
         part, [], type(judged)(judged.qrels, "NIST", 2023), {"disco": pd.DataFrame({"MRR": [0.5]})}
     )

@@ -21,7 +21,7 @@ from pyterrier_ikat.conversations.datasets import read_turns
 from pyterrier_ikat.conversations.qrels import write_judge
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.methods import METHODS, find
-from pyterrier_ikat.papers.paper_scores import Given, Judgements, our_measures
+from pyterrier_ikat.papers.paper_scores import Judgements, UserJudgements, our_measures
 from pyterrier_ikat.papers.published import (
     GPT_35,
     NIST,
@@ -30,7 +30,7 @@ from pyterrier_ikat.papers.published import (
     Row,
     find_paper,
     find_table,
-    given_to,
+    options_of,
     read_resources,
 )
 from pyterrier_ikat.papers.reproduction import Relabelled, Reproduction, figure_scores
@@ -228,7 +228,7 @@ def test_the_papers_are_listed_with_what_each_row_needs():
     assert (
         "needs the judges 'bem', 'groundedness', 'solar', 'gpt-4o', 'nuggets', and '" in responses
     )
-    assert given_to(METHODS["rtg"], {"gpt-4": "openai:gpt-4", "bm25": "i"})[1] == [
+    assert options_of(METHODS["rtg"], {"gpt-4": "openai:gpt-4", "bm25": "i"})[1] == [
         "ms-marco-minilm-l-12-v2"
     ]
 
@@ -414,6 +414,8 @@ def test_the_unjudged_share_is_over_rows_the_track_did_not_pool():
     some = " ".join(table_of(part, judgements(3), {"ad": 0, "llama10": 1}).notes)
     unjudged = 1 - scores(part, 0, 3)["Judged@10"].mean() / 10
     assert f"over the row outside the track's pool: ours {unjudged:.2%}." in some
+    pooled_alone = " ".join(table_of(part, judgements(3), {"llama10": 1}).notes)
+    assert "over the 13 rows outside the track's pool: published 72.85%." in pooled_alone
     [other] = find_table("generate_then_retrieve", "1")
     assert "Unjudged" not in " ".join(table_of(other, judgements(3, GPT_35)).notes)
 
@@ -521,12 +523,14 @@ def test_a_plan_says_what_it_does_not_hold(tmp_path):
 def test_a_table_is_scored_on_the_turns_known_as_its_own():
     data = ikat.dataset("ikat:2024")
     (irlab,), (responses,) = find_table("irlab_2024", "1"), find_table("infosense_2024", "4")
-    assert Given().judgements(irlab, data).qrels["qid"].nunique() == irlab.turns == 103
-    answered = Given().judgements(responses, data, list(data.get_topics()["qid"]))
+    assert UserJudgements().judgements(irlab, data).qrels["qid"].nunique() == irlab.turns == 103
+    answered = UserJudgements().judgements(responses, data, list(data.get_topics()["qid"]))
     assert answered.qrels["qid"].nunique() == responses.turns == 62
-    assert Given(turns=["0_2"]).judgements(irlab, data).qrels["qid"].unique().tolist() == ["0_2"]
+    assert UserJudgements(turns=["0_2"]).judgements(irlab, data).qrels["qid"].unique().tolist() == [
+        "0_2"
+    ]
     (passages,) = find_table("infosense_2024", "2")
-    assert Given().judgements(passages, data).qrels["qid"].nunique() == 116
+    assert UserJudgements().judgements(passages, data).qrels["qid"].nunique() == 116
 
 
 @pytest.mark.real_data

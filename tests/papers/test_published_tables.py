@@ -12,7 +12,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.methods import METHODS
-from pyterrier_ikat.papers.published import PAPERS, find_table, given_to
+from pyterrier_ikat.papers.published import PAPERS, find_table, options_of
 from pyterrier_ikat.papers.reproduction import Reproduction, draw_figure, figure_scores
 from pyterrier_ikat.papers.table import published_tables
 from pyterrier_ikat.runs import RunFolder
@@ -165,8 +165,8 @@ def test_a_table_is_followed_by_each_rows_needs_and_decisions():
 
 def test_a_row_lacking_its_optional_reranker_is_marked():
     given = {"gpt-4": "openai:gpt-4", "bm25": "i", "ms-marco-minilm-l-6-v2": "none"}
-    assert given_to(METHODS["ad"], given) == ({"llm": "openai:gpt-4", "index": "i"}, [])
-    assert given_to(METHODS["aqd_a"], given)[1] == [
+    assert options_of(METHODS["ad"], given) == ({"llm": "openai:gpt-4", "index": "i"}, [])
+    assert options_of(METHODS["aqd_a"], given)[1] == [
         "ms-marco-minilm-l-6-v2"
     ]  # its method is to re-rank
     [row] = Reproduction("generate_then_retrieve", given, systems=["ad"]).rows(

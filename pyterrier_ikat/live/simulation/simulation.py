@@ -13,7 +13,7 @@ import pandas as pd
 from ...arguments import one_of
 from ...conversations import conversation
 from ...errors import DataError, IkatError, UsageError, advice, counted, list_first
-from ...evaluation.evaluator import REPEAT, check_baseline, compared, grouped
+from ...evaluation.evaluator import REPEAT, check_baseline, compare_with_baseline, grouped
 from ...evaluation.sessions import (
     SESSION_MEASURES,
     cached_note,
@@ -23,7 +23,7 @@ from ...evaluation.sessions import (
     session_notes,
     shown_columns,
 )
-from ...evaluation.units import Clusters, notes_on_unit, said_of_test
+from ...evaluation.units import Clusters, describe_test, notes_on_unit
 from ...events import hearing, in_chain
 from ...foreign import checksums_of, model_of
 from ...llms import LLM, Ledger
@@ -574,7 +574,7 @@ class Simulated:
 
     def _notes_on_test(self) -> list[str]:
         clusters = users_of(self.frames)
-        test = said_of_test(clusters.unit, clusters.number, len(clusters.names), clusters.of)
+        test = describe_test(clusters.unit, clusters.number, len(clusters.names), clusters.of)
         marks = (
             f"{HIGHER} significantly higher, {LOWER} significantly lower than {self.baseline}: "
             f"{test}."
@@ -696,11 +696,11 @@ def _differences(
     measure: str, ours: Any, theirs: Any, clusters: Clusters, comparisons: int
 ) -> dict[str, Any]:
     """The comparison with the baseline; without counts of users if a cost is unknown."""
-    comparison = compared(measure, ours, theirs, clusters, comparisons)
+    comparison = compare_with_baseline(ours, theirs, clusters, comparisons)
     if theirs is not None and (ours - theirs).isna().any():
-        comparison[f"{measure} +"] = None
-        comparison[f"{measure} -"] = None
-    return comparison
+        comparison["+"] = None
+        comparison["-"] = None
+    return {f"{measure} {title}": value for title, value in comparison.items()}
 
 
 def _cell(row: Mapping[str, Any], measure: str, baseline: Mapping[str, Any]) -> Cell:

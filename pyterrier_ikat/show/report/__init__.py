@@ -23,7 +23,7 @@ from .means import ShownMeasure, compare_means, comparison_note
 from .page import Content, Report
 from .rankings import judged_to_show, measures_to_show, passages_by_turn, scores_to_show
 from .reasons import missed_by_turn, reasons_by_turn
-from .sessions import find_logs, kept_baseline, refuse_arguments, report_sessions
+from .sessions import find_logs, logged_baseline, refuse_arguments, report_sessions
 from .turns import build_conversations, fit_calls, turns_to_show
 
 __all__ = ["Report", "report"]
@@ -114,7 +114,7 @@ def report(
     named = name_runs(runs, "run")
     check_baseline(named, baseline)
     logs = find_logs(named)
-    baseline = baseline or kept_baseline(logs)
+    baseline = baseline or logged_baseline(logs)
     if baseline is None:
         baseline = DEFAULT_BASELINE if DEFAULT_BASELINE in named else next(iter(named))
     named = {baseline: named[baseline], **named}

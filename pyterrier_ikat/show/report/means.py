@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...evaluation.evaluator import compared
-from ...evaluation.units import Clusters, notes_on_unit, said_of_test
+from ...evaluation.evaluator import compare_with_baseline
+from ...evaluation.units import Clusters, describe_test, notes_on_unit
 from ...tables import HIGHER, LOWER, UNKNOWN, format_score
 
 Scores = list[list[float]]
@@ -131,12 +131,12 @@ def _compare(
     if measure.tested and not np.isnan(values).any():
         ours = values[:, system].tolist()
         theirs = values[:, 0].tolist()
-        test = compared("", ours, theirs, clusters, len(means) - 1)
-        if not math.isnan(test[" low"]):
-            low = measure.text(test[" low"], signed=True)
-            high = measure.text(test[" high"], signed=True)
+        test = compare_with_baseline(ours, theirs, clusters, len(means) - 1)
+        if not math.isnan(test["low"]):
+            low = measure.text(test["low"], signed=True)
+            high = measure.text(test["high"], signed=True)
             interval = f"[{low}, {high}]"
-        if test[" reject"]:
+        if test["reject"]:
             side = "win" if difference * measure.better >= 0 else "loss"
             arrow = HIGHER if difference > 0 else LOWER
             change = arrow + change
@@ -167,7 +167,7 @@ def comparison_note(clusters: Clusters, baseline: str) -> str:
         >>> comparison_note(Clusters("conversation", ["9-1", "9-2"]), "raw")[:57]
         'Differences are from raw. ↑ significantly higher, ↓ signi'
     """
-    test = said_of_test(clusters.unit, clusters.number, len(clusters.names), clusters.of)
+    test = describe_test(clusters.unit, clusters.number, len(clusters.names), clusters.of)
     sentences = [
         f"Differences are from {baseline}.",
         f"{HIGHER} significantly higher, {LOWER} significantly lower: {test}.",

@@ -180,8 +180,11 @@ class Explainer:
         ours = self.ranks[winner]
         theirs = self.ranks[loser]
         rank_of_relevant = ours[docno]
-        last = rank_of_relevant + 1 if self.end == inf else inf
-        end = min(theirs.get(docno, last), self.end)
+        end = self.end
+        if docno in theirs:
+            end = min(theirs[docno], end)
+        elif end == inf:  # without a cutoff: down to the rank that the winner has it at
+            end = rank_of_relevant + 1
         for other, rank in theirs.items():
             if rank >= end:
                 break

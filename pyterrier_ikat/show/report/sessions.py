@@ -33,7 +33,6 @@ from .page import Content, Group, ListedPassage, Note, Report, ShownStep, Side, 
 from .rankings import cut_words, load_texts, word_limit
 
 NOT_SETTINGS = (
-    "form",
     "system",
     "expression",
     "stages",
@@ -155,7 +154,7 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
     return Report.of(content)
 
 
-def kept_baseline(logs: Mapping[str, Log]) -> str | None:
+def logged_baseline(logs: Mapping[str, Log]) -> str | None:
     """The run of the simulation's baseline; None if unknown, not shown, or if there are several."""
     baselines = {log.baseline for log in logs.values() if log.baseline is not None}
     if len(baselines) != 1:
