@@ -105,7 +105,7 @@ ikat evaluate published --of nuggets --dataset ikat:2024""",
 @click.option("--index", help="passage index with the texts, for groundedness of responses")
 @FORMAT
 def evaluate(
-    paths: tuple[str, ...], of: str, cost: bool, dataset_name: str | None, form: str, **given: Any
+    paths: tuple[str, ...], of: str, cost: bool, dataset_name: str | None, form: str, **options: Any
 ) -> None:
     """Evaluate the passages of RUNs, or with --of their chosen statements, responses or actions.
 
@@ -122,7 +122,7 @@ def evaluate(
     bem=FOLDER, a classifier of answer equivalence. Judges with --llm: groundedness, completeness,
     relevance, naturalness, preference, correctness, nuggets.
     """
-    _check_options(of, cost, given)
+    _check_options(of, cost, options)
     if cost or of != "passages":
         paths = without_unfinished(paths)
     if cost:
@@ -131,23 +131,23 @@ def evaluate(
         show(ledger(list(paths)), form)
         return
     if of == "passages":
-        _show_passages(paths, dataset_name, given, form)
-        _show_judge(given["qrels"], paths, form)
+        _show_passages(paths, dataset_name, options, form)
+        _show_judge(options["qrels"], paths, form)
         return
     data = _dataset(of, dataset_name, paths)
     if of == "statements":
-        _show_statements(paths, data, given, form)
+        _show_statements(paths, data, options, form)
     elif of == "responses":
-        _show_responses(paths, data, given, form)
+        _show_responses(paths, data, options, form)
     elif of == "actions":
-        _show_actions(paths, data, given, form)
+        _show_actions(paths, data, options, form)
     else:
-        _show_nuggets(paths, data, given, form)
+        _show_nuggets(paths, data, options, form)
 
 
-def _check_options(of: str, cost: bool, given: Mapping[str, Any]) -> None:
+def _check_options(of: str, cost: bool, options: Mapping[str, Any]) -> None:
     """Check that the given options are for what is evaluated."""
-    for argument, value in given.items():
+    for argument, value in options.items():
         option = "judge" if argument == "judges" else argument
         if not value or (argument in OPTIONS_OF[of] and not cost):
             continue
@@ -183,7 +183,7 @@ def _show_judge(qrels: str | None, paths: Sequence[str], form: str) -> None:
 
 
 def _show_passages(
-    paths: Sequence[str], dataset_name: str | None, given: Mapping[str, Any], form: str
+    paths: Sequence[str], dataset_name: str | None, options: Mapping[str, Any], form: str
 ) -> None:
     """The scores of the passages of runs, as an experiment table or by depth or the like."""
     from ..evaluation.evaluator import Evaluator, check_baseline, grouped, name_runs, turn_scores
@@ -191,28 +191,33 @@ def _show_passages(
     from ..evaluation.scored_turns import OF_ALL, scored_judgements
     from ..evaluation.units import check_unit
 
-    qrels = given["qrels"]
-    baseline = given["baseline"]
-    check_unit(given["unit"], baseline)
-    if given["by"]:
-        _show_means(paths, dataset_name, given, form)
+    qrels = options["qrels"]
+    baseline = options["baseline"]
+    check_unit(options["unit"], baseline)
+    if options["by"]:
+        _show_means(paths, dataset_name, options, form)
         return
-    measures = _measures(given["measures"], dataset_name)
+    measures = _measures(options["measures"], dataset_name)
     runs = name_runs(paths)
     groups = grouped(runs)
-    every = _judged(dataset_name, qrels, paths)
+    all_judged = _judged(dataset_name, qrels, paths)
     rankings = {name: _ranking(name, path) for name, path in runs.items()}
-    _check(every, rankings, dataset_name, qrels)
+    _check_judgements(all_judged, rankings, dataset_name, qrels)
     check_baseline(groups, baseline)
-    judged, scored = scored_judgements(runs, every, given["turns"])
+    judged, scored = scored_judgements(runs, all_judged, options["turns"])
     about_turns = scored.sentences(rankings)
     evaluator = Evaluator(judged, measures)
     scores = turn_scores(rankings.items(), evaluator)
     clusters: Clusters | None = None
     silent: list[str] = []
     if baseline:
-        clusters = _clusters(runs, evaluator.turns, dataset_name, given["unit"])
-        silent = _silent(rankings, evaluator.turns)
+        from ..evaluation.finished_runs import known_dataset
+        from ..evaluation.scores import find_silent
+        from ..evaluation.units import find_clusters
+
+        data = known_dataset(runs, dataset_name)
+        clusters = find_clusters(evaluator.turns, options["unit"], data)
+        silent = find_silent(rankings, evaluator.turns)
     rows = _rows(runs, groups, scores, measures, baseline, clusters, silent)
     show(experiment_table(rows, about_turns), form)
     is_formatted = form != "text"
@@ -220,8 +225,8 @@ def _show_passages(
         for line in about_turns:
             if not OF_ALL.fullmatch(line):
                 click.echo(wrapped(line), err=is_formatted)
-    chosen = given["turns"] is not None
-    for line in _unmatched(rankings, every, dataset_name, qrels, chosen):
+    chosen = options["turns"] is not None
+    for line in _unmatched(rankings, all_judged, dataset_name, qrels, chosen):
         click.echo(wrapped(line), err=is_formatted)
 
 
@@ -261,45 +266,28 @@ def _rows(
     return repeated_rows(of_systems, measures, baseline, clusters, silent=silent_systems)
 
 
-def _clusters(
-    runs: Mapping[str, Any], turns: Sequence[str], dataset_name: str | None, unit: str | None
-) -> "Clusters":
-    """The clusters of turns that tests and intervals go by."""
-    from ..evaluation.finished_runs import known_dataset
-    from ..evaluation.units import find_clusters
-
-    return find_clusters(turns, unit, known_dataset(runs, dataset_name))
-
-
-def _silent(rankings: Mapping[str, Any], turns: Sequence[str]) -> list[str]:
-    """The runs that found nothing for any of the turns."""
-    from ..evaluation.scores import find_silent
-
-    return find_silent(rankings, turns)
-
-
 def _show_means(
-    paths: Sequence[str], dataset_name: str | None, given: Mapping[str, Any], form: str
+    paths: Sequence[str], dataset_name: str | None, options: Mapping[str, Any], form: str
 ) -> None:
     """The mean of each conversation, depth or category, next to the number of its turns."""
     from ..evaluation import as_measures, breakdown
     from ..evaluation.score_frame import notes_on_turns
 
-    by = given["by"]
-    if given["baseline"]:
+    by = options["by"]
+    if options["baseline"]:
         raise UsageError(
             f"--by {by} shows means without a baseline: omit one of the two; --unit is what tests "
             "and intervals go by"
         )
-    judged = judged_by(dataset_name, given["qrels"], paths=paths)
-    measures = as_measures(given["measures"] or "nDCG@5")
+    judged = judged_by(dataset_name, options["qrels"], paths=paths)
+    measures = as_measures(options["measures"] or "nDCG@5")
     if len(measures) > 1:
         raise UsageError(f"--by {by} shows one measure: give one, such as --measures nDCG@5")
     topics = None
     if dataset_name is not None:
         data = dataset_named(dataset_name)
         topics = data.get_topics("manual" if by == "category" else None)
-    table = breakdown(list(paths), judged, measures[0], by, topics=topics, turns=given["turns"])
+    table = breakdown(list(paths), judged, measures[0], by, topics=topics, turns=options["turns"])
     _show_with_notes(of_frame(table, notes_on_turns(table)), form)
 
 
@@ -311,7 +299,7 @@ def _show_with_notes(table: Table, form: str) -> None:
             click.echo(wrapped(line), err=True)
 
 
-def _check(
+def _check_judgements(
     judged: Mapping[str, Any],
     rankings: Mapping[str, Mapping[str, Any]],
     dataset_name: str | None,
@@ -409,42 +397,44 @@ def _ranking(name: str, path: Path) -> Mapping[str, Mapping[str, float]]:
     return ranking_of(name, results_to_score(name, path))
 
 
-def _show_statements(paths: Sequence[str], data: Any, given: Mapping[str, Any], form: str) -> None:
+def _show_statements(
+    paths: Sequence[str], data: Any, options: Mapping[str, Any], form: str
+) -> None:
     """The scores of the PTKB statements that runs (folders or submissions) chose."""
     from ..evaluation.decisions import evaluate_ptkb
     from ..evaluation.evaluator import name_runs
     from ..evaluation.score_frame import notes_on_turns
     from ..submit import read_submission
 
-    judged = judged_by(data.name, given["qrels"] or "ptkb")
+    judged = judged_by(data.name, options["qrels"] or "ptkb")
     systems: dict[str, Any] = {}
     for name, path in name_runs(paths).items():
         systems[name] = read_submission(path, data).turns if path.is_file() else path
-    table = evaluate_ptkb(systems, judged, given["turns"])
+    table = evaluate_ptkb(systems, judged, options["turns"])
     _show_with_notes(of_frame(table, notes_on_turns(table)), form)
 
 
-def _show_responses(paths: Sequence[str], data: Any, given: Mapping[str, Any], form: str) -> None:
+def _show_responses(paths: Sequence[str], data: Any, options: Mapping[str, Any], form: str) -> None:
     """The mean of each judge over the responses in run folders, or that the dataset has."""
     import pandas as pd
 
     from ..evaluation.responses import evaluate_responses, response_means, response_turns
 
-    judges = _judges(given["judges"], given["llm"])
-    chosen = turns_of(data.name, given["turns"], given["qrels"])
+    judges = _judges(options["judges"], options["llm"])
+    chosen = turns_of(data.name, options["turns"], options["qrels"])
     turns = response_turns(data.conversations, chosen)
-    if "nuggets" in given["judges"] and hasattr(data, "get_nuggets"):
+    if "nuggets" in options["judges"] and hasattr(data, "get_nuggets"):
         _add_nuggets(turns, data)
     if _is_published(paths, data, "get_responses"):
         responses: dict[str, Any] = dict(iter(data.get_responses().groupby("run")))
         about_turns: list[str] = []
     else:
-        turns, about_turns = _asked_turns(turns, paths, given["turns"] is not None)
-        responses = _responses(paths, given["index"])
+        turns, about_turns = _asked_turns(turns, paths, options["turns"] is not None)
+        responses = _responses(paths, options["index"])
     means = {}
     for name, answers in responses.items():
         scores = evaluate_responses(turns, answers, judges)
-        means[name] = response_means(scores, unit=given["unit"], dataset=data)
+        means[name] = response_means(scores, unit=options["unit"], dataset=data)
     table = pd.concat(means, names=["run"]).reset_index(level="run")
     models = {judge.name: judge.model_name for judge in judges}
     if any(models.values()):
@@ -516,7 +506,7 @@ def _is_published(paths: Sequence[str], data: Any, method: str) -> bool:
     return True
 
 
-def _show_nuggets(paths: Sequence[str], data: Any, given: Mapping[str, Any], form: str) -> None:
+def _show_nuggets(paths: Sequence[str], data: Any, options: Mapping[str, Any], form: str) -> None:
     """The mean share of nuggets that each run states, according to people's labels."""
     from ..evaluation.nuggets import nugget_means, nugget_scores
 
@@ -527,23 +517,27 @@ def _show_nuggets(paths: Sequence[str], data: Any, given: Mapping[str, Any], for
         )
     # Without the words: a turn may have two nuggets with the same ones.
     labels = data.get_nugget_labels().drop(columns="nugget")
-    turns = turns_of(data.name, given["turns"])
+    turns = turns_of(data.name, options["turns"])
     if turns is not None:
         labels = labels[labels["qid"].isin(turns)]
     scores = {}
     for run, labels_of_run in labels.groupby("run"):
         scores[str(run)] = nugget_scores(labels_of_run)
-    show(_with_unit(nugget_means(scores, unit=given["unit"], dataset=data), form), form)
+    show(_with_unit(nugget_means(scores, unit=options["unit"], dataset=data), form), form)
 
 
-def _show_actions(paths: Sequence[str], data: Any, given: Mapping[str, Any], form: str) -> None:
+def _show_actions(paths: Sequence[str], data: Any, options: Mapping[str, Any], form: str) -> None:
     """Whether run folders abstain and ask back when they should."""
     from ..evaluation.decisions import evaluate_actions
     from ..evaluation.evaluator import name_runs
     from ..evaluation.score_frame import notes_on_turns
 
     table = evaluate_actions(
-        name_runs(paths), data.get_answers(), turns=given["turns"], unit=given["unit"], dataset=data
+        name_runs(paths),
+        data.get_answers(),
+        turns=options["turns"],
+        unit=options["unit"],
+        dataset=data,
     )
     _show_with_notes(_with_unit(table, form, notes_on_turns(table)), form)
 
