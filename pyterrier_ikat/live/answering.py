@@ -117,7 +117,7 @@ def answer(
 
 
 def _halved(error: StageError, frame: pd.DataFrame, limit: int | None) -> int:
-    """Half of the tokens of history that a rejected prompt had."""
+    """Return half of the tokens of history in a rejected prompt."""
     too_long = [failure for failure in error.failures if isinstance(failure, TooLong)]
     if not too_long:
         raise error
@@ -191,15 +191,15 @@ def shortened(turn: pd.DataFrame, tokens: int | None) -> tuple[pd.DataFrame, int
     if tokens is None:
         return turn, 0
     [history] = histories(turn)
-    left = tokens * CHARACTERS_PER_TOKEN
+    characters_left = tokens * CHARACTERS_PER_TOKEN
     first = len(history)  # the position of the first message that is kept
     for position in range(len(history) - 1, -1, -1):
-        left -= len(history[position]["content"])
-        if left < 0:
+        characters_left -= len(history[position]["content"])
+        if characters_left < 0:
             break
         if history[position]["role"] == "user":
             first = position
-    if left >= 0:
+    if characters_left >= 0:
         return turn, 0
     return with_columns(turn, qhistory=[history[first:]]), first
 
@@ -242,7 +242,8 @@ class _Watch(Observer):
 
     def end(self, step: Step) -> None:
         """Keep the queries that were searched and the newest texts: an empty result lacks them."""
-        inp, out = step.inp, step.out
+        inp = step.inp
+        out = step.out
         if not isinstance(out, pd.DataFrame):
             return
         if "query" in inp.columns and "docno" in out.columns and "docno" not in inp.columns:
@@ -255,7 +256,7 @@ class _Watch(Observer):
         self.statements = statements_in(row) or self.statements
 
     def follow(self, step: Step) -> Write | None:
-        """Show what a model writes for the last stage, where that is an answer."""
+        """Show the partial output of the last stage, if it is an answer."""
         if self._write is None or step.stage is not self.last:
             return None
         readable = step.stage.while_written(step.inp)
@@ -269,16 +270,16 @@ class _Watch(Observer):
             self._write(text)
 
     def repair(self, step: Step, reasons: Sequence[str]) -> None:
-        """Keep why the last stage doesn't give what a model wrote."""
+        """Keep the reasons for a repair of the last stage's output."""
         if step.stage is self.last:
             self.reasons += reasons
 
     def wait(self, tries: int, most: int) -> None:
-        """Say that a model does not answer."""
+        """Report a retry."""
         self.say(f"waiting for try {tries + 1} of {most}: the language model does not answer")
 
     def record(self) -> dict[str, Any]:
-        """The fields of a `Turn`."""
+        """Return the observed fields of a `Turn`."""
         return {
             "queries": tuple(self.queries),
             "draft": "\n\n".join(self.drafts),
@@ -288,7 +289,7 @@ class _Watch(Observer):
 
 
 def spent(heard: Sequence[Heard]) -> Spend:
-    """Add up all calls, those that failed included."""
+    """Add up all calls, including failed ones."""
     return sum((stage.spend for stage in heard), Spend())
 
 
@@ -312,7 +313,7 @@ def check_recorded(script: Sequence[str], turn: int, utterance: str, qid: str) -
 
 
 def settings_of(system: System) -> dict[str, Any]:
-    """What must not change while conversations with a system go on.
+    """Return the settings of a system that conversations with it depend on.
 
     ``on_error`` may change: they may go on without the answers that a model refuses to give.
     """

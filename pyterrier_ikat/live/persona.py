@@ -68,7 +68,7 @@ def read_persona(source: str | Path, number: str | None = None) -> Persona:
 
 
 def _read_statements(path: Path) -> list[str]:
-    """The lines of a text file that aren't blank."""
+    """Read the lines of a text file, without blank ones."""
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, ValueError) as error:
@@ -134,7 +134,7 @@ def read_personas(source: str | Path) -> dict[str, dict[str, str]]:
 
 
 def open_memory(memory: Any, llm: Any, prompts: str | Path | None = None, *, run: str = "") -> Any:
-    """Open a memory that can learn: the given one, or a file, which learns with a language model.
+    """Open a memory for learning: the given one, or a file with a language model.
 
     Returns:
         The memory; None for None.
@@ -152,7 +152,7 @@ def open_memory(memory: Any, llm: Any, prompts: str | Path | None = None, *, run
 def known_of(
     memory: UserMemory | None, user: str, persona: Mapping[str, str], session: str, turn: int
 ) -> Mapping[str, str]:
-    """The statements of the persona, and those that the memory has learned before this turn."""
+    """Return the persona's statements, and those learned before this turn."""
     if memory is None:
         return persona
     memory.add(user, persona)

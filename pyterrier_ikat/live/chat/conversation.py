@@ -54,7 +54,7 @@ CONTINUED_KINDS = ("chat", "served")
 
 @dataclass(frozen=True, repr=False)
 class Why:
-    """How a turn came about; it displays itself.
+    """An account of a turn; it displays itself.
 
     Attributes:
         turn: the turn, with its rewrite, queries, statements and draft.
@@ -247,7 +247,7 @@ class Chat:
 
     @property
     def saved(self) -> int:
-        """How many of the turns are in the folder."""
+        """The number of turns in the folder."""
         if self._log is None or self.number not in self._log.known:
             return 0
         return len(self._log.known[self.number].turns)
@@ -307,7 +307,7 @@ class Chat:
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
-        """In the block, what the language models do is counted in ``spent``."""
+        """Count the calls of language models inside the block in ``spent``."""
         parts = list(parts_of(self._system.pipeline))
         if self._memory is not None:
             parts.append(self._memory.llm)
@@ -347,7 +347,7 @@ class Chat:
         return turn.with_calls(account.total(), exchanges)
 
     def why(self) -> Why:
-        """How the last answer came about: its prompts and completions, or what a log has of it.
+        """Explain the last answer by its prompts and completions, or by its log.
 
         Raises:
             UsageError: when nothing was said yet.
@@ -383,7 +383,7 @@ class Chat:
         return turn
 
     def _save(self) -> None:
-        """Note what the log lacks, and write the topics file; a chat without turns has none.
+        """Add new turns to the log, and write the topics file; a chat without turns has none.
 
         Raises:
             UsageError: when something can't be written.
@@ -403,10 +403,10 @@ class Chat:
             (self.out / TOPICS).unlink(missing_ok=True)
 
     def _note_turns(self, log: Log) -> None:
-        """Note what the log lacks."""
-        begun: dict[str, Any] = {"ptkb": self.ptkb, "memory": self._session}
-        if self.number not in log.known or log.known[self.number].more != begun:
-            log.begin(self.number, USER_ID, **begun)
+        """Add new turns and undone ones to the log."""
+        details: dict[str, Any] = {"ptkb": self.ptkb, "memory": self._session}
+        if self.number not in log.known or log.known[self.number].more != details:
+            log.begin(self.number, USER_ID, **details)
         logged = log.known[self.number].turns
         for undone in logged[len(self.turns) :]:
             log.note({"event": "undone", "session": self.number, "turn": undone.number})

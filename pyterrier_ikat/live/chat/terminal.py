@@ -42,10 +42,11 @@ class Screen:
     """
 
     def __init__(self, stream: TextIO | None = None, width: int | None = None) -> None:
-        self.stream, self.width = stream, width
+        self.stream = stream
+        self.width = width
 
     def show(self, drawn: Any) -> None:
-        """Print a text or something that rich draws."""
+        """Print a text or a renderable of rich."""
         if self._terminal:
             self._console().print(drawn)
             return
@@ -108,7 +109,7 @@ class _Activity:
         self.refresh()
 
     def drawn(self) -> Any:
-        """As rich asks for it."""
+        """Return the renderable for rich."""
         from rich.console import Group
         from rich.text import Text
 
@@ -237,10 +238,10 @@ def _run(chat: Chat, line: str, screen: Screen) -> None:
         screen.show(sources_drawn(chat.why().turn))
     elif name == "/undo":
         turn = chat.undo()
-        left = f"{counted(len(chat.turns), 'turn')} left"
+        remaining = f"{counted(len(chat.turns), 'turn')} left"
         if chat.out is not None:
-            left += f", also in {chat.out}"
-        screen.show(_dim(f"undone: {turn.utterance} ({left})"))
+            remaining += f", also in {chat.out}"
+        screen.show(_dim(f"undone: {turn.utterance} ({remaining})"))
     else:
         screen.show(help_drawn([*COMMANDS.items()]))
 

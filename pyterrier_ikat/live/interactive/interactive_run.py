@@ -104,8 +104,8 @@ def interact(
     with lock_folders(Path(out).absolute()):
         run = InteractiveRun(out, header)
         if run.session:
-            taken = sum(len(dialogue.taken) for dialogue in run.log.known.values())
-            tell(f"{out} has {counted(taken, 'response')} that the server took")
+            responses = sum(len(dialogue.taken) for dialogue in run.log.known.values())
+            tell(f"{out} has {counted(responses, 'response')} that the server took")
         Player(server, run, opened, personas, learns, history, tell, doing).play(sessions)
         _keep_dump(server, run.folder)
     return run

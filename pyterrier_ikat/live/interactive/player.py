@@ -63,7 +63,7 @@ class InteractiveWarning(UserWarning):
 
 
 class InteractiveRun:
-    """An interactive run in its folder: the journal of its steps, and where they lead.
+    """An interactive run in its folder: the journal of its steps, and its current state.
 
     Args:
         folder: the folder.
@@ -119,7 +119,7 @@ class InteractiveRun:
         return None
 
     def note(self, *events: Event) -> None:
-        """Note what happened at one moment; it is on the disk when this returns."""
+        """Write events to the journal at once; they are on the disk when this returns."""
         self.log.note(*events)
         for event in events:
             self._take(event)
@@ -227,14 +227,14 @@ class Player:
         self.run.note(turn_event(turn))
 
     def _tell_step(self, qid: str) -> Tell | None:
-        """A function that tells the steps of a turn."""
+        """Return a function for telling the steps of a turn."""
         doing = self.doing
         if doing is None:
             return None
         return lambda step: doing(f"{qid} {step}")
 
     def _learn(self) -> None:
-        """Let the memory learn from the conversation that ended, once."""
+        """Let the memory learn from the finished conversation, once."""
         dialogue = self.run.dialogue
         if self.memory is None or dialogue.learned:
             return
@@ -257,12 +257,12 @@ class Player:
         self.run.note({"event": "learned", "session": dialogue.session})
 
     def _call(self) -> None:
-        """Send the response, or ask for a topic, and note the message that follows.
+        """Send the response, or ask for a topic, and note the server's next message.
 
         A call whose answer was lost is sent again only if the server has not taken it.
         """
         lost = ServerDown("the command was stopped", late=True) if self.run.under_way else None
-        left = 1 if self.run.stuck else ATTEMPTS
+        attempts_left = 1 if self.run.stuck else ATTEMPTS
         while True:
             turn = self.run.turn
             if lost is not None:
@@ -270,9 +270,9 @@ class Player:
                 if reply is not None:
                     self._accept(reply, turn)
                     return
-                if not left:
+                if not attempts_left:
                     raise self._stuck(turn, lost.why) if lost.status == 500 else lost
-            left -= 1
+            attempts_left -= 1
             self.run.note({"event": "sending"})
             began = time.perf_counter()
             try:
@@ -285,7 +285,7 @@ class Player:
             if lost.unsent:
                 self.run.note({"event": "unsent"})
                 too_long = lost.status == 422 and "long" in lost.why
-                if turn is None or not left or not too_long:
+                if turn is None or not attempts_left or not too_long:
                     raise lost
                 self.run.note(turn_event(fitted(turn, CUT_AGAIN)))
                 lost = None
@@ -314,7 +314,7 @@ class Player:
             return self.server.proceed()  # the run is there, and its first topic has no message
 
     def _reply(self, turn: Turn | None, lost: ServerDown) -> UserMessage | None:
-        """The message that followed a call whose answer was lost.
+        """Find the server's message after a call with a lost answer.
 
         The server is asked where it stands, again and again: it may still be at work.
 
@@ -328,16 +328,16 @@ class Player:
         if self.run.stuck:
             settled = 0
         for look, wait in enumerate((*WAITS, 0.0)):
-            now = self._look(turn)
-            if now is None:
+            message = self._look(turn)
+            if message is None:
                 if failed or self.run.stuck or not wait:
                     break
                 self.server.wait(wait, "it has taken the response, and has no reply")
-            elif now.position != position_before:
+            elif message.position != position_before:
                 if failed and turn and not self._is_kept(turn):
                     why = "and its dump lacks the response, which would not be assessed"
                     raise self._stuck(turn, f"{lost.why}, {why}")
-                return now
+                return message
             elif look >= settled:
                 return None
             else:
@@ -345,17 +345,17 @@ class Player:
         raise self._stuck(turn, lost.why)
 
     def _look(self, turn: Turn | None) -> UserMessage | None:
-        """The message at which the server stands; None if it took the response and has no reply."""
+        """Return the server's current message; None if it took the response and has no reply."""
         try:
-            now = self.server.session()
+            message = self.server.session()
         except ServerDown as error:
             if error.status not in (400, 404, 500):
                 raise
             return self._look_into_dump(turn, failed=error.status == 500)
-        return None if now.at_work else now
+        return None if message.at_work else message
 
     def _look_into_dump(self, turn: Turn | None, failed: bool) -> UserMessage | None:
-        """What :meth:`_look` finds where the server shows no message.
+        """Conclude from the dump where the server stands, if it shows no message.
 
         The released server fails (500) while no conversation is open.
         """
@@ -386,7 +386,7 @@ class Player:
         return run.message.model_copy(update=ends)
 
     def _forgotten(self, entries: Sequence[Dumped]) -> Turn | None:
-        """The first response of the conversation that the server's dump lacks.
+        """Return the first response of the conversation missing from the server's dump.
 
         If it isn't the newest, it was taken once: the server was started again, and forgot it.
         """
@@ -408,7 +408,7 @@ class Player:
             raise
 
     def _dumped(self) -> list[Dumped]:
-        """What the server's dump has of this topic."""
+        """Return the responses to this topic in the server's dump."""
         topic = self.run.message.topic
         try:
             return [entry for entry in self.server.dumped() if entry.topic == topic]
@@ -418,7 +418,7 @@ class Player:
             return []
 
     def _stuck(self, turn: Turn | None, why: str) -> ServerDown:
-        """The error of a server that gives no reply, which is noted."""
+        """Note that the server gives no reply, and return the error."""
         if not self.run.stuck:
             self.run.note({"event": "stuck", "why": why})
         return ServerDown(f"no reply to {describe_call(turn)}: {self.run.stuck}", WHAT_HELPS)
@@ -426,7 +426,7 @@ class Player:
     def _accept(
         self, message: UserMessage, turn: Turn | None, seconds: float | None = None
     ) -> None:
-        """Note the message that followed a call."""
+        """Note the server's message after a call."""
         topic = self.run.message.topic
         if turn and message.topic != topic and not message.ends_session:
             warnings.warn(
@@ -447,7 +447,7 @@ class Player:
 
 
 def describe_call(turn: Turn | None) -> str:
-    """Name a call in messages: that of a response, or of none."""
+    """Name a call in messages: the sending of a response, or the question for a topic."""
     if turn is None:
         return "the question for a topic"
     return f"the response to turn {turn.session}_{turn.number}"

@@ -27,7 +27,7 @@ from ..answering import Tell
 
 
 def _without_controls(value: Any) -> Any:
-    """A text as it is shown; other values are pydantic's to refuse."""
+    """Remove control characters from a text; pydantic refuses other values."""
     return strip_controls(value) if isinstance(value, str) else value
 
 
@@ -91,7 +91,7 @@ class ServerRefusal(ServerDown, UsageError):
     """The server refuses a call."""
 
 
-class Said(BaseModel):
+class HistoryMessage(BaseModel):
     """A message of a conversation."""
 
     role: Literal["user", "assistant"]
@@ -115,7 +115,7 @@ class UserMessage(BaseModel):
     topic: Text = Field(alias="topic_id")
     user: Text = Field(alias="user_id")
     utterance: Text
-    history: list[Said]
+    history: list[HistoryMessage]
     ends_session: StrictBool = Field(alias="last_response_of_session")
     ends_run: StrictBool = Field(alias="last_response_of_run")
 
@@ -147,17 +147,12 @@ class UserMessage(BaseModel):
 
     @property
     def number(self) -> int:
-        """The number of the turn that the message begins."""
+        """The number of the turn beginning with the message."""
         return sum(message["role"] == "user" for message in self.messages)
 
     @property
     def position(self) -> tuple[str, int, bool]:
-        """Where the message stands in the run."""
-        return self.topic, self.number, self.ends_session
-
-    @property
-    def place(self) -> tuple[str, int, bool]:
-        """Where the message stands in the run."""
+        """The position of the message in the run: topic, turn, and whether the session ends."""
         return self.topic, self.number, self.ends_session
 
     @property
@@ -165,7 +160,7 @@ class UserMessage(BaseModel):
         """Whether the server has no reply to a response yet: it shows the response itself."""
         if not self.history:
             return False
-        return self.history[-1] == Said(role="assistant", content=self.utterance)
+        return self.history[-1] == HistoryMessage(role="assistant", content=self.utterance)
 
 
 class Dumped(NamedTuple):
@@ -264,7 +259,7 @@ class TrackServer:
         )
 
     def team(self) -> str:
-        """The team that the token belongs to."""
+        """Return the team of the token."""
         match self._call("GET", "auth/verify"):
             case {"team_id": str(team)}:
                 return team
@@ -312,16 +307,16 @@ class TrackServer:
         return self._message("GET", "session")
 
     def open_topics(self) -> list[Any]:
-        """The topics that have not begun."""
+        """Return the topics not yet begun."""
         status = self._call("GET", "run/status", run_id=self._run_id)
         match status:
             case {"open_topics": list(topics)}:
                 return topics
-        shown = str(status)[:SHOWN_CHARACTERS]
-        raise DataError(f"the status of the run has an unknown form ({shown})")
+        excerpt = str(status)[:SHOWN_CHARACTERS]
+        raise DataError(f"the status of the run has an unknown form ({excerpt})")
 
     def dump(self) -> list[Any]:
-        """The objects of the run file, one for each response that the server took."""
+        """Return the objects of the run file, one for each accepted response."""
         entries = self._call("GET", "run/dump", run_id=self._run_id)
         return entries if isinstance(entries, list) else [entries]
 
@@ -375,7 +370,7 @@ class TrackServer:
         raise self._refusal(answer, path, lost)
 
     def _refusal(self, answer: httpx.Response, path: str, lost: str) -> ServerDown:
-        """The error for an answer that isn't a success."""
+        """Return the error for an answer without success."""
         status = answer.status_code
         words = self._words(answer)
         if status == 429 or status >= 500:
@@ -424,7 +419,7 @@ def safe_address(text: str) -> str:
 
 @cache
 def tokenizer() -> Any:
-    """The blank English tokenizer of spaCy, with which the server counts.
+    """Return spaCy's blank English tokenizer, by which the server counts.
 
     Raises:
         UsageError: when spaCy is not installed.
@@ -507,7 +502,7 @@ def fitted(turn: Turn, share: float = 1.0) -> Turn:
 
 
 def _fitted_scores(turn: Turn) -> dict[str, float]:
-    """The best passages of a turn, with scores that tools read as strictly decreasing."""
+    """Return the best passages of a turn, with strictly decreasing scores of six decimals."""
     citations: dict[str, float] = {}
     before = math.inf
     for docno, score in list(turn.citations.items())[:MOST_PASSAGES]:

@@ -86,7 +86,9 @@ class Guard:
     """Refuses pages of other sites, requests without the token, and bodies of HTML forms."""
 
     def __init__(self, app: ASGIApp, token: str | None, origins: Sequence[str]) -> None:
-        self.app, self.token, self.origins = app, token, origins
+        self.app = app
+        self.token = token
+        self.origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request, or refuse it."""
@@ -122,7 +124,7 @@ class Guard:
         return None
 
     def _is_foreign(self, headers: Headers) -> bool:
-        """Whether a request comes from a page of another site that isn't allowed."""
+        """Whether a request comes from a forbidden page of another site."""
         origin = headers.get("origin")
         if origin is None or origin in self.origins:
             return False
@@ -184,7 +186,7 @@ class _Routes:
 async def _stream(
     service: Service, question: ChatRequest, chat: str, reply: ChatReply
 ) -> AsyncIterator[dict[str, str]]:
-    """What the system does, then its answer: checked, or as it is written where the client asks."""
+    """Stream the system's steps and its answer; with unchecked parts only if asked for."""
     news = News()
     write = news.write if question.stream_unchecked else None
     sent = ""
@@ -214,7 +216,7 @@ async def _stream(
 
 
 class News:
-    """What a stream tells next, gathered in other threads.
+    """The news for a stream, gathered in other threads.
 
     A model that writes faster than its reader reads fills no queue: of its text only the newest is
     kept, which has all of it.

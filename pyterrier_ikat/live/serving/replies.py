@@ -88,7 +88,7 @@ class Failure(Exception):
 
 
 def failure_of(error: BaseException) -> Failure:
-    """Describe an error to a client, and log what the operator can repair, without a user's words.
+    """Describe an error to a client, and log it for the operator, without a user's words.
 
     Example:
         >>> failure_of(KeyError("secret")).message
@@ -120,7 +120,7 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def _unexpected(error: BaseException) -> Failure:
-    """Log where an error that isn't ours was raised, the innermost place first."""
+    """Log the origin of an unexpected error, the innermost frame first."""
     frames = traceback.extract_tb(error.__traceback__)[:-7:-1]
     log.error(
         "unexpected %s in %s; its message may hold a user's words and is omitted",
@@ -132,7 +132,7 @@ def _unexpected(error: BaseException) -> Failure:
 
 
 def _of_stage(error: StageError) -> Failure:
-    """What a model says may quote a user, so that the log has only the kinds of its failures."""
+    """Log only the kinds of a model's failures, because their texts may quote a user."""
     reasons = []
     for failure in error.failures:
         if isinstance(failure, Unavailable):
@@ -148,7 +148,7 @@ def _of_stage(error: StageError) -> Failure:
 
 
 def content_of(turn: Turn) -> str:
-    r"""Write the text that a client gets as the assistant's message.
+    r"""Write the assistant's message for a client.
 
     Behind the sentences of a response stand the numbers of the passages that they cite. A last line
     has the numbers of other passages that the response as a whole is based on. In the place of a
@@ -171,7 +171,7 @@ def content_of(turn: Turn) -> str:
 
 
 def _cited(turn: Turn) -> Sequence[CitedSentence]:
-    """What a response cites; a response without citations rests on all its sources."""
+    """Return the cited sentences; a response without citations rests on all its sources."""
     if turn.cited is not None:
         return turn.cited
     numbers = range(1, len(turn.sources) + 1)
@@ -179,7 +179,7 @@ def _cited(turn: Turn) -> Sequence[CitedSentence]:
 
 
 def without_additions(text: str) -> str:
-    r"""Remove what :func:`content_of` added, from an assistant's message that a client sends back.
+    r"""Remove the additions of :func:`content_of` from a returned assistant's message.
 
     What the server adds to a text never reaches a prompt.
 
@@ -212,7 +212,7 @@ def _text_with_buttons(renderer: Any, tokens: Any, position: int, *_: Any) -> st
 
 
 def _align_cells(state: StateCore) -> None:
-    """Columns of a table keep their alignment by an attribute: the page forbids inline styles."""
+    """Align the cells of tables by an attribute, because the page forbids inline styles."""
     for token in state.tokens:
         style = token.attrs.pop("style", None)
         if style is not None:
@@ -260,7 +260,7 @@ def as_html(turn: Turn) -> str:
 
 
 def title_of(source: ShownPassage) -> str:
-    """A passage's first words, or its id where the index has no text."""
+    """Return a passage's first words, or its id if the index has no text."""
     if len(source.text) <= TITLE_CHARACTERS:
         return source.text or source.docno
     beginning = source.text[:TITLE_CHARACTERS]
@@ -302,7 +302,7 @@ def citations(turn: Turn) -> list[dict[str, Any]]:
 
 
 def usage(spend: Spend) -> dict[str, int] | None:
-    """The paid tokens of a turn in OpenAI's form; None where a server doesn't report them."""
+    """Return the paid tokens of a turn in OpenAI's form; None if they are unknown."""
     if spend.prompt_tokens is None or spend.completion_tokens is None:
         return None
     return {
@@ -313,7 +313,7 @@ def usage(spend: Spend) -> dict[str, int] | None:
 
 
 def as_json(value: Any) -> str:
-    """The value as JSON; a score that is not finite becomes null.
+    """Write a value as JSON; a score like NaN becomes null.
 
     Example:
         >>> as_json({"score": float("nan")})
@@ -324,7 +324,7 @@ def as_json(value: Any) -> str:
 
 @dataclass(frozen=True)
 class ChatReply:
-    """The objects of one reply, which share an id.
+    """The objects of one reply, with a common id.
 
     Args:
         model: the name of the system.
@@ -360,7 +360,7 @@ class ChatReply:
         return {**self._object("chat.completion.chunk", [choice]), **more}
 
     def text(self, text: str, sent: str, why: str) -> list[dict[str, Any]]:
-        """The chunks that turn what was sent into ``text``.
+        """Return the chunks for turning the text sent so far into ``text``.
 
         Where the beginning has changed, the first chunk takes back what was sent, and says why.
         """
@@ -389,7 +389,7 @@ class ChatReply:
         return {**self._object("chat.completion.chunk", []), "usage": usage(turn.spend)}
 
     def _facts(self, turn: Turn) -> dict[str, Any]:
-        """What an answer says beside the protocol: its passages, and how it came about."""
+        """Return the fields of an answer beside the protocol: its passages, and its account."""
         facts = {name: getattr(turn, name) for name in TURN_FACTS}
         facts |= asdict(turn.spend)
         facts["tokens"] = turn.spend.tokens
@@ -409,7 +409,7 @@ class ChatReply:
 
 
 def about(system: System) -> str:
-    """Describe a system in a plain sentence: by its method, or by what its stages do."""
+    """Describe a system in a plain sentence: by its method, or by the work of its stages."""
     summary = _SOURCE_IN_PAPER.sub("", system.method.summary)
     if summary:
         plain = _ROLE.sub(r"\1", summary).replace("``", "")

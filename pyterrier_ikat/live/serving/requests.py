@@ -48,7 +48,7 @@ def _as_parts(content: Any) -> Any:
 
 
 def _as_statements(value: Any) -> Any:
-    """Statements about a user, id -> text.
+    """Return statements about a user, id -> text.
 
     They are a list, an object, or a text: one statement per line, or either of these as JSON.
     """
@@ -70,7 +70,7 @@ class Message(_Given):
 
     @property
     def said(self) -> str:
-        """What it adds to the conversation; empty for nothing."""
+        """Its text in the conversation; empty for none."""
         text = "\n".join(part.text for part in self.content).strip()
         if self.role == "user":
             return text
@@ -88,7 +88,7 @@ class _TextFormat(BaseModel):
 
 
 class Metadata(_Given):
-    """What the client says of the conversation.
+    """The client's facts about the conversation.
 
     Attributes:
         ptkb: the user's statements.
@@ -100,7 +100,7 @@ class Metadata(_Given):
 
 
 class ChatRequest(_Given):
-    """A question with everything that was said before it.
+    """A question with the conversation before it.
 
     Attributes:
         model: the name of the system.
@@ -126,7 +126,7 @@ class ChatRequest(_Given):
     stream_options: _StreamOptions | None = None
     stream_unchecked: bool = False
     sample: int = Field(0, ge=0, le=1000)
-    metadata: Annotated[Metadata, BeforeValidator(lambda given: given or {})] = Metadata()
+    metadata: Annotated[Metadata, BeforeValidator(lambda value: value or {})] = Metadata()
     n: Literal[1] | None = None
     response_format: _TextFormat | None = None
     modalities: list[Literal["text"]] | None = None
@@ -152,7 +152,7 @@ class ChatRequest(_Given):
 
     @property
     def said(self) -> list[dict[str, str]]:
-        """The conversation, as systems read it."""
+        """The conversation for systems."""
         spoken = [message for message in self.messages if message.said]
         return [{"role": message.role, "content": message.said} for message in spoken]
 
@@ -213,7 +213,7 @@ def read(model: type[RequestModel], body: bytes | dict[str, Any]) -> RequestMode
 
 
 def first_error(error: ValidationError) -> tuple[str, str]:
-    """The field and the fault that a client reads first."""
+    """Return the first faulty field and its fault."""
     first = error.errors(include_url=False, include_input=False)[0]
     field = ".".join(map(str, first["loc"]))
     return field, str(first["msg"]).removeprefix("Value error, ")

@@ -69,7 +69,7 @@ def serve(
 
 
 class Running:
-    """A server that runs in a thread.
+    """A server in a thread.
 
     Attributes:
         url: its address.
@@ -199,7 +199,7 @@ def running(
 
 
 def _notes(opened: Mapping[str, System], mcp: bool, out: str | Path | None) -> list[str]:
-    """What the user of a server should know about its answers, tools and logs."""
+    """Return sentences about the answers, tools and logs of a server."""
     notes = []
     for name, system in opened.items():
         if not system.writes_response:
@@ -212,7 +212,7 @@ def _notes(opened: Mapping[str, System], mcp: bool, out: str | Path | None) -> l
 
 
 def _token(host: str, argument: str | None) -> tuple[str | None, str]:
-    """The token that requests need, and a sentence on where it comes from."""
+    """Return the token for requests, and a sentence on its origin."""
     if argument is None:
         token = os.environ.get(TOKEN_VARIABLE)
         source = f"the environment variable {TOKEN_VARIABLE}"
@@ -245,7 +245,7 @@ def _token(host: str, argument: str | None) -> tuple[str | None, str]:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """A socket that listens at an address."""
+    """Return a listening socket at an address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=1000)

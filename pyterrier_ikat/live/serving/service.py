@@ -46,7 +46,7 @@ CLIENT_LEFT = 499
 
 @dataclass
 class Service:
-    """What the server does, apart from HTTP.
+    """The work of the server, apart from HTTP.
 
     Attributes:
         systems: the systems by name.
@@ -59,7 +59,7 @@ class Service:
     saved: "SavedConversations | None" = None
 
     def system(self, name: str | None) -> System:
-        """Find a system by its name, which a request may omit where there is only one.
+        """Find a system by its name. A single system needs no name.
 
         Raises:
             Failure: when there is none of that name.
@@ -115,7 +115,7 @@ class Service:
         return await self._run(lambda: search(system, queries.every_query, queries.k))
 
     async def _run(self, work: Callable[[], Result]) -> Result:
-        """Work in a thread, which keeps its place until it ends.
+        """Work in a thread, and count it among the workers until it ends.
 
         Whoever stops waiting has left: the call to a language model under way is finished, since it
         is paid for, and no other one begins.
@@ -149,7 +149,7 @@ class Service:
 
 
 async def while_there(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
-    """Work for the client of a request whose body is read; cancel the work when the client leaves.
+    """Work for the client of a request; cancel the work when the client leaves.
 
     Raises:
         Failure: when they have left. Nobody reads it.
@@ -173,7 +173,7 @@ async def _leaves(request: Request) -> None:
 
 
 def _forget(job: "asyncio.Future[Any]") -> None:
-    """Take the outcome for which nobody waits: asyncio prints the errors of outcomes not taken."""
+    """Take an unneeded outcome, because asyncio would print its error otherwise."""
     if not job.cancelled():
         job.exception()
 
@@ -220,8 +220,8 @@ def _recorded_conversation(
     words = [text.split() for text in utterances]
     for chat in system.recorded:
         beginning = chat.turns[: len(words)]
-        alike = [turn.utterance.split() for turn in beginning] == words
-        if alike and (not statements or list(chat.ptkb.values()) == statements):
+        has_same_words = [turn.utterance.split() for turn in beginning] == words
+        if has_same_words and (not statements or list(chat.ptkb.values()) == statements):
             return chat
     example = system.recorded[0].turns[0].utterance
     raise Failure(
@@ -267,7 +267,7 @@ def search(system: System, queries: list[str], k: int) -> list[dict[str, Any]]:
 def open_served(
     systems: Systems, ledger: Ledger, *, dataset: str | None = None, **resources: Any
 ) -> dict[str, System]:
-    """Open systems, with the conversations that recorded completions answer.
+    """Open systems, with the conversations of recorded completions.
 
     Args:
         systems: as for :func:`pyterrier_ikat.run`.
@@ -293,7 +293,7 @@ def open_served(
 
 
 def _recorded(models: list[LLM], dataset: str | None) -> tuple[Conversation, ...]:
-    """The conversations that the recorded completions of these models answer."""
+    """Return the conversations of these models' recorded completions."""
     replaying = [model for model in models if model.backend.replays]
     if not replaying:
         return ()
@@ -333,8 +333,8 @@ class SavedConversations:
         check_names(systems)
         self._lock = threading.Lock()
         self._logs: dict[str, Log] = {}
-        with ExitStack() as held:
-            held.enter_context(lock_folders(*(self.folder / name for name in systems)))
+        with ExitStack() as locks:
+            locks.enter_context(lock_folders(*(self.folder / name for name in systems)))
             for name, system in systems.items():
                 header = {
                     "kind": "served",
@@ -344,10 +344,10 @@ class SavedConversations:
                 }
                 self._logs[name] = Log.create(self.folder / name, header)
             self._write_topics()  # of what a killed server left
-            self._held = held.pop_all()
+            self._held = locks.pop_all()
 
     def save(self, system: str, chat: str, question: ChatRequest, turn: Turn) -> Turn:
-        """Note a turn in the conversation that its client calls ``chat``.
+        """Note a turn in the client's conversation named ``chat``.
 
         A log that can't be written is told in the server's own log: the answer is there, and goes
         to its user.
@@ -358,9 +358,9 @@ class SavedConversations:
         log_of_system = self._logs[system]
         try:
             with self._lock:
-                said = list(exchanges(question.said))
-                session, known = self._session(log_of_system, safe_name(chat), said[0][0])
-                events = _events(session, question.metadata.ptkb, turn, known, said)
+                spoken = list(exchanges(question.said))
+                session, dialogue = self._session(log_of_system, safe_name(chat), spoken[0][0])
+                events = _events(session, question.metadata.ptkb, turn, dialogue, spoken)
                 log_of_system.note(*events)
         except (OSError, UsageError) as error:
             reason = getattr(error, "strerror", None) or error
@@ -368,14 +368,14 @@ class SavedConversations:
             return turn
         return replace(turn, more={**turn.more, "saved": True})
 
-    def _session(self, written: Log, name: str, first: str) -> tuple[str, Dialogue | None]:
-        """The conversation of that name that begins with these words, in the log or a new one."""
+    def _session(self, conversations: Log, name: str, first: str) -> tuple[str, Dialogue | None]:
+        """Return the conversation of that name with this first utterance, or a new one."""
         for number in itertools.count(1):
             session = name if number == 1 else f"{name}.{number}"
-            known = written.known.get(session)
-            if known is None or not known.turns or known.turns[0].utterance == first:
+            dialogue = conversations.known.get(session)
+            if dialogue is None or not dialogue.turns or dialogue.turns[0].utterance == first:
                 break
-        return session, known
+        return session, dialogue
 
     def close(self) -> None:
         """Write each log's topics file, and let others write into the folders."""
@@ -383,17 +383,17 @@ class SavedConversations:
             self._write_topics()
 
     def _write_topics(self) -> None:
-        for name, written in self._logs.items():
+        for name, conversations in self._logs.items():
             try:
-                topics = topics_of(written.dialogues())
+                topics = topics_of(conversations.dialogues())
                 if topics:
-                    write_topics(written.folder / TOPICS, topics)
+                    write_topics(conversations.folder / TOPICS, topics)
             except IkatError as error:
                 log.error("there is no topics file of the conversations with %s: %s", name, error)
 
 
 def safe_name(chat: str) -> str:
-    """The name under which a conversation is saved, which becomes a part of qids.
+    """Return a conversation's name for saving, a part of its qids.
 
     It is the client's, or its letters and a digest.
 
@@ -412,34 +412,34 @@ def _events(
     session: str,
     ptkb: Mapping[str, str],
     turn: Turn,
-    known: Dialogue | None,
-    said: Sequence[tuple[str, str]],
+    dialogue: Dialogue | None,
+    spoken: Sequence[tuple[str, str]],
 ) -> Iterator[Event]:
-    """What a request says of its conversation that the log doesn't have.
+    """Yield the events of a request's conversation missing from its log.
 
     Args:
         session: the name of the conversation.
         ptkb: the statements of the request.
         turn: the newest turn.
-        known: the conversation in the log; None if it is new.
-        said: the exchanges of the request; the last one is the newest turn's.
+        dialogue: the conversation in the log; None if it is new.
+        spoken: the exchanges of the request; the last one is the newest turn's.
     """
-    logged = [] if known is None else [known_turn.utterance for known_turn in known.turns]
-    if known is None or known.more["ptkb"] != ptkb:
+    logged = [] if dialogue is None else [known_turn.utterance for known_turn in dialogue.turns]
+    if dialogue is None or dialogue.more["ptkb"] != ptkb:
         yield session_event(session, session, ptkb=ptkb, memory="")
-    alike = 0  # how many utterances the log and the request share
-    while alike < min(len(logged), len(said)) and logged[alike] == said[alike][0]:
-        alike += 1
-    for number in range(alike + 1, len(said)):  # what only the client knows
-        utterance, response = said[number - 1]
+    shared = 0  # how many utterances the log and the request share
+    while shared < min(len(logged), len(spoken)) and logged[shared] == spoken[shared][0]:
+        shared += 1
+    for number in range(shared + 1, len(spoken)):  # what only the client knows
+        utterance, response = spoken[number - 1]
         yield turn_event(Turn(number, utterance, response, session=session))
-    yield turn_event(replace(turn.without_texts(), session=session, number=len(said)))
-    for number in range(len(logged), len(said), -1):
+    yield turn_event(replace(turn.without_texts(), session=session, number=len(spoken)))
+    for number in range(len(logged), len(spoken), -1):
         yield {"event": "undone", "session": session, "turn": number}
 
 
 def exchanges(messages: Sequence[Mapping[str, str]]) -> Iterator[tuple[str, str]]:
-    """Split messages into exchanges: the user's words, and what was said until the next.
+    """Split messages into exchanges: the user's words, and the replies to them.
 
     What the assistant says before the user's first words is omitted.
 

@@ -36,7 +36,7 @@ class _Server(MCPServer[Any]):
 
 
 def tools_of(service: Service) -> tuple[list[Any], Any]:
-    """The route ``/mcp`` of an application, and what has to run while it serves.
+    """Return the route ``/mcp`` of an application, and its lifespan.
 
     Each request stands alone: nothing is stored.
     """

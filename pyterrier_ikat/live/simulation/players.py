@@ -27,8 +27,10 @@ from ...runs.answered_turn import Turn
 from ...store.models import BUNDLED
 from .users import SimulatedUser
 
-NEED, TRACK = "need", "track"
-"""What decides what a user says next: need, open rubrics and patience; or the track's policy."""
+NEED = "need"
+"""The policy of users: need, open rubrics and patience decide what they say next."""
+TRACK = "track"
+"""The track's policy of users."""
 THRESHOLD = 3
 """With the track's policy, a response answers the rubric when its grade is higher."""
 MOST_TRIES = 3
@@ -38,7 +40,7 @@ MOST_SAMPLES = 2
 
 
 def next_rubric(rubrics: Mapping[str, str], turns: Sequence[Turn]) -> tuple[str, str]:
-    """The rubric that the track's user asks about next, and what happened to the last one.
+    """Return the next rubric of the track's user, and the outcome of the last one.
 
     Args:
         rubrics: id -> question.
@@ -55,25 +57,25 @@ def next_rubric(rubrics: Mapping[str, str], turns: Sequence[Turn]) -> tuple[str,
         >>> [next_rubric(rubrics, turns) for turns in ([], [first], [first, second])]
         [('r1', ''), ('r1', 'again'), ('r2', 'answered')]
     """
-    asked = [turn.more["rubric"] for turn in turns]
-    if not asked:
+    rubrics_asked = [turn.more["rubric"] for turn in turns]
+    if not rubrics_asked:
         return next(iter(rubrics)), ""
-    last = asked[-1]
+    last = rubrics_asked[-1]
     if last in turns[-1].met:
         outcome = "answered"
-    elif asked.count(last) < MOST_TRIES:
+    elif rubrics_asked.count(last) < MOST_TRIES:
         return last, "again"
     else:
         outcome = "given up"
     for rubric in rubrics:
-        if rubric not in asked:
+        if rubric not in rubrics_asked:
             return rubric, outcome
     return "", outcome
 
 
 @dataclass(frozen=True)
 class Situation:
-    """A session at one moment: what the simulated user knows, and then what the judge judges.
+    """A session at one moment, as the simulated user and then the judge see it.
 
     Attributes:
         user: the user.
@@ -121,11 +123,11 @@ class PlayingLLM(AsksLLM):
 
     @property
     def identity(self) -> Any:
-        """The model's."""
+        """The model's fingerprint."""
         return self.llm.fingerprint()
 
     def requests(self, situations: Sequence[Situation]) -> list[Request]:
-        """What is asked in each situation."""
+        """Return the requests for each situation."""
         requests = []
         for situation in situations:
             request = self._about(situation)
@@ -143,7 +145,7 @@ class PlayingLLM(AsksLLM):
     def _about(self, situation: Situation) -> Request:
         user = situation.user
         rubrics = list(situation.open.values())
-        shown = {
+        values = {
             "persona": list(user.persona),
             "need": user.need,
             "skill": user.skill,
@@ -155,7 +157,7 @@ class PlayingLLM(AsksLLM):
             "question": situation.utterance,
             "response": situation.text,
         }
-        return self.request(situation.qid, shown, self.stage, item=situation.system)
+        return self.request(situation.qid, values, self.stage, item=situation.system)
 
     def completed(self, situation: Situation, verdicts: int = 0) -> Any:
         """Ask about a situation and parse the completion; recorded ones have no other sample.
@@ -216,14 +218,14 @@ class LLMPlayer(PlayingLLM):
         return str(self.completed(situation))
 
     def parse(self, text: str) -> str | None:
-        """Read the utterance, without the role or the quotation marks that models put around it."""
+        """Read the utterance, without a role or quotation marks around it."""
         line = LINE.parse(text) or ""
         without_role = re.sub("^user: *", "", line, flags=re.IGNORECASE)
         return unquoted(without_role) or None
 
 
 class LLMRubricJudge(PlayingLLM):
-    """A language model judges which open rubrics the text answers that the user reads.
+    """A language model judges which open rubrics the user's text answers.
 
     It reads the user's utterance, the text and the rubrics, not the conversation. All open rubrics
     are judged after each response, in one request. The completion has to be a JSON list of ``yes``
@@ -248,7 +250,7 @@ class LLMRubricJudge(PlayingLLM):
     stand_in = '["yes", "no", "no"]'
 
     def met(self, situation: Situation) -> list[str]:
-        """The ids of the open rubrics that the text answers.
+        """Return the ids of the answered open rubrics.
 
         Raises:
             LLMFailure: when the model gave no list of verdicts, or one of another length.
@@ -293,10 +295,8 @@ class TrackPlayer(LLMPlayer):
     stage = "simulate_track_user"
     candidates = 5
 
-    stage, candidates = "simulate_track_user", 5
-
     def say(self, situation: Situation) -> str:
-        """The candidate that is most similar to the rubric; of equal ones the first.
+        """Return the candidate most similar to the rubric; of equal ones the first.
 
         Raises:
             LLMFailure: when no candidate can be used.

@@ -218,7 +218,7 @@ def simulate(
 
 @dataclass(frozen=True)
 class Simulation:
-    """Users who talk to systems, and the rules of their sessions; see :func:`simulate`.
+    """Simulated users, and the rules of their sessions with systems; see :func:`simulate`.
 
     Attributes:
         users: the users.
@@ -239,7 +239,7 @@ class Simulation:
     history: int | None
 
     def header(self, system: System) -> dict[str, Any]:
-        """Everything that decides a system's conversations: the log refuses to continue others."""
+        """Return the settings of a system's conversations: the log refuses to continue others."""
         replayed = []
         for part, player in (("users", self.player), ("judge", self.judge)):
             model = model_of(player)
@@ -266,7 +266,7 @@ class Simulation:
     def run(
         self, systems: list[System], out: Path, baseline: str | None, threads: int
     ) -> dict[str, Log]:
-        """Play all sessions that are not finished, several at a time.
+        """Play all unfinished sessions, several at a time.
 
         Returns:
             The log of each system.
@@ -289,7 +289,7 @@ class Simulation:
         return logs
 
     def _play(self, systems: list[System], logs: Mapping[str, Log], threads: int) -> None:
-        """Play the sessions that have no end in the logs."""
+        """Play the sessions without an end in the logs."""
         stop = threading.Event()
         pairs = [(user, system) for user in self.users for system in systems]
         with ThreadPoolExecutor(threads, thread_name_prefix="ikat-session") as workers:
@@ -318,20 +318,20 @@ class Simulation:
     def _session(
         self, user: SimulatedUser, system: System, log: Log, stop: threading.Event
     ) -> None:
-        """Play a session to its end, turn by turn, from where the log has it."""
+        """Continue a session from its log to its end, turn by turn."""
         if user.id not in log.known:
             log.begin(user.id, user.person, user.rubrics)
         dialogue = log.known[user.id]
         with in_chain(system.repeat - 1):
             while not dialogue.end and not stop.is_set():
-                now = self.situation(user, system.method.name, dialogue)
-                if isinstance(now, str):
-                    log.end(user.id, now)
+                situation = self.situation(user, system.method.name, dialogue)
+                if isinstance(situation, str):
+                    log.end(user.id, situation)
                 else:
-                    log.append(self.turn(now, system, dialogue))
+                    log.append(self.turn(situation, system, dialogue))
 
     def situation(self, user: SimulatedUser, system: str, dialogue: Dialogue) -> Situation | str:
-        """The situation in which the user speaks next, or why the session has to end.
+        """Return the situation of the user's next turn, or the reason for the session's end.
 
         Args:
             user: the user.
@@ -339,25 +339,25 @@ class Simulation:
             dialogue: the session so far.
         """
         met = dialogue.met
-        left = {rubric: text for rubric, text in user.rubrics.items() if rubric not in met}
-        if not left:
+        open_rubrics = {rubric: text for rubric, text in user.rubrics.items() if rubric not in met}
+        if not open_rubrics:
             return SATISFIED
         after = ""
         if self.by == TRACK:
             rubric, after = next_rubric(user.rubrics, dialogue.turns)
             if not rubric:
                 return "topic ended"
-            left = {rubric: user.rubrics[rubric]}
+            open_rubrics = {rubric: user.rubrics[rubric]}
         elif len(dialogue.turns) >= user.turns:
             return "out of patience"
         turns = []
         for turn in dialogue.turns:
             turns.append(replace(turn, response=self.text_of(turn) or "(no answer)"))
         read = messages_of(turns)
-        return Situation(user, system, len(turns) + 1, left, tuple(read), after)
+        return Situation(user, system, len(turns) + 1, open_rubrics, tuple(read), after)
 
     def text_of(self, turn: Turn) -> str:
-        """The text that user and judge read: the response, or the best passages instead of one."""
+        """Return the text for user and judge: the response, or the best passages instead of one."""
         if turn.response.strip():
             return turn.response
         lines = []
@@ -367,7 +367,7 @@ class Simulation:
                 lines.append(f"[{number}] {text}")
         return "\n".join(lines)
 
-    def turn(self, now: Situation, system: System, dialogue: Dialogue) -> Turn:
+    def turn(self, situation: Situation, system: System, dialogue: Dialogue) -> Turn:
         """The turn in a situation: the user speaks, the system answers, the judge judges.
 
         The system gets the utterances, its own responses and, with ``show_persona``, the persona;
@@ -376,9 +376,9 @@ class Simulation:
         Raises:
             IkatError: when one of them fails.
         """
-        user = now.user
+        user = situation.user
         with hearing() as of_user:
-            utterance = self._utterance(now, system)
+            utterance = self._utterance(situation, system)
         messages = [*dialogue.messages, {"role": "user", "content": utterance}]
         persona = self.shown_of(user)
         answered = answer(system, messages, persona, number=user.topic, history=self.history)
@@ -386,13 +386,13 @@ class Simulation:
         met: Iterable[str] = ()
         with hearing() as of_judge:
             if text:
-                met = self.judge.met(replace(now, utterance=utterance, text=text))
+                met = self.judge.met(replace(situation, utterance=utterance, text=text))
         read = "passages" if text else "nothing"
         if answered.response.strip():
             read = "response"
         more: dict[str, Any] = {**answered.more, "read": read}
         if self.by == TRACK:
-            more["rubric"] = next(iter(now.open))
+            more["rubric"] = next(iter(situation.open))
         of_players = spent([*of_user, *of_judge])
         if of_players.completions or of_players.unanswered:
             more[PLAYERS] = asdict(of_players)
@@ -402,25 +402,25 @@ class Simulation:
         return replace(
             answered,
             session=user.id,
-            number=now.turn,
+            number=situation.turn,
             citations=cited,
-            met=tuple(rubric for rubric in now.open if rubric in met),
+            met=tuple(rubric for rubric in situation.open if rubric in met),
             more=more,
         )
 
-    def _utterance(self, now: Situation, system: System) -> str:
-        """What the user says. Recorded completions answer the user's script alone."""
-        utterance = " ".join(self.player.say(now).split())
+    def _utterance(self, situation: Situation, system: System) -> str:
+        """Return the user's words. Recorded completions answer the user's script alone."""
+        utterance = " ".join(self.player.say(situation).split())
         if not utterance:
             raise DataError(
-                f"the simulated user said nothing in turn {now.qid}: let `say` return a text"
+                f"the simulated user said nothing in turn {situation.qid}: let `say` return a text"
             )
-        if system.replays and now.user.script:
-            check_recorded(now.user.script, now.turn, utterance, now.qid)
+        if system.replays and situation.user.script:
+            check_recorded(situation.user.script, situation.turn, utterance, situation.qid)
         return utterance
 
     def shown_of(self, user: SimulatedUser) -> list[str] | None:
-        """What systems are shown of the user's persona."""
+        """Return the persona for systems, or None."""
         return list(user.persona) if self.show_persona else None
 
     def plan(self, systems: list[System], out: Path) -> PlanTable:
@@ -465,31 +465,33 @@ class Simulation:
             dialogue = Dialogue(user.id, user.person)
         situations: list[Situation] = []
         while True:
-            now = self.situation(user, system, dialogue)
-            if isinstance(now, str):
+            situation = self.situation(user, system, dialogue)
+            if isinstance(situation, str):
                 return situations
-            if now.turn <= len(user.script):
-                utterance = user.script[now.turn - 1]
+            if situation.turn <= len(user.script):
+                utterance = user.script[situation.turn - 1]
             else:
-                utterance = f"{user.need} {now.turn}"
-            text = f"{PASSAGE_STAND_IN}{system} {user.id} {now.turn}"
-            situations.append(replace(now, utterance=utterance, text=text))
-            more = {"rubric": next(iter(now.open))}
-            dialogue.turns.append(Turn(now.turn, utterance, text, more=more))
+                utterance = f"{user.need} {situation.turn}"
+            text = f"{PASSAGE_STAND_IN}{system} {user.id} {situation.turn}"
+            situations.append(replace(situation, utterance=utterance, text=text))
+            more = {"rubric": next(iter(situation.open))}
+            dialogue.turns.append(Turn(situation.turn, utterance, text, more=more))
 
     def _planned(
         self, situations: list[Situation], system: System, seen: set[Any]
     ) -> list[dict[str, Any]]:
-        """The requests of turns; users who talk about the same topic have qids of their own."""
+        """Return the requests of turns; users with the same topic have qids of their own."""
         plan = Plan(system.name, seen)
         for part in (self.player, self.judge):
             if isinstance(part, PlayingLLM):
                 # players and judges read situations as operators read a frame
                 plan.ask(part, cast(Any, situations))
         frames = []
-        for now in situations:
-            messages = [*now.read, {"role": "user", "content": now.utterance}]
-            frames.append(conversation(messages, self.shown_of(now.user), number=now.user.id))
+        for situation in situations:
+            messages = [*situation.read, {"role": "user", "content": situation.utterance}]
+            frames.append(
+                conversation(messages, self.shown_of(situation.user), number=situation.user.id)
+            )
         plan.follow(system.pipeline, pd.concat(frames, ignore_index=True))
         return plan.rows
 
@@ -582,7 +584,7 @@ class Simulated:
         return [marks, *notes_on_unit(clusters.unit, clusters.number, of=clusters.of)]
 
     def _notes_on_players(self) -> list[str]:
-        """Sentences on who spoke and judged, from which text, and what was cached or recorded."""
+        """Return sentences on the players, the judged text, and cached or recorded completions."""
         headers = {name: log.header for name, log in self.folders.items()}
         header = next(iter(headers.values()))
         turns: list[Turn] = []
@@ -677,7 +679,7 @@ def simulation_rows(
 
 
 def _means(repeats: Sequence[pd.DataFrame]) -> dict[str, float]:
-    """The mean of each measure, over those sessions that have it.
+    """Return the mean of each measure over the sessions with a value.
 
     An unknown cost makes that of the system unknown.
     """

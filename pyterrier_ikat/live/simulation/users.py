@@ -37,7 +37,7 @@ Rubrics = Annotated[dict[Word, Words], Field(min_length=1), BeforeValidator(_wit
 
 @dataclass(frozen=True, config={"extra": "forbid"})
 class SimulatedUser:
-    """A user whom a language model plays, and the questions that decide when the user is satisfied.
+    """A user played by a language model, and the questions that the user wants answered.
 
     A system sees nothing of this but the utterances, and the persona only if the simulation says
     so. The rubrics and the behaviour are for the simulated user and the judge alone. The users of
@@ -134,19 +134,19 @@ def read_users(source: str | Path | SimulatedUser | Iterable[SimulatedUser]) -> 
 
 def _users_in(source: str) -> list[SimulatedUser]:
     """The users of a file, or of the organisers' folder."""
-    place = source
+    folder = source
     words: list[str] = []
     if not Path(source).exists():
-        place, *words = shlex.split(source) or [source]
+        folder, *words = shlex.split(source) or [source]
     where = source
     users = []
     try:
-        if Path(place).is_dir():
+        if Path(folder).is_dir():
             options: dict[str, Any] = {}
             for word in words:
                 name, _, value = word.partition("=")
                 options[name] = value
-            return track_users(place, **options)
+            return track_users(folder, **options)
         path = SAMPLE_USERS if source in ("sample", "ikat:sample") else Path(source)
         for line, item in read_items(path):
             where = f"{source}, {line}"
@@ -159,7 +159,7 @@ def _users_in(source: str) -> list[SimulatedUser]:
 
 
 def checksum(users: Iterable[SimulatedUser]) -> str:
-    """A checksum that changes with any value of any user."""
+    """Return a checksum of all values of all users."""
     lines = [json.dumps(_FORM.dump_python(user, mode="json"), sort_keys=True) for user in users]
     return digest(*lines).hex()
 
