@@ -33,7 +33,7 @@ INDENT = "  "
 def datasets() -> None:
     """List the datasets, public outputs of language models, and named lists of turns."""
     from ..conversations.datasets import full_names
-    from ..conversations.public_outputs import listed, turn_lists
+    from ..conversations.public_outputs import output_rows, turn_lists
 
     rows = [(name, dataset_named(name).summary) for name in full_names()]
     rows += [
@@ -49,7 +49,7 @@ def datasets() -> None:
         ),
         ("./FOLDER", "your own: topics.jsonl, passages.jsonl, qrels.txt"),
     ]
-    rows += listed()
+    rows += output_rows()
     for name, turns in turn_lists().items():
         size = counted(len(turns.turns), "turn")
         rows.append((f"--turns {name}", f"{size}: {turns.about} ({turns.source})"))

@@ -74,7 +74,7 @@ _ROUND_END = re.compile(rf"{_BLANKS}\)")
 _EMPHASIS = re.compile(r"\*\*?")
 
 
-class Run(NamedTuple):
+class MarkRun(NamedTuple):
     """Marks beside each other.
 
     Attributes:
@@ -92,11 +92,11 @@ class Run(NamedTuple):
     two: bool = False
 
 
-Reader = Callable[[str, int], Run | None]
+Reader = Callable[[str, int], MarkRun | None]
 """Reads what begins at a place of a text. None if it is something else."""
 
 
-def runs(text: str, start: int = 0, end: int | None = None) -> Iterator[Run]:
+def runs(text: str, start: int = 0, end: int | None = None) -> Iterator[MarkRun]:
     """Yield the runs of marks that begin between two positions of a text, in order.
 
     Example:
@@ -116,12 +116,12 @@ def runs(text: str, start: int = 0, end: int | None = None) -> Iterator[Run]:
         begins = _STARTS.search(text, position, last)
 
 
-def run_at(text: str, start: int) -> Run | None:
+def run_at(text: str, start: int) -> MarkRun | None:
     """Return the run of marks that begins at ``start``. None if there is none."""
     return _beside(text, start, (_emphasised, _in_round, _tagged, _raised, mark_at))
 
 
-def _beside(text: str, start: int, readers: Sequence[Reader]) -> Run | None:
+def _beside(text: str, start: int, readers: Sequence[Reader]) -> MarkRun | None:
     """Read marks beside each other: ``[1][2]``, ``[1] and [2]``, and the range ``[1]–[3]``."""
     first = _first_of(readers, text, start)
     if first is None:
@@ -144,10 +144,10 @@ def _beside(text: str, start: int, readers: Sequence[Reader]) -> Run | None:
     named = any(unit.named for unit in units)
     single = all(len(unit.numbers) == 1 for unit in units)
     two = len(units) == 2 and is_range and single and not named
-    return Run(start, units[-1].end, tuple(numbers), named, two)
+    return MarkRun(start, units[-1].end, tuple(numbers), named, two)
 
 
-def _first_of(readers: Sequence[Reader], text: str, start: int) -> Run | None:
+def _first_of(readers: Sequence[Reader], text: str, start: int) -> MarkRun | None:
     for read in readers:
         run = read(text, start)
         if run is not None:
@@ -155,7 +155,7 @@ def _first_of(readers: Sequence[Reader], text: str, start: int) -> Run | None:
     return None
 
 
-def _further(text: str, end: int, readers: Sequence[Reader]) -> tuple[Run, bool] | None:
+def _further(text: str, end: int, readers: Sequence[Reader]) -> tuple[MarkRun, bool] | None:
     """Return the next mark of a run, and whether it is the end of a range."""
     for between, is_range in ((_TO, True), (_IN_RUN, False)):
         gap = between.match(text, end)
@@ -176,7 +176,7 @@ def _range(first: int, last: int) -> list[int]:
     return [first, last]
 
 
-def _emphasised(text: str, start: int) -> Run | None:
+def _emphasised(text: str, start: int) -> MarkRun | None:
     """Read marks in emphasis: ``**[1]**``, ``*[1], [2]*``."""
     stars = _EMPHASIS.match(text, start)
     if stars is None:
@@ -187,19 +187,19 @@ def _emphasised(text: str, start: int) -> Run | None:
     return inner._replace(start=start, end=inner.end + len(stars[0]))
 
 
-def _in_round(text: str, start: int) -> Run | None:
+def _in_round(text: str, start: int) -> MarkRun | None:
     """Read marks in round brackets: ``([1])``, ``(see [1], [2])``."""
     return _wrapped(text, start, _ROUND, _ROUND_END)
 
 
-def _tagged(text: str, start: int) -> Run | None:
+def _tagged(text: str, start: int) -> MarkRun | None:
     """Read marks in tags: ``<sup>[1][2]</sup>``, ``<sup><a href="#1">[1]</a></sup>``."""
     return _wrapped(text, start, _OPEN_TAGS, _CLOSE_TAGS)
 
 
 def _wrapped(
     text: str, start: int, opening: re.Pattern[str], closing: re.Pattern[str]
-) -> Run | None:
+) -> MarkRun | None:
     """Read marks between an opening and a closing."""
     opens = opening.match(text, start)
     if opens is None:
@@ -213,7 +213,7 @@ def _wrapped(
     return inner._replace(start=start, end=closes.end())
 
 
-def _raised(text: str, start: int) -> Run | None:
+def _raised(text: str, start: int) -> MarkRun | None:
     """Read a raised mark: ``^[1]^``, ``^[1]``."""
     if not text.startswith("^", start):
         return None
@@ -224,7 +224,7 @@ def _raised(text: str, start: int) -> Run | None:
     return mark._replace(start=start, end=end)
 
 
-def mark_at(text: str, start: int) -> Run | None:
+def mark_at(text: str, start: int) -> MarkRun | None:
     """Return the mark whose bracket opens at ``start``. None if there is none.
 
     In round brackets, or behind "see", the first number needs a name: ``(Doc 1)``, ``[see Doc 1]``.
@@ -232,11 +232,11 @@ def mark_at(text: str, start: int) -> Run | None:
 
     Example:
         >>> mark_at("[Doc 1, p. 3; 4]", 0), mark_at("[1](https://oats.org)", 0)
-        (Run(start=0, end=16, numbers=(1, 4), named=True, two=False), None)
+        (MarkRun(start=0, end=16, numbers=(1, 4), named=True, two=False), None)
     """
     file = _FILE.match(text, start)
     if file is not None:
-        return Run(start, file.end(), (NO_PASSAGE,), named=True)
+        return MarkRun(start, file.end(), (NO_PASSAGE,), named=True)
     opening = _OPENING.match(text, start)
     if opening is None:
         return None
@@ -265,7 +265,7 @@ def mark_at(text: str, start: int) -> Run | None:
     return inner._replace(start=start, end=end)
 
 
-def _items(text: str, start: int, needs_name: bool) -> Run | None:
+def _items(text: str, start: int, needs_name: bool) -> MarkRun | None:
     """Read the numbers inside a bracket: ``Doc 1, p. 3; 4``, ``1-3``, ``1 and 2``.
 
     Each may have a name and places in its passage.
@@ -295,4 +295,4 @@ def _items(text: str, start: int, needs_name: bool) -> Run | None:
         named = named or bool(item["name"])
         end = item.end()
     two = not named and signs in (["to"], [","])
-    return Run(start, end, tuple(numbers), named, two)
+    return MarkRun(start, end, tuple(numbers), named, two)

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from .citation_marks import HIGHEST_BARE, Run, mark_at, run_at, runs
+from .citation_marks import HIGHEST_BARE, MarkRun, mark_at, run_at, runs
 from .usable import has_letter_or_digit
 
 LOOK_BACK = 40
@@ -264,17 +264,17 @@ def _attributed(
 
 
 def _sentence(text: str, numbers: Sequence[int], passages: int) -> CitedSentence:
-    known = []
+    existing = []
     unknown = []
     for number in dict.fromkeys(numbers):
         if 1 <= number <= passages:
-            known.append(number)
+            existing.append(number)
         else:
             unknown.append(number)
-    return CitedSentence(text, tuple(known), tuple(unknown))
+    return CitedSentence(text, tuple(existing), tuple(unknown))
 
 
-def _citing_runs(text: str, passages: int) -> Iterator[Run]:
+def _citing_runs(text: str, passages: int) -> Iterator[MarkRun]:
     """Yield the runs of marks that cite, outside of code."""
     outside = text
     if "`" in text:
@@ -290,7 +290,7 @@ def _citing_runs(text: str, passages: int) -> Iterator[Run]:
 # What looks like a mark and belongs to the text
 
 
-def _has_passages(run: Run, highest: int) -> bool:
+def _has_passages(run: MarkRun, highest: int) -> bool:
     """Whether all numbers can be those of passages.
 
     ``[2023]`` and ``[0]`` are none; ``[Doc 0]`` is one that nobody was shown.
@@ -338,7 +338,7 @@ _IN_CODE = frozenset(
 _BEFORE_WORD = re.compile(r"([^\W\d_]+)[ \t]\Z")
 
 
-def _is_index(text: str, run: Run) -> bool:
+def _is_index(text: str, run: MarkRun) -> bool:
     """Whether a run is an index or a value: ``x[2]``, ``my_values[3]``, ``x = [1]``.
 
     The second half of a link is one, too: ``[oats][1]``. A letter or a word such as "list" is a
@@ -370,7 +370,7 @@ _BEHIND_INTERVAL = re.compile(
 )
 
 
-def _is_interval(text: str, run: Run) -> bool:
+def _is_interval(text: str, run: MarkRun) -> bool:
     """Whether two numbers are an interval: ``a range of [1, 3]``, ``95% CI [2, 4]``.
 
     ``a wide range [1, 2]`` cites.
@@ -380,7 +380,7 @@ def _is_interval(text: str, run: Run) -> bool:
     return _BEHIND_INTERVAL.search(_before(text, run)) is not None
 
 
-def _numbers_a_line(text: str, run: Run) -> bool:
+def _numbers_a_line(text: str, run: MarkRun) -> bool:
     """Whether a run is the number of a line: ``[1] Oats are cheap.``.
 
     A line of marks alone cites, and so does ``[1] says that ...``.
@@ -391,7 +391,7 @@ def _numbers_a_line(text: str, run: Run) -> bool:
 _LINE_BEGINS = re.compile(r"(?:\A|\n)[ \t>*#•-]*\Z")
 
 
-def _begins_line(text: str, run: Run) -> bool:
+def _begins_line(text: str, run: MarkRun) -> bool:
     before = _before(text, run)
     line = _LINE_BEGINS.search(before)
     if line is None:
@@ -399,7 +399,7 @@ def _begins_line(text: str, run: Run) -> bool:
     return len(before) < LOOK_BACK or before[line.start()] == "\n"
 
 
-def _is_alone(text: str, run: Run) -> bool:
+def _is_alone(text: str, run: MarkRun) -> bool:
     """Whether nothing else but marks is in its line."""
     if not _begins_line(text, run):
         return False
@@ -414,7 +414,7 @@ def _is_alone(text: str, run: Run) -> bool:
     return not has_letter_or_digit(text[position:line_end])
 
 
-def _before(text: str, run: Run) -> str:
+def _before(text: str, run: MarkRun) -> str:
     return text[max(0, run.start - LOOK_BACK) : run.start]
 
 
@@ -434,7 +434,7 @@ _SENTENCE_BEGINS = re.compile(r"(?:\A|[.!?]\s|\n)\s*\Z")
 _GOES_ON = re.compile(r" [a-z]")
 
 
-def _spoken(text: str, run: Run) -> str:
+def _spoken(text: str, run: MarkRun) -> str:
     """Return the words in place of marks that the sentence needs: ``passages 1 and 3``.
 
     Empty for all other marks.
@@ -449,7 +449,7 @@ def _spoken(text: str, run: Run) -> str:
     return ""
 
 
-def _is_named_before(text: str, run: Run) -> bool:
+def _is_named_before(text: str, run: MarkRun) -> bool:
     """Whether a name speaks the numbers of a run behind it: ``Passage [2] denies it``.
 
     So does ``see source [1]``, and ``protein sources [1]`` doesn't.
@@ -462,17 +462,17 @@ def _is_named_before(text: str, run: Run) -> bool:
     return speaks.search(before[: name.start()]) is not None
 
 
-def _is_several(run: Run) -> bool:
+def _is_several(run: MarkRun) -> bool:
     return len(set(run.numbers)) > 1
 
 
-def _in_words(run: Run) -> str:
+def _in_words(run: MarkRun) -> str:
     """Return the numbers in words: ``1, 2 and 3``."""
     *first, last = [str(number) for number in dict.fromkeys(run.numbers)]
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _begins_sentence(text: str, run: Run) -> bool:
+def _begins_sentence(text: str, run: MarkRun) -> bool:
     """Whether a run is the subject of a sentence: ``[1] says that``, but not behind ``e.g.``."""
     before = _before(text, run)
     if not _SENTENCE_BEGINS.search(before) or _SHORTENED.search(before.rstrip()):
@@ -497,7 +497,7 @@ def _without_sources(text: str) -> tuple[str, list[Sequence[int]]]:
     return (text[: title.start()], sources) if sources else (text, [])
 
 
-def _source_on(line: str) -> Run | None:
+def _source_on(line: str) -> MarkRun | None:
     """Return the marks at the beginning of a line of a list of sources: ``- [1] The oat``."""
     bullet = _BULLET.match(line)
     return run_at(line, bullet.end() if bullet else 0)
@@ -591,16 +591,16 @@ def while_written(text: str, passages: int) -> str:
         return ""
     *finished, last = cited.sentences
     new_numbers: dict[int, int] = {}
-    shown = []
+    finished_sentences = []
     for sentence in finished:
         for number in sentence.numbers:
             new_numbers.setdefault(number, len(new_numbers) + 1)
         numbers = tuple(new_numbers[number] for number in sentence.numbers)
-        shown.append(sentence._replace(numbers=numbers))
+        finished_sentences.append(sentence._replace(numbers=numbers))
     end = len(cited.text)
     if last.text:
         end = cited.text.rfind(last.text) + len(last.text)
-    return with_marks(cited.text[:end], shown)
+    return with_marks(cited.text[:end], finished_sentences)
 
 
 def _settled(text: str) -> str:

@@ -31,7 +31,7 @@ class Pair(NamedTuple):
 
 
 class Family(NamedTuple):
-    """How a family of models writes.
+    """The forms of a family of models.
 
     Marks are as they are written. A blank in a mark stands for any blanks, or none.
 
@@ -419,8 +419,8 @@ class Forms:
         beginnings: words at the beginning of a text that may become marks.
     """
 
-    def __init__(self, named: Iterable[tuple[str, str]] = ()) -> None:
-        reasoning = [Pair(opening, closing) for opening, closing in named]
+    def __init__(self, user_marks: Iterable[tuple[str, str]] = ()) -> None:
+        reasoning = [Pair(opening, closing) for opening, closing in user_marks]
         answers: list[Pair] = []
         headers: dict[str, list[str]] = {"own": [], "other": [], "end": [], "empty": []}
         for family in FAMILIES:
@@ -473,12 +473,12 @@ def _is_tag(mark: str) -> bool:
 
 
 @functools.lru_cache(maxsize=64)
-def forms(named: tuple[tuple[str, str], ...] = ()) -> Forms:
+def forms(user_marks: tuple[tuple[str, str], ...] = ()) -> Forms:
     """Return the patterns of all forms, with the marks of reasoning that a user names."""
-    return Forms(named)
+    return Forms(user_marks)
 
 
-def is_mark(token: str, named: tuple[tuple[str, str], ...] = ()) -> bool:
+def is_mark(token: str, user_marks: tuple[tuple[str, str], ...] = ()) -> bool:
     """Whether a token of a tokenizer is a mark, or a part of one.
 
     Example:
@@ -486,7 +486,7 @@ def is_mark(token: str, named: tuple[tuple[str, str], ...] = ()) -> bool:
         (True, True, False)
     """
     word = token.strip().casefold()
-    return forms(named).mark.fullmatch(word) is not None or word in PARTS_OF_MARKS
+    return forms(user_marks).mark.fullmatch(word) is not None or word in PARTS_OF_MARKS
 
 
 def _parts_of_marks() -> frozenset[str]:

@@ -125,7 +125,7 @@ def _fits(value: Any, schema: Schema) -> bool:
     return True
 
 
-TRIED = 50
+MOST_UNREADABLE = 50
 """The number of unreadable opening brackets after which a search stops.
 
 Each takes a scan of the remaining text.
@@ -149,7 +149,7 @@ def json_values(text: str) -> list[Any]:
     values = []
     position = 0
     unreadable = 0
-    while unreadable < TRIED:
+    while unreadable < MOST_UNREADABLE:
         opening = OPENING.search(text, position)
         if opening is None:
             break
@@ -215,15 +215,15 @@ def _end_of(text: str, start: int) -> int | None:
     return None
 
 
-def begun(text: str, start: int) -> Any:
+def complete_part(text: str, start: int) -> Any:
     """Return the complete items of a cut list, or of a cut object whose keys are numbers.
 
     The value opens at ``start``. None for any other value.
 
     Example:
-        >>> begun('["mint", "sage", "ros', 0), begun("{'3': 'mint', '5': 'sa", 0)
+        >>> complete_part('["mint", "sage", "ros', 0), complete_part("{'3': 'mint', '5': 'sa", 0)
         (['mint', 'sage'], {'3': 'mint'})
-        >>> begun('{"why": "diet", "ids": [3, 5', 0), begun("[3]", 0)
+        >>> complete_part('{"why": "diet", "ids": [3, 5', 0), complete_part("[3]", 0)
         (None, None)
     """
     if value_at(text, start)[1] is not None:
@@ -233,7 +233,7 @@ def begun(text: str, start: int) -> Any:
         if depth == 1 and text[position] == ",":
             item_ends.append(position)
     closing = "]" if text[start] == "[" else "}"
-    for end in reversed(item_ends[-TRIED:]):
+    for end in reversed(item_ends[-MOST_UNREADABLE:]):
         value, _ = value_at(text[:end] + closing, start)
         if value is not None:
             numbered = isinstance(value, list) or all(str(key).isdecimal() for key in value)

@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"\d{1,9}")
 
 
 class Learned(NamedTuple):
-    """What was learned about the user from a conversation.
+    """The statements learned about the user from a conversation.
 
     Attributes:
         ptkb: the statements by id: the known ones that still hold, and the new ones.
@@ -192,9 +192,9 @@ def _replaced(labels: Any, ptkb: Mapping[str, str]) -> tuple[list[str], list[str
         text = str(label).strip(" []()#\"'") if label else ""
         if not text:
             continue
-        named = _named(text, ptkb)
-        ids += named
-        if not named and not NONE.match(text):
+        named_ids = _named(text, ptkb)
+        ids += named_ids
+        if not named_ids and not NONE.match(text):
             unknown.append(repr(text[:20]))
     return list(dict.fromkeys(ids)), list(dict.fromkeys(unknown))
 

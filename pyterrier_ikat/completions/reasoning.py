@@ -40,25 +40,25 @@ class SplitText(NamedTuple):
     open: bool
 
 
-def split_reasoning(text: str, named: Named = ()) -> SplitText:
+def split_reasoning(text: str, user_marks: Named = ()) -> SplitText:
     """Return the text outside of its reasoning, and whether some reasoning has no end.
 
     Args:
         text: the completion.
-        named: marks of reasoning besides those that are known.
+        user_marks: marks of reasoning besides those that are known.
 
     Example:
         >>> split_reasoning("<think>hm</think> Paris"), split_reasoning("Paris? <thinking>or Rome")
         (SplitText(text='Paris', open=False), SplitText(text='', open=True))
     """
-    known = forms(named)
+    patterns = forms(user_marks)
     final = _final(text)
     if final is None:
         return SplitText("", True)
-    worded = known.worded.match(final)
+    worded = patterns.worded.match(final)
     if worded is not None:
         final = final[worded.end() :]
-    outside = _outside(final, known)
+    outside = _outside(final, patterns)
     if outside is None or REASONING_LABEL.match(outside):
         return SplitText("", True)
     answer = OWN_LABEL.sub("", outside).strip()
@@ -77,7 +77,7 @@ def without_reasoning(text: str) -> str:
     return split_reasoning(text).text
 
 
-def opening_mark(prompt: str, named: Named = ()) -> str:
+def opening_mark(prompt: str, user_marks: Named = ()) -> str:
     """Return the mark of reasoning at the end of a prompt, or an empty text.
 
     Chat templates of reasoning models end with one, so that the completion begins with reasoning.
@@ -86,18 +86,18 @@ def opening_mark(prompt: str, named: Named = ()) -> str:
         >>> opening_mark("user: Which tea? assistant: <think>"), opening_mark("<think></think>")
         ('<think>', '')
     """
-    known = forms(named)
+    patterns = forms(user_marks)
     last = None
-    for mark in known.mark.finditer(prompt):
+    for mark in patterns.mark.finditer(prompt):
         last = mark
     if last is None or prompt[last.end() :].strip():
         return ""
     kind, number = _kind(last)
-    return last[0] if kind == "opening" and number < known.reasoning else ""
+    return last[0] if kind == "opening" and number < patterns.reasoning else ""
 
 
 def _kind(mark: re.Match[str]) -> tuple[str, int]:
-    """Return what a mark is, by the name of its group in `Forms.mark`."""
+    """Return the kind and number of a mark, by the name of its group in `Forms.mark`."""
     name = str(mark.lastgroup)
     kind = name.rstrip("0123456789")
     return kind, int(name.removeprefix(kind))
@@ -120,13 +120,13 @@ def _final(text: str) -> str | None:
     return None if residue else text
 
 
-def _outside(text: str, known: Forms) -> str | None:
+def _outside(text: str, patterns: Forms) -> str | None:
     """Return the model's own turn, outside of the marked reasoning. None if that has no end."""
-    marks = list(known.mark.finditer(text))
+    marks = list(patterns.mark.finditer(text))
     if not marks:
         return text
-    mentioned = _mentioned(text, known)
-    kept = ""
+    mentioned = _mentioned(text, patterns)
+    answer = ""
     position = 0
     within: int | None = None  # the pair of the reasoning that is open
     foreign = False  # whether another's turn is open
@@ -135,20 +135,23 @@ def _outside(text: str, known: Forms) -> str | None:
         kind, number = _kind(mark)
         if within is not None:
             # Other marks, and further beginnings, are what the model thinks about.
-            if kind == "closing" and known.pairs[number].closing == known.pairs[within].closing:
+            if (
+                kind == "closing"
+                and patterns.pairs[number].closing == patterns.pairs[within].closing
+            ):
                 position = mark.end()
                 within = None
             continue
         if mark.start() in mentioned:
             continue
-        before = kept + text[position : mark.start()]
+        before = answer + text[position : mark.start()]
         blank = foreign or not before.strip()
         if STRUCK.fullmatch(mark[0]) and (struck or (kind == "empty" and not blank)):
             struck = kind == "empty"
             continue
         if kind == "closing":
-            pair = known.pairs[number]
-            if number >= known.reasoning or pair.closing in known.ends:
+            pair = patterns.pairs[number]
+            if number >= patterns.reasoning or pair.closing in patterns.ends:
                 kind = "end"
             elif not pair.alone:
                 continue
@@ -156,26 +159,26 @@ def _outside(text: str, known: Forms) -> str | None:
             continue
         if kind in ("own", "other", "end") and not blank:  # the turn is over, or another one begins
             return before
-        if kind == "opening" and number < known.reasoning:
-            kept = before
+        if kind == "opening" and number < patterns.reasoning:
+            answer = before
             within = number
         elif kind == "empty":
-            kept = before
+            answer = before
         else:
             # An answer or a turn begins, or reasoning ends that a prompt began: what was before it
             # isn't the answer.
-            kept = ""
+            answer = ""
             foreign = kind == "other"
         position = mark.end()
     if within is not None:
         return None
-    return "" if foreign else kept + text[position:]
+    return "" if foreign else answer + text[position:]
 
 
-def _mentioned(text: str, known: Forms) -> set[int]:
+def _mentioned(text: str, patterns: Forms) -> set[int]:
     """Return the positions in quoted marks, which are only mentions."""
     positions: set[int] = set()
-    for mention in known.mention.finditer(text):
+    for mention in patterns.mention.finditer(text):
         positions.update(range(*mention.span()))
     return positions
 
@@ -332,8 +335,8 @@ def _unknown_tag(text: str, allowed: Collection[str]) -> str:
         if closing[1].casefold() in allowed:
             continue
         opening = rf"<\s?{re.escape(closing[1])}\b[^<>\n]*>"
-        begun = re.search(opening, text[: closing.start()], re.IGNORECASE)
-        return closing[0] if begun is None else begun[0]
+        beginning = re.search(opening, text[: closing.start()], re.IGNORECASE)
+        return closing[0] if beginning is None else beginning[0]
     return ""
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from typing import Any
 
-from .json_answers import OPENING, TRIED, begun, json_values, value_at
+from .json_answers import MOST_UNREADABLE, OPENING, complete_part, json_values, value_at
 from .signs import plain_signs
 from .usable import own_turn, usable_text, without_fences
 
@@ -275,7 +275,7 @@ def _in_brackets(text: str) -> ReadChoice | None:
     If numbers stand on lines before the list, these are the choice.
     """
     position = 0
-    for opening in islice(OPENING.finditer(text), TRIED):
+    for opening in islice(OPENING.finditer(text), MOST_UNREADABLE):
         start = opening.start()
         if start < position or _is_denied_before(text, start):
             continue
@@ -410,12 +410,12 @@ def _as_json(text: str, start: int) -> tuple[ReadChoice, int] | None:
     value, end = value_at(text, start)
     notes = []
     if value is None:
-        value = begun(text, start)
+        value = complete_part(text, start)
         notes = [ENDLESS]
     if value is None or (notes and not value):
         return None
-    if is_one(value):
-        value = list(takewhile(is_one, json_values(text[start:])))
+    if is_about_statement(value):
+        value = list(takewhile(is_about_statement, json_values(text[start:])))
     items = _labels(value if isinstance(value, list) else _listed(value))
     if len(items) == 1 and NONE.match(items[0]):
         items = []
@@ -583,7 +583,7 @@ def _is_no(value: Any) -> bool:
     return value in _NO
 
 
-def is_one(item: Any) -> bool:
+def is_about_statement(item: Any) -> bool:
     """Whether this is an object about one statement."""
     if not isinstance(item, dict):
         return False

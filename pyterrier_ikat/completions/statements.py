@@ -15,7 +15,7 @@ from .statement_numbers import (
     NUMBERED,
     SCORE_KEYS,
     ReadChoice,
-    is_one,
+    is_about_statement,
     label_of,
     means_none,
     not_denied,
@@ -105,7 +105,7 @@ def read_scores(text: str) -> ReadChoice | None:
         return None
     opening = OPENING.search(text)
     cut_off = opening is not None and value_at(text, opening.start())[1] is None
-    about_statements = list(takewhile(is_one, values))
+    about_statements = list(takewhile(is_about_statement, values))
     pairs = _pairs(about_statements or values[:1])
     return ReadChoice(pairs, [ENDLESS] if cut_off else [])
 
@@ -122,7 +122,7 @@ def _pairs(value: Any) -> list[tuple[str, Any]]:
             if isinstance(item, list | dict):
                 pairs += _pairs(item)
         return pairs
-    if is_one(value):
+    if is_about_statement(value):
         return [(label_of(value), score_in(value))]
     inner = []
     for part in value.values():

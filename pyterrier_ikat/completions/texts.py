@@ -94,7 +94,7 @@ def _in_json(text: str) -> list[str] | None:
     if alone and value_at(text, opening.start())[1] is None:
         return []  # it was cut: its complete parts may be anything, and its lines are not queries
     values = json_values(text)
-    objects_of_one = len(list(takewhile(_is_one, values)))
+    objects_of_one = len(list(takewhile(_has_one_text, values)))
     lists = [texts for texts in map(_texts, values) if any(texts)]
     queries = []
     for texts in lists[: max(1, objects_of_one)]:
@@ -119,7 +119,7 @@ def _texts(value: Any) -> list[str]:
     return texts
 
 
-def _is_one(value: Any) -> bool:
+def _has_one_text(value: Any) -> bool:
     """Whether a value is an object with one text and no list."""
     if not isinstance(value, dict) or any(isinstance(part, list) for part in value.values()):
         return False
@@ -169,7 +169,7 @@ def _without_explanations(text: str) -> list[str]:
     """
     lines = [line for line in text.splitlines() if line.strip() and not _EXPLANATION.match(line)]
     marked = [line for line in lines if _MARK.match(line)]
-    kept = []
+    query_lines = []
     above: list[str] = []  # the marked lines that a line stands below, by their indents
     for line in lines:
         explains = False
@@ -178,8 +178,8 @@ def _without_explanations(text: str) -> list[str]:
             explains = bool(above) and _explains(line, above[-1], marked)
             above.append(line)
         if not explains:
-            kept.append(line)
-    return kept
+            query_lines.append(line)
+    return query_lines
 
 
 def _explains(line: str, above: str, marked: Sequence[str]) -> bool:
@@ -374,12 +374,12 @@ def parse_chosen_rewrite(text: str) -> tuple[str, str, ReadChoice] | None:
         >>> parse_chosen_rewrite('Statements: None.\nRewrite: Is it safe?\nResponse: Yes.')
         ('Is it safe?', 'Yes.', [])
     """
-    both = parse_rewrite_and_answer(text)
+    rewrite_and_answer = parse_rewrite_and_answer(text)
     statements = _choice_of_statements(text)
-    if both is None or statements is None:
+    if rewrite_and_answer is None or statements is None:
         return None
     choice = read_ids(statements)
-    return None if choice is None else (*both, choice)
+    return None if choice is None else (*rewrite_and_answer, choice)
 
 
 def _choice_of_statements(text: str) -> str | None:

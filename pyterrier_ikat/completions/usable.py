@@ -222,13 +222,13 @@ _ASIDE = re.compile(
     re.IGNORECASE,
 )
 """What may follow a refusal."""
-_TURN = r"\b(?:but|however|although|though|instead|yet)\b"
+_CONTRAST = r"\b(?:but|however|although|though|instead|yet)\b"
 _OFFER = (
     r",? ?(?:but|however|instead),? (?:please\b|feel free|if you"
     r"|i(?:'m| am|'d| would| can| could) (?:be )?(?:happy|glad|try|help)\b)"
 )
 _LACK = r"(?:i|we) (?:can ?not|can'?t|do not|don't|am not|am unable)\b"
-_REST = rf"(?:(?!{_TURN})[^;:?.!])*(?:{_OFFER}[^;:?.!]*)?"
+_REST = rf"(?:(?!{_CONTRAST})[^;:?.!])*(?:{_OFFER}[^;:?.!]*)?"
 _DECLINING = (
     rf"(?:{_MACHINE})?(?:{_SORRY})?(?:{_MACHINE})?{_UNABLE}(?:{_WANTED}{_REST})?"
     rf"|(?:{_SORRY})?{_MACHINE}{_LACK}{_REST}"
@@ -295,7 +295,7 @@ def says_no_query(text: str) -> bool:
 
 
 def _begins_by_saying(text: str, meaning: re.Pattern[str]) -> bool:
-    """Whether a short text of prose has such a first sentence, and no turn such as "but"."""
+    """Whether a short text of prose has such a first sentence, and no contrast such as "but"."""
     lines = []
     for line in text.strip().splitlines():
         if line.strip():
@@ -303,14 +303,14 @@ def _begins_by_saying(text: str, meaning: re.Pattern[str]) -> bool:
     if not lines or sum(len(line) for line in lines) > LONGEST_REFUSAL:
         return False
     first, *sentences = _BEHIND_SENTENCE.split(" ".join(lines[0].split()))
-    if not meaning.fullmatch(first.rstrip(".! ")) or _turns(first):
+    if not meaning.fullmatch(first.rstrip(".! ")) or _has_contrast(first):
         return False
-    return all(_PROSE.match(line) and not _turns(line) for line in [*sentences, *lines[1:]])
+    return all(_PROSE.match(line) and not _has_contrast(line) for line in [*sentences, *lines[1:]])
 
 
-def _turns(sentence: str) -> bool:
-    """Whether a sentence has a turn such as "but"."""
-    return re.search(_TURN, sentence, re.IGNORECASE) is not None
+def _has_contrast(sentence: str) -> bool:
+    """Whether a sentence has a word of contrast such as "but"."""
+    return re.search(_CONTRAST, sentence, re.IGNORECASE) is not None
 
 
 def is_refusal(text: str) -> bool:
@@ -334,7 +334,7 @@ def is_refusal(text: str) -> bool:
     if declined is None or len(words) > LONGEST_REFUSAL:
         return False
     for sentence in _BEHIND_SENTENCE.split(words[declined.end() :]):
-        if sentence and (not _ASIDE.match(sentence) or _turns(sentence)):
+        if sentence and (not _ASIDE.match(sentence) or _has_contrast(sentence)):
             return False
     return True
 

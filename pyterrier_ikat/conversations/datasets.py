@@ -104,7 +104,7 @@ def dataset(source: str | Path | Any) -> IkatDataset:
         return IrdsDataset(rest)
     if name.startswith(LONGMEMEVAL):
         return LongMemEvalDataset(rest)
-    prefixes = {known.partition(":")[0] for known in full_names()}
+    prefixes = {full.partition(":")[0] for full in full_names()}
     if colon and re.fullmatch(r"[a-z]\w+", prefix) and prefix not in prefixes:
         return _of_provider(name)
     if "/" in name or name.startswith("~") or name.endswith(".json") or os.path.isdir(name):
@@ -194,10 +194,10 @@ def read_turns(turns: Turns, known: Iterable[str], where: str) -> list[str]:
         ids = {turn: turn for turn in _ids_of_argument(turns)}
         source = where
     if not ids or "" in ids.values():
-        written = repr(turns) if path is None else repr(str(turns))
-        shown = advice(f"turns={written}", f"--turns {str(turns)!r}")
+        argument = repr(turns) if path is None else repr(str(turns))
+        option_shown = advice(f"turns={argument}", f"--turns {str(turns)!r}")
         raise UsageError(
-            f"{shown} names no turn: give ids separated by commas, such as 1-1_1,1-1_2, "
+            f"{option_shown} names no turn: give ids separated by commas, such as 1-1_1,1-1_2, "
             "or a file with one on each line"
         )
     there = set(existing)
@@ -318,5 +318,5 @@ def of_turns(judged: pd.DataFrame, turns: Turns | None, where: str) -> pd.DataFr
     """
     if turns is None:
         return judged
-    wanted = read_turns(turns, judged["qid"], where)
-    return judged[judged["qid"].isin(wanted)].reset_index(drop=True)
+    chosen = read_turns(turns, judged["qid"], where)
+    return judged[judged["qid"].isin(chosen)].reset_index(drop=True)

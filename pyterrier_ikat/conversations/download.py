@@ -30,7 +30,7 @@ class OtherDataWarning(UserWarning):
 
 
 class Source(NamedTuple):
-    """Where a data file comes from.
+    """The source of a data file.
 
     Attributes:
         url: its address; empty when it is not yet published.
@@ -62,8 +62,8 @@ def data_folder() -> Path:
 
     ``IKAT_DATA`` when set, else ``IKAT_HOME``, else ``ikat`` in PyTerrier's home folder.
     """
-    named = os.environ.get(DATA_FOLDER)
-    return Path(named).expanduser() if named else home_folder()
+    folder = os.environ.get(DATA_FOLDER)
+    return Path(folder).expanduser() if folder else home_folder()
 
 
 def data_file(name: str) -> Path:

@@ -102,9 +102,9 @@ def conversation(
         raise UsageError("ptkb and memories both say what is known of the user: omit one")
     for position, message in enumerate(messages, 1):
         if not is_message(message) or message["role"] not in ("user", "assistant"):
-            shown = repr(message)[:80]
+            excerpt = repr(message)[:80]
             raise UsageError(
-                f"message {position} of the conversation is {shown}: give {MESSAGE_FORM}"
+                f"message {position} of the conversation is {excerpt}: give {MESSAGE_FORM}"
             )
     chat = [dict(message) for message in messages]
     questions = [position for position, message in enumerate(chat) if message["role"] == "user"]
@@ -148,10 +148,10 @@ def frame_of_rows(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> pd.Dat
         >>> frame_of_rows(["qid", "qturn"], [("9-1_1", 1), ("9-1_2", 2)])["qturn"].tolist()
         [1, 2]
     """
-    listed = list(rows)
+    all_rows = list(rows)
     columns = {}
     for position, name in enumerate(names):
-        columns[name] = [row[position] for row in listed]
+        columns[name] = [row[position] for row in all_rows]
     return object_frame(columns)
 
 
@@ -324,9 +324,9 @@ def statements_of(ptkb: Any) -> dict[str, str]:
     Raises:
         UsageError: when it is something else.
     """
-    shown = f"ptkb={repr(ptkb)[:80]}"
+    excerpt = f"ptkb={repr(ptkb)[:80]}"
     if not is_persona(ptkb):
-        raise UsageError(f"{shown}: give a dict of statements by id, or a list of statements")
+        raise UsageError(f"{excerpt}: give a dict of statements by id, or a list of statements")
     if not isinstance(ptkb, Mapping):
         return {str(number): text for number, text in enumerate(ptkb or [], 1)}
     statements: dict[str, str] = {}
@@ -335,7 +335,7 @@ def statements_of(ptkb: Any) -> dict[str, str]:
             continue
         number = statement_id(name)
         if number in statements:
-            raise UsageError(f"{shown}: two statements have the id {number}: give each its own")
+            raise UsageError(f"{excerpt}: two statements have the id {number}: give each its own")
         statements[number] = text
     return statements
 

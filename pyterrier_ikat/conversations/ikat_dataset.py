@@ -17,7 +17,14 @@ import pyterrier as pt
 from ..errors import DataError, UsageError, advice, list_first
 from ..progress import bar
 from .frame import each_turn_once, histories, object_frame, personas, texts_in, values, with_columns
-from .passages import PASSAGES, Fields, PassageFiles, TextLoader, collection_files
+from .passages import (
+    PASSAGES_FILES,
+    TOPICS_FILES,
+    Fields,
+    PassageFiles,
+    TextLoader,
+    collection_files,
+)
 from .qrels import check_qrels, qrels_frame, read_qrels
 from .topic_files import read_topics
 from .topics import (
@@ -33,7 +40,7 @@ from .topics import (
 
 IKAT_PREFIX = "ikat:"
 
-TOPICS_FILES = ("topics.jsonl", "topics.json")
+
 QRELS_FILE = "qrels.txt"
 STATEMENTS = "ptkb"
 """The beginning of the names of the qrels of PTKB statements."""
@@ -129,9 +136,9 @@ class IkatDataset(pt.datasets.Dataset, ABC):
             ('topic', 3, 4)
         """
         unit = unit or self.unit
-        known = list(dict.fromkeys(["turn", "conversation", self.unit]))
-        if unit not in known:
-            units = ", ".join(known)
+        known_units = list(dict.fromkeys(["turn", "conversation", self.unit]))
+        if unit not in known_units:
+            units = ", ".join(known_units)
             raise UsageError(
                 f"{self.name} doesn't say which {unit} a turn belongs to: its units are {units}"
             )
@@ -186,7 +193,7 @@ class IkatDataset(pt.datasets.Dataset, ABC):
             DataError: when there are no passages, or a passage file is malformed (named with its
                 line).
         """
-        shown = bar(
+        passages = bar(
             self._passages(),
             desc=f"{self.name} passages",
             unit="passage",
@@ -194,8 +201,8 @@ class IkatDataset(pt.datasets.Dataset, ABC):
             disable=not verbose,
         )
         if not self.size:
-            return iter(shown)
-        return pt.utils.GeneratorLen(iter(shown), self.size)  # type: ignore[no-untyped-call]
+            return iter(passages)
+        return pt.utils.GeneratorLen(iter(passages), self.size)  # type: ignore[no-untyped-call]
 
     def collection(self) -> tuple[int | None, frozenset[str] | None]:
         """Return the number of passages, and their docnos if they fit in memory. None: unknown."""
@@ -306,7 +313,7 @@ class GivenDataset(IkatDataset):
 
     @property
     def conversations(self) -> list[Conversation]:
-        """Each turn as its own conversation, with its history."""
+        """The turns, each as its own conversation with its history."""
         conversations = []
         for row in self.get_topics("manual").itertuples():
             turn = TopicTurn(
@@ -383,8 +390,8 @@ class GivenDataset(IkatDataset):
         """Return the listed variants of a dataset of PyTerrier."""
         if not isinstance(self.given, pt.datasets.Dataset):
             return []
-        listed = self.given._describe_component(component)
-        return listed if isinstance(listed, list) else []
+        variants = self.given._describe_component(component)
+        return variants if isinstance(variants, list) else []
 
     def _qrels(self) -> Qrels:
         return {name: partial(self.get_qrels, name) for name in (None, *self._listed("qrels"))}
@@ -451,7 +458,7 @@ class FolderDataset(IkatDataset):
 
     def __init__(self, folder: str | Path):
         self.folder = Path(folder).expanduser().absolute()
-        names = (*TOPICS_FILES, *PASSAGES, QRELS_FILE)
+        names = (*TOPICS_FILES, *PASSAGES_FILES, QRELS_FILE)
         files = [name for name in names if (self.folder / name).exists()]
         if not files and self.folder.suffix != ".json":
             raise UsageError(
@@ -497,14 +504,14 @@ class FolderDataset(IkatDataset):
     def passage_file(self) -> Path | None:
         """The file of its passages."""
         for file in collection_files(self.folder):
-            if file.name in PASSAGES:
+            if file.name in PASSAGES_FILES:
                 return file
         return None
 
     def _passages(self) -> Iterable[dict[str, str]]:
         if self.passage_file is None:
             line = 'a line is {"docno": ..., "text": ...}'
-            raise DataError(f"{self.folder} has no {PASSAGES[0]}: add it, {line}")
+            raise DataError(f"{self.folder} has no {PASSAGES_FILES[0]}: add it, {line}")
         return PassageFiles(self.passage_file)
 
     def _texts(self, fields: Fields = "text") -> TextLoader | None:
@@ -561,7 +568,7 @@ class FolderDataset(IkatDataset):
             lacking = []
             if docnos is not None:
                 lacking = [docno for docno in qrels["docno"] if docno not in docnos]
-            what = f"judged passages that {PASSAGES[0]} lacks"
+            what = f"judged passages that {PASSAGES_FILES[0]} lacks"
         if lacking:
             yield _doubt(path, what, lacking)
 

@@ -106,7 +106,7 @@ def read_fields(item: Any, *, may_be_empty: bool = False) -> tuple[dict[str, str
 
 
 class _Roles(NamedTuple):
-    """What the fields of items with the same names may be, each in the order of its table."""
+    """The possible roles of the fields of items with the same names, in the order of the tables."""
 
     docnos: tuple[str, ...]
     bodies: tuple[str, ...]
@@ -200,8 +200,8 @@ class Unread:
         self.source = source
         self._warned: set[str] = set()
 
-    def tell(self, place: str, names: Iterable[str]) -> None:
-        """Warn of those of the fields that are new.
+    def tell(self, position: str, names: Iterable[str]) -> None:
+        """Warn of the new ones among the fields.
 
         Warns:
             CollectionWarning: with their names and the place.
@@ -214,7 +214,7 @@ class Unread:
         before = ", ".join(FIELDS_BEFORE_BODY)
         bodies = ", ".join(BODY_FIELDS)
         warnings.warn(
-            f"{self.source}, {place}: nothing reads {fields} {', '.join(new)}; "
+            f"{self.source}, {position}: nothing reads {fields} {', '.join(new)}; "
             f"a passage's text is {before} and one of {bodies}",
             CollectionWarning,
             stacklevel=4,

@@ -24,11 +24,11 @@ LINES_SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.bz2")
 JSON_SUFFIXES = (".json", ".json.gz", ".json.bz2")
 """Of files with one passage, an array of them, or one on each line, as Anserini's
 JsonCollection.java reads them."""
-PASSAGES = tuple(f"passages{suffix}" for suffix in LINES_SUFFIXES)
+PASSAGES_FILES = tuple(f"passages{suffix}" for suffix in LINES_SUFFIXES)
 """The passages of a folder that has topics and qrels as well."""
-OF_BEIR = tuple(f"corpus{suffix}" for suffix in LINES_SUFFIXES)
+BEIR_PASSAGES = tuple(f"corpus{suffix}" for suffix in LINES_SUFFIXES)
 """The passages of a folder of BEIR, which has queries.jsonl as well."""
-FILES_OF_TOPICS = ("topics.jsonl", "topics.json")
+TOPICS_FILES = ("topics.jsonl", "topics.json")
 TABLE_READERS = {
     ".tsv": "pd.read_csv(FILE, sep='\\t', names=['docno', 'text'])",
     ".csv": "pd.read_csv(FILE)",
@@ -157,13 +157,13 @@ def collection_files(folder: str | Path) -> list[Path]:
     """
     folder = Path(folder)
     paths = sorted(folder.iterdir()) if folder.is_dir() else []
-    of_collection = [path for path in paths if path.name in PASSAGES + OF_BEIR]
+    of_collection = [path for path in paths if path.name in PASSAGES_FILES + BEIR_PASSAGES]
     if len(of_collection) > 1:
         names = " and ".join(path.name for path in of_collection)
         raise DataError(f"{folder} has {names}: keep one of them")
     if of_collection:
         return of_collection
-    paths = [path for path in paths if path.name not in FILES_OF_TOPICS]
+    paths = [path for path in paths if path.name not in TOPICS_FILES]
     lines = [path for path in paths if path.name.endswith(LINES_SUFFIXES)]
     arrays = [path for path in paths if path.name.endswith(JSON_SUFFIXES)]
     if lines and arrays:

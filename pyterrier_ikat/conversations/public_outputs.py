@@ -24,10 +24,10 @@ Completions = dict[tuple[str, str, str | None], tuple[str, ...]]
 
 def _read_beside(name: str) -> dict[str, dict[str, Any]]:
     """Read a JSON file in the folder of this module."""
-    listed: dict[str, dict[str, Any]] = json.loads(
+    content: dict[str, dict[str, Any]] = json.loads(
         Path(__file__).with_name(name).read_text(encoding="utf-8")
     )
-    return listed
+    return content
 
 
 _LISTED = _read_beside("public_outputs.json")
@@ -39,11 +39,11 @@ def _urls_of(source: str) -> list[str]:
     return [file.url for name, file in SOURCES.items() if name.startswith(prefix)]
 
 
-def whose(source: str) -> str:
-    """Return the origin of a source's files, and what to cite.
+def origin_of(source: str) -> str:
+    """Return the origin of a source's files, and the work to cite.
 
     Example:
-        >>> whose("cfda-2025")[:75]
+        >>> origin_of("cfda-2025")[:75]
         'from https://github.com/gyeozai/CFDA-TREC-iKAT2025 (commit 68884f9; it stat'
     """
     url = _urls_of(source)[0]
@@ -71,20 +71,20 @@ def turn_lists() -> dict[str, TurnList]:
     """Return the lists of turns by their names.
 
     Example:
-        >>> {name: len(listed.turns) for name, listed in turn_lists().items()}
+        >>> {name: len(turn_list.turns) for name, turn_list in turn_lists().items()}
         {'irlab-2024': 103, 'responses-2024': 62, 'responses-2023': 73, 'judged-2023': 176}
     """
     lists = {}
-    for name, listed in _read_beside("turn_lists.json").items():
-        turns = tuple(listed["turns"].split())
-        lists[name] = TurnList(listed["source"], listed["about"], turns)
+    for name, entry in _read_beside("turn_lists.json").items():
+        turns = tuple(entry["turns"].split())
+        lists[name] = TurnList(entry["source"], entry["about"], turns)
     return lists
 
 
 @cache
-def say(source: str) -> None:
-    """Print once where the files in use come from."""
-    print(f"{OUTPUTS_FOLDER}/{source}: {whose(source)}", file=sys.stderr)
+def print_origin(source: str) -> None:
+    """Print the origin of the files in use, once."""
+    print(f"{OUTPUTS_FOLDER}/{source}: {origin_of(source)}", file=sys.stderr)
 
 
 def output_file(source: str, name: str) -> Path:
@@ -100,9 +100,9 @@ def output_file(source: str, name: str) -> Path:
     try:
         path = data_file(f"{folder}/{name}")
     except DataError as error:
-        origin = f"The {len(_urls_of(source))} files of {folder} are {whose(source)}"
+        origin = f"The {len(_urls_of(source))} files of {folder} are {origin_of(source)}"
         raise DataError(f"{error}. {origin}") from None
-    say(source)
+    print_origin(source)
     return path
 
 
@@ -156,23 +156,25 @@ class Output:
                 completions[qid, stage, prompt] = tuple(texts)
         return completions
 
-    def check_turns(self, asked: set[str], known: set[str]) -> None:
+    def check_turns(self, wanted_turns: set[str], output_turns: set[str]) -> None:
         """Check that the output has all turns of a run.
 
         Args:
-            asked: the turns of a run.
-            known: the turns of the output.
+            wanted_turns: the turns of a run.
+            output_turns: the turns of the output.
 
         Raises:
             UsageError: naming the turns to give instead.
         """
-        lacking = sorted(asked - known)
+        lacking = sorted(wanted_turns - output_turns)
         if not lacking:
             return
         repair = "give a dataset of 2023, such as ikat:2023-mini"
-        if self.turns and asked & known:
+        if self.turns and wanted_turns & output_turns:
             repair = f"give {advice(f'turns={self.turns!r}', f'--turns {self.turns}')}"
-        turns = f"{len(lacking)} of the {counted(len(asked), 'turn')} ({list_first(lacking)})"
+        turns = (
+            f"{len(lacking)} of the {counted(len(wanted_turns), 'turn')} ({list_first(lacking)})"
+        )
         raise UsageError(
             f"recorded:{self.name} has no completion of {turns}, but of {self.about}: {repair}"
         )
@@ -264,7 +266,7 @@ STUDIES = {
 words."""
 
 
-def listed() -> list[tuple[str, str]]:
+def output_rows() -> list[tuple[str, str]]:
     """Return the rows of ``ikat datasets``: the name and a description.
 
     The outputs of one study share a row.
@@ -284,12 +286,12 @@ def listed() -> list[tuple[str, str]]:
         f"ikat.generate.GivenQueries; the same for {', '.join(QUERIES[1:])}"
     )
     rows = [
-        ("recorded:personalizedcir-PROMPT", f"{prompts_row}; {whose(first.source)}"),
-        (QUERIES[0], f"{queries_row}; {whose(SOURCE_OF_QUERIES)}"),
+        ("recorded:personalizedcir-PROMPT", f"{prompts_row}; {origin_of(first.source)}"),
+        (QUERIES[0], f"{queries_row}; {origin_of(SOURCE_OF_QUERIES)}"),
     ]
     for name, methods in STUDIES.items():
         rows.append((f"recorded:{name}", f"the prompt of each method of the study: {methods}"))
     for output in others:
-        description = f"{output.model}: {output.about}; {whose(output.source)}"
+        description = f"{output.model}: {output.about}; {origin_of(output.source)}"
         rows.append((f"recorded:{output.name}", description))
     return rows

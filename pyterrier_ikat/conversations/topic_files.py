@@ -478,19 +478,19 @@ def _read_locomo(sample: Any) -> Conversation:
             for turn in session:
                 statements[turn["dia_id"]] = _spoken(turn)
     questions = []
-    for number, asked in enumerate(sample["qa"], 1):
+    for number, item in enumerate(sample["qa"], 1):
         evidence = []
-        for entry in asked["evidence"]:
+        for entry in item["evidence"]:
             evidence += [turn for turn in ids_in(entry) if turn in statements]
         if not evidence:
             continue
         question = TopicTurn(
             number,
-            asked["question"],
-            str(asked.get("answer", "")),
+            item["question"],
+            str(item.get("answer", "")),
             passages=_once(evidence),
             history=(),
-            category=LOCOMO_CATEGORIES[asked["category"]],
+            category=LOCOMO_CATEGORIES[item["category"]],
         )
         questions.append(question)
     return Conversation(
@@ -541,7 +541,7 @@ def _locomo_facts(observation: Mapping[str, Any], turns: Mapping[str, str]) -> d
     return facts
 
 
-def _read_longmemeval(asked: Any) -> Conversation:
+def _read_longmemeval(item: Any) -> Conversation:
     """Read a question of LongMemEval. The user's turns in its sessions are the statements.
 
     Sources: xiaowu0162/LongMemEval, README ("Dataset Format") for the fields. In
@@ -549,7 +549,7 @@ def _read_longmemeval(asked: Any) -> Conversation:
     question whose id has ``_abs`` is not scored, whatever its turns say.
     src/evaluation/evaluate_qa.py counts the answers to all questions.
     """
-    sessions = zip(asked["haystack_session_ids"], asked["haystack_sessions"], strict=True)
+    sessions = zip(item["haystack_session_ids"], item["haystack_sessions"], strict=True)
     statements: dict[str, str] = {}
     evidence = []
     for session_id, session in sessions:
@@ -562,19 +562,19 @@ def _read_longmemeval(asked: Any) -> Conversation:
                 raise ValueError(f"two sessions have the id {session_id}")
             if turn.get("has_answer") is True:
                 evidence.append(statement_id)
-    name = str(asked["question_id"])
+    name = str(item["question_id"])
     answerability = "answerable"
     if ABSTENTION in name:
         answerability = "unanswerable"
         evidence = []
     question = TopicTurn(
         1,
-        asked["question"],
-        str(asked["answer"]),
+        item["question"],
+        str(item["answer"]),
         passages=_once(evidence),
         history=(),
         answerability=answerability,
-        category=str(asked["question_type"]),
+        category=str(item["question_type"]),
     )
     return Conversation(name, ptkb=statements, turns=(question,))
 

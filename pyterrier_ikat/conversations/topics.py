@@ -25,7 +25,7 @@ Message = dict[str, str]
 
 @dataclass(frozen=True)
 class TopicTurn:
-    """One exchange: the user's utterance, and what the collection's authors wrote for it.
+    """One exchange: the user's utterance, and the gold annotations of the collection's authors.
 
     Attributes:
         turn_id: the turn's number in its conversation, from 1.
@@ -133,8 +133,8 @@ def topics_frame(conversations: Iterable[Conversation], manual: bool = False) ->
     rows: list[list[Any]] = []
     for chat in conversations:
         for turn, history in zip(chat.turns, chat.histories(), strict=True):
-            asked = (chat.qid(turn), turn.utterance, turn.utterance, history)
-            row = [*asked, chat.ptkb, chat.number, turn.turn_id]
+            first_cells = (chat.qid(turn), turn.utterance, turn.utterance, history)
+            row = [*first_cells, chat.ptkb, chat.number, turn.turn_id]
             if manual:
                 resolved = turn.resolved if turn.resolved.strip() else turn.utterance
                 row += [resolved, list(turn.statements)]

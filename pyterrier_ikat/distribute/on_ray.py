@@ -48,17 +48,17 @@ class _Worker:
         Its cell is a pickle, because Arrow would mix the keys of two personas and make arrays of
         histories.
         """
-        found: Any
+        result: Any
         try:
-            found = self.pipeline.transform(pickle.loads(row["cell"]))
+            result = self.pipeline.transform(pickle.loads(row["cell"]))
         except IkatError as error:  # else Ray raises an error of its own, with its traces
-            found = error
+            result = error
         indexes = {}
         for part in parts_of(self.pipeline):
             path = path_of(part)
             if path is not None and not _may_be_written(part):
                 indexes[path] = part.fingerprint()
-        return {"number": row["number"], "cell": pickle.dumps((found, indexes))}
+        return {"number": row["number"], "cell": pickle.dumps((result, indexes))}
 
 
 def _may_be_written(part: Any) -> bool:
@@ -83,10 +83,10 @@ class OnRay(Operator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Run the pipeline on a frame with ``qid``."""
         pt.validate.columns(inp, includes=["qid"], context=self)
-        asked = [part for part in parts_of(self.pipeline) if isinstance(part, LLM)]
-        if asked:
+        models = [part for part in parts_of(self.pipeline) if isinstance(part, LLM)]
+        if models:
             raise UsageError(
-                f"{asked[0]!r} would be asked by every worker, past this process's cache, budget "
+                f"{models[0]!r} would be asked by every worker, past this process's cache, budget "
                 "and ledger: put on_ray around the stages that search and re-rank, as in "
                 "answer >> on_ray(bm25 >> minilm, 4) >> respond"
             )
@@ -95,16 +95,16 @@ class OnRay(Operator):
         frames: dict[int, pd.DataFrame] = {}
         fingerprints: dict[str, str] = {}
         for row in self._rows(cut(inp, PARTS * self.workers)):
-            found, indexes = pickle.loads(row["cell"])
-            if isinstance(found, IkatError):
-                raise found
+            result, indexes = pickle.loads(row["cell"])
+            if isinstance(result, IkatError):
+                raise result
             for path, fingerprint in indexes.items():
                 if fingerprints.setdefault(path, fingerprint) != fingerprint:
                     raise DataError(
                         f"the index {path} isn't the same on all nodes of the Ray cluster: copy "
                         "one of them to every node"
                     )
-            frames[row["number"]] = found
+            frames[row["number"]] = result
         parts = [frames[number] for number in sorted(frames)]
         with_rows = [part for part in parts if len(part)]  # the columns of others have no types
         return pd.concat(with_rows or parts[:1], ignore_index=True)

@@ -194,16 +194,16 @@ def _take_round_robin(turn: TurnLists, num_results: int | None) -> Integers:
     """Return the positions of the passages that the lists add in turn."""
     docnos = turn.docno.tolist()
     size = len(docnos) if num_results is None else num_results
-    taken: dict[Any, int] = {}
-    offers = [_new_passages(docnos, part, taken) for part in turn.lists]
-    while offers and len(taken) < size:
+    positions_of_taken: dict[Any, int] = {}
+    offers = [_new_passages(docnos, part, positions_of_taken) for part in turn.lists]
+    while offers and len(positions_of_taken) < size:
         for offer in list(offers):
             position = next(offer, None)
             if position is None:
                 offers.remove(offer)
             else:
-                taken[docnos[position]] = position
-    positions = list(taken.values())
+                positions_of_taken[docnos[position]] = position
+    positions = list(positions_of_taken.values())
     return np.array(positions[:size], dtype=np.int64)
 
 

@@ -202,8 +202,8 @@ class RerankAgainst(Fusion):
                 f"{counted(len(turns), 'turn has', 'turns have')} no {self.column} to re-rank by "
                 f"({list_first(turns)}): fill the column or drop the turns"
             )
-        kept = candidates.drop(columns=list(STALE_WITH_QUERY), errors="ignore")
-        return with_columns(kept, query=candidates[self.column])
+        without_stale = candidates.drop(columns=list(STALE_WITH_QUERY), errors="ignore")
+        return with_columns(without_stale, query=candidates[self.column])
 
 
 def _pair_up(turn: Integers, sub_turn: Integers) -> Iterator[tuple[Integers, Integers]]:

@@ -185,9 +185,9 @@ class Fusion(Operator):
         return frames
 
     def _refuse_other_turns(self, number: int, frame: pd.DataFrame, inp: pd.DataFrame) -> None:
-        others = set(_list_qids(frame)) - set(inp["qid"])
-        if others:
-            first = min(others, key=str)
+        foreign_qids = set(_list_qids(frame)) - set(inp["qid"])
+        if foreign_qids:
+            first = min(foreign_qids, key=str)
             raise DataError(
                 f"branch {number} of {type(self).__name__} returns {first}, which is not a qid of "
                 "its input: keep qid in the branch, join its own sub-queries at its end, such as "

@@ -140,8 +140,9 @@ def sort_lists(turn: Integers, sub: Integers, rank: Floats, docno: Objects) -> L
     The arrays are parallel, in any order.
     """
     for order in _try_orders(turn, sub, rank, docno):  # the last one needs no check
-        turns, subs, ranks = turn[order], sub[order], rank[order]
-        if _is_sorted(turns, subs, ranks):
+        turns = turn[order]
+        subs = sub[order]
+        if _is_sorted(turns, subs, rank[order]):
             break
     return Lists(np.arange(len(turn))[order], turns, subs, docno[order])
 
@@ -229,8 +230,8 @@ def restore_turns(frame: pd.DataFrame, rows: Integers) -> pd.DataFrame:
     level = _own_query_level(frame, earlier)
     dropped = {"qid", "query", "qsub", "qweight", "qpushed", *STALE_WITH_QUERY, *earlier[:level]}
     # Dropping whole columns first costs nothing; selecting rows first would copy them.
-    kept = frame.drop(columns=list(dropped), errors="ignore")
-    turns = kept.take(rows).reset_index(drop=True)
+    without_sub_queries = frame.drop(columns=list(dropped), errors="ignore")
+    turns = without_sub_queries.take(rows).reset_index(drop=True)
     turns.insert(0, "qid", turns.pop("qid_0"))
     _check_own_queries(turns, earlier[level])
     turns = turns.drop(columns="qquery", errors="ignore")
@@ -275,12 +276,12 @@ def _check_own_queries(turns: pd.DataFrame, name: str) -> None:
     """
     queries = turns[name].to_numpy(dtype=object)
     if "qquery" in turns.columns:
-        own = turns["qquery"].to_numpy(dtype=object)
+        own_queries = turns["qquery"].to_numpy(dtype=object)
     else:
         turn = numbered(turns["qid"].to_numpy(dtype=object))
         first_rows = np.flatnonzero(np.diff(turn, prepend=-1))
-        own = queries[first_rows][turn]
-    if (queries != own).any():
+        own_queries = queries[first_rows][turn]
+    if (queries != own_queries).any():
         raise DataError(OWN_QUERY_LOST)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ..conversations.public_outputs import OUTPUTS, STUDIES, Output, whose
+from ..conversations.public_outputs import OUTPUTS, STUDIES, Output, origin_of
 from ..errors import DataError, UsageError, counted, list_first
 from .backend import Backend
 from .failures import LLMFailure
@@ -67,7 +67,7 @@ class RecordedBackend(Backend):
         if self.output is not None:
             model = path
             self.name = f"recorded:{path}"
-            self.source = f"{self.name}: {whose(self.output.source)}"
+            self.source = f"{self.name}: {origin_of(self.output.source)}"
             self._records, checksum = _read_output(self.output)
         else:
             if path in SAMPLE:

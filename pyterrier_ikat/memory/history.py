@@ -68,17 +68,17 @@ class History:
             self._learn(event)
 
     def _undo(self, event: MemoryEvent) -> None:
-        kept = []
+        remaining = []
         for entry in self.entries:
             if entry["session"] == event["session"] and entry["turn"] >= event["turn"]:
                 self._undone[id(entry)] = event["when"]
             else:
-                kept.append(entry)
-        self.entries = kept
+                remaining.append(entry)
+        self.entries = remaining
         self._current = {}
         self._texts = None
         self._index = None
-        for entry in kept:
+        for entry in remaining:
             self._learn(entry)
 
     def _learn(self, entry: MemoryEvent) -> None:
@@ -164,8 +164,8 @@ class History:
                 if earlier is None or earlier["until"] is not None:
                     memories[statement_id] = _as_memory(event, statement, until)
                 elif until is None:  # the same statement was said again, and replaces more
-                    both = [*earlier["replaces"], *statement["replaces"]]
-                    earlier["replaces"] = list(dict.fromkeys(both))
+                    replaces = [*earlier["replaces"], *statement["replaces"]]
+                    earlier["replaces"] = list(dict.fromkeys(replaces))
         return list(memories.values())
 
     # A session
@@ -178,8 +178,8 @@ class History:
         """Return the last turn of a session that was learned from, or 0."""
         return max((entry["turn"] for entry in self.of_session(session)), default=0)
 
-    def taken_back(self, session: str, messages: Sequence[str]) -> int | None:
-        """Return the first turn learned from in which the user's message is another one now."""
+    def first_changed_turn(self, session: str, messages: Sequence[str]) -> int | None:
+        """Return the first learned turn with another user message now, or None."""
         current = digests(messages)
         for entry in self.of_session(session):
             first = entry["turn"] - len(entry["said"])
@@ -202,7 +202,7 @@ class History:
 
 
 class StatementIndex:
-    """BM25 over statements that come and go.
+    """BM25 over a changing set of statements.
 
     Words, scores and ties are those of a :class:`LexicalIndex` of the current statements.
 
@@ -276,7 +276,9 @@ def without(events: Sequence[MemoryEvent], statement_id: str) -> list[MemoryEven
     remaining = []
     for event in events:
         if event.get("learned"):
-            learned = [_without(one, statement_id, freed) for one in event["learned"]]
+            learned = []
+            for statement in event["learned"]:
+                learned.append(_without(statement, statement_id, freed))
             event = {**event, "learned": learned}
         remaining.append(event)
     return remaining

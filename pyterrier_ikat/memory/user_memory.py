@@ -250,7 +250,7 @@ class UserMemory:
         if not session:
             raise UsageError("the session has no name: give each conversation a name of its own")
         with self._file.users() as users:
-            changed_turn = _history_of(users, user).taken_back(session, texts)
+            changed_turn = _history_of(users, user).first_changed_turn(session, texts)
         if changed_turn is not None:
             self.undo(user, session, changed_turn, when=when)
         with self._file.users() as users:
@@ -344,7 +344,7 @@ class UserMemory:
             if text == known[id]:
                 return id
             new_id = str(highest_number(history.ids) + 1)
-            statement = _told_statement(new_id, text, replaces=[id])
+            statement = _added_statement(new_id, text, replaces=[id])
             self._file.append(_learned_event(user, "", 0, [statement], time))
         return new_id
 
@@ -406,7 +406,7 @@ class UserMemory:
         with self._file.changing() as users:
             history = _history_of(users, user)
             id = None if id is None else statement_id(id)
-            _check_there(users, user, id)
+            _check_forgettable(users, user, id)
             events: list[MemoryEvent] = []
             for other, other_history in users.items():
                 if other != user:
@@ -442,7 +442,7 @@ class UserMemory:
             return list(_history_of(users, user).events)
 
     def prompt_checksums(self) -> dict[str, str]:
-        """Return template -> a checksum of what it renders to on probe inputs."""
+        """Return a checksum of the prompt template, by its name."""
         return {UpdatePtkb.stage: checksum_of(UpdatePtkb.stage, folder=self.prompts)}
 
     def __repr__(self) -> str:
@@ -506,7 +506,7 @@ def _check_user(users: Mapping[str, History], user: str, action: str) -> None:
         raise UsageError(f"the memory knows no user {user!r}, so nothing is {action}: {known}")
 
 
-def _check_there(users: Mapping[str, History], user: str, id: str | None) -> None:
+def _check_forgettable(users: Mapping[str, History], user: str, id: str | None) -> None:
     """Check that there is something to forget.
 
     Raises:
@@ -542,7 +542,7 @@ def _learned_event(
     }
 
 
-def _told_statement(id: str, text: str, replaces: Sequence[str] = ()) -> Statement:
+def _added_statement(id: str, text: str, replaces: Sequence[str] = ()) -> Statement:
     """Return a statement that doesn't come from a conversation."""
     return {"id": id, "statement": text, "message": 0, "words": "", "replaces": list(replaces)}
 
@@ -559,5 +559,5 @@ def _new_statements(history: History, statements: Mapping[str, str]) -> list[Sta
             id = str(highest_number({*taken, *statements}) + 1)
         taken.add(id)
         known_texts.add(normalised(text))
-        new.append(_told_statement(id, text))
+        new.append(_added_statement(id, text))
     return new

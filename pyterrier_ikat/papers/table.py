@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..conversations.public_outputs import OUTPUTS, turn_lists, whose
+from ..conversations.public_outputs import OUTPUTS, origin_of, turn_lists
 from ..errors import UsageError, counted, option
 from ..evaluation.experiment_table import pairs_that_differ
 from ..evaluation.units import independent
@@ -258,13 +258,13 @@ class PaperTable:
             name = spec.removeprefix("recorded:")
             sources = {output.source for output in OUTPUTS.values() if output.name.startswith(name)}
             for source in sources:
-                notes.append(f"Completions: {spec}, the authors' own, {whose(source)}.")
+                notes.append(f"Completions: {spec}, the authors' own, {origin_of(source)}.")
         return notes
 
     def _unjudged(self) -> list[str]:
         """A sentence on the unjudged share of the first ten passages.
 
-        It is over the rows whose runs weren't in the track's own pool.
+        It is over rows of runs outside the track's own pool.
         """
         published = self.part.frame().get(JUDGED, {})
         outside = [row.name for row in self.rows if published.get(row.name, 10) < 10]

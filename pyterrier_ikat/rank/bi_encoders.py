@@ -122,9 +122,9 @@ def cosines(
     scores = np.empty(len(queries))
     for start in range(0, len(queries), PAIRS_AT_ONCE):
         part = slice(start, start + PAIRS_AT_ONCE)
-        left = query_vectors[query_numbers[part]]
-        right = text_vectors[text_numbers[part]]
-        scores[part] = np.einsum("ij,ij->i", left, right)  # both are pairs x dimensions
+        query_rows = query_vectors[query_numbers[part]]
+        text_rows = text_vectors[text_numbers[part]]
+        scores[part] = np.einsum("ij,ij->i", query_rows, text_rows)  # both are pairs x dimensions
     return scores
 
 
@@ -141,9 +141,9 @@ def embedded_once(
         encode: returns the embeddings of some texts of about equal length.
     """
     keys = [digest(model, text) for text in texts]
-    wanted = {}
+    texts_by_key = {}
     for row in longest_first([len(text) for text in texts]):
-        wanted[keys[row]] = texts[row]
+        texts_by_key[keys[row]] = texts[row]
 
     def compute(part: list[str]) -> list[bytes]:
         vectors = np.asarray(encode(part), dtype=np.float32)
@@ -152,7 +152,7 @@ def embedded_once(
     with scoring:
         vectors = compute_missing(
             cache,
-            wanted,
+            texts_by_key,
             compute,
             encode=_if_finite,
             decode=bytes,

@@ -70,8 +70,8 @@ class LLMRerank(LLMOperator):
         texts = texts_in(frame, "text")
         requests = []
         for qid, query, docno, text in zip(qids, queries, docnos, texts, strict=True):
-            shown = {"question": query, "passage": text}
-            requests.append(self.request(qid, shown, "rerank", docno))
+            values_shown = {"question": query, "passage": text}
+            requests.append(self.request(qid, values_shown, "rerank", docno))
         return requests
 
     def fallback(self, frame: pd.DataFrame) -> list[int]:
@@ -351,9 +351,9 @@ class ListwiseRerank(LLMOperator):
         self, turn: WindowedTurn, rows: Sequence[int], window: range, texts: Sequence[str]
     ) -> Request:
         passages = [texts[rows[position]] for position in window]
-        shown = {**turn.shown, "passages": passages}
+        values_shown = {**turn.shown, "passages": passages}
         item = f"{window.start + 1}-{window.stop}"
-        return self.request(turn.qid, shown, self.template(), item)
+        return self.request(turn.qid, values_shown, self.template(), item)
 
     def _checked(self, turn: WindowedTurn, window: range, outcome: Any) -> Any:
         """Return the outcome, or a failure if none of its numbers belongs to a passage."""
@@ -362,8 +362,8 @@ class ListwiseRerank(LLMOperator):
         if any(1 <= number <= len(window) for number in outcome):
             return outcome
         self.count(failures=1)
-        named = ", ".join(map(str, outcome[:5]))
-        reason = f"the completion names {named}, and no passage from 1 to {len(window)}"
+        numbers = ", ".join(map(str, outcome[:5]))
+        reason = f"the completion names {numbers}, and no passage from 1 to {len(window)}"
         return LLMFailure(self.stage, turn.qid, reason, kept=True)
 
 

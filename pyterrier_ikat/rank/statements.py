@@ -166,8 +166,8 @@ class RankStatements(Operator):
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
         each_turn_once(inp)
         texts_in(inp, "query")
-        listed = ListStatements().transform(inp).drop(columns=["score", "rank"])
-        scores = self._score(listed) if len(listed) else {}
+        statements = ListStatements().transform(inp).drop(columns=["score", "rank"])
+        scores = self._score(statements) if len(statements) else {}
         chosen = []
         for qid, ptkb in zip(inp["qid"], personas(inp), strict=True):
             ranked = [(statement_id, scores[qid, statement_id]) for statement_id in ptkb]
@@ -175,13 +175,13 @@ class RankStatements(Operator):
             chosen.append(ranked[: self.n])
         return with_columns(inp, qstatements=chosen)
 
-    def _score(self, listed: pd.DataFrame) -> dict[tuple[str, str], float]:
+    def _score(self, statements_listed: pd.DataFrame) -> dict[tuple[str, str], float]:
         """Return the score of each (qid, statement id)."""
-        scored = self.scorer.transform(listed)
+        scored = self.scorer.transform(statements_listed)
         pt.validate.result_frame(scored, extra_columns=["score"], context=self.scorer)
         statements = zip(scored["qid"], scored["docno"], strict=True)
         scores = dict(zip(statements, scored["score"].astype(float), strict=True))
-        for statement in zip(listed["qid"], listed["docno"], strict=True):
+        for statement in zip(statements_listed["qid"], statements_listed["docno"], strict=True):
             if not np.isfinite(scores.get(statement, np.nan)):
                 qid, statement_id = statement
                 raise DataError(

@@ -49,10 +49,10 @@ FILES_OF_DOCNOS = ("docnos.txt", "fwd.documents")
 NOT_COMPARED = ("files", "model")
 """Fields of a description that may differ for the same passages and settings."""
 _opening = threading.RLock()
-OneIndex = TypeVar("OneIndex", bound="IndexArtifact")
+IndexT = TypeVar("IndexT", bound="IndexArtifact")
 
 
-class Opened(NamedTuple):
+class OpenIndex(NamedTuple):
     """An open index.
 
     Its engine, its texts and its fingerprint belong together, whatever happens to the folder.
@@ -111,11 +111,11 @@ class IndexArtifact(SearchIndex, pt.Artifact):
         super().__init__(str(path))
         self.path = str(path)
         self.text = text
-        self._opened: Opened | None = None
+        self._opened: OpenIndex | None = None
 
     # Opening
 
-    def opened(self) -> Opened:
+    def opened(self) -> OpenIndex:
         """Open the index at the first call, and return the same afterwards.
 
         Raises:
@@ -126,7 +126,7 @@ class IndexArtifact(SearchIndex, pt.Artifact):
                 self._opened = self._open()
             return self._opened
 
-    def _open(self) -> Opened:
+    def _open(self) -> OpenIndex:
         folder = self._folder()
         try:
             described = self._read(folder)
@@ -134,7 +134,7 @@ class IndexArtifact(SearchIndex, pt.Artifact):
             texts = None
             if (Path(self.path) / TEXTS_FILE).exists():
                 texts = TextStore(Path(self.path))
-            opened = Opened(folder, described, self._fingerprint(described), engine, texts)
+            opened = OpenIndex(folder, described, self._fingerprint(described), engine, texts)
         except IkatError:
             raise
         except (FileNotFoundError, ValueError, KeyError) as error:
@@ -295,9 +295,7 @@ class IndexArtifact(SearchIndex, pt.Artifact):
 
     # Building
 
-    def _make(
-        self: OneIndex, corpus: Corpus, made_with: Mapping[str, Any], **options: Any
-    ) -> OneIndex:
+    def _make(self: IndexT, corpus: Corpus, made_with: Mapping[str, Any], **options: Any) -> IndexT:
         """Build the engine, or compare an existing one with the passages and settings."""
         target = Path(self.path).absolute()
         for path in (target, *target.parents):
@@ -323,7 +321,7 @@ class IndexArtifact(SearchIndex, pt.Artifact):
                 self._bring_up(store, made_with, **options)
         return self
 
-    def add(self: OneIndex, corpus: Corpus) -> OneIndex:
+    def add(self: IndexT, corpus: Corpus) -> IndexT:
         """Add passages to the folder, for all indexes that it holds.
 
         Texts are stored first. BM25's index is then built again from all texts; SPLADE and dense
@@ -380,22 +378,22 @@ class IndexArtifact(SearchIndex, pt.Artifact):
         if old is not None and self._read(old)["parts"] == parts:
             self._tidy(old)
             return
-        made = target / f".{self.KIND}.partial"
-        shutil.rmtree(made, ignore_errors=True)
-        made.mkdir()
-        fields = self._build(made, store, old, dict(made_with), **options)
+        partial = target / f".{self.KIND}.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        fields = self._build(partial, store, old, dict(made_with), **options)
         sizes = {}
-        for path in sorted(made.iterdir()):
+        for path in sorted(partial.iterdir()):
             if path.name not in self.SPARE:
                 sizes[path.name] = path.stat().st_size
         described = {"format": self.VERSION, "parts": parts, **made_with, **fields, "files": sizes}
-        write_json(made / DESCRIPTION, described)
-        for path in (*made.iterdir(), made):
+        write_json(partial / DESCRIPTION, described)
+        for path in (*partial.iterdir(), partial):
             flush(path)
         new = target / f"{self.KIND}-{count_of(parts)}"
         if outdated:  # it may have the same name
             shutil.rmtree(new, ignore_errors=True)
-        os.replace(made, new)
+        os.replace(partial, new)
         self._tidy(new)
         self._opened = None
 
@@ -405,7 +403,7 @@ class IndexArtifact(SearchIndex, pt.Artifact):
         return bool(described["format"] != self.VERSION)
 
     def _tidy(self, engine: Path) -> None:
-        """Remove what a finished engine replaces, and what killed builds left.
+        """Remove older engines than a finished one, and remains of killed builds.
 
         Then write the file that PyTerrier reads of an artifact.
         """
@@ -420,12 +418,12 @@ class IndexArtifact(SearchIndex, pt.Artifact):
 
     @abstractmethod
     def _build(
-        self, made: Path, store: TextStore, old: Path | None, made_with: dict[str, Any]
+        self, folder: Path, store: TextStore, old: Path | None, made_with: dict[str, Any]
     ) -> dict[str, Any]:
-        """Write the engine's files into ``made``, and return further fields of the description.
+        """Write the engine's files into ``folder``, and return further fields of the description.
 
         Args:
-            made: an empty folder.
+            folder: an empty folder.
             store: the passages.
             old: the folder of the same engine for the first passages, if there is one.
             made_with: the settings.
@@ -510,11 +508,11 @@ class IndexArtifact(SearchIndex, pt.Artifact):
         return {name: value for name, value in arguments.items() if value is not None}
 
     def __repr__(self) -> str:
-        shown = []
+        arguments = []
         for name, value in self._arguments().items():
             by_position = name in ("path", "model")
-            shown.append(repr(value) if by_position else f"{name}={value!r}")
-        return f"ikat.{type(self).__name__}({', '.join(shown)})"
+            arguments.append(repr(value) if by_position else f"{name}={value!r}")
+        return f"ikat.{type(self).__name__}({', '.join(arguments)})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, type(self)):

@@ -24,7 +24,7 @@ from ..conversations.frame import (
 from ..errors import DataError, UsageError, counted, list_first
 from ..operator import Operator, with_fields
 from ..order import order_by_score, set_ranks
-from .artifact import Opened
+from .artifact import OpenIndex
 from .eager import LexicalIndex, refuse_wordless
 from .retriever import IndexRetriever, Query
 from .words import STEMMERS, STOPS, WORD, ascii_text, in_other_script, stop_terms, tokenize
@@ -135,7 +135,7 @@ class BM25(IndexRetriever):
                 queries.append(Query(row, steps, unit))
         return queries
 
-    def find_rankings(self, opened: Opened, queries: list[Any]) -> Any:
+    def find_rankings(self, opened: OpenIndex, queries: list[Any]) -> Any:
         """Search the engine for these parameters."""
         return _engine_at(opened.engine, self.k1, self.b).rankings(queries, self.num_results)
 
@@ -352,11 +352,11 @@ class RM3(Operator):
 
         Terms of weight 0 are omitted.
         """
-        own = shares(self._terms(query))
+        own_shares = shares(self._terms(query))
         weight = self.original_weight
         weights = {}
-        for term in dict.fromkeys([*own, *feedback]):
-            mixed = weight * own.get(term, 0) + (1 - weight) * feedback.get(term, 0)
+        for term in dict.fromkeys([*own_shares, *feedback]):
+            mixed = weight * own_shares.get(term, 0) + (1 - weight) * feedback.get(term, 0)
             if mixed > 0:
                 weights[term] = mixed
         return weights

@@ -19,7 +19,7 @@ from ..conversations.frame import column, well_formed
 from ..errors import DataError, UsageError
 from ..operator import Operator, with_fields
 from ..store.models import checksum_model, load_bi_encoder
-from .artifact import PT_META, IndexArtifact, Opened, write_json
+from .artifact import PT_META, IndexArtifact, OpenIndex, write_json
 from .retriever import IndexRetriever, Query
 from .texts import Corpus, TextStore, read_names, read_step
 from .vectors import DOCNOS, VECTORS, Floats, Vectors
@@ -93,13 +93,13 @@ class DenseRetriever(IndexRetriever):
         vectors = self.index.as_queries(frame["qid"].tolist(), frame["query_vec"].tolist())
         return [Query(row, vector.tobytes()) for row, vector in enumerate(vectors) if vector.any()]
 
-    def find_rankings(self, opened: Opened, queries: list[Any]) -> Any:
+    def find_rankings(self, opened: OpenIndex, queries: list[Any]) -> Any:
         """Search the vectors of the index."""
         if isinstance(queries[0], str):
-            asked = self.index.encode_queries(queries, self.query_prefix)
+            vectors = self.index.encode_queries(queries, self.query_prefix)
         else:
-            asked = np.stack([np.frombuffer(query, dtype=np.float32) for query in queries])
-        return opened.engine.rankings(asked, self.num_results, self.device)
+            vectors = np.stack([np.frombuffer(query, dtype=np.float32) for query in queries])
+        return opened.engine.rankings(vectors, self.num_results, self.device)
 
 
 @with_fields
@@ -248,7 +248,7 @@ class DenseIndex(IndexArtifact):
 
     def _build(
         self,
-        made: Path,
+        folder: Path,
         store: TextStore,
         old: Path | None,
         made_with: dict[str, Any],
@@ -278,20 +278,20 @@ class DenseIndex(IndexArtifact):
         files = self._encode_new(store, old, made_with, PASSAGES_IN_STEP, encode)
         if old is not None:
             for name in (VECTORS, DOCNOS):
-                shutil.copyfile(old / name, made / name)
+                shutil.copyfile(old / name, folder / name)
         size = None if old is None else self._read(old)["size"]
-        with (made / VECTORS).open("ab") as vectors, (made / DOCNOS).open("ab") as docnos:
+        with (folder / VECTORS).open("ab") as vectors, (folder / DOCNOS).open("ab") as docnos:
             for step in map(read_step, files):
                 if len(step["vectors"]):
                     size = size or step["vectors"].shape[1]
                     vectors.write(step["vectors"].tobytes())
                     docnos.writelines(f"{docno}\n".encode() for docno in step["docnos"].tolist())
-            written = vectors.tell()
-        if size is None or not written:
+            byte_count = vectors.tell()
+        if size is None or not byte_count:
             raise DataError(
                 "no passage of the corpus has a text: nothing can be found by its vector"
             )
-        _finish_flex(made, written // (4 * size), size)
+        _finish_flex(folder, byte_count // (4 * size), size)
         return {"size": size}
 
     def _engine(self, folder: Path, described: dict[str, Any]) -> "Vectors":

@@ -197,9 +197,9 @@ def invert(passages: Iterable[tuple[str, str]], stemmer: str) -> Inverted:
     terms = sorted(numbers.terms, key=str.encode)
     columns = np.empty(len(terms), dtype=np.int32)  # number of a term -> its place in the order
     columns[[numbers.terms[term] for term in terms]] = np.arange(len(terms))
-    for place, part in enumerate(parts):
+    for position, part in enumerate(parts):
         content = (part.data, columns[part.indices], part.indptr)
-        parts[place] = csr_array(content, shape=(part.shape[0], len(terms)))
+        parts[position] = csr_array(content, shape=(part.shape[0], len(terms)))
     whole = vstack(parts, format="csr")
     parts.clear()  # so that all postings are in memory twice at most
     return Inverted(whole.tocsc(), terms, docnos, np.concatenate(lengths))
@@ -411,10 +411,10 @@ class EagerBM25:
         """
         if [k1, b] == list(self.described["bm25"]):
             return self
-        own = self.postings
-        impacts = all_impacts(own.starts, own.docs, self._counts, self._lengths, k1, b)
+        postings = self.postings
+        impacts = all_impacts(postings.starts, postings.docs, self._counts, self._lengths, k1, b)
         index = copy(self)
-        index.postings = replace(own, impacts=impacts)
+        index.postings = replace(postings, impacts=impacts)
         return index
 
     def rankings(self, queries: Sequence[str | TermWeights], depth: int) -> list[Ranking]:

@@ -37,7 +37,7 @@ NO_ROWS = pd.DataFrame(
 """The result of a turn without passages."""
 
 
-class RunRead:
+class StoredRanking:
     """The ranking of a run, read once.
 
     Its ``fingerprint`` distinguishes it from another run of the same name.
@@ -65,7 +65,7 @@ class RunRead:
         return repr(self.path)
 
 
-class FrameGiven(RunRead):
+class FrameRanking(StoredRanking):
     """A copy of the ranking in a result frame, equal to any with the same rows.
 
     Args:
@@ -76,16 +76,16 @@ class FrameGiven(RunRead):
             twice for a turn.
     """
 
-    def __init__(self, given: pd.DataFrame) -> None:
+    def __init__(self, ranking: pd.DataFrame) -> None:
         super().__init__("a frame")
-        lacking = [name for name in ("qid", "docno", "score") if name not in given.columns]
+        lacking = [name for name in ("qid", "docno", "score") if name not in ranking.columns]
         if lacking:
-            columns = ", ".join(map(str, given.columns)) or "none"
+            columns = ", ".join(map(str, ranking.columns)) or "none"
             raise DataError(
                 f"the given ranking has no column {', '.join(lacking)}, only {columns}: "
                 "give a result frame"
             )
-        frame = by_position(given)
+        frame = by_position(ranking)
         for name in ("qid", "docno"):
             if pd.api.types.is_integer_dtype(frame[name]):
                 frame = frame.assign(**{name: column(map(str, frame[name]))})
@@ -121,7 +121,7 @@ class FrameGiven(RunRead):
         return self._frame if turns else self._frame.iloc[:0]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, FrameGiven) and self.fingerprint() == other.fingerprint()
+        return isinstance(other, FrameRanking) and self.fingerprint() == other.fingerprint()
 
     def __hash__(self) -> int:
         return hash(self.fingerprint())
@@ -181,20 +181,20 @@ class GivenRanking(Operator):
 
     def __post_init__(self) -> None:
         if isinstance(self.path, pd.DataFrame):
-            self.path = FrameGiven(self.path)
+            self.path = FrameRanking(self.path)
         elif isinstance(self.path, RunFolder):
             self.path = self.path.path
-        if not isinstance(self.path, str | Path | FrameGiven):
-            shown = " ".join(repr(self.path).split())[:80]
+        if not isinstance(self.path, str | Path | FrameRanking):
+            excerpt = " ".join(repr(self.path).split())[:80]
             raise UsageError(
-                f"the given ranking is {shown}: "
+                f"the given ranking is {excerpt}: "
                 "give a run file, the folder of a finished run, or a result frame"
             )
-        if isinstance(self.path, FrameGiven):
-            self._run: RunRead = self.path
+        if isinstance(self.path, FrameRanking):
+            self._run: StoredRanking = self.path
         else:
             self.path = str(self.path)
-            self._run = RunRead(self.path)
+            self._run = StoredRanking(self.path)
 
     def parts(self) -> list[Any]:
         """Return the run, and the source of the texts."""

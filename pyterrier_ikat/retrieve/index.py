@@ -121,16 +121,16 @@ class PassageIndex(IndexArtifact):
         return self._make(corpus, made_with)
 
     def _build(
-        self, made: Path, store: TextStore, old: Path | None, made_with: dict[str, Any]
+        self, folder: Path, store: TextStore, old: Path | None, made_with: dict[str, Any]
     ) -> dict[str, Any]:
         engine = made_with.get("engine")
         if engine is None:
             is_large = store.count > EAGER_UP_TO
             engine = "pisa" if is_large and pisa.has_pisa() else "eager"
         if engine == "pisa":
-            pisa.build_words(made, store.passages, made_with["stemmer"], (K1, B), store.count)
+            pisa.build_words(folder, store.passages, made_with["stemmer"], (K1, B), store.count)
         else:
-            eager.build_words(made, store.passages(), made_with["stemmer"], (K1, B))
+            eager.build_words(folder, store.passages(), made_with["stemmer"], (K1, B))
         return {"engine": engine}
 
     def _engine(self, folder: Path, described: dict[str, Any]) -> Any:

@@ -122,7 +122,7 @@ class PisaBM25:
         folder = _with_files(
             self.folder,
             (name, f"{name}.block_simdbp"),
-            lambda place: PisaIndex(place).bm25(k1=k1, b=b),
+            lambda path: PisaIndex(path).bm25(k1=k1, b=b),
         )
         options = {
             "k1": k1,
@@ -147,7 +147,7 @@ def open_impacts(folder: Path) -> "PisaRetriever":
     from pyterrier_pisa import PisaIndex
 
     ready = _with_files(
-        folder, IMPACT_FILES, lambda place: PisaIndex(place, stops="none").quantized()
+        folder, IMPACT_FILES, lambda path: PisaIndex(path, stops="none").quantized()
     )
     index = PisaIndex(ready, stops="none")
     options = {"query_algorithm": "maxscore", "toks_scale": 1, "threads": THREADS}
@@ -237,7 +237,7 @@ def _with_files(folder: Path, names: Sequence[str], make: Callable[[str], Any]) 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence what PISA prints from C."""
+    """Silence PISA's output from C."""
     sys.stdout.flush()
     streams = (1, 2)
     saved = [os.dup(stream) for stream in streams]

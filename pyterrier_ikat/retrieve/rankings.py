@@ -50,14 +50,14 @@ def rank_past_ties(
         depth: the maximum number of passages per query.
     """
     rankings: dict[int, Ranking] = {}
-    left = list(range(count))
+    unranked = list(range(count))
     deeper = depth + 1 + depth // 8
-    while left:
-        for number, ranking in zip(left, find(left, deeper), strict=True):
+    while unranked:
+        for number, ranking in zip(unranked, find(unranked, deeper), strict=True):
             scores = ranking.scores
             if len(scores) < deeper or scores[-1] != scores[depth - 1]:
                 rankings[number] = sort_ties(ranking, depth)
-        left = [number for number in left if number not in rankings]
+        unranked = [number for number in unranked if number not in rankings]
         deeper *= 2
     return [rankings[number] for number in range(count)]
 

@@ -22,7 +22,7 @@ from ..conversations.frame import (
 from ..operator import Operator, with_fields
 from ..order import ranks_and_scores
 from ..store.cache import compute_missing, digest, open_cache
-from .artifact import Opened
+from .artifact import OpenIndex
 from .rankings import NO_PASSAGES, Ranking, packed, unpacked
 
 TIES_ORDER = "the greatest docno first"
@@ -140,7 +140,7 @@ class IndexRetriever(Operator):
         return digest(self.label, TIES_ORDER, fingerprint, settings, kind, content)
 
     @abstractmethod
-    def find_rankings(self, opened: Opened, queries: list[Any]) -> Any:
+    def find_rankings(self, opened: OpenIndex, queries: list[Any]) -> Any:
         """Rank the passages of an open index for queries, to the depth ``num_results``."""
 
     def fuse_rank_cutoff(self, k: int) -> pt.Transformer:
@@ -180,8 +180,8 @@ class IndexRetriever(Operator):
 
     def __repr__(self) -> str:
         defaults = self._defaults()
-        shown = []
+        arguments = []
         for name, value in self.arguments().items():
             if name != "index" and value != defaults[name]:
-                shown.append(f"{name}={value!r}")
-        return f"{self.index!r}.{self.method}({', '.join(shown)})"
+                arguments.append(f"{name}={value!r}")
+        return f"{self.index!r}.{self.method}({', '.join(arguments)})"

@@ -19,7 +19,7 @@ from ..conversations.frame import well_formed
 from ..errors import DataError, UsageError, advice
 from ..store.cache import digest
 from ..store.models import checksum_model, cut_at_positions, load, loaded_once
-from .artifact import PYTERRIER_META, IndexArtifact, Opened, made_by_pyterrier
+from .artifact import PYTERRIER_META, IndexArtifact, OpenIndex, made_by_pyterrier
 from .eager import new_array, open_postings, save_postings
 from .pisa import count_passages, count_terms, open_impacts
 from .retriever import IndexRetriever
@@ -156,7 +156,7 @@ class SpladeRetriever(IndexRetriever):
     method = "retriever"
     scale = SCALE**2
 
-    def find_rankings(self, opened: Opened, queries: list[Any]) -> Any:
+    def find_rankings(self, opened: OpenIndex, queries: list[Any]) -> Any:
         """Search for the queries' vectors."""
         vectors = self.index.encode_queries(queries)
         return opened.engine.rankings(vectors, self.num_results)
@@ -243,7 +243,7 @@ class SpladeIndex(IndexArtifact):
 
     def _read(self, folder: Path) -> dict[str, Any]:
         if made_by_pyterrier(folder):
-            return _describe_pyterriers(folder, self.model)
+            return _describe_pyterrier_index(folder, self.model)
         return super()._read(folder)
 
     def _engine(self, folder: Path, described: dict[str, Any]) -> Any:
@@ -251,7 +251,7 @@ class SpladeIndex(IndexArtifact):
 
     def _build(
         self,
-        made: Path,
+        folder: Path,
         store: TextStore,
         old: Path | None,
         made_with: dict[str, Any],
@@ -270,7 +270,7 @@ class SpladeIndex(IndexArtifact):
             }
 
         files = self._encode_new(store, old, made_with, PASSAGES_IN_STEP, encode)
-        write_impacts(made, files, old)
+        write_impacts(folder, files, old)
         return {"vocabulary": checksum_vocabulary(model), "scale": SCALE}
 
     def encode_queries(self, queries: Sequence[str]) -> list[dict[str, int]]:
@@ -438,7 +438,7 @@ def _parts(files: Sequence[Path], old: Path | None) -> Iterator[tuple[list[str],
         yield step["docnos"].tolist(), csr_array(content, shape=shape).tocsc()
 
 
-def _describe_pyterriers(folder: Path, model: str | None) -> dict[str, Any]:
+def _describe_pyterrier_index(folder: Path, model: str | None) -> dict[str, Any]:
     """Describe an index of PyTerrier in the fields of our own descriptions."""
     paths = [folder / name for name in PYTERRIER_META if (folder / name).exists()]
     described = json.loads(paths[0].read_text(encoding="utf-8"))

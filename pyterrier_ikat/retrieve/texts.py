@@ -100,15 +100,15 @@ class TextStore:
         Raises:
             DataError: when docnos aren't in the file; it names them.
         """
-        wanted = json.dumps(list(dict.fromkeys(docnos)))
-        rows = self._rows(f"SELECT docno, text FROM passages WHERE {AMONG_DOCNOS}", wanted)
+        docno_list = json.dumps(list(dict.fromkeys(docnos)))
+        rows = self._rows(f"SELECT docno, text FROM passages WHERE {AMONG_DOCNOS}", docno_list)
         texts = {docno: _decompressed(content) for docno, content in rows}
         missing = sorted(set(docnos) - texts.keys(), key=str)
         if missing:
-            shown = list_first([repr(docno) for docno in missing])
+            examples = list_first([repr(docno) for docno in missing])
             raise DataError(
-                f"the index {self.path.parent} lacks {len(missing)} of these passages ({shown}); "
-                "use the index of their collection"
+                f"the index {self.path.parent} lacks {len(missing)} of these passages "
+                f"({examples}); use the index of their collection"
             )
         return [texts[docno] for docno in docnos]
 
@@ -272,8 +272,8 @@ def read_corpus(corpus: Corpus) -> Iterator[Passage]:
             f"the corpus is a {type(corpus).__name__}: "
             "give dicts with docno and text, a pandas DataFrame, or ikat.PassageFiles(folder)"
         )
-    shown = bar_of(corpus, desc="reading passages", unit="passage")
-    items: Iterator[Mapping[str, Any]] = iter(shown)
+    progress = bar_of(corpus, desc="reading passages", unit="passage")
+    items: Iterator[Mapping[str, Any]] = iter(progress)
     first = next(items, None)
     if first is None:
         raise DataError(
@@ -290,9 +290,9 @@ def _checked_passages(corpus: Corpus, items: Iterable[Any]) -> Iterator[Passage]
             passage, names = read_fields(item, may_be_empty=True)
         except ValueError as error:
             where = f" ({corpus.where(number)})" if hasattr(corpus, "where") else ""
-            wanted = "give a dict with 'docno', a string without white space, and 'text', a string"
+            repair = "give a dict with 'docno', a string without white space, and 'text', a string"
             raise DataError(
-                f"passage {number} of the corpus{where} is {repr(item)[:200]}: {wanted} ({error})"
+                f"passage {number} of the corpus{where} is {repr(item)[:200]}: {repair} ({error})"
             ) from None
         unread.tell(f"passage {number}", names)
         yield passage["docno"], passage["text"]

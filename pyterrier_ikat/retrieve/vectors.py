@@ -123,16 +123,16 @@ class _Nearest:
         """
         rows_of: dict[int, Numbers] = {}
         thresholds = self._suggested()
-        left = list(range(len(self.queries)))
-        while left:
-            picked = self._picked(left, thresholds[left])
-            for query, (rows, scores) in zip(left, picked, strict=True):
+        unfinished = list(range(len(self.queries)))
+        while unfinished:
+            picked = self._picked(unfinished, thresholds[unfinished])
+            for query, (rows, scores) in zip(unfinished, picked, strict=True):
                 needed = self._needed(query, scores)
                 if needed >= thresholds[query] or thresholds[query] == -np.inf:
                     rows_of[query] = rows[~(scores < needed)]
                 else:
                     thresholds[query] = needed
-            left = [query for query in left if query not in rows_of]
+            unfinished = [query for query in unfinished if query not in rows_of]
         return [rows_of[query] for query in range(len(self.queries))]
 
     def _needed(self, query: int, scores: Floats) -> np.float32:
@@ -160,15 +160,15 @@ class _Nearest:
         """
         import torch
 
-        asked = self.queries[queries]
-        per_block = SCORES_AT_ONCE.get(asked.device.type, 1 << 20)
+        chosen = self.queries[queries]
+        per_block = SCORES_AT_ONCE.get(chosen.device.type, 1 << 20)
         step = max(per_block // len(queries), 1)
-        memory = torch.empty(len(queries) * min(step, len(self.vectors)), device=asked.device)
+        memory = torch.empty(len(queries) * min(step, len(self.vectors)), device=chosen.device)
         parts = []
         for start in range(0, len(self.vectors), step):
             block = self.vectors[start : start + step]
             scores = memory[: len(queries) * len(block)].view(len(queries), len(block))
-            torch.mm(asked, block.T, out=scores)
+            torch.mm(chosen, block.T, out=scores)
             flat, high = _at_least(scores, thresholds[:, None])
             query = flat // len(block)
             parts.append((query, flat - query * len(block) + start, high))

@@ -188,10 +188,10 @@ def _latin_letters(character: str) -> str | None:
     if not any(first <= ord(character) <= last for first, last in _LETTER_BLOCKS):
         return None
     name = unicodedata.name(character, "")
-    named = _NAMED_LETTER.fullmatch(name)
-    if named is None:
+    letter_name = _NAMED_LETTER.fullmatch(name)
+    if letter_name is None:
         return None
-    return named[1] if "CAPITAL" in name else named[1].lower()
+    return letter_name[1] if "CAPITAL" in name else letter_name[1].lower()
 
 
 def tokenize(text: Any, stemmer: str) -> list[str]:
