@@ -8,10 +8,10 @@
 
 import lazy_loader
 
-from .names import asked_for
+from .names import module_getattr
 
 __version__ = "0.1.0"
 
 # The stub beside this file says what is exported; nothing is imported until it is used.
 _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-__getattr__ = asked_for(__name__, __all__, _load)
+__getattr__ = module_getattr(__name__, __all__, _load)

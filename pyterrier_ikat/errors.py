@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-OF_RESOURCES = (
+RESOURCE_OPTIONS = (
     "second_llm",
     "responders",
     "retriever",
@@ -76,12 +76,12 @@ def option(name: str) -> str:
         >>> option("second_llm")
         'second_llm=...'
     """
-    if name in OF_RESOURCES:
+    if name in RESOURCE_OPTIONS:
         return advice(f"{name}=...", f"--resources {name}=...")
     return advice(f"{name}=...", f"--{name.replace('_', '-')}")
 
 
-def did_you_mean(given: str, known: Iterable[str]) -> str:
+def did_you_mean(mistyped: str, known: Iterable[str]) -> str:
     """Return the known name that a mistyped one means, as a question; empty for no similar name.
 
     Letter case is ignored.
@@ -91,11 +91,11 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
         ('did you mean temperature?', '')
     """
     names = list(known)
-    near = difflib.get_close_matches(given, names, n=1, cutoff=0.7)
+    near = difflib.get_close_matches(mistyped, names, n=1, cutoff=0.7)
     if near:
         return f"did you mean {near[0]}?"
     folded = {name.casefold(): name for name in reversed(names)}  # the first name of an alias
-    near = difflib.get_close_matches(given.casefold(), folded, n=1, cutoff=0.7)
+    near = difflib.get_close_matches(mistyped.casefold(), folded, n=1, cutoff=0.7)
     return f"did you mean {folded[near[0]]}?" if near else ""
 
 
@@ -112,23 +112,23 @@ def list_first(names: Sequence[object], most: int = 5) -> str:
     return f"{listed} and {len(names) - most} more"
 
 
-def counted(number: int, one: str, several: str = "") -> str:
+def counted(number: int, singular: str, plural: str = "") -> str:
     """Return a number and what is counted, as text.
 
     Args:
         number: how many.
-        one: the words for one of them.
-        several: those for any other number; by default ``one`` with a plural's ending.
+        singular: the words for one of them.
+        plural: those for any other number; by default ``singular`` with a plural's ending.
 
     Example:
         >>> counted(1, "query"), counted(1204, "query"), counted(2, "turn has", "turns have")
         ('1 query', '1,204 queries', '2 turns have')
     """
     if number == 1:
-        return f"1 {one}"
-    if not several:
-        several = f"{one[:-1]}ies" if re.search("[^aeiou]y$", one) else f"{one}s"
-    return f"{number:,} {several}"
+        return f"1 {singular}"
+    if not plural:
+        plural = f"{singular[:-1]}ies" if re.search("[^aeiou]y$", singular) else f"{singular}s"
+    return f"{number:,} {plural}"
 
 
 @contextmanager

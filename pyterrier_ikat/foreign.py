@@ -104,15 +104,15 @@ class HeldFiles:
         return sorted(files)
 
     @property
-    def told(self) -> bool:
-        """Whether a change of the files can be told."""
+    def tracked(self) -> bool:
+        """Whether a change of the files can be noticed."""
         return 0 < len(self.files()) <= MOST_FILES
 
     def fingerprint(self) -> str:
         """Return a checksum of names, sizes and contents; empty if a change can't be noticed."""
         checksum = hashlib.blake2b(digest_size=16)
         files = self.files()
-        if not 0 < len(files) <= MOST_FILES:
+        if not files or len(files) > MOST_FILES:
             return ""
         for path in files:
             size = path.stat().st_size
@@ -171,17 +171,17 @@ def held_by(owner: Any) -> list[Any]:
     for part in parts:
         if isinstance(part, HeldFiles) and part.artifact:
             artifacts.append(Path(os.path.realpath(part.path)))
-    held = []
+    outermost = []
     for part in parts:
         if isinstance(part, HeldFiles) and not part.artifact:
             path = Path(os.path.realpath(part.path))
             if any(path.is_relative_to(artifact) for artifact in artifacts):
                 continue
-        held.append(part)
-    return held
+        outermost.append(part)
+    return outermost
 
 
-def untold(stage: pt.Transformer) -> bool:
+def untracked(stage: pt.Transformer) -> bool:
     """Return whether a stage of another package holds something whose change can't be noticed.
 
     That is an artifact without files or a folder with too many; or, in a retriever, the address of
@@ -189,7 +189,7 @@ def untold(stage: pt.Transformer) -> bool:
     """
     parts = held_by(stage)
     for part in parts:
-        if isinstance(part, HeldFiles) and not part.told:
+        if isinstance(part, HeldFiles) and not part.tracked:
             return True
     if parts:
         return False
@@ -335,13 +335,13 @@ class Foreign:
         """Return its inner pipelines, files, and whatever it holds that has a ``fingerprint()``."""
         return [*self.subpipelines(), *held_by(self.stage)]
 
-    def held(self) -> dict[str, Any]:
-        """Return its attributes."""
+    def arguments(self) -> dict[str, Any]:
+        """Return its attributes, because what it was made with is unknown."""
         return _attributes(self.stage)
 
-    def is_untold(self) -> bool:
-        """Return whether it holds something whose change can't be noticed; see :func:`untold`."""
-        return untold(self.stage)
+    def is_untracked(self) -> bool:
+        """Return whether a change of its parts can go unnoticed; see :func:`untracked`."""
+        return untracked(self.stage)
 
     def prompt_checksums(self) -> dict[str, str]:
         """Return nothing: it sends no prompt of this package."""

@@ -56,7 +56,7 @@ _models: "WeakValueDictionary[tuple[Any, ...], LLM]" = WeakValueDictionary()
 _making = threading.Lock()
 
 
-def as_llm(given: Any) -> LLM:
+def as_llm(value: Any) -> LLM:
     """Return the language model for an operator's argument ``llm``.
 
     That is the model itself, or the one that `llm` makes from the value.
@@ -66,14 +66,14 @@ def as_llm(given: Any) -> LLM:
     Raises:
         UsageError: when the value is not a model (see `llm`).
     """
-    if is_asked(given):
-        return given  # type: ignore[no-any-return]
-    key: tuple[Any, ...] = (id(given),)
-    if isinstance(given, str):
+    if is_asked(value):
+        return value  # type: ignore[no-any-return]
+    key: tuple[Any, ...] = (id(value),)
+    if isinstance(value, str):
         home = os.environ.get("IKAT_HOME")
-        key = (given, os.getcwd(), home, os.environ.get("OPENAI_BASE_URL"))
+        key = (value, os.getcwd(), home, os.environ.get("OPENAI_BASE_URL"))
     with _making:
-        model = _models.get(key) or llm(given)
+        model = _models.get(key) or llm(value)
         _models[key] = model
     return model
 
@@ -123,8 +123,8 @@ class AsksLLM(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.llm = as_llm(self.llm)
-        read_by_own = None if is_of_package(type(self)) else self.templates()
-        self.prompts = prompts_or_default(self.prompts, read_by_own)
+        own_templates = None if is_of_package(type(self)) else self.templates()
+        self.prompts = prompts_or_default(self.prompts, own_templates)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -172,7 +172,8 @@ class AsksLLM(Checked):
         return {"role": "user", "content": render(template, self.style, self.prompts, **values)}
 
     @property
-    def _asked_form(self) -> Structure | None:
+    def _structure(self) -> Structure | None:
+        """The form of JSON to ask for, or None for free text."""
         return self.kind.structure if self.llm.structured else None
 
     def request(
@@ -199,12 +200,12 @@ class AsksLLM(Checked):
             messages.append({"role": "system", "content": text})
         messages += before
         message = self.message(template, values)
-        form = self._asked_form
-        if form is not None:
-            message = {**message, "content": f"{message['content']}\n\n{form.instruction}"}
+        structure = self._structure
+        if structure is not None:
+            message = {**message, "content": f"{message['content']}\n\n{structure.instruction}"}
         messages.append(message)
         prompt = self.prompt_of(template)
-        return Request(messages, self.stage, qid, prompt, item, structure=form)
+        return Request(messages, self.stage, qid, prompt, item, structure=structure)
 
     def ask(self, requests: Sequence[Request]) -> list[Any]:
         """Return the parsed completion of each request (see :meth:`parse`), or its `LLMFailure`.
@@ -253,11 +254,11 @@ class AsksLLM(Checked):
 
         The content is ``None`` if nothing is usable.
         """
-        form = self._asked_form
-        if form is None:
+        structure = self._structure
+        if structure is None:
             text, omitted = readable(text, whole=self.kind.whole)
             return self.parse(text), omitted
-        answer = form.read(text)
+        answer = structure.read(text)
         value = None if answer is None else self.kind.of_json(answer)
         return value, []
 
@@ -298,7 +299,7 @@ class AsksLLM(Checked):
         answer = without_reasoning(text)
         if is_refusal(answer):
             return Refused(self.stage, qid, f"the model refused: {text[:80]!r}")
-        if self._asked_form is not None:
+        if self._structure is not None:
             reason = (
                 f"the completion of {len(answer)} characters isn't the JSON that structured=on "
                 "asks for; where the server ignores the schema, omit structured=on"
@@ -478,29 +479,29 @@ class LLMOperator(AsksLLM, Operator):
         """Count the requests, and write cached completions or stand-ins."""
         return self.write(frame, plan.ask(self, frame))
 
-    def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
-        """Return what :meth:`write` omits of ``found`` or repairs, in words.
+    def list_dropped(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[str]:
+        """Return what :meth:`write` omits of ``outcomes`` or repairs, in words.
 
         The ledger counts it as ``dropped``.
         """
         return []
 
-    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
-        """Return a new frame with the outcomes ``found``, one for each request.
+    def write(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> pd.DataFrame:
+        """Return a new frame with the outcomes ``outcomes``, one for each request.
 
         Raises:
             DataError: when an outcome becomes the query, and is no text.
         """
-        columns = {self.writes: found} if self.writes else {}
+        columns = {self.writes: outcomes} if self.writes else {}
         if not self.makes_query:
             return with_columns(frame, **columns)
-        for qid, query in zip(frame["qid"], found, strict=True):
+        for qid, query in zip(frame["qid"], outcomes, strict=True):
             if not isinstance(query, str) or not query.strip():
                 raise DataError(
                     f"{type(self).__name__} makes {query!r} the query of turn {qid}: return a text "
                     "from parse, or None for an unusable completion"
                 )
-        return with_query(frame, found, **columns)
+        return with_query(frame, outcomes, **columns)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Ask for every row of a query frame.

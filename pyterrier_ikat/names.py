@@ -58,7 +58,7 @@ def _public_names(module: str) -> Iterable[str]:
     return names
 
 
-def asked_for(
+def module_getattr(
     module: str, known: Iterable[str], load: Callable[[str], object] | None = None
 ) -> Callable[[str], object]:
     """Return a module's ``__getattr__``, whose errors say which name may be meant.

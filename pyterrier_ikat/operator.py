@@ -34,7 +34,7 @@ from .foreign import (
     named_file,
 )
 
-Made = TypeVar("Made", bound="Operator")
+OperatorT = TypeVar("OperatorT", bound="Operator")
 Transform = Callable[[Any, pd.DataFrame], pd.DataFrame]
 
 
@@ -176,11 +176,7 @@ class Operator(Checked, pt.Transformer):
             return []  # PyTerrier would inspect the class first
         return inspected_subpipelines(self)
 
-    def held(self) -> dict[str, Any]:
-        """Return what it was made with. A function among these values can't be identified."""
-        return self.arguments()
-
-    def is_untold(self) -> bool:
+    def is_untracked(self) -> bool:
         """Return whether it depends on something whose change can't be noticed."""
         return False
 
@@ -209,21 +205,21 @@ class Operator(Checked, pt.Transformer):
         """Return how its index makes words of texts, such as ``stemmer`` and ``stops``."""
         return {}
 
-    def without_texts(self: Made) -> Made:
+    def without_texts(self: OperatorT) -> OperatorT:
         """Return a copy that may omit the column ``text``, if no later stage reads it."""
         return self._copy(gives_texts=False)
 
-    def with_deviations(self: Made, lines: Sequence[str]) -> Made:
+    def with_deviations(self: OperatorT, lines: Sequence[str]) -> OperatorT:
         """Return a copy that carries the deviations of its method, also in a longer pipeline."""
         return self._copy(deviations=tuple(lines))
 
-    def _copy(self: Made, **changed: Any) -> Made:
+    def _copy(self: OperatorT, **changed: Any) -> OperatorT:
         """Return a copy with changed attributes, which shares everything that is open."""
         copied = object.__new__(type(self))
         vars(copied).update(vars(self), **changed)
         return copied
 
-    def citing(self: Made) -> Made | None:
+    def citing(self: OperatorT) -> OperatorT | None:
         """Return a copy that asks for citations of its passages, or None if it can't."""
         return None
 
@@ -274,17 +270,17 @@ class Operator(Checked, pt.Transformer):
         return defaults
 
     def __repr__(self) -> str:
-        shown: list[str] = []
+        arguments: list[str] = []
         defaults = self._defaults()
         for name, value in self.arguments().items():
             default = defaults.get(name, inspect.Parameter.VAR_POSITIONAL)
             if default is inspect.Parameter.VAR_POSITIONAL:
-                shown += map(repr, value)
+                arguments += map(repr, value)
             elif default is inspect.Parameter.empty:
-                shown.append(repr(value))
+                arguments.append(repr(value))
             elif value != default:
-                shown.append(f"{name}={value!r}")
-        return f"{self._called()}({', '.join(shown)})"
+                arguments.append(f"{name}={value!r}")
+        return f"{self._called()}({', '.join(arguments)})"
 
     @classmethod
     @cache
@@ -329,7 +325,7 @@ def _hashable(value: Any) -> Hashable:
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
-def with_fields(cls: type[Made]) -> type[Made]:
+def with_fields(cls: type[OperatorT]) -> type[OperatorT]:
     """Make the annotated attributes of an operator its arguments, as `dataclasses.dataclass` does.
 
     Example:
@@ -341,9 +337,9 @@ def with_fields(cls: type[Made]) -> type[Made]:
         >>> Shout("?").arguments()
         {'mark': '?'}
     """
-    made = dataclass(eq=False, repr=False)(cls)
-    made.__doc__ = _with_inherited_arguments(made)
-    return made
+    operator_class = dataclass(eq=False, repr=False)(cls)
+    operator_class.__doc__ = _with_inherited_arguments(operator_class)
+    return operator_class
 
 
 _ARGUMENTS = re.compile(r"^Args:\n(?: {4}.+\n?)+", re.MULTILINE)
@@ -353,8 +349,8 @@ _ARGUMENT = re.compile(r"^ {4}(\w+): .+\n?(?: {5,}.+\n?)*", re.MULTILINE)
 def _with_inherited_arguments(cls: type) -> str | None:
     """The docstring of a class. Arguments that only a base class describes follow its own."""
     text = inspect.cleandoc(cls.__doc__ or "")
-    own = _ARGUMENTS.search(text)
-    if own is None:
+    own_section = _ARGUMENTS.search(text)
+    if own_section is None:
         return cls.__doc__
     described: dict[str, str] = {}
     for base in cls.__mro__:
@@ -363,12 +359,12 @@ def _with_inherited_arguments(cls: type) -> str | None:
             continue
         for argument in _ARGUMENT.finditer(section[0]):
             described.setdefault(argument[1], argument[0].rstrip())
-    lines = [own[0].rstrip()]
+    lines = [own_section[0].rstrip()]
     for argument_field in fields(cls):  # type: ignore[arg-type]
         entry = described.get(argument_field.name)
-        if argument_field.init and entry is not None and entry not in own[0]:
+        if argument_field.init and entry is not None and entry not in own_section[0]:
             lines.append(entry)
-    return text[: own.start()] + "\n".join(lines) + "\n" + text[own.end() :]
+    return text[: own_section.start()] + "\n".join(lines) + "\n" + text[own_section.end() :]
 
 
 # Pipelines, whose stages are seen through one face
@@ -491,23 +487,23 @@ def _named_by(text: str | Path) -> Iterator[Any]:
         yield file
 
 
-def alike(pipeline: pt.Transformer) -> list[str]:
+def unidentified_stages(pipeline: pt.Transformer) -> list[str]:
     """Return the stages that can't be identified.
 
-    They show an address in memory, or hold a function or untold files or objects.
+    They show an address in memory, or hold a function or untracked files or objects.
     """
-    shown: dict[str, None] = {}
+    unidentified: dict[str, None] = {}
     for stage in every_stage(pipeline):
         seen = face(stage)
         is_alike = " at 0x" in repr(stage) or _holds_function(seen)
-        if seen.is_untold() or (is_alike and not seen.subpipelines()):
-            shown[repr(stage)] = None
-    return list(shown)
+        if seen.is_untracked() or (is_alike and not seen.subpipelines()):
+            unidentified[repr(stage)] = None
+    return list(unidentified)
 
 
-def _holds_function(seen: Operator | Foreign) -> bool:
+def _holds_function(face_of_stage: Operator | Foreign) -> bool:
     functions = (FunctionType, MethodType, partial)
-    return any(isinstance(value, functions) for value in seen.held().values())
+    return any(isinstance(value, functions) for value in face_of_stage.arguments().values())
 
 
 def frame_for(stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:

@@ -76,7 +76,7 @@ def set_ranks(
         [0.5, 0.4999999701976776]
     """
     if score is None:
-        rank, size = _places(turn)
+        rank, size = _positions(turn)
         return frame.assign(score=(size - rank).astype(np.float64), rank=rank)
     rank, parted = ranks_and_scores(turn, score, frame["docno"] if by_docno else None)
     if np.isneginf(parted).any():
@@ -103,7 +103,7 @@ def ranks_and_scores(
         score: the rows' scores.
         docno: the rows' docnos; with them, equal scores stay equal if the greater docno is first.
     """
-    rank, _ = _places(turn)
+    rank, _ = _positions(turn)
     number = _numbers_of(score)
     follows = rank[1:] > 0  # whether a row, from the second on, is in the turn of the one before
     if not (follows & (number[1:] >= number[:-1])).any():
@@ -171,7 +171,7 @@ def in_trec_eval_order(results: pd.DataFrame) -> pd.DataFrame:
     order = order_by_score(results, turns, np.nan_to_num(single, posinf=1e39, neginf=-1e39))
     ordered = results.iloc[order].reset_index(drop=True)
     _check_once(ordered, turns[order])
-    return ordered.assign(rank=_places(turns[order])[0])
+    return ordered.assign(rank=_positions(turns[order])[0])
 
 
 def scores_by_turn(ranking: pd.DataFrame) -> dict[str, dict[str, float]]:
@@ -234,17 +234,17 @@ def strictly_decreasing(results: pd.DataFrame) -> pd.DataFrame:
     return set_ranks(ordered, turns, scores)
 
 
-def places_by_rank(turn: Integers, rank: "npt.NDArray[Any]") -> Integers:
+def positions_by_rank(turn: Integers, rank: "npt.NDArray[Any]") -> Integers:
     """Return the position of each row in its turn by rank, from 0. Equal ranks keep their order.
 
     Example:
-        >>> places_by_rank(np.array([0, 0, 1]), np.array([7, 3, 5])).tolist()
+        >>> positions_by_rank(np.array([0, 0, 1]), np.array([7, 3, 5])).tolist()
         [1, 0, 0]
     """
     order = np.lexsort((rank, turn))
-    places = np.empty(len(order), dtype=np.int64)
-    places[order] = _places(turn[order])[0]
-    return places
+    positions = np.empty(len(order), dtype=np.int64)
+    positions[order] = _positions(turn[order])[0]
+    return positions
 
 
 def min_max(scores: Floats, lists: Integers) -> Floats:
@@ -327,7 +327,7 @@ def sum_in_any_order(parts: Sequence[Floats] | Floats) -> Floats:
     return np.asarray(ordered.sum(axis=0), dtype=np.float64)
 
 
-def _places(turn: Integers) -> tuple[Integers, Integers]:
+def _positions(turn: Integers) -> tuple[Integers, Integers]:
     """The position of each row within its turn, from 0, and the number of the turn's rows.
 
     The rows of a turn are contiguous.

@@ -85,19 +85,19 @@ class PlanTable(pd.DataFrame):
 
     def _in_words(self) -> str:
         total = self.total
-        shown = {}
+        amounts = {}
         for name in ("calls", "new", "prompt_tokens", "completion_tokens"):
-            shown[name] = "unknown" if total[name] is pd.NA else f"{total[name]:,}"
-        calls = "call" if shown["calls"] == "1" else "calls"
+            amounts[name] = "unknown" if total[name] is pd.NA else f"{total[name]:,}"
+        calls = "call" if amounts["calls"] == "1" else "calls"
         if total["cost"] is pd.NA:
             cost = "unknown (give price_in and price_out)"
         else:
             cost = f"{total['cost']:.4f} USD"
         text = (
-            f"Total: {shown['calls']} {calls}, {shown['new']} of them new, with about "
-            f"{shown['prompt_tokens']} prompt and {shown['completion_tokens']} completion tokens; "
-            f"cost {cost}. Tokens and cost are estimates, at {CHARACTERS_PER_TOKEN} characters a "
-            "token."
+            f"Total: {amounts['calls']} {calls}, {amounts['new']} of them new, with about "
+            f"{amounts['prompt_tokens']} prompt and {amounts['completion_tokens']} completion "
+            f"tokens; cost {cost}. Tokens and cost are estimates, at {CHARACTERS_PER_TOKEN} "
+            "characters a token."
         )
         open_ended = set()
         for name in self["stage"]:

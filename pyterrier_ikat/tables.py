@@ -16,7 +16,7 @@ from .errors import UsageError
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMS = ("text", "markdown", "latex", "csv")
+TABLE_FORMATS = ("text", "markdown", "latex", "csv")
 WIDTH = 80
 UNKNOWN = "\u2013"
 """The sign for an unknown number."""
@@ -26,7 +26,7 @@ HIGHER = "\u2191"
 """The mark of a score that is significantly higher than the baseline's."""
 LOWER = "\u2193"
 """The mark of a score that is significantly lower than the baseline's."""
-MARKS = "Best bold, second best underlined."
+MARKS_NOTE = "Best bold, second best underlined."
 """The note on marks. Only a table with fonts has it."""
 
 
@@ -53,7 +53,7 @@ class Column:
 
     Attributes:
         title: its title.
-        cells: its places, from above.
+        cells: its cells, from the top.
         numeric: whether they are numbers, which are set to the right.
     """
 
@@ -165,13 +165,13 @@ class Table:
         return self.rows if isinstance(self.rows, pd.DataFrame) else pd.DataFrame(self.rows)
 
     def written(self, form: str = "text") -> str:
-        """Return the table in one of the ``FORMS``.
+        """Return the table in one of the ``TABLE_FORMATS``.
 
         Raises:
             UsageError: for another form.
         """
-        if form not in FORMS:
-            raise UsageError(f"the format {form!r} is unknown: choose {', '.join(FORMS)}")
+        if form not in TABLE_FORMATS:
+            raise UsageError(f"the format {form!r} is unknown: choose {', '.join(TABLE_FORMATS)}")
         writers = {
             "text": self.text,
             "markdown": self.markdown,
@@ -220,7 +220,7 @@ class Table:
             lines += [*wrapped(self.title).splitlines(), ""]
         for row in zip(*padded, strict=True):
             lines.append("  ".join(row).rstrip())
-        notes = [wrapped(note) for note in self.notes if note != MARKS]
+        notes = [wrapped(note) for note in self.notes if note != MARKS_NOTE]
         if notes:
             lines += ["", *notes]
         text = "\n".join(lines) + "\n"

@@ -30,7 +30,7 @@ from ..errors import (
     was_interrupted,
 )
 from ..progress import command_line, tell
-from ..tables import FORMS, Table
+from ..tables import TABLE_FORMATS, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -251,7 +251,7 @@ DATASET = click.option(
 FORMAT = click.option(
     "--format",
     "form",
-    type=click.Choice(FORMS),
+    type=click.Choice(TABLE_FORMATS),
     default="text",
     show_default=True,
     help="how tables are printed",
@@ -430,7 +430,7 @@ def tell_circular(judges: Sequence[str], paths: Sequence[str], *, err: bool = Tr
 
 
 def show(table: Table, form: str = "text", *, err: bool = False) -> None:
-    """Print a table in one of `FORMS`."""
+    """Print a table in one of `TABLE_FORMATS`."""
     click.echo(table.written(form), nl=False, err=err)
 
 

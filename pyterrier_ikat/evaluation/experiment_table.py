@@ -11,7 +11,17 @@ import ir_measures
 import numpy as np
 
 from ..errors import DataError, counted
-from ..tables import HIGHER, LOWER, MARKS, UNKNOWN, Cell, Column, Table, format_score, mark_best
+from ..tables import (
+    HIGHER,
+    LOWER,
+    MARKS_NOTE,
+    UNKNOWN,
+    Cell,
+    Column,
+    Table,
+    format_score,
+    mark_best,
+)
 from .evaluator import ORACLE, Rows, aggregated, bonferroni, experiment_rows, label
 from .inference import NO_VALUE, compare
 from .scored_turns import TURNS_ATTRIBUTE
@@ -66,7 +76,7 @@ def experiment_table(rows: Rows, about_turns: Sequence[str] = ()) -> Table:
         columns.append(_column(rows, measure, baseline))
     notes = list(about_turns) or [f"Mean over {counted(rows[0]['turns'], 'judged turn')}."]
     if len(rows) > 1:
-        notes.append(MARKS)
+        notes.append(MARKS_NOTE)
     if baseline is not None:
         notes += _notes_on_test(rows, measures, baseline)
     if rows[-1]["name"] == ORACLE:

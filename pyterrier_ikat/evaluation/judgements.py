@@ -331,7 +331,7 @@ class Judge(LLMOperator):
         missing = [name for name in self.gold if name not in frame.columns]
         return with_columns(frame, **{name: stand_ins[name] for name in missing})
 
-    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+    def write(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> pd.DataFrame:
         """Qrels of the passages with a label.
 
         The columns are ``qid``, ``docno``, ``label`` (int64), ``reason``, ``raw`` (the completion).
@@ -343,7 +343,7 @@ class Judge(LLMOperator):
             "reason": [],
             "raw": [],
         }
-        for qid, docno, judgement in zip(frame["qid"], frame["docno"], found, strict=True):
+        for qid, docno, judgement in zip(frame["qid"], frame["docno"], outcomes, strict=True):
             if judgement is None:
                 continue
             columns["qid"].append(qid)

@@ -1,6 +1,6 @@
 """Queries, statements, responses: write queries, choose statements, decide whether to answer."""
 
-from ..names import asked_for
+from ..names import module_getattr
 from .history import Enhance, Summarise
 from .queries import ExplodeQueries, MultiQuery, PassageQueries, Queries, StatementQueries
 from .respond import BestResponse, Condense, Decide, Respond
@@ -62,4 +62,4 @@ __all__ = [
     "UpdatePtkb",
 ]
 
-__getattr__ = asked_for(__name__, __all__)
+__getattr__ = module_getattr(__name__, __all__)

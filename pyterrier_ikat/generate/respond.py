@@ -28,7 +28,7 @@ from ..errors import DataError, UsageError, counted, list_first
 from ..llm_operator import LLMOperator, as_long_as
 from ..llms import Request
 from ..operator import frame_for, with_fields
-from ..order import places_by_rank
+from ..order import positions_by_rank
 from ..planning import Plan
 from ..prompts import render
 
@@ -104,7 +104,7 @@ class ReadsPassages(LLMOperator):
         Warns:
             NoTextWarning: when there are any.
         """
-        best = places_by_rank(turns_of(frame), _ranks(frame)) < self.passages
+        best = positions_by_rank(turns_of(frame), _ranks(frame)) < self.passages
         skipped = frame["docno"][best & _empty(frame)].unique()
         if len(skipped):
             warnings.warn(
@@ -119,7 +119,7 @@ class ReadsPassages(LLMOperator):
         """Which passages are shown."""
         empty = _empty(frame)
         ranks = np.where(empty, np.inf, _ranks(frame))
-        first = places_by_rank(turns_of(frame), ranks) < self.passages
+        first = positions_by_rank(turns_of(frame), ranks) < self.passages
         return pd.Series(first & ~empty, index=frame.index)
 
 

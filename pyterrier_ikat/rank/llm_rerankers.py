@@ -19,7 +19,7 @@ from ..errors import UsageError
 from ..llm_operator import LLMOperator
 from ..llms import LLMFailure, Request
 from ..operator import with_fields
-from ..order import places_by_rank, set_ranks
+from ..order import positions_by_rank, set_ranks
 from ..planning import Plan
 
 UNJUDGED = -1
@@ -101,7 +101,7 @@ class LLMRerank(LLMOperator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Judge and re-order a result frame."""
         pt.validate.result_frame(inp, extra_columns=["query", "rank", "text"], context=self)
-        positions = places_by_rank(turns_of(inp), inp["rank"].to_numpy(dtype=np.float64))
+        positions = positions_by_rank(turns_of(inp), inp["rank"].to_numpy(dtype=np.float64))
         top = inp[positions < self.depth].reset_index(drop=True)
         return self.ask_and_write(top)
 
@@ -331,7 +331,7 @@ class ListwiseRerank(LLMOperator):
     def _turns(self, frame: pd.DataFrame) -> list[WindowedTurn]:
         """Return the turns in the order of their first rows."""
         turn = turns_of(frame)
-        position = places_by_rank(turn, frame["rank"].to_numpy(dtype=np.float64))
+        position = positions_by_rank(turn, frame["rank"].to_numpy(dtype=np.float64))
         rows_by_turn: list[list[int]] = [[] for _ in range(turn.max(initial=-1) + 1)]
         for row in np.lexsort((position, turn)):
             rows_by_turn[turn[row]].append(int(row))

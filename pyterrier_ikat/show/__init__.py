@@ -1,7 +1,7 @@
 """Show what happened: runs as conversations to read, plots, and tables for papers."""
 
 from ..evaluation.experiment_table import table
-from ..names import asked_for
+from ..names import module_getattr
 from ..tables import Table
 from .drawing import Drawing, draw
 from .ledgers import ledger, ledger_frame, refusals
@@ -23,4 +23,4 @@ __all__ = [
     "table",
 ]
 
-__getattr__ = asked_for(__name__, __all__)
+__getattr__ = module_getattr(__name__, __all__)

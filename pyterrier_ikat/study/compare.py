@@ -39,13 +39,20 @@ from ..planning import REFUSED, PlanTable, estimate
 from ..progress import doing
 from ..runs import RunFolder
 from ..tables import Table, of_frame
-from .given import Measures, baseline_of, check_options, data_of, named_systems, only_topics
+from .experiment_arguments import (
+    Measures,
+    baseline_of,
+    check_options,
+    data_of,
+    named_systems,
+    only_topics,
+)
 from .in_folders import Run, run_in_folders
 from .recorder import Shown
 from .study import Study
 from .systems import (
-    Given,
     System,
+    SystemLike,
     Systems,
     check_ranking,
 )
@@ -104,7 +111,7 @@ class Results:
         for system in self.study.systems:
             name = system.name
             unjudged = set(self.study.turns_of(system).ids) - self.study.labels.keys()
-            lost = sorted(unjudged - self.runs[name].found)
+            lost = sorted(unjudged - self.runs[name].answered)
             if lost:
                 turns = counted(len(lost), "turn")
                 yield f"{name}: {turns} without any passage, not judged: {list_first(lost)}"
@@ -332,7 +339,7 @@ def run(
     data = None if dataset is None else dataset_named(dataset)
     if measures is None:
         measures = TRACK_2023 if data is None else data.measures or TRACK_2023
-    wanted = as_measures(measures)
+    measures_scored = as_measures(measures)
     study = Study(
         systems, data, topics=topics, qrels=qrels, turns=turns, repeats=repeats, **resources
     )
@@ -342,28 +349,30 @@ def run(
     clusters = None
     if baseline is not None and len(study.qrels):
         clusters = study.clusters(list(study.labels), unit)
-    runs = run_in_folders(study, out, turns_at_once, wanted)
+    runs = run_in_folders(study, out, turns_at_once, measures_scored)
     table = pd.DataFrame({"name": list(groups)})
     if len(study.qrels):
         silent = []
         for name, repeat_names in groups.items():
-            if not any(runs[repeat].found & study.labels.keys() for repeat in repeat_names):
+            if not any(runs[repeat].answered & study.labels.keys() for repeat in repeat_names):
                 silent.append(name)
         scores = {name: finished.scores for name, finished in runs.items()}
         if repeats == 1:
-            rows = experiment_rows(scores, wanted, baseline, clusters, silent=silent)
+            rows = experiment_rows(scores, measures_scored, baseline, clusters, silent=silent)
         else:
             repeated = {}
             for name, repeat_names in groups.items():
                 repeated[name] = [scores[repeat] for repeat in repeat_names]
-            rows = repeated_rows(repeated, wanted, baseline, clusters, silent=silent)
-        found = {name: finished.found for name, finished in runs.items()}
+            rows = repeated_rows(repeated, measures_scored, baseline, clusters, silent=silent)
+        found = {name: finished.answered for name, finished in runs.items()}
         table = study.about_turns(pd.DataFrame(rows), found)
     return Results(study, Path(out), runs, ScoreTable.of(table, study.systems), baseline, unit)
 
 
 def experiment(
-    systems: Given | Mapping[str, Given | pd.DataFrame] | Sequence[Given | pd.DataFrame],
+    systems: SystemLike
+    | Mapping[str, SystemLike | pd.DataFrame]
+    | Sequence[SystemLike | pd.DataFrame],
     *data: Any,
     dataset: IkatDataset | str | Path | None = None,
     measures: Measures | None = None,
@@ -440,7 +449,7 @@ def experiment(
             "qrels": qrels,
         },
     )
-    wanted = as_measures(TRACK_2023 if given.measures is None else given.measures)
+    measures_scored = as_measures(TRACK_2023 if given.measures is None else given.measures)
     if given.dataset is None and (given.topics is None or given.qrels is None):
         raise UsageError(
             'there is nothing to run or evaluate on: give a dataset such as "ikat:sample", or '
@@ -448,10 +457,10 @@ def experiment(
         )
     in_pyterriers_order = bool(data) and isinstance(data[0], pd.DataFrame)
     judged_by = only_topics(data[0], given.qrels) if in_pyterriers_order else given.qrels
-    called = named_systems(systems, names)
+    systems_by_name = named_systems(systems, names)
     finished = {}
     pipelines = {}
-    for name, system in called.items():
+    for name, system in systems_by_name.items():
         if isinstance(system, pd.DataFrame):
             finished[name] = ranking_frame(name, system)
             pipelines[name] = pt.Transformer.from_df(finished[name])
@@ -466,22 +475,22 @@ def experiment(
         in_memory=True,
         **resources,
     )
-    base = baseline_of(list(called), given.baseline)
-    check_baseline([system.name for system in study.systems], base, "systems")
-    check_unit(unit, base)
+    baseline_name = baseline_of(list(systems_by_name), given.baseline)
+    check_baseline([system.name for system in study.systems], baseline_name, "systems")
+    check_unit(unit, baseline_name)
     if study.unasked:
         raise DataError(
             f"{counted(len(study.unasked), 'turn')} of the qrels not in the topics "
             f"({list_first(study.unasked)}), which would count 0; give the topics they belong to, "
             'or omit them with qrels[qrels["qid"].isin(topics["qid"])]'
         )
-    evaluator = make_evaluator(study.qrels, wanted)
-    clusters = None if base is None else study.clusters(evaluator.turns, unit)
+    evaluator = make_evaluator(study.qrels, measures_scored)
+    clusters = None if baseline_name is None else study.clusters(evaluator.turns, unit)
     rankings = _rankings(study, evaluator, finished)
     scores = {}
     for system in study.systems:
         scores[system.name] = evaluator.per_turn(system.name, rankings[system.name])
-    rows = experiment_rows(scores, wanted, base, clusters)
+    rows = experiment_rows(scores, measures_scored, baseline_name, clusters)
     found = {name: set(rankings[name]) for name in scores}
     table = study.about_turns(pd.DataFrame(rows), found)
     return ScoreTable.of(table, study.systems)

@@ -24,7 +24,7 @@ from ..evaluation.evaluator import NotJudgedWarning as NotJudgedWarning  # also 
 from ..events import in_chain, observed_by
 from ..llms import BudgetExceeded, Ledger
 from ..llms.failures import BatchUnderWay, Waiting
-from ..operator import alike, face, stages, without_unread_texts
+from ..operator import face, stages, unidentified_stages, without_unread_texts
 from ..order import scores_by_turn, strictly_decreasing
 from ..progress import bar, doing
 from ..runs import RunFolder
@@ -187,10 +187,10 @@ class Run:
         out: the folder of the runs.
 
     Attributes:
-        known: the identity of the run. It is reused only if all of this is the same, or if only
-            ``on_error`` is more lenient than before.
+        identity: what the run was made with. It is reused only if all of this is the same, or if
+            only ``on_error`` is more lenient than before.
         finished: whether the folder has this run already.
-        found: the turns with passages, once it is complete.
+        answered: the turns with passages, once it is complete.
         scores: measure -> a score for each turn of the qrels, in their order, once it is complete.
 
     Raises:
@@ -206,8 +206,8 @@ class Run:
         self.folder = RunFolder(out / system.name)
         self.path = self.folder.partial
         self.about = {} if study.dataset is None else {"dataset": study.dataset}
-        self.known = self._identity()
-        self.found = set[str]()
+        self.identity = self._identity()
+        self.answered = set[str]()
         self.scores: dict[str, list[float]] = {}
         begun = not self.folder.complete and bool(self.folder.pieces(TURNS_FILE))
         written: list[str] = []
@@ -215,9 +215,9 @@ class Run:
             written = self._accept_written(self.folder.parameters())
         elif begun:
             written = self._accept_written(read_parameters(self.path))
-        self.finished = self.folder.reusable(self.known)
+        self.finished = self.folder.reusable(self.identity)
         if begun:
-            made_with = self.known | {"versions": versions()}
+            made_with = self.identity | {"versions": versions()}
             check_same(self.path, "finished batches of a run", made_with)
         if self.finished or begun:
             self._warn_of_unidentified(written)
@@ -241,12 +241,12 @@ class Run:
         written = []
         for name in sorted(self.system.may_be_written):
             if checksums.get(name) == WRITTEN:
-                self.known["parts"][name] = WRITTEN
+                self.identity["parts"][name] = WRITTEN
                 written.append(name)
         return written
 
     def _warn_of_unidentified(self, written: Iterable[str]) -> None:
-        unidentified = [f"stage {stage}" for stage in alike(self.system.pipeline)]
+        unidentified = [f"stage {stage}" for stage in unidentified_stages(self.system.pipeline)]
         for model in self.system.models:
             if not model.backend.identified:
                 unidentified.append(f"model {model.backend.model}")
@@ -275,7 +275,7 @@ class Run:
         ranking = self.folder.ranking() if self.finished else self._run_turns(size)
         # The track's measures, those in the folder and the given ones.
         wanted = as_measures([*TRACK_2023, *computable(self._stored_measures()), *measures])
-        self.found = set(ranking)
+        self.answered = set(ranking)
         self.scores = {label(measure): [] for measure in wanted}
         labels = self.study.labels
         mismatch = ""
@@ -329,7 +329,7 @@ class Run:
         ledger = ledger_of(self.folder)
         sources = {model.backend.source for model in self.system.models}
         about = {
-            **self.known,
+            **self.identity,
             "versions": versions(),
             "deviations": list(self.system.deviations),
             "sources": sorted(sources - {""}),
@@ -362,7 +362,7 @@ class Run:
 
     def _run_turns(self, size: int) -> dict[str, dict[str, float]]:
         """Run the turns that aren't finished, batch by batch. Return the ranking of all turns."""
-        write_parameters(self.path, self.known | {"versions": versions()})
+        write_parameters(self.path, self.identity | {"versions": versions()})
         pipeline = list(stages(without_unread_texts(self.system.pipeline)))
         # The stages before the first retrieval need little memory. The others run batch by batch.
         before = list(takewhile(lambda stage: face(stage).one_row_per_turn, pipeline))
@@ -409,16 +409,16 @@ class Run:
             DataError: when something was replaced.
         """
         now = self.system.parameters()
-        checksums = self.known["parts"]
+        checksums = self.identity["parts"]
         written = []
         for name in self.system.may_be_written:
             if now["parts"][name] != checksums.get(name):
                 written.append(name)
         if any(checksums.get(name) != WRITTEN for name in written):
             checksums.update(dict.fromkeys(written, WRITTEN))
-            write_parameters(self.path, self.known | {"versions": versions()})
+            write_parameters(self.path, self.identity | {"versions": versions()})
         now["parts"].update(dict.fromkeys(written, WRITTEN))
-        changed = describe_difference(self.known, now)
+        changed = describe_difference(self.identity, now)
         if changed:
             raise DataError(
                 f"what {self.system.name} uses was replaced or changed during its run ({changed}): "

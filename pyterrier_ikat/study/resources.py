@@ -24,7 +24,7 @@ from ..search_index import SearchIndex
 
 HYBRID = "hybrid"
 RETRIEVERS = ("bm25", "splade", "dense", HYBRID)
-Opened = dict[tuple[str, Any], Any]
+OpenedResources = dict[tuple[str, Any], Any]
 """Opened resources, which systems share: (name, text or identity of the object) -> the object."""
 
 
@@ -114,7 +114,7 @@ class Resources:
             given["retriever"] = "splade"  # the only kind beside dense vectors
         return cls(**given)
 
-    def opened(self, ledger: Ledger, known: Opened) -> "Resources":
+    def opened(self, ledger: Ledger, known: OpenedResources) -> "Resources":
         """Return the same resources as objects.
 
         LLMs that are given as text count in ``ledger``. What is in ``known`` isn't opened again.
@@ -137,7 +137,7 @@ class Resources:
             opened[name] = known[key]
         return replace(self, **self._opened_index(known), **opened)
 
-    def _opened_index(self, known: Opened) -> dict[str, Any]:
+    def _opened_index(self, known: OpenedResources) -> dict[str, Any]:
         """The index and the retriever; nothing where both are used as they are given."""
         kind = self.retriever if isinstance(self.retriever, str) else None
         one_of((None, *RETRIEVERS), retriever=kind)

@@ -24,11 +24,11 @@ from ..operator import citing, every_stage, face, parts_of, stages, subpipelines
 from ..search_index import SearchIndex
 from ..store.cache import digest
 from ..store.models import model_state
-from .resources import OF_SPLADE, Opened, Resources, deviations, unused
+from .resources import OF_SPLADE, OpenedResources, Resources, deviations, unused
 
-Given = str | Method | Callable[..., pt.Transformer] | pt.Transformer
+SystemLike = str | Method | Callable[..., pt.Transformer] | pt.Transformer
 """The values that a user can give as systems."""
-Systems = Given | Mapping[str, Given] | Sequence[Given]
+Systems = SystemLike | Mapping[str, SystemLike] | Sequence[SystemLike]
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 RESOURCE_NAMES = tuple(item.name for item in fields(Resources))
 
@@ -192,7 +192,7 @@ class System:
             # of an artifact it is known which of its files count
             if not (isinstance(before, HeldFiles) and before.artifact):
                 distinct[key] = part
-        named: list[tuple[str, Any]] = []
+        names_and_parts: list[tuple[str, Any]] = []
         indexes = 0
         for part in distinct.values():
             if isinstance(part, str):
@@ -204,8 +204,8 @@ class System:
             else:
                 indexes += 1
                 name = "index" if indexes == 1 else f"index {indexes}"
-            named.append((name, part))
-        return named
+            names_and_parts.append((name, part))
+        return names_and_parts
 
     @property
     def may_be_written(self) -> set[str]:
@@ -277,7 +277,7 @@ def open_systems(
         _check_live(methods)
     ledger = Ledger() if ledger is None else ledger
     common = Resources.of(resources, methods, spare)
-    known = Opened()
+    known: OpenedResources = {}
     opened = []
     for entry in methods:
         given = common

@@ -1,6 +1,6 @@
 """Submissions to TREC iKAT and predictions for MTRAG: written, checked and read back."""
 
-from ..names import asked_for
+from ..names import module_getattr
 from .checks import validate
 from .predictions import check_predictions, read_predictions, write_predictions, write_reports
 from .problem import Problem, RefusedError
@@ -27,4 +27,4 @@ __all__ = [
     "write_submission",
 ]
 
-__getattr__ = asked_for(__name__, __all__)
+__getattr__ = module_getattr(__name__, __all__)

@@ -12,7 +12,14 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.foreign import Foreign
-from pyterrier_ikat.operator import Operator, alike, every_stage, face, parts_of, with_fields
+from pyterrier_ikat.operator import (
+    Operator,
+    every_stage,
+    face,
+    parts_of,
+    unidentified_stages,
+    with_fields,
+)
 from pyterrier_ikat.planning import Plan
 from pyterrier_ikat.retrieve import SearchIndex
 
@@ -58,7 +65,7 @@ def test_a_feature_union_has_the_parts_of_its_branches_and_reads_texts(index):
 
 def test_a_function_of_apply_makes_its_stage_unidentifiable():
     upper = pt.apply.query(lambda row: row["query"].upper())
-    assert alike(upper >> ikat.Interleave()) == [repr(upper)]
+    assert unidentified_stages(upper >> ikat.Interleave()) == [repr(upper)]
     assert not face(upper).one_row_per_turn
     assert face(upper).reads_texts
 

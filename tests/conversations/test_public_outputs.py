@@ -11,7 +11,7 @@ import requests
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.datasets import FewerTurnsWarning, read_turns
 from pyterrier_ikat.conversations.download import data_file
-from pyterrier_ikat.conversations.public_outputs import OUTPUTS, say, turn_lists
+from pyterrier_ikat.conversations.public_outputs import OUTPUTS, print_origin, turn_lists
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.events import in_chain
 from pyterrier_ikat.llms import Request, llm
@@ -193,7 +193,7 @@ def test_rewrites_without_an_answer_complete_no_prompt_for_one(outputs):
 
 
 def test_whose_they_are_is_said_once_and_kept_in_the_run_folder(outputs, tmp_path, capsys):
-    say.cache_clear()
+    print_origin.cache_clear()
     topics = pd.DataFrame({"qid": ["9-1_1", "9-1_2"], "query": ["tea", "mint"]})
     index = ikat.PassageIndex(tmp_path / "index").index(
         [{"docno": "d1", "text": "tea"}, {"docno": "d2", "text": "mint 1 tea"}]

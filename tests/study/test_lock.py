@@ -80,7 +80,7 @@ def test_a_session_is_refused_before_anything_is_run(tmp_path):
         run_in_folders(study, out)
     assert os.listdir(out) == [".raw.lock"]
     other.end()
-    assert len(run_in_folders(study, out)["raw"].found) > 0
+    assert len(run_in_folders(study, out)["raw"].answered) > 0
     assert os.listdir(out) == ["raw"]
 
 

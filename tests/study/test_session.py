@@ -71,7 +71,7 @@ class Opened:
         }
 
     def parameters(self, name):
-        return Run(self.study, self.system(name), Path(self.out)).known
+        return Run(self.study, self.system(name), Path(self.out)).identity
 
     def system(self, name):
         return next(one for one in self.study.systems if one.name == name)

@@ -2,7 +2,7 @@
 
 import lazy_loader
 
-from ...names import asked_for
+from ...names import module_getattr
 
 _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-__getattr__ = asked_for(__name__, __all__, _load)
+__getattr__ = module_getattr(__name__, __all__, _load)

@@ -145,32 +145,32 @@ def named_systems(systems: Any, names: Sequence[str] | None = None) -> dict[str,
                 "names= is for a list of systems: the systems have names already, omit it"
             )
         return dict(systems)
-    listed = list(systems) if isinstance(systems, list | tuple) else [systems]
-    if names is not None and len(names) != len(listed):
+    system_list = list(systems) if isinstance(systems, list | tuple) else [systems]
+    if names is not None and len(names) != len(system_list):
         raise UsageError(
-            f"names= has {len(names)} names for {len(listed)} systems: give one for each"
+            f"names= has {len(names)} names for {len(system_list)} systems: give one for each"
         )
     by_name: dict[str, Any] = {}
-    for position, system in enumerate(listed):
+    for position, system in enumerate(system_list):
         if names is not None:
-            named = {names[position]: system}
+            entries = {names[position]: system}
         elif isinstance(system, pd.DataFrame):
-            named = {f"run {position + 1}": system}
+            entries = {f"run {position + 1}": system}
         elif isinstance(system, pt.Transformer):
-            named = {str(system): system}
+            entries = {str(system): system}
         else:
-            named = {entry.name: entry for entry in methods_in([system])}
-        taken = named.keys() & by_name.keys()
+            entries = {entry.name: entry for entry in methods_in([system])}
+        taken = entries.keys() & by_name.keys()
         if taken:
             raise UsageError(
                 f"two systems are named {min(taken)!r}: give each its own name, with names=[...] "
                 "or as a dict"
             )
-        by_name.update(named)
+        by_name.update(entries)
     return by_name
 
 
-def baseline_of(names: Sequence[str], given: str | int | None) -> str | None:
+def baseline_of(names: Sequence[str], baseline: str | int | None) -> str | None:
     """Return the name of the baseline, which may be given by its number, from 0.
 
     Raises:
@@ -180,13 +180,13 @@ def baseline_of(names: Sequence[str], given: str | int | None) -> str | None:
         >>> baseline_of(["a", "b"], 1)
         'b'
     """
-    if given is None or isinstance(given, str):
-        return given
-    if not isinstance(given, Integral) or isinstance(given, bool):
+    if baseline is None or isinstance(baseline, str):
+        return baseline
+    if not isinstance(baseline, Integral) or isinstance(baseline, bool):
         raise UsageError(
-            f"baseline={given!r}: give the name of a system, or its number from 0 to "
+            f"baseline={baseline!r}: give the name of a system, or its number from 0 to "
             f"{len(names) - 1}"
         )
-    if not 0 <= given < len(names):
-        raise UsageError(f"baseline={given}: the systems have the numbers 0 to {len(names) - 1}")
-    return names[given]
+    if not 0 <= baseline < len(names):
+        raise UsageError(f"baseline={baseline}: the systems have the numbers 0 to {len(names) - 1}")
+    return names[baseline]
