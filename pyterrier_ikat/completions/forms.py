@@ -362,7 +362,7 @@ Where the reasoning ends is lost (Blaizzy/mlx-vlm#1351, raullenchai/Rapid-MLX#44
 """
 BEGINNINGS = ("analysis", "commentary", "assistant", "thought")
 """The words with which a text begins whose special tokens were removed."""
-TOKENS = re.compile(
+EMPTY_TOKENS = re.compile(
     r"<(?:unused|extra_id_|reserved_|reserved_token_)\d{1,5}>|\[unused\d{1,4}\]"
     r"|<unk>|<mask>|<0x[0-9A-F]{2}>"
     r"|</?(?:tool_calls?|function_calls?)>|<function=|\[TOOL_CALLS\]",
@@ -372,7 +372,7 @@ TOKENS = re.compile(
 
 Source: software-mansion-labs/private-mind#342.
 """
-STRUCK = re.compile(r"</?s\s?>", re.IGNORECASE)
+STRIKE_TAG = re.compile(r"</?s\s?>", re.IGNORECASE)
 """A mark of Llama 2 that is HTML, too: behind other words it strikes out."""
 ATTRIBUTES = r"(?:\s[^<>\n]{0,200})?"
 """What may stand in a tag behind its name."""

@@ -130,7 +130,7 @@ MOST_UNREADABLE = 50
 
 Each takes a scan of the remaining text.
 """
-DEEPEST = 99
+DEEPEST_NESTING = 99
 """The most brackets within brackets that are read."""
 OPENING = re.compile(r"[\[{]")
 _SIGN = re.compile(r"[\[\]{},\"']")
@@ -202,7 +202,7 @@ def value_at(text: str, start: int) -> tuple[Any, int | None]:
     if value is None:
         return None, end
     deepest = max(depth for _, depth in _signs(text[:end], start))
-    return (None if deepest > DEEPEST else value), end
+    return (None if deepest > DEEPEST_NESTING else value), end
 
 
 def _end_of(text: str, start: int) -> int | None:

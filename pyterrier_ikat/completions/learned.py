@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ..conversations.frame import well_formed
 from .json_answers import OPENING, json_values, objects_in, value_at
-from .statement_numbers import NONE, means_none, read_ids
+from .statement_numbers import SAYS_NONE, means_none, read_ids
 from .statements import match_label, normalised
 from .usable import own_turn, printable_signs, usable_text, without_fences
 
@@ -194,7 +194,7 @@ def _replaced(labels: Any, ptkb: Mapping[str, str]) -> tuple[list[str], list[str
             continue
         named_ids = _named(text, ptkb)
         ids += named_ids
-        if not named_ids and not NONE.match(text):
+        if not named_ids and not SAYS_NONE.match(text):
             unknown.append(repr(text[:20]))
     return list(dict.fromkeys(ids)), list(dict.fromkeys(unknown))
 

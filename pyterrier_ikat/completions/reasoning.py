@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from .forms import (
     ANSWER_TAGS,
+    EMPTY_TOKENS,
     OWN_LABEL,
     REASONING_LABEL,
-    STRUCK,
-    TOKENS,
+    STRIKE_TAG,
     Forms,
     Harmony,
     forms,
@@ -146,7 +146,7 @@ def _outside(text: str, patterns: Forms) -> str | None:
             continue
         before = answer + text[position : mark.start()]
         blank = foreign or not before.strip()
-        if STRUCK.fullmatch(mark[0]) and (struck or (kind == "empty" and not blank)):
+        if STRIKE_TAG.fullmatch(mark[0]) and (struck or (kind == "empty" and not blank)):
             struck = kind == "empty"
             continue
         if kind == "closing":
@@ -244,7 +244,8 @@ _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|[\"'“‘«]<[^<>\n]{1,60}>[\"'
 _BEFORE = r"\A[\s\ufeff\u200b\u2060*_>#\"'“~-]*"
 """What may stand before a mark that begins a text."""
 _SPECIAL = re.compile(
-    rf"<[|｜][^<>\s][^<>\n]{{0,60}}>|<[^<>|｜\s]{{1,60}}[|｜]>|{TOKENS.pattern}", re.IGNORECASE
+    rf"<[|｜][^<>\s][^<>\n]{{0,60}}>|<[^<>|｜\s]{{1,60}}[|｜]>|{EMPTY_TOKENS.pattern}",
+    re.IGNORECASE,
 )
 _BRACKETED = re.compile(rf"{_BEFORE}(\[[A-Z][A-Z_]{{2,40}}\])(?=\s*[^\s\]])")
 _SIGNED = re.compile(rf"{_BEFORE}([◁◀⟨⟪＜][^\s◁◀⟨⟪＜▷▶⟩⟫＞]{{1,40}}[▷▶⟩⟫＞])")

@@ -16,17 +16,17 @@ from .usable import own_turn, usable_text, without_fences
 
 _NOUNS = "provenance|statement|ptkb|number|id|fact|information|answer|relevant"
 _LABEL = rf"(?:[^\W\d_]+ ){{0,3}}(?:{_NOUNS})s?"
-NONE = re.compile(
+SAYS_NONE = re.compile(
     rf"\W*(?:{_LABEL}\W{{0,9}}?:\W{{0,99}})?(?:there(?:['’]s| is| are) )?"
     r"(?:none\b|nothing\b|n/a\b|not any\b|no\s*(?:[-–—(]|\W*$)|no (?:\w+ ){0,2}statements?\b)",
     re.IGNORECASE,
 )
 """The beginning of a text which says that no statement is relevant."""
-EXCEPT = re.compile(
+MAKES_EXCEPTION = re.compile(
     r"\b(?:except|excluding|apart from|other than|besides|but for|none but)\b", re.IGNORECASE
 )
 """Words that make an exception to "none"."""
-NUMBERED = re.compile(
+NUMBERED_LINE = re.compile(
     r"^\s*(?:[-*•–>]\s+)?(?:\d{1,3}[.)]\s+(?=\W*(?:statement|ptkb|\d{1,3}\W*$)))?[*_#`]*"
     r"(?:(?:statement|ptkb|number|id)\s+)?"
     r"[(\[#]*(\d{1,3})[*_]*(?:[.):\]]+(?!\d)[*_]*|\s+[-–—]\s(?!\s*\d+\s*$)|$)\s*",
@@ -34,7 +34,7 @@ NUMBERED = re.compile(
 )
 """The number of a statement before a line."""
 
-DENIED = re.compile(
+SAYS_IRRELEVANT = re.compile(
     r"(?:\b(?:not|never)\b(?! only)|n['’]t\b)"
     r"(?:[^\w.;!?]+\w+){0,2}?[^\w.;!?]+(?:relevan|relat|applicab|matter)\w*"
     r"|\b(?:is|are|do|does)(?:\s+not|n['’]t)\W*\Z"
@@ -126,7 +126,7 @@ _BRACKETED = re.compile(
 )
 """A line that is a number in brackets, perhaps with its statement: ``- [5] I run.``"""
 SECOND_CHOICE = "another list, because the model answers more than once"
-ENDLESS = "a list that never ends"
+ENDLESS_LIST = "a list that never ends"
 
 
 class ReadChoice(list[Any]):
@@ -212,7 +212,7 @@ def _choice(text: str) -> ReadChoice | None:
     """Return the first choice in a text, by the first reader that finds one."""
     if says_none(text):
         first_line = text.split("\n")[0]
-        return None if EXCEPT.search(first_line) else ReadChoice()
+        return None if MAKES_EXCEPTION.search(first_line) else ReadChoice()
     for read in (_on_first_line, _with_reason, _in_brackets, _on_lines):
         choice = read(text)
         if choice is not None:
@@ -223,12 +223,12 @@ def _choice(text: str) -> ReadChoice | None:
 def says_none(text: str) -> bool:
     """Whether the first sentence says that no statement is relevant, and names none in brackets."""
     line = text.split("\n")[0]
-    return bool(NONE.match(line)) and not OPENING.search(line.split(". ")[0])
+    return bool(SAYS_NONE.match(line)) and not OPENING.search(line.split(". ")[0])
 
 
 def means_none(text: str) -> bool:
     """Whether a text says "none" without an exception."""
-    return bool(NONE.match(text)) and not EXCEPT.search(text)
+    return bool(SAYS_NONE.match(text)) and not MAKES_EXCEPTION.search(text)
 
 
 def _on_first_line(text: str) -> ReadChoice | None:
@@ -304,7 +304,7 @@ def _lines_before(text: str, start: int) -> ReadChoice | None:
 def _is_denied_before(text: str, start: int) -> bool:
     """Whether the words before a position in its clause deny what stands there."""
     clause = re.split(r"[.!?,;\n]", text[max(0, start - 60) : start])[-1]
-    return bool(DENIED.search(clause) or _DENIED_NEXT.search(clause))
+    return bool(SAYS_IRRELEVANT.search(clause) or _DENIED_NEXT.search(clause))
 
 
 def _bracket_at(text: str, start: int) -> tuple[ReadChoice, int] | None:
@@ -331,7 +331,7 @@ def _as_copies(text: str, start: int) -> tuple[ReadChoice, int] | None:
     if any(copy["copy"].islower() for copy in copies):
         first = copies[0]
         return ReadChoice([first[1]], [SECOND_CHOICE]), first.end(1) + 1
-    numbers = [copy[1] for copy in copies if not DENIED.search(copy[0])]
+    numbers = [copy[1] for copy in copies if not SAYS_IRRELEVANT.search(copy[0])]
     return ReadChoice(numbers, copied=True), copies[-1].end()
 
 
@@ -399,7 +399,7 @@ def _as_ids(text: str, start: int) -> tuple[ReadChoice, int] | None:
         has_letter = any(character.isalpha() for character in inner)
         if not closed or has_letter:
             return None
-    return ReadChoice(numbers, [] if closed else [ENDLESS]), within.end()
+    return ReadChoice(numbers, [] if closed else [ENDLESS_LIST]), within.end()
 
 
 def _as_json(text: str, start: int) -> tuple[ReadChoice, int] | None:
@@ -411,13 +411,13 @@ def _as_json(text: str, start: int) -> tuple[ReadChoice, int] | None:
     notes = []
     if value is None:
         value = complete_part(text, start)
-        notes = [ENDLESS]
+        notes = [ENDLESS_LIST]
     if value is None or (notes and not value):
         return None
     if is_about_statement(value):
         value = list(takewhile(is_about_statement, json_values(text[start:])))
     items = _labels(value if isinstance(value, list) else _listed(value))
-    if len(items) == 1 and NONE.match(items[0]):
+    if len(items) == 1 and SAYS_NONE.match(items[0]):
         items = []
     return ReadChoice(items, notes, _is_copy(value)), len(text) if end is None else end
 
@@ -469,7 +469,7 @@ def _in_lines(lines: Iterable[str]) -> ReadChoice | None:
     for index, line in enumerate(lines):
         if _numbers(line):
             return _number_lines(lines[index:])
-        if NUMBERED.match(line):
+        if NUMBERED_LINE.match(line):
             return _items(lines[index:])
     return None
 
@@ -487,7 +487,7 @@ def _number_lines(lines: Iterable[str]) -> ReadChoice:
 def _numbers(line: str) -> list[str]:
     """Return the numbers on a line that holds only numbers and perhaps a label."""
     numbers = _NUMBERS.fullmatch(line)
-    if numbers is None or DENIED.search(line):
+    if numbers is None or SAYS_IRRELEVANT.search(line):
         return []
     return re.findall(r"\d+", numbers[1])
 
@@ -529,7 +529,7 @@ def _reasoned(line: str) -> list[str]:
 
 def _denies(remark: str) -> bool:
     """Whether a remark calls its own statement irrelevant, and not the others."""
-    return bool(DENIED.search(remark)) and not _OTHERS.search(remark)
+    return bool(SAYS_IRRELEVANT.search(remark)) and not _OTHERS.search(remark)
 
 
 def _items(lines: Sequence[str]) -> ReadChoice:
@@ -542,8 +542,8 @@ def _items(lines: Sequence[str]) -> ReadChoice:
         if index > 0 and _NEXT_CHOICE.match(line):
             choice.notes.append(SECOND_CHOICE)
             break
-        item = NUMBERED.match(line)
-        if item is None or _denies(line) or NONE.match(line, item.end()):
+        item = NUMBERED_LINE.match(line)
+        if item is None or _denies(line) or SAYS_NONE.match(line, item.end()):
             continue
         choice += _SHOWN.findall(line) or [item[1]]
         if not line[item.end() :].strip():
@@ -556,7 +556,7 @@ def not_denied(lines: Iterable[str]) -> Iterator[str]:
     denied = False
     for line in lines:
         if line.rstrip().endswith(":"):
-            denied = bool(DENIED.search(line))
+            denied = bool(SAYS_IRRELEVANT.search(line))
         if not denied:
             yield line
 
@@ -570,7 +570,7 @@ def _listed(item: Mapping[str, Any]) -> list[Any]:
     for key, value in item.items():
         if isinstance(value, list):
             has_list = True
-            if not DENIED.search(str(key).replace("_", " ")):
+            if not SAYS_IRRELEVANT.search(str(key).replace("_", " ")):
                 return value
     if has_list:
         return []

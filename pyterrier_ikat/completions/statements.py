@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from .json_answers import OPENING, json_values, value_at
 from .signs import QUOTES, plain_signs
 from .statement_numbers import (
-    ENDLESS,
-    NUMBERED,
+    ENDLESS_LIST,
+    NUMBERED_LINE,
     SCORE_KEYS,
     ReadChoice,
     is_about_statement,
@@ -107,7 +107,7 @@ def read_scores(text: str) -> ReadChoice | None:
     cut_off = opening is not None and value_at(text, opening.start())[1] is None
     about_statements = list(takewhile(is_about_statement, values))
     pairs = _pairs(about_statements or values[:1])
-    return ReadChoice(pairs, [ENDLESS] if cut_off else [])
+    return ReadChoice(pairs, [ENDLESS_LIST] if cut_off else [])
 
 
 def _pairs(value: Any) -> list[tuple[str, Any]]:
@@ -290,7 +290,7 @@ def match_label(label: str, ptkb: Mapping[str, str]) -> str | None:
     if label in ptkb:
         return label
     number = label
-    numbered = NUMBERED.match(label)
+    numbered = NUMBERED_LINE.match(label)
     if numbered:
         number = numbered[1]
         if number in ptkb:
@@ -330,7 +330,7 @@ def match_copy(copy: str, ptkb: Mapping[str, str]) -> str | None:
     known: dict[str, str] = {}  # of equal statements the first counts
     for name, statement in ptkb.items():
         known.setdefault(normalised(statement), name)
-    forms = [normalised(copy), normalised(NUMBERED.sub("", copy))]
+    forms = [normalised(copy), normalised(NUMBERED_LINE.sub("", copy))]
     for form in forms:
         if form and form in known:
             return known[form]

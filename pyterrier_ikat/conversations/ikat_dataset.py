@@ -292,24 +292,24 @@ class GivenDataset(IkatDataset):
         UsageError: when it has no topics.
     """
 
-    def __init__(self, given: Any, name: str = ""):
-        self.given = given() if isinstance(given, type) else given
-        if not callable(getattr(self.given, "get_topics", None)):
-            if hasattr(given, "columns"):
+    def __init__(self, source: Any, name: str = ""):
+        self.source = source() if isinstance(source, type) else source
+        if not callable(getattr(self.source, "get_topics", None)):
+            if hasattr(source, "columns"):
                 raise UsageError("the dataset is a frame: give topics=FRAME, qrels=FRAME")
             raise UsageError(
-                f"{repr(given)[:80]} is not a dataset: "
+                f"{repr(source)[:80]} is not a dataset: "
                 "give a name, a folder, or an object with get_topics(), get_qrels(), ..."
             )
-        class_name = type(self.given).__name__
-        self.name = name or str(getattr(self.given, "name", None) or class_name)
+        class_name = type(self.source).__name__
+        self.name = name or str(getattr(self.source, "name", None) or class_name)
         self.summary = f"a {class_name}"
-        self.year = getattr(self.given, "year", None)
+        self.year = getattr(self.source, "year", None)
 
     @cached_property
     def declares_unit(self) -> bool:  # type: ignore[override]
         """Whether its topics have ``qconversation``."""
-        return "qconversation" in self.given.get_topics().columns
+        return "qconversation" in self.source.get_topics().columns
 
     @property
     def conversations(self) -> list[Conversation]:
@@ -331,9 +331,9 @@ class GivenDataset(IkatDataset):
         """Return the turn frame, see :meth:`IkatDataset.get_topics`."""
         self._check_variant("topics", variant, self.topic_variants)
         if variant in self._listed("topics"):
-            topics = self.given.get_topics(variant)
+            topics = self.source.get_topics(variant)
         else:
-            topics = self.given.get_topics()
+            topics = self.source.get_topics()
         frame = _turn_frame(topics)
         gold = []
         for name in frame.columns:
@@ -357,23 +357,23 @@ class GivenDataset(IkatDataset):
         Raises:
             DataError: when a turn has two.
         """
-        if not hasattr(self.given, "get_answers"):
+        if not hasattr(self.source, "get_answers"):
             qids = self.get_topics()["qid"]
             return object_frame({"qid": qids, "gold_answer": [""] * len(qids)})
-        answers: pd.DataFrame = self.given.get_answers()
+        answers: pd.DataFrame = self.source.get_answers()
         each_turn_once(answers)
         return answers
 
     def get_qrels(self, variant: str | None = None) -> pd.DataFrame:
         """Return its judgements, checked."""
         arguments = () if variant is None else (variant,)
-        qrels: pd.DataFrame = self.given.get_qrels(*arguments)
+        qrels: pd.DataFrame = self.source.get_qrels(*arguments)
         return qrels if qrels.empty else check_qrels(qrels)
 
     def text_loader(self, fields: Fields = "text", *, verbose: bool = False) -> Any:
         """Return its own text loader."""
-        if hasattr(self.given, "text_loader"):
-            return self.given.text_loader(fields, verbose=verbose)
+        if hasattr(self.source, "text_loader"):
+            return self.source.text_loader(fields, verbose=verbose)
         return super().text_loader(fields)
 
     def collection(self) -> tuple[int | None, frozenset[str] | None]:
@@ -381,28 +381,28 @@ class GivenDataset(IkatDataset):
 
         A run warns about an index of another collection.
         """
-        if not hasattr(self.given, "collection"):
+        if not hasattr(self.source, "collection"):
             return None, None
-        collection: tuple[int | None, frozenset[str] | None] = self.given.collection()
+        collection: tuple[int | None, frozenset[str] | None] = self.source.collection()
         return collection
 
     def _listed(self, component: str) -> list[str]:
         """Return the listed variants of a dataset of PyTerrier."""
-        if not isinstance(self.given, pt.datasets.Dataset):
+        if not isinstance(self.source, pt.datasets.Dataset):
             return []
-        variants = self.given._describe_component(component)
+        variants = self.source._describe_component(component)
         return variants if isinstance(variants, list) else []
 
     def _qrels(self) -> Qrels:
         return {name: partial(self.get_qrels, name) for name in (None, *self._listed("qrels"))}
 
     def _passages(self) -> Iterable[dict[str, str]]:
-        if isinstance(self.given, pt.datasets.Dataset):
-            return self.given.get_corpus_iter(verbose=False)  # type: ignore[no-any-return]
-        return self.given.get_corpus_iter()  # type: ignore[no-any-return]
+        if isinstance(self.source, pt.datasets.Dataset):
+            return self.source.get_corpus_iter(verbose=False)  # type: ignore[no-any-return]
+        return self.source.get_corpus_iter()  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        return f"ikat.dataset({self.given!r})"
+        return f"ikat.dataset({self.source!r})"
 
 
 def _turn_frame(topics: pd.DataFrame) -> pd.DataFrame:

@@ -39,15 +39,15 @@ class IrdsDataset(IkatDataset):
         self.name = IRDS_PREFIX + irds_id
         self.summary = f"{irds_id} of ir_datasets"
         self.page = f"https://ir-datasets.com/{irds_id.partition('/')[0]}.html"
-        self.size = self.given.metadata().get("docs", {}).get("count")
-        if self.given.has_queries() and "turn_number" in self.given.queries_cls()._fields:
+        self.size = self.source.metadata().get("docs", {}).get("count")
+        if self.source.has_queries() and "turn_number" in self.source.queries_cls()._fields:
             raise UsageError(
                 f"the queries of {self.name} are turns of conversations: "
                 "take cast:2019, cast:2020, cast:2021 or cast:2022"
             )
 
     @property
-    def given(self) -> Any:
+    def source(self) -> Any:
         """The dataset of ir_datasets."""
         import ir_datasets
 
@@ -61,10 +61,10 @@ class IrdsDataset(IkatDataset):
     @cached_property
     def conversations(self) -> list[Conversation]:
         """Its queries."""
-        if not self.given.has_queries():
+        if not self.source.has_queries():
             repair = f"take one of its subsets on {self.page}"
             raise UsageError(f"{self.name} has passages and no queries: {repair}")
-        texts = {query.query_id: _text(query) for query in self.given.queries_iter()}
+        texts = {query.query_id: _text(query) for query in self.source.queries_iter()}
         conversations = []
         for qid, text in texts.items():
             turn = TopicTurn(1, text, "", qid=qid)
@@ -87,25 +87,25 @@ class IrdsDataset(IkatDataset):
 
     def _has_quick_store(self) -> bool:
         """Tell whether the store of passages is built, or built soon."""
-        if not self.given.has_docs():
+        if not self.source.has_docs():
             return False
         if self.size is not None and self.size <= STORE_AT_ONCE:
             return True
-        is_built = getattr(self.given.docs_store(), "built", None)  # not every store has it
+        is_built = getattr(self.source.docs_store(), "built", None)  # not every store has it
         return is_built is not None and is_built()
 
     def _qrels(self) -> Qrels:
-        return {None: self._graded} if self.given.has_qrels() else {}
+        return {None: self._graded} if self.source.has_qrels() else {}
 
     def _graded(self) -> pd.DataFrame:
-        rows = [(row.query_id, row.doc_id, row.relevance) for row in self.given.qrels_iter()]
+        rows = [(row.query_id, row.doc_id, row.relevance) for row in self.source.qrels_iter()]
         return qrels_frame(dict.fromkeys(rows))
 
     def _passages(self) -> Iterable[dict[str, str]]:
-        if not self.given.has_docs():
+        if not self.source.has_docs():
             repair = "give an index of the collection that was judged"
             raise DataError(f"{self.name} has no passages: {repair}")
-        return map(_passage, self.given.docs_iter())
+        return map(_passage, self.source.docs_iter())
 
 
 class DocstoreText(TextLoader):
@@ -126,7 +126,7 @@ class DocstoreText(TextLoader):
 
     def passages(self, docnos: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
         """Return the texts of these passages, by docno."""
-        store = IrdsDataset(self.irds_id).given.docs_store()
+        store = IrdsDataset(self.irds_id).source.docs_store()
         return {item.doc_id: {"text": _text(item)} for item in store.get_many_iter(set(docnos))}
 
 

@@ -16,7 +16,7 @@ from ..order import Floats, Integers, min_max, tied
 from .fusion import FusedRows, Fusion, rank_by_sums
 from .subqueries import Lists, TurnLists, read_weights, sum_shares
 
-DECIMALS = 12
+SUM_DECIMALS = 12
 """The number of decimals to which sums of reciprocal ranks are compared."""
 
 
@@ -223,7 +223,7 @@ def sum_reciprocal_ranks(turn: TurnLists, k: float) -> tuple[Integers, Floats]:
     """
     share = np.asarray(1.0 / (k + 1 + turn.rank()), dtype=np.float64)
     best, total = sum_shares(turn, share)
-    return best, total.round(DECIMALS)
+    return best, total.round(SUM_DECIMALS)
 
 
 class WeightedSum(Fusion):

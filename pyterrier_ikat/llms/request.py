@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from ..completions.forms import ANSWER_TAGS, TOKENS
+from ..completions.forms import ANSWER_TAGS, EMPTY_TOKENS
 from ..completions.json_answers import Structure
 from ..completions.reasoning import (
     Named,
@@ -444,7 +444,7 @@ def _unknown_in(reply: Reply | Completion, text: str, reading: Reading) -> str:
 
 def _explain(mark: str, text: str) -> str:
     """What to do about an unknown mark."""
-    if TOKENS.fullmatch(mark):
+    if EMPTY_TOKENS.fullmatch(mark):
         return UNKNOWN_TOKEN.format(mark=one_line(mark))
     if is_wrapped(text):
         return UNKNOWN_TAG.format(mark=one_line(mark))

@@ -439,7 +439,7 @@ def experiment(
         raise UsageError("measures and eval_metrics are the same: omit one")
     measures = eval_metrics if measures is None else measures
     check_options(resources)
-    given = data_of(
+    inputs = data_of(
         data,
         {
             "dataset": dataset,
@@ -449,14 +449,14 @@ def experiment(
             "qrels": qrels,
         },
     )
-    measures_scored = as_measures(TRACK_2023 if given.measures is None else given.measures)
-    if given.dataset is None and (given.topics is None or given.qrels is None):
+    measures_scored = as_measures(TRACK_2023 if inputs.measures is None else inputs.measures)
+    if inputs.dataset is None and (inputs.topics is None or inputs.qrels is None):
         raise UsageError(
             'there is nothing to run or evaluate on: give a dataset such as "ikat:sample", or '
             "topics=... and qrels=..."
         )
     in_pyterriers_order = bool(data) and isinstance(data[0], pd.DataFrame)
-    judged_by = only_topics(data[0], given.qrels) if in_pyterriers_order else given.qrels
+    judged_by = only_topics(data[0], inputs.qrels) if in_pyterriers_order else inputs.qrels
     systems_by_name = named_systems(systems, names)
     finished = {}
     pipelines = {}
@@ -468,14 +468,14 @@ def experiment(
             pipelines[name] = system
     study = Study(
         pipelines,
-        given.dataset,
-        topics=given.topics,
+        inputs.dataset,
+        topics=inputs.topics,
         qrels=judged_by,
         turns=turns,
         in_memory=True,
         **resources,
     )
-    baseline_name = baseline_of(list(systems_by_name), given.baseline)
+    baseline_name = baseline_of(list(systems_by_name), inputs.baseline)
     check_baseline([system.name for system in study.systems], baseline_name, "systems")
     check_unit(unit, baseline_name)
     if study.unasked:

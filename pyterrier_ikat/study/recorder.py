@@ -34,8 +34,8 @@ from ..store.files import drop_cut_line, read_lines
 OF_SUB_QUERIES = ("qid", "qid_0", "qquery", "qpushed", "qsub", "qweight")
 """The columns of a sub-query whose names begin like those of a turn."""
 
-DECIMALS = 6
-LEVEL = 4
+SCORE_DECIMALS = 6
+COMPRESSION_LEVEL = 4
 """The level of compression. Level 6 takes twice the time and saves two per cent."""
 
 
@@ -69,7 +69,7 @@ class Recorder(Observer):
         for qid in qids:
             lines = [json.dumps(line, default=str) + "\n" for line in self._turns.pop(qid)]
             if lines:
-                packed.append(gzip.compress("".join(lines).encode(), LEVEL, mtime=0))
+                packed.append(gzip.compress("".join(lines).encode(), COMPRESSION_LEVEL, mtime=0))
         return b"".join(packed)
 
     def end(self, step: Step) -> None:
@@ -216,7 +216,7 @@ def _passages(frame: pd.DataFrame) -> dict[str, dict[str, float]]:
     Without a score column, scores are missing.
     """
     if "score" in frame.columns:
-        scores = frame["score"].astype(float).round(DECIMALS)
+        scores = frame["score"].astype(float).round(SCORE_DECIMALS)
     else:
         scores = pd.Series(np.nan, frame.index)
     passages: dict[str, dict[str, float]] = {}

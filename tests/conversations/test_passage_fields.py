@@ -262,7 +262,7 @@ def test_texts_are_those_of_the_same_collection_in_ir_datasets(write, monkeypatc
         def docs_iter(self):
             return iter(docs)
 
-    monkeypatch.setattr(IrdsDataset, "given", Given())
+    monkeypatch.setattr(IrdsDataset, "source", Given())
     path = write(
         *({"_id": doc.doc_id, "title": doc.title, "text": doc.text, "url": doc.url} for doc in docs)
     )

@@ -186,7 +186,7 @@ def _react(chat: Chat, line: str, screen: Screen) -> None:
     turns_before = len(chat.turns)
     try:
         if line.startswith("/") and not line.startswith("//"):
-            _run(chat, line, screen)
+            _run_command(chat, line, screen)
         elif line:
             _say(chat, line.removeprefix("/"), screen)
     except IkatError as error:
@@ -216,7 +216,7 @@ def _say(chat: Chat, text: str, screen: Screen) -> None:
             chat.say(text, activity.change, activity.write)
 
 
-def _run(chat: Chat, line: str, screen: Screen) -> None:
+def _run_command(chat: Chat, line: str, screen: Screen) -> None:
     """Run a command.
 
     Raises:
