@@ -230,23 +230,23 @@ def _explained(names: list[str], folder: str | None, more: str = "") -> Iterator
         raise UsageError(f"prompt template {where}: {error}{more}") from None
 
 
-_default: ContextVar[str | None] = ContextVar("prompts", default=None)
+_default_folder: ContextVar[str | None] = ContextVar("prompts", default=None)
 
 
 class UnknownPromptWarning(UserWarning):
     """A folder of prompts has a file that no operator reads."""
 
 
-_of_operators: set[str] = set()
+_declared_templates: set[str] = set()
 """The templates of operators that are defined elsewhere; see :func:`declare_templates`."""
 
 
 def declare_templates(names: Iterable[str]) -> None:
-    """Name templates that an operator reads, so that :func:`tell_unread` is silent about them."""
-    _of_operators.update(names)
+    """Name templates that an operator reads, so that :func:`warn_of_unread` is silent about them."""
+    _declared_templates.update(names)
 
 
-def tell_unread(folder: str, read_by_own: Iterable[str] | None = None) -> None:
+def warn_of_unread(folder: str, read_by_own: Iterable[str] | None = None) -> None:
     """Warn of the files of a folder that no operator reads.
 
     The package's templates would silently stand for them. Files of other stages are read by their
@@ -263,7 +263,7 @@ def tell_unread(folder: str, read_by_own: Iterable[str] | None = None) -> None:
         UnknownPromptWarning: with the names, and those that they may mean.
     """
     prompts = {path.stem for path in FOLDER.glob("*.jinja")}
-    prompts.update(_of_operators, read_by_own or ())
+    prompts.update(_declared_templates, read_by_own or ())
     unread = []
     meant = []
     for name in sorted(_unread_in(folder, prompts)):
@@ -337,15 +337,15 @@ def prompts_from(folder: str | Path | None) -> Iterator[None]:
         >>> answer.prompts == folder
         True
     """
-    default = _default.get()
+    default = _default_folder.get()
     if folder is not None:
         default = _checked(folder)
-        tell_unread(default)
-    token = _default.set(default)
+        warn_of_unread(default)
+    token = _default_folder.set(default)
     try:
         yield
     finally:
-        _default.reset(token)
+        _default_folder.reset(token)
 
 
 def prompts_or_default(folder: str | None, read_by_own: Iterable[str] | None = None) -> str | None:
@@ -365,9 +365,9 @@ def prompts_or_default(folder: str | None, read_by_own: Iterable[str] | None = N
         UnknownPromptWarning: when its own folder has a file that no operator reads.
     """
     if folder is None:
-        return _default.get()
+        return _default_folder.get()
     path = _checked(folder)
-    tell_unread(path, read_by_own)
+    warn_of_unread(path, read_by_own)
     return path
 
 

@@ -105,9 +105,9 @@ class Cache:
             default = BYTES_IN_A_FILE
         self.kind = kind
         self.max_bytes = max_bytes or (default if kind.bounded else math.inf)
-        self._told_full = False
+        self._warned_full = False
         self._connection: sqlite3.Connection | None = None
-        self._end: finalize[..., Cache] | None = None
+        self._closing: finalize[..., Cache] | None = None
         self._files: dict[str, Identity | None] = {}
         self._rescued: sqlite3.Connection | None = None
         self._lock = threading.Lock()
@@ -169,9 +169,10 @@ class Cache:
             self._close()
 
     def _close(self) -> None:
-        if self._end is not None:
-            self._end()
-        self._connection = self._end = None
+        if self._closing is not None:
+            self._closing()
+        self._connection = None
+        self._closing = None
 
     def _open(self) -> sqlite3.Connection:
         """The connection to the file that is at the path now."""
@@ -180,7 +181,7 @@ class Cache:
         if self._connection is None:
             self._connection = self._connect()
             # No __del__: some modules are unloaded before.
-            self._end = finalize(self, self._connection.close)
+            self._closing = finalize(self, self._connection.close)
             self._files = _identities(self.path, *_beside(self.path))
         if self._rescued is not None:
             self._write_again(self._connection, self._rescued)
@@ -273,8 +274,8 @@ class Cache:
             removed = connection.execute(f"DELETE FROM cache WHERE rowid IN ({oldest})").rowcount
             if not removed:
                 return
-            if not self._told_full:
-                self._told_full = True
+            if not self._warned_full:
+                self._warned_full = True
                 log.warning(
                     "the %s (%s, %d MiB) is full: the oldest entries are removed, and computed "
                     "again when needed",
