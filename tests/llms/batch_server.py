@@ -1,4 +1,5 @@
-"""A server on loopback that speaks OpenAI's protocol of files and batches, on top of chat completions.
+"""A server on loopback that speaks OpenAI's protocol of files and batches, on top of chat
+completions.
 
 Files and batches as its API reference has them: an upload is a form with ``purpose`` and ``file``;
 a batch goes from ``validating`` to ``in_progress``, ``finalizing`` and ``completed``, or to
@@ -186,7 +187,8 @@ class BatchServer(ChatServer):
         status="completed",
         answer=lambda body: said(f"answer to {body['messages'][-1]['content']}"),
     ):
-        """End a batch: ``answer`` gives each request's answer, or the error's code (``batch_expired``), or None for no line at all."""
+        """End a batch: ``answer`` gives each request's answer, or the error's code
+        (``batch_expired``), or None for no line at all."""
         output, errors = [], []
         for place, line in reversed(
             list(enumerate(self.requests(number)))

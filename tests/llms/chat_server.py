@@ -60,7 +60,8 @@ def piece(text="", finish=None, **delta):
 
 
 def streamed(*events, usage=(7, 3)):
-    """A streamed chat completion: pieces of text, events, and what the stream waits for; then its end."""
+    """A streamed chat completion: pieces of text, events, and what the stream waits for; then its
+    end."""
     told = (
         [
             {
@@ -139,9 +140,8 @@ class ChatServer:
                     if isinstance(event, threading.Event):
                         event.wait(60)
                         continue
-                    self.wfile.write(
-                        f"data: {event if isinstance(event, str) else json.dumps(event)}\n\n".encode()
-                    )
+                    data = event if isinstance(event, str) else json.dumps(event)
+                    self.wfile.write(f"data: {data}\n\n".encode())
 
             def log_message(self, *args):
                 pass

@@ -1,4 +1,5 @@
-"""Bodies of answers as servers really send them: streams with other events, answers in the form that was not asked for."""
+"""Bodies of answers as servers really send them: streams with other events, answers in the form
+that was not asked for."""
 
 import json
 
@@ -22,20 +23,28 @@ PING = json.dumps({"type": "ping"})
 
 STREAMS = {
     "no reason, and its end": f"data: {NO_REASON[0]}\n\ndata: {NO_REASON[1]}\n\ndata: [DONE]\n\n",
-    "retry": f"retry: 3000\n\ndata: {ROO}\n\nretry: 1\ndata: {IBOS}\n\ndata: {END}\n\ndata: [DONE]\n\n",
+    "retry": f"retry: 3000\n\ndata: {ROO}\n\nretry: 1\ndata: {IBOS}\n\ndata: {END}\n\n"
+    f"data: [DONE]\n\n",
     "ids": f"id: 1\ndata: {ROO}\n\nid: 2\ndata: {IBOS}\n\nid: 3\ndata: {END}\n\ndata: [DONE]\n\n",
-    "ping": f"event: ping\ndata: {PING}\n\ndata: {ROO}\n\nevent: ping\ndata: now\n\ndata: {IBOS}\n\ndata: {END}\n\ndata: [DONE]\n\n",
-    "a ping without data": f"event: ping\n\ndata: {ROO}\n\ndata: {IBOS}\n\nevent: ping\n\ndata: {END}\n\ndata: [DONE]\n\n",
-    "a ping of type alone": f"data: {PING}\n\ndata: {ROO}\n\ndata: {IBOS}\n\ndata: {END}\n\ndata: [DONE]\n\n",
-    "comments": f": OPENROUTER PROCESSING\n\n:\n\ndata: {ROO}\n\n: keep-alive\n\ndata: {IBOS}\n: now\n\ndata: {END}\n\ndata: [DONE]\n\n",
-    "empty data": f"data:\n\ndata: {ROO}\n\ndata: \n\ndata: {IBOS}\n\ndata: {END}\n\ndata: [DONE]\n\n",
-    "named events": f"event: message\ndata: {ROO}\n\nevent: completion.chunk\ndata: {IBOS}\n\ndata: {END}\n\ndata: [DONE]\n\n",
+    "ping": f"event: ping\ndata: {PING}\n\ndata: {ROO}\n\nevent: ping\ndata: now\n\n"
+    f"data: {IBOS}\n\ndata: {END}\n\ndata: [DONE]\n\n",
+    "a ping without data": f"event: ping\n\ndata: {ROO}\n\ndata: {IBOS}\n\nevent: ping\n\n"
+    f"data: {END}\n\ndata: [DONE]\n\n",
+    "a ping of type alone": f"data: {PING}\n\ndata: {ROO}\n\ndata: {IBOS}\n\ndata: {END}\n\n"
+    f"data: [DONE]\n\n",
+    "comments": f": OPENROUTER PROCESSING\n\n:\n\ndata: {ROO}\n\n: keep-alive\n\n"
+    f"data: {IBOS}\n: now\n\ndata: {END}\n\ndata: [DONE]\n\n",
+    "empty data": f"data:\n\ndata: {ROO}\n\ndata: \n\ndata: {IBOS}\n\ndata: {END}\n\n"
+    f"data: [DONE]\n\n",
+    "named events": f"event: message\ndata: {ROO}\n\nevent: completion.chunk\ndata: {IBOS}\n\n"
+    f"data: {END}\n\ndata: [DONE]\n\n",
     "a byte order mark": f"\ufeffdata: {ROO}\n\ndata: {IBOS}\n\ndata: {END}\n\ndata: [DONE]\n\n",
     "an event of several lines": f"data: {ROO}\n\n{INDENTED}\n\ndata: {END}\n\ndata: [DONE]\n\n",
     "no blank after the colon": f"data:{ROO}\n\ndata:{IBOS}\n\ndata:{END}\n\ndata:[DONE]\n\n",
     "no empty lines": f"data: {ROO}\ndata: {IBOS}\ndata: {END}\ndata: [DONE]\n",
     "no end of the last line": f"data: {ROO}\n\ndata: {IBOS}\n\ndata: {END}",
-    "carriage returns": f"data: {ROO}\r\n\r\ndata: {IBOS}\r\n\r\ndata: {END}\r\n\r\ndata: [DONE]\r\n\r\n",
+    "carriage returns": f"data: {ROO}\r\n\r\ndata: {IBOS}\r\n\r\ndata: {END}\r\n\r\ndata: "
+    f"[DONE]\r\n\r\n",
     "no end after the reason": f"data: {ROO}\n\ndata: {IBOS}\n\ndata: {END}\n\n",
     "blank lines first": f"\n\n\ndata: {ROO}\n\ndata: {IBOS}\n\ndata: {END}\n\ndata: [DONE]\n\n",
     "one event with the whole": f"data: {json.dumps(said('Rooibos').body)}\n\ndata: [DONE]\n\n",

@@ -1,4 +1,5 @@
-"""Batches: sent once, collected whatever comes back, and nothing paid twice, wherever a call is killed."""
+"""Batches: sent once, collected whatever comes back, and nothing paid twice, wherever a call is
+killed."""
 
 import json
 import os
@@ -39,7 +40,8 @@ def server():
 
 @pytest.fixture
 def model(model):
-    """Makes a model that sends batches to the server; each is a process of its own as far as the disk is concerned."""
+    """Makes a model that sends batches to the server; each is a process of its own as far as the
+    disk is concerned."""
     return lambda options="batch=on", name="m": model(f"price_in=2 price_out=10 {options}", name)
 
 
@@ -70,14 +72,16 @@ def notes(home):
 def test_a_batch_is_sent_once_and_collected_for_half_the_price(server, model, home):
     assert (
         str(under_way(model()))
-        == "stage answer: 3 requests wait in 1 batch (batch_0: validating); run the same cell again later"
+        == "stage answer: 3 requests wait in 1 batch (batch_0: validating); run the same cell "
+        "again later"
     )
     server.progress("batch_0", 2)
     with commands_advised():
         error = under_way(model())
     assert (
         str(error)
-        == "stage answer: 3 requests wait in 1 batch (batch_0: in progress, 2 of 3 done); run the same command again later"
+        == "stage answer: 3 requests wait in 1 batch (batch_0: in progress, 2 of 3 done); run the "
+        "same command again later"
     )
     server.complete()
     made = model()
@@ -170,7 +174,10 @@ def test_missing_failed_or_expired_is_asked_again_the_rest_kept(server, model):
 
 
 def test_the_other_name_of_max_tokens_is_found_out_by_a_batch(server, model):
-    told = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+    told = (
+        "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
+        "'max_completion_tokens' instead."
+    )
     under_way(model("batch=on max_tokens=9"), "a")
     server.end("batch_0", "completed", lambda body: refused(400, told))
     under_way(model("batch=on max_tokens=9"), "a")
@@ -201,7 +208,8 @@ def test_a_file_of_errors_alone_is_read(server, model, status):
     failure, answer = model().ask(ask("a", "b"))
     assert (
         failure.reason
-        == "the server rejects the request (400: the prompt is too long); without batch=on it is asked again"
+        == "the server rejects the request (400: the prompt is too long); without batch=on it is "
+        "asked again"
     )
     assert (type(failure).__name__, answer.text) == ("TooLong", "answer to b")
 
@@ -289,7 +297,10 @@ def test_a_refused_batch_says_why_in_one_line_and_is_sent_later(server, model):
     said_by_it = (
         "Enqueued token limit reached for m. Try again later. (token_limit_exceeded); y (x)"
     )
-    left = "(done and kept: 0 calls, left: 3; run again after the repair (finished calls are in the cache and are not repeated))"
+    left = (
+        "(done and kept: 0 calls, left: 3; run again after the repair (finished calls are in the "
+        "cache and are not repeated))"
+    )
     assert str(raised.value) == f"batch_0 of 3 requests was refused: {said_by_it} {left}"
     under_way(model())
     assert server.texts("batch_1") == list(TEXTS)
@@ -477,7 +488,8 @@ def sizes(server):
 
 
 def until_done(server, make, letters, runs=20):
-    """The answers, after as many runs as that takes; the provider ends what it has taken between two runs."""
+    """The answers, after as many runs as that takes; the provider ends what it has taken between
+    two runs."""
     for _ in range(runs):
         try:
             return texts(make().ask(ask(*letters)))
@@ -499,7 +511,8 @@ def test_requests_that_wait_for_the_accounts_limit_are_named(server, model):
     under_way(model(), *"abcd")
     told = str(under_way(model(), *"abcd"))
     assert told.startswith(
-        "stage answer: 4 requests wait in 1 batch (batch_1: validating, not sent yet: the account's limit of "
+        "stage answer: 4 requests wait in 1 batch (batch_1: validating, not sent yet: the "
+        "account's limit of "
     )
     assert str(under_way(model(), *"abcd")) == told
     assert sizes(server) == [4, 2]
@@ -558,7 +571,8 @@ def test_paid_lines_without_a_completion_are_counted(server, model):
         ("openai:m batch=yes", "the LLM option batch is wrong: give on or off"),
         (
             "openai:m batch=on cache=none",
-            "batch=on needs a cache file, which keeps what is under way: omit cache=none, or give cache=FILE",
+            "batch=on needs a cache file, which keeps what is under way: omit cache=none, or give "
+            "cache=FILE",
         ),
         ("openai:m batch=on cache=:memory:", "omit cache=:memory:"),
         ("hf:m batch=on", "unknown LLM option 'batch': hf knows temperature"),
@@ -580,7 +594,8 @@ STEPS = [
 
 
 def test_a_kill_at_any_step_sends_each_request_only_as_needed(server, model, monkeypatch, home):
-    """Of three requests one is answered, one fails for good, and one expires and is answered by a second batch."""
+    """Of three requests one is answered, one fails for good, and one expires and is answered by a
+    second batch."""
     monkeypatch.setattr(batch, "SETTLED", 0.0)
     monkeypatch.setattr(batch, "REQUESTS", 2)
     made = model()
@@ -603,7 +618,8 @@ def test_a_kill_at_any_step_sends_each_request_only_as_needed(server, model, mon
         return None
 
     def killed(place):
-        """The same, where the process ends behind a step, and does nothing more; gives whether it came so far."""
+        """The same, where the process ends behind a step, and does nothing more; gives whether it
+        came so far."""
         count = [0]
 
         def step(real):
@@ -687,7 +703,8 @@ def test_a_process_killed_during_the_creation_sends_it_once(server, model, monke
     server.hook = wait
     code = (
         "import sys; from pyterrier_ikat.llms import llm, Request; "
-        "llm(sys.argv[1]).ask([Request([{'role': 'user', 'content': text}], 'answer', '1_1') for text in 'abc'])"
+        "llm(sys.argv[1]).ask([Request([{'role': 'user', 'content': text}], 'answer', '1_1') for "
+        "text in 'abc'])"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     process = subprocess.Popen(
@@ -710,7 +727,8 @@ def test_threads_with_one_cache_send_one_batch(server, model):
     with ThreadPoolExecutor(6) as threads:
         told = {str(one) for one in threads.map(under_way, [model() for _ in range(6)])}
     assert told == {
-        "stage answer: 3 requests wait in 1 batch (batch_0: validating); run the same cell again later"
+        "stage answer: 3 requests wait in 1 batch (batch_0: validating); run the same cell again "
+        "later"
     }
     assert len(server.batches) == 1
 

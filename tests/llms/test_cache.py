@@ -1,4 +1,5 @@
-"""The cache: what the key knows, what a damaged file does, what threads, processes and kills leave."""
+"""The cache: what the key knows, what a damaged file does, what threads, processes and kills
+leave."""
 
 import contextlib
 import hashlib
@@ -117,7 +118,8 @@ def test_the_key_ignores_what_does_not(same):
 
 def test_the_key_is_pinned_so_that_caches_stay_valid():
     canonical = (
-        '{"base_url": "http://localhost:1/v1", "draw": 0, "messages": [{"content": "a", "role": "user"}], "model": "m", '
+        '{"base_url": "http://localhost:1/v1", "draw": 0, "messages": [{"content": "a", "role": '
+        '"user"}], "model": "m", '
         '"params": {"temperature": 0.0}, "provider": "openai"}'
     )
     assert key() == hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
@@ -217,7 +219,8 @@ from pyterrier_ikat.llms import Completion
 cache, name = CompletionCache(sys.argv[1]), sys.argv[2]
 def work(thread):
     for number in range(10):
-        cache.put(f"{name} {thread} {number}", Completion(f"{name} {thread} {number}", "m", None, None, None, 0.0, True))
+        key = f"{name} {thread} {number}"
+        cache.put(key, Completion(key, "m", None, None, None, 0.0, True))
 threads = [threading.Thread(target=work, args=(thread,)) for thread in range(16)]
 [thread.start() for thread in threads]
 [thread.join() for thread in threads]
@@ -250,7 +253,8 @@ import sys
 sys.path.insert(0, sys.argv[3])
 from chat_server import ask
 from pyterrier_ikat.llms import llm
-print(len(llm(f"openai:m base_url={sys.argv[1]} cache={sys.argv[2]} concurrency=4").ask(ask(*map(str, range(30))))))
+model = llm(f"openai:m base_url={sys.argv[1]} cache={sys.argv[2]} concurrency=4")
+print(len(model.ask(ask(*map(str, range(30))))))
 """
 
 

@@ -1,4 +1,5 @@
-"""Prompt tokens that a provider has in its own cache: read, counted, priced and shown; and the order of sending that makes them many."""
+"""Prompt tokens that a provider has in its own cache: read, counted, priced and shown; and the
+order of sending that makes them many."""
 
 import random
 
@@ -57,7 +58,8 @@ def test_the_table_shows_them_where_a_provider_had_any(model, server):
     lines = ledger({"one": made.ledger}).markdown().splitlines()
     assert (
         lines[0]
-        == "| system | stage | model | calls | tokens in | of these cached | tokens out | seconds | cost (USD) |"
+        == "| system | stage | model | calls | tokens in | of these cached | tokens out | seconds "
+        "| cost (USD) |"
     )
     assert "| 1,000 | 900 | 10 |" in lines[2]
 

@@ -258,7 +258,10 @@ def test_no_server_is_named(slept, monkeypatch):
     made = llm("openai:m base_url=http://127.0.0.1:9/v1 retries=1 cache=none")
     made.retry = Retry(tries=2, sleep=slept.append)
     # "Connection error" is what the client says of every cause
-    told = r"^no connection to http://127\.0\.0\.1:9/v1: (?!Connection error).*\(it has never answered, 2 tries\): start it, or correct base"
+    told = (
+        r"^no connection to http://127\.0\.0\.1:9/v1: (?!Connection error).*\(it has never "
+        r"answered, 2 tries\): start it, or correct base"
+    )
     with pytest.raises(FatalLLMError, match=told):
         made.ask(ask("a"))
 
@@ -560,8 +563,8 @@ def test_a_budget_stops_before_the_next_call_and_resumes(model, server):
         3,
     )
     assert (
-        "the budget of 2.5 USD is spent (this model has cost 3.0000 USD); done and kept: 3 calls, left: 3"
-        in str(raised.value)
+        "the budget of 2.5 USD is spent (this model has cost 3.0000 USD); done and kept: 3 calls, "
+        "left: 3" in str(raised.value)
     )
     assert all(
         isinstance(completion.text, str)

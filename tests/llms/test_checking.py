@@ -148,7 +148,10 @@ def test_a_budget_and_a_wrong_key_hold(model, server):
 
 
 def test_the_other_name_of_max_tokens_is_shown(model, server):
-    names = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+    names = (
+        "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
+        "'max_completion_tokens' instead."
+    )
     forms = Forms()
     server.respond = lambda body: (
         refused(400, names)

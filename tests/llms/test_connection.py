@@ -1,4 +1,5 @@
-"""What a hostile or absent server can do to one call: never longer than its time, never silently, never with a secret kept."""
+"""What a hostile or absent server can do to one call: never longer than its time, never silently,
+never with a secret kept."""
 
 import contextlib
 import os
@@ -20,7 +21,8 @@ from pyterrier_ikat.llms.retry import Retry
 ENDED = threading.Event()
 """The test is over."""
 LONG = 60
-"""Seconds that the servers of these tests may take; what is cut off ends far sooner, on a loaded machine too."""
+"""Seconds that the servers of these tests may take; what is cut off ends far sooner, on a loaded
+machine too."""
 
 
 def silence(client):
@@ -107,7 +109,8 @@ def test_only_a_server_that_never_answered_ends_the_run(model, server):
     server.respond = lambda body: DROP
     with pytest.raises(
         FatalLLMError,
-        match=r"Server disconnected .*it has never answered, 4 tries.: start it, or correct base_url=\.\.\. .done and kept: 0 calls",
+        match=r"Server disconnected .*it has never answered, 4 tries.: start it, or correct "
+        r"base_url=\.\.\. .done and kept: 0 calls",
     ):
         model("concurrency=2 retries=9").ask(ask(*map(str, range(50))))
     assert server.calls <= 8
@@ -163,7 +166,8 @@ def test_a_403_quotes_what_the_server_said_in_whatever_form(model, server, page)
     server.respond = lambda body: Answer(403, page)
     with pytest.raises(
         FatalLLMError,
-        match="does not allow the call with the key in OPENAI_API_KEY .403: Forbidden by the firewall",
+        match="does not allow the call with the key in OPENAI_API_KEY .403: Forbidden by the "
+        "firewall",
     ):
         model().ask(ask("a"))
 

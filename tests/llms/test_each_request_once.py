@@ -1,4 +1,5 @@
-"""Twelve systems in one experiment send each distinct LLM request once, with the cache settings that a user gets."""
+"""Twelve systems in one experiment send each distinct LLM request once, with the cache settings
+that a user gets."""
 
 import json
 from collections import Counter
@@ -22,7 +23,8 @@ TURNS = 2
 
 
 class Counting(Backend):
-    """A user's own backend: what the sample's completions say, and how often each question was asked."""
+    """A user's own backend: what the sample's completions say, and how often each question was
+    asked."""
 
     concurrency = 4
 

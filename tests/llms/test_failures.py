@@ -1,4 +1,5 @@
-"""What errors say of finished calls: that a cache file has them, that they are kept in this process, or nothing where they aren't kept."""
+"""What errors say of finished calls: that a cache file has them, that they are kept in this
+process, or nothing where they aren't kept."""
 
 import pandas as pd
 import pytest

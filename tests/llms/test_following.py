@@ -1,4 +1,5 @@
-"""Requests that follow from answers: in one stage with the others, from the cache, in batches, and as far as a stage comes."""
+"""Requests that follow from answers: in one stage with the others, from the cache, in batches, and
+as far as a stage comes."""
 
 import pytest
 

@@ -139,7 +139,8 @@ def test_errors_as_text_and_exceptions_are_failures():
 def test_a_string_or_non_list_does_not_complete_several_prompts(returned):
     with pytest.raises(
         UsageError,
-        match=rf"must return a list with one text per chat, not this {type(returned).__name__}( of 1 for 2 chats)?",
+        match=rf"must return a list with one text per chat, not this {type(returned).__name__}( of "
+        rf"1 for 2 chats)?",
     ):
         llm(SimpleNamespace(generate=lambda chats: returned)).ask(ask("a", "b"))
 
@@ -182,7 +183,8 @@ def test_a_stage_error_names_five_turns_per_reason_then_counts():
     ]
     error = StageError("answer", failures)
     assert str(error).startswith(
-        "stage answer: 7 requests failed (6 CutOff, 1 Empty): 1_0, 1_1, 1_2, 1_3, 1_4 and 1 more (cut off), 2_1 (empty); "
+        "stage answer: 7 requests failed (6 CutOff, 1 Empty): 1_0, 1_1, 1_2, 1_3, 1_4 and 1 more "
+        "(cut off), 2_1 (empty); "
     )
     assert "on_error=fallback" in str(error)
     assert error.failures == failures

@@ -1,4 +1,5 @@
-"""Whoever asked may leave: the calls under way are finished and kept, and no other one begins for them."""
+"""Whoever asked may leave: the calls under way are finished and kept, and no other one begins for
+them."""
 
 import threading
 from contextlib import contextmanager
@@ -14,7 +15,8 @@ LONG = 60
 
 
 class Asks(threading.Thread):
-    """Asks in a thread, for somebody who leaves when ``left`` is set; ``outcome`` is the answers' texts, or the error."""
+    """Asks in a thread, for somebody who leaves when ``left`` is set; ``outcome`` is the answers'
+    texts, or the error."""
 
     def __init__(self, llm, requests, observer=None):
         super().__init__(daemon=True)

@@ -18,7 +18,8 @@ CHINESE = "我喜欢喝柠檬茶。"
 
 
 def reading(window):
-    """A server whose model reads the end of a prompt: a token for 4 characters of English, or for 1.4 of Chinese."""
+    """A server whose model reads the end of a prompt: a token for 4 characters of English, or for
+    1.4 of Chinese."""
 
     def respond(body):
         text = body["messages"][0]["content"]

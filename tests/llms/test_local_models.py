@@ -1,4 +1,5 @@
-"""A real, tiny model: through transformers in this process, and through ``transformers serve`` over HTTP."""
+"""A real, tiny model: through transformers in this process, and through ``transformers serve`` over
+HTTP."""
 
 import asyncio
 import contextlib
@@ -143,7 +144,8 @@ def test_no_model_is_named(tmp_path):
 
 @contextlib.contextmanager
 def served(model):
-    """The address of ``transformers serve``, in a thread of this process, which has imported most of what it needs."""
+    """The address of ``transformers serve``, in a thread of this process, which has imported most
+    of what it needs."""
     from transformers.cli.serve import Serve
 
     class Served(Serve):

@@ -1,4 +1,5 @@
-"""A language model as a value and as a resource: equality, what is known without a call, what closing frees."""
+"""A language model as a value and as a resource: equality, what is known without a call, what
+closing frees."""
 
 import json
 
@@ -51,7 +52,8 @@ def test_another_packages_prompt_is_cached_and_counted_like_ours(server, model):
 
 
 def test_it_is_asked_as_the_reader_of_pyterrier_rag_asks(server, model):
-    """The arguments of pyterrier_rag 0.3.0: ``TextGenerator.transform`` names them all, and ``Reader`` leaves their defaults."""
+    """The arguments of pyterrier_rag 0.3.0: ``TextGenerator.transform`` names them all, and
+    ``Reader`` leaves their defaults."""
     of_reader = {
         "return_logprobs": False,
         "num_responses": 1,

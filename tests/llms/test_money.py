@@ -1,4 +1,5 @@
-"""What is paid is counted, whatever is wrong with the answer: in the ledger, under a budget, in a turn's spend and over restarts."""
+"""What is paid is counted, whatever is wrong with the answer: in the ledger, under a budget, in a
+turn's spend and over restarts."""
 
 import json
 import threading

@@ -1,4 +1,5 @@
-"""A model of the user's own: disk cache, prices and budget like any other, and a name for ``--llm``."""
+"""A model of the user's own: disk cache, prices and budget like any other, and a name for
+``--llm``."""
 
 from types import SimpleNamespace
 
@@ -63,7 +64,8 @@ def test_an_object_stating_its_identity_uses_the_shared_cache(tmp_path, monkeypa
 
 
 class OfPyTerrier(pt.Transformer, Echo):
-    """As pyterrier_rag's backends: a transformer, whose ``identity`` is a method of every transformer."""
+    """As pyterrier_rag's backends: a transformer, whose ``identity`` is a method of every
+    transformer."""
 
     model_id, supports_message_input, max_new_tokens = "echo-1", True, 1024
 
@@ -108,7 +110,8 @@ def test_without_an_identity_nothing_is_kept_beyond_the_process(tmp_path, monkey
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(
         UsageError,
-        match=r"Echo in the cache .*: give identity=\.\.\., what decides its answers, or omit cache=",
+        match=r"Echo in the cache .*: give identity=\.\.\., what decides its answers, or omit "
+        r"cache=",
     ):
         llm(Echo(), cache=tmp_path / "own.sqlite")
     assert texts(llm(named, cache=tmp_path / "own.sqlite"), "a") == ["a"]

@@ -1,4 +1,5 @@
-"""A server that is asked too often: how long it asks to wait, who waits, and when a stage gives up. No test sleeps."""
+"""A server that is asked too often: how long it asks to wait, who waits, and when a stage gives up.
+No test sleeps."""
 
 import pickle
 import threading
@@ -19,7 +20,10 @@ from pyterrier_ikat.llms.waits import asked_wait
 def gemini(seconds):
     """AtomicBot-ai/atomic-agent#106, dcdpr/jp#1061: a list with one error."""
     retry = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": f"{seconds}s"}
-    message = f"You exceeded your current quota, please check your plan and billing details. Please retry in {seconds}.1s."
+    message = (
+        f"You exceeded your current quota, please check your plan and billing details. Please "
+        f"retry in {seconds}.1s."
+    )
     return [
         {
             "error": {
@@ -40,7 +44,8 @@ SAID = [
     (
         {},
         {
-            "message": "Limit 100000, Used 97050, Requested 3619. Please try again in 1m12.5s. Need more tokens?"
+            "message": "Limit 100000, Used 97050, Requested 3619. Please try again in 1m12.5s. "
+            "Need more tokens?"
         },
         72.5,
     ),
@@ -48,7 +53,8 @@ SAID = [
     (
         {},
         {
-            "message": "Please try again in 120ms. Visit https://platform.openai.com/account/rate-limits"
+            "message": "Please try again in 120ms. Visit "
+            "https://platform.openai.com/account/rate-limits"
         },
         0.12,
     ),
@@ -128,7 +134,8 @@ def clock(monkeypatch):
 
 
 def limited_to(clock, server, calls, seconds, refusal):
-    """Let a server answer so many calls in so many seconds, and refuse the others with ``refusal(wait)``."""
+    """Let a server answer so many calls in so many seconds, and refuse the others with
+    ``refusal(wait)``."""
     answered, lock = [], threading.Lock()
 
     def respond(body):

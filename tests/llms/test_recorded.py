@@ -1,4 +1,5 @@
-"""Recorded completions: the most specific record answers, and what is missing or malformed is named."""
+"""Recorded completions: the most specific record answers, and what is missing or malformed is
+named."""
 
 import json
 

@@ -1,4 +1,5 @@
-"""A recording: what recorded completions lack is written into a file, by a model or as lines to fill in."""
+"""A recording: what recorded completions lack is written into a file, by a model or as lines to
+fill in."""
 
 import json
 
@@ -33,7 +34,8 @@ class Counts(Backend):
 
 @pytest.fixture
 def model(monkeypatch):
-    """Makes ``recording`` take a model of this process under the name `fake`, which answers from these texts."""
+    """Makes ``recording`` take a model of this process under the name `fake`, which answers from
+    these texts."""
 
     def model(*texts):
         backend = Counts(*texts)

@@ -1,4 +1,5 @@
-"""What a server refuses, in the words of the providers: one prompt, the key, the model, the address."""
+"""What a server refuses, in the words of the providers: one prompt, the key, the model, the
+address."""
 
 import json
 
@@ -35,7 +36,8 @@ WITHHELD = [
         403,
         {
             "code": "x",
-            "error": "Content violates usage guidelines. Team: t, API key ID: k, Model: m, Failed check: SAFETY_CHECK_TYPE_BIO",
+            "error": "Content violates usage guidelines. Team: t, API key ID: k, Model: m, Failed "
+            "check: SAFETY_CHECK_TYPE_BIO",
         },
     ),
     (403, {"error": {"message": "This request violates our acceptable use policy"}}),
@@ -54,7 +56,8 @@ WITHHELD = [
         {
             "error": {
                 "code": "invalid_prompt",
-                "message": "Invalid prompt: your prompt was flagged as potentially violating our policy.",
+                "message": "Invalid prompt: your prompt was flagged as potentially violating our "
+                "policy.",
             }
         },
     ),
@@ -375,7 +378,8 @@ def test_a_refusal_in_an_answer_or_stream_is_no_server_failure(model, server, co
 
 
 NAMES = {
-    "message": "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+    "message": "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
+    "'max_completion_tokens' instead.",
     "type": "invalid_request_error",
     "param": "max_tokens",
     "code": "unsupported_parameter",

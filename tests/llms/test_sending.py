@@ -1,4 +1,5 @@
-"""One stage's calls on their way: what the progress bar shows, whose time is counted, what is named."""
+"""One stage's calls on their way: what the progress bar shows, whose time is counted, what is
+named."""
 
 import pytest
 from chat_server import ask, refused, said

@@ -11,7 +11,8 @@ from pyterrier_ikat.llms.spec import parse
 
 def test_names_with_dots_slashes_colons_and_urls_with_equals():
     spec = parse(
-        "openai:meta-llama/Llama-3.1:8b temperature=0 base_url=http://localhost:8000/v1/a=b budget=5 price_in=2.5 price_out=10"
+        "openai:meta-llama/Llama-3.1:8b temperature=0 base_url=http://localhost:8000/v1/a=b "
+        "budget=5 price_in=2.5 price_out=10"
     )
     assert (spec.provider, spec.name) == ("openai", "meta-llama/Llama-3.1:8b")
     assert spec.options == {
@@ -26,7 +27,8 @@ def test_names_with_dots_slashes_colons_and_urls_with_equals():
 
 def test_the_least_that_every_kind_of_number_may_be():
     options = parse(
-        "openai:m temperature=0 seed=0 retries=0 max_tokens=1 top_k=1 on_error=fallback api_key_env=MY_KEY"
+        "openai:m temperature=0 seed=0 retries=0 max_tokens=1 top_k=1 on_error=fallback "
+        "api_key_env=MY_KEY"
     ).options
     assert options == {
         "temperature": 0.0,
@@ -72,11 +74,13 @@ def test_quotes_hold_spaces_together():
         ("openai:'x", "empty or has an open quote"),
         (
             "openai:m api_key=x",
-            "a key does not belong in code or on a command line: put it in a variable and give api_key_env=",
+            "a key does not belong in code or on a command line: put it in a variable and give "
+            "api_key_env=",
         ),
         (
             "openai:m warmth=1",
-            "unknown LLM option 'warmth': openai knows base_url, api_key_env, structured, timeout, concurrency, temperature, top_p",
+            "unknown LLM option 'warmth': openai knows base_url, api_key_env, structured, timeout, "
+            "concurrency, temperature, top_p",
         ),
         ("hf:m base_url=http://x", "unknown LLM option 'base_url': hf knows temperature"),
         ("recorded:f temperature=1", "recorded knows on_error"),

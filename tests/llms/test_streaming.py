@@ -1,4 +1,5 @@
-"""A completion is read while it is written: its words, what is never shown of it, broken streams, and a reader who fails."""
+"""A completion is read while it is written: its words, what is never shown of it, broken streams,
+and a reader who fails."""
 
 import json
 import threading

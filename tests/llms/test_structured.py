@@ -1,4 +1,5 @@
-"""Structured answers: what a request carries, how the JSON is read, and what a server that can't serve it leads to.
+"""Structured answers: what a request carries, how the JSON is read, and what a server that can't
+serve it leads to.
 
 The server of these tests does as llama.cpp and vLLM do: it writes a JSON object that fits the
 schema of the request. What ``transformers serve`` does is recorded below: it ignores the schema and
@@ -44,15 +45,18 @@ FOUND = TURN.assign(text="Rooibos has none.").merge(
 )
 
 TRANSFORMERS_SERVE = (
-    b'{"id":"45b55ec3-3964-4c2c-9ad1-beee8c193c59","choices":[{"finish_reason":"stop","index":0,"message":{"content":"drink rooibos",'
-    b'"role":"assistant"}}],"created":1795407093,"model":"m@main","object":"chat.completion","usage":{"completion_tokens":3,'
+    b'{"id":"45b55ec3-3964-4c2c-9ad1-beee8c193c59","choices":[{"finish_reason":"stop","index":0,'
+    b'"message":{"content":"drink rooibos",'
+    b'"role":"assistant"}}],"created":1795407093,"model":"m@main","object":"chat.completion",'
+    b'"usage":{"completion_tokens":3,'
     b'"prompt_tokens":4,"total_tokens":7}}'
 )
 """What transformers serve answered to a request with a response_format of the type json_schema."""
 
 
 def answering(server, **values):
-    """Lets the server write these values where the schema has them; a request without a schema is answered in words."""
+    """Lets the server write these values where the schema has them; a request without a schema is
+    answered in words."""
 
     def respond(body):
         if "response_format" not in body:
@@ -219,7 +223,8 @@ def test_a_server_that_ignores_the_schema_is_told_so(model, server):
     [
         (
             400,
-            "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.",
+            "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this "
+            "model.",
         ),
         (400, "response_format: Extra inputs are not permitted"),
         (422, "guided_json is not available"),

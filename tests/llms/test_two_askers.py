@@ -1,4 +1,5 @@
-"""Threads and processes that ask the same at one moment: few calls are paid for twice, and all get the same answers."""
+"""Threads and processes that ask the same at one moment: few calls are paid for twice, and all get
+the same answers."""
 
 import os
 import random

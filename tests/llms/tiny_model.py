@@ -1,4 +1,5 @@
-"""A tiny real Llama with a tokenizer, whose answers are known: each token is followed by the one that its weights name."""
+"""A tiny real Llama with a tokenizer, whose answers are known: each token is followed by the one
+that its weights name."""
 
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -31,7 +32,8 @@ NEXT = {
 }
 NEXT |= dict.fromkeys(("red", "green", "blue"), ["</s>"])
 TEMPLATE = (
-    "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
+    "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system role') }}{% "
+    "endif %}"
     "{{ m.role }} : {{ m.content }} {% endfor %}"
 )
 ROOM = 64
