@@ -242,7 +242,7 @@ _declared_templates: set[str] = set()
 
 
 def declare_templates(names: Iterable[str]) -> None:
-    """Name templates that an operator reads, so that :func:`warn_of_unread` is silent about them."""
+    """Name templates that an operator reads, of which :func:`warn_of_unread` is then silent."""
     _declared_templates.update(names)
 
 
