@@ -199,6 +199,12 @@ def test_a_cut_is_fused_where_scores_stay():
         pd.testing.assert_frame_equal((other % 2).compile()(TURNS), (other % 2)(TURNS))
 
 
+@pytest.mark.parametrize("fusion", [ikat.RRF, ikat.WeightedSum])
+def test_a_cut_behind_a_fusion_makes_it_no_deeper(fusion):
+    fused = fusion(Finds({"t": "xyz"}), Finds({"t": "zw"}), num_results=1)
+    assert len((fused % 2).compile()(TURNS)) == 1
+
+
 @FUSIONS
 def test_fused_systems_are_values_and_drawn_with_their_branches(fusion):
     first, second = ikat.RawUtterance() >> Finds({"t": ["x"]}), Finds({"t": ["y"]})

@@ -343,3 +343,9 @@ TestBM25 = pt.testing.transformer_test_class(lambda: ikat.PassageIndex(_folder).
 TestPassageText = pt.testing.transformer_test_class(
     lambda: ikat.PassageIndex(_folder).text_loader()
 )
+
+
+def test_a_cut_behind_a_search_makes_it_no_deeper(index):
+    asked = queries("tea caffeine")
+    assert len(index.bm25()(asked)) == 3
+    assert len((index.bm25(num_results=1) % 2).compile()(asked)) == 1

@@ -195,3 +195,14 @@ def test_found_text_never_commands_the_terminal_or_the_page():
     for page in (turn._repr_html_(), why._repr_html_()):
         assert "<script" not in page
         assert page.count("&lt;script&gt;") >= 6
+
+
+def test_cited_passages_are_numbered_from_1_as_they_are_cited():
+    entries = [
+        {"sentence": "Mint.", "docnos": ["c"], "unknown": []},
+        {"sentence": "Tea.", "docnos": ["a", "c"], "unknown": [9]},
+    ]
+    found = FOUND.assign(qanswer="Mint. Tea.", used=True, qcitations=column([entries] * 7))
+    turn = Turn.of(1, "tea?", found)
+    assert [passage.docno for passage in turn.sources] == ["c", "a"]
+    assert turn.cited == (CitedSentence("Mint.", (1,)), CitedSentence("Tea.", (2, 1), (9,)))

@@ -185,3 +185,11 @@ def test_a_rubric_is_met_in_the_first_turn_that_meets_it(log):
     log.append(replace(SECOND, number=3))
     (one,) = Log(log.folder).dialogues()
     assert one.met == {"r1": 2}
+
+
+def test_the_baseline_is_that_of_the_last_comparison(log):
+    assert log.baseline is None
+    for baseline in ("raw", "raw", "aqd", None):
+        log.compare(baseline)
+    assert Log(log.folder).baseline == "aqd"
+    assert sum(event["event"] == "compared" for event in log.events()) == 2

@@ -282,6 +282,13 @@ def test_a_run_folder_holds_everything(written):
     assert written.parameters()["versions"]["pyterrier"]
 
 
+def test_scores_that_were_changed_are_refused(written):
+    assert written.measures()["nDCG@5"].to_dict() == {"1_1": 1.0}
+    (written.path / "measures.csv").write_text("qid,nDCG@5\n1_1,0.5\n")
+    with pytest.raises(DataError, match="not the file that this run wrote"):
+        written.measures()
+
+
 def test_turn_keeps_response_and_its_passages_best_first(tmp_path):
     found = results(("1_1", "a", 3.0, 0), ("1_1", "b", 2.0, 1), ("1_1", "c", 1.0, 2)).assign(
         qanswer="Yes.", used=[True, False, True]

@@ -1,10 +1,12 @@
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.runs.turn_lines import as_json, chosen_statements, used_marks
+from pyterrier_ikat.runs.turn_lines import as_json, chosen_statements, turn_lines, used_marks
 
 
 def marked(*marks):
@@ -104,4 +106,14 @@ def test_arrays_and_tuples_are_lists_of_pythons_own_numbers():
         int,
         float,
         int,
+    ]
+
+
+def test_a_response_based_on_no_passage_is_no_abstention():
+    topics = pd.DataFrame({"qid": ["1_1", "1_2"]})
+    results = pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "rank": [0]})
+    lines = turn_lines(topics, results.assign(qanswer="Try tea.", used=False), "No answer.")
+    assert [json.loads(line) for line in lines] == [
+        {"qid": "1_1", "response": "Try tea.", "used": [], "passages": 1},
+        {"qid": "1_2", "response": "No answer.", "used": [], "passages": 0},
     ]

@@ -327,3 +327,11 @@ def test_an_unknown_cost_of_a_finished_run_stays_unknown(tmp_path):
     with pytest.raises(FatalLLMError, match="calls of m whose cost is not known"):
         Spending(tmp_path, Ledger()).total("m", 1, 2)
     assert ledger_frame([tmp_path / "done"])["cost"].isna().all()
+
+
+def test_what_a_kill_left_of_a_finished_run_counts_once(tmp_path):
+    finished(tmp_path, "done", calls=2, cost=0.5)
+    (tmp_path / "done.partial").mkdir()
+    left = Account(tmp_path / "done.partial" / "costs.jsonl")
+    left.count("answer", "m", key="a", cost=0.5)
+    assert Spending(tmp_path, Ledger()).total("m", 1, 1) == 0.5

@@ -6,12 +6,19 @@ The table, the folders, the ledger and the report, which the command line prints
 from dataclasses import replace
 
 import pandas as pd
+import pytest
 from click.testing import CliRunner
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
+from pyterrier_ikat.conversations.frame import NoResultWarning
 
 TURNS = ["1-1_1", "1-1_2", "2-1_1"]
+
+
+class Says:
+    def generate(self, prompts):
+        return ["Drink it."] * len(prompts)
 
 
 def test_a_run_gives_what_the_command_line_prints(index, tmp_path):
@@ -58,3 +65,20 @@ def test_the_scores_stay_those_of_their_judgements(index, tmp_path):
     other = ikat.run("raw", "ikat:sample", **given, qrels="provenance")
     assert not other.table.equals(before)
     pd.testing.assert_frame_equal(first.table, before)
+
+
+def test_gaps_name_unjudged_turns_without_passages_and_notes(tmp_path):
+    passages = [("d1", "green tea"), ("d2", "black coffee")]
+    corpus = [{"docno": docno, "text": text} for docno, text in passages]
+    bm25 = ikat.PassageIndex(tmp_path / "index").index(corpus).bm25()
+    topics = pd.DataFrame(
+        {"qid": ["1_1", "1_2", "1_3"], "query": ["tea", "coffee", "milk"]}, dtype=object
+    ).assign(qutterance=lambda frame: frame["query"])
+    qrels = pd.DataFrame({"qid": ["1_1"], "docno": ["d1"], "label": [1]})
+    llm = ikat.llm(Says(), identity="says", cache="none")
+    systems = {"bm25": bm25, "rag": bm25 >> ikat.Respond(llm)}
+    with pytest.warns(NoResultWarning):
+        results = ikat.run(systems, topics=topics, qrels=qrels, out=tmp_path / "runs")
+    lost = "1 turn without any passage, not judged: 1_3"
+    note = "1 turn without any passage, answered 'The collection has no answer to this.': 1_3"
+    assert list(results.gaps()) == [f"bm25: {lost}", f"rag: {lost}", f"rag: {note}"]
