@@ -7,6 +7,7 @@ from . import evaluation as evaluation
 from . import generate as generate
 from . import live as live
 from . import methods as methods
+from . import retrieve as retrieve
 from . import runs as runs
 from . import show as show
 from . import study as study

@@ -20,6 +20,8 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
+from .errors import UsageError
+
 SMALL_FILE = 1 << 20
 """Up to this size the whole file is read."""
 SAMPLE_BYTES = 1 << 16
@@ -405,6 +407,21 @@ def inspected_subpipelines(stage: pt.Transformer) -> list[pt.Transformer]:
 def is_fingerprinted(value: Any) -> bool:
     """Return whether a value has a method ``fingerprint``, as models and indexes do."""
     return callable(getattr(value, "fingerprint", None))
+
+
+def fingerprint_of(part: Any) -> Any:
+    """Return the fingerprint of a model, index, file or foreign object.
+
+    Raises:
+        UsageError: when an object of a user has none: its changes would go unnoticed.
+    """
+    fingerprint = part.fingerprint()
+    if fingerprint or isinstance(part, HeldFiles):
+        return fingerprint
+    raise UsageError(
+        f"{type(part).__name__}.fingerprint() returns {fingerprint!r}: return a text that changes "
+        "when its contents change, such as a checksum"
+    )
 
 
 def loader_of(index: Any) -> Any:

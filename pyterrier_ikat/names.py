@@ -7,6 +7,7 @@ from .errors import did_you_mean
 
 ROOMS = (
     "generate",
+    "retrieve",
     "evaluation",
     "show",
     "runs",

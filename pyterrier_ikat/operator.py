@@ -490,11 +490,14 @@ def _named_by(text: str | Path) -> Iterator[Any]:
 def unidentified_stages(pipeline: pt.Transformer) -> list[str]:
     """Return the stages that can't be identified.
 
-    They show an address in memory, or hold a function or untracked files or objects.
+    They show an address in memory, or hold a function or untracked files or objects, and have no
+    fingerprint of their own.
     """
     unidentified: dict[str, None] = {}
     for stage in every_stage(pipeline):
         seen = face(stage)
+        if isinstance(seen, Foreign) and is_fingerprinted(stage):
+            continue
         is_alike = " at 0x" in repr(stage) or _holds_function(seen)
         if seen.is_untracked() or (is_alike and not seen.subpipelines()):
             unidentified[repr(stage)] = None

@@ -1,7 +1,7 @@
 """The face of an index: what planning, running and reporting ask of it, whoever built it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from .errors import UsageError
 class SearchIndex(ABC):
     """Base class of every index, of this package and of other engines.
 
-    A subclass gives the four abstract methods and ``path``. Everything else has a default.
+    A subclass gives the four abstract methods. Everything else has a default.
 
     Example:
         >>> import pandas as pd, pyterrier as pt
@@ -27,19 +27,24 @@ class SearchIndex(ABC):
         ...         return 1
         ...     def retriever(self, num_results=1000, cache=None, *, k1=0.9, b=0.4):
         ...         found = pd.DataFrame({"qid": ["1"], "docno": ["d1"], "score": [1.0]})
-        ...         return pt.Transformer.from_df(found)
+        ...         return pt.Transformer.from_df(pt.model.add_ranks(found))
         >>> OnePassage().has_text, len(OnePassage())
         (False, 1)
     """
 
     path: str = ""
-    """Its folder or address, for messages. :meth:`fingerprint` identifies the index."""
+    """Its folder or address, for messages; at first the name of its class."""
 
     text: pt.Transformer | None = None
     """An operator that adds ``text`` by ``docno``, for an index without texts of its own."""
 
     query_model: str | None = None
     """The model of its queries, if it isn't the model of its passages."""
+
+    def __init_subclass__(cls) -> None:
+        """Let messages name the class of an index without a path."""
+        super().__init_subclass__()
+        cls.path = cls.path or cls.__name__
 
     @property
     def has_text(self) -> bool:
@@ -48,10 +53,13 @@ class SearchIndex(ABC):
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """Return a text that changes when its passages or its settings change."""
+        """Return a text that changes when its passages or its settings change.
+
+        A run refuses to resume with another fingerprint.
+        """
 
     @abstractmethod
-    def docnos(self, among: Sequence[str]) -> Iterator[str]:
+    def docnos(self, among: Sequence[str]) -> Iterable[str]:
         """Return those of the docnos ``among`` that are in the index."""
 
     @abstractmethod
@@ -68,6 +76,10 @@ class SearchIndex(ABC):
         b: float = 0.4,
     ) -> pt.Transformer:
         """Return a retriever.
+
+        Its frame has a row per passage found, with the columns of the turn, ``docno``, ``score``
+        and ``rank``. ``pt.model.add_ranks`` adds the ranks. Give its class a ``__repr__`` with its
+        settings, because the repr identifies a stage.
 
         Args:
             num_results: the maximum number of passages per query.
@@ -87,7 +99,9 @@ class SearchIndex(ABC):
             UsageError: when the index has no texts.
         """
         if self.text is None:
-            raise UsageError(f"the index {self.path} has no texts: give it a loader of texts")
+            raise UsageError(
+                f"the index {self.path} has no texts: set its attribute text to a loader"
+            )
         return self.text
 
     def describe(self) -> dict[str, Any]:

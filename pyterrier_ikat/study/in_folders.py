@@ -246,7 +246,9 @@ class Run:
         return written
 
     def _warn_of_unidentified(self, written: Iterable[str]) -> None:
-        unidentified = [f"stage {stage}" for stage in unidentified_stages(self.system.pipeline)]
+        unidentified = []
+        for stage in unidentified_stages(self.system.pipeline):
+            unidentified.append(f"stage {self.system.written(stage)}")
         for model in self.system.models:
             if not model.backend.identified:
                 unidentified.append(f"model {model.backend.model}")
@@ -257,8 +259,9 @@ class Run:
         names = ", ".join(dict.fromkeys(unidentified))
         warnings.warn(
             f"results of {self.system.name} are reused from {where}, but its {names} can't be "
-            f"identified. If it changed, remove {where}. To avoid this, give a class a __repr__ "
-            "with its settings, a model an identity, and an index the names of its files",
+            f"identified. If it changed, remove {where}. To avoid this, give the class of a stage "
+            "a __repr__ with its settings or a method fingerprint() (for a lambda, write a class), "
+            "and a model an identity",
             AlikeWarning,
             stacklevel=6,
         )

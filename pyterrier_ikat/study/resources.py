@@ -148,6 +148,11 @@ class Resources:
                 "as ikat.Index(path); for an engine of your own a subclass of "
                 "ikat.retrieve.SearchIndex, or its retriever as retriever="
             )
+        if isinstance(self.retriever, SearchIndex):
+            raise UsageError(
+                f"retriever={type(self.retriever).__name__}(...) is an index: give it as index=, "
+                "or its retriever as retriever="
+            )
         if kind and isinstance(index, IndexArtifact):
             index = Index(index.path)  # all that the folder of an opened index holds
         if not isinstance(index, str | Path | Index):
@@ -204,7 +209,7 @@ class Resources:
         hybrid = self.retriever == HYBRID
         words_and_vectors = "dense" in entry.resources
         if self.retriever is None or hybrid:
-            given["retriever"] = self.index.retriever(entry.depth, **entry.bm25)
+            given["retriever"] = _retriever_of(self.index, entry)
         if hybrid or words_and_vectors:
             given["dense"] = self._vectors().dense(entry.depth)
         if words_and_vectors and given["retriever"] == given["dense"]:
@@ -232,6 +237,17 @@ class Resources:
         vectors = Index(self.index.path).open("dense")
         assert isinstance(vectors, DenseIndex)
         return vectors
+
+
+def _retriever_of(index: Any, entry: Method) -> pt.Transformer:
+    """The retriever of an index, with the method's depth and its paper's BM25 parameters."""
+    retriever = index.retriever(entry.depth, **entry.bm25)
+    if not isinstance(retriever, pt.Transformer):
+        raise UsageError(
+            f"{type(index).__name__}.retriever() returns {type(retriever).__name__}: end it with "
+            "return and a PyTerrier transformer"
+        )
+    return retriever
 
 
 OF_SPLADE = ("splade_model", "splade_query_model", "texts")

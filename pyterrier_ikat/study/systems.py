@@ -15,12 +15,13 @@ import pyterrier as pt
 from ..conversations import Conversation, conversation
 from ..conversations.datasets import IkatDataset
 from ..errors import UsageError, advice, counted, option
-from ..foreign import HeldFiles
+from ..foreign import HeldFiles, fingerprint_of
 from ..generate.respond import ABSTENTION
 from ..llms import LLM, Ledger
 from ..llms.spec import deciding_options
 from ..methods import Method, find_all, methods_of
 from ..operator import citing, every_stage, face, parts_of, stages, subpipelines
+from ..retrieve.artifact import IndexArtifact
 from ..search_index import SearchIndex
 from ..store.cache import digest
 from ..store.models import model_state
@@ -119,7 +120,10 @@ class System:
             message = f"system {self.method.name} does not work on these topics: {error}"
             index = self.resources.index
             if index is not None and not index.has_text:
-                message += f"; the index {index.path} has no texts: give {option('texts')}"
+                repair = "let its retriever() return the column text"
+                if isinstance(index, IndexArtifact):
+                    repair = f"give {option('texts')}"
+                message += f"; the index {index.path} has no texts: {repair}"
             raise UsageError(message) from None
 
     def parameters(self) -> dict[str, Any]:
@@ -141,7 +145,7 @@ class System:
             if isinstance(part, str):
                 states[name] = digest("model", *model_state(part)).hex()
             else:
-                states[name] = part.fingerprint()
+                states[name] = fingerprint_of(part)
             if isinstance(part, LLM):
                 on_error[name] = part.on_error
         return {
@@ -488,7 +492,7 @@ def check_collection(
         UsageError: when the index has none of the judged passages, so every score would be 0.
     """
     judged = sorted(set(qrels["docno"]))
-    present = index.docnos(judged)
+    present = iter(index.docnos(judged))
     if judged and next(present, None) is None:
         make = advice(
             f"ikat.PassageIndex(path).index(pt.get_dataset({name!r}).get_corpus_iter())",
@@ -544,7 +548,7 @@ def searches_judged(system: System, docnos: Iterable[str]) -> bool:
     Then a run without any is a bad one of the right collection.
     """
     judged = sorted(docnos)
-    return any(next(index.docnos(judged), None) is not None for index in indexes_of([system]))
+    return any(next(iter(index.docnos(judged)), None) for index in indexes_of([system]))
 
 
 def indexes_of(systems: Iterable[System]) -> list[SearchIndex]:

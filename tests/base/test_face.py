@@ -184,6 +184,93 @@ def test_an_index_of_another_engine_is_given_as_an_index(tmp_path):
     assert list(parts_of(Finds(OfOnePassage())))[0].path == "http://host/index"
 
 
+class OfAnotherFingerprint(OfOnePassage):
+    def fingerprint(self):
+        return "2"
+
+
+class WithoutFingerprint(OfOnePassage):
+    def fingerprint(self):
+        return None
+
+
+class WithoutRetriever(OfOnePassage):
+    def retriever(self, *args, **kwargs):
+        return None
+
+
+class WithAListOfDocnos(OfOnePassage):
+    def docnos(self, among):
+        return list(super().docnos(among))
+
+
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.study.OtherCollectionWarning")
+def test_an_exchanged_index_of_another_engine_is_refused(tmp_path):
+    out = tmp_path / "runs"
+    ikat.run("raw", "ikat:sample", index=OfOnePassage(), out=out)
+    with pytest.raises(ikat.UsageError, match=r"runs/raw holds a run with different parts"):
+        ikat.run("raw", "ikat:sample", index=OfAnotherFingerprint(), out=out)
+
+
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.study.OtherCollectionWarning")
+@pytest.mark.parametrize(
+    ("engine", "named"),
+    [
+        (WithoutFingerprint, r"WithoutFingerprint\.fingerprint\(\) returns None"),
+        (WithoutRetriever, r"WithoutRetriever\.retriever\(\) returns NoneType"),
+    ],
+)
+def test_a_missing_part_of_an_indexs_face_is_named(tmp_path, engine, named):
+    with pytest.raises(ikat.UsageError, match=named):
+        ikat.run("raw", "ikat:sample", index=engine(), out=tmp_path / "runs")
+
+
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.study.OtherCollectionWarning")
+def test_an_index_may_list_its_docnos(tmp_path):
+    results = ikat.run("raw", "ikat:sample", index=WithAListOfDocnos(), out=tmp_path / "runs")
+    assert len(results.folders["raw"].results()) == 24
+
+
+def test_an_index_without_a_path_is_named_by_its_class():
+    class Nameless(OfOnePassage):
+        path = ""
+
+    assert Nameless().path == "Nameless"
+
+
+def test_an_index_as_a_retriever_is_refused_with_the_repair():
+    with pytest.raises(ikat.UsageError, match=r"OfOnePassage\(\.\.\.\) is an index: give it as"):
+        ikat.plan("raw", "ikat:sample", retriever=OfOnePassage())
+
+
+class Versioned(pt.Transformer):
+    """A stage whose repr is an address, with a fingerprint."""
+
+    def __init__(self, version):
+        self.version = version
+
+    def fingerprint(self):
+        return self.version
+
+    def transform(self, inp):
+        return inp
+
+
+def test_a_fingerprint_identifies_a_foreign_stage(tmp_path, index):
+    assert unidentified_stages(Versioned("1") >> index.bm25()) == []
+    data = pt.get_dataset("ikat:sample")
+    bm25 = ikat.PassageIndex(tmp_path / "s").index(data.get_corpus_iter(verbose=False)).bm25()
+    out = tmp_path / "runs"
+    ikat.run({"mine": Versioned("1") >> bm25}, data, out=out)
+    ikat.run({"mine": Versioned("1") >> bm25}, data, out=out)  # no AlikeWarning
+    with pytest.raises(ikat.UsageError, match="holds a run with different parts"):
+        ikat.run({"mine": Versioned("2") >> bm25}, data, out=out)
+
+
+def test_every_index_class_of_the_pages_is_found_by_its_name():
+    assert ikat.retrieve.SearchIndex is SearchIndex
+
+
 @pytest.mark.parametrize("kind", [None, "bm25"])
 def test_an_object_that_only_has_a_path_is_refused_by_name(tmp_path, index, kind):
     other = SimpleNamespace(path=index.path)
