@@ -32,6 +32,7 @@ TESTING = [
     "ipython",
     "nbclient",
     "nbformat",
+    "pyte",  # reads the screen of a terminal
     "pytest",
     "pytest-socket",
     "pytest-xdist",

@@ -2,11 +2,13 @@
 
 There is one such line for the whole process. Code that works adds an entry to it and removes it at
 the end: ``doing`` adds a text, ``bar`` a count. The first count is the bar's own, and those inside
-it follow as texts. The line is drawn in a terminal and in a notebook. This module imports nothing
-heavy: a command draws its line before its libraries are loaded.
+it follow as texts. The line is drawn in a terminal and in a notebook. In a terminal, what is
+printed meanwhile stands above it. This module imports nothing heavy: a command draws its line
+before its libraries are loaded.
 """
 
 import os
+import shutil
 import sys
 import threading
 import time
@@ -28,6 +30,8 @@ LOADING_VARIABLE = "HF_HUB_DISABLE_PROGRESS_BARS"
 """The user asks for the bars of model loading by setting this variable to 0."""
 OFF_VARIABLE = "TQDM_DISABLE"
 """The environment variable that turns the line off, and the bars of other libraries."""
+ENDS_OF_PRINTED = ("\n", "\r")
+"""The ends of a text after which the line may be drawn: the cursor is at the left."""
 COUNT_FORMAT = "{desc}{n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}, {rate_fmt}{postfix}]{bar}"
 TEXT_FORMAT = "{desc} [{elapsed}]{bar}"
 
@@ -139,18 +143,61 @@ class Line:
         self.reports = False
         self._count: Entry | None = None  # the entry whose count is the bar's own
         self._lock = threading.RLock()
+        self._is_row_taken = False  # by a text whose end isn't printed yet
 
     def change(self, how: Callable[[Entry], None], entry: Entry) -> None:
         """Add or remove an entry. The line disappears with the last one."""
         with self._lock:
             how(entry)
             count = next((entry for entry in self.entries if entry.unit), None)
-            if self.bar is not None and (count is not self._count or not self.entries):
-                self.bar.close()
-                self.bar = None
+            if count is not self._count or not self.entries:
+                self._close_bar()
             self._count = count
             if self.entries:
                 self._draw()
+            else:
+                self._is_row_taken = False
+                _restore_streams()
+
+    def leave(self) -> None:
+        """Forget the line, which belongs to the process that this one was forked from."""
+        self._lock = threading.RLock()
+        self.entries.clear()
+        if self.bar is not None:
+            self.bar.disable = True
+        self.bar = None
+        _restore_streams()
+
+    def print_above(self, text: str, stream: Any, *, may_draw: bool) -> int:
+        """Write a text into a terminal, in the place of the line, and draw the line below it.
+
+        While the last row of texts isn't finished, the line isn't drawn.
+
+        Args:
+            text: the text.
+            stream: the terminal.
+            may_draw: whether bars of other libraries are drawn there. These find the line
+                themselves.
+        """
+        with self._lock:
+            is_drawing = may_draw and not self._is_row_taken and _is_drawing(text)
+            if not self.entries or not text or is_drawing:
+                return int(stream.write(text))
+            if self.bar is not None and not self._is_row_taken:
+                self.bar.clear()
+            written = stream.write(text)
+            stream.flush()
+            self._is_row_taken = not text.endswith(ENDS_OF_PRINTED)
+            self._draw()
+            return int(written)
+
+    def _close_bar(self) -> None:
+        if self.bar is None:
+            return
+        if self._is_row_taken:
+            self.bar.disable = True  # closing it would clear the row
+        self.bar.close()
+        self.bar = None
 
     def draw(self) -> None:
         """Redraw at most every 0.1 s."""
@@ -159,6 +206,8 @@ class Line:
                 self._draw()
 
     def _draw(self) -> None:
+        if self._is_row_taken:
+            return
         count = self._count
         texts = []
         notes = []
@@ -176,8 +225,9 @@ class Line:
             desc += ": "
         postfix = ", ".join(note for note in notes if note)
         if self.bar is None:
+            _replace_streams(self)
             options = _bar_options(count)
-            self.bar = _Tqdm(leave=False, dynamic_ncols=True, desc=desc, postfix=postfix, **options)
+            self.bar = _Tqdm(leave=False, desc=desc, postfix=postfix, **options)
             return
         self.bar.n = 0 if count is None else count.n
         self.bar.last_print_t = time.time()
@@ -188,20 +238,89 @@ class Line:
 
 def _bar_options(count: Entry | None) -> dict[str, Any]:
     """The options of tqdm's bar for a count, or for texts alone."""
+    stream = _without_line(sys.stderr)
+    options: dict[str, Any] = {"file": stream}
+    if _columns_of(stream) == 0:
+        options["ncols"] = shutil.get_terminal_size().columns
+    else:
+        options["dynamic_ncols"] = True
     if count is None:
-        return {"bar_format": TEXT_FORMAT}
+        options["bar_format"] = TEXT_FORMAT
+        return options
     in_bytes = count.unit == "B"
-    return {
-        "bar_format": COUNT_FORMAT,
-        "total": count.total,
-        "initial": count.n,
-        "unit": "B" if in_bytes else f" {counted(2, count.unit)[2:]}",
-        "unit_scale": in_bytes,
-    }
+    options["bar_format"] = COUNT_FORMAT
+    options["total"] = count.total
+    options["initial"] = count.n
+    options["unit"] = "B" if in_bytes else f" {counted(2, count.unit)[2:]}"
+    options["unit_scale"] = in_bytes
+    return options
+
+
+def _columns_of(stream: Any) -> int | None:
+    """The columns of a terminal, 0 if it doesn't know them; None for another stream."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+class _AboveLine:
+    """A terminal's stream, whose texts are printed above the line.
+
+    Args:
+        stream: the stream.
+        line: the line.
+        may_draw: whether bars of other libraries are drawn there.
+    """
+
+    def __init__(self, stream: Any, line: Line, may_draw: bool) -> None:
+        self.stream = stream
+        self._line = line
+        self._may_draw = may_draw
+
+    def write(self, text: str) -> int:
+        """Write a text as the stream does."""
+        return self._line.print_above(text, self.stream, may_draw=self._may_draw)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write texts as the stream does."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def _without_line(stream: Any) -> Any:
+    """The stream itself."""
+    return stream.stream if isinstance(stream, _AboveLine) else stream
+
+
+def _is_drawing(text: str) -> bool:
+    """Whether a text is a step of drawing a bar: it returns, goes up, or goes to another row."""
+    return text.startswith(("\r", "\x1b[A")) or not text.strip("\n")
+
+
+def _replace_streams(line: Line) -> None:
+    """Let texts for the terminal be printed above the line."""
+    if not sys.stderr.isatty():  # a notebook
+        return
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None or isinstance(stream, _AboveLine) or not stream.isatty():
+            continue
+        setattr(sys, name, _AboveLine(stream, line, name == "stderr"))
+
+
+def _restore_streams() -> None:
+    for name in ("stdout", "stderr"):
+        setattr(sys, name, _without_line(getattr(sys, name)))
 
 
 LINE = Line()
 """The line of this process."""
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=LINE.leave)
 _hidden: ContextVar[bool] = ContextVar("hidden", default=False)
 
 

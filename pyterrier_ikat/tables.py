@@ -149,6 +149,8 @@ class Table:
         notes: what a reader has to know, a sentence each.
         title: what it is; empty when that is clear.
         below: a second table about the same values, which is shown below.
+        on_screen: the columns in a terminal, where they are others. A terminal shows as many beside
+            each other as fit.
     """
 
     rows: "pd.DataFrame | Sequence[Mapping[str, Any]]"
@@ -156,6 +158,7 @@ class Table:
     notes: Sequence[str]
     title: str = ""
     below: "Table | None" = None
+    on_screen: Sequence[Column] = ()
 
     @property
     def frame(self) -> "pd.DataFrame":
@@ -373,13 +376,14 @@ def format_score(value: float, decimals: int = 4, *, signed: bool = False) -> st
     return re.sub(r"^([-+]?)0\.", r"\1.", f"{value:{sign}.{decimals}f}")
 
 
-def wrapped(text: str, indent: str = "", hanging: str = "") -> str:
+def wrapped(text: str, indent: str = "", hanging: str = "", width: int = WIDTH) -> str:
     """Return a text in lines of at most 80 characters.
 
     Args:
         text: the text.
         indent: before each line.
         hanging: the text before each line except the first.
+        width: the most characters of a line.
 
     Example:
         >>> [len(line) <= 80 for line in wrapped("word " * 30).splitlines()]
@@ -387,5 +391,5 @@ def wrapped(text: str, indent: str = "", hanging: str = "") -> str:
     """
     options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
     return textwrap.fill(
-        text, WIDTH, initial_indent=indent, subsequent_indent=indent + hanging, **options
+        text, width, initial_indent=indent, subsequent_indent=indent + hanging, **options
     )

@@ -10,6 +10,7 @@ import gc
 import re
 import signal
 import sqlite3
+import sys
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,7 @@ from ..errors import (
 )
 from ..progress import command_line, tell
 from ..tables import TABLE_FORMATS, Table
+from .screen import draw
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -430,8 +432,15 @@ def tell_circular(judges: Sequence[str], paths: Sequence[str], *, err: bool = Tr
 
 
 def show(table: Table, form: str = "text", *, err: bool = False) -> None:
-    """Print a table in one of `TABLE_FORMATS`."""
-    click.echo(table.written(form), nl=False, err=err)
+    """Print a table in one of `TABLE_FORMATS`. In a terminal, text fits its width."""
+    stream = sys.stderr if err else sys.stdout
+    if form == "text" and stream.isatty():
+        from rich.console import Console
+
+        text = draw(table, Console(file=stream))
+    else:
+        text = table.written(form)
+    click.echo(text, nl=False, err=err)
 
 
 def print_ledger(ledger: "Ledger", about: str = "", *, err: bool = False) -> None:

@@ -138,12 +138,14 @@ def difference_table(rows: Rows, base: Mapping[str, Any]) -> Table:
     notes = [
         f"Differences from {base['name']}, with 95 % intervals of the same test, not corrected."
     ]
+    side_by_side = [Column("system", [Cell(str(row["name"])) for row in others])]
+    on_screen = list(side_by_side)
+    for measure in measures:
+        cells = [Cell(_difference(row, base, measure)) for row in others]
+        side_by_side.append(Column(measure, cells))
+        on_screen.append(Column(measure, cells, numeric=True))
     if len(measures) <= MEASURES_SIDE_BY_SIDE:
-        columns = [Column("system", [Cell(str(row["name"])) for row in others])]
-        for measure in measures:
-            cells = [Cell(_difference(row, base, measure)) for row in others]
-            columns.append(Column(measure, cells))
-        return Table(others, columns, notes)
+        return Table(others, side_by_side, notes, on_screen=on_screen)
     names = []
     titles = []
     differences = []
@@ -157,7 +159,7 @@ def difference_table(rows: Rows, base: Mapping[str, Any]) -> Table:
         Column("measure", titles),
         Column("difference", differences),
     ]
-    return Table(others, columns, notes)
+    return Table(others, columns, notes, on_screen=on_screen)
 
 
 def _difference(row: Mapping[str, Any], base: Mapping[str, Any], measure: str) -> str:

@@ -1,10 +1,12 @@
 """The line that says what is under way: what it says, and where it is drawn."""
 
 import io
+import os
 import sys
 
 import pandas as pd
 import pytest
+from terminal import screen_of
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat import progress
@@ -157,3 +159,59 @@ def test_loading_bars_are_off_unless_asked_for_and_on_afterwards(monkeypatch):
     monkeypatch.setenv(LOADING_VARIABLE, "0")
     with without_loading_bars():
         assert logging.is_progress_bar_enabled() == before
+
+
+PRINTING = """
+import sys
+from pyterrier_ikat.progress import bar, doing, tell
+with doing("working on something that is long"):
+    print("a row")
+    print("begun", end=" ", flush=True)
+    with bar(total=2, unit="turn") as turns:
+        turns.update()
+    print("and finished")
+    print("a fault", file=sys.stderr)
+    print()
+    tell("told")
+    print("left", end="")
+print(" over")
+"""
+
+
+def test_what_is_printed_stands_whole_above_the_line():
+    rows, written = screen_of("-c", PRINTING)
+    assert "working on something that is long [00:00]" in written
+    assert rows == ["a row", "begun and finished", "a fault", "", "told", "left over"]
+
+
+def test_the_line_is_drawn_where_the_terminal_has_no_size():
+    words = "-c", "from pyterrier_ikat.progress import doing\nwith doing('working'): pass"
+    assert "working [00:00]" in screen_of(*words, said_size=(0, 0))[1]
+
+
+def test_a_bar_of_another_library_is_drawn_below_the_line():
+    program = """
+from tqdm import tqdm
+from pyterrier_ikat.progress import doing
+with doing("working"):
+    for _ in tqdm([1, 2], desc="theirs"):
+        print("a row")
+"""
+    rows, written = screen_of("-c", program)
+    assert rows[:2] == ["a row", "a row"]
+    assert "theirs: 100%" in written
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
+def test_a_forked_process_has_no_line():
+    program = """
+import os
+from pyterrier_ikat.progress import LINE, doing
+with doing("working"):
+    child = os.fork()
+    if child == 0:
+        print(LINE.entries, LINE.bar, flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+    assert "[] None" in screen_of("-c", program)[1]
