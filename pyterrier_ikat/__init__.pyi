@@ -71,6 +71,7 @@ from .retrieve import BM25Rerank as BM25Rerank
 from .retrieve import DenseIndex as DenseIndex
 from .retrieve import GivenRanking as GivenRanking
 from .retrieve import Index as Index
+from .retrieve import LuceneIndex as LuceneIndex
 from .retrieve import PassageIndex as PassageIndex
 from .retrieve import Splade as Splade
 from .retrieve import SpladeIndex as SpladeIndex

@@ -435,6 +435,14 @@ def path_of(part: Any) -> str | None:
     return None if path is None else os.fspath(path)
 
 
+def folder_of_anserini(index: Any) -> str | None:
+    """Return the folder of pyterrier-anserini's ``AnseriniIndex``; None for any other object.
+
+    Source: seanmacavaney/pyterrier-anserini, _index.py.
+    """
+    return path_of(index) if _package(index) == "pyterrier_anserini" else None
+
+
 def is_asked(value: Any) -> bool:
     """Return whether a value is a language model, or stands for one: it has a method ``ask``."""
     return not isinstance(value, type) and callable(getattr(value, "ask", None))

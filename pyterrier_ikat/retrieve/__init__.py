@@ -7,6 +7,7 @@ from .bm25 import BM25, RM3, BM25Rerank
 from .dense import DenseIndex, DenseRetriever, QueryEncoder
 from .given_ranking import GivenRanking
 from .index import Index, PassageIndex
+from .lucene import LuceneBM25, LuceneIndex, LuceneRM3
 from .splade import Splade, SpladeIndex, SpladeRetriever
 
 __all__ = [
@@ -17,6 +18,9 @@ __all__ = [
     "DenseRetriever",
     "GivenRanking",
     "Index",
+    "LuceneBM25",
+    "LuceneIndex",
+    "LuceneRM3",
     "NoResultWarning",
     "PassageIndex",
     "PassageText",

@@ -28,6 +28,7 @@ from ..search_index import SearchIndex
 from ..store.cache import digest
 from ..store.files import atomic_write, flush, lock_folders
 from ..store.models import checksum_model, is_copy
+from .formats import PISA, format_of, how_to_open
 from .texts import (
     TEXTS_FILE,
     Corpus,
@@ -163,6 +164,10 @@ class IndexArtifact(SearchIndex, pt.Artifact):
         folder = engine_folder(self.path, self.KIND)
         if folder is not None:
             return folder
+        if not any(engine_folder(self.path, kind) for kind in self.kinds):
+            other = how_to_open(self.path)
+            if other:
+                raise DataError(other)
         reason = "there is no such folder"
         if Path(self.path).exists():
             reason = "the folder holds no such index"
@@ -310,7 +315,7 @@ class IndexArtifact(SearchIndex, pt.Artifact):
             if engine is not None and not self._outdated(engine):
                 self._check_settings(made_with)
             if not (target / TEXTS_FILE).exists() and target.exists() and any(target.iterdir()):
-                raise UsageError(f"{self.path} exists already: remove it, or give a new path")
+                raise UsageError(f"{self.path} exists already{_named(target)}: give a new path")
             passages = read_corpus(corpus)
             target.mkdir(exist_ok=True)
             with closing(TextStore(target, create=True)) as store:
@@ -536,11 +541,20 @@ def engine_folder(path: str | Path, kind: str) -> Path | None:
 
 
 def made_by_pyterrier(folder: Path) -> bool:
-    """Tell whether the index in a folder was made by PyTerrier, not by this package."""
+    """Tell whether a folder has an index of pyterrier_pisa."""
     if not any((folder / name).exists() for name in PYTERRIER_META):
         return False
     has_ours = any((folder / name).exists() for name in (DESCRIPTION, TEXTS_FILE))
-    return not has_ours and not any(folder.glob(f"*-*/{DESCRIPTION}"))
+    if has_ours or any(folder.glob(f"*-*/{DESCRIPTION}")):
+        return False
+    found = format_of(folder)
+    return found is not None and found.name == PISA
+
+
+def _named(folder: Path) -> str:
+    """Name the format of an index that another package made there; empty for any other folder."""
+    found = format_of(folder)
+    return "" if found is None else f" as an index of {found.name}"
 
 
 @with_fields
@@ -559,7 +573,7 @@ class PassageText(Operator):
 
     schematic = {"label": "Passage text"}
 
-    index: IndexArtifact
+    index: Any  # an index with `texts`
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Add ``text`` to a frame with ``docno``."""

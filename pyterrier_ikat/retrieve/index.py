@@ -17,6 +17,8 @@ from . import eager, pisa
 from .artifact import IndexArtifact, PassageText, engine_folder, made_by_pyterrier
 from .bm25 import BM25
 from .dense import DenseIndex, DenseRetriever
+from .formats import is_lucene
+from .lucene import LuceneBM25, LuceneIndex
 from .splade import SpladeIndex, SpladeRetriever
 from .texts import Corpus, TextStore
 from .words import STEMMERS, STOPS
@@ -196,16 +198,22 @@ class Index:
 
     @property
     def kinds(self) -> list[str]:
-        """The kinds of index in the folder, of ``bm25``, ``splade`` and ``dense``."""
+        """The kinds of index in the folder, of ``bm25``, ``splade`` and ``dense``.
+
+        An index of Lucene is one for ``bm25``.
+        """
         if made_by_pyterrier(Path(self.path)):
             return ["splade"]
+        if is_lucene(self.path):
+            return ["bm25"]
         return [kind for kind in INDEX_KINDS if engine_folder(self.path, kind) is not None]
 
     def bm25(
         self, k1: float = K1, b: float = B, num_results: int = 1000, cache: str | Path | None = None
-    ) -> BM25:
+    ) -> BM25 | LuceneBM25:
         """Return BM25 retrieval from the folder's index of words; see :class:`BM25`."""
-        return PassageIndex(self.path, text=self.text).bm25(k1, b, num_results, cache)
+        index = self._class_of("bm25")(self.path, text=self.text)
+        return index.bm25(k1, b, num_results, cache)  # type: ignore[no-any-return]
 
     def splade(
         self,
@@ -230,6 +238,10 @@ class Index:
 
     def add(self, corpus: Corpus) -> "Index":
         """Add passages to every index in the folder; see :meth:`PassageIndex.add`."""
+        if is_lucene(self.path):
+            raise UsageError(
+                f"{self.path} is an index of Lucene: passages are added to it by Anserini alone"
+            )
         self._any().add(corpus)
         return self
 
@@ -239,13 +251,19 @@ class Index:
 
     def _opened(self, kind: str, **of_model: Any) -> Any:
         """Open the folder's index of a kind."""
-        index = INDEX_KINDS[kind](self.path, text=self.text, **of_model)
+        index = self._class_of(kind)(self.path, text=self.text, **of_model)
         index.opened()
         return index
 
+    def _class_of(self, kind: str) -> Any:
+        """Return the class that opens the folder's index of a kind."""
+        if kind == "bm25" and is_lucene(self.path):
+            return LuceneIndex
+        return INDEX_KINDS[kind]
+
     def open(
         self, kind: str | None = None, model: str | None = None
-    ) -> PassageIndex | SpladeIndex | DenseIndex:
+    ) -> PassageIndex | LuceneIndex | SpladeIndex | DenseIndex:
         """Open and check the index of one kind.
 
         Args:
@@ -283,6 +301,8 @@ class Index:
             raise UsageError(f"{_chosen(kind)} is unknown: give one of {', '.join(INDEX_KINDS)}")
         if kinds and kind not in kinds:
             repair = f"`ikat index SOURCE {self.path}{INDEX_KINDS[kind].OPTION}` adds it"
+            if is_lucene(self.path):
+                repair = f"`ikat index SOURCE PATH{INDEX_KINDS[kind].OPTION}` makes one elsewhere"
             raise UsageError(
                 f"the index {self.path} holds {', '.join(kinds)}, not {kind}: {repair}"
             )

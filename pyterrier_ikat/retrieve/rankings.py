@@ -18,6 +18,11 @@ class Ranking(NamedTuple):
     scores: npt.NDArray[np.floating[Any]]
 
 
+def as_ranking(docnos: list[str], scores: list[float]) -> Ranking:
+    """Return a ranking from lists."""
+    return Ranking(docnos, np.asarray(scores, dtype=np.float32))
+
+
 NO_PASSAGES = Ranking([], np.empty(0, dtype=np.float32))
 
 

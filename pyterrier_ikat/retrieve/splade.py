@@ -447,7 +447,8 @@ def _describe_pyterrier_index(folder: Path, model: str | None) -> dict[str, Any]
     if (kind, stemmer) != ("pisa", "none"):
         raise DataError(
             f"{folder} is an index of format {kind!r} with stemmer {stemmer!r}: "
-            "SPLADE vectors are in a PISA index with stemmer 'none'"
+            "SPLADE vectors are in a PISA index with stemmer 'none'; an index of words gives "
+            f"retriever=pyterrier_pisa.PisaIndex({str(folder)!r}).bm25()"
         )
     if model is None:
         argument = advice("ikat.SpladeIndex(path, model)", "--resources splade_model=NAME")

@@ -11,6 +11,7 @@ import pyterrier as pt
 
 from ..arguments import one_of
 from ..errors import UsageError, advice, did_you_mean, option
+from ..foreign import folder_of_anserini
 from ..fuse import RRF
 from ..generate import Seq2SeqRewrite
 from ..llms import LLM, Ledger, llm
@@ -33,7 +34,8 @@ class Resources:
     """The resources of methods, by argument name: texts, as on the command line, or objects.
 
     Args:
-        index: a folder made by ``ikat index``, a PISA index of SPLADE vectors, or an index object.
+        index: a folder made by ``ikat index``, an index of Lucene, a PISA index of SPLADE vectors,
+            or an index object, also pyterrier-anserini's.
         llm: a specification such as ``"openai:gpt-4o temperature=0"``, or any other value for
             :func:`pyterrier_ikat.llm`.
         second_llm: the second LLM of ``gtr``, and the one that writes the answer in
@@ -141,7 +143,7 @@ class Resources:
         """The index and the retriever; nothing where both are used as they are given."""
         kind = self.retriever if isinstance(self.retriever, str) else None
         one_of((None, *RETRIEVERS), retriever=kind)
-        index = self.index
+        index = folder_of_anserini(self.index) or self.index
         if not isinstance(index, str | Path | Index | SearchIndex | None):
             raise UsageError(
                 f"index={type(index).__name__}(...): give the folder of an index, or an index such "
@@ -329,6 +331,7 @@ def _retriever_in_words(entry: Method, index: SearchIndex) -> str:
 
 def _kinds_of(index: Any) -> list[str]:
     """The kinds of index in a folder; none for an index that is opened already."""
+    index = folder_of_anserini(index) or index
     if isinstance(index, str | Path):
         return Index(index).kinds
     return index.kinds if isinstance(index, Index) else []
