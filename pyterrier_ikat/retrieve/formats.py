@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from ..errors import list_first
+
 LUCENE = "Lucene"
 PISA = "PISA"
 
@@ -98,11 +100,8 @@ def how_to_open(path: str | Path) -> str:
         return ""
     found = format_of(path)
     if found is None:
-        names = sorted(os.listdir(path))
-        return (
-            f"{path} holds no index that is known here, but {', '.join(names[:3])}"
-            f"{' and more' if len(names) > 3 else ''}: give the folder of an index"
-        )
+        names = list_first(sorted(os.listdir(path)), most=3)
+        return f"{path} holds no index that is known here, but {names}: give the folder of an index"
     if found.name == LUCENE:
         return f"{path} is an index of Lucene: open it with ikat.LuceneIndex({str(path)!r})"
     if found.opens:

@@ -99,7 +99,7 @@ def test_to_an_index_without_texts_nothing_is_added(build, tmp_path):
         str(tmp_path / "i.tar.lz4"), verbose=False
     )
     path = unpacked(package, tmp_path / "bare")
-    with pytest.raises(ikat.UsageError, match="exists already: remove it"):
+    with pytest.raises(ikat.UsageError, match="exists already: give a new path"):
         build["dense"](path)
 
 
