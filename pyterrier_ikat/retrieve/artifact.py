@@ -164,10 +164,12 @@ class IndexArtifact(SearchIndex, pt.Artifact):
         folder = engine_folder(self.path, self.KIND)
         if folder is not None:
             return folder
-        if not any(engine_folder(self.path, kind) for kind in self.kinds):
-            other = how_to_open(self.path)
-            if other:
-                raise DataError(other)
+        is_ours = (Path(self.path) / TEXTS_FILE).exists() or any(
+            engine_folder(self.path, kind) for kind in self.kinds
+        )
+        other = "" if is_ours else how_to_open(self.path)
+        if other:
+            raise DataError(other)
         reason = "there is no such folder"
         if Path(self.path).exists():
             reason = "the folder holds no such index"

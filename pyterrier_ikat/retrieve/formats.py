@@ -96,11 +96,14 @@ def how_to_open(path: str | Path) -> str:
     """
     if os.path.isfile(path):
         return f"{path} is a file: give the folder of an index"
-    if not os.path.isdir(path) or not os.listdir(path):
+    if not os.path.isdir(path):
+        return ""
+    files = [name for name in sorted(os.listdir(path)) if not name.startswith(".")]
+    if not files:
         return ""
     found = format_of(path)
     if found is None:
-        names = list_first(sorted(os.listdir(path)), most=3)
+        names = list_first(files, most=3)
         return f"{path} holds no index that is known here, but {names}: give the folder of an index"
     if found.name == LUCENE:
         return f"{path} is an index of Lucene: open it with ikat.LuceneIndex({str(path)!r})"

@@ -69,6 +69,7 @@ class LuceneProcess:
         self.memory = memory
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
+        self._described: dict[str, Any] = {}
         _PROCESSES.add(self)
 
     @property
@@ -77,9 +78,11 @@ class LuceneProcess:
         return None if self._child is None else self._child.pid
 
     def describe(self) -> dict[str, Any]:
-        """Start the process anew, and return what it says of the index."""
+        """Start the process, unless it is there, and return what it said of the index."""
         with self._lock:
-            return self._start()
+            if self._child is None:
+                self._described = self._start()
+            return self._described
 
     def ask(self, name: str, **arguments: Any) -> Any:
         """Return the answer to a question.
@@ -90,7 +93,7 @@ class LuceneProcess:
         """
         with self._lock:
             if self._child is None:
-                self._start()
+                self._described = self._start()
             try:
                 self._write([name, arguments])
                 return self._read()
@@ -212,8 +215,8 @@ def _kill(child: "subprocess.Popen[bytes]", owner: int) -> None:
 
 def _drain(pipe: io.RawIOBase, printed: deque[str]) -> None:
     """Read what Java prints, so that it never waits."""
-    with pipe:
-        for line in io.TextIOWrapper(io.BufferedReader(pipe), "utf-8", "replace"):
+    with io.TextIOWrapper(io.BufferedReader(pipe), "utf-8", "replace") as lines:
+        for line in lines:
             printed.append(line.strip())
 
 

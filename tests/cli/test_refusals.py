@@ -59,7 +59,7 @@ REFUSED = [
     ),
     ("index ikat:2024 OUT", "ClueWeb22"),
     ("index nosuch OUT", "no dataset 'nosuch'; there are ikat:sample"),
-    ("index sample SPLADE", "SPLADE exists already as an index of PISA: give a new path"),
+    ("index sample SPLADE", "SPLADE exists already: give a new path"),
     ("index sample OUT --dense m --splade n", "give --splade or --dense, not both"),
     ("index sample OUT --dense /nowhere/model", "can't load the bi-encoder '/nowhere/model'"),
     ("demo --out AFILE", "AFILE"),
