@@ -14,7 +14,7 @@ from ..errors import DataError, UsageError, list_first
 from ..operator import with_fields
 from ..search_index import SearchIndex
 from ..store.cache import digest
-from .artifact import Opened, PassageText
+from .artifact import OpenIndex, PassageText
 from .bm25 import check_bm25
 from .formats import how_to_open, is_lucene
 from .lucene_process import LuceneProcess, ProcessEnded, find_jar
@@ -73,7 +73,7 @@ class LuceneBM25(IndexRetriever):
         """Return the settings of RM3; none for BM25 alone."""
         return []
 
-    def find_rankings(self, opened: Opened, queries: list[Any]) -> list[Ranking]:
+    def find_rankings(self, opened: OpenIndex, queries: list[Any]) -> list[Ranking]:
         """Ask Anserini."""
         answers = self.index.ask(
             "search",
@@ -175,14 +175,14 @@ class LuceneIndex(SearchIndex, pt.Artifact):
             raise UsageError(f"memory={memory!r}: give an amount such as '4g' or '800m'")
         self.memory = memory
         self._process = LuceneProcess(self.path, memory)
-        self._opened: Opened | None = None
+        self._opened: OpenIndex | None = None
 
-    def opened(self) -> Opened:
+    def opened(self) -> OpenIndex:
         """Open the index at the first call, and return the same afterwards."""
         if self._opened is None:
             fingerprint = self._fingerprint()
             described = self._process.describe()
-            self._opened = Opened(Path(self.path), described, fingerprint, self._process, None)
+            self._opened = OpenIndex(Path(self.path), described, fingerprint, self._process, None)
         return self._opened
 
     def _fingerprint(self) -> str:

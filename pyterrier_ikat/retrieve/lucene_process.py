@@ -1,6 +1,6 @@
 """The near side of the process that holds Java: start it, ask it, end it.
 
-This process itself has no Java, so forks, Terrier and its own version of Java don't meet Anserini's.
+This process itself has no Java: forks and Terrier's Java don't meet Anserini's.
 """
 
 import io
