@@ -72,7 +72,9 @@ class BM25(IndexRetriever):
     idf, and at least 1e-6. So a word that is in half of the passages has almost no weight. Lucene's
     idf is ``log(1 + ...)`` of the same fraction and gives such words more weight. There is no other
     difference: bm25s has the same rankings with Robertson's idf, and on the 700 passages of
-    ikat:2023-mini, Lucene's idf shares .94 of the first ten.
+    ikat:2023-mini, Lucene's idf shares .94 of the first ten. Anserini itself
+    (:class:`LuceneIndex`), which also makes other words and rounds lengths, shares .85 of the first
+    ten for raw utterances there, .83 for all utterances and .89 for manual rewrites.
 
     Two engines compute the score, with the same rankings, and the same scores except for rounding:
     ``eager``, which adds up the impact of each word on each passage, computed at indexing time, and
