@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ir_measures import P, nDCG
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.order import in_trec_eval_order, order_by_score, set_ranks
+from pyterrier_ikat.order import in_trec_eval_order, min_max, order_by_score, set_ranks
 
 CLOSE = [
     0.0,
@@ -213,3 +213,9 @@ def test_scores_that_are_equal_in_32_bits_go_by_docno():
         {"qid": "1", "docno": ["a", "b", "c"], "score": [0.1 + 1e-12, 0.1, 0.2], "rank": [0, 1, 2]}
     )
     assert in_trec_eval_order(run)["docno"].tolist() == ["c", "b", "a"]
+
+
+def test_a_score_that_is_missing_is_the_least_of_its_list():
+    scores = np.array([np.nan, 2.0, 4.0, 3.0, 3.0, np.nan])
+    lists = np.array([0, 0, 0, 1, 1, 1])
+    assert min_max(scores, lists).tolist() == [0, 0, 1, 0.5, 0.5, 0]

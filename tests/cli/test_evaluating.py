@@ -164,3 +164,18 @@ def test_statements_have_the_scores_of_the_package(call, made):
         *(f"{value:.4f}".removeprefix("0") for value in table.iloc[0, 1:-2]),
         *map(str, table.iloc[0, -2:]),
     ]
+
+
+def test_the_unit_of_the_test_is_the_one_that_is_named(call, tiny):
+    turns = ["1-1_1", "1-1_2", "1-2_1", "2-1_1"]
+    for name, docno in (("one", "a"), ("two", "b")):
+        (tiny / name).write_text("".join(f"{turn} Q0 {docno} 1 2.0 {name}\n" for turn in turns))
+    (tiny / "judged").write_text("".join(f"{turn} 0 a 1\n" for turn in turns))
+    given = ("evaluate", tiny / "one", tiny / "two", "--qrels", tiny / "judged")
+    for unit, clusters in (
+        ("turn", "over 4 turns,"),
+        ("conversation", "over 4 turns of 3 conversations,"),
+        ("topic", "over 4 turns of 2 topics,"),
+    ):
+        done = call(*given, "--baseline", "two", "--unit", unit)
+        assert clusters in " ".join(done.stdout.split()), done.output

@@ -303,3 +303,8 @@ def test_ptkb_qrels_judge_the_whole_ptkb_of_every_listed_turn(ikat_data):
     pd.testing.assert_frame_equal(
         own.sort_values(keys, ignore_index=True), organisers.sort_values(keys, ignore_index=True)
     )
+
+
+def test_two_statements_of_one_id_are_refused():
+    with pytest.raises(UsageError, match="two statements have the id 1"):
+        conversation(CHAT, {"1": "I like mint.", 1: "I avoid caffeine."})

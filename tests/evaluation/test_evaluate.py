@@ -14,7 +14,7 @@ from ir_measures import AP, P, R, nDCG
 
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.evaluation import as_measures, evaluate, per_turn
-from pyterrier_ikat.evaluation.evaluator import parse_measure
+from pyterrier_ikat.evaluation.evaluator import Evaluator, parse_measure
 from pyterrier_ikat.runs import read_run, strictly_decreasing, write_run
 
 
@@ -347,3 +347,10 @@ def test_a_session_has_the_place_and_label_of_its_best_turn():
     )
     scores = per_turn(run, qrels, ["P@1 by session", "P@1"])
     assert scores.drop(columns="qid").values.tolist() == [[1.0, 0.0]]
+
+
+def test_a_measure_of_judged_passages_leaves_the_others_alone():
+    measures = as_measures("P(judged_only=True)@2, NumRet")
+    evaluator = Evaluator({"1_1": {"b": 1, "c": 0}}, measures)
+    scores = evaluator.per_turn("mine", {"1_1": {"a": 3.0, "b": 2.0, "c": 1.0}})
+    assert list(scores.values()) == [[0.5], [3.0]]

@@ -123,3 +123,9 @@ def test_learning_what_labels_say_has_full_marks_in_any_order(then, now, random)
 def test_what_cannot_be_compared_is_refused_and_named(found, labels, message):
     with pytest.raises(ikat.IkatError, match=message):
         evaluate_learned({"s": found}, labels)
+
+
+def test_statements_that_are_just_alike_enough_are_the_same():
+    found = system([], [], [one("I own a cat.")])  # F1 with "I own a dog.": 6 of 8 words
+    assert row(found, least=0.75)["added"] == 1 / 3
+    assert row(found, least=0.76)["added"] == 0

@@ -140,3 +140,9 @@ def test_an_interactive_track_run_has_no_success_columns():
     }
     assert shown_columns(turns) == ["sessions", "turns", "seconds", "calls"]
     assert session_notes(turns) == ["Means over sessions. Seconds are per turn, calls per session."]
+
+
+def test_the_calls_of_a_session_include_known_completions():
+    turn = Turn(1, "?", "!", spend=Spend(2, known=3, cost=0.5), session="a")
+    [row] = measured(Dialogue("a", "ann", {}, [turn], end="satisfied"))
+    assert (row["calls"], row["cost"]) == (5, 0.5)

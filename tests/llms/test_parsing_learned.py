@@ -165,3 +165,8 @@ def test_whatever_a_model_writes_known_ids_keep_their_text(pieces, known, said):
     } - set(merged.ptkb)
     assert all(one["message"] in said and one["words"] for one in merged.statements)
     json.dumps(merged).encode()
+
+
+def test_words_inside_of_longer_words_are_no_source():
+    merged = merge([piece("I move a lot.", words="I move")], {}, SAID)
+    assert (merged.statements, len(merged.dropped)) == ([], 1)

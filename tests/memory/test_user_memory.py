@@ -791,3 +791,11 @@ def test_an_encoder_ranks_statements_of_any_script(tmp_path):
     assert len(memory.search("ann", "我能吃花生吗？")) == len(memory.search("ann", "peanuts")) == 2
     memory.add("bob", ["I own a dog.", "我住在公寓里。"])
     assert len(memory.search("bob", "我能吃花生吗？")) == 2
+
+
+def test_an_updated_statement_gets_no_id_of_a_forgotten_one(tmp_path):
+    memory = ikat.UserMemory(tmp_path / "m.jsonl")
+    memory.add("ann", [LYON, DOG])
+    assert memory.update("ann", "1", OSLO) == "3"
+    memory.forget("ann", id="3")
+    assert memory.update("ann", "1", OSLO) == "4"

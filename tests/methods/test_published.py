@@ -97,6 +97,10 @@ def test_a_call_of_a_methods_function_is_compared_with_the_paper(bm25):
     assert functions.aqd(gpt, bm25, minilm, depth=50).deviations == [
         "depth: the paper has 1000, this run 50"
     ]
+    deep = bm25.index.bm25(num_results=2000)
+    assert functions.aqd(gpt, deep, minilm, depth=2000).deviations == [
+        "depth: the paper has 1000, this run 2000"
+    ]
     assert functions.aqd(gpt, bm25 % 100, minilm).deviations == [
         "retriever: the paper takes 1000 passages per query, this run 100"
     ]

@@ -17,7 +17,7 @@ from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import evaluate
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.show import table
-from pyterrier_ikat.show.ledgers import ledger, ledger_frame, refusals
+from pyterrier_ikat.show.ledgers import circular, ledger, ledger_frame, refusals
 from pyterrier_ikat.tables import HIGHER, LOWER, Table, escape_markdown, mark_best, of_frame
 
 ODD_NAME = r"[H] 50% a_b|c & <d> *e*"
@@ -285,3 +285,9 @@ def test_refused_calls_are_counted_by_conversation(tmp_path):
         "Refused calls of qr by conversation: 2-1 3 of 3."
         in ledger(list(made.folders.values())).notes
     )
+
+
+def test_a_judge_is_circular_under_any_name_of_its_model():
+    asked = {"ad": ["gpt-4o-2024-08-06"], "rtg": ["gpt-4o-mini"], "raw": []}
+    [line] = circular(["openai:gpt-4o", "recorded:sample"], asked)
+    assert line.startswith("circular: gpt-4o is a judge or user here, and ad asked it, too")

@@ -11,7 +11,7 @@ from pyterrier_ikat.evaluation import with_gold
 from pyterrier_ikat.llms import LLM, Backend
 from pyterrier_ikat.methods import METHODS, aqd_a
 from pyterrier_ikat.operator import Operator
-from pyterrier_ikat.planning import AT_LEAST, AT_MOST
+from pyterrier_ikat.planning import AT_LEAST, AT_MOST, PlanTable
 
 RESULT = ("docno", "score", "rank", "text")
 STAGES = {
@@ -271,3 +271,10 @@ def test_a_users_operator_is_run(topics):
     assert prompt_of(LastWord() >> Finds(), topics) < prompt_of(
         ikat.RawUtterance() >> Finds(), topics
     )
+
+
+def test_the_total_with_an_unknown_amount_is_unknown():
+    rows = [{"calls": 2, "new": 2, "cost": 0.5}, {"calls": 3, "new": 1, "cost": None}]
+    total = PlanTable.of_rows(rows).total
+    assert (total["calls"], total["new"]) == (5, 3)
+    assert total["cost"] is pd.NA

@@ -9,7 +9,7 @@ from two_turns import IDS, Data, text_of, valid
 
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.runs import RunFolder
-from pyterrier_ikat.submit import read_submission, write_submission
+from pyterrier_ikat.submit import RefusedError, read_submission, write_submission
 
 
 def made_run(folder, data, scores=(3.0, 2.0, 1.0), **columns):
@@ -176,3 +176,14 @@ def test_a_turn_before_2025_marks_what_was_used(tmp_path, year, statements):
             (IDS[2], 1.0, False),
         ]
         assert response["ptkb_provenance"] == statements
+
+
+@pytest.mark.parametrize("year", [2023, 2024])
+def test_a_turn_whose_response_uses_no_passage_marks_none(tmp_path, year):
+    run = made_run(tmp_path / "mine", Data(year))
+    path = run.path / "turns.jsonl"
+    turns = [json.loads(line) for line in path.read_text().splitlines()]
+    turns[1]["used"] = []
+    path.write_text("".join(f"{json.dumps(turn)}\n" for turn in turns))
+    with pytest.raises(RefusedError, match="no passage is marked as used"):
+        write_submission(run, Data(year), tmp_path / "x", run_id="x", run_type="automatic")

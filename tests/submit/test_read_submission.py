@@ -25,6 +25,14 @@ def test_several_responses_are_merged_as_the_organisers_do(tmp_path):
     assert read.turns["qanswer"].tolist() == ["Yes.", "Yes."]
 
 
+def test_the_response_of_the_lowest_rank_is_read_wherever_it_is(tmp_path):
+    document = valid(2024)
+    responses = document["turns"][0]["responses"]
+    responses.insert(0, copy.deepcopy(responses[0]) | {"rank": 2, "text": "Other."})
+    (tmp_path / "run").write_text(text_of(document))
+    assert read_submission(tmp_path / "run").turns["qanswer"].tolist() == ["Yes.", "Yes."]
+
+
 def test_statements_of_2025_become_ids_with_the_dataset(tmp_path):
     (tmp_path / "run").write_text(text_of(valid(2025)))
     assert read_submission(tmp_path / "run").turns["qstatements"][0] == [("I drink tea.", 1.0)]
