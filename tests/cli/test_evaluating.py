@@ -168,9 +168,13 @@ def test_statements_have_the_scores_of_the_package(call, made):
 
 def test_the_unit_of_the_test_is_the_one_that_is_named(call, tiny):
     turns = ["1-1_1", "1-1_2", "1-2_1", "2-1_1"]
-    for name, docno in (("one", "a"), ("two", "b")):
-        (tiny / name).write_text("".join(f"{turn} Q0 {docno} 1 2.0 {name}\n" for turn in turns))
-    (tiny / "judged").write_text("".join(f"{turn} 0 a 1\n" for turn in turns))
+    for name, docnos in (("one", "aaaa"), ("two", "babb")):
+        lines = [
+            f"{turn} Q0 {docno} 1 2.0 {name}\n" for turn, docno in zip(turns, docnos, strict=True)
+        ]
+        (tiny / name).write_text("".join(lines))
+    labels = "".join(f"{turn} 0 a 1\n{turn} 0 b 0\n" for turn in turns)
+    (tiny / "judged").write_text(labels)
     given = ("evaluate", tiny / "one", tiny / "two", "--qrels", tiny / "judged")
     for unit, clusters in (
         ("turn", "over 4 turns,"),

@@ -420,3 +420,12 @@ def test_the_datasets_are_known_by_name():
     assert [ikat.dataset(name).year for name in names] == [None] * len(names)
     with pytest.raises(UsageError, match="is not a dataset of MTRAG"):
         collections_of(ikat.dataset("ikat:sample"))
+
+
+@other_files
+@users_words_only
+def test_a_passage_judged_irrelevant_answers_no_turn(files):
+    judged = "query-id\tcorpus-id\tscore\na<::>1\t1-0-9\t1\na<::>1\t2-0-5\t0\n"
+    files("clapnq/qrels/dev.tsv", judged)
+    tea, dogs = ikat.dataset("mtrag:clapnq").conversations
+    assert [turn.passages for turn in (*tea.turns, *dogs.turns)] == [("1-0-9",), (), ()]

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.conversations import conversation, read_topics
-from pyterrier_ikat.conversations.frame import column, personas, values, with_query
+from pyterrier_ikat.conversations.frame import (
+    column,
+    personas,
+    question_column,
+    values,
+    with_query,
+)
 from pyterrier_ikat.conversations.qrels import read_qrels
 from pyterrier_ikat.conversations.topics import (
     Conversation,
@@ -308,3 +314,9 @@ def test_ptkb_qrels_judge_the_whole_ptkb_of_every_listed_turn(ikat_data):
 def test_two_statements_of_one_id_are_refused():
     with pytest.raises(UsageError, match="two statements have the id 1"):
         conversation(CHAT, {"1": "I like mint.", 1: "I avoid caffeine."})
+
+
+def test_the_question_is_the_oldest_of_pushed_queries():
+    rewritten = with_query(with_query(conversation(CHAT).drop(columns="qutterance"), ["b"]), ["c"])
+    assert question_column(rewritten) == "query_1"
+    assert rewritten["query_1"].tolist() == ["And for sleep?"]
