@@ -97,6 +97,7 @@ setup(
         "ir-datasets",
         "ir-measures>=0.4",
         "openai>=2.0",
+        "httpx>=0.27",  # search servers; openai needs it, too
         "pydantic>=2.0",  # forms of submissions and of requests to a server; openai needs it, too
         "jinja2>=3.1",
         "tenacity>=8.2",

@@ -73,6 +73,7 @@ from .retrieve import GivenRanking as GivenRanking
 from .retrieve import Index as Index
 from .retrieve import LuceneIndex as LuceneIndex
 from .retrieve import PassageIndex as PassageIndex
+from .retrieve import Remote as Remote
 from .retrieve import Splade as Splade
 from .retrieve import SpladeIndex as SpladeIndex
 from .show import Report as Report

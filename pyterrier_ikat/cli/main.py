@@ -279,7 +279,7 @@ RESOURCES = (
     click.option(
         "--reranker",
         help="a cross-encoder, bi:NAME, colbert:NAME, monot5:NAME, listwise:LLM, ensemble, or "
-        "several with commas",
+        "FILE.py:NAME, or several with commas",
     ),
     click.option(
         "--resources",

@@ -8,6 +8,8 @@ from .dense import DenseIndex, DenseRetriever, QueryEncoder
 from .given_ranking import GivenRanking
 from .index import Index, PassageIndex
 from .lucene import LuceneBM25, LuceneIndex, LuceneRM3
+from .remote import Remote
+from .server_calls import ServerError
 from .splade import Splade, SpladeIndex, SpladeRetriever
 
 __all__ = [
@@ -25,7 +27,9 @@ __all__ = [
     "PassageIndex",
     "PassageText",
     "QueryEncoder",
+    "Remote",
     "SearchIndex",
+    "ServerError",
     "Splade",
     "SpladeIndex",
     "SpladeRetriever",

@@ -1,5 +1,6 @@
 """The resources of systems: an index, language models, re-rankers."""
 
+import inspect
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -19,9 +20,10 @@ from ..methods import Method
 from ..methods.definition import is_given
 from ..operator import label_of
 from ..rank import RERANKERS, load_reranker
-from ..retrieve import DenseIndex, Index, SpladeIndex
+from ..retrieve import DenseIndex, Index, Remote, SpladeIndex
 from ..retrieve.artifact import IndexArtifact
 from ..search_index import SearchIndex
+from ..store.python_files import load_python
 
 HYBRID = "hybrid"
 RETRIEVERS = ("bm25", "splade", "dense", HYBRID)
@@ -43,10 +45,14 @@ class Resources:
         responders: the LLMs of ``raguteam``, a list, or specifications separated by commas.
         retriever: ``"bm25"``, ``"splade"`` or ``"dense"``, if ``index`` is a folder that holds
             several of them (without it ``"bm25"``, which a note says); ``"hybrid"``, BM25 and dense
-            vectors fused by reciprocal ranks; or, instead of the index, any PyTerrier retriever.
+            vectors fused by reciprocal ranks; or, instead of the index, any PyTerrier retriever,
+            ``FILE.py:NAME``, or the address of an ``ikat serve``, ``http://...`` or
+            ``https://...``. Such a NAME is a transformer, or a function that makes one of the
+            opened index; you may also give the function.
         reranker: a cross-encoder's name, ``bi:NAME``, ``colbert:NAME``, ``monot5:NAME``,
-            ``listwise:LLM`` (such as ``listwise:openai:gpt-4o``), ``ensemble``, or several of these
-            separated by commas; or a transformer, or a list.
+            ``listwise:LLM`` (such as ``listwise:openai:gpt-4o``), ``ensemble``, ``FILE.py:NAME`` as
+            for ``retriever``, or several of these separated by commas; or a transformer, a function
+            of the index, or a list.
         rewriter: a T5 or BART rewriter's name, or an operator.
         expander: ConvGQR's T5 expansion model, or an operator.
         prompts: a folder of your own prompt templates, for all LLM operators of a method.
@@ -103,7 +109,8 @@ class Resources:
         taken = taken_by(entries)
         taken.add("prompts")  # only a built system shows whether it reads prompts
         needs_dense = any(_needs_dense(entry) for entry in entries)
-        if isinstance(given.get("retriever"), pt.Transformer) and not needs_dense:
+        own = [own_stage(given.get(name)) for name in ("retriever", "reranker")]
+        if _replaces_index(own[0]) and not any(map(_reads_index, own)) and not needs_dense:
             taken -= OF_THE_INDEX
         for name in list(given):
             if name in taken or given[name] is None:
@@ -141,7 +148,8 @@ class Resources:
 
     def _opened_index(self, known: OpenedResources) -> dict[str, Any]:
         """The index and the retriever; nothing where both are used as they are given."""
-        kind = self.retriever if isinstance(self.retriever, str) else None
+        retriever = own_stage(self.retriever)
+        kind = retriever if isinstance(retriever, str) and not is_address(retriever) else None
         one_of((None, *RETRIEVERS), retriever=kind)
         index = folder_of_anserini(self.index) or self.index
         if not isinstance(index, str | Path | Index | SearchIndex | None):
@@ -159,12 +167,11 @@ class Resources:
             index = Index(index.path)  # all that the folder of an opened index holds
         if not isinstance(index, str | Path | Index):
             self._check_without_folder(kind)
-            return {}
+            return {"retriever": retriever}
         folder = index if isinstance(index, Index) else Index(index)
         key = ("index", (str(folder.path), kind))
         if key not in known:
             known[key] = self._opened_folder(folder, kind)
-        retriever = self.retriever
         if kind is not None:
             retriever = HYBRID if kind == HYBRID else None
         return {"index": known[key], "retriever": retriever}
@@ -206,6 +213,10 @@ class Resources:
             UsageError: when a resource is missing.
         """
         given = {item.name: getattr(self, item.name) for item in fields(self)}
+        if isinstance(self.retriever, str) and is_address(self.retriever):
+            given["retriever"] = _remote(self.retriever, entry)
+        for name in ("retriever", "reranker"):
+            given[name] = self._of_index(name, given[name])
         if self.index is None:
             return entry.build(**given)
         hybrid = self.retriever == HYBRID
@@ -226,6 +237,28 @@ class Resources:
                 num_results=entry.depth,
             )
         return entry.build(**given)
+
+    def _of_index(self, name: str, value: Any) -> Any:
+        """A stage, or several; a function is called with the index if it takes an argument."""
+        if isinstance(value, list | tuple):
+            return [self._of_index(name, stage) for stage in value]
+        if not _is_function(value):
+            return value
+        if not _reads_index(value):
+            made = value()
+        elif self.index is None:
+            raise UsageError(
+                f"the function {_name_of(value)} of {option(name)} takes an index: give "
+                f"{option('index')}, too"
+            )
+        else:
+            made = value(self.index)
+        if not isinstance(made, pt.Transformer):
+            raise UsageError(
+                f"the function {_name_of(value)} of {option(name)} returns {type(made).__name__}: "
+                "end it with return and a PyTerrier transformer"
+            )
+        return made
 
     def _vectors(self) -> DenseIndex:
         """The dense vectors in the folder of the index."""
@@ -250,6 +283,91 @@ def _retriever_of(index: Any, entry: Method) -> pt.Transformer:
             "return and a PyTerrier transformer"
         )
     return retriever
+
+
+IN_FILE = re.compile(r"(?P<file>.+\.py)(:(?P<name>\w*))?")
+"""A stage in a user's file."""
+
+
+def is_address(text: str) -> bool:
+    """Return whether a retriever is named by the address of a server."""
+    return text.startswith(("http://", "https://"))
+
+
+def own_stage(value: Any) -> Any:
+    """Return the transformer or function that ``FILE.py:NAME`` names; any other value as it is.
+
+    Raises:
+        UsageError: when there is no such file or name, it can't be run, or the name is neither.
+    """
+    named = IN_FILE.fullmatch(value) if isinstance(value, str) else None
+    if named is None:
+        return value
+    module = load_python(named["file"], "a stage")
+    stages = {}
+    for name, member in vars(module).items():
+        is_own = getattr(member, "__module__", None) == module.__name__
+        if isinstance(member, pt.Transformer) or (_is_function(member) and is_own):
+            stages[name] = member
+    if named["name"] in stages:
+        return stages[named["name"]]
+    repair = did_you_mean(named["name"] or "", stages)
+    if not repair:
+        repair = f"it has {', '.join(stages) or 'no transformer and no function'}"
+    raise UsageError(f"{value} names no transformer or function of {named['file']}: {repair}")
+
+
+def _is_function(value: Any) -> bool:
+    return callable(value) and not isinstance(value, pt.Transformer | type)
+
+
+def _name_of(function: Any) -> str:
+    return str(getattr(function, "__name__", function))
+
+
+def _reads_index(value: Any) -> bool:
+    """Whether a value is a function of the index, or a list with one."""
+    if isinstance(value, list | tuple):
+        return any(map(_reads_index, value))
+    if not _is_function(value):
+        return False
+    required = []
+    for parameter in inspect.signature(value).parameters.values():
+        is_variadic = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if parameter.default is parameter.empty and not is_variadic:
+            required.append(parameter.name)
+    if len(required) > 1:
+        raise UsageError(
+            f"the function {_name_of(value)} takes {', '.join(required)}: a retriever or re-ranker "
+            "is made by a function of the index alone"
+        )
+    return len(required) == 1
+
+
+def _replaces_index(retriever: Any) -> bool:
+    """Whether a retriever stands in the place of an index."""
+    if isinstance(retriever, str):
+        return is_address(retriever)
+    return isinstance(retriever, pt.Transformer) or _is_function(retriever)
+
+
+def _remote(url: str, entry: Method) -> Remote:
+    """A retriever from a server, with the method's depth and, for BM25, its paper's parameters."""
+    remote = Remote(url, num_results=entry.depth)
+    if not remote.facts().bm25:
+        return remote
+    k1 = entry.bm25.get("k1", 0.9)
+    b = entry.bm25.get("b", 0.4)
+    return Remote(url, num_results=entry.depth, k1=k1, b=b)
+
+
+def _remote_in_words(url: str, entry: Method) -> str:
+    """What a server searches with, and the settings that a paper names."""
+    facts = Remote(url).facts()
+    if facts.stage != "BM25" or not facts.bm25:
+        return f"{facts.stage} of {url}"
+    settings = {"k1": 0.9, "b": 0.4, **entry.bm25}
+    return " ".join(["BM25", *(f"{name}={value}" for name, value in settings.items())])
 
 
 OF_SPLADE = ("splade_model", "splade_query_model", "texts")
@@ -309,6 +427,8 @@ def deviations(entry: Method, given: Resources, opened: Resources) -> list[str]:
         used[item.name] = resource if isinstance(resource, LLM) else getattr(given, item.name)
     if opened.retriever is None and opened.index is not None:
         used["retriever"] = _retriever_in_words(entry, opened.index)
+    elif isinstance(opened.retriever, str) and is_address(opened.retriever):
+        used["retriever"] = _remote_in_words(opened.retriever, entry)
     lines = entry.deviations(used)
     if given.statements and "llm" in entry.resources.values():
         line = f"statements about the user: {given.statements}"
@@ -393,7 +513,8 @@ def _open_rerankers(given: Any, _: Ledger) -> Any:
         in_home = HOME_IN_NAME.match(name)
         if in_home is not None:
             name = f"{in_home[1] or ''}{home}{name[in_home.end() :]}"
-        rerankers.append(load_reranker(name))
+        own = own_stage(name)
+        rerankers.append(load_reranker(name) if own is name else own)
     return rerankers[0] if len(rerankers) == 1 else rerankers
 
 

@@ -178,9 +178,7 @@ class _Routes:
     async def search(self, request: Request) -> Response:
         """Passages of queries."""
         queries = read(SearchRequest, await request.body())
-        results = await while_there(request, self.service.search(queries))
-        model = self.service.system(queries.model).name
-        return _json({"model": model, "results": results})
+        return _json(await while_there(request, self.service.search(queries)))
 
 
 async def _stream(

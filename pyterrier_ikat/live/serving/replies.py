@@ -24,6 +24,7 @@ from ...operator import Operator, every_stage
 from ...runs.answered_turn import ShownPassage, Turn
 from ...study.systems import System
 from ..answering import StillTooLong
+from .searching import search_facts
 
 log = logging.getLogger("pyterrier_ikat.live.serving")
 OPERATOR = "whoever runs this server"
@@ -432,5 +433,6 @@ def model_object(system: System, created: int) -> dict[str, Any]:
         "owned_by": "pyterrier_ikat",
         "about": about(system),
         "writes_response": bool(system.writes_response),
+        "search": search_facts(system),
         "examples": list(first_words)[:3],
     }

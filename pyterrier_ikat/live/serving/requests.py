@@ -167,8 +167,21 @@ class ChatRequest(_Given):
         return parts + self.unused
 
 
+MOST_PASSAGES = 64_000
+"""Passages of an answer: 64 queries at depth 1000, or 6 at the greatest depth."""
+
+
 class SearchRequest(BaseModel):
     """Queries, for the first stage of a system.
+
+    Attributes:
+        model: the name of the system.
+        query: one query.
+        queries: several; a blank one has no passages.
+        k: the maximum number of passages per query.
+        k1: the parameter of BM25, for a first stage that has it; None for the stage's own.
+        b: the other one.
+        texts: whether the passages come with their texts.
 
     Example:
         >>> read(SearchRequest, b'{"query": "tea", "k": 3}').every_query
@@ -178,13 +191,25 @@ class SearchRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
     model: str | None = None
     query: Text | None = None
-    queries: list[Text] = Field([], max_length=64)
-    k: int = Field(10, ge=1, le=1000)
+    queries: list[str] = Field([], max_length=64)
+    k: int = Field(10, ge=1, le=10_000)
+    k1: float | None = None
+    b: float | None = None
+    texts: bool = True
 
     @model_validator(mode="after")
     def _has_one_of_both(self) -> "SearchRequest":
         if (self.query is None) != bool(self.queries):
             raise ValueError("give query, a text, or queries, a list of texts")
+        return self
+
+    @model_validator(mode="after")
+    def _fits_into_an_answer(self) -> "SearchRequest":
+        if len(self.every_query) * self.k > MOST_PASSAGES:
+            raise ValueError(
+                f"{len(self.every_query)} queries with k={self.k}: an answer has at most "
+                f"{MOST_PASSAGES} passages, so send fewer queries at a time"
+            )
         return self
 
     @property

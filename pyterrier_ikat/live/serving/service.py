@@ -22,6 +22,7 @@ from ...conversations.topics import Conversation
 from ...errors import IkatError, UsageError, advice, list_first
 from ...events import AskerLeft, Write, asked_by, check_asker, in_chain
 from ...llms import LLM, Ledger
+from ...operator import without_unread_texts
 from ...runs.answered_turn import Turn
 from ...runs.log import (
     TOPICS,
@@ -38,6 +39,7 @@ from ...study.systems import System, Systems, check_names, open_systems
 from ..answering import answer, settings_of
 from .replies import Failure, failure_of, log
 from .requests import ChatRequest, SearchRequest
+from .searching import search_facts, with_bm25
 
 Result = TypeVar("Result")
 CLIENT_LEFT = 499
@@ -105,14 +107,14 @@ class Service:
 
         return await self._run(work)
 
-    async def search(self, queries: SearchRequest) -> list[dict[str, Any]]:
-        """The passages of each query.
+    async def search(self, request: SearchRequest) -> dict[str, Any]:
+        """The answer to a search: ``model``, ``results`` and ``fingerprint``, see :func:`search`.
 
         Raises:
-            Failure: when there are none.
+            Failure: when there is none.
         """
-        system = self.system(queries.model)
-        return await self._run(lambda: search(system, queries.every_query, queries.k))
+        system = self.system(request.model)
+        return await self._run(lambda: search(system, request))
 
     async def _run(self, work: Callable[[], Result]) -> Result:
         """Work in a thread, and count it among the workers until it ends.
@@ -234,15 +236,17 @@ def _recorded_conversation(
     )
 
 
-def search(system: System, queries: list[str], k: int) -> list[dict[str, Any]]:
+def search(system: System, request: SearchRequest) -> dict[str, Any]:
     """Search with the first stage of a system.
 
     Returns:
-        For each query ``query`` and ``passages``: dicts with ``id``, ``text`` and ``score``, best
-        first.
+        ``model``, the name of the system; ``fingerprint``, see
+        :func:`~pyterrier_ikat.live.serving.searching.search_facts`; ``results``, for each query
+        ``query`` and ``passages``: dicts with ``id``, ``score`` and, if it is wanted and the stage
+        has it, ``text``, best first.
 
     Raises:
-        Failure: when it has no such stage.
+        Failure: when it has no such stage, or the stage doesn't take the parameters of BM25.
         IkatError: when the search fails.
     """
     if system.retriever is None:
@@ -251,17 +255,43 @@ def search(system: System, queries: list[str], k: int) -> list[dict[str, Any]]:
             f"model {system.name} has no stage that searches: choose another one",
             param="model",
         )
-    qids = [f"search_{number}" for number in range(1, len(queries) + 1)]
-    topics = object_frame({"qid": qids, "query": queries})
-    results: pd.DataFrame = (system.retriever % k).compile().transform(topics)
+    try:
+        retriever = with_bm25(system, request.k1, request.b) % request.k
+    except UsageError as error:
+        raise Failure(400, str(error), param="k1") from None
+    if not request.texts:
+        retriever = without_unread_texts(retriever)
+    fingerprint = search_facts(system)["fingerprint"]
+    topics = _topics_of(request.every_query)
+    results: pd.DataFrame = retriever.compile().transform(topics)
     ranked = results.sort_values("rank", kind="stable")
-    passages: dict[str, list[dict[str, Any]]] = {qid: [] for qid in qids}
+    passages: dict[str, list[dict[str, Any]]] = {qid: [] for qid in _qids(request.every_query)}
+    gives_texts = request.texts and "text" in ranked.columns
+    texts = values(ranked, "text", "")
     for qid, docno, text, score in zip(
-        ranked["qid"], ranked["docno"], values(ranked, "text", ""), ranked["score"], strict=True
+        ranked["qid"], ranked["docno"], texts, ranked["score"], strict=True
     ):
-        passages[qid].append({"id": str(docno), "text": str(text), "score": float(score)})
-    of_queries = zip(queries, passages.values(), strict=True)
-    return [{"query": query, "passages": of_query} for query, of_query in of_queries]
+        passage = {"id": str(docno), "score": float(score)}
+        if gives_texts:
+            passage["text"] = str(text)
+        passages[qid].append(passage)
+    of_queries = zip(request.every_query, passages.values(), strict=True)
+    found = [{"query": query, "passages": of_query} for query, of_query in of_queries]
+    return {"model": system.name, "fingerprint": fingerprint, "results": found}
+
+
+def _qids(queries: list[str]) -> list[str]:
+    return [f"search_{number}" for number in range(1, len(queries) + 1)]
+
+
+def _topics_of(queries: list[str]) -> pd.DataFrame:
+    """The queries that aren't blank, as a query frame."""
+    searched: dict[str, list[str]] = {"qid": [], "query": []}
+    for qid, query in zip(_qids(queries), queries, strict=True):
+        if query.strip():
+            searched["qid"].append(qid)
+            searched["query"].append(query)
+    return object_frame(searched)
 
 
 def open_served(

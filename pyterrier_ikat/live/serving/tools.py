@@ -79,7 +79,8 @@ def tools_of(service: Service) -> tuple[list[Any], Any]:
         """Find the best k passages for `query`, or for each of `queries`."""
         fields = {"model": model, "query": query, "queries": queries or [], "k": k}
         work = service.search(read(SearchRequest, fields))
-        return {"results": await while_there(_request(context), work)}
+        answer = await while_there(_request(context), work)
+        return {"results": answer["results"]}
 
     server.add_tool(ask)
     server.add_tool(search)

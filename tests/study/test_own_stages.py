@@ -1,0 +1,118 @@
+"""Retrievers and re-rankers from a user's file: transformers, and functions of the index."""
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.study.resources import own_stage
+from pyterrier_ikat.study.systems import open_systems
+
+STAGES = """
+import pyterrier as pt
+import pyterrier_ikat as ikat
+
+SERVER = ikat.Remote("http://127.0.0.1:9", "routir", "words")
+
+
+def smooth(index):
+    return index.bm25(k1=2.0, b=0.5)
+
+
+def shortest(index):
+    return index.text_loader() >> ikat.BM25Rerank(k1=2.0)
+
+
+def alone():
+    return ikat.BM25Rerank(b=0.9)
+
+
+def of_two(index, other):
+    return index.bm25()
+
+
+def nothing(index):
+    return 7
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "stages.py"
+    path.write_text(STAGES)
+    return str(path)
+
+
+@pytest.fixture
+def topics():
+    return pt.get_dataset("ikat:sample").get_topics()
+
+
+def expression(system="raw", **resources):
+    [opened] = open_systems(system, **resources)
+    return opened.pipeline
+
+
+def test_a_function_of_a_file_makes_the_retriever_of_the_index(file, sample_index, topics):
+    built = expression(retriever=f"{file}:smooth", index=sample_index)
+    expected = sample_index.bm25(k1=2.0, b=0.5)
+    columns = ["qid", "docno", "score", "rank", "text"]
+    pd.testing.assert_frame_equal(built(topics)[columns], expected(topics)[columns])
+
+
+def test_a_function_may_be_given_itself(sample_index):
+    def smooth(index):
+        return index.bm25(k1=2.0, b=0.5)
+
+    built = expression(retriever=smooth, index=sample_index)
+    assert "k1=2.0, b=0.5" in repr(built)
+
+
+def test_a_transformer_of_a_file_takes_no_index(file, sample_index):
+    stage = own_stage(f"{file}:SERVER")
+    assert isinstance(stage, ikat.Remote)
+    assert repr(stage) in repr(expression(retriever=f"{file}:SERVER"))
+    with pytest.raises(ikat.UsageError, match="no system uses index"):
+        expression(retriever=f"{file}:SERVER", index=sample_index)
+
+
+def test_rerankers_of_a_file_stand_alone_and_in_lists(file, sample_index):
+    given = {"index": sample_index, "llm": "recorded:sample"}
+    alone = expression("aqd", reranker=f"{file}:alone", **given)
+    assert "ikat.BM25Rerank(b=0.9)" in repr(alone)
+    of_index = expression("aqd", reranker=f"{file}:shortest", **given)
+    assert "ikat.BM25Rerank(k1=2.0)" in repr(of_index)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("smoth", "did you mean smooth"),
+        ("", "it has SERVER, smooth"),
+        ("of_two", "index alone"),
+        ("nothing", "returns int"),
+        ("pt", "names no transformer"),
+    ],
+)
+def test_what_is_no_stage_is_refused(file, sample_index, name, words):
+    with pytest.raises(ikat.UsageError, match=words):
+        expression(retriever=f"{file}:{name}", index=sample_index)
+
+
+def test_a_missing_file_or_index_is_refused(file, tmp_path):
+    with pytest.raises(ikat.UsageError, match="there is no file"):
+        expression(retriever=f"{tmp_path}/none.py:smooth")
+    with pytest.raises(ikat.UsageError, match="takes an index"):
+        expression(retriever=f"{file}:smooth")
+
+
+def test_the_command_line_takes_a_stage_of_a_file(file, sample_index, tmp_path):
+    from click.testing import CliRunner
+
+    from pyterrier_ikat.cli import main
+
+    arguments = ["run", "raw", "--dataset", "ikat:sample", "--index", sample_index.path]
+    resources = ["--resources", f"retriever={file}:smooth", "--out", str(tmp_path / "runs")]
+    outcome = CliRunner().invoke(main, [*arguments, *resources], catch_exceptions=False)
+    assert outcome.exit_code == 0, outcome.output
+    assert (tmp_path / "runs" / "raw" / "run.json").is_file()
