@@ -30,6 +30,10 @@ MARKS_NOTE = "Best bold, second best underlined."
 """The note on marks. Only a table with fonts has it."""
 
 
+LATEX_PACKAGES = r"% \usepackage{booktabs}"
+"""The first line of a table for LaTeX."""
+
+
 @dataclass(frozen=True)
 class Cell:
     """One cell of a table.
@@ -71,7 +75,7 @@ def mark_best(scores: Sequence[str], marks: Sequence[str]) -> list[Cell]:
     """Return the cells of one measure, the best and second best of them marked.
 
     Scores that read the same are the same: both are best, or both second best. Nothing is best when
-    there is only one score.
+    there is only one score, or all are the same.
 
     Args:
         scores: the scores as they are shown; other values are never the best.
@@ -86,7 +90,7 @@ def mark_best(scores: Sequence[str], marks: Sequence[str]) -> list[Cell]:
     for score in scores:
         numbers.append(float(score) if _NUMBER.fullmatch(score) else None)
     distinct = sorted({number for number in numbers if number is not None}, reverse=True)
-    best = distinct[0] if distinct and len(scores) > 1 else None
+    best = distinct[0] if len(distinct) > 1 else None
     second = distinct[1] if len(distinct) > 1 else None
     cells = []
     for score, number, mark in zip(scores, numbers, marks, strict=True):
@@ -151,6 +155,7 @@ class Table:
         below: a second table about the same values, which is shown below.
         on_screen: the columns in a terminal, where they are others. A terminal shows as many beside
             each other as fit.
+        caption: what its columns are, which only the caption of a paper's table says.
     """
 
     rows: "pd.DataFrame | Sequence[Mapping[str, Any]]"
@@ -159,6 +164,7 @@ class Table:
     title: str = ""
     below: "Table | None" = None
     on_screen: Sequence[Column] = ()
+    caption: str = ""
 
     @property
     def frame(self) -> "pd.DataFrame":
@@ -183,17 +189,31 @@ class Table:
         }
         return writers[form]()
 
-    def latex(self) -> str:
+    def latex(self, label: str = "") -> str:
         """Return a ``table`` environment for LaTeX with the package booktabs.
 
         Title and notes are in its caption.
+
+        Args:
+            label: for references; by default made of the title. A second table's has an end more.
         """
         sides = "".join("r" if column.numeric else "l" for column in self.columns)
         # the mark takes no room: scores stay aligned
         shown = self._marked(escape_latex, r"\textbf{%s}", r"\underline{%s}", r"\rlap{$^{%s}$}")
-        caption = escape_latex(self._caption())
-        text = str(shown.to_latex(index=False, escape=False, column_format=sides, caption=caption))
-        return text if self.below is None else f"{text}\n{self.below.latex()}"
+        label = label or _label_of(self.title)
+        text = str(
+            shown.to_latex(
+                index=False,
+                escape=False,
+                column_format=sides,
+                caption=escape_latex(self._paper_caption()),
+                label=label,
+            )
+        )
+        text = f"{LATEX_PACKAGES}\n{text}"
+        if self.below is None:
+            return text
+        return f"{text}\n{self.below.latex(f'{label}-intervals')}"
 
     def markdown(self) -> str:
         """Return a table in Markdown, as GitHub and Jupyter read it, the notes below."""
@@ -254,6 +274,16 @@ class Table:
         title = [f"{self.title.rstrip('.')}."] if self.title else []
         return " ".join([*title, *self.notes])
 
+    def _paper_caption(self) -> str:
+        """The caption for a paper: what it shows, and each note once."""
+        sentences = []
+        for text in (self.title, self.caption):
+            if text:
+                sentences.append(f"{text.rstrip('.')}.")
+        for note in dict.fromkeys(self.notes):
+            sentences.append(f"{note.removeprefix('note: ').rstrip('.')}.")
+        return " ".join(sentences)
+
     def _marked(
         self, escape: Callable[[str], str], best: str, second: str, sign: str
     ) -> "pd.DataFrame":
@@ -275,6 +305,12 @@ class Table:
             columns[position] = [marked(cell) for cell in column.cells]
         shown = pd.DataFrame(columns, dtype=object)
         return shown.set_axis([escape(column.title) for column in self.columns], axis="columns")
+
+
+def _label_of(title: str) -> str:
+    """The label of a table for a paper, such as ``tab:llm-ledger``."""
+    words = re.findall(r"[a-z0-9]+", title.casefold())
+    return "tab:" + ("-".join(words[:5]) or "results")
 
 
 def _padded(column: Column) -> list[str]:

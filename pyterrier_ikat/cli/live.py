@@ -113,6 +113,8 @@ def serve(names: tuple[str, ...], workers: int, **options: Any) -> None:
     variable IKAT_SERVE_TOKEN is set, every request needs this token as its API key. Ctrl-C stops
     the server; requests under way get a second to finish.
     """
+    # First, because the imports take seconds, and the models more.
+    click.echo(f"loading {', '.join(names)}", err=True)
     from ..live.serving import serve
     from ..llms import Ledger
 

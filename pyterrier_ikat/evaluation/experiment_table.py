@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import ir_measures
 import numpy as np
@@ -87,7 +87,7 @@ def experiment_table(rows: Rows, about_turns: Sequence[str] = ()) -> Table:
     if "repeats" in rows[0]:
         notes += _notes_on_repeats(rows, None if baseline is None else baseline["name"])
     below = None if baseline is None else difference_table(rows, baseline)
-    return Table(rows, columns, notes, below=below)
+    return Table(rows, columns, notes, below=below, caption=", ".join(measures))
 
 
 def _baseline_row(rows: Rows, measure: str) -> dict[str, Any] | None:
@@ -138,6 +138,7 @@ def difference_table(rows: Rows, base: Mapping[str, Any]) -> Table:
     notes = [
         f"Differences from {base['name']}, with 95 % intervals of the same test, not corrected."
     ]
+    caption = ", ".join(measures)
     side_by_side = [Column("system", [Cell(str(row["name"])) for row in others])]
     on_screen = list(side_by_side)
     for measure in measures:
@@ -145,7 +146,7 @@ def difference_table(rows: Rows, base: Mapping[str, Any]) -> Table:
         side_by_side.append(Column(measure, cells))
         on_screen.append(Column(measure, cells, numeric=True))
     if len(measures) <= MEASURES_SIDE_BY_SIDE:
-        return Table(others, side_by_side, notes, on_screen=on_screen)
+        return Table(others, side_by_side, notes, on_screen=on_screen, caption=caption)
     names = []
     titles = []
     differences = []
@@ -159,7 +160,7 @@ def difference_table(rows: Rows, base: Mapping[str, Any]) -> Table:
         Column("measure", titles),
         Column("difference", differences),
     ]
-    return Table(others, columns, notes, on_screen=on_screen)
+    return Table(others, columns, notes, on_screen=on_screen, caption=caption)
 
 
 def _difference(row: Mapping[str, Any], base: Mapping[str, Any], measure: str) -> str:
@@ -178,7 +179,15 @@ def _difference(row: Mapping[str, Any], base: Mapping[str, Any], measure: str) -
     return f"{format_score(difference, signed=True)} [{interval}]"
 
 
-def table(evaluated: "pd.DataFrame") -> Table:
+@overload
+def table(evaluated: "pd.DataFrame", format: None = None) -> Table: ...
+
+
+@overload
+def table(evaluated: "pd.DataFrame", format: str) -> str: ...
+
+
+def table(evaluated: "pd.DataFrame", format: str | None = None) -> Table | str:
     """The experiment table for a paper.
 
     The best score of each measure is bold, the second best underlined, and significant
@@ -193,8 +202,13 @@ def table(evaluated: "pd.DataFrame") -> Table:
     Args:
         evaluated: the result of ``ikat.experiment``, ``ikat.evaluation.evaluate`` or
             ``ikat.evaluation.evaluate_ptkb``.
+        format: ``"latex"``, ``"markdown"``, ``"csv"`` or ``"text"``, for the table as a text.
+
+    Returns:
+        The table, which shows itself in a notebook; a text if there is a format.
 
     Raises:
+        UsageError: for another format.
         DataError: when it is not such a table, lacks columns of a comparison, or its rows are means
             over different numbers of turns.
 
@@ -225,7 +239,8 @@ def table(evaluated: "pd.DataFrame") -> Table:
         )
     _check_compared(list(evaluated.columns))
     shown = experiment_table(evaluated.to_dict("records"), evaluated.attrs.get(TURNS_ATTRIBUTE, ()))
-    return replace(shown, rows=evaluated, notes=[*shown.notes, *notes_of(evaluated)])
+    shown = replace(shown, rows=evaluated, notes=[*shown.notes, *notes_of(evaluated)])
+    return shown if format is None else shown.written(format)
 
 
 def _check_compared(columns: Sequence[str]) -> None:

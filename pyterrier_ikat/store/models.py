@@ -1,7 +1,9 @@
 """Models: loaded once, identified by their state, with errors that say what to do."""
 
 import hashlib
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -118,7 +120,7 @@ def load(kind: str, model: str, make: Callable[[], Model], known: Iterable[str] 
         UsageError: when the model can't be loaded, or the library for it isn't installed.
     """
     try:
-        with doing(f"loading the {kind} {model}"), without_loading_bars():
+        with doing(f"loading the {kind} {model}"), without_loading_bars(), _without_retries():
             return make()
     except ImportError as error:
         package = PACKAGES.get(error.name or "", "'pyterrier_ikat[rank]'")
@@ -136,6 +138,18 @@ def load(kind: str, model: str, make: Callable[[], Model], known: Iterable[str] 
             "model, or a name on the Hugging Face hub where the hub can be reached (HF_HUB_OFFLINE "
             "not set)"
         ) from None
+
+
+@contextmanager
+def _without_retries() -> Iterator[None]:
+    """Hide the lines of huggingface_hub on each try; the error says it once."""
+    hub = logging.getLogger("huggingface_hub")
+    before = hub.level
+    hub.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        hub.setLevel(before)
 
 
 def positions_of(network: Any) -> int | None:

@@ -84,8 +84,9 @@ def test_best_is_bold_second_underlined_and_ties_share_the_mark():
     st.lists(st.sampled_from(["1.0000", ".5000", ".2500", "-.2500", "n/a"]), min_size=2, max_size=6)
 )
 def test_the_marks_are_those_of_counting_the_greater_figures(figures):
+    all_same = len(set(figures) - {"n/a"}) == 1
     for cell in mark_best(figures, [""] * len(figures)):
-        if cell.text == "n/a":
+        if cell.text == "n/a" or all_same:
             assert (cell.best, cell.second) == (False, False)
         else:
             greater = {one for one in figures if one != "n/a" and float(one) > float(cell.text)}
@@ -247,6 +248,28 @@ def test_every_form_has_title_and_notes_and_only_text_is_rounded():
     ):
         shown.written("html")
     assert Table([{"run": "a"}], shown.columns, []).frame.to_dict("list") == {"run": ["a"]}
+
+
+def test_a_caption_says_measures_turns_and_test_once_each():
+    evaluated = compared()
+    evaluated.attrs["deviations"] = ["qr: another model", "qr: another model"]
+    text = table(evaluated, format="latex")
+    assert text == table(evaluated).latex()
+    assert text.startswith("% \\usepackage{booktabs}\n\\begin{table}\n")
+    [caption] = re.findall(r"\\caption\{(nDCG@5\. Mean .*)\}\n\\label\{tab:results\}", text)
+    assert "20 judged turns" in caption
+    assert "paired t-test, over 20 turns, Bonferroni" in caption
+    assert "treats all turns as independent" in caption
+    assert caption.count("another model") == 1
+    assert "note:" not in text
+    assert text.count(r"\label{tab:results-intervals}") == 1
+    with pytest.raises(UsageError, match="the format 'html' is unknown"):
+        table(evaluated, format="html")
+
+
+def test_equal_scores_of_all_systems_are_not_bold():
+    rows = latex_rows(table(experiment_table(**{"nDCG@5": [0.5, 0.5, 0.5]})).latex())
+    assert [row[1] for row in rows] == [".5000"] * 3
 
 
 @pytest.mark.filterwarnings("ignore")

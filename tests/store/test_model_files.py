@@ -1,3 +1,4 @@
+import logging
 import os
 
 import pytest
@@ -101,3 +102,18 @@ def test_a_moved_folder_is_the_same_model_until_its_files_change(tmp_path):
     assert is_copy(after, before, checksum_model(before))
     (tmp_path / "after" / "weights").write_text("abd")
     assert not is_copy(after, before, checksum_model(before))
+
+
+def test_a_hub_out_of_reach_is_said_once(caplog):
+    hub = logging.getLogger("huggingface_hub")
+    before = hub.level
+
+    def make():
+        for number in range(5):
+            logging.getLogger("huggingface_hub.utils._http").warning("Retrying %d", number)
+        raise OSError("no connection to the hub")
+
+    with pytest.raises(UsageError, match="no connection to the hub"):
+        load("cross-encoder", "a/b", make)
+    assert caplog.records == []
+    assert hub.level == before

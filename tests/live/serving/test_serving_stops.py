@@ -126,6 +126,7 @@ def test_ctrl_c_ends_with_code_0_within_three_seconds(start):
         told = "".join(str(one.exception() or one.result().text) for one in cut)
     assert took < 3 * max(slow, slowness())
     printed = served.begun + served.process.stdout.read()
+    assert printed.startswith("loading mine.py:drafts\n")
     assert "the environment variable IKAT_SERVE_TOKEN" in printed
     assert not re.search(f"{KEY}|{TOKEN}|xyzzy|Traceback", printed + told)
 
