@@ -265,3 +265,8 @@ def calls(text):
 def test_the_work_grows_with_the_length_of_the_text(piece):
     short, long = (calls(f"Oats {piece * count} end.") for count in (50, 400))
     assert long < 100 + 9 * short
+
+
+def test_a_passage_of_number_0_is_unknown():
+    cited = read_citations("Oats keep [passage 0].", 2)
+    assert (cited.sentences[0].numbers, cited.sentences[0].unknown) == ((), (0,))

@@ -321,3 +321,17 @@ def test_the_plan_knows_the_calls():
     for k, cut, calls in ((100, 40, 3), (30, 1000, 2), (100, 1, 0)):
         rows = ikat.plan({"x": Finds() % cut >> ikat.ListwiseRerank(LLM(Knows()), k)}, topics)
         assert rows["calls"].sum() == 2 * calls, (k, cut)
+
+
+def test_of_two_whole_rankings_the_last_counts():
+    assert read_ranking("[1] > [2] > [3]\n\nBetter: [3] > [1] > [2]") == [3, 1, 2]
+
+
+def test_passages_of_equal_labels_keep_their_order_by_rank():
+    frame = pd.DataFrame(
+        {"qid": ["1_1"] * 3, "query": ["tea"] * 3, "docno": list("abc"), "rank": [2, 0, 1]}
+    ).assign(text=["mint", "sage", "thyme"], score=[1.0, 3.0, 2.0])
+    llm, _ = scripted("2", "2", "3")
+    ranked = ikat.LLMRerank(llm)(frame)
+    assert ranked["docno"].tolist() == ["c", "b", "a"]
+    assert ranked["score"].tolist() == pytest.approx([3 + 1 / 2, 2 + 1 / 3, 2 + 1 / 4])
