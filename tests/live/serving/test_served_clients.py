@@ -291,11 +291,13 @@ def test_the_client_of_the_live_reference_talks_as_it_is_written():
     page = (Path(__file__).parents[3] / "docs" / "live_reference.md").read_text(encoding="utf-8")
     [code] = re.findall(r"```python\n(from openai import OpenAI\n.*?)```", page, re.DOTALL)
     with running({"rtg": Talks()}) as server:
-        said: dict = {}
-        exec(code.replace("http://127.0.0.1:8000", server.url), said)
-    assert said["reply"].choices[0].message.content.endswith("Sources: [1][2]")
-    assert ikat.dataset("ikat:sample").conversations[0].turns[0].utterance == said["words"]
-    assert said["reply"].citations[0]["id"] == "d1-I'd like to do my fi"
+        names: dict = {}
+        exec(code.replace("http://127.0.0.1:8000", server.url), names)
+    [message] = names["messages"]
+    assert names["reply"].choices[0].message.content.endswith("Sources: [1][2]")
+    first_turn = ikat.dataset("ikat:sample").conversations[0].turns[0]
+    assert message["content"] == first_turn.utterance
+    assert names["reply"].citations[0]["id"] == "d1-I'd like to do my fi"
 
 
 def test_recorded_completions_answer_only_their_conversations():
