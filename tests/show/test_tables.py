@@ -314,3 +314,12 @@ def test_a_judge_is_circular_under_any_name_of_its_model():
     asked = {"ad": ["gpt-4o-2024-08-06"], "rtg": ["gpt-4o-mini"], "raw": []}
     [line] = circular(["openai:gpt-4o", "recorded:sample"], asked)
     assert line.startswith("circular: gpt-4o is a judge or user here, and ad asked it, too")
+
+
+def test_the_sum_with_an_unknown_cost_is_unknown():
+    priced = Ledger()
+    priced.count("answer", "m", calls=1, known=1, cost=0.5, worth=0.25)
+    unpriced = Ledger()
+    unpriced.count("answer", "m", calls=1, cost=None, worth=0.0)
+    notes = " ".join(ledger({"a": priced, "b": unpriced}).notes)
+    assert "Together: paid unknown, known 0.2500." in notes
