@@ -354,3 +354,9 @@ def test_a_measure_of_judged_passages_leaves_the_others_alone():
     evaluator = Evaluator({"1_1": {"b": 1, "c": 0}}, measures)
     scores = evaluator.per_turn("mine", {"1_1": {"a": 3.0, "b": 2.0, "c": 1.0}})
     assert list(scores.values()) == [[0.5], [3.0]]
+
+
+def test_other_providers_get_the_best_passage_first():
+    evaluator = Evaluator({"1_1": {"a": 1, "z": 0}}, as_measures("Judged@1"))
+    assert evaluator.per_turn("mine", {"1_1": {"b": 1.0, "a": 2.0}}) == {"Judged@1": [1.0]}
+    assert evaluator.per_turn("mine", {"1_1": {"b": 2.0, "a": 1.0}}) == {"Judged@1": [0.0]}
