@@ -365,3 +365,23 @@ def test_a_refused_token_ends_the_run_at_once_wherever_noticed(tmp_path, form):
         assert len(track.calls) <= left + 2  # a lost answer may have been the refusal
         track.left = 1000
         check(track, answers, live(track, folder, answers))
+
+
+class FailsInItsSecondTopic(Fails):
+    """Keeps each response in its first topic."""
+
+    def proceed(self, run, body):
+        if run.topic[0] == "1-1":
+            return Track.proceed(self, run, body)
+        return super().proceed(run, body)
+
+
+def test_an_equal_response_on_another_topic_is_no_evidence(tmp_path):
+    topics = (("1-1", "ann", ("Why?",)), ("2-1", "bob", ("Where?",)))
+    track, model = (
+        FailsInItsSecondTopic(topics, form=NEW),
+        Model(lambda number: ("No idea.", "No idea.")[number - 1]),
+    )
+    with pytest.raises(ServerDown, match="its dump lacks the response"):
+        play(track, tmp_path / "run", model)
+    assert len(model.asked) == 2
