@@ -40,7 +40,7 @@ class _Tqdm(tqdm):  # type: ignore[type-arg]
     monitor_interval = 0  # no thread, which would outlive a fork
 
 
-# tqdm's own lock is shared with other processes
+# Whoever draws or prints holds this one lock. (tqdm's own is shared with other processes.)
 _Tqdm.set_lock(threading.RLock())  # type: ignore[no-untyped-call]
 
 
@@ -142,12 +142,11 @@ class Line:
         self.bar: Any = None
         self.reports = False
         self._count: Entry | None = None  # the entry whose count is the bar's own
-        self._lock = threading.RLock()
         self._is_row_taken = False  # by a text whose end isn't printed yet
 
     def change(self, how: Callable[[Entry], None], entry: Entry) -> None:
         """Add or remove an entry. The line disappears with the last one."""
-        with self._lock:
+        with _Tqdm.get_lock():
             how(entry)
             count = next((entry for entry in self.entries if entry.unit), None)
             if count is not self._count or not self.entries:
@@ -161,11 +160,14 @@ class Line:
 
     def leave(self) -> None:
         """Forget the line, which belongs to the process that this one was forked from."""
-        self._lock = threading.RLock()
+        _Tqdm.set_lock(threading.RLock())  # type: ignore[no-untyped-call]
+        for entry in self.entries:
+            entry.hidden = True
         self.entries.clear()
         if self.bar is not None:
             self.bar.disable = True
         self.bar = None
+        self._is_row_taken = False
         _restore_streams()
 
     def print_above(self, text: str, stream: Any, *, may_draw: bool) -> int:
@@ -179,7 +181,7 @@ class Line:
             may_draw: whether bars of other libraries are drawn there. These find the line
                 themselves.
         """
-        with self._lock:
+        with _Tqdm.get_lock():
             is_drawing = may_draw and not self._is_row_taken and _is_drawing(text)
             if not self.entries or not text or is_drawing:
                 return int(stream.write(text))
@@ -201,7 +203,7 @@ class Line:
 
     def draw(self) -> None:
         """Redraw at most every 0.1 s."""
-        with self._lock:
+        with _Tqdm.get_lock():
             if self.bar is not None and time.time() - self.bar.last_print_t > REDRAW_SECONDS:
                 self._draw()
 

@@ -161,6 +161,8 @@ def test_loading_bars_are_off_unless_asked_for_and_on_afterwards(monkeypatch):
         assert logging.is_progress_bar_enabled() == before
 
 
+GIVE_UP = "import faulthandler\nfaulthandler.dump_traceback_later(60, exit=True)\n"
+"""The line of a program that ends it where its threads wait for each other."""
 PRINTING = """
 import sys
 from pyterrier_ikat.progress import bar, doing, tell
@@ -200,6 +202,42 @@ with doing("working"):
     rows, written = screen_of("-c", program)
     assert rows[:2] == ["a row", "a row"]
     assert "theirs: 100%" in written
+
+
+def test_threads_that_tell_and_count_do_not_wait_for_each_other():
+    program = """
+import sys
+from threading import Thread
+from pyterrier_ikat import progress
+progress.REDRAW_SECONDS = -1
+sys.setswitchinterval(1e-6)
+def tell_often():
+    for number in range(300):
+        progress.tell(f"told {number}")
+with progress.doing("working"), progress.bar(total=300, unit="turn") as turns:
+    teller = Thread(target=tell_often, daemon=True)
+    teller.start()
+    for _ in range(300):
+        turns.update()
+    teller.join(20)
+"""
+    rows, _written = screen_of("-c", GIVE_UP + program, rows=310)
+    assert rows == [f"told {number}" for number in range(300)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
+def test_a_forked_process_may_leave_the_block_of_a_line():
+    program = """
+import os, sys
+from pyterrier_ikat.progress import doing
+with doing("working"):
+    child = os.fork()
+    if child == 0:
+        sys.exit(3)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+print("ended with", status)
+"""
+    assert screen_of("-c", program)[0] == ["ended with 3"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
