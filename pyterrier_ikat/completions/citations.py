@@ -212,27 +212,29 @@ def read_citations(text: str, passages: int) -> CitedText:
         [((2,), ()), ((1,), (7,)), ((), ())]
     """
     body, sources = _without_sources(text)
-    pieces: list[str] = []
+    plain = ""
     marks: list[tuple[int, Sequence[int]]] = []
     position = 0
-    length = 0
     for run in _citing_runs(body, passages):
         before = body[position : run.start]
-        words = _spoken(body, run)
-        if words:
-            piece = before + words
+        spoken = _spoken(body, run)
+        if spoken:
+            piece = before + spoken
+        elif _is_alone(body, run):
+            piece = before.rstrip(_BLANK + "\n")
         else:
-            piece = before.rstrip(_BLANK + "\n" if _is_alone(body, run) else _BLANK)
+            piece = before.rstrip(_BLANK)
+        plain += piece
+        marks.append((len(plain), run.numbers))
         position = run.end
-        if piece.endswith((".", "!", "?")) and body.startswith(".", position):
-            position += 1  # a repeated full stop: "Oats keep. [1]."
-        marks.append((length + len(piece), run.numbers))
-        if not words and before[-1:].isspace() and body[position : position + 1].isalnum():
-            piece += " "
-        pieces.append(piece)
-        length += len(piece)
-    pieces.append(body[position:])
-    return _attributed("".join(pieces), marks, sources, passages)
+        has_stop = piece.endswith((".", "!", "?"))
+        if has_stop and body.startswith(".", position):  # a second one: "Oats keep. [1]."
+            position += 1
+        lost_blank = not spoken and before[-1:].isspace()
+        if lost_blank and body[position : position + 1].isalnum():  # "Oats [1]keep."
+            plain += " "
+    plain += body[position:]
+    return _attributed(plain, marks, sources, passages)
 
 
 def _attributed(
@@ -604,25 +606,43 @@ def while_written(text: str, passages: int) -> str:
 
 
 def _settled(text: str) -> str:
-    """Return the beginning of a text that can't become part of a mark, or of a list of sources."""
-    while True:
-        unfinished = _OPEN.search(text, max(0, len(text) - 2 * LOOK_BACK))
-        if unfinished is None or unfinished.start() == len(text):
-            break
-        text = text[: unfinished.start()]
+    r"""Return the beginning of a text that can't become part of a mark, or of a list of sources.
+
+    "Mint [1" becomes "Mint"; "Mint.\nSour" and "Mint.\nSources: [1]" become "Mint.\n".
+    """
+    text = _without_open_mark(text)
     line_start = text.rfind("\n") + 1
     words = " ".join(text[line_start:].strip(" \t>*_#:").casefold().split())
     if words and any(title.startswith(words) for title in _SOURCE_TITLES):
         return text[:line_start]
+    return text[: _start_of_sources(text)]
+
+
+def _without_open_mark(text: str) -> str:
+    """Return the text without what may become a mark at its end, or may be followed by one."""
+    while True:
+        unfinished = _OPEN.search(text, max(0, len(text) - 2 * LOOK_BACK))
+        if unfinished is None or unfinished.start() == len(text):
+            return text
+        text = text[: unfinished.start()]
+
+
+def _start_of_sources(text: str) -> int:
+    """Return where an unfinished list of sources begins; without one, the end of the text.
+
+    Behind its title all lines have marks. The last line may still get one.
+    """
     titles = list(_SOURCES.finditer(text))
     if not titles:
-        return text
-    *lines, last = text[titles[-1].end() :].split("\n")
-    if has_letter_or_digit(last) and not _source_on(last):
-        return text
-    if all(_source_on(line) for line in lines if line.strip()):
-        return text[: titles[-1].start()]
-    return text
+        return len(text)
+    title = titles[-1]
+    *lines, last = text[title.end() :].split("\n")
+    if has_letter_or_digit(last):
+        lines.append(last)
+    for line in lines:
+        if line.strip() and _source_on(line) is None:
+            return len(text)
+    return title.start()
 
 
 _SOURCE_TITLES = [

@@ -10,7 +10,7 @@ it never silently removes half of a text.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from .forms import (
@@ -121,58 +121,85 @@ def _final(text: str) -> str | None:
 
 
 def _outside(text: str, patterns: Forms) -> str | None:
-    """Return the model's own turn, outside of the marked reasoning. None if that has no end."""
-    marks = list(patterns.mark.finditer(text))
-    if not marks:
+    """Return the model's own turn, outside of the marked reasoning. None if that has no end.
+
+    The text is read from mark to mark. Reasoning is skipped, to its end. Where the answer or the
+    own turn begins, the text before it is dropped. Where the own turn ends, the text ends. The turn
+    of somebody else is dropped, too: "<|user|>Hi<|assistant|>Paris<|user|>More" is "Paris".
+    """
+    if patterns.mark.search(text) is None:
         return text
     mentioned = _mentioned(text, patterns)
     answer = ""
-    position = 0
-    within: int | None = None  # the pair of the reasoning that is open
-    foreign = False  # whether another's turn is open
-    struck = False  # whether <s> has begun words that are struck out
+    position = 0  # the text before it has been read
+    is_foreign = False  # whether the text from there on is the turn of somebody else
+    is_struck = False  # whether <s> in an answer has begun words that are struck out
+    marks = patterns.mark.finditer(text)
     for mark in marks:
-        kind, number = _kind(mark)
-        if within is not None:
-            # Other marks, and further beginnings, are what the model thinks about.
-            if (
-                kind == "closing"
-                and patterns.pairs[number].closing == patterns.pairs[within].closing
-            ):
-                position = mark.end()
-                within = None
-            continue
         if mark.start() in mentioned:
             continue
         before = answer + text[position : mark.start()]
-        blank = foreign or not before.strip()
-        if STRIKE_TAG.fullmatch(mark[0]) and (struck or (kind == "empty" and not blank)):
-            struck = kind == "empty"
-            continue
-        if kind == "closing":
-            pair = patterns.pairs[number]
-            if number >= patterns.reasoning or pair.closing in patterns.ends:
-                kind = "end"
-            elif not pair.alone:
+        has_answer = not is_foreign and before.strip() != ""
+        role = _role(mark, patterns)
+        if STRIKE_TAG.fullmatch(mark[0]):
+            begins = role == "empty"
+            if is_struck or (begins and has_answer):
+                is_struck = begins
                 continue
-        if kind == "end" and foreign:
+        if role == "nothing" or (role == "end" and is_foreign):
             continue
-        if kind in ("own", "other", "end") and not blank:  # the turn is over, or another one begins
+        if role in ("own", "other", "end") and has_answer:
             return before
-        if kind == "opening" and number < patterns.reasoning:
+        if role == "reasoning":
             answer = before
-            within = number
-        elif kind == "empty":
+            end = _end_of_reasoning(mark, marks, patterns)
+            if end is None:
+                return None
+            position = end
+            continue
+        position = mark.end()
+        if role == "empty":
             answer = before
         else:
-            # An answer or a turn begins, or reasoning ends that a prompt began: what was before it
-            # isn't the answer.
             answer = ""
-            foreign = kind == "other"
-        position = mark.end()
-    if within is not None:
-        return None
-    return "" if foreign else answer + text[position:]
+            is_foreign = role == "other"
+    return "" if is_foreign else answer + text[position:]
+
+
+def _role(mark: re.Match[str], patterns: Forms) -> str:
+    """Return what a mark means outside of reasoning.
+
+    Returns:
+        ``reasoning`` begins, the ``answer`` begins, the ``own`` turn or that of an ``other``
+        begins, a turn comes to its ``end``, the mark is an ``empty`` token, or it means
+        ``nothing``.
+    """
+    kind, number = _kind(mark)
+    is_reasoning = number < patterns.reasoning
+    if kind == "opening":
+        return "reasoning" if is_reasoning else "answer"
+    if kind != "closing":
+        return kind
+    pair = patterns.pairs[number]
+    if not is_reasoning or pair.closing in patterns.ends:
+        return "end"
+    # The prompt has the opening mark: the answer begins where the reasoning ends.
+    return "answer" if pair.alone else "nothing"
+
+
+def _end_of_reasoning(
+    opening: re.Match[str], following: Iterator[re.Match[str]], patterns: Forms
+) -> int | None:
+    """Read on to the mark that closes reasoning, and return its end. None without one.
+
+    Other marks before it are part of the reasoning.
+    """
+    _, opened = _kind(opening)
+    for mark in following:
+        kind, number = _kind(mark)
+        if kind == "closing" and patterns.pairs[number].closing == patterns.pairs[opened].closing:
+            return mark.end()
+    return None
 
 
 def _mentioned(text: str, patterns: Forms) -> set[int]:

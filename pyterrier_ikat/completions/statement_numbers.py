@@ -503,28 +503,45 @@ def _with_reason(text: str) -> ReadChoice | None:
 
 
 def _reasoned(line: str) -> list[str]:
-    """Return the numbers at the beginning of a line that says why.
+    """Return the numbers at the beginning of a line that says why they were chosen.
 
-    The numbers of the reason are no choice.
+    Empty for another line, and if the reason denies the choice. ``2, 5 because the user is 30``
+    gives 2 and 5; the numbers of the reason are no choice.
     """
     first_part = _NUMBERS.match(line)
     begins = _BARE_OR_LABELLED.match(line)
     if first_part is None or begins is None:
         return []
     numbers = re.findall(r"\d+", first_part[1])
-    numbers_end = first_part.end(1)
-    label = begins["label"] or ""
-    reason = _BECAUSE.fullmatch(line, numbers_end)
-    if reason is None and label:
-        reason = _ARE_RELEVANT.fullmatch(line, numbers_end)
-    if reason is None:
-        reason = _SENTENCE.fullmatch(line, numbers_end)
-        is_item = len(numbers) == 1 and not label.endswith(":")
-        if reason and is_item and not _OTHERS.search(reason[0]):
-            return []  # "1. The user ..." may be a list of anything
-    if reason is None or _denies(reason[0]) or _NOT_WANTED.search(reason[0]):
+    reason = _reason(line, first_part.end(1), begins["label"] or "", len(numbers))
+    if reason is None or _denies(reason) or _NOT_WANTED.search(reason):
         return []
     return numbers
+
+
+def _reason(line: str, start: int, label: str, count: int) -> str | None:
+    """Return the reason behind the numbers of a line, or None.
+
+    Args:
+        line: the line.
+        start: where its numbers end.
+        label: the words before the numbers.
+        count: how many numbers there are.
+    """
+    because = _BECAUSE.fullmatch(line, start)
+    if because is not None:
+        return because[0]
+    are_relevant = _ARE_RELEVANT.fullmatch(line, start)
+    if label and are_relevant is not None:
+        return are_relevant[0]
+    sentence = _SENTENCE.fullmatch(line, start)
+    if sentence is None:
+        return None
+    # "1. The user ..." may be an item of any list; "1. The others are ..." is about the choice.
+    may_be_item = count == 1 and not label.endswith(":")
+    if may_be_item and not _OTHERS.search(sentence[0]):
+        return None
+    return sentence[0]
 
 
 def _denies(remark: str) -> bool:
