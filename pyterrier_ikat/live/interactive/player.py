@@ -316,7 +316,11 @@ class Player:
     def _reply(self, turn: Turn | None, lost: ServerDown) -> UserMessage | None:
         """Find the server's message after a call with a lost answer.
 
-        The server is asked where it stands, again and again: it may still be at work.
+        The server may still be at work, so it is asked again and again. Each look shows one of:
+
+        - another message than before: the server took the call, and this is its reply.
+        - no message: the server took the response, and its reply may come later.
+        - the same message: the server has not taken the call, or not yet.
 
         Returns:
             The message; None if the server has not taken the call.
@@ -327,22 +331,24 @@ class Player:
         settled = len(WAITS) if lost.late else SETTLED
         if self.run.stuck:
             settled = 0
-        for look, wait in enumerate((*WAITS, 0.0)):
+        looks = 0
+        while True:
             message = self._look(turn)
-            if message is None:
-                if failed or self.run.stuck or not wait:
-                    break
-                self.server.wait(wait, "it has taken the response, and has no reply")
-            elif message.position != position_before:
+            if message is not None and message.position != position_before:
                 if failed and turn and not self._is_kept(turn):
                     why = "and its dump lacks the response, which would not be assessed"
                     raise self._stuck(turn, f"{lost.why}, {why}")
                 return message
-            elif look >= settled:
-                return None
+            if message is None:
+                if failed or self.run.stuck or looks == len(WAITS):
+                    raise self._stuck(turn, lost.why)
+                state = "it has taken the response, and has no reply"
             else:
-                self.server.wait(wait, "it has not taken the call so far")
-        raise self._stuck(turn, lost.why)
+                if looks >= settled:
+                    return None
+                state = "it has not taken the call so far"
+            self.server.wait(WAITS[looks], state)
+            looks += 1
 
     def _look(self, turn: Turn | None) -> UserMessage | None:
         """Return the server's current message; None if it took the response and has no reply."""
@@ -357,33 +363,48 @@ class Player:
     def _look_into_dump(self, turn: Turn | None, failed: bool) -> UserMessage | None:
         """Conclude from the dump where the server stands, if it shows no message.
 
-        The released server fails (500) while no conversation is open.
+        Returns:
+            As :meth:`_look`.
+
+        Raises:
+            DataError: when the dump can't be had: nothing is sent twice on a guess.
         """
-        run = self.run
-        if not run.session or (turn is None and self.server.debug):
-            return run.message
+        if not self.run.session or (turn is None and self.server.debug):
+            return self.run.message  # no dump tells more
         try:
-            entries = self._dumped()
-            forgotten = self._forgotten(entries)
-            if forgotten is not None:
-                return run.begun[run.session, forgotten.number]
-            if turn is None:
-                return run.message
-            # the released server ends a topic with the user's last words, which have no response
-            last = entries[-1]
-            farewell = last.text is None
-            if failed and not farewell:
-                return None
-            ends_run = not self.server.open_topics()
+            return self._conclude(turn, failed)
         except IkatError as error:
             raise DataError(
                 f"{self.server.shown} does not show whether it took {describe_call(turn)} "
                 f"({error}), and nothing is sent twice: start again later, {AGAIN}; "
                 f"if it has forgotten the run, {WHAT_HELPS}"
             ) from None
-        utterance = last.utterance if farewell else ""
-        ends = {"utterance": utterance, "ends_session": True, "ends_run": ends_run}
-        return run.message.model_copy(update=ends)
+
+    def _conclude(self, turn: Turn | None, failed: bool) -> UserMessage | None:
+        """Compare the responses in the server's dump with those of the conversation.
+
+        If one is missing, the message to which it responds is the current one. If none is, the
+        topic has ended, because the server shows no message. A failed server (500) may still owe
+        its reply, unless the dump ends with the user's last words: the released server fails while
+        no conversation is open.
+        """
+        run = self.run
+        entries = self._dumped()
+        forgotten = self._forgotten(entries)
+        if forgotten is not None:
+            return run.begun[run.session, forgotten.number]
+        if turn is None:
+            return run.message
+        last = entries[-1]
+        is_farewell = last.text is None  # the user's last words have no response
+        if failed and not is_farewell:
+            return None
+        end_of_topic = {
+            "utterance": last.utterance if is_farewell else "",
+            "ends_session": True,
+            "ends_run": not self.server.open_topics(),
+        }
+        return run.message.model_copy(update=end_of_topic)
 
     def _forgotten(self, entries: Sequence[Dumped]) -> Turn | None:
         """Return the first response of the conversation missing from the server's dump.
