@@ -118,8 +118,10 @@ class _Nearest:
     def rows(self) -> list[Numbers]:
         """Return for each query the vectors of possibly highest score.
 
-        A sample suggests a threshold for each query, and what reaches it is picked. Queries of
-        which too little was picked are searched again with a lower threshold.
+        A sample suggests a threshold for each query, and all vectors that reach it are picked. The
+        picked scores show which score a vector among the best needs at least. If this is not below
+        the threshold, every vector that has it was picked, and the search ends. If it is below,
+        vectors between the two may be missing: it becomes the threshold of the next search.
         """
         rows_of: dict[int, Numbers] = {}
         thresholds = self._suggested()
@@ -127,8 +129,10 @@ class _Nearest:
         while unfinished:
             picked = self._picked(unfinished, thresholds[unfinished])
             for query, (rows, scores) in zip(unfinished, picked, strict=True):
+                threshold = thresholds[query]
                 needed = self._needed(query, scores)
-                if needed >= thresholds[query] or thresholds[query] == -np.inf:
+                all_picked = threshold == -np.inf
+                if needed >= threshold or all_picked:
                     rows_of[query] = rows[~(scores < needed)]
                 else:
                     thresholds[query] = needed
@@ -136,7 +140,11 @@ class _Nearest:
         return [rows_of[query] for query in range(len(self.queries))]
 
     def _needed(self, query: int, scores: Floats) -> np.float32:
-        """Return the lowest possible score of a vector among the best, by the picked scores."""
+        """Return the least score of a vector among the best, by the picked scores.
+
+        It is the score of the last of the best, minus the errors of this score and of the vector's
+        own. -inf if fewer were picked than are wanted.
+        """
         if len(scores) < self.depth:
             return np.float32(-np.inf)
         last = len(scores) - self.depth
