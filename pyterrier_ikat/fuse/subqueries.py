@@ -205,9 +205,11 @@ def sum_shares(turn: TurnLists, share: Floats) -> tuple[Integers, Floats]:
     if np.bincount(pair, minlength=1).max() > 1:
         share = np.where(pd.Series(pair).duplicated().to_numpy(), 0.0, share)
     total = np.bincount(passage, weights=share)
-    # numpy keeps the last value assigned to an index, which is that of the best rank here.
+    # The first row of each passage has its best rank. Of several values assigned to an index numpy
+    # keeps the last one, so the rows are assigned from the last to the first.
+    last_to_first = np.arange(len(order))[::-1]
     best = np.empty(len(total), dtype=np.int64)
-    best[passage[::-1]] = np.arange(len(order))[::-1]
+    best[passage[last_to_first]] = last_to_first
     best.sort()
     return order[best], np.asarray(total[passage[best]], dtype=np.float64)
 
