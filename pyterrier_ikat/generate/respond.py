@@ -301,16 +301,16 @@ class Condense(ReadsPassages):
         self.typical_words = self.words
 
     def used(self, frame: pd.DataFrame) -> "pd.Series[bool]":
-        """Which passages are read."""
-        first = super().used(frame)
+        """Which passages are read: the best, up to where the threshold stops the reading."""
+        best = super().used(frame)
         if self.threshold is None or "score" not in frame.columns:
-            return first
+            return best
         ranks = frame["rank"].astype(float)
         positions = ranks.groupby(frame["qid"], sort=False).rank(method="first")  # from 1
-        # Not used from the first position on that doesn't score above; NaN, so all, without one.
-        low = frame["score"].le(self.threshold) & positions.gt(1)
-        stops = positions.where(low).groupby(frame["qid"], sort=False).transform("min")
-        return first & ~positions.ge(stops)
+        may_stop = frame["score"].le(self.threshold) & positions.gt(1)
+        # The first position of the turn at which reading stops; infinite where nothing stops it.
+        stops = positions.where(may_stop, np.inf).groupby(frame["qid"], sort=False).transform("min")
+        return best & positions.lt(stops)
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request for each summary, turn by turn."""

@@ -578,18 +578,23 @@ class UpdatePtkb(LLMOperator):
         return {number: text for number, text in texts.items() if number > first}
 
     def _context(self, messages: Sequence[dict[str, str]]) -> str:
-        """Format the messages to learn from, numbered, after some earlier exchanges."""
-        positions = [
+        """Format the messages to learn from, numbered, after some earlier exchanges.
+
+        With ``messages=1``, the user's 6th message is shown with its number, after the three
+        exchanges before it, which have no numbers.
+        """
+        of_user = [
             position for position, message in enumerate(messages) if message["role"] == "user"
         ]
-        first = 0
-        start = 0
+        not_learned = 0  # the number of user messages from which nothing is learned
+        start = 0  # the position of the first message that is shown
         if self.messages is not None:
-            first = max(len(positions) - self.messages, 0)
-            start = positions[max(first - EARLIER_EXCHANGES, 0)]
-        numbers = {}
-        for number, position in enumerate(positions[first:], first + 1):
-            numbers[position - start] = number
+            not_learned = max(len(of_user) - self.messages, 0)
+            start = of_user[max(not_learned - EARLIER_EXCHANGES, 0)]
+        numbers = {}  # position among the shown messages -> number in the conversation, from 1
+        for number, position in enumerate(of_user, 1):
+            if number > not_learned:
+                numbers[position - start] = number
         return history_text(messages[start:], self.style, numbers)
 
 

@@ -169,7 +169,9 @@ class Method:
         return replace(self, name=name or self.name, settings=settings, of=self.of or self)
 
     def _converted(self, name: str, value: Any) -> Any:
-        """Convert a text to the type of the argument's default, or of its annotation.
+        """Convert a text to a type of the argument: that of its default, or of its annotation.
+
+        An argument without a type (default ``None``, no annotation) takes any value.
 
         Raises:
             UsageError: when the text is no value of such a type.
@@ -178,15 +180,18 @@ class Method:
         if name in RESOURCES or not isinstance(value, str) or isinstance(default, str):
             return value
         converted = _literal(value)
-        annotated = get_args(self.parameters[name].annotation)
-        types = [kind for kind in (type(default), *annotated) if isinstance(kind, type)]
-        fits = type(converted) in types or types == [type(None)]
-        if not fits and not (type(converted) is int and float in types):
-            raise UsageError(
-                f"method {self.name}: {name}={value} is no value for this argument, "
-                f"whose default is {default!r}"
-            )
-        return converted
+        types = [type(default)]
+        for annotated in get_args(self.parameters[name].annotation):
+            if isinstance(annotated, type):
+                types.append(annotated)
+        takes_any = types == [type(None)]
+        is_whole_float = type(converted) is int and float in types
+        if type(converted) in types or takes_any or is_whole_float:
+            return converted
+        raise UsageError(
+            f"method {self.name}: {name}={value} is no value for this argument, "
+            f"whose default is {default!r}"
+        )
 
     @property
     def summary(self) -> str:

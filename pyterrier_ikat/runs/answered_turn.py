@@ -139,18 +139,14 @@ class Turn:
         if "rank" in results.columns:
             ranking = results.sort_values("rank", kind="stable")
         more["citations"] = _scores(ranking)
-        if "used" not in results.columns:
-            more["draft"] = more.get("draft") or answer
-            more["sources"] = _passages_in(ranking.head(SHOWN_PASSAGES))
-            return cls(number, utterance, "", **more)
-        more["draft"] = more.get("draft") or ""
-        passages = _passages_in(ranking[ranking["used"].astype(bool)])
-        entries = next(iter(values(ranking, "qcitations")), None)
-        if entries is None:
-            more["sources"] = passages
-        else:
-            more |= _cited(passages, entries)
-        return cls(number, utterance, answer, **more)
+        draft = more.get("draft") or ""
+        if "used" in results.columns:
+            more["draft"] = draft
+            more |= _response_sources(ranking)
+            return cls(number, utterance, answer, **more)
+        more["draft"] = draft or answer
+        more["sources"] = _passages_in(ranking.head(SHOWN_PASSAGES))
+        return cls(number, utterance, "", **more)
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> "Turn":
@@ -275,15 +271,16 @@ def _passages_in(ranking: pd.DataFrame) -> tuple[ShownPassage, ...]:
     return tuple(passages)
 
 
-def _cited(
-    passages: tuple[ShownPassage, ...], entries: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """The fields of a response that cites.
+def _response_sources(ranking: pd.DataFrame) -> dict[str, Any]:
+    """The fields of a response that say what it is based on.
 
-    Args:
-        passages: the passages that its model was shown.
-        entries: its ``qcitations``.
+    These are the passages that its model was shown. If it cites, they are replaced by the cited
+    ones, numbered by their first citation.
     """
+    passages = _passages_in(ranking[ranking["used"].astype(bool)])
+    entries = next(iter(values(ranking, "qcitations")), None)
+    if entries is None:
+        return {"sources": passages}
     numbers: dict[str, int] = {}
     cited = []
     for entry in entries:

@@ -68,7 +68,6 @@ def _open_unpacked(path: Path) -> IO[bytes]:
 
 def _rankings(path: Path) -> dict[str, dict[str, float]]:
     rankings: dict[str, dict[str, float]] = {}
-    last_qid = None
     with _open_unpacked(path) as file:
         for number, line in enumerate(file, 1):
             # Bytes are split at ASCII white space, as in trec_eval.
@@ -76,26 +75,34 @@ def _rankings(path: Path) -> dict[str, dict[str, float]]:
             if not fields:
                 continue
             try:
-                qid, _, docno, _, text, _ = fields
-                score = float(text)
-                name = docno.decode()
-                if qid != last_qid:
-                    ranking = rankings.setdefault(qid.decode(), {})
-                    last_qid = qid
+                qid, docno, score = _retrieved(fields)
             except ValueError:
-                score = math.nan
-            if not math.isfinite(score) or b"_" in text:  # Python reads 1_0 as ten
                 shown = line.decode(errors="replace").strip()[:80]
                 raise DataError(
                     f"{path}, line {number}: {shown!r} is not `{_RUN_LINE}` with a finite score, "
                     "in UTF-8"
-                )
-            if name in ranking:
+                ) from None
+            ranking = rankings.setdefault(qid, {})
+            if docno in ranking:
                 raise DataError(
-                    f"{path}, line {number}: passage {name} occurs twice for turn {qid.decode()}"
+                    f"{path}, line {number}: passage {docno} occurs twice for turn {qid}"
                 )
-            ranking[name] = score
+            ranking[docno] = score
     return rankings
+
+
+def _retrieved(fields: list[bytes]) -> tuple[str, str, float]:
+    """The turn, passage and score of a line of a run.
+
+    Raises:
+        ValueError: when there are not six fields, one is not UTF-8, or the score is not a finite
+            number.
+    """
+    qid, _, docno, _, text, _ = fields
+    score = float(text)
+    if not math.isfinite(score) or b"_" in text:  # Python reads 1_0 as ten
+        raise ValueError
+    return qid.decode(), docno.decode(), score
 
 
 def read_judgements(path: str | Path) -> list[tuple[str, str, int]]:

@@ -193,28 +193,43 @@ def _check_known(qids: Iterable[str], topics: Topics) -> None:
 def _format_statements(qid: str, turn: Mapping[str, Any], topics: Topics) -> list[PtkbStatement]:
     """The chosen statements in the year's format.
 
-    They keep their order: a score that is not below the previous one is lowered. 2025 names a
-    statement that is missing from the topics by its words. The turn has them, because
-    ``UpdatePtkb`` learned them.
+    They keep their order: a score that is not below the previous one is lowered.
     """
     persona = topics.statements[qid]
     words_of = statements_of(turn.get("qptkb"))
-    statements: list[PtkbStatement] = []
-    for name, score in turn.get("qstatements", ()):
-        text = persona.get(name, "")
-        if topics.year == 2025 and name not in persona:
-            name = words_of.get(name, name)
+    statements = []
+    last_score: float | None = None
+    for statement_id, given_score in turn.get("qstatements", ()):
+        name = statement_id
+        text = persona.get(statement_id, "")
+        if topics.year == 2025 and statement_id not in persona:
+            name = _name_of_new(qid, statement_id, words_of, persona)
             text = persona.get(name, name)
-            if name.isdecimal() and name not in persona:
-                raise DataError(
-                    f"turn {qid}: the user has no statement {name}: give an id of the topics, or a "
-                    "new one's words"
-                )
-        score = float(score)
-        if statements and statements[-1].score is not None:
-            score = lower_score(score, statements[-1].score, float)
+        score = float(given_score)
+        if last_score is not None:
+            score = lower_score(score, last_score, float)
+        last_score = score
         statements.append(PtkbStatement(id=name, text=text, score=score))
     return statements
+
+
+def _name_of_new(
+    qid: str, statement_id: str, words_of: Mapping[str, str], persona: Mapping[str, str]
+) -> str:
+    """The name of a statement that the topics lack, in 2025: its words.
+
+    The turn has the words, because ``UpdatePtkb`` learned them.
+
+    Raises:
+        DataError: when the name would be a number that no statement has.
+    """
+    name = words_of.get(statement_id, statement_id)
+    if name.isdecimal() and name not in persona:
+        raise DataError(
+            f"turn {qid}: the user has no statement {name}: give an id of the topics, or a new "
+            "one's words"
+        )
+    return name
 
 
 def lower_score(

@@ -232,21 +232,24 @@ class Content:
         return names
 
     @property
-    def compared(self) -> int:
-        """The system that is compared with the baseline first: the best other one.
+    def first_shown(self) -> int:
+        """The position in ``names`` of the system that is shown beside the baseline at first.
 
-        It is the best by the first measure that has a better side.
+        It is the best other one, by the first measure that has a better side. 0 if there is only
+        the baseline.
         """
+        if len(self.names) < 2:
+            return 0
         better = [position for position, column in enumerate(self.columns) if column.better]
         if not better or not self.means:
-            return int(len(self.names) > 1)
+            return 1
         position = better[0]
 
         def worth(system: int) -> float:
             value = self.means[system][position].value * self.columns[position].better
             return -math.inf if math.isnan(value) else value
 
-        return max(range(1, len(self.names)), key=worth, default=0)
+        return max(range(1, len(self.names)), key=worth)
 
     def data(self) -> dict[str, Any]:
         """What the page's script needs: the values of each unit, and why systems differ on it."""

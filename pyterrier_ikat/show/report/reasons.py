@@ -119,23 +119,25 @@ class Explainer:
     ) -> tuple[list[tuple[float, str]], list[tuple[float, str]]]:
         """The passages from which the winner gains, and those from which the loser gains.
 
-        Each has its amount before it; the largest are first.
+        Each has its amount before it; the largest are first. Without a gain of the winner, both are
+        empty: what the loser gains alone would explain the opposite.
         """
         ours = self.gains[winner]
         theirs = self.gains[loser]
-        up = []
-        down = []
+        gained = []
+        lost = []
         for docno in {**ours, **theirs}:
             change = ours.get(docno, 0.0) - theirs.get(docno, 0.0)
             if change > TIE_TOLERANCE:
-                up.append((change, docno))
+                gained.append((change, docno))
             elif change < -TIE_TOLERANCE:
-                down.append((change, docno))
-        up.sort(key=lambda pair: -pair[0])
-        if not up:
-            return [], []  # the others alone would favour the loser
-        down.sort(key=lambda pair: -pair[0])
-        return up, down[::-1]
+                lost.append((change, docno))
+        if not gained:
+            return [], []
+        gained.sort(key=lambda pair: pair[0], reverse=True)
+        lost.reverse()  # of equal losses, the one that was read last is first
+        lost.sort(key=lambda pair: pair[0])
+        return gained, lost
 
     def _name(self, docno: str) -> str:
         return self.called.get(docno, docno)
