@@ -180,6 +180,24 @@ def checked_frame(stage: Any, frame: Any) -> pd.DataFrame:
     return frame
 
 
+def check_same_turns(stage: Any, inp: pd.DataFrame, out: Any) -> None:
+    """Check that a stage with ``one_row_per_turn`` returned the turns that it got, in their order.
+
+    Raises:
+        DataError: when it returned no frame, other turns, or more or fewer rows.
+    """
+    if not isinstance(out, pd.DataFrame) or "qid" not in out.columns:
+        returned = "no frame with qid"
+    elif list(out["qid"]) != list(inp["qid"]):
+        returned = f"{len(out)}, or other turns"
+    else:
+        return
+    raise DataError(
+        f"{stage!r} got {len(inp)} rows and returned {returned}: return one row per row, in their "
+        "order, or set one_row_per_turn = False"
+    )
+
+
 def _check_statements(frame: pd.DataFrame) -> None:
     """Check that chosen statements are pairs of id and score."""
     checked = set()

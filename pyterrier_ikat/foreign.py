@@ -20,6 +20,7 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
+from .arguments import check_same_turns
 from .errors import UsageError
 
 SMALL_FILE = 1 << 20
@@ -51,6 +52,9 @@ PASSING_FILES = ("*.lock", "*.tmp", ".*")
 
 COPIES_ON_WRITE = int(pd.__version__.partition(".")[0]) >= 3
 """Whether pandas copies the columns of a shallow copy when they are written to."""
+
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+"""The address in memory that a repr shows; it tells nothing to a user."""
 
 _NAMES_PATH = re.compile(r"(^|_)(path|dir|directory|folder|file|filename|index|location|root)s?$")
 _WRITTEN = re.compile(r"(^|_)(caches?|logs?|tmp|temp|out|output)(_|$)")
@@ -318,6 +322,17 @@ class Foreign:
     def is_of_pyterrier(self) -> bool:
         """Whether it is a stage of PyTerrier itself, which asks no language model."""
         return _package(self.stage) == "pyterrier"
+
+    def transform(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return the frame after it.
+
+        Raises:
+            DataError: when it returns other turns, although its user said ``one_row_per_turn``.
+        """
+        out: pd.DataFrame = self.stage.transform(frame)
+        if self.one_row_per_turn:
+            check_same_turns(self.stage, frame, out)
+        return out
 
     def plan(self, frame: pd.DataFrame, plan: Any) -> pd.DataFrame:
         """Return the frame after it, as far as known. A cutoff changes the plan's."""

@@ -36,6 +36,7 @@ from .events import repaired
 from .foreign import is_asked
 from .llms import LLM, Completion, LLMFailure, Request, StageError, llm
 from .llms.failures import NotStructured, Refused, list_failed
+from .lost_columns import has_column
 from .operator import Operator, with_fields
 from .planning import Plan
 from .prompts import (
@@ -425,7 +426,7 @@ class LLMOperator(AsksLLM, Operator):
     def personas(self, frame: pd.DataFrame) -> list[dict[str, str]]:
         """Return the statements about the user that each row's prompt shows."""
         ptkbs = personas(frame)
-        if self.statements == "all" or "qstatements" not in frame.columns:
+        if self.statements == "all" or not has_column(frame, "qstatements"):
             return ptkbs
         shown = []
         for ptkb, statements in zip(ptkbs, values(frame, "qstatements"), strict=True):

@@ -21,8 +21,8 @@ import pandas as pd
 import pyterrier as pt
 from typing_extensions import dataclass_transform
 
-from .arguments import Checked, checked_frame, missing_columns
-from .errors import DataError, counted
+from .arguments import Checked, check_same_turns, checked_frame, missing_columns
+from .errors import counted
 from .events import OBSERVERS, observed
 from .foreign import (
     Foreign,
@@ -52,19 +52,10 @@ def _entered(transform: Transform) -> Transform:
         except pt.validate.InputValidationError as error:
             raise missing_columns(self, inp, error) from None
         if self.one_row_per_turn:
-            _check_same_turns(self, inp, out)
+            check_same_turns(self, inp, out)
         return out
 
     return run
-
-
-def _check_same_turns(stage: pt.Transformer, inp: pd.DataFrame, out: pd.DataFrame) -> None:
-    same = out["qid"].array.equals(inp["qid"].array) or list(out["qid"]) == list(inp["qid"])
-    if not same:
-        raise DataError(
-            f"{stage!r} got {len(inp)} rows and returned {len(out)}, or other turns: return one "
-            "row per row, in their order, or set one_row_per_turn = False"
-        )
 
 
 class _Cutoff(pt.RankCutoff):

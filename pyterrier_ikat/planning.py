@@ -4,7 +4,7 @@ Each stage gives the plan its requests and its output frame.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import pandas as pd
 import pyterrier as pt
@@ -15,6 +15,7 @@ from .events import in_chain
 from .foreign import Foreign
 from .llms import LLM, Request
 from .llms.ledger import CHARACTERS_PER_TOKEN, TITLES, estimated_tokens
+from .lost_columns import ALWAYS_READ, LostColumns, note_dropped
 from .operator import face, stages
 from .tables import Table, of_frame, wrapped
 
@@ -135,10 +136,12 @@ def estimate(systems: Iterable[tuple[str, pt.Transformer, pd.DataFrame, int]]) -
             `pyterrier_ikat.events`).
     """
     seen: set[tuple[LLM, str]] = set()
+    warned: set[int] = set()
     rows: list[dict[str, Any]] = []
     for name, pipeline, turns, chain in systems:
         estimated = Plan(name, seen)
-        with in_chain(chain):
+        lost = LostColumns(name, pipeline, turns, warned)
+        with in_chain(chain), lost.told():
             estimated.follow(pipeline, turns)
         rows += estimated.rows
     return PlanTable.of_rows(rows)
@@ -148,9 +151,13 @@ class Asks(Protocol):
     """What a plan needs from an LLM stage."""
 
     llm: Any
-    stage: ClassVar[str]
     open_ended: bool
     """Whether its model decides how many texts it writes."""
+
+    @property
+    def stage(self) -> str:
+        """Its name in the plan."""
+        ...
 
     def requests(self, frame: pd.DataFrame) -> list[Any]:
         """Return the requests for ``frame``, in order. Nothing is sent."""
@@ -201,7 +208,12 @@ class Plan:
         retrieves = outputs is not None and "docno" in outputs
         if not retrieves and not foreign.is_of_pyterrier:
             self.fewer_turns = True
-        return self.by_columns(foreign.stage, frame)
+        planned = self.by_columns(foreign.stage, frame)
+        if outputs is not None:
+            kept = {*outputs, *ALWAYS_READ}
+            planned = planned[[name for name in planned.columns if name in kept]]
+        note_dropped(foreign.stage, frame, planned)
+        return planned
 
     def by_columns(self, stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the frame after a stage when only its columns are known."""

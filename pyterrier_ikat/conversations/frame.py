@@ -49,6 +49,7 @@ import pandas as pd
 
 from ..arguments import columns_once, is_missing
 from ..errors import DataError, UsageError, counted, list_first
+from ..lost_columns import has_column
 
 TOPIC_COLUMNS = ("qid", "query", "qutterance", "qhistory", "qptkb", "qconversation", "qturn")
 STALE_WITH_QUERY = ("query_toks", "query_vec")
@@ -200,7 +201,7 @@ def values(frame: pd.DataFrame, name: str, default: Any = None) -> list[Any]:
         >>> values(pd.DataFrame({"qhistory": [[], None, float("nan")]}), "qhistory")
         [[], None, None]
     """
-    if name not in frame.columns:
+    if not has_column(frame, name):
         return [default] * len(frame)
     cells: list[Any] = frame[name].tolist()
     for row, value in enumerate(cells):
@@ -504,7 +505,7 @@ def question_column(frame: pd.DataFrame) -> str:
         >>> question_column(pd.DataFrame(columns=["qid", "query", "query_0", "query_1"]))
         'query_1'
     """
-    if "qutterance" in frame.columns:
+    if has_column(frame, "qutterance"):
         return "qutterance"
     pushed = [name for name in frame.columns if re.fullmatch(r"query_\d+", str(name))]
     return max(pushed, key=lambda name: int(name.removeprefix("query_")), default="query")

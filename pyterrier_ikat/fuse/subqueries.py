@@ -16,6 +16,7 @@ import pyterrier as pt
 
 from ..conversations.frame import STALE_WITH_QUERY, earlier_queries, numbered
 from ..errors import DataError
+from ..lost_columns import has_column
 from ..order import Floats, Integers
 
 Objects = npt.NDArray[np.object_]
@@ -166,7 +167,7 @@ def read_weights(frame: pd.DataFrame, lists: Lists) -> Floats:
     starts = lists.starts()
     rows = lists.row[starts]
     turn = lists.turn[starts]
-    if "qweight" not in frame.columns:
+    if not has_column(frame, "qweight"):
         return np.ones(len(rows))
     weight = frame["qweight"].to_numpy(dtype=np.float64)[rows]
     sum_of_turn = np.bincount(turn, weights=weight)[turn]

@@ -11,6 +11,7 @@ from ..completions.texts import parse_new_topic
 from ..conversations.frame import histories, values, with_columns
 from ..llm_operator import LLMOperator
 from ..llms import Request
+from ..lost_columns import has_column
 from ..operator import with_fields
 from .statements import AsksSome
 
@@ -85,7 +86,7 @@ class Summarise(LLMOperator):
 
     def _rows(self, frame: pd.DataFrame) -> list[tuple[History, str]]:
         """Return the history and the conversation of each row."""
-        column = "qconversation" if "qconversation" in frame.columns else "qid"
+        column = "qconversation" if has_column(frame, "qconversation") else "qid"
         return list(zip(histories(frame), frame[column], strict=True))
 
     def _distinct(self, frame: pd.DataFrame) -> list[PastResponse]:

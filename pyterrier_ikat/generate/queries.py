@@ -20,6 +20,7 @@ from ..conversations.frame import (
 from ..errors import DataError, UsageError, counted, list_first
 from ..llm_operator import LLMOperator, as_long_as, log
 from ..llms import Request
+from ..lost_columns import has_column
 from ..operator import Operator, with_fields
 from ..prompts import ptkb_text
 
@@ -134,7 +135,7 @@ class ExplodeQueries(Operator):
         qids = [f"{turn}::{number}" for turn, number in zip(turns, numbers, strict=True)]
         expanded = with_columns(expanded, qid_0=turns, qquery=expanded["query"], qid=qids)
         expanded["qsub"] = pd.Series(numbers, dtype="int64")
-        if "qweights" in inp.columns:
+        if has_column(inp, "qweights"):
             expanded["qweight"] = pd.Series(_weights(inp), dtype="float64")
         exploded = with_query(expanded, texts)
         exploded["qpushed"] = len(earlier_queries(exploded))
@@ -464,7 +465,7 @@ class PassageQueries(LLMOperator):
     def _contexts_of(self, frame: pd.DataFrame, form: str) -> list[dict[str, Any]]:
         """Return the values that prompts show; for articles, the rewrite instead of the history."""
         shown = self.contexts(frame)
-        if form == "article" and "qrewrite" in frame.columns:
+        if form == "article" and has_column(frame, "qrewrite"):
             for row, rewrite in zip(shown, texts_in(frame, "qrewrite"), strict=True):
                 row["context"] = ""
                 row["question"] = rewrite

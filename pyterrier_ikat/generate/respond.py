@@ -27,6 +27,7 @@ from ..conversations.frame import column, texts_in, turns_of, values, with_colum
 from ..errors import DataError, UsageError, counted, list_first
 from ..llm_operator import LLMOperator, as_long_as
 from ..llms import Request
+from ..lost_columns import has_column
 from ..operator import frame_for, with_fields
 from ..order import positions_by_rank
 from ..planning import Plan
@@ -613,7 +614,7 @@ class Respond(ReadsPassages):
 
     def _with_draft(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Keep an older answer as ``qdraft``."""
-        return frame.assign(qdraft=frame["qanswer"]) if "qanswer" in frame.columns else frame
+        return frame.assign(qdraft=frame["qanswer"]) if has_column(frame, "qanswer") else frame
 
 
 class BestResponse(ReadsPassages):

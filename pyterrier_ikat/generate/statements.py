@@ -20,6 +20,7 @@ from ..conversations.topics import Conversation
 from ..errors import DataError, UsageError, counted
 from ..llm_operator import LLMOperator
 from ..llms import LLMFailure, Request
+from ..lost_columns import has_column
 from ..operator import Operator, with_fields
 from ..planning import Plan
 from ..prompts import history_text, ptkb_text
@@ -541,7 +542,7 @@ class UpdatePtkb(LLMOperator):
             qptkb=[of_turn.ptkb for of_turn in learned],
             qlearned=[of_turn.statements for of_turn in learned],
         )
-        if "qmemories" in frame.columns:
+        if has_column(frame, "qmemories"):
             conversations = values(frame, "qconversation", "")
             rows = zip(values(frame, "qmemories"), learned, conversations, strict=True)
             lists = []

@@ -5,6 +5,7 @@ from .compare import run as run
 from .in_folders import AlikeWarning as AlikeWarning
 from .in_folders import NotJudgedWarning as NotJudgedWarning
 from .resources import Resources as Resources
+from .study import LostColumnsWarning as LostColumnsWarning
 from .study import RepeatsWarning as RepeatsWarning
 from .study import Study as Study
 from .systems import OtherCollectionWarning as OtherCollectionWarning

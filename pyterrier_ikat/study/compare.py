@@ -34,7 +34,7 @@ from ..evaluation.units import check_unit
 from ..events import in_chain, observed_by
 from ..llms import Ledger
 from ..llms.failures import BatchUnderWay, Waiting
-from ..operator import without_unread_texts
+from ..operator import stages, without_unread_texts
 from ..planning import REFUSED, PlanTable, estimate
 from ..progress import doing
 from ..runs import RunFolder
@@ -518,7 +518,10 @@ def _rankings(
             judged = study.turns_of(system).among(set(study.qrels["qid"])).frame
             try:
                 with in_chain(system.repeat - 1), doing(name), observed_by(Shown()):
-                    results = without_unread_texts(system.pipeline).transform(judged)
+                    lost = study.lost_columns(system)
+                    results = judged
+                    for stage in stages(without_unread_texts(system.pipeline)):
+                        results = lost.transform(stage, results)
             except BatchUnderWay as error:  # the other systems send their batches, too
                 waiting += error.waiting
                 continue

@@ -375,6 +375,7 @@ class Run:
         written = self.turns.frame.iloc[left].reset_index(drop=True)
         ranking = self._stored_ranking()
         account = Account(self.path / COSTS_FILE)
+        lost = self.study.lost_columns(self.system)
         recorder = Recorder(written["qid"].tolist(), self.system.written)
         waiting: list[Waiting] = []
         with ExitStack() as contexts:
@@ -384,13 +385,13 @@ class Run:
             count = contexts.enter_context(progress)
             contexts.enter_context(observed_by(recorder, Shown()))
             for stage in before:
-                written = stage.transform(written)
+                written = lost.transform(stage, written)
             for places in batches(left, size):
                 turns = written.iloc[places].reset_index(drop=True)
                 results = turns
                 try:
                     for stage in after:
-                        results = stage.transform(results)
+                        results = lost.transform(stage, results)
                 except BatchUnderWay as error:
                     waiting += error.waiting
                     continue

@@ -26,6 +26,8 @@ from ..evaluation.units import Clusters, find_clusters
 from ..generate.sampled_queries import samples_asked
 from ..llms import Ledger
 from ..llms.recorded import RecordedBackend, StudyBackend
+from ..lost_columns import LostColumns
+from ..lost_columns import LostColumnsWarning as LostColumnsWarning  # also exported from here
 from .systems import (
     System,
     Systems,
@@ -103,6 +105,7 @@ class Study:
         opened = open_systems(systems, self.ledger, **resources)
         check_names((system.name for system in opened), in_memory)
         self._turns: dict[bool, AskedTurns] = {}
+        self._warned_of = set[int]()
         for manual in {system.method.manual for system in opened}:
             self._turns[manual] = _asked_turns(data, topics, turns, manual)
         if topics is not None:
@@ -146,6 +149,11 @@ class Study:
     def turns_of(self, system: System) -> AskedTurns:
         """Return the turns that a system is run on, with manual rewrites only for a manual run."""
         return self._turns[system.method.manual]
+
+    def lost_columns(self, system: System) -> LostColumns:
+        """Return what a system's stages drop of its turns. Each stage gets one warning."""
+        turns = self.turns_of(system).frame
+        return LostColumns(system.name, system.pipeline, turns, self._warned_of)
 
     def is_of_judged_collection(self, system: System, ranking: RankingScores) -> bool:
         """Return whether a system may find judged passages.

@@ -1,6 +1,5 @@
 """Systems: pipelines with names and resources, checked before they run; the identity of a run."""
 
-import re
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -15,7 +14,7 @@ import pyterrier as pt
 from ..conversations import Conversation, conversation
 from ..conversations.datasets import IkatDataset
 from ..errors import UsageError, advice, counted, option
-from ..foreign import HeldFiles, fingerprint_of
+from ..foreign import ADDRESS, HeldFiles, fingerprint_of
 from ..generate.respond import ABSTENTION
 from ..llms import LLM, Ledger
 from ..llms.spec import deciding_options
@@ -30,7 +29,6 @@ from .resources import OF_SPLADE, OpenedResources, Resources, deviations, unused
 SystemLike = str | Method | Callable[..., pt.Transformer] | pt.Transformer
 """The values that a user can give as systems."""
 Systems = SystemLike | Mapping[str, SystemLike] | Sequence[SystemLike]
-ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 RESOURCE_NAMES = tuple(item.name for item in fields(Resources))
 
 
