@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from types import SimpleNamespace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +39,23 @@ Sample = list[str]
 
 class SamplesWarning(UserWarning):
     """Warning: all samples may be identical."""
+
+
+class _AsksForSamples:
+    """What a plan needs from the samples of an operator: the requests of all of them."""
+
+    def __init__(self, samples: "Samples") -> None:
+        operator = samples.operator
+        self.llm = operator.llm
+        self.stage = operator.stage
+        self.open_ended = operator.open_ended
+        self.read = operator.read
+        self.requests = samples.requests
+        self._samples = samples
+
+    def typical(self, frame: pd.DataFrame) -> list[Any]:
+        """Return stand-ins for the outcomes of all samples, in the order of the requests."""
+        return self._samples.operator.typical(frame) * self._samples.n
 
 
 @with_fields
@@ -98,16 +114,7 @@ class Samples(Operator):
 
     def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """Count the requests of all samples, and write cached completions or placeholders."""
-        operator = self.operator
-        asker = SimpleNamespace(
-            llm=operator.llm,
-            stage=operator.stage,
-            open_ended=operator.open_ended,
-            read=operator.read,
-            requests=self.requests,
-            typical=lambda turns: operator.typical(turns) * self.n,
-        )
-        outcomes = plan.ask(cast(Any, asker), frame)
+        outcomes = plan.ask(_AsksForSamples(self), frame)
         sampled = self._gather(frame, self._repeated(frame), outcomes)
         lists = []
         for queries in sampled["qsubqueries"]:
