@@ -54,7 +54,7 @@ THRESHOLD = 2
 """Labels below this one count as not relevant (Generate then Retrieve, section 4)."""
 
 
-class _Group(NamedTuple):
+class _RunGroup(NamedTuple):
     """Systems that are run together, because they have the same turns and resources."""
 
     names: list[str]
@@ -281,21 +281,21 @@ class Reproduction:
             judged.update(self.judgements(other).qrels["qid"])
         return [qid for qid in data.get_topics()["qid"] if qid in judged]
 
-    def _groups(self, part: PublishedTable) -> list["_Group"]:
+    def _groups(self, part: PublishedTable) -> list["_RunGroup"]:
         """The systems that can be run, grouped by equal turns and resources."""
         self._make_index_of_sample()
         if part.recorded and "bm25" not in self.resources and self.dataset(part).name == MINI:
             _make_index(self._index_beside(part), MINI)
         rows = [row for row in self.rows(part) if not row.reason]
         judged = self._turns(part) if rows else []
-        groups: dict[str, _Group] = {}
+        groups: dict[str, _RunGroup] = {}
         for row in rows:
             options = dict(row.options)
             if self.prompts:
                 options["prompts"] = self.prompts
             turns = self._turns_to_run(RunFolder(self.out(part) / row.name), judged)
             key = repr((turns, sorted(options.items(), key=str)))
-            group = groups.setdefault(key, _Group([], turns, options))
+            group = groups.setdefault(key, _RunGroup([], turns, options))
             group.names.append(row.name)
         return list(groups.values())
 

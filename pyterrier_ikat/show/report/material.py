@@ -30,8 +30,8 @@ from ...submit import Submission, read_submission
 from ..ledgers import read_ledger
 from .page import Call
 
-RunSource: TypeAlias = str | Path | RunFolder | Log | Submission | pd.DataFrame
-Runs: TypeAlias = RunSource | Sequence[RunSource] | Mapping[str, RunSource]
+ShownRun: TypeAlias = str | Path | RunFolder | Log | Submission | pd.DataFrame
+Runs: TypeAlias = ShownRun | Sequence[ShownRun] | Mapping[str, ShownRun]
 
 
 @dataclass(frozen=True)

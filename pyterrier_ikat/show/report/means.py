@@ -10,7 +10,7 @@ from ...evaluation.evaluator import compare_with_baseline
 from ...evaluation.units import Clusters, describe_test, notes_on_unit
 from ...tables import HIGHER, LOWER, UNKNOWN, format_score
 
-Scores = list[list[float]]
+ScoreRows = list[list[float]]
 """One list per run, with one score per measure."""
 
 
@@ -70,7 +70,10 @@ class Mean:
 
 
 def compare_means(
-    means: Scores, values: Mapping[str, Scores], columns: Sequence[ShownMeasure], clusters: Clusters
+    means: ScoreRows,
+    values: Mapping[str, ScoreRows],
+    columns: Sequence[ShownMeasure],
+    clusters: Clusters,
 ) -> list[list[Mean]]:
     """The means of all systems, with their differences from the baseline.
 

@@ -15,7 +15,7 @@ from ...evaluation.finished_runs import ranking_of
 from ...evaluation.scored_turns import Asked, choose_turns
 from ...evaluation.scores import make_evaluator
 from .material import RunData
-from .means import Scores
+from .means import ScoreRows
 from .page import ListedPassage
 
 WORD_LIMITS = (120, 90, 60, 45, 30)
@@ -175,7 +175,7 @@ def scores_to_show(
     qrels: pd.DataFrame | None,
     turns: Sequence[str],
     measures: Sequence[ir_measures.Measure | str] | None = None,
-) -> tuple[list[str], dict[str, Scores]]:
+) -> tuple[list[str], dict[str, ScoreRows]]:
     """Return the names of the measures, and for each judged turn the scores of every run.
 
     A turn that is missing from a run counts 0. The default measures are the track's and all that a
@@ -196,7 +196,7 @@ def scores_to_show(
     if not tables or tables[0].empty:
         return [], {}
     names = [name for name in tables[0].columns if name != "qid"]
-    scores: dict[str, Scores] = {qid: [] for qid in tables[0]["qid"]}
+    scores: dict[str, ScoreRows] = {qid: [] for qid in tables[0]["qid"]}
     for table in tables:
         values = table[names].to_numpy(dtype=float).tolist()
         of_turns = dict(zip(table["qid"], values, strict=True))

@@ -12,7 +12,7 @@ from ...evaluation import label
 from ...evaluation.inference import TIE_TOLERANCE
 from ...tables import format_score
 from .material import RunData
-from .means import Scores
+from .means import ScoreRows
 from .rankings import ranks_of
 
 FROM_WINNER = 2
@@ -219,7 +219,7 @@ def _signed(change: float) -> str:
 def reasons_by_turn(
     runs: Sequence[RunData],
     qrels: pd.DataFrame | None,
-    scores: Mapping[str, Scores],
+    scores: Mapping[str, ScoreRows],
     measures: Sequence[ir_measures.Measure],
     texts: Mapping[str, str] | None = None,
 ) -> dict[str, list[list[str]]]:

@@ -27,8 +27,8 @@ from ...llms.ledger import Spend
 from ...runs import RunFolder
 from ...runs.answered_turn import Turn
 from ...runs.log import Dialogue, Log
-from .material import RunSource
-from .means import Scores, ShownMeasure, compare_means, comparison_note
+from .material import ShownRun
+from .means import ScoreRows, ShownMeasure, compare_means, comparison_note
 from .page import Content, Group, ListedPassage, Note, Report, ShownStep, Side, Unit
 from .rankings import cut_words, load_texts, word_limit
 
@@ -51,7 +51,7 @@ TESTED_MEASURES = ("satisfied", "rubrics met", "calls", "cost")
 """The measures that ``ikat simulate`` tests and of which one side is better."""
 
 
-def find_logs(runs: Mapping[str, RunSource]) -> dict[str, Log]:
+def find_logs(runs: Mapping[str, ShownRun]) -> dict[str, Log]:
     """The logs of conversations by the names of the runs; empty if these are runs of topics.
 
     Raises:
@@ -72,7 +72,7 @@ def find_logs(runs: Mapping[str, RunSource]) -> dict[str, Log]:
     return logs
 
 
-def _as_log(run: RunSource) -> Log | None:
+def _as_log(run: ShownRun) -> Log | None:
     if isinstance(run, Log):
         return run
     path = run.path if isinstance(run, RunFolder) else run
@@ -246,11 +246,11 @@ def _columns(measured: Mapping[str, pd.DataFrame], faster: bool) -> list[ShownMe
     return columns
 
 
-def _means(measured: Mapping[str, pd.DataFrame], columns: Sequence[ShownMeasure]) -> Scores:
+def _means(measured: Mapping[str, pd.DataFrame], columns: Sequence[ShownMeasure]) -> ScoreRows:
     """The means of each system, with the share of satisfied users."""
     means = session_means(measured)
     means["satisfied"] = means["satisfied"] / means["sessions"]
-    rows: Scores = means[[column.name for column in columns]].to_numpy(dtype=float).tolist()
+    rows: ScoreRows = means[[column.name for column in columns]].to_numpy(dtype=float).tolist()
     return rows
 
 
@@ -258,10 +258,10 @@ def _values(
     aligned: Mapping[str, Any],
     measured: Mapping[str, pd.DataFrame],
     columns: Sequence[ShownMeasure],
-) -> dict[str, Scores]:
+) -> dict[str, ScoreRows]:
     """Session -> for each system its values; NaN for those that it lacks."""
     names = [column.name for column in columns]
-    values: dict[str, Scores] = {session: [] for session in aligned}
+    values: dict[str, ScoreRows] = {session: [] for session in aligned}
     for frame in measured.values():
         satisfied = (frame["end"] == "satisfied").to_numpy(float)
         table = frame.set_index("session").assign(satisfied=satisfied)
@@ -307,7 +307,7 @@ class _Shown:
 def _groups(
     aligned: Mapping[str, Sequence[Dialogue | None]],
     headers: Sequence[Mapping[str, Any]],
-    values: Mapping[str, Scores],
+    values: Mapping[str, ScoreRows],
     positions: Sequence[int],
     shown: _Shown,
 ) -> list[Group]:

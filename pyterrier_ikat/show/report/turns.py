@@ -8,7 +8,7 @@ from ...conversations.frame import statements_of
 from ...errors import DataError, counted
 from ...evaluation.scores import natural_key
 from .material import Material, RunData
-from .means import Scores
+from .means import ScoreRows
 from .page import Call, Group, ListedPassage, Note, ShownStep, Side, Unit
 
 LONG_QUERY = 60
@@ -23,7 +23,7 @@ def build_conversations(
     runs: Sequence[RunData],
     material: Material,
     passages: Mapping[str, list[list[ListedPassage]]],
-    scores: Mapping[str, Scores],
+    scores: Mapping[str, ScoreRows],
     reasons: Mapping[str, list[list[str]]] | None = None,
     missed: Mapping[str, list[str]] | None = None,
 ) -> list[Group]:
