@@ -167,7 +167,7 @@ def as_measures(
     """
     if isinstance(measures, str):
         measures = [text.strip() for text in COMMA_OUTSIDE_BRACKETS.split(measures)]
-    elif isinstance(measures, ir_measures.Measure):
+    elif isinstance(measures, ir_measures.Measure) or not isinstance(measures, Iterable):
         measures = [measures]
     by_label: dict[str, ir_measures.Measure] = {}
     for argument in measures:
@@ -195,6 +195,11 @@ COMMA_OUTSIDE_BRACKETS = re.compile(r",(?![^({]*[)}])")
 
 
 def _checked(argument: ir_measures.Measure | str) -> ir_measures.Measure:
+    if not isinstance(argument, str | ir_measures.Measure):
+        raise UsageError(
+            f"the measure {_name_of(argument)} is a {type(argument).__name__}: give a measure of "
+            "ir_measures or its name; ir_measures.define_byquery makes one of a function"
+        )
     text = argument if isinstance(argument, str) else label(argument)
     if text.endswith(BY_SESSION):
         return BySession(_checked(text.removesuffix(BY_SESSION)))
@@ -217,6 +222,11 @@ def _checked(argument: ir_measures.Measure | str) -> ir_measures.Measure:
         why = f" (it needs {needs})" if needs else ""
         raise UsageError(f"measure {text!r} can't be computed here{why}: {MEASURE_FORM}")
     return measure
+
+
+def _name_of(argument: Any) -> str:
+    """The name of a function or class, or the repr of anything else."""
+    return str(getattr(argument, "__name__", repr(argument)))
 
 
 def _providers(measure: ir_measures.Measure, text: str) -> list[Any]:

@@ -128,6 +128,18 @@ def test_measures_that_cannot_be_computed_or_would_end_trec_eval(measure):
         as_measures([measure])
 
 
+def first_label(qrels, run):
+    return 1.0
+
+
+@pytest.mark.parametrize("measure", [first_label, nDCG.__class__, 5, None, len])
+def test_what_is_no_measure_is_refused_with_its_name(measure):
+    name = getattr(measure, "__name__", repr(measure))
+    for measures in (measure, [measure], ["nDCG@5", measure]):
+        with pytest.raises(UsageError, match=f"the measure {name} is a .*define_byquery"):
+            as_measures(measures)
+
+
 def test_commas_inside_parentheses_do_not_separate_measures():
     found = as_measures("nDCG@5, P(rel=2,judged_only=True)@20,nDCG(gains={0:0,1:2})@3,R@5")
     assert found == [nDCG @ 5, P(rel=2, judged_only=True) @ 20, nDCG(gains={0: 0, 1: 2}) @ 3, R @ 5]
