@@ -1,7 +1,7 @@
 """The face of an index: what planning, running and reporting ask of it, whoever built it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +87,36 @@ class SearchIndex(ABC):
             k1: the parameter of a method's BM25; an engine without BM25 ignores it.
             b: the other one.
         """
+
+    def present(self, among: Sequence[str]) -> Iterator[str]:
+        """Yield those of the docnos ``among`` that are in the index, as :meth:`docnos` gives them.
+
+        Raises:
+            UsageError: when it gives no docnos, or one that wasn't asked for.
+        """
+        docnos = self.docnos(among)
+        called = f"{type(self).__name__}.docnos(among)"
+        repair = "return those of the docnos among that the index has"
+        if isinstance(docnos, str) or not isinstance(docnos, Iterable):
+            raise UsageError(f"{called} returns {type(docnos).__name__}: {repair}")
+        asked = frozenset(among)
+        for docno in docnos:
+            if docno not in asked:
+                raise UsageError(f"{called} returns {docno!r}, which isn't among them: {repair}")
+            yield docno
+
+    def size(self) -> int:
+        """Return its length, the number of its passages.
+
+        Raises:
+            UsageError: when ``__len__`` returns no whole number.
+        """
+        try:
+            return len(self)
+        except (TypeError, ValueError) as error:
+            raise UsageError(
+                f"{type(self).__name__}.__len__() fails ({error}): return the number of passages"
+            ) from error
 
     def text_loader(self, fields: Any = "text", *, verbose: bool = False) -> pt.Transformer:
         """Return an operator that adds ``text`` by ``docno``.

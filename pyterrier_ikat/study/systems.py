@@ -1,7 +1,7 @@
 """Systems: pipelines with names and resources, checked before they run; the identity of a run."""
 
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -171,7 +171,7 @@ class System:
         """The repr of a part -> its name in run folders. The longest are replaced first."""
         names = {}
         for name, part in reversed(self._parts):
-            if not isinstance(part, str | HeldFiles):
+            if not isinstance(part, str | HeldFiles) and not _is_stage(part):
                 names[repr(part)] = name
         read = [face(stage).own_prompts() for stage in every_stage(self.pipeline)]
         folders = dict.fromkeys(folder for folder in read if folder is not None)
@@ -182,7 +182,10 @@ class System:
 
     @property
     def _parts(self) -> list[tuple[str, Any]]:
-        """Its language models, indexes, folders and files, with their names in run folders."""
+        """Its language models, indexes, folders and files, with their names in run folders.
+
+        A stage with a fingerprint has the name of its class.
+        """
         distinct: dict[Any, Any] = {}
         for part in parts_of(self.pipeline):
             key: Any = id(part)
@@ -195,7 +198,7 @@ class System:
             if not (isinstance(before, HeldFiles) and before.artifact):
                 distinct[key] = part
         names_and_parts: list[tuple[str, Any]] = []
-        indexes = 0
+        of_kind = Counter[str]()
         for part in distinct.values():
             if isinstance(part, str):
                 name = part
@@ -204,8 +207,10 @@ class System:
             elif isinstance(part, LLM):
                 name = f"ikat.llm({deciding_options(part.spec)!r})"
             else:
-                indexes += 1
-                name = "index" if indexes == 1 else f"index {indexes}"
+                name = type(part).__name__ if _is_stage(part) else "index"
+                of_kind[name] += 1
+                if of_kind[name] > 1:
+                    name = f"{name} {of_kind[name]}"
             names_and_parts.append((name, part))
         return names_and_parts
 
@@ -220,6 +225,11 @@ class System:
             if isinstance(part, HeldFiles) and not part.artifact:
                 names.add(name)
         return names
+
+
+def _is_stage(part: Any) -> bool:
+    """Whether a part with a fingerprint is a stage of another package, whose repr counts, too."""
+    return isinstance(part, pt.Transformer) and not isinstance(part, pt.Artifact | SearchIndex)
 
 
 def _retrieves(stage: pt.Transformer) -> bool:
@@ -490,7 +500,7 @@ def check_collection(
         UsageError: when the index has none of the judged passages, so every score would be 0.
     """
     judged = sorted(set(qrels["docno"]))
-    present = iter(index.docnos(judged))
+    present = index.present(judged)
     if judged and next(present, None) is None:
         make = advice(
             f"ikat.PassageIndex(path).index(pt.get_dataset({name!r}).get_corpus_iter())",
@@ -505,10 +515,12 @@ def check_collection(
     size, docnos = dataset.collection()
     if size is None and not judged:
         return  # only turns, without a collection
-    if len(index) == size and (docnos is None or _count(index.docnos(sorted(docnos))) == size):
+    passages_in_index = index.size()
+    same_size = passages_in_index == size
+    if same_size and (docnos is None or _count(index.present(sorted(docnos))) == size):
         return
     is_other = "is" if size else "may be"
-    passages = counted(len(index), "passage")
+    passages = counted(passages_in_index, "passage")
     if size:
         passages += f", not the same {size:,}"
     found = 1 + _count(present) if judged else 0
@@ -546,7 +558,7 @@ def searches_judged(system: System, docnos: Iterable[str]) -> bool:
     Then a run without any is a bad one of the right collection.
     """
     judged = sorted(docnos)
-    return any(next(iter(index.docnos(judged)), None) for index in indexes_of([system]))
+    return any(next(index.present(judged), None) for index in indexes_of([system]))
 
 
 def indexes_of(systems: Iterable[System]) -> list[SearchIndex]:
