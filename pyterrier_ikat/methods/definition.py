@@ -462,8 +462,8 @@ def recording_deviations(system: System) -> System:
     """Wrap a method so that its pipelines record deviations from the paper as ``deviations``.
 
     Of several methods, those with the same settings and LLMs as the call are compared, and the one
-    with the fewest differences counts. The method's first own stage carries the lines, too, so that
-    a longer expression keeps them.
+    with the fewest differences counts. One of the method's stages carries the lines, too, so that a
+    longer expression keeps them.
     """
 
     @wraps(system)
@@ -497,14 +497,24 @@ class MethodPipeline(pt.Compose):
 def _stages_with_deviations(
     lines: Sequence[str], pipeline: pt.Compose, resources: Iterable[Any]
 ) -> list[pt.Transformer]:
-    """The stages of a pipeline, with the lines on the first operator that is not a resource."""
-    taken = {id(resource) for resource in resources}
+    """The stages of a pipeline, of which one carries the lines."""
     own = list(pipeline)
-    for position, stage in enumerate(own):
-        if isinstance(stage, Operator) and id(stage) not in taken:
-            own[position] = stage.with_deviations(lines)
-            break
+    if lines:
+        position = _carrier(own, resources)
+        own[position] = face(own[position]).with_deviations(lines)
     return own
+
+
+def _carrier(pipeline: Sequence[pt.Transformer], resources: Iterable[Any]) -> int:
+    """The position of the first operator that is no resource; else of a cutoff, or 0."""
+    taken = {id(resource) for resource in resources}
+    cutoff = 0
+    for position, stage in enumerate(pipeline):
+        if isinstance(stage, Operator) and id(stage) not in taken:
+            return position
+        if isinstance(stage, pt.RankCutoff):
+            cutoff = position
+    return cutoff
 
 
 def _methods_of_call(system: System, arguments: Mapping[str, Any]) -> list[Method]:

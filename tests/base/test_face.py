@@ -12,6 +12,7 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.foreign import Foreign
+from pyterrier_ikat.methods.definition import method, recording_deviations
 from pyterrier_ikat.operator import (
     Operator,
     every_stage,
@@ -22,6 +23,7 @@ from pyterrier_ikat.operator import (
 )
 from pyterrier_ikat.planning import Plan
 from pyterrier_ikat.retrieve import SearchIndex
+from pyterrier_ikat.study import System, open_systems
 
 TURNS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "walk"]})
 FOUND = pd.DataFrame({"qid": ["1_1"], "docno": ["d1"], "score": [1.0], "rank": [0]})
@@ -105,7 +107,6 @@ def test_every_question_that_one_face_answers_the_other_answers_too():
         "least",
         "on_passages",
         "while_written",
-        "with_deviations",
     }
     both = questions(Foreign) | set(vars(Foreign(pt.RankCutoff(1))))
     assert own - of_values - both == set()
@@ -142,6 +143,34 @@ def test_a_methods_pipeline_keeps_its_deviations_when_it_is_extended(index):
     again = ikat.methods.aqd(llm, index.bm25() % 100)
     assert again.deviations != made.deviations  # of shared resources nothing is written
     assert index.bm25().deviations == ()
+
+
+class Opened(pt.Transformer):
+    """A retriever of another package."""
+
+    def __init__(self):
+        self.opened = object()  # such as an engine, which a copy shares
+
+    def transform(self, inp):
+        return inp.assign(docno="d1", score=1.0, rank=0)
+
+
+@pytest.mark.parametrize("depth", [5, None])
+def test_a_method_of_foreign_stages_keeps_its_deviations(depth):
+    def found(rewriter, retriever):
+        return rewriter >> (retriever if depth is None else retriever % depth)
+
+    models = {"rewriter": "a T5 rewriter"}
+    recorded = recording_deviations(method("found", models=models)(found))
+    retriever = Opened()
+    rewriter = Opened()
+    longer = pt.apply.generic(lambda frame: frame) >> recorded(rewriter, retriever)
+    (line,) = [line for stage in every_stage(longer) for line in face(stage).deviations]
+    assert line.startswith("rewriter: the paper has a T5 rewriter")
+    assert face(rewriter).deviations == face(retriever).deviations == ()
+    assert list(longer)[-1 if depth is None else -2].opened is retriever.opened
+    (system,) = open_systems({"longer": longer})
+    assert system.deviations == [line]
 
 
 def test_a_methods_pipeline_pickles_with_its_deviations(index):
@@ -276,3 +305,62 @@ def test_an_object_that_only_has_a_path_is_refused_by_name(tmp_path, index, kind
     other = SimpleNamespace(path=index.path)
     with pytest.raises(ikat.UsageError, match=r"index=SimpleNamespace\(\.\.\.\)"):
         ikat.run("raw", "ikat:sample", index=other, retriever=kind, out=tmp_path / "runs")
+
+
+class WithDepth(Versioned):
+    """A stage whose fingerprint says nothing about its settings, which its repr shows."""
+
+    def __init__(self, version, depth):
+        self.version = version
+        self.depth = depth
+
+    def __repr__(self):
+        return f"WithDepth({self.depth})"
+
+
+def test_a_stage_with_a_fingerprint_is_named_by_its_class():
+    system = System.of(Versioned("1") >> WithDepth("2", 5) >> WithDepth("3", 5))
+    identity = system.parameters()
+    assert identity["parts"] == {"Versioned": "1", "WithDepth": "2", "WithDepth 2": "3"}
+
+
+def test_the_repr_of_a_stage_with_a_fingerprint_counts_too():
+    of_five = System.of(WithDepth("2", 5)).parameters()
+    of_six = System.of(WithDepth("2", 6)).parameters()
+    assert of_five["parts"] == of_six["parts"]
+    assert of_five["stages"] != of_six["stages"]
+
+
+class WithoutDocnos(OfOnePassage):
+    def docnos(self, among):
+        return None
+
+
+class WithAText(OfOnePassage):
+    def docnos(self, among):
+        return "sample-walk-001:0"
+
+
+class WithAllItsDocnos(OfOnePassage):
+    def docnos(self, among):
+        return ["another"]
+
+
+class WithoutALength(OfOnePassage):
+    def __len__(self):
+        return None
+
+
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.study.OtherCollectionWarning")
+@pytest.mark.parametrize(
+    ("engine", "named"),
+    [
+        (WithoutDocnos, r"WithoutDocnos\.docnos\(among\) returns NoneType"),
+        (WithAText, r"WithAText\.docnos\(among\) returns str"),
+        (WithAllItsDocnos, r"WithAllItsDocnos\.docnos\(among\) returns 'another', which isn't"),
+        (WithoutALength, r"WithoutALength\.__len__\(\) fails"),
+    ],
+)
+def test_wrong_contents_of_an_index_are_named(tmp_path, engine, named):
+    with pytest.raises(ikat.UsageError, match=named):
+        ikat.run("raw", "ikat:sample", index=engine(), out=tmp_path / "runs")
