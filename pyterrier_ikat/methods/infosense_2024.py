@@ -66,14 +66,22 @@ def _search_and_respond(
 ) -> Stage:
     """Steps (4) to (6) of section 3.1: retrieval by each passage query, re-ranking, response."""
     retrieval = ExplodeQueries() >> retriever % depth
-    scorers = [reranker] if isinstance(reranker, Stage) else list(reranker)
-    reranking = MeanScore(scorers, 1000)
+    sentence_transformers = [reranker] if isinstance(reranker, Stage) else list(reranker)
+    # the mean over passage queries is weighted: ``qweights`` has 1 and the statements' scores
+    reranking = MeanScore(sentence_transformers, num_results=1000)
     ranking = passage_queries >> retrieval >> reranking
     if not respond:
         return ranking
-    return ranking >> Respond(
-        llm, 3, 300, "passages_only", statements="chosen", question=question, passage_words=300
+    response_generation = Respond(
+        llm,
+        passages=3,
+        words=300,
+        form="passages_only",
+        statements="chosen",
+        question=question,
+        passage_words=300,
     )
+    return ranking >> response_generation
 
 
 @method("wghtdrerank_1", paper=PAPER, models=_SMALL | _ONE, bm25=_LUCENE, several=True)
@@ -95,10 +103,10 @@ def weighted_reranking(
     calls per turn besides the summaries. Run 1 has one re-ranker: MiniLM by Table 1 and the
     released notebook, which the catalogue follows, and MSMDistilbert by section 4.2.1.
 
-    With one chosen statement there are two passage queries. The paper writes extra ones "if
-    multiple" statements are chosen (section 4.2.1), and counts 1 to 4 (Table 1); the notebook
-    writes one for each of the best three. The response answers the clarified utterance (section 3.1
-    (6)).
+    With one chosen statement there are two passage queries, and with three or more there are four.
+    Section 4.2.1 writes extra ones "if multiple" statements are chosen, "with a maximum of three
+    PQs total", and Table 1 counts 1 to 4. The notebook writes one for each of the best three, and
+    so do we. The response answers the clarified utterance (section 3.1 (6)).
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -106,14 +114,15 @@ def weighted_reranking(
         >>> bm25 = ikat.PassageIndex("i").bm25(k1=1.2, b=0.75)  # doctest: +SKIP
         >>> ikat.methods.weighted_reranking(llm, bm25, minilm)  # doctest: +SKIP
     """
+    response_summaries = Summarise(llm, min_characters=150)
+    ptkb_classification = SelectStatements(llm, form="scores")
+    query_comprehension = Clarify(llm)
+    query_generation = PassageQueries(llm, forms=("article",), per_statement=statements)
     passage_queries = (
-        Summarise(llm)
-        >> SelectStatements(llm, "scores")
-        >> Clarify(llm)
-        >> PassageQueries(llm, ("article",), statements)
+        response_summaries >> ptkb_classification >> query_comprehension >> query_generation
     )
     return _search_and_respond(
-        llm, passage_queries, retriever, reranker, depth, respond, "qrewrite"
+        llm, passage_queries, retriever, reranker, depth, respond, question="qrewrite"
     )
 
 
@@ -148,17 +157,16 @@ def short_and_long(
         >>> bm25 = ikat.PassageIndex("i").bm25(k1=1.2, b=0.75)  # doctest: +SKIP
         >>> ikat.methods.short_and_long(llm, bm25, [minilm, distilbert])  # doctest: +SKIP
     """
+    response_summaries = Summarise(llm, min_characters=150)
     if think:
+        chain_of_thought = OutlineAnswer(llm, form="context")
+        ptkb_classification = SelectStatements(llm, form="scores", given="suggestion")
+        query_generation = PassageQueries(llm, forms=("short", "styled"))
         passage_queries = (
-            Summarise(llm)
-            >> OutlineAnswer(llm, "context")
-            >> SelectStatements(llm, "scores", given="suggestion")
-            >> PassageQueries(llm, ("short", "styled"))
+            response_summaries >> chain_of_thought >> ptkb_classification >> query_generation
         )
     else:
-        passage_queries = (
-            Summarise(llm)
-            >> SelectStatements(llm, "scores")
-            >> PassageQueries(llm, ("short", "long"))
-        )
+        ptkb_classification = SelectStatements(llm, form="scores")
+        query_generation = PassageQueries(llm, forms=("short", "long"))
+        passage_queries = response_summaries >> ptkb_classification >> query_generation
     return _search_and_respond(llm, passage_queries, retriever, reranker, depth, respond)

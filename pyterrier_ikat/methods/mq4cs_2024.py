@@ -3,9 +3,10 @@
 **Lupart, Abbasiantaeb, Aliannejadi, IRLab@iKAT24: several queries for retrieval, one rewrite for
 re-ranking.**
 
-Every run ends with the PTKB statements that the LLM copies (section 3.3) and a response of at most
-200 words from the top five passages (section 3.2). Both prompts show the whole PTKB. These
-arguments mean the same in all its systems:
+Every run also has the PTKB statements that the LLM copies (section 3.3), and a response of at most
+200 words from the top five passages (section 3.2). Both prompts show the whole PTKB, and nothing
+reads the copied statements, so their call stands before the retrieval. These arguments mean the
+same in all its systems:
 
 - ``llm``: the model to ask (GPT-4 in the paper).
 - ``retriever``: the first stage with the passages' text: SPLADE
@@ -41,7 +42,7 @@ from .definition import Stage, method
 from .generate_then_retrieve import retrieve
 
 _IRLAB = "Lupart, Abbasiantaeb and Aliannejadi, IRLab@iKAT24"
-_SPLADE = {"llm": "openai:gpt-4", "retriever": "SPLADE"}
+_SPLADE = {"llm": "openai:gpt-4", "retriever": "SPLADE, naver/splade-cocondenser-selfdistil"}
 _DEBERTA = {"reranker": "naver/trecdl22-crossencoder-debertav3"}
 _ENSEMBLE = {"reranker": "ensemble"}
 _BM25 = {
@@ -66,7 +67,7 @@ def _responded(llm: LLM, ranking: Stage, respond: bool) -> Stage:
     """The ranking with PTKB classification (section 3.3) and a response (section 3.2)."""
     if not respond:
         return ranking
-    ptkb_classification = SelectStatements(llm, "copies")
+    ptkb_classification = SelectStatements(llm, form="copies")
     response_generation = Respond(llm, passages=5, words=200)
     return ptkb_classification >> ranking >> response_generation
 
@@ -85,11 +86,11 @@ def mq4cs_qr(
 ) -> Stage:
     """MQ4CS-QR: up to ``n`` queries retrieve, the single rewrite re-ranks (section 3.1, Figure 1).
 
-    Two LLM calls and at most ``n`` queries per turn for the ranking. The paper does not specify the
-    pooling; ``pool`` is ``"interleave"`` (round robin, cut to ``depth``), ``"union"`` (nothing cut
-    before re-ranking) or ``"rrf"`` (reciprocal rank fusion, cut to ``depth``). Section 3.1 re-ranks
-    all retrieved passages, up to 5 x 1000, and section 4.2 re-ranks 1000. The default follows
-    section 4.2.
+    ``n`` is the paper's phi. Two LLM calls and at most ``n`` queries per turn for the ranking. The
+    paper does not specify the pooling; ``pool`` is ``"interleave"`` (round robin, cut to
+    ``depth``), ``"union"`` (nothing cut before re-ranking) or ``"rrf"`` (reciprocal rank fusion,
+    cut to ``depth``). Section 3.1 re-ranks all retrieved passages, up to 5 x 1000, and section 4.2
+    re-ranks 1000. The default follows section 4.2.
 
     Raises:
         UsageError: for another ``pool``.
@@ -102,7 +103,7 @@ def mq4cs_qr(
     single_rewrite = Rewrite(llm)
     multiple_queries = MultiQuery(llm, n)
     retrieval = multiple_queries >> retriever % depth >> _pool(pool, depth)
-    reranking = RerankAgainst(reranker, "qrewrite", depth)
+    reranking = RerankAgainst(reranker, "qrewrite", num_results=depth)
     return _responded(llm, single_rewrite >> retrieval >> reranking, respond)
 
 
@@ -118,7 +119,8 @@ def gpt4qr(
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.gpt4qr(llm, splade, ikat.CrossEncoder("..."))  # doctest: +SKIP
     """
-    return _responded(llm, Rewrite(llm) >> retriever % depth >> reranker, respond)
+    single_rewrite = Rewrite(llm)
+    return _responded(llm, single_rewrite >> retriever % depth >> reranker, respond)
 
 
 @method("gpt4qr_bm25_qd1", paper=_IRLAB, models=_BM25)
@@ -133,8 +135,9 @@ def gpt4qr_qd1(
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.gpt4qr_qd1(ikat.llm("openai:gpt-4"), bm25, minilm)  # doctest: +SKIP
     """
-    query = MultiQuery(llm, 1)
-    ranking = query >> retriever % depth >> reranker >> Interleave(num_results=depth)
+    single_query = MultiQuery(llm, n=1)
+    one_list = Interleave(num_results=depth)  # of one query: its rows become the turn's again
+    ranking = single_query >> retriever % depth >> reranker >> one_list
     return _responded(llm, ranking, respond)
 
 
@@ -151,7 +154,8 @@ def humanqr(
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.humanqr(llm, splade, ikat.Ensemble())  # doctest: +SKIP
     """
-    return _responded(llm, ManualRewrite() >> retriever % depth >> reranker, respond)
+    human_rewrite = ManualRewrite()
+    return _responded(llm, human_rewrite >> retriever % depth >> reranker, respond)
 
 
 _MQ4CS = "Abbasiantaeb, Lupart and Aliannejadi, MQ4CS"

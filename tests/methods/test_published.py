@@ -79,6 +79,15 @@ def test_given_answers_are_gpt_4s_and_unnamed_stages_not_bm25():
         assert told.endswith("this run BM25")
 
 
+@pytest.mark.parametrize("name", ["rtg", "rtg_manual", "gtr", "gtr_gpt", "gtr_claude"])
+def test_nii_retrieves_with_bm25(name):
+    models = METHODS[name].models
+    assert METHODS[name].deviations(models | {"retriever": "BM25 k1=0.9 b=0.4"}) == []
+    assert METHODS[name].deviations(models | {"retriever": "SPLADE"}) == [
+        "retriever: the paper has BM25, this run SPLADE"
+    ]
+
+
 @pytest.fixture(scope="module")
 def bm25(tmp_path_factory):
     index = ikat.PassageIndex(tmp_path_factory.mktemp("differences") / "index")

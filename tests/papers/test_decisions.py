@@ -92,11 +92,11 @@ class Score(pt.Transformer):
         )
 
 
-def run(name, search=None, score=None, **answers):
+def run(name, search=None, score=None, ptkb=PTKB, **answers):
     """A method on one turn: its results, and the text of the requests by their prompts."""
     model = ByPrompt(**{**ANSWERS, **answers})
     messages = [{"role": role, "content": content} for role, content in CHAT]
-    turn = ikat.conversation(messages, PTKB, number="9-1")
+    turn = ikat.conversation(messages, ptkb, number="9-1")
     entry = METHODS[name]
     results = entry.build(
         llm=model.llm, retriever=search or Search(), reranker=score or Score(), respond=True
@@ -339,6 +339,11 @@ def the_only_llm_responds():
     assert "Respond(second_llm" in METHODS["gtr_claude"].expression
 
 
+def manual_rewrites_are_not_rewritten():
+    asked = METHODS["rtg_manual"].expression.replace("ManualRewrite(", "")
+    assert "Rewrite(" not in asked
+
+
 def the_turns_are_those_of_nist():
     assert (find_table("nii_2024", "I")[0].turns, find_table("nii_2024", "II")[0].turns) == (
         176,
@@ -418,6 +423,42 @@ def one_statement_makes_two_passage_queries():
     ]
     assert len(asked) == 2
     assert all(PTKB["2"] in prompt for prompt in asked)
+
+
+def many_statements_make_four_passage_queries():
+    ptkb = {str(number): f"Fact {number}." for number in range(1, 6)}
+    scores = '{"1": 0.9, "2": 0.8, "3": 0.7, "4": 0.6}'
+    _, _, model = run("wghtdrerank_1", ptkb=ptkb, statements_scores=scores)
+    asked = []
+    for request in model.asked:
+        if request.prompt == "passage_queries_article":
+            prompt = request.messages[-1]["content"]
+            asked.append([number for number, fact in ptkb.items() if fact in prompt])
+    assert asked == [["1", "2", "3", "4"], ["1"], ["2"], ["3"]]
+
+
+def run_short_long_3(search):
+    return run(
+        "short_long_3",
+        search,
+        suggest_context="The diet.",
+        statements_scores_suggested='{"1": 0.9}',
+        passage_queries_styled="Style: blog\nOats keep well.",
+    )
+
+
+def infosenses_prompts_are_one_message():
+    for _, _, model in (run("wghtdrerank_1"), run("short_long_2"), run_short_long_3(Search())):
+        for request in model.asked:
+            assert [message["role"] for message in request.messages] == ["user"]
+
+
+def the_style_is_named_and_cut_off():
+    search = Search()
+    _, prompts, _ = run_short_long_3(search)
+    assert '"Style: blog"' in prompts["passage_queries_styled"]
+    assert "Passage:" not in prompts["passage_queries_styled"]
+    assert search.queries == ["Eat oats.", "Oats keep well."]
 
 
 def the_choice_of_statements_sees_the_history():
@@ -724,6 +765,7 @@ SHOWN_BY = {
     "The response of GtR shows no first answer.": gtrs_response_shows_no_first_answer,
     "RtG asks for queries of each chosen statement.": rtg_asks_for_each_chosen_statement,
     "`gtr_claude` responds with Claude.": the_only_llm_responds,
+    "`rtg_manual` doesn't rewrite the manual rewrite.": manual_rewrites_are_not_rewritten,
     "Tables I and II have 176 and 98 turns.": the_turns_are_those_of_nist,
     "LLMs decode greedily (`temperature=0`).": llms_decode_greedily,
     "`short_long_2` neither thinks first nor chooses a style.": only_short_long_3_thinks,
@@ -739,6 +781,13 @@ SHOWN_BY = {
     "`wghtdrerank_1` has MiniLM as its re-ranker.": the_first_run_has_minilm,
     "With one chosen statement there are two passage queries.": (
         one_statement_makes_two_passage_queries
+    ),
+    "With three or more chosen statements there are four passage queries.": (
+        many_statements_make_four_passage_queries
+    ),
+    "A prompt is one message of the user.": infosenses_prompts_are_one_message,
+    "A passage query of `short_long_3` names its style first, which is then cut off.": (
+        the_style_is_named_and_cut_off
     ),
     "The choice of statements sees the history.": the_choice_of_statements_sees_the_history,
     "Figure 3 has nDCG@5 by NIST's judgements.": figure_3_of_infosense_is_guessed,
