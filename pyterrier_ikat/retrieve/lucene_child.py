@@ -47,7 +47,7 @@ class LuceneSearch:
         self._load_java(jar, memory)
         self.searchers: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
         try:
-            self.any_searcher = self.java("io.anserini.search.SimpleSearcher")(folder)
+            self.any_searcher = self.new_searcher(folder)
         except Exception as error:
             raise Refusal("index", first_line(error)) from None
 
@@ -65,7 +65,12 @@ class LuceneSearch:
         self.java = autoclass
         version = autoclass("java.lang.System").getProperty("java.specification.version")
         refuse_old_java(version)
-        autoclass("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(MOST_CLAUSES)
+        try:
+            autoclass("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(MOST_CLAUSES)
+            self.new_searcher = autoclass("io.anserini.search.SimpleSearcher")
+        except Exception as error:  # a jar for a newer Java, or without Anserini
+            name = os.path.basename(jar)
+            raise Refusal("jar", f"{name} in Java {version}: {first_line(error)}") from None
 
     def describe(self) -> dict[str, Any]:
         """Return the number of passages, and the stored field that has their text."""
@@ -113,7 +118,7 @@ class LuceneSearch:
         if len(self.searchers) == OPEN_SEARCHERS:
             _, oldest = self.searchers.popitem(last=False)
             oldest.close()
-        searcher = self.java("io.anserini.search.SimpleSearcher")(self.folder)
+        searcher = self.new_searcher(self.folder)
         searcher.set_bm25(k1, b)
         if rm3:
             fb_docs, fb_terms, original_weight = rm3

@@ -227,6 +227,11 @@ def error_of(kind: str, text: str, folder: str, printed: deque[str]) -> IkatErro
             f"an index of Lucene needs Java 11 or later ({text}): install it, such as "
             "openjdk-17-jre-headless, or name its folder in the environment variable JAVA_HOME"
         )
+    if kind == "jar":
+        return UsageError(
+            f"Anserini's jar can't be loaded ({text}): `{INSTALL_JAR}` brings one for Java 11 or "
+            f"later, and {JAR} names another"
+        )
     if kind == "index":
         return DataError(f"the Lucene index {folder} isn't whole ({text}): copy it again")
     causes = [line for line in printed if "Exception" in line or "Error" in line]

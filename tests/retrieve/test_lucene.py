@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
@@ -271,6 +272,30 @@ def test_without_java_one_line_says_so(path, monkeypatch, tmp_path):
     with pytest.raises(ikat.UsageError, match="needs Java 11 or later") as caught:
         ikat.LuceneIndex(path).bm25()
     assert "\n" not in str(caught.value)
+
+
+@needs_java
+@pytest.mark.parametrize(
+    ("classes", "reason"),
+    [
+        ({}, "NoClassDefFoundError"),
+        # JVM specification, 4.1: magic, minor and major version; 99 is Java 55
+        (
+            {"org/apache/lucene/search/IndexSearcher.class": b"\xca\xfe\xba\xbe\0\0\0\x63"},
+            "UnsupportedClassVersionError",
+        ),
+    ],
+)
+def test_a_jar_that_java_cant_load_is_no_fault_of_the_index(
+    path, classes, reason, monkeypatch, tmp_path
+):
+    with zipfile.ZipFile(tmp_path / "other.jar", "w") as jar:
+        jar.writestr("a", "")
+        for name, content in classes.items():
+            jar.writestr(name, content)
+    monkeypatch.setenv(JAR, str(tmp_path / "other.jar"))
+    with pytest.raises(ikat.UsageError, match=rf"other\.jar in Java .*{reason}.*==0\.22\.1"):
+        ikat.LuceneIndex(path).bm25()
 
 
 def test_an_old_java_is_named():
