@@ -17,6 +17,7 @@ RESOURCE_OPTIONS = (
     "splade_query_model",
 )
 """Resources that the command line takes as ``--resources NAME=...``."""
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _advises_commands = False
 
 
@@ -129,6 +130,28 @@ def counted(number: int, singular: str, plural: str = "") -> str:
     if not plural:
         plural = f"{singular[:-1]}ies" if re.search("[^aeiou]y$", singular) else f"{singular}s"
     return f"{number:,} {plural}"
+
+
+def without_controls(text: str) -> str:
+    """Return a text with blanks for control characters, except line feeds and tabs.
+
+    A terminal would obey them.
+
+    Example:
+        >>> without_controls("tea" + chr(27) + "[2J")
+        'tea [2J'
+    """
+    return _CONTROLS.sub(" ", text)
+
+
+def on_one_line(text: str) -> str:
+    """Return the words of a text, without control characters, on one line.
+
+    Example:
+        >>> on_one_line("oat " + chr(10) + chr(27) + "milk")
+        'oat milk'
+    """
+    return " ".join(without_controls(text).split())
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from .errors import counted
+from .errors import counted, on_one_line, without_controls
 
 REDRAW_SECONDS = 0.1
 """Seconds between two drawings."""
@@ -222,10 +222,10 @@ class Line:
                 notes.append(str(entry))
         if count is not None:
             texts.append(count.text)
-        desc = " \u00b7 ".join(text for text in texts if text)
+        desc = on_one_line(" \u00b7 ".join(text for text in texts if text))
         if desc and count is not None:
             desc += ": "
-        postfix = ", ".join(note for note in notes if note)
+        postfix = on_one_line(", ".join(note for note in notes if note))
         if self.bar is None:
             _replace_streams(self)
             options = _bar_options(count)
@@ -335,9 +335,9 @@ def doing(text: str) -> Entry:
 
 
 def tell(text: str) -> None:
-    """Print a text to stderr, above the line."""
+    """Print a text to stderr, above the line, without control characters."""
     if sys.stderr is not None:
-        _Tqdm.write(text, file=sys.stderr)
+        _Tqdm.write(without_controls(text), file=sys.stderr)
 
 
 @contextmanager

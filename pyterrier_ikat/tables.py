@@ -11,7 +11,7 @@ from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from .errors import UsageError
+from .errors import UsageError, on_one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,7 +130,7 @@ def escape_latex(text: str) -> str:
         >>> escape_latex("50% of R&D_1")
         '50\\% of R\\&D\\_1'
     """
-    return " ".join(text.split()).translate(_LATEX)
+    return on_one_line(text).translate(_LATEX)
 
 
 def escape_markdown(text: str) -> str:
@@ -140,7 +140,7 @@ def escape_markdown(text: str) -> str:
         >>> escape_markdown("a|b *c* <d>")
         'a\\|b \\*c\\* \\<d\\>'
     """
-    return re.sub(r"([\\`*_{}\[\]<>#|~$&])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"([\\`*_{}\[\]<>#|~$&])", r"\\\1", on_one_line(text))
 
 
 @dataclass(eq=False, repr=False)

@@ -13,6 +13,7 @@ from .main import (
     judged_by,
     load_runs,
     main,
+    show,
     tell_circular,
     text_loader_of,
     turns_of,
@@ -109,7 +110,10 @@ def judge(
         tell_circular([llm_spec], paths)
         labels = _judge(runs, pairs, data, llm_spec, Path(out), **given)
     if others is not None:
-        click.echo(str(agreement(labels, others, runs=runs)))
+        for number, table in enumerate(agreement(labels, others, runs=runs).tables()):
+            if number:
+                click.echo()
+            show(table)
 
 
 def _judge(

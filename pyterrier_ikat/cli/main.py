@@ -29,6 +29,7 @@ from ..errors import (
     commands_advised,
     did_you_mean,
     was_interrupted,
+    without_controls,
 )
 from ..progress import command_line, tell
 from ..tables import TABLE_FORMATS, Table
@@ -142,7 +143,7 @@ class _Group(click.Group):
             reason = _reason(error)
             if reason is None:
                 raise
-            click.echo(f"ikat: {reason}", err=True)
+            click.echo(f"ikat: {without_controls(reason)}", err=True)
             raise click.exceptions.Exit(getattr(error, "exit_code", 2)) from None
         finally:
             signal.signal(signal.SIGTERM, before)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..errors import on_one_line
 from ..tables import MARKS_NOTE, WIDTH, Cell, Column, Table, wrapped
 
 if TYPE_CHECKING:
@@ -52,12 +53,12 @@ def draw(table: Table, console: "Console") -> str:
 def _draw(table: Table, console: "Console", known: set[str]) -> None:
     """Draw a table, without the notes on levels that stand above it."""
     width = min(console.width, WIDTH)
-    columns = list(table.on_screen or table.columns)
+    columns = _on_one_line(table.on_screen or table.columns)
     levels: list[str] = []
     if _width(columns) > console.width:
         columns, levels = _without_levels(columns)
     if table.title:
-        _print_text(f"{wrapped(table.title, width=width)}\n", console)
+        _print_text(f"{wrapped(on_one_line(table.title), width=width)}\n", console)
     for number, block in enumerate(_blocks(columns, console.width)):
         if number:
             console.print()
@@ -70,10 +71,19 @@ def _draw(table: Table, console: "Console", known: set[str]) -> None:
     if notes:
         console.print()
     for note in notes:
-        _print_text(wrapped(note, width=width), console)
+        _print_text(wrapped(on_one_line(note), width=width), console)
     if table.below is not None:
         console.print()
         _draw(table.below, console, known | set(levels))
+
+
+def _on_one_line(columns: Sequence[Column]) -> list[Column]:
+    """The columns without control characters and line breaks."""
+    cleaned = []
+    for column in columns:
+        cells = [replace(cell, text=on_one_line(cell.text)) for cell in column.cells]
+        cleaned.append(replace(column, title=on_one_line(column.title), cells=cells))
+    return cleaned
 
 
 def _print_text(text: str, console: "Console") -> None:

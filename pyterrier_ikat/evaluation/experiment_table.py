@@ -180,11 +180,13 @@ def _difference(row: Mapping[str, Any], base: Mapping[str, Any], measure: str) -
 
 
 @overload
-def table(evaluated: "pd.DataFrame", format: None = None) -> Table: ...
+def table(evaluated: "pd.DataFrame", format: None = None) -> Table:  # noqa: D418 (editors show it)
+    """Return the table itself without a format."""
 
 
 @overload
-def table(evaluated: "pd.DataFrame", format: str) -> str: ...
+def table(evaluated: "pd.DataFrame", format: str) -> str:  # noqa: D418 (editors show it)
+    """Return the table as a text in a format."""
 
 
 def table(evaluated: "pd.DataFrame", format: str | None = None) -> Table | str:

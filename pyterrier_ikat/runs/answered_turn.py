@@ -4,7 +4,6 @@ It is drawn by rich in a terminal, as text and in a notebook. All texts are show
 never interpreted.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from io import StringIO
@@ -18,7 +17,7 @@ from rich.text import Text
 from ..arguments import by_position, is_missing
 from ..completions.citations import CitedSentence, pieces_with_numbers, with_marks
 from ..conversations.frame import personas, values, well_formed
-from ..errors import counted
+from ..errors import counted, without_controls
 from ..events import Exchange
 from ..llms import Ledger
 from ..llms.ledger import Spend
@@ -27,7 +26,6 @@ from ..tables import format_score
 WIDTH = 100
 """The maximum width of lines, which keeps them easy to read."""
 LABEL_WIDTH = 10
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 SHOWN_PASSAGES = 5
 """The number of passages shown for a system without responses."""
 SHOWN_WORDS = 20
@@ -327,7 +325,7 @@ def strip_controls(text: str) -> str:
         >>> strip_controls("tea" + chr(27) + "[2J")
         'tea [2J'
     """
-    return _CONTROLS.sub(" ", well_formed(text))
+    return without_controls(well_formed(text))
 
 
 def background(turn: Turn) -> list[tuple[str, tuple[str, ...]]]:

@@ -102,6 +102,16 @@ def test_what_is_told_stands_above_the_line(terminal):
     assert terminal.rows()[-2:] == ["done", ""]
 
 
+def test_names_in_the_line_do_not_command_the_terminal(terminal):
+    terminal = terminal()
+    with doing("asking x\x1b[2J\ny"), bar(total=2, desc="a\rb") as count:
+        count.update()
+        assert terminal.rows()[-1].startswith("asking x [2J y \u00b7 a b: 1/2 steps")
+        tell("a fault\x1b[2J of\n\tz")
+        assert terminal.rows()[-3:-1] == ["a fault [2J of", "\tz"]
+    assert "\x1b[2J" not in terminal.getvalue()
+
+
 def test_a_count_that_nobody_goes_through_leaves_no_line(terminal):
     terminal = terminal()
     bar([1, 2], desc="never begun")

@@ -90,6 +90,26 @@ def test_names_that_would_be_the_same_keep_their_levels():
     assert "AP: relevant from grade 2 on." in text
 
 
+def test_names_do_not_command_the_terminal_or_break_rows():
+    names = [Cell("two\nlines"), Cell("clears\x1b[2J it"), Cell("back\rwards")]
+    scores = [Cell(".1000"), Cell(".2000"), Cell(".3000")]
+    columns = [Column("system\x07", names), Column("nDCG", scores, numeric=True)]
+    table = Table([], columns, ["Lower than two\x1b[1A lines."], title="Of\x9b2J runs")
+    text = draw(table, Console(file=io.StringIO(), width=80))
+    assert [char for char in text if not char.isprintable() and char != "\n"] == []
+    rows = text.splitlines()
+    assert rows[2].split() == ["system", "nDCG"]
+    assert [row.split()[-1] for row in rows[3:6]] == [".1000", ".2000", ".3000"]
+    assert rows[3].startswith("two lines ")
+
+
+def test_wide_names_leave_the_numbers_below_each_other():
+    names = Column("system", [Cell("raw"), Cell("会話検索")])
+    scores = Column("nDCG", [Cell(".1000"), Cell(".2000")], numeric=True)
+    text = draw(Table([], [names, scores], []), Console(file=io.StringIO(), width=80))
+    assert text.splitlines() == ["system     nDCG", "raw       .1000", "会話検索  .2000"]
+
+
 def test_marks_are_explained_where_the_terminal_has_them():
     cells = [Cell(".5000", best=True), Cell(".4000", second=True)]
     table = Table([], [Column("nDCG", cells, numeric=True)], [MARKS_NOTE])
