@@ -113,8 +113,7 @@ def read_scores(text: str) -> ReadChoice | None:
 def _pairs(value: Any) -> list[tuple[str, Any]]:
     """Return the ids and scores of a value.
 
-    The value is an object about one statement, an object id -> score, or has one list or object
-    inside.
+    The value is an object about one statement, an object id -> score, or a list of such objects.
     """
     if isinstance(value, list):
         pairs = []
@@ -124,13 +123,6 @@ def _pairs(value: Any) -> list[tuple[str, Any]]:
         return pairs
     if is_about_statement(value):
         return [(label_of(value), score_in(value))]
-    inner = []
-    for part in value.values():
-        if isinstance(part, list) or (isinstance(part, dict) and score_in(part) is None):
-            inner.append(part)
-    has_number = any(isinstance(part, int | float) for part in value.values())
-    if len(inner) == 1 and not has_number:
-        return _pairs(inner[0])
     return [(str(key), score) for key, score in value.items()]
 
 

@@ -260,6 +260,13 @@ def test_a_choice_of_unknown_statements_alone_is_a_failure(stage, text):
     assert [name for name, _ in stage(llm)(TURN)["qstatements"][0]] == ["2"]
 
 
+def test_scores_within_another_object_name_no_statement():
+    """The prompt asks for an object id -> score alone."""
+    llm = ikat.llm(Says('{"scores": {"2": 0.9}}'))
+    with pytest.raises(StageError, match="no statement scores"):
+        ikat.SelectStatements(llm, "scores")(TURN)
+
+
 def test_a_known_statement_among_unknown_ones_is_chosen():
     llm = ikat.llm(Says(SAR.format("12, 2")))
     made = ikat.generate.Reformulate(llm, "select")(TURN)
