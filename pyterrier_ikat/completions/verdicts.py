@@ -63,7 +63,9 @@ def without_scale(text: str, highest: int) -> str:
 
 
 _LABEL = re.compile(r"(?<![\d.-])([0-9])(?:\.0+)?(?![\d]|\.\d)")
-_NO_LABEL = re.compile(rf"(?<![\d.,-])\d(?!\d){NO_GRADE}", re.IGNORECASE)
+_WITHIN_WORDS = rf"(?<={_LETTER}[ \t])\d[ \t]+{_LETTER}"
+"""A number between words, which counts something: ``lists 3 trails``."""
+_NO_LABEL = re.compile(rf"(?<![\d.,-])\d(?!\d){NO_GRADE}|{_WITHIN_WORDS}", re.IGNORECASE)
 _LABEL_NAME = re.compile(
     r"(?:score|rating|rate|label|relevance|grade)\W{0,4}(?:is|of|:|=)?"
     r"\W{0,4}(?<!\W[-−–])(?=[-−–]?\d)",
@@ -75,10 +77,13 @@ def parse_label(text: str, highest: int = 4) -> int | None:
     """Read a relevance label from 0 to ``highest``. ``None`` without a label, or with several.
 
     A number right after "score", "rating" or the like counts before any other; "3 out of 4" and
-    "3/4" read as 3. A percentage, a range and a number on another scale are not labels.
+    "3/4" read as 3. A percentage, a range, a number on another scale and one between other words
+    are not labels.
 
     Example:
         >>> parse_label("Score: 3/4. It names two of the 5 sizes."), parse_label("Score: 3/5")
+        (3, None)
+        >>> parse_label("3 highly relevant"), parse_label("The passage lists 3 trails.")
         (3, None)
     """
     text = without_scale(without_reasoning(text), highest)
@@ -108,7 +113,10 @@ def _label_of(number: re.Match[str] | None, highest: int) -> int:
 
 
 def _bare_labels(text: str, highest: int) -> set[int]:
-    """Return the numbers in a text. None at all if one of them can't be a label."""
+    """Return the numbers in a text. None at all if one of them can't be a label.
+
+    That is a share, a range, a number on another scale, or one between words.
+    """
     bare = re.sub(rf"(\d)\s*(?:/|out of)\s*{highest}\b", r"\1", text)
     if _NO_LABEL.search(bare):
         return set()
