@@ -20,12 +20,13 @@ from .retriever import QUERIES_AT_ONCE, result_frame
 from .server_calls import Caller, ServerError, checked_address
 from .server_forms import FORMS, BadAnswerError, Facts, Form, Found, Search
 
+UNTOLD = "not told by the server"
 NOT_DECIDING = ("api_key_env", "timeout", "concurrency", "tries", "cache")
 """Arguments that change no result. A repr omits them."""
 
 
 class ServedIndex:
-    """The index behind a server that tells its fingerprint; a part of a run's identity.
+    """The index behind an ``ikat serve``; a part of a run's identity.
 
     Attributes:
         seen: the fingerprint that the server had when it was asked last; empty before.
@@ -37,9 +38,12 @@ class ServedIndex:
         self.seen = ""
 
     def fingerprint(self) -> str:
-        """Ask the server for the fingerprint, which its answers have to have from now on."""
+        """Ask the server for the fingerprint, which its answers have to have from now on.
+
+        A server that can't identify its first stage tells none: then a run warns.
+        """
         self.seen = self._ask().fingerprint
-        return self.seen
+        return self.seen or UNTOLD
 
     def check(self, fingerprint: str) -> None:
         """Check that an answer or the server has the fingerprint of before.
@@ -78,11 +82,12 @@ class Remote(Operator):
     Equal scores keep the order of the server; of RoutIR, which has none, the greatest docno is
     first. An ``ikat serve`` tells the fingerprint of its index: a run whose folder was begun with
     another index is refused, and so is an answer from another index in the middle of a run. Its
-    rankings are cached with that fingerprint. Other servers don't tell it, so a run warns
-    (``AlikeWarning``) and nothing is cached.
+    rankings are cached with that fingerprint. Other servers don't tell it: nothing is cached, and a
+    run that reuses results warns (``AlikeWarning``).
 
-    Calls are retried after lost connections, time-outs and the statuses 408, 425, 429 and 5xx, with
-    the wait that the server asks for. No redirect is followed.
+    Calls are retried after lost connections, time-outs and the statuses 408, 425, 429, 500, 502,
+    503 and 504, with the wait that the server asks for. No redirect is followed. The environment
+    variable ``SSL_CERT_FILE`` names the certificate for a server with one of its own.
 
     Args:
         url: the address of the server, without a login or a query.

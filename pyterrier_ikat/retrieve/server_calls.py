@@ -2,6 +2,7 @@
 
 import json
 import os
+import ssl
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -163,6 +164,7 @@ class Caller:
                 call.method, address, params=call.params or None, json=call.body
             )
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            self._check_certificate(error)
             raise _AgainError(f"no connection ({error})", unreached=True) from None
         except httpx.TimeoutException:
             reason = f"no answer within {self.timeout:g} seconds (timeout=...)"
@@ -172,6 +174,17 @@ class Caller:
         except (httpx.InvalidURL, UnicodeEncodeError, httpx.DecodingError) as error:
             raise ServerError(f"{self.url}: the call can't be made ({error})") from None
         return self._read(response, call.of_text)
+
+    def _check_certificate(self, error: Exception) -> None:
+        """Raise a ServerError if a connection failed because of the server's certificate."""
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, ssl.SSLCertVerificationError):
+                raise ServerError(
+                    f"{self.url}: the certificate isn't trusted ({cause.verify_message}): correct "
+                    "the address, or name its file in the environment variable SSL_CERT_FILE"
+                ) from None
+            cause = cause.__cause__ or cause.__context__
 
     def _read(self, response: "httpx.Response", of_text: bool) -> Any:
         """The parsed answer.
@@ -195,9 +208,12 @@ class Caller:
                 f"{self.url} redirects ({status}), and no redirect is followed: correct the address"
             )
         if status in (401, 403):
+            wants = f"refuses the key in {self.api_key_env}"
+            if not self._key():
+                wants = f"needs a key in the environment variable {self.api_key_env}"
             raise ServerError(
-                f"{self.url} refuses the key in {self.api_key_env} ({status}: {words}): "
-                "set that variable, or name another one: api_key_env=NAME"
+                f"{self.url} {wants} ({status}: {words}): set that variable, or name another one: "
+                "api_key_env=NAME"
             )
         if status != 200:
             raise ServerError(f"{self.url} refuses the call ({status}: {words})")

@@ -130,11 +130,7 @@ def _ikat_read(search: Search, queries: Sequence[str], answer: Mapping[str, Any]
     rankings = []
     for query, result in zip(queries, results, strict=True):
         _check_query(query, _field(result, "query"))
-        passages = _list_in(result, "passages")
-        docnos = [_field(passage, "id") for passage in passages]
-        scores = [_field(passage, "score") for passage in passages]
-        texts = [_get(passage, "text") for passage in passages] if search.texts else []
-        rankings.append(_checked(search, docnos, scores, texts))
+        rankings.append(_ranking_in(search, _list_in(result, "passages"), "id", "text"))
     return rankings
 
 
@@ -162,6 +158,19 @@ def _ikat_facts(caller: Caller, search: Search) -> Facts:
         raise UsageError(f"model {model.get('id')} of {caller.url} has no stage that searches")
     fingerprint = facts.get("fingerprint")
     return Facts(str(fingerprint or ""), facts.get("bm25") is True, str(facts["stage"]))
+
+
+_IKAT = Form(
+    name="ikat",
+    searched="model",
+    needs_name=False,
+    queries_at_once=64,
+    has_texts=True,
+    has_bm25=True,
+    call=_ikat_call,
+    read=_ikat_read,
+    facts=_ikat_facts,
+)
 
 
 # RoutIR 0.0.2: hltcoe/routir, README.md "HTTP API", src/routir/serve.py (process_query),
@@ -195,6 +204,19 @@ def _routir_facts(caller: Caller, search: Search) -> Facts:
     return Facts("", bm25=False, stage=f"RoutIR's {search.name}")
 
 
+_ROUTIR = Form(
+    name="routir",
+    searched="service",
+    needs_name=True,
+    queries_at_once=1,
+    has_texts=False,
+    has_bm25=False,
+    call=_routir_call,
+    read=_routir_read,
+    facts=_routir_facts,
+)
+
+
 # Pyserini 2.3: castorini/pyserini, docs/usage-rest.md, pyserini/server/rest/routes/v1.py,
 # pyserini/server/document_format.py. Read from its source; no server of it was run. A call has one
 # query. Without k1 and b in /openapi.yaml a server ignores them, as FastAPI does with any unknown
@@ -215,23 +237,7 @@ def _pyserini_read(
     search: Search, queries: Sequence[str], answer: Mapping[str, Any]
 ) -> list[Found]:
     _check_query(queries[0], _field(_field(answer, "query"), "text"))
-    candidates = _list_in(answer, "candidates")
-    docnos = [_field(candidate, "docid") for candidate in candidates]
-    scores = [_field(candidate, "score") for candidate in candidates]
-    texts = []
-    if search.texts:
-        texts = [_text_of(_get(candidate, "doc")) for candidate in candidates]
-    return [_checked(search, docnos, scores, texts)]
-
-
-def _text_of(document: Any) -> Any:
-    """The text of a parsed document: itself, or one of its fields; None for a document without."""
-    if not isinstance(document, dict):
-        return document
-    for field in TEXT_FIELDS:
-        if field in document:
-            return document[field]
-    return None
+    return [_ranking_in(search, _list_in(answer, "candidates"), "docid", "doc")]
 
 
 def _pyserini_facts(caller: Caller, search: Search) -> Facts:
@@ -245,42 +251,19 @@ def _pyserini_facts(caller: Caller, search: Search) -> Facts:
     return Facts("", bm25=True, stage=f"Pyserini's {search.name}")
 
 
-_FORMS = (
-    Form(
-        name="ikat",
-        searched="model",
-        needs_name=False,
-        queries_at_once=64,
-        has_texts=True,
-        has_bm25=True,
-        call=_ikat_call,
-        read=_ikat_read,
-        facts=_ikat_facts,
-    ),
-    Form(
-        name="routir",
-        searched="service",
-        needs_name=True,
-        queries_at_once=1,
-        has_texts=False,
-        has_bm25=False,
-        call=_routir_call,
-        read=_routir_read,
-        facts=_routir_facts,
-    ),
-    Form(
-        name="pyserini",
-        searched="index",
-        needs_name=True,
-        queries_at_once=1,
-        has_texts=True,
-        has_bm25=True,
-        call=_pyserini_call,
-        read=_pyserini_read,
-        facts=_pyserini_facts,
-    ),
+_PYSERINI = Form(
+    name="pyserini",
+    searched="index",
+    needs_name=True,
+    queries_at_once=1,
+    has_texts=True,
+    has_bm25=True,
+    call=_pyserini_call,
+    read=_pyserini_read,
+    facts=_pyserini_facts,
 )
-FORMS: Mapping[str, Form] = {form.name: form for form in _FORMS}
+
+FORMS: Mapping[str, Form] = {form.name: form for form in (_IKAT, _ROUTIR, _PYSERINI)}
 """The forms by name."""
 
 
@@ -302,6 +285,28 @@ def _list_in(value: Any, name: str) -> list[Any]:
     if not isinstance(values, list):
         raise BadAnswerError(f"{name} is no list")
     return values
+
+
+def _ranking_in(
+    search: Search, passages: list[Any], docno_field: str, document_field: str
+) -> Found:
+    """The passages of a query, each an object with its id, score and, if wanted, document."""
+    docnos = [_field(passage, docno_field) for passage in passages]
+    scores = [_field(passage, "score") for passage in passages]
+    texts = []
+    if search.texts:
+        texts = [_text_of(_get(passage, document_field)) for passage in passages]
+    return _checked(search, docnos, scores, texts)
+
+
+def _text_of(document: Any) -> Any:
+    """The text of a document: itself, or one of its fields; None for a document without."""
+    if not isinstance(document, dict):
+        return document
+    for field in TEXT_FIELDS:
+        if field in document:
+            return document[field]
+    return None
 
 
 def _check_query(sent: str, answered: Any) -> None:

@@ -20,13 +20,14 @@ from ..methods import Method
 from ..methods.definition import is_given
 from ..operator import label_of
 from ..rank import RERANKERS, load_reranker
-from ..retrieve import DenseIndex, Index, Remote, SpladeIndex
+from ..retrieve import DenseIndex, Index, LuceneIndex, Remote, SpladeIndex
 from ..retrieve.artifact import IndexArtifact
 from ..search_index import SearchIndex
 from ..store.python_files import load_python
 
 HYBRID = "hybrid"
 RETRIEVERS = ("bm25", "splade", "dense", HYBRID)
+WAYS_TO_NAME_RETRIEVERS = (None, *RETRIEVERS, "FILE.py:NAME", "http://HOST:PORT")
 OpenedResources = dict[tuple[str, Any], Any]
 """Opened resources, which systems share: (name, text or identity of the object) -> the object."""
 
@@ -109,8 +110,12 @@ class Resources:
         taken = taken_by(entries)
         taken.add("prompts")  # only a built system shows whether it reads prompts
         needs_dense = any(_needs_dense(entry) for entry in entries)
-        own = [own_stage(given.get(name)) for name in ("retriever", "reranker")]
-        if _replaces_index(own[0]) and not any(map(_reads_index, own)) and not needs_dense:
+        retriever = own_stage(given.get("retriever"))
+        rerankers = given.get("reranker")
+        if isinstance(rerankers, str):
+            rerankers = [own_stage(name) for name in _names_in(rerankers)]
+        reads_index = _reads_index(retriever) or _reads_index(rerankers)
+        if _replaces_index(retriever) and not reads_index and not needs_dense:
             taken -= OF_THE_INDEX
         for name in list(given):
             if name in taken or given[name] is None:
@@ -150,7 +155,7 @@ class Resources:
         """The index and the retriever; nothing where both are used as they are given."""
         retriever = own_stage(self.retriever)
         kind = retriever if isinstance(retriever, str) and not is_address(retriever) else None
-        one_of((None, *RETRIEVERS), retriever=kind)
+        one_of(WAYS_TO_NAME_RETRIEVERS, retriever=kind)
         index = folder_of_anserini(self.index) or self.index
         if not isinstance(index, str | Path | Index | SearchIndex | None):
             raise UsageError(
@@ -163,8 +168,11 @@ class Resources:
                 f"retriever={type(self.retriever).__name__}(...) is an index: give it as index=, "
                 "or its retriever as retriever="
             )
-        if kind and isinstance(index, IndexArtifact):
-            index = Index(index.path)  # all that the folder of an opened index holds
+        if kind == "bm25" and isinstance(index, LuceneIndex):
+            return {"retriever": None}  # it searches words alone
+        if kind and isinstance(index, IndexArtifact | LuceneIndex):
+            # all that the folder of an opened index holds
+            index = Index(index.path, text=index.text)
         if not isinstance(index, str | Path | Index):
             self._check_without_folder(kind)
             return {"retriever": retriever}
@@ -356,8 +364,7 @@ def _remote(url: str, entry: Method) -> Remote:
     remote = Remote(url, num_results=entry.depth)
     if not remote.facts().bm25:
         return remote
-    k1 = entry.bm25.get("k1", 0.9)
-    b = entry.bm25.get("b", 0.4)
+    k1, b = _bm25_of(entry)
     return Remote(url, num_results=entry.depth, k1=k1, b=b)
 
 
@@ -366,8 +373,13 @@ def _remote_in_words(url: str, entry: Method) -> str:
     facts = Remote(url).facts()
     if facts.stage != "BM25" or not facts.bm25:
         return f"{facts.stage} of {url}"
-    settings = {"k1": 0.9, "b": 0.4, **entry.bm25}
-    return " ".join(["BM25", *(f"{name}={value}" for name, value in settings.items())])
+    k1, b = _bm25_of(entry)
+    return f"BM25 k1={k1} b={b}"
+
+
+def _bm25_of(entry: Method) -> tuple[float, float]:
+    """k1 and b of a method's paper, or those that a local index has."""
+    return entry.bm25.get("k1", 0.9), entry.bm25.get("b", 0.4)
 
 
 OF_SPLADE = ("splade_model", "splade_query_model", "texts")
@@ -480,7 +492,7 @@ def _open_llm(given: Any, ledger: Ledger) -> LLM:
 
 def _open_llms(given: Any, ledger: Ledger) -> list[LLM]:
     if isinstance(given, str):
-        given = [specification.strip() for specification in given.split(",")]
+        given = _names_in(given)
     return [_open_llm(item, ledger) for item in given]
 
 
@@ -490,6 +502,11 @@ def _open_trained(given: Any, _: Ledger) -> Any:
 
 HOME_IN_NAME = re.compile(r"^(\w+:)?~/")
 """A path below the home directory, behind the kind of a re-ranker."""
+
+
+def _names_in(text: str) -> list[str]:
+    """The names in a text, which commas separate."""
+    return [name.strip() for name in text.split(",")]
 
 
 def _open_rerankers(given: Any, _: Ledger) -> Any:
@@ -502,8 +519,7 @@ def _open_rerankers(given: Any, _: Ledger) -> Any:
     home = os.path.expanduser("~/")
     without_model = {"", *(f"{kind}:" for kind in RERANKERS)}
     rerankers = []
-    for text in given.split(","):
-        name = text.strip()
+    for name in _names_in(given):
         if name in without_model or name.casefold() == "none":
             raise UsageError(
                 f"{advice(f'reranker={given!r}', f'--reranker {given!r}')} lacks a model's name: "

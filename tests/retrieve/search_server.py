@@ -1,11 +1,16 @@
 """A search server that answers what a test tells it to, over real sockets."""
 
 import json
+import shutil
+import ssl
+import subprocess
 import threading
 import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
+
+import pytest
 
 
 class SearchServer(ThreadingHTTPServer):
@@ -13,15 +18,30 @@ class SearchServer(ThreadingHTTPServer):
 
     Attributes:
         requests: what was asked: method, path, parameters, body and headers.
+        connections: the number of connections, refused ones included.
     """
 
     daemon_threads = True
 
-    def __init__(self, answer):
+    def __init__(self, answer, certificate=None):
         super().__init__(("127.0.0.1", 0), Handler)
         self.answer = answer
         self.requests = []
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.connections = 0
+        scheme = "http"
+        if certificate is not None:
+            scheme = "https"
+            secure = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            secure.load_cert_chain(certificate, certificate.with_suffix(".key"))
+            # the handshake is made in the thread of a request
+            self.socket = secure.wrap_socket(
+                self.socket, server_side=True, do_handshake_on_connect=False
+            )
+        self.url = f"{scheme}://127.0.0.1:{self.server_address[1]}"
+
+    def process_request(self, request, client_address):
+        self.connections += 1
+        super().process_request(request, client_address)
 
     def handle_error(self, request, client_address):
         """Say nothing of clients that left."""
@@ -58,14 +78,17 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def answering(answer):
-    """A server whose answers ``answer(request)`` gives: a body, or status, body and headers."""
+def answering(answer, certificate=None):
+    """A server whose answers ``answer(request)`` gives: a body, or status, body and headers.
+
+    With a certificate it speaks TLS.
+    """
 
     def whole(request):
         given = answer(request)
         return given if isinstance(given, tuple) else (200, given, {})
 
-    server = SearchServer(whole)
+    server = SearchServer(whole, certificate)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
@@ -73,6 +96,20 @@ def answering(answer):
     finally:
         server.shutdown()
         server.server_close()
+
+
+def self_signed(folder):
+    """The file of a new certificate for this machine, signed by itself; its key lies beside it."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("there is no openssl")
+    certificate = folder / "server.pem"
+    key = certificate.with_suffix(".key")
+    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command += ["-out", str(certificate), "-keyout", str(key)]
+    subprocess.run(command, check=True, capture_output=True)
+    return certificate
 
 
 def slowly(seconds, body):

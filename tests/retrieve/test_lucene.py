@@ -234,6 +234,14 @@ def test_a_folder_of_lucene_is_an_index_of_methods(path, kind):
 
 
 @needs_java
+def test_an_opened_index_may_be_told_to_search_words(index):
+    [system] = open_systems(["raw"], index=index, retriever="bm25")
+    assert system.resources.index is index
+    with pytest.raises(ikat.UsageError, match="holds bm25, not splade"):
+        open_systems(["raw"], index=index, retriever="splade")
+
+
+@needs_java
 def test_a_run_goes_on_and_refuses_another_index(sample, tmp_path):
     run = {"dataset": "ikat:sample", "out": tmp_path / "runs"}
     first = ikat.run(["raw"], index=sample, **run)

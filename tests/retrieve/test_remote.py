@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from search_server import answering, slowly
+from search_server import answering, self_signed, slowly
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import ServerError
@@ -306,6 +306,41 @@ def test_the_key_is_sent_and_never_shown(monkeypatch):
     shown = f"{refused.value} {remote!r} {remote.arguments()}"
     assert KEY not in shown
     assert KEY.encode() not in pickle.dumps(remote)
+
+
+def test_a_server_that_needs_a_key_is_not_said_to_refuse_one(monkeypatch):
+    monkeypatch.delenv("IKAT_SEARCH_KEY", raising=False)
+    with (
+        ours(lambda request: (401, {"error": "no token"}, {})) as server,
+        pytest.raises(ServerError, match="needs a key .*IKAT_SEARCH_KEY"),
+    ):
+        ikat.Remote(server.url)(turns("tea"))
+
+
+def test_an_untrusted_certificate_is_an_error_at_once(tmp_path, monkeypatch):
+    certificate = self_signed(tmp_path)
+    with answering(lambda request: models(), certificate) as server:
+        with pytest.raises(ServerError, match="self-signed certificate.*SSL_CERT_FILE"):
+            ikat.Remote(server.url).facts()
+        assert server.connections == 1
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert ikat.Remote(server.url).facts().fingerprint == "f1"
+
+
+@pytest.mark.parametrize("form", ["routir", "ikat"])
+def test_a_reused_run_of_a_server_that_tells_nothing_is_warned_of(form, tmp_path):
+    def answer(request):
+        if request["path"] == "/v1/models":
+            return models(None)
+        if form == "routir":
+            return {"query": request["body"]["query"], "scores": {"sample-walk-001:0": 1.0}}
+        return found(request, None, id="sample-walk-001:0")
+
+    with answering(answer) as server:
+        remote = ikat.Remote(server.url, form, "words" if form == "routir" else "")
+        ikat.run({"mine": remote}, "ikat:sample", out=tmp_path)
+        with pytest.warns(ikat.study.AlikeWarning, match=r"ikat\.Remote\(.*identified"):
+            ikat.run({"mine": remote}, "ikat:sample", out=tmp_path)
 
 
 def test_no_key_is_sent_that_is_meant_for_another(monkeypatch):

@@ -28,3 +28,10 @@ def test_systems_of_one_folder_have_the_retriever_that_each_names(folder):
 def test_systems_share_the_index_that_both_name(folder):
     first, second = open_systems(["raw", "human_qr"], index=folder)
     assert first.resources.index is second.resources.index
+
+
+def test_an_opened_index_keeps_its_loader_of_texts(folder):
+    loader = ikat.TextLoader(folder)
+    index = ikat.PassageIndex(folder, text=loader)
+    [system] = open_systems("raw", index=index, retriever="dense")
+    assert system.resources.index.text is loader

@@ -33,6 +33,9 @@ def of_two(index, other):
 
 def nothing(index):
     return 7
+
+
+DEEP = ikat.Remote("http://127.0.0.1:9", "routir", "words", num_results=5000)
 """
 
 
@@ -82,6 +85,21 @@ def test_rerankers_of_a_file_stand_alone_and_in_lists(file, sample_index):
     assert "ikat.BM25Rerank(b=0.9)" in repr(alone)
     of_index = expression("aqd", reranker=f"{file}:shortest", **given)
     assert "ikat.BM25Rerank(k1=2.0)" in repr(of_index)
+    several = expression("short_long_2", reranker=f"{file}:alone, {file}:shortest", **given)
+    assert "ikat.BM25Rerank(b=0.9)" in repr(several)
+    assert "ikat.BM25Rerank(k1=2.0)" in repr(several)
+
+
+def test_a_list_may_hold_the_only_reader_of_the_index(file, sample_index):
+    given = {"index": sample_index, "llm": "recorded:sample", "retriever": f"{file}:DEEP"}
+    several = expression("short_long_2", reranker=f"{file}:alone,{file}:shortest", **given)
+    assert "ikat.BM25Rerank(k1=2.0)" in repr(several)
+
+
+@pytest.mark.parametrize("name", ["big-machine:8000", "HTTP://big-machine", "stages.py;smooth"])
+def test_what_names_no_retriever_is_told_the_ways_to_name_one(name):
+    with pytest.raises(ikat.UsageError, match=r"bm25.*FILE\.py:NAME.*http://"):
+        expression(retriever=name)
 
 
 @pytest.mark.parametrize(

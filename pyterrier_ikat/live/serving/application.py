@@ -36,8 +36,8 @@ THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]")
 LARGEST_BODY = 1 << 20
 """Bytes of a request's body."""
 NO_ADDRESS = (
-    "there is no such address: the base address of a client ends in /v1, "
-    "and answers come from POST /v1/chat/completions"
+    "there is no such address: the base address of a chat client ends in /v1 (that of ikat.Remote "
+    "doesn't), and answers come from POST /v1/chat/completions"
 )
 
 

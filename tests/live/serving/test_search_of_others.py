@@ -96,6 +96,11 @@ def test_a_blank_query_in_a_batch_has_no_passages(url):
     assert [len(result["passages"]) for result in asked(url, queries=[""]).json()["results"]] == [0]
 
 
+def test_a_chat_client_s_address_is_told_apart(url):
+    with pytest.raises(ServerError, match="that of ikat.Remote doesn't"):
+        ikat.Remote(f"{url}/v1").facts()
+
+
 def test_depth_goes_to_ten_thousand(url):
     assert len(asked(url, query="music", k=5000).json()["results"][0]["passages"]) > 0
     assert asked(url, query="tea", k=10_001).status_code == 400
