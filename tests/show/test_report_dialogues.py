@@ -290,6 +290,23 @@ def test_a_log_is_no_run_of_topics(tmp_path):
         report(log)
 
 
+@pytest.mark.filterwarnings("default::pyterrier_ikat.show.report.sessions.NoConversationWarning")
+def test_a_folder_without_a_conversation_is_skipped_and_told(tmp_path):
+    empty = Log.create(tmp_path / "raw", {"kind": "served", "system": "raw"})
+    asked = Log.create(tmp_path / "rtg", {"kind": "served", "system": "rtg"})
+    asked.begin("s1", "somebody")
+    asked.append(Turn(1, "Which tea?", "Mint.", session="s1"))
+    out = tmp_path / "report.html"
+    done = command("report", empty.folder, asked.folder, "--out", out)
+    assert done.exit_code == 0
+    assert "ikat: warning: raw has no conversation yet and is not shown" in done.stderr
+    page = Page(out.read_text(encoding="utf-8"))
+    assert "raw has no conversation yet and is not shown" in page.said()
+    assert "rtg 1 session of 1 user." in page.said()
+    with pytest.raises(DataError, match="raw has no conversation yet"):
+        report([empty, asked], baseline="raw")
+
+
 def test_other_users_or_rubrics_can_not_be_compared(tmp_path, folders):
     for what, user, rubrics in (
         ("users", "somebody", {"r1": "Which tea?"}),

@@ -18,18 +18,23 @@ from ...errors import UsageError, counted
 from ...evaluation.evaluator import check_baseline, name_runs
 from ...evaluation.units import UNITS, find_clusters
 from ...study.compare import Results
-from .material import Material, RunData, Runs, find_material, only_turns, read_runs
+from .material import (
+    Material,
+    RunData,
+    Runs,
+    baseline_first,
+    find_material,
+    only_turns,
+    read_runs,
+)
 from .means import ShownMeasure, compare_means, comparison_note
 from .page import Content, Report
 from .rankings import judged_to_show, measures_to_show, passages_by_turn, scores_to_show
 from .reasons import missed_by_turn, reasons_by_turn
-from .sessions import find_logs, logged_baseline, refuse_arguments, report_sessions
+from .sessions import find_logs, refuse_arguments, report_sessions
 from .turns import build_conversations, fit_calls, turns_to_show
 
 __all__ = ["Report", "report"]
-
-DEFAULT_BASELINE = "raw"
-"""The run with which the others are compared if no baseline is named."""
 
 
 def report(
@@ -93,7 +98,8 @@ def report(
         UsageError: when two runs have the same name or different datasets, only some are
             conversations with users, or an argument is unknown.
         DataError: when a file can't be read, a run has turns that the dataset lacks, ``texts``
-            lacks a passage, or the same session has different users or rubrics.
+            lacks a passage, no folder has a conversation, or the same session has different users
+            or rubrics. A folder without a conversation beside others is skipped with a warning.
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
@@ -114,15 +120,12 @@ def report(
     named = name_runs(runs, "run")
     check_baseline(named, baseline)
     logs = find_logs(named)
-    baseline = baseline or logged_baseline(logs)
-    if baseline is None:
-        baseline = DEFAULT_BASELINE if DEFAULT_BASELINE in named else next(iter(named))
-    named = {baseline: named[baseline], **named}
     if logs:
         refuse_arguments(
             logs, dataset=dataset, qrels=qrels, turns=turns, measures=measures, unit=unit
         )
-        return report_sessions({name: logs[name] for name in named}, texts, passages)
+        return report_sessions(logs, baseline, texts, passages)
+    named = {name: named[name] for name in baseline_first(list(named), baseline)}
     data = None if dataset is None else datasets.dataset(dataset)
     of_topics = read_runs(named, data)
     material = find_material(of_topics, data, qrels, texts)

@@ -33,6 +33,21 @@ from .page import Call
 ShownRun: TypeAlias = str | Path | RunFolder | Log | Submission | pd.DataFrame
 Runs: TypeAlias = ShownRun | Sequence[ShownRun] | Mapping[str, ShownRun]
 
+DEFAULT_BASELINE = "raw"
+"""The run with which the others are compared if no baseline is named."""
+
+
+def baseline_first(names: Sequence[str], baseline: str | None) -> list[str]:
+    """The names with the baseline before the others: the given one, ``raw`` or the first.
+
+    Example:
+        >>> baseline_first(["qr", "raw", "aqd"], None)
+        ['raw', 'qr', 'aqd']
+    """
+    if baseline is None:
+        baseline = DEFAULT_BASELINE if DEFAULT_BASELINE in names else names[0]
+    return [baseline, *(name for name in names if name != baseline)]
+
 
 @dataclass(frozen=True)
 class RunData:

@@ -1,6 +1,7 @@
 """A report of conversations: simulations, interactive runs, chats, and served conversations."""
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +28,7 @@ from ...llms.ledger import Spend
 from ...runs import RunFolder
 from ...runs.answered_turn import Turn
 from ...runs.log import Dialogue, Log
-from .material import ShownRun
+from .material import ShownRun, baseline_first
 from .means import ScoreRows, ShownMeasure, compare_means, comparison_note
 from .page import Content, Group, ListedPassage, Note, Report, ShownStep, Side, Unit
 from .rankings import cut_words, load_texts, word_limit
@@ -49,6 +50,10 @@ UNORDERED = (
 )
 TESTED_MEASURES = ("satisfied", "rubrics met", "calls", "cost")
 """The measures that ``ikat simulate`` tests and of which one side is better."""
+
+
+class NoConversationWarning(UserWarning):
+    """A folder of conversations is not shown, because it has none yet."""
 
 
 def find_logs(runs: Mapping[str, ShownRun]) -> dict[str, Log]:
@@ -95,21 +100,29 @@ def refuse_arguments(logs: Mapping[str, Log], **arguments: Any) -> None:
             )
 
 
-def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passages: int) -> Report:
+def report_sessions(
+    logs: Mapping[str, Log], baseline: str | None, texts: pt.Transformer | None, passages: int
+) -> Report:
     """The page of conversations, with the sessions of all systems side by side.
 
     Args:
-        logs: the logs by the names of the systems, the baseline first.
+        logs: the logs by the names of the systems.
+        baseline: the system with which the others are compared. By default that of the simulation,
+            otherwise ``raw``, otherwise the first one.
         texts: adds ``text`` by ``docno`` if a log has none.
         passages: how many sources of each response are shown.
 
     Raises:
-        DataError: when a log can't be read or is empty, a session has different users or rubrics in
-            different logs, or ``texts`` lacks a passage.
+        DataError: when a log can't be read, no log or not that of ``baseline`` has a conversation,
+            a session has different users or rubrics in different logs, or ``texts`` lacks a
+            passage.
     """
-    names = list(logs)
+    dialogues, skipped = _read_dialogues(logs, baseline)
+    logs = {name: logs[name] for name in dialogues}
+    names = baseline_first(list(logs), baseline or logged_baseline(logs))
+    logs = {name: logs[name] for name in names}
     headers = {name: log.header for name, log in logs.items()}
-    dialogues = {name: _read(name, log) for name, log in logs.items()}
+    dialogues = {name: dialogues[name] for name in names}
     aligned = align(dialogues)
     measured = {name: session_measures(of_system) for name, of_system in dialogues.items()}
     faster = all(header.get("kind") != "simulated" for header in headers.values())
@@ -121,6 +134,7 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
         for dialogue in of_system:
             turns += dialogue.turns
     caption, *notes = session_notes(measured)
+    notes += skipped
     notes += cached_note(turns)
     notes += recorded_note(headers)
     if len(logs) > 1:
@@ -164,14 +178,30 @@ def logged_baseline(logs: Mapping[str, Log]) -> str | None:
     return runs.get(baseline)
 
 
-def _read(name: str, log: Log) -> list[Dialogue]:
-    dialogues = log.dialogues()
-    if not dialogues:
+def _read_dialogues(
+    logs: Mapping[str, Log], baseline: str | None
+) -> tuple[dict[str, list[Dialogue]], list[str]]:
+    """The conversations of the logs that have one, and sentences about the others.
+
+    ``ikat serve`` makes a folder of each system when it starts, so nobody may have asked it yet.
+    """
+    dialogues = {}
+    skipped = []
+    for name, log in logs.items():
+        of_log = log.dialogues()
+        if of_log:
+            dialogues[name] = of_log
+        else:
+            skipped.append(f"{name} has no conversation yet and is not shown ({log.folder}).")
+    if not dialogues or (baseline is not None and baseline not in dialogues):
+        name = next(iter(logs)) if baseline is None else baseline
         raise DataError(
-            f"{name} has no conversation yet ({log.folder}): "
+            f"{name} has no conversation yet ({logs[name].folder}): "
             "wait for the first one, or omit the folder"
         )
-    return dialogues
+    for sentence in skipped:
+        warnings.warn(sentence.rstrip("."), NoConversationWarning, stacklevel=4)
+    return dialogues, skipped
 
 
 def align(systems: Mapping[str, Sequence[Dialogue]]) -> dict[str, list[Dialogue | None]]:
