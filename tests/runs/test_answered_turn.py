@@ -1,17 +1,23 @@
 """What a turn takes from a result frame, and how it shows itself."""
 
+import json
+import math
+from dataclasses import fields
+
 import pandas as pd
 import pytest
 
 from pyterrier_ikat.completions.citations import CitedSentence
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.live.chat import Why
-from pyterrier_ikat.llms import Completion, Request
+from pyterrier_ikat.llms import Completion, Ledger, Request
 from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import ShownPassage, Turn
 from pyterrier_ikat.runs.answered_turn import (
     background,
+    doubts,
     effort,
+    messages_of,
     plain,
     sources_drawn,
     turn_drawn,
@@ -123,6 +129,7 @@ def test_derivation_stands_before_the_answer_and_passages_after():
         (("which tea",), "", ["rewrite"]),
         (("Drink mint.",), "Drink mint.", ["rewrite", "draft"]),
         (("which tea", "mint"), "", ["rewrite", "queries"]),
+        (("tea?", "which tea", "Drink mint."), "Drink mint.", ["rewrite", "draft"]),
     ],
 )
 def test_a_query_is_not_shown_twice(queries, draft, shown):
@@ -140,6 +147,14 @@ def test_a_query_is_not_shown_twice(queries, draft, shown):
             "1 call, 12 tokens, 0.0013 USD, 1.2 s",
         ),
         ({"spend": Spend(2, prompt_tokens=None, cost=None)}, "2 calls, cost unknown, 1.2 s"),
+        (
+            {"spend": Spend(unanswered=2, cost=None)},
+            "2 requests without an answer, cost unknown, 1.2 s",
+        ),
+        (
+            {"spend": Spend(1, unanswered=1, prompt_tokens=8, completion_tokens=4, cost=0.5)},
+            "1 call, 12 tokens, 1 request without an answer, 0.5000 USD, 1.2 s",
+        ),
         (
             {"spend": Spend(known=3), "omitted": 4},
             "3 known completions, 1.2 s, without the 4 oldest messages of the history",
@@ -206,3 +221,97 @@ def test_cited_passages_are_numbered_from_1_as_they_are_cited():
     turn = Turn.of(1, "tea?", found)
     assert [passage.docno for passage in turn.sources] == ["c", "a"]
     assert turn.cited == (CitedSentence("Mint.", (1,)), CitedSentence("Tea.", (2, 1), (9,)))
+
+
+def test_a_turn_has_the_scores_of_the_whole_ranking_best_first():
+    scores = [None, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    found = Turn.of(1, "tea?", FOUND.assign(score=scores, url=list("GFEDCBA")))
+    assert list(found.citations)[:6] == list("abcdef")
+    assert [found.citations[docno] for docno in "abf"] == [6.0, 5.0, 1.0]
+    assert math.isnan(found.citations["g"])
+    assert found.sources[0] == ShownPassage("a", "text a", 6.0, "A")
+    assert Turn.of(1, "tea?", FOUND).citations["a"] == 0.0  # a ranking without scores
+    in_order = Turn.of(1, "tea?", FOUND.drop(columns="rank"))
+    assert list(in_order.citations) == list("gfedcba")
+
+
+CHOSEN = [("2", 0.9), ("7", 0.5), ("1", 0.1)]
+
+
+def test_a_turn_has_the_words_of_its_chosen_statements():
+    persona = {"1": "I like tea.", "2": "I avoid caffeine."}
+    frame = ONE.reset_index().assign(qptkb=column([persona]), qstatements=column([CHOSEN]))
+    assert Turn.of(1, "tea?", frame).statements == ("I avoid caffeine.", "I like tea.")
+    assert Turn.of(1, "tea?", frame, statements=("x",)).statements == ("x",)
+    for other in (frame.head(0), frame.drop(columns="qptkb"), frame.drop(columns="qstatements")):
+        assert Turn.of(1, "tea?", other).statements == ()
+
+
+@pytest.mark.parametrize(
+    ("docnos", "sources", "shown"), [(["c"], ["c"], []), ([], [], list("abcdefg"))]
+)
+def test_shown_passages_are_kept_where_none_is_cited(docnos, sources, shown):
+    entries = [{"sentence": "Mint.", "docnos": docnos, "unknown": []}]
+    found = FOUND.assign(qanswer="Mint.", used=True, qcitations=column([entries] * 7))
+    turn = Turn.of(1, "tea?", found)
+    assert [passage.docno for passage in turn.sources] == sources
+    assert [passage.docno for passage in turn.shown] == shown
+    assert bool(doubts(turn)) is turn.cites_none is (not sources)
+    for docno in sources or shown:
+        assert f"text {docno}" in plain(sources_drawn(turn))
+    assert ("cites none" in plain(sources_drawn(turn))) is turn.cites_none
+
+
+def test_a_record_has_all_fields_but_the_prompts():
+    turn = Turn(
+        3,
+        "tea?",
+        "Mint. Tea.",
+        (ShownPassage("d1", "x", 2.5, "https://d1"),),
+        "which tea",
+        ("a", "b"),
+        ("I like tea.",),
+        "a draft",
+        {"d1": 2.5, "d2": 1.0},
+        (CitedSentence("Mint.", (1,), (3, 9)), CitedSentence("Tea.", (), (3,))),
+        (ShownPassage("d3"),),
+        Spend(2, known=1, prompt_tokens=8, completion_tokens=None, cost=0.25),
+        1.5,
+        "1-1",
+        "raw",
+        4,
+        5,
+        ("r1",),
+        {"players": {"calls": 1}},
+    )
+    read = Turn.read(json.loads(json.dumps(turn.record())))
+    for field in fields(Turn):
+        assert getattr(read, field.name) == getattr(turn, field.name), field.name
+    assert read.unknown == [3, 9]
+    logged = turn.without_texts()
+    assert logged.sources == (ShownPassage("d1", "", 2.5, "https://d1"),)
+    assert logged.citations == {"d1": 2.5}
+
+
+def test_a_turn_of_no_words_adds_no_message():
+    turns = [Turn(1, "", "Hello."), Turn(2, "Tea?", "")]
+    assert messages_of(turns) == [
+        {"role": "assistant", "content": "Hello."},
+        {"role": "user", "content": "Tea?"},
+    ]
+
+
+def test_why_has_method_account_prompts_and_their_outcomes():
+    request = Request([{"role": "user", "content": "the prompt"}], "rewrite", "1_1")
+    completion = Completion("the completion", "m", "stop", None, None, 0.0, False)
+    asked = ((request, completion), (request, ValueError("too long")))
+    turn = Turn(2, "tea?", "x", spend=Spend(2), seconds=1.5, method="aqd")
+    ledger = Ledger()
+    ledger.count("rewrite", "m", calls=2, cost=0.125)
+    answered = plain(why_drawn(turn.with_calls(Spend(), asked), ledger))
+    for text in ("turn 2", "aqd", "the prompt", "the completion", "too long", "0.125", "1.5 s"):
+        assert text in answered
+    assert "no longer available" not in answered
+    assert "no longer available" in plain(why_drawn(turn, None))
+    unasked = plain(why_drawn(Turn(1, "tea?", "x"), Ledger()))
+    assert unasked == "turn 1\n\n(0.0 s)"

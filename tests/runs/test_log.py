@@ -9,7 +9,7 @@ import pytest
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import Log, ShownPassage, Turn
-from pyterrier_ikat.runs.log import turn_event
+from pyterrier_ikat.runs.log import topics_of, turn_event, write_topics
 
 HEADER = {"kind": "interactive", "system": "raw", "run_id": "one"}
 FIRST = Turn(
@@ -193,3 +193,75 @@ def test_the_baseline_is_that_of_the_last_comparison(log):
         log.compare(baseline)
     assert Log(log.folder).baseline == "aqd"
     assert sum(event["event"] == "compared" for event in log.events()) == 2
+
+
+@pytest.mark.parametrize("kind", ["chat", "served"])
+def test_only_the_owner_reads_peoples_own_words(tmp_path, kind):
+    log = Log.create(tmp_path / "run", {"kind": kind, "system": "raw"})
+    assert log.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_lock_beside_a_new_log_is_no_other_content(tmp_path):
+    (tmp_path / ".lock").touch()
+    log = Log.create(tmp_path, HEADER)
+    assert (log.kind, log.header) == ("an interactive run", HEADER)
+
+
+def test_a_header_that_lacks_or_adds_something_is_another_run(log):
+    assert Log.create(log.folder, dict(reversed(HEADER.items()))).header == HEADER
+    for other in (HEADER | {"depth": 5}, {"kind": "interactive", "system": "raw"}):
+        with pytest.raises(UsageError, match="depth was None, now 5|run_id was 'one', now None"):
+            Log.create(log.folder, other)
+
+
+def test_a_folder_without_log_has_no_header(tmp_path):
+    assert not Log.is_in(tmp_path)
+    (tmp_path / "log.jsonl").write_text('{"event": "session", "session": "1"}\n')
+    assert Log.is_in(tmp_path)
+    with pytest.raises(DataError, match="does not begin as a log"):
+        _ = Log(tmp_path).header
+
+
+def test_a_session_that_begins_again_keeps_its_turns(log):
+    log.begin("1-1", "user-1", {"r1": "Which?"}, topic="1-1")
+    log.begin("1-1", "user-1", {"r1": "Which?"}, users=2)
+    (one,) = Log(log.folder).dialogues()
+    assert (len(one.turns), one.sent) == (1, {1: 2.5})
+    assert one.more == {"topic": "1-1", "users": 2}
+
+
+def test_a_turn_that_is_not_there_cannot_be_taken_back(log):
+    log.note({"event": "undone", "session": "1-1", "turn": 2})
+    with pytest.raises(DataError, match="is no event"):
+        log.dialogues()
+
+
+def test_topics_have_the_turns_with_the_passages_of_responses(log, tmp_path):
+    passage = ShownPassage("d9", "t")
+    log.append(Turn(2, "And now?", "", (passage,), session="1-1"))
+    log.begin("1-2", "user-1")
+    log.begin("1-3", "user-2", ptkb={"1": "I like caf\u00e9s."})
+    log.append(Turn(1, "Where?", "Here.", (passage, ShownPassage("d8")), session="1-3"))
+    topics = topics_of(log.dialogues())
+    turns = [
+        {
+            "turn_id": 1,
+            "utterance": "Which tea?",
+            "response": "Rooibos [1].",
+            "response_provenance": ["d2"],
+        },
+        {"turn_id": 2, "utterance": "And now?", "response": "", "response_provenance": []},
+    ]
+    assert topics[0] == {"number": "1-1", "title": "", "ptkb": {}, "turns": turns}
+    assert [topic["number"] for topic in topics] == ["1-1", "1-3"]
+    assert topics[1]["ptkb"] == {"1": "I like caf\u00e9s."}
+    assert topics[1]["turns"][0]["response_provenance"] == ["d9", "d8"]
+    write_topics(tmp_path / "topics.json", topics)
+    assert json.loads((tmp_path / "topics.json").read_text(encoding="utf-8")) == topics
+    assert (tmp_path / "topics.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_topics_that_cannot_be_saved_are_told(tmp_path):
+    (tmp_path / "topics.json").mkdir()
+    with pytest.raises(UsageError, match="can't be saved in .*topics.json"):
+        write_topics(tmp_path / "topics.json", [])

@@ -117,3 +117,43 @@ def test_a_response_based_on_no_passage_is_no_abstention():
         {"qid": "1_1", "response": "Try tea.", "used": [], "passages": 1},
         {"qid": "1_2", "response": "No answer.", "used": [], "passages": 0},
     ]
+
+
+def lines_of(topics, results, abstention=None):
+    lines = turn_lines(pd.DataFrame(topics), pd.DataFrame(results), abstention)
+    return [json.loads(line) for line in lines]
+
+
+ASKED = {"qid": ["1_1", "1_2"], "qutterance": ["tea?", "now?"], "query": ["x", "y"]}
+RANKED = {"qid": ["1_1"] * 3, "docno": list("bac"), "rank": [1, 0, 2]}
+
+
+def test_a_turn_without_passages_has_its_cells_of_the_topics():
+    found = lines_of(ASKED, RANKED | {"qutterance": ["tea?"] * 3, "qrewrite": ["which tea"] * 3})
+    assert found == [
+        {"qid": "1_1", "qutterance": "tea?", "qrewrite": "which tea", "passages": 3},
+        {"qid": "1_2", "qutterance": "now?", "passages": 0},
+    ]
+
+
+def test_an_answer_before_the_retrieval_is_a_draft_beside_responses():
+    ranked = RANKED | {"qanswer": ["Tea."] * 3, "qdraft": ["A draft."] * 3, "used": [1, 1, 0]}
+    asked = ASKED | {"qanswer": [None, "Before."]}
+    answered = {"qid": "1_1", "response": "Tea.", "used": ["a", "b"], "qanswer": "A draft."}
+    unanswered = {"qid": "1_2", "qutterance": "now?", "qanswer": "Before.", "passages": 0}
+    assert lines_of(asked, ranked) == [{**answered, "passages": 3}, unanswered]
+    abstained = {**unanswered, "response": "None found.", "used": []}
+    assert lines_of(asked, ranked, "None found.") == [{**answered, "passages": 3}, abstained]
+
+
+def test_an_abstention_stands_only_beside_responses():
+    assert lines_of(ASKED, RANKED | {"qanswer": ["Tea."] * 3}, "None found.") == [
+        {"qid": "1_1", "qanswer": "Tea.", "passages": 3},
+        {"qid": "1_2", "qutterance": "now?", "passages": 0},
+    ]
+
+
+def test_a_response_of_no_text_is_empty():
+    assert lines_of({"qid": ["1_1"]}, RANKED | {"used": [0, 1, 0]}) == [
+        {"qid": "1_1", "response": "", "used": ["a"], "passages": 3}
+    ]
