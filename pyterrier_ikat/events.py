@@ -153,6 +153,9 @@ class Observer:
     def repair(self, step: Step, reasons: Sequence[str]) -> None:
         """A stage has replaced what a model wrote, for these reasons."""
 
+    def shorten(self, step: Step, words: int | None) -> None:
+        """A stage cuts its response to this many words; None: it is not cut."""
+
     def wait(self, tries: int, most: int) -> None:
         """An LLM call failed ``tries`` times of ``most``; it is retried. Called in any thread."""
 
@@ -268,3 +271,12 @@ def repaired(reasons: Sequence[str]) -> None:
         return
     for observer in OBSERVERS.get():
         observer.repair(step, reasons)
+
+
+def shortened(words: int | None) -> None:
+    """Tell the observers that the current stage cuts its response to this many words, or not."""
+    step = _step.get()
+    if step is None:
+        return
+    for observer in OBSERVERS.get():
+        observer.shorten(step, words)

@@ -404,6 +404,10 @@ class Foreign:
         own_method = getattr(self.stage, "citing", None)
         return None if own_method is None else own_method()
 
+    def limited(self, words: int) -> pt.Transformer | None:
+        """Return None: nothing is known of a word limit."""
+        return None
+
     def own_frame(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return a copy of a frame that others read, too, because it may write into its input."""
         return frame.copy(deep=not COPIES_ON_WRITE)

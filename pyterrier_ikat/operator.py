@@ -214,6 +214,10 @@ class Operator(Checked, pt.Transformer):
         """Return a copy that asks for citations of its passages, or None if it can't."""
         return None
 
+    def limited(self: OperatorT, words: int) -> OperatorT | None:
+        """Return a copy whose response has at most this many words, or None if it has no limit."""
+        return None
+
     def own_frame(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return a frame that others read, too, as it is: an operator never changes its input."""
         return frame
@@ -407,15 +411,34 @@ def citing(pipeline: pt.Transformer) -> pt.Transformer:
         >>> citing(ikat.Respond(ikat.llm(Model()), passages=3) >> ikat.Interleave())
         (ikat.Respond(ikat.llm('Model'), passages=3, cite=True) >> ikat.Interleave())
     """
+    cited = _last_changed(pipeline, lambda stage: face(stage).citing())
+    return pipeline if cited is None else cited
+
+
+def limited(pipeline: pt.Transformer, words: int) -> pt.Transformer | None:
+    """Limit the response of the last stage that has a limit; None if no stage has one.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> limited(ikat.Respond(ikat.llm("recorded:sample")) % 10, 100)
+        (ikat.Respond(ikat.llm('recorded:sample'), words=100) >> RankCutoff(10))
+    """
+    return _last_changed(pipeline, lambda stage: face(stage).limited(words))
+
+
+def _last_changed(
+    pipeline: pt.Transformer, change: Callable[[pt.Transformer], pt.Transformer | None]
+) -> pt.Transformer | None:
+    """The pipeline with the last stage replaced that ``change`` has another one for, or None."""
     before = list(stages(pipeline))
     after: list[pt.Transformer] = []
     while before:
         stage = before.pop()
-        cited = face(stage).citing()
-        if cited is not None:
-            return _composed([*before, cited, *after])
+        changed = change(stage)
+        if changed is not None:
+            return _composed([*before, changed, *after])
         after.insert(0, stage)
-    return pipeline
+    return None
 
 
 def _composed(parts: Sequence[pt.Transformer]) -> pt.Transformer:

@@ -46,6 +46,11 @@ ikat chat rtg --index mini.index --llm openai:gpt-4o \\
     metavar="FOLDER",
     help="a saved chat to continue in the same folder",
 )
+@click.option(
+    "--words",
+    type=click.IntRange(1),
+    help="the most words of a response, of methods whose response has a limit",
+)
 def chat(**options: Any) -> None:
     """Talk to METHOD over your own index, with its answers as the history.
 
@@ -104,6 +109,11 @@ ikat serve ad my_systems.py:gate --index mini.index \\
     "--out",
     metavar="FOLDER",
     help="save the conversations that clients name, in one log per method",
+)
+@click.option(
+    "--words",
+    type=click.IntRange(1),
+    help="the most words of a response, of methods whose response has a limit",
 )
 def serve(names: tuple[str, ...], workers: int, **options: Any) -> None:
     """Serve METHODs over OpenAI's chat protocol, with a search endpoint and a chat page.

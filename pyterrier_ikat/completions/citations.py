@@ -573,13 +573,23 @@ _OPEN = re.compile(
 )
 
 
-def while_written(text: str, passages: int) -> str:
+def unfinished(text: str, passages: int) -> CitedText:
+    """Read an unfinished response, without what may become a mark at its end.
+
+    Example:
+        >>> unfinished("Rooibos has none [2]. It is red [", 3).text
+        'Rooibos has none. It is red'
+    """
+    return read_citations(_settled(text), passages)
+
+
+def while_written(text: str, passages: int, words: int | None = None) -> str:
     """Return the part of an unfinished response that can be shown.
 
     Finished sentences have their numbers. Text that may become a mark is held back, and so is what
     follows the last sentence, such as the mark of the next line of a list: the numbers of a
     sentence stand before it. The numbers are those of the finished response: passages are numbered
-    by their first citation.
+    by their first citation. A text of more than ``words`` words is cut as the finished one will be.
 
     Example:
         >>> text = "Rooibos has none [3]. Mint [1][3]. It"
@@ -587,22 +597,32 @@ def while_written(text: str, passages: int) -> str:
         ('Rooibos has none', 'Rooibos has none.')
         >>> while_written(text, 5)
         'Rooibos has none. [1] Mint. [2][1] It'
+        >>> while_written(text, 5, words=4)
+        'Rooibos has none. [1] Mint. [2][1]'
     """
-    cited = read_citations(_settled(text), passages)
+    cited = unfinished(text, passages)
     if not cited.sentences:
         return ""
+    if words is not None and count_words(cited.text) > words:
+        cut = cited.cut(words)
+        return _with_new_numbers(cut.text, cut.sentences)
     *finished, last = cited.sentences
-    new_numbers: dict[int, int] = {}
-    finished_sentences = []
-    for sentence in finished:
-        for number in sentence.numbers:
-            new_numbers.setdefault(number, len(new_numbers) + 1)
-        numbers = tuple(new_numbers[number] for number in sentence.numbers)
-        finished_sentences.append(sentence._replace(numbers=numbers))
     end = len(cited.text)
     if last.text:
         end = cited.text.rfind(last.text) + len(last.text)
-    return with_marks(cited.text[:end], finished_sentences)
+    return _with_new_numbers(cited.text[:end], finished)
+
+
+def _with_new_numbers(text: str, sentences: Sequence[CitedSentence]) -> str:
+    """The text with marks; passages are numbered by their first citation."""
+    new_numbers: dict[int, int] = {}
+    renumbered = []
+    for sentence in sentences:
+        for number in sentence.numbers:
+            new_numbers.setdefault(number, len(new_numbers) + 1)
+        numbers = tuple(new_numbers[number] for number in sentence.numbers)
+        renumbered.append(sentence._replace(numbers=numbers))
+    return with_marks(text, renumbered)
 
 
 def _settled(text: str) -> str:

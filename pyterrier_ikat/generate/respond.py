@@ -4,7 +4,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,12 +18,14 @@ from ..completions.citations import (
     cut_at_sentence,
     read_citations,
     sentences_in,
+    unfinished,
     while_written,
 )
 from ..completions.kinds import ACTION, ANSWER, FINAL_ACTION, Kind
 from ..completions.verdicts import ACTIONS, CLAIMS, read_claims
 from ..conversations.frame import column, texts_in, turns_of, values, with_columns
 from ..errors import DataError, UsageError, counted, list_first
+from ..events import shortened
 from ..llm_operator import LLMOperator, as_long_as
 from ..llms import Request
 from ..lost_columns import has_column
@@ -476,6 +477,10 @@ class Respond(ReadsPassages):
             return None
         return type(self)(**{**self.arguments(), "cite": True})
 
+    def limited(self, words: int) -> "Respond":
+        """A copy with this word limit."""
+        return type(self)(**{**self.arguments(), "words": words})
+
     def needs(self) -> list[str]:
         """The passages too, and what is shown besides them."""
         columns = super().needs()
@@ -518,10 +523,18 @@ class Respond(ReadsPassages):
         return cited if cited.text else None
 
     def while_written(self, frame: pd.DataFrame) -> Callable[[str], str]:
-        """The text as it is; with ``cite``, with the numbers of its finished sentences."""
-        if not self.cite:
-            return str
-        return partial(while_written, passages=int(self.used(frame).sum()))
+        """The text within the word limit; with ``cite``, with the numbers of finished sentences."""
+        passages = int(self.used(frame).sum())
+
+        def readable(text: str) -> str:
+            cited = unfinished(text, passages) if self.cite else CitedText(text)
+            if count_words(cited.text) > self.words:
+                shortened(self.words)
+            if self.cite:
+                return while_written(text, passages, self.words)
+            return cut_at_sentence(text, self.words)
+
+        return readable
 
     def fallback(self, frame: pd.DataFrame) -> list[CitedText]:
         """The first sentences of each turn's best passage."""
@@ -537,6 +550,13 @@ class Respond(ReadsPassages):
     def typical(self, frame: pd.DataFrame) -> list[str]:
         """As many words as are allowed."""
         return [as_long_as(self.words, "")] * frame["qid"].nunique()
+
+    def settle(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[Any]:
+        """As in every stage; observers learn whether a response is shortened."""
+        responses: list[CitedText] = super().settle(frame, outcomes)
+        is_too_long = any(count_words(response.text) > self.words for response in responses)
+        shortened(self.words if is_too_long else None)
+        return responses
 
     def list_dropped(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[str]:
         """Responses that are longer than the limit, and numbers that no passage has."""

@@ -64,8 +64,9 @@ def answer(
 
     Returns:
         The turn, with the calls and seconds of all attempts. Where the history was halved,
-        ``more["history"]`` is its last limit. Where the response does not begin with what ``write``
-        got last, ``more["replaced"]`` says why.
+        ``more["history"]`` is its last limit. Where the last stage has cut its response,
+        ``more["shortened"]`` is its limit of words. Where the response otherwise does not begin
+        with what ``write`` got last, ``more["replaced"]`` says why.
 
     Raises:
         DataError: when the system returns something else than rows of this turn.
@@ -103,7 +104,9 @@ def answer(
                         "the prompt is too long for the model: "
                         f"asking again with at most {limit} tokens of history"
                     )
-    if not answered.marked.startswith(watch.shown):
+    if watch.shortened is not None:
+        more["shortened"] = watch.shortened
+    elif not answered.marked.startswith(watch.shown):
         why = "; ".join(watch.reasons).replace(f" in turn {frame['qid'].item()}", "")
         more["replaced"] = why or "it holds more than an answer"
     return replace(
@@ -215,6 +218,7 @@ class _Watch(Observer):
         last: the last stage.
         shown: what ``write`` got last.
         reasons: why the last stage has put something else in its place.
+        shortened: the limit of words to which the last stage cuts its response; None if it doesn't.
     """
 
     def __init__(self, tell: Tell | None, write: Write | None) -> None:
@@ -223,6 +227,7 @@ class _Watch(Observer):
         self._last_step = ""
         self.shown = ""
         self.reasons: list[str] = []
+        self.shortened: int | None = None
         self.last: Any = None
         self.queries: dict[str, None] = {}
         self.drafts: dict[str, None] = {}
@@ -262,12 +267,24 @@ class _Watch(Observer):
         readable = step.stage.while_written(step.inp)
         if readable is None:
             return None
-        return lambda text: self._show(readable(text))
+
+        def show(text: str) -> None:
+            self.shortened = None  # a text that is written again may be shorter
+            self._show(readable(text))
+
+        return show
 
     def _show(self, text: str) -> None:
         if self._write is not None:
             self.shown = text
             self._write(text)
+
+    def shorten(self, step: Step, words: int | None) -> None:
+        """Say that the last stage cuts its response; a model may still write."""
+        if step.stage is self.last:
+            self.shortened = words
+            if words is not None:
+                self.say(f"shortened to {counted(words, 'word')}")
 
     def repair(self, step: Step, reasons: Sequence[str]) -> None:
         """Keep the reasons for a repair of the last stage's output."""

@@ -19,7 +19,7 @@ from ..generate.respond import ABSTENTION
 from ..llms import LLM, Ledger
 from ..llms.spec import deciding_options
 from ..methods import Method, find_all, methods_of
-from ..operator import citing, every_stage, face, parts_of, stages, subpipelines
+from ..operator import citing, every_stage, face, limited, parts_of, stages, subpipelines
 from ..retrieve.artifact import IndexArtifact
 from ..search_index import SearchIndex
 from ..store.cache import digest
@@ -330,6 +330,29 @@ def _open_system(entry: Method, given: Resources, opened: Resources, cite: bool)
         line for stage in every_stage(pipeline) for line in face(stage).deviations
     )
     return System(entry, citing(pipeline) if cite else pipeline, opened, [*lines, *of_stages])
+
+
+def with_limit(systems: Sequence[System], words: int) -> list[System]:
+    """Give the responses of systems a limit of words; those without a limit stay as they are.
+
+    Raises:
+        UsageError: when none of them has one.
+    """
+    changed = []
+    has_limit = False
+    for system in systems:
+        pipeline = limited(system.pipeline, words)
+        if pipeline is None:
+            changed.append(system)
+        else:
+            has_limit = True
+            changed.append(replace(system, pipeline=pipeline))
+    if not has_limit:
+        raise UsageError(
+            f"{option('words')} limits the response of ikat.Respond, and no system here has this "
+            f"stage: omit {option('words')}"
+        )
+    return changed
 
 
 def _check_live(methods: Iterable[Method]) -> None:

@@ -9,7 +9,7 @@ from fakes import Types, scripted
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import object_frame
-from pyterrier_ikat.errors import IkatError
+from pyterrier_ikat.errors import IkatError, UsageError
 from pyterrier_ikat.live.answering import answer
 from pyterrier_ikat.live.chat import Chat, Screen, talk
 from pyterrier_ikat.llms import LLM, Reply
@@ -61,12 +61,6 @@ def test_whoever_does_not_follow_gets_it_checked():
     ("texts", "options", "response", "why"),
     [
         (
-            ("One two. Three four.", "One two. Three four."),
-            {"words": 3},
-            "One two.",
-            "1 word too many",
-        ),
-        (
             ("I can", "I'm sorry, but I can't help with that."),
             {"on_error": "fallback"},
             PASSAGE,
@@ -99,6 +93,33 @@ def test_a_text_that_fails_its_check_is_replaced_with_a_reason(texts, options, r
     assert re.fullmatch(why, turn.more["replaced"])
 
 
+@pytest.mark.parametrize("follows", [True, False])
+def test_a_long_answer_stays_short_while_its_call_goes_on(follows):
+    texts = ("One two.", "One two. Three four", "One two. Three four. Five.")
+    system, model = responds(*texts, "One two. Three four. Five six.", words=3)
+    told, steps = [], []
+    turn = answer(
+        System.of(system, "mine"), SAID, tell=steps.append, write=told.append if follows else None
+    )
+    assert (turn.response, turn.more) == ("One two.", {"shortened": 3})
+    assert told == (["One two."] * 3 if follows else [])
+    assert steps[-1] == "shortened to 3 words"
+    assert model.ledger.frame()["calls"].sum() == 1  # it is finished and kept, as in a run
+
+
+def test_a_shorter_text_in_its_second_try_is_not_called_shortened():
+    system, _ = responds("One two. Three four.", "", "One.", "One.", words=3)
+    assert followed(system)[0].more == {}
+
+
+def test_the_words_of_a_response_are_limited_in_a_live_chat():
+    system, _ = responds("One two. Three four.", "One two. Three four.")
+    chat = Chat(system, words=2)
+    assert chat.say("Which tea?").response == "One two."
+    with pytest.raises(UsageError, match="words"):
+        Chat(ikat.Answer(scripted("x")[0]), words=2)
+
+
 def test_without_a_fallback_the_error_is_the_reason():
     with pytest.raises(IkatError, match="the model refused"):
         followed(responds("I can", "I'm sorry, but I can't help with that.")[0])
@@ -109,7 +130,7 @@ def test_in_a_terminal_the_checked_answer_replaces_the_draft():
 
     def look():
         assert "Rooibos \x1b" not in stream.getvalue()
-        assert "Rooibos  [2J is" in stream.getvalue()
+        assert "Rooibos  [2J" in stream.getvalue()
         seen.set()
 
     system, _ = responds(
@@ -124,8 +145,8 @@ def test_in_a_terminal_the_checked_answer_replaces_the_draft():
     assert seen.is_set()
     shown = stream.getvalue()
     assert shown.count("word") < 60 * 100  # the end of it, not all
-    assert "(replaced after its check: 300 words too many)" in shown
-    assert "Rooibos is." in shown.partition("replaced after")[2]
+    assert "(shortened to 2 words)" in shown
+    assert "Rooibos is." in shown.partition("(shortened to")[2]
     assert "\x1b[2J" not in shown
 
 

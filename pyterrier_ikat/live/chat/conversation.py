@@ -41,7 +41,7 @@ from ...runs.answered_turn import (
 from ...runs.log import TOPICS, Log, not_saved, topics_of, write_topics
 from ...store.files import lock_folders
 from ...study.resources import Resources
-from ...study.systems import System, open_systems
+from ...study.systems import System, open_systems, with_limit
 from ..answering import HISTORY_TOKENS, Tell, answer, check_recorded
 from ..persona import known_of, open_memory, user_of
 
@@ -104,6 +104,8 @@ class Chat:
         history: the most tokens (of 4 characters) of history that a turn sees; None for no limit.
         memory: the memory of this user, or its file, where it learns with ``llm``: it learns from
             each turn, and later turns and chats see what it knows. A file is one person's.
+        words: the most words of a response, for a system with :class:`~pyterrier_ikat.Respond`;
+            None for its own limit.
         ledger: the account of language models that are given as text; None for a new one.
         **resources: of the method, see :class:`~pyterrier_ikat.study.Resources`.
 
@@ -148,6 +150,7 @@ class Chat:
         method: str = "",
         history: int | None = HISTORY_TOKENS,
         memory: UserMemory | str | Path | None = None,
+        words: int | None = None,
         ledger: Ledger | None = None,
         **resources: Any,
     ) -> None:
@@ -174,6 +177,8 @@ class Chat:
         if ledger is None:
             ledger = Ledger()
         self._system = self._opened(system, method, memory, ledger, resources)
+        if words is not None:
+            [self._system] = with_limit([self._system], words)
         self.method = self._system.name
         if not script and self._system.replays:
             script = user.utterances

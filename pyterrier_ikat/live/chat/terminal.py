@@ -204,6 +204,9 @@ def _react(chat: Chat, line: str, screen: Screen) -> None:
         why = turn.more.get("replaced")
         if why:
             screen.show(_dim(f"(replaced after its check: {strip_controls(why)})"))
+        words = turn.more.get("shortened")
+        if words:
+            screen.show(_dim(f"(shortened to {counted(words, 'word')})"))
         screen.show(turn_drawn(turn))
 
 

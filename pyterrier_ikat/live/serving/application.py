@@ -21,7 +21,15 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from .replies import ChatReply, Failure, as_json, content_of, failure_of, model_object
+from .replies import (
+    ChatReply,
+    Failure,
+    as_json,
+    content_of,
+    failure_of,
+    model_object,
+    why_changed,
+)
 from .requests import ChatRequest, SearchRequest, read
 from .service import Service, while_there
 
@@ -197,13 +205,15 @@ async def _stream(
                 yield _event(reply.chunk({}, ikat={"activity": step}))
                 continue
             text = news.take()
-            for chunk in reply.text(text, sent, "the model is rewriting its answer"):
+            is_cut = bool(text) and sent.startswith(text)
+            why = "it is shortened" if is_cut else "the model is rewriting its answer"
+            for chunk in reply.text(text, sent, why):
                 yield _event(chunk)
             sent = text
         turn = await job
-        for chunk in reply.text(content_of(turn), sent, turn.more.get("replaced", "")):
+        for chunk in reply.text(content_of(turn), sent, why_changed(turn)):
             yield _event(chunk)
-        yield _event(reply.end(turn))
+        yield _event(reply.end(turn, sent))
         if question.stream_options and question.stream_options.include_usage:
             yield _event(reply.usage(turn))
     except Exception as error:

@@ -16,7 +16,7 @@ from markdown_it.rules_core import StateCore
 from pydantic_core import to_json as encoded
 
 from ...completions.citations import CitedSentence, pieces_with_numbers, with_marks, without_marks
-from ...errors import IkatError, list_first
+from ...errors import IkatError, counted, list_first
 from ...llms import BudgetExceeded, FatalLLMError, StageError
 from ...llms.failures import Unavailable
 from ...llms.ledger import Spend
@@ -177,6 +177,19 @@ def _cited(turn: Turn) -> Sequence[CitedSentence]:
         return turn.cited
     numbers = range(1, len(turn.sources) + 1)
     return [CitedSentence("", tuple(numbers))]
+
+
+def why_changed(turn: Turn) -> str:
+    """Say why the response differs from what its model wrote; empty if it is the same.
+
+    Example:
+        >>> why_changed(Turn(1, "Which tea?", "Rooibos.", more={"shortened": 200}))
+        'shortened to 200 words'
+    """
+    words = turn.more.get("shortened")
+    if words:
+        return f"shortened to {counted(words, 'word')}"
+    return str(turn.more.get("replaced", ""))
 
 
 def without_additions(text: str) -> str:
@@ -375,14 +388,22 @@ class ChatReply:
             chunks.append(self.chunk({"content": new}))
         return chunks
 
-    def end(self, turn: Turn) -> dict[str, Any]:
+    def end(self, turn: Turn, sent: str) -> dict[str, Any]:
         """The last part of an answer: its sources, and the answer drawn for the page.
 
         The page asks for streams alone.
+
+        Args:
+            turn: the answered turn.
+            sent: the text that its reader had before the checked one.
         """
+        content = content_of(turn)
         facts = self._facts(turn)
         facts["ikat"]["html"] = as_html(turn)
-        delta = {"annotations": annotations(turn, content_of(turn))}
+        facts["ikat"]["replaced"] = ""
+        if not content.startswith(sent):
+            facts["ikat"]["replaced"] = turn.more.get("replaced", "")
+        delta = {"annotations": annotations(turn, content)}
         return {**self.chunk(delta, "stop"), **facts}
 
     def usage(self, turn: Turn) -> dict[str, Any]:
@@ -397,6 +418,7 @@ class ChatReply:
         facts["shown"] = [passage.docno for passage in turn.shown]
         facts["ignored"] = self.ignored
         facts["saved"] = bool(turn.more.get("saved"))
+        facts["shortened"] = turn.more.get("shortened")
         return {"citations": citations(turn), "ikat": facts}
 
     def _object(self, kind: str, choices: list[Any]) -> dict[str, Any]:

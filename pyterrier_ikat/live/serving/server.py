@@ -41,7 +41,7 @@ def serve(
         port: the port; 0 for a free one.
         echo: prints a line.
         options: ``host``, ``token``, ``origins``, ``workers``, ``mcp``, ``out``, ``dataset``,
-            ``ledger`` and the resources of methods, see
+            ``words``, ``ledger`` and the resources of methods, see
             :func:`pyterrier_ikat.live.serving.running`.
 
     Raises:
@@ -124,6 +124,7 @@ def running(
     mcp: bool = False,
     out: str | Path | None = None,
     dataset: str | None = None,
+    words: int | None = None,
     ledger: Ledger | None = None,
     log: bool = False,
     **resources: Any,
@@ -145,6 +146,8 @@ def running(
         out: a folder for the conversations whose clients name them, a log for each system;
             without it nothing is stored.
         dataset: with recorded completions, the dataset whose conversations they answer.
+        words: the most words of a response, of systems with :class:`~pyterrier_ikat.Respond`; None
+            for their own limits.
         ledger: the account that language models given as text count in.
         log: whether uvicorn prints a line for each request.
         **resources: the resources of methods, see :class:`~pyterrier_ikat.study.Resources`.
@@ -179,7 +182,7 @@ def running(
             raise UsageError(
                 f"a server needs {error.name}: pip install 'pyterrier_ikat[live]'"
             ) from None
-        opened = open_served(systems, ledger or Ledger(), dataset=dataset, **resources)
+        opened = open_served(systems, ledger or Ledger(), dataset=dataset, words=words, **resources)
         saved = None if out is None else SavedConversations(out, opened)
         service = Service(opened, anyio.CapacityLimiter(workers), saved)
         if mcp:

@@ -35,7 +35,7 @@ from ...runs.log import (
     write_topics,
 )
 from ...store.files import lock_folders
-from ...study.systems import System, Systems, check_names, open_systems
+from ...study.systems import System, Systems, check_names, open_systems, with_limit
 from ..answering import answer, settings_of
 from .replies import Failure, failure_of, log
 from .requests import ChatRequest, SearchRequest
@@ -295,7 +295,12 @@ def _topics_of(queries: list[str]) -> pd.DataFrame:
 
 
 def open_served(
-    systems: Systems, ledger: Ledger, *, dataset: str | None = None, **resources: Any
+    systems: Systems,
+    ledger: Ledger,
+    *,
+    dataset: str | None = None,
+    words: int | None = None,
+    **resources: Any,
 ) -> dict[str, System]:
     """Open systems, with the conversations of recorded completions.
 
@@ -303,17 +308,20 @@ def open_served(
         systems: as for :func:`pyterrier_ikat.run`.
         ledger: the account of language models that are given as text.
         dataset: the dataset whose conversations recorded completions answer.
+        words: the most words of a response, of systems that have a limit; None for their own.
         resources: see :class:`~pyterrier_ikat.study.Resources`.
 
     Returns:
         The systems by name, ready to answer.
 
     Raises:
-        UsageError: for a system that can't answer live users, and recorded completions without
-            their dataset.
+        UsageError: for a system that can't answer live users, recorded completions without
+            their dataset, and ``words`` where no system has a limit.
         DataError: for an index or recorded file that can't be used.
     """
     opened = open_systems(systems, ledger, live=True, cite=True, connect=True, **resources)
+    if words is not None:
+        opened = with_limit(opened, words)
     for system in opened:
         system.parameters()  # compiles its templates
     served = {}

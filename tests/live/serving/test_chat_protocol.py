@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pyterrier as pt
 import pytest
-from fakes import ByPrompt, Types
+from fakes import ByPrompt, Types, scripted
 from hypothesis import example, given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
@@ -18,9 +18,20 @@ from talking import PASSAGES, Client, Fails, Talks, events, says, served
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.citations import CitedSentence
+from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.live.serving.application import News
 from pyterrier_ikat.live.serving.replies import LONGEST_MARKDOWN, about, as_html
-from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, FatalLLMError, Reply, StageError
+from pyterrier_ikat.live.serving.requests import ChatRequest, read
+from pyterrier_ikat.live.serving.service import answer_request, open_served
+from pyterrier_ikat.llms import (
+    LLM,
+    Backend,
+    BudgetExceeded,
+    FatalLLMError,
+    Ledger,
+    Reply,
+    StageError,
+)
 from pyterrier_ikat.llms.failures import Refused, TooLong, Unavailable
 from pyterrier_ikat.methods.catalogue import METHODS
 from pyterrier_ikat.runs import ShownPassage, Turn
@@ -376,7 +387,7 @@ def test_hostile_markdown_is_drawn_at_once_and_stays_inert(text):
         (
             ("One [1]. Two", READ, "One [1]. Two three."),
             {"words": 2},
-            ["One. [1] Two", {"replaced": "1 word too many"}, "One. [1]", "stop"],
+            ["One. [1] Two", {"replaced": "shortened to 2 words"}, "One. [1]", "stop"],
         ),
         (
             (
@@ -395,11 +406,26 @@ def test_hostile_markdown_is_drawn_at_once_and_stays_inert(text):
             {},
             ["Roo", {"replaced": "the model is rewriting its answer"}, "Mint", ". [1]", "stop"],
         ),
+        (
+            ("One [1]. Two", READ, "One [1]. Two three", READ, "One [1]. Two three."),
+            {"words": 2},
+            ["One. [1] Two", {"replaced": "it is shortened"}, "One. [1]", "stop"],
+        ),
         (("I", READ, "I'm sorry, but I can't help with that."), {}, ["I", "llm_failed"]),
     ],
 )
 def test_unchecked_words_are_taken_back_with_the_reason(texts, options, wanted):
     assert told(types(*texts, **options)[0], stream_unchecked=True) == wanted
+
+
+def test_the_words_of_a_served_response_are_limited():
+    model = scripted("One two. Three four.")[0]
+    systems = {"talks": FINDS >> ikat.Respond(model), "plain": Talks()}
+    opened = open_served(systems, Ledger(), words=3)
+    turn = answer_request(opened["talks"], read(ChatRequest, says("Which tea?")))
+    assert (turn.response, turn.more) == ("One two.", {"shortened": 3})
+    with pytest.raises(UsageError, match="words"):
+        open_served({"plain": Talks()}, Ledger(), words=3)
 
 
 def test_a_text_written_faster_than_it_is_read_waits_once():

@@ -78,7 +78,7 @@ def test_the_export_is_what_systems_on_the_sample_saw(page, allowed_errors, tmp_
         last.locator(".cite").nth(1).click()
         second = last.locator(".s0 code").nth(1).text_content()
         expect(page.locator(".target code")).to_have_text([second])
-        expect(page.locator(".s1 .problem")).to_have_text(
+        expect(page.locator(".s1 .none")).to_have_text(
             ["This system writes no response. It found these passages."] * 2
         )
         expect(page.locator("#news")).to_contain_text("rewriting")
@@ -154,15 +154,16 @@ def test_a_turn_shows_how_it_was_answered_and_what_it_cost(page, server):
 
 
 def test_an_empty_response_and_an_unknown_cost_are_said(page, server):
-    open_chat(page, server, [answer("", seconds=1.0, calls=1, cost=None)], both=False)
+    empty = answer("", TEA, response="", html="", seconds=1.0, calls=1, cost=None)
+    open_chat(page, server, [empty, answer("")], both=False)
     ask(page, "Which tea?")
-    expected = [
-        "plain",
-        "The response is empty.",
-        "1.0 s · 1 LLM call · 100 tokens · cost unknown",
-        "Ask again",
-    ]
-    expect(shown(page, ".s0 > *")).to_have_text(expected)
+    expect(page.locator(".none")).to_have_text(["The response is empty."])
+    expect(page.locator(".figures")).to_have_text(
+        ["1.0 s · 1 LLM call · 100 tokens · cost unknown"]
+    )
+    ask(page, "And how?")
+    expect(page.locator(".none")).to_have_text(["The response is empty.", "No passage was found."])
+    expect(shown(page, ".problem")).to_have_count(0)
 
 
 def test_a_list_of_passages_is_no_response(page, server):
@@ -178,9 +179,10 @@ def test_a_list_of_passages_is_no_response(page, server):
     open_chat(page, server, [answer("Rooibos."), answer("Hot.")], [listed, listed])
     expect(page.locator("#system1 option:checked")).to_have_text("gtr (passages only)")
     ask(page, "Which tea?")
-    expect(page.locator(".s1 .problem")).to_have_text(
+    expect(page.locator(".s1 .none")).to_have_text(
         ["This system writes no response. It found these passages."]
     )
+    expect(shown(page, ".problem")).to_have_count(0)
     page.get_by_text("How it searched").click()
     expect(shown(page, ".s1 .steps > :not(summary)")).to_have_text(
         ["Rewrite, the only query", "mint tea"]
@@ -246,8 +248,8 @@ def test_an_answer_that_fails_its_check_is_replaced(page, server):
     taken = [
         chunk("Half of it"),
         held,
-        chunk(ikat={"replaced": "2 words too many"}),
-        *answer("Rooibos [1].", TEA),
+        chunk(ikat={"replaced": "the model refused"}),
+        *answer("Rooibos [1].", TEA, replaced="the model refused"),
     ]
     open_chat(page, server, [taken, answer("Hot.")], [answer("Mint."), answer("Cold.")])
     say(page, "Which tea?")
@@ -257,13 +259,43 @@ def test_an_answer_that_fails_its_check_is_replaced(page, server):
     held.set()
     wait_for_answers(page)
     expect(page.locator(".answer")).to_have_text(["Rooibos. [1]", "Mint."])
-    expect(page.locator(".s0 .figures").first).to_have_text("Replaced: 2 words too many.")
+    expect(page.locator(".s0 .figures").first).to_have_text("Replaced: the model refused.")
     ask(page, "And how?")
     assert server.told("plain")[1][1] == {
         "role": "assistant",
         "content": "Rooibos.",
     }  # what was taken back was never said
     assert all(body["stream_unchecked"] for body in server.asked)
+
+
+def test_a_note_on_a_replaced_text_stands_only_where_one_was(page, server):
+    again = [
+        chunk("Half of it"),
+        chunk(ikat={"replaced": "the model is rewriting its answer"}),
+        *answer("Rooibos."),
+    ]
+    cut = [
+        chunk("One. Two"),
+        chunk(ikat={"replaced": "it is shortened"}),
+        *answer("One.", shortened=1),
+    ]
+    open_chat(page, server, [again, cut], both=False)
+    ask(page, "Which tea?")
+    expect(page.locator(".answer")).to_have_text(["Rooibos."])
+    expect(page.locator(".figures")).to_have_count(1)
+    ask(page, "And how?")
+    expect(page.locator(".answer")).to_have_text(["Rooibos.", "One."])
+    expect(page.locator(".figures").nth(1)).to_have_text("The answer is shortened to 1 word.")
+
+
+def test_the_sidebar_is_there_again_when_a_narrow_window_gets_wide(page, server):
+    open_chat(page, server, [answer("Rooibos.")], both=False)
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(page.get_by_label("Persona: statements about you, one per line")).to_be_hidden()
+    ask(page, "Which tea?")
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.get_by_role("button", name="New conversation").click()
+    expect(page.locator(".turn")).to_have_count(0)
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ async function read(answer, response) {
     const choice = chunk.choices?.[0], facts = chunk.ikat ?? {};
     if (chunk.error) throw new Error(chunk.error.message);
     if (facts.activity) showActivity(answer, facts.activity);
-    if ("replaced" in facts) Object.assign(answer, { text: "", replaced: facts.replaced });
+    if ("replaced" in facts) answer.text = ""; // the last chunk says why, where a text was replaced
     if (choice?.delta.content) showPiece(answer, choice.delta.content);
     if (choice?.finish_reason) return Object.assign(answer, { state: "done", citations: chunk.citations, facts });
   }
@@ -218,9 +218,9 @@ function store(name, value) {
 }
 
 function keep() {
-  const plain = ({ system, sample, text, state, citations, facts, problem, replaced }) =>
+  const plain = ({ system, sample, text, state, citations, facts, problem }) =>
     state === "waiting" ? { system, text: "", state: "failed", problem: "The page was reloaded meanwhile." }
-      : { system, sample, text, state, citations, facts, problem, replaced };
+      : { system, sample, text, state, citations, facts, problem };
   const said = turns.map((turn) => ({ words: turn.words, answers: turn.answers.map(plain) }));
   const full = "This browser does not keep the conversation: a reload deletes it, so export it.";
   if (!store("talk", JSON.stringify({ systems, chat, persona: persona.value, turns: said }))) one("#kept").textContent = full;
@@ -282,7 +282,7 @@ function showPiece(answer, piece) {
 }
 
 function draw(turn, place) {
-  const answer = turn.answers[place], { system, facts, citations, replaced, problem, sample = 0 } = answer, side = sideOf(turn, place);
+  const answer = turn.answers[place], { system, facts, citations, problem, sample = 0 } = answer, side = sideOf(turn, place);
   const again = (text) => button(text, () => ask(turn, place, sample + (text === "Ask again")), `${text}: ${system}`, "retry");
   if (answer.state === "failed") {
     fill(side, foreign("p", "problem", problem), make("div", "row", again("Retry")));
@@ -291,16 +291,26 @@ function draw(turn, place) {
   const passages = citations.length ? drawPassages(citations) : null;
   const copied = facts.response && button("Copy", () => copy(answer), `Copy the answer of ${system} with its sources`);
   fill(
-    side, drawAnswer(facts, system, passages), replaced && make("p", "figures", `Replaced: ${shown(replaced)}.`), ...doubts(facts),
+    side, drawAnswer(answer, passages), changed(facts), ...doubts(facts),
     passages, drawSteps(facts), make("p", "figures", figures(facts)), make("div", "row", copied, again("Ask again")),
   );
-  return tell(`${system}: ${facts.response || noResponse(system)} ${counted(citations.length, "passage")}.`);
+  return tell(`${system}: ${facts.response || noResponse(answer)} ${counted(citations.length, "passage")}.`);
 }
 
-const noResponse = (id) => model(id)?.writes_response ? "The response is empty." : "This system writes no response. It found these passages.";
+function noResponse({ system, citations }) {
+  if (!citations.length) return "No passage was found.";
+  if (model(system)?.writes_response) return "The response is empty.";
+  return "This system writes no response. It found these passages.";
+}
 
-function drawAnswer(facts, system, passages) {
-  if (!facts.response) return make("p", "problem", noResponse(system));
+function changed({ replaced, shortened }) {
+  if (shortened) return make("p", "figures", `The answer is shortened to ${counted(shortened, "word")}.`);
+  return replaced && make("p", "figures", `Replaced: ${shown(replaced)}.`);
+}
+
+function drawAnswer(answer, passages) {
+  const { facts } = answer;
+  if (!facts.response) return make("p", "none", noResponse(answer));
   const box = foreign("div", "answer", "");
   box.innerHTML = facts.html; // Markdown that the server has drawn: it lets no HTML of a model through
   for (const link of box.querySelectorAll("a")) Object.assign(link, { target: "_blank", rel: "noreferrer" });
@@ -401,6 +411,10 @@ function sendWords(event) {
   return send(text);
 }
 
+function foldSetup() { // in a wide window nothing could unfold it again
+  one("#setup > details").open = !narrow.matches;
+}
+
 function complain(text) {
   one("#problem .problem").textContent = text;
   one("#problem").hidden = false;
@@ -434,5 +448,6 @@ one("#fresh").addEventListener("click", () => {
   refresh();
   words.focus();
 });
-one("#setup > details").open = !narrow.matches;
+narrow.addEventListener("change", foldSetup);
+foldSetup();
 load();
