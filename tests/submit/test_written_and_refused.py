@@ -1,0 +1,282 @@
+"""What the writer writes, warns of and refuses, on two turns of our own, in every year's format."""
+
+import json
+import warnings
+
+import pandas as pd
+import pytest
+from two_turns import IDS, Data, text_of, turns_of, valid
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.submit import RefusedError, read_submission, validate, write_submission
+from pyterrier_ikat.submit.problem import (
+    Place,
+    Problem,
+    format_problems,
+    printable,
+    read_json_values,
+    short_json,
+)
+from pyterrier_ikat.submit.submissions import ResponseCutWarning, UncitedWarning
+
+HEADER = {2023: {}, 2024: {}, 2025: {"team": "t"}}
+
+
+def made_run(folder, data, **columns):
+    """A finished run of three passages a turn, the first of which is used."""
+    found = pd.DataFrame(
+        {"docno": IDS[:3], "score": [3.0, 2.0, 1.0], "rank": range(3), "used": [True, False, False]}
+    )
+    topics = data.get_topics()
+    results = topics.merge(found, how="cross").assign(**({"qanswer": "Yes."} | columns))
+    run = RunFolder(folder)
+    run.write(topics, results, pd.DataFrame(), pd.DataFrame(), {})
+    return run
+
+
+def write(run, year, path, **header):
+    header = {"run_id": "mine", "run_type": "automatic", **HEADER[year], **header}
+    return write_submission(run, Data(year), path, **header)
+
+
+def edit_turns(run, number, **fields):
+    """Change the line of a turn; a field that becomes ``...`` goes."""
+    path = run.path / "turns.jsonl"
+    turns = [json.loads(line) for line in path.read_text().splitlines()]
+    turns[number] |= fields
+    turns[number] = {name: value for name, value in turns[number].items() if value is not ...}
+    path.write_text("".join(f"{json.dumps(turn)}\n" for turn in turns))
+
+
+@pytest.mark.parametrize("year", [2023, 2024, 2025])
+def test_all_that_is_written_is_read_back(tmp_path, year):
+    chosen = [("2", 0.5), ("1", 0.25)]
+    run = made_run(tmp_path / "mine", Data(year), qstatements=[chosen] * 6)
+    assert write(run, year, tmp_path / "out") == validate(tmp_path / "out", Data(year)) == []
+    read = read_submission(tmp_path / "out", Data(year))
+    team = HEADER[year].get("team")
+    assert (read.year, read.run_id, read.run_type, read.team) == (year, "mine", "automatic", team)
+    results = read.results[["qid", "docno", "score", "rank"]]
+    pd.testing.assert_frame_equal(results, run.results(), check_dtype=False)
+    assert read.results["used"].tolist() == [True, False, False] * 2
+    assert read.turns["qid"].tolist() == Data(year).get_topics()["qid"].tolist()
+    assert read.turns["qanswer"].tolist() == ["Yes."] * 2
+    scored = chosen if year == 2023 else [("2", 2.0), ("1", 1.0)]
+    assert read.turns["qstatements"].tolist() == [scored] * 2
+
+
+@pytest.mark.parametrize(
+    ("year", "run_types"),
+    [
+        (2023, ["automatic", "manual"]),
+        (2024, ["automatic", "manual", "only_response"]),
+        (2025, ["automatic", "generation-only", "manual"]),
+    ],
+)
+def test_each_year_has_its_run_types(tmp_path, year, run_types):
+    run = made_run(tmp_path / "mine", Data(year))
+    for run_type in run_types:
+        write(run, year, tmp_path / "out", run_type=run_type)
+        assert read_submission(tmp_path / "out").run_type == run_type
+    for run_type in {"only_response", "generation-only", "lucky"} - set(run_types):
+        with pytest.raises(UsageError, match=f"'{run_type}' is none of {year}"):
+            write(run, year, tmp_path / "out", run_type=run_type)
+
+
+def test_a_run_that_wrote_no_responses_is_not_submitted(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2024), used=None, qanswer="A draft.")
+    for number in (0, 1):
+        edit_turns(run, number, used=..., response=...)
+    with pytest.raises(UsageError, match="has no responses"):
+        write(run, 2024, tmp_path / "out")
+    edit_turns(run, 1, used=[IDS[0]], response="Yes.")
+    with pytest.raises(RefusedError, match="the response is empty") as refused:
+        write(run, 2024, tmp_path / "out")
+    errors = [problem for problem in refused.value.problems if problem.severity == "error"]
+    assert {problem.turn for problem in errors} == {"0_1"}
+
+
+def test_a_refused_submission_leaves_the_old_file(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2024), qstatements=[[("99", 1.0)]] * 6)
+    (tmp_path / "out").write_text("old")
+    with pytest.raises(RefusedError, match='no statement "99"'):
+        write(run, 2024, tmp_path / "out")
+    assert (tmp_path / "out").read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "out"]
+
+
+def test_an_id_of_2024_that_is_no_number_is_refused(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2024), qstatements=[[("x", 1.0)]] * 6)
+    with pytest.raises(RefusedError, match="a whole number"):
+        write(run, 2024, tmp_path / "out")
+
+
+def test_new_words_of_2025_are_submitted_and_an_unknown_number_not(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2025), qstatements=[[("I ski.", 1.0), ("1", 0.5)]] * 6)
+    found = write(run, 2025, tmp_path / "out")
+    assert {problem.severity for problem in found} == {"warning"}
+    read = read_submission(tmp_path / "out", Data(2025))
+    assert read.turns["qstatements"].tolist() == [[("I ski.", 2.0), ("1", 1.0)]] * 2
+    unknown = made_run(tmp_path / "other", Data(2025), qstatements=[[("99", 1.0)]] * 6)
+    with pytest.raises(DataError, match="turn 9-1_1: the user has no statement 99"):
+        write(unknown, 2025, tmp_path / "out")
+
+
+def test_a_statement_the_user_learned_as_a_number_is_its_number(tmp_path):
+    """The topics' statement 1 is chosen, whatever the turn calls so."""
+    learned = {"1": "not shown", "3": "2"}
+    columns = {"qptkb": [learned] * 6, "qstatements": [[("3", 1.0), ("1", 0.5)]] * 6}
+    write(made_run(tmp_path / "mine", Data(2025), **columns), 2025, tmp_path / "out")
+    line = json.loads((tmp_path / "out").read_text().splitlines()[0])
+    assert line["responses"][0]["ptkb_provenance"] == ["I hate coffee.", "I drink tea."]
+
+
+@pytest.mark.parametrize("year", [2023, 2025])
+def test_a_longer_response_is_cut_at_a_sentence_and_told(tmp_path, year):
+    run = made_run(tmp_path / "mine", Data(year))
+    edit_turns(run, 1, response="Oats are cheap here. " * 63)  # 252 words
+    with pytest.warns(ResponseCutWarning, match=r"1 response of more than 250 words .*: 9-1_2$"):
+        write(run, year, tmp_path / "out")
+    first, second = read_submission(tmp_path / "out").turns["qanswer"]
+    assert (first, second) == ("Yes.", ("Oats are cheap here. " * 62).strip())
+
+
+def test_responses_that_cite_nothing_are_told(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2023))
+    cited = [{"sentence": "Yes.", "docnos": [IDS[0]], "unknown": []}]
+    none = [{"sentence": "Yes.", "docnos": [], "unknown": [7]}]
+    edit_turns(run, 0, qcitations=none + cited)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        write(run, 2023, tmp_path / "out")
+    edit_turns(run, 1, qcitations=none)
+    with pytest.warns(UncitedWarning, match=r"1 of 2 responses without a citation \(9-1_2\)"):
+        write(run, 2023, tmp_path / "out")
+
+
+def test_where_nothing_can_be_written_is_told(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2023))
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(UsageError, match="is a folder"):
+        write(run, 2023, tmp_path)
+    with pytest.raises(UsageError, match="can't be written"):
+        write(run, 2023, tmp_path / "file" / "out")
+
+
+def test_a_run_of_fewer_turns_is_refused_and_of_their_questions_not(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2023))
+    edit_turns(run, 1, qutterance=...)  # a folder of frames without utterances
+    write(run, 2023, tmp_path / "out")
+    path = run.path / "turns.jsonl"
+    path.write_text(path.read_text().splitlines()[0])
+    with pytest.raises(RefusedError, match=r"turn 9-1_2, responses\[0\].text"):
+        write(run, 2023, tmp_path / "other")
+
+
+def test_a_dataset_of_no_year_has_no_format(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2023))
+    with pytest.raises(UsageError, match="is of no year of the track"):
+        write_submission(run, Data(None), tmp_path / "out", run_id="x", run_type="automatic")
+
+
+@pytest.mark.parametrize("year", [2023, 2024])
+def test_a_turn_without_responses_is_read_empty(tmp_path, year):
+    document = valid(year)
+    turns_of(document)[1]["responses"] = []
+    (tmp_path / "out").write_text(text_of(document))
+    read = read_submission(tmp_path / "out")
+    assert read.turns["qanswer"].tolist() == ["Yes.", ""]
+    assert read.turns["qstatements"].tolist()[1] == []
+    assert len(read.results) == 3
+
+
+def test_a_response_of_2024_may_not_be_assessed(tmp_path):
+    """Without assessment, or of the type only_response, an empty response is a warning alone."""
+    for assessed, run_type, severity in [
+        (True, "automatic", "error"),
+        (False, "automatic", "warning"),
+        (True, "only_response", "warning"),
+    ]:
+        document = valid(2024) | {"eval_response": assessed, "run_type": run_type}
+        document["turns"][0]["responses"][0]["text"] = ""
+        (tmp_path / "out").write_text(json.dumps(document))
+        [problem] = validate(tmp_path / "out", Data(2024))
+        assert (problem.severity, problem.turn) == (severity, "0_1")
+
+
+def test_a_turn_that_cannot_be_read_is_not_missing_as_well(tmp_path):
+    document = valid(2023)
+    document["turns"][0]["responses"][0]["rank"] = "first"
+    (tmp_path / "out").write_text(json.dumps(document))
+    [problem] = validate(tmp_path / "out", Data(2023))
+    assert (problem.turn, problem.field) == ("9-1_1", "responses[0].rank")
+
+
+# Problems as lines, and the values of a file
+
+
+def test_problems_beyond_the_most_lines_are_counted():
+    problems = [Problem("error", "", f"field{letter}", "look") for letter in "abcd"]
+    assert format_problems(problems, 4) == [f"error: field{letter}: look" for letter in "abcd"]
+    lines = format_problems(problems, 2)
+    assert lines == ["error: fielda: look", "error: fieldb: look", "and 2 more"]
+
+
+def test_equal_problems_of_one_turn_name_their_number_and_fields():
+    twice = [Problem("error", "1_1", f"passages[{place}].score", "high") for place in (3, 5)]
+    assert format_problems(twice) == ["error: turn 1_1, passages[].score: high (2 times)"]
+    of_file = [Problem("error", "", f"line {number}", "cut") for number in (3, 5)]
+    assert format_problems(of_file) == ["error: line 3, line 5: cut (2 times)"]
+    apart = [Problem(severity, "1_1", "text", "look") for severity in ("error", "warning")]
+    assert len(format_problems(apart)) == 2
+
+
+def test_a_place_names_fields_entries_and_turn():
+    place = Place()
+    inner = place.at("responses", 0, "passages", 12)
+    inner.of_turn("1_1").at("text").warning("look")
+    inner.at("score").error("high")
+    assert place.problems == [
+        Problem("warning", "1_1", "text", "look"),
+        Problem("error", "", "responses[0].passages[12].score", "high"),
+    ]
+
+
+def test_texts_in_messages_are_printable_and_short():
+    assert printable("a" * 60) == "a" * 60
+    assert printable("a" * 61) == "a" * 57 + "..."
+    assert printable("a\x1b[2Jb") == "a?[2Jb"
+    assert short_json([1, 2]) == "an array of 2"
+    assert short_json("caf\u00e9") == '"caf\u00e9"'
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "fields"),
+    [
+        (b'{"a": 1}', [(1, {"a": 1})], []),
+        (b'\xef\xbb\xbf{"a": 1}', [(1, {"a": 1})], [""]),
+        (b'{"a": 1}\n\n{"b": 2}\n', [(1, {"a": 1}), (3, {"b": 2})], []),
+        (b'{"a": 1}\n{"b"\n', [(1, {"a": 1})], ["line 2"]),
+        (b'{"a": 1}\n{"b"\n{"c"\n', [], [""]),
+        (b"1\n2\n", [], [""]),
+        (b"", [], [""]),
+        (b"\xff", [], [""]),
+    ],
+)
+def test_the_values_of_a_file_have_their_lines(tmp_path, text, values, fields):
+    (tmp_path / "out").write_bytes(text)
+    place = Place()
+    assert read_json_values(tmp_path / "out", place) == values
+    assert [problem.field for problem in place.problems] == fields
+
+
+def test_the_sample_is_submitted_like_2023(tmp_path):
+    data = ikat.dataset("ikat:sample")
+    topics = data.get_topics()
+    run = RunFolder(tmp_path / "mine")
+    found = topics.assign(docno="a:0", score=1.5, rank=0, used=True, qanswer="Yes.")
+    run.write(topics, found, pd.DataFrame(), pd.DataFrame(), {})
+    write_submission(run, data, tmp_path / "out", run_id="mine", run_type="manual")
+    assert read_submission(tmp_path / "out").year == 2023
