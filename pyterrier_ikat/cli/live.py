@@ -94,6 +94,12 @@ ikat serve ad my_systems.py:gate --index mini.index \\
     help="the port; 0 for a free one",
 )
 @click.option(
+    "--public-url",
+    metavar="URL",
+    help="the address under which browsers reach the server, such as https://chat.example.org: "
+    "cited passages then open there without the token",
+)
+@click.option(
     "--mcp",
     is_flag=True,
     help="also offer the tools ask and search over the Model Context Protocol, at /mcp",

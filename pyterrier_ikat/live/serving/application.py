@@ -16,11 +16,12 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from .passages import HEADERS, passage_page
 from .replies import (
     ChatReply,
     Failure,
@@ -41,29 +42,53 @@ _LIMITS = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 CSP = {"content-security-policy": f"{_SOURCES}; {_LIMITS}"}
 """The page may load its own script and style, and ask this server, nothing else."""
 THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]")
+WITHOUT_TOKEN = ("/page/", "/passages/")
+"""The beginnings of paths that need no token: an address of a passage is signed."""
 LARGEST_BODY = 1 << 20
 """Bytes of a request's body."""
 NO_ADDRESS = (
     "there is no such address: the base address of a chat client ends in /v1 (that of ikat.Remote "
     "doesn't), and answers come from POST /v1/chat/completions"
 )
+INSTEAD = {
+    "/v1/responses": (
+        "OpenAI's Responses API isn't served: choose the client's Chat Completions "
+        "(OpenAIChatCompletionsModel in openai-agents, openai.chat(MODEL) in Vercel's AI SDK, "
+        "OpenAILike in LlamaIndex), which asks POST /v1/chat/completions"
+    ),
+    "/v1/completions": (
+        "texts aren't completed here: send messages to POST /v1/chat/completions "
+        "(is_chat_model=True in LlamaIndex's OpenAILike)"
+    ),
+    "/v1/embeddings": (
+        "no vectors are served: POST /search gives the passages of a query, "
+        "and POST /v1/chat/completions an answer with them"
+    ),
+}
+"""Addresses of OpenAI's API that clients ask, and what to use instead."""
 
 
 def application(
-    service: Service, token: str | None = None, origins: Sequence[str] = (), tools: Any = ((), None)
+    service: Service,
+    token: str | None = None,
+    origins: Sequence[str] = (),
+    tools: Any = ((), None),
+    hosts: Sequence[str] = (),
 ) -> Starlette:
     """The application.
 
-    Without a token it answers only under this machine's own names, so that no page of the web
-    reaches it under a name of its own.
+    Without a token it answers only under this machine's own names and ``hosts``, so that no page of
+    the web reaches it under a name of its own.
 
     Args:
         service: what it does.
-        token: what every request needs but those for the page.
+        token: what every request needs but those for the page and for cited passages.
         origins: pages of other sites that may use it.
         tools: further routes, and what runs while it serves.
+        hosts: the names by which a proxy asks it.
     """
     routes = _Routes(service)
+    known_hosts = ["*"] if token else [*THIS_MACHINE, *hosts]
     return Starlette(
         routes=[
             Route("/", routes.page),
@@ -72,10 +97,11 @@ def application(
             Route("/v1/models/{name:path}", routes.model),
             Route("/v1/chat/completions", routes.chat, methods=["POST"]),
             Route("/search", routes.search, methods=["POST"]),
+            Route("/passages/{docno:path}", routes.passage),
             *tools[0],
         ],
         middleware=[
-            Middleware(TrustedHostMiddleware, allowed_hosts=["*"] if token else THIS_MACHINE),
+            Middleware(TrustedHostMiddleware, allowed_hosts=known_hosts),
             Middleware(
                 CORSMiddleware,
                 allow_origins=origins,
@@ -115,8 +141,8 @@ class Guard:
                 "a page of another site may not use this server: serve with origins=[...]",
                 code="foreign_page",
             )
-        for_page = scope["path"] == "/" or scope["path"].startswith("/page/")
-        if self.token and not for_page and not self._has_token(headers, self.token):
+        is_open = scope["path"] == "/" or scope["path"].startswith(WITHOUT_TOKEN)
+        if self.token and not is_open and not self._has_token(headers, self.token):
             return Failure(
                 401,
                 "the token is missing or wrong: "
@@ -170,7 +196,7 @@ class _Routes:
         """An answer, whole or as a stream."""
         question = read(ChatRequest, await request.body())
         system = self.service.system(question.model)
-        reply = ChatReply(system.name, question.ignored)
+        reply = ChatReply(system.name, question.ignored, self.service.address(system))
         chat = ""
         if self.service.saved is not None:
             chat = question.metadata.chat_id or request.headers.get("x-openwebui-chat-id", "")
@@ -187,6 +213,14 @@ class _Routes:
         """Passages of queries."""
         queries = read(SearchRequest, await request.body())
         return _json(await while_there(request, self.service.search(queries)))
+
+    async def passage(self, request: Request) -> Response:
+        """The page of a cited passage."""
+        docno = request.path_params["docno"]
+        asked = request.query_params
+        work = self.service.passage(asked.get("model", ""), docno, asked.get("signature", ""))
+        text = await while_there(request, work)
+        return HTMLResponse(passage_page(docno, text), headers=HEADERS)
 
 
 async def _stream(
@@ -279,6 +313,8 @@ def _response(failure: Failure) -> Response:
 
 async def _error(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):  # an unknown path, or an HTTP method that it doesn't take
-        message = NO_ADDRESS if error.status_code == 404 else error.detail
+        message = error.detail
+        if error.status_code == 404:
+            message = INSTEAD.get(request.url.path.rstrip("/"), NO_ADDRESS)
         error = Failure(error.status_code, message)
     return _response(failure_of(error))

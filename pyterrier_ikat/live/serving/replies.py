@@ -24,6 +24,7 @@ from ...operator import Operator, every_stage
 from ...runs.answered_turn import ShownPassage, Turn
 from ...study.systems import System
 from ..answering import StillTooLong
+from .passages import Address
 from .searching import search_facts
 
 log = logging.getLogger("pyterrier_ikat.live.serving")
@@ -44,7 +45,9 @@ TURN_FACTS = (
 )
 """The fields of a turn that are sent with its answer."""
 TITLE_CHARACTERS = 70
-"""Characters of a passage's first words, as a client shows them for its title."""
+"""Characters of a passage's first words, as the page shows them for its title."""
+LINK_CHARACTERS = 30
+"""Characters of the title of a link: Open WebUI cuts longer ones in the middle (Source.svelte)."""
 LONGEST_MARKDOWN = 50_000
 """Characters of an answer that are read as Markdown; longer ones are shown as they are."""
 
@@ -282,7 +285,39 @@ def title_of(source: ShownPassage) -> str:
     return f"{whole_words or beginning} ..."
 
 
-def annotations(turn: Turn, content: str) -> list[dict[str, Any]]:
+def link_title(source: ShownPassage) -> str:
+    r"""Return the title of a link to a passage: its first line, or whole words of a long one.
+
+    The first line of a passage with a title is its title. Without text it is the id.
+
+    Example:
+        >>> link_title(ShownPassage("d1", "Rooibos and its growers, told by those who drink it."))
+        'Rooibos and its growers, told'
+        >>> link_title(ShownPassage("d2", "Red tea\nRooibos is a plant of the Cederberg."))
+        'Red tea'
+    """
+    line = " ".join(source.text.strip().partition("\n")[0].split())
+    if len(line) <= LINK_CHARACTERS:
+        return line or source.docno
+    whole_words = line[: LINK_CHARACTERS + 1].rpartition(" ")[0]
+    return whole_words or line[:LINK_CHARACTERS]
+
+
+def url_of(source: ShownPassage, address: Address | None) -> str:
+    """Return the address of a passage: its document's, or one of this server, or a mere name.
+
+    Args:
+        source: the passage.
+        address: gives the server's own; None where it has none.
+    """
+    if source.url:
+        return source.url
+    if address is None:
+        return f"urn:passage:{quote(source.docno)}"
+    return address(source.docno)
+
+
+def annotations(turn: Turn, content: str, address: Address | None) -> list[dict[str, Any]]:
     """The sources as OpenAI names them, in the order of [1], [2], ...
 
     With them chat pages such as Open WebUI link the passages.
@@ -292,8 +327,8 @@ def annotations(turn: Turn, content: str) -> list[dict[str, Any]]:
         mark = f"[{number}]"
         start = max(content.find(mark), 0)
         link = {
-            "url": source.url or f"urn:passage:{quote(source.docno)}",
-            "title": title_of(source),
+            "url": url_of(source, address),
+            "title": link_title(source),
             "start_index": start,
             "end_index": start + len(mark),
         }
@@ -301,7 +336,7 @@ def annotations(turn: Turn, content: str) -> list[dict[str, Any]]:
     return links
 
 
-def citations(turn: Turn) -> list[dict[str, Any]]:
+def citations(turn: Turn, address: Address | None = None) -> list[dict[str, Any]]:
     """The passages of an answer, in the order of [1], [2], ..."""
     passages = []
     for source in turn.sources:
@@ -310,6 +345,7 @@ def citations(turn: Turn) -> list[dict[str, Any]]:
             "title": title_of(source),
             "text": source.text,
             "score": source.score,
+            "url": url_of(source, address),
         }
         passages.append(passage)
     return passages
@@ -343,10 +379,12 @@ class ChatReply:
     Args:
         model: the name of the system.
         ignored: the parts of the request that have no effect.
+        address: gives the addresses of passages; None where they have none.
     """
 
     model: str
     ignored: Sequence[str] = ()
+    address: Address | None = None
     id: str = field(default_factory=lambda: f"chatcmpl-{uuid.uuid4().hex}")
     created: int = field(default_factory=lambda: int(time.time()))
 
@@ -357,7 +395,7 @@ class ChatReply:
             "role": "assistant",
             "content": content,
             "refusal": None,
-            "annotations": annotations(turn, content),
+            "annotations": annotations(turn, content, self.address),
         }
         choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
         return {
@@ -403,7 +441,7 @@ class ChatReply:
         facts["ikat"]["replaced"] = ""
         if not content.startswith(sent):
             facts["ikat"]["replaced"] = turn.more.get("replaced", "")
-        delta = {"annotations": annotations(turn, content)}
+        delta = {"annotations": annotations(turn, content, self.address)}
         return {**self.chunk(delta, "stop"), **facts}
 
     def usage(self, turn: Turn) -> dict[str, Any]:
@@ -419,7 +457,7 @@ class ChatReply:
         facts["ignored"] = self.ignored
         facts["saved"] = bool(turn.more.get("saved"))
         facts["shortened"] = turn.more.get("shortened")
-        return {"citations": citations(turn), "ikat": facts}
+        return {"citations": citations(turn, self.address), "ikat": facts}
 
     def _object(self, kind: str, choices: list[Any]) -> dict[str, Any]:
         return {

@@ -10,12 +10,16 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from ...conversations.frame import NoResultWarning
 from ...errors import UsageError
 from ...llms import Ledger
 from ...study.systems import System, Systems, distinct_models
+
+if TYPE_CHECKING:
+    from .service import Service
 
 TOKEN_VARIABLE = "IKAT_SERVE_TOKEN"
 TEAM_TOKEN_VARIABLE = "IKAT_TOKEN"
@@ -40,8 +44,8 @@ def serve(
             each is a model.
         port: the port; 0 for a free one.
         echo: prints a line.
-        options: ``host``, ``token``, ``origins``, ``workers``, ``mcp``, ``out``, ``dataset``,
-            ``words``, ``ledger`` and the resources of methods, see
+        options: ``host``, ``token``, ``origins``, ``public_url``, ``workers``, ``mcp``, ``out``,
+            ``dataset``, ``words``, ``ledger`` and the resources of methods, see
             :func:`pyterrier_ikat.live.serving.running`.
 
     Raises:
@@ -120,6 +124,7 @@ def running(
     port: int = 0,
     token: str | None = None,
     origins: Sequence[str] = (),
+    public_url: str | None = None,
     workers: int = 16,
     mcp: bool = False,
     out: str | Path | None = None,
@@ -140,6 +145,9 @@ def running(
             variable ``IKAT_SERVE_TOKEN``. Required on any other address than loopback.
         origins: pages of other sites that may use it from a browser, such as
             ``"https://chat.example.org"``.
+        public_url: the address under which browsers reach it, such as
+            ``"https://chat.example.org"``. Then cited passages have addresses there, which open
+            without the token.
         workers: the requests that are worked on at a time; others wait.
         mcp: whether the tools ``ask`` and ``search`` are offered by the Model Context Protocol at
             ``/mcp``.
@@ -174,6 +182,7 @@ def running(
             import anyio
 
             from .application import application
+            from .passages import PassageAddresses
             from .service import SavedConversations, Service, open_served
 
             if mcp:
@@ -182,14 +191,21 @@ def running(
             raise UsageError(
                 f"a server needs {error.name}: pip install 'pyterrier_ikat[live]'"
             ) from None
+        hosts = []
+        passages = None
+        if public_url is not None:
+            passages = PassageAddresses(public_url, token)
+            parts = urlsplit(passages.base)
+            hosts.append(parts.netloc.rpartition(":")[0] if parts.port else parts.netloc)
+            allowed.append(f"{parts.scheme}://{parts.netloc}".lower())
         opened = open_served(systems, ledger or Ledger(), dataset=dataset, words=words, **resources)
         saved = None if out is None else SavedConversations(out, opened)
-        service = Service(opened, anyio.CapacityLimiter(workers), saved)
-        if mcp:
-            served = application(service, token, allowed, tools_of(service))
-        else:
-            served = application(service, token, allowed)
+        service = Service(opened, anyio.CapacityLimiter(workers), saved, passages)
+        tools = tools_of(service) if mcp else ((), None)
+        served = application(service, token, allowed, tools, hosts)
         notes = [token_note, *_notes(opened, mcp, out)]
+        if passages is not None:
+            notes += _notes_on_passages(service, passages.base, token)
         server = Running(served, listener, notes, log)
         try:
             yield server
@@ -211,6 +227,16 @@ def _notes(opened: Mapping[str, System], mcp: bool, out: str | Path | None) -> l
         notes.append("tools of the Model Context Protocol are at /mcp")
     if out is not None:
         notes.append(f"conversations whose clients name them are saved in {Path(out)}")
+    return notes
+
+
+def _notes_on_passages(service: "Service", url: str, token: str | None) -> list[str]:
+    """Return sentences about the addresses of cited passages."""
+    end = f"{TOKEN_VARIABLE} changes" if token else "the server stops"
+    notes = [f"cited passages open without a token at {url}/passages/..., until {end}"]
+    for name, system in service.systems.items():
+        if service.address(system) is None:
+            notes.append(f"passages of {name} have no address: its index gives no texts by id")
     return notes
 
 

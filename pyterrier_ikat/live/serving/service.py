@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,6 +38,7 @@ from ...runs.log import (
 from ...store.files import lock_folders
 from ...study.systems import System, Systems, check_names, open_systems, with_limit
 from ..answering import answer, settings_of
+from .passages import Address, PassageAddresses, gives_texts, text_of
 from .replies import Failure, failure_of, log
 from .requests import ChatRequest, SearchRequest
 from .searching import search_facts, with_bm25
@@ -54,11 +56,13 @@ class Service:
         systems: the systems by name.
         workers: bounds the requests that are worked on at a time.
         saved: where conversations are saved; None where nothing is.
+        passages: makes the addresses of cited passages; None where they have none.
     """
 
     systems: Mapping[str, System]
     workers: anyio.CapacityLimiter
     saved: "SavedConversations | None" = None
+    passages: PassageAddresses | None = None
 
     def system(self, name: str | None) -> System:
         """Find a system by its name. A single system needs no name.
@@ -115,6 +119,31 @@ class Service:
         """
         system = self.system(request.model)
         return await self._run(lambda: search(system, request))
+
+    def address(self, system: System) -> Address | None:
+        """Return what gives the addresses of a system's passages; None where they have none."""
+        if self.passages is None or not gives_texts(system):
+            return None
+        return partial(self.passages.of, system.name)
+
+    async def passage(self, name: str, docno: str, signature: str) -> str:
+        """Return the text of a passage that a system has cited.
+
+        Raises:
+            Failure: when the address isn't signed, or no index has the passage any more.
+        """
+        if self.passages is None or not self.passages.is_signed(name, docno, signature):
+            raise Failure(
+                403,
+                "this is no address of a cited passage: "
+                "open the one in an answer's citations, as it is",
+                code="not_signed",
+            )
+        system = self.system(name)
+        text = await self._run(lambda: text_of(system, docno))
+        if text is None:
+            raise Failure(404, f"the index of model {name} has no passage {docno[:100]!r} any more")
+        return text
 
     async def _run(self, work: Callable[[], Result]) -> Result:
         """Work in a thread, and count it among the workers until it ends.

@@ -8,6 +8,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import ValidationError
 from starlette.requests import Request
+from starlette.routing import Route
 
 from ...runs.folder import THIS_PACKAGE, versions
 from .replies import citations, content_of
@@ -36,7 +37,7 @@ class _Server(MCPServer[Any]):
 
 
 def tools_of(service: Service) -> tuple[list[Any], Any]:
-    """Return the route ``/mcp`` of an application, and its lifespan.
+    """Return the routes ``/mcp`` and ``/mcp/`` of an application, and its lifespan.
 
     Each request stands alone: nothing is stored.
     """
@@ -67,7 +68,8 @@ def tools_of(service: Service) -> tuple[list[Any], Any]:
         fields = {"model": model, "messages": messages, "metadata": {"ptkb": statements}}
         work = service.answer(read(ChatRequest, fields))
         turn = await while_there(_request(context), work)
-        return {"answer": content_of(turn), "citations": citations(turn)}
+        address = service.address(service.system(model))
+        return {"answer": content_of(turn), "citations": citations(turn, address)}
 
     async def search(
         context: Context[Any, Any],
@@ -89,7 +91,11 @@ def tools_of(service: Service) -> tuple[list[Any], Any]:
     mounted = server.streamable_http_app(
         stateless_http=True, json_response=True, transport_security=unguarded
     )
-    return list(mounted.routes), lambda _: server.session_manager.run()
+    routes = list(mounted.routes)
+    for route in mounted.routes:  # clients write both addresses, and follow no redirection
+        assert isinstance(route, Route)
+        routes.append(Route(f"{route.path}/", route.endpoint))
+    return routes, lambda _: server.session_manager.run()
 
 
 def _request(context: Context[Any, Any]) -> Request:

@@ -1,0 +1,233 @@
+"""Addresses of cited passages: signed, without the token, for what was cited alone."""
+
+import html
+import re
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import httpx
+import pyterrier as pt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from talking import Talks, says
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.live.serving import running
+from pyterrier_ikat.live.serving.passages import PassageAddresses
+from pyterrier_ikat.live.serving.replies import link_title
+from pyterrier_ikat.runs.answered_turn import ShownPassage
+from pyterrier_ikat.search_index import SearchIndex
+
+TOKEN = "a-token-of-twenty-signs"
+PUBLIC = "https://chat.example.org/ikat"
+BEARER = {"authorization": f"Bearer {TOKEN}"}
+PASSAGES = {
+    "tea/1?x=1": "Rooibos has <b>no</b> caffeine & tastes of tea.",
+    "tee-ü": "Tea <script>document.title = 'owned'</script>",
+    "secret": "Nobody asked for this licensed text.",
+}
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    corpus = [{"docno": docno, "text": text} for docno, text in PASSAGES.items()]
+    return ikat.PassageIndex(tmp_path_factory.mktemp("index") / "i").index(corpus)
+
+
+@pytest.fixture(scope="module")
+def server(index):
+    systems = {"bm25": index.bm25(), "talks": Talks()}
+    with running(systems, token=TOKEN, public_url=PUBLIC, mcp=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def plain(server):
+    with httpx.Client(base_url=server.url, timeout=90, verify=False) as client:
+        yield client
+
+
+@contextmanager
+def client_of(systems, **options):
+    """A client of a server without a token."""
+    with (
+        running(systems, **options) as server,
+        httpx.Client(base_url=server.url, timeout=90, verify=False) as client,
+    ):
+        yield client
+
+
+def chat(plain, words, model="bm25", **more):
+    body = says(words, **more) | {"model": model}
+    return plain.post("/v1/chat/completions", json=body, headers=BEARER)
+
+
+def at_server(url):
+    """The path and query that the proxy at the public address passes on."""
+    assert url.startswith(f"{PUBLIC}/passages/")
+    return url.removeprefix(PUBLIC)
+
+
+def test_a_cited_passage_opens_without_the_token(plain):
+    answer = chat(plain, "tea").json()
+    links = [link["url_citation"] for link in answer["choices"][0]["message"]["annotations"]]
+    assert {link["title"] for link in links} == {
+        "Rooibos has <b>no</b> caffeine",
+        "Tea <script>document.title =",
+    }
+    assert [link["url"] for link in links] == [passage["url"] for passage in answer["citations"]]
+    for passage in answer["citations"]:
+        page = plain.get(at_server(passage["url"]))
+        assert page.status_code == 200
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+        assert passage["text"] in html.unescape(page.text)
+        assert "<b>" not in page.text
+        assert "<script" not in page.text
+
+
+def test_a_stream_and_the_tools_give_the_same_address(plain):
+    links = re.findall(r'"url":"([^"]+)"', chat(plain, "caffeine", stream=True).text)
+    whole = chat(plain, "caffeine").json()["citations"][0]["url"]
+    assert set(links) == {whole}
+    call = {"name": "ask", "arguments": {"question": "caffeine", "model": "bm25"}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    headers = {**BEARER, "accept": "application/json, text/event-stream"}
+    for path in ("/mcp", "/mcp/"):
+        told = plain.post(path, json=body, headers=headers).json()
+        [passage] = told["result"]["structuredContent"]["citations"]
+        assert passage["url"] == whole
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("tea%2F1", "secret"),
+        ("model=bm25", "model=talks"),
+        ("signature=", "signature=0"),
+        ("signature=", "signed="),
+        ("signature=", "signature=%C3%BC"),
+    ],
+)
+def test_an_address_of_another_passage_is_refused(plain, change):
+    url = at_server(chat(plain, "caffeine").json()["citations"][0]["url"])
+    url = url.replace("%3Fx%3D1", "") if change[1] == "secret" else url
+    answer = plain.get(url.replace(*change))
+    assert answer.status_code == 403
+    assert "licensed" not in answer.text
+
+
+def test_a_signed_passage_that_went_from_the_index_is_told(plain):
+    url = PassageAddresses(PUBLIC, TOKEN).of("bm25", "gone")
+    answer = plain.get(at_server(url))
+    assert answer.status_code == 404
+    assert "no passage 'gone'" in answer.json()["error"]["message"]
+
+
+def test_the_page_runs_nothing_and_is_not_indexed(plain):
+    url = at_server(chat(plain, "caffeine").json()["citations"][0]["url"])
+    headers = plain.get(url).headers
+    assert headers["content-security-policy"].startswith("default-src 'none'; style-src 'sha256-")
+    assert "noindex" in headers["x-robots-tag"]
+    assert headers["referrer-policy"] == "no-referrer"
+
+
+def test_a_system_without_texts_by_id_keeps_names_of_passages(server, plain):
+    answer = chat(plain, "tea", model="talks").json()
+    assert {passage["url"] for passage in answer["citations"]} == {
+        "urn:passage:d1-tea",
+        "urn:passage:d2-tea",
+    }
+    assert any(note.startswith("passages of talks have no address") for note in server.notes)
+
+
+def test_the_public_page_may_ask_and_no_other_one(plain):
+    for origin, status in (("https://chat.example.org", 200), ("https://other.example", 403)):
+        headers = {**BEARER, "origin": origin, "host": "127.0.0.1:8000"}
+        assert plain.get("/v1/models", headers=headers).status_code == status
+
+
+def test_without_a_token_the_public_host_is_answered(index):
+    with client_of({"bm25": index.bm25()}, public_url="http://tea.example:81") as plain:
+        for host, status in (("tea.example:81", 200), ("rebound.example", 400)):
+            assert plain.get("/v1/models", headers={"host": host}).status_code == status
+        url = urlsplit(chat(plain, "caffeine").json()["citations"][0]["url"])
+        assert plain.get(f"{url.path}?{url.query}").status_code == 200
+
+
+def test_without_a_public_url_there_are_no_addresses(index):
+    with client_of({"bm25": index.bm25()}) as plain:
+        answer = chat(plain, "caffeine").json()
+        assert answer["citations"][0]["url"] == "urn:passage:tea/1%3Fx%3D1"
+        url = urlsplit(PassageAddresses(PUBLIC, None).of("bm25", "secret"))
+        path = url.path.removeprefix("/ikat")
+        assert plain.get(f"{path}?{url.query}").status_code == 403
+
+
+class OwnIndex(SearchIndex):
+    """An index of a user, whose texts a loader adds."""
+
+    text = pt.apply.text(lambda row: f"Text of {row['docno']}.")
+
+    def fingerprint(self):
+        return "1"
+
+    def docnos(self, among):
+        return (docno for docno in among if docno == "d1")
+
+    def __len__(self):
+        return 1
+
+    def retriever(self, num_results=1000, cache=None, *, k1=0.9, b=0.4):
+        return Finds(self)
+
+
+class Finds(pt.Transformer):
+    """Finds the passage of an index."""
+
+    def __init__(self, index):
+        self.index = index
+
+    def transform(self, inp):
+        return self.index.text(inp.assign(docno="d1", score=1.0, rank=0))
+
+
+def test_a_users_own_index_has_addresses_too():
+    with client_of({"own": OwnIndex().retriever()}, public_url="http://localhost") as plain:
+        url = urlsplit(chat(plain, "Which tea?", model="own").json()["citations"][0]["url"])
+        assert "Text of d1." in plain.get(f"{url.path}?{url.query}").text
+
+
+def test_signatures_hold_as_long_as_the_token():
+    of_token = PassageAddresses(PUBLIC, TOKEN).of("rtg", "d1")
+    assert PassageAddresses(PUBLIC, TOKEN).of("rtg", "d1") == of_token
+    assert PassageAddresses(PUBLIC, f"{TOKEN}2").of("rtg", "d1") != of_token
+    assert TOKEN not in of_token
+    random = {PassageAddresses(PUBLIC, None).of("rtg", "d1") for _ in range(3)}
+    assert len(random) == 3
+
+
+@given(st.text(), st.text(), st.text(), st.text())
+def test_a_signature_is_of_one_system_and_one_passage(system, docno, other, another):
+    addresses = PassageAddresses(PUBLIC, TOKEN)
+    signature = addresses.of(system, docno).rpartition("=")[2]
+    assert addresses.is_signed(system, docno, signature)
+    assert addresses.is_signed(other, another, signature) == ((system, docno) == (other, another))
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "chat.example.org", "ftp://a.example", "https://", "https://a.example/?b", "http://a b"],
+)
+def test_what_is_no_public_address_is_refused(url):
+    with pytest.raises(UsageError, match="no address"):
+        PassageAddresses(url, None)
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=80))
+def test_titles_of_links_are_short_and_whole(text):
+    title = link_title(ShownPassage("d1", text))
+    line = " ".join(text.strip().partition("\n")[0].split())
+    assert 0 < len(title) <= 30
+    assert title == "d1" or line.startswith(title)
