@@ -106,8 +106,8 @@ class Remote(Operator):
         cache: a file that keeps rankings for other processes and later runs, for ``"ikat"`` alone.
 
     Raises:
-        UsageError: when an argument is wrong, the server has no such model, or it takes no k1 and
-            b.
+        UsageError: when an argument is wrong, or the server has no such model, takes no k1 and b,
+            or returns fewer passages.
         ServerError: when the server isn't reached, refuses, or answers what can't be used.
         DataError: when a row has ``query_toks``, which can't be sent.
 
@@ -182,13 +182,18 @@ class Remote(Operator):
         """Ask the server what it searches.
 
         Raises:
-            UsageError: when it has no such model, or doesn't take k1 and b.
+            UsageError: when it has no such model, doesn't take k1 and b, or returns fewer passages.
             ServerError: when it doesn't answer.
         """
         facts = self._form.facts(self._caller, self._search)
         if self.k1 is not None and not facts.bm25:
             raise UsageError(
                 f"{self.url} searches with {facts.stage}, which takes no k1 and b: omit them"
+            )
+        if facts.depth is not None and facts.depth < self.num_results:
+            raise UsageError(
+                f"{self.url} returns at most {facts.depth} passages per query, not "
+                f"{self.num_results}: serve more, or give num_results={facts.depth}"
             )
         return facts
 

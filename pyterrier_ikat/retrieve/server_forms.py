@@ -59,11 +59,13 @@ class Facts(NamedTuple):
         fingerprint: changes when the index or its settings change; empty if it isn't told.
         bm25: whether it takes k1 and b.
         stage: what searches, in words.
+        depth: the most passages per query that it returns; None if no limit is known.
     """
 
     fingerprint: str
     bm25: bool
     stage: str
+    depth: int | None = None
 
 
 class BadAnswerError(Exception):
@@ -156,8 +158,11 @@ def _ikat_facts(caller: Caller, search: Search) -> Facts:
         )
     if facts.get("stage") is None:
         raise UsageError(f"model {model.get('id')} of {caller.url} has no stage that searches")
-    fingerprint = facts.get("fingerprint")
-    return Facts(str(fingerprint or ""), facts.get("bm25") is True, str(facts["stage"]))
+    fingerprint = str(facts.get("fingerprint") or "")
+    takes_bm25 = facts.get("bm25") is True
+    depth = facts.get("depth")
+    depth = depth if isinstance(depth, int) else None
+    return Facts(fingerprint, takes_bm25, str(facts["stage"]), depth)
 
 
 _IKAT = Form(

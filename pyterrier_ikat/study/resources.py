@@ -370,7 +370,7 @@ def _remote(url: str, entry: Method) -> Remote:
 
 def _remote_in_words(url: str, entry: Method) -> str:
     """What a server searches with, and the settings that a paper names."""
-    facts = Remote(url).facts()
+    facts = Remote(url, num_results=entry.depth).facts()
     if facts.stage != "BM25" or not facts.bm25:
         return f"{facts.stage} of {url}"
     k1, b = _bm25_of(entry)

@@ -41,7 +41,7 @@ from ..answering import answer, settings_of
 from .passages import Address, PassageAddresses, gives_texts, text_of
 from .replies import Failure, failure_of, log
 from .requests import ChatRequest, SearchRequest
-from .searching import search_facts, with_bm25
+from .searching import search_facts, stage_for_client
 
 Result = TypeVar("Result")
 CLIENT_LEFT = 499
@@ -285,7 +285,7 @@ def search(system: System, request: SearchRequest) -> dict[str, Any]:
             param="model",
         )
     try:
-        retriever = with_bm25(system, request.k1, request.b) % request.k
+        retriever = stage_for_client(system, request.k, request.k1, request.b)
     except UsageError as error:
         raise Failure(400, str(error), param="k1") from None
     if not request.texts:

@@ -101,6 +101,27 @@ def test_a_chat_client_s_address_is_told_apart(url):
         ikat.Remote(f"{url}/v1").facts()
 
 
+def test_a_client_takes_more_passages_than_the_served_method(tmp_path):
+    passages = [{"docno": f"d{number}", "text": f"tea {number}"} for number in range(1200)]
+    index = ikat.PassageIndex(tmp_path / "index").index(passages)
+    with running("raw", index=index) as server:
+        for settings in ({}, {"k1": 1.2, "b": 0.75}):
+            remote = ikat.Remote(server.url, num_results=1100, **settings)
+            local = index.bm25(num_results=1100, **settings)
+            pd.testing.assert_frame_equal(remote.search("tea"), local.search("tea"))
+
+
+def test_a_stage_of_another_package_tells_its_depth(topics):
+    found = pt.apply.by_query(
+        lambda frame: frame.assign(docno="d1", score=1.0, rank=0), add_ranks=False
+    )
+    found.num_results = 10
+    with running({"mine": found}) as server:
+        with pytest.raises(ikat.UsageError, match="at most 10 passages per query, not 1000"):
+            ikat.Remote(server.url)(topics)
+        assert len(ikat.Remote(server.url, num_results=10)(topics)) == len(topics)
+
+
 def test_depth_goes_to_ten_thousand(url):
     assert len(asked(url, query="music", k=5000).json()["results"][0]["passages"]) > 0
     assert asked(url, query="tea", k=10_001).status_code == 400
