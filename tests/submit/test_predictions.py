@@ -250,3 +250,59 @@ def test_the_commands_write_and_check_them(run, data, tmp_path):
         ],
     )
     assert "a submission needs a name: give --run-id" in refused.output
+
+
+def checked(tmp_path, data, run_type, *changes):
+    """The problems of a file whose first lines have these changes."""
+    lines = [broken(task_id=qid) for qid, _ in TASKS]
+    for line, changed in zip(lines, changes, strict=False):
+        line |= changed
+        for name in [name for name, value in changed.items() if value is None]:
+            del line[name]
+    path = tmp_path / "p.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return check_predictions(path, data, run_type)
+
+
+def test_ten_passages_of_equal_scores_are_no_problem(data, tmp_path):
+    tied = [{"document_id": f"{number}", "score": 1} for number in range(10)]
+    assert checked(tmp_path, data, "rag", {"contexts": tied}) == []
+
+
+@pytest.mark.parametrize(
+    ("run_type", "predictions", "errors"),
+    [
+        ("retrieval", None, 0),
+        (None, None, 0),
+        ("generation", None, 1),
+        ("rag", None, 1),
+        ("retrieval", [{"text": ""}], 1),  # what is there is checked
+        (None, [{"text": ""}], 1),
+        ("generation", [{"text": "Yes."}, {"text": ""}], 1),
+        ("generation", [{"text": "Yes."}, {"text": "No."}], 0),
+    ],
+)
+def test_which_run_types_need_predictions(data, tmp_path, run_type, predictions, errors):
+    assert len(checked(tmp_path, data, run_type, {"predictions": predictions})) == errors
+
+
+def test_a_file_beyond_the_checkers_size_is_an_error(data, tmp_path, monkeypatch):
+    assert checked(tmp_path, data, "rag") == []
+    size = (tmp_path / "p.jsonl").stat().st_size
+    monkeypatch.setattr("pyterrier_ikat.submit.predictions.MEGABYTES", size / 2**20)
+    assert checked(tmp_path, data, "rag") == []
+    monkeypatch.setattr("pyterrier_ikat.submit.predictions.MEGABYTES", (size - 1) / 2**20)
+    [problem] = checked(tmp_path, data, "rag")
+    assert (problem.severity, problem.turn, problem.field) == ("error", "", "")
+
+
+def test_predictions_are_read_by_their_scores(tmp_path):
+    contexts = [{"document_id": name, "score": score} for name, score in (("x", 1), ("y", 2.5))]
+    lines = [
+        broken(contexts=contexts, predictions=[{"text": "Yes."}, {"text": "No."}]),
+        broken(task_id="b<::>1", contexts=[], predictions=[]),
+    ]
+    (tmp_path / "p.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    results, turns = read_predictions(tmp_path / "p.jsonl")
+    assert results[["docno", "score", "rank"]].values.tolist() == [["y", 2.5, 0], ["x", 1.0, 1]]
+    assert turns.values.tolist() == [["a<::>1", "Yes."], ["b<::>1", ""]]
