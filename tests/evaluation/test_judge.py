@@ -256,3 +256,12 @@ def test_only_turns_judged_by_qrels_are_judged_by_default(tmp_path):
         done = CliRunner().invoke(main, [*common, *more, "--out", str(out)])
         assert done.exit_code == 0, done.output
         assert [line.split()[0] for line in out.read_text().splitlines()] == judged
+
+
+@pytest.mark.parametrize("cut", [2, 5])
+def test_a_plan_of_judging_asks_once_for_each_passage(cut):
+    topics = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["Which tea?", "And now?"]})
+    finds = pt.apply.generic(lambda turns: turns)
+    system = finds % cut >> Judge(scripted()[0])
+    plan = ikat.plan({"x": system}, topics)
+    assert plan.set_index("stage").loc["judge", "calls"] == 2 * cut
