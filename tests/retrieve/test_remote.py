@@ -406,3 +406,123 @@ def test_queries_of_one_call_fit_into_a_body():
     long = "tea " * 30_000
     batches = FORMS["ikat"].batches(search, [long, long, "tea", *map(str, range(64))])
     assert [len(batch) for batch in batches] == [1, 64, 2]
+
+
+def catalogue(*models_listed):
+    """A server that lists these models and answers any search."""
+
+    def answer(request):
+        return {"data": list(models_listed)} if request["path"] == "/v1/models" else found(request)
+
+    return answering(answer)
+
+
+def model(name, **search):
+    facts = {"stage": "BM25", "fingerprint": "f1", "bm25": True, **search}
+    return {"id": name, "search": facts}
+
+
+@pytest.mark.parametrize(("depth", "wanted", "is_taken"), [(100, 100, True), (100, 101, False)])
+def test_a_server_that_returns_fewer_passages_is_refused(depth, wanted, is_taken):
+    with catalogue(model("raw", depth=depth)) as server:
+        remote = ikat.Remote(server.url, num_results=wanted)
+        if is_taken:
+            assert len(remote(turns("tea"))) == 1
+            return
+        with pytest.raises(ikat.UsageError, match="at most 100 passages per query, not 101"):
+            remote(turns("tea"))
+    assert [request["path"] for request in server.requests] == ["/v1/models"]
+
+
+@pytest.mark.parametrize(
+    ("listed", "name", "told"),
+    [
+        ([model("a"), model("b")], "", "serves several models: choose with name=..., of a, b"),
+        ([model("a"), model("b")], "c", "has no model 'c': give one of a, b"),
+        ([{"id": "a"}], "", "doesn't say what it searches"),
+        ([model("a", stage=None)], "", "model a of .* has no stage that searches"),
+        (["a"], "", "lists no models"),
+    ],
+)
+def test_a_model_that_is_not_served_is_named(listed, name, told):
+    with catalogue(*listed) as server:
+        with pytest.raises((ikat.UsageError, ServerError), match=told):
+            ikat.Remote(server.url, name=name)(turns("tea"))
+
+
+def test_the_chosen_model_is_the_one_that_is_searched():
+    with catalogue(model("a", depth=5), model("b")) as server:
+        ikat.Remote(server.url, name="b", num_results=6)(turns("tea"))
+    assert server.requests[-1]["body"]["model"] == "b"
+    assert server.requests[-1]["body"]["k"] == 6
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "tries"),
+    [(503, {"retry-after": "0"}, 2), (404, {}, 1), (302, {"location": "/v2"}, 1), (400, {}, 1)],
+)
+def test_only_what_may_pass_is_tried_again(status, headers, tries):
+    def refuse(request):
+        return status, {"error": "no"}, dict(headers)
+
+    with answering(refuse) as server:
+        with pytest.raises(ServerError, match=str(status)):
+            ikat.Remote(server.url, "pyserini", "mini", tries=2)(turns("tea"))
+    assert len(server.requests) == tries
+
+
+def test_a_call_that_succeeds_at_last_is_an_answer():
+    def busy_once(request):
+        if len(server.requests) < 2:
+            return 503, {"error": "busy"}, {"retry-after": "0"}
+        return pyserini(request)
+
+    with answering(busy_once) as server:
+        assert len(ikat.Remote(server.url, "pyserini", "mini", tries=2)(turns("tea"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("depth", "queries", "sizes"),
+    [
+        (250, ["tea"] * 65, [64, 1]),
+        (8000, ["tea"] * 3, [2, 1]),
+        (8001, ["tea"] * 2, [1, 1]),
+        (16_001, ["tea"] * 2, [1, 1]),
+    ],
+)
+def test_a_call_asks_for_no_more_than_16000_passages(depth, queries, sizes):
+    batches = FORMS["ikat"].batches(Search("", depth, None, None, False), queries)
+    assert [len(batch) for batch in batches] == sizes
+
+
+def test_an_answer_to_another_query_is_an_error():
+    def swapped(request):
+        answer = found(request)
+        answer["results"].reverse()
+        return answer
+
+    with ours(swapped) as server:
+        with pytest.raises(ServerError, match="the passages are of 'mint', not of 'tea'"):
+            ikat.Remote(server.url)(turns("tea", "mint"))
+
+
+def test_texts_are_those_of_the_passages_of_each_row():
+    with ours(found) as server:
+        results = ikat.Remote(server.url)(turns("tea", "mint", "tea"))
+    assert results[["qid", "docno", "text"]].values.tolist() == [
+        ["1_1", "d-tea", "About tea."],
+        ["1_2", "d-mint", "About mint."],
+        ["1_3", "d-tea", "About tea."],
+    ]
+
+
+def test_passages_with_and_without_text_are_an_error():
+    def half(request):
+        answer = found(request)
+        if request["body"]["queries"] == ["tea", "mint"]:
+            del answer["results"][1]["passages"][0]["text"]
+        return answer
+
+    with ours(half) as server:
+        with pytest.raises(ServerError, match="some passages have no text"):
+            ikat.Remote(server.url)(turns("tea", "mint"))
