@@ -445,9 +445,9 @@ def test_a_server_that_returns_fewer_passages_is_refused(depth, wanted, is_taken
     ],
 )
 def test_a_model_that_is_not_served_is_named(listed, name, told):
-    with catalogue(*listed) as server:
-        with pytest.raises((ikat.UsageError, ServerError), match=told):
-            ikat.Remote(server.url, name=name)(turns("tea"))
+    refused = pytest.raises((ikat.UsageError, ServerError), match=told)
+    with catalogue(*listed) as server, refused:
+        ikat.Remote(server.url, name=name)(turns("tea"))
 
 
 def test_the_chosen_model_is_the_one_that_is_searched():
@@ -465,9 +465,8 @@ def test_only_what_may_pass_is_tried_again(status, headers, tries):
     def refuse(request):
         return status, {"error": "no"}, dict(headers)
 
-    with answering(refuse) as server:
-        with pytest.raises(ServerError, match=str(status)):
-            ikat.Remote(server.url, "pyserini", "mini", tries=2)(turns("tea"))
+    with answering(refuse) as server, pytest.raises(ServerError, match=str(status)):
+        ikat.Remote(server.url, "pyserini", "mini", tries=2)(turns("tea"))
     assert len(server.requests) == tries
 
 
@@ -501,9 +500,9 @@ def test_an_answer_to_another_query_is_an_error():
         answer["results"].reverse()
         return answer
 
-    with ours(swapped) as server:
-        with pytest.raises(ServerError, match="the passages are of 'mint', not of 'tea'"):
-            ikat.Remote(server.url)(turns("tea", "mint"))
+    refused = pytest.raises(ServerError, match="the passages are of 'mint', not of 'tea'")
+    with ours(swapped) as server, refused:
+        ikat.Remote(server.url)(turns("tea", "mint"))
 
 
 def test_texts_are_those_of_the_passages_of_each_row():
@@ -523,6 +522,5 @@ def test_passages_with_and_without_text_are_an_error():
             del answer["results"][1]["passages"][0]["text"]
         return answer
 
-    with ours(half) as server:
-        with pytest.raises(ServerError, match="some passages have no text"):
-            ikat.Remote(server.url)(turns("tea", "mint"))
+    with ours(half) as server, pytest.raises(ServerError, match="some passages have no text"):
+        ikat.Remote(server.url)(turns("tea", "mint"))
