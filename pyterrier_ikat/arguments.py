@@ -48,12 +48,14 @@ def one_of(choices: Iterable[str | None], **values: Any) -> None:
 
 
 class Checked:
-    """Checks its arguments once it is made, by two tables of its class and of its base classes."""
+    """Checks its arguments once it is made, by tables of its class and of its base classes."""
 
     least: ClassVar[Mapping[str, int]] = {}
     """Argument -> the smallest number that it may be."""
     choices: ClassVar[Mapping[str, Collection[str | None]]] = {}
     """Argument -> what it may be."""
+    paths: ClassVar[Collection[str]] = ()
+    """The arguments that are kept as texts, if they are given as paths."""
 
     def __post_init__(self) -> None:
         for cls in reversed(type(self).__mro__):
@@ -61,6 +63,10 @@ class Checked:
                 at_least(number, **{name: getattr(self, name)})
             for name, known in cls.__dict__.get("choices", {}).items():
                 one_of(known, **{name: getattr(self, name)})
+        for name in self.paths:
+            value = getattr(self, name)
+            if value is not None:
+                setattr(self, name, str(value))
 
 
 COLUMNS_OF_STAGES = {

@@ -315,7 +315,6 @@ class Foreign:
         self.cutoff: int | None = stage.k if isinstance(stage, pt.RankCutoff) else None
         self.one_row_per_turn: bool = getattr(stage, "one_row_per_turn", False)
         self.loads_models: bool = getattr(stage, "loads_models", False)
-        self.deviations: Sequence[str] = getattr(stage, "_ikat_deviations", ())
         self.reads_texts: bool = getattr(stage, "reads_texts", self.cutoff is None)
 
     @property
@@ -390,14 +389,6 @@ class Foreign:
     def without_texts(self) -> pt.Transformer:
         """Return the stage as it is."""
         return self.stage
-
-    def with_deviations(self, lines: Sequence[str]) -> pt.Transformer:
-        """Return a copy of the stage that carries the deviations of its method."""
-        copied = object.__new__(type(self.stage))
-        for name, value in _attributes(self.stage).items():
-            object.__setattr__(copied, name, value)
-        object.__setattr__(copied, "_ikat_deviations", tuple(lines))
-        return copied
 
     def citing(self) -> pt.Transformer | None:
         """Return the stage that its own method ``citing`` makes, or None."""

@@ -114,10 +114,6 @@ class Operator(Checked, pt.Transformer):
     gives_texts: bool = True
     """Whether it looks up the texts of the passages that it finds; see :meth:`without_texts`."""
 
-    deviations: Sequence[str] = ()
-    """How the method that made it differs from its paper, one line each; see
-    :meth:`with_deviations`."""
-
     def __init__(self) -> None:
         super().__init__()
 
@@ -199,10 +195,6 @@ class Operator(Checked, pt.Transformer):
     def without_texts(self: OperatorT) -> OperatorT:
         """Return a copy that may omit the column ``text``, if no later stage reads it."""
         return self._copy(gives_texts=False)
-
-    def with_deviations(self: OperatorT, lines: Sequence[str]) -> OperatorT:
-        """Return a copy that carries the deviations of its method, also in a longer pipeline."""
-        return self._copy(deviations=tuple(lines))
 
     def _copy(self: OperatorT, **changed: Any) -> OperatorT:
         """Return a copy with changed attributes, which shares everything that is open."""

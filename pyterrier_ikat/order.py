@@ -164,7 +164,7 @@ def in_trec_eval_order(results: pd.DataFrame) -> pd.DataFrame:
         >>> in_trec_eval_order(pd.DataFrame({"qid": ["1_1"] * 3, **scores})).values.tolist()
         [['1_1', 'c', 2.0, 0], ['1_1', 'b', 0.5, 1], ['1_1', 'a', 0.5, 2]]
     """
-    scores = _finite(results)
+    scores = finite_scores(results)
     turns = pd.factorize(results["qid"])[0]
     with np.errstate(over="ignore"):  # scores beyond 32 bits are infinite in trec_eval, so they tie
         single = scores.astype(np.float32).astype(np.float64)
@@ -222,7 +222,7 @@ def strictly_decreasing(results: pd.DataFrame) -> pd.DataFrame:
     ordered = results.iloc[order].reset_index(drop=True)
     turns = turns[order]
     largest = float(np.finfo(np.float32).max)
-    scores = _finite(ordered, largest).astype(np.float32).astype(np.float64)
+    scores = finite_scores(ordered, largest=largest).astype(np.float32).astype(np.float64)
     _check_once(ordered, turns)
     rising = np.flatnonzero((turns[1:] == turns[:-1]) & (scores[1:] > scores[:-1]))
     if len(rising):
@@ -232,6 +232,33 @@ def strictly_decreasing(results: pd.DataFrame) -> pd.DataFrame:
             "score first, with pt.model.add_ranks(run)"
         )
     return set_ranks(ordered, turns, scores)
+
+
+def finite_scores(results: pd.DataFrame, who: str = "the run", largest: float = np.inf) -> Floats:
+    """Return the scores of a result frame, all finite.
+
+    Args:
+        results: the frame, with ``qid``, ``docno`` and ``score``.
+        who: what gave the scores, for the error.
+        largest: the largest size of a score.
+
+    Raises:
+        DataError: when a score isn't finite or is too large.
+
+    Example:
+        >>> finite_scores(pd.DataFrame({"qid": ["1"], "docno": ["a"], "score": [2]})).tolist()
+        [2.0]
+    """
+    numbers = pd.to_numeric(results["score"], errors="coerce")
+    scores: Floats = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
+    bad = np.flatnonzero(~np.isfinite(scores) | (np.abs(scores) > largest))
+    if len(bad):
+        row = results.iloc[bad[0]]
+        raise DataError(
+            f"{who} gave the score {row['score']} to passage {row['docno']} of turn {row['qid']}: "
+            "only finite scores can be ranked"
+        )
+    return scores
 
 
 def positions_by_rank(turn: Integers, rank: "npt.NDArray[Any]") -> Integers:
@@ -343,24 +370,6 @@ def _texts(docno: "pd.Series[Any]") -> "npt.NDArray[np.object_]":
     if pd.api.types.infer_dtype(docnos, skipna=False) == "string":
         return docnos
     return np.array([str(docno) for docno in docnos], dtype=object)
-
-
-def _finite(results: pd.DataFrame, largest: float = np.inf) -> Floats:
-    """The scores of a frame, all finite.
-
-    Raises:
-        DataError: when one isn't.
-    """
-    numbers = pd.to_numeric(results["score"], errors="coerce")
-    scores: Floats = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
-    bad = np.flatnonzero(~np.isfinite(scores) | (np.abs(scores) > largest))
-    if len(bad):
-        row = results.iloc[bad[0]]
-        raise DataError(
-            f"turn {row['qid']}, passage {row['docno']}: the score is {row['score']}; a run needs "
-            "finite scores"
-        )
-    return scores
 
 
 def _check_once(ordered: pd.DataFrame, turns: Integers) -> None:

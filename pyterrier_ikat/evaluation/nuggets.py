@@ -27,7 +27,7 @@ from .finished_runs import check_once, with_names
 from .inference import interval_of_mean
 from .judgements import cohens_kappa
 from .responses import asked_column
-from .units import UNIT_COLUMNS, find_clusters
+from .units import find_clusters
 
 AT_ONCE = 10
 """How many passages or nuggets one prompt shows."""
@@ -483,8 +483,7 @@ def nugget_means(
             "nuggets": int(scores["nuggets"].sum()),
         }
         rows.append({**row, **clusters.columns()})
-    columns = ["run", "recall", "low", "high", "turns", "nuggets", *UNIT_COLUMNS]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows)
 
 
 def nugget_agreement(ours: pd.DataFrame, given: pd.DataFrame) -> dict[str, float]:

@@ -19,7 +19,7 @@ from ..runs.turn_lines import as_json, response_column, used_marks
 from .evaluator import check_common_turns
 from .finished_runs import check_once, with_names
 from .inference import interval_of_mean
-from .units import UNIT_COLUMNS, find_clusters
+from .units import find_clusters
 
 AssessmentOutcome = Literal["judged", "unable", "failed", "no response", "no basis"]
 
@@ -303,8 +303,7 @@ def response_means(
             row[title] = int((of_judge["outcome"] == outcome).sum())
         row["turns"] = len(of_judge)
         rows.append({**row, **clusters.columns()})
-    columns = ["judge", "mean", "low", "high", "n", *COUNTED_OUTCOMES, "turns", *UNIT_COLUMNS]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows)
 
 
 REPAIR_OF_COLUMN = {

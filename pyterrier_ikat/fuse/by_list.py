@@ -12,7 +12,7 @@ import pyterrier as pt
 
 from ..arguments import one_of
 from ..errors import DataError, UsageError
-from ..order import Floats, Integers, min_max, tied
+from ..order import Floats, Integers, finite_scores, min_max, tied
 from .fusion import FusedRows, Fusion, rank_by_sums
 from .subqueries import Lists, TurnLists, read_weights, sum_shares
 
@@ -326,15 +326,8 @@ class WeightedSum(Fusion):
 
     def rank(self, lists: Lists, frames: Sequence[pd.DataFrame]) -> FusedRows:
         """Sum the weighted scores of each turn's passages."""
-        score = np.concatenate([frame["score"].to_numpy(dtype=np.float64) for frame in frames])
-        finite = np.isfinite(score)
-        if not finite.all():
-            rows = pd.concat([frame[["qid", "docno", "score"]] for frame in frames])
-            row = rows.iloc[int(np.argmin(finite))]
-            raise DataError(
-                f"{self} got the score {row['score']} for passage {row['docno']} of {row['qid']}: "
-                "give finite scores"
-            )
+        who = f"what {self} joins"
+        score = np.concatenate([finite_scores(frame, who) for frame in frames])
         if self.branches:
             weight = self._weights_of_branches(lists, frames)
         else:

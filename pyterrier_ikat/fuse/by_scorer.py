@@ -12,7 +12,15 @@ import pyterrier as pt
 from ..conversations.frame import STALE_WITH_QUERY, numbered, with_columns
 from ..errors import DataError, UsageError, counted, list_first
 from ..operator import frame_for
-from ..order import Floats, Integers, highest_of, set_ranks, sum_in_any_order, tied
+from ..order import (
+    Floats,
+    Integers,
+    finite_scores,
+    highest_of,
+    set_ranks,
+    sum_in_any_order,
+    tied,
+)
 from ..planning import Plan
 from .by_list import interleave
 from .fusion import Fusion, list_inputs
@@ -272,20 +280,13 @@ def _score_rows(
     """
     scored = scorer.transform(frame_for(scorer, rows))
     pt.validate.result_frame(scored, extra_columns=["score"], context=scorer)
-    score = scored["score"].to_numpy(dtype=np.float64)
+    score = finite_scores(scored, repr(scorer))
     positions = _find_positions(rows, scored)
     if (positions < 0).any():
         row = scored.iloc[int(np.argmax(positions < 0))]
         raise DataError(
             f"{scorer} returned passage {row['docno']} for turn {row['qid']}, which it wasn't "
             "given: use a re-ranker here"
-        )
-    finite = np.isfinite(score)
-    if not finite.all():
-        row = scored.iloc[int(np.argmin(finite))]
-        raise DataError(
-            f"{scorer} gave the score {row['score']} to passage {row['docno']} of turn "
-            f"{row['qid']}: check the model and the text"
         )
     if np.bincount(positions, minlength=1).max() > 1:
         raise DataError(

@@ -554,6 +554,7 @@ class Seq2SeqRewrite(Operator):
     schematic = {"label": "Seq2Seq rewrite"}
     loads_models = True
     activity = "rewriting"
+    paths = ("model",)
     least = {"responses": 0, "num_beams": 1, "batch_size": 1, "max_length": 2}
 
     model: str
@@ -561,10 +562,6 @@ class Seq2SeqRewrite(Operator):
     max_length: int = 64
     num_beams: int = 10
     batch_size: int = 8
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.model = str(self.model)
 
     def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """The question in place of its rewrite."""

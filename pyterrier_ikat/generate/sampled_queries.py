@@ -26,7 +26,7 @@ from ..errors import DataError, UsageError, counted
 from ..llm_operator import LLMOperator
 from ..llms import Request
 from ..operator import Operator, every_stage, frame_for, with_fields
-from ..order import Floats, order_by_score, tied
+from ..order import Floats, finite_scores, order_by_score, tied
 from ..planning import Plan
 from .queries import ExplodeQueries, with_queries
 
@@ -560,11 +560,7 @@ class BestQuery(Operator):
         pt.validate.result_frame(results, extra_columns=["score"], context=self.ranker)
         results = results[["qid", "docno", "score"]].astype({"score": "float64"})
         results = results.reset_index(drop=True)
-        scores = results["score"].to_numpy()
-        if not np.isfinite(scores).all():
-            raise DataError(
-                f"{self.ranker} gave a score that is not a number: check the model and the texts"
-            )
+        scores = finite_scores(results, repr(self.ranker))
         numbers, _qids = pd.factorize(results["qid"])
         results = results.take(order_by_score(results, numbers, scores))
         sub_queries = queries.set_index("qid")[["qid_0", "query"]]

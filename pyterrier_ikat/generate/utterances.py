@@ -202,12 +202,12 @@ class GivenQueries(WritesQuery):
     """
 
     schematic = {"label": "Given queries"}
+    paths = ("path",)
 
     path: str
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.path = str(self.path)
         self._file = QueryFile(self.path)
 
     def parts(self) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..names import unknown_name
 from .catalogue import METHODS, TABLES, PublishedTable, catalogue, find, find_all, published
-from .definition import Method, method, methods_of, recording_deviations
+from .definition import Method, method, methods_of
 
 __all__ = [
     "METHODS",
@@ -24,7 +24,7 @@ __all__ = [
     "published",
 ]
 
-_SYSTEMS = {entry.system.__name__: recording_deviations(entry.system) for entry in METHODS.values()}
+_SYSTEMS = {entry.system.__name__: entry.system for entry in METHODS.values()}
 
 
 def __getattr__(name: str) -> Any:

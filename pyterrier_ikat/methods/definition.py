@@ -11,9 +11,9 @@ import ast
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, wraps
+from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar, get_args, overload
@@ -303,16 +303,6 @@ class Method:
                 lines.append(f"{name}: the paper has {theirs}, this run {ours}")
         return lines
 
-    def called_with(self, arguments: Mapping[str, Any]) -> list[str]:
-        """Like :meth:`deviations`, for the arguments of a call of its function."""
-        deciding = {}
-        for name, value in arguments.items():
-            if name.endswith("depth") or name in self.instead:
-                deciding[name] = value
-        called = self.with_arguments(deciding)
-        resources = called.resources.items()
-        return called.deviations({resource: arguments[name] for name, resource in resources})
-
     @property
     def manual(self) -> bool:
         """Whether it makes a manual run, on ``get_topics("manual")``."""
@@ -456,82 +446,6 @@ def is_given(value: Any) -> bool:
     if isinstance(value, str):
         return value.strip().lower() != "none"
     return value is not None
-
-
-def recording_deviations(system: System) -> System:
-    """Wrap a method so that its pipelines record deviations from the paper as ``deviations``.
-
-    Of several methods, those with the same settings and LLMs as the call are compared, and the one
-    with the fewest differences counts. One of the method's stages carries the lines, too, so that a
-    longer expression keeps them.
-    """
-
-    @wraps(system)
-    def recorded_call(*args: Any, **kwargs: Any) -> pt.Transformer:
-        built = system(*args, **kwargs)
-        if not isinstance(built, pt.Compose):
-            return built
-        bound = inspect.signature(system).bind(*args, **kwargs)
-        bound.apply_defaults()
-        arguments = bound.arguments
-        candidates = [entry.called_with(arguments) for entry in _methods_of_call(system, arguments)]
-        lines = min(candidates, key=len, default=[])
-        own_stages = _stages_with_deviations(lines, built, arguments.values())
-        return MethodPipeline(*own_stages, deviations=lines)
-
-    return recorded_call
-
-
-class MethodPipeline(pt.Compose):
-    """The pipeline of a call of a method's function.
-
-    Attributes:
-        deviations: how it differs from the method's paper, one line each.
-    """
-
-    def __init__(self, *transformers: pt.Transformer, deviations: Sequence[str] = ()) -> None:
-        super().__init__(*transformers)
-        self.deviations = list(deviations)
-
-
-def _stages_with_deviations(
-    lines: Sequence[str], pipeline: pt.Compose, resources: Iterable[Any]
-) -> list[pt.Transformer]:
-    """The stages of a pipeline, of which one carries the lines."""
-    own = list(pipeline)
-    if lines:
-        position = _carrier(own, resources)
-        own[position] = face(own[position]).with_deviations(lines)
-    return own
-
-
-def _carrier(pipeline: Sequence[pt.Transformer], resources: Iterable[Any]) -> int:
-    """The position of the first operator that is no resource; else of a cutoff, or 0."""
-    taken = {id(resource) for resource in resources}
-    cutoff = 0
-    for position, stage in enumerate(pipeline):
-        if isinstance(stage, Operator) and id(stage) not in taken:
-            return position
-        if isinstance(stage, pt.RankCutoff):
-            cutoff = position
-    return cutoff
-
-
-def _methods_of_call(system: System, arguments: Mapping[str, Any]) -> list[Method]:
-    """The methods of a function whose settings are those of a call, of those that name models.
-
-    Preferred are those that take a ``second_llm`` as the call does, or none as it does not.
-    """
-    entries = methods_of(system)
-    fixed: set[str] = set()
-    for entry in entries:
-        fixed.update(name for name in entry.settings if name not in RESOURCES)
-    same = []
-    for entry in entries:
-        if entry.models and all(arguments[name] == entry._setting(name) for name in fixed):
-            same.append(entry)
-    with_second = arguments.get("second_llm") is not None
-    return [entry for entry in same if ("second_llm" in entry.resources) == with_second] or same
 
 
 def _statement_stages(statements: str, llm: Any) -> pt.Transformer:

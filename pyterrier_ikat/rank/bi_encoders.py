@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..arguments import at_least
 from ..errors import UsageError, advice
 from ..operator import with_fields
 from ..store.cache import Cache, compute_missing, digest, open_cache
@@ -38,15 +37,12 @@ class Encoding(Reranker):
         cache: a file that keeps what was computed; by default it is kept in memory only.
     """
 
+    least = {"batch_size": 1}
+    paths = ("model", "cache")
+
     model: str
     batch_size: int = 32
     cache: str | Path | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        at_least(1, batch_size=self.batch_size)
-        self.model = str(self.model)
-        if self.cache is not None:
-            self.cache = str(self.cache)
 
 
 @with_fields
@@ -72,9 +68,9 @@ class BiEncoder(Encoding):
             only.
 
     Raises:
-        UsageError: at first use, when the model can't be loaded or gives a score that isn't finite.
-        DataError: at use, when a row has no qid, query or text, or the cache can't be read or
-            written.
+        UsageError: at first use, when the model can't be loaded.
+        DataError: at use, when a row has no qid, query or text, a score isn't finite, or the cache
+            can't be read or written.
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
@@ -189,10 +185,9 @@ class ColBERT(Encoding):
         cache: a file that keeps the scores for later runs; by default they are kept in memory only.
 
     Raises:
-        UsageError: at first use, when the model can't be loaded, isn't a multi-vector model, or
-            gives a score that isn't finite.
-        DataError: at use, when a row has no qid, query or text, or the cache can't be read or
-            written.
+        UsageError: at first use, when the model can't be loaded, or isn't a multi-vector model.
+        DataError: at use, when a row has no qid, query or text, a score isn't finite, or the cache
+            can't be read or written.
 
     Example:
         >>> import pyterrier_ikat as ikat

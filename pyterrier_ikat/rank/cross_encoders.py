@@ -13,11 +13,10 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from ..arguments import at_least, one_of
 from ..conversations.frame import column, turns_of
 from ..errors import UsageError, advice, list_first
 from ..operator import frame_for, with_fields
-from ..order import min_max, sum_in_any_order, tied
+from ..order import finite_scores, min_max, sum_in_any_order, tied
 from ..store.cache import digest, open_cache
 from ..store.models import load, loaded_once, model_state, positions_of
 from .reranker import Floats, Reranker, as_texts, longest_first, scored_once
@@ -82,6 +81,9 @@ class CrossEncoder(Reranker):
     """
 
     schematic = {"label": "Cross-encoder"}
+    least = {"max_length": 1, "batch_size": 1}
+    choices = {"dtype": OPENVINO_NAMES, "backend": ("torch", "openvino", "onnx")}
+    paths = ("model", "cache")
     model: str
     max_length: int = 512
     batch_size: int | None = None
@@ -90,16 +92,11 @@ class CrossEncoder(Reranker):
     cache: str | Path | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        one_of(OPENVINO_NAMES, dtype=self.dtype)
-        one_of(("torch", "openvino", "onnx"), backend=self.backend)
-        at_least(1, max_length=self.max_length, batch_size=self.batch_size)
+        super().__post_init__()
         if self.backend == "onnx" and self.dtype != "float32":
             raise UsageError(
                 f"dtype={self.dtype!r}: backend='onnx' computes in float32, use another backend"
             )
-        self.model = str(self.model)
-        if self.cache is not None:
-            self.cache = str(self.cache)
 
     def score(self, frame: pd.DataFrame) -> Floats:
         """Return the model's score of each row's query and text."""
@@ -240,9 +237,9 @@ class MonoT5(Reranker):
         cache: a file that keeps the scores for later runs; by default they are kept in memory only.
 
     Raises:
-        UsageError: at first use, when the model can't be loaded or gives a score that isn't finite.
-        DataError: at use, when a row has no qid, query or text, or the cache can't be read or
-            written.
+        UsageError: at first use, when the model can't be loaded.
+        DataError: at use, when a row has no qid, query or text, a score isn't finite, or the cache
+            can't be read or written.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -251,17 +248,12 @@ class MonoT5(Reranker):
     """
 
     schematic = {"label": "MonoT5"}
+    least = {"batch_size": 1}
+    paths = ("model", "tokenizer", "cache")
     model: str = "castorini/monot5-base-msmarco"
     tokenizer: str = "t5-base"
     batch_size: int = 32
     cache: str | Path | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        at_least(1, batch_size=self.batch_size)
-        self.model = str(self.model)
-        self.tokenizer = str(self.tokenizer)
-        if self.cache is not None:
-            self.cache = str(self.cache)
 
     def score(self, frame: pd.DataFrame) -> Floats:
         """Return the logarithm of the probability that each row's passage is relevant."""
@@ -369,12 +361,7 @@ def _scores_of(
     reranker = CrossEncoder(scorer) if isinstance(scorer, str) else scorer
     scored = reranker.transform(frame_for(reranker, frame))
     pt.validate.result_frame(scored, extra_columns=["score"], context=reranker)
-    wrong = scored[~np.isfinite(scored["score"].to_numpy(dtype=np.float64))]
-    if len(wrong):
-        raise UsageError(
-            f"{reranker!r} gave no finite score to passage {wrong['docno'].iloc[0]} of "
-            f"{wrong['qid'].iloc[0]}: take it out of the ensemble"
-        )
+    finite_scores(scored, repr(reranker))
     distinct_rows = scored[["qid", "docno", "score"]].drop_duplicates(["qid", "docno"])
     by_passage = distinct_rows.set_index(["qid", "docno"])["score"]
     scores: Floats = by_passage.reindex(passages).to_numpy(dtype=np.float64)

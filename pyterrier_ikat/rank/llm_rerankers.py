@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from ..arguments import at_least
 from ..completions.kinds import LABEL, RANKING
 from ..conversations.frame import texts_in, turns_of, values
 from ..errors import UsageError
@@ -54,13 +53,10 @@ class LLMRerank(LLMOperator):
     kind = LABEL
     activity = "re-ranking {passages}"
     schematic = {"label": "LLM rerank"}
+    least = {"depth": 1}
 
     depth: int = 10
     question: str = field(default="query", init=False)
-
-    def __post_init__(self) -> None:
-        at_least(1, depth=self.depth)
-        super().__post_init__()
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """Make one request per row, identified by its passage."""
@@ -227,6 +223,7 @@ class ListwiseRerank(LLMOperator):
     kind = RANKING
     activity = "re-ranking {passages}"
     schematic = {"label": "Listwise rerank"}
+    least = {"k": 1, "stride": 1, "words": 1, "window": 2}
 
     k: int = 100
     window: int = 20
@@ -235,14 +232,12 @@ class ListwiseRerank(LLMOperator):
     words: int = 300
 
     def __post_init__(self) -> None:
-        at_least(1, k=self.k, stride=self.stride, words=self.words)
-        at_least(2, window=self.window)
+        super().__post_init__()
         if self.stride > self.window:
             raise UsageError(
                 f"stride={self.stride} is larger than window={self.window}: "
                 "passages between two windows would be skipped"
             )
-        super().__post_init__()
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """Make the request of every window, assuming that each keeps its order."""

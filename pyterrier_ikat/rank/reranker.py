@@ -16,9 +16,8 @@ import pandas as pd
 import pyterrier as pt
 
 from ..conversations.frame import texts_in, turns_of, well_formed
-from ..errors import UsageError
 from ..operator import Operator
-from ..order import order_by_score, set_ranks
+from ..order import finite_scores, order_by_score, set_ranks
 from ..store.cache import Cache, compute_missing, digest
 
 Floats = npt.NDArray[np.float64]
@@ -58,16 +57,9 @@ def ranked_by(frame: pd.DataFrame, scores: Floats, model: str) -> pd.DataFrame:
     Turns are in the order of their first occurrence.
 
     Raises:
-        DataError: when a row has no qid.
-        UsageError: when a score is not a finite number; it names the passage.
+        DataError: when a row has no qid, or a score is not a finite number.
     """
-    finite = np.isfinite(scores)
-    if not finite.all():
-        row = frame.iloc[int(np.argmin(finite))]
-        raise UsageError(
-            f"{model} gave no finite score to passage {row['docno']} of {row['qid']}: "
-            "its weights are damaged, or its backend can't run it, use another"
-        )
+    scores = finite_scores(frame.assign(score=scores), model)
     turn = turns_of(frame)
     order = order_by_score(frame, turn, scores)
     ordered = frame.take(order).reset_index(drop=True)

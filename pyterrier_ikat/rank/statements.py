@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from ..arguments import at_least
 from ..conversations.frame import (
     each_turn_once,
     personas,
@@ -146,12 +145,10 @@ class RankStatements(Operator):
 
     one_row_per_turn = True
     schematic = {"label": "Rank statements"}
+    least = {"n": 1}
 
     scorer: pt.Transformer
     n: int = 3
-
-    def __post_init__(self) -> None:
-        at_least(1, n=self.n)
 
     def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """Choose the first statements of each persona. The scorer may ask a model."""

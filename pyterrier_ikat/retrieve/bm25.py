@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
 
-from ..arguments import at_least, one_of
 from ..conversations.frame import (
     STALE_WITH_QUERY,
     NoResultWarning,
@@ -28,6 +27,8 @@ from .artifact import OpenIndex
 from .eager import LexicalIndex, refuse_wordless
 from .retriever import IndexRetriever, Query
 from .words import STEMMERS, STOPS, WORD, ascii_text, in_other_script, stop_terms, tokenize
+
+ANALYSIS = {"stemmer": STEMMERS, "stops": STOPS}
 
 
 def check_bm25(k1: float, b: float) -> None:
@@ -209,15 +210,15 @@ class BM25Rerank(Operator):
     """
 
     schematic = {"label": "BM25 re-rank"}
+    choices = ANALYSIS
     k1: float = 0.9
     b: float = 0.4
     stemmer: str = "porter2"
     stops: str = "lucene"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_bm25(self.k1, self.b)
-        one_of(STEMMERS, stemmer=self.stemmer)
-        one_of(STOPS, stops=self.stops)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Re-rank a result frame."""
@@ -313,6 +314,8 @@ class RM3(Operator):
     """
 
     schematic = {"label": "RM3"}
+    least = {"fb_docs": 1, "fb_terms": 1}
+    choices = ANALYSIS
 
     fb_docs: int = 10
     fb_terms: int = 10
@@ -321,9 +324,7 @@ class RM3(Operator):
     stops: str = "lucene"
 
     def __post_init__(self) -> None:
-        at_least(1, fb_docs=self.fb_docs, fb_terms=self.fb_terms)
-        one_of(STEMMERS, stemmer=self.stemmer)
-        one_of(STOPS, stops=self.stops)
+        super().__post_init__()
         if not 0 <= self.original_weight <= 1:
             weight = f"original_weight={self.original_weight!r}"
             raise UsageError(f"{weight}: give a number from 0 to 1, usually 0.5")

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from ..arguments import at_least
 from ..conversations.frame import (
     STALE_WITH_QUERY,
     column,
@@ -99,6 +98,8 @@ class IndexRetriever(Operator):
     """
 
     activity = "searching {queries}"
+    least = {"num_results": 1}
+    paths = ("cache",)
     label: ClassVar[str]
     method: ClassVar[str]
     """The name of the index's method that makes this retriever."""
@@ -112,10 +113,8 @@ class IndexRetriever(Operator):
     cache: str | Path | None = None
 
     def __post_init__(self) -> None:
-        at_least(1, num_results=self.num_results)
+        super().__post_init__()
         self.index.opened()
-        if self.cache is not None:
-            self.cache = str(self.cache)
 
     def analysis(self) -> dict[str, Any]:
         """Return the ``stemmer`` and ``stops`` of its index, if it has them."""

@@ -326,10 +326,7 @@ def _open_system(entry: Method, given: Resources, opened: Resources, cite: bool)
     """A method built on its resources."""
     pipeline = opened.build(entry)
     lines = deviations(entry, given, opened)
-    of_stages = dict.fromkeys(
-        line for stage in every_stage(pipeline) for line in face(stage).deviations
-    )
-    return System(entry, citing(pipeline) if cite else pipeline, opened, [*lines, *of_stages])
+    return System(entry, citing(pipeline) if cite else pipeline, opened, lines)
 
 
 def with_limit(systems: Sequence[System], words: int) -> list[System]:

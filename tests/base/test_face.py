@@ -3,7 +3,6 @@
 Operators answer themselves, others get careful answers.
 """
 
-import pickle
 from types import SimpleNamespace
 
 import pandas as pd
@@ -12,10 +11,8 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.foreign import Foreign
-from pyterrier_ikat.methods.definition import method, recording_deviations
 from pyterrier_ikat.operator import (
     Operator,
-    every_stage,
     face,
     parts_of,
     unidentified_stages,
@@ -23,7 +20,7 @@ from pyterrier_ikat.operator import (
 )
 from pyterrier_ikat.planning import Plan
 from pyterrier_ikat.retrieve import SearchIndex
-from pyterrier_ikat.study import System, open_systems
+from pyterrier_ikat.study import System
 
 TURNS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "walk"]})
 FOUND = pd.DataFrame({"qid": ["1_1"], "docno": ["d1"], "score": [1.0], "rank": [0]})
@@ -106,77 +103,11 @@ def test_every_question_that_one_face_answers_the_other_answers_too():
         "last_in_repr",
         "least",
         "on_passages",
+        "paths",
         "while_written",
     }
     both = questions(Foreign) | set(vars(Foreign(pt.RankCutoff(1))))
     assert own - of_values - both == set()
-
-
-def test_deviations_travel_with_a_stage_and_change_nothing_else():
-    @with_fields
-    class Upper(Operator):
-        times: int = 1
-
-        def transform(self, inp):
-            return inp.assign(query=inp["query"].str.upper() * self.times)
-
-    plain = Upper(2)
-    noted = plain.with_deviations(["llm: another"])
-    assert plain.deviations == ()
-    assert noted.deviations == ("llm: another",)
-    assert noted == plain
-    assert hash(noted) == hash(plain)
-    assert repr(noted) == repr(plain)
-    longer = pt.apply.generic(lambda frame: frame) >> noted.without_texts() >> ikat.Interleave()
-    lines = [line for stage in every_stage(longer) for line in face(stage).deviations]
-    assert lines == ["llm: another"]
-
-
-def test_a_methods_pipeline_keeps_its_deviations_when_it_is_extended(index):
-    llm = ikat.llm("openai:gpt-4o-mini")
-    made = ikat.methods.aqd(llm, index.bm25())
-    assert made.deviations
-    longer = made >> ikat.Interleave()
-    assert isinstance(longer, pt.Compose)
-    lines = [line for stage in every_stage(longer) for line in face(stage).deviations]
-    assert lines == made.deviations
-    again = ikat.methods.aqd(llm, index.bm25() % 100)
-    assert again.deviations != made.deviations  # of shared resources nothing is written
-    assert index.bm25().deviations == ()
-
-
-class Opened(pt.Transformer):
-    """A retriever of another package."""
-
-    def __init__(self):
-        self.opened = object()  # such as an engine, which a copy shares
-
-    def transform(self, inp):
-        return inp.assign(docno="d1", score=1.0, rank=0)
-
-
-@pytest.mark.parametrize("depth", [5, None])
-def test_a_method_of_foreign_stages_keeps_its_deviations(depth):
-    def found(rewriter, retriever):
-        return rewriter >> (retriever if depth is None else retriever % depth)
-
-    models = {"rewriter": "a T5 rewriter"}
-    recorded = recording_deviations(method("found", models=models)(found))
-    retriever = Opened()
-    rewriter = Opened()
-    longer = pt.apply.generic(lambda frame: frame) >> recorded(rewriter, retriever)
-    (line,) = [line for stage in every_stage(longer) for line in face(stage).deviations]
-    assert line.startswith("rewriter: the paper has a T5 rewriter")
-    assert face(rewriter).deviations == face(retriever).deviations == ()
-    assert list(longer)[-1 if depth is None else -2].opened is retriever.opened
-    (system,) = open_systems({"longer": longer})
-    assert system.deviations == [line]
-
-
-def test_a_methods_pipeline_pickles_with_its_deviations(index):
-    made = ikat.methods.raw(index.bm25(k1=2.0))
-    if isinstance(made, pt.Compose):
-        assert pickle.loads(pickle.dumps(made)).deviations == made.deviations
 
 
 class OfOnePassage(SearchIndex):

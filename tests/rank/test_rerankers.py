@@ -115,7 +115,7 @@ def test_a_row_without_a_turn_is_named(make, spy):
 def test_a_score_that_is_not_finite_names_the_passage(spy):
     spy.score = lambda query, text: float("nan") if text == "bad" else 1.0
     with pytest.raises(
-        ikat.UsageError, match=r"CrossEncoder\('m'\) gave no finite score to passage d2 of t"
+        ikat.DataError, match=r"CrossEncoder\('m'\) gave the score .* to passage d2 of turn t"
     ):
         ikat.CrossEncoder("m")(results(("t", "q", "d1", "good"), ("t", "q", "d2", "bad")))
 
