@@ -210,7 +210,7 @@ class Index:
 
     def text_loader(self, fields: Fields = "text", *, verbose: bool = False) -> PassageText:
         """Make an operator that adds ``text`` by ``docno``; see :class:`PassageText`."""
-        return self._first().text_loader(fields)
+        return self._first().text_loader(fields)  # type: ignore[no-any-return]
 
     def add(self, corpus: Corpus) -> "Index":
         """Add passages to every index in the folder; see :meth:`PassageIndex.add`."""

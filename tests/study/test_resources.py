@@ -14,6 +14,7 @@ from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations.ikat_dataset import SampleDataset
 from pyterrier_ikat.conversations.released import COLLECTION_SIZE
 from pyterrier_ikat.llms import LLM
+from pyterrier_ikat.search_index import SearchIndex
 from pyterrier_ikat.study.systems import OtherCollectionWarning, check_collection
 
 SAMPLE = ikat.dataset("sample")
