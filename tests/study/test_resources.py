@@ -20,19 +20,26 @@ from pyterrier_ikat.study.systems import OtherCollectionWarning, check_collectio
 SAMPLE = ikat.dataset("sample")
 
 
-class Holding:
+class Holding(SearchIndex):
     """An index with these docnos, as many as it says."""
 
     path = "some.index"
 
     def __init__(self, docnos, size=None):
-        self.held, self.size = set(docnos), len(set(docnos)) if size is None else size
+        self.held = set(docnos)
+        self.says = len(self.held) if size is None else size
+
+    def fingerprint(self):
+        return "1"
+
+    def retriever(self, num_results=1000, cache=None, *, k1=0.9, b=0.4):
+        raise NotImplementedError
 
     def docnos(self, among):
         return iter([docno for docno in among if docno in self.held])
 
     def __len__(self):
-        return self.size
+        return self.says
 
 
 def index_of(path, docnos):
