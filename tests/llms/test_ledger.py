@@ -115,3 +115,24 @@ def test_counting_from_many_threads_loses_nothing():
     for thread in threads:
         thread.join()
     assert ledger.frame()["calls"].tolist() == [4000]
+
+
+def test_each_follower_counts_until_its_own_block_ends():
+    ledger, outer, inner = Ledger(), Ledger(), Ledger()
+    with ledger.followed_by(outer):
+        with ledger.followed_by(inner):
+            ledger.count("answer", "m", calls=1)
+        ledger.count("answer", "m", calls=1)
+    ledger.count("answer", "m", calls=1)
+    assert [one.total().calls for one in (ledger, outer, inner)] == [3, 2, 1]
+
+
+def test_each_model_that_answered_is_named_once_in_order():
+    ledger, whole = Ledger(), Ledger()
+    for served in ("m-2", "m-1", "m-2", None):
+        ledger.count("answer", "m", calls=1, served=served)
+    ledger.count("rewrite", "m", calls=1, served="m-3")
+    whole.add(ledger)
+    whole.add(ledger)
+    assert whole.frame()["served"].tolist() == ["m-1, m-2", "m-3"]
+    assert whole.served() == {"m": ["m-1", "m-2", "m-3"]}

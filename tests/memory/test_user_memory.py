@@ -799,3 +799,46 @@ def test_an_updated_statement_gets_no_id_of_a_forgotten_one(tmp_path):
     assert memory.update("ann", "1", OSLO) == "3"
     memory.forget("ann", id="3")
     assert memory.update("ann", "1", OSLO) == "4"
+
+
+def test_what_was_undone_can_be_told_again(memory):
+    memory.learn("u1", "a", chat(DOG))
+    memory.add("u1", [DOG])  # it is known
+    memory.undo("u1", "a")
+    memory.add("u1", [DOG])
+    assert list(memory.known("u1").values()) == [DOG]
+
+
+def test_what_one_program_adds_twice_is_known_once(memory):
+    memory.add("u1", [DOG])
+    memory.add("u1", [TEA])
+    memory.add("u1", [TEA])
+    assert memory.known("u1") == {"1": DOG, "2": TEA}
+
+
+def test_a_search_finds_no_replaced_and_no_undone_statement(memory):
+    memory.add("u1", [LYON])
+    memory.learn("u1", "a", chat(DOG))
+    assert {name for name, _ in memory.search("u1", "live dog")} == {"1", "2"}
+    memory.update("u1", "1", OSLO)
+    assert {name for name, _ in memory.search("u1", "live dog")} == {"2", "3"}
+    memory.undo("u1", "a")
+    assert {name for name, _ in memory.search("u1", "live dog")} == {"3"}
+
+
+def test_each_statement_has_the_turn_in_which_it_was_said(memory):
+    memory.learn("u1", "a", chat(DOG, TEA), when="2024-05-01")  # both on one call
+    dated = ikat.UserMemory(memory.path, dated=True)
+    assert dated.known("u1") == {
+        "1": f"{DOG} (said 2024-05-01, a, turn 1)",
+        "2": f"{TEA} (said 2024-05-01, a, turn 2)",
+    }
+    assert [entry["turn"] for entry in memory.memories("u1")] == [1, 2]
+
+
+def test_the_past_of_a_session_omits_what_is_undone_now(memory):
+    memory.learn("u1", "a", chat(DOG))
+    memory.learn("u1", "b", chat(TEA))
+    memory.undo("u1", "a")
+    assert memory.known("u1", "b") == {}
+    assert memory.known("u1", "b", 2) == {"2": TEA}
