@@ -19,10 +19,11 @@ def test_a_cost_needs_both_prices_and_both_counts(missing):
     assert Budget(**prices).cost(Reply("yes", **counts)) is None
 
 
+@pytest.mark.parametrize("option", ["limit", "price_cached"])
 @pytest.mark.parametrize("prices", [{}, {"price_in": 1}, {"price_out": 1}])
-def test_a_limit_needs_both_prices(prices):
+def test_a_limit_needs_both_prices(prices, option):
     with pytest.raises(UsageError, match="a budget needs prices"):
-        Budget(**prices, limit=5)
+        Budget(**prices, **{option: 5})
 
 
 def test_nothing_is_sent_once_the_limit_is_reached_to_the_cent():
@@ -41,3 +42,44 @@ def test_an_unknown_cost_adds_nothing_and_makes_a_limit_void():
     assert unlimited.spent == 0.5
     with pytest.raises(FatalLLMError, match="a budget can't be kept"):
         Budget(price_in=1, price_out=1, limit=5).spend(None)
+
+
+@pytest.mark.parametrize(
+    ("cached", "millionths"),
+    [(None, 2000), (0, 2000), (900, 650), (1000, 500), (5000, 500)],  # no more than were read
+)
+def test_cached_tokens_cost_their_own_price_up_to_the_prompts(cached, millionths):
+    budget = Budget(price_in=2, price_out=10, price_cached=0.5)
+    assert budget.price(1000, 0, cached) == pytest.approx(millionths / 1e6)
+
+
+def test_a_batch_may_use_the_rest_of_a_budget_and_no_more():
+    budget = Budget(price_in=1, price_out=1, limit=0.75)
+    budget.spend(0.5)
+    budget.check(0.25)
+    with pytest.raises(BudgetExceeded) as raised:
+        budget.check(0.375)
+    assert "0.375" in str(raised.value) or "0.38" in str(raised.value)
+
+
+class Folder:
+    """The cost of a folder of runs."""
+
+    where = "the folder"
+
+    def __init__(self, dollars):
+        self.dollars = dollars
+
+    def total(self, model, price_in, price_out):
+        assert (model, price_in, price_out) == ("m", 1, 2)
+        return self.dollars
+
+
+def test_a_folders_cost_counts_until_its_block_ends():
+    budget = Budget(price_in=1, price_out=2, limit=5, model="m")
+    budget.spend(1.0)
+    with budget.counting(Folder(2.0)):
+        with budget.counting(Folder(3.0)):
+            assert budget.used == 3.0
+        assert budget.used == 2.0
+    assert budget.used == 1.0

@@ -51,6 +51,42 @@ def test_what_is_put_is_got_also_by_another_connection(cache):
     other.close()
 
 
+def test_an_earlier_completion_comes_back_as_its_model_wrote_it(cache):
+    thoughtful = replace(COMPLETION, text="<think>Hm.</think>Mint.")
+    cache.put("k", thoughtful)
+    assert cache.get(["k"])["k"].text == "Mint."
+    assert cache.put("k", replace(COMPLETION, text="later")).text == thoughtful.text
+
+
+def test_a_file_in_the_home_folder_may_begin_with_a_tilde(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    cache = CompletionCache("~/mine.sqlite")
+    cache.put("k", COMPLETION)
+    cache.close()
+    assert (tmp_path / "mine.sqlite").exists()
+
+
+def test_only_a_file_is_said_to_keep_an_answer_with_an_unknown_mark(cache):
+    memory = CompletionCache(":memory:")
+    unknown = replace(COMPLETION, text="<ponder>Hm.</ponder>Mint.")
+    reasons = []
+    for place in (cache, memory):
+        place.put("k", unknown)
+        reasons.append(place.get(["k"])["k"].reason)
+    assert reasons[0].startswith(reasons[1])
+    assert ["the answer is kept" in reason for reason in reasons] == [True, False]
+
+
+def test_a_failure_of_a_batch_says_how_it_is_asked_again(cache):
+    failure = cache.put_failure("k", Unavailable("answer", "1_1", "expired"))
+    (again,) = cache.failures(["k"]).values()
+    for one in (failure, again):
+        assert one.kept
+        assert one.reason == "expired; without batch=on it is asked again"
+    assert (failure.stage, failure.qid) == ("answer", "1_1")
+
+
 def test_a_failure_never_replaces_a_paid_completion(cache):
     cache.put("k", COMPLETION)
     for key in ("k", "other"):

@@ -136,3 +136,33 @@ def test_each_model_that_answered_is_named_once_in_order():
     whole.add(ledger)
     assert whole.frame()["served"].tolist() == ["m-1, m-2", "m-3"]
     assert whole.served() == {"m": ["m-1", "m-2", "m-3"]}
+
+
+def test_the_table_omits_columns_in_which_nothing_is_counted():
+    ledger = Ledger()
+    ledger.count("answer", "m", served="m", calls=1, prompt_tokens=None, cost=None)
+    ledger.count("rewrite", "m", calls=1, cost=0.5)
+    titles = [column.title for column in ledger.shown().columns]
+    assert titles == ["stage", "model", "calls", "tokens in", "tokens out", "seconds", "cost (USD)"]
+    ledger.count("rewrite", "m", served="m-2", retries=1, lost_tokens=4, cost=None)
+    titles = [column.title for column in ledger.shown().columns]
+    assert titles == [
+        "stage",
+        "model",
+        "served",
+        "calls",
+        "retries",
+        "tokens in",
+        "tokens out",
+        "tokens without an answer (estimate)",
+        "seconds",
+        "cost (USD)",
+    ]
+    assert "nothing came back" in str(ledger)
+
+
+def test_a_price_is_what_was_paid_and_what_was_known_before():
+    both = Spend(calls=2, cost=0.5) + Spend(known=3, worth=0.25)
+    assert (both.completions, both.price) == (5, 0.75)
+    assert (both + Spend(worth=None)).price is None
+    assert (both + Spend(completion_tokens=None)).tokens is None

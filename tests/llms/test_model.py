@@ -1,6 +1,7 @@
 """A language model as a value and as a resource: equality, what is known without a call, what
 closing frees."""
 
+import copy
 import json
 
 import pytest
@@ -76,3 +77,58 @@ def test_another_packages_unanswered_prompt_is_an_error_not_text(server, model):
 def test_what_a_model_cannot_do_for_another_package_is_refused(options):
     with pytest.raises(UsageError, match=next(iter(options)).removeprefix("return_")):
         llm("recorded:sample").generate(["a"], **options)
+
+
+def test_a_look_at_a_known_answer_counts_nothing(model, server):
+    made = model()
+    request, other = ask("a", "b")
+    assert made.peek(request) is None
+    made.ask([request])
+    known = made.ledger.frame()
+    assert made.peek(request).text == "answer to a"
+    assert made.peek(other) is None
+    assert (server.calls, made.ledger.frame().equals(known)) == (1, True)
+
+
+def test_a_look_finds_no_answer_that_cannot_be_used(model, server):
+    server.respond = lambda body: said("<ponder>Hm.</ponder>Mint.")
+    made = model()
+    made.ask(ask("a"))  # it is kept, until the mark is named
+    assert made.peek(ask("a")[0]) is None
+    assert model('reasoning="<ponder> </ponder>"').peek(ask("a")[0]).text == "Mint."
+
+
+@pytest.mark.parametrize(
+    ("options", "same"),
+    [
+        ("timeout=5", True),
+        ("temperature=1", False),
+        ("on_error=fallback", False),
+        ('reasoning="<ponder> </ponder>"', False),
+    ],
+)
+def test_models_are_equal_where_their_answers_and_failures_are(options, same):
+    assert (llm("openai:m") == llm(f"openai:m {options}")) is same
+
+
+def test_copies_of_a_model_count_in_its_account(model):
+    made = model()
+    for one in (copy.copy(made), copy.deepcopy(made), copy.deepcopy([made])[0]):
+        assert one.ledger is made.ledger
+        assert one.budget is made.budget
+
+
+def test_what_is_said_of_calls_names_where_they_are_kept(model, server):
+    server.respond = lambda body: said("half", finish="length")
+    with pytest.raises(StageError, match="finished calls are in the cache"):
+        model().generate(["a"])
+    assert llm("openai:m cache=none").kept_in == ""
+    assert llm("openai:m cache=:memory:").kept_in == "process"
+
+
+def test_a_model_without_options_has_the_documented_limits():
+    made = llm("openai:m")
+    assert (made.backend.timeout, made.backend.concurrency) == (120, 32)
+    assert (made.retry.tries, made.retry.max_seconds) == (6, 600)
+    assert (made.budget.limit, made.budget.price_in, made.on_error) == (None, None, "raise")
+    assert (made.batches, made.structured, made.backend.batch_size) == (False, False, 1)
