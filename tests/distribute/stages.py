@@ -25,6 +25,17 @@ class Together(pt.Transformer):
         return inp.assign(process=os.getpid())
 
 
+class Finds(pt.Transformer):
+    """Finds a passage for some turns alone."""
+
+    def __init__(self, *qids):
+        self.qids = qids
+
+    def transform(self, inp):
+        found = inp[inp["qid"].isin(self.qids)]
+        return found.assign(rank=range(len(found)))
+
+
 class Dies(pt.Transformer):
     """Ends its process at a turn, once."""
 

@@ -2,16 +2,17 @@
 
 import pickle
 import sys
+from types import ModuleType, SimpleNamespace
 
 import pandas as pd
 import pyterrier as pt
 import pytest
-from distribute.stages import ByLength, Dies, Differs, Raises, Together, turns
+from distribute.stages import ByLength, Dies, Differs, Finds, Raises, Together, turns
 from fakes import Scripted
 from rank.tiny_cross_encoders import save_cross_encoder
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.distribute.on_ray import OnRay, _Worker
+from pyterrier_ikat.distribute.on_ray import OnRay, _Worker, cut
 
 
 @pytest.fixture
@@ -111,3 +112,64 @@ def test_without_ray_data_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray.data", None)
     with pytest.raises(ikat.UsageError, match=r"pip install 'pyterrier_ikat\[ray\]'"):
         ikat.on_ray(ikat.ExplodeQueries(), 2)(turns(2))
+
+
+@pytest.mark.parametrize(
+    ("parts", "sizes"),
+    [(1, [7]), (2, [4, 3]), (3, [3, 2, 2]), (7, [1] * 7), (8, [1] * 7), (100, [1] * 7)],
+)
+def test_parts_have_equally_many_turns_and_none_is_empty(parts, sizes):
+    frame = turns(7)
+    pieces = cut(frame, parts)
+    assert [len(piece) for piece in pieces] == sizes
+    assert [qid for piece in pieces for qid in piece["qid"]] == frame["qid"].tolist()
+    assert all(piece.index.tolist() == list(range(len(piece))) for piece in pieces)
+
+
+def test_a_turns_rows_stay_together_wherever_they_stand():
+    frame = pd.DataFrame({"qid": ["a::0", "b::0", "a::1"], "qid_0": ["a", "b", "a"]})
+    assert [piece["qid"].tolist() for piece in cut(frame, 4)] == [["a::0", "a::1"], ["b::0"]]
+    results = pd.DataFrame({"qid": ["a", "b", "a"], "docno": ["x", "y", "z"]})
+    assert [piece["docno"].tolist() for piece in cut(results, 2)] == [["x", "z"], ["y"]]
+
+
+@pytest.mark.parametrize(("count", "blocks", "processes"), [(50, 12, 3), (2, 2, 2)])
+def test_ray_is_asked_for_the_named_processes(monkeypatch, count, blocks, processes):
+    """Four parts for each worker, and no more workers than parts."""
+    asked = {}
+
+    class Rows:
+        def __init__(self, cells, **given):
+            self.cells = cells
+            asked.update(given)
+
+        def map(self, worker, *, fn_constructor_args, **given):
+            asked.update(given)
+            work = worker(*fn_constructor_args)
+            return SimpleNamespace(iter_rows=lambda: [work(cell) for cell in self.cells])
+
+    package, data = ModuleType("ray"), ModuleType("ray.data")
+    package.data = data
+    data.from_items, data.ActorPoolStrategy = Rows, lambda size: size
+    monkeypatch.setitem(sys.modules, "ray", package)
+    monkeypatch.setitem(sys.modules, "ray.data", data)
+    system = ikat.on_ray(ikat.RawUtterance(), 3, num_cpus=2, num_gpus=0.5)
+    assert system(turns(count))["qid"].tolist() == turns(count)["qid"].tolist()
+    assert asked == {
+        "override_num_blocks": blocks,
+        "compute": processes,
+        "num_cpus": 2,
+        "num_gpus": 0.5,
+    }
+
+
+def test_one_core_and_no_gpu_where_nothing_is_said():
+    system = ikat.on_ray(ikat.ExplodeQueries(), 2)
+    assert (system.workers, system.num_cpus, system.num_gpus) == (2, 1, 0)
+
+
+def test_turns_without_a_row_leave_the_types_of_the_others(in_process):
+    spread = ikat.on_ray(Finds("t01", "t03"), workers=2)(turns(8))
+    assert spread["qid"].tolist() == ["t01", "t03"]
+    assert spread.index.tolist() == [0, 1]
+    assert str(spread["rank"].dtype) == "int64"
