@@ -1,6 +1,7 @@
 """Turns and judgements as frames: of conversations, of one's own chats, of the released files."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,7 @@ from pyterrier_ikat.conversations.topics import (
     provenance_qrels,
     ptkb_qrels,
     topics_frame,
+    with_automatic,
 )
 from pyterrier_ikat.errors import DataError, UsageError
 
@@ -320,3 +322,65 @@ def test_the_question_is_the_oldest_of_pushed_queries():
     rewritten = with_query(with_query(conversation(CHAT).drop(columns="qutterance"), ["b"]), ["c"])
     assert question_column(rewritten) == "query_1"
     assert rewritten["query_1"].tolist() == ["And for sleep?"]
+
+
+TWO_TURNS = Conversation(
+    "9-1",
+    ptkb={"1": "I am vegan.", "2": "I smoke."},
+    turns=(
+        TopicTurn(1, "Tea?", "Mint.", "Which tea?", ("2",), ("d1", "d2"), automatic="What tea?"),
+        TopicTurn(2, "Why?", "", answerability="partial"),
+        TopicTurn(3, "Sure?", "Yes.", history=(), qid="other"),
+    ),
+)
+
+
+def test_a_history_has_the_rewrites_only_where_they_are_asked_for():
+    tea, why = {"role": "user", "content": "Tea?"}, {"role": "user", "content": "Why?"}
+    mint = {"role": "assistant", "content": "Mint."}
+    assert TWO_TURNS.histories() == [[], [tea, mint], []]
+    clear = {"role": "user", "content": "Which tea?"}
+    assert TWO_TURNS.histories(resolved=True) == [[], [clear, mint], []]
+    longer = replace(TWO_TURNS, turns=(*TWO_TURNS.turns[:2], TopicTurn(3, "So?", "")))
+    assert longer.histories(resolved=True)[2] == [clear, mint, why]
+
+
+def test_automatic_queries_are_the_utterances_where_there_is_no_rewrite():
+    frame = topics_frame([TWO_TURNS])
+    automatic = with_automatic(frame[::-1].reset_index(drop=True), [TWO_TURNS])
+    assert automatic[["qid", "query", "qrewrite", "query_0"]].values.tolist() == [
+        ["other", "Sure?", "Sure?", "Sure?"],
+        ["9-1_2", "Why?", "Why?", "Why?"],
+        ["9-1_1", "What tea?", "What tea?", "Tea?"],
+    ]
+
+
+def test_a_gold_label_of_any_turn_makes_a_column():
+    answers = answers_frame([TWO_TURNS])
+    assert answers.values.tolist() == [
+        ["9-1_1", "Mint.", ""],
+        ["9-1_2", "", "partial"],
+        ["other", "Yes.", ""],
+    ]
+    unlabelled = replace(TWO_TURNS, turns=TWO_TURNS.turns[:1])
+    assert list(answers_frame([unlabelled])) == ["qid", "gold_answer"]
+
+
+def test_gold_fields_are_judgements_of_their_own_turns():
+    assert provenance_qrels([TWO_TURNS]).values.tolist() == [["9-1_1", "d1", 1], ["9-1_1", "d2", 1]]
+    assert ptkb_qrels([TWO_TURNS]).values.tolist() == [
+        ["9-1_1", "1", 0],
+        ["9-1_1", "2", 1],
+        ["9-1_2", "1", 0],
+        ["9-1_2", "2", 0],
+        ["other", "1", 0],
+        ["other", "2", 0],
+    ]
+
+
+def test_a_manual_frame_has_the_utterance_where_there_is_no_rewrite():
+    manual = topics_frame([TWO_TURNS], manual=True)
+    assert manual["qresolved"].tolist() == ["Which tea?", "Why?", "Sure?"]
+    assert manual["qgoldptkb"].tolist() == [["2"], [], []]
+    assert manual["qturn"].tolist() == [1, 2, 3]
+    assert not {"qresolved", "qgoldptkb"} & set(topics_frame([TWO_TURNS]))

@@ -1,0 +1,91 @@
+"""Judgements: checked, merged by a rule, written as TREC writes them, with the judge beside them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pyterrier_ikat.conversations import merge_qrels, read_qrels, write_qrels
+from pyterrier_ikat.conversations.qrels import (
+    check_qrels,
+    judge_of,
+    judgements_in,
+    note_of,
+    write_judge,
+)
+from pyterrier_ikat.errors import DataError, UsageError
+
+
+def judged(*rows):
+    return pd.DataFrame(rows, columns=["qid", "docno", "label"])
+
+
+FIRST = judged(("2_1", "b", 1), ("1_1", "a", 0), ("1_1", "c", 4))
+
+
+def test_judgements_are_written_and_read_in_their_order(tmp_path):
+    path = tmp_path / "deep" / "qrels.txt"
+    write_qrels(FIRST, path)
+    assert path.read_text() == "2_1 0 b 1\n1_1 0 a 0\n1_1 0 c 4\n"
+    again = read_qrels(path)
+    pd.testing.assert_frame_equal(again, check_qrels(FIRST))
+    assert again["label"].dtype == np.int64
+
+
+@pytest.mark.parametrize(("rule", "label"), [("official", 0), ("new", 3)], ids=["official", "new"])
+def test_of_two_labels_that_of_the_rules_source_counts(rule, label):
+    new = judged(("1_1", "d", 2), ("1_1", "a", 3), ("3_1", "b", 1))
+    assert merge_qrels(FIRST, new, rule).values.tolist() == [
+        ["2_1", "b", 1],
+        ["1_1", "a", label],
+        ["1_1", "c", 4],
+        ["1_1", "d", 2],
+        ["3_1", "b", 1],
+    ]
+
+
+def test_the_official_label_counts_where_nothing_is_said():
+    official, new = judged(("1_1", "a", 1)), judged(("1_1", "a", 3))
+    assert merge_qrels(official, new)["label"].tolist() == [1]
+    with pytest.raises(UsageError, match="rule="):
+        merge_qrels(official, new, "mean")
+
+
+@pytest.mark.parametrize(
+    ("qrels", "message"),
+    [
+        (judged(("1_1", "a", 1), ("1_1", "a", 1)), "turn 1_1, passage a twice"),
+        (judged(), "hold no judgement"),
+        (judged(("1_1", "a", 1)).drop(columns="label"), "no column label"),
+        (judged(("1_1", "a", 1.5)), "turn 1_1, passage a: the label is 1.5"),
+        (judged(("1_1", "a", None)), "turn 1_1, passage a: the label is"),
+        (judged(("1_1", "a", 10_000)), "at most 4 digits"),
+        (judged((1, "a", 1)), "the qid 1 is not a text"),
+    ],
+)
+def test_what_is_no_judgement_is_named(qrels, message):
+    with pytest.raises(DataError, match=message):
+        check_qrels(qrels)
+
+
+@pytest.mark.parametrize("given", ["qrels.txt", None, {"qid": []}])
+def test_what_is_no_frame_is_refused(given):
+    with pytest.raises(UsageError, match="mine are"):
+        judgements_in(given, "mine")
+
+
+@pytest.mark.parametrize(("column", "value"), [("qid", "1 1"), ("docno", "a\tb"), ("docno", "")])
+def test_an_id_that_no_file_can_hold_is_not_written(tmp_path, column, value):
+    path = tmp_path / "qrels.txt"
+    with pytest.raises(DataError, match=f"the {column} "):
+        write_qrels(judged(("1_1", "a", 1)).assign(**{column: value}), path)
+    assert not path.exists()
+
+
+def test_a_file_is_noted_with_its_judge(tmp_path):
+    path = tmp_path / "qrels.txt"
+    assert (note_of(path), judge_of(path)) == ({}, None)
+    write_judge(path, "gpt-4o", "one-shot", filled="mine")
+    assert note_of(path) == {"judged_by": "gpt-4o", "style": "one-shot", "filled": "mine"}
+    assert judge_of(path) == "gpt-4o"
+    write_judge(path, "gpt-4o", "rubric")
+    assert judge_of(path) == "gpt-4o/rubric"
