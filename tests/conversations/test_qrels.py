@@ -1,4 +1,4 @@
-"""Judgements: checked, merged by a rule, written as TREC writes them, with the judge beside them."""
+"""Judgements: checked, merged by a rule, written as TREC writes them, with the judge beside."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""The words and statuses of servers, as their manuals have them. A row that gets lost is noticed."""
+"""The words and statuses of servers, as their manuals have them: no row gets lost unnoticed."""
 
 from dataclasses import replace
 
