@@ -79,7 +79,9 @@ class PlanTable(pd.DataFrame):
         """Return the plan as a table to print, with the total and refusals as its notes."""
         notes = [self._in_words(), *self._refusals()]
         frame = pd.DataFrame(self).rename(columns=TITLES)
-        return of_frame(frame, notes, decimals={TITLES["cost"]: 4})
+        table = of_frame(frame, notes, decimals={TITLES["cost"]: 4})
+        table.label = "plan"
+        return table
 
     def _refusals(self) -> list[str]:
         return [f"The run would be refused: {reason}" for reason in self.refused]

@@ -124,13 +124,13 @@ _LATEX = str.maketrans(
 
 
 def escape_latex(text: str) -> str:
-    r"""Return text that LaTeX prints as it is, on one line.
+    r"""Return text that LaTeX prints as it is, on one line. A number stays beside its unit ``%``.
 
     Example:
-        >>> escape_latex("50% of R&D_1")
-        '50\\% of R\\&D\\_1'
+        >>> escape_latex("50 % of R&D_1")
+        '50~\\% of R\\&D\\_1'
     """
-    return on_one_line(text).translate(_LATEX)
+    return on_one_line(text).translate(_LATEX).replace(r" \%", r"~\%")
 
 
 def escape_markdown(text: str) -> str:
@@ -156,6 +156,7 @@ class Table:
         on_screen: the columns in a terminal, where they are others. A terminal shows as many beside
             each other as fit.
         caption: what its columns are, which only the caption of a paper's table says.
+        label: the name of a table without a title in a paper.
     """
 
     rows: "pd.DataFrame | Sequence[Mapping[str, Any]]"
@@ -165,6 +166,7 @@ class Table:
     below: "Table | None" = None
     on_screen: Sequence[Column] = ()
     caption: str = ""
+    label: str = "results"
 
     @property
     def frame(self) -> "pd.DataFrame":
@@ -192,7 +194,7 @@ class Table:
     def latex(self, label: str = "") -> str:
         """Return a ``table`` environment for LaTeX with the package booktabs.
 
-        Title and notes are in its caption.
+        Title and notes are in its caption. A table without either has no number and no label.
 
         Args:
             label: for references; by default made of the title. A second table's has an end more.
@@ -200,14 +202,15 @@ class Table:
         sides = "".join("r" if column.numeric else "l" for column in self.columns)
         # the mark takes no room: scores stay aligned
         shown = self._marked(escape_latex, r"\textbf{%s}", r"\underline{%s}", r"\rlap{$^{%s}$}")
-        label = label or _label_of(self.title)
+        label = label or _label_of(self.title or self.label)
+        caption = escape_latex(self._paper_caption())
         text = str(
             shown.to_latex(
                 index=False,
                 escape=False,
                 column_format=sides,
-                caption=escape_latex(self._paper_caption()),
-                label=label,
+                caption=caption or None,
+                label=label if caption else None,
             )
         )
         text = f"{LATEX_PACKAGES}\n{text}"
@@ -310,7 +313,7 @@ class Table:
 def _label_of(title: str) -> str:
     """The label of a table for a paper, such as ``tab:llm-ledger``."""
     words = re.findall(r"[a-z0-9]+", title.casefold())
-    return "tab:" + ("-".join(words[:5]) or "results")
+    return "tab:" + "-".join(words[:5])
 
 
 def _padded(column: Column) -> list[str]:

@@ -288,11 +288,21 @@ def _show_means(
         data = dataset_named(dataset_name)
         topics = data.get_topics("manual" if by == "category" else None)
     table = breakdown(list(paths), judged, measures[0], by, topics=topics, turns=options["turns"])
-    _show_with_notes(of_frame(table, notes_on_turns(table)), form)
+    notes = [f"{measures[0]}: means over the turns of each {by}.", *notes_on_turns(table)]
+    _show_with_notes(of_frame(table, notes), form, f"by-{by}")
 
 
-def _show_with_notes(table: Table, form: str) -> None:
-    """Print a table. Its notes, which CSV lacks, go to the other stream then."""
+def _show_with_notes(table: Table, form: str, label: str, caption: str = "") -> None:
+    """Print a table. Its notes, which CSV lacks, go to the other stream then.
+
+    Args:
+        table: the table.
+        form: how it is printed.
+        label: its name in a paper.
+        caption: what a paper says of it.
+    """
+    table.label = label
+    table.caption = caption
     show(table, form)
     if form == "csv":
         for line in table.notes:
@@ -411,7 +421,8 @@ def _show_statements(
     for name, path in name_runs(paths).items():
         systems[name] = read_submission(path, data).turns if path.is_file() else path
     table = evaluate_ptkb(systems, judged, options["turns"])
-    _show_with_notes(of_frame(table, notes_on_turns(table)), form)
+    shown = of_frame(table, notes_on_turns(table))
+    _show_with_notes(shown, form, "statements", "Chosen statements about the user")
 
 
 def _show_responses(paths: Sequence[str], data: Any, options: Mapping[str, Any], form: str) -> None:
@@ -439,7 +450,8 @@ def _show_responses(paths: Sequence[str], data: Any, options: Mapping[str, Any],
     models = {judge.name: judge.model_name for judge in judges}
     if any(models.values()):
         table.insert(2, "model", table["judge"].map(models))
-    _show_with_notes(_with_unit(table, form, about_turns), form)
+    shown = _with_unit(table, form, about_turns)
+    _show_with_notes(shown, form, "responses", "Responses")
     tell_circular(list(models.values()), paths, err=form != "text")
 
 
@@ -523,7 +535,8 @@ def _show_nuggets(paths: Sequence[str], data: Any, options: Mapping[str, Any], f
     scores = {}
     for run, labels_of_run in labels.groupby("run"):
         scores[str(run)] = nugget_scores(labels_of_run)
-    show(_with_unit(nugget_means(scores, unit=options["unit"], dataset=data), form), form)
+    table = nugget_means(scores, unit=options["unit"], dataset=data)
+    _show_with_notes(_with_unit(table, form), form, "nuggets", "Nuggets in the responses")
 
 
 def _show_actions(paths: Sequence[str], data: Any, options: Mapping[str, Any], form: str) -> None:
@@ -539,7 +552,8 @@ def _show_actions(paths: Sequence[str], data: Any, options: Mapping[str, Any], f
         unit=options["unit"],
         dataset=data,
     )
-    _show_with_notes(_with_unit(table, form, notes_on_turns(table)), form)
+    shown = _with_unit(table, form, notes_on_turns(table))
+    _show_with_notes(shown, form, "actions", "Whether a run abstains and asks back when it should")
 
 
 def _with_unit(table: "pd.DataFrame", form: str, about_turns: Sequence[str] = ()) -> Table:

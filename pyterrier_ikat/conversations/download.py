@@ -11,7 +11,7 @@ import sys
 import warnings
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import requests
 
@@ -162,6 +162,29 @@ def _checksum(content: bytes, source: Source) -> str:
     return f"{algorithm}:{hashlib.new(algorithm, content).hexdigest()}"
 
 
+def _reason(error: requests.RequestException) -> str:
+    """The cause of a failed download in a few words; `requests` tells it with its whole history."""
+    if isinstance(error, requests.HTTPError):
+        return f"status {error.response.status_code} {error.response.reason}".strip()
+    if isinstance(error, requests.Timeout):
+        return "it doesn't answer in time"
+    if isinstance(error, requests.exceptions.SSLError):
+        return f"the certificate isn't accepted: {_innermost(error)}"
+    if isinstance(error, requests.ConnectionError):
+        return f"no connection: {_innermost(error)}"
+    return f"{type(error).__name__}: {error}"
+
+
+def _innermost(error: BaseException) -> str:
+    """What the system said: requests holds urllib3's error, which has it as reason and cause."""
+    inner: Any = error
+    while isinstance(inner, BaseException):
+        error = inner
+        first = error.args[0] if error.args else None
+        inner = getattr(error, "reason", None) or error.__cause__ or first
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
 def _download(name: str) -> Path:
     source = SOURCES[name]
     repair = f"or put {name} into a folder yourself and set {DATA_FOLDER} to that folder"
@@ -170,9 +193,8 @@ def _download(name: str) -> Path:
         answer = requests.get(source.url, timeout=TIMEOUT)
         answer.raise_for_status()
     except requests.RequestException as error:
-        reason = f"{type(error).__name__}: {error}"
         raise DataError(
-            f"{source.url} can't be fetched ({reason}): check the network, {repair}"
+            f"{source.url} can't be fetched ({_reason(error)}): check the network, {repair}"
         ) from None
     checksum = _checksum(answer.content, source)
     if checksum != source.checksum:

@@ -27,10 +27,8 @@ LedgerSource: TypeAlias = str | Path | RunFolder | Ledger
 Ledgers: TypeAlias = Sequence[str | Path | RunFolder] | Mapping[str, LedgerSource]
 """Run folders, or a dict name -> run folder or ``Ledger``."""
 
-_MEANING = (
-    "Cost: what was paid, over all starts of a run. "
-    "Worth: what the calls would have cost that the cache answered."
-)
+_COST = "Cost: what was paid, over all starts of a run."
+_WORTH = "Worth: what the calls would have cost that the cache answered."
 _SUMS = {"cost": "paid", "worth": "known"}
 
 NO_CALLS = "none"
@@ -126,10 +124,24 @@ def ledger(ledgers: Ledgers) -> Table:
             f"{OF_PLAYERS}: the models that played and judged."
         )
     notes += _refused(ledgers, frame)
-    if not (frame["worth"] == 0).fillna(False).all():
-        sums = ", ".join(f"{title} {_format_sum(frame[name])}" for name, title in _SUMS.items())
-        notes.append(f"{_MEANING} Together: {sums}.")
-    return account_table(frame, notes)
+    notes += _on_money(frame)
+    table = account_table(frame, notes)
+    table.label = "cost"
+    return table
+
+
+def _on_money(frame: pd.DataFrame) -> list[str]:
+    """A note on what the cache has saved, or that this is unknown; none where it saved nothing."""
+    if (frame["worth"] == 0).fillna(False).all():
+        return []
+    if (frame["worth"].fillna(0) == 0).all():  # then there is no column of it
+        paid = _format_sum(frame["cost"])
+        return [
+            f"{_COST} Together: paid {paid}. "
+            "What the calls would have cost that the cache answered is unknown."
+        ]
+    sums = ", ".join(f"{title} {_format_sum(frame[name])}" for name, title in _SUMS.items())
+    return [f"{_COST} {_WORTH} Together: {sums}."]
 
 
 def refusals(folder: str | Path | RunFolder) -> pd.DataFrame:

@@ -116,8 +116,10 @@ def test_turns_and_qrels_decide_what_scores_are_means_of(call, made, sample_inde
 
 def test_the_other_ways_to_evaluate_take_the_same_turns(call, made, tmp_path):
     on, turns = ("--dataset", "ikat:sample", "--format", "csv"), ("--turns", made.path / "one-turn")
-    depths = call("evaluate", made.runs / "raw", "--by", "depth", *on, *turns).output
+    depths = call("evaluate", made.runs / "raw", "--by", "depth", *on, *turns).stdout
     assert [line.split(",")[0] for line in depths.splitlines()[1:]] == ["2"]
+    depths = call("evaluate", made.runs / "raw", "--by", "depth", "--dataset", "ikat:sample")
+    assert depths.output.endswith("\n\nnDCG@5: means over the turns of each depth.\n")
     for way, qrels in (("statements", "statements.txt"), ("responses", "two.txt")):
         rtg = ("evaluate", "--of", way, made.runs / "rtg", *on)
         assert (

@@ -1,4 +1,5 @@
 import hashlib
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -93,11 +94,13 @@ def test_a_refusal_and_no_network_are_named_with_the_address(server, home):
     server.status = 404
     for error in (
         "404",
-        f"ConnectionError.*or put {NAME} into a folder yourself and set IKAT_DATA",
+        f"no connection: Connection refused.*or put {NAME} into a folder yourself and set "
+        "IKAT_DATA",
     ):
         with pytest.raises(DataError, match=error) as caught:
             data_file(NAME)
         assert server.url in str(caught.value)
+        assert not re.search("HTTPConnectionPool|Max retries|Errno", str(caught.value))
         server.http.shutdown()
         server.http.server_close()
     assert names(home) == []

@@ -267,6 +267,28 @@ def test_a_caption_says_measures_turns_and_test_once_each():
         table(evaluated, format="html")
 
 
+def test_tables_of_a_paper_have_labels_of_their_own():
+    scores = compared()
+    spent = Ledger()
+    spent.count("rewrite", "gpt-4o", calls=2, cost=0.25)
+    labels = []
+    for shown in (table(scores), ledger({"QR": spent})):
+        labels += re.findall(r"\\label\{tab:(.*)\}", shown.latex())
+    assert labels == ["results", "results-intervals", "cost"]
+    assert "label" not in of_frame(pd.DataFrame({"system": ["raw"]})).latex()
+
+
+def test_the_worth_of_cached_calls_is_explained_where_it_is_shown():
+    spent = Ledger()
+    spent.count("rewrite", "gpt-4o", known=2, cost=0.0, worth=0.25)
+    assert any("Worth: " in note for note in ledger({"QR": spent}).notes)
+    unknown = Ledger()
+    unknown.count("rewrite", "recorded", known=2, cost=0.0, worth=None)
+    notes = " ".join(ledger({"QR": unknown}).notes)
+    assert "Worth" not in notes
+    assert "answered is unknown" in notes
+
+
 def test_equal_scores_of_all_systems_are_not_bold():
     rows = latex_rows(table(experiment_table(**{"nDCG@5": [0.5, 0.5, 0.5]})).latex())
     assert [row[1] for row in rows] == [".5000"] * 3
