@@ -164,7 +164,7 @@ def _checksum(content: bytes, source: Source) -> str:
 
 def _reason(error: requests.RequestException) -> str:
     """The cause of a failed download in a few words; `requests` tells it with its whole history."""
-    if isinstance(error, requests.HTTPError):
+    if isinstance(error, requests.HTTPError) and error.response is not None:
         return f"status {error.response.status_code} {error.response.reason}".strip()
     if isinstance(error, requests.Timeout):
         return "it doesn't answer in time"
