@@ -1,0 +1,160 @@
+"""Whose judgements may stand beside a paper's scores, and which responses are judged."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.evaluation import AnswerEquivalence, Correctness, Groundedness, RougeL
+from pyterrier_ikat.papers import find_table
+from pyterrier_ikat.papers.paper_scores import (
+    Judgements,
+    UserJudgements,
+    answers_of,
+    our_measures,
+    response_judges,
+    response_scores,
+)
+from pyterrier_ikat.runs import RunFolder
+
+SAMPLE = ikat.dataset("ikat:sample")
+QRELS = SAMPLE.get_qrels()
+TURNS = SAMPLE.get_topics()["qid"].tolist()
+[OF_PASSAGES] = find_table("generate_then_retrieve", "3")
+
+
+@pytest.mark.parametrize(
+    ("year", "kind", "of_some", "told"),
+    [
+        (2023, "NIST", "", ""),
+        (2023, "NIST ", "", ""),
+        (2024, "NIST", "", "about iKAT 2023, these about 2024"),
+        (None, "NIST", "", "about iKAT 2023, these about another collection"),
+        (2023, "gpt-4", "", "by NIST, these by gpt-4"),
+        (2023, None, "", "by NIST, these by judges that the resources file names"),
+        (2023, "NIST", "the mini collection", "these about the mini collection"),
+    ],
+)
+def test_only_like_judgements_stand_beside_published_scores(year, kind, of_some, told):
+    part = replace(OF_PASSAGES, year=2023, judgements="NIST")
+    differs = Judgements(QRELS, kind, year, of_some=of_some).differ_from(part)
+    if told:
+        assert told in differs
+    else:
+        assert differs == ""
+
+
+def test_given_judgements_are_by_whom_the_user_says():
+    given = UserJudgements(QRELS, "gpt-4").judgements(OF_PASSAGES, SAMPLE)
+    assert (given.kind, len(given.qrels), given.unjudged) == ("gpt-4", len(QRELS), 0)
+    assert UserJudgements(QRELS).judgements(OF_PASSAGES, SAMPLE).kind is None
+    own = UserJudgements().judgements(OF_PASSAGES, SAMPLE)
+    assert own.kind == "the collection's own judgements"
+    assert len(own.qrels) == len(QRELS)
+
+
+def test_a_wrong_claim_about_known_judgements_is_refused():
+    known = UserJudgements("provenance").judgements(OF_PASSAGES, SAMPLE).kind
+    same = UserJudgements("provenance", known).judgements(OF_PASSAGES, SAMPLE)
+    assert same.kind == known
+    with pytest.raises(UsageError, match="judged_by=... says NIST, but qrels=... provenance is"):
+        UserJudgements("provenance", "NIST").judgements(OF_PASSAGES, SAMPLE)
+
+
+def test_chosen_turns_count_those_that_are_judged():
+    judged = QRELS[QRELS["qid"].isin(TURNS[:2])]
+    found = UserJudgements(judged, turns=TURNS[1:4]).judgements(OF_PASSAGES, SAMPLE)
+    assert found.qrels["qid"].unique().tolist() == [TURNS[1]]
+    assert found.unjudged == 2
+    with pytest.raises(
+        UsageError, match=f"none of the turns that turns=... names is judged.*{TURNS[0]}"
+    ):
+        UserJudgements(judged, turns=TURNS[5:6]).judgements(OF_PASSAGES, SAMPLE)
+
+
+def test_judgements_of_other_turns_are_refused():
+    other = pd.DataFrame({"qid": ["9-9_1"], "docno": ["a"], "label": [1]})
+    with pytest.raises(UsageError, match=r"judges turns that ikat:sample lacks \(9-9_1\)"):
+        UserJudgements(pd.concat([QRELS, other])).judgements(OF_PASSAGES, SAMPLE)
+
+
+def test_measures_of_a_paper_have_our_names():
+    measures = {}
+    for key, part in ikat.methods.TABLES.items():
+        if part.about == "passages":
+            measures |= {(key, name): ours for name, ours in our_measures(part).items()}
+    assert measures["generate_then_retrieve_1", "Recall@20"] == "R(rel=1)@20"
+    assert measures["generate_then_retrieve_3", "Recall"] == "R(rel=1)@1000"
+    assert measures["generate_then_retrieve_3", "mAP"] == "AP(rel=1)"
+    assert measures["cfda_on_2023", "MRR(rel=2)"] == "RR(rel=2)"
+
+
+# Responses
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two turns with a response, one of which rests on two passages; a third without."""
+    topics = SAMPLE.get_topics().head(3)
+    rows = [
+        ("1-1_1", "a", 2.0, 0, True),
+        ("1-1_1", "b", 1.0, 1, True),
+        ("1-1_2", "c", 1.0, 0, False),
+    ]
+    found = pd.DataFrame(rows, columns=["qid", "docno", "score", "rank", "used"])
+    run = RunFolder(tmp_path / "mine")
+    results = found.assign(qanswer=["Tea."] * 2 + ["Milk."])
+    run.write(topics, results, pd.DataFrame(), pd.DataFrame(), {})
+    return run
+
+
+def test_responses_have_the_texts_of_the_passages_that_they_use(folder):
+    texts = pt.apply.generic(lambda rows: rows.assign(text="text of " + rows["docno"]))
+    answers = answers_of(folder, texts).set_index("qid")
+    assert answers["response"].to_dict() == {
+        "1-1_1": "Tea.",
+        "1-1_2": "Milk.",
+        TURNS[2]: pytest.approx(float("nan"), nan_ok=True),
+    }
+    assert answers["qpassages"].tolist() == [["text of a", "text of b"], [], []]
+    assert answers_of(folder)["qpassages"].tolist() == [[], [], []]
+
+
+def test_a_run_without_responses_has_none_to_judge(tmp_path, folder):
+    plain = RunFolder(tmp_path / "plain")
+    plain.write(
+        SAMPLE.get_topics().head(1),
+        pd.DataFrame({"qid": ["1-1_1"], "docno": ["a"], "score": [1.0], "rank": [0]}),
+        pd.DataFrame(),
+        pd.DataFrame(),
+        {},
+    )
+    assert answers_of(plain) is None
+    assert response_scores(plain.path, SAMPLE, TURNS[:1], {}) is None
+
+
+def test_a_response_is_scored_by_the_judges_that_can_be_asked(folder):
+    scores = response_scores(folder.path, SAMPLE, ["1-1_2", "1-1_1"], {})
+    assert len(scores) == 2
+    known = scores.columns[scores.notna().any()].tolist()
+    assert known == ["Rouge-L"]
+
+
+def test_which_judges_can_be_asked():
+    turns = pd.DataFrame({"qid": ["1_1"]})
+    with_nuggets = turns.assign(gold_nuggets=[["a"]])
+    models = {"bem": "models/bem", "groundedness": "recorded:sample", "solar": "recorded:sample"}
+    models |= {"gpt-4o": "sample", "nuggets": "recorded:sample"}
+    asked = response_judges(models, turns)
+    assert {name: type(judge) for name, judge in asked.items()} == {
+        "BEM": AnswerEquivalence,
+        "Groundedness": Groundedness,
+        "LLMeval SOLAR": Correctness,
+        "Rouge-L": RougeL,
+    }  # the word "sample" stands for completions that judge nothing
+    assert asked["BEM"].model == "models/bem"
+    assert "R-Nuggets" in response_judges(models, with_nuggets)
+    assert list(response_judges({}, with_nuggets)) == ["Rouge-L"]
