@@ -222,6 +222,7 @@ class BM25Rerank(Operator):
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Re-rank a result frame."""
+        check_bm25(self.k1, self.b)  # pt.GridSearch sets them
         pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
         queries = texts_in(inp, "query")
         texts = texts_in(inp, "text")

@@ -1,0 +1,100 @@
+"""BM25 over the passages of each turn, against the formula in plain Python."""
+
+import pandas as pd
+import pytest
+from plain import plain_bm25
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.frame import NoResultWarning
+from pyterrier_ikat.errors import DataError, UsageError
+
+TEXTS = {
+    "d1": "rooibos tea, red tea",
+    "d2": "a long walk on the heath",
+    "d3": "tea in a cup of tea by the river and the sea",
+    "d4": "dogs run",
+    "d5": "the cat",
+    "d6": "running shoes",
+}
+
+
+def turn(qid, query, texts=TEXTS):
+    rows = [(qid, query, docno, text, "kept") for docno, text in texts.items()]
+    frame = pd.DataFrame(rows, columns=["qid", "query", "docno", "text", "more"])
+    return frame.assign(score=0.0, rank=range(len(frame)))
+
+
+@pytest.mark.parametrize(("k1", "b"), [(0.9, 0.4), (1.2, 0.75), (0.5, 0.0), (2.0, 1.0)])
+@pytest.mark.parametrize("query", ["tea", "red tea tea", "the run", "walk the dog"])
+def test_scores_are_those_of_the_formula_over_the_turns_passages(k1, b, query):
+    found = ikat.BM25Rerank(k1, b)(turn("1_1", query)).set_index("docno")
+    plain = plain_bm25(TEXTS, query, k1, b)
+    for docno in TEXTS:
+        assert found.loc[docno, "score"] == pytest.approx(plain[docno], abs=1e-5)
+    in_order = sorted(TEXTS, key=lambda docno: (found.loc[docno, "score"], docno), reverse=True)
+    assert found.index.tolist() == in_order
+    assert found["rank"].tolist() == list(range(6))
+    assert set(found["more"]) == {"kept"}
+
+
+def test_the_defaults_are_those_of_the_index():
+    by_default = ikat.BM25Rerank()(turn("1_1", "running teas by the river"))
+    named = ikat.BM25Rerank(0.9, 0.4, "porter2", "lucene")(turn("1_1", "running teas by the river"))
+    pd.testing.assert_frame_equal(by_default, named)
+    bare = ikat.BM25Rerank(stemmer="none")(turn("1_1", "running")).set_index("docno")["score"]
+    assert (bare["d6"] > 0, bare["d4"]) == (True, 0.0)
+    stemmed = ikat.BM25Rerank()(turn("1_1", "running")).set_index("docno")["score"]
+    assert stemmed["d4"] > 0
+    stopped = ikat.BM25Rerank()(turn("1_1", "the cat")).set_index("docno")["score"]
+    whole = ikat.BM25Rerank(stops="none")(turn("1_1", "the cat")).set_index("docno")["score"]
+    assert (stopped["d2"], whole["d2"] > 0) == (0.0, True)
+
+
+def test_turns_keep_their_order_and_their_own_statistics():
+    few = {docno: TEXTS[docno] for docno in ("d1", "d2", "d3", "d4", "d5")}
+    other = turn("2_1", "tea", few)
+    both = pd.concat([other, turn("1_1", "tea")], ignore_index=True)
+    found = ikat.BM25Rerank()(pd.concat([both.iloc[::2], both.iloc[1::2]], ignore_index=True))
+    assert found["qid"].drop_duplicates().tolist() == ["2_1", "1_1"]
+    assert len(found) == 11
+    for qid, texts in (("2_1", few), ("1_1", TEXTS)):
+        scores = found[found["qid"] == qid].set_index("docno")["score"]
+        plain = plain_bm25(texts, "tea", 0.9, 0.4)
+        assert scores.to_dict() == pytest.approx({docno: plain[docno] for docno in texts}, abs=1e-5)
+
+
+def test_nothing_to_rank_stays_nothing():
+    assert len(ikat.BM25Rerank()(turn("1_1", "tea").head(0))) == 0
+
+
+def test_a_query_of_another_script_is_told_beside_others():
+    frame = pd.concat([turn("1_1", "tea"), turn("1_2", "чай")], ignore_index=True)
+    with pytest.warns(NoResultWarning, match=r"1 turn without a .*: 1_2; BM25 scores them 0"):
+        found = ikat.BM25Rerank()(frame)
+    assert found.loc[found["qid"] == "1_2", "score"].tolist() == [0.0] * 6
+    with pytest.raises(DataError):
+        ikat.BM25Rerank()(turn("1_1", "чай", {"d1": "чай", "d2": "река"}))
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"k1": -0.1}, {"b": 1.1}, {"b": -0.1}, {"stemmer": "x"}, {"stops": "x"}]
+)
+def test_parameters_out_of_range_are_refused(arguments):
+    with pytest.raises(UsageError):
+        ikat.BM25Rerank(**arguments)
+
+
+@pytest.mark.parametrize(("name", "value"), [("k1", -0.1), ("b", 1.1)])
+def test_parameters_set_later_are_checked_too(name, value):
+    rerank = ikat.BM25Rerank()
+    setattr(rerank, name, value)  # as pt.GridSearch does
+    with pytest.raises(UsageError):
+        rerank(turn("1_1", "tea"))
+
+
+@pytest.mark.parametrize("name", ["qid", "query", "text"])
+def test_a_row_without_a_text_is_an_error(name):
+    frame = turn("1_1", "tea")
+    frame.loc[2, name] = None
+    with pytest.raises(DataError):
+        ikat.BM25Rerank()(frame)
