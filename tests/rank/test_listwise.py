@@ -10,7 +10,7 @@ import re
 import pandas as pd
 import pyterrier as pt
 import pytest
-from fakes import scripted
+from fakes import ByQuestion, scripted
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -335,3 +335,40 @@ def test_passages_of_equal_labels_keep_their_order_by_rank():
     ranked = ikat.LLMRerank(llm)(frame)
     assert ranked["docno"].tolist() == ["c", "b", "a"]
     assert ranked["score"].tolist() == pytest.approx([3 + 1 / 2, 2 + 1 / 3, 2 + 1 / 4])
+
+
+def five(order=(3, 1, 0, 4, 2)):
+    """Five passages of a turn, in an order of rows that is not that of their ranks."""
+    frame = pd.DataFrame({"qid": "1_1", "query": "tea", "docno": list("dbaec"), "rank": order})
+    return frame.assign(text=[f"text {docno}" for docno in "dbaec"], score=5.0 - frame["rank"])
+
+
+def labelling(**labels):
+    """A model that gives these passages these labels."""
+    backend = ByQuestion(**{f"text {docno}": label for docno, label in labels.items()})
+    return ikat.llm(backend), backend
+
+
+def test_only_the_best_passages_are_judged_and_kept():
+    llm, backend = labelling(a="1", b="3", c="1")
+    ranked = ikat.LLMRerank(llm, depth=3)(five())
+    assert ranked["docno"].tolist() == ["b", "a", "c"]
+    assert ranked["rank"].tolist() == [0, 1, 2]
+    assert len(backend.asked) == 3
+
+
+def test_a_passage_without_label_comes_last_or_is_an_error():
+    labels = {"a": "no idea", "b": "0", "c": "2"}
+    ranked = ikat.LLMRerank(labelling(**labels)[0], depth=3, on_error="fallback")(five())
+    assert ranked["docno"].tolist() == ["c", "b", "a"]
+    assert ranked["score"].is_monotonic_decreasing
+    with pytest.raises(StageError):
+        ikat.LLMRerank(labelling(**labels)[0], depth=3)(five())
+
+
+@pytest.mark.parametrize(("depth", "cut", "calls"), [(10, 40, 10), (10, 4, 4), (3, 40, 3)])
+def test_a_plan_has_a_call_for_each_judged_passage(depth, cut, calls):
+    finds = pt.apply.generic(lambda turns: turns.assign(docno="a", score=1.0, rank=0, text="t"))
+    topics = pt.get_dataset("ikat:sample").get_topics().head(2)
+    rows = ikat.plan({"x": finds % cut >> ikat.LLMRerank(LLM(Knows()), depth)}, topics)
+    assert rows["calls"].sum() == 2 * calls

@@ -108,3 +108,12 @@ def test_turns_are_listed_once_in_results_and_without_statements():
     pd.testing.assert_frame_equal(ikat.ListStatements()(listed), listed)
     with pytest.raises(ikat.DataError, match="reads 'facts', which the turns lack"):
         ikat.ListStatements("facts")(frame)
+
+
+def test_a_plan_chooses_the_first_statements():
+    llm = ikat.llm("recorded:sample")
+    frame = turns("tea").assign(qutterance="tea", qhistory=[[]])
+    for n, calls in ((1, 1), (2, 2), (9, 3)):
+        system = ikat.RankStatements(ikat.BM25Rerank(), n=n) >> ikat.generate.StatementQueries(llm)
+        planned = ikat.plan({"x": system}, frame)
+        assert planned["calls"].sum() == calls
