@@ -189,10 +189,19 @@ class CitedText(NamedTuple):
     def cut(self, words: int) -> "CitedText":
         """Return its beginning as of :func:`cut_at_sentence`, with the citations in it."""
         text = cut_at_sentence(self.text, words)
-        sentences = [sentence for sentence in self.sentences if sentence.text in text]
-        if not sentences:
-            sentences = [sentence._replace(text=text) for sentence in self.sentences[:1]]
-        return CitedText(text, tuple(sentences))
+        kept = []
+        end = 0
+        for sentence in self.sentences:
+            start = text.find(sentence.text, end)
+            if start < 0:  # it is cut off, and so are those after it
+                end = len(text)
+            else:
+                kept.append(sentence)
+                end = start + len(sentence.text)
+        if not any(sentence.text for sentence in kept):
+            first = [sentence._replace(text=text) for sentence in self.sentences[:1]]
+            kept = [*first, *kept]
+        return CitedText(text, tuple(kept))
 
 
 def read_citations(text: str, passages: int) -> CitedText:

@@ -19,8 +19,8 @@ from .json_answers import (
 )
 from .learned import read_learned
 from .statements import read_copies, read_ids, read_scores
-from .texts import parse_passage, parse_queries, parse_rewrite
-from .usable import answer_text, has_letter_or_digit, says_no_query, usable_words
+from .texts import distinct_queries, parse_passage, parse_queries, parse_rewrite
+from .usable import answer_text, says_no_query, usable_words
 from .verdicts import NO_REASON, Verdict, parse_label, read_action, read_ranking
 
 
@@ -66,8 +66,7 @@ def _queries(text: str) -> list[str] | None:
 
 
 def _each_once(answer: dict[str, Any]) -> list[str]:
-    queries = [" ".join(query.split()) for query in answer["queries"]]
-    return list(dict.fromkeys(query for query in queries if has_letter_or_digit(query)))
+    return distinct_queries(" ".join(query.split()) for query in answer["queries"])
 
 
 def _action(answer: dict[str, Any]) -> tuple[str, str] | None:

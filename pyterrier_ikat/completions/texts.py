@@ -1,7 +1,7 @@
 """Texts in a completion: rewrites, passages, lists of queries, labels."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -223,11 +223,21 @@ def parse_queries(text: str, n: int | None = 5) -> list[str]:
     text = without_fences(own_turn(usable_words(text)))
     in_json = _in_json(text)
     queries = _lines(text) if in_json is None else [_clean(query) for query in in_json]
+    return distinct_queries(queries)[:n]
+
+
+def distinct_queries(queries: Iterable[str]) -> list[str]:
+    """Drop repeats (ignoring letter case), and texts which say that no query is needed.
+
+    Example:
+        >>> distinct_queries(["oat milk", "Oat milk", "No queries are needed.", "-"])
+        ['oat milk']
+    """
     distinct: dict[str, str] = {}
     for query in queries:
         if has_letter_or_digit(query) and not says_no_query(query):
             distinct.setdefault(query.casefold(), query)
-    return list(distinct.values())[:n]
+    return list(distinct.values())
 
 
 def parse_rewrite(text: str) -> str:

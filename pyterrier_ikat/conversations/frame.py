@@ -102,7 +102,7 @@ def conversation(
     if memories is not None and ptkb is not None:
         raise UsageError("ptkb and memories both say what is known of the user: omit one")
     for position, message in enumerate(messages, 1):
-        if not is_message(message) or message["role"] not in ("user", "assistant"):
+        if not is_message(message):
             excerpt = repr(message)[:80]
             raise UsageError(
                 f"message {position} of the conversation is {excerpt}: give {MESSAGE_FORM}"
@@ -298,10 +298,10 @@ def histories(frame: pd.DataFrame) -> list[list[dict[str, str]]]:
 
 
 def is_message(message: Any) -> bool:
-    """Tell whether this is a dict with a role and a content, both texts."""
+    """Tell whether this is a dict with the role of user or assistant, and a text as its content."""
     return (
         isinstance(message, Mapping)
-        and isinstance(message.get("role"), str)
+        and message.get("role") in ("user", "assistant")
         and isinstance(message.get("content"), str)
     )
 

@@ -183,7 +183,8 @@ def joined(before: Iterable[str], body: str) -> str:
 
 def _is_lost(value: Any, read: Collection[str]) -> bool:
     """Tell whether the content of an unread field is missing from the passage."""
-    if is_missing(value) or value in ("", [], {}):
+    is_empty = isinstance(value, str | list | dict) and not value
+    if is_missing(value) or is_empty:
         return False
     is_repeated = isinstance(value, str | Integral) and str(value) in read
     return not is_repeated

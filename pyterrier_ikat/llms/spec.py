@@ -127,8 +127,8 @@ def parse(text: str) -> Spec:
     """Parse a specification; words are split as a shell does, so quote what holds spaces.
 
     Raises:
-        UsageError: for an unknown provider or key, or a bad value. The message lists what is valid,
-            and doesn't show values, since a key may be among them.
+        UsageError: for an unknown provider or key, a key that is given twice, or a bad value. The
+            message lists what is valid, and doesn't show values, since a key may be among them.
 
     Example:
         >>> parse("openai:org/model:8b temperature=0 base_url=http://localhost:8000/v1").options
@@ -145,7 +145,12 @@ def parse(text: str) -> Spec:
         raise UsageError(
             f"unknown LLM {provider!r}: {_hint(head, provider)}it is named {SPEC_FORMS}"
         )
-    options = dict(_option(OPTIONS[provider], provider, word) for word in words)
+    options: dict[str, Any] = {}
+    for word in words:
+        key, value = _option(OPTIONS[provider], provider, word)
+        if key in options:
+            raise UsageError(f"the LLM option {key} is given twice: omit one")
+        options[key] = value
     shown = [head]
     for word in words:
         if not word.startswith("body="):

@@ -108,8 +108,12 @@ def find_all(name: str) -> list[Method]:
         entries = [_named(name, METHODS, "`ikat methods` lists them")]
     if not settings:
         return entries
-    assignments = re.split(r",(?=\w+=)", settings[0])
-    arguments = dict(assignment.split("=", 1) for assignment in assignments)
+    arguments: dict[str, str] = {}
+    for assignment in re.split(r",(?=\w+=)", settings[0]):
+        argument, _, value = assignment.partition("=")
+        if argument in arguments:
+            raise UsageError(f"{name}: the argument {argument} is given twice: omit one")
+        arguments[argument] = value
     written = ",".join(f"{argument}={value}" for argument, value in sorted(arguments.items()))
     entries_with_arguments = []
     for entry in entries:

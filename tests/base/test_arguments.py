@@ -117,6 +117,7 @@ HISTORIES = [
     [["user", "Hi"]],
     5,
     [{"role": "user", "content": 5}],
+    [{"role": "human", "content": "Hi"}],
 ]
 READERS = [
     ikat.Answer,

@@ -5,6 +5,7 @@ import json
 import warnings
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -279,3 +280,10 @@ def test_docnos_and_qids_may_be_numbers_in_a_folder(write, tmp_path):
     assert ikat.experiment({"raw": index.bm25()}, data, measures=["nDCG@3"])["nDCG@3"].tolist() == [
         1.0
     ]
+
+
+def test_a_column_of_vectors_beside_the_text_is_told_as_unread():
+    passages = pd.DataFrame({"docno": ["d1"], "text": ["It is red."]})
+    passages["vector"] = [np.array([0.5, 0.25])]
+    passage, unread = read_fields(passages.to_dict("records")[0])
+    assert (passage["text"], unread) == ("It is red.", ["vector"])

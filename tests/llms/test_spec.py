@@ -93,6 +93,7 @@ def test_quotes_hold_spaces_together():
             "the options of an LLM are key=value with the keys on_error",
         ),
         ("openai:m on_error=hope", "on_error is wrong: give raise or fallback"),
+        ("openai:m seed=1 temperature=0 seed=2", "the LLM option seed is given twice: omit one"),
         ("openai:m temperature=warm", "temperature is wrong: give a number from 0"),
         ("openai:m temperature=nan", "a number from 0"),
         ("openai:m temperature=-1", "a number from 0"),

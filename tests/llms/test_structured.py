@@ -76,7 +76,8 @@ def answering(server, **values):
 
 
 def test_queries(model, server):
-    answering(server, queries=["rooibos caffeine", "  ", "herbal  tea", "rooibos caffeine"])
+    queries = ["rooibos caffeine", "  ", "herbal  tea", "Rooibos caffeine", "No query is needed."]
+    answering(server, queries=queries)
     llm = model("structured=on")
     assert ikat.Queries(llm)(TURN)["qsubqueries"].item() == ["rooibos caffeine", "herbal tea"]
     (body,) = server.bodies
