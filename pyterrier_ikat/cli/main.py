@@ -271,7 +271,10 @@ UNIT = click.option(
 )
 
 RESOURCES = (
-    click.option("--index", help="folder made by `ikat index`, or a PISA index of SPLADE vectors"),
+    click.option(
+        "--index",
+        help="folder made by `ikat index`, an index of Lucene, or a PISA index of SPLADE vectors",
+    ),
     click.option(
         "--llm",
         help='the language model: "openai:gpt-4o temperature=0", hf:MODEL, recorded:FILE or '

@@ -30,6 +30,7 @@ ikat paper ptkb_2024 2023 --repeats 5 --dataset ikat:2023-mini""",
     "--resources",
     help='TOML file with lines such as "gpt-4" = "openai:gpt-4-0613"; or sample, to run offline',
 )
+@click.option("--index", help='the folder of the index, instead of "bm25" in --resources')
 @click.option("--dataset", help="another dataset than the table's, such as ikat:2023-mini")
 @QRELS
 @click.option(
@@ -66,8 +67,8 @@ def paper(
     what we decided. Without TABLE, it does so for all tables, without their scores. Without PAPER,
     it lists the papers and their tables.
 
-    The completions behind table 2023 of ptkb_2024 are public. With --repeats, --dataset or --plan
-    it runs without --resources: on ikat:2023-mini at once, on ikat:2023 with an index of the
+    The completions behind table 2023 of ptkb_2024 are public. With --repeats, --dataset, --index or
+    --plan it runs without --resources: on ikat:2023-mini at once, on ikat:2023 with an index of the
     collection.
     """
     from ..papers.published import Listing, Matrix, Prompts, find_table
@@ -86,7 +87,8 @@ def paper(
         click.echo("\n".join(_about_paper(reproduction, resources is not None)))
         return
     table = find_table(name, number)
-    of_public = only_plan or repeats is not None or options["dataset"] is not None
+    given = (repeats, options["index"], options["dataset"])
+    of_public = only_plan or any(value is not None for value in given)
     if resources is None and of_public and not isinstance(table, Matrix | Listing | Prompts):
         for part in _parts(table, reproduction):
             reproduction.check_public(part)

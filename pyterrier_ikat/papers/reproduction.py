@@ -69,6 +69,8 @@ class Reproduction:
         paper: its name, such as ``"nii_2024"``.
         resources: a TOML file, a mapping, or ``"sample"``; see
             :func:`~pyterrier_ikat.papers.published.read_resources`.
+        index: the folder of the index that stands for the papers' BM25, instead of that of
+            ``resources``.
         dataset: a dataset instead of the table's own year.
         out: the folder of the runs. Runs in it are resumed.
         qrels: judgements instead of the dataset's: a frame, the name of one of the dataset's
@@ -85,6 +87,7 @@ class Reproduction:
         paper: str,
         resources: str | Path | Mapping[str, str],
         *,
+        index: str | None = None,
         dataset: str | None = None,
         out: str | Path = "papers",
         qrels: QrelsSource | None = None,
@@ -99,6 +102,9 @@ class Reproduction:
             self.resources = dict(resources)
         else:
             self.resources = read_resources(resources)
+        self.own_index = index
+        if index is not None:
+            self.resources["bm25"] = index
         self.dataset_name = dataset
         if dataset is None and self.sample:
             self.dataset_name = "ikat:sample"
@@ -117,9 +123,7 @@ class Reproduction:
     def index_of(self, key: str) -> Any:
         """The index that replaces one of the papers', or its folder; None if there is none."""
         self._make_index_of_sample()
-        if self.sample:
-            return str(self.root / "sample.index")
-        return self.resources.get(key)
+        return self._sample_index if self.sample else self.resources.get(key)
 
     def dataset(self, part: PublishedTable | Matrix) -> Any:
         """The dataset on which a part is reproduced."""
@@ -178,13 +182,12 @@ class Reproduction:
             )
         name = self.dataset(part).name
         index = self._index_beside(part)
-        if index.exists() or name == MINI:
+        if "bm25" in self.resources or index.exists() or name == MINI:
             return
         raise UsageError(
             f"{part.key} needs an index of the passages of {name}. {CLUEWEB}; put its files into "
             f"{COLLECTION}/ in the folder that {DATA_FOLDER} names, and make it with "
-            f"`ikat index {name} {index}`; an index elsewhere is "
-            '"bm25" = "FOLDER" in a file for --resources'
+            f"`ikat index {name} {index}`, or name an index elsewhere: --index FOLDER"
         )
 
     def _sample_options(self, method: Method) -> dict[str, Any]:
@@ -196,7 +199,7 @@ class Reproduction:
         }
         if method.name.endswith("_given_llama"):
             resources["second_llm"] = "recorded:sample"
-        options = {"index": str(self.root / "sample.index")}
+        options: dict[str, Any] = {"index": self._sample_index}
         for name, resource in resources.items():
             if name in (*method.needs, *method.takes):
                 options[name] = resource
@@ -311,9 +314,14 @@ class Reproduction:
             return judged
         return own
 
+    @property
+    def _sample_index(self) -> str:
+        """The folder of the index that the sample's systems search."""
+        return self.own_index or str(self.root / "sample.index")
+
     def _make_index_of_sample(self) -> None:
-        if self.sample:
-            _make_index(self.root / "sample.index", "ikat:sample")
+        if self.sample and self.own_index is None:
+            _make_index(Path(self._sample_index), "ikat:sample")
 
     def table(self, part: PublishedTable) -> "PaperTable":
         """The finished systems of a part next to the published scores."""

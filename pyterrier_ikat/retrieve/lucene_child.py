@@ -78,6 +78,8 @@ class LuceneSearch:
         field = None
         if count:
             document = self.any_searcher.doc(0)
+            if document is not None and document.get("id") is None:
+                raise Refusal("foreign", "its passages store no id")
             for name in ("contents", "raw"):
                 if field is None and document is not None and text_of(document, name) is not None:
                     field = name

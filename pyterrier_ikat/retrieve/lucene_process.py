@@ -21,6 +21,8 @@ JAR = "ANSERINI_JAR"
 """The environment variable with the path of Anserini's jar."""
 INSTALL_JAR = "pip install --no-deps pyserini==0.22.1"
 PROGRAM = Path(__file__).with_name("lucene_child.py")
+OTHER_VERSION = ("IndexFormatTooOld", "IndexFormatTooNew", "Could not load codec")
+"""What Lucene says of an index of another version: apache/lucene, SegmentInfos.java."""
 LINES_KEPT = 20
 """Lines of Java's output that are kept, to explain an end."""
 
@@ -231,6 +233,16 @@ def error_of(kind: str, text: str, folder: str, printed: deque[str]) -> IkatErro
         return UsageError(
             f"Anserini's jar can't be loaded ({text}): `{INSTALL_JAR}` brings one for Java 11 or "
             f"later, and {JAR} names another"
+        )
+    if kind == "foreign":
+        return UsageError(
+            f"the Lucene index {folder} isn't of Anserini ({text}): search it with what made it, "
+            "and give the run to ikat.GivenRanking"
+        )
+    if kind == "index" and any(words in text for words in OTHER_VERSION):
+        return UsageError(
+            f"the Lucene index {folder} is of another version of Lucene than Anserini's jar "
+            f"{find_jar().name} ({text}): name the jar of Anserini that made it in {JAR}"
         )
     if kind == "index":
         return DataError(f"the Lucene index {folder} isn't whole ({text}): copy it again")

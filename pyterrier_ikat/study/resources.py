@@ -163,10 +163,13 @@ class Resources:
                 "as ikat.Index(path); for an engine of your own a subclass of "
                 "ikat.retrieve.SearchIndex, or its retriever as retriever="
             )
-        if isinstance(self.retriever, SearchIndex):
+        is_artifact = isinstance(retriever, pt.Artifact) and not isinstance(
+            retriever, pt.Transformer
+        )
+        if isinstance(retriever, SearchIndex) or is_artifact:
             raise UsageError(
-                f"retriever={type(self.retriever).__name__}(...) is an index: give it as index=, "
-                "or its retriever as retriever="
+                f"retriever={type(retriever).__name__}(...) is an index: give it as index=, or its "
+                "retriever as retriever="
             )
         if kind == "bm25" and isinstance(index, LuceneIndex):
             return {"retriever": None}  # it searches words alone

