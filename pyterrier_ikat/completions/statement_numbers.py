@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from typing import Any
 
-from .json_answers import MOST_UNREADABLE, OPENING, complete_part, json_values, value_at
+from .json_answers import MOST_UNREADABLE, OPENING, json_values, value_at
 from .signs import plain_signs
 from .usable import own_turn, usable_text, without_fences
 
@@ -408,18 +408,14 @@ def _as_json(text: str, start: int) -> tuple[ReadChoice, int] | None:
     Near JSON is read too, and of a truncated value the complete part.
     """
     value, end = value_at(text, start)
-    notes = []
-    if value is None:
-        value = complete_part(text, start)
-        notes = [ENDLESS_LIST]
-    if value is None or (notes and not value):
+    if value is None or end is None:
         return None
     if is_about_statement(value):
         value = list(takewhile(is_about_statement, json_values(text[start:])))
     items = _labels(value if isinstance(value, list) else _listed(value))
     if len(items) == 1 and SAYS_NONE.match(items[0]):
         items = []
-    return ReadChoice(items, notes, _is_copy(value)), len(text) if end is None else end
+    return ReadChoice(items, copied=_is_copy(value)), end
 
 
 def _is_copy(value: Any) -> bool:

@@ -3,18 +3,16 @@
 A file is run once for each of its contents.
 """
 
-import ast
 import importlib
 import linecache
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from importlib.abc import MetaPathFinder
-from importlib.machinery import FileFinder, ModuleSpec, SourceFileLoader
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from traceback import extract_tb
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import NamedTuple
 
 from ..errors import UsageError
@@ -25,16 +23,23 @@ THIS_PACKAGE = __name__.partition(".")[0]
 
 
 class _Loaded(NamedTuple):
-    """A module, and the state of the files that it was loaded from."""
+    """The module of a file.
 
+    Attributes:
+        files: the file, and the modules beside it that were imported.
+        state: their contents then.
+        module: the module.
+    """
+
+    files: list[Path]
     state: str
     module: ModuleType
 
 
 _file_modules: dict[str, _Loaded] = {}
-"""The module of each file, by name. Its state includes the modules beside it."""
-_modules_beside: dict[str, _Loaded] = {}
-"""The modules beside files, by name."""
+"""The module of each file, by name."""
+_states_beside: dict[str, str] = {}
+"""The content of each module beside a file when it was imported, by name."""
 
 
 def load_python(path: str, what: str) -> ModuleType:
@@ -57,24 +62,28 @@ def load_python(path: str, what: str) -> ModuleType:
         raise UsageError(f"{path} is not a Python file: give {what}'s name, or {example}")
     if not file.is_file():
         raise UsageError(f"there is no file {path}: give {example}")
+    name = f"ikat_methods_{digest(str(file.resolve())).hex()[:12]}"
+    loaded = _file_modules.pop(name, None)
+    if loaded is None or loaded.state != _state(loaded.files):
+        loaded = _load(file, name, path)
+    _file_modules[name] = loaded
+    return loaded.module
+
+
+def _load(file: Path, name: str, path: str) -> _Loaded:
+    folder = file.resolve().parent
     source = file.read_bytes()
-    beside = _imported_beside(source, file.resolve().parent)
-    states = {name: _state(files) for name, files in beside.items()}
-    of_beside = [f"{name} {state}" for name, state in sorted(states.items())]
-    state = digest(source, *of_beside).hex()
-    module_name = f"ikat_methods_{digest(str(file.resolve())).hex()[:12]}"
-    loaded = _file_modules.get(module_name)
-    if loaded is not None and loaded.state == state:
-        return loaded.module
-    _file_modules.pop(module_name, None)
-    _forget_changed(states)
-    with _importing_from(file.resolve().parent, list(beside)):
-        module = _run(file, source, module_name, path)
-    for name, state_beside in states.items():
-        if name in sys.modules:
-            _modules_beside[name] = _Loaded(state_beside, sys.modules[name])
-    _file_modules[module_name] = _Loaded(state, module)
-    return module
+    before = _files_beside(folder)
+    if any(_states_beside.get(module) != _state([before[module]]) for module in before):
+        for module_name in before:
+            del sys.modules[module_name]
+    with _importing_from(folder):
+        module = _run(file, source, name, path)
+    beside = _files_beside(folder)
+    for module_name, module_file in beside.items():
+        _states_beside[module_name] = _state([module_file])
+    files = [file, *beside.values()]
+    return _Loaded(files, _state(files), module)
 
 
 def _run(file: Path, source: bytes, name: str, path: str) -> ModuleType:
@@ -85,7 +94,6 @@ def _run(file: Path, source: bytes, name: str, path: str) -> ModuleType:
     module = ModuleType(name)
     module.__file__ = str(file)
     sys.modules[name] = module
-    linecache.checkcache(str(file))
     try:
         exec(compile(source, str(file), "exec"), module.__dict__)
     except BaseException as error:
@@ -109,116 +117,39 @@ def _line_of(error: Exception, file: Path) -> int | str:
     return line or "?"
 
 
-def _imported_beside(source: bytes, folder: Path) -> dict[str, list[Path]]:
-    """The files of the modules beside a file that its source imports, by top name.
+def _files_beside(folder: Path) -> dict[str, Path]:
+    """The files of the imported modules that lie in a folder, by the modules' names.
 
-    They include modules that these modules import.
+    Those of installed packages, such as one that is developed in the folder, are omitted.
     """
-    files_of: dict[str, list[Path]] = {}
-    names = list(_imports(source))
-    while names:
-        name = names.pop()
-        files = _files_of(name, folder)
-        if name in files_of or not files:
-            continue
-        files_of[name] = files
-        for file in files:
-            names += _imports(file.read_bytes())
-    if not files_of:
+    files = {}
+    for name, module in list(sys.modules.items()):
+        top = name.partition(".")[0]
+        path = getattr(module, "__file__", None) or ""
+        if path == str(folder / f"{top}.py") or path.startswith(str(folder / top) + os.sep):
+            files[name] = Path(path)
+    if not files:
         return {}
-    elsewhere = {*packages_distributions(), *sys.stdlib_module_names, THIS_PACKAGE}
-    return {name: files for name, files in files_of.items() if name not in elsewhere}
+    installed = {*packages_distributions(), THIS_PACKAGE}
+    return {name: file for name, file in files.items() if name.partition(".")[0] not in installed}
 
 
-def _imports(source: bytes) -> Iterator[str]:
-    """The top names of all modules that a source imports, also inside its functions.
-
-    A source that isn't Python has none.
-    """
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):  # reported when the file is run
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name.partition(".")[0]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module.partition(".")[0]
-
-
-def _files_of(name: str, folder: Path) -> list[Path]:
-    """The Python files of a module or package beside a file; none if there is no such module."""
-    package = folder / name
-    if package.is_dir():
-        return sorted(package.rglob("*.py"))
-    module = folder / f"{name}.py"
-    return [module] if module.is_file() else []
-
-
-def _state(files: Sequence[Path]) -> str:
-    parts: list[str | bytes] = []
-    for path in files:
-        parts += [str(path), path.read_bytes()]
-    return digest(*parts).hex()
-
-
-def _forget_changed(states: dict[str, str]) -> None:
-    """Forget modules that weren't loaded from the present files, so that they are imported again.
-
-    If one of them changed, all are forgotten, because the others may hold what it defined.
-    """
-    if all(_is_current(name, state) for name, state in states.items()):
-        return
-    for name in states:
-        _modules_beside.pop(name, None)
-        for module in list(sys.modules):
-            if module == name or module.startswith(f"{name}."):
-                del sys.modules[module]
-    importlib.invalidate_caches()
-
-
-def _is_current(name: str, state: str) -> bool:
-    """Whether a module beside a file was loaded from files in this state, and is still in use."""
-    loaded = _modules_beside.get(name)
-    if loaded is None:
-        return False
-    return loaded.state == state and sys.modules.get(name) is loaded.module
-
-
-class _FromSource(SourceFileLoader):
-    """Imports a module from its source alone."""
-
-    def get_code(self, fullname: str) -> CodeType:
-        path = self.get_filename(fullname)
-        linecache.checkcache(path)
-        return self.source_to_code(self.get_data(path), path)
-
-
-class _Beside(MetaPathFinder):
-    """Finds the modules with these names in a folder, and what belongs to them."""
-
-    def __init__(self, folder: Path, names: Sequence[str]) -> None:
-        self.folder = folder
-        self.names = names
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname.partition(".")[0] not in self.names:
-            return None
-        for folder in [str(self.folder)] if path is None else path:
-            spec = FileFinder(folder, (_FromSource, [".py"])).find_spec(fullname)
-            if spec is not None:
-                return spec
-        return None
+def _state(files: Iterable[Path]) -> str:
+    contents = [file.read_bytes() if file.is_file() else b"" for file in files]
+    return digest(*contents).hex()
 
 
 @contextmanager
-def _importing_from(folder: Path, names: Sequence[str]) -> Iterator[None]:
-    finder = _Beside(folder, names)
-    sys.meta_path.insert(0, finder)
+def _importing_from(folder: Path) -> Iterator[None]:
+    """Find modules in a folder, too, if they are nowhere else."""
+    prefix = sys.pycache_prefix
+    # Compiled files don't tell a change within a second, so none is read or written.
+    sys.pycache_prefix = os.devnull
+    sys.path.append(str(folder))
+    importlib.invalidate_caches()
+    linecache.checkcache()
     try:
         yield
     finally:
-        sys.meta_path.remove(finder)
+        sys.pycache_prefix = prefix
+        sys.path.remove(str(folder))
