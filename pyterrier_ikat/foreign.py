@@ -286,7 +286,34 @@ def _package(owner: Any) -> str:
     return type(owner).__module__.partition(".")[0]
 
 
-class Foreign:
+class Answers:
+    """What a stage answers to a run's questions, unless it knows more."""
+
+    open_ended = False
+    """Whether its model decides how many texts it writes, so that a plan counts the fewest."""
+
+    def prompt_checksums(self) -> dict[str, str]:
+        """Return a checksum for each prompt template that it sends, by the template's name."""
+        return {}
+
+    def own_prompts(self) -> str | None:
+        """Return the folder of the user's prompt templates, or None."""
+        return None
+
+    def abstains_with(self) -> str | None:
+        """Return its response to a turn without passages, or None if it writes no responses."""
+        return None
+
+    def query_encoder(self) -> pt.Transformer | None:
+        """Return the operator that encodes its queries, or None if it doesn't search vectors."""
+        return None
+
+    def analysis(self) -> dict[str, Any]:
+        """Return how its index makes words of texts, such as ``stemmer`` and ``stops``."""
+        return {}
+
+
+class Foreign(Answers):
     """A stage of PyTerrier or of another package, with careful answers to a run's questions.
 
     They are the questions that :class:`~pyterrier_ikat.Operator` answers, too. The stage may read
@@ -307,8 +334,6 @@ class Foreign:
         >>> Foreign(upper).one_row_per_turn
         True
     """
-
-    open_ended = False
 
     def __init__(self, stage: pt.Transformer) -> None:
         self.stage = stage
@@ -359,32 +384,12 @@ class Foreign:
         """Return whether a change of its parts can go unnoticed; see :func:`untracked`."""
         return untracked(self.stage)
 
-    def prompt_checksums(self) -> dict[str, str]:
-        """Return nothing: it sends no prompt of this package."""
-        return {}
-
-    def own_prompts(self) -> str | None:
-        """Return None: it reads no prompt templates."""
-        return None
-
-    def abstains_with(self) -> str | None:
-        """Return None: its response to a turn without passages is unknown."""
-        return None
-
     def passages_at_most(self) -> int | None:
         """Return the cutoff, or the attribute ``num_results`` of a retriever."""
         if self.cutoff is not None:
             return self.cutoff
         number = getattr(self.stage, "num_results", None)
         return number if isinstance(number, int) else None
-
-    def query_encoder(self) -> pt.Transformer | None:
-        """Return None: how it makes vectors of queries is unknown."""
-        return None
-
-    def analysis(self) -> dict[str, Any]:
-        """Return nothing: how it makes words of texts is unknown."""
-        return {}
 
     def without_texts(self) -> pt.Transformer:
         """Return the stage as it is."""

@@ -25,6 +25,7 @@ from .arguments import Checked, check_same_turns, checked_frame, missing_columns
 from .errors import counted
 from .events import OBSERVERS, observed
 from .foreign import (
+    Answers,
     Foreign,
     held_by,
     inspected_subpipelines,
@@ -64,7 +65,7 @@ class _Cutoff(pt.RankCutoff):
         return {**drawn, "help_url": ""}  # otherwise drawing looks it up on the network
 
 
-class Operator(Checked, pt.Transformer):
+class Operator(Answers, Checked, pt.Transformer):
     """A PyTerrier transformer that is a value: equal arguments make equal operators.
 
     Subclasses store every ``__init__`` argument under its own name and set ``schematic = {"label":
@@ -107,9 +108,6 @@ class Operator(Checked, pt.Transformer):
 
     last_in_repr: ClassVar[Sequence[str]] = ()
     """Arguments that stand behind those of subclasses, in this order."""
-
-    open_ended: bool = False
-    """Whether its model decides how many texts it writes, so that a plan counts the fewest."""
 
     gives_texts: bool = True
     """Whether it looks up the texts of the passages that it finds; see :meth:`without_texts`."""
@@ -167,30 +165,10 @@ class Operator(Checked, pt.Transformer):
         """Return whether it depends on something whose change can't be noticed."""
         return False
 
-    def prompt_checksums(self) -> dict[str, str]:
-        """Return a checksum for each prompt template that it sends, by the template's name."""
-        return {}
-
-    def own_prompts(self) -> str | None:
-        """Return the folder of the user's prompt templates, or None."""
-        return None
-
-    def abstains_with(self) -> str | None:
-        """Return its response to a turn without passages, or None if it writes no responses."""
-        return None
-
     def passages_at_most(self) -> int | None:
         """Return the maximum number of passages per query, by default ``num_results``."""
         number = self.arguments().get("num_results")
         return number if isinstance(number, int) else None
-
-    def query_encoder(self) -> pt.Transformer | None:
-        """Return the operator that encodes its queries, or None if it doesn't search vectors."""
-        return None
-
-    def analysis(self) -> dict[str, Any]:
-        """Return how its index makes words of texts, such as ``stemmer`` and ``stops``."""
-        return {}
 
     def without_texts(self: OperatorT) -> OperatorT:
         """Return a copy that may omit the column ``text``, if no later stage reads it."""

@@ -72,18 +72,6 @@ class _Command(click.Command):
         with nullcontext() if self.name in DRAW_THEIR_OWN else command_line(f"ikat {self.name}"):
             return super().invoke(ctx)
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The required options, then the others."""
-        rows: dict[str, list[tuple[str, str]]] = {"Required": [], "Options": []}
-        for option in self.get_params(ctx):
-            record = option.get_help_record(ctx)
-            if record is not None and isinstance(option, click.Option):
-                rows["Required" if option.required else "Options"].append(record)
-        for title, records in rows.items():
-            if records:
-                with formatter.section(title):
-                    formatter.write_dl(records)
-
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         _write_example(formatter, self.example)
 

@@ -25,7 +25,7 @@ from ..tables import (
 from .evaluator import ORACLE, Rows, aggregated, bonferroni, experiment_rows, label
 from .inference import NO_VALUE, compare
 from .scored_turns import TURNS_ATTRIBUTE
-from .units import UNIT_COLUMNS, Clusters, describe_test, notes_on_unit
+from .units import Clusters, describe_test, notes_on_unit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -239,32 +239,9 @@ def table(evaluated: "pd.DataFrame", format: str | None = None) -> Table | str:
         raise DataError(
             f"the rows are means over different turns ({numbers} of them): make a table of each"
         )
-    _check_compared(list(evaluated.columns))
     shown = experiment_table(evaluated.to_dict("records"), evaluated.attrs.get(TURNS_ATTRIBUTE, ()))
     shown = replace(shown, rows=evaluated, notes=[*shown.notes, *notes_of(evaluated)])
     return shown if format is None else shown.written(format)
-
-
-def _check_compared(columns: Sequence[str]) -> None:
-    """Check that a table with tests has all columns that its marks and intervals need.
-
-    Raises:
-        DataError: with the columns that it lacks.
-    """
-    tested = [str(name) for name in columns if str(name).endswith(" reject")]
-    if not tested:
-        return
-    wanted = []
-    for reject in tested:
-        measure = reject.removesuffix(" reject")
-        for suffix in ("", " +", " -", " p-value", " low", " high"):
-            wanted.append(measure + suffix)
-    missing = [name for name in (*wanted, *UNIT_COLUMNS) if name not in columns]
-    if missing:
-        raise DataError(
-            f"the table of comparisons lacks {', '.join(missing)}: "
-            "give what ikat.experiment returned, as a whole"
-        )
 
 
 def notes_of(scores: "pd.DataFrame") -> list[str]:

@@ -191,16 +191,6 @@ class LLM:
             raise StageError("generate", failures, self.kept_in)
         return cast(list[Completion], outcomes)
 
-    def text_generator(self, **options: Any) -> Any:
-        """Wrap this model for pyterrier_rag's ``Reader``.
-
-        Args:
-            options: of ``pyterrier_rag.backend.TextGenerator``.
-        """
-        from pyterrier_rag.backend import TextGenerator
-
-        return TextGenerator(self, **options)
-
     def kept(self, requests: Mapping[str, Request]) -> dict[str, Completion | LLMFailure]:
         """The outcomes of some requests in the cache, by their keys.
 

@@ -42,7 +42,6 @@ from ..tables import Table, of_frame
 from .experiment_arguments import (
     Measures,
     baseline_of,
-    check_options,
     data_of,
     named_systems,
     only_topics,
@@ -438,7 +437,6 @@ def experiment(
     if measures is not None and eval_metrics is not None:
         raise UsageError("measures and eval_metrics are the same: omit one")
     measures = eval_metrics if measures is None else measures
-    check_options(resources)
     inputs = data_of(
         data,
         {

@@ -1,6 +1,6 @@
 """Arguments of ``ikat.experiment``: systems with names, and data in its or PyTerrier's order."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -33,44 +33,6 @@ class ExperimentData:
     qrels: QrelsSource | None = None
     measures: Measures | None = None
     baseline: str | int | None = None
-
-
-PYTERRIERS = {
-    "perquery": "ikat.evaluation.per_turn has the scores of each turn",
-    "filter_by_qrels": "turns without judgements are not run",
-    "filter_by_topics": (
-        "judgements of other turns are left out where topics and qrels are frames, in PyTerrier's "
-        "order"
-    ),
-    "batch_size": "ikat.run has turns_at_once=",
-    "save_dir": "ikat.run keeps the rankings in the folder out=",
-    "save_mode": "ikat.run uses a finished run again",
-    "save_format": "ikat.run writes TREC's format",
-    "test": "the test is a paired t-test that is robust to clusters of turns, which unit= names",
-    "correction": "with a baseline, the p-values after Bonferroni's correction are in the table",
-    "correction_alpha": "a difference is significant at .05",
-    "dataframe": "the table is a frame",
-    "highlight": "take .style of the frame",
-    "round": "take .round() of the frame",
-    "verbose": "progress is shown in a terminal",
-    "validate": "systems are checked before they run",
-    "precompute_prefix": "what several systems ask is computed once where it has a cache",
-    "plan": "ikat.plan(systems, topics) has the calls and their cost",
-}
-"""Option of ``pt.Experiment`` (PyTerrier 1.1) -> what is here instead."""
-
-
-def check_options(options: Iterable[str]) -> None:
-    """Check that no option is one that ``pt.Experiment`` alone has.
-
-    Raises:
-        UsageError: with what is here instead.
-    """
-    for name in options:
-        if name in PYTERRIERS:
-            raise UsageError(
-                f"ikat.experiment has no {name}=, unlike pt.Experiment: {PYTERRIERS[name]}"
-            )
 
 
 def data_of(positional: Sequence[Any], named: Mapping[str, Any]) -> ExperimentData:

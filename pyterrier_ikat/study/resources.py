@@ -1,7 +1,6 @@
 """The resources of systems: an index, language models, re-rankers."""
 
 import inspect
-import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
@@ -503,10 +502,6 @@ def _open_trained(given: Any, _: Ledger) -> Any:
     return Seq2SeqRewrite(given) if isinstance(given, str) else given
 
 
-HOME_IN_NAME = re.compile(r"^(\w+:)?~/")
-"""A path below the home directory, behind the kind of a re-ranker."""
-
-
 def _names_in(text: str) -> list[str]:
     """The names in a text, which commas separate."""
     return [name.strip() for name in text.split(",")]
@@ -519,7 +514,6 @@ def _open_rerankers(given: Any, _: Ledger) -> Any:
     """
     if not isinstance(given, str):
         return given
-    home = os.path.expanduser("~/")
     without_model = {"", *(f"{kind}:" for kind in RERANKERS)}
     rerankers = []
     for name in _names_in(given):
@@ -529,9 +523,6 @@ def _open_rerankers(given: Any, _: Ledger) -> Any:
                 "give a cross-encoder's, bi:NAME, colbert:NAME, monot5:NAME, listwise:LLM, or "
                 "several with commas"
             )
-        in_home = HOME_IN_NAME.match(name)
-        if in_home is not None:
-            name = f"{in_home[1] or ''}{home}{name[in_home.end() :]}"
         own = own_stage(name)
         rerankers.append(load_reranker(name) if own is name else own)
     return rerankers[0] if len(rerankers) == 1 else rerankers

@@ -403,13 +403,6 @@ def test_response_and_nugget_means_have_intervals_of_the_unit():
             assert (row["unit"], row["clusters"]) == (unit, wanted.clusters)
 
 
-def test_a_table_without_the_unit_of_its_marks_is_refused():
-    named, qrels = runs()
-    table = evaluate(named, qrels, ["RR"], "base")
-    with pytest.raises(ikat.DataError, match="the table of comparisons lacks clusters"):
-        ikat.show.table(table.drop(columns="clusters"))
-
-
 @pytest.mark.parametrize("unit", ["topic", "user"])
 def test_topic_and_user_of_an_id_stand_before_the_hyphen(unit):
     clusters = find_clusters(["9-1_1", "9-2_1", "10-1_1"], unit)

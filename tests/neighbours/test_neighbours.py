@@ -177,9 +177,9 @@ def test_our_model_is_a_pyterrier_rag_backend_with_its_ledger(
         (passages >> readers.Reader(ikat.llm(f"{line}0"), prompt="{{ query }}: {{ qcontext }}"))(
             turns
         )
-    assert model.text_generator(num_responses=2)(pd.DataFrame({"qid": ["1"], "prompt": ["hi"]}))[
-        "qanswer"
-    ].tolist() == ["No.", "No."]
+    generator = rag.TextGenerator(model, num_responses=2)
+    answers = generator(pd.DataFrame({"qid": ["1"], "prompt": ["hi"]}))
+    assert answers["qanswer"].tolist() == ["No.", "No."]
 
 
 @pytest.mark.parametrize("raw", [False, True], ids=["messages", "prompts"])
@@ -208,8 +208,10 @@ def test_a_reader_asks_our_model_with_messages_and_with_prompts(
     ]
     assert sorted((one["messages"] for one in chat_server.asked), key=str) == sorted(asked, key=str)
     assert not any("stop" in one for one in chat_server.asked)
-    generator = ikat.llm(f"openai:m base_url={address} cache=none").text_generator(
-        stop_sequences=["\n"], max_new_tokens=5
+    generator = rag.TextGenerator(
+        ikat.llm(f"openai:m base_url={address} cache=none"),
+        stop_sequences=["\n"],
+        max_new_tokens=5,
     )
     generator(pd.DataFrame({"qid": ["1"], "prompt": ["hi"]}))
     assert (chat_server.asked[-1]["stop"], chat_server.asked[-1]["max_tokens"]) == (["\n"], 5)
