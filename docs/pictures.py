@@ -57,16 +57,6 @@ LOOK = (
 )
 """The styles of the drawing, in a light and a dark page."""
 
-SHOW_ONE_TURN = """turn => {
-  for (const one of document.querySelectorAll(".turn")) {
-    if (one.textContent.includes(turn)) one.querySelector(".passages > summary").click();
-    else one.hidden = true;
-  }
-  for (const section of document.querySelectorAll("section.group")) {
-    section.hidden = !section.querySelector(".turn:not([hidden])");
-  }
-}"""
-
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
@@ -83,7 +73,7 @@ def chromium() -> Iterator[Browser]:
 
 
 def photograph(report: Path, turn: str, target: Path) -> None:
-    """Save a picture of one turn of a report, its passages open, in a light window.
+    """Save a picture of a report at one turn, its passages open, in a light window.
 
     Args:
         report: the report's file.
@@ -93,8 +83,10 @@ def photograph(report: Path, turn: str, target: Path) -> None:
     with chromium() as browser:
         page = browser.new_page(**REPORT_VIEW)
         page.goto(report.as_uri())
-        page.evaluate(SHOW_ONE_TURN, turn)
-        expect(page.locator(".turn").filter(visible=True)).to_have_count(1)
+        box = page.locator(".turn", has_text=turn)
+        box.locator("> summary").click()
+        box.locator(".passages > summary").first.click()
+        expect(box.locator(".passages[open]")).to_have_count(2)
         page.screenshot(path=target)
     _shrink(target)
 

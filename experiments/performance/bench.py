@@ -33,6 +33,7 @@ BENCHMARKS = (
     "llm_client",
     "fusion",
     "evaluation",
+    "report",
     "serve",
     "load",
 )

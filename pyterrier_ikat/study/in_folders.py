@@ -104,7 +104,7 @@ def run_in_folders(
         study: the systems, and the data and resources that they run on.
         out: the folder of the runs.
         turns_at_once: the number of turns at a time.
-        measures: the measures of the runs in addition to the track's.
+        measures: the measures of the runs before the track's.
 
     Raises:
         UsageError: before anything is run, when a folder holds another run or finished batches of
@@ -276,8 +276,8 @@ class Run:
                 without scores.
         """
         ranking = self.folder.ranking() if self.finished else self._run_turns(size)
-        # The track's measures, those in the folder and the given ones.
-        wanted = as_measures([*TRACK_2023, *computable(self._stored_measures()), *measures])
+        # The given measures, those in the folder and the track's: a report shows the first first.
+        wanted = as_measures([*measures, *computable(self._stored_measures()), *TRACK_2023])
         self.answered = set(ranking)
         self.scores = {label(measure): [] for measure in wanted}
         labels = self.study.labels

@@ -1,5 +1,9 @@
 """A page as its reader gets it: elements, text, and faults of its markup."""
 
+import base64
+import gzip
+import json
+import re
 from html.parser import HTMLParser
 
 ATTACKS = (
@@ -9,7 +13,13 @@ ATTACKS = (
     "{{ 7 * 7 }} {% raw %}",
     "]]><!--",
 )
-VOID = {"meta", "input", "img", "br"}
+VOID = {"meta", "input", "img", "br", "wbr"}
+
+
+def packed_turns(html):
+    """What the page's script draws: the passages, the texts of calls, and the turns."""
+    block = re.search(r'<script type="application/json" id="turns">"([^"]*)"</script>', html)[1]
+    return json.loads(gzip.decompress(base64.b64decode(block)))
 
 
 class Page(HTMLParser):

@@ -3,7 +3,7 @@
 import pytest
 from in_browser import DESK, PHONE, open_all_boxes, violations
 from playwright.sync_api import expect
-from seen import choose, turns
+from seen import choose, open_turns, turns
 from small_dialogues import write_logs
 
 from pyterrier_ikat.show import report
@@ -35,6 +35,7 @@ def test_sessions_are_filtered_sorted_and_searched(page, url, fields, expected):
 def test_nothing_keeps_people_from_using_the_page(new_page, url, view):
     page = new_page(**view)
     page.goto(url)
+    open_turns(page)
     open_all_boxes(page)
     assert page.evaluate("document.documentElement.scrollWidth") == view["viewport"]["width"]
     assert page.locator(".turn").evaluate_all(

@@ -1,10 +1,12 @@
 """The page of a report in a browser: its limits, filters and links, without scripts, on a phone."""
 
+import re
+
 import pandas as pd
 import pytest
-from in_browser import DESK, PHONE, open_all_boxes
+from in_browser import DESK, PHONE, open_all_boxes, shown
 from playwright.sync_api import expect
-from seen import choose, turns
+from seen import choose, open_turns, turns
 from small_runs import ranking
 
 from pyterrier_ikat.conversations.frame import column
@@ -54,7 +56,9 @@ def test_no_text_of_a_run_becomes_script(page, url):
     page.goto(url)
     expect(page).to_have_title("a, b")
     expect(turns(page)).to_have_count(6)
-    expect(page.locator("img, script")).to_have_count(1)
+    open_turns(page)
+    expect(page).to_have_title("a, b")
+    expect(page.locator("img, script:not([type])")).to_have_count(1)
     assert page.evaluate("performance.getEntriesByType('resource').length") == 0
 
 
@@ -98,40 +102,140 @@ def test_an_address_leads_to_a_passage_that_a_filter_hides(page, url):
     page.goto(url)
     choose(page, outcome="loss")
     passage = page.locator("#p5-0-1-2")
-    expect(passage).to_be_hidden()
+    expect(passage).to_have_count(0)
     page.evaluate("location.hash = '#p5-0-1-2'")
     expect(passage).to_be_in_viewport()
 
 
 def test_a_citation_leads_to_its_passage(page, url):
     page.goto(url)
-    page.locator("#t2 .n1 .cited a").first.click()
+    page.locator("#t2 > summary").click()
+    page.locator("#t2 .other .cited a").first.click()
     expect(page).to_have_url(f"{url}#p2-1-1-2")
-    expect(page.locator("#t2 .n1 .passages")).to_have_attribute("open", "")
+    expect(page.locator("#t2 .other .passages")).to_have_attribute("open", "")
     expect(page.locator("#p2-1-1-2")).to_be_in_viewport()
 
 
-def test_all_of_it_can_be_read_without_javascript(new_page, url):
+def test_an_address_leads_to_a_passage_of_a_system_not_compared(page, tmp_path):
+    frame = ranking([("1_1", "a", 1.0)])
+    made = report({name: frame.assign(text=f"tea of {name}") for name in ("raw", "b", "c")})
+    page.goto(f"{made.save(tmp_path / 'three.html').as_uri()}#p1-2-1-1")
+    expect(page.locator("#p1-2-1-1")).to_be_in_viewport()
+    expect(page.locator("#filters [name=run]")).to_have_value("2")
+
+
+def test_means_and_utterances_can_be_read_without_javascript(new_page, url):
     page = new_page(java_script_enabled=False)
     page.goto(url)
-    for text in (
-        "What of 2-1_3?",
-        "It depends.",
-        "2 sub-queries",
-        "2 passages",
-        "Conversation 2-1",
-    ):
-        expect(page.locator("main").get_by_text(text).first).to_be_visible()
+    for text in ("What of 2-1_3?", "Conversation 2-1", ".6000"):
+        expect(page.locator("body").get_by_text(text).first).to_be_visible()
+    expect(page.locator("noscript p")).to_be_visible()
     expect(page.locator("#filters")).to_be_hidden()
-    last = page.locator("#t6 .passages").first
-    last.locator("summary").first.click()
-    expect(last.get_by_text("2-1_3-else").first).to_be_visible()
+
+
+def read_all(page):
+    """Open all turns, and return their text."""
+    open_turns(page)
+    return page.locator("main").evaluate("main => main.textContent")
+
+
+def test_turns_are_drawn_where_decompressionstream_is_missing(new_page, url):
+    page, older = new_page(), new_page()
+    page.goto(url)
+    older.add_init_script("delete window.DecompressionStream")
+    older.goto(url)
+    assert older.evaluate("typeof DecompressionStream") == "undefined"
+    text = read_all(page)
+    assert "secret-2-1_3-yes" in text
+    assert read_all(older) == text
+
+
+def test_it_can_be_used_in_the_frame_of_a_notebook(page, tmp_path):
+    frame = ranking([("1_1", "a", 1.0), ("1_2", "b", 1.0)])
+    run = frame.assign(text="tea", qutterance="What?", qanswer="Mint.", used=True)
+    notebook = tmp_path / "notebook.html"
+    notebook.write_text(report({"raw": run, "b": run})._repr_html_(), encoding="utf-8")
+    page.goto(notebook.as_uri())
+    inside = page.frame_locator("iframe")
+    inside.locator("#t2 > summary").click()
+    inside.locator("#t2 .other .cited a").click()  # the address of the frame has no place for it
+    expect(inside.locator("#p2-1-1-1")).to_be_in_viewport()
+    inside.locator("[name=search]").fill("nowhere")
+    expect(inside.locator("#none")).to_be_visible()
+    assert page.url == notebook.as_uri()
+
+
+def test_all_turns_are_printed_as_they_are_filtered(page, url):
+    page.goto(url)
+    choose(page, group="2")
+    page.locator("#t4 > summary").click()
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    expect(shown(page, ".turn .answer")).to_have_count(6)  # of three turns and two systems
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.emulate_media(media="screen")
+    expect(shown(page, ".turn .answer")).to_have_count(2)
+
+
+def test_a_page_is_printed_whole_before_it_is_unpacked(page, url):
+    # as a program prints: at once, when nothing that takes time has ended
+    page.add_init_script("Response.prototype.text = () => new Promise(() => {})")
+    page.goto(url)
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    expect(shown(page, ".turn .answer")).to_have_count(12)
+
+
+def test_a_file_that_was_cut_says_so(page, tmp_path, allowed_errors):
+    allowed_errors.append("")
+    html = report(ranking([("1_1", "a", 1.0)])).html
+    cut = re.sub(r'(id="turns">"[^"]{40})[^"]*', r"\1", html)
+    (tmp_path / "cut.html").write_text(cut, encoding="utf-8")
+    page.goto((tmp_path / "cut.html").as_uri())
+    expect(page.locator("#broken")).to_be_visible()
+    expect(turns(page)).to_have_text(["1_1"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a \u2028 b \u2029 c",
+        "</script><!-- <script>",
+        "שלום \u202e abc",
+        "\\u003cb\\u003e",
+        "&lt;b&gt;",
+    ],
+    ids=["separators", "script", "direction", "escaped", "entities"],
+)
+def test_hostile_texts_reach_the_reader_as_they_are(page, tmp_path, text):
+    run = ranking([("1_1", f"d {text}", 1.0)])
+    wrote = {"qutterance": text, "qrewrite": text, "qanswer": f"answer {text}", "text": text}
+    run = run.assign(**{name: [value] for name, value in wrote.items()})
+    page.goto(report({f"run {text}": run}).save(tmp_path / "hostile.html").as_uri())
+    open_turns(page)
+    assert page.locator("h3 + .utterance").text_content() == text
+    assert page.locator(".query").text_content() == text
+    assert page.locator(".answer, .draft").first.text_content() == f"answer {text}"
+    assert page.locator(".passages code").text_content() == f"d {text}"
+    assert page.locator(".passages li p").text_content() == " ".join(text.split())
+    assert page.locator(".side h4").text_content() == f"run {text}"
+    expect(page.locator("script:not([type])")).to_have_count(1)
+
+
+def test_a_turn_is_opened_and_read_by_keyboard(page, url):
+    page.goto(url)
+    page.locator("#t1 > summary").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#t1 .side")).to_have_count(2)
+    page.keyboard.press("Space")
+    expect(page.locator("#t1 .side").first).to_be_hidden()
+    assert page.get_by_role("heading", name="Turn 1 1-1_1").count() == 1
 
 
 @pytest.mark.parametrize("view", [PHONE, DESK], ids=["phone", "desk"])
 def test_it_fits_a_phone_and_a_desk_in_light_and_dark(new_page, url, view):
     page = new_page(**view)
     page.goto(f"{url}#t1")
+    open_turns(page)
     open_all_boxes(page)
     dark = view["color_scheme"] == "dark"
     expect(page.locator("body")).to_have_css(
@@ -141,7 +245,7 @@ def test_it_fits_a_phone_and_a_desk_in_light_and_dark(new_page, url, view):
     assert page.locator(".turn").evaluate_all(
         "all => all.every(one => one.scrollWidth <= one.clientWidth)"
     )
-    boxes = page.locator(".means table, .passages li, .headline")
+    boxes = page.locator(".passages li, .headline, .largest li, .axis")
     assert (
         boxes.evaluate_all("all => all.filter(one => one.scrollWidth > one.clientWidth + 1).length")
         == 0

@@ -7,16 +7,17 @@ import pandas as pd
 import pytest
 from in_browser import DESK, PHONE, open_all_boxes, shown, violations
 from playwright.sync_api import expect
-from seen import choose, turns
+from seen import choose, open_turns, turns
 from small_runs import ranking
 
+import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.evaluation import evaluate
 from pyterrier_ikat.evaluation.units import Clusters
 from pyterrier_ikat.show import report
 from pyterrier_ikat.show.report import material as runs_module
+from pyterrier_ikat.show.report.content import Call
 from pyterrier_ikat.show.report.means import ShownMeasure, compare_means
-from pyterrier_ikat.show.report.page import Call
 
 TURNS = ["1-1_1", "1-1_2", "2-1_1", "2-1_2"]
 # the rank of the relevant passage `yes` in each run and turn; 0 where it isn't found. The last turn
@@ -73,6 +74,7 @@ def sentence(text):
 
 def test_a_sentence_per_turn_names_what_makes_the_difference(page, url):
     page.goto(url)
+    open_turns(page)
     reasons = shown(page, ".reason")
     expected = [
         (
@@ -102,6 +104,7 @@ def test_a_sentence_per_turn_names_what_makes_the_difference(page, url):
 def test_the_sentence_is_about_the_measure_that_is_shown(page, url):
     page.goto(url)
     choose(page, run="2", measure="1")
+    open_turns(page)
     expected = [
         (
             "No difference in P(rel=1)@1: neither lost nor low finds a relevant passage among its "
@@ -119,46 +122,66 @@ def test_the_sentence_is_about_the_measure_that_is_shown(page, url):
 
 def test_a_turn_has_the_values_of_two_runs_in_the_chosen_measure(page, url):
     page.goto(url)
-    expect(page.locator(".headline .n2:visible")).to_have_count(0)
-    expect(shown(page, ".headline :is([data-measure], .n0, .n1)")).to_have_text(
+    expect(page.locator(".headline .score, .headline .difference")).to_have_text(
         [
-            *("RR(rel=1)", "low .5000", "high 1.0000"),
-            *("RR(rel=1)", "low .2500", "high .2500"),
-            *("RR(rel=1)", "low 1.0000", "high .5000"),
+            *("low .5000", "high 1.0000", "+.5000"),
+            *("low .2500", "high .2500", ".0000"),
+            *("low 1.0000", "high .5000", "−.5000"),
         ]
     )
     expect(page.locator("#t4 .headline")).to_have_text("not judged")
-    expect(shown(page, ".headline .win")).to_have_text(["1.0000"])
-    expect(shown(page, ".headline .loss")).to_have_text([".5000"])
+    expect(shown(page, ".headline .win")).to_have_text(["+.5000"])
+    expect(shown(page, ".headline .loss")).to_have_text(["−.5000"])
     choose(page, run="2", measure="1")
-    expect(shown(page, "#t1 .headline > span")).to_have_text(
-        ["P(rel=1)@1", "low .0000", "lost .0000"]
+    expect(shown(page, "#t1 .headline > span")).to_have_text(["low .0000", "lost .0000", ".0000"])
+    expect(shown(page, ".heads").first).to_have_text(
+        "P(rel=1)@1 low lost difference", use_inner_text=True
     )
 
 
-def test_means_have_differences_and_intervals_in_columns(page, url):
+def cells(page, row):
+    """The cells of a row of the table of means that are shown."""
+    return shown(page, f".means tbody tr:nth-child({row}) :is(th, td)")
+
+
+def test_means_have_differences_and_intervals_of_one_measure(page, url):
     page.goto(url)
-    # RR: low 0.5, 0.25, 1; high 1, 0.25, 0.5; lost 0.25, 1, 0
-    column = ".means table:first-child td:nth-child({})"
-    expect(shown(page, column.format(2))).to_have_text([".5833", ".5833", ".4167"])
-    expect(shown(page, column.format(3))).to_have_text(["", ".0000", "−.1667"])
-    # two turns of the first conversation and one of the second: sums of +.5 and -.5, of +.8333 and
-    # -.8333 about the means; one degree of freedom; standard errors of .5 and .8333 times sqrt((1 /
-    # (1 - 2/3) + 1 / (1 - 1/3)) / 9) = .7071
-    expect(shown(page, column.format(4))).to_have_text(
-        ["", "[−4.4923, +4.4923]", "[−7.6539, +7.3205]"]
+    expect(shown(page, ".means thead th")).to_have_text(
+        ["system", "RR(rel=1)", "difference", "95 %", "P(rel=1)@1"]
     )
+    # RR: low 0.5, 0.25, 1; high 1, 0.25, 0.5; lost 0.25, 1, 0. Two turns of the first conversation
+    # and one of the second: sums of +.5 and -.5, of +.8333 and -.8333 about the means; one degree
+    # of freedom; standard errors of .5 and .8333 times sqrt((1 / (1 - 2/3) + 1 / (1 - 1/3)) / 9) =
+    # .7071. P@1: low 0, 0, 1; high 1, 0, 0; lost 0, 1, 0
+    expect(cells(page, 1)).to_have_text(["low", ".5833", "", "", ".3333"])
+    expect(cells(page, 2)).to_have_text(["high", ".5833", ".0000", "[−4.4923, +4.4923]", ".3333"])
+    expect(cells(page, 3)).to_have_text(["lost", ".4167", "−.1667", "[−7.6539, +7.3205]", ".3333"])
     expect(page.locator(".caption")).to_contain_text("Differences are from low.")
     expect(page.locator(".caption")).to_contain_text("over 3 turns of 2 conversations")
 
 
-def test_measures_after_the_third_are_behind_a_click(page, tmp_path):
-    runs, measures = {name: make_run(name) for name in RANKS}, ["RR", "P@1", "AP", "nDCG@3", "nDCG"]
-    page.goto(report(runs, qrels=LABELS, measures=measures).save(tmp_path / "five.html").as_uri())
-    titles = shown(page, ".means th:nth-child(2)")
-    expect(titles).to_have_text(["RR(rel=1)", "P(rel=1)@1", "AP(rel=1)"])
-    page.locator(".more summary").click()
-    expect(titles).to_have_text(["RR(rel=1)", "P(rel=1)@1", "AP(rel=1)", "nDCG@3", "nDCG"])
+def test_a_click_on_a_measure_shows_its_differences_and_turns(page, url):
+    page.goto(url)
+    page.locator(".means").get_by_role("button", name="P(rel=1)@1").click()
+    expect(shown(page, ".means thead th")).to_have_text(
+        ["system", "RR(rel=1)", "P(rel=1)@1", "difference", "95 %"]
+    )
+    expect(page.locator("#filters [name=measure]")).to_have_value("1")
+    expect(page.locator("#t1 .difference")).to_have_text("+1.0000")
+    choose(page, measure="0")
+    expect(shown(page, ".means button[aria-pressed=true]")).to_have_text(["RR(rel=1)"])
+
+
+def test_the_page_opens_at_the_first_measure_of_the_run(page, sample, sample_index, tmp_path):
+    measures = ["R@20", "RR"]
+    found = ikat.run(
+        ["raw", "human_qr"], sample, out=tmp_path, index=sample_index, measures=measures
+    )
+    page.goto(report(found).save(tmp_path / "report.html").as_uri())
+    options = page.locator("#filters [name=measure] option").all_text_contents()
+    assert options[:3] == ["R(rel=1)@20", "RR(rel=1)", "nDCG@3"]
+    expect(page.locator(".means button[aria-pressed=true]")).to_have_text("R(rel=1)@20")
+    expect(shown(page, "figcaption")).to_contain_text("R(rel=1)@20 of human_qr against raw")
 
 
 def test_the_baseline_is_the_given_one_else_raw_else_the_first():
@@ -173,7 +196,7 @@ def test_the_baseline_is_the_given_one_else_raw_else_the_first():
 
 
 def test_what_the_baselines_query_lacks_is_marked(page, url):
-    page.goto(url)
+    page.goto(f"{url}#t1")
     expect(shown(page, "#t1 mark")).to_have_text(["with", "fresh", "mint"])
     choose(page, run="2")
     expect(shown(page, "#t1 mark")).to_have_text(["coffee"])
@@ -192,7 +215,8 @@ def test_the_largest_gain_or_loss_comes_first(page, url):
 
 def test_passages_stand_side_by_side_with_their_other_ranks(page, url):
     page.goto(url)
-    page.locator("#t3 .n1 .passages > summary").click()
+    page.locator("#t3 > summary").click()
+    page.locator("#t3 .other .passages > summary").click()
     listed = shown(page, "#t3 .passages li")
     expected = {
         "yes": ["1", "3", "yes", "score 9", "high: rank 2"],
@@ -221,7 +245,8 @@ def test_the_histogram_counts_the_turns(page, url):
     expect(shown(page, "figcaption")).to_have_text(
         "RR(rel=1) of high against low: 1 won, 1 tied, 1 lost"
     )
-    assert heights() == [[-10, "100%"], [10, "100%"]]  # a tie is only a number
+    assert heights() == [[-10, "100%"], [0, "100%"], [10, "100%"]]
+    expect(page.locator(".axis span")).to_have_text(["worse by .5000", "1 tied", "better by .5000"])
     choose(page, run="2")
     expect(shown(page, "figcaption")).to_have_text(
         "RR(rel=1) of lost against low: 1 won, 0 tied, 2 lost"
@@ -229,16 +254,53 @@ def test_the_histogram_counts_the_turns(page, url):
     assert heights() == [[-10, "100%"], [-3, "100%"], [8, "100%"]]  # of -1, -.25, +.75
 
 
-def test_prompts_and_completions_are_shown_on_demand_as_text(page, url):
+def test_many_ties_do_not_dwarf_the_differences(page, tmp_path):
+    turns = [f"1-1_{number}" for number in range(1, 12)]
+    base = ranking([(qid, docno, score) for qid in turns for docno, score in (("a", 2), ("b", 1))])
+    other = ranking([(qid, "b" if qid == "1-1_1" else "a", 1) for qid in turns])
+    qrels = pd.DataFrame({"qid": turns, "docno": "a", "label": 1})
+    made = report({"base": base, "other": other}, qrels=qrels, measures=["P@1"])
+    page.goto(made.save(tmp_path / "ties.html").as_uri())
+    bars = page.locator("#bars i")
+    assert bars.nth(0).evaluate("bar => bar.style.height") == "50%"  # one turn is lost
+    expect(bars.nth(10)).to_have_class("cut")
+    expect(page.locator(".axis span").nth(1)).to_have_text("10 tied")
+
+
+def test_the_largest_gains_and_losses_lead_to_their_turns(page, url):
     page.goto(url)
+    expect(page.locator("#largest-win li")).to_have_text(["1-1_1 What of 1-1_1? +.5000"])
+    expect(page.locator("#largest-loss li")).to_have_text(["2-1_1 What of 2-1_1? −.5000"])
+    choose(page, run="2")
+    expect(page.locator("#largest-win a")).to_have_text(["1-1_2"])
+    expect(page.locator("#largest-loss a")).to_have_text(["2-1_1", "1-1_1"])  # 1 and .25
+    choose(page, outcome="tie")  # the turn is filtered out
+    page.locator("#largest-loss a").first.click()
+    expect(page.locator("#t3 .side")).to_have_count(2)
+    expect(page.locator("#t3 .sides")).to_be_in_viewport()
+
+
+def test_no_more_than_five_gains_are_named(page, tested_runs, tmp_path):
+    runs, qrels = tested_runs
+    made = report(runs, qrels=qrels, measures=["RR"], baseline="base")
+    page.goto(made.save(tmp_path / "five.html").as_uri())
+    # .75 for a 4 that becomes a 1, .6667 for a 3, .1667 for a 3 that becomes a 2
+    expect(page.locator("#largest-win b")).to_have_text(["+.7500"] * 4 + ["+.6667"])
+    expect(page.locator("#largest-win a").first).to_have_text("1-1_1")
+    expect(page.locator("#largest-loss li")).to_have_text(["none"])
+
+
+def test_prompts_and_completions_are_shown_on_demand_as_text(page, url):
+    page.goto(f"{url}#t1")
     texts = shown(page, "#t1 .calls pre")
     expect(texts).to_have_count(0)
+    expect(shown(page, "#t1 .calls")).to_have_count(2)
     for box in page.locator("#t1 .calls:visible > summary").all():
         box.click()
     prompt = "Rewrite <b>this</b>:\nWhat of it?"
     expect(texts).to_have_text([prompt, "a green tea", prompt, "no key"])
     assert texts.first.text_content() == prompt
-    expect(shown(page, "#t1 .n1 .calls h5")).to_have_text(["rewrite", "Prompt", "Failed"])
+    expect(shown(page, "#t1 .other .calls h5")).to_have_text(["rewrite", "Prompt", "Failed"])
 
 
 def test_fourteen_runs_stay_in_the_view(new_page, tmp_path):
@@ -248,6 +310,7 @@ def test_fourteen_runs_stay_in_the_view(new_page, tmp_path):
         page = new_page(**view)
         page.goto(url)
         expect(page.locator("h1")).to_have_text("14 systems")
+        open_turns(page)
         expect(shown(page, "#t1 .side")).to_have_count(2)
         open_all_boxes(page)
         assert page.evaluate("document.documentElement.scrollWidth") == view["viewport"]["width"]
@@ -277,32 +340,41 @@ def tested_runs():
 
 
 @pytest.mark.parametrize(
-    ("baseline", "differences", "kinds"),
+    ("baseline", "means", "differences", "kinds"),
     [
-        ("base", ["", "↑+.5833", "+.0208"], ["quiet", "win", "quiet"]),
+        (
+            "base",
+            [".2917", "↑.8750", ".3125"],
+            ["", "+.5833", "+.0208"],
+            ["quiet", "win", "quiet"],
+        ),
         (
             "better",
-            ["", "↓−.5833", "↓−.5625"],
+            [".8750", "↓.2917", "↓.3125"],
+            ["", "−.5833", "−.5625"],
             ["quiet", "loss", "loss"],
         ),  # the baseline stands first
     ],
     ids=["base", "better"],
 )
 def test_only_significant_differences_have_colour_and_arrow(
-    page, tested_runs, tmp_path, baseline, differences, kinds
+    page, tested_runs, tmp_path, baseline, means, differences, kinds
 ):
     runs, qrels = tested_runs
     made = report(runs, qrels=qrels, measures=["RR"], baseline=baseline)
     page.goto(made.save(tmp_path / "tested.html").as_uri())
-    cells = shown(page, ".means td:nth-child(3)")
-    expect(cells).to_have_text(differences)
-    expect(cells).to_have_class(kinds)
+    expect(shown(page, ".means td:nth-child(2)")).to_have_text(means)
+    differences_shown = shown(page, ".means td:nth-child(3)")
+    expect(differences_shown).to_have_text(differences)
+    expect(differences_shown).to_have_class([f"change of0 {kind}" for kind in kinds])
 
 
 @pytest.mark.parametrize("view", [PHONE, DESK], ids=["phone", "desk"])
 def test_nothing_keeps_people_from_using_the_page(new_page, url, view):
     page = new_page(**view)
     page.goto(url)
+    assert violations(page) == []
+    open_turns(page)
     open_all_boxes(page)
     assert violations(page) == []
 

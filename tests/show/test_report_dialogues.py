@@ -8,6 +8,7 @@ import pytest
 import small_dialogues
 from click.testing import CliRunner
 from parsed_page import ATTACKS, Page
+from seen import drawn
 from small_dialogues import RUBRICS, SYSTEMS, turn, write_log, write_logs
 from small_runs import ranking
 
@@ -27,8 +28,23 @@ def folders(tmp_path):
 
 
 @pytest.fixture
-def page(folders):
-    return Page(report(folders).html)
+def parsed(page, folders, tmp_path):
+    """The report of both systems, with all sessions drawn."""
+    return drawn(page, report(folders), tmp_path)
+
+
+def column_of(html, title):
+    """The cells of a column of the table of means, and of its differences: (text, class)."""
+    table = re.search(r'<table class="means">.*?</table>', html, re.S)[0]
+    titles = re.findall(r"<th scope=\"col\"[^>]*>(?:<button[^>]*>)?([^<]*)", table)
+    columns = [titles.index(title)]
+    if titles[columns[0] + 1 : columns[0] + 2] == ["difference"]:
+        columns.append(columns[0] + 1)
+    rows = []
+    for row in re.findall(r"<tr>(<th scope=\"row\">.*?)</tr>", table, re.S):
+        cells = re.findall(r"<t[hd]([^>]*)>(.*?)</t[hd]>", row, re.S)
+        rows.append([(re.sub("<[^>]*>", "", cells[at][1]), cells[at][0]) for at in columns])
+    return rows
 
 
 @pytest.mark.parametrize("same", [True, False])
@@ -51,16 +67,14 @@ def test_means_are_marked_where_simulation_finds_significance(tmp_path, monkeypa
     )
     folders = write_logs(tmp_path, made)
     html = report(folders, baseline="low").html
-    (table,) = re.findall(r'<th scope="col">rubrics met</th>.*?</table>', html, re.S)
-    found = re.findall(
-        r'<tr><th scope="row">(\w+)</th>.*?<td class="(\w+)">(.*?)</td>', table, re.S
-    )
-    assert found[:2] == [
-        ("low", "quiet", ""),
-        ("high", "win", "↑+.7000") if same else ("high", "quiet", "+.7000"),
-    ]
-    assert found[2][1] == "quiet"
-    assert ("95 %" in table) == same  # an interval needs the same sessions
+    rows = column_of(html, "rubrics met")
+    assert [of_system[1][0] for of_system in rows[:2]] == ["", "+.7000"]
+    assert [("win" in kind) for _, (_, kind) in rows] == [False, same, False]
+    assert [of_system[0][0][0] == "↑" for of_system in rows] == [False, same, False]
+    # an interval needs the same sessions
+    heads = r"rubrics met</button></th>\s*<th[^>]*>difference</th>\s*<th[^>]*>95 %"
+    intervals = re.search(heads, html)
+    assert (intervals is not None) == same
     if same:
         done = Simulated(
             {name: Log(tmp_path / name) for name in made}, Ledger(), "user", "judge", "low"
@@ -85,15 +99,15 @@ def test_the_baseline_of_a_simulation_is_that_of_its_report(tmp_path):
     assert baseline() == "one"  # else is not in the report
 
 
-def test_a_session_reads_from_rubrics_to_sources(page):
-    said = page.said()
+def test_a_session_reads_from_rubrics_to_sources(parsed):
+    said = parsed.said()
     in_order = [
         "one, two 4 sessions of 4 users. The first 120 words of each passage are shown.",
         "Turns until satisfied are over the satisfied users only",
         "Missing for two: 1 session (u4). Its means are over fewer users.",
         "How the systems were made one one() kind: simulated user_llm: fake:user two two()",
         "User person of u1",
-        "Session 1 u1 rubrics met one 1.0000 two .5000",
+        "Session 1 u1 one 1.0000 two .5000 −.5000",
         "rubric one two r1: Which tea? turn 1 turn 2 r2: How hot? turn 2 not met",
         (
             "one baseline satisfied 2 of 2 rubrics met, 2 turns, 2.0 s per turn, 6 LLM calls, "
@@ -122,21 +136,22 @@ def test_a_session_reads_from_rubrics_to_sources(page):
     assert places == sorted(places)
 
 
-def test_the_overview_has_the_means_of_the_sessions(page, folders):
+def test_the_overview_has_the_means_of_the_sessions(folders):
     # one: (1 + 1 + 1/4 + 0) / 4 rubrics, 2 of 4 satisfied after (2 + 1) / 2 turns; 2 + 1 + 2 + 1
     # turns; two: (1/2 + 1 + 1) / 3
-    said = page.said()
-    for column in (
-        "sessions one 4 two 3",
-        "satisfied difference one .5000 two .6667 +.1667",
-        "rubrics met difference one .5625 two .8333 +.2708",
-        "turns until satisfied difference one 1.50 two 1.50 0.00",
-        "turns one 1.50 two 1.67",
-        "seconds one 2.00 two 1.00",  # in a simulation, nobody is faster
-        "calls difference one 4.50 two 1.67 −2.83",
-        "cost difference one 0.3750 two –",
-    ):
-        assert f"system {column} " in f"{said} ", column
+    html = report(folders).html
+    for title, expected in {
+        "sessions": ["4", "3"],
+        "satisfied": [".5000", "", ".6667", "+.1667"],
+        "rubrics met": [".5625", "", ".8333", "+.2708"],
+        "turns until satisfied": ["1.50", "", "1.50", "0.00"],
+        "turns": ["1.50", "1.67"],
+        "seconds": ["2.00", "1.00"],  # in a simulation, nobody is faster
+        "calls": ["4.50", "", "1.67", "−2.83"],
+        "cost": ["0.3750", "", "–", ""],
+    }.items():
+        cells = [text for of_system in column_of(html, title) for text, _ in of_system]
+        assert cells == expected, title
     means = ikat.evaluation.session_means(
         {
             name: ikat.evaluation.session_measures(Log(path).dialogues())
@@ -157,13 +172,12 @@ def test_the_overview_has_the_numbers_that_a_simulation_prints(tmp_path):
     ).shown()
     assert [column.title for column in printed.columns][2:] == ["satisfied", *SESSION_MEASURES]
     for column in printed.columns[2:]:
-        (table,) = re.findall(rf'<th scope="col">{column.title}</th>.*?</table>', html, re.S)
-        rows = re.findall(r'<th scope="row">(\w+)</th><td>(?:<b>)?(.*?)<', table)
-        assert rows == list(zip(systems, [cell.text for cell in column.cells], strict=True))
+        means = [of_system[0][0] for of_system in column_of(html, column.title)]
+        assert means == [cell.text for cell in column.cells]
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_text_of_any_field_is_text(tmp_path, attack):
+def test_text_of_any_field_is_text(page, tmp_path, attack):
     log = Log.create(tmp_path / "log", {"kind": attack, "system": attack, attack: attack})
     log.begin(f"s{attack}", f"u{attack}", {f"r{attack}": attack})
     source = ShownPassage(f"d{attack}", f"{attack} " * 40, 1.0)
@@ -186,19 +200,20 @@ def test_text_of_any_field_is_text(tmp_path, attack):
         )
     )
     log.end(f"s{attack}", attack)
-    page = Page(report({attack: log, f"other {attack}": log}).html)
-    assert page.problems == []
-    tags = [tag for tag, _ in page.elements]
+    parsed = drawn(page, report({attack: log, f"other {attack}": log}), tmp_path)
+    assert parsed.problems == []
+    tags = [tag for tag, _ in parsed.elements]
     assert (
         tags.count("script"),
         tags.count("img"),
-        page.elements.count(("b", {"id": "evil"})),
-    ) == (1, 0, 0)
-    assert not [attrs for _, attrs in page.elements if any(name.startswith("on") for name in attrs)]
-    assert page.said().count(attack) > 30
+        parsed.elements.count(("b", {"id": "evil"})),
+    ) == (3, 0, 0)
+    attributes = [name for _, attrs in parsed.elements for name in attrs]
+    assert not [name for name in attributes if name.startswith("on")]
+    assert parsed.said().count(attack) > 30
 
 
-def test_an_interactive_run_shows_what_the_track_knows(tmp_path):
+def test_an_interactive_run_shows_what_the_track_knows(page, tmp_path):
     log = Log.create(tmp_path / "run", {"kind": "interactive", "system": "rtg"})
     log.begin("1-1_0", "anna")
     given = {"session": "1-1_0", "spend": Spend(2, cost=None)}
@@ -214,10 +229,16 @@ def test_an_interactive_run_shows_what_the_track_knows(tmp_path):
     )
     log.note({"event": "sent", "session": "1-1_0", "turn": 1, "seconds": None})
     log.append(Turn(2, "And coffee?", "", **given))
-    page = Page(report(log).html)
-    said = page.said()
-    for one in ("sessions run 1", "turns run 2.00", "seconds run 0.00", "calls run 4.00"):
-        assert f"system {one} " in said
+    made = report(log)
+    for title, mean in {
+        "sessions": "1",
+        "turns": "2.00",
+        "seconds": "0.00",
+        "calls": "4.00",
+    }.items():
+        assert column_of(made.html, title)[0][0][0] == mean
+    parsed = drawn(page, made, tmp_path)
+    said = parsed.said()
     assert (
         "not ended 2 turns, 0.0 s per turn, 4 LLM calls Turn 1 0.0 s, 2 LLM calls Which tea? "
         "Rooibos. 31 tokens cut off before it was sent" in said
@@ -228,11 +249,11 @@ def test_an_interactive_run_shows_what_the_track_knows(tmp_path):
     for absent in ("rubric", "satisfied", "USD", "cost", "Baseline", "words of"):
         assert absent not in said
     assert not {"baseline", "run", "order", "shown", "outcome"} & {
-        attrs.get("name") for _, attrs in page.elements
+        attrs.get("name") for _, attrs in parsed.elements
     }
 
 
-def test_passages_in_place_of_a_response_are_called_so(tmp_path):
+def test_passages_in_place_of_a_response_are_called_so(page, tmp_path):
     shown = {"response": "", "more": {"read": "passages"}, "spend": Spend(known=2)}
     path = write_log(
         tmp_path / "one",
@@ -242,7 +263,7 @@ def test_passages_in_place_of_a_response_are_called_so(tmp_path):
         citations={},
         **shown,
     )
-    said = Page(report(path).html).said()
+    said = drawn(page, report(path), tmp_path).said()
     assert "no response meets r1 the user read the best 3 passages 1 best passage" in said
     assert (
         "2 completions of the systems came from a recording or the cache. They took no time here."
@@ -250,10 +271,10 @@ def test_passages_in_place_of_a_response_are_called_so(tmp_path):
     )
 
 
-def test_texts_that_the_log_lacks_come_from_an_index(tmp_path):
+def test_texts_that_the_log_lacks_come_from_an_index(page, tmp_path):
     path = write_log(tmp_path / "one", "one", {"u2": (["r1"], "satisfied")}, sources=())
     loader = pt.apply.text(lambda row: f"text of {row['docno']}")
-    said = Page(report(path, texts=loader).html).said()
+    said = drawn(page, report(path, texts=loader), tmp_path).said()
     assert (
         "2 cited passages 1 doc-else score 0.5 text of doc-else 2 doc-one score 1.5 text of doc-one"
         in said

@@ -8,8 +8,8 @@ from small_runs import ranking
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.show.report import rankings, turns
+from pyterrier_ikat.show.report.content import Call
 from pyterrier_ikat.show.report.material import RunData, read_stages
-from pyterrier_ikat.show.report.page import Call
 from pyterrier_ikat.show.report.rankings import (
     OPEN_WORDS,
     passages_by_turn,
@@ -83,13 +83,13 @@ def test_texts_are_cut_at_words_and_the_cut_is_told():
 
 
 @pytest.mark.parametrize(
-    ("words", "passages", "limit"), [(100, 10, 120), (100, 200, 45), (32, 800, 30), (0, 0, 120)]
+    ("words", "passages", "limit"), [(100, 10, 120), (100, 125, 45), (32, 800, 30), (0, 0, 120)]
 )
 def test_many_long_passages_are_cut_shorter_but_stay_readable(words, passages, limit, monkeypatch):
     monkeypatch.setattr(rankings, "PASSAGE_CHARACTERS", rankings.PASSAGE_CHARACTERS // 100)
     assert (
         word_limit(["word " * words] * passages) == limit
-    )  # 200 x 45 x 5 characters are 45,000, 60 words are 60,000
+    )  # 125 x 45 x 5 characters are 28,125, 60 words are 37,500
 
 
 def test_texts_come_from_the_loader_and_a_missing_one_errs(sample):

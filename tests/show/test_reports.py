@@ -1,11 +1,13 @@
 import base64
 import hashlib
+import random
 import re
 from html import unescape
 
 import pandas as pd
 import pytest
-from parsed_page import ATTACKS, Page
+from parsed_page import ATTACKS, Page, packed_turns
+from seen import drawn
 from small_runs import DOCNOS, ranking
 
 import pyterrier_ikat as ikat
@@ -18,18 +20,18 @@ from pyterrier_ikat.show.report.page import FOLDER
 
 
 @pytest.fixture
-def page(folders, sample):
-    return Page(report(folders, sample).html)
+def parsed(page, folders, sample, tmp_path):
+    """The report of both folders, with all turns drawn."""
+    return drawn(page, report(folders, sample), tmp_path)
 
 
-def test_a_conversation_reads_from_persona_to_passages(page):
-    said = page.said()
+def test_a_conversation_reads_from_persona_to_passages(parsed):
+    said = parsed.said()
     in_order = [
         "Conversation 1-1",
         "Persona: 9 statements",
         "2: My left knee is worn and hurts whenever I go downhill for long.",
-        "Turn 1 1-1_1",
-        "I'd like to do my first walk of several days next year.",
+        "Turn 1 1-1_1 I'd like to do my first walk of several days next year.",
         "plain baseline Rewrite Which first walk?",
         "3 passages, 3 relevant, 0 not judged",
         "sample-walk-001:0 score 3 full: rank 3 Newcomers to overnight trekking do best",
@@ -45,13 +47,14 @@ def test_a_conversation_reads_from_persona_to_passages(page):
     assert places == sorted(places)
 
 
-def test_how_the_runs_were_made_is_told(page):
-    said = page.said()
+def test_how_the_runs_were_made_is_told(folders, sample):
+    said = Page(report(folders, sample).html).said()
     assert "plain plain() No LLM calls. llm: the paper has gpt-4, this run gpt-4o" in said
     assert "full() 2 LLM calls, 1 known, 2,000 tokens, 0.25 USD, 0 failures, 0 fallbacks." in said
 
 
-def test_the_means_are_those_of_the_evaluation(folders, sample, page):
+def test_the_means_are_those_of_the_evaluation(folders, sample):
+    page = Page(report(folders, sample).html)
     means = ikat.evaluate({run.path.name: run for run in folders}, sample.get_qrels()).set_index(
         "name"
     )["nDCG@3"]
@@ -64,31 +67,32 @@ def test_the_means_are_those_of_the_evaluation(folders, sample, page):
     assert "Mean over 2 judged turns, those that all runs were asked, of 3." in page.said()
 
 
-def test_elements_are_closed_ids_unique_and_no_link_is_dead(page):
-    assert page.problems == []
-    ids = [attrs["id"] for _, attrs in page.elements if "id" in attrs]
+def test_elements_are_closed_ids_unique_and_no_link_is_dead(parsed):
+    assert parsed.problems == []
+    ids = [attrs["id"] for _, attrs in parsed.elements if "id" in attrs]
     assert len(ids) == len(set(ids))
-    links = {attrs["href"][1:] for tag, attrs in page.elements if tag == "a"}
+    links = {attrs["href"][1:] for tag, attrs in parsed.elements if tag == "a"}
     assert links <= set(ids)
+    assert len(links) > 5
     referred = {
-        attrs["aria-labelledby"] for _, attrs in page.elements if "aria-labelledby" in attrs
+        attrs["aria-labelledby"] for _, attrs in parsed.elements if "aria-labelledby" in attrs
     }
     assert referred <= set(ids)
 
 
-def test_nothing_is_loaded_from_anywhere(page):
+def test_nothing_is_loaded_from_anywhere(parsed):
     loading = {"src", "srcset", "action", "data", "poster", "formaction", "background"}
-    assert [(tag, attrs) for tag, attrs in page.elements if loading & set(attrs)] == []
-    assert all(attrs["href"].startswith("#") for tag, attrs in page.elements if "href" in attrs)
+    assert [(tag, attrs) for tag, attrs in parsed.elements if loading & set(attrs)] == []
+    assert all(attrs["href"].startswith("#") for tag, attrs in parsed.elements if "href" in attrs)
     assert not {"link", "img", "iframe", "object", "embed", "base"} & {
-        tag for tag, _ in page.elements
+        tag for tag, _ in parsed.elements
     }
     style = (FOLDER / "report.css").read_text(encoding="utf-8")
     assert "url(" not in style
     assert "@import" not in style
     script = (FOLDER / "report.js").read_text(encoding="utf-8")
     assert not re.search(r"fetch|XMLHttp|\bimport\b|https?:|WebSocket|eval", script)
-    assert not re.findall(r"[\w.]+HTML", script)  # it makes no markup
+    assert not re.findall(r"[\w.]+HTML|createContextualFragment|DOMParser", script)
 
 
 def test_the_policy_allows_just_this_style_and_script(folders, sample):
@@ -109,7 +113,7 @@ def test_the_policy_allows_just_this_style_and_script(folders, sample):
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_text_of_any_field_is_text(attack):
+def test_text_of_any_field_is_text(page, tmp_path, attack):
     frame = ranking([("1_1", f"doc{attack}", 1.0), ("1_1", "b", 0.5)])
     wrote = {
         "qutterance": attack,
@@ -125,25 +129,37 @@ def test_text_of_any_field_is_text(attack):
         **{name: column([value] * 2) for name, value in wrote.items()},
     )
     qrels = pd.DataFrame({"qid": ["1_1"], "docno": [f"doc{attack}"], "label": [1]})
-    page = Page(report({attack: run, f"other {attack}": run}, qrels=qrels).html)
-    assert page.problems == []
-    tags = [tag for tag, _ in page.elements]
+    made = report({attack: run, f"other {attack}": run}, qrels=qrels)
+    page.add_init_script("window.alert = () => { throw new Error('owned'); }")
+    parsed = drawn(page, made, tmp_path)
+    assert parsed.problems == []
+    tags = [tag for tag, _ in parsed.elements]
     assert (
         tags.count("script"),
         tags.count("img"),
-        page.elements.count(("b", {"id": "evil"})),
-    ) == (1, 0, 0)
-    assert not [attrs for _, attrs in page.elements if any(name.startswith("on") for name in attrs)]
-    assert page.said().count(attack) > 15
-    assert page.text.count(attack) > 5  # whole, where no word of it is marked
+        parsed.elements.count(("b", {"id": "evil"})),
+    ) == (3, 0, 0)
+    attributes = [name for _, attrs in parsed.elements for name in attrs]
+    assert not [name for name in attributes if name.startswith("on")]
+    # blanks at an end are a browser's own
+    seen = page.evaluate("document.documentElement.textContent").count(attack.strip())
+    assert seen > 15
+    assert parsed.text.count(attack) > 5  # whole, where no word of it is marked
 
 
-def test_characters_that_no_file_holds_are_replaced(tmp_path):
+def test_characters_that_no_file_holds_are_replaced(page, tmp_path):
+    text = "half \ud800 and zero \x00 and שלום"
     run = ranking([("1_1", "a", 1.0)]).assign(
-        qutterance=pd.Series(["half \ud800 and zero \x00 and שלום"], dtype=object), text="t"
+        qutterance=pd.Series([text], dtype=object),
+        qrewrite=pd.Series([text], dtype=object),
+        text=pd.Series([text], dtype=object),
     )
-    path = report({"mine": run}).save(tmp_path / "new" / "report.html")
-    assert "half � and zero" in path.read_text(encoding="utf-8")
+    made = report({"mine": run})
+    path = made.save(tmp_path / "new" / "report.html")
+    readable = "half � and zero � and שלום"
+    assert readable in path.read_text(encoding="utf-8")
+    assert packed_turns(made.html)["passages"] == [["a", readable, ""]]
+    assert drawn(page, made, tmp_path).said().count(readable) == 3
 
 
 def test_a_report_is_saved_whole_and_shown_in_a_frame_of_its_own(folders, tmp_path):
@@ -160,30 +176,30 @@ def test_a_report_is_saved_whole_and_shown_in_a_frame_of_its_own(folders, tmp_pa
     assert re.fullmatch(r"<report of plain, full, 0\.\d MB: .save\(path\) writes it>", repr(made))
 
 
-def test_one_run_has_nothing_to_compare_with(folders, sample):
-    page = Page(report(folders[1], sample).html)
-    names = {attrs.get("name") for _, attrs in page.elements}
+def test_one_run_has_nothing_to_compare_with(page, folders, sample, tmp_path):
+    parsed = drawn(page, report(folders[1], sample), tmp_path)
+    names = {attrs.get("name") for _, attrs in parsed.elements}
     assert not names & {"run", "order", "outcome"}
     assert not [
         attrs
-        for tag, attrs in page.elements
+        for tag, attrs in parsed.elements
         if tag == "mark" or attrs.get("class") in ("win", "loss", "only", "reason")
     ]
 
 
-def test_a_plain_run_without_a_dataset_shows_what_is_known(tmp_path):
+def test_a_plain_run_without_a_dataset_shows_what_is_known(page, tmp_path):
     ikat.runs.write_run(ranking([("1_1", "d:1", 1.5)]), tmp_path / "bm25.trec")
-    page = Page(report(tmp_path / "bm25.trec").html)
-    said = page.said()
+    parsed = drawn(page, report(tmp_path / "bm25.trec"), tmp_path)
+    said = parsed.said()
     assert "No dataset was given" in said
     assert "The utterance is not known." in said
     assert "1 passages 1" not in said
     assert "d:1" in said
-    assert not {"measure", "least"} & {attrs.get("name") for _, attrs in page.elements}
+    assert not {"measure", "least"} & {attrs.get("name") for _, attrs in parsed.elements}
 
 
-def test_fewer_passages_on_request_but_those_used_stay(folders, sample):
-    said = Page(report(folders[1], sample, passages=1).html).said()
+def test_fewer_passages_on_request_but_those_used_stay(page, folders, sample, tmp_path):
+    said = drawn(page, report(folders[1], sample, passages=1), tmp_path).said()
     assert "the best 1 passage" in said
     assert DOCNOS[1] in said
     assert DOCNOS[0] in said
@@ -231,27 +247,39 @@ def test_requests_without_an_answer_are_said():
     )
 
 
-def test_tenth_of_a_test_set_stays_in_a_tenth_of_12_megabytes(monkeypatch):
-    monkeypatch.setattr(rankings, "PASSAGE_CHARACTERS", rankings.PASSAGE_CHARACTERS / 10)
-    words = " ".join(["passage"] * 200)
+def test_each_passage_is_in_the_page_once():
+    rows = [(qid, docno, 1.0) for qid in ("1_1", "1_2") for docno in ("a", "b")]
+    run = ranking(rows).assign(text="tea")
+    made = packed_turns(report({"one": run, "two": run, "three": run}).html)
+    assert made["passages"] == [["a", "tea", ""], ["b", "tea", ""]]
+    listed = [
+        [step["passages"] for side in turn["sides"] for step in side["steps"]]
+        for turn in made["turns"]
+    ]
+    assert [len(passages) for of_turn in listed for passages in of_turn] == [2] * 6
+
+
+def test_a_page_of_any_passages_stays_small(monkeypatch):
+    # A fifteenth of seven systems on 174 turns, none of whose passages is found twice. Words by
+    # chance are packed less well than English.
+    monkeypatch.setattr(rankings, "PASSAGE_CHARACTERS", rankings.PASSAGE_CHARACTERS / 15)
+    chance = random.Random(5)
+    words = ["".join(chance.choices("etaoinshrdlu", k=6)) for _ in range(5000)]
     runs = {}
-    for system in "abc":
-        rows = [
-            (
-                f"{turn // 14}_{turn % 14 + 1}",
-                f"clueweb22-en0000-00-00000:{system}{turn}-{rank}",
-                20.0 - rank,
-            )
-            for turn in range(33)
-            for rank in range(20)
-        ]
+    for system in "abcdefg":
+        rows = []
+        for turn in range(12):
+            for rank in range(20):
+                rows.append(
+                    (f"1_{turn}", f"clueweb22-en0000-00-{system}{turn:03}:{rank}", 20.0 - rank)
+                )
+        text = [" ".join(chance.choices(words, k=200)) for _ in rows]
         runs[system] = ranking(rows).assign(
-            text=words, qanswer="word " * 120, qrewrite="word " * 20, query="word " * 20
+            text=text, qanswer=" ".join(chance.choices(words, k=120)), query="word " * 20
         )
     page = report(runs).html
-    size = len(page.encode()) / 1e6
-    assert 0.8 < size < 1.2
     assert "the first 30 words of each" in page
+    assert len(page.encode()) / 1e6 < 4 / 15 + 0.05  # style and script are always there
 
 
 def test_the_page_says_what_tests_and_intervals_go_by():

@@ -18,6 +18,7 @@ from ...errors import UsageError, counted
 from ...evaluation.evaluator import check_baseline, name_runs
 from ...evaluation.units import UNITS, find_clusters
 from ...study.compare import Results
+from .content import Content
 from .material import (
     Material,
     RunData,
@@ -28,7 +29,7 @@ from .material import (
     read_runs,
 )
 from .means import ShownMeasure, compare_means, comparison_note
-from .page import Content, Report
+from .page import Report
 from .rankings import judged_to_show, measures_to_show, passages_by_turn, scores_to_show
 from .reasons import missed_by_turn, reasons_by_turn
 from .sessions import find_logs, refuse_arguments, report_sessions
@@ -56,8 +57,9 @@ def report(
     answer, the response and the passages on which it is based, the scores, the best passages with
     score and relevance label, and the LLM calls. The page shows the baseline and one other run,
     which you choose, next to each other. For the chosen measure, sentences name the passages
-    because of which that run wins or loses. The page can sort turns by gain or loss, filter and
-    search them. The table of means has the intervals of all differences.
+    because of which that run wins or loses. The page names the turns with the largest gains and
+    losses. It can sort turns by gain or loss, filter and search them. The table of means has the
+    intervals of all differences.
 
     Conversations (``ikat simulate``, ``ikat interact``, ``ikat chat``, ``ikat serve``) are shown
     session by session, because a user's next utterance depends on the system. For every system,
@@ -79,9 +81,9 @@ def report(
         turns: only these turns: a list of ids, or the path of a file with one id per line.
         texts: an operator that adds ``text`` by ``docno``, such as ``index.text_loader()``. By
             default the dataset's own.
-        measures: the page shows the first three, and the others on a click. By default the track's,
-            and the further ones of the run folders. Without qrels, the scores are those of the run
-            folders.
+        measures: the page opens at the first one. By default those of the run folders, in the order
+            in which ``ikat run`` was asked for them, and the track's. Without qrels, the scores are
+            those of the run folders.
         baseline: the run with which the others are compared. By default that of the simulation,
             otherwise the run ``raw``, otherwise the first one.
         passages: how many passages of each run and turn are shown; for conversations with users,

@@ -28,7 +28,7 @@ from ...runs.turn_lines import as_json, chosen_statements, used_marks
 from ...store.trec import is_run_file
 from ...submit import Submission, read_submission
 from ..ledgers import read_ledger
-from .page import Call
+from .content import Call
 
 ShownRun: TypeAlias = str | Path | RunFolder | Log | Submission | pd.DataFrame
 Runs: TypeAlias = ShownRun | Sequence[ShownRun] | Mapping[str, ShownRun]

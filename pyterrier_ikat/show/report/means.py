@@ -58,6 +58,7 @@ class Mean:
         best: whether it is the best of all systems.
         change: the difference from the baseline's mean; empty for the baseline itself.
         side: ``win`` or ``loss`` if the difference is significant, otherwise empty.
+        mark: ``HIGHER`` or ``LOWER`` if the difference is significant, otherwise empty.
         interval: the interval of the difference; empty if there is none.
     """
 
@@ -66,6 +67,7 @@ class Mean:
     best: bool = False
     change: str = ""
     side: str = ""
+    mark: str = ""
     interval: str = ""
 
 
@@ -90,8 +92,8 @@ def compare_means(
         >>> values = {f"9-{turn}_1": [[0.0], [0.5 + turn / 100]] for turn in range(1, 7)}
         >>> clusters = Clusters("turn", list(values))
         >>> [[raw], [qr]] = compare_means([[0.0], [0.535]], values, [ShownMeasure("P@1")], clusters)
-        >>> raw.text, qr.text, qr.change, qr.side, qr.interval
-        ('.0000', '.5350', '↑+.5350', 'win', '[+.5154, +.5546]')
+        >>> raw.text, qr.text, qr.change, qr.side, qr.mark, qr.interval
+        ('.0000', '.5350', '+.5350', 'win', '↑', '[+.5154, +.5546]')
     """
     # turns or sessions x systems x measures
     table = np.array(list(values.values()), dtype=float).reshape(-1, len(means), len(columns))
@@ -130,6 +132,7 @@ def _compare(
     difference = value - baseline
     change = measure.text(difference, signed=True)
     side = ""
+    mark = ""
     interval = ""
     if measure.tested and not np.isnan(values).any():
         ours = values[:, system].tolist()
@@ -141,9 +144,8 @@ def _compare(
             interval = f"[{low}, {high}]"
         if test["reject"]:
             side = "win" if difference * measure.better >= 0 else "loss"
-            arrow = HIGHER if difference > 0 else LOWER
-            change = arrow + change
-    return Mean(value, text, best, change, side, interval)
+            mark = HIGHER if difference > 0 else LOWER
+    return Mean(value, text, best, change, side, mark, interval)
 
 
 def _is_best(value: float, means: Sequence[float], measure: ShownMeasure) -> bool:

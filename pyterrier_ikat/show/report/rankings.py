@@ -1,7 +1,7 @@
 """The passages that the runs found for each turn, and the scores of the turns."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import ir_measures
 import numpy as np
@@ -14,14 +14,14 @@ from ...evaluation.evaluator import NotJudgedWarning, computable
 from ...evaluation.finished_runs import ranking_of
 from ...evaluation.scored_turns import Asked, choose_turns
 from ...evaluation.scores import make_evaluator
+from .content import ListedPassage
 from .material import RunData
 from .means import ScoreRows
-from .page import ListedPassage
 
 WORD_LIMITS = (120, 90, 60, 45, 30)
 """How many words of a passage are shown; fewer if the page has many passages."""
-PASSAGE_CHARACTERS = 4_800_000
-"""How many characters of passages fit into a page: 332 turns of three systems stay within 12 MB."""
+PASSAGE_CHARACTERS = 3_000_000
+"""How many characters of distinct passages a page has. Packed, they are about 1.5 MB."""
 OPEN_WORDS = 30
 """How many words can be read without opening the passage."""
 
@@ -42,10 +42,9 @@ def passages_by_turn(
         DataError: when ``texts`` lacks a passage.
     """
     shown = [_shown(run, depth) for run in runs]
-    all_docnos = [docno for results in shown for docno in results["docno"]]
-    docnos = set(all_docnos)
+    docnos = {docno for results in shown for docno in results["docno"]}
     known = _texts_of(runs, texts, docnos)
-    limit = word_limit([known.get(docno, "") for docno in all_docnos])
+    limit = word_limit([known[docno] for docno in docnos if docno in known])
     words = {docno: cut_words(known[docno], limit) for docno in docnos if docno in known}
     ranks = [ranks_of(run.results[run.results["docno"].isin(docnos)]) for run in runs]
     labels = {} if qrels is None else qrels.set_index(["qid", "docno"])["label"].to_dict()
@@ -91,11 +90,11 @@ def ranks_of(results: pd.DataFrame) -> dict[tuple[str, str], int]:
     return dict(zip(pairs, ranks, strict=True))
 
 
-def word_limit(texts: Sequence[str]) -> int:
+def word_limit(texts: Collection[str]) -> int:
     """How many words of each of these texts a page can have.
 
     Example:
-        >>> word_limit(["tea"]), word_limit(["a word " * 100] * 20_000)
+        >>> word_limit(["tea"]), word_limit(["a word " * 100] * 10_000)
         (120, 60)
     """
     lengths = [(len(text), len(text.split())) for text in texts]
@@ -178,8 +177,8 @@ def scores_to_show(
 ) -> tuple[list[str], dict[str, ScoreRows]]:
     """Return the names of the measures, and for each judged turn the scores of every run.
 
-    A turn that is missing from a run counts 0. The default measures are the track's and all that a
-    run folder has. Without qrels, the scores are those of the run folders, for the measures that
+    A turn that is missing from a run counts 0. The default measures are all that a run folder has,
+    and the track's. Without qrels, the scores are those of the run folders, for the measures that
     all of them have.
 
     Raises:
@@ -231,14 +230,17 @@ def _scores_of_rankings(
 def measures_to_show(
     runs: Sequence[RunData], measures: Sequence[ir_measures.Measure | str] | None = None
 ) -> list[ir_measures.Measure]:
-    """The given measures; by default the track's and the further ones of the run folders."""
+    """The given measures; by default those of the run folders, and the track's.
+
+    The first measure of a folder is the first one that its run asked for.
+    """
     if measures is not None:
         return as_measures(measures)
     names: list[str] = []
     for run in runs:
         if run.scores is not None:
             names.extend(run.scores.columns)
-    return as_measures([*TRACK_2023, *computable(names)])
+    return as_measures([*computable(names), *TRACK_2023])
 
 
 def _scores_of_folders(runs: Sequence[RunData], wanted: Sequence[str] | None) -> list[pd.DataFrame]:

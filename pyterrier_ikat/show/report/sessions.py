@@ -28,9 +28,10 @@ from ...llms.ledger import Spend
 from ...runs import RunFolder
 from ...runs.answered_turn import Turn
 from ...runs.log import Dialogue, Log
+from .content import Content, Group, ListedPassage, Note, ShownStep, Side, Unit
 from .material import ShownRun, baseline_first
 from .means import ScoreRows, ShownMeasure, compare_means, comparison_note
-from .page import Content, Group, ListedPassage, Note, Report, ShownStep, Side, Unit
+from .page import Report
 from .rankings import cut_words, load_texts, word_limit
 
 NOT_SETTINGS = (
@@ -318,10 +319,10 @@ class _Shown:
         self.texts = texts
         self.passages = passages
         self.costs = any(turn.spend.price is not None for turn in turns)
-        shown = []
+        shown = set()
         for turn in turns:
             for _docno, _score, text in passages_of(turn, texts)[:passages]:
-                shown.append(text)
+                shown.add(text)
         self.limit = word_limit(shown)
         self.words = self.limit if any(shown) else 0
 

@@ -7,16 +7,16 @@ from typing import Any
 from ...conversations.frame import statements_of
 from ...errors import DataError, counted
 from ...evaluation.scores import natural_key
+from .content import Call, Group, ListedPassage, Note, ShownStep, Side, Unit
 from .material import Material, RunData
 from .means import ScoreRows
-from .page import Call, Group, ListedPassage, Note, ShownStep, Side, Unit
 
 LONG_QUERY = 60
 """From how many words on a query is folded."""
 MESSAGE_LENGTHS = (None, 4000, 1000, 250)
 """How many characters of each message of a prompt are shown; fewer if a page has many calls."""
-CALL_CHARACTERS = 4_000_000
-"""The maximum number of characters of the calls of a page."""
+CALL_CHARACTERS = 8_000_000
+"""The maximum number of characters of the distinct texts of the calls of a page."""
 
 
 def build_conversations(
@@ -265,14 +265,14 @@ def _with_shorter_calls(run: RunData, longest: int | None) -> RunData:
 
 
 def _size(runs: Sequence[RunData]) -> int:
-    """The number of characters of all calls."""
-    size = 0
+    """The number of characters of the distinct texts of all calls."""
+    texts = set()
     for run in runs:
         for calls in run.calls.values():
             for call in calls:
-                size += len(call.completion)
-                size += sum(len(message["content"]) for message in call.messages)
-    return size
+                texts.add(call.completion)
+                texts.update(message["content"] for message in call.messages)
+    return sum(len(text) for text in texts)
 
 
 def _shorter(call: Call, longest: int | None) -> Call:
