@@ -468,12 +468,14 @@ def _changed_values(before: Any, now: Any) -> str:
 
 
 def check_repeats(folders: Sequence[RunFolder]) -> None:
-    """Check that run folders are repeats of one system.
+    """Check that run folders, if there are any, are repeats of one system.
 
     Raises:
         UsageError: when two of them differ in stages, models, prompts or topics.
         DataError: when one is not a finished run.
     """
+    if not folders:
+        return
     first = folders[0].parameters()
     identity = {name: first.get(name) for name in SYSTEM_IDENTITY}
     for folder in folders[1:]:

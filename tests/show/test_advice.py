@@ -99,3 +99,50 @@ def test_a_saved_chat_is_a_log(tmp_path):
         [0.5],
         [f"{chat.number}_1", f"{chat.number}_2"],
     )
+
+
+def finding(**passages):
+    """A system that finds these passages, best first, of each turn; ``_`` stands for a blank."""
+
+    def find(turns):
+        rows = []
+        for qid, query in zip(turns["qid"], turns["query"], strict=True):
+            for rank, docno in enumerate(passages.get(query, "").split()):
+                rows.append((qid, query, docno, -float(rank), rank))
+        return pd.DataFrame(rows, columns=["qid", "query", "docno", "score", "rank"])
+
+    return pt.apply.generic(find)
+
+
+TEA = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "query": ["tea", "milk", "ale"]})
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_agreement_is_the_share_of_common_passages_by_hand():
+    """Of tea all four are common in another order, of milk two of four, of ale nothing is found."""
+    one = finding(tea="a b c d", milk="a b c d")
+    other = finding(tea="d c b a", milk="a x b y")
+    third = finding(tea="a b c d", milk="a b c", ale="z")
+    advice = ikat.advise(TEA, {"one": one, "other": other, "third": third})
+    pairs = advice.pairs.set_index(["system", "other"])
+    assert pairs.loc["one", "other"].tolist() == pytest.approx([(1 + 0.5 + 1) / 3, 2 / 3])
+    assert pairs.loc["one", "third"].tolist() == pytest.approx([(1 + 0.75 + 0) / 3, 1 / 3])
+    assert pairs.loc["other", "third"].tolist() == pytest.approx([(1 + 0.5 + 0) / 3, 1.0])
+    assert list(advice.turns) == ["1_3", "1_2", "1_1"]  # 1/3, (.5 + .75 + .5)/3 and 1 in common
+    assert advice.systems.values.tolist() == [["one", 0.0], ["other", 0.0], ["third", 0.0]]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_only_the_first_passages_and_turns_are_compared():
+    one, other = finding(tea="a b c d", milk="a b"), finding(tea="a b x d", milk="b a")
+    for depth, overlap in ((2, 1.0), (3, (2 / 3 + 1 + 1) / 3), (4, (3 / 4 + 1 + 1) / 3)):
+        advice = ikat.advise(TEA, {"one": one, "other": other}, depth=depth, first=2)
+        assert advice.pairs["overlap"].item() == pytest.approx(overlap)
+        assert advice.pairs["differ"].item() == pytest.approx((depth > 2) / 3)
+        assert (len(advice.turns), advice.depth) == (2, depth)
+        assert f"--turns {','.join(advice.turns)}" in str(advice)
+
+
+def test_a_single_system_has_nothing_to_be_compared_with():
+    with pytest.raises(UsageError, match="1 system: give two or more"):
+        ikat.advise(TEA, {"one": finding(tea="a")})
