@@ -1,5 +1,7 @@
 """What observers are told of the stages at work."""
 
+from threading import Event
+
 import pandas as pd
 import pytest
 
@@ -59,3 +61,94 @@ def test_observers_see_each_step_once_and_failed_ones_too() -> None:
         ("b", "end", "3"),
     ]
     assert told[4:] == [("a", "begin", names[1]), ("a", "end", "failed")]
+
+
+class Asks(Operator):
+    """Tells of one request, around another stage that tells of its own."""
+
+    def __init__(self, name: str, inner: Operator | None = None) -> None:
+        super().__init__()
+        self.name, self.inner = name, inner
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        if self.inner is not None:
+            self.inner(inp)
+        events.tell("llm", [(self.name, "answer")], self.name)
+        events.repaired([f"{self.name} was empty"])
+        events.follower()
+        return inp
+
+
+class _Steps(events.Observer):
+    def __init__(self, writes: events.Write | None = None) -> None:
+        self.ended: list[events.Step] = []
+        self.repairs: list[tuple[str, list[str]]] = []
+        self.followed: list[str] = []
+        self.writes = writes
+
+    def end(self, step: events.Step) -> None:
+        self.ended.append(step)
+
+    def repair(self, step: events.Step, reasons: list[str]) -> None:
+        self.repairs.append((step.stage.name, list(reasons)))
+
+    def follow(self, step: events.Step) -> events.Write | None:
+        self.followed.append(step.stage.name)
+        return self.writes
+
+
+def test_each_step_has_its_own_requests_and_knows_the_one_around() -> None:
+    steps = _Steps()
+    with events.observed_by(steps):
+        Asks("outer", Asks("inner"))(TURNS)
+    inner, outer = steps.ended
+    assert [step.asked for step in (inner, outer)] == [
+        [("inner", "answer")],
+        [("outer", "answer")],
+    ]
+    assert (inner.outer, outer.outer) == (outer, None)
+    assert steps.repairs == [("inner", ["inner was empty"]), ("outer", ["outer was empty"])]
+
+
+def test_the_first_observer_that_follows_gets_the_text() -> None:
+    silent, first, second = _Steps(), _Steps(print), _Steps(repr)
+    with events.observed_by(silent, first, second):
+        Asks("a")(TURNS)
+    assert [steps.followed for steps in (silent, first, second)] == [["a"], ["a"], []]
+    assert events.follower() is None
+
+
+def test_what_is_asked_is_heard_in_every_block_around_it() -> None:
+    with events.hearing() as outer:
+        events.tell("llm", [("a", "answer")], 1)
+        with events.hearing() as inner:
+            events.tell("llm", [("b", "answer")], 2)
+        events.tell("llm", [("c", "answer")], 3)
+    events.tell("llm", [("d", "answer")], 4)
+    assert [heard.spend for heard in outer] == [1, 2, 3]
+    assert [(heard.llm, heard.exchanges, heard.spend) for heard in inner] == [
+        ("llm", [("b", "answer")], 2)
+    ]
+
+
+def test_who_has_left_is_asked_for_no_more() -> None:
+    left, other = Event(), Event()
+    assert not events.may_leave()
+    with events.asked_by(left):
+        assert events.may_leave()
+        events.check_asker()
+        left.set()
+        with pytest.raises(events.AskerLeft):
+            events.check_asker()
+        with events.asked_by(other):
+            events.check_asker()
+        assert events.has_left()
+    assert not events.has_left()
+
+
+def test_a_chain_has_its_number_until_its_block_ends() -> None:
+    with events.in_chain(2):
+        with events.in_chain(3):
+            assert events.CHAIN.get() == 3
+        assert events.CHAIN.get() == 2
+    assert events.CHAIN.get() == 0

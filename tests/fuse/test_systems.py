@@ -394,3 +394,33 @@ TestRRFOfSystems = pt.testing.transformer_test_class(
 TestWeightedSumOfSystems = pt.testing.transformer_test_class(
     lambda: ikat.WeightedSum(Finds({}), Finds({}), weights=[1, 2])
 )
+
+
+@pytest.mark.parametrize(
+    ("fusion", "depth"),
+    [
+        (ikat.Interleave(), 1000),
+        (ikat.RRF(), 1000),
+        (ikat.WeightedSum(), 1000),
+        (ikat.MeanScore([pt.Transformer.identity()]), 1000),
+        (ikat.RerankAgainst(pt.Transformer.identity(), "qanswer"), 1000),
+        (ikat.Union(), None),  # candidates for a re-ranker, which cuts them
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_fusion_is_as_deep_as_a_run_and_a_pool_is_whole(fusion, depth):
+    assert fusion.num_results == depth
+
+
+def test_the_constants_and_scales_are_those_of_the_papers():
+    assert (ikat.RRF().k, ikat.WeightedSum().normalise, ikat.WeightedSum().weights) == (
+        60,
+        "min-max",
+        None,
+    )
+
+
+def test_a_large_constant_still_tells_sums_apart():
+    """c: 1/10001 + 1/10003, b: 2/10002, a: 1/10001 + 1/10004; c and a are the first of a list."""
+    fused = ikat.RRF(Finds({"t": "abcd"}), Finds({"t": "cbda"}), k=10_000)(TURNS[:1])
+    assert fused["docno"].tolist() == ["c", "b", "a", "d"]

@@ -176,3 +176,51 @@ def test_a_cut_behind_it_becomes_its_own():
     pd.testing.assert_frame_equal(
         cut(TURNS.head(1)), (fused % 2)(TURNS.head(1)).reset_index(drop=True)
     )
+
+
+BY_LEVEL = {"weights": {"first": (1, 0), "second": (0, 1)}, "by": "qlevel"}
+
+
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
+def test_the_weights_of_a_turn_are_those_of_its_value():
+    levels = TURNS.assign(qlevel=["first", "second"])
+    branches = Finds({"t": "xy", "u": "xy"}), Finds({"t": "yx", "u": "yx"})
+    fused = ikat.WeightedSum(*branches, **BY_LEVEL)
+    for turns in (levels, levels[::-1].reset_index(drop=True)):
+        found = fused(turns)
+        assert {qid: rows["docno"].tolist() for qid, rows in found.groupby("qid")} == {
+            "t": ["x", "y"],
+            "u": ["y", "x"],
+        }
+    nothing = ikat.WeightedSum(Finds({"t": "xy"}), Finds({"u": "yx"}), **BY_LEVEL)(levels)
+    assert nothing[["qid", "docno", "score"]].values.tolist() == [
+        ["t", "x", 1.0],
+        ["t", "y", 0.0],
+        ["u", "y", 1.0],
+        ["u", "x", 0.0],
+    ]
+    cut = (fused % 1).compile()
+    assert cut == ikat.WeightedSum(*branches, **BY_LEVEL, num_results=1)
+    assert cut(levels)["docno"].tolist() == ["x", "y"]
+
+
+def test_a_value_without_weights_is_named_with_those_that_have_some():
+    fused = ikat.WeightedSum(Finds({"t": "x"}), Finds({"t": "y"}), **BY_LEVEL)
+    with pytest.raises(ikat.DataError, match="qlevel 'third'.*first, second"):
+        fused(TURNS[:1].assign(qlevel="third"))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"weights": (1, 2), "by": "qlevel"},
+        {"weights": {"first": (1, 2)}},
+        {"by": "qlevel"},
+        {"weights": {"first": (1, 2), "second": (1,)}, "by": "qlevel"},
+        {"weights": {"first": (1, 2), "second": (0, 0)}, "by": "qlevel"},
+        {"weights": (1, float("inf"))},
+    ],
+)
+def test_weights_by_a_column_are_complete(given):
+    with pytest.raises(ikat.UsageError, match="weights="):
+        ikat.WeightedSum(Finds({}), Finds({}), **given)
