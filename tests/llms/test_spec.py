@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llms import LLM, Ledger, Request, llm
-from pyterrier_ikat.llms.spec import parse
+from pyterrier_ikat.llms.spec import deciding_options, parse
 
 
 def test_names_with_dots_slashes_colons_and_urls_with_equals():
@@ -205,3 +205,97 @@ def test_a_local_model_trained_on_in_its_folder_is_another_one(tmp_path):
     after = llm(f"hf:{tmp_path} cache=none").backend.identity
     assert before == same
     assert Request([], "rewrite", "1_1").key(before) != Request([], "rewrite", "1_1").key(after)
+
+
+PATHS = {
+    "timeout=7": ("backend.timeout", 7),
+    "concurrency=3": ("backend.concurrency", 3),
+    "api_key_env=MINE": ("backend.api_key_env", "MINE"),
+    "structured=on": ("structured", True),
+    "structured=off": ("structured", False),
+    "retries=2": ("retry.tries", 3),
+    "retries=0": ("retry.tries", 1),
+    "on_error=fallback": ("on_error", "fallback"),
+    "price_in=2": ("budget.price_in", 2),
+    "price_out=3": ("budget.price_out", 3),
+    "price_in=2 price_out=3 price_cached=1": ("budget.price_cached", 1),
+    "price_in=2 price_out=3 budget=0.5": ("budget.limit", 0.5),
+    "price_in=2 price_out=3 batch=on": ("budget.price_out", 1.5),
+    "price_in=2 price_out=3 batch=off": ("budget.price_out", 3),
+    "batch=on": ("batches", True),
+    "cache=none": ("cache", None),
+    "temperature=0.5": ("backend.identity", {"params": {"temperature": 0.5}}),
+    "frequency_penalty=-2": ("backend.identity", {"params": {"frequency_penalty": -2}}),
+    "frequency_penalty=2": ("backend.identity", {"params": {"frequency_penalty": 2}}),
+    "top_k=4 top_p=1 max_tokens=9 seed=0": (
+        "backend.identity",
+        {"params": {"top_k": 4, "top_p": 1, "max_tokens": 9, "seed": 0}},
+    ),
+    "reasoning='<ponder> </ponder> [t] [/t]'": (
+        "backend.reasoning",
+        (("<ponder>", "</ponder>"), ("[t]", "[/t]")),
+    ),
+}
+
+
+@pytest.mark.parametrize("option", PATHS)
+def test_each_option_reaches_what_it_is_about(option):
+    value = llm(f"openai:m {option}")
+    path, expected = PATHS[option]
+    for name in path.split("."):
+        value = getattr(value, name)
+    if isinstance(expected, dict):
+        value = {name: value[name] for name in expected}
+    assert value == expected
+
+
+@pytest.mark.parametrize("penalty", ["-2.1", "2.1", "nan"])
+def test_a_penalty_is_between_minus_two_and_two(penalty):
+    with pytest.raises(UsageError, match="a number from -2 to 2"):
+        llm(f"openai:m frequency_penalty={penalty}")
+
+
+@pytest.mark.parametrize("marks", ["''", "'<a> </a> <b>'", "'ab cd'", "'<a '", "'think /think>'"])
+def test_marks_of_reasoning_are_pairs_of_signs(marks):
+    with pytest.raises(UsageError, match="the opening and the closing mark"):
+        llm(f"openai:m reasoning={marks}")
+
+
+@pytest.mark.parametrize(
+    ("spec", "deciding"),
+    [
+        (
+            "openai:m temperature=0 timeout=5 concurrency=2 retries=1 cache=x api_key_env=K "
+            "on_error=fallback budget=1 price_in=1 price_out=1 price_cached=1 batch=on",
+            "openai:m temperature=0",
+        ),
+        ("hf:m device=cpu batch_size=2 seed=1", "hf:m seed=1"),
+        (
+            "openai:m base_url=http://x/v1 structured=on",
+            "openai:m base_url=http://x/v1 structured=on",
+        ),
+        ("openai:m reasoning='<p> </p>'", "openai:m 'reasoning=<p> </p>'"),
+    ],
+)
+def test_options_that_decide_no_answer_are_left_out(spec, deciding):
+    assert deciding_options(spec) == deciding
+
+
+def test_a_recording_is_kept_nowhere_and_an_object_in_this_process():
+    assert llm("recorded:sample").cache is None
+
+    class Model:
+        def generate(self, chats):
+            return ["fine" for _ in chats]
+
+    ledger = Ledger()
+    made = llm(Model(), ledger=ledger, retries=1, price_in=1, price_out=2, on_error="fallback")
+    assert (made.cache.path, made.retry.tries, made.on_error) == (":memory:", 2, "fallback")
+    assert (made.ledger, made.budget.price_out) == (ledger, 2)
+    assert llm("openai:m", ledger=ledger).ledger is ledger
+
+
+@pytest.mark.parametrize("cache", ["none", ":memory:"])
+def test_batches_need_a_file_that_keeps_them(cache):
+    with pytest.raises(UsageError, match="batch=on needs a cache file"):
+        llm(f"openai:m batch=on cache={cache}")
