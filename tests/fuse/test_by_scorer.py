@@ -356,3 +356,39 @@ def test_empty_frames_give_full_ones_columns_without_a_model():
         assert set(full(pd.DataFrame(columns=list(found.columns))).columns) == set(
             full(found).columns
         )
+
+
+def test_a_scorer_gets_no_vector_of_the_query_that_it_does_not_rank_by():
+    scorer = Table()
+    lists = expanded({"t": ["xy"]}).drop(columns=["qid_0", "qsub", "query_0"])
+    found = ikat.RerankAgainst(scorer, "qanswer")(lists.assign(query_toks="of t?", query_vec=1))
+    for frame in (*scorer.seen, found):
+        assert not {"query_toks", "query_vec"} & set(frame.columns)
+
+
+class ReadsScores(Table):
+    """A re-ranker that starts from earlier scores."""
+
+    def transform(self, inp):
+        pt.validate.result_frame(inp, extra_columns=["query", "score"], context=self)
+        return inp
+
+
+def test_a_fusion_says_which_columns_it_and_its_scorers_read():
+    (columns,) = ikat.RerankAgainst(Table(), "qanswer").transform_inputs()
+    assert {"qid", "query", "docno", "rank", "qanswer", "text"} <= set(columns)
+    assert "score" not in columns
+    (columns,) = ikat.RerankAgainst(ReadsScores(), "qanswer").transform_inputs()
+    assert "score" not in columns  # the fusion sets it before
+    (columns,) = ikat.MeanScore([Table()]).transform_inputs()
+    assert {"qid", "query", "docno", "rank", "text"} <= set(columns)
+    assert ikat.WeightedSum().transform_inputs() == [["qid", "docno", "query", "rank", "score"]]
+
+
+def test_negative_scores_that_differ_by_rounding_alone_tie():
+    """x: -.1 - .2 - .3, y: -.3 - .2 - .1, which differ in the last bit; x is found first."""
+    scores = {"x": (-0.1, -0.2, -0.3), "y": (-0.3, -0.2, -0.1)}
+    scorers = [by_docno({docno: of[number] for docno, of in scores.items()}) for number in range(3)]
+    assert sum(scores["x"]) != sum(scores["y"])
+    found = ikat.MeanScore(scorers)(expanded({"t": ["xy"]}))
+    assert found["docno"].tolist() == ["x", "y"]

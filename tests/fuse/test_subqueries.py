@@ -292,3 +292,11 @@ TestRerankAgainst = pt.testing.transformer_test_class(
     lambda: ikat.RerankAgainst(ikat.CrossEncoder("m"), "qanswer")
 )
 TestMeanScore = pt.testing.transformer_test_class(lambda: ikat.MeanScore([ikat.BiEncoder("m")]))
+
+
+def test_beyond_65536_passages_the_better_rank_still_counts():
+    docnos = [f"d{number}" for number in range(70_000)]
+    docnos[65_540] = "d10"  # again, far below
+    frame = pd.DataFrame({"qid": "t", "query": "tea?", "docno": docnos, "rank": range(70_000)})
+    found = ikat.RRF(num_results=None, k=0)(frame)
+    assert found["docno"].tolist() == docnos[:65_540] + docnos[65_541:]

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.llms.failures import BatchUnderWay, Waiting
 from pyterrier_ikat.retrieve import NoResultWarning
 from pyterrier_ikat.show import draw
 
@@ -252,6 +253,32 @@ def test_a_plan_adds_up_the_passages_of_the_branches():
         fused = ikat.RRF(Finds({}) % 2, Finds({}) % 3, num_results=num_results)
         planned = ikat.plan({"S": fused >> ikat.LLMRerank(llm)}, TURNS)
         assert planned["calls"].tolist() == [calls]
+
+
+def test_a_plan_gives_each_branch_the_depth_before_the_fusion():
+    """By hand: of five passages for each of two turns the branches keep two and all five."""
+    fused = Finds({}) % 5 >> ikat.RRF(Table() % 2, Table(), num_results=None)
+    planned = ikat.plan({"S": fused >> ikat.LLMRerank(ikat.llm("recorded:sample"))}, TURNS)
+    assert planned["calls"].tolist() == [14]
+
+
+def test_a_plan_counts_what_a_scorer_asks():
+    llm = ikat.llm("recorded:sample")
+    fused = Finds({}) % 3 >> ikat.RerankAgainst(ikat.LLMRerank(llm), "query")
+    assert ikat.plan({"S": fused}, TURNS)["calls"].tolist() == [6]
+
+
+class Waits(Finds):
+    """A branch whose requests wait in a batch."""
+
+    def transform(self, inp):
+        raise BatchUnderWay([Waiting(str(self.passages), 1, "batch", "in progress")])
+
+
+def test_all_branches_send_their_batches_before_the_stage_ends():
+    with pytest.raises(BatchUnderWay) as raised:
+        ikat.RRF(Waits("first"), Finds({"t": "x"}), Waits("second"))(TURNS)
+    assert [waiting.stage for waiting in raised.value.waiting] == ["first", "second"]
 
 
 def test_an_experiment_with_a_shared_prefix_runs():

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.llms.lengths import CutPromptWarning
+from pyterrier_ikat.llms import Request
+from pyterrier_ikat.llms.lengths import CutPromptWarning, Lengths
 
 TEA = "I like tea with lemon. "
 """23 characters, 6 tokens of most models."""
@@ -139,3 +140,38 @@ def test_blanks_and_lines_of_dashes_have_few_tokens(model, server, text):
         usage=(max(300, len(body["messages"][0]["content"]) // 20), 3)
     )
     assert told(model("cache=none"), text) == []
+
+
+def noted(*prompts, stage="answer"):
+    """The turns that are told of prompts with these characters and counts of tokens."""
+    lengths = Lengths()
+    for number, (characters, tokens) in enumerate(prompts, 1):
+        text = "ab" * (characters // 2)
+        request = Request([{"role": "user", "content": text}], stage, f"1_{number}")
+        lengths.note(request, tokens)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        lengths.warn()
+        lengths.warn()  # nothing is told twice
+    told = " ".join(str(one.message) for one in caught)
+    return [f"1_{number}" for number in range(1, len(prompts) + 1) if f"1_{number} (" in told]
+
+
+@pytest.mark.parametrize(
+    ("prompts", "told"),
+    [
+        ([(12 * 256, 256)], []),  # just twelve characters a token
+        ([(12 * 256 + 2, 256)], ["1_1"]),
+        ([(9000, 255)], []),  # too few tokens to be a window
+        ([(9000, None)], []),
+        ([(2000, 2001)], []),  # more tokens than bytes say nothing
+        ([(4000, 1000), (6000, 1000)], ["1_2"]),  # half as long again, and equal
+        ([(4000, 1000), (5998, 1000)], []),
+        ([(6000, 1000), (4000, 1000)], ["1_1"]),
+        ([(4000, 999), (6000, 999)], []),  # equal by chance
+        ([(4000, 1000), (6000, 1001)], []),
+        ([(4000, 1100), (6000, 1000), (6000, 1100)], ["1_3"]),
+    ],
+)
+def test_a_cut_prompt_is_known_from_these_bounds_on(prompts, told):
+    assert noted(*prompts) == told
