@@ -105,8 +105,11 @@ def unquoted(text: str) -> str:
         ('Ist Minze giftig?', '"mint" or "basil"')
     """
     while len(text) > 1 and text[0] in QUOTES and text[-1] in QUOTES + ",":
-        inner = text[1:].rstrip(QUOTES + ",").strip()
-        if text[0] not in "'‘’" and text[0] in inner.lstrip(QUOTES):
+        inner = text[1:].rstrip(", ")
+        if inner and inner[-1] in QUOTES:
+            inner = inner[:-1].rstrip(", ")
+        inner = inner.strip()
+        if text[0] not in "'‘’" and text[0] in inner.strip(QUOTES):
             break
         text = inner
     return text

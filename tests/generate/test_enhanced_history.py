@@ -48,6 +48,7 @@ def test_a_new_topic_keeps_the_last_turn_and_unclear_ones_fail(said, left):
     out = ikat.generate.Enhance(llm, "topic", on_error="fallback")(turn)
     assert out["qhistory"].item() == LONG[:4][-(left or 4) :]
     assert turn["qhistory"].item() == LONG[:4]
+    assert out["qnewtopic"].item() is (left == 2)
     assert ledger(llm, "fallbacks") == (left is None)
     if left is None:
         with pytest.raises(ikat.IkatError, match="stage topic"):

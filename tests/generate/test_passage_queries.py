@@ -99,6 +99,8 @@ def test_expand_gives_each_row_its_weight():
     assert "qweight" not in ikat.ExplodeQueries()(turns.drop(columns="qweights"))
     with pytest.raises(ikat.DataError, match="turn 1 has 2 sub-queries but 1 weights"):
         ikat.ExplodeQueries()(turns.assign(qweights=[[1.0], []]))
+    with pytest.raises(ikat.DataError, match="turn 2 has 0 sub-queries but 1 weights"):
+        ikat.ExplodeQueries()(turns.assign(qweights=[[1, 0.4], [1.0]]))
 
 
 def test_other_queries_do_not_keep_passage_query_weights():
@@ -162,4 +164,24 @@ def test_no_statement_query_falls_back_to_the_question_counted():
     llm, _ = scripted("...", '["tea Oslo"]')
     out = ikat.generate.StatementQueries(llm)(a_turn(qstatements=CHOSEN[:2]))
     assert out["qsubqueries"].tolist() == [["And against a cold?", "tea Oslo"]]
-    assert ledger(llm, "fallbacks") == 1
+    assert (ledger(llm, "fallbacks"), ledger(llm, "failures")) == (1, 1)
+
+
+def test_queries_beyond_the_limit_are_left_out_and_counted():
+    llm, _ = scripted('["a", "b", "c", "d"]', '["b", "e", "f"]')
+    limited = ikat.generate.StatementQueries(llm, n=2)
+    out = limited(a_turn(qstatements=CHOSEN[:2]))
+    assert out["qsubqueries"].tolist() == [["a", "b", "e"]]
+    assert ledger(llm, "dropped") == 3
+    llm, _ = scripted('["a", "b", "c", "d"]', '["b", "e", "f"]')
+    unlimited = ikat.generate.StatementQueries(llm)
+    out = unlimited(a_turn(qstatements=CHOSEN[:2]))
+    assert out["qsubqueries"].tolist() == [["a", "b", "c", "d", "e", "f"]]
+    assert ledger(llm, "dropped") == 0
+    assert (limited.open_ended, unlimited.open_ended) == (False, True)
+
+
+def test_a_query_that_only_differs_in_case_is_the_first_one():
+    llm, _ = scripted('["Mint tea", "mint TEA"]', '["MINT tea", "sage"]')
+    out = ikat.generate.StatementQueries(llm)(a_turn(qstatements=CHOSEN[:2]))
+    assert out["qsubqueries"].tolist() == [["Mint tea", "sage"]]
