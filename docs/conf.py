@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from bs4 import BeautifulSoup
 from docutils import nodes
 
 import pyterrier_ikat
@@ -90,7 +91,30 @@ def unlink_addresses(_: Any, page: nodes.document) -> None:
             link.parent.replace(link, link.children)
 
 
+WIDE_TABLE = 3
+"""Columns from which on a phone shows each row of a table as a card."""
+
+
+def label_cells(
+    _app: Any, _page: str, _template: str, context: dict[str, Any], _doctree: Any
+) -> None:
+    """Give the cells of wide tables the titles of their columns, which cards on a phone show."""
+    if "<table" not in context.get("body", ""):
+        return
+    page = BeautifulSoup(context["body"], "html.parser")
+    for table in page.select("table.docutils"):
+        titles = [cell.get_text(" ", strip=True) for cell in table.select("thead th")]
+        if len(titles) < WIDE_TABLE:
+            continue
+        table["class"] = [*table["class"], "cards-on-phone"]
+        for row in table.select("tbody tr"):
+            for cell, title in zip(row.find_all("td"), titles, strict=False):
+                cell["data-title"] = title
+    context["body"] = str(page)
+
+
 def setup(app: Any) -> None:
-    """Register the signatures and what must not become a link."""
+    """Register the signatures, the titles of cells, and what must not become a link."""
     app.connect("autodoc-process-signature", class_signature)
+    app.connect("html-page-context", label_cells)
     app.connect("doctree-read", unlink_addresses)

@@ -51,6 +51,22 @@ def test_code_runs_as_it_stands_and_prints_what_stands_below_it(
     assert not printed or found == printed.rstrip("\n").split("\n")
 
 
+COMMAND_LINE = re.compile(r" *(\$ )?(ikat|pip|python|make|vllm|ray) | +--")
+"""A line of a block without a language that is typed, not printed."""
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_lines_of_code_fit_a_narrow_column(page):
+    wide = []
+    blocks = re.findall(r"^ *```(\w*)\n(.*?)^ *```", TEXTS[page], re.DOTALL | re.MULTILINE)
+    for language, block in blocks:
+        for line in block.splitlines():
+            is_code = language in ("python", "bash", "bibtex", "toml")
+            if len(line) > 88 and (is_code or COMMAND_LINE.match(line)):
+                wide.append(line)
+    assert wide == []
+
+
 def _commands(program):
     """Every line of a block or piece of code that calls the program, as its words.
 
