@@ -159,7 +159,7 @@ class History:
                 if not statement["statement"]:
                     continue
                 statement_id = statement["id"]
-                until = self._undone.get(id(event)) or replaced_at.get(statement_id)
+                until = replaced_at.get(statement_id) or self._undone.get(id(event))
                 earlier = memories.get(statement_id)
                 if earlier is None or earlier["until"] is not None:
                     memories[statement_id] = _as_memory(event, statement, until)

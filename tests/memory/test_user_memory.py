@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from trust.killing import killed_before, started
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.memory.history import StatementIndex
+from pyterrier_ikat.memory.history import History, StatementIndex
 from pyterrier_ikat.retrieve import NoResultWarning
 from pyterrier_ikat.retrieve.eager import LexicalIndex
 
@@ -842,3 +842,34 @@ def test_the_past_of_a_session_omits_what_is_undone_now(memory):
     memory.undo("u1", "a")
     assert memory.known("u1", "b") == {}
     assert memory.known("u1", "b", 2) == {"2": TEA}
+
+
+def test_a_replaced_statement_held_until_it_was_replaced(memory):
+    memory.learn("u1", "a", chat(LYON), when="2024-01-01")
+    memory.learn("u1", "b", chat(OSLO), when="2024-02-01")
+    memory.undo("u1", "a", when="2024-03-01")
+    ends = [entry["until"] for entry in memory.memories("u1")]
+    assert ends == ["2024-02-01T00:00:00.000Z", None]
+    memory.undo("u1", "b", when="2024-04-01")  # then nothing had replaced it
+    ends = [entry["until"] for entry in memory.memories("u1")]
+    assert ends == ["2024-03-01T00:00:00.000Z", "2024-04-01T00:00:00.000Z"]
+
+
+def test_an_id_of_an_undone_statement_is_given_to_no_other(memory):
+    memory.learn("u1", "a", chat(DOG))
+    memory.undo("u1", "a")
+    memory.add("u1", [TEA])
+    memory.learn("u1", "b", chat(LYON))
+    assert memory.known("u1") == {"2": TEA, "3": LYON}
+    assert [entry["id"] for entry in memory.memories("u1")] == ["1", "2", "3"]
+
+
+def test_a_statement_that_is_said_again_and_replaces_more_keeps_all(memory):
+    first = {"id": "3", "statement": OSLO, "message": 1, "words": OSLO, "replaces": ["1"]}
+    again = {**first, "replaces": ["2", "1"]}
+    events = []
+    for turn, statement in ((1, first), (2, again)):
+        event = {"event": "learned", "when": f"2024-0{turn}-01", "user": "u1", "session": "a"}
+        events.append({**event, "turn": turn, "said": [], "learned": [statement]})
+    (entry,) = History(events).memories()
+    assert (entry["replaces"], entry["when"], entry["until"]) == (["1", "2"], "2024-01-01", None)
