@@ -335,7 +335,7 @@ TWO_TURNS = Conversation(
 )
 
 
-def test_a_history_has_the_rewrites_only_where_they_are_asked_for():
+def test_a_history_has_rewrites_only_where_they_are_asked_for():
     tea, why = {"role": "user", "content": "Tea?"}, {"role": "user", "content": "Why?"}
     mint = {"role": "assistant", "content": "Mint."}
     assert TWO_TURNS.histories() == [[], [tea, mint], []]
@@ -345,7 +345,7 @@ def test_a_history_has_the_rewrites_only_where_they_are_asked_for():
     assert longer.histories(resolved=True)[2] == [clear, mint, why]
 
 
-def test_automatic_queries_are_the_utterances_where_there_is_no_rewrite():
+def test_automatic_queries_without_a_rewrite_are_the_utterances():
     frame = topics_frame([TWO_TURNS])
     automatic = with_automatic(frame[::-1].reset_index(drop=True), [TWO_TURNS])
     assert automatic[["qid", "query", "qrewrite", "query_0"]].values.tolist() == [
@@ -378,7 +378,7 @@ def test_gold_fields_are_judgements_of_their_own_turns():
     ]
 
 
-def test_a_manual_frame_has_the_utterance_where_there_is_no_rewrite():
+def test_a_manual_frame_without_a_rewrite_has_the_utterance():
     manual = topics_frame([TWO_TURNS], manual=True)
     assert manual["qresolved"].tolist() == ["Which tea?", "Why?", "Sure?"]
     assert manual["qgoldptkb"].tolist() == [["2"], [], []]

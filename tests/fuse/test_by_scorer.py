@@ -358,7 +358,7 @@ def test_empty_frames_give_full_ones_columns_without_a_model():
         )
 
 
-def test_a_scorer_gets_no_vector_of_the_query_that_it_does_not_rank_by():
+def test_a_scorer_gets_no_vector_of_another_query():
     scorer = Table()
     lists = expanded({"t": ["xy"]}).drop(columns=["qid_0", "qsub", "query_0"])
     found = ikat.RerankAgainst(scorer, "qanswer")(lists.assign(query_toks="of t?", query_vec=1))

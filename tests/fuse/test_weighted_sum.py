@@ -204,7 +204,7 @@ def test_the_weights_of_a_turn_are_those_of_its_value():
     assert cut(levels)["docno"].tolist() == ["x", "y"]
 
 
-def test_a_value_without_weights_is_named_with_those_that_have_some():
+def test_a_value_without_weights_is_named_with_the_others():
     fused = ikat.WeightedSum(Finds({"t": "x"}), Finds({"t": "y"}), **BY_LEVEL)
     with pytest.raises(ikat.DataError, match="qlevel 'third'.*first, second"):
         fused(TURNS[:1].assign(qlevel="third"))

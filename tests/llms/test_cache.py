@@ -67,7 +67,7 @@ def test_a_file_in_the_home_folder_may_begin_with_a_tilde(tmp_path, monkeypatch)
     assert (tmp_path / "mine.sqlite").exists()
 
 
-def test_only_a_file_is_said_to_keep_an_answer_with_an_unknown_mark(cache):
+def test_only_a_file_is_said_to_keep_an_unknown_mark(cache):
     memory = CompletionCache(":memory:")
     unknown = replace(COMPLETION, text="<ponder>Hm.</ponder>Mint.")
     reasons = []

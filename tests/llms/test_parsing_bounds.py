@@ -127,7 +127,7 @@ def test_marks_around_the_whole_text_are_removed(text, inner):
     assert unquoted(text) == inner
 
 
-def test_what_a_terminal_would_obey_is_removed_and_breaks_are_lines():
+def test_what_a_terminal_obeys_is_removed_and_breaks_are_lines():
     assert printable("a\x1b[31mb\x1b]0;title\x07c\x9bd\x00e") == "abce"
     assert printable("a\r\nb\rc\x0bd\x0ce\tf") == "a\nb\nc\nd\ne\tf"
     assert one_line("x" * 500) == "x" * 200

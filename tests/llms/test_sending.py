@@ -91,7 +91,7 @@ def test_a_replay_shows_no_bar(monkeypatch):
     assert [given["disable"] for given in shown] == [False, True]
 
 
-def test_the_estimate_after_a_budget_is_of_the_calls_of_this_stage(model, server):
+def test_the_estimate_after_a_budget_is_of_this_stages_calls(model, server):
     made = model("budget=4.5 price_in=100000 price_out=100000 concurrency=1")
     made.ask(ask("a", "b"))  # a dollar each
     with pytest.raises(BudgetExceeded) as raised:

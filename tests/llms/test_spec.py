@@ -281,7 +281,7 @@ def test_options_that_decide_no_answer_are_left_out(spec, deciding):
     assert deciding_options(spec) == deciding
 
 
-def test_a_recording_is_kept_nowhere_and_an_object_in_this_process():
+def test_a_recording_is_kept_nowhere_an_object_in_this_process():
     assert llm("recorded:sample").cache is None
 
     class Model:

@@ -864,7 +864,7 @@ def test_an_id_of_an_undone_statement_is_given_to_no_other(memory):
     assert [entry["id"] for entry in memory.memories("u1")] == ["1", "2", "3"]
 
 
-def test_a_statement_that_is_said_again_and_replaces_more_keeps_all(memory):
+def test_a_statement_said_again_replaces_more(memory):
     first = {"id": "3", "statement": OSLO, "message": 1, "words": OSLO, "replaces": ["1"]}
     again = {**first, "replaces": ["2", "1"]}
     events = []
