@@ -257,6 +257,20 @@ def test_respond_asks_for_citations_and_marks_what_is_cited():
     assert "square brackets" in asked[len(plain) :]
 
 
+def test_a_number_beyond_the_passages_of_its_turn_is_unknown():
+    llm, _ = scripted("Mint [2]. Sage [3][4]. Tea [4].")
+    results = found(a_turn(), 2)  # fewer than the operator shows at most
+    operator = ikat.Respond(llm, passages=5, cite=True)
+    out = operator(results)
+    best = results.sort_values("rank")["docno"].tolist()
+    assert [one["docnos"] for one in out["qcitations"].iloc[0]] == [[best[1]], [], []]
+    assert [one["unknown"] for one in out["qcitations"].iloc[0]] == [[], [3, 4], [4]]
+    assert ledger(llm, "dropped") == 3  # each time
+    seen = operator.while_written(results)("Mint [2]. Sage [3]. Tea")
+    assert seen == while_written("Mint [2]. Sage [3]. Tea", passages=2)
+    assert seen != while_written("Mint [2]. Sage [3]. Tea", passages=5)
+
+
 def test_a_turn_has_cited_passages_as_sources_in_text_order():
     llm, _ = scripted("Mint [3]. Ginger [1][3].", "Rooibos.")
     results = ikat.Respond(llm, passages=3, cite=True)(found(two_turns(), 4))

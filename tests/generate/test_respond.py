@@ -129,6 +129,9 @@ def test_a_long_response_is_cut_at_a_sentence_and_counted():
     out = ikat.Respond(llm, words=6)(found(two_turns(), 1))
     assert out["qanswer"].tolist() == ["One two three. Four five six."] * 2
     assert ledger(llm, "dropped") == 1
+    llm, _ = scripted("One two. Three four five.", "One two.")
+    out = ikat.Respond(llm, words=4)(found(two_turns(), 1))
+    assert (out["qanswer"][0], ledger(llm, "dropped")) == ("One two.", 1)  # a word too many
 
 
 def test_a_failed_turn_falls_back_to_its_best_passage():
