@@ -51,7 +51,9 @@ class SimpleSearcher:
     def doc(self, key):
         if isinstance(key, int):
             key = list(self.passages)[key]
-        return self.passages.get(key)
+        if key not in self.passages:
+            return None
+        return {"id": key, **self.passages[key]}
 
     def set_bm25(self, k1, b):
         self.k1, self.b = k1, b

@@ -56,8 +56,8 @@ def test_any_finite_scores_keep_their_order_for_32_bit_readers(tmp_path_factory,
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (results(("1_1", "a", float("nan"), 0)), "turn 1_1, passage a: the score is nan"),
-        (results(("1_1", "a", float("inf"), 0)), "the score is inf"),
+        (results(("1_1", "a", float("nan"), 0)), "gave the score nan to passage a of turn 1_1"),
+        (results(("1_1", "a", float("inf"), 0)), "gave the score inf to passage a"),
         (results(("1_1", "a", 1e300, 0)), "finite"),
         (
             results(("1_1", "a", 2.0, 0), ("1_1", "a", 1.0, 1)),

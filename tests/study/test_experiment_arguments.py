@@ -8,7 +8,6 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.study import NotJudgedWarning
 from pyterrier_ikat.study.experiment_arguments import (
-    PYTERRIERS,
     baseline_of,
     data_of,
     named_systems,
@@ -101,12 +100,6 @@ def test_the_baseline_may_be_a_number_from_0():
             baseline_of(["a", "b"], baseline)
     table = ikat.experiment([finding("a"), finding("b")], TOPICS, QRELS, ["P@1"], names=["a", "b"])
     assert table["name"].tolist() == ["a", "b"]
-
-
-@pytest.mark.parametrize("name", PYTERRIERS)
-def test_an_option_of_pyterrier_alone_says_what_is_here(name):
-    with pytest.raises(UsageError, match=f"has no {name}=, unlike pt.Experiment"):
-        ikat.experiment({"a": finding("a")}, TOPICS, QRELS, **{name: True})
 
 
 def test_measures_have_one_name_or_the_other():

@@ -1,7 +1,5 @@
 """Which retriever, re-rankers and models a study makes of its resources."""
 
-import os
-
 import pandas as pd
 import pytest
 
@@ -100,8 +98,6 @@ def test_rerankers_are_loaded_by_name_one_or_several(words):
     llm = {"index": words, "llm": "recorded:sample"}
     one = opened("ad", **llm, reranker="bi:tiny").resources.reranker
     assert one == ikat.BiEncoder("tiny")
-    at_home = opened("ad", **llm, reranker="bi:~/m").resources.reranker
-    assert at_home == ikat.BiEncoder(os.path.expanduser("~/m"))
     with pytest.raises(UsageError, match="method ad takes one re-ranker, not 2"):
         opened("ad", **llm, reranker="bi:tiny, other")
 
@@ -148,7 +144,7 @@ def test_own_prompts_are_read_by_a_system_or_refused(words, tmp_path):
 
 def test_a_limit_of_words_needs_a_response(words):
     llm = ikat.llm("recorded:sample")
-    responds = ikat.Index(words).bm25() >> ikat.Respond(llm)
+    responds = ikat.PassageIndex(words).bm25() >> ikat.Respond(llm)
     limited, plain = with_limit(open_systems({"a": responds, "b": "raw"}, index=words), 40)
     assert "40" in repr(limited.pipeline)
     assert "40" not in repr(plain.pipeline)
