@@ -1,10 +1,9 @@
 """The application: OpenAI's chat protocol, search and the chat page, behind checks of requests."""
 
-import asyncio
 import hmac
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +21,10 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .passages import HEADERS, passage_page
-from .replies import (
-    ChatReply,
-    Failure,
-    as_json,
-    content_of,
-    failure_of,
-    model_object,
-    why_changed,
-)
+from .replies import ChatReply, Failure, as_json, failure_of, model_object
 from .requests import ChatRequest, SearchRequest, read
 from .service import Service, while_there
+from .streaming import Answer, Answers, stream
 
 PAGE = Path(__file__).with_name("page")
 _SOURCES = (
@@ -96,6 +88,7 @@ def application(
             Route("/v1/models", routes.models),
             Route("/v1/models/{name:path}", routes.model),
             Route("/v1/chat/completions", routes.chat, methods=["POST"]),
+            Route("/answers/{name}", routes.answer, methods=["GET", "DELETE"]),
             Route("/search", routes.search, methods=["POST"]),
             Route("/passages/{docno:path}", routes.passage),
             *tools[0],
@@ -175,6 +168,7 @@ class Guard:
 class _Routes:
     def __init__(self, service: Service) -> None:
         self.service = service
+        self.answers = Answers()
         self.started = int(time.time())
 
     async def page(self, request: Request) -> Response:
@@ -201,13 +195,18 @@ class _Routes:
         if self.service.saved is not None:
             chat = question.metadata.chat_id or request.headers.get("x-openwebui-chat-id", "")
         if question.stream:
-            return EventSourceResponse(
-                _stream(self.service, question, chat, reply),
-                sep="\n",
-                headers={"cache-control": "no-store"},
-            )
+            work = partial(self.service.answer, question, chat)
+            return _streamed(self.answers, self.answers.begin(question, reply, work))
         turn = await while_there(request, self.service.answer(question, chat))
         return _json(reply.completion(turn))
+
+    async def answer(self, request: Request) -> Response:
+        """An answer under way, from its beginning; or the end of the work on it."""
+        name = request.path_params["name"]
+        if request.method == "DELETE":
+            self.answers.stop(name)
+            return Response(status_code=204)
+        return _streamed(self.answers, self.answers.named(name))
 
     async def search(self, request: Request) -> Response:
         """Passages of queries."""
@@ -223,81 +222,9 @@ class _Routes:
         return HTMLResponse(passage_page(docno, text), headers=HEADERS)
 
 
-async def _stream(
-    service: Service, question: ChatRequest, chat: str, reply: ChatReply
-) -> AsyncIterator[dict[str, str]]:
-    """Stream the system's steps and its answer; with unchecked parts only if asked for."""
-    news = News()
-    write = news.write if question.stream_unchecked else None
-    sent = ""
-    job = asyncio.ensure_future(service.answer(question, chat, news.tell, write))
-    job.add_done_callback(lambda _: news.end())
-    try:
-        yield _event(reply.chunk({"role": "assistant", "content": ""}))
-        while (step := await news.queue.get()) is not None:
-            if step:
-                yield _event(reply.chunk({}, ikat={"activity": step}))
-                continue
-            text = news.take()
-            is_cut = bool(text) and sent.startswith(text)
-            why = "it is shortened" if is_cut else "the model is rewriting its answer"
-            for chunk in reply.text(text, sent, why):
-                yield _event(chunk)
-            sent = text
-        turn = await job
-        for chunk in reply.text(content_of(turn), sent, why_changed(turn)):
-            yield _event(chunk)
-        yield _event(reply.end(turn, sent))
-        if question.stream_options and question.stream_options.include_usage:
-            yield _event(reply.usage(turn))
-    except Exception as error:
-        yield _event(failure_of(error).record)
-    finally:
-        job.cancel()
-    yield {"data": "[DONE]"}
-
-
-class News:
-    """The news for a stream, gathered in other threads.
-
-    A model that writes faster than its reader reads fills no queue: of its text only the newest is
-    kept, which has all of it.
-
-    Attributes:
-        queue: each step that begins; an empty text where a text is to be taken; None at the end.
-    """
-
-    def __init__(self) -> None:
-        self.queue = asyncio.Queue[str | None]()
-        self._loop = asyncio.get_running_loop()
-        self._text = ""
-        self._waits = False
-
-    def tell(self, step: str) -> None:
-        """A step begins."""
-        with suppress(RuntimeError):  # the loop ended before the system did
-            self._loop.call_soon_threadsafe(self.queue.put_nowait, step)
-
-    def write(self, text: str) -> None:
-        """A model has written this so far."""
-        self._text = text
-        if not self._waits:
-            self._waits = True
-            self.tell("")
-
-    def take(self) -> str:
-        """The newest text."""
-        # before the text is read: a text that is written meanwhile is told once more
-        self._waits = False
-        return self._text
-
-    def end(self) -> None:
-        """The work is done, or nobody waits for it any more."""
-        self.queue.put_nowait(None)
-
-
-def _event(value: Any) -> dict[str, str]:
-    return {"data": as_json(value)}
+def _streamed(answers: Answers, answer: Answer) -> Response:
+    events = stream(answers, answer)
+    return EventSourceResponse(events, sep="\n", headers={"cache-control": "no-store"})
 
 
 def _json(value: Any, status: int = 200) -> Response:

@@ -1,6 +1,5 @@
 """Answers, streams and errors in the form of OpenAI's chat protocol."""
 
-import html
 import logging
 import re
 import time
@@ -11,11 +10,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from markdown_it import MarkdownIt
-from markdown_it.rules_core import StateCore
 from pydantic_core import to_json as encoded
 
-from ...completions.citations import CitedSentence, pieces_with_numbers, with_marks, without_marks
+from ...completions.citations import with_marks, without_marks
 from ...errors import IkatError, counted, list_first
 from ...llms import BudgetExceeded, FatalLLMError, StageError
 from ...llms.failures import Unavailable
@@ -24,6 +21,7 @@ from ...operator import Operator, every_stage
 from ...runs.answered_turn import ShownPassage, Turn
 from ...study.systems import System
 from ..answering import StillTooLong
+from .drawing import DrawnBlocks, as_html, cited_sentences
 from .passages import Address
 from .searching import search_facts
 
@@ -48,8 +46,8 @@ TITLE_CHARACTERS = 70
 """Characters of a passage's first words, as the page shows them for its title."""
 LINK_CHARACTERS = 30
 """Characters of the title of a link: Open WebUI cuts longer ones in the middle (Source.svelte)."""
-LONGEST_MARKDOWN = 50_000
-"""Characters of an answer that are read as Markdown; longer ones are shown as they are."""
+_SOURCE_IN_PAPER = re.compile(r" \((?:section|table|figure)[^)]*\)", re.IGNORECASE)
+_ROLE = re.compile(r":\w+:`([^`]*)`")
 
 
 class Failure(Exception):
@@ -165,21 +163,13 @@ def content_of(turn: Turn) -> str:
         'Rooibos.\n\nSources: [1][2]'
     """
     if turn.response:
-        return with_marks(turn.response, _cited(turn))
+        return with_marks(turn.response, cited_sentences(turn))
     if not turn.sources:
         return NOTHING_FOUND
     paragraphs = [PASSAGES_ONLY]
     for number, source in enumerate(turn.sources, 1):
         paragraphs.append(f"[{number}] {source.beginning or source.docno}")
     return "\n\n".join(paragraphs)
-
-
-def _cited(turn: Turn) -> Sequence[CitedSentence]:
-    """Return the cited sentences; a response without citations rests on all its sources."""
-    if turn.cited is not None:
-        return turn.cited
-    numbers = range(1, len(turn.sources) + 1)
-    return [CitedSentence("", tuple(numbers))]
 
 
 def why_changed(turn: Turn) -> str:
@@ -207,73 +197,6 @@ def without_additions(text: str) -> str:
     if text.lstrip().startswith((PASSAGES_ONLY, NOTHING_FOUND)):
         return ""
     return without_marks(text).strip()
-
-
-# Citations pass through the Markdown as numbers between two private characters.
-_MARK = re.compile("\ue000([0-9]+)\ue001")
-_RESERVED = re.compile("[\ue000\ue001\u202a-\u202e\u2066-\u2069]")
-"""These characters, and those that turn the direction of the text."""
-_BEHIND_ROW = re.compile("\\|[ ]*((\ue000[0-9]+\ue001)+)$", re.MULTILINE)
-"""Citations behind a row of a table, which go into its last cell."""
-_SOURCE_IN_PAPER = re.compile(r" \((?:section|table|figure)[^)]*\)", re.IGNORECASE)
-_ROLE = re.compile(r":\w+:`([^`]*)`")
-_BUTTON = r'<button type="button" class="cite">[\1]</button>'
-
-
-def _is_web_address(url: str) -> bool:
-    return re.match("https?://", url, re.IGNORECASE) is not None
-
-
-def _text_with_buttons(renderer: Any, tokens: Any, position: int, *_: Any) -> str:
-    return _MARK.sub(_BUTTON, html.escape(tokens[position].content))
-
-
-def _align_cells(state: StateCore) -> None:
-    """Align the cells of tables by an attribute, because the page forbids inline styles."""
-    for token in state.tokens:
-        style = token.attrs.pop("style", None)
-        if style is not None:
-            token.attrs["align"] = str(style).removeprefix("text-align:")
-
-
-def _markdown() -> MarkdownIt:
-    """The parser of responses: links, tables and line breaks, without HTML and images."""
-    parser = MarkdownIt("commonmark", {"html": False, "breaks": True})
-    parser.enable("table").disable("image")
-    parser.validateLink = _is_web_address  # type: ignore[method-assign]
-    # the page has headings of its own
-    parser.add_render_rule("heading_open", lambda *_: "<p><strong>")
-    parser.add_render_rule("heading_close", lambda *_: "</strong></p>\n")
-    parser.add_render_rule("text", _text_with_buttons)
-    parser.core.ruler.push("align_cells", _align_cells)
-    return parser
-
-
-_MARKDOWN = _markdown()
-
-
-def as_html(turn: Turn) -> str:
-    r"""Draw a response for the page: its Markdown, with a button for each citation.
-
-    It has no HTML and no images, and links of http and https alone.
-
-    Example:
-        >>> from pyterrier_ikat.runs import ShownPassage
-        >>> cited = (CitedSentence("*Rooibos* <b>.", (1,)),)
-        >>> as_html(Turn(1, "Which tea?", "*Rooibos* <b>.", (ShownPassage("d1"),), cited=cited))
-        '<p><em>Rooibos</em> &lt;b&gt;. <button type="button" class="cite">[1]</button></p>\n'
-    """
-    text = ""
-    for piece, numbers in pieces_with_numbers(turn.response, _cited(turn)):
-        text += _RESERVED.sub("", piece)
-        if numbers:
-            text += " " + "".join(f"\ue000{number}\ue001" for number in numbers)
-    text = _BEHIND_ROW.sub(r"\1 |", text)
-    if len(text) <= LONGEST_MARKDOWN:
-        drawn = _MARKDOWN.render(text)
-    else:
-        drawn = f"<p>{html.escape(text)}</p>"
-    return _MARK.sub(r"[\1]", drawn)  # in code, and in what can hold no button
 
 
 def title_of(source: ShownPassage) -> str:
@@ -425,6 +348,10 @@ class ChatReply:
         if new:
             chunks.append(self.chunk({"content": new}))
         return chunks
+
+    def blocks(self, drawn: DrawnBlocks) -> dict[str, Any]:
+        """The finished blocks of an answer that is being written, drawn for the page."""
+        return self.chunk({}, ikat={"block": drawn.html, "until": drawn.until})
 
     def end(self, turn: Turn, sent: str) -> dict[str, Any]:
         """The last part of an answer: its sources, and the answer drawn for the page.

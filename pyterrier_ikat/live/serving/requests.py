@@ -93,10 +93,12 @@ class Metadata(_Given):
     Attributes:
         ptkb: the user's statements.
         chat_id: the id by which the conversation is saved.
+        answer_id: the id by which a client that leaves a stream can come back to the answer.
     """
 
     ptkb: Annotated[dict[str, Text], BeforeValidator(_as_statements), Field(max_length=500)] = {}
     chat_id: str = ""
+    answer_id: Annotated[str, Field(max_length=100)] = ""
 
 
 class ChatRequest(_Given):

@@ -74,6 +74,7 @@ class Server(ThreadingHTTPServer):
         for event in self.held:
             event.set()
         self.replies, self.asked, self.paths, self.held, self.token = {}, [], [], [], ""
+        self.under_way, self.stopped = {}, []
         self.models = [
             {"id": name, "about": about, "writes_response": True}
             for name, about in (("plain", "Plain."), ("gtr", "Generates."))
@@ -96,8 +97,23 @@ class Handler(BaseHTTPRequestHandler):
                 path.read_bytes(),
                 CSP | {"Content-Type": f"{KINDS[path.suffix[1:]]}; charset=utf-8"},
             )
+        elif self.path.startswith("/answers/"):
+            self.read_on(self.path.removeprefix("/answers/"))
         elif self.allowed():
             self.send(200, json.dumps({"object": "list", "data": self.server.models}).encode())
+
+    def read_on(self, name):
+        """An answer under way from its beginning, without the cut that broke it."""
+        reply = self.server.under_way.get(name)
+        if reply is None or name in self.server.stopped:
+            error = {"message": "not under way", "type": "x", "param": None, "code": None}
+            self.send(404, json.dumps({"error": error}).encode())
+        else:
+            self.stream([event for event in reply if event is not CUT] + ["[DONE]"])
+
+    def do_DELETE(self):
+        self.server.stopped.append(self.path.removeprefix("/answers/"))
+        self.send(204, b"")
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -105,6 +121,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         self.server.asked.append(body)
         reply = self.server.replies[body["model"]].pop(0)
+        self.server.under_way[body["metadata"]["answer_id"]] = reply
         if isinstance(reply, tuple):
             status, message, headers = reply
             error = {"message": message, "type": "x", "param": None, "code": None}

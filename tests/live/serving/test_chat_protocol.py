@@ -19,10 +19,11 @@ from talking import PASSAGES, Client, Fails, Talks, events, says, served
 import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.citations import CitedSentence
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.live.serving.application import News
-from pyterrier_ikat.live.serving.replies import LONGEST_MARKDOWN, about, as_html
+from pyterrier_ikat.live.serving.drawing import LONGEST_MARKDOWN, as_html
+from pyterrier_ikat.live.serving.replies import about
 from pyterrier_ikat.live.serving.requests import ChatRequest, read
 from pyterrier_ikat.live.serving.service import answer_request, open_served
+from pyterrier_ikat.live.serving.streaming import News
 from pyterrier_ikat.llms import (
     LLM,
     Backend,

@@ -10,10 +10,10 @@ from functools import partial
 import anyio
 import httpx
 import pytest
-from talking import Talks, says
+from talking import Talks, events, says
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.live.serving import running
+from pyterrier_ikat.live.serving import running, streaming
 from pyterrier_ikat.llms import Backend
 from pyterrier_ikat.llms.request import Reply
 from pyterrier_ikat.runs.log import Log
@@ -75,6 +75,16 @@ def three_stages(cache="none", **options):
         backend.may.release(100)
 
 
+def named(name):
+    """A streamed question whose answer has a name."""
+    return says("And cold?", stream=True, stream_unchecked=True, metadata={"answer_id": name})
+
+
+def read_on(server, name):
+    """What a client gets that comes back to an answer."""
+    return httpx.get(f"{server.url}/answers/{name}", timeout=LONG, verify=False)
+
+
 def body_of(way, words):
     if way == "tool":
         call = {"name": "ask", "arguments": {"question": words}}
@@ -83,12 +93,12 @@ def body_of(way, words):
     return says("Which tea?", "Rooibos.", words, **chat, **WAYS[way][1])
 
 
-def ask(server, way, words="And cold?"):
+def ask(server, way, words="And cold?", body=None):
     """A connection over which a request was sent."""
     connection = socket.create_connection(
         ("127.0.0.1", int(server.url.rsplit(":")[-1])), timeout=LONG
     )
-    body = json.dumps(body_of(way, words)).encode()
+    body = json.dumps(body or body_of(way, words)).encode()
     kinds = "application/json, text/event-stream"
     head = (
         f"POST {WAYS[way][0]} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: "
@@ -165,6 +175,42 @@ def test_the_call_under_way_is_not_paid_for_again(log, tmp_path):
         )
         assert again.json()["ikat"]["known"] == 1
         assert backend.stages == ["rewrite", "answer", "respond"]
+
+
+def test_whoever_comes_back_reads_on_and_nothing_is_paid_twice(log):
+    with three_stages() as (server, backend, llm):
+        client = ask(server, "streamed", body=named("mine"))
+        assert backend.there.acquire(timeout=LONG)
+        leave(client)
+        again = ask(server, "streamed", body=named("mine"))  # as a proxy repeats it
+        read = b""
+        while b"rewriting" not in read:
+            read += again.recv(1 << 16)
+        leave(again)
+        backend.may.release(3)
+        answer = events(read_on(server, "mine").content)[-1]
+        assert answer["ikat"]["response"].startswith("Rooibos.")
+        assert backend.stages == ["rewrite", "answer", "respond"]
+        assert llm.ledger.frame()["calls"].sum() == 3
+        assert events(read_on(server, "mine").content)[-1]["ikat"] == answer["ikat"]
+
+
+def test_a_stopped_answer_and_one_that_nobody_reads_end(log, monkeypatch):
+    with three_stages() as (server, backend, _):
+        client = ask(server, "streamed", body=named("mine"))
+        assert backend.there.acquire(timeout=LONG)
+        assert httpx.delete(f"{server.url}/answers/mine", verify=False).status_code == 204
+        assert log.left.acquire(timeout=LONG)
+        assert read_on(server, "mine").status_code == 404
+        leave(client)
+        client = ask(server, "streamed", body=named("other"))
+        assert backend.there.acquire(timeout=LONG)
+        monkeypatch.setattr(streaming, "PATIENCE", 0)
+        leave(client)
+        assert log.left.acquire(timeout=LONG)
+        assert read_on(server, "other").json()["error"]["code"] == "answer_not_found"
+        backend.may.release(100)
+    assert backend.stages == ["rewrite"] * 2
 
 
 def test_a_place_is_taken_until_the_call_under_way_has_ended(log):

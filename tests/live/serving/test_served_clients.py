@@ -332,7 +332,7 @@ def test_recorded_completions_answer_only_their_conversations():
 
 @pytest.mark.parametrize("package", ["starlette", "mcp", "markdown_it"])
 def test_a_missing_package_is_told_with_its_extra(monkeypatch, package):
-    for name in ("application", "replies", "requests", "service", "tools"):
+    for name in ("application", "drawing", "replies", "requests", "service", "streaming", "tools"):
         monkeypatch.delitem(sys.modules, f"pyterrier_ikat.live.serving.{name}", raising=False)
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         monkeypatch.setitem(sys.modules, name, None)

@@ -62,7 +62,7 @@ def answers(index, workers):
                 "metadata": {"ptkb": [f"I am person {person}.", words[person]]},
             }
             answered = answer_request(served, read(ChatRequest, data))
-            reply = ChatReply("one", [], "id", 0).completion(answered)
+            reply = ChatReply("one", [], id="id", created=0).completion(answered)
             reply["ikat"]["seconds"] = 0
             found.append(as_json(reply))
             said.append({"role": "assistant", "content": answered.response})
