@@ -10,7 +10,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache, partial, wraps
 from pathlib import Path
@@ -282,7 +282,7 @@ def _public_names(module: str) -> Sequence[str]:
 
 def _hashable(value: Any) -> Hashable:
     if isinstance(value, dict):
-        return tuple((key, _hashable(item)) for key, item in value.items())
+        return frozenset((key, _hashable(item)) for key, item in value.items())
     if isinstance(value, list | tuple):
         return tuple(_hashable(item) for item in value)
     hashable: Hashable = value
@@ -440,6 +440,8 @@ def _parts_of(value: Any, seen: dict[int, Any]) -> Iterator[Any]:
 
     ``seen`` has the objects by identity, and keeps them, so that no other one gets their identity.
     """
+    if isinstance(value, Mapping):
+        value = list(value.values())
     if isinstance(value, list | tuple):
         for item in value:
             yield from _parts_of(item, seen)

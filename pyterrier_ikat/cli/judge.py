@@ -87,6 +87,7 @@ def judge(
     Then it labels the passages that nobody judged; the file also has the labels of people. `ikat
     evaluate` repeats the agreement beside scores with these labels.
     """
+    from ..conversations.datasets import of_turns
     from ..evaluation import agreement
 
     data = dataset_named(dataset_name)
@@ -94,8 +95,9 @@ def judge(
     agree = given.pop("agree")
     # Read first: a wrong name shows before a model is paid.
     others = None if agree is None else _qrels(agree, data)
-    if pairs is not None and llm_spec is None and out is None and others is not None:
-        labels = _qrels(pairs, data)
+    is_comparison = llm_spec is None and out is None and not given["fill"]
+    if pairs is not None and others is not None and is_comparison:
+        labels = of_turns(_qrels(pairs, data), given["turns"], f"the qrels {pairs}")
     elif llm_spec is None or out is None:
         raise UsageError(
             "give --llm and --out to judge, or --pairs QRELS and --agree QRELS to compare labels"
@@ -238,11 +240,13 @@ def submit(
 
     is_mtrag = dataset_name.startswith(MTRAG_PREFIX)
     data = dataset_named(dataset_name)
-    if check is not None:
-        _check_file(check, data, is_mtrag)
-        return
     run_type = about["run_type"]
     run_id = about["run_id"]
+    if check is not None:
+        if folder is not None or out is not None:
+            raise UsageError("--check writes nothing: omit RUN and --out")
+        _check_file(check, data, run_type, is_mtrag)
+        return
     if folder is None or run_type is None or out is None:
         raise UsageError("give RUN, --run-type and --out, or --check FILE")
     run = RunFolder(folder)
@@ -259,12 +263,12 @@ def submit(
     click.echo(out)
 
 
-def _check_file(path: str, data: Any, is_mtrag: bool) -> None:
+def _check_file(path: str, data: Any, run_type: str | None, is_mtrag: bool) -> None:
     """Print the problems of a submission. Errors end the command with code 1."""
     from ..submit import check_predictions, validate
     from ..submit.problem import format_problems, select_errors
 
-    problems = check_predictions(path, data) if is_mtrag else validate(path, data)
+    problems = check_predictions(path, data, run_type) if is_mtrag else validate(path, data)
     errors = len(select_errors(problems))
     for line in format_problems(problems):
         click.echo(line)

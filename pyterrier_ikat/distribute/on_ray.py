@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
+from ..arguments import at_least
 from ..errors import DataError, IkatError, UsageError
 from ..foreign import HeldFiles, path_of
 from ..llms import LLM
@@ -30,7 +31,8 @@ def cut(frame: pd.DataFrame, parts: int) -> list[pd.DataFrame]:
         >>> [part["qid"].tolist() for part in cut(turns, 2)]
         [['a::1', 'a::2', 'b'], ['c']]
     """
-    turns, names = pd.factorize(frame["qid_0" if "qid_0" in frame.columns else "qid"])
+    qids = frame["qid_0" if "qid_0" in frame.columns else "qid"]
+    turns, names = pd.factorize(qids, use_na_sentinel=False)  # a row without a qid stays
     count = min(parts, len(names))
     part_of_row = turns.astype(np.int64) * count // len(names)
     return [frame[part_of_row == part].reset_index(drop=True) for part in range(count)]
@@ -75,6 +77,7 @@ class OnRay(Operator):
         self, pipeline: pt.Transformer, workers: int, num_cpus: float = 1, num_gpus: float = 0
     ) -> None:
         super().__init__()
+        at_least(1, workers=workers)
         self.pipeline = pipeline
         self.workers = workers
         self.num_cpus = num_cpus
@@ -156,7 +159,8 @@ def on_ray(
         num_gpus: GPUs per process.
 
     Raises:
-        UsageError: at use, when the pipeline asks a language model or Ray Data isn't installed.
+        UsageError: when there is no worker; at use, when the pipeline asks a language model or Ray
+            Data isn't installed.
         DataError: at use, when nodes have different indexes at the same path.
         IkatError: raised by the pipeline, as in one process.
 

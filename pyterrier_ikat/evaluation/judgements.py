@@ -203,7 +203,9 @@ def with_gold(
         ['qid', 'docno', 'qresolved', 'qptkb', 'qgoldptkb', 'gold_answer', 'text']
     """
     dataset = datasets.dataset(dataset)
-    gold = dataset.get_topics("manual").merge(dataset.get_answers(), on="qid").set_index("qid")
+    answers = dataset.get_answers()  # that of a user may lack turns
+    gold = dataset.get_topics("manual").merge(answers, on="qid", how="left").set_index("qid")
+    gold = gold.fillna({"gold_answer": ""})
     check_turn_names("the pool", pooled["qid"].unique(), gold.index)
     unknown = [qid for qid in dict.fromkeys(pooled["qid"]) if qid not in gold.index]
     if unknown:

@@ -555,6 +555,8 @@ class CitedSentences(PlainJudge):
     def share(self, entries: Sequence[dict[str, Any]]) -> Assessment:
         """The share of the sentences that cite a passage."""
         sentences = [entry for entry in entries if entry["sentence"]]
+        if not sentences:
+            return Assessment(None, "the response has no sentence", "no basis")
         cited = sum(len(entry["docnos"]) > 0 for entry in sentences)
         reason = f"{cited} of {counted(len(sentences), 'sentence')} with a citation"
         return Assessment(cited / len(sentences), reason)

@@ -12,7 +12,7 @@ import pandas as pd
 from ir_measures import nDCG
 
 from ..arguments import is_missing, one_of
-from ..conversations.datasets import IkatDataset, Turns, find_qrels
+from ..conversations.datasets import IkatDataset, Turns, find_qrels, of_turns
 from ..conversations.datasets import dataset as dataset_named
 from ..conversations.frame import column, with_text_ids
 from ..conversations.qrels import judgements_in
@@ -291,7 +291,7 @@ def breakdown(
     """
     one_of(GROUP_COLUMNS, by=by)
     named = name_runs(runs)
-    frames = {name: results_to_score(name, run) for name, run in named.items()}
+    frames = _frames_of(named, turns)
     for name in (by, "turns"):
         if name in named:
             raise UsageError(f"a run is named {name!r}, as a column of the breakdown: rename it")
@@ -317,6 +317,17 @@ def breakdown(
     return about_turns(table, sentences)
 
 
+def _frames_of(named: Mapping[str, RunSource], turns: Turns | None) -> dict[str, pd.DataFrame]:
+    """The frame of each run; one of scores has only the chosen turns."""
+    frames = {}
+    for name, run in named.items():
+        frame = results_to_score(name, run)
+        if turns is not None and "docno" not in frame.columns and "qid" in frame.columns:
+            frame = of_turns(with_text_ids(name, frame, ["qid"]), turns, f"the scores of {name}")
+        frames[name] = frame
+    return frames
+
+
 def _of_scored_turns(
     runs: Mapping[str, RunSource], qrels: pd.DataFrame, turns: Turns | None
 ) -> tuple[pd.DataFrame, ScoredTurns]:
@@ -334,8 +345,8 @@ def _half_widths(
     half_widths: dict[str, dict[Any, float]] = {}
     for name in scores:
         of_system: dict[Any, float] = {}
-        for group, of_turns in scores[name].groupby(groups, sort=False):
-            mean = interval_of_mean(of_turns.tolist(), cluster_of[of_turns.index].tolist())
+        for group, in_group in scores[name].groupby(groups, sort=False):
+            mean = interval_of_mean(in_group.tolist(), cluster_of[in_group.index].tolist())
             if not math.isnan(mean.high):
                 of_system[group] = mean.high - mean.mean
         half_widths[str(name)] = of_system
@@ -401,7 +412,7 @@ def differing_pairs(
         [('a', 'b'), ('b', 'c')]
     """
     named = name_runs(runs)
-    frames = {name: results_to_score(name, run) for name, run in named.items()}
+    frames = _frames_of(named, turns)
     rankings = {name: named[name] for name, frame in frames.items() if "docno" in frame.columns}
     if rankings:
         qrels, _ = _of_scored_turns(rankings, _judgements(named, qrels, dataset), turns)

@@ -351,6 +351,11 @@ class WeightedSum(Fusion):
             return np.array(self.weights, dtype=np.float64)[branch]
         columns = [np.empty(0, dtype=object)]
         for frame in frames:
+            if len(frame) and self.by not in frame.columns:
+                raise DataError(
+                    f"the turns have no column {self.by}, which decides the weights, or a branch "
+                    "drops it: add it before, or keep it there"
+                )
             if len(frame):
                 columns.append(frame[self.by].to_numpy(dtype=object))
         values = np.concatenate(columns)[lists.row[starts]]

@@ -309,7 +309,12 @@ class DenseIndex(IndexArtifact):
         return DenseRetriever(self, num_results, cache, query_prefix, device)
 
     def retriever(
-        self, num_results: int = 1000, cache: str | Path | None = None, **bm25: float
+        self,
+        num_results: int = 1000,
+        cache: str | Path | None = None,
+        *,
+        k1: float = 0.9,
+        b: float = 0.4,
     ) -> DenseRetriever:
         """Return the retriever; every kind of index has this method.
 

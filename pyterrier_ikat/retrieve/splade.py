@@ -223,7 +223,8 @@ class SpladeIndex(IndexArtifact):
         cache: str | Path | None = None,
         *,
         query_model: str | Path | None = None,
-        **bm25: float,
+        k1: float = 0.9,
+        b: float = 0.4,
     ) -> SpladeRetriever:
         """Return retrieval from this index; see :class:`SpladeRetriever`.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from ..arguments import at_least
 from ..conversations import IkatDataset, dataset
 from ..errors import UsageError, counted
 from ..evaluation.finished_runs import ranking_of
@@ -79,6 +80,7 @@ def advise(
         >>> advise(turns, {"one": one, "other": other}, first=1).turns
         ['1_2']
     """
+    at_least(1, depth=depth, first=first)
     topics = logs if isinstance(logs, pd.DataFrame) else dataset(logs).get_topics()
     study = Study(systems, topics=topics, **resources)
     if len(study.systems) < 2:

@@ -1,5 +1,6 @@
 """Cost of the LLM calls of systems: as a frame, and as a table for a paper."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -29,6 +30,8 @@ Ledgers: TypeAlias = Sequence[str | Path | RunFolder] | Mapping[str, LedgerSourc
 
 _COST = "Cost: what was paid, over all starts of a run."
 _WORTH = "Worth: what the calls would have cost that the cache answered."
+_NUMBER_OF_TURN = re.compile(r"(_|<::>)\d+$")
+"""The end of the id of a turn, in iKAT and in MTRAG."""
 _SUMS = {"cost": "paid", "worth": "known"}
 
 NO_CALLS = "none"
@@ -172,7 +175,7 @@ def refusals(folder: str | Path | RunFolder) -> pd.DataFrame:
     asked = Counter[str]()
     refused = Counter[str]()
     for stage in _folder(folder).stages():
-        conversation = stage["qid"].rpartition("_")[0]
+        conversation = _NUMBER_OF_TURN.sub("", stage["qid"])
         calls = stage.get("asked", [])
         asked[conversation] += len(calls)
         refused[conversation] += sum(map(_is_refused, calls))

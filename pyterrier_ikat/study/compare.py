@@ -214,6 +214,8 @@ def plan(
         24
     """
     if isinstance(dataset, pd.DataFrame):
+        if topics is not None:
+            raise UsageError("the turns are given twice, as a frame and as topics=: omit one")
         dataset, topics = None, dataset
     study = Study(
         systems, dataset, topics=topics, turns=turns, repeats=repeats, only_plan=True, **resources

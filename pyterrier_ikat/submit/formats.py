@@ -70,10 +70,14 @@ def _by_score(ranking: TurnRanking) -> TurnRanking:
     return dict(sorted(ranking.items(), key=lambda entry: -entry[1][0]))
 
 
+Rank = Annotated[int, Field(ge=0)]
+"""The rank of a response. Scores are divided by it + 1, so a file of ranks from 0 is read, too."""
+
+
 class RankedResponse(Lenient):
     """The passages of one response; several responses are ranked."""
 
-    rank: int = 1
+    rank: Rank = 1
     passages: Sequence[RankedPassage] = Field(alias="passage_provenance")
 
 
@@ -152,7 +156,7 @@ class Passage23(RankedPassage, Strict):
 class Response23(RankedResponse, Strict):
     """A response of 2023."""
 
-    rank: int
+    rank: Rank
     text: str
     statements: Sequence[PtkbStatement23] = Field(alias="ptkb_provenance")
     passages: Sequence[Passage23] = Field(alias="passage_provenance")
@@ -223,6 +227,12 @@ class Head24(Head23):
     """A file of 2024."""
 
     eval_response: bool
+
+
+class RankedHead23(Lenient):
+    """A file of 2023 or 2024, as far as it has rankings."""
+
+    turns: list[Any]
 
 
 Models = Mapping[int, type[BaseModel]]
@@ -359,7 +369,9 @@ def _read_object(
         place.error(
             f"there are {len(values)} JSON values: the file has to be one object with all turns"
         )
-    if model is not RankedTurn23:
+    if model is RankedTurn23:
+        read_model(RankedHead23, whole, place)
+    else:
         head = read_model(Head24 if year == 2024 else Head23, whole, place)
         if head is not None:
             run.run_id = head.run_name

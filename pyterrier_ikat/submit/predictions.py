@@ -103,9 +103,7 @@ def write_predictions(
             path doesn't end in ``.jsonl``.
         DataError: when the run doesn't have the turns of the dataset, or the check finds errors.
     """
-    if run_type not in HAS_PREDICTIONS:
-        known = ", ".join(HAS_PREDICTIONS)
-        raise UsageError(f"run type {run_type!r} is none of MTRAG: give {known}")
+    _check_run_type(run_type)
     responses = _responses(run) if HAS_PREDICTIONS[run_type] else None
     topics = dataset.get_topics()
     _check_turns(run, topics["qid"].tolist(), dataset.name)
@@ -130,6 +128,12 @@ def write_predictions(
             f"{path}: IBM's checker takes files whose names end in .jsonl: give such a path"
         )
     return write_checked(path, lines, lambda file: check_predictions(file, dataset, run_type))
+
+
+def _check_run_type(run_type: str) -> None:
+    if run_type not in HAS_PREDICTIONS:
+        known = ", ".join(HAS_PREDICTIONS)
+        raise UsageError(f"run type {run_type!r} is none of MTRAG: give {known}")
 
 
 def _input(turn: Any) -> list[dict[str, str]]:
@@ -207,7 +211,12 @@ def check_predictions(
 
     Returns:
         The errors and warnings; an empty list if there are none.
+
+    Raises:
+        UsageError: when there is no such run type.
     """
+    if run_type is not None:
+        _check_run_type(run_type)
     place = Place()
     collections = collections_of(dataset)
     values = read_json_values(path, place)

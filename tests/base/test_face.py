@@ -3,6 +3,7 @@
 Operators answer themselves, others get careful answers.
 """
 
+import inspect
 from types import SimpleNamespace
 
 import pandas as pd
@@ -249,6 +250,22 @@ class WithDepth(Versioned):
         return f"WithDepth({self.depth})"
 
 
+def test_parts_in_a_dict_are_found_and_its_order_does_not_matter():
+    class Chooses(Operator):
+        def __init__(self, stages):
+            super().__init__()
+            self.stages = stages
+
+        def transform(self, inp):
+            return inp
+
+    first, second = Versioned("1"), Versioned("2")
+    chooses = Chooses({"a": first, "b": second})
+    assert list(parts_of(chooses)) == [first, second]
+    swapped = Chooses({"b": second, "a": first})
+    assert (chooses == swapped, hash(chooses) == hash(swapped)) == (True, True)
+
+
 def test_a_stage_with_a_fingerprint_is_named_by_its_class():
     system = System.of(Versioned("1") >> WithDepth("2", 5) >> WithDepth("3", 5))
     identity = system.parameters()
@@ -295,3 +312,11 @@ class WithoutALength(OfOnePassage):
 def test_wrong_contents_of_an_index_are_named(tmp_path, engine, named):
     with pytest.raises(ikat.UsageError, match=named):
         ikat.run("raw", "ikat:sample", index=engine(), out=tmp_path / "runs")
+
+
+@pytest.mark.parametrize("kind", [ikat.PassageIndex, ikat.DenseIndex, ikat.SpladeIndex])
+def test_a_misspelt_argument_of_a_retriever_is_an_error(kind):
+    arguments = inspect.signature(kind.retriever)
+    arguments.bind(None, 1000, None, k1=0.9, b=0.4)
+    with pytest.raises(TypeError, match="query_prefix"):
+        arguments.bind(None, query_prefix="query: ")

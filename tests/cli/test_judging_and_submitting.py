@@ -257,6 +257,21 @@ def test_judge_agree_prints_the_agreement_of_the_package(call, refused, runs, tm
     assert "Kendall's tau of the systems by nDCG@5" in named.stdout
 
 
+def test_labels_of_chosen_turns_alone_are_compared(call, refused):
+    compare = ("judge", "--dataset", "ikat:sample", "--pairs", "default", "--agree", "default")
+    judged = ikat.dataset("ikat:sample").get_qrels()
+    of_turn = judged[judged["qid"] == "1-1_2"]
+    shown = call(*compare, "--turns", "1-1_2")
+    assert f"{len(of_turn)} pairs judged by both" in shown.stdout
+    assert "give --llm and --out to judge" in refused(call(*compare, "--fill"))
+
+
+def test_what_would_be_written_is_no_option_of_a_check(call, refused, runs):
+    check = ("submit", "--check", "run.json", "--dataset", "ikat:sample")
+    for more in [(runs / "raw",), ("--out", "other.json")]:
+        assert "--check writes nothing: omit RUN and --out" in refused(call(*check, *more))
+
+
 def test_new_labels_are_compared_at_once(call, runs, tmp_path):
     labels(runs, tmp_path / "labels.jsonl", lambda place: f"{place % 5}: because")
     judge = (

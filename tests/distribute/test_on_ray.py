@@ -126,6 +126,16 @@ def test_parts_have_equally_many_turns_and_none_is_empty(parts, sizes):
     assert all(piece.index.tolist() == list(range(len(piece))) for piece in pieces)
 
 
+def test_a_row_without_a_qid_is_in_a_part_as_in_one_process():
+    frame = pd.DataFrame({"qid": ["a", None, "b"], "query": ["x", "y", "z"]})
+    assert [query for piece in cut(frame, 2) for query in piece["query"]] == ["x", "y", "z"]
+
+
+def test_there_is_at_least_one_worker():
+    with pytest.raises(ikat.UsageError, match="workers=0: give 1 or more"):
+        ikat.on_ray(pt.Transformer.identity(), 0)
+
+
 def test_a_turns_rows_stay_together_wherever_they_stand():
     frame = pd.DataFrame({"qid": ["a::0", "b::0", "a::1"], "qid_0": ["a", "b", "a"]})
     assert [piece["qid"].tolist() for piece in cut(frame, 4)] == [["a::0", "a::1"], ["b::0"]]

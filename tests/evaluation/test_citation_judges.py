@@ -32,6 +32,7 @@ TWO_OF_THREE = [
         ([entry("Tea.", "d1")], 1.0, 1.0),
         ([entry("Tea.", "", [3])], 0.0, 0.0),
         ([entry("Tea.")], 0.0, None),  # it was asked to cite, and cites nothing
+        ([entry("", "d1")], None, 1.0),  # a list of sources alone
         ([], None, None),
         (None, None, None),
     ],

@@ -225,3 +225,16 @@ def test_a_turn_whose_passages_are_judged_for_another_scores_0(tmp_path):
         {"mine": finds_b}, topics=topics, qrels=qrels, turns=["1_1"], measures=["P@1"]
     )
     assert alone["P(rel=1)@1"].tolist() == [0.0]
+
+
+def test_scores_by_turn_are_those_of_the_chosen_turns():
+    qids = [f"{number}_1" for number in range(1, 7)]
+    high, low = [1.0, 0.9, 0.8, 0.9, 1.0, 0.9], [0.1, 0.2, 0.1, 0.1, 0.2, 0.1]
+    frame = pd.DataFrame({"qid": qids})
+    runs = {"high": frame.assign(**{"nDCG@5": high}), "low": frame.assign(**{"nDCG@5": low})}
+    assert ikat.evaluation.differing_pairs(runs) == [("high", "low")]
+    assert ikat.evaluation.differing_pairs(runs, turns=qids[:2]) == []
+    table = ikat.breakdown(runs, turns=qids[:2])
+    assert table.values.tolist() == [["1", 1.0, 0.1, 1], ["2", 0.9, 0.2, 1]]
+    with pytest.raises(ikat.UsageError, match="9_9"):
+        ikat.breakdown(runs, turns=["9_9"])

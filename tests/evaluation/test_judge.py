@@ -265,3 +265,24 @@ def test_a_plan_of_judging_asks_once_for_each_passage(cut):
     system = finds % cut >> Judge(scripted()[0])
     plan = ikat.plan({"x": system}, topics)
     assert plan.set_index("stage").loc["judge", "calls"] == 2 * cut
+
+
+def test_a_turn_without_a_gold_answer_is_no_unknown_turn():
+    class Given:
+        name = "mine"
+
+        def get_topics(self, variant=None):
+            return pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["Which tea?", "And cold?"]})
+
+        def get_answers(self):
+            return pd.DataFrame({"qid": ["1_1"], "gold_answer": ["Rooibos."]})
+
+        def get_corpus_iter(self, verbose=True):
+            return iter([{"docno": "d1", "text": "Rooibos is red."}])
+
+        def text_loader(self, fields="text", verbose=False):
+            return pt.apply.generic(lambda rows: rows.assign(text="Rooibos is red."))
+
+    pooled = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": ["d1", "d1"]})
+    judged = with_gold(pooled, ikat.dataset(Given()))
+    assert judged["gold_answer"].tolist() == ["Rooibos.", ""]

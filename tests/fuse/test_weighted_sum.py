@@ -99,6 +99,16 @@ def test_equal_sums_of_different_scores_tie_and_go_by_best_rank():
     assert order.index("x") < order.index("b")
 
 
+def test_a_branch_that_drops_the_column_of_weights_is_told():
+    turns = TURNS.assign(level="easy")
+    drops = Finds({"t": "xy", "u": "xy"}) >> pt.apply.generic(
+        lambda rows: rows.drop(columns="level")
+    )
+    fusion = ikat.WeightedSum(drops, drops, by="level", weights={"easy": [1, 2]})
+    with pytest.raises(ikat.DataError, match="no column level, which decides the weights"):
+        fusion(turns)
+
+
 def test_a_system_finding_nothing_leaves_the_others_weights():
     with pytest.warns(
         ikat.retrieve.NoResultWarning, match="branch 1 of WeightedSum found no passage for 1 turn"

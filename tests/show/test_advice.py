@@ -71,6 +71,11 @@ class Priced(Backend):
         ]
 
 
+def test_nothing_is_compared_to_the_depth_0():
+    with pytest.raises(ikat.UsageError, match="depth=0: give 1 or more"):
+        ikat.advise(pd.DataFrame({"qid": ["1_1"], "query": ["tea"]}), ["raw"], depth=0)
+
+
 def test_the_price_of_a_turn_is_beside_the_agreement():
     turns = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea?", "green tea"]})
     find = pt.apply.generic(lambda rows: rows.assign(docno=rows["query"], score=1.0, rank=0))

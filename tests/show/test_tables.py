@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pandas as pd
+import pyterrier as pt
 import pytest
 from fakes import ByPrompt
 from hypothesis import given
@@ -330,6 +331,16 @@ def test_refused_calls_are_counted_by_conversation(tmp_path):
         "Refused calls of qr by conversation: 2-1 3 of 3."
         in ledger(list(made.folders.values())).notes
     )
+
+
+def test_refused_calls_of_ids_without_an_underscore_are_told_apart(tmp_path):
+    turns = pd.DataFrame({"qid": ["q1", "q2", "a_b<::>3"], "query": ["tea", "mint", "oats"]})
+    refuses = ByPrompt(rewrite="I'm sorry, but I can't help with that.").llm
+    found = pt.apply.generic(lambda rows: rows.assign(docno="d", score=1.0, rank=0))
+    system = ikat.Rewrite(refuses, on_error="fallback") >> found
+    judged = pd.DataFrame({"qid": turns["qid"], "docno": "d", "label": 1})
+    ikat.run({"qr": system}, topics=turns, qrels=judged, out=tmp_path)
+    assert refusals(tmp_path / "qr").values.tolist() == [["a_b", 1, 1], ["q1", 1, 1], ["q2", 1, 1]]
 
 
 def test_a_judge_is_circular_under_any_name_of_its_model():

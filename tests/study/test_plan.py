@@ -196,6 +196,11 @@ def test_a_judge_is_asked_about_every_passage_behind_the_cut(topics):
     assert plan({"x": Finds() >> ikat.Judge(mute())}, topics)["calls"].tolist() == [1000]
 
 
+def test_turns_that_are_given_twice_are_refused(topics):
+    with pytest.raises(ikat.UsageError, match="the turns are given twice"):
+        ikat.plan({"raw": ikat.RawUtterance()}, topics, topics=topics.head(1))
+
+
 def test_a_judge_alone_is_counted_on_its_pool():
     data = pt.get_dataset("ikat:sample")
     pooled = with_gold(data.get_qrels()[["qid", "docno"]].head(9), data)

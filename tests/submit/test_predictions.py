@@ -236,6 +236,16 @@ def test_the_commands_write_and_check_them(run, data, tmp_path):
     assert (done.exit_code, done.output) == (0, f"{path}\n")
     done = CliRunner().invoke(main, ["submit", "--check", path, "--dataset", "mtrag:mini"])
     assert (done.exit_code, done.output) == (0, f"{path}: 0 errors, 0 warnings\n")
+    lines = [json.loads(line) for line in (tmp_path / "rag.jsonl").read_text().splitlines()]
+    for line in lines:
+        del line["predictions"]
+    (tmp_path / "none.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    check = ["submit", "--check", str(tmp_path / "none.jsonl"), "--dataset", "mtrag:mini"]
+    assert CliRunner().invoke(main, check).exit_code == 0
+    done = CliRunner().invoke(main, [*check, "--run-type", "rag"])
+    assert (done.exit_code, "there is no prediction: write one" in done.output) == (1, True)
+    done = CliRunner().invoke(main, [*check, "--run-type", "raq"])
+    assert "run type 'raq' is none of MTRAG" in done.output
     refused = CliRunner().invoke(
         main,
         [

@@ -165,6 +165,23 @@ def test_a_ranking_that_is_not_whole_is_no_ranking(tmp_path, year, number):
         read_ranking(tmp_path / "run")
 
 
+def test_a_rank_below_0_is_refused_by_all_who_divide_by_it(tmp_path):
+    document = valid(2023)
+    responses = document["turns"][0]["responses"]
+    responses.append(copy.deepcopy(responses[0]) | {"rank": -1})
+    (tmp_path / "run").write_text(text_of(document))
+    for read in (read_ranking, read_submission):
+        with pytest.raises(DataError, match=r"responses\[1\].rank: it is -1"):
+            read(tmp_path / "run")
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", '{"turns": {}}', '{"foo": 1}'])
+def test_json_without_turns_is_no_empty_ranking(tmp_path, text):
+    (tmp_path / "run").write_text(text)
+    with pytest.raises(DataError, match="can't be read as a submission"):
+        read_ranking(tmp_path / "run")
+
+
 def test_a_submission_that_was_cut_has_no_ranking(tmp_path):
     for year in (2023, 2025):
         text = text_of(valid(year))
