@@ -260,10 +260,15 @@ def missing_columns(
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a cell holds nothing: None, or a NaN that pandas filled in."""
+    """Return whether a cell holds nothing: None, or a NaN that pandas filled in.
+
+    Example:
+        >>> is_missing(np.float32("nan")), is_missing(None), is_missing(""), is_missing(0.0)
+        (True, True, False, False)
+    """
     if value is None or value is pd.NA or value is pd.NaT:
         return True
-    return isinstance(value, float) and value != value
+    return isinstance(value, float | np.floating) and bool(value != value)
 
 
 def utc(when: str | date | None) -> str:

@@ -93,7 +93,7 @@ class HeldFiles:
     artifact: bool = False
 
     def files(self) -> list[Path]:
-        """Return the files that count, in order; at most one more than ``MOST_FILES``."""
+        """Return the files that count, in order. The search ends behind ``MOST_FILES``."""
         root = Path(self.path)
         if not root.is_dir():
             return [root] if root.is_file() else []

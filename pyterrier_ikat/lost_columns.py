@@ -84,14 +84,14 @@ class LostColumns:
 
     def transform(self, stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the frame after a stage, with a warning if it lacks a lost column."""
-        with self.told():
+        with self.watching():
             out = face(stage).transform(frame)
         if isinstance(out, pd.DataFrame):
             self.note(stage, frame.columns, out.columns)
         return out
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def watching(self) -> Iterator[None]:
         """Give the warnings of this pipeline inside the block."""
         token = _LOST.set(self)
         try:

@@ -143,7 +143,7 @@ def estimate(systems: Iterable[tuple[str, pt.Transformer, pd.DataFrame, int]]) -
     for name, pipeline, turns, chain in systems:
         estimated = Plan(name, seen)
         lost = LostColumns(name, pipeline, turns, warned)
-        with in_chain(chain), lost.told():
+        with in_chain(chain), lost.watching():
             estimated.follow(pipeline, turns)
         rows += estimated.rows
     return PlanTable.of_rows(rows)

@@ -408,11 +408,12 @@ def format_score(value: float, decimals: int = 4, *, signed: bool = False) -> st
     Example:
         >>> format_score(0.8608), format_score(1), format_score(-0.0312)
         ('.8608', '1.0000', '-.0312')
-        >>> format_score(0.0312, signed=True)
-        '+.0312'
+        >>> format_score(0.0312, signed=True), format_score(-0.00001)
+        ('+.0312', '.0000')
     """
     sign = "+" if signed else ""
-    return re.sub(r"^([-+]?)0\.", r"\1.", f"{value:{sign}.{decimals}f}")
+    shown = round(value, decimals) + 0.0  # which makes -0.0 a plain zero
+    return re.sub(r"^([-+]?)0\.", r"\1.", f"{shown:{sign}.{decimals}f}")
 
 
 def wrapped(text: str, indent: str = "", hanging: str = "", width: int = WIDTH) -> str:

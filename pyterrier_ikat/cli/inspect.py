@@ -162,7 +162,7 @@ def _needs(entry: "Method") -> Iterator[str]:
     """The resources of a method, and what it asks and searches per turn."""
     from ..methods.catalogue import calls_per_turn
 
-    needs = f"Needs {', '.join(entry.needs)}"
+    needs = f"Needs {', '.join(entry.needs) or 'nothing'}"
     if entry.takes:
         needs += f"; optional: {', '.join(entry.takes)}"
     yield wrapped(f"{needs}.")
@@ -207,9 +207,14 @@ def one_stage_per_line(expression: str) -> str:
         ikat.Union((a >> b), c >> d)
         >> ikat.Respond(llm)
     """
+    try:
+        node = ast.parse(expression, mode="eval").body
+    except SyntaxError:  # a stage of the user's is shown as <... object at 0x...>
+        from ..foreign import ADDRESS
+
+        return wrapped(ADDRESS.sub("", expression), "", INDENT)
     stages = []
     end = len(expression)
-    node = ast.parse(expression, mode="eval").body
     while isinstance(node, ast.BinOp) and isinstance(node.op, ast.RShift):
         node = node.left
         start = expression.index(">>", node.end_col_offset)

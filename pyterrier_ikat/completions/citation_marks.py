@@ -82,14 +82,14 @@ class MarkRun(NamedTuple):
         end: where they end.
         numbers: the cited numbers, also those within ranges.
         named: whether a number has a name, as in ``[Doc 1]``.
-        two: whether they are two bare numbers with a comma, or a range: these may be an interval.
+        may_be_interval: whether they are two bare numbers with a comma, or a range.
     """
 
     start: int
     end: int
     numbers: tuple[int, ...]
     named: bool = False
-    two: bool = False
+    may_be_interval: bool = False
 
 
 Reader = Callable[[str, int], MarkRun | None]
@@ -143,8 +143,8 @@ def _beside(text: str, start: int, readers: Sequence[Reader]) -> MarkRun | None:
         return first
     named = any(unit.named for unit in units)
     single = all(len(unit.numbers) == 1 for unit in units)
-    two = len(units) == 2 and is_range and single and not named
-    return MarkRun(start, units[-1].end, tuple(numbers), named, two)
+    may_be_interval = len(units) == 2 and is_range and single and not named
+    return MarkRun(start, units[-1].end, tuple(numbers), named, may_be_interval)
 
 
 def _first_of(readers: Sequence[Reader], text: str, start: int) -> MarkRun | None:
@@ -232,7 +232,7 @@ def mark_at(text: str, start: int) -> MarkRun | None:
 
     Example:
         >>> mark_at("[Doc 1, p. 3; 4]", 0), mark_at("[1](https://oats.org)", 0)
-        (MarkRun(start=0, end=16, numbers=(1, 4), named=True, two=False), None)
+        (MarkRun(start=0, end=16, numbers=(1, 4), named=True, may_be_interval=False), None)
     """
     file = _FILE.match(text, start)
     if file is not None:
@@ -294,5 +294,5 @@ def _items(text: str, start: int, needs_name: bool) -> MarkRun | None:
             signs.append(between["sign"])
         named = named or bool(item["name"])
         end = item.end()
-    two = not named and signs in (["to"], [","])
-    return MarkRun(start, end, tuple(numbers), named, two)
+    may_be_interval = not named and signs in (["to"], [","])
+    return MarkRun(start, end, tuple(numbers), named, may_be_interval)

@@ -386,7 +386,7 @@ def _is_interval(text: str, run: MarkRun) -> bool:
 
     ``a wide range [1, 2]`` cites.
     """
-    if not run.two or not _BARE.match(text, run.start):
+    if not run.may_be_interval or not _BARE.match(text, run.start):
         return False
     return _BEHIND_INTERVAL.search(_before(text, run)) is not None
 

@@ -24,7 +24,7 @@ from .forms import (
     forms,
 )
 
-Named = tuple[tuple[str, str], ...]
+NamedMarks = tuple[tuple[str, str], ...]
 """Marks of reasoning that a user names: opening and closing ones."""
 
 
@@ -40,7 +40,7 @@ class SplitText(NamedTuple):
     open: bool
 
 
-def split_reasoning(text: str, user_marks: Named = ()) -> SplitText:
+def split_reasoning(text: str, user_marks: NamedMarks = ()) -> SplitText:
     """Return the text outside of its reasoning, and whether some reasoning has no end.
 
     Args:
@@ -77,7 +77,7 @@ def without_reasoning(text: str) -> str:
     return split_reasoning(text).text
 
 
-def opening_mark(prompt: str, user_marks: Named = ()) -> str:
+def opening_mark(prompt: str, user_marks: NamedMarks = ()) -> str:
     """Return the mark of reasoning at the end of a prompt, or an empty text.
 
     Chat templates of reasoning models end with one, so that the completion begins with reasoning.

@@ -427,7 +427,7 @@ def numbered(qids: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
 
 
 def turns_of(frame: pd.DataFrame) -> npt.NDArray[np.int64]:
-    """Return the numbers of the rows' turns, by ``qid``; see :func:`numbered`."""
+    """Number the turns of a frame, and return the number of each row; see :func:`numbered`."""
     return numbered(frame["qid"].to_numpy(dtype=object))
 
 

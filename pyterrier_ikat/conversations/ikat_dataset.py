@@ -281,7 +281,7 @@ class GivenDataset(IkatDataset):
     Columns that its topics lack for a turn frame are filled in.
 
     Args:
-        given: has ``get_topics``, and those that are used of ``get_qrels``, ``get_corpus_iter``,
+        source: has ``get_topics``, and those that are used of ``get_qrels``, ``get_corpus_iter``,
             ``get_answers``, ``text_loader``, ``collection``; or its class. Gold columns of its
             topics (``qresolved``, ``qgoldptkb``, ``gold_...``) are shown only by
             ``get_topics("manual")``. If it is a dataset of PyTerrier that lists this variant, its

@@ -91,7 +91,7 @@ def experiment_table(rows: Rows, about_turns: Sequence[str] = ()) -> Table:
 
 
 def _baseline_row(rows: Rows, measure: str) -> dict[str, Any] | None:
-    """The tested row without differences: that of the baseline; None if there is none."""
+    """The row of the baseline, which alone has no counts of turns with a difference; or None."""
     for row in rows:
         if f"{measure} reject" in row and _unknown(row[f"{measure} +"]):
             return row

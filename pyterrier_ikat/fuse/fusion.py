@@ -304,10 +304,16 @@ def _unite_passages(frames: Sequence[pd.DataFrame], name: str) -> "pd.Series[Any
 def _restore_incoming(
     joined: pd.DataFrame, turns: Integers, inp: pd.DataFrame, frames: Sequence[pd.DataFrame]
 ) -> pd.DataFrame:
-    """Restore the input's earlier queries and sub-query columns, in place of the branches'.
+    """Put the input's earlier queries and sub-query columns in the place of the branches' ones.
 
-    If a branch pushed a query, the query of the input is ``query_0``: the fusion counts as one
-    stage.
+    If a branch pushed a query, the input's query is pushed once, to ``query_0``: behind the fusion
+    it looks as if one stage had changed the query.
+
+    Args:
+        joined: the fused rows.
+        turns: the number of the turn of each row, in their order.
+        inp: the input of the fusion.
+        frames: what the branches returned.
     """
     pushed = f"query_{len(earlier_queries(inp))}"
     if any(pushed in frame.columns for frame in frames):

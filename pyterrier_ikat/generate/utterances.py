@@ -1,7 +1,6 @@
 """Queries without an LLM: utterances, the manual rewrite, topic words, given or appended texts."""
 
 import re
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY
 from functools import cached_property
@@ -18,6 +17,7 @@ from ..conversations.frame import (
     texts_in,
     with_columns,
     with_query,
+    without_result_warnings,
 )
 from ..conversations.public_outputs import QUERIES, query_file
 from ..errors import DataError, counted, list_first
@@ -336,8 +336,7 @@ class HistoricalQueryExpansion(WritesQuery):
             return {}
         ordered = sorted(words)
         queries = object_frame({"qid": ordered, "query": ordered})
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a word that no passage has gets no weight
+        with without_result_warnings():  # a word that no passage has gets no weight
             results = self.retriever.transform(queries)
         return dict(results.groupby("qid")["score"].max())
 

@@ -9,9 +9,9 @@ file, and they are paid). A batch that exceeds what the account may have enqueue
 ``token_limit_exceeded`` (openai/openai-python#2084, #1643): it waits for the others under way, and
 if there are none, half of it is sent and then the rest.
 
-A file beside the cache lists the batches under way (`Job`). A batch is listed there before it is
-created, so that it is sent once, wherever the process is killed, and until its results are in the
-cache and what it left without an answer is in a batch that follows.
+A file beside the cache lists the batches under way (`Job`). A batch is listed before it is created,
+so that it is sent once, wherever the process is killed. It stays in the list until its results are
+in the cache, and its requests without an answer are in another batch.
 """
 
 import json

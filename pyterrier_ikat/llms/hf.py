@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import TemplateError
 
 from ..completions.forms import is_mark
-from ..completions.reasoning import Named, opening_mark
+from ..completions.reasoning import NamedMarks, opening_mark
 from ..events import Write, check_asker
 from ..store.cache import digest
 from ..store.models import load, model_state
@@ -211,7 +211,7 @@ def _decoded(tokenizer: Any, row: list[int]) -> str:
     return str(tokenizer.decode(tokens, skip_special_tokens=False))
 
 
-def _unknown_tokens(tokenizer: Any, row: list[int], named: Named) -> tuple[str, ...]:
+def _unknown_tokens(tokenizer: Any, row: list[int], named: NamedMarks) -> tuple[str, ...]:
     """The special tokens of a row that are in no table."""
     silent = _silent(tokenizer)
     unknown = dict[str, None]()
@@ -223,7 +223,7 @@ def _unknown_tokens(tokenizer: Any, row: list[int], named: Named) -> tuple[str, 
     return tuple(unknown)
 
 
-def _streamer(tokenizer: Any, prompt: list[int], writing: Writing, named: Named) -> Any:
+def _streamer(tokenizer: Any, prompt: list[int], writing: Writing, named: NamedMarks) -> Any:
     """Passes on the words of a completion while they are generated."""
     from transformers import TextStreamer
 

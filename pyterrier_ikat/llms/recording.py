@@ -79,7 +79,7 @@ class RecordingBackend(Backend):
             failed: dict[int, LLMFailure] = {}
             if missing:
                 if self._ask is None:
-                    raise self._leave_room(missing)
+                    raise self._add_lines_to_fill_in(missing)
                 failed = self._record(missing, self._ask(missing))
             return [self._outcome(request, failed) for request in requests]
 
@@ -93,7 +93,7 @@ class RecordingBackend(Backend):
         reason = "another sample of the same prompt failed: run the command again"
         return LLMFailure(request.stage, request.qid, reason)
 
-    def _leave_room(self, missing: Sequence[Request]) -> ToFillInError:
+    def _add_lines_to_fill_in(self, missing: Sequence[Request]) -> ToFillInError:
         """Add lines with empty texts for the missing completions. Returns the error about them."""
         lines = {}
         names: dict[Key, str] = {}

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ..completions.forms import ANSWER_TAGS, EMPTY_TOKENS
 from ..completions.json_answers import Structure
 from ..completions.reasoning import (
-    Named,
+    NamedMarks,
     is_wrapped,
     names_in,
     split_reasoning,
@@ -350,7 +350,7 @@ class Reading(NamedTuple):
         messages: those of the request: its answer may have the tags that they name.
     """
 
-    named: Named = ()
+    named: NamedMarks = ()
     messages: Sequence[Mapping[str, str]] = ()
 
     def text_of(self, written: str) -> tuple[str, bool]:

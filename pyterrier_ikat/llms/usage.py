@@ -178,7 +178,13 @@ class _Counts(NamedTuple):
 
 
 def _beside(usage: Any, counts: _Counts) -> tuple[int, int]:
-    """The tokens that aren't counted in those of the prompt, and in those of the completion."""
+    """The tokens that aren't counted in those of the prompt, and in those of the completion.
+
+    Servers count cached tokens and reasoning within these two numbers, or beside them. A total that
+    is higher than their sum shows it: the gap is what stands beside. Where no sum of cached tokens
+    and reasoning is as high as the gap, or there is no total, the names of Anthropic, whose cached
+    tokens stand beside, and counts that are higher than what would hold them decide.
+    """
     in_cache = counts.read + counts.stored
     is_of_anthropic = any(_at(usage, (name,)) for name in OF_ANTHROPIC)
     gap = -1 if counts.total is None else counts.total - counts.prompt - counts.written

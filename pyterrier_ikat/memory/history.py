@@ -162,8 +162,9 @@ class History:
                 until = replaced_at.get(statement_id) or self._undone.get(id(event))
                 earlier = memories.get(statement_id)
                 if earlier is None or earlier["until"] is not None:
+                    # new, or learned again after it was undone or replaced
                     memories[statement_id] = _as_memory(event, statement, until)
-                elif until is None:  # the same statement was said again, and replaces more
+                elif until is None:  # it holds, was said again, and replaces more
                     replaces = [*earlier["replaces"], *statement["replaces"]]
                     earlier["replaces"] = list(dict.fromkeys(replaces))
         return list(memories.values())

@@ -71,7 +71,7 @@ class Judgements:
     about_turns: tuple[str, ...] = ()
 
     def differ_from(self, part: PublishedTable) -> str:
-        """Why these scores may not be shown next to published ones; empty if they may."""
+        """Say why these scores may not be shown next to published ones; empty if they may."""
         if self.year != part.year:
             ours = self.year or "another collection"
             return f"the paper's scores are about iKAT {part.year}, these about {ours}"

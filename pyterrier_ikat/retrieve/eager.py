@@ -148,6 +148,7 @@ def _high_rows(scores: Floats, depth: int) -> npt.NDArray[np.int64]:
     if depth < len(scores) // 8:
         sample = np.sort(scores[:: max(len(scores) // SAMPLED_SCORES, 1)])
         expected = depth * len(sample) / len(scores)
+        # lower than expected: a threshold that too few scores reach costs more than some more rows
         position = len(sample) - 16 - int(1.5 * expected)
         threshold = sample[max(position, 0)]
         if threshold > 0:

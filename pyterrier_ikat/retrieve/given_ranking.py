@@ -69,7 +69,8 @@ class FrameRanking(StoredRanking):
     """A copy of the ranking in a result frame, equal to any with the same rows.
 
     Args:
-        given: ``qid``, ``docno``, ``score``, and ``text`` if it has one. Ids may be whole numbers.
+        ranking: ``qid``, ``docno``, ``score``, and ``text`` if it has one. Ids may be whole
+            numbers.
 
     Raises:
         DataError: when a column is missing, a score is not a finite number, or a passage occurs

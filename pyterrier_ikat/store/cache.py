@@ -205,7 +205,7 @@ class Cache:
             self._connection.backup(rescued)
             self._rescued = rescued
         self._close()  # before the path is opened again: sqlite would share the files beside it
-        entries = "its entries are written again"
+        entries = "its entries are kept and written into a new file"
         if self._rescued is None:
             entries = "its entries are lost and computed again when needed"
         warnings.warn(

@@ -57,7 +57,7 @@ def loaded_once(size: int) -> Callable[[Callable[Arguments, Model]], Callable[Ar
         @wraps(load)
         def loaded(*arguments: Arguments.args, **named: Arguments.kwargs) -> Model:
             state: list[str] = []
-            for value in arguments:
+            for value in (*arguments, *named.values()):
                 if isinstance(value, str):
                     state += model_state(value)
             return load_state(tuple(state), *arguments, **named)  # type: ignore[arg-type]

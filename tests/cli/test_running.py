@@ -48,6 +48,14 @@ def test_methods_and_datasets_are_listed_and_a_method_described(call, monkeypatc
     )
 
 
+def test_a_users_method_is_described_whatever_the_repr_of_its_stages(call, tmp_path):
+    (tmp_path / "my.py").write_text(
+        "import pyterrier as pt\n\n\ndef gate():\n    return pt.Transformer.identity()\n"
+    )
+    shown = done(call("methods", f"{tmp_path / 'my.py'}:gate")).output
+    assert "<pyterrier.transformer.IdentityTransformer object>\n\nNeeds nothing." in shown
+
+
 def test_index_run_and_evaluate(call, run, tmp_path, monkeypatch):
     built = call("index", "ikat:sample", tmp_path / "i")
     assert (built.exit_code, built.stdout.splitlines()[-1]) == (

@@ -1,3 +1,5 @@
+import warnings
+
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -181,6 +183,15 @@ def test_historical_expansion_adds_heaviest_words_of_past_turns(turn):
     assert ikat.generate.HistoricalQueryExpansion(known)(first)["query"].tolist() == [
         CHAT[0]["content"]
     ]
+
+
+def test_historical_expansion_hides_no_warning_of_its_retriever(turn):
+    def find(words):
+        warnings.warn("the index has no stop words", UserWarning, stacklevel=2)
+        return words.assign(docno="d", rank=0, score=1.0)
+
+    with pytest.warns(UserWarning, match="the index has no stop words"):
+        ikat.generate.HistoricalQueryExpansion(pt.apply.generic(find))(turn)
 
 
 def test_append_joins_two_queries_by_turn():

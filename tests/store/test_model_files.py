@@ -66,6 +66,9 @@ def test_model_loads_once_and_again_when_a_file_of_it_changed(tmp_path, monkeypa
     again = load("m", 8)
     assert again is not first
     assert load("m", 8) is again
+    by_name = load(model="m", length=8)
+    (tmp_path / "m" / "weights").write_text("retrained again")
+    assert load(model="m", length=8) is not by_name
     monkeypatch.chdir(tmp_path / "other")
     assert load("m", 8) is not again
 
