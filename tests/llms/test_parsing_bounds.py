@@ -11,7 +11,6 @@ from pyterrier_ikat.completions.json_answers import (
     YES_NO,
     Structure,
     choice_of,
-    complete_part,
     json_values,
     list_of,
     object_of,
@@ -210,8 +209,6 @@ def test_python_values_are_read_as_json_and_objects_found_inside():
     assert json_values("{3, 1, 2}") == [[3, 1, 2]]
     assert json_values("[1], {'a': 2}") == [[1], {"a": 2}]
     assert objects_in([{"a": {"b": 1}}, [{"c": 2}]]) == [{"a": {"b": 1}}, {"b": 1}, {"c": 2}]
-    assert complete_part('[1, 2, {"a": 3', 0) == [1, 2]
-    assert complete_part("[1", 0) is None
 
 
 SAID = {1: "I moved to Oslo last May.", 2: "My sister lives in Lyon."}
