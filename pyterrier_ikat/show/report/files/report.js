@@ -467,16 +467,12 @@
 
   // --- The comparison: one system beside the baseline, by one measure. ---
 
-  const sheet = new CSSStyleSheet();
-  document.adoptedStyleSheets = [sheet];
-
   // Differences and intervals of one measure are shown in the table of means.
   function openColumn(name) {
     for (const button of findAll(".means button")) {
       const opened = button.textContent === name;
       button.setAttribute("aria-pressed", opened);
-      if (!opened) continue;
-      sheet.replaceSync(`.means .change:not(.of${button.dataset.column}) { display: none; }`);
+      for (const cell of findAll(`.means .of${button.dataset.column}`)) cell.hidden = !opened;
     }
   }
 
@@ -645,6 +641,15 @@
     for (const group of findAll(".group")) group.hidden = !find(".turn:not([hidden])", group);
     find("#none").hidden = left > 0;
     find("#count").textContent = `${left} of ${turns.length}`;
+    nameAll();
+  }
+
+  function areAllOpen() {
+    return turns.every(({ element }) => element.hidden || element.open);
+  }
+
+  function nameAll() {
+    find("#all").textContent = areAllOpen() ? "Close all" : "Open all";
   }
 
   function arrange() {
@@ -695,9 +700,8 @@
 
   // All turns that are left are opened, or closed if all are open.
   find("#all").addEventListener("click", () => {
-    const left = turns.filter((turn) => !turn.element.hidden);
-    const open = !left.every((turn) => turn.element.open);
-    for (const turn of left) turn.element.open = open;
+    const open = !areAllOpen();
+    for (const { element } of turns) if (!element.hidden) element.open = open;
   });
 
   document.addEventListener(
@@ -705,6 +709,7 @@
     (event) => {
       const turn = turns.find(({ element }) => element === event.target);
       if (turn?.element.open) ready.then(() => drawTurn(turn));
+      nameAll();
     },
     true, // it doesn't bubble
   );
