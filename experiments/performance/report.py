@@ -5,7 +5,7 @@
 The runs are real: seven systems on the 174 judged turns of `ikat:2023-mini`, with the completions
 that the authors of `recorded:personalizedcir` published, and five repeats of six of them. A report
 is opened when its first turn is drawn with all its passages. A search is over when the turns that
-fit are laid out.
+fit are laid out. Times are the smallest of five, because other programs only increase them.
 """
 
 from collections.abc import Iterator
@@ -29,6 +29,7 @@ SYSTEMS = (
     "ptkb_all_queries",
 )
 MANY = 30
+REPEATS = 5
 SEARCH = "protein blood"
 """Words that many passages and completions have."""
 OPENED = "#t1[open] .passages summary"
@@ -85,17 +86,20 @@ def shown(place: Path, names: list[str], index: ikat.PassageIndex) -> Iterator[R
     with sync_playwright() as playwright:
         program = which("chromium-headless-shell") or which("chromium")
         browser = playwright.chromium.launch(executable_path=program)
+        loads = []
+        searches = []
+        for _ in range(REPEATS):
+            page = browser.new_page(viewport={"width": 1280, "height": 900})
+            loads.append(seconds_to_open(page, path.as_uri()))
+            searches.append(float(page.evaluate(SEARCHED, SEARCH)))
+            page.close()
         page = browser.new_page(viewport={"width": 1280, "height": 900})
-        page.goto("about:blank")
-        opened = seconds_to_open(page, path.as_uri())
-        yield Row(f"{stage}, opened", opened, more={"MB": path.stat().st_size / 1e6})
-        first = page.evaluate(SEARCHED, SEARCH)
-        second = page.evaluate(SEARCHED, SEARCH[:-1])
-        page.evaluate(SEARCHED, "")
+        seconds_to_open(page, path.as_uri())
         printed = page.evaluate(PRINTED)
-        more = {"the next one": second, "all turns drawn for a printer": printed}
-        yield Row(f"{stage}, a search", first, more=more)
         browser.close()
+    more = {"MB": path.stat().st_size / 1e6, "all turns drawn for a printer": printed}
+    yield Row(f"{stage}, opened", min(loads), more=more)
+    yield Row(f"{stage}, a search", min(searches))
 
 
 def seconds_to_open(page: Page, address: str) -> float:

@@ -119,11 +119,10 @@ def report_sessions(
             passage.
     """
     dialogues, skipped = _read_dialogues(logs, baseline)
-    logs = {name: logs[name] for name in dialogues}
-    names = baseline_first(list(logs), baseline or logged_baseline(logs))
-    logs = {name: logs[name] for name in names}
-    headers = {name: log.header for name, log in logs.items()}
+    with_dialogues = {name: logs[name] for name in dialogues}
+    names = baseline_first(list(dialogues), baseline or logged_baseline(with_dialogues))
     dialogues = {name: dialogues[name] for name in names}
+    headers = {name: logs[name].header for name in names}
     aligned = align(dialogues)
     measured = {name: session_measures(of_system) for name, of_system in dialogues.items()}
     faster = all(header.get("kind") != "simulated" for header in headers.values())
@@ -135,10 +134,8 @@ def report_sessions(
         for dialogue in of_system:
             turns += dialogue.turns
     caption, *notes = session_notes(measured)
-    notes += skipped
-    notes += cached_note(turns)
-    notes += recorded_note(headers)
-    if len(logs) > 1:
+    notes += [*skipped, *cached_note(turns), *recorded_note(headers)]
+    if len(names) > 1:
         if not faster:
             notes.append(UNORDERED)
         caption += f" {comparison_note(clusters, names[0])}"
@@ -146,20 +143,14 @@ def report_sessions(
     facts = f"{counted(len(aligned), 'session')} of {counted(clusters.number, 'user')}."
     if shown.words:
         facts += f" The first {shown.words} words of each passage are shown."
-    # the columns that the page compares session by session
-    positions = []
-    measures = []
-    for position, column in enumerate(columns):
-        if column.better and column.name != "satisfied":
-            positions.append(position)
-            measures.append(replace(column, digits=0) if column.name in COUNTS else column)
+    compared = _compared_by_session(columns)
     content = Content(
         names=names,
         unit="session",
         group="User",
         facts=facts,
-        groups=_groups(aligned, list(headers.values()), values, positions, shown),
-        measures=measures,
+        groups=_groups(aligned, list(headers.values()), values, list(compared), shown),
+        measures=list(compared.values()),
         columns=columns,
         means=compare_means(_means(measured, columns), values, columns, clusters),
         notes=notes,
@@ -167,6 +158,16 @@ def report_sessions(
         made={name: _describe(header) for name, header in headers.items()},
     )
     return Report.of(content)
+
+
+def _compared_by_session(columns: Sequence[ShownMeasure]) -> dict[int, ShownMeasure]:
+    """The columns by which the page compares sessions: position -> the measure of one session."""
+    measures = {}
+    for position, column in enumerate(columns):
+        if not column.better or column.name == "satisfied":
+            continue
+        measures[position] = replace(column, digits=0) if column.name in COUNTS else column
+    return measures
 
 
 def logged_baseline(logs: Mapping[str, Log]) -> str | None:

@@ -145,19 +145,7 @@ def _side(
     """
     own = run.turns.get(qid, {})
     response = _text(own, "response")
-    draft = _text(own, "qanswer")
-    notes = [*_queries(own, turn), *_statements(own, turn)]
-    if draft and draft != response:
-        notes.append(Note("Draft answer", [draft], "draft"))
-    notes += _subqueries(own)
-    ranks = {passage.docno: passage.rank for passage in listed}
-    remarks = []
-    cited = []
-    for docno in own.get("used", ()):
-        if docno in ranks:
-            cited.append(ranks[docno])
-        else:
-            remarks.append(f"{docno}, which the response uses, is not in the run's ranking")
+    cited, remarks = _cited(own, listed)
     if not found:
         was_run = run.run_on is None or qid in run.run_on
         remarks.append("no passage found" if was_run else "not run on this turn")
@@ -168,7 +156,7 @@ def _side(
     if response and _cites_none(own):
         basis = "cites none of the passages that it was shown:"
     step = ShownStep(
-        notes=notes,
+        notes=_notes(own, turn),
         response=response,
         remarks=remarks,
         cited=cited,
@@ -178,6 +166,28 @@ def _side(
         calls=run.calls.get(qid, ()),
     )
     return Side([step])
+
+
+def _notes(own: Mapping[str, Any], turn: Mapping[str, Any]) -> list[Note]:
+    """What a run wrote on a turn on its way to the response."""
+    notes = [*_queries(own, turn), *_statements(own, turn)]
+    draft = _text(own, "qanswer")
+    if draft and draft != _text(own, "response"):
+        notes.append(Note("Draft answer", [draft], "draft"))
+    return notes + _subqueries(own)
+
+
+def _cited(own: Mapping[str, Any], listed: Sequence[ListedPassage]) -> tuple[list[int], list[str]]:
+    """The ranks of the passages that the response uses, and sentences about those without one."""
+    ranks = {passage.docno: passage.rank for passage in listed}
+    cited = []
+    remarks = []
+    for docno in own.get("used", ()):
+        if docno in ranks:
+            cited.append(ranks[docno])
+        else:
+            remarks.append(f"{docno}, which the response uses, is not in the run's ranking")
+    return cited, remarks
 
 
 def _cites_none(own: Mapping[str, Any]) -> bool:
