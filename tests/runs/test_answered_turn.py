@@ -315,3 +315,11 @@ def test_why_has_method_account_prompts_and_their_outcomes():
     assert "no longer available" in plain(why_drawn(turn, None))
     unasked = plain(why_drawn(Turn(1, "tea?", "x"), Ledger()))
     assert unasked == "turn 1\n\n(0.0 s)"
+
+
+def test_heard_drafts_stand_before_the_frames_answer():
+    frame = ONE.assign(qanswer="the last draft")
+    assert Turn.of(1, "tea?", frame, draft="all drafts").draft == "all drafts"
+    assert Turn.of(1, "tea?", frame).draft == "the last draft"
+    responded = Turn.of(1, "tea?", frame.assign(used=True), draft="all drafts")
+    assert (responded.draft, responded.response) == ("all drafts", "the last draft")

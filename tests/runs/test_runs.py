@@ -118,6 +118,11 @@ def test_scores_are_written_without_exponent_and_read_with_one(tmp_path):
     assert read_run(tmp_path / "y.trec")["score"].tolist() == [1e20, 0.25, 1e-7]
 
 
+def test_a_whole_score_is_written_without_its_decimal(tmp_path):
+    write_run(results(("1_1", "a", 2.0, 0), ("1_1", "b", 0.5, 1)), tmp_path / "x.trec")
+    assert (tmp_path / "x.trec").read_text() == "1_1 Q0 a 1 2 ikat\n1_1 Q0 b 2 0.5 ikat\n"
+
+
 def test_a_run_name_with_white_space_stays_one_column(tmp_path):
     for name in ("short and long", " a\tb "):
         write_run(results(("1_1", "a", 1.0, 0)), tmp_path / "x.trec", name)

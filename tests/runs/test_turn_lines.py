@@ -6,7 +6,13 @@ import pytest
 
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.runs.turn_lines import as_json, chosen_statements, turn_lines, used_marks
+from pyterrier_ikat.runs.turn_lines import (
+    as_json,
+    chosen_statements,
+    response_column,
+    turn_lines,
+    used_marks,
+)
 
 
 def marked(*marks):
@@ -157,3 +163,13 @@ def test_a_response_of_no_text_is_empty():
     assert lines_of({"qid": ["1_1"]}, RANKED | {"used": [0, 1, 0]}) == [
         {"qid": "1_1", "response": "", "used": ["a"], "passages": 3}
     ]
+
+
+def test_a_turn_has_the_cells_of_its_first_row():
+    rewrites = {"qrewrite": ["first", "second", "third"]}
+    assert lines_of({"qid": ["1_1"]}, RANKED | rewrites)[0]["qrewrite"] == "first"
+
+
+def test_the_responses_are_those_beside_the_drafts():
+    assert response_column(pd.DataFrame(columns=["qanswer", "response"])) == "response"
+    assert response_column(pd.DataFrame(columns=["qanswer"])) == "qanswer"
