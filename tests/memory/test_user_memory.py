@@ -873,3 +873,47 @@ def test_a_statement_said_again_replaces_more(memory):
         events.append({**event, "turn": turn, "said": [], "learned": [statement]})
     (entry,) = History(events).memories()
     assert (entry["replaces"], entry["when"], entry["until"]) == (["1", "2"], "2024-01-01", None)
+
+
+def test_a_changed_message_undoes_from_its_turn_on_at_its_time(memory, notes):
+    memory.learn("u1", "a", chat(DOG), when="2024-01-01")
+    memory.learn("u1", "a", chat(DOG, TEA), when="2024-01-02")
+    memory.learn("u1", "a", chat(DOG, LYON), when="2024-03-04T10:00")
+    assert list(memory.known("u1").values()) == [DOG, LYON]
+    entries = {entry["statement"]: entry for entry in memory.memories("u1")}
+    assert entries[TEA]["until"] == entries[LYON]["when"] == "2024-03-04T10:00:00.000Z"
+    assert entries[DOG]["until"] is None
+    assert "Monday, 2024-03-04" in notes.prompts[-1]
+    assert f"user: {DOG}" in notes.prompts[-1]  # no longer numbered
+
+
+def test_a_search_is_as_long_as_it_is_asked_for(memory):
+    memory.add("u1", [DOG, "My dog barks.", "Dogs bark.", TEA])
+    for options in ({}, {"ranker": ikat.BM25Rerank()}):
+        assert len(memory.search("u1", "dog", 2, **options)) == 2
+        with pytest.raises(ikat.UsageError, match="n=0"):
+            memory.search("u1", "dog", 0, **options)
+    assert len(memory.search("u1", "dog", 4, ranker=ikat.BM25Rerank())) == 4
+
+
+def test_what_a_killed_rewrite_left_is_removed_by_any_name(tmp_path):
+    memory = ikat.UserMemory(tmp_path / "users[1].jsonl")
+    memory.add("u1", [DOG])
+    left, other = tmp_path / ".users[1].jsonl.0123.tmp", tmp_path / ".users1.jsonl.0123.tmp"
+    for path in (left, other):
+        path.write_text("personal data")
+    memory.add("u1", [TEA])
+    assert (left.exists(), other.exists()) == (False, True)
+
+
+def test_a_removed_or_older_file_is_read_as_it_is(tmp_path):
+    memory = ikat.UserMemory(tmp_path / "users.jsonl")
+    memory.add("u1", [DOG])
+    older = memory.path.read_bytes()
+    memory.add("u1", [TEA])
+    memory.path.write_bytes(older)  # from a copy
+    assert memory.known("u1") == {"1": DOG}
+    memory.path.unlink()
+    assert memory.known("u1") == {}
+    memory.add("u1", [TEA])
+    assert ikat.UserMemory(memory.path).known("u1") == {"1": TEA}
