@@ -20,6 +20,7 @@ from .main import (
     dataset_named,
     judged_by,
     main,
+    print_ledger,
     show,
     tell_circular,
     text_loader_of,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ..evaluation.units import Clusters
+    from ..llms import Ledger
 
 PLAIN_JUDGES = {
     "rouge-l": "RougeL",
@@ -430,8 +432,10 @@ def _show_responses(paths: Sequence[str], data: Any, options: Mapping[str, Any],
     import pandas as pd
 
     from ..evaluation.responses import evaluate_responses, response_means, response_turns
+    from ..llms import Ledger
 
-    judges = _judges(options["judges"], options["llm"])
+    ledger = Ledger()
+    judges = _judges(options["judges"], options["llm"], ledger)
     chosen = turns_of(data.name, options["turns"], options["qrels"])
     turns = response_turns(data.conversations, chosen)
     if "nuggets" in options["judges"] and hasattr(data, "get_nuggets"):
@@ -443,9 +447,12 @@ def _show_responses(paths: Sequence[str], data: Any, options: Mapping[str, Any],
         turns, about_turns = _asked_turns(turns, paths, options["turns"] is not None)
         responses = _responses(paths, options["index"])
     means = {}
-    for name, answers in responses.items():
-        scores = evaluate_responses(turns, answers, judges)
-        means[name] = response_means(scores, unit=options["unit"], dataset=data)
+    try:
+        for name, answers in responses.items():
+            scores = evaluate_responses(turns, answers, judges)
+            means[name] = response_means(scores, unit=options["unit"], dataset=data)
+    finally:
+        print_ledger(ledger, err=True)
     table = pd.concat(means, names=["run"]).reset_index(level="run")
     models = {judge.name: judge.model_name for judge in judges}
     if any(models.values()):
@@ -566,12 +573,12 @@ def _with_unit(table: "pd.DataFrame", form: str, about_turns: Sequence[str] = ()
     return of_frame(table.drop(columns=[*UNIT_COLUMNS]), notes)
 
 
-def _judges(names: Sequence[str], spec: str | None) -> list[Any]:
-    """The judges of responses."""
+def _judges(names: Sequence[str], spec: str | None, ledger: "Ledger") -> list[Any]:
+    """The judges of responses, whose calls count in the account."""
     from .. import evaluation
     from ..llms import llm
 
-    model = None if spec is None else llm(spec)
+    model = None if spec is None else llm(spec, ledger=ledger)
     judges: list[Any] = []
     for name in names or ["rouge-l"]:
         if name.startswith(BEM):

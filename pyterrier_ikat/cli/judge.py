@@ -1,7 +1,7 @@
 """Commands that judge passages with an LLM, compare judgements, and write and check submissions."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,11 +13,15 @@ from .main import (
     judged_by,
     load_runs,
     main,
+    print_ledger,
     show,
     tell_circular,
     text_loader_of,
     turns_of,
 )
+
+if TYPE_CHECKING:
+    from ..llms import Ledger
 
 
 @main.command(
@@ -89,6 +93,7 @@ def judge(
     """
     from ..conversations.datasets import of_turns
     from ..evaluation import agreement
+    from ..llms import Ledger
 
     data = dataset_named(dataset_name)
     runs = load_runs(paths) if paths else {}
@@ -110,7 +115,11 @@ def judge(
         raise UsageError("--fill takes RUNs and has a prompt of its own: omit --pairs and --style")
     else:
         tell_circular([llm_spec], paths)
-        labels = _judge(runs, pairs, data, llm_spec, Path(out), **given)
+        ledger = Ledger()
+        try:
+            labels = _judge(runs, pairs, data, llm_spec, Path(out), ledger, **given)
+        finally:
+            print_ledger(ledger, err=True)
     if others is not None:
         for number, table in enumerate(agreement(labels, others, runs=runs).tables()):
             if number:
@@ -124,6 +133,7 @@ def _judge(
     data: Any,
     llm_spec: str,
     out: Path,
+    ledger: "Ledger",
     *,
     fill: bool,
     style: str,
@@ -142,15 +152,15 @@ def _judge(
             f"{out} exists, and its labels may have cost money: choose another --out, or remove it"
         )
     texts = text_loader_of(index_path)
+    model = llm(llm_spec, ledger=ledger)
     if fill:
         judged = judged_by(data.name, None, turns)
-        filled = fill_holes(runs, data, llm(llm_spec), judged, depth, texts, click.echo)
+        filled = fill_holes(runs, data, model, judged, depth, texts, click.echo)
         write_qrels(filled.qrels, out)
         write_judge(out, filled.model, "fill", filled=str(filled))
         click.echo(f"{out}: {filled}")
         return filled.labels
     pooled = _pairs_to_judge(runs, pairs, data, turns, depth)
-    model = llm(llm_spec)
     by = UmbrelaJudge(model) if style == "umbrela" else Judge(model)
     judged = by.transform(with_gold(pooled, data, texts))
     write_qrels(judged, out)

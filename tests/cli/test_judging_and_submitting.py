@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import pytrec_eval
+from llms.chat_server import ChatServer, said
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.qrels import read_qrels
@@ -410,3 +411,29 @@ def test_a_years_topics_run_on_ones_own_passages_are_submitted(call, refused, ik
         "0 errors"
         in call("submit", "--check", tmp_path / "submitted.json", "--dataset", "ikat:2024").output
     )
+
+
+@pytest.fixture
+def paid_model(monkeypatch):
+    """A model on a server: 500 tokens in and 1 out, at 1 and 2 dollars per million."""
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    server = ChatServer()
+    server.respond = lambda body: said("2", usage=(500, 1))
+    yield f"openai:m base_url={server.url} price_in=1 price_out=2 cache=none"
+    server.http.shutdown()
+    server.http.server_close()
+
+
+def test_what_judging_costs_is_told(paid_model, call, runs, tmp_path):
+    on = ("--dataset", "ikat:sample", "--turns", "1-1_1", "--llm", paid_model)
+    done = call("judge", runs / "raw", *on, "--depth", "2", "--out", tmp_path / "new.qrels")
+    assert done.exit_code == 0, done.output
+    ledger = done.stderr.partition("LLM ledger")[2].splitlines()
+    titles, row = ledger[2].split("  "), ledger[3].split()
+    assert titles[-1].strip() == "cost (USD)"
+    assert row[:3] == ["judge", "m", "2"]
+    assert row[-1] == "0.0010"  # 2 x (500 x 1 + 1 x 2) / 1e6
+    assert "ledger" not in done.stdout
+    done = call("evaluate", "--of", "responses", runs / "rtg", "--judge", "naturalness", *on)
+    assert done.exit_code == 0, done.output
+    assert "LLM ledger" in done.stderr
