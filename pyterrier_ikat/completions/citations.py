@@ -639,12 +639,14 @@ def _settled(text: str) -> str:
 
     "Mint [1" becomes "Mint"; "Mint.\nSour" and "Mint.\nSources: [1]" become "Mint.\n".
     """
-    text = _without_open_mark(text)
-    line_start = text.rfind("\n") + 1
-    words = " ".join(text[line_start:].strip(" \t>*_#:").casefold().split())
-    if words and any(title.startswith(words) for title in _SOURCE_TITLES):
-        return text[:line_start]
-    return text[: _start_of_sources(text)]
+    before_mark = _without_open_mark(text)
+    line_start = before_mark.rfind("\n") + 1
+    last_line = before_mark[line_start:].strip(" \t>*_#:").casefold()
+    words = " ".join(last_line.split())
+    may_become_title = words != "" and any(title.startswith(words) for title in _SOURCE_TITLES)
+    if may_become_title:
+        return before_mark[:line_start]
+    return before_mark[: _start_of_sources(before_mark)]
 
 
 def _without_open_mark(text: str) -> str:

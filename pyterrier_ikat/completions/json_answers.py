@@ -215,6 +215,32 @@ def _end_of(text: str, start: int) -> int | None:
     return None
 
 
+def complete_part(text: str, start: int) -> Any:
+    """Return the complete items of a cut list, or of a cut object whose keys are numbers.
+
+    The value opens at ``start``. None for any other value.
+
+    Example:
+        >>> complete_part('["mint", "sage", "ros', 0), complete_part("{'3': 'mint', '5': 'sa", 0)
+        (['mint', 'sage'], {'3': 'mint'})
+        >>> complete_part('{"why": "diet", "ids": [3, 5', 0), complete_part("[3]", 0)
+        (None, None)
+    """
+    if value_at(text, start)[1] is not None:
+        return None
+    item_ends = []
+    for position, depth in _signs(text, start):
+        if depth == 1 and text[position] == ",":
+            item_ends.append(position)
+    closing = "]" if text[start] == "[" else "}"
+    for end in reversed(item_ends[-MOST_UNREADABLE:]):
+        value, _ = value_at(text[:end] + closing, start)
+        if value is not None:
+            numbered = isinstance(value, list) or all(str(key).isdecimal() for key in value)
+            return value if numbered else None
+    return None
+
+
 def _literal(piece: str) -> Any:
     """Return a Python literal whose types exist in JSON. None for any other text."""
     try:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from typing import Any
 
-from .json_answers import MOST_UNREADABLE, OPENING, json_values, value_at
+from .json_answers import MOST_UNREADABLE, OPENING, complete_part, json_values, value_at
 from .signs import plain_signs
 from .usable import own_turn, usable_text, without_fences
 
@@ -408,14 +408,18 @@ def _as_json(text: str, start: int) -> tuple[ReadChoice, int] | None:
     Near JSON is read too, and of a truncated value the complete part.
     """
     value, end = value_at(text, start)
-    if value is None or end is None:
+    notes = []
+    if value is None:
+        value = complete_part(text, start)
+        notes = [ENDLESS_LIST]
+    if value is None or (notes and not value):
         return None
     if is_about_statement(value):
         value = list(takewhile(is_about_statement, json_values(text[start:])))
     items = _labels(value if isinstance(value, list) else _listed(value))
     if len(items) == 1 and SAYS_NONE.match(items[0]):
         items = []
-    return ReadChoice(items, copied=_is_copy(value)), end
+    return ReadChoice(items, notes, _is_copy(value)), len(text) if end is None else end
 
 
 def _is_copy(value: Any) -> bool:
@@ -504,15 +508,17 @@ def _reasoned(line: str) -> list[str]:
     Empty for another line, and if the reason denies the choice. ``2, 5 because the user is 30``
     gives 2 and 5; the numbers of the reason are no choice.
     """
-    first_part = _NUMBERS.match(line)
-    begins = _BARE_OR_LABELLED.match(line)
-    if first_part is None or begins is None:
+    beginning = _NUMBERS.match(line)
+    labelled = _BARE_OR_LABELLED.match(line)
+    if beginning is None or labelled is None:
         return []
-    numbers = re.findall(r"\d+", first_part[1])
-    reason = _reason(line, first_part.end(1), begins["label"] or "", len(numbers))
-    if reason is None or _denies(reason) or _NOT_WANTED.search(reason):
+    numbers = re.findall(r"\d+", beginning[1])
+    label = labelled["label"] or ""
+    reason = _reason(line, beginning.end(1), label, len(numbers))
+    if reason is None:
         return []
-    return numbers
+    denies_the_choice = _denies(reason) or _NOT_WANTED.search(reason) is not None
+    return [] if denies_the_choice else numbers
 
 
 def _reason(line: str, start: int, label: str, count: int) -> str | None:

@@ -194,23 +194,19 @@ def sum_shares(turn: TurnLists, share: Floats) -> tuple[Integers, Floats]:
         For each passage its best position in ``turn`` (smallest rank, then earliest list), in that
         order, and its sum.
     """
-    # The lists are in order, and a stable sort keeps this order among equal ranks.
+    # The rows by rank. The lists are in order, and a stable sort keeps it among equal ranks.
     rank = turn.rank()
     if len(rank) <= 1 << 16:
         rank = rank.astype(np.uint16)  # numpy sorts short integers by radix
     order = np.argsort(rank, kind="stable")
-    passage = turn.passages()[order]
+    passage = turn.passages()[order]  # the number of each row's passage
     share = share[order]
-    # A number for each pair of passage and list.
-    pair = passage * len(turn.lists) + turn.number()[order]
-    if np.bincount(pair, minlength=1).max() > 1:
-        share = np.where(pd.Series(pair).duplicated().to_numpy(), 0.0, share)
-    total = np.bincount(passage, weights=share)
-    # The first row of each passage has its best rank. Of several values assigned to an index numpy
-    # keeps the last one, so the rows are assigned from the last to the first.
-    last_to_first = np.arange(len(order))[::-1]
-    best = np.empty(len(total), dtype=np.int64)
-    best[passage[last_to_first]] = last_to_first
+    in_list = passage * len(turn.lists) + turn.number()[order]  # alike: a passage twice in a list
+    if np.bincount(in_list, minlength=1).max() > 1:
+        share = np.where(pd.Series(in_list).duplicated().to_numpy(), 0.0, share)
+    total = np.bincount(passage, weights=share)  # by passage
+    best = np.full(len(total), len(order))  # by passage: its first row, which has its best rank
+    np.minimum.at(best, passage, np.arange(len(order)))
     best.sort()
     return order[best], np.asarray(total[passage[best]], dtype=np.float64)
 

@@ -458,14 +458,10 @@ def experiment(
     in_pyterriers_order = bool(data) and isinstance(data[0], pd.DataFrame)
     judged_by = only_topics(data[0], inputs.qrels) if in_pyterriers_order else inputs.qrels
     systems_by_name = named_systems(systems, names)
-    finished = {}
-    pipelines = {}
-    for name, system in systems_by_name.items():
-        if isinstance(system, pd.DataFrame):
-            finished[name] = ranking_frame(name, system)
-            pipelines[name] = pt.Transformer.from_df(finished[name])
-        else:
-            pipelines[name] = system
+    finished = _finished_runs(systems_by_name)
+    pipelines = dict(systems_by_name)
+    for name, run_frame in finished.items():
+        pipelines[name] = pt.Transformer.from_df(run_frame)
     study = Study(
         pipelines,
         inputs.dataset,
@@ -478,19 +474,44 @@ def experiment(
     baseline_name = baseline_of(list(systems_by_name), inputs.baseline)
     check_baseline([system.name for system in study.systems], baseline_name, "systems")
     check_unit(unit, baseline_name)
+    _check_all_asked(study)
+    return _run_and_compare(study, finished, measures_scored, baseline_name, unit)
+
+
+def _finished_runs(systems: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+    """The systems that are finished runs: frames, checked for the columns of a ranking."""
+    finished = {}
+    for name, system in systems.items():
+        if isinstance(system, pd.DataFrame):
+            finished[name] = ranking_frame(name, system)
+    return finished
+
+
+def _check_all_asked(study: Study) -> None:
+    """Check that the topics have all judged turns."""
     if study.unasked:
         raise DataError(
             f"{counted(len(study.unasked), 'turn')} of the qrels not in the topics "
             f"({list_first(study.unasked)}), which would count 0; give the topics they belong to, "
             'or omit them with qrels[qrels["qid"].isin(topics["qid"])]'
         )
-    evaluator = make_evaluator(study.qrels, measures_scored)
-    clusters = None if baseline_name is None else study.clusters(evaluator.turns, unit)
+
+
+def _run_and_compare(
+    study: Study,
+    finished: Mapping[str, pd.DataFrame],
+    measures: Sequence[ir_measures.Measure],
+    baseline: str | None,
+    unit: str | None,
+) -> pd.DataFrame:
+    """Run the systems of a study in memory, and make the table of their scores."""
+    evaluator = make_evaluator(study.qrels, measures)
+    clusters = None if baseline is None else study.clusters(evaluator.turns, unit)
     rankings = _rankings(study, evaluator, finished)
     scores = {}
     for system in study.systems:
         scores[system.name] = evaluator.per_turn(system.name, rankings[system.name])
-    rows = experiment_rows(scores, measures_scored, baseline_name, clusters)
+    rows = experiment_rows(scores, measures, baseline, clusters)
     found = {name: set(rankings[name]) for name in scores}
     table = study.about_turns(pd.DataFrame(rows), found)
     return ScoreTable.of(table, study.systems)

@@ -58,6 +58,7 @@ NO_SEA = ["My balcony faces north.", "I love the sea.", "None of the others."]
     ("form", "found", "statements", "dropped"),
     [
         ("ids", ["3", "12", "1", "3"], [("3", 1.0), ("1", 0.5)], ["no statement 12"]),
+        ("ids", read_ids("{'3': 'nuts', '2': 'My balc"), [("3", 1.0)], ["a list that never ends"]),
         (
             "ids",
             read_ids("[8]\n2. Provenance: [3]"),
