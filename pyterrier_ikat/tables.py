@@ -133,6 +133,23 @@ def escape_latex(text: str) -> str:
     return on_one_line(text).translate(_LATEX).replace(r" \%", r"~\%")
 
 
+_DIFFERENCES = re.compile(r"[-+.,\d\[\] ]+")
+"""A cell of signed numbers, such as a difference with its interval."""
+_MINUS = re.compile(r"(?<!\d)-(?=[.\d])")
+
+
+def _latex_cell(text: str) -> str:
+    r"""Like ``escape_latex``; the minus of a number is no hyphen.
+
+    Example:
+        >>> _latex_cell("-.0312 [-.1000, +.0376]"), _latex_cell("1-1"), _latex_cell("top-3")
+        ('$-$.0312 [$-$.1000, +.0376]', '1-1', 'top-3')
+    """
+    if _DIFFERENCES.fullmatch(text):
+        return _MINUS.sub("$-$", text)
+    return escape_latex(text)
+
+
 def escape_markdown(text: str) -> str:
     r"""Return text that Markdown shows as it is, on one line.
 
@@ -201,7 +218,7 @@ class Table:
         """
         sides = "".join("r" if column.numeric else "l" for column in self.columns)
         # the mark takes no room: scores stay aligned
-        shown = self._marked(escape_latex, r"\textbf{%s}", r"\underline{%s}", r"\rlap{$^{%s}$}")
+        shown = self._marked(_latex_cell, r"\textbf{%s}", r"\underline{%s}", r"\rlap{$^{%s}$}")
         label = label or _label_of(self.title or self.label)
         caption = escape_latex(self._paper_caption())
         text = str(

@@ -279,6 +279,12 @@ def test_tables_of_a_paper_have_labels_of_their_own():
     assert "label" not in of_frame(pd.DataFrame({"system": ["raw"]})).latex()
 
 
+def test_the_minus_of_a_difference_is_no_hyphen():
+    cells = {"run": ["-x-1", "1-1"], "difference": ["-.5000 [-.7500, +.2500]", "+.1000"]}
+    rows = latex_rows(of_frame(pd.DataFrame(cells)).latex())
+    assert rows == [["-x-1", "$-$.5000 [$-$.7500, +.2500]"], ["1-1", "+.1000"]]
+
+
 def test_the_worth_of_cached_calls_is_explained_where_it_is_shown():
     spent = Ledger()
     spent.count("rewrite", "gpt-4o", known=2, cost=0.0, worth=0.25)
