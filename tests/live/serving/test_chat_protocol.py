@@ -17,9 +17,9 @@ from openai.types.chat import ChatCompletion
 from talking import PASSAGES, Client, Fails, Talks, events, says, served
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.completions.citations import CitedSentence
+from pyterrier_ikat.completions.citations import CitedSentence, read_citations
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.live.serving.drawing import LONGEST_MARKDOWN, as_html
+from pyterrier_ikat.live.serving.drawing import LONGEST_MARKDOWN, BlockDrawer, as_html
 from pyterrier_ikat.live.serving.replies import about
 from pyterrier_ikat.live.serving.requests import ChatRequest, read
 from pyterrier_ikat.live.serving.service import answer_request, open_served
@@ -351,6 +351,47 @@ def test_markdown_is_drawn_without_html_images_or_odd_links():
         'start="3">\n<li>three</li>\n</ol>\n'
     )
     assert shown("# Teas\n- mint\n\n3. three") == listed
+
+
+TEAS = """# Teas
+**Rooibos** is *red* 😀. [1][2]
+
+- mint
+  - spear mint. [2]
+- sage
+
+| tea | caffeine |
+|---|---|
+| rooibos | none [1] |
+
+Last\n---\n"""
+
+
+def test_each_block_is_drawn_once_as_the_finished_answer_has_it():
+    drawer, blocks, until = BlockDrawer(), [], 0
+    for end in range(len(TEAS) + 1):
+        drawn = drawer.draw(TEAS[:end])
+        if drawn is not None:
+            blocks.append(drawn.html)
+            assert drawn.until > until
+            until = drawn.until
+    cited = read_citations(TEAS, 2)
+    passages = (ShownPassage("d1"), ShownPassage("d2"))
+    whole = as_html(Turn(1, "", cited.text, passages, cited=tuple(cited.sentences)))
+    assert len(blocks) == 4
+    assert whole.startswith("".join(blocks))
+    assert TEAS.encode("utf-16-le")[2 * until :].decode("utf-16-le") == "Last\n---\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["**a " * 12000, "> " * 25000, "a\n\n" * 12000, "| a |\n|---|\n" * 3000, "a\rb\n\nc"]
+)
+def test_hostile_texts_are_drawn_at_once_while_they_are_written(text):
+    drawer, began = BlockDrawer(), time.process_time()
+    for end in range(0, len(text), 500):
+        drawn = drawer.draw(text[:end])
+        assert drawn is None or not re.search("<(b|a|img|script)[ >]", drawn.html)
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize(

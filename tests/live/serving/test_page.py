@@ -664,6 +664,7 @@ def test_finished_blocks_are_drawn_once_while_the_rest_is_text(page, server):
     say(page, "Which tea?")
     expect(page.locator(".answer strong")).to_have_text(["Rooibos"])
     expect(page.locator(".rest")).to_have_text("- mint - **sa")
+    expect(page.locator(".cite")).to_be_disabled()  # its passage comes with the whole answer
     page.locator(".answer strong").evaluate("one => { one.dataset.first = 'yes' }")
     held.set()
     expect(page.locator(".answer li")).to_have_text(["mint", "sage 😀"])

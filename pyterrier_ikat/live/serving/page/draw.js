@@ -52,13 +52,18 @@ function drawWritten(answer) {
   if (!answer.text) return null;
   const box = foreign("div", "answer writing", "");
   box.innerHTML = answer.html; // Markdown that the server has drawn: it lets no HTML of a model through
-  box.append(make("p", "rest", shown(answer.text.slice(answer.until))));
-  for (const link of box.querySelectorAll("a")) openOutside(link);
+  box.append(make("p", "rest", restOf(answer)));
+  prepareMarkup(box, true);
   return box;
 }
 
-function openOutside(link) {
-  Object.assign(link, { target: "_blank", rel: "noreferrer" });
+// The block under way.
+const restOf = ({ text, until }) => shown(text.slice(until).replace(/^\n+/, ""));
+
+// Links open elsewhere. The citations of an unfinished answer have no passages yet.
+function prepareMarkup(box, isUnfinished) {
+  for (const link of box.querySelectorAll("a")) Object.assign(link, { target: "_blank", rel: "noreferrer" });
+  for (const cite of box.querySelectorAll(".cite")) cite.disabled = isUnfinished;
 }
 
 function drawActivity(answer) {
@@ -80,7 +85,7 @@ export function showStep(answer, step) {
 
 export function showText(answer) {
   const rest = one(".rest", answer.element);
-  if (rest) rest.textContent = shown(answer.text.slice(answer.until));
+  if (rest) rest.textContent = restOf(answer);
   else one(".activity", answer.element)?.before(drawWritten(answer) ?? "");
 }
 
@@ -89,8 +94,8 @@ export function showBlock(answer, html) {
   const rest = one(".rest", answer.element);
   if (!rest) return;
   rest.insertAdjacentHTML("beforebegin", html);
-  for (const link of rest.parentElement.querySelectorAll("a:not([rel])")) openOutside(link);
-  rest.textContent = shown(answer.text.slice(answer.until));
+  prepareMarkup(rest.parentElement, true);
+  rest.textContent = restOf(answer);
 }
 
 export function showNothing(answer) {
@@ -120,7 +125,7 @@ function drawResponse(answer) {
   } else {
     box.innerHTML = facts.html;
   }
-  for (const link of box.querySelectorAll("a")) openOutside(link);
+  prepareMarkup(box, false);
   return box;
 }
 
