@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import pytrec_eval
 from llms.chat_server import ChatServer, said
-from show.parsed_page import packed_turns
+from packed_page import packed_turns
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.qrels import read_qrels
@@ -93,8 +93,8 @@ def test_a_2025_submission_with_new_statements_passes_commands(call, tmp_path, i
     assert figures.stdout.splitlines()[1].split()[5] == f"{expected:.4f}"[1:]
     shown = call("report", out, "--dataset", "ikat:2025", "--out", tmp_path / "report.html")
     assert shown.exit_code == 0, shown.output
-    turns = packed_turns((tmp_path / "report.html").read_text())
-    assert "New in 1-1_2." in json.dumps(turns)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "New in 1-1_2." in str(packed_turns(page))
 
 
 def evaluate_of_firsts(turns, qrels):

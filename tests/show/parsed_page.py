@@ -1,9 +1,5 @@
 """A page as its reader gets it: elements, text, and faults of its markup."""
 
-import base64
-import gzip
-import json
-import re
 from html.parser import HTMLParser
 
 ATTACKS = (
@@ -14,12 +10,6 @@ ATTACKS = (
     "]]><!--",
 )
 VOID = {"meta", "input", "img", "br", "wbr"}
-
-
-def packed_turns(html):
-    """What the page's script draws: the passages, the texts of calls, and the turns."""
-    block = re.search(r'<script type="application/json" id="turns">"([^"]*)"</script>', html)[1]
-    return json.loads(gzip.decompress(base64.b64decode(block)))
 
 
 class Page(HTMLParser):

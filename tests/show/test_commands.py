@@ -1,7 +1,7 @@
 """The commands that show things: `ikat report`, `ikat evaluate --cost`."""
 
 from click.testing import CliRunner
-from parsed_page import packed_turns
+from packed_page import packed_turns
 from small_runs import DOCNOS
 
 import pyterrier_ikat as ikat

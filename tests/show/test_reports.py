@@ -6,7 +6,8 @@ from html import unescape
 
 import pandas as pd
 import pytest
-from parsed_page import ATTACKS, Page, packed_turns
+from packed_page import packed_turns
+from parsed_page import ATTACKS, Page
 from seen import drawn
 from small_runs import DOCNOS, ranking
 

@@ -99,7 +99,7 @@ def test_hostile_words_stay_in_their_places(tmp_path):
     (turn,) = Log(tmp_path / "s").dialogues()[0].turns
     assert "\n" not in turn.utterance
     page = report([tmp_path / "s"]).html
-    assert "<script>alert(1)" not in page
+    assert "<script>alert(1)" not in page  # tests of the report draw such turns
 
     model = ikat.llm(Everybody())
     read = ({"role": "user", "content": "Tea?"}, {"role": "assistant", "content": system.text})
