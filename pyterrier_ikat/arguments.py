@@ -23,7 +23,7 @@ def at_least(least: int, **numbers: int | None) -> None:
     for name, number in numbers.items():
         if number is None:
             continue
-        if not isinstance(number, Integral):
+        if not isinstance(number, Integral) or isinstance(number, bool):
             raise UsageError(f"{name}={number!r}: give a whole number, {least} or more")
         if number < least:
             raise UsageError(f"{name}={number!r}: give {least} or more")

@@ -459,7 +459,7 @@ def nugget_means(
     Returns:
         One row per system: ``run``; ``recall``, the mean of ``all`` over the turns that have a
         value; ``low`` and ``high``, its 95 % interval, which is robust to clusters of turns;
-        ``turns``; ``nuggets``; ``unit``, ``clusters`` and ``unit_from``.
+        ``turns``, over how many the mean is; ``nuggets``; ``unit``, ``clusters`` and ``unit_from``.
 
     Example:
         >>> scores = pd.DataFrame({"qid": ["1_1", "1_2", "2_1", "3_1"], "nuggets": [2, 10, 5, 10]})
@@ -479,7 +479,7 @@ def nugget_means(
             "recall": recall.mean,
             "low": recall.low,
             "high": recall.high,
-            "turns": len(scores),
+            "turns": len(valued),
             "nuggets": int(scores["nuggets"].sum()),
         }
         rows.append({**row, **clusters.columns()})

@@ -359,6 +359,8 @@ def read_resources(path: str | Path) -> dict[str, str]:
                 f"{path}: {key!r} is {value!r}: give a text in quotes, such as "
                 '"openai:gpt-4o temperature=0" or "full.index"'
             )
+        if key.casefold() in resources:
+            raise UsageError(f"{path}: {key!r} is there twice, in other letter case: keep one")
         resources[key.casefold()] = value
     return resources
 

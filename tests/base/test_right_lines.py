@@ -67,7 +67,7 @@ def test_a_parameter_of_bm25_that_is_no_number_is_a_usage_error(index, given):
         index.bm25(**given)
 
 
-@pytest.mark.parametrize("number", [2.5, float("nan"), "5", [5]])
+@pytest.mark.parametrize("number", [2.5, float("nan"), "5", [5], True])
 def test_a_number_of_passages_is_whole(index, number):
     with pytest.raises(ikat.UsageError, match="give a whole number, 1 or more"):
         index.bm25(num_results=number)

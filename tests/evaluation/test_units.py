@@ -388,6 +388,7 @@ def test_response_and_nugget_means_have_intervals_of_the_unit():
     values = [0.5, 0.7, 0.4, 0.9, 0.1, 0.3]
     judged = pd.DataFrame({"qid": qids, "judge": "x", "value": values, "outcome": "judged"})
     nuggets = pd.DataFrame({"qid": qids, "all": values, "nuggets": 4})
+    nuggets.loc[len(qids)] = ["9-1_1", None, 0]  # a turn whose nuggets have no label
     for options, unit in (
         ({}, "conversation"),
         ({"unit": "turn"}, "turn"),
@@ -401,6 +402,7 @@ def test_response_and_nugget_means_have_intervals_of_the_unit():
             row = table.iloc[0]
             assert (row["low"], row["high"]) == pytest.approx((wanted.low, wanted.high))
             assert (row["unit"], row["clusters"]) == (unit, wanted.clusters)
+            assert row["turns"] == len(qids)
 
 
 @pytest.mark.parametrize("unit", ["topic", "user"])

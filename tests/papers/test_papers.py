@@ -188,6 +188,7 @@ def test_systems_of_a_block_are_tested_pairwise():
         ('"bm25" = " "', "'bm25' is ' '"),
         ('"bm25" = full.index', "is not a TOML file: .*line 1"),
         ('"bm25" = "a"\n"bm25" = "b"', "is not a TOML file: Cannot overwrite a value"),
+        ('"bm25" = "a"\n"BM25" = "b"', "'BM25' is there twice, in other letter case"),
     ],
 )
 def test_a_bad_resources_file_gets_a_line_that_names_the_key(tmp_path, text, error):
