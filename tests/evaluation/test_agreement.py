@@ -1,6 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import cohen_kappa_score
 from small_frames import qrels, run
 
 from pyterrier_ikat.errors import DataError, UsageError
@@ -96,3 +97,62 @@ def test_labels_that_are_all_alike_are_said_to_tell_nothing():
     alike, graded = qrels(("1_1", "a", 1), ("1_1", "b", 1)), qrels(("1_1", "a", 4), ("1_1", "b", 0))
     assert "the second file gives all these pairs label 1" in str(agreement(graded, alike))
     assert "says nothing" not in str(agreement(graded, graded))
+
+
+LABELS = [(0, 0), (1, 2), (2, 1), (2, 3), (4, 4), (3, 2), (1, 1), (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("threshold", "binary"),
+    [
+        # relevant by the first, by the second: neither, second alone, first alone, both
+        (1, [[1, 1], [0, 6]]),
+        (2, [[3, 1], [1, 3]]),
+        (3, [[5, 1], [1, 1]]),
+        (4, [[7, 0], [0, 1]]),
+    ],
+)
+def test_what_is_relevant_from_each_label_on(threshold, binary):
+    first = qrels(*(("1_1", f"d{n}", one) for n, (one, _) in enumerate(LABELS)))
+    second = qrels(*(("1_1", f"d{n}", other) for n, (_, other) in enumerate(LABELS)))
+    found = agreement(first, second, threshold)
+    assert found.threshold == threshold
+    assert found.pairs == 8
+    assert found.binary_confusion.to_numpy().tolist() == binary
+    assert found.binary == (binary[0][0] + binary[1][1]) / 8
+    assert found.binary_kappa == pytest.approx(cohen_kappa_score(*by_threshold(threshold)))
+    assert found.kappa == pytest.approx(cohen_kappa_score(*zip(*LABELS, strict=True)))
+    assert len(found.tau) == 0
+    assert f"Relevant, from label {threshold} on" in str(found)
+    if threshold == 2:
+        assert agreement(first, second).binary == found.binary  # the default
+
+
+def by_threshold(threshold):
+    both = [(one >= threshold, other >= threshold) for one, other in LABELS]
+    return zip(*both, strict=True)
+
+
+def test_a_matrix_has_all_labels_between_the_least_and_the_greatest():
+    found = agreement(
+        qrels(("1_1", "a", 1), ("1_1", "b", 3)), qrels(("1_1", "a", 4), ("1_1", "b", 1))
+    )
+    assert found.confusion.index.tolist() == found.confusion.columns.tolist() == [1, 2, 3, 4]
+    assert found.confusion.loc[1, 4] == found.confusion.loc[3, 1] == 1
+    assert found.confusion.to_numpy().sum() == 2
+
+
+def test_a_file_with_one_label_is_named_as_first_or_second():
+    alike, graded = qrels(("1_1", "a", 2), ("1_1", "b", 2)), qrels(("1_1", "a", 4), ("1_1", "b", 0))
+    assert "the first file gives all these pairs label 2" in str(agreement(alike, graded))
+    assert "the second file" not in str(agreement(alike, graded))
+
+
+def test_orders_with_ties_have_tau_b_and_none_where_all_tie():
+    table = pd.DataFrame({"name": list("abc"), "nDCG@5": [0.1, 0.2, 0.2]})
+    other = table.assign(**{"nDCG@5": [0.3, 0.4, 0.1]})
+    # tau-b: of 3 pairs one agrees, one doesn't, one ties in the first
+    assert order_agreement(table, other, "nDCG@5") == pytest.approx(0)
+    rising = table.assign(**{"nDCG@5": [0.1, 0.2, 0.3]})
+    assert order_agreement(table, rising, "nDCG@5") == pytest.approx(2 / np.sqrt(2 * 3))
+    assert np.isnan(order_agreement(table.assign(**{"nDCG@5": 0.5}), rising, "nDCG@5"))

@@ -236,3 +236,103 @@ def test_a_judge_that_a_judged_system_asked_is_named(runs, tmp_path, monkeypatch
 TestFillingJudge = pt.testing.transformer_test_class(
     lambda: FillingJudge(ikat.llm("recorded:sample"))
 )
+
+
+class SmallData:
+    """Three turns, two of them judged, and passages whose texts are their docnos."""
+
+    name = "small"
+    labels = pd.DataFrame(
+        [
+            ("1_1", "b", 4),
+            ("1_1", "a", 4),
+            ("1_1", "d", 0),
+            ("1_1", "c", 0),
+            ("1_2", "a", 2),
+            ("1_2", "b", 1),
+        ],
+        columns=["qid", "docno", "label"],
+    )
+
+    def get_topics(self, variant=None):
+        return pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "query": ["Zebras?", "Yaks?", "Newts?"]})
+
+    def get_qrels(self, variant=None):
+        return self.labels
+
+    def get_corpus_iter(self, verbose=True):
+        return iter([{"docno": docno, "text": f"text {docno}"} for docno in "abcdefg"])
+
+    def text_loader(self, fields="text", verbose=False):
+        return pt.apply.generic(lambda rows: rows.assign(text="text " + rows["docno"]))
+
+
+def small_run(docnos="efa", turns=("1_1", "1_2", "1_3")):
+    rows = [(qid, docno, float(-rank), rank) for qid in turns for rank, docno in enumerate(docnos)]
+    return {"mine": pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])}
+
+
+def test_holes_of_judged_turns_are_filled_after_people_are_compared():
+    model, told = Labels(lambda text: 3 if text == "text e" else 1), []
+    data = ikat.dataset(SmallData())
+    filled = fill_holes(small_run(), data, ikat.llm(model), tell=told.append)
+    asked = [shown(prompt)[-1] for prompt in model.asked]
+    assert sorted(asked[:6]) == sorted("text " + docno for docno in SmallData.labels["docno"])
+    assert asked[6:] == ["text e", "text f"] * 2  # 1_3 isn't judged, a is
+    assert filled.labels[["qid", "docno", "label"]].values.tolist() == [
+        ["1_1", "e", 3],
+        ["1_1", "f", 1],
+        ["1_2", "e", 3],
+        ["1_2", "f", 1],
+    ]
+    assert len(filled.qrels) == 6 + 4
+    assert set(map(tuple, SmallData.labels.values)) < set(
+        map(tuple, filled.qrels[["qid", "docno", "label"]].values)
+    )
+    assert (filled.pool, filled.model) == (6, "Labels")
+    assert told == [filled.agreement]
+    assert filled.agreement.pairs == 6
+    # the model says 1 to all; people: 4 4 0 0 2 1
+    assert filled.agreement.confusion[1].tolist() == [2, 1, 1, 0, 2]
+    assert filled.agreement.confusion.to_numpy().sum() == 6
+    assert str(filled).startswith("Labels filled the labels of 4 of the 6 passages")
+    assert "(66.7%)" in str(filled)
+    assert str(filled).endswith("on 6 left-out labels")
+
+
+def test_examples_are_the_highest_and_the_lowest_label_of_others():
+    model = Labels(lambda text: 1)
+    fill_holes(small_run("e"), ikat.dataset(SmallData()), ikat.llm(model), tell=[].append)
+    examples = {}
+    for prompt in model.asked:
+        question = "one" if "Zebras?" in prompt else "two"
+        *texts, asked = shown(prompt)
+        examples[question, asked[-1]] = [text[-1] for text in texts]
+    # by label from above and docno: a b c d of the first turn, a b of the second
+    assert examples == {
+        ("one", "a"): ["b", "d"],
+        ("one", "b"): ["a", "d"],
+        ("one", "c"): ["a", "d"],
+        ("one", "d"): ["a", "c"],
+        ("one", "e"): ["a", "d"],
+        ("two", "a"): ["b"],
+        ("two", "b"): ["a"],
+        ("two", "e"): ["a", "b"],
+    }
+
+
+def test_holes_are_those_down_to_the_depth():
+    for depth, holes in ((1, 2), (2, 4), (10, 4)):
+        model, data = Labels(lambda text: 1), ikat.dataset(SmallData())
+        filled = fill_holes(small_run(), data, ikat.llm(model), depth=depth, tell=[].append)
+        assert len(filled.labels) == holes
+    data = ikat.dataset(SmallData())
+    with pytest.raises(UsageError, match="2 passages of judged turns are down to rank 1"):
+        fill_holes(small_run("a"), data, scripted()[0], depth=1)
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 1], [0, 5, 2], [-1, 2, 3]])
+def test_holes_need_labels_of_the_scale(labels):
+    judged = SmallData.labels[:3].assign(label=labels)
+    with pytest.raises(UsageError, match="labels from 0 to 4"):
+        fill_holes(small_run(), ikat.dataset(SmallData()), scripted()[0], judged)

@@ -8,8 +8,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
 
 from pyterrier_ikat.evaluation import compare
+from pyterrier_ikat.evaluation.inference import (
+    degrees_of_freedom,
+    differences_of,
+    interval_of_mean,
+    interval_of_share,
+)
 
 NUMBERS = st.integers(-100, 100).map(lambda number: number / 100)
 
@@ -110,3 +117,84 @@ def test_without_variance_between_clusters_nothing_is_known(ours, clusters):
     found = compare(ours, [0.0] * len(ours), clusters)
     assert np.isnan([found.p_value, found.low, found.high]).all()
     assert found.mean == pytest.approx(np.mean(ours))
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.99])
+@pytest.mark.parametrize("sizes", [[1, 1, 1, 1], [3, 2, 4], [12, 1, 1, 1], [2, 2]])
+def test_interval_and_test_by_the_formulas_in_matrices(sizes, level):
+    clusters = [f"c{number}" for number, size in enumerate(sizes) for _ in range(size)]
+    draw = np.random.default_rng(sum(sizes))
+    ours, theirs = draw.random(len(clusters)), draw.random(len(clusters))
+    error, freedom = in_matrices(ours - theirs, clusters)
+    mean = np.mean(ours - theirs)
+    half = stats.t.ppf((1 + level) / 2, freedom) * error
+    found = compare(ours, theirs, clusters, level=level)
+    assert found.mean == pytest.approx(mean)
+    assert (found.low, found.high) == pytest.approx((mean - half, mean + half))
+    assert found.p_value == pytest.approx(2 * stats.t.sf(abs(mean) / error, freedom))
+    assert found.clusters == len(sizes)
+    alone = interval_of_mean(ours - theirs, clusters, level=level)
+    assert alone == pytest.approx(found)
+
+
+def test_the_default_level_is_95_percent():
+    scores, clusters = [0.1, 0.4, 0.2, 0.9], list("abcd")
+    low, high = stats.ttest_1samp(scores, 0).confidence_interval(0.95)
+    assert compare(scores, [0.0] * 4, clusters)[1:3] == pytest.approx((low, high))
+    assert interval_of_mean(scores, clusters)[1:3] == pytest.approx((low, high))
+    shares = interval_of_share([True, False, True], list("abc"))
+    assert shares == pytest.approx(proportion_confint(2, 3, 0.05, "wilson"))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        (0.5, 0.2, 0.3),
+        (0.2, 0.5, -0.3),
+        (0.3, 0.1 + 0.2, 0.0),  # a rounding error
+        (1e-8, 0.0, 1e-8),
+        (2e-9, 0.0, 2e-9),
+        (5e-10, 0.0, 0.0),
+        (-5e-10, 0.0, 0.0),
+    ],
+)
+def test_only_rounding_errors_are_no_differences(ours, theirs, expected):
+    [difference] = differences_of([ours], [theirs])
+    assert difference == pytest.approx(expected, rel=1e-6, abs=0)
+
+
+@pytest.mark.parametrize(
+    ("hits", "clusters", "effective"),
+    [
+        ("1101", "abcd", 4),  # each turn its own cluster: Wilson's interval
+        ("1", "a", 1),
+        ("1111", "aabb", 2),  # all or none: a cluster counts once
+        ("0000", "aabc", 3),
+        ("1111", "abcd", 4),
+        ("10101010", "aabbccdd", 8),  # clusters that are all alike: not more than all turns
+    ],
+)
+def test_how_many_turns_a_share_rests_on(hits, clusters, effective):
+    hits = [hit == "1" for hit in hits]
+    share = sum(hits) / len(hits)
+    expected = proportion_confint(share * effective, effective, 0.05, "wilson")
+    found = interval_of_share(hits, list(clusters))
+    if clusters == "aabbccdd":  # Korn and Graubard's factor for few degrees of freedom is below 1
+        assert found[0] <= expected[0] < share < expected[1] <= found[1]
+    else:
+        assert found == pytest.approx(expected)
+
+
+def test_a_share_of_nothing_or_of_one_cluster_has_no_interval():
+    for hits, clusters in (([], []), ([True, False], ["a", "a"]), ([True, True], ["a", "a"])):
+        assert np.isnan(interval_of_share(hits, clusters)).all()
+    assert np.isnan(compare([], [], []).mean)
+    assert compare([], [], []).clusters == 0
+
+
+@pytest.mark.parametrize(
+    ("sizes", "freedom"),
+    [([1, 1], 1), ([1, 1, 1], 2), ([3, 3, 3], 2), ([1] * 10, 9), ([5, 5], 1)],
+)
+def test_equal_clusters_have_one_degree_less_than_they_are(sizes, freedom):
+    assert degrees_of_freedom(np.array(sizes, dtype=float)) == pytest.approx(freedom)

@@ -24,3 +24,30 @@ def test_a_pool_refuses_runs_that_are_not_clean():
         DataError, match=r"run a: the qid 7 is not a text: .* convert it with frame\["
     ):
         pool_runs({"a": run(**{"1_1": "x"}).assign(qid=7)})
+
+
+def test_the_top_is_by_rank_and_ten_deep_by_default():
+    deep = run(**{"1_1": " ".join(f"d{number:02}" for number in range(12))})
+    pooled = pool_runs({"deep": deep})
+    assert pooled.columns.tolist() == ["qid", "docno"]
+    assert pooled["docno"].tolist() == [f"d{number:02}" for number in range(10)]
+    assert pool_runs({"deep": deep}, depth=1).values.tolist() == [["1_1", "d00"]]
+    assert len(pool_runs({"deep": deep}, depth=12)) == 12
+    assert len(pool_runs({"deep": deep}, depth=13)) == 12
+
+
+def test_each_pair_of_a_pool_is_there_once():
+    same = {"a": run(**{"1_1": "x y", "2_1": "x"}), "b": run(**{"1_1": "y z"})}
+    assert pool_runs(same, 2).values.tolist() == [
+        ["1_1", "x"],
+        ["1_1", "y"],
+        ["1_1", "z"],
+        ["2_1", "x"],
+    ]
+    assert pool_runs(same, 1).values.tolist() == [["1_1", "x"], ["1_1", "y"], ["2_1", "x"]]
+
+
+def test_a_pool_refuses_scores_that_rise_with_the_rank():
+    rising = run(**{"1_1": "x y"}).assign(score=[1.0, 2.0])
+    with pytest.raises(DataError, match="run up: "):
+        pool_runs({"up": rising})

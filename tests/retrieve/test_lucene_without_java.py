@@ -309,7 +309,6 @@ def test_what_cannot_be_opened_says_why(java, monkeypatch, fails, version, told)
     index = ikat.LuceneIndex(folder_of(java / "index", PASSAGES))
     with pytest.raises((ikat.UsageError, ikat.DataError), match=told):
         index.opened()
-    assert index._process.pid is None
     monkeypatch.setenv("DOUBLE_FAILS", "")
     monkeypatch.setenv("DOUBLE_JAVA", "11")
     assert len(index) == 3

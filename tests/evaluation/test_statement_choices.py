@@ -1,0 +1,179 @@
+"""Statements and actions by system: what a list, an id, a share of words count as."""
+
+import pandas as pd
+import pytest
+from small_frames import qrels
+
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.evaluation import evaluate_actions, evaluate_learned
+from pyterrier_ikat.evaluation.decisions import (
+    evaluate_ptkb,
+    labels_by_turn,
+    ptkb_per_turn,
+    statement_ranking,
+    statements_by_turn,
+    with_relevant,
+    word_f1,
+)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("I live in Oslo.", "i LIVE in oslo", 1),
+        ("tea", "coffee", 0),
+        ("", "", 0),
+        ("a b", "a c", 1 / 2),
+        ("a a b", "a b b", 2 / 3),  # a once, b once, of 3 + 3 words
+        ("a b c", "a", 1 / 2),
+        ("a", "a b c", 1 / 2),
+    ],
+)
+def test_f1_counts_common_words_as_often_as_both_have_them(one, other, expected):
+    assert word_f1(one, other) == pytest.approx(expected)
+
+
+def system(**turns):
+    return pd.DataFrame({"qid": list(turns), "qstatements": list(turns.values())})
+
+
+@pytest.mark.parametrize(
+    ("chosen", "rows"),
+    [
+        ([("7", 0.1), ("3", 0.9), ("5", 0.2)], [["7", 3.0, 0], ["3", 2.0, 1], ["5", 1.0, 2]]),
+        ([("7", 0.0)], [["7", 1.0, 0]]),
+        ([], []),
+        (None, []),
+        (float("nan"), []),
+    ],
+)
+def test_a_choice_is_ranked_by_its_positions(chosen, rows):
+    ranking = statement_ranking(system(a_1=chosen))
+    assert ranking[["docno", "score", "rank"]].values.tolist() == rows
+    assert ranking["qid"].tolist() == ["a_1"] * len(rows)
+    assert statements_by_turn(system(a_1=chosen)) == {"a_1": [row[0] for row in rows]}
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), float("-inf")])
+def test_a_score_that_is_no_number_is_refused(score):
+    with pytest.raises(DataError, match="turn a_1: statement 2 has the score"):
+        statement_ranking(system(a_1=[("1", 1.0), ("2", score)]))
+
+
+PTKB = qrels(("a_1", "1", 1), ("a_1", "2", 0), ("a_2", "1", 0), ("a_2", "2", 0), ("a_3", "3", 2))
+
+
+def test_turns_with_a_relevant_statement_are_kept_whole():
+    kept = with_relevant(PTKB)
+    assert kept.values.tolist() == [["a_1", "1", 1], ["a_1", "2", 0], ["a_3", "3", 2]]
+    assert kept.index.tolist() == [0, 1, 2]
+
+
+def test_means_are_over_the_chosen_turns_and_counted():
+    ours = system(a_1=[("2", 1.0), ("1", 0.5)], a_3=[("3", 1.0)])
+    for turns, set_precision, counts in (
+        (None, 1.5 / 3, [3, 2]),
+        (["a_1", "a_2"], 0.5 / 2, [2, 1]),
+        (["a_3"], 1.0, [1, 1]),
+    ):
+        [row] = evaluate_ptkb({"ours": ours}, PTKB, turns).to_dict("records")
+        assert row["name"] == "ours"
+        assert row["SetP(rel=1)"] == pytest.approx(set_precision)
+        assert [row["turns"], row["relevant_turns"]] == counts
+    scores = ptkb_per_turn(ours, PTKB)
+    assert scores["qid"].tolist() == ["a_1", "a_2", "a_3"]
+    assert scores["SetR(rel=1)"].tolist() == [1.0, 0.0, 1.0]
+    assert scores["P(rel=1)@3"].tolist() == pytest.approx([1 / 3, 0, 1 / 3])
+
+
+def test_errors_name_the_system_if_it_has_a_name():
+    wrong = system(a_1=[("1", 1.0), ("9", 0.5)])
+    for name, who in (("ours", "system ours, turn a_1"), ("", "the system, turn a_1")):
+        with pytest.raises(DataError, match=f"^{who}: there is no statement '9'"):
+            ptkb_per_turn(wrong, PTKB, name)
+
+
+def test_choices_for_turns_that_are_not_judged_do_not_count():
+    ours = system(a_1=[("1", 1.0)], b_1=[("any", 1.0)])
+    assert ptkb_per_turn(ours, PTKB)["SetP(rel=1)"].tolist() == [1.0, 0.0, 0.0]
+
+
+def test_words_in_quotation_marks_are_a_new_statement():
+    ours = system(a_1=[("1", 1.0), ('"42"', 0.5)])
+    with pytest.warns(UserWarning, match="1 statement that the topics lack"):
+        assert ptkb_per_turn(ours, PTKB)["SetP(rel=1)"].tolist() == [0.5, 0.0, 0.0]
+
+
+LEARNED = [{"id": "9", "statement": "I live in Oslo.", "replaces": [1, "7"]}]
+
+
+@pytest.mark.parametrize(
+    ("known", "holds", "learned", "numbers"),
+    [
+        # numbers: added, new, replaced, outdated, kept, still, wrong, learned
+        ({"1": "I live in Lyon."}, ["I live in Oslo."], LEARNED, [1, 1, 1, 1, 0, 0, 0, 1]),
+        ({"1": "I ski."}, ["I ski.", "I live in Oslo."], LEARNED, [1, 1, 0, 0, 0, 1, 0, 1]),
+        ({"2": "I ski."}, ["I ski."], LEARNED, [0, 0, 0, 0, 1, 1, 1, 1]),
+        ({"2": "I ski.", "3": "I run."}, ["I run"], [], [0, 0, 0, 1, 1, 1, 0, 0]),
+        ({"7": "I LIVE in Oslo"}, [], LEARNED, [0, 0, 1, 1, 0, 0, 0, 0]),
+    ],
+)
+def test_each_number_of_what_was_learned(known, holds, learned, numbers):
+    labels = pd.DataFrame({"qid": ["a_1"], "known": [known], "holds": [holds]})
+    ours = pd.DataFrame({"qid": ["a_1"], "qlearned": [learned]})
+    [row] = evaluate_learned({"s": ours}, labels).to_dict("records")
+    added, new, replaced, outdated, kept, still, wrong, count = numbers
+    assert [row["new"], row["outdated"], row["still"], row["learned"]] == [
+        new,
+        outdated,
+        still,
+        count,
+    ]
+    shares = {"added": (added, new), "replaced": (replaced, outdated), "kept": (kept, still)}
+    for name, (part, whole) in (shares | {"wrong": (wrong, count)}).items():
+        if whole:
+            assert row[name] == part / whole
+        else:
+            assert pd.isna(row[name])
+
+
+def test_half_of_the_words_are_enough_by_default():
+    labels = pd.DataFrame({"qid": ["a_1"], "known": [{}], "holds": [["a b c"]]})
+    for words, added in (("a b d", 1), ("a", 1), ("a d", 0)):  # F1 of 2/3, 1/2 and 2/5
+        learned = [{"id": "1", "statement": words, "replaces": []}]
+        ours = pd.DataFrame({"qid": ["a_1"], "qlearned": [learned]})
+        assert evaluate_learned({"s": ours}, labels)["added"].item() == added
+
+
+def test_labels_of_turns_leave_out_turns_without_one():
+    answers = pd.DataFrame(
+        {"qid": ["a", "b", "c"], "gold_answerability": ["answerable", None, "unanswerable"]}
+    )
+    assert labels_by_turn(answers) == {"a": "answerable", "c": "unanswerable"}
+    with pytest.raises(UsageError, match="nothing says which turns have an answer"):
+        labels_by_turn(answers[["gold_answerability"]])
+
+
+def test_actions_are_scored_over_the_chosen_turns():
+    answers = pd.DataFrame(
+        {
+            "qid": ["a", "b", "c", "d"],
+            "gold_answerability": ["unanswerable", "underspecified", "answerable", "unanswerable"],
+        }
+    )
+    ours = pd.DataFrame({"qid": list("abcd"), "qaction": ["abstain", "ask", "ask", "answer"]})
+    whole = evaluate_actions({"x": ours, "y": ours}, answers)
+    assert whole["name"].tolist() == ["x", "x", "y", "y"]
+    assert whole["action"].tolist() == ["abstain", "ask"] * 2
+    assert whole["turns"].tolist() == [4] * 4
+    assert whole["precision"].tolist() == [1.0, 0.5] * 2
+    assert whole["recall"].tolist() == [0.5, 1.0] * 2
+    assert whole["F1"].tolist() == pytest.approx([2 / 3, 2 / 3] * 2)
+    part = evaluate_actions({"x": ours}, answers, turns=["a", "c"])
+    assert part[["action", "turns", "labelled", "chosen", "right"]].values.tolist() == [
+        ["abstain", 2, 1, 1, 1]
+    ]
+    # F1 is 2 J / (1 + J): its bounds are those of J, converted
+    low, high = whole.loc[1, ["F1_low", "F1_high"]]
+    for bound, share in ((low, 0.0945), (high, 0.9055)):  # Wilson's for 1 of 2
+        assert bound == pytest.approx(2 * share / (1 + share), abs=1e-3)
