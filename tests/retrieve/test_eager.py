@@ -17,7 +17,7 @@ TEXTS = {
     "d5": "black tea",
     "d4": "",
     "d6": "coffee and milk and sugar",
-    "d7": "a walk near the river",
+    "d7": "a walk along the river",
 }
 
 
@@ -117,8 +117,8 @@ def test_ties_go_to_the_greatest_docno_and_the_number_is_a_limit():
         ("porter2", "lucene", "the", []),
         ("porter2", "none", "the", ["d2", "d7"]),
         ("porter2", "terrier", "late", ["d2"]),
-        ("porter2", "lucene", "near", ["d7"]),
-        ("porter2", "terrier", "near", []),
+        ("porter2", "lucene", "along", ["d7"]),
+        ("porter2", "terrier", "along", []),
     ],
 )
 def test_words_are_stemmed_and_stopped_as_asked(stemmer, stops, query, docnos):

@@ -1,0 +1,247 @@
+"""Vectors in a folder: blocks, batches and depths; the model's calls and the columns of queries."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.retrieve import dense as dense_module
+from pyterrier_ikat.retrieve import vectors as vectors_module
+from pyterrier_ikat.retrieve.vectors import Vectors
+
+
+def vectors_in(folder, vectors, docnos):
+    folder.mkdir(exist_ok=True)
+    (folder / "vecs.f4").write_bytes(vectors.astype("<f4").tobytes())
+    (folder / "docnos.txt").write_text("".join(f"{docno}\n" for docno in docnos))
+    return Vectors(folder, vectors.shape[1])
+
+
+@pytest.mark.parametrize(
+    ("depth", "docnos", "scores"),
+    [
+        (1, ["c"], [4]),
+        (2, ["c", "d"], [4, 2]),
+        (3, ["c", "d", "a"], [4, 2, 2]),
+        (4, ["c", "d", "a", "b"], [4, 2, 2, -1]),
+        (9, ["c", "d", "a", "b"], [4, 2, 2, -1]),
+    ],
+)
+def test_the_depth_is_a_limit_and_negative_products_count(tmp_path, depth, docnos, scores):
+    vectors = np.array([[2, 1], [-1, 0], [4, 9], [2, 7]])
+    index = vectors_in(tmp_path / "v", vectors, "abcd")
+    [found] = index.rankings(np.array([[1, 0]], dtype=np.float32), depth)
+    assert found.docnos == docnos
+    assert found.scores.tolist() == scores
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("QUERIES_AT_ONCE", 1),
+        ("QUERIES_AT_ONCE", 4),
+        ("SCORES_AT_ONCE", {"cpu": 1}),
+        ("SCORES_AT_ONCE", {"cpu": 5000}),
+        ("ROWS_AT_ONCE", 1),
+        ("ROWS_AT_ONCE", 7),
+        ("SAMPLED_VECTORS", 200),
+        ("SAMPLED_VECTORS", 999),
+    ],
+)
+def test_sizes_of_blocks_change_no_ranking(tmp_path, monkeypatch, name, value):
+    draw = np.random.default_rng(5)
+    vectors = draw.normal(size=(1003, 6)).astype(np.float32)
+    vectors[::11] = vectors[3]
+    docnos = [f"d{number:04}" for number in draw.permutation(1003)]
+    queries = draw.normal(size=(9, 6)).astype(np.float32)
+    monkeypatch.setattr(vectors_module, name, value)
+    found = vectors_in(tmp_path / "v", vectors, docnos).rankings(queries, 20)
+    assert len(found) == 9
+    for query, ranking in zip(queries, found, strict=True):
+        products = (vectors.astype(np.float64) @ query.astype(np.float64)).astype(np.float32)
+        pairs = sorted(zip(products.tolist(), docnos, strict=True), reverse=True)[:20]
+        assert ranking.docnos == [docno for _, docno in pairs]
+        assert ranking.scores.tolist() == pytest.approx([score for score, _ in pairs], rel=1e-6)
+
+
+def test_a_device_is_chosen_by_name(tmp_path):
+    index = vectors_in(tmp_path / "v", np.eye(3), "abc")
+    query = np.array([[0, 1, 0]], dtype=np.float32)
+    for device in ("auto", "cpu"):
+        assert index.rankings(query, 1, device)[0].docnos == ["b"]
+    with pytest.raises(RuntimeError):
+        index.rankings(query, 1, "no-device")
+    assert index.rankings(np.empty((0, 3), dtype=np.float32), 1) == []
+
+
+class Words:
+    """A bi-encoder of two dimensions, tea and tram, that remembers its calls."""
+
+    similarity_fn_name = None
+
+    def __init__(self):
+        self.calls = []
+
+    def _encode(self, of, texts, **options):
+        self.calls.append((of, list(texts), options))
+        vectors = [[text.count("tea"), text.count("tram")] for text in texts]
+        vectors = np.array(vectors, dtype=np.float32)
+        if options["normalize_embeddings"]:
+            vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+        return vectors
+
+    def encode_query(self, texts, **options):
+        return self._encode("query", texts, **options)
+
+    def encode_document(self, texts, **options):
+        return self._encode("document", texts, **options)
+
+
+@pytest.fixture
+def words(monkeypatch):
+    model = Words()
+    model.similarity_fn_name = "dot"
+    monkeypatch.setattr(dense_module, "load_bi_encoder", lambda name: model)
+    return model
+
+
+CORPUS = [
+    {"docno": "d1", "text": "tea tea"},
+    {"docno": "d2", "text": "tram"},
+    {"docno": "d3", "text": "\n"},
+    {"docno": "d4", "text": "tea tram \ud800"},
+]
+
+
+def topics(*queries):
+    qids = [f"1_{number}" for number in range(1, len(queries) + 1)]
+    return pd.DataFrame({"qid": qids, "query": list(queries)}, dtype=object)
+
+
+def test_the_model_is_called_with_prefix_size_and_similarity(words, tmp_path):
+    index = ikat.DenseIndex(tmp_path / "i").index(
+        CORPUS, "m", passage_prefix="p: ", query_prefix="q: ", batch_size=7
+    )
+    [(of, texts, options)] = words.calls
+    assert (of, len(texts)) == ("document", 3)
+    assert texts[2] == "tea tram \ufffd"
+    assert options == {
+        "prompt": "p: ",
+        "batch_size": 7,
+        "show_progress_bar": False,
+        "normalize_embeddings": False,
+    }
+    index.encode_queries(["tea"])
+    index.encode_queries(["tea"], "own: ")
+    index.encode_queries(["tea"], "")
+    assert [(of, options["prompt"]) for of, _, options in words.calls[1:]] == [
+        ("query", "q: "),
+        ("query", "own: "),
+        ("query", ""),
+    ]
+    assert words.calls[1][2]["batch_size"] == 32
+
+
+@pytest.mark.parametrize(
+    ("of_model", "argument", "normalised"),
+    [
+        ("dot", None, False),
+        ("cosine", None, True),
+        ("cosine", "dot", False),
+        ("dot", "cosine", True),
+    ],
+)
+def test_the_argument_similarity_overrides_the_models(
+    words, tmp_path, of_model, argument, normalised
+):
+    words.similarity_fn_name = of_model
+    index = ikat.DenseIndex(tmp_path / "i").index(CORPUS, "m", similarity=argument)
+    assert words.calls[0][2]["normalize_embeddings"] is normalised
+    scores = index.dense().search("tea").set_index("docno")["score"]
+    expected = {"d1": 1, "d4": 2**-0.5, "d2": 0} if normalised else {"d1": 2, "d4": 1, "d2": 0}
+    assert scores.to_dict() == pytest.approx(expected)
+    given = index.dense()(topics("x").assign(query_vec=[[3, 0]])).set_index("docno")["score"]
+    wanted = expected if normalised else {"d1": 6, "d4": 3, "d2": 0}
+    assert given.to_dict() == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("batch_size", [0, -1])
+def test_a_batch_has_at_least_one_text(words, tmp_path, batch_size):
+    with pytest.raises(ikat.UsageError, match="batch_size"):
+        ikat.DenseIndex(tmp_path / "i").index(CORPUS, "m", batch_size=batch_size)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 100])
+def test_steps_of_any_size_make_the_same_index(words, tmp_path, monkeypatch, step):
+    monkeypatch.setattr(dense_module, "PASSAGES_IN_STEP", step)
+    index = ikat.DenseIndex(tmp_path / "i").index(iter(CORPUS[:3]), "m").add(iter(CORPUS[3:]))
+    assert len(index) == 4
+    found = index.dense()(topics("tea", "tram"))
+    assert found[["qid", "docno", "score", "rank"]].values.tolist() == [
+        ["1_1", "d1", 2.0, 0],
+        ["1_1", "d4", 1.0, 1],
+        ["1_1", "d2", 0.0, 2],
+        ["1_2", "d4", 1.0, 0],
+        ["1_2", "d2", 1.0, 1],
+        ["1_2", "d1", 0.0, 2],
+    ]
+    assert found["text"].tolist()[:2] == ["tea tea", "tea tram \ud800"]
+    assert index.describe()["size"] == 2
+
+
+@pytest.mark.parametrize(
+    ("vector", "fits"),
+    [
+        ([1, 2], True),
+        ([1.5, -2], True),
+        (np.array([1, 2], dtype=np.uint8), True),
+        ([1, 2, 3], False),
+        ([[1, 2]], False),
+        ([True, False], False),
+        (["1", "2"], False),
+        ([1, float("inf")], False),
+        ([1e300, 0], False),  # infinite in 32 bits
+    ],
+)
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+def test_vectors_of_queries_fit_the_index_or_are_named(words, tmp_path, vector, fits):
+    index = ikat.DenseIndex(tmp_path / "i").index(CORPUS, "m")
+    if fits:
+        [found] = index.as_queries(["1_1"], [vector])
+        assert found.tolist() == list(map(float, vector))
+        assert found.dtype == np.float32
+        return
+    with pytest.raises(ikat.DataError, match="query_vec of 1_2 is .*2 finite numbers"):
+        index.as_queries(["1_1", "1_2"], [[1, 2], vector])
+
+
+def test_queries_without_words_have_zeros_in_their_own_rows(words, tmp_path):
+    index = ikat.DenseIndex(tmp_path / "i").index(CORPUS, "m", query_prefix="tram ")
+    asked = topics("tea", " ", None, "tram", "tea").set_index(pd.Index([9, 8, 7, 6, 5]))
+    found = index.query_encoder()(asked)
+    assert np.stack(found["query_vec"]).tolist() == [[1, 0], [0, 0], [0, 0], [0, 1], [1, 0]]
+    assert words.calls[-1][1] == ["tea", "tram"]
+    assert words.calls[-1][2]["prompt"] == "tram "
+    index.query_encoder("own ")(topics("tea"))
+    assert words.calls[-1][2]["prompt"] == "own "
+    count = len(words.calls)
+    index.query_encoder()(topics(" "))
+    assert len(words.calls) == count  # no text, no call
+
+
+def test_the_retrievers_of_an_index_have_its_arguments(words, tmp_path):
+    index = ikat.DenseIndex(tmp_path / "i").index(CORPUS, "m")
+    plain = index.dense()
+    assert (plain.num_results, plain.cache, plain.query_prefix, plain.device) == (
+        1000,
+        None,
+        None,
+        "auto",
+    )
+    cache = tmp_path / "c"
+    full = index.dense(5, cache, query_prefix="q: ", device="cpu")
+    assert (full.num_results, full.query_prefix, full.device) == (5, "q: ", "cpu")
+    assert str(full.cache) == str(cache)
+    assert full.query_encoder().query_prefix == "q: "
+    assert index.retriever(5, k1=2.0, b=1.0) == index.dense(5)
+    assert index.retriever() == plain
