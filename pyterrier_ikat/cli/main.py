@@ -32,6 +32,7 @@ from ..errors import (
     without_controls,
 )
 from ..progress import command_line, tell
+from ..store.files import PARTIAL_ENDING
 from ..tables import TABLE_FORMATS, Table
 from .screen import draw
 
@@ -171,7 +172,6 @@ def main() -> None:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-UNFINISHED = ".partial"
 ENDS_OF_PAGES = {".html", ".png", ".pdf"}
 """How names of reports and plots end."""
 RESUMES = "an unfinished run: `ikat run` continues it"
@@ -186,7 +186,7 @@ def _runs_so_far(_: click.Context, __: click.Parameter, paths: tuple[str, ...]) 
     for path in paths:
         if Path(path).suffix in ENDS_OF_PAGES:
             beside[path] = "no run"
-        elif Path(path).suffix == UNFINISHED and not any(Path(path).glob("[0-9]*.turns.jsonl")):
+        elif Path(path).suffix == PARTIAL_ENDING and not any(Path(path).glob("[0-9]*.turns.jsonl")):
             beside[path] = RESUMES
         elif (Path(path) / "pt_meta.json").is_file():
             beside[path] = "an index"
@@ -202,7 +202,7 @@ def _runs_among(
 
 def without_unfinished(paths: tuple[str, ...]) -> tuple[str, ...]:
     """The RUNs without unfinished ones; all of them if none is finished."""
-    unfinished = [path for path in paths if Path(path).suffix == UNFINISHED]
+    unfinished = [path for path in paths if Path(path).suffix == PARTIAL_ENDING]
     return _without(paths, dict.fromkeys(unfinished, RESUMES))
 
 

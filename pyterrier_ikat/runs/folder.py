@@ -66,14 +66,12 @@ import pandas as pd
 
 from ..errors import DataError, UsageError, advice, option
 from ..order import strictly_decreasing
-from ..store.files import atomic_write, read_lines
+from ..store.files import PARTIAL_ENDING, atomic_write, read_lines
 from ..store.trec import read_rankings
 from .log import Log
 from .run_file import ranking_frame, run_lines
 from .turn_lines import turn_lines
 
-PARTIAL_ENDING = ".partial"
-"""How the name of an unfinished run's folder ends."""
 COSTS_FILE = "costs.jsonl"
 """The costs of an unfinished run, call by call."""
 RANKING_FILE = "run.trec"

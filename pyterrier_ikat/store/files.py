@@ -17,6 +17,8 @@ from typing import IO, Any
 from ..errors import DataError, UsageError
 
 HOME_FOLDER = "IKAT_HOME"
+PARTIAL_ENDING = ".partial"
+"""How the name of an unfinished run's folder ends."""
 
 
 def home_folder() -> Path:

@@ -27,9 +27,9 @@ from ..llms.ledger import AMOUNTS, COUNTS, Budget, Entry
 from ..operator import label_of
 from ..progress import doing
 from ..runs import RunFolder
-from ..runs.folder import COSTS_FILE, LEDGER_FILE, PARTIAL_ENDING
+from ..runs.folder import COSTS_FILE, LEDGER_FILE
 from ..runs.turn_lines import as_json
-from ..store.files import drop_cut_line, read_lines
+from ..store.files import PARTIAL_ENDING, drop_cut_line, read_lines
 
 OF_SUB_QUERIES = ("qid", "qid_0", "qquery", "qpushed", "qsub", "qweight")
 """The columns of a sub-query whose names begin like those of a turn."""
