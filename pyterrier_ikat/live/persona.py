@@ -140,12 +140,14 @@ def open_memory(memory: Any, llm: Any, prompts: str | Path | None = None, *, run
         The memory; None for None.
 
     Raises:
-        UsageError: when there is no language model, or the file can't be written.
+        UsageError: when there is no language model, the file can't be written, or it is no memory.
     """
     if isinstance(memory, str | Path):
         memory = UserMemory(memory, llm, run=run, prompts=None if prompts is None else str(prompts))
     if isinstance(memory, UserMemory):
         memory.require_learning()
+    elif memory is not None:
+        raise UsageError(f"memory is a {type(memory).__name__}: give a UserMemory, or its file")
     return memory
 
 

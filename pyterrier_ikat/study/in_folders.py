@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import takewhile
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -116,10 +117,10 @@ def run_in_folders(
     """
     out = Path(out)
     size = TURNS_AT_ONCE if turns_at_once is None else turns_at_once
-    if size < 1:
+    if not isinstance(size, Integral) or size < 1:  # else 2.5 would be all turns at a time
         raise UsageError(
-            f"turns_at_once={turns_at_once}: do at least one turn at a time, or omit it for "
-            f"{TURNS_AT_ONCE}"
+            f"turns_at_once={turns_at_once}: do at least one turn at a time, a whole number, or "
+            f"omit it for {TURNS_AT_ONCE}"
         )
     if not set(study.qrels["qid"]) & study.asked:
         where = "" if study.dataset is None else f" in the qrels of {study.dataset}"

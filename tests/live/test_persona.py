@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pyterrier_ikat import DataError, UsageError
-from pyterrier_ikat.live.persona import Persona, read_persona, user_of
+from pyterrier_ikat.live.persona import Persona, open_memory, read_persona, user_of
 
 STATEMENTS = {"1": "I avoid caffeine.", "2": "I own a dog."}
 TURN = {"turn_id": 1, "utterance": "Which tea?", "response": "Rooibos."}
@@ -71,3 +71,8 @@ def test_nobody_has_a_name_that_can_be_part_of_a_qid():
     for number in ("", "my chat"):
         with pytest.raises(UsageError, match="give one word"):
             user_of(None, None, number)
+
+
+def test_what_is_no_memory_is_refused_before_the_first_turn():
+    with pytest.raises(UsageError, match="memory is a dict: give a UserMemory, or its file"):
+        open_memory({"1": "I own a dog."}, None)

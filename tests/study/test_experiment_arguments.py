@@ -158,8 +158,11 @@ def test_turns_that_nobody_judged_are_told_and_run(tmp_path):
         )
     assert done.table.values.tolist() == [["a"]]
     assert "a" in repr(done)
-    with pytest.raises(UsageError, match="turns_at_once=0"):
-        ikat.run({"a": finding("a")}, topics=TOPICS, qrels=QRELS, out=tmp_path, turns_at_once=0)
+    for number in (0, 2.5):
+        with pytest.raises(UsageError, match=f"turns_at_once={number}: do at least one turn"):
+            ikat.run(
+                {"a": finding("a")}, topics=TOPICS, qrels=QRELS, out=tmp_path, turns_at_once=number
+            )
 
 
 def test_several_methods_need_a_list_without_names(tmp_path):
