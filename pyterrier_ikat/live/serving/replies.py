@@ -419,7 +419,7 @@ def model_object(system: System, created: int) -> dict[str, Any]:
         "created": created,
         "owned_by": "pyterrier_ikat",
         "about": about(system),
-        "writes_response": bool(system.writes_response),
+        "writes_response": system.writes_response,
         "search": search_facts(system),
         "examples": list(first_words)[:3],
     }

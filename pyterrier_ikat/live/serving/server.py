@@ -221,7 +221,7 @@ def _notes(opened: Mapping[str, System], mcp: bool, out: str | Path | None) -> l
     """Return sentences about the answers, tools and logs of a server."""
     notes = []
     for name, system in opened.items():
-        if not system.writes_response:
+        if system.writes_response is False:
             notes.append(f"{name} writes no response: its answers list passages")
     if mcp:
         notes.append("tools of the Model Context Protocol are at /mcp")

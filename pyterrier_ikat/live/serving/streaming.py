@@ -141,10 +141,22 @@ class Answers:
         self._named: dict[str, Answer] = {}
 
     def begin(self, question: ChatRequest, reply: ChatReply, work: Work) -> Answer:
-        """Begin to answer; a request that a proxy repeats reads the answer under way."""
+        """Begin to answer; a request that a proxy repeats reads the answer under way.
+
+        Raises:
+            Failure: when an answer to another question has this name.
+        """
         name = question.metadata.answer_id
-        if name in self._named:
-            return self._named[name]
+        under_way = self._named.get(name)
+        if under_way is not None and under_way.question == question:
+            return under_way
+        if under_way is not None:
+            raise Failure(
+                409,
+                "metadata.answer_id is the id of another answer: give each question an id of its "
+                "own that nobody can guess",
+                param="metadata.answer_id",
+            )
         answer = Answer(question, reply, work)
         if name:
             self._named[name] = answer

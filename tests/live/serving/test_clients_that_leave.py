@@ -195,6 +195,20 @@ def test_whoever_comes_back_reads_on_and_nothing_is_paid_twice(log):
         assert events(read_on(server, "mine").content)[-1]["ikat"] == answer["ikat"]
 
 
+def test_nobody_gets_the_answer_to_another_question_under_the_same_id(log):
+    with three_stages() as (server, backend, _):
+        client = ask(server, "streamed", body=named("1"))
+        assert backend.there.acquire(timeout=LONG)
+        other = named("1") | {"messages": [{"role": "user", "content": "And mine?"}]}
+        refused = httpx.post(f"{server.url}/v1/chat/completions", json=other, verify=False)
+        assert (refused.status_code, refused.json()["error"]["param"]) == (
+            409,
+            "metadata.answer_id",
+        )
+        leave(client)
+        backend.may.release(100)
+
+
 def test_a_stopped_answer_and_one_that_nobody_reads_end(log, monkeypatch):
     with three_stages() as (server, backend, _):
         client = ask(server, "streamed", body=named("mine"))

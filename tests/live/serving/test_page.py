@@ -168,6 +168,14 @@ def test_an_empty_response_and_an_unknown_cost_are_said(page, server):
     expect(shown(page, ".problem")).to_have_count(0)
 
 
+def test_of_an_unknown_system_nothing_is_said_that_nobody_knows(page, server):
+    server.models[0]["writes_response"] = None
+    open_chat(page, server, [answer("", TEA, response="", html="")], both=False)
+    expect(page.locator("#system0 option:checked")).to_have_text("plain")
+    ask(page, "Which tea?")
+    expect(page.locator(".none")).to_have_text(["There is no response. These passages were found."])
+
+
 def test_a_list_of_passages_is_no_response(page, server):
     server.models[1]["writes_response"] = False
     listed = answer(

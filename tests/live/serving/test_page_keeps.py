@@ -240,6 +240,16 @@ def test_a_full_storage_is_told(page, server):
     expect(kept(page)).to_have_count(0)
 
 
+def test_a_tab_that_keeps_nothing_says_it(page, server):
+    page.add_init_script("Storage.prototype.setItem = () => { throw new Error('forbidden') }")
+    open_chat(page, server, [answer("Rooibos."), answer("Hot.")], both=False)
+    ask(page, "Which tea?")
+    expect(page.locator("#kept-about")).to_contain_text("does not keep the conversation")
+    fresh(page)
+    page.get_by_role("button", name="Back to Which tea?").click()
+    expect(page.locator(".answer")).to_have_text(["Rooibos."])
+
+
 @pytest.mark.parametrize("view", [PHONE, DESK], ids=["phone", "desk"])
 def test_a_reload_stands_at_the_last_turn(new_page, server, view):
     page = new_page(**view)

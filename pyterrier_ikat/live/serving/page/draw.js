@@ -131,8 +131,9 @@ function drawResponse(answer) {
 
 export function noResponse({ system, citations }) {
   if (!citations.length) return "No passage was found.";
-  if (model(system)?.writes_response) return "The response is empty.";
-  return "This system writes no response. It found these passages.";
+  const writes = model(system)?.writes_response; // null where nobody knows
+  if (writes === false) return "This system writes no response. It found these passages.";
+  return writes ? "The response is empty." : "There is no response. These passages were found.";
 }
 
 function drawChange({ replaced, shortened }) {

@@ -29,7 +29,8 @@ function say(text) {
   if (!talk.turns.length) {
     chooseSystems();
     newChat();
-    store("undo", "");
+    talk.persona = persona.value;
+    leaveBehind(null);
   }
   const turn = { words: text, sides: talk.systems.map(() => ({ versions: [], at: 0, used: 0 })) };
   talk.turns.push(turn);
@@ -208,6 +209,8 @@ function exportTalk(place) {
 // Conversations: this one is kept in the tab, the one before it can come back, others are in a list.
 
 let nextKeep = 0;
+let before = storedTalk("undo"); // the conversation that was left
+const room = { tab: true, list: true }; // whether the storages have room
 
 function keepSoon() {
   nextKeep ||= setTimeout(() => {
@@ -217,18 +220,29 @@ function keepSoon() {
 }
 
 function keepInTab() {
-  if (store("talk", JSON.stringify(plain()))) return;
-  one("#kept-about").textContent = "This browser does not keep the conversation: a reload deletes it, so export it.";
+  room.tab = store("talk", JSON.stringify(plain()));
+  drawRoom();
 }
 
 function keep() {
   keepInTab();
   if (!isListing() || !talk.turns.length) return;
-  const hasRoom = list(plain());
-  drawList(hasRoom);
+  room.list = list(plain());
+  drawList();
 }
 
-function drawList(hasRoom = true) {
+function drawRoom() {
+  const about = one("#kept-about");
+  let text = "This tab keeps the conversation until you close it.";
+  if (isListing()) text = "Only this browser keeps them.";
+  if (!room.tab) text = "This browser does not keep the conversation: a reload deletes it, so export it.";
+  if (isListing() && !room.list) text = "The storage of this browser is full: this conversation is not in the list. Export it, or forget all.";
+  if (about.textContent === text) return;
+  about.textContent = text;
+  if (!room.tab || !room.list) tell(text);
+}
+
+function drawList() {
   const entries = listed();
   const items = entries.map(({ chat, words: text }) => {
     const open = button(shown(text), () => openListed(chat));
@@ -239,19 +253,20 @@ function drawList(hasRoom = true) {
   one("#kept-list").replaceChildren(...items);
   one("#forget").hidden = !entries.length;
   one("#keep").checked = isListing();
-  let about = "This tab keeps the conversation until you close it.";
-  if (isListing()) about = "Only this browser keeps them.";
-  if (!hasRoom) about = "The storage of this browser is full: this conversation is not in the list. Export it, or forget all.";
-  if (!hasRoom && one("#kept-about").textContent !== about) tell(about);
-  one("#kept-about").textContent = about;
+  drawRoom();
 }
 
 function leaveTalk() {
   if (!talk.turns.length) return;
   stop();
-  store("undo", JSON.stringify(plain()));
+  leaveBehind(plain());
   drop(0);
   talk.chat = "";
+}
+
+function leaveBehind(left) {
+  before = left;
+  store("undo", left ? JSON.stringify(left) : "");
 }
 
 function freshTalk() {
@@ -268,10 +283,9 @@ function openListed(chat) {
 }
 
 function undo() {
-  const before = storedTalk("undo");
-  if (!before) return;
-  store("undo", "");
-  restore(before);
+  const left = before;
+  leaveBehind(null);
+  restore(left);
   words.focus();
 }
 
@@ -331,11 +345,8 @@ function refresh() {
 }
 
 function drawUndo(begun) {
-  const before = begun ? null : storedTalk("undo");
-  one("#undo").hidden = !before;
-  if (!before) return;
-  const back = one("#undo button");
-  back.replaceChildren("Back to ", foreign("q", "", before.turns[0].words));
+  one("#undo").hidden = begun || !before;
+  if (before) one("#undo button").replaceChildren("Back to ", foreign("q", "", before.turns[0].words));
 }
 
 function complain(text) {
@@ -382,7 +393,7 @@ async function load() {
     return complain(error.message);
   }
   const option = (id, text) => Object.assign(make("option", "", shown(text)), { value: id });
-  const options = () => models.map(({ id, writes_response: writes }) => option(id, writes ? id : `${id} (passages only)`));
+  const options = () => models.map(({ id, writes_response: writes }) => option(id, writes === false ? `${id} (passages only)` : id));
   selects[0].replaceChildren(...options());
   selects[1].replaceChildren(option("", "no other system"), ...options());
   const found = storedTalk("talk");
@@ -420,6 +431,9 @@ one("#composer").addEventListener("submit", sendWords);
 onEnter(words, sendWords);
 words.value = stored("draft");
 words.addEventListener("input", () => store("draft", words.value));
+if (!CSS.supports("field-sizing", "content")) {
+  words.addEventListener("input", () => { words.rows = Math.min(8, words.value.split("\n").length); });
+}
 persona.addEventListener("input", () => {
   talk.persona = persona.value;
   keep();
@@ -437,13 +451,15 @@ one("#again").addEventListener("click", load);
 one("#fresh").addEventListener("click", freshTalk);
 one("#undo button").addEventListener("click", undo);
 one("#keep").addEventListener("change", (event) => {
-  const isKept = setListing(event.target.checked);
-  if (talk.turns.length) keep();
-  drawList(isKept);
+  room.list = setListing(event.target.checked);
+  keep();
+  drawList();
 });
+addEventListener("storage", drawList); // another tab has changed the list
 one("#forget").addEventListener("click", () => {
   forgetAll();
-  store("undo", "");
+  leaveBehind(null);
+  room.list = true;
   drawList();
   refresh();
   tell("All kept conversations are forgotten.");
