@@ -47,7 +47,7 @@ IN_BROWSER = [
 TEST = [*NOTEBOOKS, *RAY, *LIVE, *TESTING, *IN_BROWSER]
 DOCS = [
     f"{name}; python_version >= '3.11'"
-    for name in ("sphinx", "myst-nb", "furo", "sphinx-click", "sphinx-copybutton")
+    for name in ("sphinx", "myst-nb", "furo", "sphinx-click", "sphinx-copybutton", "beautifulsoup4")
 ]
 DEV = [
     *TEST,
