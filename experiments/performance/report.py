@@ -14,7 +14,7 @@ from shutil import which
 from tempfile import TemporaryDirectory
 
 from bench import Row
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import CDPSession, Page, sync_playwright
 
 import pyterrier_ikat as ikat
 
@@ -87,10 +87,14 @@ def shown(place: Path, names: list[str], index: ikat.PassageIndex) -> Iterator[R
         program = which("chromium-headless-shell") or which("chromium")
         browser = playwright.chromium.launch(executable_path=program)
         loads = []
+        works = []
         searches = []
         for _ in range(REPEATS):
             page = browser.new_page(viewport={"width": 1280, "height": 900})
+            session = page.context.new_cdp_session(page)
+            session.send("Performance.enable", {"timeDomain": "threadTicks"})
             loads.append(seconds_to_open(page, path.as_uri()))
+            works.append(seconds_of_work(session))
             searches.append(float(page.evaluate(SEARCHED, SEARCH)))
             page.close()
         page = browser.new_page(viewport={"width": 1280, "height": 900})
@@ -99,6 +103,7 @@ def shown(place: Path, names: list[str], index: ikat.PassageIndex) -> Iterator[R
         browser.close()
     more = {"MB": path.stat().st_size / 1e6, "all turns drawn for a printer": printed}
     yield Row(f"{stage}, opened", min(loads), more=more)
+    yield Row(f"{stage}, opened: work", min(works), unit="s of CPU, 1 thread")
     yield Row(f"{stage}, a search", min(searches))
 
 
@@ -110,3 +115,10 @@ def seconds_to_open(page: Page, address: str) -> float:
         "new Promise(done => requestAnimationFrame(() => done(performance.now())))"
     )
     return float(milliseconds) / 1000
+
+
+def seconds_of_work(session: CDPSession) -> float:
+    """The seconds of CPU of a page's main thread so far."""
+    found = session.send("Performance.getMetrics")["metrics"]
+    metrics = {metric["name"]: float(metric["value"]) for metric in found}
+    return metrics["TaskDuration"]
