@@ -63,6 +63,7 @@ def neighbours(session: nox.Session) -> None:
         "pyterrier_alpha",
         "bm25s",
         "gguf",
+        "qdrant-client",
     ]
     session.install("--constraint", "constraints.txt", "torch==2.13.0", *others)
     session.run(

@@ -36,7 +36,7 @@ from .texts import (
     Parts,
     TextStore,
     count_of,
-    encode_steps,
+    encode_parts,
     read_corpus,
     read_names,
 )
@@ -441,15 +441,15 @@ class IndexArtifact(SearchIndex, pt.Artifact):
         store: TextStore,
         old: Path | None,
         made_with: Mapping[str, Any],
-        step: int,
+        at_once: int,
         encode: Encode,
     ) -> list[Path]:
-        """Encode the passages after the old engine's, in steps, and return the steps' files."""
+        """Encode the passages after the old engine's, and return the files of the parts."""
         start = 0 if old is None else count_of(self._read(old)["parts"])
         settings = [made_with.get(name) for name in ("encoded_by", "passage_prefix", "similarity")]
         key = digest(json.dumps([*settings, store.parts, start])).hex()
-        steps = store.path.parent / f".{self.KIND}.steps" / key
-        return encode_steps(steps, store, start, step, encode)
+        parts = store.path.parent / f".{self.KIND}.parts" / key
+        return encode_parts(parts, store, start, at_once, encode)
 
     def _check_settings(self, made_with: Mapping[str, Any]) -> None:
         described = self._read(self._folder())

@@ -4,7 +4,7 @@ The folder of vectors is in pyterrier_dr's format.
 """
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +18,10 @@ from ..arguments import at_least
 from ..conversations.frame import column, well_formed
 from ..errors import DataError, UsageError
 from ..operator import Operator, with_fields
-from ..store.models import checksum_model, load_bi_encoder
+from ..store.models import checksum_model, encoding_pool, load_bi_encoder, usable_devices
 from .artifact import PT_META, IndexArtifact, OpenIndex, write_json
 from .retriever import IndexRetriever, Query
-from .texts import Corpus, TextStore, read_names, read_step
+from .texts import Corpus, TextStore, passages_at_once, read_names, read_part
 from .vectors import DOCNOS, VECTORS, Floats, Vectors
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 NPIDS_FILE = "docnos.npids"
 SIMILARITIES = ("cosine", "dot")
-PASSAGES_IN_STEP = 4096
-"""Passages that are encoded before they are written."""
+PASSAGES_AT_ONCE = 4096
 
 
 @with_fields
@@ -203,13 +202,15 @@ class DenseIndex(IndexArtifact):
         passage_prefix: str | None = None,
         similarity: str | None = None,
         batch_size: int = 32,
+        devices: Sequence[str] | None = None,
     ) -> "DenseIndex":
         """Encode a corpus of any size and build an index of it, with the passages' text.
 
-        Texts are stored first. After an interruption, the same call resumes with the next 4096
-        passages. If the folder holds an index of the same passages for BM25 or SPLADE, the vectors
-        are added to it, and the texts are shared. A blank text is kept but never found. A passage
-        is truncated at the model's limit. :meth:`add` adds passages later.
+        Texts are stored first. After an interruption, the same call continues; after a kill it
+        repeats the last ten minutes at most. If the folder holds an index of the same passages for
+        BM25 or SPLADE, the vectors are added to it, and the texts are shared. A blank text is kept
+        but never found. A passage is truncated at the model's limit. :meth:`add` adds passages
+        later.
 
         Args:
             corpus: dicts with ``docno`` and ``text``, or a frame; read once; see
@@ -224,6 +225,9 @@ class DenseIndex(IndexArtifact):
             similarity: ``"cosine"`` or ``"dot"``. The default is the model's own setting, or the
                 cosine if it has none.
             batch_size: the number of texts per batch.
+            devices: several devices, each for a process, such as ``["cuda:0", "cuda:1"]``. A script
+                needs ``if __name__ == "__main__":`` around the call. By default this process
+                encodes on a GPU, if there is one.
 
         Returns:
             This index, opened. An existing index is not built again but compared with the corpus,
@@ -232,11 +236,12 @@ class DenseIndex(IndexArtifact):
         Raises:
             UsageError: when the path already has an index of other passages, an index of another
                 model, or anything else, another process is building the index, an argument is
-                unknown, or the model can't be loaded.
+                unknown, or the model can't be loaded, or a device not be used.
             DataError: when the corpus is empty, has a passage without docno or text or a duplicate
                 docno, or no passage has a text.
         """
         at_least(1, batch_size=batch_size)
+        devices = usable_devices(devices)
         # Checked first, because it is used only after all passages are encoded.
         if find_spec("npids") is None:
             raise UsageError(
@@ -244,7 +249,7 @@ class DenseIndex(IndexArtifact):
                 "in a checkout: pip install '.[dense]'"
             )
         made_with = _made_with(str(model), query_prefix, passage_prefix, similarity)
-        return self._make(corpus, made_with, batch_size=batch_size)
+        return self._make(corpus, made_with, batch_size=batch_size, devices=devices)
 
     def _build(
         self,
@@ -253,6 +258,7 @@ class DenseIndex(IndexArtifact):
         old: Path | None,
         made_with: dict[str, Any],
         batch_size: int = 32,
+        devices: Sequence[str] | None = None,
     ) -> dict[str, Any]:
         model = self._model(made_with)
         prefix = made_with["passage_prefix"]
@@ -267,7 +273,7 @@ class DenseIndex(IndexArtifact):
                     texts.append(text)
             vectors: Floats = np.empty((0, 0), dtype=np.float32)
             if texts:
-                vectors = _encode(model, "document", prefix, similarity, texts, batch_size)
+                vectors = _encode(model, "document", prefix, similarity, texts, batch_size, pool)
             if not np.isfinite(vectors).all():
                 raise UsageError(
                     "the bi-encoder gave a vector with a number that isn't finite: "
@@ -275,17 +281,19 @@ class DenseIndex(IndexArtifact):
                 )
             return {"docnos": np.array(docnos, dtype=str), "vectors": vectors.astype("<f4")}
 
-        files = self._encode_new(store, old, made_with, PASSAGES_IN_STEP, encode)
+        at_once = passages_at_once(PASSAGES_AT_ONCE, devices)
+        with encoding_pool(load_bi_encoder(model), devices) as pool:
+            files = self._encode_new(store, old, made_with, at_once, encode)
         if old is not None:
             for name in (VECTORS, DOCNOS):
                 shutil.copyfile(old / name, folder / name)
         size = None if old is None else self._read(old)["size"]
         with (folder / VECTORS).open("ab") as vectors, (folder / DOCNOS).open("ab") as docnos:
-            for step in map(read_step, files):
-                if len(step["vectors"]):
-                    size = size or step["vectors"].shape[1]
-                    vectors.write(step["vectors"].tobytes())
-                    docnos.writelines(f"{docno}\n".encode() for docno in step["docnos"].tolist())
+            for batch in _batches(files):
+                if len(batch["vectors"]):
+                    size = size or batch["vectors"].shape[1]
+                    vectors.write(batch["vectors"].tobytes())
+                    docnos.writelines(f"{docno}\n".encode() for docno in batch["docnos"].tolist())
             byte_count = vectors.tell()
         if size is None or not byte_count:
             raise DataError(
@@ -421,6 +429,7 @@ def _encode(
     similarity: str,
     texts: Sequence[str],
     batch_size: int = 32,
+    pool: Any = None,
 ) -> Floats:
     """Encode queries or passages (``of``: ``"query"`` or ``"document"``)."""
     loaded = load_bi_encoder(model)
@@ -431,8 +440,14 @@ def _encode(
         batch_size=batch_size,
         show_progress_bar=False,
         normalize_embeddings=similarity == "cosine",
+        pool=pool,
     )
     return np.asarray(vectors, dtype=np.float32)
+
+
+def _batches(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
+    for file in files:
+        yield from read_part(file)
 
 
 def _finish_flex(folder: Path, rows: int, size: int) -> None:

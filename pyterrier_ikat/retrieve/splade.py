@@ -18,16 +18,22 @@ from ..arguments import at_least
 from ..conversations.frame import well_formed
 from ..errors import DataError, UsageError, advice
 from ..store.cache import digest
-from ..store.models import checksum_model, cut_at_positions, load, loaded_once
+from ..store.models import (
+    checksum_model,
+    cut_at_positions,
+    encoding_pool,
+    load,
+    loaded_once,
+    usable_devices,
+)
 from .artifact import PYTERRIER_META, IndexArtifact, OpenIndex, made_by_pyterrier
 from .eager import new_array, open_postings, save_postings
 from .pisa import count_passages, count_terms, open_impacts
 from .retriever import IndexRetriever
-from .texts import Corpus, TextStore, read_step
+from .texts import Corpus, TextStore, passages_at_once, read_part
 
 PYTERRIER_FILES = ("inv.docs", "inv.freqs", "inv.sizes", "fwd.termlex", "fwd.doclex")
-PASSAGES_IN_STEP = 512
-"""Passages that are encoded before they are written."""
+PASSAGES_AT_ONCE = 512
 SCALE = 100
 """Impacts per unit of weight, for passages and for queries.
 
@@ -76,7 +82,9 @@ def checksum_vocabulary(model: Any) -> str:
     return digest(*list_tokens(model)).hex()
 
 
-def encode_texts(model: Any, texts: Sequence[str], *, of: str, batch_size: int = 32) -> csr_array:
+def encode_texts(
+    model: Any, texts: Sequence[str], *, of: str, batch_size: int = 32, pool: Any = None
+) -> csr_array:
     """Encode texts: the impact of each term of the vocabulary (column) on each text (row).
 
     Impacts are whole numbers from 1.
@@ -87,6 +95,7 @@ def encode_texts(model: Any, texts: Sequence[str], *, of: str, batch_size: int =
             no impacts.
         of: ``"query"`` or ``"document"``. Most models encode both in the same way.
         batch_size: the number of texts per batch.
+        pool: the model's processes on several devices, which encode instead of this one.
 
     Raises:
         UsageError: when the model gives a weight that isn't finite.
@@ -94,14 +103,19 @@ def encode_texts(model: Any, texts: Sequence[str], *, of: str, batch_size: int =
     worded = [row for row, text in enumerate(texts) if text.strip()]
     if not worded:
         return csr_array((len(texts), 1), dtype=np.uint32)
+    import torch
+
     encode = model.encode_query if of == "query" else model.encode_document
-    vectors = encode(
-        [well_formed(texts[row]) for row in worded],
-        batch_size=batch_size,
-        show_progress_bar=False,
-        convert_to_sparse_tensor=True,
-        save_to_cpu=True,
-    ).coalesce()
+    # torch warns unless somebody has decided whether it checks tensors of other processes
+    with torch.sparse.check_sparse_tensor_invariants(enable=False):
+        vectors = encode(
+            [well_formed(texts[row]) for row in worded],
+            batch_size=batch_size,
+            show_progress_bar=False,
+            convert_to_sparse_tensor=True,
+            save_to_cpu=True,
+            pool=pool,
+        ).coalesce()
     weights = vectors.values().float().numpy().astype(np.float64)
     if not np.isfinite(weights).all():
         raise UsageError(
@@ -257,12 +271,13 @@ class SpladeIndex(IndexArtifact):
         old: Path | None,
         made_with: dict[str, Any],
         batch_size: int = 32,
+        devices: Sequence[str] | None = None,
     ) -> dict[str, Any]:
         model = load_sparse_encoder(self._model(made_with))
 
         def encode(passages: list[tuple[str, str]]) -> dict[str, Any]:
             texts = [text for _, text in passages]
-            impacts = encode_texts(model, texts, of="document", batch_size=batch_size)
+            impacts = encode_texts(model, texts, of="document", batch_size=batch_size, pool=pool)
             return {
                 "docnos": np.array([docno for docno, _ in passages]),
                 "data": impacts.data,
@@ -270,7 +285,9 @@ class SpladeIndex(IndexArtifact):
                 "indptr": impacts.indptr,
             }
 
-        files = self._encode_new(store, old, made_with, PASSAGES_IN_STEP, encode)
+        at_once = passages_at_once(PASSAGES_AT_ONCE, devices)
+        with encoding_pool(model, devices) as pool:
+            files = self._encode_new(store, old, made_with, at_once, encode)
         write_impacts(folder, files, old)
         return {"vocabulary": checksum_vocabulary(model), "scale": SCALE}
 
@@ -361,12 +378,15 @@ class Splade:
         at_least(1, batch_size=self.batch_size)
         object.__setattr__(self, "model", str(self.model))
 
-    def index(self, path: str | Path, corpus: Corpus) -> SpladeIndex:
+    def index(
+        self, path: str | Path, corpus: Corpus, *, devices: Sequence[str] | None = None
+    ) -> SpladeIndex:
         """Encode a corpus and build an index of it, with the passages' text.
 
         Weights are rounded to hundredths. A blank text, or one without any weight from the model,
         is kept but never found. Texts are stored first. After an interruption, the same call
-        resumes with the next 512 passages. :meth:`SpladeIndex.add` adds passages later.
+        continues; after a kill it repeats the last ten minutes at most. :meth:`SpladeIndex.add`
+        adds passages later.
 
         Args:
             path: the folder of the index. If it holds an index of the same passages for BM25 or
@@ -375,26 +395,30 @@ class Splade:
                 returned without building it again.
             corpus: dicts with ``docno`` and ``text``, or a frame; read once; see
                 :meth:`PassageIndex.index`.
+            devices: several devices, each for a process; see :meth:`DenseIndex.index`.
 
         Returns:
             The index, opened.
 
         Raises:
             UsageError: when the path already has an index of other passages, an index of another
-                model, or anything else, or the model can't be loaded.
+                model, or anything else, or the model can't be loaded, or a device not be used.
             DataError: when the corpus is empty, has a passage without docno or text or a duplicate
                 docno, or the model gives no passage a term.
         """
-        load_sparse_encoder(self.model)  # an error shows before a large corpus is read for hours
+        # errors show before a large corpus is read for hours
+        load_sparse_encoder(self.model)
+        devices = usable_devices(devices)
         made_with = {"model": self.model, "encoded_by": checksum_model(self.model)}
-        return SpladeIndex(path)._make(corpus, made_with, batch_size=self.batch_size)
+        options = {"batch_size": self.batch_size, "devices": devices}
+        return SpladeIndex(path)._make(corpus, made_with, **options)
 
 
 def write_impacts(folder: Path, files: Sequence[Path], old: Path | None) -> None:
-    """Write the matrix of the passages of an older one, and after them those of encoded steps.
+    """Write the matrix of the passages of an older one, and after them the encoded parts.
 
-    The parts are read twice: to count the postings of each term, and to write each to its position
-    in the file. So one part is in memory.
+    All are read twice: to count the postings of each term, and to write each to its position in the
+    file. So one batch is in memory.
 
     Raises:
         DataError: when no passage has a term.
@@ -433,10 +457,11 @@ def _parts(files: Sequence[Path], old: Path | None) -> Iterator[tuple[list[str],
         content = (postings.impacts, postings.docs, postings.starts)
         shape = (len(postings.docnos), len(postings.starts) - 1)
         yield postings.docnos[postings.ranks].tolist(), csc_array(content, shape=shape)
-    for step in map(read_step, files):
-        content = (step["data"], step["indices"], step["indptr"])
-        shape = (len(step["docnos"]), int(step["indices"].max(initial=0)) + 1)
-        yield step["docnos"].tolist(), csr_array(content, shape=shape).tocsc()
+    for file in files:
+        for batch in read_part(file):
+            content = (batch["data"], batch["indices"], batch["indptr"])
+            shape = (len(batch["docnos"]), int(batch["indices"].max(initial=0)) + 1)
+            yield batch["docnos"].tolist(), csr_array(content, shape=shape).tocsc()
 
 
 def _describe_pyterrier_index(folder: Path, model: str | None) -> dict[str, Any]:

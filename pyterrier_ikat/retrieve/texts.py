@@ -7,6 +7,7 @@ passage's number is its position in the order of the corpus, from 0.
 import hashlib
 import json
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice, zip_longest
@@ -298,48 +299,104 @@ def _checked_passages(corpus: Corpus, items: Iterable[Any]) -> Iterator[Passage]
         yield passage["docno"], passage["text"]
 
 
-# Encoding passages in steps, so that an interrupted build resumes after the last one
+# Encoding passages in parts, so that a killed build resumes after the last one
 
+PART_BYTES = 1 << 26
+PART_SECONDS = 600.0
+"""A part is written when it has this size, or took this long."""
+PASSAGES_PER_DEVICE = 4096
+"""Passages that each of several devices gets at a time, many batches."""
 Encode = Callable[[list[Passage]], Mapping[str, Any]]
 """Returns arrays by name for (docno, text) pairs."""
 
 
-def encode_steps(
-    folder: Path, store: TextStore, start: int, step: int, encode: Encode
+class _Part:
+    """Encoded passages that become one file.
+
+    Args:
+        folder: the folder of the file.
+        first: the number of the first passage.
+    """
+
+    def __init__(self, folder: Path, first: int) -> None:
+        self.folder = folder
+        self.first = first
+        self.end = first
+        self.begun = time.monotonic()
+        self.arrays: dict[str, Any] = {}
+        self.byte_count = 0
+
+    def add(self, count: int, encoded: Mapping[str, Any]) -> None:
+        """Add a batch of passages."""
+        for name, array in encoded.items():
+            self.arrays[f"{self.end}.{name}"] = array
+            self.byte_count += array.nbytes
+        self.end += count
+
+    @property
+    def is_full(self) -> bool:
+        seconds = time.monotonic() - self.begun
+        return self.byte_count >= PART_BYTES or seconds >= PART_SECONDS
+
+    def write(self) -> None:
+        """Write the file, whose name has the passages' numbers, unless there is no passage."""
+        if self.arrays:
+            path = self.folder / f"{self.first:010d}-{self.end:010d}.npz"
+            with atomic_write(path, "wb") as file:
+                np.savez(file, **self.arrays)
+
+
+def encode_parts(
+    folder: Path, store: TextStore, start: int, at_once: int, encode: Encode
 ) -> list[Path]:
     """Encode the passages of a store from the number ``start`` on.
 
-    Steps whose files exist are not encoded again.
+    What the folder has is not encoded again. An interruption keeps all encoded batches, a kill what
+    was written.
 
     Args:
-        folder: the folder of the steps, which belongs to the passages, the model and its settings;
+        folder: the folder of the parts, which belongs to the passages, the model and its settings;
             created if missing.
         store: the passages.
         start: the number of the first passage.
-        step: the number of passages in a step. A killed build repeats no more than these.
-        encode: encodes the passages of a step.
+        at_once: the number of passages in a batch.
+        encode: encodes the passages of a batch.
 
     Returns:
-        The files of the steps, in the order of the passages.
+        The files of the parts, in the order of the passages.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    files = []
+    done = start
+    for path in sorted(folder.glob("*.npz")):
+        done = int(path.stem.partition("-")[2])
+    part = _Part(folder, done)
     with bar_of(total=store.count - start, desc="encoding passages", unit="passage") as bar:
-        for number, batch in enumerate(batches(store.passages(start), step)):
-            path = folder / f"{number:08d}.npz"
-            files.append(path)
-            if not path.exists():
-                arrays = encode(batch)
-                with atomic_write(path, "wb") as file:
-                    np.savez(file, **arrays)
-            bar.update(len(batch))
-    return files
+        bar.update(done - start)
+        try:
+            for batch in batches(store.passages(done), at_once):
+                part.add(len(batch), encode(batch))
+                bar.update(len(batch))
+                if part.is_full:
+                    part.write()
+                    part = _Part(folder, part.end)
+        finally:
+            part.write()
+    return sorted(folder.glob("*.npz"))
 
 
-def read_step(file: Path) -> dict[str, Any]:
-    """Read the arrays of a step."""
+def read_part(file: Path) -> Iterator[dict[str, Any]]:
+    """Read the arrays of each batch of a part."""
     with np.load(file, allow_pickle=False) as arrays:
-        return dict(arrays)
+        names_of: dict[str, list[str]] = {}
+        for name in arrays.files:
+            names_of.setdefault(name.partition(".")[0], []).append(name)
+        for names in names_of.values():
+            yield {name.partition(".")[2]: arrays[name] for name in names}
+
+
+def passages_at_once(alone: int, devices: Sequence[str] | None) -> int:
+    """Return how many passages are encoded at a time: ``alone`` by this process itself."""
+    return alone if devices is None else PASSAGES_PER_DEVICE * len(devices)
 
 
 def read_names(path: Path) -> list[str]:

@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, wraps
 from pathlib import Path
@@ -204,6 +204,53 @@ def load_bi_encoder(model: str) -> Any:
         return cut_at_positions(SentenceTransformer(weights))
 
     return load("bi-encoder", model, make, known=[BUNDLED])
+
+
+def usable_devices(devices: Sequence[str] | None) -> Sequence[str] | None:
+    """Return the devices that encode, after checking each.
+
+    Raises:
+        UsageError: when one can't be used here, or they are no list.
+    """
+    import torch
+
+    if devices is None:
+        return None
+    if isinstance(devices, str) or not devices:
+        raise UsageError(f'devices={devices!r}: give a list, such as ["cuda:0", "cuda:1"]')
+    for device in dict.fromkeys(devices):
+        try:
+            torch.empty(0, device=device)
+        except Exception as error:
+            why = str(error).partition("\n")[0]
+            raise UsageError(f"devices: {device!r} can't be used here ({why})") from None
+    return devices
+
+
+@contextmanager
+def encoding_pool(model: Any, devices: Sequence[str] | None) -> Iterator[Any]:
+    """Start a model's processes on devices; None without devices.
+
+    Raises:
+        UsageError: when a process ends by itself, as all do in a script without a guard.
+    """
+    if devices is None:
+        yield None
+        return
+    device = model.device
+    pool = model.start_multi_process_pool(list(devices))
+    try:
+        yield pool
+    except RuntimeError as error:
+        if all(process.is_alive() for process in pool["processes"]):
+            raise
+        raise UsageError(
+            f"a process that encodes on {', '.join(devices)} ended ({error}): a script needs "
+            'if __name__ == "__main__": around what it runs; otherwise give smaller batches'
+        ) from None
+    finally:
+        model.stop_multi_process_pool(pool)
+        model.to(device)  # the pool took it to the CPU
 
 
 def bundled_weights() -> str:

