@@ -154,7 +154,8 @@ function drawSteps({ facts, citations }) {
 }
 
 function drawQueries({ rewrite, queries, statements, draft }) {
-  const list = (texts) => make("ul", "", ...texts.map((text) => foreign("li", "", text === draft ? "the draft answer" : text)));
+  const item = (text) => foreign("li", "", text === draft ? "the draft answer" : text);
+  const list = (texts) => make("ul", "", ...texts.map(item));
   const parts = [];
   const add = (title, content) => parts.push(make("h4", "", title), content);
   const same = queries.length === 1 && queries[0] === rewrite;
@@ -168,7 +169,9 @@ function drawQueries({ rewrite, queries, statements, draft }) {
 function drawScores(citations) {
   const scored = citations.filter(({ score }) => typeof score === "number");
   if (!scored.length) return [];
-  const rows = scored.map(({ id, score }) => make("li", "", make("code", "", shown(id)), make("span", "score", score.toFixed(2))));
+  const rows = scored.map(({ id, score }) => {
+    return make("li", "", make("code", "", shown(id)), make("span", "score", score.toFixed(2)));
+  });
   return [make("h4", "", "Scores"), make("ul", "scores", ...rows)];
 }
 
@@ -178,7 +181,10 @@ function drawFoot(turn, place, answer) {
   const { system, facts } = answer;
   const tools = make("span", "tools", drawVersions(turn, place));
   if (answer.state === "done") {
-    if (facts.response) tools.append(iconButton("copy", () => actions.copy(answer), `Copy the answer of ${system} with its sources`, "Copy with sources"));
+    if (facts.response) {
+      const label = `Copy the answer of ${system} with its sources`;
+      tools.append(iconButton("copy", () => actions.copy(answer), label, "Copy with sources"));
+    }
     tools.append(iconButton("again", () => actions.again(turn, place), `Ask again: ${system}`, "Ask again", "retry"));
   } else {
     tools.append(button("Retry", () => actions.retry(turn, place), `Retry: ${system}`, "retry"));
@@ -190,13 +196,17 @@ function drawVersions(turn, place) {
   const side = turn.sides[place];
   if (side.versions.length < 2) return null;
   const step = (icon, by, label) => {
-    const made = iconButton(icon, () => actions.show(turn, place, side.at + by), `${label}: ${current(side).system}`, label);
+    const name = `${label}: ${current(side).system}`;
+    const made = iconButton(icon, () => actions.show(turn, place, side.at + by), name, label);
     made.disabled = !side.versions[side.at + by];
     return made;
   };
   const count = make("span", "count", `${side.at + 1} of ${side.versions.length}`);
-  const other = !isLast(turn) && side.used !== side.at ? make("span", "used", `The conversation went on with ${side.used + 1}.`) : null;
-  return make("span", "versions", step("earlier", -1, "Earlier answer"), count, step("later", 1, "Later answer"), other);
+  const versions = make("span", "versions", step("earlier", -1, "Earlier answer"), count, step("later", 1, "Later answer"));
+  if (!isLast(turn) && side.used !== side.at) {
+    versions.append(make("span", "used", `The conversation went on with ${side.used + 1}.`));
+  }
+  return versions;
 }
 
 function figures({ seconds, calls, known, tokens, cost, omitted }) {

@@ -1,13 +1,15 @@
 // The chat page: questions, answers under way, keys and buttons.
 
-import { actions, drawSide, drawTurn, model, models, showBlock, showNothing, showStep, showText, tellOutcome } from "./draw.js";
+import {
+  actions, drawSide, drawTurn, model, models, showBlock, showNothing, showStep, showText, tellOutcome,
+} from "./draw.js";
 import { button, foreign, make, one, shown, tell } from "./elements.js";
 import { forgetAll, isListing, list, listed, listedTalk, setListing, store, stored, storedTalk } from "./keep.js";
 import { hidePeek, hidePeekSoon, isPeeking, openPassage, showPeek } from "./passages.js";
 import { call, events, notify, saveFile } from "./server.js";
 import {
-  addVersion, choose, current, hasOwnId, history as historyOf, newAnswer, newChat, nextSample, ownChat, plain, statements, talk,
-  topics, waiting,
+  addVersion, choose, current, hasOwnId, history as historyOf, newAnswer, newChat, nextSample, ownChat, plain,
+  statements, talk, topics, waiting,
 } from "./talk.js";
 
 const EXAMPLES = [
@@ -49,9 +51,10 @@ function ask(turn, place, sample = 0) {
   return follow(turn, place, answer, async (signal) => {
     await hasOwnId();
     const metadata = { ptkb: statements(), chat_id: talk.chat, answer_id: answer.id };
-    const body = { model: answer.system, messages: historyOf(turn, place), stream: true, stream_unchecked: true, sample, metadata };
+    const question = { model: answer.system, messages: historyOf(turn, place), sample, metadata };
+    const body = JSON.stringify({ ...question, stream: true, stream_unchecked: true });
     const headers = { "Content-Type": "application/json" };
-    return call("v1/chat/completions", { method: "POST", body: JSON.stringify(body), headers, signal });
+    return call("v1/chat/completions", { method: "POST", body, headers, signal });
   });
 }
 
@@ -236,7 +239,9 @@ function drawRoom() {
   let text = "This tab keeps the conversation until you close it.";
   if (isListing()) text = "Only this browser keeps them.";
   if (!room.tab) text = "This browser does not keep the conversation: a reload deletes it, so export it.";
-  if (isListing() && !room.list) text = "The storage of this browser is full: this conversation is not in the list. Export it, or forget all.";
+  if (isListing() && !room.list) {
+    text = "The storage of this browser is full: this conversation is not in the list. Export it, or forget all.";
+  }
   if (about.textContent === text) return;
   about.textContent = text;
   if (!room.tab || !room.list) tell(text);
@@ -338,10 +343,12 @@ function refresh() {
   one("#empty").hidden = begun;
   drawUndo(begun);
   const exported = begun && !busy ? talk.systems : [];
-  one("#exports").replaceChildren(...exported.map((id, place) => button(`Export with answers of ${id}`, () => exportTalk(place))));
+  const exports = exported.map((id, place) => button(`Export with answers of ${id}`, () => exportTalk(place)));
+  one("#exports").replaceChildren(...exports);
   selects.forEach((select, place) => { one(`#about${place}`).textContent = shown(model(select.value)?.about ?? ""); });
   const offered = model(selects[0].value)?.examples ?? [];
-  one("#examples").replaceChildren(...(offered.length ? offered : EXAMPLES).map((text) => button(text, () => send(text))));
+  const examples = offered.length ? offered : EXAMPLES;
+  one("#examples").replaceChildren(...examples.map((text) => button(text, () => send(text))));
 }
 
 function drawUndo(begun) {
@@ -387,13 +394,14 @@ function sendWords(event) {
 async function load() {
   one("#problem").hidden = true;
   try {
-    const served = await (await call("v1/models")).json();
-    models.splice(0, models.length, ...served.data);
+    const { data } = await (await call("v1/models")).json();
+    models.splice(0, models.length, ...data);
   } catch (error) {
     return complain(error.message);
   }
   const option = (id, text) => Object.assign(make("option", "", shown(text)), { value: id });
-  const options = () => models.map(({ id, writes_response: writes }) => option(id, writes === false ? `${id} (passages only)` : id));
+  const label = ({ id, writes_response: writes }) => writes === false ? `${id} (passages only)` : id;
+  const options = () => models.map((served) => option(served.id, label(served)));
   selects[0].replaceChildren(...options());
   selects[1].replaceChildren(option("", "no other system"), ...options());
   const found = storedTalk("talk");

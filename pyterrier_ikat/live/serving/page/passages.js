@@ -3,6 +3,7 @@
 import { foreign, iconButton, make, one, shown } from "./elements.js";
 
 const peek = one("#peek");
+const NO_TEXT = "The index has no text of this passage.";
 const LEAVE = 150; // milliseconds in which the pointer may go from a citation to its card
 let hiding = 0;
 let peeked = null; // the citation whose card is shown
@@ -16,10 +17,14 @@ export function drawPassages(citations, isCited) {
 function drawPassage({ id, title, text }, at, isCited) {
   const summary = make("summary", "", make("span", "number", String(at + 1)), foreign("span", "start", title));
   if (title !== id) summary.append(make("code", "", shown(id)));
-  const whole = foreign("p", "whole", text || "The index has no text of this passage.");
+  const whole = foreign("p", "whole", text || NO_TEXT);
   const item = make("li", "");
-  const way = isCited ? iconButton("back", () => goBack(item), `Back to the sentence of passage ${at + 1}`, "Back to its sentence") : null;
-  item.append(make("details", "", summary, make("div", "open", whole, way)));
+  const open = make("div", "open", whole);
+  if (isCited) {
+    const label = `Back to the sentence of passage ${at + 1}`;
+    open.append(iconButton("back", () => goBack(item), label, "Back to its sentence"));
+  }
+  item.append(make("details", "", summary, open));
   return item;
 }
 
@@ -61,7 +66,8 @@ export function showPeek(cite, citations) {
   const passage = citations?.[numberOf(cite) - 1];
   if (!passage) return;
   clearTimeout(hiding);
-  peek.replaceChildren(make("code", "", shown(passage.id)), foreign("p", "", passage.text || "The index has no text of this passage."));
+  const text = foreign("p", "", passage.text || NO_TEXT);
+  peek.replaceChildren(make("code", "", shown(passage.id)), text);
   peek.hidden = false;
   peeked?.removeAttribute("aria-describedby");
   peeked = cite;

@@ -10,7 +10,8 @@ export async function call(path, init = {}) {
   for (;;) {
     const used = token;
     const response = await fetch(path, { ...init, headers: headersWith(used, init) }).catch((error) => {
-      throw init.signal?.aborted ? error : new Error("The server does not answer. Check that it is running, and retry.");
+      if (init.signal?.aborted) throw error;
+      throw new Error("The server does not answer. Check that it is running, and retry.");
     });
     if (response.ok) return response;
     if (response.status !== 401) throw Object.assign(new Error(await reasonOf(response)), { status: response.status });
@@ -36,7 +37,8 @@ function askToken(refused) {
   asking ??= new Promise((done, fail) => {
     const dialog = one("#ask-token");
     const input = one("#token");
-    one("#token-why").textContent = refused ? "The server refused this token." : "The person who started the server has it.";
+    const why = refused ? "The server refused this token." : "The person who started the server has it.";
+    one("#token-why").textContent = why;
     dialog.returnValue = "";
     dialog.showModal();
     dialog.addEventListener("close", () => {

@@ -9,7 +9,10 @@ export const talk = { systems: [], chat: "", turns: [], persona: "" };
 let owned = Promise.resolve();
 export const hasOwnId = () => owned;
 
-const random = () => crypto.getRandomValues(new Uint32Array(4)).reduce((text, number) => text + number.toString(16).padStart(8, "0"), "");
+function random() {
+  const numbers = [...crypto.getRandomValues(new Uint32Array(4))];
+  return numbers.map((number) => number.toString(16).padStart(8, "0")).join("");
+}
 
 export function newChat() {
   const time = new Date().toISOString().slice(0, 19).replace(/\D/g, "");
@@ -27,7 +30,8 @@ export function ownChat(changed) {
 }
 
 export function newAnswer(system, sample) {
-  return { id: random(), system, sample, state: "waiting", text: "", html: "", until: 0, step: "waiting", since: Date.now() };
+  const written = { text: "", html: "", until: 0 };
+  return { id: random(), system, sample, state: "waiting", step: "waiting", since: Date.now(), ...written };
 }
 
 export const current = (side) => side.versions[side.at];
