@@ -1,0 +1,146 @@
+"""SPLADE's arguments: batches, models of queries, blank texts, and the index's settings."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.retrieve import splade as splade_module
+from pyterrier_ikat.retrieve.splade import SCALE, encode_texts, write_impacts
+
+
+class Fixed:
+    """A model with a weight for each of three words."""
+
+    def __init__(self, weights=(0.5, 1.0, 2.0)):
+        self.weights, self.calls = weights, []
+
+    def _encode(self, of, texts, **options):
+        self.calls.append((of, list(texts), options))
+        rows = [
+            [weight * text.split().count(word) for word, weight in zip("abc", self.weights)]  # noqa: B905
+            for text in texts
+        ]
+        return torch.tensor(rows, dtype=torch.float32).to_sparse()
+
+    def encode_query(self, texts, **options):
+        return self._encode("query", texts, **options)
+
+    def encode_document(self, texts, **options):
+        return self._encode("document", texts, **options)
+
+
+@pytest.mark.parametrize("of", ["query", "document"])
+@pytest.mark.parametrize("batch_size", [None, 5])
+def test_texts_are_encoded_as_what_they_are_in_batches(of, batch_size):
+    model = Fixed()
+    options = {} if batch_size is None else {"batch_size": batch_size}
+    found = encode_texts(model, ["a b", "", "c c \ud800", " \n"], of=of, **options)
+    assert found.toarray().tolist() == [[50, 100, 0], [0, 0, 0], [0, 0, 400], [0, 0, 0]]
+    [(called, texts, given)] = model.calls
+    assert (called, texts) == (of, ["a b", "c c \ufffd"])
+    assert given["batch_size"] == (batch_size or 32)
+    assert given["show_progress_bar"] is False
+
+
+def test_blank_texts_ask_no_model():
+    model = Fixed()
+    found = encode_texts(model, ["", " "], of="query")
+    assert (found.shape[0], found.nnz, model.calls) == (2, 0, [])
+
+
+@pytest.mark.parametrize(
+    ("weight", "impact"),
+    [(0.004, 0), (0.006, 1), (0.014, 1), (0.016, 2), (-1.0, 0), (3.14159, 314), (90.0, 9000)],
+)
+def test_a_weight_is_rounded_to_hundredths_and_positive(weight, impact):
+    found = encode_texts(Fixed((weight, 1.0, 1.0)), ["a c"], of="query").toarray()
+    assert found.tolist() == [[impact, 0, 100]]
+
+
+@pytest.mark.parametrize("weight", [float("nan"), float("inf")])
+def test_a_weight_that_is_no_number_is_refused(weight):
+    with pytest.raises(ikat.UsageError, match="not a finite number"):
+        encode_texts(Fixed((weight, 1.0, 1.0)), ["a"], of="query")
+
+
+def test_scores_are_products_of_hundredths():
+    assert SCALE == 100
+    assert ikat.SpladeIndex("x").retriever.__self__.KIND == "splade"
+    assert splade_module.SpladeRetriever.scale == 10_000
+
+
+def step(path, docnos, rows):
+    """A file of a step, with (term, impact) pairs for each passage."""
+    data = [impact for row in rows for _, impact in row]
+    indices = [term for row in rows for term, _ in row]
+    indptr = np.cumsum([0, *map(len, rows)])
+    np.savez(
+        path,
+        docnos=np.array(docnos),
+        data=np.array(data, dtype=np.uint32),
+        indices=np.array(indices, dtype=np.int32),
+        indptr=indptr,
+    )
+    return path
+
+
+def matrix(folder):
+    postings = splade_module.open_postings(folder)
+    by_docno = {}
+    for number, docno in enumerate(np.array(postings.docnos)[postings.ranks].tolist()):
+        row = {}
+        for term, column in postings.columns.items():
+            for place in range(postings.starts[column], postings.starts[column + 1]):
+                if postings.docs[place] == number:
+                    row[term] = float(postings.impacts[place])
+        by_docno[docno] = row
+    return by_docno
+
+
+def test_steps_with_different_terms_are_one_matrix(tmp_path):
+    files = [
+        step(tmp_path / "0.npz", ["d", "b"], [[(0, 5), (2, 7)], []]),
+        step(tmp_path / "1.npz", ["c"], [[(4, 1)]]),
+        step(tmp_path / "2.npz", ["a"], [[(0, 3), (1, 2)]]),
+    ]
+    whole, first, added = (tmp_path / name for name in ("whole", "first", "added"))
+    for folder in (whole, first, added):
+        folder.mkdir()
+    write_impacts(whole, files, None)
+    expected = {"d": {"0": 5, "2": 7}, "b": {}, "c": {"4": 1}, "a": {"0": 3, "1": 2}}
+    assert matrix(whole) == expected
+    write_impacts(first, files[:1], None)
+    write_impacts(added, files[1:], first)
+    assert matrix(added) == expected
+    for name in ("docs", "impacts", "starts", "ranks"):
+        assert np.load(whole / f"{name}.npy").tolist() == np.load(added / f"{name}.npy").tolist()
+
+
+@pytest.mark.parametrize("size", [0, -3])
+def test_a_batch_has_at_least_one_passage(size):
+    with pytest.raises(ikat.UsageError, match="batch_size"):
+        ikat.Splade("m", size)
+    assert ikat.Splade("m", 1).batch_size == 1
+    assert ikat.Splade().model == "naver/splade-cocondenser-selfdistil"
+    assert ikat.Splade().batch_size == 32
+
+
+def test_the_retriever_has_its_arguments_and_no_bm25(model, tmp_path):
+    corpus = [{"docno": "d1", "text": "green tea"}, {"docno": "d2", "text": "the train"}]
+    index = ikat.Splade(model).index(tmp_path / "i", corpus)
+    plain = index.retriever()
+    assert (plain.num_results, plain.cache) == (1000, None)
+    assert index.retriever(k1=3.0, b=1.0) == plain
+    small = index.retriever(1, tmp_path / "cache")
+    assert small.num_results == 1
+    assert str(small.cache) == str(tmp_path / "cache")
+    found = small(pd.DataFrame({"qid": ["1_1"], "query": ["green tea"]}))
+    assert found["docno"].tolist() == ["d1"]
+    text = index.text_loader()
+    other = ikat.SpladeIndex(index.path, text=text).with_query_model("tuned")
+    assert (other.path, other.model, other.query_model) == (index.path, None, "tuned")
+    assert other.text == text
+    assert index.query_model is None
+    assert index.describe()["scale"] == 100

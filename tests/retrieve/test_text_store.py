@@ -1,0 +1,197 @@
+"""The store of texts in detail: order, parts, limits, and corpora that are refused."""
+
+import pandas as pd
+import pytest
+
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.retrieve import texts
+from pyterrier_ikat.retrieve.texts import (
+    TextStore,
+    batches,
+    count_of,
+    encode_steps,
+    read_corpus,
+    read_names,
+    read_step,
+)
+
+PASSAGES = [("d2", "tram"), ("d1", "tea"), ("d3", ""), ("d0", "tea \ud800")]
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = TextStore(tmp_path, create=True)
+    store.write(iter(PASSAGES))
+    yield store
+    store.close()
+
+
+def test_texts_are_read_in_the_order_asked_and_as_often(store):
+    assert store.read(["d1", "d2", "d1"]) == ["tea", "tram", "tea"]
+    assert store.read([]) == []
+    assert store.read(["d0", "d3"]) == ["tea \ud800", ""]
+    first, second = store.read(["d1", "d1"])
+    assert first is second
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (["d9"], r"lacks 1 of these passages \('d9'\)"),
+        (["d9", "d1", "d8", "d9"], r"lacks 2 of these passages \('d8', 'd9'\)"),
+    ],
+)
+def test_docnos_that_it_lacks_are_counted_and_named(store, asked, told):
+    with pytest.raises(DataError, match=told):
+        store.read(asked)
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"), [(0, []), (1, ["d2"]), (3, ["d1", "d2", "d3"]), (9, None)]
+)
+def test_docnos_are_those_before_a_number(store, before, expected):
+    found = sorted(store.docnos(["d0", "d1", "d2", "d3", "d9"], before))
+    assert found == (["d0", "d1", "d2", "d3"] if expected is None else expected)
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 100])
+def test_blocks_of_any_size_change_nothing(store, monkeypatch, at_once):
+    monkeypatch.setattr(texts, "DOCNOS_AT_ONCE", at_once)
+    monkeypatch.setattr(texts, "PASSAGES_AT_ONCE", at_once)
+    assert sorted(store.docnos(["d0", "d1", "d9", "d2", "d3"])) == ["d0", "d1", "d2", "d3"]
+    assert list(store.passages()) == PASSAGES
+    for start in range(6):
+        assert list(store.passages(start)) == PASSAGES[start:]
+
+
+def test_each_addition_is_a_part_with_its_own_checksum(store, tmp_path):
+    [(count, first)] = store.parts
+    assert count == 4
+    store.add(iter([("d1", "tea"), ("d7", "milk")]))
+    assert [part[0] for part in store.parts] == [4, 1]
+    assert store.parts[0] == [4, first]
+    assert count_of(store.parts) == store.count == 5
+    store.add(iter([("d1", "tea")]))  # nothing new: no part
+    assert [part[0] for part in store.parts] == [4, 1]
+    assert list(store.passages(4)) == [("d7", "milk")]
+    other = tmp_path / "other"
+    other.mkdir()
+    alone = TextStore(other, create=True)
+    assert alone.parts == []
+    assert alone.count == 0
+    alone.write(iter([("d7", "milk")]))
+    assert alone.parts[0][1] == store.parts[1][1]  # the number isn't in the checksum
+    alone.close()
+
+
+def test_a_corpus_with_another_text_adds_nothing(store):
+    with pytest.raises(DataError, match="has 'd1' with another text"):
+        store.add(iter([("d7", "milk"), ("d1", "other")]))
+    assert store.count == 4
+    assert list(store.docnos(["d7"])) == []
+
+
+def test_a_docno_twice_is_named_and_nothing_is_stored(tmp_path):
+    store = TextStore(tmp_path, create=True)
+    with pytest.raises(DataError, match="has the docno 'b' more than once"):
+        store.write(iter([("a", "x"), ("b", "y"), ("b", "y")]))
+    assert store.parts == []
+    store.write(iter([("b", "y")]))
+    assert store.count == 1
+    store.add(iter([("c", "x"), ("c", "x")]))  # the second is there already
+    assert store.count == 2
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [PASSAGES[:-1], [*PASSAGES, ("d9", "x")], PASSAGES[::-1], [("d2", "bus"), *PASSAGES[1:]], []],
+)
+def test_other_passages_are_not_the_same(store, other):
+    store.check_same(iter(PASSAGES))
+    with pytest.raises(UsageError, match="holds an index of other passages, or in another order"):
+        store.check_same(iter(other))
+
+
+def test_a_missing_file_is_not_made_by_reading(tmp_path):
+    with pytest.raises(DataError, match=r"texts\.db can't be used"):
+        TextStore(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_closed_store_reads_nothing(tmp_path):
+    store = TextStore(tmp_path, create=True)
+    store.close()
+    with pytest.raises(DataError, match="can't be used"):
+        store.read(["d1"])
+
+
+@pytest.mark.parametrize(
+    ("corpus", "error", "told"),
+    [
+        ("text", UsageError, "the corpus is a str"),
+        ({"docno": "d"}, UsageError, "the corpus is a dict"),
+        (7, UsageError, "the corpus is a int"),
+        ([], DataError, "the corpus has no passage"),
+        (iter(()), DataError, "the corpus has no passage"),
+        (pd.DataFrame({"docno": [], "text": []}), DataError, "the corpus has no passage"),
+    ],
+)
+def test_what_is_no_corpus_is_refused_at_once(corpus, error, told):
+    with pytest.raises(error, match=told):
+        read_corpus(corpus)
+
+
+class Named(list):
+    """A corpus that knows where its passages are from."""
+
+    def where(self, number):
+        return f"file {number}"
+
+
+@pytest.mark.parametrize("make", [list, iter, Named])
+def test_a_bad_passage_is_numbered_from_one(make):
+    corpus = make([{"docno": "a", "text": "x"}, {"docno": "b c", "text": "y"}])
+    passages = read_corpus(corpus)
+    assert next(passages) == ("a", "x")
+    where = r" \(file 2\)" if make is Named else ""
+    with pytest.raises(DataError, match=f"passage 2 of the corpus{where} is "):
+        next(passages)
+
+
+def test_a_frame_is_read_by_rows_and_blank_texts_are_kept():
+    frame = pd.DataFrame({"docno": [7, 8], "text": ["tea", ""]})
+    assert list(read_corpus(frame)) == [("7", "tea"), ("8", "")]
+
+
+@pytest.mark.parametrize(("size", "sizes"), [(1, [1] * 5), (2, [2, 2, 1]), (5, [5]), (6, [5])])
+def test_batches_have_the_size_but_the_last(size, sizes):
+    passages = [(f"d{number}", "") for number in range(5)]
+    found = list(batches(iter(passages), size))
+    assert [len(batch) for batch in found] == sizes
+    assert sum(found, []) == passages
+
+
+def test_steps_that_are_there_are_not_encoded_again(store, tmp_path):
+    asked = []
+
+    def encode(passages):
+        asked.append([docno for docno, _ in passages])
+        return {"size": len(passages)}
+
+    folder = tmp_path / "a" / "steps"
+    files = encode_steps(folder, store, 1, 2, encode)
+    assert asked == [["d1", "d3"], ["d0"]]
+    assert [path.name for path in files] == ["00000000.npz", "00000001.npz"]
+    assert [int(read_step(path)["size"]) for path in files] == [2, 1]
+    files[1].unlink()
+    assert encode_steps(folder, store, 1, 2, encode) == files
+    assert asked[2:] == [["d0"]]
+
+
+def test_names_are_the_lines_of_a_file(tmp_path):
+    path = tmp_path / "names"
+    for names in ([], ["a"], ["é", "a\rb", "c"]):
+        path.write_text("".join(f"{name}\n" for name in names), encoding="utf-8", newline="\n")
+        if "a\rb" not in names:
+            assert read_names(path) == names
