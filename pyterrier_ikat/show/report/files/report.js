@@ -308,6 +308,7 @@
     const otherRanks = []; // [element, the ranks in other systems], filled by showOtherRanks
     const children = [sideTitle(system)];
     const kinds = ["side", system === 0 ? "base" : "other"];
+    if (names.length === 1) kinds.push("alone");
     if (!side) {
       children.push(make("p", { class: "quiet", text: "no conversation with this user" }));
     } else {
