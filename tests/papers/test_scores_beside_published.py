@@ -1,0 +1,203 @@
+"""A table of our scores beside published ones, on a small table worked out by hand."""
+
+import math
+
+import pandas as pd
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.methods import find
+from pyterrier_ikat.methods.catalogue import NIST, PublishedTable
+from pyterrier_ikat.papers.paper_scores import Judgements, our_measures
+from pyterrier_ikat.papers.published import Row
+from pyterrier_ikat.papers.table import PaperTable, published_tables
+
+TABLE = PublishedTable(
+    key="small",
+    paper="A paper, Table 1",
+    year=2023,
+    qrels="of NIST",
+    measures=["nDCG", "Judged@10"],
+    scores="raw .5000b 10\naqd .2500 5.50\nad - 10\ntheirs .9000 10\n",
+    turns=4,
+)
+
+
+def judged(turns=4, kind=NIST, year=2023, **more):
+    qrels = pd.DataFrame({"qid": [f"1_{n}" for n in range(turns)], "docno": "d", "label": 1})
+    return Judgements(qrels, kind, year, **more)
+
+
+def scores(*ndcg, at_ten=10.0):
+    return pd.DataFrame({"nDCG": list(ndcg), "Judged@10": at_ten})
+
+
+ROWS = [Row(find(name), {}) for name in ("raw", "aqd", "ad")]
+
+
+def table(judgements, rows=ROWS, part=TABLE, **more):
+    return PaperTable(part, rows, judgements, **more)
+
+
+def lines(made):
+    return [
+        (row["system"], row["scores"], None if math.isnan(row["nDCG"]) else round(row["nDCG"], 4))
+        for row in made.frame.to_dict("records")
+    ]
+
+
+def test_ours_published_and_difference_stand_below_each_other():
+    made = table(judged(), scores={"raw": scores(0.6, 0.6, 0.2, 0.2), "ad": scores(0, 0, 0, 1)})
+    assert lines(made) == [
+        ("raw", "ours", 0.4),
+        ("raw", "published", 0.5),
+        ("raw", "difference", -0.1),
+        ("aqd", "published", 0.25),
+        ("ad", "ours", 0.25),
+        ("ad", "published", None),
+        ("ad", "difference", None),
+        ("theirs", "published", 0.9),
+    ]
+    assert made.frame.columns.tolist() == ["system", "scores", "nDCG", "Judged@10", "turns"]
+    turns = made.frame["turns"].tolist()
+    assert turns[:2] == [4, 4]
+    assert math.isnan(turns[2])
+
+
+def test_rows_that_were_chosen_stand_without_rows_of_others():
+    made = table(judged(), ROWS[:1], scores={"raw": scores(1, 1, 1, 1)})
+    assert [name for name, *_ in lines(made)] == ["raw"] * 3
+
+
+@pytest.mark.parametrize(
+    ("judgements", "beside", "same_turns"),
+    [
+        (judged(), True, True),
+        (judged(3), True, False),
+        (judged(5), True, False),
+        (judged(year=2024), False, False),
+        (judged(kind="gpt-4o"), False, False),
+        (judged(kind=None), False, False),
+        (judged(of_some="a part"), False, False),
+    ],
+)
+def test_when_scores_stand_beside_and_are_subtracted(judgements, beside, same_turns):
+    count = judgements.qrels["qid"].nunique()
+    made = table(judgements, scores={"raw": scores(*[0.5] * count)})
+    assert (made.beside, made.same_turns, made.turns) == (beside, same_turns, count)
+    kinds = {kind for _, kind, _ in lines(made)}
+    assert ("published" in kinds) == beside
+    assert ("difference" in kinds) == same_turns
+    assert bool(made.judgements.differ_from(TABLE)) != beside
+
+
+def test_a_table_without_ours_is_the_papers():
+    made = PaperTable(TABLE, ROWS, engine="an engine")
+    assert (made.turns, made.beside, made.same_turns) == (0, True, False)
+    assert lines(made) == [
+        ("raw", "published", 0.5),
+        ("aqd", "published", 0.25),
+        ("ad", "published", None),
+        ("theirs", "published", 0.9),
+    ]
+    notes = " ".join(made.notes)
+    assert (
+        "Means over 4 turns of iKAT 2023, judged by NIST; the first stage ran on an engine" in notes
+    )
+    assert "Without a method here: theirs." in notes
+    assert "Published letters" in notes
+    shown = made.shown()
+    assert made.title == "A paper, Table 1"
+    assert "scores" not in shown.frame.columns
+    text = made.written()
+    assert ".5000 b" in text
+    assert "(a) raw" in text
+    assert "(d) theirs" in text
+    assert "5.50" in text
+
+
+def test_differences_have_a_sign_and_counts_two_decimals():
+    made = table(judged(), ROWS[:2], scores={"raw": scores(0.7, 0.7, 0.7, 0.7, at_ten=9.5)})
+    text = made.written()
+    assert "+.2000" in text
+    assert "-0.50" in text
+    assert ".7000" in text
+    assert made.title.startswith("A paper, Table 1 (the paper: iKAT 2023, passages, judged by NIST")
+
+
+def test_systems_that_differ_on_all_turns_get_letters():
+    low, high = scores(0.1, 0.2, 0.1, 0.2), scores(0.8, 0.9, 0.81, 0.9)
+    made = table(judged(), scores={"raw": low, "aqd": high, "ad": low + 0.0})
+    found = {key: value for key, value in made.significant().items() if key[1] == "nDCG"}
+    assert found == {("raw", "nDCG"): "b", ("aqd", "nDCG"): "ac", ("ad", "nDCG"): "b"}
+    assert "Letters of ours" in " ".join(made.notes)
+    of_blocks = PublishedTable(**{**vars(TABLE), "blocks": (["raw", "ad"],)})
+    alone = table(judged(), part=of_blocks, scores={"raw": low, "aqd": high, "ad": low})
+    assert alone.significant() == {}
+    other = table(judged(3), scores={"raw": low[:3], "aqd": high[:3]})
+    assert other.significant() == {}
+
+
+def test_repeats_have_deviations_and_notes_their_systems():
+    rows = [
+        Row(find("raw"), {}, notes=("another model",)),
+        Row(find("aqd"), {}, ("bm25",)),
+        ROWS[2],
+    ]
+    made = table(
+        judged(),
+        rows,
+        scores={"raw": scores(0.5, 0.5, 0.5, 0.5)},
+        deviations={"raw": pd.Series({"nDCG": 0.01, "Judged@10": 0.0})},
+        repeats=3,
+        engine="an engine",
+    )
+    assert [row[:2] for row in lines(made)][:3] == [
+        ("raw*", "ours"),
+        ("raw", "± of ours"),
+        ("raw", "published"),
+    ]
+    notes = " ".join(made.notes)
+    assert "Ours are means of 3 runs" in notes
+    assert "* another model (raw)" in notes
+    assert "The paper's first stage ran on an engine." in notes
+    assert "aqd: not run, " in notes
+    assert "ad: it wrote no passages, or is not run yet." in notes
+    sample = table(judged(), rows, sample=True, engine="an engine", scores={})
+    assert "an engine" not in " ".join(sample.notes)
+
+
+def test_turns_that_were_left_out_or_unknown_are_told():
+    made = table(judged(3, unjudged=2, about_turns=("About.",)), scores={"raw": scores(1, 1, 1)})
+    notes = " ".join(made.notes)
+    assert notes.startswith("About.")
+    assert "2 of the turns of turns= are not judged" in notes
+    assert "Ours are means over 3 turns, the published scores over 4" in notes
+    assert made.notes_of_a_figure[0] == "Ours: 3 turns."
+
+
+def test_papers_measures_have_levels_and_depths():
+    names = ["P@5", "P(rel=2)@20", "Recall", "Recall@100", "MRR", "mAP", "nDCG@3", "Judged@10"]
+    part = PublishedTable(**{**vars(TABLE), "measures": names, "scores": ""})
+    assert list(our_measures(part).values()) == [
+        "P(rel=1)@5",
+        "P(rel=2)@20",
+        "R(rel=1)@1000",
+        "R(rel=1)@100",
+        "RR(rel=1)",
+        "AP(rel=1)",
+        "nDCG@3",
+        "Judged@10",
+    ]
+    sets = PublishedTable(
+        **{**vars(TABLE), "measures": ["Precision", "Recall", "F1"], "scores": ""}
+    )
+    assert list(our_measures(sets).values()) == ["SetP(rel=1)", "SetR(rel=1)", "SetF(rel=1)"]
+
+
+def test_a_figure_is_its_points_or_is_refused():
+    [points] = published_tables("generate_then_retrieve", "figure-2")
+    assert points.frame.columns[0] == "system"
+    assert len(points.frame) > 0
+    with pytest.raises(ikat.UsageError, match="prints no numbers of figure-3"):
+        published_tables("generate_then_retrieve", "figure-3")
