@@ -201,7 +201,7 @@ def test_a_terminal_shows_progress_below_warnings_and_raw_texts():
         step.change("searching [bold]5\x1b[2J queries")
         tell("ikat: warning: nothing was [bold]learned\x1b[2J")  # as the command line says warnings
     lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "\n", stream.getvalue()).split("\n")
-    assert "ikat: warning: nothing was [bold]learned" in lines
+    assert "ikat: warning: nothing was [bold]learned [2J" in lines
     assert "[bold]5" in stream.getvalue()
     talk(chat_of("Tea [1] [bold]x[/bold]."), Typed("Which tea?"), Screen(stream, width=80))
     assert "[bold]x[/bold]." in stream.getvalue()

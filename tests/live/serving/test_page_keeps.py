@@ -7,7 +7,7 @@ import pyterrier as pt
 import pytest
 from chat_page import ask, open_chat, say, wait_for_answers, write_persona
 from fakes import Types
-from in_browser import DESK, PHONE, shown
+from in_browser import DESK, PHONE, open_all_boxes, shown, violations
 from page_server import CUT, answer, chunk, serving
 from playwright.sync_api import expect
 
@@ -238,6 +238,35 @@ def test_a_full_storage_is_told(page, server):
     expect(page.locator("#kept-about")).to_contain_text("The storage of this browser is full")
     expect(page.locator("#news")).to_contain_text("The storage of this browser is full")
     expect(kept(page)).to_have_count(0)
+
+
+@pytest.mark.parametrize("view", [PHONE, DESK], ids=["phone", "desk"])
+def test_nothing_of_what_is_kept_keeps_people_out(new_page, server, view):
+    page = new_page(**view)
+    held = server.hold()
+    replies = [answer("Rooibos [1].", TEA), answer("Mint [1].", TEA), [chunk("Half [1]. "), held]]
+    open_chat(page, server, replies, both=False)
+    open_all_boxes(page)
+    switch_on(page)
+    ask(page, "Which tea?")
+    page.get_by_role("button", name="Ask again: plain").click()
+    expect(page.locator(".count")).to_have_text("2 of 2")
+    say(page, "And how?")
+    expect(page.locator(".rest")).to_be_visible()
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator(".turn .none")).to_have_text(["Stopped."])
+    open_all_boxes(page)
+    page.locator(".cite").first.focus()
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("tooltip")).to_be_visible()
+    assert violations(page) == []
+    page.keyboard.press("Escape")
+    fresh(page)
+    open_all_boxes(page)
+    expect(page.locator("#undo")).to_be_visible()
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") == view["viewport"]["width"]
 
 
 def test_a_tab_that_keeps_nothing_says_it(page, server):

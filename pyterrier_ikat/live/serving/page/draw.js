@@ -157,7 +157,7 @@ function drawQueries({ rewrite, queries, statements, draft }) {
   const item = (text) => foreign("li", "", text === draft ? "the draft answer" : text);
   const list = (texts) => make("ul", "", ...texts.map(item));
   const parts = [];
-  const add = (title, content) => parts.push(make("h4", "", title), content);
+  const add = (title, content) => parts.push(heading(title), content);
   const same = queries.length === 1 && queries[0] === rewrite;
   if (rewrite) add(same ? "Rewrite, the only query" : "Rewrite", foreign("p", "", rewrite));
   if (queries.length && !same) add(queries.length === 1 ? "Query" : `${queries.length} queries`, list(queries));
@@ -172,7 +172,14 @@ function drawScores(citations) {
   const rows = scored.map(({ id, score }) => {
     return make("li", "", make("code", "", shown(id)), make("span", "score", score.toFixed(2)));
   });
-  return [make("h4", "", "Scores"), make("ul", "scores", ...rows)];
+  return [heading("Scores"), make("ul", "scores", ...rows)];
+}
+
+// The heading of a part of an answer; above it stands the system's name, if there are two systems.
+function heading(title) {
+  const made = make("h4", "", title);
+  made.setAttribute("aria-level", talk.systems.length > 1 ? "4" : "3");
+  return made;
 }
 
 // The last line of an answer: what can be done with it, and what it cost.
