@@ -11,7 +11,7 @@ from pyterrier_ikat.evaluation import with_gold
 from pyterrier_ikat.llms import LLM, Backend
 from pyterrier_ikat.methods import METHODS, aqd_a
 from pyterrier_ikat.operator import Operator
-from pyterrier_ikat.planning import AT_LEAST, AT_MOST, PlanTable
+from pyterrier_ikat.planning import AT_LEAST, AT_MOST, Plan, PlanTable
 
 RESULT = ("docno", "score", "rank", "text")
 STAGES = {
@@ -283,3 +283,50 @@ def test_the_total_with_an_unknown_amount_is_unknown():
     total = PlanTable.of_rows(rows).total
     assert (total["calls"], total["new"]) == (5, 3)
     assert total["cost"] is pd.NA
+
+
+@pytest.mark.parametrize(
+    ("turns", "cut", "calls"),
+    [(1, 3, 3), (2, 3, 6), (3, 1, 3)],
+)
+def test_stand_ins_are_as_many_as_turns_and_the_cut(turns, cut, calls):
+    found = Plan("x", set())
+    frame = pd.DataFrame({"qid": [f"1_{n}" for n in range(turns)], "query": "tea"})
+    passages = found.passages(frame, cut)
+    assert len(passages) == calls
+    assert passages["qid"].tolist() == [qid for qid in frame["qid"] for _ in range(cut)]
+    assert passages["docno"].tolist()[:cut] == [str(number) for number in range(cut)]
+    assert passages["text"].nunique() == cut
+
+
+def test_a_cut_is_the_last_one_and_a_thousand_without_one():
+    found = Plan("x", set())
+    assert (found.cut, found.fewer_turns, found.fewer_passages) == (1000, False, False)
+    found.fewer_passages = True
+    found.cut_at(7)
+    assert (found.cut, found.fewer_passages) == (7, False)
+
+
+def test_sums_are_unknown_where_a_part_is():
+    row = {"system": "a", "stage": "answer", "model": "m"}
+    counts = {"calls": 2, "known": 1, "shared": 0, "new": 1}
+    tokens = {"prompt_tokens": 10, "completion_tokens": 4, "cost": 0.5}
+    whole = PlanTable.of_rows([row | counts | tokens, row | counts | tokens])
+    assert whole.total == {
+        "calls": 4,
+        "known": 2,
+        "shared": 0,
+        "new": 2,
+        "prompt_tokens": 20,
+        "completion_tokens": 8,
+        "cost": 1.0,
+    }
+    assert "Total: 4 calls, 2 of them new, with about 20 prompt and 8 completion" in str(whole)
+    assert "cost 1.0000 USD" in str(whole)
+    part = PlanTable.of_rows([row | counts | tokens, row | counts | tokens | {"cost": None}])
+    assert part.total["cost"] is pd.NA
+    assert part.total["calls"] == 4
+    assert "cost unknown (give price_in and price_out)" in str(part)
+    assert str(PlanTable.of_rows([])) == "No LLM is asked."
+    single = PlanTable.of_rows([row | counts | tokens | {"calls": 1}])
+    assert "Total: 1 call, " in str(single)
