@@ -8,6 +8,7 @@ import math
 import pandas as pd
 import pyterrier as pt
 import pytest
+from packed_page import packed_turns
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
@@ -114,7 +115,7 @@ def test_submission_uses_the_cited_and_warns_once_of_the_uncited(folder, tmp_pat
 
 
 def test_the_report_says_which_response_cites_nothing(folder):
-    page = ikat.report([folder.path], "ikat:sample").html
+    page = str(packed_turns(ikat.report([folder.path], "ikat:sample").html))
     uncited = sum("cited" in turn["response"] for turn in folder.turns())
     assert page.count("cites none of the passages that it was shown:") == uncited
     assert "based on" in page
