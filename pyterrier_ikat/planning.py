@@ -10,7 +10,7 @@ import pandas as pd
 import pyterrier as pt
 
 from .arguments import by_position
-from .conversations.frame import column, object_frame
+from .conversations.frame import column
 from .events import in_chain
 from .foreign import Foreign
 from .llms import LLM, Request
@@ -241,8 +241,8 @@ class Plan:
         rows = frame.loc[frame.index.repeat(depth)].reset_index(drop=True)
         numbers = [str(number) for number in range(depth)] * len(frame)
         texts = [f"{PASSAGE_STAND_IN}{number}" for number in numbers]
-        rank = object_frame({"rank": numbers})
-        return rows.assign(docno=column(numbers), text=column(texts), **rank)
+        ranks = list(range(depth)) * len(frame)
+        return rows.assign(docno=column(numbers), text=column(texts), rank=ranks)
 
     def ask(self, stage: Asks, frame: pd.DataFrame) -> list[Any]:
         """Count the requests of a stage on ``frame``.

@@ -295,6 +295,7 @@ def test_stand_ins_are_as_many_as_turns_and_the_cut(turns, cut, calls):
     passages = found.passages(frame, cut)
     assert len(passages) == calls
     assert passages["qid"].tolist() == [qid for qid in frame["qid"] for _ in range(cut)]
+    assert passages["rank"].tolist() == list(range(cut)) * turns
     assert passages["docno"].tolist()[:cut] == [str(number) for number in range(cut)]
     assert passages["text"].nunique() == cut
 
