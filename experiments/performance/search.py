@@ -217,10 +217,12 @@ def _splade(folder: Path) -> Row:
         files.append(folder / f"{start:08}.npz")
         np.savez(
             files[-1],
-            docnos=docnos,
-            data=weights,
-            indices=terms,
-            indptr=np.concatenate([[0], ends]),
+            **{
+                "0.docnos": docnos,
+                "0.data": weights,
+                "0.indices": terms,
+                "0.indptr": np.concatenate([[0], ends]),
+            },
         )
     (folder / "splade").mkdir()
     write_impacts(folder / "splade", files, None)

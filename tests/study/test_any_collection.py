@@ -54,8 +54,8 @@ def runs(collection, tmp_path_factory):
 
 
 def said(*arguments):
-    """What the command says."""
-    return CliRunner().invoke(main, list(map(str, arguments))).output
+    """What the command prints to stdout."""
+    return CliRunner().invoke(main, list(map(str, arguments))).stdout
 
 
 def test_turns_keep_their_names_in_runs_and_reports(collection, runs, tmp_path):
