@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, wraps
@@ -210,12 +211,18 @@ def usable_devices(devices: Sequence[str] | None) -> Sequence[str] | None:
     """Return the devices that encode, after checking each.
 
     Raises:
-        UsageError: when one can't be used here, or they are no list.
+        UsageError: when one can't be used here, they are no list, or this is a process of a script
+            without a guard, which starts itself again in each process.
     """
     import torch
 
     if devices is None:
         return None
+    if multiprocessing.current_process().name != "MainProcess":
+        raise UsageError(
+            "devices=... starts processes, and this is one of them: put what the script runs under "
+            'if __name__ == "__main__": (stop it by Ctrl-C first)'
+        )
     if isinstance(devices, str) or not devices:
         raise UsageError(f'devices={devices!r}: give a list, such as ["cuda:0", "cuda:1"]')
     for device in dict.fromkeys(devices):
@@ -232,7 +239,7 @@ def encoding_pool(model: Any, devices: Sequence[str] | None) -> Iterator[Any]:
     """Start a model's processes on devices; None without devices.
 
     Raises:
-        UsageError: when a process ends by itself, as all do in a script without a guard.
+        UsageError: when a process ends by itself.
     """
     if devices is None:
         yield None
@@ -245,8 +252,8 @@ def encoding_pool(model: Any, devices: Sequence[str] | None) -> Iterator[Any]:
         if all(process.is_alive() for process in pool["processes"]):
             raise
         raise UsageError(
-            f"a process that encodes on {', '.join(devices)} ended ({error}): a script needs "
-            'if __name__ == "__main__": around what it runs; otherwise give smaller batches'
+            f"a process that encodes on {', '.join(devices)} ended ({error}): the same call "
+            "continues; smaller batches need less memory"
         ) from None
     finally:
         model.stop_multi_process_pool(pool)
