@@ -9,10 +9,8 @@ from pyterrier_ikat.retrieve.texts import (
     TextStore,
     batches,
     count_of,
-    encode_steps,
     read_corpus,
     read_names,
-    read_step,
 )
 
 PASSAGES = [("d2", "tram"), ("d1", "tea"), ("d3", ""), ("d0", "tea \ud800")]
@@ -170,23 +168,6 @@ def test_batches_have_the_size_but_the_last(size, sizes):
     found = list(batches(iter(passages), size))
     assert [len(batch) for batch in found] == sizes
     assert sum(found, []) == passages
-
-
-def test_steps_that_are_there_are_not_encoded_again(store, tmp_path):
-    asked = []
-
-    def encode(passages):
-        asked.append([docno for docno, _ in passages])
-        return {"size": len(passages)}
-
-    folder = tmp_path / "a" / "steps"
-    files = encode_steps(folder, store, 1, 2, encode)
-    assert asked == [["d1", "d3"], ["d0"]]
-    assert [path.name for path in files] == ["00000000.npz", "00000001.npz"]
-    assert [int(read_step(path)["size"]) for path in files] == [2, 1]
-    files[1].unlink()
-    assert encode_steps(folder, store, 1, 2, encode) == files
-    assert asked[2:] == [["d0"]]
 
 
 def test_names_are_the_lines_of_a_file(tmp_path):
