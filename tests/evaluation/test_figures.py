@@ -269,7 +269,7 @@ def test_counts_are_added_up_not_averaged():
             "the qid nan is not a text",
         ),
         *(
-            (lambda run, score=score: run.assign(score=score), DataError, "the score is")
+            (lambda run, score=score: run.assign(score=score), DataError, "gave the score")
             for score in (np.nan, np.inf, 1e39, "high")
         ),
         (lambda run: pd.concat([run, run]), DataError, "turn 9-1_0 has passage .* twice"),
