@@ -32,7 +32,11 @@ def test_a_wrong_judgement_is_named_by_its_line(tmp_path, line, message):
         read_judgements(path)
 
 
-@pytest.mark.parametrize("content", [b"", b"\n \n", b"\xff\xfe", gzip.compress(b"1_1 0 a 1")[:-6]])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\n \n", b"\xff\xfe", gzip.compress(b"1_1 0 a 1")[:-6]],
+    ids=["nothing", "blanks", "not UTF-8", "cut gzip"],
+)
 def test_a_file_without_a_judgement_is_refused(tmp_path, content):
     path = tmp_path / "qrels.txt"
     path.write_bytes(content)

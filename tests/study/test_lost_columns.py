@@ -75,7 +75,7 @@ def told(system, tmp_path, how):
 
 
 @pytest.mark.parametrize("how", ["run", "experiment"])
-@pytest.mark.parametrize("stage", STAGES, ids=repr)
+@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: type(stage).__name__)
 def test_a_dropped_conversation_is_told_once(stage, how, tmp_path, rewrite, bm25):
     (message,) = told(stage >> rewrite >> bm25, tmp_path, how)
     name = repr(stage).partition(" at 0x")[0]
@@ -86,7 +86,7 @@ def test_a_dropped_conversation_is_told_once(stage, how, tmp_path, rewrite, bm25
         assert column in message
 
 
-@pytest.mark.parametrize("stage", [pt.apply.generic(narrow), Narrower()], ids=repr)
+@pytest.mark.parametrize("stage", [pt.apply.generic(narrow), Narrower()], ids=["function", "class"])
 def test_a_plan_tells_it_too(stage, tmp_path, rewrite, bm25):
     (message,) = told(stage >> rewrite >> bm25, tmp_path, "plan")
     assert "drops qutterance, qhistory, qptkb" in message
