@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from ir_measures import P, nDCG
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.order import in_trec_eval_order, min_max, order_by_score, set_ranks
+from pyterrier_ikat.order import (
+    in_trec_eval_order,
+    min_max,
+    order_by_score,
+    set_ranks,
+    strictly_decreasing,
+)
 
 CLOSE = [
     0.0,
@@ -219,3 +225,24 @@ def test_a_score_that_is_missing_is_the_least_of_its_list():
     scores = np.array([np.nan, 2.0, 4.0, 3.0, 3.0, np.nan])
     lists = np.array([0, 0, 0, 1, 1, 1])
     assert min_max(scores, lists).tolist() == [0, 0, 1, 0.5, 0.5, 0]
+
+
+@pytest.mark.parametrize("order", [in_trec_eval_order, strictly_decreasing])
+@pytest.mark.parametrize(
+    ("qids", "docnos"),
+    [("tt", "aa"), ("ttt", "aba"), ("ttuu", "abaa"), ("ttuu", "aaab"), ("ttuuu", "ababb")],
+)
+def test_a_passage_twice_in_any_turn_is_refused(order, qids, docnos):
+    scores = [float(-number) for number in range(len(docnos))]
+    run = pd.DataFrame({"qid": list(qids), "docno": list(docnos), "score": scores})
+    twice = run[run.duplicated(["qid", "docno"])].iloc[0]
+    with pytest.raises(ikat.DataError, match=f"turn {twice.qid} has passage {twice.docno} twice"):
+        order(run.assign(rank=range(len(run))))
+
+
+@pytest.mark.parametrize("order", [in_trec_eval_order, strictly_decreasing])
+def test_a_passage_may_be_in_several_turns(order):
+    run = pd.DataFrame({"qid": list("tttuv"), "docno": list("abcaa"), "rank": [0, 1, 2, 0, 0]})
+    ranked = order(run.assign(score=[3.0, 2.0, 1.0, 1.0, 2.0]))
+    assert ranked["docno"].tolist() == ["a", "b", "c", "a", "a"]
+    assert ranked["rank"].tolist() == [0, 1, 2, 0, 0]

@@ -309,3 +309,43 @@ def test_holes_are_filled_to_a_depth_and_counted(call, made, recorded, tmp_path)
     assert done.exit_code == 0, done.output
     assert f"filled the labels of {holes} of the {len(pool)} passages" in done.stdout
     assert len(read_qrels(out)) == len(judged) + holes
+
+
+def test_only_holes_of_the_given_turns_are_filled(call, made, recorded, tmp_path):
+    judged = dataset("ikat:sample").get_qrels()
+    judged = judged[judged["qid"] == "1-1_2"]
+    pool = pool_runs({"raw": RunFolder(made.runs / "raw").results()}, 4)
+    pool = pool[pool["qid"] == "1-1_2"]
+    docnos = sorted({*judged["docno"], *pool["docno"]})
+    labels = [("1-1_2", "judge", "2", docno) for docno in docnos]
+    out = tmp_path / "filled"
+    done = call(
+        *("judge", "--fill", made.runs / "raw", "--dataset", "ikat:sample", "--turns", "1-1_2"),
+        *("--llm", recorded(tmp_path / "labels.jsonl", *labels), "--depth", "4", "--out", out),
+    )
+    assert done.exit_code == 0, done.output
+    filled = read_qrels(out)
+    assert filled["qid"].unique().tolist() == ["1-1_2"]
+    assert sorted(filled["docno"]) == docnos
+    assert len(docnos) > len(judged)
+
+
+@pytest.mark.parametrize("of", ["runs", "pairs"])
+def test_only_passages_of_the_given_turns_are_judged(of, call, made, recorded, tmp_path):
+    if of == "runs":
+        pool = pool_runs({"raw": RunFolder(made.runs / "raw").results()}, 2)
+        words = [made.runs / "raw", "--depth", "2"]
+    else:
+        pool = dataset("ikat:sample").get_qrels()
+        words = ["--pairs", "default"]
+    docnos = sorted(pool.loc[pool["qid"] == "1-1_2", "docno"])
+    labels = [("1-1_2", "judge", "2", docno) for docno in docnos]
+    out = tmp_path / "judged"
+    done = call(
+        *("judge", *words, "--dataset", "ikat:sample", "--turns", "1-1_2"),
+        *("--llm", recorded(tmp_path / "labels.jsonl", *labels), "--out", out),
+    )
+    assert done.exit_code == 0, done.output
+    judged = read_qrels(out)
+    assert judged["qid"].unique().tolist() == ["1-1_2"]
+    assert sorted(judged["docno"]) == docnos

@@ -70,6 +70,26 @@ def test_a_file_that_was_cut_or_is_no_text_or_not_there_is_named(tmp_path, conte
         list(read_passages(path))
 
 
+@pytest.mark.parametrize("suffix", [".jsonl", ".json"])
+@pytest.mark.parametrize("blank", ["", " \t"])
+def test_blank_lines_are_passed_over_and_counted(tmp_path, suffix, blank):
+    path = tmp_path / f"passages{suffix}"
+    lines = [blank, LINES[0], blank, blank, *LINES[1:], blank]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    assert list(read_passages(path)) == EXPECTED
+    path.write_text("\n".join([*lines, "[1]"]), encoding="utf-8")
+    with pytest.raises(DataError, match="(line|passage) 8: not a passage"):
+        list(read_passages(path))
+
+
+@pytest.mark.parametrize("name", ["folder", "gone.jsonl"])
+def test_each_of_a_list_of_passage_files_is_a_file(tmp_path, name):
+    (tmp_path / "a.jsonl").write_text(LINES[0])
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(DataError, match=f"{name}: no such file; give the folder"):
+        PassageFiles([tmp_path / "a.jsonl", tmp_path / name])
+
+
 def test_files_of_a_folder_are_read_by_name_as_often_as_wanted(tmp_path):
     (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(LINES[2].encode()))
     (tmp_path / "a.jsonl").write_text("\n".join(LINES[:2]), encoding="utf-8")

@@ -103,6 +103,15 @@ def test_the_response_reads_condensed_texts_and_keeps_those_used():
         ikat.Respond(model.llm, form="condensed")(found(2))
 
 
+@pytest.mark.parametrize("missing", ["qpassages", "used"])
+def test_a_response_of_condensed_texts_needs_both_columns(missing):
+    model = ByPrompt(condense_passages="Sum of the others.", respond="Sage.")
+    condensed = ikat.generate.Condense(model.llm)(found(5))
+    with pytest.raises(pt.validate.InputValidationError, match=missing):
+        ikat.Respond(model.llm, form="condensed")(condensed.drop(columns=missing))
+    assert [request.prompt for request in model.asked] == ["condense_passages"]
+
+
 def test_a_plan_counts_as_many_summaries_as_there_may_be(tmp_path):
     model = ByPrompt()
     bm25 = (

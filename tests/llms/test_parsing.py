@@ -20,7 +20,13 @@ from pyterrier_ikat.completions.statements import (
     read_ids,
     read_scores,
 )
-from pyterrier_ikat.completions.texts import in_object, parse_passage, parse_queries, parse_rewrite
+from pyterrier_ikat.completions.texts import (
+    in_object,
+    parse_passage,
+    parse_queries,
+    parse_rewrite,
+    parse_rewrite_and_answer,
+)
 from pyterrier_ikat.completions.usable import LONGEST_REFUSAL, is_refusal, usable_text
 from pyterrier_ikat.completions.verdicts import grade, parse_label, without_scale
 
@@ -150,3 +156,21 @@ def test_a_scale_that_is_repeated_is_taken_out(scale):
     assert without_scale(f"Score ({scale}): 2", 4) == "Score (): 2"
     assert without_scale(f"Score ({scale}): 2", 3) == f"Score ({scale}): 2"
     assert without_scale("10-4 and 0-4.5", 4) == "10-4 and 0-4.5"
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("Rewrite: Is tea safe?\nResponse: Yes.", ("Is tea safe?", "Yes.")),
+        ("```\nRewrite: Is tea safe?\nResponse: Yes.\n```", ("Is tea safe?", "Yes.")),
+        ("```\nRewrite: Is tea safe?\n```\nResponse: Yes.", ("Is tea safe?", "Yes.")),
+        ("```\nRewrite: Is tea safe?\nResponse: I can't help with that.\n```", None),
+        ("```\nRewrite: Is tea safe?\nResponse: None\n```", None),
+        ("```text\nRewrite: N/A\n```\nResponse: Yes.", None),
+        ("```text\nRewrite: None\n```\n```text\nResponse: Yes.\n```", None),
+        ('```json\n{"rewrite": "Is tea safe?", "answer": "Yes."}\n```', ("Is tea safe?", "Yes.")),
+        ('```json\n{"rewrite": "Is tea safe?"}\n```', None),
+    ],
+)
+def test_a_fence_changes_nothing_in_a_rewrite_and_an_answer(text, read):
+    assert parse_rewrite_and_answer(text) == read

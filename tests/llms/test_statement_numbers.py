@@ -206,6 +206,28 @@ def test_copied_statements_on_one_line_are_all_chosen():
     assert read_ids("[1] I am vegan. [5] I am allergic to nuts.") == ["1", "5"]
 
 
+@pytest.mark.parametrize("text", ['[, "I am ve', "{, '3': 'I am", '["I am ve', '[{"id": 3, "why'])
+def test_a_cut_list_without_a_whole_item_is_no_choice(text):
+    assert read_ids(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers", "copied"),
+    [
+        ("Relevant: 1. The user likes tea.", ["1"], False),
+        ("Provenance: 4. The question is about food.", ["4"], False),
+        ("1, 4. The user likes tea.", ["1", "4"], False),
+        ("1. The others are about cars.", ["1"], False),
+        ("1. The user likes tea.", ["1"], True),
+        ("1. The user likes tea.\n4. The user runs.", ["1", "4"], True),
+        ("Relevant: 1. The user likes tea.\n4. The user runs.", ["1"], False),
+    ],
+)
+def test_a_sentence_is_a_reason_behind_a_label_else_an_item(text, numbers, copied):
+    found = read_ids(text)
+    assert (found, found.copied) == (numbers, copied)
+
+
 @pytest.mark.parametrize(
     ("label", "names", "found"),
     [
