@@ -258,7 +258,7 @@ def parse_rewrite(text: str) -> str:
         query = _clean(_REWRITE_LABEL.sub("", line, count=1))
         is_lead_in = query.endswith(_COLONS) and len(lines) > 1
         if has_letter_or_digit(query) and not is_lead_in:
-            return "" if is_loop(query) else query
+            return "" if is_loop(query) else usable_words(query)
     return ""
 
 
@@ -511,4 +511,6 @@ def parse_passage(text: str) -> str:
     passage = _PASSAGES_LABEL.sub("", " ".join(words), count=1)
     if passage.startswith(('"', "“", "„", "«", "「")):
         passage = unquoted(passage)
-    return passage if has_letter_or_digit(passage) and not is_loop(passage) else ""
+    if not has_letter_or_digit(passage) or is_loop(passage):
+        return ""
+    return usable_words(passage)

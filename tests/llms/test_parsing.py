@@ -174,3 +174,17 @@ def test_a_scale_that_is_repeated_is_taken_out(scale):
 )
 def test_a_fence_changes_nothing_in_a_rewrite_and_an_answer(text, read):
     assert parse_rewrite_and_answer(text) == read
+
+
+@pytest.mark.parametrize("nothing", ["None", "N/A", "null.", "I'm sorry, but I can't help."])
+def test_nothing_behind_a_label_or_lead_in_is_no_text(nothing):
+    for lead_in in (
+        "Rewrite: {}",
+        "Here it is:\n{}",
+        "```\nRewrite: {}\n```",
+        '{{"rewrite": "{}"}}',
+    ):
+        assert parse_rewrite(lead_in.format(nothing)) == ""
+    for lead_in in ("Answer: {}", "Here it is:\n{}", "```\nAnswer: {}\n```", '{{"answer": "{}"}}'):
+        assert parse_passage(lead_in.format(nothing)) == ""
+    assert parse_rewrite(f"Rewrite: Is {nothing} a tea") == f"Is {nothing} a tea"
