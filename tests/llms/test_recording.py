@@ -197,3 +197,16 @@ def test_a_server_is_asked_once_and_its_calls_are_in_the_ledger(tmp_path, server
     again = recording(path, model=spec).ask([asked(), asked("1-1_2")])
     assert [one.text for one in again] == [one.text for one in first]
     assert len(server.bodies) == 2
+
+
+def test_written_counts_the_new_lines_of_all_calls(tmp_path, model):
+    model()
+    recorder = recording(tmp_path / "new.jsonl", None, "fake")
+    for requests, written in (
+        ([asked()], 1),
+        ([asked(), asked("1-1_2"), asked("1-1_3")], 3),
+        ([asked("1-1_3")], 3),
+        ([asked("1-1_4")], 4),
+    ):
+        recorder.ask(requests)
+        assert recorder.backend.written == len(lines(tmp_path / "new.jsonl")) == written

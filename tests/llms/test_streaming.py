@@ -122,6 +122,14 @@ def test_a_server_that_cannot_stream_is_asked_for_the_whole(server, model, refus
     assert "stream" not in server.bodies[1]
 
 
+@pytest.mark.parametrize("reason", ["maximum context length is 8192 tokens", "content filter"])
+def test_another_refusal_of_a_stream_is_not_asked_again(server, model, reason):
+    server.script = [refused(400, reason), said("Rooibos.")]
+    with pytest.raises(StageError, match=reason):
+        followed(model("cache=none"))
+    assert server.calls == 1
+
+
 def test_a_server_that_ignores_the_wish_answers_as_a_whole(server, model):
     server.script = [said("Rooibos.")]
     assert followed(model("cache=none")) == ("Rooibos.", [])

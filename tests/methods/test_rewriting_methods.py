@@ -147,6 +147,15 @@ def test_llm4cs_forms_and_aggregates(model, turn, form, aggregate, query, calls)
     assert len(model.asked) == calls
 
 
+@pytest.mark.parametrize("form", ["rewrite", "rewrite_and_answer", "rewrite_then_answer"])
+def test_llm4cs_asks_for_a_thought_in_every_form_unless_told_not_to(model, turn, form):
+    for think in (True, False):
+        asked = len(model.asked)
+        llm4cs(model.llm, Search(), form=form, think=think)(turn)
+        first = str(model.asked[asked].messages[-1]["content"])
+        assert ("one sentence" in first) is think
+
+
 def test_llm4cs_may_fuse_the_lists_of_the_samples(model, turn):
     search, likes = Search(), Likes()
     out = llm4cs(model.llm, search, aggregate="fusion", form="rewrite")(turn)

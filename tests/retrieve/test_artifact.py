@@ -1,5 +1,6 @@
 """Indexes are PyTerrier artifacts: opened by their folder, packed into a file, read over HTTP."""
 
+import shutil
 import tarfile
 import threading
 from functools import partial
@@ -51,6 +52,17 @@ def test_an_index_is_opened_by_its_folder(index, tmp_path):
     assert pt.Artifact.load(index.path) == index
     found = pt.Artifact.load(index.path, text=index.text_loader())
     assert found.text == index.text_loader()
+
+
+@pytest.mark.parametrize("change", [lambda data: data + b"x", lambda data: data[:-1]])
+def test_a_file_of_another_size_is_not_of_the_index(index, tmp_path, change):
+    for name in index.describe()["files"]:
+        copy = tmp_path / name
+        shutil.copytree(index.path, copy)
+        (file,) = copy.rglob(name)
+        file.write_bytes(change(file.read_bytes()))
+        with pytest.raises(ikat.DataError, match=f"{name} has .* bytes instead of"):
+            type(index)(copy).retriever()
 
 
 @pytest.mark.parametrize("texts", [False, True])

@@ -76,6 +76,16 @@ def test_a_query_of_another_script_is_told_beside_others():
         ikat.BM25Rerank()(turn("1_1", "чай", {"d1": "чай", "d2": "река"}))
 
 
+def test_texts_of_another_script_are_told_beside_others():
+    foreign = turn("1_1", "tea", {"d1": "чай", "d2": "река"})
+    with pytest.warns(NoResultWarning, match=r"1 turn without a .*: 1_1; BM25 scores them 0"):
+        found = ikat.BM25Rerank()(pd.concat([foreign, turn("1_2", "tea")], ignore_index=True))
+    assert found.loc[found["qid"] == "1_1", "score"].tolist() == [0.0, 0.0]
+    assert found.loc[found["qid"] == "1_2", "score"].max() > 0
+    with pytest.raises(DataError, match="no text has a"):
+        ikat.BM25Rerank()(foreign)
+
+
 @pytest.mark.parametrize(
     "arguments", [{"k1": -0.1}, {"b": 1.1}, {"b": -0.1}, {"stemmer": "x"}, {"stops": "x"}]
 )

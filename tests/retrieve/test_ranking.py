@@ -169,3 +169,20 @@ def test_a_file_remembers_for_another_process(index, searched, tmp_path, monkeyp
         index.bm25(cache=tmp_path / "c")(frame("tea mint", "river")), first
     )
     assert len(searched) == 2
+
+
+@pytest.mark.parametrize(
+    "toks",
+    [
+        {"tea": 1.0, "mint": float("nan")},
+        {"tea": float("inf"), "mint": 1.0},
+        {"tea": 1.0, "mint": "2"},
+        {"tea": None, "mint": 1.0},
+        {"tea": "1"},
+        ["tea"],
+        "tea",
+    ],
+)
+def test_every_weight_of_a_query_is_a_finite_number(index, toks):
+    with pytest.raises(ikat.DataError, match=r"query_toks of q0 is .*: give a dict of terms"):
+        index.bm25()(frame("x").assign(query_toks=[toks]))

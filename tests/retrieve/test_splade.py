@@ -189,6 +189,7 @@ def test_model_that_weighs_no_term_is_refused_leaving_no_index(tmp_path, make, e
     ("file", "content", "message"),
     [
         ("docs.npy", b"\0", "has 1 bytes"),
+        ("docs.npy", bytes(1 << 16), "has 65536 bytes instead of"),
         ("starts.npy", None, "starts.npy"),
         ("ikat.json", b'{"format": 0}', "has format 0"),
         ("ikat.json", b"{", "isn't whole"),

@@ -178,3 +178,23 @@ def test_repeats_differ_in_nothing_of_their_system(tmp_path, name):
         return
     with pytest.raises(UsageError, match=f"/c are not repeats of one system.* different {name}"):
         check_repeats(folders)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        ({"k": 1, "old": 2}, {"k": 1}, "({'old': 2}, now {})"),
+        ({"k": 1}, {"k": 1, "new": 2}, "({}, now {'new': 2})"),
+        ({"old": 2}, {"new": 3}, "({'old': 2}, now {'new': 3})"),
+        ({"k": 1, "same": 0}, {"k": 2, "same": 0}, "({'k': 1}, now {'k': 2})"),
+        (
+            {"old": "0123456789abcdef", "k": 1},
+            {"k": 2},
+            "(k, old)",
+        ),
+    ],
+)
+def test_a_removed_added_or_changed_setting_is_named(before, now, said):
+    assert describe_difference({"settings": before}, {"settings": now}) == (
+        f"different settings {said}"
+    )

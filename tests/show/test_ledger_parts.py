@@ -66,7 +66,7 @@ def with_stages(path, *lines):
 def test_refused_calls_are_those_of_server_and_model(tmp_path):
     no = "I'm sorry, but I can't help with that."
     calls = [
-        {"failure": "refused: content filter"},
+        {"failure": "the provider's content filter withheld the answer"},
         {"failure": "no answer"},
         {"completion": no},
         {"completion": f"<think>easy</think>{no}"},
@@ -85,7 +85,23 @@ def test_refused_calls_are_those_of_server_and_model(tmp_path):
     refused = dict(zip(found["conversation"], found["refused"], strict=True))
     assert list(refused) == ["9-1", "10-1"]
     assert (refused["9-1"], found.set_index("conversation").loc["9-1", "asked"]) == (2, 3)
-    assert refused["10-1"] >= 1
+    assert (refused["10-1"], found.set_index("conversation").loc["10-1", "asked"]) == (2, 3)
+
+
+def test_refused_calls_are_told_of_every_system_that_failed(tmp_path):
+    refused = {"qid": "9-1_1", "stage": "a", "asked": [{"failure": "the model refused: no"}]}
+    answered = {"qid": "9-1_1", "stage": "a", "asked": [{"completion": "Rooibos."}]}
+    lines = {"first": answered, "second": refused, "third": answered, "fourth": refused}
+    for name, line in lines.items():
+        with_stages(tmp_path / name, line)
+        spent = Ledger()
+        spent.count("a", "m", calls=1, failures=int(line is refused))
+        spent.frame().to_csv(tmp_path / name / "ledger.csv", index=False)
+        (tmp_path / name / "run.json").write_text("{}")
+    notes = ledger([tmp_path / name for name in lines]).notes
+    assert [note for note in notes if note.startswith("Refused")] == [
+        f"Refused calls of {name} by conversation: 9-1 1 of 1." for name in ("second", "fourth")
+    ]
 
 
 def test_models_are_those_requested_and_served(tmp_path):

@@ -120,3 +120,18 @@ def test_a_hub_out_of_reach_is_said_once(caplog):
         load("cross-encoder", "a/b", make)
     assert caplog.records == []
     assert hub.level == before
+
+
+@pytest.mark.parametrize("place", [0, (1 << 20) - 1, 1 << 20, (3 << 20) + 4])
+def test_every_byte_of_a_large_file_counts(tmp_path, place):
+    for name in ("before", "same", "retrained"):
+        (tmp_path / name).mkdir()
+        weights = bytearray((3 << 20) + 5)
+        if name == "retrained":
+            weights[place] = 1
+        (tmp_path / name / "weights").write_bytes(weights)
+    before, same, retrained = (
+        checksum_model(str(tmp_path / name)) for name in ("before", "same", "retrained")
+    )
+    assert before == same
+    assert before != retrained

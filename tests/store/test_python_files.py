@@ -135,3 +135,24 @@ def test_the_measures_of_an_edited_file_are_the_new_ones(folder):
         (folder / "mine.py").write_text(source.format(measure))
         found += as_measures([f"{folder}/mine.py:mine"])
     assert list(map(str, found)) == ["P@5", "P@3"]
+
+
+@pytest.mark.parametrize("stops", ["KeyboardInterrupt()", "SystemExit(3)", "GeneratorExit()"])
+def test_what_stops_the_process_is_no_fault_of_the_file(folder, stops):
+    (folder / "mine.py").write_text(f"raise {stops}\n")
+    with pytest.raises((KeyboardInterrupt, SystemExit, GeneratorExit)) as caught:
+        load(folder)
+    assert repr(caught.value).rstrip(",)") == stops.rstrip(")")
+    (folder / "mine.py").write_text("depth = 5\n")
+    assert load(folder).depth == 5
+
+
+def test_a_users_own_advice_is_said_and_any_other_error_has_its_line(folder):
+    (folder / "mine.py").write_text(
+        "from pyterrier_ikat import UsageError\nraise UsageError('give a depth')\n"
+    )
+    with pytest.raises(ikat.UsageError, match=r"\Agive a depth\Z"):
+        load(folder)
+    (folder / "mine.py").write_text("depth = 5\ndepth / 0\n")
+    with pytest.raises(ikat.UsageError, match=r"can't be run: ZeroDivisionError: .*\(line 2\)"):
+        load(folder)

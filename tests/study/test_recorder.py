@@ -198,12 +198,20 @@ def test_a_cut_line_of_costs_is_dropped(tmp_path):
     assert rows(Account(tmp_path / "c"), "calls") == [[1]]
 
 
+SPENT = Ledger()
+SPENT.count("rewrite", "m", calls=3, cost=0.5)
+SPENT.count("answer", "m", calls=2, cost=0.25)
+LEDGER = SPENT.frame().to_csv(index=False)
+
+
 @pytest.mark.parametrize(
     ("written", "parameters", "told"),
     [
         (None, "{}", "can't be read"),
         ("stage,model\n", "{}", "no column"),
         (None, '{"ledger_rows": 2}', "can't be read"),
+        (LEDGER, '{"ledger_rows": 3}', "2 of 3 rows"),
+        (LEDGER.splitlines()[0] + "\n", '{"ledger_rows": 2}', "0 of 2 rows"),
     ],
 )
 def test_an_unreadable_ledger_of_a_finished_run_is_an_error(tmp_path, written, parameters, told):
@@ -214,6 +222,15 @@ def test_an_unreadable_ledger_of_a_finished_run_is_an_error(tmp_path, written, p
         (folder / "ledger.csv").write_text(written)
     with pytest.raises(DataError, match=told):
         ledger_of(RunFolder(folder))
+
+
+def test_a_whole_ledger_of_a_finished_run_is_read(tmp_path):
+    (tmp_path / "run.json").write_text('{"ledger_rows": 2}')
+    (tmp_path / "ledger.csv").write_text(LEDGER)
+    read = ledger_of(RunFolder(tmp_path)).frame()
+    assert read[["stage", "calls", "cost"]].values.tolist() == (
+        SPENT.frame()[["stage", "calls", "cost"]].values.tolist()
+    )
 
 
 def begun(out, name, **counts):

@@ -431,3 +431,13 @@ def test_words_are_counted_after_nfkc_over_all_texts():
     assert "251 words, 250 are allowed in all" in place.problems[0].message
     check_length(place, ["w " * 250])
     assert len(place.problems) == 1
+
+
+@pytest.mark.parametrize("year", [2023, 2024, 2025])
+def test_a_turn_that_cannot_be_read_is_not_missing_too(tmp_path, year):
+    document = valid(year)
+    turns_of(document)[0]["responses"][0]["text"] = 5
+    (tmp_path / "run").write_text(text_of(document))
+    problems = validate(tmp_path / "run", DATA[year])
+    turn = f"{DATA[year].number}_1"
+    assert [(problem.turn, problem.field) for problem in problems] == [(turn, "responses[0].text")]

@@ -419,3 +419,14 @@ def test_what_cannot_be_played_or_sent_is_refused(tmp_path, monkeypatch):
         UsageError, match="refuses run/continue .422: .*citations.*Citations key is invalid"
     ):
         play(Strict(), tmp_path / "strict")
+
+
+def test_a_dump_that_cannot_be_fetched_is_told_and_fetched_again(tmp_path, monkeypatch):
+    track = Track()
+    with monkeypatch.context() as patch:
+        patch.setattr(track, "with_dump", False)
+        with pytest.warns(InteractiveWarning, match=r"there is no dump.json \(.+ fetches it"):
+            play(track, tmp_path / "run")
+    assert not (tmp_path / "run" / "dump.json").exists()
+    play(track, tmp_path / "run")
+    assert (tmp_path / "run" / "dump.json").exists()
