@@ -12,7 +12,7 @@ import time
 
 import pytest
 from chat_server import ask
-from tiny_model import ROOM, TEMPLATE, save_tiny_model
+from tiny_model import ROOM, TEMPLATE, WORDS, save_tiny_model
 from transformers import AutoTokenizer
 
 from pyterrier_ikat.completions.reasoning import without_reasoning
@@ -204,3 +204,25 @@ def test_a_gguf_file_is_known_by_its_state_and_needs_its_package(tmp_path, monke
         UsageError, match=r"the language model '.*tiny.gguf' needs gguf: pip install gguf"
     ):
         llm(f"hf:{file} cache=none").ask(ask("a"))
+
+
+@pytest.mark.parametrize(
+    ("ends", "text", "tokens"),
+    [
+        (1, "drink rooibos", 3),
+        ([1, WORDS.index("rooibos")], "drink", 2),
+        ([WORDS.index("drink"), 1], None, None),
+        (None, "drink rooibos", 3),
+    ],
+)
+def test_a_reply_ends_at_each_end_token_of_the_model(templated, tmp_path, ends, text, tokens):
+    folder = shutil.copytree(templated, tmp_path / "m")
+    config = json.loads((folder / "generation_config.json").read_text())
+    config["eos_token_id"] = ends
+    (folder / "generation_config.json").write_text(json.dumps(config))
+    (reply,) = llm(f"hf:{folder} max_tokens=8 cache=none").ask(ask("tea"))
+    if text is None:
+        assert "the completion is empty" in str(reply)
+    else:
+        assert (reply.text, reply.finish_reason) == (text, "stop")
+        assert reply.completion_tokens == tokens
