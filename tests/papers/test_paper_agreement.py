@@ -94,3 +94,20 @@ def test_published_counts_stand_only_by_those_of_the_same_pairs(tmp_path, name):
     assert (
         "The published counts are about 22,684 pairs" in " ".join(table.shown().written().split())
     ) == (name == "ikat:2023")
+
+
+@pytest.mark.parametrize(
+    ("spec", "same"),
+    [
+        ("openai:gpt-3.5-turbo", True),
+        ("openai:gpt-3.5-turbo-0125 temperature=0", True),
+        ("openai:gpt-4o", False),
+        ("recorded:sample", False),
+    ],
+)
+def test_the_papers_judge_is_told_only_beside_another_model(tmp_path, spec, same):
+    qrels = pd.DataFrame({"qid": "9-1_3", "docno": ["a", "b", "c"], "label": [1, 1, 3]})
+    data = SimpleNamespace(name="ikat:2023", year=2023, get_qrels=lambda: qrels)
+    table = Relabelled(find_table("generate_then_retrieve", "4"), data, spec, tmp_path)
+    write_qrels(qrels, table.labels)
+    assert ("The paper's judge is" not in table.shown().written()) == same

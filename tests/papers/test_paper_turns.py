@@ -114,6 +114,17 @@ def test_scores_of_repeats_are_their_means(tmp_path):
     assert ours(found) == [[pytest.approx(np.mean(means)), 4]]
 
 
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.study.RepeatsWarning")
+def test_the_plan_counts_the_calls_of_all_repeats(tmp_path):
+    calls = {}
+    for repeats in (1, 3):
+        found = Reproduction(
+            PAPER, "sample", out=tmp_path, systems=[SYSTEM], repeats=repeats, turns=TURNS[:4]
+        )
+        calls[repeats] = found.plan(PART)["calls"].sum()
+    assert calls[3] == 3 * calls[1] > 0
+
+
 def test_judgements_that_are_there_are_not_called_missing(ikat_data):
     """The mini is judged by gold passages, and NIST's file lies in the folder."""
     judged = Judgements(QRELS, "the topics' gold passages", 2023)

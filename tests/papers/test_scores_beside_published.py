@@ -201,3 +201,13 @@ def test_a_figure_is_its_points_or_is_refused():
     assert len(points.frame) > 0
     with pytest.raises(ikat.UsageError, match="prints no numbers of figure-3"):
         published_tables("generate_then_retrieve", "figure-3")
+
+
+def test_scores_that_stand_alone_are_compared_with_no_published_ones():
+    scored = {"raw": scores(1, 1, 1)}
+    compared = "the published scores over"
+    assert compared in " ".join(table(judged(3), scores=scored).notes)
+    for alone in (judged(3, year=2024), judged(3, kind="gpt-4o"), judged(3, of_some="a part")):
+        notes = " ".join(table(alone, scores=scored).notes)
+        assert "No published score stands beside ours" in notes
+        assert compared not in notes
