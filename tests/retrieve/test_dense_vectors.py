@@ -130,6 +130,7 @@ def test_the_model_is_called_with_prefix_size_and_similarity(words, tmp_path):
         "batch_size": 7,
         "show_progress_bar": False,
         "normalize_embeddings": False,
+        "pool": None,
     }
     index.encode_queries(["tea"])
     index.encode_queries(["tea"], "own: ")
@@ -171,9 +172,9 @@ def test_a_batch_has_at_least_one_text(words, tmp_path, batch_size):
         ikat.DenseIndex(tmp_path / "i").index(CORPUS, "m", batch_size=batch_size)
 
 
-@pytest.mark.parametrize("step", [1, 2, 3, 100])
-def test_steps_of_any_size_make_the_same_index(words, tmp_path, monkeypatch, step):
-    monkeypatch.setattr(dense_module, "PASSAGES_IN_STEP", step)
+@pytest.mark.parametrize("at_once", [1, 2, 3, 100])
+def test_batches_of_any_size_make_the_same_index(words, tmp_path, monkeypatch, at_once):
+    monkeypatch.setattr(dense_module, "PASSAGES_AT_ONCE", at_once)
     index = ikat.DenseIndex(tmp_path / "i").index(iter(CORPUS[:3]), "m").add(iter(CORPUS[3:]))
     assert len(index) == 4
     found = index.dense()(topics("tea", "tram"))

@@ -71,18 +71,18 @@ def test_scores_are_products_of_hundredths():
     assert splade_module.SpladeRetriever.scale == 10_000
 
 
-def step(path, docnos, rows):
-    """A file of a step, with (term, impact) pairs for each passage."""
+def part(path, docnos, rows):
+    """A file of a part of one batch, with (term, impact) pairs for each passage."""
     data = [impact for row in rows for _, impact in row]
     indices = [term for row in rows for term, _ in row]
     indptr = np.cumsum([0, *map(len, rows)])
-    np.savez(
-        path,
-        docnos=np.array(docnos),
-        data=np.array(data, dtype=np.uint32),
-        indices=np.array(indices, dtype=np.int32),
-        indptr=indptr,
-    )
+    arrays = {
+        "0.docnos": np.array(docnos),
+        "0.data": np.array(data, dtype=np.uint32),
+        "0.indices": np.array(indices, dtype=np.int32),
+        "0.indptr": indptr,
+    }
+    np.savez(path, **arrays)
     return path
 
 
@@ -99,11 +99,11 @@ def matrix(folder):
     return by_docno
 
 
-def test_steps_with_different_terms_are_one_matrix(tmp_path):
+def test_parts_with_different_terms_are_one_matrix(tmp_path):
     files = [
-        step(tmp_path / "0.npz", ["d", "b"], [[(0, 5), (2, 7)], []]),
-        step(tmp_path / "1.npz", ["c"], [[(4, 1)]]),
-        step(tmp_path / "2.npz", ["a"], [[(0, 3), (1, 2)]]),
+        part(tmp_path / "0.npz", ["d", "b"], [[(0, 5), (2, 7)], []]),
+        part(tmp_path / "1.npz", ["c"], [[(4, 1)]]),
+        part(tmp_path / "2.npz", ["a"], [[(0, 3), (1, 2)]]),
     ]
     whole, first, added = (tmp_path / name for name in ("whole", "first", "added"))
     for folder in (whole, first, added):

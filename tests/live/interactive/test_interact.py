@@ -164,9 +164,13 @@ def test_each_turn_is_answered_once_and_the_log_equals_the_dump(tmp_path, form):
 
 
 def test_memory_learns_once_per_chat_and_knows_returning_users(tmp_path):
-    class Notes:
+    class Notes(ikat.UserMemory):
         def __init__(self):
+            super().__init__(tmp_path / "notes.json")
             self.learned, self.told = [], {}
+
+        def require_learning(self):
+            pass
 
         def add(self, user, statements):
             self.told[user] = statements
