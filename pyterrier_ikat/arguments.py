@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from .errors import DataError, UsageError, did_you_mean
+from .errors import DataError, UsageError, counted, did_you_mean
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
@@ -194,13 +194,15 @@ def check_same_turns(stage: Any, inp: pd.DataFrame, out: Any) -> None:
     """
     if not isinstance(out, pd.DataFrame) or "qid" not in out.columns:
         returned = "no frame with qid"
+    elif len(out) != len(inp):
+        returned = counted(len(out), "row")
     elif list(out["qid"]) != list(inp["qid"]):
-        returned = f"{len(out)}, or other turns"
+        returned = "other turns, or in another order"
     else:
         return
     raise DataError(
-        f"{stage!r} got {len(inp)} rows and returned {returned}: return one row per row, in their "
-        "order, or set one_row_per_turn = False"
+        f"{stage!r} got {counted(len(inp), 'row')} and returned {returned}: return one row per "
+        "row, in their order, or set one_row_per_turn = False"
     )
 
 

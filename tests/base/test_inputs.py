@@ -133,11 +133,9 @@ class Blank(ikat.Rewrite):
 
 def test_an_operator_of_yours_keeps_what_it_declares():
     turns = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "query": "tea"})
-    with pytest.raises(
-        ikat.DataError, match=r"Loses\(\) got 3 rows and returned 1, or other turns"
-    ):
+    with pytest.raises(ikat.DataError, match=r"Loses\(\) got 3 rows and returned 1 row:"):
         Loses()(turns)
-    with pytest.raises(ikat.DataError, match="got 2 rows and returned 2, or other turns"):
+    with pytest.raises(ikat.DataError, match="got 2 rows and returned other turns"):
         Loses()(turns.head(2))
     with pytest.raises(ikat.DataError, match="Blank makes ' ' the query of turn 1_1"):
         Blank(ikat.llm(Says("Which tea?")))(turns)
