@@ -191,6 +191,16 @@ class LLM:
             raise StageError("generate", failures, self.kept_in)
         return cast(list[Completion], outcomes)
 
+    def text_generator(self, **options: Any) -> Any:
+        """The generator that pyterrier_rag's ``Reader`` asks its backend for, by this name.
+
+        Args:
+            options: of ``pyterrier_rag.backend.TextGenerator``.
+        """
+        from pyterrier_rag.backend import TextGenerator
+
+        return TextGenerator(self, **options)
+
     def kept(self, requests: Mapping[str, Request]) -> dict[str, Completion | LLMFailure]:
         """The outcomes of some requests in the cache, by their keys.
 
