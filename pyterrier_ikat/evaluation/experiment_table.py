@@ -211,8 +211,8 @@ def table(evaluated: "pd.DataFrame", format: str | None = None) -> Table | str:
 
     Raises:
         UsageError: for another format.
-        DataError: when it is not such a table, lacks columns of a comparison, or its rows are means
-            over different numbers of turns.
+        DataError: when it is not such a table, has no row, lacks columns of a comparison, or its
+            rows are means over different numbers of turns.
 
     Example:
         >>> import pandas as pd
@@ -226,22 +226,34 @@ def table(evaluated: "pd.DataFrame", format: str | None = None) -> Table | str:
         Mean over 24 judged turns. Best bold, second best underlined.
         <BLANKLINE>
     """
-    has_means = {"name", "turns"} <= set(evaluated.columns) and not evaluated.empty
-    if not has_means or not measures_of(dict(evaluated.iloc[0])):
-        columns = ", ".join(map(str, evaluated.columns)) or "no column"
+    check_experiment_table(evaluated)
+    shown = experiment_table(evaluated.to_dict("records"), evaluated.attrs.get(TURNS_ATTRIBUTE, ()))
+    shown = replace(shown, rows=evaluated, notes=[*shown.notes, *notes_of(evaluated)])
+    return shown if format is None else shown.written(format)
+
+
+def check_experiment_table(evaluated: "pd.DataFrame") -> None:
+    """Check that a frame has scores of systems on the same turns.
+
+    Raises:
+        DataError: when it isn't an experiment table, has no row, or its rows are means over
+            different numbers of turns.
+    """
+    names = [str(name) for name in evaluated.columns]
+    if not {"name", "turns"} <= set(names) or not measures_of(dict.fromkeys(names)):
+        columns = ", ".join(names) or "no column"
         raise DataError(
             f"this is not an experiment table (it has {columns}): "
             "give what ikat.experiment returned"
         )
+    if evaluated.empty:
+        raise DataError("the experiment table has no system: look at what it was selected by")
     turns = evaluated["turns"].unique()
     if len(turns) > 1:
         numbers = ", ".join(map(str, turns))
         raise DataError(
             f"the rows are means over different turns ({numbers} of them): make a table of each"
         )
-    shown = experiment_table(evaluated.to_dict("records"), evaluated.attrs.get(TURNS_ATTRIBUTE, ()))
-    shown = replace(shown, rows=evaluated, notes=[*shown.notes, *notes_of(evaluated)])
-    return shown if format is None else shown.written(format)
 
 
 def notes_of(scores: "pd.DataFrame") -> list[str]:
@@ -351,10 +363,10 @@ def variance_shares(scores: Sequence[Sequence[float]]) -> tuple[float, float]:
     """
     from scipy.stats import f_oneway
 
-    table = np.asarray(scores, dtype=np.float64)  # shape: repeats, turns
-    repeats, turns = table.shape
-    if repeats < 2 or turns < 2:
+    if len(scores) < 2 or len(scores[0]) < 2:
         return NO_VALUE, NO_VALUE
+    table = np.asarray(scores, dtype=np.float64)  # shape: repeats, turns
+    repeats = len(table)
     with warnings.catch_warnings():
         # Without variance within turns the ratio is infinite, without any it is NaN.
         warnings.simplefilter("ignore", RuntimeWarning)

@@ -588,7 +588,8 @@ def order_agreement(
         1 for the same order, -1 for the reverse; NaN if one table gives all systems the same score.
 
     Raises:
-        UsageError: when the tables don't have the same systems, or fewer than two.
+        UsageError: when the tables don't have the same systems, or fewer than two, or a system has
+            no score.
 
     Example:
         >>> nist = pd.DataFrame({"name": ["AD", "QR", "QD"], "nDCG@5": [0.3, 0.2, 0.1]})
@@ -604,9 +605,10 @@ def order_agreement(
     first = both[f"{title}_a"]
     second = both[f"{title}_b"]
     if len(both) < 2 or first.isna().any() or second.isna().any():
-        names = ", ".join(map(str, both["name"]))
+        names = ", ".join(map(str, both["name"])) or "there is none"
         raise UsageError(
-            f"an order is compared on the same two or more systems, each once: {names}"
+            f"an order is compared on the same two or more systems, each once, and each with a "
+            f"score {title}: {names}"
         )
     return float(kendalltau(first, second).statistic)
 

@@ -460,6 +460,10 @@ def nugget_means(
         One row per system: ``run``; ``recall``, the mean of ``all`` over the turns that have a
         value; ``low`` and ``high``, its 95 % interval, which is robust to clusters of turns;
         ``turns``, over how many the mean is; ``nuggets``; ``unit``, ``clusters`` and ``unit_from``.
+        ``recall`` is NaN when ``turns`` is 0.
+
+    Raises:
+        UsageError: when there is no system, or its scores lack a column.
 
     Example:
         >>> scores = pd.DataFrame({"qid": ["1_1", "1_2", "2_1", "3_1"], "nuggets": [2, 10, 5, 10]})
@@ -468,9 +472,13 @@ def nugget_means(
         >>> means[["run", "recall", "low", "high", "turns", "clusters"]].values.tolist()
         [['ours', 0.625, 0.126, 1.124, 4, 3]]
     """
+    if not systems:
+        raise UsageError("there is no run: give at least one")
     data = None if dataset is None else dataset_named(dataset)
     rows = []
-    for name, scores in systems.items():
+    for name, frame in systems.items():
+        needed = ("qid", "all", "nuggets")
+        scores = with_names(f"the scores of {name}", frame, needed, "give those of nugget_scores")
         valued = scores[scores["all"].notna()]
         clusters = find_clusters(valued["qid"], unit, data)
         recall = interval_of_mean(valued["all"].tolist(), clusters.names)

@@ -19,7 +19,7 @@ from ..runs.turn_lines import as_json, response_column, used_marks
 from .evaluator import check_common_turns
 from .finished_runs import check_once, with_names
 from .inference import interval_of_mean
-from .units import find_clusters
+from .units import UNIT_COLUMNS, find_clusters
 
 AssessmentOutcome = Literal["judged", "unable", "failed", "no response", "no basis"]
 
@@ -280,12 +280,17 @@ def response_means(
         ``turns``, all turns; ``unit``, ``clusters`` (of the ``n`` turns) and ``unit_from``.
         ``mean`` is NaN when ``n`` is 0.
 
+    Raises:
+        UsageError: when ``judged`` lacks a column.
+
     Example:
         >>> judged = pd.DataFrame({"qid": ["1", "2"], "judge": ["x", "x"], "value": [3.0, None]})
         >>> judged["outcome"] = ["judged", "failed"]
         >>> response_means(judged)[["judge", "mean", "n", "failures", "turns"]].values.tolist()
         [['x', 3.0, 1, 1, 2]]
     """
+    needed = ("qid", "judge", "value", "outcome")
+    judged = with_names("the assessments", judged, needed, "give those of evaluate_responses")
     data = None if dataset is None else dataset_named(dataset)
     rows = []
     for name, of_judge in judged.groupby("judge", sort=False):
@@ -303,7 +308,8 @@ def response_means(
             row[title] = int((of_judge["outcome"] == outcome).sum())
         row["turns"] = len(of_judge)
         rows.append({**row, **clusters.columns()})
-    return pd.DataFrame(rows)
+    columns = ["judge", "mean", "low", "high", "n", *COUNTED_OUTCOMES, "turns", *UNIT_COLUMNS]
+    return pd.DataFrame(rows, columns=columns)
 
 
 REPAIR_OF_COLUMN = {

@@ -281,8 +281,8 @@ def breakdown(
     Raises:
         UsageError: for another ``by``, a run named like a column of the table, or a result frame
             without qrels.
-        DataError: when the conversation or category of a turn is unknown, or the runs' scores are
-            not about the same turns.
+        DataError: when the conversation or category of a turn is unknown, a run has no scores, or
+            the runs' scores are not about the same turns.
 
     Example:
         >>> scores = pd.DataFrame({"qid": ["9-1_1", "9-1_2", "10-1_1"], "nDCG@5": [1.0, 0.5, 0.25]})
@@ -430,10 +430,12 @@ def scores_by_run(
 
     Raises:
         UsageError: when there is no run, or a result frame comes without qrels.
-        DataError: when the runs' scores are not about the same turns.
+        DataError: when a run has no scores, or the runs' scores are not about the same turns.
     """
     columns = {name: _scores_of(name, frame, qrels, measure) for name, frame in runs.items()}
     first, of_first = next(iter(columns.items()))
+    if of_first.empty:
+        raise DataError(f"the scores of {first} have no turn: look at what they were selected by")
     for name, scores in columns.items():
         differing = sorted(set(scores.index) ^ set(of_first.index), key=natural_key)
         if differing:

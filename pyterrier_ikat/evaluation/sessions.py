@@ -15,11 +15,12 @@ import numpy as np
 import pandas as pd
 
 from ..conversations.frame import column
-from ..errors import counted, list_first
+from ..errors import UsageError, counted, list_first
 from ..llms.ledger import Spend
 from ..runs.answered_turn import Turn
 from ..runs.log import Dialogue
 from ..tables import UNKNOWN, format_score
+from .finished_runs import with_names
 from .inference import NO_VALUE
 
 SESSION_MEASURES = {
@@ -114,6 +115,9 @@ def session_means(systems: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         over all sessions. A mean over nothing is NaN, and so is the cost when that of one session
         is unknown.
 
+    Raises:
+        UsageError: when there is no system, or its frame lacks a column.
+
     Example:
         >>> turn = Turn(1, "", "", spend=Spend(3, cost=0.5), met=("r",))
         >>> cheap = Dialogue("a", "a", {"r": "Tea?"}, [turn], end="satisfied")
@@ -123,8 +127,13 @@ def session_means(systems: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         >>> session_means({"raw": frame}).values.tolist()
         [['raw', 2, 1, 0.5, 1.0, 1.0, 0.0, 3.5, nan]]
     """
+    if not systems:
+        raise UsageError("there is no system: give at least one")
     rows = []
-    for name, frame in systems.items():
+    needed = ("end", *SESSION_MEASURES)
+    for name, sessions in systems.items():
+        repair = "give those of session_measures"
+        frame = with_names(f"the sessions of {name}", sessions, needed, repair)
         row: dict[str, Any] = {
             "name": name,
             "sessions": len(frame),

@@ -12,7 +12,9 @@ from ir_measures import nDCG
 
 from ..errors import DataError, UsageError, counted
 from ..evaluation import as_measures, label
+from ..evaluation.experiment_table import check_experiment_table
 from ..evaluation.score_frame import notes_on_turns
+from ..evaluation.scores import GROUP_COLUMNS
 from ..store.files import atomic_write
 from .ledgers import Ledgers, ledger_frame
 
@@ -131,6 +133,7 @@ def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
 
     Raises:
         UsageError: when matplotlib is not installed.
+        DataError: when it is not a breakdown, has no row, or a system has no score.
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
@@ -138,8 +141,8 @@ def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
         >>> plot_breakdown(ikat.breakdown({"AD": scores}, by="depth")).get_ylabel()
         'mean nDCG@5'
     """
+    systems = _check_breakdown(table)
     by_depth = table.columns[0] == "depth"
-    systems = [name for name in table.columns[1:] if name != "turns"]
     if by_depth:
         shown = _with_enough_turns(table)
         positions = shown["depth"].to_numpy(dtype=float)
@@ -168,6 +171,28 @@ def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
     axes.grid(axis="y", alpha=0.3)
     add_legend(axes, "system", handles, systems)
     return axes
+
+
+def _check_breakdown(table: pd.DataFrame) -> list[str]:
+    """Return the systems of a breakdown, each of which has a score.
+
+    Raises:
+        DataError: when it is not a breakdown, has no row, or a system has no score.
+    """
+    names = list(table.columns)
+    systems = [name for name in names[1:] if name != "turns"]
+    if not systems or names[0] not in GROUP_COLUMNS or "turns" not in names:
+        columns = ", ".join(map(str, names)) or "no column"
+        raise DataError(
+            f"this is not a breakdown (it has {columns}): "
+            "give what ikat.breakdown returned, with a system or more"
+        )
+    if table.empty:
+        raise DataError(f"the breakdown has no {names[0]}: look at what it was selected by")
+    without = [name for name in systems if table[name].isna().all()]
+    if without:
+        raise DataError(f"the breakdown has no score of {', '.join(without)}: omit the system")
+    return systems
 
 
 def _draw_systems(
@@ -284,7 +309,9 @@ def plot_cost(
     Raises:
         UsageError: when the table lacks the measure, ``against`` is unknown, or matplotlib is not
             installed.
-        DataError: when a system has no ledger, or its tokens or cost are unknown.
+        DataError: when the table is not an experiment table, has no row, or its rows are means over
+            different numbers of turns; when a system has no score or ledger, or its tokens or cost
+            are unknown.
 
     Example:
         >>> import pandas as pd
@@ -295,13 +322,20 @@ def plot_cost(
         >>> plot_cost(table, {"raw": Ledger(), "QR": spent}).get_xlabel()
         'LLM calls'
     """
+    check_experiment_table(table)
     column = label(as_measures(measure)[0])
     if column not in table.columns:
         raise UsageError(f"the table has no column {column}: evaluate with this measure")
     if against not in AMOUNTS:
         raise UsageError(f"against={against!r} is unknown: choose one of {', '.join(AMOUNTS)}")
-    axes = axes_for(ax)
+    without = table.loc[table[column].isna(), "name"]
+    if len(without):
+        raise DataError(
+            f"the table has no score {column} of {', '.join(without)}: plot another measure, or "
+            "omit the system"
+        )
     spent = ledger_frame(ledgers)
+    axes = axes_for(ax)
     names = []
     handles = []
     deviations = table.get(f"{column} std", [np.nan] * len(table))

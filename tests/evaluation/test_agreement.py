@@ -80,7 +80,7 @@ def test_the_order_of_systems():
     )  # a .2, b .3, c .1, d .4: 4 pairs alike, 2 not
     assert order_agreement(table, table, "nDCG@5") == pytest.approx(1)
     assert order_agreement(table, other, "nDCG@5") == pytest.approx((4 - 2) / 6)
-    with pytest.raises(UsageError, match="two or more systems, each once: a, b, c, d"):
+    with pytest.raises(UsageError, match="two or more systems, each once, .*: a, b, c, d"):
         order_agreement(table, other[1:], "nDCG@5")
 
 

@@ -182,6 +182,64 @@ def test_a_cost_that_is_not_known_is_not_drawn_as_zero():
         plot_cost(evaluated(), ledgers, "R@20")
 
 
+BROKEN_COSTS = {
+    "no row": (evaluated()[:0], "the experiment table has no system: look at what it was sel"),
+    "no column": (pd.DataFrame(), "not an experiment table .it has no column.: give what"),
+    "turns": (figures(1, 0), "not an experiment table .it has qid, nDCG@5.: give what"),
+    "other turns": (evaluated().assign(turns=[24, 24, 7]), "different turns .24, 7 of them."),
+    "a score": (
+        evaluated().assign(**{"nDCG@5": [0.25, None, 0.75]}),
+        "no score nDCG@5 of QR: plot another measure, or omit the system",
+    ),
+    "all scores": (evaluated().assign(**{"nDCG@5": float("nan")}), "nDCG@5 of raw, QR, AD: plot"),
+}
+
+
+@pytest.mark.parametrize(("table", "message"), BROKEN_COSTS.values(), ids=BROKEN_COSTS)
+def test_a_cost_without_scores_is_refused_before_it_is_drawn(table, message):
+    from matplotlib import pyplot
+
+    with pytest.raises(DataError, match=message):
+        plot_cost(table, {"raw": Ledger(), "QR": Ledger(), "AD": Ledger()})
+    assert pyplot.get_fignums() == []
+
+
+def by_turn(by="conversation", **scores):
+    return breakdown({name: figures(*values) for name, values in scores.items()}, by=by)
+
+
+BROKEN_BREAKDOWNS = {
+    "no conversation": (by_turn(AD=[1, 0])[:0], "the breakdown has no conversation: look at what"),
+    "no depth": (by_turn("depth", AD=[1, 0])[:0], "the breakdown has no depth: look at what"),
+    "no column": (pd.DataFrame(), "not a breakdown .it has no column.: give what ikat.breakdown"),
+    "no system": (by_turn(AD=[1, 0])[["conversation", "turns"]], "not a breakdown .it has conv"),
+    "no turns": (by_turn(AD=[1, 0]).drop(columns="turns"), "not a breakdown .it has conv"),
+    "other table": (evaluated(), "not a breakdown .it has name, nDCG@5, turns."),
+    "all scores": (
+        by_turn(AD=[1, 0], QR=[1, 1]).assign(QR=float("nan")),
+        "the breakdown has no score of QR: omit the system",
+    ),
+}
+
+
+@pytest.mark.parametrize(("table", "message"), BROKEN_BREAKDOWNS.values(), ids=BROKEN_BREAKDOWNS)
+def test_a_breakdown_without_scores_is_refused_before_drawing(table, message):
+    from matplotlib import pyplot
+
+    with pytest.raises(DataError, match=message):
+        plot_breakdown(table)
+    assert pyplot.get_fignums() == []
+
+
+def test_a_single_group_of_a_single_run_is_drawn():
+    for by in ("conversation", "depth"):
+        ax = plot_breakdown(by_turn(by, AD=[0.5]))
+        ax.figure.canvas.draw()
+        assert ax.lines[0].get_ydata().tolist() == [0.5]
+    one = plot_cost(evaluated()[:1], {"raw": Ledger()})
+    assert one.lines[0].get_ydata().tolist() == [0.25]
+
+
 @pytest.mark.parametrize(
     "plot",
     [

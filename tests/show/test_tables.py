@@ -166,8 +166,10 @@ def test_what_is_no_experiment_table_is_refused():
         match="not an experiment table .it has qid, nDCG@5.: give what ikat.experiment returned",
     ):
         table(pd.DataFrame({"qid": ["1_1"], "nDCG@5": [0.5]}))
-    with pytest.raises(DataError, match="not an experiment table"):
+    with pytest.raises(DataError, match="the experiment table has no system: look at what it was"):
         table(experiment_table(**{"nDCG@5": 0.5})[:0])
+    with pytest.raises(DataError, match="not an experiment table .it has no column."):
+        table(pd.DataFrame())
     with pytest.raises(DataError, match="different turns .24, 116 of them.: make a table of each"):
         table(experiment_table(**{"nDCG@5": 0.5}).assign(turns=[24, 24, 116]))
 
