@@ -6,7 +6,7 @@ Every command prints them. pandas is imported only when a frame is needed.
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,10 @@ MARKS_NOTE = "Best bold, second best underlined."
 
 LATEX_PACKAGES = r"% \usepackage{booktabs}"
 """The first line of a table for LaTeX."""
+LATEX_TOO_WIDE = "% This table may be wider than the page: omit columns, or turn it."
+"""The second line of a table for LaTeX that has no form that fits."""
+RELEVANCE_LEVEL = re.compile(r"\(rel=(\d+)\)")
+"""The level in the name of a measure from which on a grade counts as relevant."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +154,97 @@ def _latex_cell(text: str) -> str:
     return escape_latex(text)
 
 
+_COLUMN_WIDTH = 241
+"""The width in points of a column of ACM's sigconf. That of IEEE's conferences has 252."""
+_PAGE_WIDTH = 345
+"""The width in points of the text of LaTeX's article, the narrowest. ACM's sigconf has 506."""
+
+
+@dataclass(frozen=True)
+class _LatexForm:
+    """How a table is set for LaTeX.
+
+    Attributes:
+        environment: ``table``, or ``table*`` for a float as wide as the text.
+        size: the command of the font's size.
+        scale: the width of its letters beside those of 10 points.
+        gap: the points to each side of a column.
+        room: the points that a table of this form may take.
+    """
+
+    environment: str = "table"
+    size: str = r"\normalsize"
+    scale: float = 1.0
+    gap: int = 6
+    room: int = _COLUMN_WIDTH
+
+    def fits(self, columns: Sequence[Column]) -> bool:
+        """Whether columns have room in this form."""
+        width = 0.0
+        for column in columns:
+            texts = [_width_in_points(column.title)]
+            for cell in column.cells:
+                bold = _WIDTH_OF_BOLD if cell.best else 1
+                texts.append(_width_in_points(cell.text) * bold)
+            width += max(texts) * self.scale + 2 * self.gap
+        return width <= self.room
+
+
+_SMALL = _LatexForm(size=r"\small", scale=0.93, gap=4)
+_FOOTNOTE = _LatexForm(size=r"\footnotesize", scale=0.85, gap=3)
+_SCRIPT = _LatexForm(size=r"\scriptsize", scale=0.8, gap=3)
+_IN_COLUMN = (_LatexForm(), _SMALL, _FOOTNOTE)
+_ON_PAGE = tuple(
+    replace(form, environment="table*", room=_PAGE_WIDTH) for form in (*_IN_COLUMN, _SCRIPT)
+)
+
+_WIDTH_OF_BOLD = 1.15
+_WIDTHS = {
+    2.8: ".,:;'!|ijlI[]",
+    3.9: " ()-/_rst",
+    7.8: "ABCDEFGHJKLMNOPQRSTUVWXYZmw@+=%&\u00b1",
+}
+"""The width in points of characters in Computer Modern of 10 points; 5.5 for all others."""
+_WIDTH_OF_CHARACTER = {character: width for width, of in _WIDTHS.items() for character in of}
+
+
+def _width_in_points(text: str) -> float:
+    """The width of a text in Computer Modern of 10 points, roughly.
+
+    Example:
+        >>> round(_width_in_points("nDCG@3"))  # 41 in LaTeX
+        42
+    """
+    return sum(_WIDTH_OF_CHARACTER.get(character, 5.5) for character in text)
+
+
+def without_levels(columns: Sequence[Column]) -> tuple[list[Column], list[str]]:
+    """The columns with shorter names of measures, and sentences with what these lack.
+
+    A name stays as it is where another column would have the same.
+
+    Example:
+        >>> columns = [Column("R(rel=1)@20", []), Column("P(rel=2)@5", []), Column("P@5", [])]
+        >>> shorter, sentences = without_levels(columns)
+        >>> [column.title for column in shorter], sentences
+        (['R@20', 'P(rel=2)@5', 'P@5'], ['R@20: relevant from grade 1 on.'])
+    """
+    titles = [RELEVANCE_LEVEL.sub("", column.title) for column in columns]
+    shorter = []
+    measures_of: dict[str, list[str]] = {}
+    for column, title in zip(columns, titles, strict=True):
+        level = RELEVANCE_LEVEL.search(column.title)
+        if level is None or titles.count(title) > 1:
+            shorter.append(column)
+            continue
+        shorter.append(replace(column, title=title))
+        measures_of.setdefault(level[1], []).append(title)
+    sentences = []
+    for level_number, measures in measures_of.items():
+        sentences.append(f"{', '.join(measures)}: relevant from grade {level_number} on.")
+    return shorter, sentences
+
+
 def escape_markdown(text: str) -> str:
     r"""Return text that Markdown shows as it is, on one line.
 
@@ -213,27 +308,46 @@ class Table:
 
         Title and notes are in its caption. A table without either has no number and no label.
 
+        A table that is too wide for one of two columns has shorter names of measures, then a
+        smaller font and gap, then the environment ``table*``, which is as wide as the text.
+
         Args:
             label: for references; by default made of the title. A second table's has an end more.
         """
-        sides = "".join("r" if column.numeric else "l" for column in self.columns)
-        # the mark takes no room: scores stay aligned
-        shown = self._marked(_latex_cell, r"\textbf{%s}", r"\underline{%s}", r"\rlap{$^{%s}$}")
+        table = self
+        if not _IN_COLUMN[0].fits(self.columns):
+            columns, levels = without_levels(self.columns)
+            table = replace(self, columns=columns, notes=[*self.notes, *levels])
         label = label or _label_of(self.title or self.label)
-        caption = escape_latex(self._paper_caption())
-        text = str(
-            shown.to_latex(
-                index=False,
-                escape=False,
-                column_format=sides,
-                caption=caption or None,
-                label=label if caption else None,
-            )
-        )
-        text = f"{LATEX_PACKAGES}\n{text}"
+        text = table._latex(label)
         if self.below is None:
             return text
         return f"{text}\n{self.below.latex(f'{label}-intervals')}"
+
+    def _latex(self, label: str) -> str:
+        """The environment of this table alone, in the first form that fits."""
+        # the mark takes no room: scores stay aligned
+        shown = self._marked(_latex_cell, r"\textbf{%s}", r"\underline{%s}", r"\rlap{$^{%s}$}")
+        sides = "".join("r" if column.numeric else "l" for column in self.columns)
+        tabular = str(shown.to_latex(index=False, escape=False, column_format=sides)).rstrip()
+        fitting = [form for form in (*_IN_COLUMN, *_ON_PAGE) if form.fits(self.columns)]
+        form = fitting[0] if fitting else _ON_PAGE[-1]
+        size = [] if form.size == r"\normalsize" else [form.size]
+        if form.gap != 6:
+            size.append(rf"\setlength{{\tabcolsep}}{{{form.gap}pt}}")
+        lines = [LATEX_PACKAGES]
+        if not fitting:
+            lines.append(LATEX_TOO_WIDE)
+        caption = escape_latex(self._paper_caption())
+        if caption:
+            lines += [rf"\begin{{{form.environment}}}", rf"\caption{{{caption}}}"]
+            lines += [rf"\label{{{label}}}", r"\centering", *size, tabular]
+            lines.append(rf"\end{{{form.environment}}}")
+        elif size:
+            lines += ["{", *size, tabular, "}"]
+        else:
+            lines.append(tabular)
+        return "\n".join(lines) + "\n"
 
     def markdown(self) -> str:
         """Return a table in Markdown, as GitHub and Jupyter read it, the notes below."""

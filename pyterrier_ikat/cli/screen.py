@@ -4,13 +4,12 @@ A table that is too wide is drawn in blocks: each has the columns of names, and 
 others as fit.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import on_one_line
-from ..tables import MARKS_NOTE, WIDTH, Cell, Column, Table, wrapped
+from ..tables import MARKS_NOTE, WIDTH, Cell, Column, Table, without_levels, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 
 GAP = 2
 """Spaces between two columns."""
-RELEVANCE_LEVEL = re.compile(r"\(rel=(\d+)\)")
-"""The level in the name of a measure from which on a grade counts as relevant."""
 
 
 def draw(table: Table, console: "Console") -> str:
@@ -56,7 +53,7 @@ def _draw(table: Table, console: "Console", known: set[str]) -> None:
     columns = _on_one_line(table.on_screen or table.columns)
     levels: list[str] = []
     if _width(columns) > console.width:
-        columns, levels = _without_levels(columns)
+        columns, levels = without_levels(columns)
     if table.title:
         _print_text(f"{wrapped(on_one_line(table.title), width=width)}\n", console)
     for number, block in enumerate(_blocks(columns, console.width)):
@@ -88,27 +85,6 @@ def _on_one_line(columns: Sequence[Column]) -> list[Column]:
 
 def _print_text(text: str, console: "Console") -> None:
     console.print(text, markup=False, highlight=False, emoji=False, soft_wrap=True)
-
-
-def _without_levels(columns: Sequence[Column]) -> tuple[list[Column], list[str]]:
-    """The columns with shorter names of measures, and sentences with what these lack.
-
-    A name stays as it is where another column would have the same.
-    """
-    titles = [RELEVANCE_LEVEL.sub("", column.title) for column in columns]
-    shorter = []
-    measures_of: dict[str, list[str]] = {}
-    for column, title in zip(columns, titles, strict=True):
-        level = RELEVANCE_LEVEL.search(column.title)
-        if level is None or titles.count(title) > 1:
-            shorter.append(column)
-            continue
-        shorter.append(replace(column, title=title))
-        measures_of.setdefault(level[1], []).append(title)
-    sentences = []
-    for level_number, measures in measures_of.items():
-        sentences.append(f"{', '.join(measures)}: relevant from grade {level_number} on.")
-    return shorter, sentences
 
 
 def _blocks(columns: Sequence[Column], width: int) -> list[list[Column]]:
