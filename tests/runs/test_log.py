@@ -265,3 +265,67 @@ def test_topics_that_cannot_be_saved_are_told(tmp_path):
     (tmp_path / "topics.json").mkdir()
     with pytest.raises(UsageError, match="can't be saved in .*topics.json"):
         write_topics(tmp_path / "topics.json", [])
+
+
+def test_a_response_received_without_a_reply_is_taken(log):
+    log.append(SECOND)
+    log.note({"event": "sent", "session": "1-1", "turn": 2, "seconds": None})
+    (one,) = log.dialogues()
+    assert one.sent == {1: 2.5, 2: None}
+    assert [turn.number for turn in one.taken] == [1, 2]
+
+
+def test_a_log_may_begin_in_a_new_folder_of_a_new_folder(tmp_path):
+    log = Log.create(tmp_path / "sims" / "raw", {"system": "raw", "depths": (1, 2)})
+    assert log.kind == "conversations"
+    again = Log.create(log.folder, {"system": "raw", "depths": (1, 2)})
+    assert again.header == {"system": "raw", "depths": [1, 2]}
+
+
+def test_an_empty_log_does_not_begin_as_one(tmp_path):
+    (tmp_path / "log.jsonl").touch()
+    with pytest.raises(DataError, match="does not begin as a log"):
+        _ = Log(tmp_path).header
+
+
+def test_one_event_is_one_line_and_those_of_a_moment_share_one(log):
+    sent = {"event": "sent", "session": "1-1", "turn": 1, "seconds": 1.0}
+    log.note(sent)
+    log.note(sent, {"event": "end", "session": "1-1", "end": "satisfied"})
+    lines = [json.loads(line) for line in log.path.read_text(encoding="utf-8").splitlines()]
+    assert lines[0] == {"event": "log", **HEADER}
+    assert lines[-2] == sent
+    assert [event["event"] for event in lines[-1]["events"]] == ["sent", "end"]
+
+
+def test_what_a_writer_knows_has_the_values_of_the_disk(log):
+    known = log.known
+    log.begin("1-2", "user-1", pages=(1, 2))
+    assert log.known is known
+    assert known["1-2"].more == {"pages": [1, 2]}
+    assert list(known.values()) == log.dialogues()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"event": "session", "session": ["1-2"], "user": "u", "rubrics": {}, "more": {}},
+        {"event": "session", "session": "1-2", "user": "u", "rubrics": {}, "more": 7},
+        {"event": "sent", "session": "1-9", "turn": 1, "seconds": 1.0},
+        {"event": "turn", "session": "1-1", "number": 2},
+    ],
+    ids=["session", "more", "unknown session", "turn"],
+)
+def test_an_event_of_another_form_is_shown(log, event):
+    with log.path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(event) + "\n")
+    with pytest.raises(DataError, match="log.jsonl: .* is no event"):
+        log.dialogues()
+
+
+def test_saved_topics_have_readable_texts(tmp_path):
+    topics = [{"number": "1", "title": "Caf\u00e9 \ud800", "turns": []}]
+    write_topics(tmp_path / "topics.json", topics)
+    written = (tmp_path / "topics.json").read_text(encoding="utf-8")
+    assert "Caf\u00e9 ?" in written
+    assert json.loads(written)[0]["number"] == "1"

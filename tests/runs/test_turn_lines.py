@@ -173,3 +173,23 @@ def test_a_turn_has_the_cells_of_its_first_row():
 def test_the_responses_are_those_beside_the_drafts():
     assert response_column(pd.DataFrame(columns=["qanswer", "response"])) == "response"
     assert response_column(pd.DataFrame(columns=["qanswer"])) == "qanswer"
+
+
+def test_names_of_a_dict_are_texts():
+    assert as_json({1: (2,), "a": np.int64(3)}) == {"1": [2], "a": 3}
+
+
+def test_a_wrong_mark_without_a_passage_names_its_turn():
+    frame = pd.DataFrame({"qid": ["9-1_3", "9-1_4"], "used": column([True, "yes"])})
+    with pytest.raises(DataError, match="^turn 9-1_4: used is 'yes', neither"):
+        used_marks(frame)
+
+
+def test_empty_cells_are_not_written():
+    asked = {"qid": ["1_1", "1_2"], "qutterance": [None, "now?"], "qptkb": [None, float("nan")]}
+    ranked = {**RANKED, "qrewrite": [float("nan")] * 3, "qanswer": [None] * 3}
+    lines = turn_lines(pd.DataFrame(asked), pd.DataFrame(ranked))
+    assert list(lines) == [
+        '{"qid": "1_1", "passages": 3}\n',
+        '{"qid": "1_2", "qutterance": "now?", "passages": 0}\n',
+    ]
