@@ -27,7 +27,7 @@ from ..operator import Operator, with_fields
 from ..search_index import SearchIndex
 from ..store.cache import digest
 from ..store.files import atomic_write, flush, lock_folders
-from ..store.models import checksum_model, is_copy
+from ..store.models import checksum_model, is_copy, usable_devices
 from .formats import PISA, format_of, how_to_open
 from .texts import (
     TEXTS_FILE,
@@ -96,6 +96,8 @@ class IndexArtifact(SearchIndex, pt.Artifact):
     """
     OPTION: ClassVar[str] = ""
     """The options of the command that makes such an index."""
+    ENCODES: ClassVar[bool] = False
+    """Whether a model encodes the passages."""
     SPARE: ClassVar[tuple[str, ...]] = ()
     """Files that may be removed."""
     kinds: ClassVar[dict[str, Any]] = {}
@@ -328,7 +330,7 @@ class IndexArtifact(SearchIndex, pt.Artifact):
                 self._bring_up(store, made_with, **options)
         return self
 
-    def add(self: IndexT, corpus: Corpus) -> IndexT:
+    def add(self: IndexT, corpus: Corpus, *, devices: Sequence[str] | None = None) -> IndexT:
         """Add passages to the folder, for all indexes that it holds.
 
         Texts are stored first. BM25's index is then built again from all texts; SPLADE and dense
@@ -338,6 +340,7 @@ class IndexArtifact(SearchIndex, pt.Artifact):
         Args:
             corpus: dicts with ``docno`` and ``text``, or a frame. Passages that are there with the
                 same text are skipped.
+            devices: several devices that encode; see :meth:`DenseIndex.index`.
 
         Returns:
             This index with the new passages.
@@ -345,9 +348,10 @@ class IndexArtifact(SearchIndex, pt.Artifact):
         Raises:
             DataError: when the corpus is malformed, has a docno with another text than the one that
                 is there, or the index has no texts.
-            UsageError: when another process is building there, or a model isn't the one that
-                encoded the passages.
+            UsageError: when another process is building there, a model isn't the one that encoded
+                the passages, a device can't be used, or there are devices but nothing to encode.
         """
+        devices = usable_devices(devices)
         target = Path(self.path).absolute()
         with lock_folders(target):
             indexes = self._indexes_in(target)
@@ -357,13 +361,16 @@ class IndexArtifact(SearchIndex, pt.Artifact):
                 raise DataError(
                     f"the index {self.path} has no texts, so nothing can be added to it"
                 )
+            if devices is not None and not any(index.ENCODES for index in indexes):
+                raise UsageError(f"devices encode, and {self.path} has no vectors: omit devices")
             with closing(TextStore(target)) as store:
                 store.add(read_corpus(corpus))
                 for index, described in zip(indexes, descriptions, strict=True):
                     made_with = dict(described)
                     del made_with["files"]
                     del made_with["parts"]
-                    index._bring_up(store, made_with)
+                    options = {"devices": devices} if index.ENCODES else {}
+                    index._bring_up(store, made_with, **options)
         return self
 
     def _indexes_in(self, folder: Path) -> list["IndexArtifact"]:

@@ -182,6 +182,7 @@ class DenseIndex(IndexArtifact):
     ARTIFACT_FORMAT = "ikat_dense"
     KIND = "dense"
     OPTION = " --dense MODEL"
+    ENCODES = True
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 A folder has BM25, SPLADE and dense vectors over the same passages, with their texts kept once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
@@ -212,13 +212,13 @@ class Index:
         """Make an operator that adds ``text`` by ``docno``; see :class:`PassageText`."""
         return self._first().text_loader(fields)  # type: ignore[no-any-return]
 
-    def add(self, corpus: Corpus) -> "Index":
+    def add(self, corpus: Corpus, *, devices: Sequence[str] | None = None) -> "Index":
         """Add passages to every index in the folder; see :meth:`PassageIndex.add`."""
         if is_lucene(self.path):
             raise UsageError(
                 f"{self.path} is an index of Lucene: passages are added to it by Anserini alone"
             )
-        self._first().add(corpus)
+        self._first().add(corpus, devices=devices)
         return self
 
     def open(

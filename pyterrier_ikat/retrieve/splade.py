@@ -216,6 +216,7 @@ class SpladeIndex(IndexArtifact):
     ARTIFACT_FORMAT = "ikat_splade"
     KIND = "splade"
     OPTION = " --splade MODEL"
+    ENCODES = True
 
     def __init__(
         self,

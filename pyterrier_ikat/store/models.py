@@ -9,7 +9,7 @@ from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from ..errors import UsageError, did_you_mean
+from ..errors import UsageError, advice, did_you_mean
 from ..foreign import files_below
 from ..progress import doing, without_loading_bars
 from .cache import digest
@@ -214,17 +214,18 @@ def usable_devices(devices: Sequence[str] | None) -> Sequence[str] | None:
         UsageError: when one can't be used here, they are no list, or this is a process of a script
             without a guard, which starts itself again in each process.
     """
-    import torch
-
     if devices is None:
         return None
+    import torch
+
     if multiprocessing.current_process().name != "MainProcess":
         raise UsageError(
             "devices=... starts processes, and this is one of them: put what the script runs under "
             'if __name__ == "__main__": (stop it by Ctrl-C first)'
         )
     if isinstance(devices, str) or not devices:
-        raise UsageError(f'devices={devices!r}: give a list, such as ["cuda:0", "cuda:1"]')
+        repair = advice('a list, such as ["cuda:0", "cuda:1"]', "--devices cuda:0,cuda:1")
+        raise UsageError(f"devices={devices!r}: give {repair}")
     for device in dict.fromkeys(devices):
         try:
             torch.empty(0, device=device)

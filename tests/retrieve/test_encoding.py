@@ -1,5 +1,6 @@
 """Encoding a large corpus: in parts of a size, on several devices, continued after a kill."""
 
+import json
 import os
 import signal
 import subprocess
@@ -99,6 +100,54 @@ def test_two_devices_give_the_impacts_of_one(tmp_path):
     two = open_postings(two.opened().folder)
     np.testing.assert_array_equal(two.docs, one.docs)
     np.testing.assert_allclose(two.impacts, one.impacts, atol=1)  # whole numbers
+
+
+@pytest.mark.slow
+def test_passages_are_added_on_two_devices_as_on_one(tmp_path):
+    """To a folder with all kinds of index, of which BM25's encodes nothing."""
+    splade = ikat.Splade(save_splade(tmp_path / "model"))
+    engines = {}
+    for name, devices in {"one": None, "two": ["cpu", "cpu"]}.items():
+        path = tmp_path / name
+        ikat.PassageIndex(path).index(CORPUS[:30])
+        ikat.DenseIndex(path).index(CORPUS[:30], BUNDLED)
+        splade.index(path, CORPUS[:30])
+        index = ikat.Index(path).add(CORPUS, devices=devices)
+        assert len(index.open("bm25")) == 40
+        impacts = open_postings(index.open("splade").opened().folder).impacts
+        engines[name] = index.open("dense").opened().engine, impacts
+    one, impacts_of_one = engines["one"]
+    two, impacts_of_two = engines["two"]
+    assert two.docnos.tolist() == one.docnos.tolist()
+    assert len(two.docnos) == 40
+    np.testing.assert_allclose(two.vectors, one.vectors, atol=1e-6)
+    np.testing.assert_allclose(impacts_of_two, impacts_of_one, atol=1)
+
+
+def test_devices_of_an_addition_are_refused_before_it_is_stored(tmp_path):
+    index = ikat.PassageIndex(tmp_path / "i").index(CORPUS[:30])
+    with pytest.raises(ikat.UsageError, match="devices encode, and .* has no vectors: omit dev"):
+        index.add(CORPUS, devices=["cpu", "cpu"])
+    ikat.DenseIndex(tmp_path / "i").index(CORPUS[:30], BUNDLED)
+    with pytest.raises(ikat.UsageError, match="devices: 'gpu:0' can't be used here"):
+        ikat.Index(tmp_path / "i").add(CORPUS, devices=["gpu:0"])
+    assert len(ikat.PassageIndex(tmp_path / "i")) == 30
+    assert len(ikat.DenseIndex(tmp_path / "i")) == 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["dense", "splade"])
+def test_the_command_encodes_on_two_devices(tmp_path, kind):
+    model = BUNDLED if kind == "dense" else save_splade(tmp_path / "model")
+    source = tmp_path / "passages.jsonl"
+    source.write_text("\n".join(json.dumps(passage) for passage in CORPUS), encoding="utf-8")
+    command = [sys.executable, "-m", "pyterrier_ikat", "index", str(source), str(tmp_path / "i")]
+    devices = ["--devices", "cpu, cpu"]
+    built = subprocess.run(
+        [*command, f"--{kind}", str(model), *devices], capture_output=True, text=True, check=False
+    )
+    assert built.stdout.endswith("40 passages\n"), built.stderr
+    assert ikat.Index(tmp_path / "i").kinds == [kind]
 
 
 KILLED = """
