@@ -230,6 +230,7 @@ class _Watch(Observer):
         self.shortened: int | None = None
         self.last: Any = None
         self.queries: dict[str, None] = {}
+        self._around_searches: set[Step] = set()
         self.drafts: dict[str, None] = {}
         self.rewrite = ""
         self.statements: tuple[str, ...] = ()
@@ -252,13 +253,22 @@ class _Watch(Observer):
         if not isinstance(out, pd.DataFrame):
             return
         if "query" in inp.columns and "docno" in out.columns and "docno" not in inp.columns:
-            self.queries |= dict.fromkeys(inp["query"].astype(str))
+            self._note_search(step)
         row = out if len(out) == 1 else out.head(1)
         draft = "" if "used" in row.columns else text_in(row, "qanswer")
         if draft:
             self.drafts[draft] = None  # all of them: each branch of a fusion may write one
         self.rewrite = text_in(row, "qrewrite") or self.rewrite
         self.statements = statements_in(row) or self.statements
+
+    def _note_search(self, step: Step) -> None:
+        """Keep the queries of a search. A fusion around searches has searched nothing itself."""
+        if step not in self._around_searches:
+            self.queries |= dict.fromkeys(step.inp["query"].astype(str))
+        outer = step.outer
+        while outer is not None:
+            self._around_searches.add(outer)
+            outer = outer.outer
 
     def follow(self, step: Step) -> Write | None:
         """Show the partial output of the last stage, if it is an answer."""
