@@ -110,33 +110,33 @@ def candidates(
             the greatest first, and at most ``depth`` passages are returned.
     """
     rows = _high_rows(scores, depth)
-    best = scores.take(rows)
-    if len(rows) > depth:
-        last = np.partition(best, len(best) - depth)[len(best) - depth]
-        is_best = best >= last
-        rows = rows[is_best]
-        best = best[is_best]
-    numbers = rows if ranks is None else ranks.take(rows)
-    order = _descending(best, numbers)
-    if ranks is not None:
-        order = order[:depth]
-    return numbers.take(order).astype(np.int64), best.take(order)
+    best = scores.take(rows)  # as rows: one for each passage that may be among the best
+    order = np.argsort(best)[::-1]
+    if len(order) > depth:
+        last = best[order[depth - 1]]
+        order = order[: np.count_nonzero(best >= last)]
+    rows = rows.take(order)
+    best = best.take(order)
+    if ranks is None:
+        return _order_ties(best, rows), best
+    numbers = _order_ties(best, ranks.take(rows))
+    return numbers[:depth], best[:depth].copy()  # so that more ties aren't kept in memory
 
 
-def _descending(scores: Floats, numbers: Numbers) -> Numbers:
-    """Return the order of scores, the highest first, and of equal ones the greatest number first.
+def _order_ties(scores: Floats, numbers: Numbers) -> npt.NDArray[np.int64]:
+    """Return the numbers, sorted among equal scores, the greatest first.
 
-    Only ties are sorted by both, which takes ten times as long as sorting by the scores alone.
+    All ties are sorted at once. Numbers are below 2**32, so a multiple of it, larger for each lower
+    score, keeps the numbers of different scores apart.
+
+    Args:
+        scores: the scores, the highest first.
+        numbers: the number of each score.
     """
-    order = np.argsort(scores)[::-1]
-    ordered = scores.take(order)
-    same = ordered[1:] == ordered[:-1]
-    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
-    rows = order[tied]
-    rows = rows[np.argsort(numbers[rows])]
-    rows = rows[np.argsort(scores[rows], kind="stable")]  # of equal scores, the number still rises
-    order[tied] = rows[::-1]
-    return order
+    base = np.zeros(len(scores), dtype=np.int64)
+    np.cumsum(scores[1:] < scores[:-1], out=base[1:])  # 0 for the highest score, 1 for the next
+    base *= 2**32
+    return base - np.sort(base - numbers)
 
 
 def _high_rows(scores: Floats, depth: int) -> npt.NDArray[np.int64]:

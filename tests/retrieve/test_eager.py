@@ -72,6 +72,24 @@ def test_any_scores_are_ordered_as_by_a_plain_sort(seed, depth, values):
     assert list(zip(best.tolist(), found.tolist(), strict=True)) == expected
 
 
+@given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.sampled_from([3, 40, 10**6]))
+def test_any_rows_are_ordered_as_by_a_plain_sort(seed, depth, values):
+    draw = np.random.default_rng(seed)
+    scores = draw.integers(-values // 2, values, 3000).astype(np.float32)
+    in_order = sorted(zip(scores.tolist(), range(3000), strict=True), reverse=True)
+    last = in_order[depth - 1][0]
+    expected = [pair for pair in in_order if pair[0] > 0 and pair[0] >= last]
+    found, best = candidates(scores, depth)
+    assert list(zip(best.tolist(), found.tolist(), strict=True)) == expected
+
+
+def test_the_greatest_numbers_stay_with_their_scores():
+    ranks = np.array([0, 2**32 - 1, 2**32 - 2, 1], dtype=np.uint32)
+    found, best = candidates(floats(2, 1, 2, 1), 4, ranks)
+    assert found.tolist() == [2**32 - 2, 0, 2**32 - 1, 1]
+    assert best.tolist() == [2, 2, 1, 1]
+
+
 def test_few_high_scores_that_a_sample_misses_are_found():
     scores = np.zeros(50_000, dtype=np.float32)
     scores[[7, 4001, 33_333]] = [2, 3, 1]
