@@ -1,6 +1,8 @@
-"""Small frames, written by hand."""
+"""Small frames and run folders, written by hand."""
 
 import pandas as pd
+
+from pyterrier_ikat.runs import RunFolder
 
 
 def qrels(*rows):
@@ -14,3 +16,12 @@ def run(**turns):
         for rank, docno in enumerate(docnos.split())
     ]
     return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])
+
+
+def folder(path, results, asked=None, **parameters):
+    """A finished run that was asked some turns, by default those of its results."""
+    asked = list(dict.fromkeys(results["qid"])) if asked is None else asked
+    made = RunFolder(path)
+    topics = pd.DataFrame({"qid": asked}, dtype=object)
+    made.write(topics, results, topics, pd.DataFrame(), parameters)
+    return made

@@ -1,0 +1,230 @@
+"""The experiment table cell by cell: scores, marks, notes, and the table of differences."""
+
+import math
+
+import pandas as pd
+import pytest
+from ir_measures import AP, RR, NumRet, P, nDCG
+
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.evaluation.evaluator import experiment_rows, oracle_row
+from pyterrier_ikat.evaluation.experiment_table import (
+    averaged,
+    experiment_table,
+    measures_of,
+    notes_of,
+    pairs_that_differ,
+    repeated_rows,
+    table,
+)
+from pyterrier_ikat.evaluation.units import Clusters, note_on_intervals, notes_on_unit
+
+FIVE = Clusters("conversation", list("abcde"), "qid")
+LOW = [0.2, 0.3, 0.4, 0.3, 0.4]
+HIGH = [0.7, 0.81, 0.9, 0.7, 0.8]
+SCORES = {
+    "base": {"nDCG@5": LOW, "RR(rel=1)": HIGH, "AP(rel=1)": LOW},
+    "up": {"nDCG@5": HIGH, "RR(rel=1)": LOW, "AP(rel=1)": [score + 0.1 for score in LOW]},
+    "same": {"nDCG@5": LOW, "RR(rel=1)": HIGH, "AP(rel=1)": LOW},
+}
+
+
+def texts(column):
+    return [cell.text + cell.mark for cell in column.cells]
+
+
+def test_arrows_show_the_direction_and_differences_their_intervals():
+    rows = experiment_rows(SCORES, [nDCG @ 5, RR], "base", FIVE)
+    shown = experiment_table([*rows, oracle_row(SCORES, [nDCG @ 5, RR])])
+    assert [column.title for column in shown.columns] == ["system", "nDCG@5", "RR(rel=1)"]
+    assert texts(shown.columns[0]) == ["base", "up", "same", "oracle"]
+    assert texts(shown.columns[1]) == [".3200", ".7820↑", ".3200", ".7820"]
+    assert texts(shown.columns[2]) == [".7820", ".3200↓", ".7820", ".3200"]
+    assert [cell.best for cell in shown.columns[1].cells] == [False, True, False, True]
+    assert shown.caption == shown.below.caption == "nDCG@5, RR(rel=1)"
+    assert shown.notes[0] == "Mean over 5 judged turns."
+    assert "lower than base: two-sided paired t-test robust to clusters" in shown.notes[2]
+    assert "over 5 turns of 5 conversations" in shown.notes[2]
+    assert "was taken from its id" in shown.notes[3]
+    assert shown.notes[4].startswith("oracle: of each turn the run that is best there by nDCG@5,")
+    assert len(shown.notes) == 5
+    below = shown.below
+    assert [column.title for column in below.columns] == ["system", "nDCG@5", "RR(rel=1)"]
+    assert texts(below.columns[0]) == ["up", "same"]
+    low, high = (f"{rows[1][f'nDCG@5 {end}']:.4f}"[1:] for end in ("low", "high"))
+    assert texts(below.columns[1]) == [f"+.4620 [+{low}, +{high}]", "+.0000 [–]"]
+    assert texts(below.columns[2])[0].startswith("-.4620 [-")
+    assert below.notes == [
+        "Differences from base, with 95 % intervals of the same test, not corrected."
+    ]
+    assert [column.numeric for column in below.on_screen] == [False, True, True]
+
+
+def test_three_measures_have_a_row_each_below():
+    measures = [nDCG @ 5, RR, AP]
+    shown = experiment_table(experiment_rows(SCORES, measures, "base", FIVE), ["Other turns."])
+    assert shown.notes[0] == "Other turns."
+    below = shown.below
+    assert [column.title for column in below.columns] == ["system", "measure", "difference"]
+    assert texts(below.columns[0]) == ["up"] * 3 + ["same"] * 3
+    assert texts(below.columns[1]) == ["nDCG@5", "RR(rel=1)", "AP(rel=1)"] * 2
+    assert texts(below.columns[2])[2] == "+.1000 [–]"  # equal in each conversation
+    assert len(below.on_screen) == 4
+    untested = [note for note in shown.notes if note.startswith("Not tested")]
+    assert len(untested) == 1
+    assert untested[0].startswith("Not tested: up by AP(rel=1). A system")
+    assert "equal in each conversation don't" in untested[0]
+    assert shown.caption == "nDCG@5, RR(rel=1), AP(rel=1)"
+
+
+def test_nothing_is_untested_where_there_is_one_cluster_or_no_difference():
+    one = Clusters("topic", ["x"] * 5)
+    for clusters, measures in ((one, [nDCG @ 5]), (FIVE, [nDCG @ 5])):
+        chosen = {name: SCORES[name] for name in ("base", "same" if clusters is FIVE else "up")}
+        notes = experiment_table(experiment_rows(chosen, measures, "base", clusters)).notes
+        assert not any(note.startswith("Not tested") for note in notes)
+    worse = {"base": {"AP(rel=1)": [0.5] * 5}, "down": {"AP(rel=1)": [0.25] * 5}}
+    notes = experiment_table(experiment_rows(worse, [AP], "base", FIVE)).notes
+    assert any("Not tested: down by AP" in note for note in notes)
+    two = Clusters("topic", list("xxyyy"))
+    notes = experiment_table(experiment_rows(worse, [AP], "base", two)).notes
+    assert any("Not tested: down by AP" in note for note in notes)
+
+
+def test_a_table_without_baseline_has_no_marks_and_nothing_below():
+    shown = experiment_table(experiment_rows({"one": SCORES["up"]}, [nDCG @ 5], None))
+    assert shown.notes == ["Mean over 5 judged turns."]
+    assert shown.below is None
+    two = experiment_table(experiment_rows(SCORES, [nDCG @ 5], None))
+    assert two.notes == ["Mean over 5 judged turns.", "Best bold, second best underlined."]
+    assert [cell.mark for cell in two.columns[1].cells] == ["", "", ""]
+
+
+def test_unknown_scores_and_differences_are_told():
+    scores = {"base": {"AP(rel=1)": LOW}, "odd": {"AP(rel=1)": [math.nan] * 5}}
+    rows = experiment_rows(scores, [AP], "base", FIVE)
+    shown = experiment_table(rows)
+    assert texts(shown.columns[1]) == [".3200", "n/a"]
+    assert texts(shown.below.columns[1]) == ["–"]
+
+
+def test_repeats_have_deviations_in_their_cells_and_sentences_below():
+    repeats = {
+        "base": [{"NumRet": [1.0, 2.0, 3.0]}],
+        "two": [{"NumRet": [1.0, 4.0, 6.0]}, {"NumRet": [2.0, 4.0, 7.0]}],
+        "three": [{"NumRet": [0.0, 4.0, 9.0]}, {"NumRet": [3.0, 5, 9]}, {"NumRet": [3.0, 6, 6]}],
+    }
+    clusters = Clusters("topic", list("xxy"))
+    rows = repeated_rows(repeats, [NumRet], "base", clusters, silent=["three"])
+    assert [row["repeats"] for row in rows] == [1, 2, 3]
+    assert [row["NumRet"] for row in rows] == [6.0, 12.0, 15.0]
+    assert math.isnan(rows[0]["NumRet std"])
+    assert rows[1]["NumRet std"] == pytest.approx(2**0.5)  # sums of 11 and 13
+    assert rows[2]["NumRet std"] == 2.0  # sums of 13, 17 and 15
+    assert rows[1]["NumRet LLM share"] == pytest.approx(4 / 77)
+    assert rows[2]["NumRet LLM share"] == pytest.approx(21 / 95)
+    assert [row["unit"] for row in rows] == ["topic"] * 3
+    assert math.isnan(rows[2]["NumRet p-value"])
+    assert not math.isnan(rows[1]["NumRet p-value"])
+    shown = experiment_table(rows)
+    assert texts(shown.columns[1])[0] == "6.0000"
+    assert texts(shown.columns[1])[1] == "12.0000±1.4142"
+    assert [note for note in shown.notes if "repeats" in note or "share" in note] == [
+        "±: standard deviation over 2 or 3 repeats (runs of the same system).",
+        "Before the test, each turn's scores are averaged over the repeats.",
+        "two: share of the variance of turns' scores that comes from the LLM: NumRet 5% "
+        "(the rest: from the turns).",
+        "three: share of the variance of turns' scores that comes from the LLM: NumRet 22% "
+        "(the rest: from the turns).",
+    ]
+    alone = experiment_table(repeated_rows({"two": repeats["two"]}, [NumRet], "two")).notes
+    assert not any("Before the test" in note for note in alone)
+    without = experiment_table(repeated_rows(repeats, [NumRet], None)).notes
+    assert not any("Before the test" in note for note in without)
+    assert averaged([{"a": [0.0, 1.0], "b": [2.0]}, {"a": [1.0, 1.0], "b": [0.0]}]) == {
+        "a": [0.5, 1.0],
+        "b": [1.0],
+    }
+
+
+FRAME = pd.DataFrame({"name": ["QR", "AQD"], "nDCG@5": [0.25, 0.5], "turns": [24, 24]})
+
+
+def test_a_frame_of_scores_is_written_with_all_that_is_known_of_it():
+    frame = FRAME.copy()
+    frame.attrs = {"turns": ["Mean over 24 judged turns, and more."], "deviations": ["AQD: k."]}
+    shown = table(frame)
+    assert shown.notes[0] == "Mean over 24 judged turns, and more."
+    assert shown.notes[-1] == "note: AQD: k."
+    assert notes_of(frame) == ["note: AQD: k."]
+    assert shown.frame is frame
+    assert table(frame, "csv") == shown.csv()
+    assert table(frame, "latex") == shown.latex()
+    with pytest.raises(UsageError, match="'html'"):
+        table(frame, "html")
+    numbered = FRAME.rename(columns={"name": 0})
+    with pytest.raises(DataError, match=r"it has 0, nDCG@5, turns\): give what ikat.experiment"):
+        table(numbered)
+    with pytest.raises(DataError, match="the experiment table has no system"):
+        table(FRAME[:0])
+    with pytest.raises(DataError, match="means over different turns .24, 23 of them."):
+        table(FRAME.assign(turns=[24, 23]))
+
+
+def test_the_measures_of_a_row_are_what_nothing_else_is():
+    row = dict.fromkeys(
+        ["name", "P@1", "P@1 +", "P@1 low", "P@1 std", "turns", "relevant_turns", "unit", "repeats"]
+    )
+    assert measures_of(row) == ["P@1"]
+    [numbers] = experiment_rows({"a": {"P(rel=1)@1": [1.0]}}, [P @ 1], None)
+    assert measures_of(numbers) == ["P(rel=1)@1"]
+
+
+def test_pairs_are_tested_by_clusters_and_corrected_for_their_number():
+    scores = {"a": LOW, "b": HIGH, "c": [*LOW[:4], 0.41]}
+    assert pairs_that_differ(scores, FIVE) == [("a", "b"), ("b", "c")]
+    four = Clusters("topic", list("abcdd"))
+    assert pairs_that_differ(scores, four) == []
+    # by turns p = .0285: one pair of one differs, one of three does not
+    near = {"a": [0.0] * 6, "b": [0.1, 0.2, 0.3, 0.1, 0.5, 0.01]}
+    turns = Clusters("turn", list("abcdef"))
+    assert pairs_that_differ(near, turns) == [("a", "b")]
+    three = {**near, "c": [0.0, 0.1, 0.0, 0.1, 0.0, -0.2]}
+    assert pairs_that_differ(three, turns) == []
+    assert pairs_that_differ({"a": LOW}, turns) == []
+
+
+@pytest.mark.parametrize(
+    ("clusters", "notes"),
+    [
+        (Clusters("turn", ["a", "b"]), ["treats all turns as independent"]),
+        (Clusters("topic", list("abcde")), []),
+        (Clusters("topic", list("abcd")), ["5 topics or more, and these are 4. The unit turn"]),
+        (Clusters("turn", ["a"], "none"), ["treats all turns", "Nothing names the conv"]),
+        (
+            Clusters("conversation", list("ab"), "qconversation"),
+            ["that of the column qconversation", "5 conversations or more, and these are 2. The"],
+        ),
+        (Clusters("session", ["a"], of="session"), []),
+        (Clusters("user", list("ab"), of="session"), ["5 users or more, and these are 2."]),
+    ],
+    ids=["turns", "five", "four", "none", "column", "sessions", "users"],
+)
+def test_notes_say_what_marks_rest_on(clusters, notes):
+    found = notes_on_unit(clusters.unit, clusters.number, clusters.source, clusters.of)
+    assert len(found) == len(notes)
+    for note, part in zip(found, notes, strict=True):
+        assert part in note
+    if clusters.of == "session" and notes:
+        assert found[0].endswith("these are 2.")
+
+
+def test_what_scores_are_of_counts_in_clusters_too():
+    users = Clusters("user", list("aab"), of="session")
+    assert users.over() == "3 sessions of 2 users"
+    assert (users.is_independent, users.enough) == (False, False)
+    sessions = Clusters("session", list("ab"), of="session")
+    assert (sessions.over(), sessions.enough) == ("2 sessions", True)
+    assert Clusters("turn", list("ab"), of="session").is_independent is False
+    means = pd.DataFrame({"unit": "user", "clusters": [2, 2], "unit_from": ""})
+    assert note_on_intervals(means).endswith("robust to clusters, over 2 users.")

@@ -1,0 +1,274 @@
+"""What tables of scores take from datasets, frames, folders and chosen turns, by small numbers."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from small_frames import folder, qrels, run
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.evaluation import breakdown, differing_pairs, evaluate, per_turn
+from pyterrier_ikat.evaluation.evaluator import NotTestedWarning, OtherTurnsWarning
+from pyterrier_ikat.evaluation.inference import compare
+from pyterrier_ikat.evaluation.score_frame import ScoreFrame, about_turns, notes_on_turns
+from pyterrier_ikat.evaluation.scores import find_silent, scores_by_run
+
+TEAS = [f"t{number}" for number in range(1, 13)]
+CHATS = [f"chat{number}" for number in range(1, 7) for _ in (1, 2)]
+JUDGED = pd.DataFrame({"qid": TEAS, "docno": "a", "label": 1})
+BASE = [2, 2, 4, 4, 2, 2, 4, 4, 2, 2, 1, 1]
+OURS = [1, 1, 2, 2, 1, 1, 2, 2, 1, 1, 2, 2]
+
+
+class Teas:
+    """Twelve turns whose ids say nothing, in six conversations."""
+
+    name = "teas"
+
+    def get_topics(self, variant=None):
+        turns = pd.DataFrame({"qid": TEAS, "query": "tea", "qconversation": CHATS})
+        return turns.assign(qturn=[1, 2] * 6)
+
+    def get_qrels(self, variant=None):
+        return JUDGED
+
+
+def at(ranks, qids=TEAS):
+    """A run with the relevant passage of each turn at this rank."""
+    return run(
+        **{qid: "w x y "[: 2 * (rank - 1)] + "a" for qid, rank in zip(qids, ranks, strict=True)}
+    )
+
+
+@pytest.fixture
+def teas():
+    return ikat.dataset(Teas())
+
+
+@pytest.fixture
+def named():
+    return {"base": at(BASE), "ours": at(OURS)}
+
+
+def reciprocal(ranks):
+    return [1 / rank for rank in ranks]
+
+
+def test_a_dataset_brings_judgements_and_clusters_to_all_tables(teas, named):
+    table = evaluate(named, measures=["RR"], baseline="base", dataset=teas)
+    row = table.iloc[1]
+    wanted = compare(reciprocal(OURS), reciprocal(BASE), CHATS)
+    assert row[["unit", "clusters", "unit_from", "turns"]].tolist() == ["conversation", 6, "", 12]
+    found = row[["RR(rel=1) p-value", "RR(rel=1) low", "RR(rel=1) high"]].tolist()
+    assert found == pytest.approx([wanted.p_value, wanted.low, wanted.high])
+    depths = teas.get_topics()[["qid", "qturn"]]
+    by_depth = breakdown(named, measure="RR", by="depth", dataset=teas, topics=depths)
+    assert by_depth["turns"].tolist() == [6, 6]
+    assert by_depth.attrs["unit"] == "conversation"
+    by_turn = breakdown(named, JUDGED, "RR", by="depth", topics=depths, unit="turn", dataset=teas)
+    assert by_turn.attrs["unit"] == "turn"
+    by_chat = breakdown(named, measure="RR", dataset=teas, topics=teas.get_topics())
+    assert by_chat["conversation"].tolist() == sorted(set(CHATS))
+    assert by_chat.attrs["half_widths"] == {"base": {}, "ours": {}}
+    assert by_chat.columns.name == "RR(rel=1)"
+    assert by_chat.attrs["turns"] == ["Mean over 12 judged turns."]
+    without_dataset = breakdown(named, JUDGED, "RR", topics=teas.get_topics())
+    assert without_dataset.attrs["unit"] == "conversation"
+
+
+def test_pairs_differ_by_the_unit_that_is_asked_for_or_known(teas):
+    """Six equal pairs of turns: twelve turns show what six conversations don't."""
+    ours = [1, 1, 1, 1, 1, 1, 2, 2, 1, 1, 4, 4]
+    named = {"base": at([2] * 12), "ours": at(ours)}
+    by_turn = compare(reciprocal(ours), [0.5] * 12, TEAS).p_value
+    by_chat = compare(reciprocal(ours), [0.5] * 12, CHATS).p_value
+    assert by_turn < 0.05 < by_chat
+    assert differing_pairs(named, measure="RR", dataset=teas) == []
+    assert differing_pairs(named, measure="RR", dataset=teas, unit="turn") == [("base", "ours")]
+    chats = named["base"].merge(teas.get_topics()[["qid", "qconversation"]])
+    with_chats = {**named, "base": chats}
+    assert differing_pairs(with_chats, JUDGED, "RR") == []
+    assert differing_pairs(named, JUDGED, "RR") == [("base", "ours")]
+    assert differing_pairs(named, JUDGED, "RR", turns=TEAS[10:]) == []
+    scores = {"a": [0.5] * 12, "b": reciprocal(ours)}
+    frames = {
+        name: pd.DataFrame({"qid": TEAS, "RR(rel=1)": of_run}) for name, of_run in scores.items()
+    }
+    assert differing_pairs(frames, measure="RR") == [("a", "b")]
+    assert differing_pairs({"a": at([2] * 12), "b": at([1] * 11 + [2])}, JUDGED, "P@1", unit="turn")
+
+
+def test_frames_bring_their_conversations_to_a_comparison(named):
+    chats = pd.DataFrame({"qid": TEAS, "qconversation": CHATS})
+    named["ours"] = named["ours"].merge(chats)
+    table = evaluate(named, JUDGED, ["RR"], "base")
+    assert table.iloc[1][["clusters", "unit_from"]].tolist() == [6, "qconversation"]
+    some = evaluate(named, JUDGED, ["RR"], "base", turns=TEAS[:4])
+    assert some.iloc[1][["clusters", "turns"]].tolist() == [2, 4]
+    assert some.iloc[0]["RR(rel=1)"] == (0.5 + 0.5 + 0.25 + 0.25) / 4
+    with pytest.raises(UsageError, match="unit='topic'"):
+        evaluate(named, JUDGED, ["RR"], unit="topic")
+
+
+def test_a_run_that_lacks_a_turn_is_tested_and_one_without_any_is_not(named):
+    named["ours"] = named["ours"][named["ours"]["qid"] != "t1"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NotTestedWarning)
+        table = evaluate(named, JUDGED, ["RR"], "base", unit="turn")
+    assert not np.isnan(table["RR(rel=1) p-value"][1])
+    with pytest.warns(NotTestedWarning, match="^empty, none found nothing"):
+        silent = find_silent({"empty": {}, "one": {"t1": {"a": 1.0}}, "none": {"t1": {}}}, ["t1"])
+    assert silent == ["empty", "none"]
+    with pytest.warns(NotTestedWarning, match="^one found nothing"):
+        assert find_silent({"one": {"t2": {"a": 1.0}}}, ["t1"]) == ["one"]
+
+
+def test_only_frames_and_files_are_warned_of_for_their_other_turns(tmp_path):
+    judged = qrels(("1_1", "a", 1), ("1_2", "a", 1), ("1_3", "a", 1))
+    mine = folder(tmp_path / "mine", run(**{"1_1": "a"}), ["1_1", "1_3"])
+    frame = run(**{"1_1": "a", "1_2": "a"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", OtherTurnsWarning)
+        table = evaluate({"mine": mine, "frame": frame}, judged, ["P@1"])
+        evaluate({"frame": run(**{"1_1": "a", "9_9": "a"})}, judged, ["P@1"], turns=["1_1", "1_2"])
+    assert table["P(rel=1)@1"].tolist() == [0.5, 0.5]
+    assert table.attrs["turns"] == [
+        "Mean over 2 judged turns, those that mine was asked, of 3.",
+        "each run lacks 1 judged turn, counted 0: 1_3.",
+    ]
+    foreign = run(**{"1_1": "a", "1_2": "a", "9_9": "a"})
+    told = r"run frame lacks 1 judged turn, counted 0 \(1_3\), and has 1 turn .*\(9_9\)"
+    with pytest.warns(OtherTurnsWarning, match=told) as seen:
+        evaluate({"mine": mine, "frame": foreign}, judged, ["P@1"])
+    assert len(seen) == 1
+
+
+def test_the_oracles_row_stands_last_and_only_where_it_is_asked_for(named):
+    assert evaluate(named, JUDGED, ["RR"])["name"].tolist() == ["base", "ours"]
+    table = evaluate(named, JUDGED, ["RR"], oracle=True)
+    assert table["name"].tolist() == ["base", "ours", "oracle"]
+    assert table["RR(rel=1)"][2] == pytest.approx((8 * 1 + 4 * 0.5) / 12)
+
+
+def test_given_judgements_come_before_those_of_folders_and_datasets(teas, tmp_path):
+    other = JUDGED.assign(docno="w")
+    mine = folder(tmp_path / "mine", at(BASE), dataset="ikat:sample")
+    for runs in ({"x": at(BASE)}, {"x": mine}):
+        table = evaluate(runs, other, ["P@1"], dataset=teas)
+        assert table["P(rel=1)@1"].tolist() == [10 / 12]
+    with pytest.raises(UsageError, match=r"there are no judgements: give qrels=\.\.\."):
+        evaluate({"x": at(BASE)})
+
+
+def test_scores_of_a_turn_are_listed_by_the_asked_measures_in_order_of_qrels():
+    judged = qrels(("2_1", "a", 1), ("1_1", "a", 1))
+    scores = per_turn(run(**{"1_1": "x a"}), judged, ["P@1", "RR"])
+    assert scores.columns.tolist() == ["qid", "P(rel=1)@1", "RR(rel=1)"]
+    assert scores.values.tolist() == [["2_1", 0.0, 0.0], ["1_1", 0.0, 0.5]]
+
+
+def test_topics_say_the_group_where_a_frame_says_another():
+    scores = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "AP(rel=1)": [1.0, 0.5, 0.25]})
+    of_frame = scores.assign(qconversation=["x", "x", None])
+    topics = pd.DataFrame({"qid": ["1_1"], "qconversation": ["y"]})
+    found = breakdown({"a": of_frame}, measure="AP", topics=topics)
+    assert found.values.tolist() == [["1", 0.25, 1], ["x", 0.5, 1], ["y", 1.0, 1]]
+    assert breakdown({"a": of_frame}, measure="AP", by="depth")["depth"].tolist() == [1, 2, 3]
+
+
+def test_groups_stand_in_their_natural_order():
+    categories = ["type 10", "type 9", "type 9"]
+    scores = pd.DataFrame({"qid": list("abc"), "qcategory": categories, "nDCG@5": [1.0, 0.5, 0.0]})
+    found = breakdown({"x": scores}, by="category")
+    assert found.values.tolist() == [["type 9", 0.25, 2], ["type 10", 1.0, 1]]
+    assert found.attrs["half_widths"] == {"x": {"type 9": pytest.approx(12.706 / 4, abs=1e-3)}}
+    assert found.attrs["unit"] == "turn"
+    with pytest.raises(DataError, match="nothing says the category of turn 9_1: give topics"):
+        breakdown({"x": scores.assign(qid=["9_1", "9_2", "9_3"])[["qid", "nDCG@5"]]}, by="category")
+    for qid in ("_1", "9-1_x", "9"):
+        frame = pd.DataFrame({"qid": [qid], "nDCG@5": [0.5]})
+        with pytest.raises(DataError, match=f"turn '{qid}', which is not <conversation>_<turn>"):
+            breakdown({"x": frame}, by="depth")
+    assert breakdown({"x": frame.assign(qid="a_b_3")})["conversation"].tolist() == ["a_b"]
+
+
+def test_a_breakdown_joins_rankings_and_scores_on_the_chosen_turns(teas):
+    scores = pd.DataFrame({"qid": TEAS, "RR(rel=1)": reciprocal(OURS)})
+    few = ["t3", "t4", "t1"]
+    runs = {"ranked": at(BASE), "scored": scores}
+    topics = teas.get_topics()
+    found = breakdown(runs, JUDGED, "RR", topics=topics, turns=few)
+    assert found.values.tolist() == [["chat1", 0.5, 1.0, 1], ["chat2", 0.25, 0.5, 2]]
+    assert found.attrs["turns"] == ["Mean over 3 judged turns."]
+    lacking = {"ranked": at(BASE[1:], TEAS[1:]), "scored": scores}
+    told = breakdown(lacking, JUDGED, "RR", topics=topics).attrs["turns"]
+    assert told == ["Mean over 12 judged turns.", "ranked lacks 1 judged turn, counted 0: t1."]
+    with pytest.raises(DataError, match="qid"):
+        breakdown({"x": pd.DataFrame({"qid": [1], "RR(rel=1)": [0.5]})}, measure="RR", turns=["1"])
+
+
+@pytest.mark.parametrize(
+    ("frame", "error", "told"),
+    [
+        (pd.DataFrame({"RR(rel=1)": [0.5]}), DataError, "b has no scores .* only the columns RR"),
+        (pd.DataFrame({"qid": ["t1"], "RR": [0.5]}), DataError, "only the columns qid, RR"),
+        (pd.DataFrame({"qid": [1], "RR(rel=1)": [0.5]}), DataError, "qid"),
+        (
+            pd.DataFrame({"qid": ["t1", "t1"], "RR(rel=1)": [0.5, 0.5]}),
+            DataError,
+            "turn t1 occurs twice in the scores RR.rel=1. of b: keep one",
+        ),
+        (
+            pd.DataFrame({"qid": ["t1", "t10", "t9"], "RR(rel=1)": 0.5}),
+            DataError,
+            r"b and a have scores of different turns \(t9, t10\)",
+        ),
+        (
+            pd.DataFrame({"qid": ["t1"], "RR(rel=1)": [None]}),
+            DataError,
+            "b has no score RR.rel=1. for turn t1",
+        ),
+        (at([1], ["t1"]), UsageError, "b is a ranking: give the qrels to judge it with"),
+    ],
+    ids=["no qid", "no score", "number", "twice", "more turns", "missing", "ranking"],
+)
+def test_scores_that_cannot_stand_side_by_side_are_named(frame, error, told):
+    first = pd.DataFrame({"qid": ["t1"], "RR(rel=1)": [1.0]})
+    with pytest.raises(error, match=told):
+        scores_by_run({"a": first, "b": frame}, None, "RR")
+
+
+def test_scores_side_by_side_keep_the_turns_of_the_first_run():
+    first = pd.DataFrame({"qid": ["t2", "t1"], "RR(rel=1)": [1.0, 0.5]})
+    found = scores_by_run({"a": first, "b": first}, None, "RR")
+    assert found.index.tolist() == ["t2", "t1"]
+    assert found.values.tolist() == [[1.0, 1.0], [0.5, 0.5]]
+    ranked = scores_by_run({"a": at([2, 1], ["t1", "t2"])}, JUDGED[:2], "RR")
+    assert ranked["a"].to_dict() == {"t1": 0.5, "t2": 1.0}
+
+
+def test_a_frame_shows_the_sentences_that_say_more_than_its_columns():
+    scores = pd.DataFrame({"name": ["a"], "nDCG@5": [0.5], "turns": [2]})
+    scores.attrs["mine"] = 1
+    plain = about_turns(scores, ["Mean over 2 judged turns."])
+    assert type(plain) is pd.DataFrame
+    assert plain.attrs == {"mine": 1, "turns": ["Mean over 2 judged turns."]}
+    lines = ["Mean over 2 judged turns, those that a was asked, of 3.", "a lacks <b>"]
+    told = about_turns(scores, ["Mean over 2 judged turns.", *lines])
+    told.attrs["deviations"] = ["a has another depth."]
+    assert notes_on_turns(told) == lines
+    for frame in (told, told[["name"]], told.round(1)):
+        assert type(frame) is ScoreFrame
+        assert repr(frame).splitlines()[-3:] == [*lines, "note: a has another depth."]
+        assert frame._repr_html_().endswith(
+            "<p>Mean over 2 judged turns, those that a was asked, of 3.</p>"
+            "<p>a lacks &lt;b&gt;</p><p>note: a has another depth.</p>"
+        )
+    again = about_turns(told, ["Others."])
+    assert again.attrs["turns"] == ["Others."]
+    assert about_turns(pd.DataFrame({"name": ["a"]}), []).attrs == {}
+    assert told.attrs["mine"] == 1
+    with pd.option_context("display.notebook_repr_html", False):
+        assert told._repr_html_() is None
