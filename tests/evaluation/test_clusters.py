@@ -1,5 +1,6 @@
 """Clusters of turns: how many are enough, and what a table says of them."""
 
+import pandas as pd
 import pytest
 
 from pyterrier_ikat.errors import DataError, UsageError
@@ -75,3 +76,60 @@ def test_the_test_is_described_by_its_turns_and_clusters():
 def test_ids_are_ordered_as_people_do():
     ids = ["10-1_1", "9-1_12", "9-1_3", "a2", "a10", "9-1_3b"]
     assert sorted(ids, key=natural_key) == ["9-1_3", "9-1_3b", "9-1_12", "10-1_1", "a2", "a10"]
+
+
+@pytest.mark.parametrize(
+    ("conversations", "names", "source"),
+    [
+        ({"1_1": "x", "1_2": "x"}, ["x", "x"], "qconversation"),
+        ({"1_1": "x"}, ["1", "1"], "qid"),
+        ({"1_1": "1_1", "1_2": "1_2"}, ["1", "1"], "qid"),
+        ({"1_1": "1_1", "1_2": "x"}, ["1_1", "x"], "qconversation"),
+        ({"1_1": None, "1_2": "x"}, ["1", "1"], "qid"),
+        ({"1_1": 7, "1_2": 7}, ["7", "7"], "qconversation"),
+    ],
+    ids=["all", "some", "themselves", "one itself", "missing", "numbers"],
+)
+def test_conversations_are_those_of_frames_that_know_all(conversations, names, source):
+    frame = pd.DataFrame(
+        {"qid": list(conversations), "qconversation": list(conversations.values())}
+    )
+    found = find_clusters(["1_1", "1_2"], frames=[frame[["qid"]], frame.astype(object)])
+    assert (found.unit, found.names, found.source) == ("conversation", names, source)
+
+
+def test_frames_without_a_turn_have_no_source_but_the_ids():
+    found = find_clusters([], frames=[pd.DataFrame({"qid": ["1_1"], "qconversation": ["x"]})])
+    assert (found.names, found.source) == ([], "qid")
+
+
+def test_topics_of_compound_ids_stand_before_the_first_hyphen():
+    for unit in ("topic", "user"):
+        found = find_clusters(["9-1-b_1", "10_2"], unit)
+        assert (found.unit, found.names, found.source) == (unit, ["9", "10"], "qid")
+
+
+class Declaring:
+    """A dataset that declares users, and lacks a turn."""
+
+    name = "mine"
+    unit = "user"
+    declares_unit = True
+
+    def clusters(self, unit):
+        assert unit in ("user", "conversation")
+        return {"1-1_1": "1-1", "1-2_1": "1-2"} if unit == "conversation" else {"1-1_1": "ann"}
+
+
+DECLARING = Declaring()
+
+
+@pytest.mark.filterwarnings("default::UserWarning")
+def test_turns_that_a_dataset_lacks_are_clusters_of_their_own():
+    with pytest.warns(
+        UserWarning, match=r"mine lacks 1 turn \(9_1\): each counts as a user of its"
+    ):
+        found = find_clusters(["1-1_1", "9_1"], None, DECLARING)
+    assert (found.unit, found.names, found.source) == ("user", ["ann", "9_1"], "")
+    assert find_clusters(["1-1_1"], "conversation", DECLARING).names == ["1-1"]
+    assert find_clusters(["1-1_1"], "turn", DECLARING).names == ["1-1_1"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import ir_measures
 import pytest
-from ir_measures import AP, RR, NumQ, NumRet, P, Success, nDCG
+from ir_measures import AP, RR, NumQ, NumRet, P, nDCG
 
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation.evaluator import (
@@ -355,8 +355,3 @@ def test_turns_on_both_sides_are_told_and_on_one_side_not():
     told = r"run a lacks 2 judged turns, counted 0 \(1_2, 1_3\), and has 1 turn .* judged \(9_9\)"
     with pytest.warns(OtherTurnsWarning, match=told):
         warn_of_other_turns("run a", ["9_9", "1_1"], ["1_3", "1_1", "1_2"])
-
-
-def test_success_is_a_measure_of_this_package_too():
-    found = Evaluator(JUDGED, [Success @ 1]).per_turn("x", {"1_2": {"b": 2.0, "a": 1.0}})
-    assert found == {"Success(rel=1)@1": [0.0, 0.0]}

@@ -8,12 +8,20 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from click.testing import CliRunner
+from small_frames import folder, run
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations import write_qrels
+from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import evaluate_ptkb
-from pyterrier_ikat.evaluation.scored_turns import Asked, choose_turns
+from pyterrier_ikat.evaluation.scored_turns import (
+    Asked,
+    asked_of,
+    choose_turns,
+    lacking,
+    scored_judgements,
+)
 from pyterrier_ikat.runs import RunFolder, write_run
 
 SAMPLE = ikat.dataset("ikat:sample")
@@ -258,3 +266,66 @@ def test_different_turns_are_told_also_where_there_are_as_many():
     )
     assert scored.ids == ("1_2",)
     assert scored.notes == ("The runs were asked different judged turns: a 2, b 2.",)
+
+
+def test_a_sentence_for_each_run_that_lacks_turns():
+    wanted = ["1_3", "1_1", "1_2"]
+    assert lacking({"a": wanted, "b": [*wanted, "9_9"]}, wanted) == []
+    assert lacking({"a": ["1_1"]}, wanted) == ["a lacks 2 judged turns, counted 0: 1_2, 1_3."]
+    assert lacking({"a": ["1_1"], "b": ["1_1"]}, wanted) == [
+        "each run lacks 2 judged turns, counted 0: 1_2, 1_3."
+    ]
+    assert lacking({"a": ["1_1"], "b": ["1_1"], "c": wanted, "d": []}, wanted) == [
+        "a lacks 2 judged turns, counted 0: 1_2, 1_3.",
+        "b lacks 2 judged turns, counted 0: 1_2, 1_3.",
+        "d lacks 3 judged turns, counted 0: 1_1, 1_2, 1_3.",
+    ]
+
+
+def test_turns_that_all_runs_were_asked_are_scored_in_the_judgements_order(tmp_path):
+    judged = {qid: {"a": 1} for qid in ("1_3", "1_1", "1_2", "1_4")}
+    asked = {
+        "one": Asked({"1_1", "1_3", "9_9"}, 30),
+        "two": Asked({"1_1", "1_3", "1_4"}),
+        "file": None,
+    }
+    scored = choose_turns(["1_3", "1_1", "1_1", "1_2", "1_4"], asked)
+    assert scored.ids == ("1_3", "1_1")
+    assert scored.why == "Mean over 2 judged turns, those that one, two were asked, of 4."
+    assert scored.notes == (
+        "The runs were asked different judged turns: one 2, two 3.",
+        "one isn't finished: it has 3 of 30 turns.",
+    )
+    assert scored.strangers == ("file",)
+    assert scored.sentences({"file": ["1_3"], "one": ["1_3", "1_1"]}) == [
+        scored.why,
+        *scored.notes,
+        "file lacks 1 judged turn, counted 0: 1_1.",
+    ]
+    alone = choose_turns(["1_1", "1_3"], {"one": asked["one"], "file": None})
+    assert (alone.ids, alone.why) == (("1_1", "1_3"), "Mean over 2 judged turns.")
+    assert alone.notes == ("one isn't finished: it has 3 of 30 turns.",)
+    assert alone.strangers == ("file",)
+    assert choose_turns([], {"one": asked["one"]}).ids == ()
+    with pytest.raises(DataError, match=r"no judged turn .* \(of 2: a 1, b 1\): evaluate them sep"):
+        choose_turns(["1_1", "1_2"], {"a": Asked({"1_1"}), "b": Asked({"1_2"})})
+    with pytest.raises(DataError, match="run b has no turn of the qrels: it was asked no turn"):
+        choose_turns(["1_1"], {"a": Asked({"1_1"}), "b": Asked(())})
+    mine = folder(tmp_path / "mine", run(**{"1_1": "a"}), ["1_1", "1_2", "9_9"])
+    rankings = {
+        "x": mine,
+        "y": str(mine.path),
+        "z": run(**{"1_1": "a"}),
+        "f": mine.path / "run.trec",
+    }
+    known = asked_of(rankings)
+    assert known["x"] == known["y"] == Asked(frozenset({"1_1", "1_2", "9_9"}), None)
+    assert list(known.items())[2:] == [("z", None), ("f", None)]
+    labels, found = scored_judgements({"x": mine}, judged)
+    assert list(labels) == ["1_1", "1_2"]
+    assert labels["1_1"] == {"a": 1}
+    assert found.why == "Mean over 2 judged turns, those that x was asked, of 4."
+    labels, found = scored_judgements({"x": mine}, judged, ["1_4", "1_1"])
+    assert sorted(labels) == ["1_1", "1_4"]
+    with pytest.raises(UsageError, match="8_8"):
+        scored_judgements({"x": mine}, judged, ["8_8"])

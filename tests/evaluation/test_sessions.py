@@ -2,10 +2,17 @@
 
 import math
 
+import pandas as pd
 import pytest
 
+from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.evaluation import session_means, session_measures
-from pyterrier_ikat.evaluation.sessions import SESSION_MEASURES, session_notes, shown_columns
+from pyterrier_ikat.evaluation.sessions import (
+    SESSION_MEASURES,
+    format_measure,
+    session_notes,
+    shown_columns,
+)
 from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import Dialogue, Turn
 
@@ -146,3 +153,59 @@ def test_the_calls_of_a_session_include_known_completions():
     turn = Turn(1, "?", "!", spend=Spend(2, known=3, cost=0.5), session="a")
     [row] = measured(Dialogue("a", "ann", {}, [turn], end="satisfied"))
     assert (row["calls"], row["cost"]) == (5, 0.5)
+
+
+def session(name, end="", turns=0, **spend):
+    made = [
+        Turn(number, "?", "!", seconds=2.0, spend=Spend(**spend), met=("r",))
+        for number in range(1, turns + 1)
+    ]
+    return Dialogue(name, f"user {name}", {"r": "Tea?"} if turns else {}, made, end=end)
+
+
+def test_notes_and_columns_of_systems_whose_sessions_differ():
+    priced = session_measures([session("a", "satisfied", 1, cost=0.5), session("b", "turn limit")])
+    unpriced = session_measures([session("a", "satisfied", 2, cost=None), session("c", "", 1)])
+    both = {"priced": priced, "unpriced": unpriced}
+    assert session_notes(both) == [
+        "Means over sessions. Seconds are per turn, calls and cost (USD) per session.",
+        "A missing cost is unknown: the model has no prices, or its server does not report tokens.",
+        "Not ended, and measured up to the last turn: 1 session of unpriced (c).",
+        "Missing for priced: 1 session (c). Its means are over fewer users.",
+        "Missing for unpriced: 1 session (b). Its means are over fewer users.",
+    ]
+    assert shown_columns(both) == [
+        "sessions",
+        "satisfied",
+        "rubrics met",
+        "turns until satisfied",
+        "turns",
+        "seconds",
+        "calls",
+        "cost",
+    ]
+    assert shown_columns({"x": priced[1:]}) == ["sessions", "turns", "calls", "cost"]
+    assert session_notes({"priced": priced}) == [
+        "Means over sessions. Seconds are per turn, calls and cost (USD) per session."
+    ]
+    unknown = session_measures([session("a", "satisfied", 1, cost=None)])
+    assert session_notes({"x": unknown}) == [
+        "Means over sessions. Seconds are per turn, calls per session."
+    ]
+    rows = session_means(both).set_index("name")
+    assert rows["satisfied"].tolist() == [1, 1]
+    assert rows["cost"].isna().tolist() == [False, True]
+    assert rows["seconds"].tolist() == [2.0, 2.0]
+    for measure, shown in (("satisfied", ".5000"), ("users", "1"), ("turns", "1.00")):
+        assert format_measure(measure, {".5000": 0.5}.get(shown, 1)) == shown
+    lacking = {"x": priced.drop(columns="calls")}
+    with pytest.raises(UsageError, match="no column calls in the sessions of x"):
+        session_means(lacking)
+
+
+def test_a_sessions_price_counts_what_known_completions_would_cost():
+    spend = {"calls": 1, "known": 2, "cost": 0.25, "worth": 0.5}
+    [row] = session_measures([session("a", "topic ended", 2, **spend)]).to_dict("records")
+    assert (row["calls"], row["cost"], row["turns"]) == (6, 1.5, 2)
+    assert row["rubrics met"] == 1.0
+    assert pd.isna(row["turns until satisfied"])

@@ -1,0 +1,157 @@
+"""Runs as frames, folders and files: what is read of them, and what they know of their dataset."""
+
+import pandas as pd
+import pytest
+from small_frames import folder, run
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.evaluation.finished_runs import (
+    check_once,
+    dataset_of,
+    folders_in,
+    known_dataset,
+    qrels_of,
+    ranking_frame,
+    ranking_of,
+    results_of,
+    results_to_score,
+    turns_of,
+    with_names,
+    written_by,
+)
+from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.runs.folder import checksum_of
+
+FRAME = run(**{"1_1": "a b"})
+SAMPLE = ikat.dataset("ikat:sample")
+
+
+@pytest.mark.parametrize(
+    ("frame", "told"),
+    [
+        (
+            FRAME.drop(columns=["score", "rank"]),
+            "no column score, rank in run x, only qid, docno: give a ranking, .*add_ranks",
+        ),
+        (FRAME.set_index("qid"), r"qid is the index of run x, not a column: .*reset_index\(\)"),
+        (FRAME.set_index("qid").drop(columns="rank"), "no column qid, rank in run x, only docno"),
+        (FRAME.rename(columns={"rank": 3}), "no column rank in run x, only qid, docno, score, 3"),
+        (pd.DataFrame(), "no column qid, docno, score, rank in run x, only none"),
+    ],
+    ids=["two", "index", "index and more", "number", "none"],
+)
+def test_columns_that_a_ranking_lacks_are_named(frame, told):
+    with pytest.raises(UsageError, match=told):
+        ranking_frame("x", frame)
+    with pytest.raises(UsageError, match=told):
+        ranking_of("x", frame)
+
+
+def test_a_frames_rows_are_numbered_from_0():
+    odd = FRAME.set_index(pd.Index([7, 7]))
+    assert with_names("x", odd, ["qid"], "add it").index.tolist() == [0, 1]
+
+
+def test_rankings_fall_strictly_and_errors_name_the_run():
+    tied = FRAME.assign(score=1.0)
+    found = ranking_of("x", tied)["1_1"]
+    assert list(found) == ["a", "b"]
+    assert found["a"] > found["b"]
+    with pytest.raises(DataError, match="^run x: .*1_1"):
+        ranking_of("x", FRAME.assign(score=[1.0, 2.0]))
+    with pytest.raises(DataError, match="run x"):
+        ranking_of("x", FRAME.assign(qid=[1, 1]))
+
+
+def test_what_stands_twice_is_named_by_all_its_columns():
+    frame = pd.DataFrame({"qid": ["1_1", "1_2", "1_2", "1_2"], "docno": list("aaba")})
+    with pytest.raises(DataError, match="^turn 1_2, docno a occurs twice in the pool: keep one$"):
+        check_once("the pool", frame, ["qid", "docno"], "keep one")
+    check_once("the pool", frame[:3], ["qid", "docno"], "keep one")
+    with pytest.raises(DataError, match="^docno a occurs twice"):
+        check_once("the pool", frame[:2], ["docno"], "keep one")
+
+
+def test_a_cell_is_read_once_for_each_turn_that_shares_it():
+    shared = ["x"]
+    frame = pd.DataFrame({"qid": ["1_1", "1_1", "1_2"]})
+    frame["qlearned"] = pd.Series([shared, shared, shared], dtype=object)
+    read = []
+
+    def reader(qid, cell):
+        read.append(qid)
+        return f"{qid} {cell}"
+
+    found = written_by(frame, "qlearned", "UpdatePtkb(llm)", reader)
+    assert found == {"1_1": "1_1 ['x']", "1_2": "1_2 ['x']"}
+    assert read == ["1_1", "1_2"]
+    different = pd.DataFrame({"qid": ["1_1", "1_2", "1_1"], "qaction": ["ask", "ask", "answer"]})
+    told = "turn 1_1 has rows with different qaction, 'ask' and 'answer': give one per turn"
+    with pytest.raises(DataError, match=told):
+        written_by(different, "qaction", "Decide(llm)", lambda qid, cell: cell)
+    told = "no column qaction in the frame, only qid: give the output of .* ikat.Decide"
+    with pytest.raises(UsageError, match=told):
+        written_by(different[["qid"]], "qaction", "Decide(llm)", lambda qid, cell: cell)
+
+
+def test_turns_are_those_of_a_finished_folder(tmp_path):
+    made = folder(tmp_path / "one", FRAME, ["1_1", "1_2"])
+    assert turns_of(made.path)["qid"].tolist() == ["1_1", "1_2"]
+    assert turns_of(FRAME) is FRAME
+    with pytest.raises(DataError, match="two"):
+        turns_of(tmp_path / "two")
+    none = folder(tmp_path / "none", FRAME[:0], [])
+    assert turns_of(none.path).columns.tolist() == ["qid"]
+
+
+def test_folders_are_runs_if_all_are_folders(tmp_path):
+    one = folder(tmp_path / "one", FRAME)
+    found = folders_in({"a": one, "b": str(one.path), "c": one.path})
+    assert [made.path for made in found] == [one.path] * 3
+    for other in (FRAME, one.path / "run.trec", str(tmp_path / "two"), RunFolder(tmp_path / "two")):
+        assert folders_in({"a": one, "b": other}) == []
+        assert folders_in({"b": other, "a": one}) == []
+    for given in (one, one.path, str(one.path), one.path / "run.trec", FRAME):
+        assert results_to_score("x", given)["docno"].tolist() == ["a", "b"]
+        assert results_of("x", given)["docno"].tolist() == ["a", "b"]
+    with pytest.raises(UsageError, match="run x is a int: give a frame, a run folder"):
+        results_to_score("x", 5)
+
+
+def test_the_dataset_of_runs_is_the_one_that_all_name(tmp_path):
+    short = folder(tmp_path / "short", FRAME, dataset="sample")
+    full = folder(tmp_path / "full", FRAME, dataset="ikat:sample")
+    none = folder(tmp_path / "none", FRAME)
+    other = folder(tmp_path / "other", FRAME, dataset="ikat:2024")
+    assert known_dataset({"a": full, "b": FRAME}, "ikat:2024").name == "ikat:2024"
+    assert known_dataset({"a": FRAME}) is None
+    assert known_dataset({"a": full, "b": none}) is None
+    assert known_dataset({"a": full, "b": other}) is None
+    assert known_dataset({"a": full, "b": full.path}).name == "ikat:sample"
+    assert known_dataset({"a": short, "b": full}).name == "ikat:sample"
+    assert dataset_of([short, full]).name == "ikat:sample"
+    with pytest.raises(UsageError, match=r"full on ikat:sample, other on ikat:2024"):
+        dataset_of([full, other])
+    with pytest.raises(UsageError, match=r"^none: the run does not say .*: give dataset=\.\.\."):
+        dataset_of([full, none])
+    with pytest.raises(UsageError):
+        known_dataset({"a": full}, "nowhere")
+
+
+def test_each_folder_must_have_been_scored_with_the_default_judgements(tmp_path):
+    judged = SAMPLE.get_qrels()
+    first, second = judged["qid"].unique()[:2]
+    some = judged[judged["qid"] == second].reset_index(drop=True)
+    results = run(**{second: "a"})
+    sums = {"all": checksum_of(judged), "some": checksum_of(some), "none": None}
+    good = []
+    for name, checksum in sums.items():
+        given = {} if checksum is None else {"qrels_sha256": checksum}
+        good.append(folder(tmp_path / name, results, dataset="ikat:sample", **given))
+    assert qrels_of(good).equals(judged)
+    asked = {"dataset": "ikat:sample", "qrels_sha256": sums["some"]}
+    bad = folder(tmp_path / "bad", run(**{first: "a"}), **asked)
+    told = r"bad was scored with other judgements than the default ones of ikat:sample: give qrels="
+    with pytest.raises(UsageError, match=told):
+        qrels_of([*good, bad])
