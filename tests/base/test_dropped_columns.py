@@ -1,0 +1,174 @@
+"""Columns that stages of other packages drop: what is noted, and which warning is given when."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.lost_columns import (
+    LostColumns,
+    LostColumnsWarning,
+    has_column,
+    note_dropped,
+)
+
+TURNS = pd.DataFrame(
+    {
+        "qid": ["1_1", "1_2"],
+        "query": ["tea?", "it?"],
+        "qutterance": ["tea?", "it?"],
+        "qhistory": [[], [{"role": "user", "content": "tea?"}]],
+        "qptkb": [{}, None],
+        "note": ["x", "y"],
+    }
+)
+
+
+class Keeps(pt.Transformer):
+    """Keeps some columns of its frame, and says so."""
+
+    def __init__(self, *names):
+        super().__init__()
+        self.names = names
+
+    def transform(self, inp):
+        return inp[[name for name in inp.columns if name in self.names]]
+
+
+class Silent(Keeps):
+    """Can't say what it returns."""
+
+    def transform_outputs(self, input_columns):
+        raise ValueError("unknown")
+
+
+def lost_by(pipeline, turns=TURNS):
+    return LostColumns("mine", pipeline, turns, set())
+
+
+def test_dropped_columns_with_content_are_noted_with_their_stage():
+    cut = Keeps("qid", "query", "qutterance")
+    assert lost_by(cut).dropped == {"qhistory": [cut]}
+    assert lost_by(Keeps("qutterance")).dropped.keys() == {"qhistory"}  # never qid or query
+    assert lost_by(Keeps(*TURNS)).dropped == {}
+
+
+@pytest.mark.parametrize(
+    ("cells", "has_content"),
+    [
+        ([None, "x"], True),
+        ([None, float("nan")], False),
+        (["", ""], False),
+        ([[], {}], False),
+        ([np.array([]), np.array([1])], True),
+        ([0, 0], True),
+        ([], False),
+    ],
+)
+def test_a_column_without_content_cannot_be_lost(cells, has_content):
+    turns = pd.DataFrame({"qid": list(map(str, range(len(cells)))), "query": "x"})
+    turns["qmore"] = pd.Series(cells, dtype=object)
+    assert ("qmore" in lost_by(Keeps("qid", "query"), turns).dropped) is has_content
+
+
+def test_a_stage_that_cannot_say_may_drop_everything():
+    silent = Silent("qid", "query")
+    assert lost_by(silent).dropped == {"qutterance": [silent], "qhistory": [silent]}
+
+
+def test_only_the_first_stage_that_drops_a_column_has_dropped_it():
+    first, second = Keeps("qid", "query", "qutterance"), Keeps("qid", "query")
+    assert lost_by(first >> second).dropped == {"qhistory": [first], "qutterance": [second]}
+
+
+def test_operators_and_cutoffs_drop_nothing():
+    assert lost_by(ikat.RawUtterance() >> pt.RankCutoff(3)).dropped == {}
+    cut = Keeps("qid", "query", "query_0", "qutterance")
+    assert lost_by(ikat.RawUtterance() >> cut).dropped == {"qhistory": [cut]}
+
+
+def test_a_stage_inside_another_one_has_dropped_its_columns():
+    first, second = Keeps("qid", "query", "qutterance", "docno"), Keeps("qid", "query", "docno")
+    assert lost_by(first | second).dropped == {"qhistory": [first, second], "qutterance": [second]}
+
+
+def test_a_warning_names_stage_column_and_all_that_it_drops():
+    cut = Keeps("qid", "query")
+    lost = lost_by(cut >> ikat.RawUtterance())
+    frame = cut(TURNS)
+    with lost.watching():
+        with pytest.warns(
+            LostColumnsWarning,
+            match=r"system mine: the stage .*Keeps object> drops qutterance, qhistory, .*"
+            "would read qhistory",
+        ):
+            assert not has_column(frame, "qhistory")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert not has_column(frame, "qhistory")  # told once
+            assert not has_column(frame, "qutterance")
+            assert not has_column(frame, "qmore")
+            assert has_column(TURNS, "qhistory")
+
+
+def test_each_stage_is_warned_of_and_none_twice_by_several_systems():
+    first, second = Keeps("qid", "query", "docno"), Keeps("qid", "query", "docno")
+    warned = set()
+    for expected in (2, 0):
+        lost = LostColumns("mine", first | second, TURNS, warned)
+        with lost.watching(), warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            has_column(first(TURNS), "qhistory")
+        assert len(told) == expected
+
+
+def test_outside_of_a_run_nothing_is_told():
+    lost = lost_by(Keeps("qid", "query"))
+    with lost.watching():
+        pass
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not has_column(TURNS[["qid"]], "qhistory")
+
+
+class Liar(Keeps):
+    """Says that it keeps all columns."""
+
+    def transform_outputs(self, input_columns):
+        return input_columns
+
+
+def test_a_run_shows_what_a_stage_really_drops():
+    liar = Liar("qid", "query")
+    lost = lost_by(liar)
+    assert lost.dropped == {}
+    lost.transform(liar, TURNS)
+    assert lost.dropped == {"qutterance": [liar], "qhistory": [liar]}
+    lost.transform(liar, TURNS)
+    assert lost.dropped == {"qutterance": [liar], "qhistory": [liar]}
+
+
+def test_a_stage_reads_its_columns_under_the_eyes_of_its_pipeline():
+    cut = Keeps("qid", "query")
+
+    class Reads(ikat.RawUtterance):
+        def transform(self, inp):
+            has_column(inp, "qutterance")
+            return inp
+
+    lost = lost_by(cut)
+    with pytest.warns(LostColumnsWarning, match="would read qutterance"):
+        lost.transform(Reads(), cut(TURNS))
+
+
+def test_a_plan_notes_what_a_stage_has_dropped():
+    cut = Liar("qid")
+    lost = lost_by(cut)
+    note_dropped(cut, TURNS, cut(TURNS))
+    assert lost.dropped == {}
+    with lost.watching():
+        note_dropped(cut, TURNS, cut(TURNS))
+    assert lost.dropped == {"qutterance": [cut], "qhistory": [cut]}

@@ -1,0 +1,385 @@
+"""Files, servers and objects that a stage of another package holds, and what identifies them."""
+
+import re
+from fractions import Fraction
+from functools import partial
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+
+from pyterrier_ikat import foreign
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.foreign import (
+    SAMPLE_BYTES,
+    SMALL_FILE,
+    Foreign,
+    HeldFiles,
+    checksums_of,
+    fingerprint_of,
+    folder_of_anserini,
+    held_by,
+    is_asked,
+    is_fingerprinted,
+    loader_of,
+    model_of,
+    named_file,
+    path_of,
+    untracked,
+)
+
+
+class Stage(pt.Transformer):
+    """A retriever with any attributes."""
+
+    def __init__(self, **attributes):
+        super().__init__()
+        vars(self).update(attributes)
+
+    def transform(self, inp):
+        found = {"qid": ["1"], "query": ["x"], "docno": ["d"], "score": [1.0], "rank": [0]}
+        return pd.DataFrame(found).head(len(inp))
+
+
+class Rewriter(Stage):
+    """A stage that finds nothing."""
+
+    def transform(self, inp):
+        return inp
+
+
+class Index(pt.Artifact):
+    def __init__(self, path):
+        super().__init__(path)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder of an index with a subfolder, and files that come and go."""
+    for name in ("b.bin", "a.bin", "sub/c.bin", "write.lock", "x.tmp", ".hidden", ".cache/d.bin"):
+        path = tmp_path / "index" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    return tmp_path / "index"
+
+
+def names_of(held):
+    return [path.name for path in held.files()]
+
+
+def test_files_that_come_and_go_do_not_count(folder, tmp_path):
+    held = HeldFiles(str(folder))
+    assert names_of(held) == ["a.bin", "b.bin", "c.bin"]
+    assert held.tracked
+    assert names_of(HeldFiles(str(folder / "a.bin"))) == ["a.bin"]
+    assert names_of(HeldFiles(str(tmp_path / "none"))) == []
+    assert not HeldFiles(str(tmp_path / "none")).tracked
+
+
+def test_an_index_counts_by_the_files_it_was_built_from(folder):
+    for name in ("pt_meta.json", "fwd.docs", "inv.freqs", "bm25.k1-0.9.b-0.4.bmw.64"):
+        (folder / name).write_text(name)
+    held = HeldFiles(str(folder), "pyterrier_pisa.PisaIndex", artifact=True)
+    assert names_of(held) == ["fwd.docs", "inv.freqs", "pt_meta.json"]
+
+
+def test_a_link_to_nothing_is_no_file(folder):
+    (folder / "gone").symlink_to(folder / "nowhere")
+    assert names_of(HeldFiles(str(folder))) == ["a.bin", "b.bin", "c.bin"]
+
+
+@pytest.mark.parametrize("change", ["content", "name", "size", "added", "removed"])
+def test_a_change_of_the_files_changes_the_fingerprint(folder, change):
+    held = HeldFiles(str(folder))
+    before = held.fingerprint()
+    (folder / "write.lock").write_text("changed")
+    assert held.fingerprint() == before
+    if change == "content":
+        (folder / "a.bin").write_text("A.bin")
+    elif change == "name":
+        (folder / "a.bin").rename(folder / "a.dat")
+    elif change == "size":
+        (folder / "a.bin").write_text("a.bin.")
+    elif change == "added":
+        (folder / "sub" / "new").write_text("")
+    else:
+        (folder / "b.bin").unlink()
+    assert held.fingerprint() not in ("", before)
+
+
+def test_a_moved_folder_has_the_same_fingerprint(folder, tmp_path):
+    before = HeldFiles(str(folder)).fingerprint()
+    folder.rename(tmp_path / "moved")
+    assert HeldFiles(str(tmp_path / "moved")).fingerprint() == before
+
+
+def test_a_folder_of_too_many_or_no_files_is_not_tracked(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(foreign, "MOST_FILES", 3)
+    assert HeldFiles(str(folder)).tracked
+    assert HeldFiles(str(folder)).fingerprint()
+    (folder / "d.bin").write_text("d")
+    assert not HeldFiles(str(folder)).tracked
+    assert HeldFiles(str(folder)).fingerprint() == ""
+    (tmp_path / "empty").mkdir()
+    assert not HeldFiles(str(tmp_path / "empty")).tracked
+    assert HeldFiles(str(tmp_path / "empty")).fingerprint() == ""
+
+
+@pytest.mark.parametrize("place", [0, 3 * SMALL_FILE // 2, 3 * SMALL_FILE - 1, SAMPLE_BYTES + 1])
+def test_a_large_file_counts_by_its_beginning_middle_and_end(tmp_path, place):
+    path = tmp_path / "large.bin"
+    content = bytearray(3 * SMALL_FILE)
+    path.write_bytes(content)
+    before = HeldFiles(str(path)).fingerprint()
+    content[place] = 1
+    path.write_bytes(content)
+    assert (HeldFiles(str(path)).fingerprint() == before) is (place == SAMPLE_BYTES + 1)
+
+
+@pytest.mark.parametrize("place", [0, SAMPLE_BYTES + 1, SMALL_FILE - 1])
+def test_a_small_file_counts_as_a_whole(tmp_path, place):
+    path = tmp_path / "small.bin"
+    content = bytearray(SMALL_FILE)
+    path.write_bytes(content)
+    before = HeldFiles(str(path)).fingerprint()
+    content[place] = 1
+    path.write_bytes(content)
+    assert HeldFiles(str(path)).fingerprint() != before
+
+
+def test_a_file_is_named_by_a_path_and_not_by_a_word(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tea").write_text("")
+    (tmp_path / "tea.txt").write_text("")
+    (tmp_path / "folder").mkdir()
+    assert named_file("tea") is None
+    assert named_file("./tea") == HeldFiles("./tea")
+    assert named_file("tea.txt") == HeldFiles("tea.txt")
+    assert named_file(tmp_path / "tea") == HeldFiles(str(tmp_path / "tea"))
+    assert named_file("none.txt") is None
+    assert named_file("./folder") is None
+
+
+def held_paths(**attributes):
+    return [part.path for part in held_by(Stage(**attributes)) if isinstance(part, HeldFiles)]
+
+
+def test_paths_are_found_by_their_form_or_the_name_of_their_attribute(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("data", "words.txt", "out"):
+        (tmp_path / name).write_text("")
+    assert held_paths(model=tmp_path / "data") == [str(tmp_path / "data")]
+    assert held_paths(model="./data") == ["./data"]
+    assert held_paths(index_path="data") == ["data"]
+    assert held_paths(INDEX="data") == ["data"]
+    assert held_paths(model="data") == []
+    assert held_paths(index_path="gone") == []
+    assert held_paths(cache_dir=tmp_path / "data") == []
+    assert held_paths(OUTPUT="./data") == []
+    assert held_paths(logfile=tmp_path / "data") == [str(tmp_path / "data")]
+
+
+def test_paths_in_lists_dicts_and_objects_are_found(tmp_path):
+    (tmp_path / "a").write_text("")
+    path = tmp_path / "a"
+    found = [str(path)]
+    for value in ([path], (path,), {path}, frozenset([path]), {"k": path}, [{"k": [path]}]):
+        assert held_paths(model=value) == found
+    assert held_paths(model={"cache": path}) == []
+
+
+class Holder:
+    def __init__(self, value):
+        self.value = value
+
+
+class Slots:
+    __slots__ = ("path",)
+
+
+class OneSlot(Slots):
+    __slots__ = "more"
+
+
+def test_objects_are_searched_three_deep_and_in_slots(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("")
+    value = path
+    for _ in range(3):
+        value = Holder(value)
+    assert held_paths(model=value) == [str(path)]
+    assert held_paths(model=Holder(value)) == []
+    slots = OneSlot()
+    slots.path = path
+    assert held_paths(model=slots) == [str(path)]
+    slots.more = path
+    assert held_paths(model=slots) == [str(path)] * 2
+
+
+def test_an_object_that_holds_itself_is_searched_once(tmp_path):
+    ring = Holder(None)
+    ring.value = [ring, tmp_path]
+    assert held_paths(model=ring) == [str(tmp_path)]
+
+
+def test_a_path_inside_an_artifact_stands_for_it(folder, tmp_path):
+    (tmp_path / "beside").write_text("")
+    (tmp_path / "link").symlink_to(folder)
+    index = Index(str(tmp_path / "link"))
+    parts = held_by(
+        Stage(index=index, file=str(folder / "sub" / "c.bin"), other=tmp_path / "beside")
+    )
+    assert [(part.path, part.artifact) for part in parts] == [
+        (str(tmp_path / "link"), True),
+        (str(tmp_path / "beside"), False),
+    ]
+    assert parts[0].kind == f"{__name__}.Index"
+
+
+def test_stages_and_fingerprinted_objects_are_parts():
+    class Marked:
+        def fingerprint(self):
+            return "f"
+
+    marked, inner = Marked(), Rewriter()
+    assert held_by(Stage(model=marked, then=[inner])) == [marked, inner]
+
+
+def test_of_a_cache_only_the_stage_inside_counts(tmp_path, monkeypatch):
+    inner = Rewriter()
+    cache = Stage(scorer=inner, path=tmp_path, text="tea")
+    assert [type(part) for part in held_by(cache)] == [Rewriter, HeldFiles]
+    monkeypatch.setattr(foreign, "CACHE_PACKAGES", (__name__,))
+    assert held_by(cache) == [inner]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        ({}, False),
+        ({"k": 1, "name": "tea", "weights": [0.5, (1, 2)], "options": {"a": None}}, False),
+        ({"searcher": object()}, True),
+        ({"searchers": [object()]}, True),
+        ({"searchers": {"a": object()}}, True),
+        ({"url": "http://host:80"}, True),
+        ({"urls": ["http://host:80"]}, True),
+        ({"options": {"url": "https://host"}}, True),
+        ({"ratio": Fraction(1, 2)}, True),
+        ({"pattern": re.compile("x"), "call": is_asked, "when": None}, False),
+    ],
+)
+def test_a_retriever_of_unknown_contents_is_untracked(attributes, expected):
+    assert untracked(Stage(**attributes)) is expected
+    assert not untracked(Rewriter(**attributes))
+
+
+def test_a_stage_of_files_is_untracked_only_where_they_cannot_be_read(folder, tmp_path):
+    (tmp_path / "empty").mkdir()
+    assert not untracked(Stage(path=folder, searcher=object()))
+    assert untracked(Stage(path=tmp_path / "empty"))
+    assert untracked(Rewriter(path=tmp_path / "empty"))
+
+
+def test_a_foreign_stage_has_careful_answers():
+    stage = Stage(num_results=20)
+    seen = Foreign(stage)
+    assert (seen.cutoff, seen.one_row_per_turn, seen.loads_models) == (None, False, False)
+    assert (seen.reads_texts, seen.passages_at_most()) == (True, 20)
+    assert seen.doing(pd.DataFrame()) == "running Stage"
+    assert Foreign(Stage(num_results="20")).passages_at_most() is None
+    cut = Foreign(pt.RankCutoff(3))
+    assert (cut.cutoff, cut.reads_texts, cut.passages_at_most()) == (3, False, 3)
+    assert cut.doing(pd.DataFrame()) == ""
+    hooked = Foreign(Stage(reads_texts=False, loads_models=True, one_row_per_turn=True))
+    assert (hooked.reads_texts, hooked.loads_models, hooked.one_row_per_turn) == (False, True, True)
+    assert seen.arguments() == {"num_results": 20}
+    assert seen.without_texts() is stage
+    assert seen.limited(5) is None
+    assert (seen.is_of_pyterrier, cut.is_of_pyterrier) == (False, True)
+
+
+def test_a_stage_that_promised_a_row_per_turn_is_held_to_it():
+    turns = pd.DataFrame({"qid": ["1", "2"], "query": ["x", "y"]})
+    with pytest.raises(DataError, match="got 2 rows and returned 1 row"):
+        Foreign(Stage(one_row_per_turn=True)).transform(turns)
+    assert len(Foreign(Stage()).transform(turns)) == 1
+
+
+def test_parts_of_a_foreign_stage_are_its_pipelines_and_files(tmp_path):
+    inner, finder = Rewriter(), Stage()
+    assert Foreign(inner >> finder).subpipelines() == [inner, finder]
+    union = Rewriter() | Rewriter()
+    assert len(Foreign(union).subpipelines()) == 2
+    parts = Foreign(Stage(path=tmp_path)).parts()
+    assert parts == [HeldFiles(str(tmp_path))]
+
+
+class PlanOf:
+    def __init__(self):
+        self.cuts = []
+
+    def cut_at(self, depth):
+        self.cuts.append(depth)
+
+    def foreign(self, stage, frame):
+        return frame.assign(seen=type(stage.stage).__name__)
+
+
+def test_a_cutoff_changes_the_plans_cut_and_another_stage_its_frame():
+    plan, frame = PlanOf(), pd.DataFrame({"qid": ["1"]})
+    assert Foreign(pt.RankCutoff(7)).plan(frame, plan) is frame
+    assert plan.cuts == [7]
+    assert Foreign(Stage()).plan(frame, plan)["seen"].tolist() == ["Stage"]
+    assert plan.cuts == [7]
+
+
+def test_a_stage_is_shown_by_its_label_or_class():
+    class Drawn(Rewriter):
+        schematic = {"label": "a drawing"}
+
+    assert Foreign(Drawn()).name_shown() == "a drawing"
+    assert Foreign(Rewriter()).name_shown() == "Rewriter"
+    assert Foreign(pt.apply.query(len)).name_shown() == type(pt.apply.query(len)).__name__
+
+
+def test_a_fingerprint_is_a_text_that_changes():
+    class Marked:
+        path = "here"
+
+        def __init__(self, fingerprint):
+            self.fingerprint = partial(str, fingerprint)
+
+    assert fingerprint_of(Marked("f")) == "f"
+    assert fingerprint_of(HeldFiles("none")) == ""
+    with pytest.raises(UsageError, match=r"Marked.fingerprint\(\) returns ''"):
+        fingerprint_of(Marked(""))
+    assert is_fingerprinted(Marked(""))
+    assert not is_fingerprinted(object())
+    assert path_of(Marked("")) == "here"
+    assert path_of(object()) is None
+
+
+def test_a_model_is_whatever_can_be_asked():
+    class Model:
+        text = llm = "x"
+
+        def ask(self, requests): ...
+
+        def prompt_checksums(self):
+            return {"a": "1"}
+
+    assert is_asked(Model())
+    assert not is_asked(Model)
+    assert not is_asked("model")
+    assert (loader_of(Model()), model_of(Model())) == ("x", "x")
+    assert (loader_of("x"), model_of("x")) == (None, None)
+    assert checksums_of(Model()) == {"a": "1"}
+    assert checksums_of("x") == {}
+
+
+def test_only_an_index_of_anserini_is_taken_for_its_folder(monkeypatch):
+    index = Holder(None)
+    index.path = "lucene"
+    assert folder_of_anserini(index) is None
+    monkeypatch.setattr(Holder, "__module__", "pyterrier_anserini._index")
+    assert folder_of_anserini(index) == "lucene"

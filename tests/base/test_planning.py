@@ -1,0 +1,324 @@
+"""The plan's own bookkeeping: counts, names, sums, and stages of which only columns are known."""
+
+from types import SimpleNamespace
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from fakes import scripted
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.llms import Completion, Request
+from pyterrier_ikat.lost_columns import LostColumns
+from pyterrier_ikat.operator import Operator
+from pyterrier_ikat.planning import REFUSED, Plan, PlanTable, estimate
+
+TURNS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea?", "milk?"]})
+AMOUNTS = ("calls", "known", "shared", "new", "prompt_tokens", "completion_tokens", "cost")
+
+
+class Model:
+    """A model whose known completions and waiting requests are given by their text."""
+
+    model = "m"
+    backend = SimpleNamespace(identity={"model": "m", "params": {}})
+
+    def __init__(self, known=None, waiting=(), price=(1.0, 100.0)):
+        self.known, self.waiting = known or {}, waiting
+        self.budget = SimpleNamespace(price=self.price)
+        self.prices = price
+
+    def price(self, prompt, completion):
+        return (
+            None if self.prices is None else prompt * self.prices[0] + completion * self.prices[1]
+        )
+
+    def peek(self, request):
+        text = self.known.get(request.messages[0]["content"])
+        return None if text is None else Completion(text, "m", "stop", None, None, 0.0, False)
+
+    def is_settled(self, requests):
+        return [request.messages[0]["content"] in self.waiting for request in requests]
+
+
+class Stage:
+    """Asks for each row's query, read by the given function."""
+
+    stage = "ask"
+    open_ended = False
+
+    def __init__(self, llm, read=lambda text: text, times=1):
+        self.llm, self._read, self.times = llm, read, times
+
+    def requests(self, frame):
+        requests = []
+        for qid, query in zip(frame["qid"], frame["query"], strict=True):
+            message = {"role": "user", "content": query}
+            requests += [Request([message], "ask", qid)] * self.times
+        return requests
+
+    def read(self, text):
+        return self._read(text), []
+
+    def typical(self, frame):
+        return ["x" * 8] * len(frame) * self.times
+
+
+def row_of(plan):
+    [row] = plan.rows
+    return {name: row[name] for name in AMOUNTS}
+
+
+def test_a_plan_counts_requests_tokens_and_cost_of_new_ones():
+    plan = Plan("mine", set())
+    turns = TURNS.assign(query=["a" * 40, "b" * 24])
+    assert plan.ask(Stage(Model()), turns) == ["x" * 8] * 2
+    counts = {"calls": 2, "known": 0, "shared": 0, "new": 2}
+    tokens = {"prompt_tokens": 16, "completion_tokens": 4, "cost": 416.0}
+    assert row_of(plan) == {**counts, **tokens}
+    assert {name: plan.rows[0][name] for name in ("system", "stage", "model")} == {
+        **{"system": "mine", "stage": "ask", "model": "m"},
+    }
+
+
+def test_known_completions_are_read_and_waiting_ones_cost_nothing():
+    plan = Plan("mine", set())
+    turns = pd.DataFrame({"qid": list("abcd"), "query": ["tea?", "milk?", "ale?", "gin?"]})
+    stage = Stage(
+        Model({"tea?": "Rooibos.", "gin?": "bad"}, {"milk?"}), lambda text: text[3:] or None
+    )
+    assert plan.ask(stage, turns) == ["ibos.", "x" * 8, "x" * 8, "x" * 8]
+    counts = {"calls": 4, "known": 3, "shared": 0, "new": 1}
+    assert row_of(plan) == {**counts, "prompt_tokens": 1, "completion_tokens": 2, "cost": 201.0}
+
+
+def test_a_request_counts_once_for_all_systems():
+    seen, model = set(), Model()
+    first, second = Plan("first", seen), Plan("second", seen)
+    first.ask(Stage(model, times=2), TURNS)
+    second.ask(Stage(model), TURNS.assign(query=["tea?", "ale?"]))
+    Plan("third", seen).ask(Stage(Model()), TURNS)
+    assert [row_of(plan)["shared"] for plan in (first, second)] == [2, 1]
+    assert [row_of(plan)["new"] for plan in (first, second)] == [2, 1]
+    other = Plan("fourth", seen)
+    other.ask(Stage(Model()), TURNS)
+    assert row_of(other)["new"] == 2  # another model object has a budget of its own
+
+
+def test_nothing_new_costs_nothing_also_without_a_price():
+    plan = Plan("mine", set())
+    plan.ask(Stage(Model({"tea?": "a", "milk?": "b"}, price=None)), TURNS)
+    assert row_of(plan)["cost"] == 0.0
+    unpriced = Plan("mine", set())
+    unpriced.ask(Stage(Model(price=None)), TURNS)
+    assert row_of(unpriced)["cost"] is None
+    empty = Plan("mine", set())
+    assert empty.ask(Stage(Model()), TURNS.head(0)) == []
+    assert row_of(empty) == dict.fromkeys(AMOUNTS, 0)
+
+
+@pytest.mark.parametrize(
+    ("fewer_turns", "fewer_passages", "times", "open_ended", "name"),
+    [
+        (False, False, 2, False, "ask"),
+        (True, False, 1, False, "ask, at most"),
+        (False, True, 1, False, "ask"),
+        (False, True, 2, False, "ask, at most"),
+        (True, True, 2, True, "ask, at least"),
+    ],
+)
+def test_a_count_that_is_a_bound_says_so(fewer_turns, fewer_passages, times, open_ended, name):
+    plan, stage = Plan("mine", set()), Stage(Model(), times=times)
+    plan.fewer_turns, plan.fewer_passages = fewer_turns, fewer_passages
+    stage.open_ended = open_ended
+    plan.ask(stage, TURNS)
+    assert plan.rows[0]["stage"] == name
+
+
+def test_stand_ins_for_passages_repeat_each_turn():
+    rows = Plan("mine", set()).passages(TURNS.set_index(pd.Index([7, 9])).reset_index(drop=True), 2)
+    assert rows[["qid", "docno", "rank"]].values.tolist() == [
+        *(["1_1", "0", 0], ["1_1", "1", 1], ["1_2", "0", 0], ["1_2", "1", 1]),
+    ]
+    assert rows.index.tolist() == [0, 1, 2, 3]
+    assert rows["text"].tolist()[1] == "word " * 150 + "1"
+
+
+class Finds(pt.Transformer):
+    def transform(self, inp):
+        assert inp.empty, "the plan ran a stage"
+        return inp.assign(docno=[], score=[], rank=[])
+
+
+class Reranks(Operator):
+    def transform(self, inp):
+        pt.validate.result_frame(inp, extra_columns=["text"])
+        assert inp.empty, "the plan ran a stage"
+        return inp
+
+
+class Silent(pt.Transformer):
+    """Can't say what it returns."""
+
+    def transform(self, inp):
+        raise KeyError("something")
+
+
+class Upper(Operator):
+    """Works on queries, and asks no model."""
+
+    def transform(self, inp):
+        return inp.assign(query=inp["query"].str.upper())
+
+
+class Fails(Upper):
+    def transform(self, inp):
+        if len(inp):
+            raise ValueError("not on a stand-in")
+        return inp
+
+
+def followed(pipeline, turns=TURNS):
+    plan = Plan("mine", set())
+    return plan, plan.follow(pipeline, turns)
+
+
+def test_retrievers_cutoffs_and_re_rankers_keep_the_turns():
+    plan, frame = followed(Finds() >> pt.RankCutoff(20) >> Reranks())
+    assert frame.equals(TURNS)
+    assert (plan.rows, plan.cut, plan.fewer_turns) == ([], 20, False)
+    assert followed(Finds())[0].fewer_passages
+    assert followed(Finds())[0].cut == 1000
+    assert not followed(Finds() >> pt.RankCutoff(20))[0].fewer_passages
+    assert followed(pt.RankCutoff(5) >> pt.RankCutoff(20))[0].cut == 20
+
+
+def test_an_operator_or_a_stage_of_pyterrier_on_queries_is_run():
+    plan, frame = followed(Upper() >> pt.apply.query(lambda row: row["query"] + "!"))
+    assert frame["query"].tolist() == ["TEA?!", "MILK?!"]
+    assert (plan.rows, plan.fewer_turns) == ([], False)
+
+
+@pytest.mark.parametrize("stage", [Silent(), Fails()], ids=["silent", "fails"])
+def test_a_stage_that_cannot_be_planned_is_a_row_of_unknown_counts(stage):
+    plan, frame = followed(stage)
+    assert list(frame["query"]) == ["tea?", "milk?"]
+    [row] = plan.rows
+    assert (row["system"], row["stage"], row["model"]) == ("mine", repr(stage), "unknown")
+    assert all(row[name] is pd.NA for name in AMOUNTS)
+    assert plan.fewer_turns
+
+
+class Cuts(pt.Transformer):
+    """Of another package: keeps the columns qid and query."""
+
+    def transform(self, inp):
+        return inp[["qid", "query"]]
+
+
+def test_a_stage_of_another_package_may_drop_turns_and_columns():
+    turns = TURNS.assign(qutterance="tea?", qhistory=[[{"role": "user", "content": "x"}]] * 2)
+    plan = Plan("mine", set())
+    lost = LostColumns("mine", Upper(), turns, set())
+    with lost.watching():
+        frame = plan.follow(Cuts(), turns)
+    assert list(frame.columns) == ["qid", "query"]
+    assert (plan.fewer_turns, plan.fewer_passages) == (True, True)
+    assert lost.dropped.keys() == {"qutterance", "qhistory"}
+    assert not followed(Finds())[0].fewer_turns
+
+
+def test_a_frame_of_any_index_is_planned():
+    turns = TURNS.set_index(pd.Index([5, 5]))
+    assert followed(Upper(), turns)[1].index.tolist() == [0, 1]
+
+
+def test_a_model_in_another_stage_is_asked_for_unknown_counts():
+    class Asks(Operator):
+        def __init__(self, llm):
+            super().__init__()
+            self.llm = llm
+
+        def transform(self, inp):
+            return inp
+
+    plan, _ = followed(Asks(scripted("x")[0]))
+    assert [row["model"] for row in plan.rows] == ["unknown"]
+
+
+def test_estimates_are_those_of_all_systems_and_chains():
+    model, _ = scripted()
+    answer = ikat.Answer(model)
+    turns = TURNS.assign(qutterance=TURNS["query"])
+    table = estimate([("a", answer, turns, 0), ("b", answer, turns, 0), ("c", answer, turns, 1)])
+    assert table["system"].tolist() == ["a", "b", "c"]
+    assert table["new"].tolist() == [2, 0, 2]
+    assert table["shared"].tolist() == [0, 2, 0]
+
+
+def table_of(*rows):
+    names = ("system", "stage", "model", *AMOUNTS)
+    return PlanTable.of_rows([dict(zip(names, row, strict=True)) for row in rows])
+
+
+ASKED = ("mine", "rewrite", "m", 3, 1, 1, 1, 1200, 50, 0.25)
+FREE = ("mine", "answer", "m", 1, 0, 0, 1, 4, 5, 0.5)
+
+
+def test_sums_are_of_all_rows_and_unknown_with_an_unknown_part():
+    total = table_of(ASKED, FREE).total
+    assert total == {
+        **{"calls": 4, "known": 1, "shared": 1, "new": 2},
+        **{"prompt_tokens": 1204, "completion_tokens": 55, "cost": 0.75},
+    }
+    unpriced = table_of(ASKED, (*FREE[:-1], None)).total
+    assert (unpriced["cost"] is pd.NA, unpriced["calls"]) == (True, 4)
+
+
+def words_of(table):
+    return " ".join(str(table).split())
+
+
+def test_a_plan_is_told_in_words():
+    text = words_of(table_of(ASKED, FREE))
+    assert (
+        "Total: 4 calls, 2 of them new, with about 1,204 prompt and 55 completion tokens; cost "
+        "0.7500 USD. Tokens and cost are estimates, at 4 characters a token." in text
+    )
+    assert "At least" not in text
+    assert "At most" not in text
+    assert "Total: 1 call, 1 of them new" in words_of(table_of(FREE))
+    assert "cost unknown (give price_in and price_out)" in words_of(table_of((*FREE[:-1], None)))
+    missing = words_of(table_of(("mine", "stage", "unknown", *[None] * 7)))
+    assert "Total: unknown calls, unknown of them new" in missing
+
+
+def test_bounds_are_explained():
+    open_ended = [("mine", f"{name}, at least", *FREE[2:]) for name in ("queries", "facts")]
+    text = words_of(table_of(ASKED, *open_ended))
+    assert "At least: in facts and queries, the model decides how many texts" in text
+    assert "At most" not in text
+    assert "At most: a stage" in words_of(table_of(ASKED, ("mine", "judge, at most", *FREE[2:])))
+
+
+def test_refusals_stand_below_a_plan():
+    table = table_of(ASKED)
+    assert table.refused == []
+    table.attrs[REFUSED] = ["runs/mine holds another run"]
+    assert table.refused == ["runs/mine holds another run"]
+    assert "The run would be refused: runs/mine holds another run" in words_of(table)
+    empty = PlanTable.of_rows([])
+    assert str(empty) == repr(empty) == "No LLM is asked."
+    empty.attrs[REFUSED] = ["a", "b"]
+    refusals = [f"The run would be refused: {name}" for name in "ab"]
+    assert str(empty).split("\n") == ["No LLM is asked.", *refusals]
+
+
+def test_a_printed_plan_has_titles_and_whole_numbers():
+    shown = table_of(ASKED).shown()
+    cells = {column.title: [cell.text for cell in column.cells] for column in shown.columns}
+    assert cells["calls"] == ["3"]
+    assert shown.label == "plan"
+    assert [title for title, texts in cells.items() if texts == ["1200"]]
+    assert [title for title, texts in cells.items() if texts == ["0.2500"]]
+    assert "prompt_tokens" not in cells

@@ -1,0 +1,260 @@
+"""One table in each of its forms, to the letter, and the cells of frames."""
+
+import pandas as pd
+import pytest
+
+from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.tables import (
+    HIGHER,
+    LOWER,
+    MARKS_NOTE,
+    UNKNOWN,
+    UNKNOWN_NOTE,
+    Cell,
+    Column,
+    Table,
+    escape_latex,
+    escape_markdown,
+    format_score,
+    mark_best,
+    of_frame,
+    wrapped,
+)
+
+
+def scores(title="", below=None, **others):
+    columns = [
+        Column("run", [Cell("a_1"), Cell("b|2")]),
+        Column("nDCG", mark_best([".5000", ".4000"], [HIGHER, ""]), numeric=True),
+        Column("diff", [Cell("-.0312 [-.1, +.03]"), Cell("50 %")]),
+        Column("n", [Cell("7"), Cell("12", second=True, mark=LOWER)], numeric=True),
+    ]
+    notes = ["note: one & two.", MARKS_NOTE, "note: one & two."]
+    rows = [{"run": "a_1", "nDCG": 0.50001}, {"run": "b|2", "nDCG": 0.4}]
+    return Table(rows, columns, notes, title, below, **others)
+
+
+def test_a_table_as_text_has_its_title_rows_and_notes():
+    assert scores("Scores of runs.").text().split("\n") == [
+        *("Scores of runs.", ""),
+        "run   nDCG   diff                 n",
+        "a_1  .5000\u2191  -.0312 [-.1, +.03]   7",
+        "b|2  .4000   50 %                12\u2193",
+        *("", "note: one & two.", "note: one & two.", ""),
+    ]
+
+
+def test_a_table_as_markdown_escapes_and_marks():
+    assert scores("Scores_1").markdown().split("\n") == [
+        *("**Scores\\_1**", ""),
+        "| run | nDCG | diff | n |",
+        "| :--- | :--- | :--- | :--- |",
+        "| a\\_1 | **.5000**\u2191 | -.0312 \\[-.1, +.03\\] | 7 |",
+        "| b\\|2 | <ins>.4000</ins> | 50 % | <ins>12</ins>\u2193 |",
+        "",
+        f"note: one \\& two. {MARKS_NOTE} note: one \\& two.",
+        "",
+    ]
+
+
+def test_a_column_of_unmarked_numbers_is_right_in_markdown():
+    plain = Table([], [Column("run", [Cell("a")]), Column("n", [Cell("7")], numeric=True)], [])
+    assert plain.markdown() == "| run | n |\n| :--- | ---: |\n| a | 7 |\n"
+    assert plain.text() == "run  n\na    7\n"
+
+
+def test_a_table_for_latex_has_caption_label_and_marks():
+    text = scores("Scores of runs.", caption="What & how").latex()
+    assert text.startswith("% \\usepackage{booktabs}\n\\begin{table}\n")
+    caption = "Scores of runs. What \\& how. one \\& two. Best bold, second best underlined."
+    for part in (
+        f"\\caption{{{caption}}}",
+        "\\label{tab:scores-of-runs}",
+        "\\begin{tabular}{lrlr}",
+        "run & nDCG & diff & n \\\\",
+        "a\\_1 & \\textbf{.5000}\\rlap{$^{\\uparrow}$} & $-$.0312 [$-$.1, +.03] & 7 \\\\",
+        "b\\textbar{}2 & \\underline{.4000} & 50~\\% & "
+        "\\underline{12}\\rlap{$^{\\downarrow}$} \\\\",
+    ):
+        assert part in text, part
+
+
+@pytest.mark.parametrize(
+    ("title", "label", "given", "expected"),
+    [
+        ("Scores", "results", "", "tab:scores"),
+        ("Scores", "results", "tab:mine", "tab:mine"),
+        ("", "plan", "", "tab:plan"),
+        ("One Two-three, four five six", "", "", "tab:one-two-three-four-five"),
+    ],
+)
+def test_the_label_of_a_paper_is_made_of_the_title(title, label, given, expected):
+    assert f"\\label{{{expected}}}" in scores(title, label=label).latex(given)
+
+
+def test_a_paper_table_without_words_has_no_caption_and_no_label():
+    text = Table([], [Column("run", [Cell("a")])], []).latex()
+    assert "caption" not in text
+    assert "label" not in text
+
+
+def test_a_second_table_stands_below_in_each_form():
+    below = Table([], [Column("interval", [Cell("wide")])], [], "Below")
+    both = scores("Above", below)
+    assert both.text() == f"{scores('Above').text()}\n{below.text()}"
+    assert both.markdown() == f"{scores('Above').markdown()}\n{below.markdown()}"
+    expected = f"{scores('Above').latex()}\n{below.latex('tab:above-intervals')}"
+    assert both.latex() == expected
+    assert "\\label{tab:above-intervals}" in both.latex()
+    html = both._repr_html_()
+    assert html == scores("Above")._repr_html_() + below._repr_html_()
+
+
+def test_a_notebook_shows_whole_cells_and_the_caption():
+    long = "word " * 30 + "<end>"
+    table = Table([], [Column("a & b", [Cell(long, best=True)])], ["note <1>"], "Title.")
+    html = table._repr_html_()
+    assert "<b>" + "word " * 30 + "&lt;end&gt;</b>" in html
+    assert "<th>a &amp; b</th>" in html
+    assert "<p>Title. note &lt;1&gt;</p>" in html
+    assert '<div style="overflow-x: auto">' in html
+    untitled = Table([], [Column("a", [Cell("x", mark=HIGHER)])], ["one", "two"])._repr_html_()
+    assert "<p>one two</p>" in untitled
+    assert f"x<sup>{HIGHER}</sup>" in untitled
+
+
+def test_csv_has_the_values_behind_the_table():
+    assert scores().csv() == "run,nDCG\na_1,0.50001\nb|2,0.4\n"
+    assert scores().frame["run"].tolist() == ["a_1", "b|2"]
+    frame = pd.DataFrame({"run": ["x"]}, index=[7])
+    assert of_frame(frame).frame is frame
+
+
+def test_a_form_is_one_of_four():
+    table = scores("T")
+    forms = {"text": table.text(), "markdown": table.markdown(), "latex": table.latex()}
+    forms["csv"] = table.csv()
+    for form, text in forms.items():
+        assert table.written(form) == text
+    assert table.written() == str(table) == table.text()
+    with pytest.raises(UsageError, match="'html' is unknown: choose text, markdown, latex, csv"):
+        table.written("html")
+
+
+@pytest.mark.parametrize(
+    ("shown", "best", "second"),
+    [
+        ([".5000", ".4000", ".5000", ".3000"], [0, 2], [1]),
+        ([".5000", ".5000"], [], []),
+        ([".5000"], [], []),
+        ([], [], []),
+        ([".3", ".1", ".2", ".2"], [0], [2, 3]),
+        (["-.1", "+.2", ".05"], [1], [2]),
+        ([UNKNOWN, ".2", ".1", ".9 (x)"], [1], [2]),
+        (["10.5", "9.5", "nan"], [0], [1]),
+    ],
+)
+def test_the_best_scores_are_those_that_read_so(shown, best, second):
+    cells = mark_best(shown, [""] * len(shown))
+    assert [place for place, cell in enumerate(cells) if cell.best] == best
+    assert [place for place, cell in enumerate(cells) if cell.second] == second
+    assert [cell.text for cell in cells] == shown
+
+
+def test_marks_stay_with_their_scores():
+    cells = mark_best([".1", ".2"], [HIGHER, LOWER])
+    assert [cell.mark for cell in cells] == [HIGHER, LOWER]
+    assert Column("x", cells).marked
+    assert Column("x", [Cell("1", mark=LOWER), Cell("2")]).marked
+    assert not Column("x", [Cell("1"), Cell("2")]).marked
+
+
+@pytest.mark.parametrize(
+    ("text", "latex", "markdown"),
+    [
+        ("a_b", "a\\_b", "a\\_b"),
+        ("50 % of\nR&D", "50~\\% of R\\&D", "50 % of R\\&D"),
+        ("#1 {x} $2", "\\#1 \\{x\\} \\$2", "\\#1 \\{x\\} \\$2"),
+        ("a\\b~c^d", "a\\textbackslash{}b\\textasciitilde{}c\\textasciicircum{}d", "a\\\\b\\~c^d"),
+        ("<x>|[y]", "\\textless{}x\\textgreater{}\\textbar{}[y]", "\\<x\\>\\|\\[y\\]"),
+        ("\x1b[2J *b* `c`", "[2J *b* `c`", "\\[2J \\*b\\* \\`c\\`"),
+    ],
+)
+def test_a_text_is_shown_as_it_is_on_one_line(text, latex, markdown):
+    assert escape_latex(text) == latex
+    assert escape_markdown(text) == markdown
+
+
+def cells_of(table):
+    return [[cell.text for cell in column.cells] for column in table.columns]
+
+
+def test_a_frame_shows_numbers_right_and_unknown_ones_by_a_sign():
+    frame = pd.DataFrame(
+        {
+            "run": ["qr", None],
+            "turns": pd.array([3, None], dtype="Int64"),
+            "nDCG": [0.5, None],
+            "ok": [True, False],
+        }
+    )
+    table = of_frame(frame, ["a note"], "title")
+    assert cells_of(table) == [["qr", ""], ["3", UNKNOWN], [".5000", UNKNOWN], ["True", "False"]]
+    assert [column.numeric for column in table.columns] == [False, True, True, False]
+    assert table.notes == ["a note", UNKNOWN_NOTE]
+    assert (table.title, [column.title for column in table.columns]) == ("title", list(frame))
+    whole = of_frame(frame.head(1), ["a note"])
+    assert whole.notes == ["a note"]
+
+
+def test_columns_of_one_name_have_their_own_values():
+    frame = pd.DataFrame([["a", 0.25]], columns=["x", "x"])
+    assert cells_of(of_frame(frame)) == [["a"], [".2500"]]
+
+
+@pytest.mark.parametrize(
+    ("texts", "numeric", "noted"), [(None, [True, True], True), (1, [False, True], False)]
+)
+def test_the_first_columns_may_be_texts(texts, numeric, noted):
+    frame = pd.DataFrame({"year": [2023.0, None], "turns": [3, 4]})
+    table = of_frame(frame, texts=texts)
+    assert [column.numeric for column in table.columns] == numeric
+    assert (UNKNOWN_NOTE in table.notes) is noted
+
+
+@pytest.mark.parametrize(
+    ("decimals", "shown"),
+    [
+        (4, [[".1235"], ["1234.5000"]]),
+        (2, [[".12"], ["1234.50"]]),
+        ({"cost": 1}, [[".1235"], ["1,234.5"]]),
+    ],
+)
+def test_a_column_has_its_own_decimals(decimals, shown):
+    frame = pd.DataFrame({"nDCG": [0.12346], "cost": [1234.5]})
+    assert cells_of(of_frame(frame, decimals=decimals)) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "options", "shown"),
+    [
+        (0.8608, {}, ".8608"),
+        (1, {}, "1.0000"),
+        (-0.0312, {}, "-.0312"),
+        (-0.00001, {}, ".0000"),
+        (10.5, {}, "10.5000"),
+        (0.0312, {"signed": True}, "+.0312"),
+        (-0.00001, {"signed": True}, "+.0000"),
+        (0.5, {"decimals": 2}, ".50"),
+        (-0.996, {"decimals": 2}, "-1.00"),
+    ],
+)
+def test_a_score_has_no_zero_before_its_point(value, options, shown):
+    assert format_score(value, **options) == shown
+
+
+def test_wrapped_lines_keep_words_whole():
+    word = "well-known-" * 9
+    assert wrapped(f"a {word} b").split("\n") == ["a", word, "b"]
+    assert wrapped("one two three", "> ", "- ", 9).split("\n") == ["> one two", "> - three"]
+    assert max(map(len, wrapped("word " * 40).split("\n"))) == 79
