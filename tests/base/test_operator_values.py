@@ -1,0 +1,387 @@
+"""Operators as values, and pipelines: reprs, equality, parts, citations, limits, unread texts."""
+
+from functools import partial
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from fakes import scripted
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat import events
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.foreign import HeldFiles
+from pyterrier_ikat.operator import (
+    Operator,
+    citing,
+    every_stage,
+    frame_for,
+    label_of,
+    limited,
+    parts_of,
+    stages,
+    subpipelines,
+    unidentified_stages,
+    with_fields,
+    without_unread_texts,
+)
+
+TURNS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "walk"]})
+
+
+class Named(Operator):
+    """Keeps its frame."""
+
+    schematic = {"label": "A name"}
+
+    def __init__(self, *branches, size=3, end="!", prompts=None, cache=None, text=None):
+        super().__init__()
+        self.branches, self.size, self.end = list(branches), size, end
+        self.prompts, self.cache, self.text = prompts, cache, text
+
+    last_in_repr = ("size",)
+
+    def arguments(self):
+        return {"branches": self.branches, **super().arguments()}
+
+    def transform(self, inp):
+        return inp
+
+
+class Again(Named):
+    """Drawn as nothing."""
+
+    schematic = None
+
+
+class Drawn(Named):
+    """Draws itself by its own function."""
+
+    def schematic(self, *, input_columns=None):
+        return {}
+
+
+@with_fields
+class Fields(Operator):
+    """Has fields.
+
+    Args:
+        first: the first one.
+    """
+
+    first: int
+    second: str = "x"
+
+    def transform(self, inp):
+        return inp
+
+
+@with_fields
+class MoreFields(Fields):
+    """Has more fields.
+
+    Args:
+        third: the third one.
+
+    Example:
+        >>> None
+    """
+
+    third: int = 3
+
+
+def test_a_repr_has_the_arguments_that_are_not_their_defaults():
+    who = f"{__name__}.Named"
+    assert repr(Named()) == f"{who}()"
+    assert repr(Named(1, "b", size=4, end="?")) == f"{who}(1, 'b', end='?', size=4)"
+    assert repr(Fields(1)) == f"{__name__}.Fields(1)"
+    assert repr(Fields(1, "y")) == f"{__name__}.Fields(1, second='y')"
+    assert repr(ikat.Interleave(num_results=5)) == "ikat.Interleave(num_results=5)"
+    assert repr(ikat.generate.ShowStatements("gold")) == "ikat.generate.ShowStatements(shown='gold')"
+    names = ["branches", "end", "prompts", "cache", "text", "size"]
+    assert list(Named().arguments()) == names
+
+
+def test_a_class_of_a_script_is_named_by_itself(monkeypatch):
+    class OfAScript(Named):
+        pass
+
+    monkeypatch.setattr(OfAScript, "__module__", "__main__")
+    assert repr(OfAScript()) == "OfAScript()"
+
+
+def test_operators_are_equal_by_class_arguments_and_texts():
+    assert Fields(1) == Fields(1)
+    assert hash(Fields(1)) == hash(Fields(1))
+    others = [Fields(2), Fields(1, "y"), MoreFields(1), Fields(1).without_texts()]
+    for other in others:
+        assert Fields(1) != other
+    assert len({hash(operator) for operator in (Fields(1), *others)}) == 5
+    assert Fields(1) != "Fields(1)"
+    assert len({Fields([1, {"a": (2,)}]), Fields([1, {"a": (2,)}]), Fields([1, {"a": (3,)}])}) == 2
+
+
+def test_a_copy_without_texts_shares_everything_else():
+    operator = Fields(1, "y")
+    copied = operator.without_texts()
+    assert (copied.gives_texts, operator.gives_texts) == (False, True)
+    assert copied.arguments() == operator.arguments()
+
+
+def test_a_subclass_reads_texts_unless_it_says_otherwise():
+    class Blind(Named):
+        reads_texts = False
+
+    class Sighted(Blind):
+        pass
+
+    assert (Blind.reads_texts, Sighted.reads_texts) == (False, True)
+
+
+def test_an_operator_is_drawn_by_its_own_label_without_help():
+    assert (label_of(Named()), label_of(Drawn()), label_of(Fields(1))) == (
+        "A name",
+        "Drawn",
+        "Fields",
+    )
+    assert Named.schematic["help_url"] == ""
+    assert label_of(Again()) == "A name"
+
+    class Unnamed(Named):
+        schematic = {}
+
+    assert label_of(Unnamed()) == "Unnamed"
+
+
+def test_a_cutoff_behind_an_operator_has_no_help_either():
+    cut = (Named() % 5)[1]
+    assert cut.schematic(input_columns=["qid"])["help_url"] == ""
+    assert cut.k == 5
+
+
+def test_the_work_of_an_operator_is_told_where_it_takes_time():
+    class Busy(Named):
+        activity = "reading {passages} of {queries}"
+
+    class Loads(Named):
+        loads_models = True
+
+    assert Named().doing(TURNS) == ""
+    assert Busy().doing(TURNS) == "reading 2 passages of 2 queries"
+    assert Busy().doing(TURNS.head(1)) == "reading 1 passage of 1 query"
+    assert Loads().doing(TURNS) == "running A name"
+    model, _ = scripted()
+    assert Fields(model).doing(TURNS) == "running Fields"
+
+
+def test_a_frame_is_numbered_on_the_way_in_and_checked_on_the_way_out():
+    class Doubles(Named):
+        one_row_per_turn = True
+
+        def transform(self, inp):
+            seen.append(inp.index.tolist())
+            return pd.concat([inp, inp])
+
+    seen = []
+    with pytest.raises(DataError, match="got 2 rows and returned 4 rows"):
+        Doubles()(TURNS.set_index(pd.Index([4, 4])))
+    assert seen == [[0, 1]]
+    with pytest.raises(UsageError, match="give a DataFrame"):
+        Doubles().transform("tea")
+
+
+def test_most_passages_are_a_number_of_results():
+    class Finds(Named):
+        def __init__(self, num_results=None):
+            super().__init__()
+            self.num_results = num_results
+
+    assert [Finds(number).passages_at_most() for number in (7, None, "7")] == [7, None, None]
+    assert Named().passages_at_most() is None
+
+
+def test_inner_pipelines_are_found_in_any_argument():
+    inner, other = Fields(1), Fields(2)
+    assert Named().subpipelines() == []
+    assert Named(inner >> other, other).subpipelines() == [inner >> other, other]
+    assert Fields(inner).subpipelines() == [inner]
+    assert Fields((inner, other)).subpipelines() == [inner, other]
+    pipeline = Named(inner >> other) >> Fields(3)
+    assert list(stages(pipeline)) == [Named(inner >> other), Fields(3)]
+    assert list(every_stage(pipeline)) == [Named(inner >> other), inner, other, Fields(3)]
+    deep = Fields(Fields(inner))
+    assert list(every_stage(deep)) == [deep, Fields(inner), inner]
+    assert subpipelines(inner) == []
+
+
+class Marked:
+    """Has a fingerprint and a loader of texts."""
+
+    def __init__(self, text=None):
+        self.text = text
+
+    def fingerprint(self):
+        return "f"
+
+
+def test_parts_are_found_once_in_arguments_and_loaders(tmp_path):
+    (tmp_path / "words.txt").write_text("x")
+    folder, file = str(tmp_path), str(tmp_path / "words.txt")
+    loader = Marked()
+    marked = Marked(loader)
+    assert list(parts_of([marked, {"a": marked}, (loader,)])) == [marked, loader]
+    assert list(parts_of(Named(marked, text=file))) == [marked, loader, HeldFiles(file)]
+    assert list(parts_of(Named(text=folder))) == [folder]
+    assert list(parts_of(Named(text=tmp_path))) == [folder]
+    assert list(parts_of(Named(prompts=folder, cache=file))) == []
+    assert list(parts_of([7, None, "tea", {"a": 1.5}])) == []
+    foreign = pt.apply.generic(lambda frame: frame)
+    foreign.index = marked
+    assert list(parts_of(Fields(1) >> foreign)) == [marked, loader]
+
+
+def test_parts_of_an_object_are_those_that_it_holds(tmp_path):
+    class Holder:
+        def __init__(self):
+            self.path = tmp_path
+
+    assert list(parts_of(Holder())) == [HeldFiles(str(tmp_path))]
+
+
+class Cites(Named):
+    """Can cite, and has a limit."""
+
+    def citing(self):
+        return self._copy(end="cited")
+
+    def limited(self, words):
+        return self._copy(size=words)
+
+
+def test_the_last_stage_that_can_is_changed():
+    pipeline = Cites(size=1) >> Fields(1) >> Cites(size=2) >> Fields(2) >> Fields(3)
+    ends = [stage.end for stage in stages(citing(pipeline)) if isinstance(stage, Cites)]
+    assert ends == ["!", "cited"]
+    sizes = [stage.size for stage in stages(limited(pipeline, 9)) if isinstance(stage, Cites)]
+    assert sizes == [1, 9]
+    assert [type(stage) for stage in stages(citing(pipeline))] == [
+        type(stage) for stage in stages(pipeline)
+    ]
+    assert list(stages(citing(pipeline)))[3:] == [Fields(2), Fields(3)]
+    assert type(citing(Cites())) is Cites
+    plain = Fields(1) >> Fields(2)
+    assert citing(plain) is plain
+    assert limited(plain, 9) is None
+
+
+class Opaque(pt.Transformer):
+    """Of another package."""
+
+    def __init__(self, value=None):
+        super().__init__()
+        self.value = value
+
+    def transform(self, inp):
+        return inp
+
+    def __repr__(self):
+        return "Opaque()"
+
+
+def test_stages_that_hold_functions_or_addresses_are_unidentified(tmp_path):
+    (tmp_path / "empty").mkdir()
+    unidentified = {
+        "address": pt.apply.query(lambda row: "x"),
+        "lambda": Opaque(lambda: 1),
+        "partial": Opaque(partial(print, 1)),
+        "method": Opaque(Named().transform),
+        "untracked": Opaque(tmp_path / "empty"),
+        "argument": Fields(lambda: 1),
+    }
+    for name, stage in unidentified.items():
+        assert unidentified_stages(Fields(1) >> stage >> Fields(2)) == [repr(stage)], name
+    assert unidentified_stages(Opaque("text") >> Opaque(7) >> Named()) == []
+    marked = Opaque(lambda: 1)
+    marked.fingerprint = lambda: "f"
+    assert unidentified_stages(marked) == []
+    inner = Opaque(lambda: 1)
+    assert unidentified_stages(Named(inner) >> inner) == ["Opaque()"]
+
+
+def test_a_shared_frame_is_copied_for_foreign_stages_alone():
+    assert frame_for(Named(), TURNS) is TURNS
+    copied = frame_for(Opaque(), TURNS)
+    assert copied is not TURNS
+    assert copied.equals(TURNS)
+
+
+class Looks(Named):
+    """A retriever that looks up texts."""
+
+    reads_texts = False
+
+
+class Nests(Looks):
+    """Has a pipeline inside."""
+
+    reads_texts = False
+
+
+def given(pipeline):
+    return [getattr(stage, "gives_texts", None) for stage in stages(without_unread_texts(pipeline))]
+
+
+def test_texts_are_looked_up_only_for_a_later_reader():
+    assert given(Looks() >> pt.RankCutoff(5)) == [False, None]
+    assert given(Looks() >> Looks()) == [False, False]
+    assert given(Looks() >> Named() >> Looks()) == [True, True, False]
+    assert given(Looks() >> Opaque() >> Looks()) == [True, None, False]
+    assert given(Looks() >> Nests(Fields(1)) >> Looks()) == [True, False, False]
+    order = list(stages(without_unread_texts(Looks(size=1) >> Looks(size=2) >> Looks(size=3))))
+    assert [stage.size for stage in order] == [1, 2, 3]
+    reader = Looks() >> Named()
+    assert without_unread_texts(reader) is reader
+
+
+def test_inherited_arguments_are_described_behind_the_own_ones():
+    assert MoreFields.__doc__.split("Args:")[1].split("Example")[0].split("\n") == [
+        "",
+        "    third: the third one.",
+        "    first: the first one.",
+        "",
+        "",
+    ]
+    assert MoreFields.__doc__.endswith("Example:\n    >>> None")
+    assert Fields.__doc__.count("first: the first one.") == 1
+
+
+def test_observers_see_a_stage_only_where_there_are_some():
+    class Sees(events.Observer):
+        def begin(self, step):
+            seen.append(step.stage)
+
+    seen = []
+    Named()(TURNS)
+    with events.observed_by(Sees()):
+        Named()(TURNS)
+    assert seen == [Named()]
+
+
+def test_another_equal_stage_inside_is_a_step_of_its_own():
+    class Around(Named):
+        def transform(self, inp):
+            inner = Around(end="!") if self.size == 3 else Named()
+            inner.size = 4
+            return inner(inp) if self.size == 3 else inp
+
+    class Counts(events.Observer):
+        def __init__(self):
+            self.steps = []
+
+        def end(self, step):
+            self.steps.append((step.stage.size, step.outer is None))
+
+    counts = Counts()
+    with events.observed_by(counts):
+        Around()(TURNS)
+    assert counts.steps == [(4, False), (3, True)]

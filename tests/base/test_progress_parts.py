@@ -1,0 +1,300 @@
+"""Parts of the progress line: entries, what the bar is made of, and texts printed above it."""
+
+import io
+import os
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from pyterrier_ikat import progress
+from pyterrier_ikat.progress import (
+    LOADING_VARIABLE,
+    OFF_VARIABLE,
+    Entry,
+    Line,
+    bar,
+    command_line,
+    doing,
+    tell,
+    without_bars,
+    without_loading_bars,
+)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def line(monkeypatch):
+    """A line in terminals of stdout and stderr that draws at once."""
+    made = Line()
+    monkeypatch.setattr(progress, "LINE", made)
+    monkeypatch.setattr(progress, "REDRAW_SECONDS", -1)
+    monkeypatch.delenv(OFF_VARIABLE, raising=False)
+    return made
+
+
+def terminals(monkeypatch):
+    """Called by the test, because pytest replaces what a fixture sets."""
+    out, error = Terminal(), Terminal()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", error)
+    return out, error
+
+
+def test_a_count_knows_how_many_there_are():
+    assert bar([1, 2, 3]).total == 3
+    assert bar([1, 2, 3], total=7).total == 7
+    assert bar(iter(())).total is None
+    assert bar(number for number in (1, 2)).total is None
+    assert str(bar(desc="reading", total=3, initial=2)) == "reading 2/3"
+    assert str(bar(desc="reading")) == "reading 0/?"
+    assert doing("reading").unit == ""
+
+
+def test_a_count_advances_and_shows_numbers_that_are_not_zero():
+    count = bar(desc="answer", total=9)
+    count.update(4, failed=0, cached=3)
+    assert (count.n, str(count)) == (4, "answer 4/9, cached=3")
+    count.update(failed=2, cached=3)
+    assert (count.n, str(count)) == (5, "answer 5/9, failed=2, cached=3")
+    assert list(bar([5, 6])) == [5, 6]
+
+
+@pytest.mark.parametrize(("value", "hidden"), [("0", False), ("", False), ("1", True)])
+def test_a_variable_turns_the_line_off(monkeypatch, line, value, hidden):
+    terminals(monkeypatch)
+    monkeypatch.setenv(OFF_VARIABLE, value)
+    assert doing("x").hidden is hidden
+    assert bar(disable=True).hidden
+
+
+def test_a_block_without_bars_hides_those_inside_alone(monkeypatch, line):
+    terminals(monkeypatch)
+    with without_bars():
+        with without_bars():
+            pass
+        assert doing("x").hidden
+    assert not doing("x").hidden
+
+
+@pytest.mark.parametrize(
+    ("shell", "shown"),
+    [(SimpleNamespace(kernel=1), True), (SimpleNamespace(), False), (None, False)],
+)
+def test_a_line_is_shown_in_a_notebook_or_a_terminal(monkeypatch, shell, shown):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    assert progress._is_shown() is shown
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert progress._is_shown()
+    monkeypatch.setattr(sys, "stderr", None)
+    assert not progress._is_shown()
+    tell("nobody reads it")
+
+
+def test_work_is_reported_where_a_command_asks_and_no_bar_is_drawn(monkeypatch, line, capsys):
+    entry = Entry(desc="raw")
+    entry.report("1 turn")
+    line.reports = True
+    line.bar = object()
+    entry.report("1 turn")
+    assert capsys.readouterr() == ("", "")
+    line.bar = None
+    entry.report("1 turn")
+    assert capsys.readouterr() == ("", "raw: 1 turn in 00:00\n")
+
+
+def test_a_command_asks_for_reports_while_it_runs(line):
+    for before in (False, True):
+        line.reports = before
+        with command_line("ikat run"):
+            assert line.reports
+        assert line.reports is before
+
+
+def test_an_entry_counts_its_time_from_its_beginning():
+    entry = Entry(desc="raw")
+    entry.started -= 100
+    with entry:
+        pass
+    begun = entry.started
+    assert begun > Entry().started - 50
+
+
+def shown_by(line):
+    return line.bar.desc, line.bar.postfix or "", line.bar.n, line.bar.total
+
+
+def test_the_first_count_is_the_bars_own(monkeypatch, line):
+    terminals(monkeypatch)
+    with doing("run"):
+        assert shown_by(line) == ("run", "", 0, None)
+        with bar(desc="turns", total=5, initial=2, unit="turn") as turns, doing("asking"):
+            assert shown_by(line) == ("run \u00b7 asking \u00b7 turns: ", "", 2, 5)
+            with bar(desc="texts", total=9, unit="text") as texts:
+                texts.update(3)
+                turns.update(2, failed=1)
+                assert shown_by(line)[1:] == ("failed=1, texts 3/9", 4, 5)
+            assert shown_by(line)[1:] == ("failed=1", 4, 5)
+        assert shown_by(line) == ("run", "", 0, None)
+    assert line.bar is None
+
+
+def test_the_line_is_drawn_again_after_a_while_alone(monkeypatch, line):
+    terminals(monkeypatch)
+    with bar(desc="turns", total=5, unit="turn") as turns:
+        monkeypatch.setattr(progress, "REDRAW_SECONDS", 1000)
+        turns.update()
+        assert line.bar.n == 0
+        monkeypatch.setattr(progress, "REDRAW_SECONDS", -1)
+        turns.update()
+        assert line.bar.n == 2
+
+
+def test_streams_are_replaced_while_there_is_a_line(monkeypatch, line):
+    out, error = terminals(monkeypatch)
+    with doing("outer"):
+        with doing("inner"):
+            assert sys.stdout.stream is out
+            assert sys.stderr.stream is error
+            assert sys.stderr.isatty()
+        assert sys.stdout.stream is out
+    assert (sys.stdout, sys.stderr) == (out, error)
+
+
+def test_only_terminals_are_replaced(monkeypatch, line):
+    out = io.StringIO()
+    terminals(monkeypatch)
+    monkeypatch.setattr(sys, "stdout", out)
+    with doing("working"):
+        assert sys.stdout is out
+        print("a row")
+    assert out.getvalue() == "a row\n"
+
+
+def test_printed_texts_stand_above_and_a_begun_row_stops_the_line(monkeypatch, line):
+    out, error = terminals(monkeypatch)
+    with doing("working"):
+        before = len(error.getvalue())
+        assert sys.stdout.write("begun ") == 6
+        assert out.getvalue() == "begun "
+        cleared = error.getvalue()[before:]
+        assert "working" not in cleared  # the line is away
+        sys.stdout.writelines(["and ", "done\n"])
+        assert out.getvalue() == "begun and done\n"
+        assert "working" in error.getvalue()[before + len(cleared) :]
+        assert sys.stdout.write("") == 0
+    assert not line._is_row_taken
+
+
+def test_a_drawing_of_another_library_is_left_to_itself(monkeypatch, line):
+    out, error = terminals(monkeypatch)
+    with doing("working"):
+        before = error.getvalue()
+        for text in ("\rtheirs: 50%", "\x1b[A", "\n"):
+            sys.stderr.write(text)
+        assert error.getvalue() == before + "\rtheirs: 50%\x1b[A\n"
+        sys.stdout.write("\rnot a bar\n")
+        assert "working" in error.getvalue()[len(before) + 10 :]
+
+
+@pytest.mark.parametrize(
+    ("text", "drawing"),
+    [("\rx", True), ("\x1b[A", True), ("\n", True), ("", True), ("x\n", False), (" \r", False)],
+)
+def test_steps_of_drawing_are_known(text, drawing):
+    assert progress._is_drawing(text) is drawing
+
+
+def test_a_row_that_is_taken_is_not_cleared_at_the_end(monkeypatch, line):
+    out, error = terminals(monkeypatch)
+    with doing("working"):
+        sys.stderr.write("left")
+        before = error.getvalue()
+    assert error.getvalue() == before
+    with doing("again"):
+        assert "again" in error.getvalue()
+
+
+def test_who_was_forked_forgets_the_line(monkeypatch, line):
+    out, error = terminals(monkeypatch)
+    entry = doing("working")
+    with entry:
+        left = line.bar
+        line._is_row_taken = True
+        line.leave()
+        assert (line.entries, line.bar, line._is_row_taken) == ([], None, False)
+        assert left.disable
+        assert entry.hidden
+        assert (sys.stdout, sys.stderr) == (out, error)
+    Line().leave()
+
+
+@pytest.mark.parametrize(
+    ("unit", "said", "scaled"),
+    [("B", "B", True), ("turn", " turns", False), ("query", " queries", False)],
+)
+def test_a_bar_counts_in_its_unit(monkeypatch, unit, said, scaled):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    options = progress._bar_options(bar(total=5, initial=2, unit=unit))
+    assert (options["unit"], options["unit_scale"]) == (said, scaled)
+    assert (options["total"], options["initial"]) == (5, 2)
+    assert options["file"] is sys.stderr
+    assert "total" not in progress._bar_options(None)
+
+
+def test_a_terminal_without_a_size_gets_a_width(monkeypatch):
+    stream = SimpleNamespace(fileno=lambda: 2, isatty=lambda: True)
+    monkeypatch.setattr(sys, "stderr", stream)
+    for columns, name in ((0, "ncols"), (80, "dynamic_ncols")):
+        monkeypatch.setattr(
+            os, "get_terminal_size", lambda _, to=columns: os.terminal_size((to, 24))
+        )
+        assert progress._columns_of(stream) == columns
+        assert progress._bar_options(None)[name]
+    for error in (OSError, ValueError, AttributeError):
+
+        def fails(_, error=error):
+            raise error
+
+        monkeypatch.setattr(os, "get_terminal_size", fails)
+        assert progress._columns_of(stream) is None
+    assert progress._columns_of(object()) is None
+
+
+def loading(monkeypatch, enabled):
+    """Stands for the logging of transformers; returns what was called."""
+    called = []
+    logging = SimpleNamespace(
+        is_progress_bar_enabled=lambda: enabled,
+        disable_progress_bar=lambda: called.append("off"),
+        enable_progress_bar=lambda: called.append("on"),
+    )
+    monkeypatch.delenv(LOADING_VARIABLE, raising=False)
+    monkeypatch.setattr(progress, "find_spec", lambda name: object())
+    monkeypatch.setattr(progress, "import_module", lambda name: logging)
+    return called
+
+
+@pytest.mark.parametrize(("enabled", "calls"), [(True, ["off", "on"]), (False, ["off"])])
+def test_loading_bars_are_on_afterwards_if_they_were(monkeypatch, enabled, calls):
+    called = loading(monkeypatch, enabled)
+    with without_loading_bars():
+        assert called == ["off"]
+    assert called == calls
+
+
+def test_loading_bars_stay_where_asked_for_or_without_transformers(monkeypatch):
+    called = loading(monkeypatch, True)
+    monkeypatch.setenv(LOADING_VARIABLE, "0")
+    with without_loading_bars():
+        pass
+    monkeypatch.delenv(LOADING_VARIABLE)
+    monkeypatch.setattr(progress, "find_spec", lambda name: None)
+    with without_loading_bars():
+        pass
+    assert called == []
