@@ -36,6 +36,15 @@ def fresh(page):
     expect(page.locator(".turn")).to_have_count(0)
 
 
+def edit(page, number, text, wait=True):
+    """Change the question of a turn."""
+    page.get_by_role("button", name=f"Edit turn {number}").click()
+    page.get_by_label("The question", exact=True).fill(text)
+    page.get_by_role("button", name="Ask this").click()
+    if wait:
+        wait_for_answers(page)
+
+
 def chats(server):
     """The ids of the conversations that were asked, each once."""
     return list(dict.fromkeys(body["metadata"]["chat_id"] for body in server.asked))
@@ -148,6 +157,75 @@ def test_a_new_conversation_can_be_undone_until_a_question_is_asked(page, server
     expect(page.locator("#undo")).to_be_hidden()
     page.reload()
     expect(page.locator(".utterance")).to_have_text(["Another one?"])
+
+
+def test_an_edit_can_be_undone_and_made_again(page, server):
+    replies = [answer(text) for text in ("A.", "B.", "C.", "D.", "E.")]
+    open_chat(page, server, replies, both=False)
+    for text in ("one", "two", "three"):
+        ask(page, text)
+    edit(page, 2, "other")
+    expect(page.locator(".answer")).to_have_text(["A.", "D."])
+    page.reload()
+    expect(page.locator(".answer")).to_have_text(["A.", "D."])
+    page.get_by_role("button", name="Back to two").click()
+    expect(page.locator(".utterance")).to_have_text(["one", "two", "three"])
+    expect(page.locator(".answer")).to_have_text(["A.", "B.", "C."])
+    page.get_by_role("button", name="Back to other").click()
+    expect(page.locator(".answer")).to_have_text(["A.", "D."])
+    page.get_by_role("button", name="Back to two").click()
+    page.reload()
+    ask(page, "four")
+    expect(page.locator("#undo")).to_be_hidden()
+    contents = [message["content"] for message in server.told("plain")[-1]]
+    assert contents == ["one", "A.", "two", "B.", "three", "C.", "four"]
+    assert len(chats(server)) == 1
+
+
+def test_the_first_question_comes_back_after_its_edit(page, server):
+    open_chat(page, server, [answer(text) for text in ("A.", "B.", "C.", "D.")], both=False)
+    switch_on(page)
+    ask(page, "one")
+    ask(page, "two")
+    edit(page, 1, "other")
+    expect(page.locator(".answer")).to_have_text(["C."])
+    page.get_by_role("button", name="Back to one").click()
+    expect(page.locator(".answer")).to_have_text(["A.", "B."])
+    ask(page, "three")
+    first, second = chats(server)
+    assert server.asked[-1]["metadata"]["chat_id"] == first != second
+
+
+def test_an_edit_is_undone_while_its_answer_is_under_way(page, server):
+    held = server.hold()
+    replies = [answer("A."), answer("B."), [chunk("Half"), held], answer("D.")]
+    open_chat(page, server, replies, both=False)
+    switch_on(page)
+    ask(page, "one")
+    ask(page, "two")
+    edit(page, 2, "other", wait=False)
+    expect(page.locator(".answer")).to_have_text(["A.", "Half"])
+    page.get_by_role("button", name="Back to two").click()
+    expect(page.locator(".answer")).to_have_text(["A.", "B."])
+    fresh(page)  # the list has the conversation as it is now
+    kept(page).click()
+    expect(page.locator(".utterance")).to_have_text(["one", "two"])
+    assert len(server.asked) == 3
+
+
+def test_an_undo_of_systems_that_went_stays_and_says_so(page, server):
+    open_chat(page, server, [answer("A.")], both=False)
+    ask(page, "one")
+    fresh(page)
+    page.evaluate(
+        "sessionStorage['ikat-undo'] = sessionStorage['ikat-undo'].replaceAll('plain', 'gone')"
+    )
+    page.goto("about:blank")
+    page.go_back()
+    back = page.get_by_role("button", name="Back to one")
+    back.click()
+    expect(page.get_by_role("alert")).to_contain_text("its systems are not served here")
+    expect(back).to_be_visible()
 
 
 def test_ask_again_keeps_all_answers(page, server):

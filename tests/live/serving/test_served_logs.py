@@ -161,6 +161,15 @@ TITLE, TAGS = "### Task: write a title", "### Task: write tags"
             [["Hi.", "Hello.", "Which tea?", "Mate.", "Cold?"]],
             {"7d1-a": [(1, "Hi.", "Hello."), (2, "Which tea?", "Mate."), (3, "Cold?", "Rooibos.")]},
         ),
+        (  # an edit that was undone
+            [
+                ["Which tea?"],
+                ["Which tea?", "Rooibos.", "Cold?"],
+                ["Which tea?", "Rooibos.", "Hot?"],
+                ["Which tea?", "Rooibos.", "Cold?", "Mate.", "Why?"],
+            ],
+            {"7d1-a": [OF_TEA, (2, "Cold?", "Mate."), (3, "Why?", "Rooibos.")]},
+        ),
         # other answers in the history do not replace the system's own
         (
             [["Which tea?"], ["Which tea?", "Mate.", "Cold?"]],

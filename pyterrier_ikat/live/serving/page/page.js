@@ -32,7 +32,6 @@ function say(text) {
     chooseSystems();
     newChat();
     talk.persona = persona.value;
-    leaveBehind(null);
   }
   const turn = { words: text, sides: talk.systems.map(() => ({ versions: [], at: 0, used: 0 })) };
   talk.turns.push(turn);
@@ -184,11 +183,13 @@ actions.edit = (turn) => {
   const again = () => {
     const text = field.value.trim();
     if (!text) return;
-    drop(talk.turns.indexOf(turn));
+    const edited = talk.turns.indexOf(turn);
+    leaveBehind({ ...plain(), edited });
+    drop(edited);
     say(text);
   };
   const row = make("div", "row", button("Ask this", again, "Ask this", "main"), button("Cancel", leave));
-  const box = make("div", "edited", field, row, make("p", "quiet", "The turns from here on are dropped."));
+  const box = make("div", "edited", field, row, make("p", "quiet", "The turns from here on are dropped. You can go back."));
   field.setAttribute("aria-label", "The question");
   field.dir = "auto";
   field.value = turn.words;
@@ -212,7 +213,8 @@ function exportTalk(place) {
 // Conversations: this one is kept in the tab, the one before it can come back, others are in a list.
 
 let nextKeep = 0;
-let before = storedTalk("undo"); // the conversation that was left
+// The conversation that was left: for a new one, or as it was before its turn number `edited` was edited.
+let before = storedTalk("undo");
 const room = { tab: true, list: true }; // whether the storages have room
 
 function keepSoon() {
@@ -284,13 +286,19 @@ function freshTalk() {
 
 function openListed(chat) {
   const found = listedTalk(chat);
-  if (!found || !restore(found)) complain("This conversation can't be opened: its systems are not served here.");
+  if (!found || !restore(found)) complainOfSystems();
 }
 
 function undo() {
   const left = before;
-  leaveBehind(null);
-  restore(left);
+  if (!restore(left)) {
+    complainOfSystems();
+    return;
+  }
+  // What an edit had made can come back in turn. An empty conversation was not left behind.
+  leaveBehind(before === left ? null : { ...before, edited: left.edited });
+  keep();
+  refresh();
   words.focus();
 }
 
@@ -352,13 +360,20 @@ function refresh() {
 }
 
 function drawUndo(begun) {
-  one("#undo").hidden = begun || !before;
-  if (before) one("#undo button").replaceChildren("Back to ", foreign("q", "", before.turns[0].words));
+  const isOffered = Boolean(before) && (!begun || before.edited !== undefined);
+  one("#undo").hidden = !isOffered;
+  if (!isOffered) return;
+  const turn = before.turns[before.edited ?? 0];
+  one("#undo button").replaceChildren("Back to ", foreign("q", "", turn.words));
 }
 
 function complain(text) {
   one("#problem .problem").textContent = text;
   one("#problem").hidden = false;
+}
+
+function complainOfSystems() {
+  complain("This conversation can't be opened: its systems are not served here.");
 }
 
 function foldSetup() { // in a wide window nothing could unfold it again
@@ -370,6 +385,7 @@ function foldSetup() { // in a wide window nothing could unfold it again
 function send(text) {
   if (!text || !selects[0].value || waiting().length) return;
   if (narrow.matches) one("#setup > details").open = false;
+  leaveBehind(null);
   say(text);
 }
 
