@@ -5,15 +5,19 @@ import math
 
 import pandas as pd
 import pytest
-from fakes import scripted
+from fakes import Scripted, scripted
 
+import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation.nuggets import (
+    _list_of_nuggets,
     assign_nuggets,
     create_nuggets,
     nugget_agreement,
+    nugget_means,
     nugget_precision,
     nugget_scores,
+    read_nuggets,
 )
 from pyterrier_ikat.llms import StageError
 
@@ -260,3 +264,163 @@ def test_what_is_missing_or_there_twice_is_named_before_a_call(call, error, word
     with pytest.raises(error, match=word):
         call(llm)
     assert not model.asked
+
+
+@pytest.mark.parametrize(
+    ("text", "nuggets"),
+    [
+        ('["a.", "b", "A"]', ["b", "a"]),
+        ('["  a\\n b  ", "", " ", "c..", "d"]', ["a b", "c", "d"]),
+        ('["a", "b", "c", "d"]', ["a", "b", "c"]),
+        ('<think>["x"]</think>["a"]', ["a"]),
+        ('Here: ["a"] and ["b"]', None),
+        ('["a", 2]', None),
+        ("[]", []),
+        ('{"nuggets": 1}', None),
+        ("none", None),
+    ],
+)
+def test_nuggets_are_one_list_of_texts_each_once(text, nuggets):
+    assert read_nuggets(text, 3) == nuggets
+
+
+def test_answers_by_schema_are_read_like_texts():
+    kind = _list_of_nuggets(2)
+    assert kind.parse('["a", "a.", "b", "c"]') == kind.of_json({"nuggets": ["a", "a.", "b", "c"]})
+    assert kind.of_json({"nuggets": ["a", "a.", "b", "c"]}) == ["a", "b"]
+
+
+def test_a_failed_batch_adds_nothing_and_leaves_the_other_turns():
+    both = pd.concat([pool(11, "2_1"), pool(1, "1_1").assign(query="How hot?")])
+    answers = ['["a"]', '["z"]', "nothing", '["vital"]', '["okay"]']
+    llm, model = scripted(*answers)
+    found = create_nuggets(both, llm, 7, on_error="fallback")
+    assert found.values.tolist() == [["2_1", "a", "vital"], ["1_1", "z", "okay"]]
+    first, other, second, *rated = (chat[-1]["content"] for chat in model.asked)
+    assert "Which tea?" in first
+    assert "text 10" not in first
+    assert "How hot?" in other
+    assert "text 10" in second
+    assert "- a" in second
+    assert all("7" in prompt for prompt in (first, other, second))
+    assert ["Which tea?" in prompt for prompt in rated] == [True, False]
+    [row] = llm.ledger.frame().to_dict("records")
+    assert (row["calls"], row["failures"], row["fallbacks"]) == (5, 1, 1)
+    with pytest.raises(UsageError, match="max_nuggets=0: give 1 or more"):
+        create_nuggets(both, llm, 0)
+
+
+def test_the_list_is_cut_at_the_number_that_was_asked_for():
+    llm, _ = scripted('["a", "b", "c"]', '["okay", "okay"]')
+    assert create_nuggets(pool(1), llm, 2)["nugget"].tolist() == ["a", "b"]
+    empty = create_nuggets(pool(0), scripted()[0])
+    assert empty.columns.tolist() == ["qid", "nugget", "importance"]
+    assert len(empty) == 0
+
+
+@pytest.mark.parametrize(
+    ("of_llm", "given", "raises"),
+    [
+        ("raise", None, True),
+        ("fallback", None, False),
+        ("raise", "fallback", False),
+        ("fallback", "raise", True),
+    ],
+)
+def test_a_failure_is_an_error_where_call_or_model_says_so(of_llm, given, raises):
+    llm = ikat.llm(Scripted("what?"), on_error=of_llm)
+    nuggets = facts(("a", "vital"), ("b", "okay"))
+    if raises:
+        with pytest.raises(StageError, match="nuggets.*1_1"):
+            assign_nuggets(said("Tea."), nuggets, llm, on_error=given)
+        return
+    found = assign_nuggets(said("Tea."), nuggets, llm, on_error=given)
+    assert found["label"].tolist() == [None, None]
+
+
+def test_labels_belong_to_their_turn_whatever_the_order_of_frames():
+    nuggets = pd.concat([facts(("a", "vital"), qid="2_1"), facts(("a", "okay"), ("b", "okay"))])
+    responses = pd.concat([said("One."), said("Two.", "2_1").assign(query="How hot?")])
+    llm, model = scripted('[" Support"]', '["Not-Support", "partial support"]')
+    found = assign_nuggets(responses, nuggets, llm)
+    assert found[["qid", "nugget", "label"]].values.tolist() == [
+        ["2_1", "a", "support"],
+        ["1_1", "a", "not_support"],
+        ["1_1", "b", "partial_support"],
+    ]
+    first, second = (chat[-1]["content"] for chat in model.asked)
+    assert "How hot?" in first
+    assert "Two." in first
+    assert "Which tea?" in second
+    scores = nugget_scores(found).set_index("qid")
+    assert scores.index.tolist() == ["2_1", "1_1"]
+    assert scores["all"].tolist() == [1.0, 0.25]
+    assert scores["all strict"].tolist() == [1.0, 0.0]
+    assert scores["weighted"].tolist() == [1.0, 0.25]
+    assert scores["nuggets"].tolist() == [1, 2]
+    assert scores["unlabelled"].tolist() == [0, 0]
+    assert math.isnan(scores["vital"]["1_1"])
+
+
+def test_turns_without_a_label_stay_in_their_place():
+    labels = ["support", None, None, "support"]
+    qids = ["1_2", "1_1", "1_1", "1_3"]
+    assigned = pd.DataFrame({"qid": qids, "importance": "okay", "label": labels})
+    scores = nugget_scores(assigned)
+    assert scores["qid"].tolist() == ["1_2", "1_1", "1_3"]
+    assert scores["nuggets"].tolist() == [1, 0, 1]
+    assert scores["unlabelled"].tolist() == [0, 2, 0]
+    with pytest.raises(
+        DataError, match="the labels have 'vitally', which is not one of vital, okay"
+    ):
+        nugget_scores(assigned.assign(importance="vitally"))
+
+
+def test_precision_needs_a_response_and_passes_its_options_on(tmp_path):
+    responses = pd.concat([said("Green. Hot."), said("  ", "1_2"), said("Cold.", "1_3")])
+    nuggets = facts(("green", "vital"), ("wet", "okay"))
+    answers = ['["It is green", "hot"]', '["cold"]', '["vital", "okay"]', '["okay"]']
+    llm, model = scripted(*answers, '["support", "not_support"]')
+    found = nugget_precision(responses, nuggets, llm)
+    assert found[["qid", "all", "weighted", "nuggets"]].values.tolist() == [
+        ["1_1", 0.5, pytest.approx(2 / 3), 2],
+        ["1_3", 0.0, 0.0, 1],
+    ]
+    assert "green\nwet" in model.asked[-1][-1]["content"]
+    llm, _ = scripted("?", '["cold"]', '["okay"]')
+    found = nugget_precision(responses, nuggets, llm, on_error="fallback")
+    assert found["qid"].tolist() == ["1_3"]
+    llm, _ = scripted('["hot"]', '["cold"]', '["okay"]', '["okay"]', "?")
+    found = nugget_precision(responses, nuggets, llm, on_error="fallback")
+    assert found["unlabelled"].tolist() == [1, 0]
+
+
+def test_means_of_nuggets_count_turns_and_nuggets_of_each_system():
+    scores = pd.DataFrame({"qid": ["a", "b", "c"], "all": [0.5, None, 1.0], "nuggets": [2, 3, 4]})
+    means = nugget_means({"x": scores, "y": scores[:1]})
+    assert means[["run", "recall", "turns", "nuggets", "unit", "clusters"]].values.tolist() == [
+        ["x", 0.75, 2, 9, "turn", 2],
+        ["y", 0.5, 1, 2, "turn", 1],
+    ]
+    for options, unit in (({"unit": "topic"}, "topic"), ({"dataset": "ikat:sample"}, "topic")):
+        of_sample = scores.assign(qid=["1-1_1", "1-2_1", "2-1_1"])
+        row = nugget_means({"x": of_sample}, **options).iloc[0]
+        assert (row["unit"], row["clusters"]) == (unit, 2)
+
+
+def test_agreement_skips_what_one_did_not_label():
+    ours = facts(("a", "okay"), ("b", "okay"), ("c", "okay"), ("d", "okay"))
+    ours = ours.assign(label=["support", "support", None, "not_support"])
+    given = ours.assign(label=["support", "not_support", "support", None])[
+        ["label", "nugget", "qid"]
+    ]
+    found = nugget_agreement(ours, given)
+    assert (found["nuggets"], found["agreement"]) == (2, 0.5)
+    assert found["kappa"] == pytest.approx(0.0)
+    with pytest.raises(DataError, match="the two share no nugget with a label"):
+        nugget_agreement(ours[2:], given)
+    with pytest.raises(DataError, match="nugget a occurs twice in our labels: keep one; labels of"):
+        nugget_agreement(pd.concat([ours, ours]), given)
+    twice = pd.concat([ours, ours]).assign(run="x")
+    with pytest.raises(DataError, match="run x, turn 1_1, nugget a occurs twice .*: keep one$"):
+        nugget_agreement(twice, given.assign(run="x"))

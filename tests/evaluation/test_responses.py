@@ -27,7 +27,9 @@ from pyterrier_ikat.evaluation.response_judges import (
 from pyterrier_ikat.evaluation.responses import (
     Assessment,
     ResponseJudge,
+    asked_column,
     evaluate_responses,
+    response_frame,
     response_means,
     response_turns,
 )
@@ -381,3 +383,210 @@ def test_a_judge_of_ones_own_gives_a_value_where_it_judged(assessment):
 
     with pytest.raises(DataError, match="turn 9-1_1: own judged it, but gives no value"):
         evaluate_responses(turns(1), answers(1), [Own()])
+
+
+ALL = [Completeness, Relevance, Naturalness, Preference]
+
+
+@pytest.mark.parametrize("judge", ALL)
+def test_a_grade_is_on_the_scale_of_its_judge(judge):
+    lowest, highest = {"completeness": (-1, 3), "relevance": (-1, 3)}.get(judge.name, (0, 4))
+    grades = [lowest - 1, lowest, 0, 1, highest, highest + 1]
+    llm, _ = scripted(*(said(score=grade) for grade in grades))
+    frame = turns(6)
+    judged = evaluate_responses(frame, answers(6), [judge(llm)])
+    values = [None if math.isnan(value) else value for value in judged["value"]]
+    assert values == [None, lowest, 0, 1, highest, None]
+    unable = "unable" if lowest < 0 else "judged"
+    assert judged["outcome"].tolist() == ["failed", unable, *["judged"] * 3, "failed"]
+    assert judged["reason"].tolist()[1:5] == ["because"] * 4
+
+
+def test_a_prompt_shows_only_what_a_judge_may_see():
+    shown = {
+        Groundedness: ["passage 10"],
+        Correctness: ["Question 1?", "gold words here"],
+        NuggetRecall: ["Question 1?", "1. a fact"],
+        PairwisePreference: ["Question 1?", "vegan", "Earlier?", "gold words here"],
+        Naturalness: [],
+    }
+    every = {"Question 1?", "vegan", "Earlier?", "gold words here", "passage 10", "1. a fact"}
+    frame = turns(1).assign(gold_nuggets=[["a fact"]])
+    for judge, texts in shown.items():
+        llm, backend = scripted(*["?"] * 2)
+        evaluate_responses(frame, answers(1), [judge(llm)])
+        prompt = backend.asked[0][0]["content"]
+        assert "words of 1" in prompt
+        assert {text for text in every if text in prompt} >= set(texts)
+        for hidden in {"vegan", "gold words here", "passage 10", "1. a fact"} - set(texts):
+            if judge in (Groundedness, Correctness, Naturalness):
+                assert hidden not in prompt
+    bare = frame.drop(columns=["qhistory", "qptkb"])
+    llm, backend = scripted(said(score=1))
+    judged = evaluate_responses(bare, answers(1), [Completeness(llm)])
+    assert judged["value"].tolist() == [1.0]
+    assert "vegan" not in backend.asked[0][0]["content"]
+
+
+def test_requests_are_told_apart_by_judge_and_order():
+    llm, _ = scripted()
+    row = turns(1).assign(qanswer="ours", question="Which?", theirs="x").to_dict("records")[0]
+    first, second = PairwisePreference(llm, against="theirs").requests(row)
+    assert (first.qid, first.prompt, first.item) == ("9-1_1", "judge_pairwise", "as A")
+    assert (second.stage, second.prompt, second.item) == ("judge", "judge_pairwise", "as B")
+    [one] = Naturalness(llm).requests(row)
+    assert (one.prompt, one.item) == ("judge_naturalness", "")
+    assert Naturalness(llm).model_name == llm.model
+    assert Groundedness(llm).requests({**row, "qpassages": []}) == []
+
+
+@pytest.mark.parametrize(
+    ("numbers", "value", "reason"),
+    [
+        ([1, 2], 1.0, "states nuggets 1, 2 of 2: because"),
+        ([], 0.0, "states nuggets none of 2: because"),
+        ([2, 3, 0], 0.5, "states nuggets 2 of 2 (omitted, not among them: 3, 0): because"),
+        ([3], None, "the model names the nuggets [3] of 1 to 2"),
+        ([0], None, "the model names the nuggets [0] of 1 to 2"),
+    ],
+)
+def test_nuggets_are_counted_by_their_numbers(numbers, value, reason):
+    llm, _ = scripted(said(nuggets=numbers))
+    frame = turns(1).assign(gold_nuggets=[["a", "b"]])
+    judged = evaluate_responses(frame, answers(1), [NuggetRecall(llm)])
+    assert judged["reason"].tolist() == [reason]
+    found = judged["value"][0]
+    assert (None if math.isnan(found) else found) == value
+
+
+@pytest.mark.parametrize(
+    ("as_a", "as_b", "value"),
+    [("A", "B", 1.0), ("B", "A", 0.0), ("A", "A", 0.5), ("B", "B", 0.5), ("tie", "B", 0.75)],
+)
+def test_a_preference_is_the_mean_of_both_orders(as_a, as_b, value):
+    llm, _ = scripted(said(better=as_a), said(better=as_b))
+    judged = evaluate_responses(turns(1), answers(1), [PairwisePreference(llm)])
+    assert judged["value"].tolist() == [value]
+    llm, _ = scripted("?", said(better="A"))
+    assert evaluate_responses(turns(1), answers(1), [PairwisePreference(llm)])[
+        "outcome"
+    ].tolist() == ["failed"]
+
+
+class Length(ResponseJudge):
+    """Judges by the number of letters, where it can."""
+
+    name, needs, basis = "length", ("gold_answer",), "gold_answer"
+
+    def judge(self, responses):
+        self.asked = responses
+        return [
+            Assessment(float(len(text)), "letters")
+            if len(text) > 1
+            else Assessment(None, "", "unable")
+            for text in responses["qanswer"]
+        ]
+
+
+def test_each_turn_has_the_outcome_of_what_it_lacks():
+    gold = ["g", " ", "g", None, "g", ["g"], [], ("g",)]
+    given = ["abc", "abc", " ", " ", "a", "abcd", "abc", "ab"]
+    frame = turns(8).assign(gold_answer=column(gold))
+    judge = Length()
+    judged = evaluate_responses(
+        frame, pd.DataFrame({"qid": frame["qid"], "qanswer": given}), [judge]
+    )
+    assert judged["outcome"].tolist() == [
+        "judged",
+        "no basis",
+        "no response",
+        "no basis",
+        "unable",
+        "judged",
+        "no basis",
+        "judged",
+    ]
+    values = [None if math.isnan(value) else value for value in judged["value"]]
+    assert values == [3.0, None, 0.0, None, None, 4.0, None, 2.0]
+    assert judge.asked["qanswer"].tolist() == ["abc", "a", "abcd", "ab"]
+    assert judge.asked.index.tolist() == [0, 1, 2, 3]
+    assert judged["reason"][1] == "the turn has no gold_answer"
+    assert judged["reason"][2] == "the system gave no response"
+    row = means(judged).loc["length"]
+    assert row[["n", "no_response", "unable", "no_basis", "failures", "turns"]].tolist() == [
+        4,
+        1,
+        1,
+        3,
+        0,
+        8,
+    ]
+    assert row["mean"] == 9 / 4
+    assert (row["unit"], row["clusters"]) == ("conversation", 1)
+
+
+def test_judges_stand_in_their_order_in_table_and_means():
+    judged = evaluate_responses(turns(2), answers(2), [RougeL(), Length()])
+    assert judged["judge"].tolist() == ["ROUGE-L"] * 2 + ["length"] * 2
+    assert response_means(judged)["judge"].tolist() == ["ROUGE-L", "length"]
+    by_turn = response_means(judged, unit="turn").iloc[0]
+    assert (by_turn["unit"], by_turn["clusters"], by_turn["unit_from"]) == ("turn", 2, "")
+
+
+@pytest.mark.parametrize(
+    ("needs", "repair"),
+    [
+        (("qpassages",), "give the answers with text and used, as ikat.Respond does"),
+        (("qcitations",), "run a system that asks for citations"),
+        (("gold_answer",), "take the turns from response_turns"),
+        (("mine",), "add it to the turns"),
+    ],
+)
+def test_a_column_that_a_judge_needs_is_named_with_its_source(needs, repair):
+    judge = Length()
+    judge.needs = needs
+    with pytest.raises(UsageError, match=f"no column {needs[0]} in .* for length, .*: {repair}"):
+        evaluate_responses(
+            turns(1).drop(columns="gold_answer"), answers(1)[["qid", "qanswer"]], [judge]
+        )
+
+
+@pytest.mark.parametrize(
+    ("columns", "asked"),
+    [
+        (["query", "qutterance", "qresolved"], "qresolved"),
+        (["query", "query_0", "qutterance"], "qutterance"),
+        (["query", "query_0"], "query_0"),
+        (["query"], "query"),
+    ],
+)
+def test_the_question_is_of_the_first_column_that_is_there(columns, asked):
+    assert asked_column(pd.DataFrame(columns=columns), "the turns") == asked
+    with pytest.raises(
+        UsageError, match="no column query in the pool, .*: add the question as qres"
+    ):
+        asked_column(pd.DataFrame({"qid": []}), "the pool")
+
+
+def test_chosen_turns_keep_the_datas_order_and_lacking_ones_are_named():
+    chats = pt.get_dataset("ikat:sample").conversations
+    found = response_turns(chats, ["1-1_3", "1-1_1"])
+    assert found["qid"].tolist() == ["1-1_1", "1-1_3"]
+    assert found.index.tolist() == [0, 1]
+    assert {"qresolved", "qgoldptkb", "qptkb", "gold_answer"} <= set(found.columns)
+    assert len(response_turns(chats)) == 24
+    with pytest.raises(UsageError, match="no turn 8_8, 9_9 in these"):
+        response_turns(chats, ["8_8", "1-1_1", "9_9"])
+
+
+@pytest.mark.parametrize(
+    ("cell", "texts"),
+    [(None, []), (float("nan"), []), ([], []), (["a"], ["a"]), ('["a"]', None), (["a", 1], None)],
+)
+def test_passages_of_a_response_are_a_list_of_texts(cell, texts):
+    given = pd.DataFrame({"qid": ["9-1_1"], "qanswer": ["Tea."], "qpassages": column([cell])})
+    if texts is None:
+        with pytest.raises(DataError, match="turn 9-1_1: the response is based on .*: give a list"):
+            response_frame(turns(1), given)
+    else:
+        assert response_frame(turns(1), given)["qpassages"].tolist() == [texts]
