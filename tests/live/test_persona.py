@@ -4,8 +4,17 @@ import json
 
 import pytest
 
-from pyterrier_ikat import DataError, UsageError
-from pyterrier_ikat.live.persona import Persona, open_memory, read_persona, user_of
+from fakes import scripted
+
+from pyterrier_ikat import DataError, UsageError, UserMemory
+from pyterrier_ikat.live.persona import (
+    Persona,
+    known_of,
+    open_memory,
+    read_persona,
+    read_personas,
+    user_of,
+)
 
 STATEMENTS = {"1": "I avoid caffeine.", "2": "I own a dog."}
 TURN = {"turn_id": 1, "utterance": "Which tea?", "response": "Rooibos."}
@@ -76,3 +85,71 @@ def test_nobody_has_a_name_that_can_be_part_of_a_qid():
 def test_what_is_no_memory_is_refused_before_the_first_turn():
     with pytest.raises(UsageError, match="memory is a dict: give a UserMemory, or its file"):
         open_memory({"1": "I own a dog."}, None)
+
+
+def test_a_folder_has_a_persona_for_each_user(tmp_path):
+    (tmp_path / "ann.txt").write_text("I like tea.\nI run.\n")
+    (tmp_path / "bob.b.txt").write_text("I cook.\n")
+    (tmp_path / "notes.md").write_text("no persona\n")
+    assert read_personas(tmp_path) == {
+        "ann": {"1": "I like tea.", "2": "I run."},
+        "bob.b": {"1": "I cook."},
+    }
+    assert read_personas(tmp_path / "ann.txt") == {"": {"1": "I like tea.", "2": "I run."}}
+    (tmp_path / "none").mkdir()
+    with pytest.raises(UsageError, match="none has no persona"):
+        read_personas(tmp_path / "none")
+    with pytest.raises(DataError, match="missing"):
+        read_personas(tmp_path / "missing")
+
+
+def test_a_folder_of_a_dataset_and_json_lines_have_conversations(tmp_path):
+    said = [{"role": "user", "content": "Which tea?"}]
+    first = {"qid": "9-1_1", "messages": said, "ptkb": ["I run."]}
+    said = [*said, {"role": "assistant", "content": "Mint."}, {"role": "user", "content": "Hot?"}]
+    second = {"qid": "9-1_2", "messages": said, "ptkb": ["I cook."]}
+    lines = [json.dumps(turn) + "\n" for turn in (first, second)]
+    (tmp_path / "topics.jsonl").write_text("".join(lines))
+    persona = Persona({"1": "I cook."}, "9-1", ("Which tea?", "Hot?"))  # its last statements
+    assert read_persona(tmp_path / "topics.jsonl") == persona
+    assert read_persona(tmp_path) == persona
+    assert read_persona(str(tmp_path), "9-1") == persona
+    with pytest.raises(UsageError, match="has the conversations 9-1"):
+        read_persona(tmp_path, "9")
+
+
+def test_a_persona_is_given_once_with_its_name():
+    assert user_of({"7": "I run."}, None, "mine") == Persona({"7": "I run."}, "mine")
+    assert user_of(None, "ikat:sample", "2-1").number == "2-1"
+    for ptkb in (["I run."], []):
+        with pytest.raises(UsageError, match="omit one"):
+            user_of(ptkb, "ikat:sample", "2-1")
+
+
+def test_a_memory_file_is_opened_with_its_model_run_and_prompts(tmp_path):
+    model = scripted("[]")[0]
+    prompts = tmp_path / "prompts"
+    prompts.mkdir()
+    (prompts / "update_ptkb.jinja").write_text("{{ messages }}")
+    memory = open_memory(tmp_path / "me.jsonl", model, prompts, run="mine")
+    assert (memory.path, memory.llm, memory.run) == (tmp_path / "me.jsonl", model, "mine")
+    assert memory.prompts == str(prompts)
+    assert open_memory(str(tmp_path / "me.jsonl"), model).prompts is None
+    assert open_memory(memory, None) is memory
+    assert open_memory(None, model) is None
+    for nothing in (UserMemory(tmp_path / "other.jsonl"), tmp_path / "other.jsonl"):
+        with pytest.raises(UsageError, match="no language model to learn with"):
+            open_memory(nothing, None)
+
+
+def test_what_is_known_was_learned_before_the_turn(tmp_path):
+    assert known_of(None, "ann", {"1": "I run."}, "1-1", 1) == {"1": "I run."}
+    learned = '[{"message": 1, "words": "I cook.", "statement": "I cook."}]'
+    memory = UserMemory(tmp_path / "me.jsonl", scripted(learned)[0])
+    assert known_of(memory, "ann", {"1": "I run."}, "1-1", 1) == {"1": "I run."}
+    memory.learn("ann", "1-1", [{"role": "user", "content": "I cook."}])
+    both = {"1": "I run.", "2": "I cook."}
+    seen = [known_of(memory, "ann", {"1": "I run."}, "1-1", turn) for turn in (1, 2)]
+    assert seen == [{"1": "I run."}, both]
+    assert known_of(memory, "ann", {}, "1-2", 1) == both
+    assert known_of(memory, "bob", {}, "1-2", 1) == {}
