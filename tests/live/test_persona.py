@@ -3,7 +3,6 @@
 import json
 
 import pytest
-
 from fakes import scripted
 
 from pyterrier_ikat import DataError, UsageError, UserMemory

@@ -3,10 +3,10 @@
 import io
 
 import pytest
-from test_conversation import System, chat_of, saved_turns
-from test_terminal import Terminal, Typed, talked
 from fakes import Types, scripted
 from rich.console import Console
+from test_conversation import System, chat_of, saved_turns
+from test_terminal import Terminal, Typed, talked
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.live.chat import Chat, Screen, talk
