@@ -1,8 +1,12 @@
 """Statements and actions by system: what a list, an id, a share of words count as."""
 
+import json
+import re
+import warnings
+
 import pandas as pd
 import pytest
-from small_frames import qrels
+from small_frames import folder, qrels, run
 
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import evaluate_actions, evaluate_learned
@@ -177,3 +181,127 @@ def test_actions_are_scored_over_the_chosen_turns():
     low, high = whole.loc[1, ["F1_low", "F1_high"]]
     for bound, share in ((low, 0.0945), (high, 0.9055)):  # Wilson's for 1 of 2
         assert bound == pytest.approx(2 * share / (1 + share), abs=1e-3)
+
+
+def test_both_systems_are_scored_and_what_their_folders_lack_is_told(tmp_path):
+    mine = folder(tmp_path / "mine", run(a_1="d"), ["a_1", "a_2"])
+    lines = [{"qid": "a_1", "qstatements": [["1", 1.0]]}, {"qid": "a_2", "qstatements": []}]
+    (mine.path / "turns.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    frame = system(a_1=[("2", 1.0)])
+    table = evaluate_ptkb({"frame": frame, "mine": mine.path}, PTKB)
+    assert table["name"].tolist() == ["frame", "mine"]
+    assert table["SetP(rel=1)"].tolist() == [0.0, 0.5]
+    assert table[["turns", "relevant_turns"]].values.tolist() == [[2, 1]] * 2
+    assert table.attrs["turns"] == [
+        "Mean over 2 judged turns, those that mine was asked, of 3.",
+        "frame lacks 1 judged turn, counted 0: a_2.",
+    ]
+    with pytest.raises(UsageError, match="9_9"):
+        evaluate_ptkb({"frame": frame}, PTKB, ["9_9"])
+
+
+@pytest.mark.parametrize(
+    ("choices", "told"),
+    [
+        ({"a_1": [("1", 1.0)]}, None),
+        ({"a_1": [("1", 1.0)], "a_2": []}, None),
+        ({"a_1": [], "a_2": None}, "chose no statement for any turn"),
+        ({"a_1": [("1", 2.0), ("I ski.", 1.0)]}, r"1 statement .*such as 'I ski.'"),
+        ({"a_1": [("1", 3.0), ('"7"', 2.0), ("I ski.", 1.0)]}, r"2 statements .*such as '\"7\"'"),
+    ],
+)
+def test_what_a_choice_lacks_or_adds_is_told(choices, told):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        ptkb_per_turn(system(**choices), PTKB, "ours")
+    assert [str(warning.message).startswith("system ours ") for warning in seen] == [True] * (
+        told is not None
+    )
+    if told:
+        assert re.search(told, str(seen[0].message))
+
+
+@pytest.mark.parametrize("chosen", [[("9", 1.0), ("1", 0.5)], [("I ski.", 1.0), ("I run.", 0.5)]])
+def test_an_id_that_the_persona_lacks_is_refused_with_its_turn(chosen):
+    with pytest.raises(DataError, match="turn a_1: there is no statement"):
+        ptkb_per_turn(system(a_1=chosen, b_9=[("1", 1.0)]), PTKB)
+
+
+def test_learned_statements_have_their_words_unless_they_are_judged():
+    learned = [{"id": "2", "statement": "I ski."}, {"id": "8", "statement": "I run."}]
+    ours = system(a_1=[("1", 3.0), ("2", 2.0), ("8", 1.0)], a_2=[("1", 1.0)])
+    ours["qlearned"] = [learned, None]
+    with pytest.warns(UserWarning, match="1 statement .*such as 'I run.'"):
+        scores = ptkb_per_turn(ours, PTKB)
+    assert scores["SetP(rel=1)"].tolist() == pytest.approx([1 / 3, 0, 0])
+
+
+def test_the_labels_turns_count_though_a_system_learned_on_more():
+    labels = pd.DataFrame({"qid": ["a_1", "a_2"], "known": [{}, {}], "holds": [["x y"], ["x z"]]})
+    learned = [{"id": 1, "statement": "x y", "replaces": []}]
+    two = [*learned, {"id": 2, "statement": "x z", "replaces": []}]
+    ours = pd.DataFrame({"qid": ["a_1", "b_1"], "qlearned": [two, learned]})
+    table = evaluate_learned({"s": ours, "t": ours}, labels, least=0.5)
+    assert table["name"].tolist() == ["s", "t"]
+    assert table.loc[0, ["added", "new", "wrong", "learned", "turns"]].tolist() == [
+        0.5,
+        2,
+        0.5,
+        2,
+        2,
+    ]
+    assert pd.isna(table["replaced"][0])
+    for known, holds in (({}, "x"), ("x", [])):
+        with pytest.raises(DataError, match="turn a_1 of the labels: give known as a dict"):
+            evaluate_learned({"s": ours}, labels[:1].assign(known=[known], holds=[holds]))
+    for entry in ("x", {"statement": 1, "replaces": []}, {"statement": "x", "replaces": "1"}):
+        wrong = pd.DataFrame({"qid": ["a_1"], "qlearned": [[*learned, entry]]})
+        with pytest.raises(DataError, match="system s, turn a_1: qlearned is not a list of dicts"):
+            evaluate_learned({"s": wrong}, labels)
+
+
+class Chats:
+    """Six turns in three conversations that their ids don't name."""
+
+    name = "chats"
+
+    def get_topics(self, variant=None):
+        return pd.DataFrame({"qid": list("abcdef"), "query": "?", "qconversation": list("xxyyzz")})
+
+    def get_qrels(self, variant=None):
+        return qrels(("a", "d", 1))
+
+
+def test_actions_have_the_clusters_of_dataset_frame_or_unit(tmp_path):
+    labels = pd.DataFrame({"qid": list("abcdef"), "gold_answerability": "unanswerable"})
+    ours = pd.DataFrame({"qid": list("abcdef"), "qaction": ["abstain", "answer"] * 3})
+    chats = Chats().get_topics()
+    for given, options, unit, clusters in (
+        (ours, {}, "turn", 6),
+        (ours, {"dataset": Chats()}, "conversation", 3),
+        (ours, {"dataset": Chats(), "unit": "turn"}, "turn", 6),
+        (ours.merge(chats[["qid", "qconversation"]]), {}, "conversation", 3),
+    ):
+        row = evaluate_actions({"x": given}, labels, **options).iloc[0]
+        assert (row["unit"], row["clusters"]) == (unit, clusters)
+    made = folder(tmp_path / "mine", run(a="d", b="d"), list("abcd"))
+    lines = [{"qid": qid, "qaction": "abstain"} for qid in "abcd"]
+    (made.path / "turns.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    table = evaluate_actions({"mine": made.path, "x": ours}, labels)
+    assert table["turns"].tolist() == [4, 4]
+    assert table["right"].tolist() == [4, 2]
+    assert table.attrs["turns"] == ["Mean over 4 judged turns, those that mine was asked, of 6."]
+    chosen = evaluate_actions({"mine": made.path}, labels, turns=["a", "b"])
+    assert chosen["turns"].tolist() == [2]
+    assert "Mean over 2 judged turns." in chosen.attrs["turns"]
+    with pytest.warns(UserWarning, match=r"mine made no decision for 1 of 2 turns \(f\)"):
+        evaluate_actions({"mine": made.path}, labels, turns=["a", "f"])
+    nothing = evaluate_actions({"x": ours.assign(qaction="answer")}, labels).iloc[0]
+    assert [nothing["turns"], nothing["chosen"], nothing["recall"]] == [6, 0, 0.0]
+    assert pd.isna(nothing["precision"])
+    with pytest.raises(DataError, match="turn a: the action is 'refuse'"):
+        evaluate_actions({"x": ours.assign(qaction="refuse")}, labels)
+    empty = ours.assign(qaction=["abstain", "", None, "ask", "answer", "answer"])
+    with pytest.warns(UserWarning, match=r"x made no decision for 2 of 6 turns \(b, c\)"):
+        row = evaluate_actions({"x": empty}, labels).iloc[0]
+    assert (row["chosen"], row["right"]) == (1, 1)
