@@ -113,8 +113,9 @@ def test_a_folder_of_a_dataset_and_json_lines_have_conversations(tmp_path):
     assert read_persona(tmp_path / "topics.jsonl") == persona
     assert read_persona(tmp_path) == persona
     assert read_persona(str(tmp_path), "9-1") == persona
-    with pytest.raises(UsageError, match="has the conversations 9-1"):
+    with pytest.raises(UsageError, match="has the conversations 9-1: choose"):
         read_persona(tmp_path, "9")
+    assert read_persona("sample", "1-1") == read_persona("ikat:sample", "1-1")
 
 
 def test_a_persona_is_given_once_with_its_name():
