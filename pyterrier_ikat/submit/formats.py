@@ -131,6 +131,12 @@ class PtkbStatement23(PtkbStatement):
     score: float
 
 
+class PtkbStatement25(PtkbStatement):
+    """A statement of 2025."""
+
+    text: str
+
+
 def _statement_24(item: Any) -> PtkbStatement:
     """A statement of 2024, which is named by a number."""
     if isinstance(item, str):
@@ -176,7 +182,7 @@ class Response25(Lenient):
     rank: int
     text: str
     citations: Mapping[str, float]
-    statements: Sequence[Annotated[PtkbStatement, BeforeValidator(_statement_25)]] = Field(
+    statements: Sequence[Annotated[PtkbStatement25, BeforeValidator(_statement_25)]] = Field(
         alias="ptkb_provenance"
     )
 
