@@ -83,3 +83,45 @@ def test_a_folders_cost_counts_until_its_block_ends():
             assert budget.used == 3.0
         assert budget.used == 2.0
     assert budget.used == 1.0
+
+
+def test_free_models_and_a_limit_of_nothing_are_a_budget():
+    free = Budget(price_in=0, price_out=0, limit=0)
+    assert free.cost(Reply("yes", prompt_tokens=5, completion_tokens=5)) == 0.0
+    with pytest.raises(BudgetExceeded):
+        free.check()
+    with pytest.raises(FatalLLMError):
+        free.spend(None)
+    with pytest.raises(UsageError):
+        Budget(limit=0)
+    with pytest.raises(UsageError):
+        Budget(price_cached=0)
+    cached = Budget(price_in=2, price_out=10, price_cached=0)
+    assert cached.price(1000, 0, 400) == pytest.approx(2 * 600 / 1e6)
+
+
+def test_a_budget_says_how_much_of_what_is_spent():
+    budget = Budget(price_in=1, price_out=2, limit=2.5, model="m")
+    budget.spend(0.5)
+    budget.spend(0.5)
+    assert budget.spent == 1.0
+    with budget.counting(Folder(2.0)):
+        budget.check(0.5)
+        with pytest.raises(BudgetExceeded) as raised:
+            budget.check(0.75)
+    assert vars(raised.value) == {
+        "spent": 2.0,
+        "budget": 2.5,
+        "where": "the folder",
+        "more": 0.75,
+    }
+    with pytest.raises(BudgetExceeded) as raised:
+        budget.check(1.75)
+    assert vars(raised.value) == {"spent": 1.0, "budget": 2.5, "where": "", "more": 1.75}
+
+
+def test_a_folder_is_left_also_by_an_error():
+    budget = Budget(price_in=1, price_out=2, model="m")
+    with pytest.raises(ZeroDivisionError), budget.counting(Folder(2.0)):
+        raise ZeroDivisionError
+    assert budget.used == 0.0

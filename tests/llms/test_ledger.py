@@ -7,8 +7,16 @@ import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyterrier_ikat.llms import Ledger
-from pyterrier_ikat.llms.ledger import Spend
+from pyterrier_ikat.llms import Ledger, Request
+from pyterrier_ikat.llms.ledger import (
+    LOST_NOTE,
+    UNKNOWN_NOTE,
+    Entry,
+    Spend,
+    account_table,
+    estimated_tokens,
+    plus,
+)
 
 COLUMNS = [
     "stage",
@@ -166,3 +174,101 @@ def test_a_price_is_what_was_paid_and_what_was_known_before():
     assert (both.completions, both.price) == (5, 0.75)
     assert (both + Spend(worth=None)).price is None
     assert (both + Spend(completion_tokens=None)).tokens is None
+
+
+def test_an_estimate_counts_all_characters_of_all_messages():
+    def request(*texts):
+        return Request([{"role": "user", "content": text} for text in texts], "answer", "1_1")
+
+    assert estimated_tokens([request("a" * 5, "b" * 6), request("c" * 4)]) == 3  # 15 / 4
+    assert estimated_tokens([request("a" * 16)]) == 4
+    assert estimated_tokens([]) == 0
+
+
+def test_a_sum_is_unknown_with_either_amount():
+    assert [plus(1, 2), plus(None, 2), plus(1, None), plus(0, 0)] == [3, None, None, 0]
+
+
+def test_tokens_are_those_read_and_written():
+    spend = Spend(prompt_tokens=80, completion_tokens=10, calls=1, known=2, cost=1.0, worth=2.0)
+    assert (spend.tokens, spend.completions, spend.price) == (90, 3, 3.0)
+
+
+def test_an_entry_goes_as_it_is_to_who_follows():
+    class Keeps(Ledger):
+        def enter(self, entry):
+            entries.append(entry)
+
+    entries = []
+    ledger = Ledger()
+    with ledger.followed_by(Keeps()):
+        ledger.count("answer", "m", served="m-1", key="k", answered=False, calls=1, cost=None)
+        ledger.count("rewrite", "m")
+    assert entries == [
+        Entry("answer", "m", {"calls": 1, "cost": None}, "m-1", "k", False),
+        Entry("rewrite", "m", {}, None, None, True),
+    ]
+
+
+def test_an_account_of_several_stages_and_models_is_summed():
+    ledger, whole = Ledger(), Ledger()
+    ledger.count("answer", "m", calls=2, prompt_tokens=5, completion_tokens=3, cost=0.5)
+    ledger.count("answer", "n", known=1, worth=0.25, cached_tokens=4, unanswered=1)
+    ledger.count("rewrite", "m", calls=1, prompt_tokens=7, served="m-2, m-1")
+    assert ledger.total() == Spend(3, 1, 12, 4, 3, 0.5, 0.25, 1)
+    whole.add(ledger)
+    assert whole.rows() == ledger.rows()
+    assert [(row["stage"], row["model"], row["served"]) for row in whole.rows()] == [
+        ("answer", "m", ""),
+        ("answer", "n", ""),
+        ("rewrite", "m", "m-1, m-2"),
+    ]
+    assert ledger.served() == {"m": ["m-1", "m-2"]}
+
+
+def test_an_account_has_integers_and_floats_that_may_be_unknown():
+    ledger = Ledger()
+    ledger.count("answer", "m", lost_tokens=None, worth=None, seconds=2)
+    kinds = ledger.frame().dtypes.astype(str).to_dict()
+    floats = ("seconds", "cost", "worth")
+    assert {name: kinds[name] for name in floats} == dict.fromkeys(floats, "Float64")
+    assert {kinds[name] for name in COLUMNS[3:] if name not in floats} == {"Int64"}
+    assert ledger.frame()[["lost_tokens", "worth"]].isna().all(axis=None)
+
+
+def notes_of(notes=(), **counts):
+    ledger = Ledger()
+    ledger.count("answer", "m", **counts)
+    ledger.count("rewrite", "m", calls=1)
+    return account_table(ledger.frame(), notes, "the title")
+
+
+def test_the_notes_of_an_account_say_why_a_cost_is_unknown():
+    assert list(notes_of(["mine"], calls=1).notes) == ["mine"]
+    unknown = notes_of(["mine"], calls=1, cost=None).notes
+    assert list(unknown)[:2] == ["mine", UNKNOWN_NOTE]
+    lost = notes_of(["mine"], lost_tokens=3, cost=None).notes
+    assert list(lost)[:2] == ["mine", LOST_NOTE]
+    assert UNKNOWN_NOTE not in lost
+
+
+def test_a_printed_account_keeps_its_numbers_and_its_title():
+    table = notes_of(calls=2, cost=0.5, seconds=1.25, dropped=1)
+    assert table.title == "the title"
+    assert list(table.frame.columns) == COLUMNS
+    text = table.text()
+    assert "dropped" in text
+    assert "0.5000" in text
+    assert "known" not in text
+    assert "served" not in text
+
+
+def test_who_served_is_shown_only_where_it_is_another_one():
+    ledger = Ledger()
+    ledger.count("answer", "m", served="m", calls=1)
+    ledger.count("answer", "n", calls=1)
+    assert "served" not in str(ledger)
+    ledger.count("answer", "n", served="n-2")
+    assert "served" in str(ledger)
+    assert ledger.shown("Account").title == "Account"
+    assert "n-2" in ledger._repr_html_()

@@ -12,7 +12,9 @@ from chat_server import Answer, ask, refused, said
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import FatalLLMError
 from pyterrier_ikat.llms.failures import Transient, Unavailable
-from pyterrier_ikat.llms.pace import Pace
+from pyterrier_ikat.llms import pace as pace_module
+from pyterrier_ikat.llms.failures import RateLimited
+from pyterrier_ikat.llms.pace import Pace, in_words
 from pyterrier_ikat.llms.retry import Retry
 from pyterrier_ikat.llms.waits import asked_wait
 
@@ -259,3 +261,156 @@ def test_a_refused_call_waits_in_the_public_operators_too(model, server, clock):
         every_turn=True,
     )
     assert len(ikat.Rewrite(paced(model, clock, ""))(turns)) == 30
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 s"),
+        (0.2, "1 s"),
+        (59, "59 s"),
+        (59.5, "1 min"),
+        (60, "1 min"),
+        (61, "2 min"),
+        (3599, "1 h 0 min"),
+        (3600, "1 h 0 min"),
+        (3661, "1 h 2 min"),
+        (7200, "2 h 0 min"),
+    ],
+)
+def test_a_duration_in_words_is_rounded_up(seconds, words):
+    assert in_words(seconds) == words
+
+
+def never():
+    return False
+
+
+def refuse(pace, clock, wait=None, most=600.0, inside=None):
+    """A call that is refused."""
+    with pytest.raises(Transient), pace.call(most, clock.sleep, never):
+        if inside is not None:
+            inside()
+        raise Transient(wait, "busy", limited=True)
+
+
+def answer(pace, clock):
+    with pace.call(600.0, clock.sleep, never):
+        pass
+
+
+def test_each_call_waits_what_the_server_asks_for(clock):
+    pace = Pace()
+    answer(pace, clock)
+    refuse(pace, clock, 5.0)
+    refuse(pace, clock, 0.0)
+    refuse(pace, clock, 7.0)
+    assert (clock.slept, pace.waited) == ([5.0], 12.0)
+    answer(pace, clock)
+    assert (clock.slept, pace.waited) == ([5.0, 7.0], 0.0)
+    answer(pace, clock)
+    assert clock.slept == [5.0, 7.0]
+
+
+def test_waits_that_nobody_asked_for_double_up_to_a_minute(clock, monkeypatch):
+    monkeypatch.setattr(pace_module.random, "random", lambda: 0.5)
+    pace = Pace()
+    for _ in range(8):
+        refuse(pace, clock, most=1e9)
+    assert clock.slept == [1.5, 2.5, 4.5, 8.5, 16.5, 32.5, 60.0]
+    answer(pace, clock)
+    refuse(pace, clock)
+    answer(pace, clock)
+    assert clock.slept[-2:] == [60.0, 1.5]
+
+
+def test_a_refusal_of_a_call_that_was_on_its_way_waits_no_longer(clock):
+    pace = Pace()
+    refuse(pace, clock, inside=lambda: refuse(pace, clock, 5.0))
+    assert pace.waited == 5.0
+    answer(pace, clock)
+    assert clock.slept == [5.0]
+    refuse(pace, clock, 3.0, inside=lambda: refuse_at_once(pace, 9.0))
+    answer(pace, clock)
+    assert clock.slept == [5.0, 9.0]
+
+
+def refuse_at_once(pace, wait):
+    """A refusal of a call that began when the one around it did."""
+    pace._slow_down(Transient(wait, "busy", limited=True), pace._round, 600.0)
+
+
+def test_an_answer_of_before_a_refusal_ends_no_waits(clock):
+    pace = Pace()
+    with pace.call(600.0, clock.sleep, never):
+        refuse(pace, clock, 5.0)
+    assert pace.waited == 5.0
+
+
+def test_waits_longer_than_a_stage_waits_end_it(clock):
+    pace = Pace()
+    refuse(pace, clock, 6.0, most=10.0)
+    refuse(pace, clock, 4.0, most=10.0)
+    with pytest.raises(RateLimited, match="it asks to wait 1 s, and a stage waits no longer than"):
+        refuse(pace, clock, 1.0, most=10.0)
+    with pytest.raises(RateLimited, match="busy; it asks to wait 1 h 0 min, .* than 10 s: run"):
+        refuse(Pace(), clock, 3600.0, most=10.0)
+    with pytest.raises(RateLimited, match="busy, and has done so for 1 s: run again later"):
+        refuse(Pace(), clock, None, most=0.9)
+
+
+@pytest.mark.parametrize(("hours", "form"), [(0.5, "%H:%M"), (30, "%Y-%m-%d %H:%M")])
+def test_the_end_of_a_long_wait_has_a_date_if_it_is_another_day(clock, hours, form, monkeypatch):
+    class Noon(datetime):
+        @classmethod
+        def now(cls):
+            return cls(2026, 5, 4, 12)
+
+    monkeypatch.setattr(pace_module, "datetime", Noon)
+    end = {0.5: "12:30", 30: "2026-05-05 18:00"}[hours]
+    with pytest.raises(RateLimited) as raised:
+        refuse(Pace(), clock, hours * 3600, most=10.0)
+    assert raised.value.reason.endswith(f"run again after {end}")
+    with pytest.raises(RateLimited, match="run again after 20"):
+        refuse(Pace(), clock, 1e15, most=10.0)
+
+
+def test_other_failures_slow_nothing_down(clock):
+    pace = Pace()
+    with pytest.raises(Transient), pace.call(600.0, clock.sleep, never):
+        raise Transient(5.0, "HTTP 500")
+    answer(pace, clock)
+    assert (clock.slept, pace.waited, pace._under_way) == ([], 0.0, 0)
+
+
+def test_after_a_refusal_one_call_goes_alone_and_each_answer_adds_one(clock):
+    pace = Pace()
+    refuse(pace, clock, 1.0)
+    blocked = []
+    with pace.call(600.0, clock.sleep, never):
+        blocked.append(is_blocked(pace, clock))
+    with pace.call(600.0, clock.sleep, never):
+        blocked.append(is_blocked(pace, clock))
+        with pace.call(600.0, clock.sleep, never):
+            blocked.append(is_blocked(pace, clock))
+    assert blocked == [True, False, True]
+    refuse(pace, clock, 1.0)
+    with pace.call(600.0, clock.sleep, never):
+        assert is_blocked(pace, clock)
+    fresh = Pace()
+    with fresh.call(600.0, clock.sleep, never), fresh.call(600.0, clock.sleep, never):
+        pass
+    assert fresh._under_way == 0
+
+
+def is_blocked(pace, clock):
+    """Whether a call would wait for others; it isn't wanted as soon as it looks."""
+    looks = []
+
+    def is_over():
+        looks.append(1)
+        return True
+
+    with pace.call(600.0, clock.sleep, is_over):
+        pass
+    return len(looks) == 3  # before it enters, before it sleeps, after its answer

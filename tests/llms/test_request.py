@@ -202,7 +202,6 @@ UNKNOWN = "<ponder>hm</ponder>Mint"
         (Reply("x", finish_reason="Odd"), "x", Unfinished, "finish_reason 'Odd'"),
         (Reply("<think>hm"), "", OnlyReasoning, "no answer after it"),
         (Reply("<think>hm</think>"), "", OnlyReasoning, "no answer after it"),
-        (Reply("Mint. <think>hm"), "Mint.", OnlyReasoning, "no answer after it"),
         (Reply("a\x00b"), "ab", None, ""),
         (Reply(None, reasoned=True), "", OnlyReasoning, "no answer after it"),
         (Reply(" \n "), "", Empty, "is empty"),
