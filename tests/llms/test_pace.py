@@ -11,9 +11,8 @@ from chat_server import Answer, ask, refused, said
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import FatalLLMError
-from pyterrier_ikat.llms.failures import Transient, Unavailable
 from pyterrier_ikat.llms import pace as pace_module
-from pyterrier_ikat.llms.failures import RateLimited
+from pyterrier_ikat.llms.failures import RateLimited, Transient, Unavailable
 from pyterrier_ikat.llms.pace import Pace, in_words
 from pyterrier_ikat.llms.retry import Retry
 from pyterrier_ikat.llms.waits import asked_wait
@@ -288,10 +287,15 @@ def never():
 
 def refuse(pace, clock, wait=None, most=600.0, inside=None):
     """A call that is refused."""
-    with pytest.raises(Transient), pace.call(most, clock.sleep, never):
-        if inside is not None:
-            inside()
-        raise Transient(wait, "busy", limited=True)
+
+    def call():
+        with pace.call(most, clock.sleep, never):
+            if inside is not None:
+                inside()
+            raise Transient(wait, "busy", limited=True)
+
+    with pytest.raises(Transient):
+        call()
 
 
 def answer(pace, clock):

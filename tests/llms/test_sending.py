@@ -1,11 +1,33 @@
 """One stage's calls on their way: what the progress bar shows, whose time is counted, what is
 named."""
 
+import threading
+import time
+from contextlib import suppress
+
 import pytest
 from chat_server import ask, refused, said
 
 from pyterrier_ikat import progress
-from pyterrier_ikat.llms import Backend, BudgetExceeded, Reply, llm, sending
+from pyterrier_ikat.events import AskerLeft, Observer, asked_by, hearing, observed, observed_by
+from pyterrier_ikat.llms import (
+    LLM,
+    Backend,
+    BudgetExceeded,
+    Completion,
+    FatalLLMError,
+    Ledger,
+    Reply,
+    Request,
+    Transient,
+    llm,
+    sending,
+)
+from pyterrier_ikat.llms.cache import CompletionCache
+from pyterrier_ikat.llms.failures import BadRequest, Unanswered, Unavailable, UnknownMark
+from pyterrier_ikat.llms.ledger import Budget, Spend
+from pyterrier_ikat.llms.retry import Retry
+from pyterrier_ikat.llms.sending import Tries, Waiters, longest_beginnings_first
 
 
 @pytest.fixture
@@ -106,3 +128,541 @@ def test_a_failure_is_counted_for_the_turn_that_repeats_it(model, server):
     made.ask(ask("same", "same", "same"))
     columns = ["calls", "unanswered", "known", "failures"]
     assert (server.calls, made.ledger.frame()[columns].values.tolist()) == (1, [[0, 1, 0, 3]])
+
+
+@pytest.mark.parametrize(
+    ("whys", "counted"),
+    [
+        ([None], [{"calls": 1}]),
+        ([Unanswered.LOST], [{"unanswered": 1}]),
+        ([Unanswered.UNSENT], [{}]),
+        ([Unanswered.UNSENT, None], [{}, {"calls": 1}]),
+        ([None, None], [{"calls": 1}, {"retries": 1}]),
+        ([None, Unanswered.LOST], [{"calls": 1}, {"retries": 1}]),
+        ([Unanswered.LOST, Unanswered.REFUSED], [{"unanswered": 1}, {"retries": 1}]),
+        (
+            [Unanswered.REFUSED, None, None],
+            [{"unanswered": 1}, {"retries": 1, "calls": 1, "unanswered": -1}, {"retries": 1}],
+        ),
+    ],
+)
+def test_each_try_adds_what_makes_calls_retries_and_unanswered(whys, counted):
+    tries = Tries()
+    assert [tries.counts("a", why) for why in whys] == counted
+    assert tries.counts("another", None) == {"calls": 1}
+
+
+def test_positions_wait_for_requests_and_keep_their_exchanges():
+    waiters, (first, second) = Waiters(), ask("a", "b")
+    assert [waiters.add("k", 0, first), waiters.add("k", 1, second)] == [True, False]
+    assert waiters.waiting.pop("k") == [(0, first), (1, second)]
+    waiters.outcomes["k"] = "an outcome"
+    assert not waiters.add("k", 2, first)
+    for position, outcome in ((1, "y"), (0, "x"), (1, "z")):
+        waiters.give(position, first, outcome)
+    assert waiters.exchanges(2) == [(first, "x"), (first, "y"), (first, "z")]
+    assert waiters.exchanges(1) == [(first, "x")]
+    assert waiters.last(2) == ["x", "z"]
+
+
+def sized(*turns):
+    """Requests by key: turn, prompt and size."""
+    return {
+        f"{turn} {prompt}{size}": Request(
+            [{"content": "x"}, {"content": "x" * size}], "answer", turn, prompt=prompt
+        )
+        for turn, prompt, size in turns
+    }
+
+
+@pytest.mark.parametrize(
+    ("turns", "order"),
+    [
+        ([("1_1", "", 2), ("1_2", "", 9), ("1_3", "", 1)], ["1_2 9", "1_3 1", "1_1 2"]),
+        ([("1_1", "", 2), ("1_2", "", 2)], ["1_1 2", "1_2 2"]),
+        ([("1_1", "p", 1), ("1_1", "q", 2), ("1_2", "p", 3)], ["1_2 p3", "1_1 q2", "1_1 p1"]),
+        ([("1-1_1", "", 1), ("1-1_2", "", 2), ("1-2_1", "", 1)], ["1-1_2 2", "1-2_1 1", "1-1_1 1"]),
+        ([("a_b_1", "", 1), ("a_c_1", "", 2)], ["a_b_1 1", "a_c_1 2"]),
+        ([], []),
+    ],
+    ids=["the longest first", "a tie", "prompts", "conversations", "underscores", "none"],
+)
+def test_the_longest_of_each_conversation_goes_first(turns, order):
+    requests = sized(*turns)
+    ordered = longest_beginnings_first(requests)
+    assert list(ordered) == order
+    assert ordered == requests
+
+
+class Script(Backend):
+    """Does one step of a script for each call, which gets the requests."""
+
+    identified = True
+    patience = 0.0
+
+    def __init__(self, *steps, **attributes):
+        self.model, self.identity = "script", {"provider": "script", "params": {}}
+        self.steps, self.calls, self.opened, self.threads = list(steps), [], 0, set()
+        vars(self).update(attributes)
+
+    def open(self):
+        self.opened += 1
+
+    def complete(self, requests):
+        self.calls.append([request.messages[-1]["content"] for request in requests])
+        self.threads.add(threading.current_thread().name)
+        step = self.steps.pop(0) if self.steps else echo
+        if isinstance(step, BaseException):
+            raise step
+        return step(requests)
+
+
+def echo(requests):
+    """Ten tokens read and one written for each request."""
+    return [
+        Reply(request.messages[-1]["content"], prompt_tokens=10, completion_tokens=1)
+        for request in requests
+    ]
+
+
+def made(backend, **more):
+    """A model that waits in no time, and the entries that it counts."""
+    entries = []
+
+    class Keeps(Ledger):
+        def enter(self, entry):
+            entries.append(entry)
+            super().enter(entry)
+
+    sleep = more.pop("slept", []).append
+    retry = Retry(tries=more.pop("tries", 6), sleep=sleep)
+    return LLM(backend, ledger=Keeps(), retry=retry, **more), entries
+
+
+def texts(outcomes):
+    return [one.text if isinstance(one, Completion) else type(one).__name__ for one in outcomes]
+
+
+def row(model, *names):
+    return [model.ledger.rows()[0][name] for name in names]
+
+
+COUNTED = ("calls", "retries", "unanswered", "failures", "known", "prompt_tokens", "cost")
+PRICES = {"price_in": 1e5, "price_out": 1e6}  # a dollar in and a dollar out for each answer
+
+
+def test_requests_go_in_batches_of_the_size_of_the_backend():
+    backend = Script(batch_size=2, concurrency=1)
+    model, _ = made(backend)
+    assert texts(model.ask(ask(*"abcde"))) == list("abcde")
+    assert backend.calls == [["a", "b"], ["c", "d"], ["e"]]
+    assert (backend.opened, backend.threads) == (1, {"ikat-llm_0"})
+
+
+@pytest.mark.parametrize(
+    ("number", "size", "concurrency", "threads"),
+    [(5, 2, 8, 3), (4, 2, 8, 2), (5, 1, 3, 3), (1, 9, 8, 1)],
+)
+def test_no_more_threads_are_started_than_have_work(number, size, concurrency, threads):
+    started = set()
+
+    def step(requests):
+        started.update(one.name for one in threading.enumerate() if "ikat-llm" in one.name)
+        return echo(requests)
+
+    model, _ = made(Script(*[step] * number, batch_size=size, concurrency=concurrency))
+    model.ask(ask(*"abcdefgh"[:number]))
+    assert started == {f"ikat-llm_{thread}" for thread in range(threads)}
+    assert all(one.daemon for one in threading.enumerate() if "ikat-llm" in one.name)
+
+
+def test_a_failed_try_counts_what_it_cost_and_the_next_one_its_answers(monkeypatch):
+    clock = iter([0.0, 1.0, 5.0, 10.0, 11.0, 16.0])
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
+    paid = [Reply(None, "m-1", prompt_tokens=10, completion_tokens=0), Reply(None, "m-2")]
+    slept = []
+    model, entries = made(
+        Script(Transient(2.0, "no text", paid=paid), batch_size=2),
+        slept=slept,
+        budget=Budget(**PRICES),
+    )
+    requests = ask("a", "b")
+    keys = [request.key(model.backend.identity) for request in requests]
+    assert texts(model.ask(requests)) == ["a", "b"]
+    assert slept == [2.0]
+    assert [(entry.key, entry.answered, entry.served) for entry in entries] == [
+        (keys[0], False, "m-1"),
+        (keys[1], False, "m-2"),
+        (keys[0], True, None),
+        (keys[1], True, None),
+    ]
+    assert [entry.increments for entry in entries] == [
+        spent(10, 0, 2.0, 1.0, calls=1),
+        spent(None, None, 2.0, None, calls=1),
+        spent(10, 1, 3.0, 2.0, retries=1, failures=0),
+        spent(10, 1, 3.0, 2.0, retries=1, failures=0),
+    ]
+
+
+def spent(read, written, seconds, cost, **counts):
+    return {
+        "prompt_tokens": read,
+        "cached_tokens": None,
+        "completion_tokens": written,
+        "seconds": seconds,
+        "cost": cost,
+        **counts,
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "more", "lost"),
+    [
+        (Transient(0.0, "busy"), {"unanswered": 1}, False),
+        (Transient(0.0, "away", unanswered=Unanswered.LOST), {"unanswered": 1}, True),
+        (Transient(0.0, "away", unanswered=Unanswered.UNSENT), {}, False),
+        (FatalLLMError("no key"), {"unanswered": 1}, False),
+        (ZeroDivisionError(), {"unanswered": 1}, True),
+        (KeyboardInterrupt(), {"unanswered": 1}, True),
+    ],
+    ids=["refused", "lost", "unsent", "fatal", "a bug", "interrupted"],
+)
+def test_what_a_try_without_answers_costs_depends_on_its_error(error, more, lost):
+    model, entries = made(Script(error, batch_size=2), tries=1)
+    with suppress(BaseException):
+        model.ask(ask("a" * 40, "b" * 4))
+    found = []
+    for entry in entries[:2]:
+        increments = dict(entry.increments)
+        assert increments.pop("seconds") >= 0
+        assert not entry.answered
+        found.append(increments)
+    first, second = ({"lost_tokens": 10}, {"lost_tokens": 1}) if lost else ({}, {})
+    unknown = {"cost": None} if lost else {}
+    assert found == [{**first, **unknown, **more}, {**second, **unknown, **more}]
+
+
+def test_a_replay_that_fails_counts_nothing():
+    model, entries = made(Script(ZeroDivisionError(), replays=True))
+    with pytest.raises(ZeroDivisionError):
+        model.ask(ask("a"))
+    assert entries == []
+
+
+def test_requests_that_are_given_up_fail_and_the_others_stay():
+    backend = Script(echo, *[Transient(0.0, "busy")] * 3, concurrency=1)
+    model, _ = made(backend, tries=3)
+    outcomes = model.ask(ask("a", "b"))
+    assert texts(outcomes) == ["a", "Unavailable"]
+    assert str(outcomes[1]) == "answer of turn 1_2: busy (given up after 3 tries)"
+    assert row(model, "calls", "retries", "unanswered", "failures") == [1, 2, 1, 1]
+
+
+def test_a_server_that_was_never_reached_ends_the_stage():
+    model, _ = made(Script(Transient(11.0, "no connection", unreached=True)))
+    with pytest.raises(FatalLLMError, match=r"no connection \(it has never answered, 1 try\)"):
+        model.ask(ask("a"))
+
+
+def test_three_requests_in_a_row_without_a_key_end_the_stage():
+    gone = Transient(0.0, "401", lasting="the key is gone")
+    backend = Script(gone, gone, echo, gone, gone, gone, echo, concurrency=1)
+    model, _ = made(backend, tries=1)
+    with pytest.raises(FatalLLMError, match="the key is gone") as raised:
+        model.ask(ask(*"abcdefgh"))
+    assert len(backend.calls) == 6
+    assert (raised.value.done, raised.value.left) == (0, 8)  # nothing is kept without a cache
+    assert model.turned_away == 3
+
+
+def test_observers_are_told_which_try_of_how_many_failed():
+    told = []
+
+    class Waits(Observer):
+        def wait(self, tries, most):
+            told.append((tries, most))
+
+    model, _ = made(Script(*[Transient(0.0, "busy")] * 2), tries=4)
+    with observed_by(Waits()):
+        model.ask(ask("a"))
+    assert told == [(1, 4), (2, 4)]
+
+
+@pytest.mark.parametrize("cache", [None, ":memory:"])
+def test_how_far_a_stage_came_counts_what_is_kept(cache):
+    kept = None if cache is None else CompletionCache(cache)
+    model, _ = made(Script(echo, echo, FatalLLMError("no key"), concurrency=1), cache=kept)
+    with pytest.raises(FatalLLMError) as raised:
+        model.ask(ask(*"abcde"))
+    error = raised.value
+    done = 0 if cache is None else 2
+    assert (error.done, error.left, error.kept_in) == (done, 5 - done, "process" if cache else "")
+
+
+def test_the_estimate_for_the_rest_is_of_the_calls_of_this_ask():
+    budget = Budget(**PRICES, limit=5.0)
+    budget.spend(1.0)
+    model, _ = made(Script(concurrency=1), budget=budget)
+    with pytest.raises(BudgetExceeded) as raised:
+        model.ask(ask(*"abcdef"))
+    assert raised.value.about == pytest.approx(4 * 2.0)  # two of six were answered
+    with pytest.raises(BudgetExceeded) as raised:
+        model.ask(ask("g"))
+    assert raised.value.about is None
+
+
+def test_an_unusable_answer_is_not_done_and_counts():
+    empty = [lambda requests: [Reply("", prompt_tokens=10, completion_tokens=1)]]
+    model, _ = made(
+        Script(*empty, echo, FatalLLMError("no key"), concurrency=1),
+        cache=CompletionCache(":memory:"),
+        budget=Budget(**PRICES),
+    )
+    with pytest.raises(FatalLLMError) as raised:
+        model.ask(ask("a", "b", "c"))
+    assert (raised.value.done, raised.value.left) == (1, 2)
+    assert row(model, *COUNTED) == [2, 0, 1, 1, 0, 20, 4.0]
+
+
+def test_a_batch_keeps_its_other_answers_before_an_error_is_raised():
+    def half(requests):
+        return [Reply("a"), Reply("b", prompt_tokens=10, completion_tokens=1)]
+
+    cache = CompletionCache(":memory:")
+    model, _ = made(Script(half, batch_size=2), cache=cache, budget=Budget(**PRICES, limit=9))
+    with pytest.raises(FatalLLMError, match="does not tell how many tokens"):
+        model.ask(ask("a", "b"))
+    assert row(model, "calls", "prompt_tokens") == [2, None]
+    assert [one and one.text for one in map(model.peek, ask("a", "b"))] == ["a", "b"]
+
+
+def test_failures_in_a_batch_are_counted_by_why_they_have_no_answer():
+    def step(requests):
+        lost, refused_one, _ = requests
+        return [
+            Unavailable(lost.stage, lost.qid, "away", unanswered=Unanswered.LOST),
+            BadRequest(refused_one.stage, refused_one.qid, "no"),
+            Reply("c"),
+        ]
+
+    model, entries = made(Script(step, batch_size=3))
+    assert texts(model.ask(ask(*"abc"))) == ["Unavailable", "BadRequest", "c"]
+    counts = [dict(entry.increments) for entry in entries]
+    assert [one.get("unanswered", 0) for one in counts] == [1, 1, 0]
+    assert ["lost_tokens" in one for one in counts] == [True, False, False]
+    assert row(model, "calls", "failures", "unanswered", "cost") == [1, 2, 2, None]
+
+
+def test_known_outcomes_are_counted_for_each_request_by_itself():
+    cache, budget = CompletionCache(":memory:"), Budget(**PRICES)
+    model, entries = made(Script(), cache=cache, budget=budget)
+    requests = ask("a", "a")
+    first, second = model.ask(requests)
+    assert (first.cached, second.cached) == (False, True)
+    (third,) = model.ask(ask("a", stage="rewrite"))
+    assert (third.cached, third.text) == (True, "a")
+    key = requests[0].key(model.backend.identity)
+    known = {"known": 1, "worth": 2.0}
+    assert [entry[:4] for entry in entries[1:]] == [
+        ("answer", "script", known, "script"),
+        ("rewrite", "script", known, "script"),
+    ]
+    assert [entry.key for entry in entries] == [key] * 3
+
+
+def test_a_kept_failure_is_that_of_each_request_that_has_it(tmp_path):
+    odd = [lambda requests: [Reply("<ponder>hm</ponder>Mint")]]
+    model, entries = made(Script(*odd), cache=CompletionCache(tmp_path / "c.sqlite"))
+    outcomes = [*model.ask(ask("a", "a")), *model.ask(ask("a", stage="rewrite"))]
+    assert [(type(one), one.stage, one.qid, one.kept) for one in outcomes] == [
+        (UnknownMark, "answer", "1_1", True),
+        (UnknownMark, "answer", "1_2", True),
+        (UnknownMark, "rewrite", "1_1", True),
+    ]
+    assert len({one.reason for one in outcomes}) == 1
+    assert [entry.increments.get("failures") for entry in entries] == [1, 1, 1]
+    model.close()
+
+
+def test_an_ask_is_told_with_its_exchanges_and_its_cost():
+    model, _ = made(Script(echo, FatalLLMError("no key")), budget=Budget(**PRICES))
+    follow_up = ask("b")[0]
+    with hearing() as heard:
+        model.ask(ask("a"), lambda position, outcome: None)
+        with pytest.raises(FatalLLMError):
+            model.ask([follow_up])
+    first, second = heard
+    assert [(request.messages[0]["content"], one.text) for request, one in first.exchanges] == [
+        ("a", "a")
+    ]
+    assert first.llm is model
+    assert first.spend == Spend(1, 0, 10, None, 1, 2.0, 0.0, 0)
+    assert (second.exchanges, second.spend) == ([], Spend(unanswered=1))
+
+
+def test_follow_ups_get_each_position_its_own_outcome():
+    asked = []
+
+    def then(position, outcome):
+        asked.append((position, outcome.text, outcome.cached))
+        return ask(f"{outcome.text}{position}")[0] if len(outcome.text) < 3 else None
+
+    backend = Script(concurrency=1)
+    model, _ = made(backend)
+    assert texts(model.ask(ask("a", "b", "a"), then)) == ["a00", "b11", "a22"]
+    assert sorted(asked) == [
+        (0, "a", False),
+        (0, "a0", False),
+        (0, "a00", False),
+        (1, "b", False),
+        (1, "b1", False),
+        (1, "b11", False),
+        (2, "a", True),
+        (2, "a2", False),
+        (2, "a22", False),
+    ]
+    assert len(backend.calls) == 8
+
+
+def test_a_replay_answers_each_request_by_itself():
+    backend = Script(replays=True, batch_size=9)
+    model, entries = made(backend)
+    assert texts(model.ask(ask("a", "a"))) == ["a", "a"]
+    assert backend.calls == [["a", "a"]]
+    assert [entry.increments["known"] for entry in entries] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("keeps", "order"), [(True, ["ccc", "a", "bb"]), (False, ["bb", "a", "ccc"])]
+)
+def test_the_order_of_sending_is_of_a_provider_that_keeps_beginnings(keeps, order):
+    backend = Script(concurrency=1, keeps_beginnings=keeps)
+    made(backend)[0].ask(ask("bb", "a", "ccc"))
+    assert [text for (text,) in backend.calls] == order
+
+
+def test_who_asks_second_begins_at_the_end(tmp_path):
+    cache = CompletionCache(tmp_path / "c.sqlite")
+    backend = Script(concurrency=1)
+    model, _ = made(backend, cache=cache)
+    with cache.asking() as is_first:
+        assert is_first
+        model.ask(ask(*"abc"))
+    assert backend.calls == [["c"], ["b"], ["a"]]
+    model.close()
+
+
+def test_what_another_asker_has_put_meanwhile_is_not_asked(tmp_path):
+    cache = CompletionCache(":memory:")
+    key = ask("b")[0].key(Script().identity)
+
+    def step(requests):
+        cache.put(key, Completion("theirs", "script", None, 1, 1, 0.1, False))
+        return echo(requests)
+
+    backend = Script(step, concurrency=1)
+    model, _ = made(backend, cache=cache)
+    assert texts(model.ask(ask("a", "b"))) == ["a", "theirs"]
+    assert backend.calls == [["a"]]
+    assert row(model, "calls", "known") == [1, 1]
+
+
+def test_an_error_of_who_reads_along_is_raised_when_the_call_is_kept():
+    class Fails(Observer):
+        def follow(self, step):
+            return fail
+
+    def fail(text):
+        raise ZeroDivisionError
+
+    class Streams(Script):
+        def stream(self, request, write):
+            write("a")
+            return self.complete([request])[0]
+
+    model, _ = made(Streams(), cache=CompletionCache(":memory:"))
+    with observed_by(Fails()), pytest.raises(ZeroDivisionError):
+        observed(object(), None, lambda: model.ask(ask("a")))
+    assert model.peek(ask("a")[0]).text == "a"
+
+
+def test_several_requests_of_a_call_are_not_streamed():
+    class Reads(Observer):
+        def follow(self, step):
+            return seen.append
+
+    class Streams(Script):
+        def stream(self, request, write):
+            write(request.qid)
+            return self.complete([request])[0]
+
+    seen = []
+    with observed_by(Reads()):
+        model, _ = made(Streams(batch_size=2))
+        assert texts(observed(object(), None, lambda: model.ask(ask("a", "b")))) == ["a", "b"]
+        assert seen == []
+        assert texts(observed(object(), None, lambda: model.ask(ask("c")))) == ["c"]
+        assert seen == ["1_1"]
+
+
+def test_nothing_is_opened_or_begun_for_who_has_left():
+    left = threading.Event()
+    backend = Script()
+    model, _ = made(backend)
+    with asked_by(left):
+        assert texts(model.ask(ask("a"))) == ["a"]
+        left.set()
+        with pytest.raises(AskerLeft):
+            model.ask([])
+        with pytest.raises(AskerLeft):
+            model.ask(ask("b"))
+    assert (backend.opened, len(backend.calls)) == (1, 1)
+
+
+def test_who_leaves_while_a_call_is_under_way_keeps_it_and_begins_none():
+    left = threading.Event()
+
+    def step(requests):
+        left.set()
+        return echo(requests)
+
+    backend = Script(step, concurrency=1)
+    model, _ = made(backend, cache=CompletionCache(":memory:"))
+    with asked_by(left), pytest.raises(AskerLeft):
+        model.ask(ask("a", "b", "c"))
+    assert backend.calls == [["a"]]
+    assert model.peek(ask("a")[0]).text == "a"
+
+
+def test_no_requests_are_no_calls():
+    backend = Script()
+    model, entries = made(backend)
+    assert model.ask([]) == []
+    assert (backend.opened, entries) == (0, [])
+
+
+def test_a_wrong_key_costs_one_call_while_the_others_wait():
+    backend = Script(FatalLLMError("no key"), patience=30.0, concurrency=3)
+    model, _ = made(backend)
+    with pytest.raises(FatalLLMError):
+        model.ask(ask(*"abc"))
+    assert len(backend.calls) == 1
+    assert not model.reached
+
+
+def test_calls_of_a_model_that_has_answered_wait_for_no_first_one():
+    second, seen = threading.Event(), []
+
+    def first_step(requests):
+        seen.append(second.wait(10))
+        return echo(requests)
+
+    def second_step(requests):
+        second.set()
+        return echo(requests)
+
+    model, _ = made(Script(echo, first_step, second_step, patience=30.0, concurrency=2))
+    model.ask(ask("a"))
+    assert model.reached
+    model.ask(ask("b", "c"))
+    assert seen == [True]
