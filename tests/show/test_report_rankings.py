@@ -1,17 +1,24 @@
 """The passages, figures and LLM calls that a report shows of each turn."""
 
 import pandas as pd
+import pyterrier as pt
 import pytest
 from ir_measures import nDCG
 from small_runs import ranking
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError
+from pyterrier_ikat.evaluation import TRACK_2023, as_measures, label
+from pyterrier_ikat.evaluation.evaluator import NotJudgedWarning
 from pyterrier_ikat.show.report import rankings, turns
 from pyterrier_ikat.show.report.content import Call
 from pyterrier_ikat.show.report.material import RunData, read_stages
 from pyterrier_ikat.show.report.rankings import (
     OPEN_WORDS,
+    cut_words,
+    judged_to_show,
+    load_texts,
+    measures_to_show,
     passages_by_turn,
     scores_to_show,
     word_limit,
@@ -241,3 +248,91 @@ def test_run_folder_tells_prompts_completions_and_queries(tmp_path, sample, samp
 @pytest.mark.usefixtures("sample")
 def test_a_folder_without_stages_tells_nothing(folders):
     assert read_stages(folders[0]) == ({}, {})
+
+
+def test_passages_stand_by_rank_with_texts_of_frames_before_loaded_ones():
+    asked = []
+
+    def load(rows):
+        asked.extend(rows["docno"])
+        return rows.assign(text="loaded " + rows["docno"])
+
+    loader = pt.apply.generic(load)
+    shuffled = ABC.iloc[[2, 0, 1]].assign(text=["own c", None, "own b"])
+    two = ranking([("1_2", "z", 1.0), ("1_1", "c", 1.0)])
+    runs = [RunData("one", shuffled), RunData("two", two)]
+    found, limit, texts = passages_by_turn(runs, QRELS, loader, 3)
+    assert asked == ["a", "z"]
+    assert texts == {"a": "loaded a", "b": "own b", "c": "own c", "z": "loaded z"}
+    assert limit == 120
+    one, other = found["1_1"]
+    assert [(shown.docno, shown.beginning) for shown in one] == [
+        ("a", "loaded a"),
+        ("b", "own b"),
+        ("c", "own c"),
+    ]
+    assert [shown.elsewhere for shown in one] == [[(1, None)], [(1, None)], [(1, 1)]]
+    assert [(shown.docno, shown.elsewhere) for shown in other] == [("c", [(0, 3)])]
+    assert found["1_2"][0] == []
+    assert [shown.label for shown in found["1_2"][1]] == [None]
+    below = [RunData("one", ABC), RunData("two", ranking([("1_1", "c", 1.0)]))]
+    found, limit, texts = passages_by_turn(below, None, None, 1)
+    assert found["1_1"][1][0].elsewhere == [(0, 3)]  # however low it is in the baseline
+    assert (found["1_1"][1][0].label, limit, texts) == (None, 0, {})
+    known = pt.apply.generic(lambda rows: 1 / 0)
+    assert load_texts(known, set()) == {}
+
+
+def test_a_text_is_split_at_the_words_that_are_always_shown():
+    words = [str(number) for number in range(60)]
+    for count, limit, rest in ((30, 30, ""), (31, 30, " …"), (31, 45, "30"), (46, 45, None)):
+        beginning, further = cut_words(" \n".join(words[:count]), limit)
+        assert beginning == " ".join(words[:30])
+        assert further == (" ".join(words[30:45]) + " …" if rest is None else rest)
+    assert cut_words(" ", 30) == ("", "")
+
+
+def test_scored_turns_are_those_that_folders_were_asked():
+    judged = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "docno": "a", "label": 1})
+    asked = RunData("asked", ONE.results, {"1_1": {}, "1_2": {}}, parameters={"x": 1})
+    found, sentences = judged_to_show([asked, TWO], judged, ["1_3", "1_2", "1_1"])
+    assert found["qid"].tolist() == ["1_1", "1_2"]
+    assert sentences == [
+        "Mean over 2 judged turns, those that asked was asked, of 3.",
+        "asked lacks 1 judged turn, counted 0: 1_2.",
+    ]
+    found, sentences = judged_to_show([asked, TWO], judged, ["1_2", "1_3"], chosen=True)
+    assert found["qid"].tolist() == ["1_2", "1_3"]
+    assert sentences[0] == "Mean over 2 judged turns."
+    assert judged_to_show([asked], None, ["1_1"]) == (None, [])
+    with pytest.raises(DataError, match="the qrels have turns like none at all"):
+        judged_to_show([TWO], judged[:0], ["1_1"])
+
+
+def test_measures_are_those_of_folders_and_then_the_tracks():
+    assert measures_to_show([ONE], ["AP", nDCG @ 3]) == as_measures("AP, nDCG@3")
+    own = RunData("x", ONE.results, scores=pd.DataFrame({"qid": ["1_1"], "RR(rel=1)": [1.0]}))
+    odd = RunData("y", ONE.results, scores=pd.DataFrame({"qid": [], "mine": [], "nDCG@5": []}))
+    names = [label(measure) for measure in measures_to_show([ONE, own, odd])]
+    assert names[:3] == ["RR(rel=1)", "nDCG@5", "nDCG@3"]
+    assert len(names) == 1 + len(TRACK_2023)
+
+
+def test_runs_of_another_form_or_collection_are_told():
+    other = RunData("odd", ranking([("1_1", "z", 1.0)]))
+    with pytest.warns(NotJudgedWarning, match="^run odd: none of its 1 passage is judged"):
+        names, scores = scores_to_show([ONE, other], JUDGED, ["1_1"], ["P@1"])
+    assert scores == {"1_1": [[1.0], [0.0]]}
+    form = RunData("form", ranking([("1_1", "A", 1.0), ("1_1", "B", 1.0)]))
+    with pytest.raises(DataError, match="run form: its passages are like 'A', the judged ones"):
+        scores_to_show([form], JUDGED, ["1_1"], ["P@1"])
+
+
+def test_folders_with_and_without_the_name_of_their_qrels_are_alike():
+    runs = [kept("a", AP=[0.5]), kept("b", qrels="x", AP=[0.25]), kept("c", qrels="x", AP=[1.0])]
+    names, scores = scores_to_show(runs, None, ["1_1"])
+    assert (names, scores) == (["AP"], {"1_1": [[0.5], [0.25], [1.0]]})
+    with pytest.raises(DataError, match="d and b were measured with other qrels"):
+        scores_to_show([*runs, kept("d", qrels="y", AP=[1.0])], None, ["1_1"])
+    wanted = [kept("a", **{"AP(rel=1)": [0.5], "P(rel=1)@1": [1.0]})] * 2
+    assert scores_to_show(wanted, None, ["1_1"], ["P@1"])[0] == ["P(rel=1)@1"]

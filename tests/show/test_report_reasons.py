@@ -18,6 +18,7 @@ from pyterrier_ikat.show.report.reasons import (
     passage_shares,
     reasons_by_turn,
 )
+from pyterrier_ikat.tables import format_score
 
 QRELS = pd.DataFrame(
     {"qid": ["1_1"] * 3 + ["1_2"], "docno": ["a", "b", "c", "a"], "label": [1, 4, 0, 0]}
@@ -211,3 +212,165 @@ def test_a_page_of_very_many_runs_explains_its_first_measure(monkeypatch):
     runs = [RunData(name, ranking([("1_1", "b", 2.0)])) for name in "abcd"]
     found = reasons_by_turn(runs, QRELS, {"1_1": [[1.0, 1.0]] * 4}, [nDCG @ 1, P @ 1])
     assert [len(texts) for texts in found["1_1"]] == [0, 1, 1, 1]
+
+
+def ranks(text):
+    return {docno: rank for rank, docno in enumerate(text.split(), 1)}
+
+
+@pytest.mark.parametrize(
+    ("measure", "labels", "winner", "loser", "lead", "told"),
+    [
+        (  # without a cutoff: what came in down to the winner's rank, two at most
+            RR,
+            {"a": 1, "d": 0},
+            "x a",
+            "u x d w y",
+            0.5,
+            "qr leads by .5000 in RR(rel=1). qr finds a (label 1) at rank 2, aqd does not find it. "
+            "In aqd u, not judged, came in at rank 1.",
+        ),
+        (
+            AP,
+            {"a": 1, "d": 0},
+            "x y a",
+            "u d w a",
+            0.1,
+            "qr leads by .1000 in AP(rel=1). qr finds a (label 1) at rank 3, aqd at 4. "
+            "In aqd u, not judged, came in at rank 1; d, not relevant, came in at rank 2.",
+        ),
+        (  # a label below the level is no relevant passage
+            P(rel=2) @ 2,
+            {"a": 2, "d": 1},
+            "a z",
+            "d z a",
+            0.5,
+            "qr leads by .5000 in P(rel=2)@2. qr finds a (label 2) at rank 1, aqd at 3 (+.5000). "
+            "In aqd d, not relevant, came in at rank 1; z, not judged, moved up to rank 2.",
+        ),
+        (
+            AP,
+            dict.fromkeys("abcdef", 1),
+            "a b c d",
+            "e f",
+            0.3,
+            "qr leads by .3000 in AP(rel=1). qr finds a (label 1) at rank 1, aqd does not find it. "
+            "qr finds b (label 1) at rank 2, aqd does not find it. aqd finds e (label 1) at rank "
+            "1, qr does not find it. 3 more relevant passages came in or out.",
+        ),
+        (AP, {"a": 1}, "", "a", 0.5, "qr leads by .5000 in AP(rel=1)."),
+    ],
+)
+def test_what_came_in_before_a_relevant_passage_is_named(
+    measure, labels, winner, loser, lead, told
+):
+    explainer = Explainer(measure, labels, ["qr", "aqd"], [ranks(winner), ranks(loser)])
+    assert explainer.explain(0, 1, lead) == told
+    turned = Explainer(measure, labels, ["aqd", "qr"], [ranks(loser), ranks(winner)])
+    assert turned.explain(0, 1, -lead) == told
+
+
+def test_equal_losses_have_the_last_read_first():
+    labels = dict.fromkeys("abc", 1)
+    explainer = Explainer(
+        R @ 5, labels, ["qr", "aqd"], [ranks("a x y"), ranks("b c")], {"c": "“C”"}
+    )
+    text = explainer.explain(0, 1, 0.1)
+    assert "aqd finds “C” (label 1) at rank 2, qr does not find it (−.3333)." in text
+    assert text.endswith("1 more relevant passage: −.3333.")
+
+
+@pytest.mark.parametrize(
+    ("measure", "one", "other", "told"),
+    [
+        (nDCG @ 3, "x", "y", ": neither qr nor aqd finds a relevant passage among its first 3."),
+        (nDCG, "x", "y", ": neither qr nor aqd finds a relevant passage."),
+        (RR, "a b", "a x b", ": both find the same relevant passages."),
+        (RR, "a x", "a y", ": both rank the relevant passages alike."),
+        (RR, "a b", "a", "."),
+        (
+            nDCG @ 1,
+            "x a",
+            "y b",
+            ": neither qr nor aqd finds a relevant passage among its first 1.",
+        ),
+    ],
+)
+def test_why_scores_are_alike_is_told(measure, one, other, told):
+    explainer = Explainer(measure, {"a": 1, "b": 2}, ["qr", "aqd"], [ranks(one), ranks(other)])
+    assert explainer.explain(0, 1, 1e-10) == f"No difference in {label(measure)}{told}"
+    nothing = Explainer(P(rel=3) @ 2, {"a": 1, "b": 2}, ["qr", "aqd"], [ranks(one), ranks(other)])
+    assert nothing.explain(0, 1, 0.0).endswith(": no passage is judged relevant.")
+
+
+@pytest.mark.parametrize(
+    ("measure", "known"),
+    [
+        (nDCG @ 3, True),
+        (nDCG, True),
+        (P(rel=2) @ 3, True),
+        (R @ 3, True),
+        (nDCG(dcg="exp-log2") @ 3, False),
+        (P(judged_only=True) @ 3, False),
+        (nDCG(gains={1: 3}) @ 3, False),
+        (AP, False),
+        (RR @ 3, False),
+    ],
+)
+def test_shares_are_those_of_plain_sums(measure, known):
+    assert is_sum(measure) is known
+
+
+def test_shares_of_each_measure_by_hand():
+    labels = {"a": 3, "b": 1, "c": 1, "d": 0, "e": -1}
+    found = {"a": 2, "b": 3, "c": 4, "d": 1}
+    ideal = 3 + 1 / np.log2(3)
+    assert passage_shares(nDCG @ 2, labels, found) == {"a": pytest.approx(3 / np.log2(3) / ideal)}
+    whole = 3 + 1 / np.log2(3) + 1 / 2
+    assert passage_shares(nDCG, labels, found) == pytest.approx(
+        {"a": 3 / np.log2(3) / whole, "b": 0.5 / whole, "c": 1 / np.log2(5) / whole}
+    )
+    assert passage_shares(P(rel=2) @ 3, labels, found) == {"a": pytest.approx(1 / 3)}
+    assert passage_shares(P @ 3, labels, found) == pytest.approx({"a": 1 / 3, "b": 1 / 3})
+    assert passage_shares(R @ 3, labels, found) == pytest.approx({"a": 1 / 3, "b": 1 / 3})
+    assert passage_shares(R(rel=4) @ 3, labels, found) == {}
+
+
+def test_reasons_name_passages_by_their_first_words():
+    base = RunData("base", ranking([("1_1", "x", 2.0)]))
+    ours = RunData("ours", ranking([("1_1", "c", 3.0), ("1_1", "b", 2.0)]).iloc[::-1])
+    texts = {"b": "one two three four five six", "c": " ", "x": "one two three four five six seven"}
+    found = reasons_by_turn([base, ours], QRELS, {"1_1": [[0.0], [0.5]]}, [nDCG @ 2], texts)
+    assert found["1_1"][1] == [
+        "ours leads by .5000 in nDCG@2. ours finds “one two three four five six” (label 4) at rank "
+        f"2, base does not find it (+{format_score(4 / np.log2(3) / (4 + 1 / np.log2(3)))}). In "
+        "base “one two three four five six …”, not judged, came in at rank 1."
+    ]
+    assert reasons_by_turn([base], QRELS, {"1_1": [[0.0]]}, [nDCG @ 2]) == {}
+    assert reasons_by_turn([base, ours], QRELS, {}, [nDCG @ 2]) == {}
+
+
+def test_runs_that_were_not_run_on_a_turn_are_named_together():
+    runs = [
+        RunData(name, ranking([("1_2", "a", 1.0)]), {"1_2": {}}, parameters={"x": 1})
+        for name in ("one", "two")
+    ]
+    found = reasons_by_turn(runs, QRELS, {"1_1": [[0.0], [0.0]]}, [nDCG @ 1])
+    assert found["1_1"] == [[], ["one and two were not run on this turn."]]
+
+
+def test_missed_passages_stand_by_label_and_best_rank():
+    docnos = [f"d{number}" for number in range(7)]
+    judged = pd.DataFrame({"qid": "1_1", "docno": docnos, "label": [1, 1, 2, 1, 1, 1, 0]})
+    one = RunData("one", ranking([("1_1", docno, -n) for n, docno in enumerate(docnos)]))
+    two = RunData("two", ranking([("1_1", docno, -n) for n, docno in enumerate(docnos[::-1])]))
+    assert missed_by_turn([one, two], judged, {"1_1": {"d0"}}) == {
+        "1_1": [
+            "d2 (label 2): one at rank 3, two at rank 5",
+            "d1 (label 1): one at rank 2, two at rank 6",
+            "d5 (label 1): one at rank 6, two at rank 2",
+            "d4 (label 1): one at rank 5, two at rank 3",
+            "d3 (label 1): one at rank 4, two at rank 4",
+        ]
+    }
+    assert len(missed_by_turn([one], judged, {})["1_1"]) == 5

@@ -3,6 +3,8 @@ from small_runs import ranking
 
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError
+from pyterrier_ikat.show.report import turns
+from pyterrier_ikat.show.report.content import Call, ListedPassage
 from pyterrier_ikat.show.report.material import Material, RunData, find_material, read_runs
 from pyterrier_ikat.show.report.rankings import passages_by_turn
 from pyterrier_ikat.show.report.turns import build_conversations, turns_to_show
@@ -127,3 +129,153 @@ def test_frames_with_a_persona_of_their_own_need_no_dataset():
     (chat,) = seen([run], NOTHING)
     assert chat.units[0].utterance == "Tea?"
     assert chat.persona == {"1": "I am vegan"}
+
+
+def test_a_turn_shows_all_that_is_known_of_it():
+    material = Material(
+        "mine",
+        {
+            "1_1": {
+                "qutterance": " Tea? ",
+                "qresolved": "Which tea?",
+                "gold_answer": " ",
+                "qptkb": {1: "I am vegan."},
+                "qgoldptkb": ["1"],
+                "qconversation": "first",
+                "qturn": 7,
+            },
+            "1_2": {"gold_answer": "Mint.", "qptkb": {"2": "I ski."}, "qconversation": "first"},
+        },
+        None,
+        None,
+        (),
+        titles={"first": "Tea"},
+    )
+    found = ranking([("1_1", "a", 3.0), ("1_1", "b", 2.0), ("1_1", "c", 1.0)])
+    own = {"qstatements": [("1", 1.0), ("9", 0.5)], "response": " Rooibos. ", "used": ["c", "a"]}
+    call = Call("rewrite", "rewrite", [], "x")
+    one = RunData("one", found, {"1_1": own}, parameters={"method": "x"}, calls={"1_1": [call]})
+    two = RunData("two", found[:1])
+    passages = {"1_1": [[ListedPassage(n, d, 1.0) for n, d in ((1, "a"), (2, "b"))], []]}
+    scores = {"1_1": [[0.5], [0.25]]}
+    reasons = {"1_1": [[], ["one leads."]]}
+    missed = {"1_1": ["z (label 2): one at rank 9"]}
+    groups = build_conversations([one, two], material, passages, scores, reasons, missed)
+    assert [(group.name, group.title, group.persona) for group in groups] == [
+        ("first", "Tea", {"1": "I am vegan."}),
+        ("1", "", {"2": "I ski."}),
+    ]
+    [unit] = groups[0].units
+    assert (unit.name, unit.depth, unit.utterance) == ("1_1", 7, "Tea?")
+    assert (unit.scores, unit.reasons, unit.missed) == (
+        [[0.5], [0.25]],
+        reasons["1_1"],
+        missed["1_1"],
+    )
+    assert unit.references == [("Manual rewrite", "Which tea?")]
+    [step] = unit.sides[0].steps
+    assert (step.response, step.cited, step.found) == ("Rooibos.", [1], "2 passages of 3")
+    assert step.remarks == ["c, which the response uses, is not in the run's ranking"]
+    assert step.calls == [call]
+    assert [passage.docno for passage in step.passages] == ["a", "b"]
+    assert notes(unit.sides[0]) == {"Statements": ["1: I am vegan. (relevant)", "9"]}
+    [other] = unit.sides[1].steps
+    assert (other.found, other.remarks, other.calls) == ("0 passages of 1", [], ())
+    [second] = groups[1].units
+    assert (second.depth, second.utterance) == (2, "The utterance is not known.")
+    assert (second.scores, second.reasons, second.missed) == (None, (), ())
+    assert second.references == [("Answer of the data", "Mint.")]
+    assert [side.steps[0].remarks for side in second.sides] == [
+        ["not run on this turn"],
+        ["no passage found"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrote", "basis"),
+    [
+        ({"response": "r"}, "based on"),
+        ({"response": "r", "qcitations": []}, "cites none of the passages that it was shown:"),
+        ({"response": "r", "qcitations": None}, "cites none of the passages that it was shown:"),
+        (
+            {"response": "r", "qcitations": [{"docnos": []}, {"docnos": []}]},
+            "cites none of the passages that it was shown:",
+        ),
+        ({"response": "r", "qcitations": [{"docnos": []}, {"docnos": ["a"]}]}, "based on"),
+        ({"response": "", "qcitations": []}, "based on"),
+    ],
+)
+def test_a_response_is_based_on_passages_or_cites_none(wrote, basis):
+    assert of_turn(**wrote).steps[0].basis == basis
+
+
+def test_long_and_several_queries_are_folded():
+    def folded(**wrote):
+        return {note.label: note.folded for note in of_turn(**wrote).steps[0].notes}
+
+    words = "word " * 60
+    assert folded(searched=[words]) == {"Final query": False}
+    assert folded(searched=[f"{words}more"]) == {"Final query": True}
+    assert folded(searched=["a", "b"]) == {"2 final queries": True}
+    assert folded(qrewrite="tea", qanswer="d", qsubqueries=["a"]) == {
+        "Rewrite": False,
+        "Draft answer": False,
+        "1 sub-query": True,
+    }
+    lines = notes(of_turn(qsubqueries=["a", "b"], qfound=[1204]))["2 sub-queries"]
+    assert lines == ["a (1,204 passages)", "b"]
+
+
+def test_turns_of_frames_and_folders_are_all_of_the_data():
+    material = Material("mine", {"1_2": {}, "1_1": {}, "1_3": {}}, None, None, ())
+    asked = RunData("asked", ranking([("1_1", "a", 1.0)]), {"1_2": {}}, parameters={"x": 1})
+    frame = RunData("frame", ranking([("1_1", "a", 1.0)]))
+    assert turns_to_show([asked], material) == ["1_2", "1_1"]
+    assert turns_to_show([asked, frame], material) == ["1_2", "1_1", "1_3"]
+    assert turns_to_show([asked], NOTHING) == ["1_1", "1_2"]
+    foreign = RunData("foreign", ranking([("9_10", "a", 1.0), ("9_9", "a", 1.0)]))
+    with pytest.raises(DataError, match="run foreign has the turn 9_9, which mine lacks"):
+        turns_to_show([asked, foreign], material)
+    first = build_conversations(
+        [asked, RunData("b", frame.results, {"1_1": {"qutterance": "Hi"}})], NOTHING, {}, {}
+    )
+    assert [unit.utterance for unit in first[0].units] == ["Hi", "The utterance is not known."]
+
+
+def calls_of(*texts):
+    return [Call("p", "s", [{"role": "user", "content": text}], text[::-1]) for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("room", "longest"), [(40, None), (39, 6), (20, 6), (19, 3), (14, 3), (13, 0)]
+)
+def test_calls_are_cut_until_their_distinct_texts_fit(monkeypatch, room, longest):
+    """Two texts of 20 letters; one that is cut has four characters more."""
+    monkeypatch.setattr(turns, "MESSAGE_LENGTHS", (None, 6, 3))
+    monkeypatch.setattr(turns, "CALL_CHARACTERS", room)
+    text = "abcdefghijklmnopqrst"
+    runs = [RunData(name, None, calls={"1_1": calls_of(text, text)}) for name in "ab"]
+    fitting, told = turns.fit_calls(runs)
+    assert [run.name for run in fitting] == ["a", "b"]
+    if longest == 0:
+        assert [run.calls for run in fitting] == [{}, {}]
+        assert told == ["The LLM calls are too many for one page: make a report of fewer turns."]
+        return
+    call = fitting[1].calls["1_1"][1]
+    if longest is None:
+        assert (call.messages[0]["content"], call.completion, told) == (text, text[::-1], [])
+        return
+    assert call.messages == [{"role": "user", "content": f"{text[:longest]} […]"}]
+    assert call.completion == f"{text[::-1][:longest]} […]"
+    assert told == [
+        f"Prompts and completions are cut at {longest} characters: the run folders have them."
+    ]
+
+
+def test_a_text_of_just_the_length_is_not_cut(monkeypatch):
+    monkeypatch.setattr(turns, "MESSAGE_LENGTHS", (None, 3))
+    monkeypatch.setattr(turns, "CALL_CHARACTERS", 20)
+    run = RunData("a", None, calls={"1_1": calls_of("abc", "abcdefgh")})
+    [call, cut] = turns.fit_calls([run])[0][0].calls["1_1"]
+    assert (call.messages[0]["content"], call.completion) == ("abc", "cba")
+    assert cut.messages[0]["content"] == "abc […]"
