@@ -1,5 +1,6 @@
 """Checks of values and frames: each bound, each message's names, and what passes."""
 
+import time
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -81,7 +82,7 @@ def test_two_columns_of_a_name_are_refused():
     with pytest.raises(DataError, match="mine has several columns 'b'"):
         columns_once(twice, "mine")
     with pytest.raises(DataError, match="the frame has several columns 'b'"):
-        by_position(twice)
+        by_position(twice.iloc[:, :3])
 
 
 @pytest.mark.parametrize(
@@ -189,10 +190,20 @@ def test_missing_columns_are_named_each_with_its_repair():
 
 
 def test_one_repair_of_several_columns_stands_once():
+    class Expanded(Reads):
+        def transform(self, inp):
+            pt.validate.query_frame(inp, extra_columns=["qid_0", "qquery"], context=self)
+            return inp
+
+    with pytest.raises(MissingColumnError) as caught:
+        Expanded()(pd.DataFrame({"qid": ["1"], "query": ["x"]}))
+    assert str(caught.value).count("put ikat.ExplodeQueries() before it") == 1
+
+
+def test_an_error_of_another_stage_stays_as_it_is():
     with pytest.raises(pt.validate.InputValidationError) as caught:
-        pt.validate.result_frame(pd.DataFrame({"qid": ["1"]}), context=Reads())
-    told = str(missing_columns(Reads(), pd.DataFrame({"qid": ["1"]}), caught.value))
-    assert told.count("put a retriever") == 1
+        pt.validate.result_frame(pd.DataFrame({"qid": ["1"]}), context=ikat.RawUtterance())
+    assert missing_columns(Reads(), pd.DataFrame({"qid": ["1"]}), caught.value) is caught.value
 
 
 def test_passages_in_place_of_turns_are_told():
@@ -267,6 +278,8 @@ def test_a_name_of_another_room_is_found_there():
     )
     assert told("pyterrier_ikat", "_private") == "_private"
     assert told("pyterrier_ikat.generate", "Rewrite", []).endswith("it is in ikat")
+    own = told("pyterrier_ikat.generate", "StatementQueries", [])
+    assert own.endswith("dir(pyterrier_ikat.generate) lists what it has")
 
 
 def test_a_module_loads_its_names_and_refuses_others():
@@ -327,3 +340,19 @@ def test_an_index_has_defaults_for_what_it_does_not_say():
     index.text = pt.Transformer.identity()
     assert index.has_text
     assert index.text_loader() is index.text
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="Windows has no tzset")
+def test_times_are_those_of_this_computers_zone_for_now_alone(monkeypatch):
+    monkeypatch.setenv("TZ", "Etc/GMT+11")
+    time.tzset()
+    try:
+        assert utc("2024-05-02T10:30") == "2024-05-02T10:30:00.000Z"
+        now = datetime.fromisoformat(utc(None).replace("Z", "+00:00"))
+        assert abs(now - datetime.now(timezone.utc)) < timedelta(seconds=30)
+        here = timezone(timedelta(hours=-11))
+        days = {str(datetime.now(here).date()), day_of(None).partition(", ")[2]}
+        assert len(days) == 1
+    finally:
+        monkeypatch.undo()
+        time.tzset()

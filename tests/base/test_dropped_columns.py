@@ -172,3 +172,45 @@ def test_a_plan_notes_what_a_stage_has_dropped():
     with lost.watching():
         note_dropped(cut, TURNS, cut(TURNS))
     assert lost.dropped == {"qutterance": [cut], "qhistory": [cut]}
+
+
+def test_what_an_operator_leaves_out_is_not_dropped():
+    lost = lost_by(Keeps(*TURNS))
+    lost.note(ikat.RawUtterance(), ["qid", "qutterance"], ["qid"])
+    assert lost.dropped == {}
+
+
+def test_a_compound_stage_may_drop_what_none_inside_it_drops():
+    union = Liar("x", "docno") | Liar("x", "docno")
+    assert lost_by(union).dropped == {"qutterance": [union], "qhistory": [union]}
+
+
+def test_a_result_that_is_no_frame_is_passed_on():
+    class Lists(Liar):
+        def transform(self, inp):
+            return inp.to_dict("records")
+
+    assert lost_by(Lists()).transform(Lists(), TURNS) == TURNS.to_dict("records")
+
+
+def test_a_stage_that_was_warned_of_does_not_hide_the_next():
+    first, second = Keeps("qid", "query", "docno"), Keeps("qid", "query", "docno")
+    lost = LostColumns("mine", first | second, TURNS, {id(first)})
+    with lost.watching(), pytest.warns(LostColumnsWarning) as told:
+        has_column(first(TURNS), "qhistory")
+    assert len(told) == 1
+
+
+class Equal(Keeps):
+    """Equal to all of its kind."""
+
+    def __eq__(self, other):
+        return isinstance(other, Equal)
+
+    __hash__ = Keeps.__hash__
+
+
+def test_equal_stages_have_dropped_for_themselves():
+    first, second = Equal("qid", "query", "docno"), Equal("qid", "query", "docno")
+    dropped = lost_by(first | second).dropped["qhistory"]
+    assert [id(stage) for stage in dropped] == [id(first), id(second)]

@@ -3,6 +3,7 @@
 import re
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
 
 import pandas as pd
 import pyterrier as pt
@@ -72,6 +73,14 @@ def test_files_that_come_and_go_do_not_count(folder, tmp_path):
     assert names_of(held) == ["a.bin", "b.bin", "c.bin"]
     assert held.tracked
     assert names_of(HeldFiles(str(folder / "a.bin"))) == ["a.bin"]
+    many = tmp_path / "many"
+    many.mkdir()
+    for number in (7, 3, 9, 1, 8, 2, 6, 4, 5, 0):
+        (many / f"{number}").write_text("")
+    (folder / "linked").symlink_to(many)
+    linked = [f"{number}" for number in range(10)]
+    assert names_of(HeldFiles(str(folder))) == ["a.bin", "b.bin", *linked, "c.bin"]
+    (folder / "linked").unlink()
     assert names_of(HeldFiles(str(tmp_path / "none"))) == []
     assert not HeldFiles(str(tmp_path / "none")).tracked
 
@@ -156,6 +165,7 @@ def test_a_file_is_named_by_a_path_and_not_by_a_word(tmp_path, monkeypatch):
     assert named_file("./tea") == HeldFiles("./tea")
     assert named_file("tea.txt") == HeldFiles("tea.txt")
     assert named_file(tmp_path / "tea") == HeldFiles(str(tmp_path / "tea"))
+    assert named_file(Path("tea")) == HeldFiles("tea")
     assert named_file("none.txt") is None
     assert named_file("./folder") is None
 
@@ -310,6 +320,7 @@ def test_parts_of_a_foreign_stage_are_its_pipelines_and_files(tmp_path):
     assert Foreign(inner >> finder).subpipelines() == [inner, finder]
     union = Rewriter() | Rewriter()
     assert len(Foreign(union).subpipelines()) == 2
+    assert Foreign(union).parts() == [*Foreign(union).subpipelines(), *held_by(union)]
     parts = Foreign(Stage(path=tmp_path)).parts()
     assert parts == [HeldFiles(str(tmp_path))]
 
@@ -329,6 +340,7 @@ def test_a_cutoff_changes_the_plans_cut_and_another_stage_its_frame():
     plan, frame = PlanOf(), pd.DataFrame({"qid": ["1"]})
     assert Foreign(pt.RankCutoff(7)).plan(frame, plan) is frame
     assert plan.cuts == [7]
+    assert Foreign(pt.RankCutoff(0)).plan(frame, PlanOf()) is frame
     assert Foreign(Stage()).plan(frame, plan)["seen"].tolist() == ["Stage"]
     assert plan.cuts == [7]
 
@@ -383,3 +395,24 @@ def test_only_an_index_of_anserini_is_taken_for_its_folder(monkeypatch):
     assert folder_of_anserini(index) is None
     monkeypatch.setattr(Holder, "__module__", "pyterrier_anserini._index")
     assert folder_of_anserini(index) == "lucene"
+
+
+class IndexStage(Index, pt.Transformer):
+    """An index that is a stage, too."""
+
+    def transform(self, inp):
+        return inp
+
+
+def test_an_index_that_is_a_stage_is_held_by_its_files(folder):
+    [part] = held_by(Stage(index=IndexStage(str(folder))))
+    assert (part.path, part.artifact) == (str(folder), True)
+
+
+def test_an_index_may_name_its_folder_otherwise(folder):
+    class Elsewhere(pt.Artifact):
+        def __init__(self, path):
+            self.index_path = path
+
+    [part] = held_by(Stage(index=Elsewhere(str(folder))))
+    assert (part.path, part.artifact) == (str(folder), True)

@@ -97,7 +97,9 @@ def test_a_repr_has_the_arguments_that_are_not_their_defaults():
     assert repr(Fields(1)) == f"{__name__}.Fields(1)"
     assert repr(Fields(1, "y")) == f"{__name__}.Fields(1, second='y')"
     assert repr(ikat.Interleave(num_results=5)) == "ikat.Interleave(num_results=5)"
-    assert repr(ikat.generate.ShowStatements("gold")) == "ikat.generate.ShowStatements(shown='gold')"
+    assert (
+        repr(ikat.generate.ShowStatements("gold")) == "ikat.generate.ShowStatements(shown='gold')"
+    )
     names = ["branches", "end", "prompts", "cache", "text", "size"]
     assert list(Named().arguments()) == names
 
@@ -370,18 +372,68 @@ def test_observers_see_a_stage_only_where_there_are_some():
 def test_another_equal_stage_inside_is_a_step_of_its_own():
     class Around(Named):
         def transform(self, inp):
-            inner = Around(end="!") if self.size == 3 else Named()
-            inner.size = 4
-            return inner(inp) if self.size == 3 else inp
+            inside.append(self)
+            return Around()(inp) if len(inside) == 1 else inp
 
-    class Counts(events.Observer):
-        def __init__(self):
-            self.steps = []
-
-        def end(self, step):
-            self.steps.append((step.stage.size, step.outer is None))
-
-    counts = Counts()
+    inside, counts = [], Steps()
     with events.observed_by(counts):
         Around()(TURNS)
-    assert counts.steps == [(4, False), (3, True)]
+    inner, outer = counts.steps
+    assert inner.outer is outer
+    assert outer.outer is None
+    assert [inner.stage is stage for stage in inside] == [False, True]
+
+
+class Steps(events.Observer):
+    """Keeps the steps in the order of their ends, and what it is told of them."""
+
+    def __init__(self):
+        self.steps, self.told = [], []
+
+    def end(self, step):
+        self.steps.append(step)
+
+    def follow(self, step):
+        self.told.append(step)
+
+    def repair(self, step, reasons):
+        self.told.append((step.stage, list(reasons)))
+
+    def shorten(self, step, words):
+        self.told.append((step.stage, words))
+
+
+def test_a_stage_that_works_inside_its_own_inner_stage_is_one_step():
+    class Outer(Named):
+        def transform(self, inp):
+            seen.append("outer")
+            return inp if len(seen) > 1 else Inner(self)(inp)
+
+    class Inner(Named):
+        def transform(self, inp):
+            return self.branches[0].transform(inp)
+
+    seen, steps = [], Steps()
+    with events.observed_by(steps):
+        Outer()(TURNS)
+    assert seen == ["outer", "outer"]
+    assert [type(step.stage).__name__ for step in steps.steps] == ["Inner", "Outer"]
+
+
+def test_a_step_has_all_requests_and_is_told_how_long_it_answers():
+    class Asks(Named):
+        def transform(self, inp):
+            events.tell("llm", [("a", 1)], 1)
+            events.tell("llm", [("b", 2), ("c", 3)], 1)
+            events.shortened(50)
+            events.repaired(["why"])
+            return inp
+
+    steps = Steps()
+    with events.observed_by(steps):
+        Asks()(TURNS)
+        events.shortened(7)
+        events.repaired(["outside"])
+        assert events.follower() is None
+    assert steps.steps[0].asked == [("a", 1), ("b", 2), ("c", 3)]
+    assert steps.told == [(Asks(), 50), (Asks(), ["why"])]
