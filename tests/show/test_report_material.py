@@ -1,5 +1,6 @@
 """What a report reads: runs of every form, and the topics, judgements and texts beside them."""
 
+import gzip
 import json
 
 import numpy as np
@@ -10,8 +11,17 @@ from small_runs import DOCNOS, ranking
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.runs import write_run
-from pyterrier_ikat.show.report.material import RunData, find_material, read_runs
+from pyterrier_ikat.runs import RunFolder, write_run
+from pyterrier_ikat.show.report.content import Call
+from pyterrier_ikat.show.report.material import (
+    Material,
+    RunData,
+    baseline_first,
+    find_material,
+    only_turns,
+    read_runs,
+    read_stages,
+)
 from pyterrier_ikat.submit import read_submission
 
 FRAME = ranking([("1_1", "a", 2.0), ("1_1", "b", 1.0)])
@@ -252,3 +262,159 @@ def test_what_does_not_fit_together_is_refused(runs, given, message):
     dataset, qrels = given
     with pytest.raises(UsageError, match=message):
         find_material(runs, dataset and ikat.dataset(dataset), qrels, None)
+
+
+def test_a_runs_stages_tell_queries_and_calls(tmp_path):
+    folder = RunFolder(tmp_path / "mine")
+    folder.path.mkdir()
+    calls = [
+        {"prompt": "rewrite", "item": "2", "messages": [{"role": "user"}], "completion": "tea"},
+        {"prompt": "rewrite", "messages": [], "failure": "no answer", "completion": "x"},
+        {"messages": [], "completion": ""},
+    ]
+    lines = [
+        {"qid": "1_1", "stage": "a", "asked": calls[:2], "wrote": {"query": "first"}},
+        {
+            "qid": "1_1",
+            "stage": "b",
+            "asked": calls[2:],
+            "found": [{"query": "q1"}, {"query": "q2"}],
+        },
+        {"qid": "1_1", "stage": "c", "found": [{"query": "q1"}]},
+        {"qid": "1_2", "stage": "a", "wrote": {"query": "first"}},
+        {"qid": "1_2", "stage": "b", "wrote": {"query": "second"}},
+        {"qid": "1_2", "stage": "c", "wrote": {"query": None, "qrewrite": "z"}},
+        {"qid": "1_3", "stage": "a"},
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (folder.path / "stages.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    searched, found = read_stages(folder)
+    assert searched == {"1_1": ["q1", "q2", "q1"], "1_2": ["second"], "1_3": []}
+    assert found["1_1"] == [
+        Call("rewrite 2", "a", [{"role": "user"}], "tea"),
+        Call("rewrite", "a", [], "no answer", failed=True),
+        Call("call", "b", [], ""),
+    ]
+    assert (found["1_2"], found["1_3"]) == ([], [])
+
+
+def test_a_folder_without_scores_or_stages_has_what_it_has(folders):
+    [run] = read_runs({"x": folders[0]})
+    assert run.name == "x"
+    assert "searched" not in run.turns["1-1_1"]
+    assert run.calls == {}
+    assert run.parameters["dataset"] == "ikat:sample"
+    assert list(run.turns) == ["1-1_1", "1-1_2", "1-1_3"]
+
+
+def test_the_baseline_is_given_or_raw_or_the_first():
+    names = ["qr", "raw", "aqd"]
+    assert baseline_first(names, None) == ["raw", "qr", "aqd"]
+    assert baseline_first(names, "aqd") == ["aqd", "qr", "raw"]
+    assert baseline_first(["qr", "aqd"], None) == ["qr", "aqd"]
+
+
+def test_chosen_turns_alone_are_left_of_runs_and_data():
+    scores = pd.DataFrame({"qid": ["1_1", "1_2"], "AP": [0.5, 1.0]})
+    results = ranking([("1_1", "a", 1.0), ("1_2", "b", 1.0)])
+    run = RunData("x", results, {"1_1": {"a": 1}, "1_2": {"b": 2}}, scores)
+    material = Material("mine", {"1_1": {}, "1_2": {"c": 3}, "1_3": {}}, None, None, ("note",))
+    [only, plain], rest = only_turns([run, RunData("y", results)], material, ["1_2", "1_3"])
+    assert only.results[["qid", "docno"]].values.tolist() == [["1_2", "b"]]
+    assert only.results.index.tolist() == only.scores.index.tolist() == [0]
+    assert only.scores.values.tolist() == [["1_2", 1.0]]
+    assert only.turns == {"1_2": {"b": 2}}
+    assert plain.scores is None
+    assert rest.turns == {"1_2": {"c": 3}, "1_3": {}}
+    assert (rest.name, rest.notes) == ("mine", ("note",))
+    assert material.turns.keys() == {"1_1", "1_2", "1_3"}
+
+
+class OwnData:
+    """A collection whose manual rewrites and answers are missing for some turns."""
+
+    name = "own"
+
+    def get_topics(self, variant=None):
+        if variant == "manual":
+            raise DataError("no rewrites")
+        frame = pd.DataFrame({"qid": ["a_1", "a_2"], "query": "tea"})
+        return frame.assign(qutterance=["Tea?", "Hot?"], qhistory=column([[], []]))
+
+    def get_answers(self):
+        return pd.DataFrame({"qid": ["a_1"], "gold_answer": ["Rooibos."]})
+
+    def get_qrels(self, variant=None):
+        return pd.DataFrame({"qid": ["a_1"], "docno": ["a"], "label": [1]})
+
+    def text_loader(self, fields="text", verbose=False):
+        return LOADER
+
+    qrels_variants = staticmethod(dict)
+    conversations = ()
+
+
+LOADER = object()
+
+
+def test_a_collection_without_rewrites_has_its_utterances(monkeypatch, tmp_path):
+    own = OwnData()
+    found = find_material([PLAIN], own, None, None)
+    assert found.turns == {
+        "a_1": {"qid": "a_1", "qutterance": "Tea?", "gold_answer": "Rooibos."},
+        "a_2": {
+            "qid": "a_2",
+            "qutterance": "Hot?",
+            "gold_answer": pytest.approx(np.nan, nan_ok=True),
+        },
+    }
+    assert (found.name, found.dataset, found.texts, found.titles) == ("own", own, LOADER, {})
+    mine = object()
+    assert find_material([PLAIN], own, None, mine).texts is mine
+    assert find_material([PLAIN], None, None, mine).texts is mine
+    some = [RunData("a", RESULTS.assign(text="x")), PLAIN]
+    assert find_material(some, own, None, None).texts is LOADER
+    monkeypatch.setattr(OwnData, "conversations", property(lambda self: _lacks()))
+    assert find_material([PLAIN], own, None, None).titles == {}
+    chats = [Chat("a", "Tea"), Chat("b", "")]
+    monkeypatch.setattr(OwnData, "conversations", chats)
+    assert find_material([PLAIN], own, None, None).titles == {"a": "Tea"}
+
+
+def _lacks():
+    raise DataError("no rewrites")
+
+
+class Chat:
+    def __init__(self, number, title):
+        self.number, self.title = number, title
+
+
+def test_judgements_of_a_file_are_read_and_who_filled_them_is_told(tmp_path, monkeypatch):
+    path = tmp_path / "mine.txt"
+    path.write_text("1-1_1 0 a 2\n")
+    (tmp_path / "mine.txt.json").write_text('{"judged_by": "x", "filled": "x filled 1 label"}')
+    found = find_material([PLAIN], None, path, LOADER)
+    assert found.qrels.values.tolist() == [["1-1_1", "a", 2]]
+    assert found.notes[0] == "x filled 1 label."
+    assert found.dataset is None
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert find_material([PLAIN], None, "~/mine.txt", LOADER).qrels["label"].tolist() == [2]
+    of_sample = find_material([PLAIN], ikat.dataset("ikat:sample"), path, LOADER)
+    assert of_sample.qrels["docno"].tolist() == ["a"]
+    assert find_material([PLAIN], None, None, LOADER).qrels is None
+
+
+def test_frames_have_the_query_that_was_searched_unless_there_were_several():
+    frame = FRAME.assign(query="tea", qsubqueries=column([["tea", "mint"]] * 2))
+    assert "searched" not in read_runs({"x": frame})[0].turns["1_1"]
+    odd = FRAME.assign(query=[None, None], qnumber=3, qmore=column([{"a": 1}] * 2), note="x")
+    assert read_runs({"x": odd})[0].turns == {"1_1": {"qmore": {"a": 1}}}
+    tied = FRAME.assign(score=1.0)
+    scores = read_runs({"x": tied})[0].results["score"].tolist()
+    assert scores[0] > scores[1]
+
+
+def test_a_run_on_short_and_full_names_is_of_one_dataset():
+    runs = [made_on("sample"), made_on("ikat:sample", "two"), PLAIN]
+    assert find_material(runs, None, None, LOADER).name == "ikat:sample"
