@@ -5,7 +5,7 @@ import json
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.retrieve.formats import FORMATS, format_of
+from pyterrier_ikat.retrieve.formats import FORMATS, format_of, how_to_open, is_lucene
 from pyterrier_ikat.study import open_systems
 
 FILES = {
@@ -96,3 +96,51 @@ def test_a_folder_without_lucenes_files_is_no_lucene_index(tmp_path):
     for folder, reason in ((tmp_path, "the folder is empty"), (tmp_path / "no", "no such folder")):
         with pytest.raises(ikat.UsageError, match=reason):
             ikat.LuceneIndex(folder).bm25()
+
+
+def test_any_description_that_names_no_format_is_of_none(tmp_path):
+    for content in ("[1]", "no JSON", '{"format": "other"}', '{"format": null}'):
+        (tmp_path / "pt_meta.json").write_text(content)
+        assert format_of(tmp_path) is None
+    (tmp_path / "segments_1").mkdir()  # a folder is no file of Lucene
+    assert format_of(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        ([], ""),
+        ([".hidden"], ""),
+        (
+            ["d", "c", "b", "a", ".hidden"],
+            "{path} holds no index that is known here, but a, b, c and 1 more: "
+            "give the folder of an index",
+        ),
+        (
+            ["segments_1"],
+            "{path} is an index of Lucene: open it with ikat.LuceneIndex({path!r})",
+        ),
+        (
+            ["inv.docs"],
+            "{path} is an index of PISA: open it with ikat.SpladeIndex({path!r}, model)",
+        ),
+        (
+            ["vecs.f4"],
+            "{path} is an index of pyterrier_dr's FlexIndex: open it with retriever=an encoder of "
+            "pyterrier_dr >> pyterrier_dr.FlexIndex({path!r}).retriever()",
+        ),
+    ],
+    ids=["empty", "hidden", "unknown", "Lucene", "PISA", "FlexIndex"],
+)
+def test_how_a_folder_is_opened_is_told_in_one_line(tmp_path, names, told):
+    for name in names:
+        (tmp_path / name).write_bytes(b"")
+    assert how_to_open(tmp_path) == told.format(path=str(tmp_path))
+    assert is_lucene(tmp_path) is (names == ["segments_1"])
+
+
+def test_a_file_or_nothing_in_the_place_of_a_folder(tmp_path):
+    assert how_to_open(tmp_path / "none") == ""
+    (tmp_path / "file").write_bytes(b"")
+    told = f"{tmp_path / 'file'} is a file: give the folder of an index"
+    assert how_to_open(tmp_path / "file") == told

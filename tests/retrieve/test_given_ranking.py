@@ -159,3 +159,78 @@ def test_a_frame_with_texts_feeds_a_response_in_a_run(tmp_path):
             {"mine": system}, topics=pd.DataFrame({"qid": ["1"], "query": ["tea?"]}), out=tmp_path
         )
     assert [turn["response"] for turn in found.folders["mine"].turns()] == ["Mint."]
+
+
+def test_columns_of_passages_are_those_of_the_given_run(path):
+    earlier = TURNS.assign(score=9.0, rank=5, text="old")
+    with pytest.warns(NoResultWarning, match="1 of 2 turns found no passage: 9_9"):
+        found = ikat.GivenRanking(path)(earlier.assign(qid=["9_9", "1_1"]))
+    assert found.to_dict("list") == {
+        "qid": ["1_1", "1_1"],
+        "query": ["tea?", "tea?"],
+        "qutterance": ["y", "y"],
+        "docno": ["b", "a"],
+        "score": [3.0, 2.0],
+        "rank": [0, 1],
+    }
+    with pytest.raises(DataError, match="1_1"):
+        ikat.GivenRanking(path)(TURNS.assign(qid="1_1"))
+    with pytest.raises(DataError, match="query"):
+        ikat.GivenRanking(path)(TURNS.drop(columns="query"))
+
+
+def test_no_turn_reads_no_run_and_has_its_columns(tmp_path):
+    missing = ikat.GivenRanking(tmp_path / "nothing.trec")(TURNS[:0])
+    assert missing.columns.tolist() == ["qid", "query", "qutterance", "docno", "score", "rank"]
+    assert len(missing) == 0
+    frame = ikat.GivenRanking(RUN.assign(text="Tea."))(TURNS[:0])
+    assert frame.columns.tolist() == [*missing.columns[:4], "text", "score", "rank"]
+    assert len(frame) == 0
+
+
+def test_equal_scores_of_a_frame_stay_equal_by_docno():
+    tied = pd.DataFrame({"qid": "1_1", "docno": ["a", "c", "b"], "score": ["1", 2, 2.0]})
+    found = ikat.GivenRanking(tied)(TURNS[1:])
+    assert found[["docno", "score", "rank"]].values.tolist() == [
+        ["c", 2.0, 0],
+        ["b", 2.0, 1],
+        ["a", 1.0, 2],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("score", "shown"), [(float("inf"), "inf"), (float("-inf"), "-inf"), ("high", "high")]
+)
+def test_the_first_score_that_is_no_number_is_named(score, shown):
+    frame = RUN.assign(score=pd.Series([1.0, score, float("nan")], dtype=object))
+    with pytest.raises(DataError, match=f"passage a of turn 1_1 has the score {shown}"):
+        ikat.GivenRanking(frame)
+
+
+def test_an_empty_frame_and_a_turn_without_id_are_refused():
+    with pytest.raises(DataError, match="has no column qid, docno, score, only none"):
+        ikat.GivenRanking(pd.DataFrame())
+    with pytest.raises(DataError, match="qid"):
+        ikat.GivenRanking(RUN.assign(qid=["1_1", None, "1_2"]))
+
+
+def test_one_passage_of_two_turns_is_no_repetition():
+    given = ikat.GivenRanking(RUN.assign(docno=["a", "b", "a"]))
+    assert given(TURNS)["docno"].tolist() == ["a", "a", "b"]
+    assert given != ikat.GivenRanking("given.trec")
+    assert given.path != "given.trec"
+
+
+def test_a_run_and_its_texts_are_parts_of_an_identity(path):
+    texts = pt.apply.generic(lambda found: found.assign(text="x"))
+    given = ikat.GivenRanking(path, texts)
+    assert given.parts()[1] is texts
+    assert given.path == str(path)
+    assert given == ikat.GivenRanking(str(path), texts)
+    assert ikat.GivenRanking(path).parts()[1:] == [None]
+
+
+def test_what_is_no_ranking_is_shown_in_short():
+    with pytest.raises(ikat.UsageError) as refused:
+        ikat.GivenRanking(["long"] * 99)
+    assert len(str(refused.value)) < 200

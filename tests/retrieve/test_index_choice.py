@@ -122,3 +122,65 @@ def test_a_model_is_not_for_words(folder):
     for kind in (None, "bm25"):
         with pytest.raises(UsageError, match="is a passage index for BM25"):
             ikat.Index(folder).open(kind, "some/model")
+
+
+def folder_of(path, *names):
+    path.mkdir()
+    for name in names:
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).write_text("{}")
+    return path
+
+
+def test_the_kinds_of_a_folder_are_told_by_its_files(tmp_path):
+    theirs = folder_of(tmp_path / "pisa", "pt_meta.json", "inv.docs")
+    lucene = folder_of(tmp_path / "lucene", "segments_1")
+    ours = folder_of(tmp_path / "ours", "dense-2/ikat.json", "bm25-2/ikat.json")
+    assert ikat.Index(theirs).kinds == ["splade"]
+    assert ikat.Index(lucene).kinds == ["bm25"]
+    assert ikat.Index(ours).kinds == ["bm25", "dense"]
+    assert ikat.Index(folder_of(tmp_path / "none")).kinds == []
+    assert ikat.Index(ours) == ikat.Index(str(ours))
+    assert ikat.Index(ours).path == str(ours)
+
+
+def test_an_index_of_lucene_is_for_words_and_gets_no_passage(tmp_path):
+    path = folder_of(tmp_path / "lucene", "segments_1")
+    with pytest.raises(
+        UsageError, match="is an index of Lucene: passages are added .* by Anserini"
+    ):
+        ikat.Index(path).add(CORPUS)
+    with pytest.raises(
+        UsageError,
+        match="holds bm25, not dense: `ikat index SOURCE PATH --dense MODEL` makes one e",
+    ):
+        ikat.Index(path).open("dense")
+    with pytest.raises(UsageError, match="is a passage index for BM25: omit splade_model="):
+        ikat.Index(path).open(model="m")
+
+
+@pytest.mark.parametrize(
+    ("engines", "kind", "told"),
+    [
+        (["splade-2", "dense-2"], None, "holds splade, dense: choose one, retriever='splade' or r"),
+        (["dense-2"], "bm25", r"holds dense, not bm25: `ikat index SOURCE \S+ours` adds it"),
+        (["bm25-2"], "splade", r"not splade: `ikat index SOURCE \S+ours --splade MODEL` adds it"),
+        (["bm25-2"], "words", "retriever='words' is unknown: give one of bm25, splade, dense"),
+    ],
+)
+def test_a_kind_that_is_not_there_is_told_with_what_is(tmp_path, engines, kind, told):
+    path = folder_of(tmp_path / "ours", *[f"{engine}/ikat.json" for engine in engines])
+    with pytest.raises(UsageError, match=told):
+        ikat.Index(path).open(kind)
+
+
+def test_the_only_kind_is_opened_with_model_and_texts(tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr(ikat.DenseIndex, "opened", lambda index: opened.append(index))
+    path = folder_of(tmp_path / "ours", "dense-2/ikat.json")
+    loader = pt.apply.generic(lambda rows: rows)
+    index = ikat.Index(path, text=loader).open(model="moved")
+    assert (type(index), index.path, index.model) == (ikat.DenseIndex, str(path), "moved")
+    assert index.text is loader
+    assert opened == [index]
+    assert ikat.Index(path).open("dense").model is None

@@ -1,0 +1,341 @@
+"""The folder of an index: what may be there before, what is left, and which engine is opened."""
+
+import json
+import pickle
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.retrieve import artifact
+from pyterrier_ikat.retrieve.artifact import engine_folder, made_by_pyterrier
+
+CORPUS = [{"docno": "d1", "text": "green tea"}, {"docno": "d2", "text": "a tram"}]
+MORE = [{"docno": "d3", "text": "mint tea"}]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    return ikat.PassageIndex(tmp_path_factory.mktemp("built") / "i").index(CORPUS).path
+
+
+@pytest.fixture
+def path(built, tmp_path):
+    return str(shutil.copytree(built, tmp_path / "i"))
+
+
+def found(path, query="tea"):
+    return ikat.PassageIndex(path).bm25().search(query)["docno"].tolist()
+
+
+def names(path):
+    return sorted(file.name for file in Path(path).iterdir())
+
+
+@pytest.mark.parametrize(
+    ("folders", "expected"),
+    [
+        ([], None),
+        (["bm25-2"], "bm25-2"),
+        (["bm25-9", "bm25-10", "bm25-2"], "bm25-10"),
+        (["bm25-x", "bm25-", "bm25-1.5", "bm25"], None),
+        (["bm25-0"], None),
+        (["dense-7", "bm25-3"], "bm25-3"),
+    ],
+)
+def test_the_engine_is_that_of_the_most_passages(tmp_path, folders, expected):
+    for name in folders:
+        (tmp_path / name).mkdir()
+    found = engine_folder(tmp_path, "bm25")
+    assert found == (None if expected is None else tmp_path / expected)
+
+
+@pytest.mark.parametrize(
+    ("files", "is_theirs"),
+    [
+        (["pt_meta.json", "inv.docs"], True),
+        (["pt_pisa_config.json"], True),
+        (["inv.docs"], False),
+        (["pt_meta.json"], False),
+        (["pt_meta.json", "segments_1"], False),
+        (["pt_meta.json", "inv.docs", "texts.db"], False),
+        (["pt_meta.json", "inv.docs", "ikat.json"], False),
+        (["pt_meta.json", "inv.docs", "bm25-2/ikat.json"], False),
+    ],
+)
+def test_an_index_of_pyterrier_is_told_from_ours(tmp_path, files, is_theirs):
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    assert made_by_pyterrier(tmp_path) is is_theirs
+
+
+@pytest.mark.parametrize("below", ["", "i", "deep/i"])
+def test_no_index_is_made_in_the_place_of_a_file(tmp_path, below):
+    (tmp_path / "file").write_text("notes")
+    with pytest.raises(ikat.UsageError, match=f"{tmp_path / 'file'} is a file, and an index is a"):
+        ikat.PassageIndex(tmp_path / "file" / below).index(CORPUS)
+    assert names(tmp_path) == ["file"]
+
+
+def test_an_empty_folder_and_a_missing_parent_are_filled(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "empty", tmp_path / "new" / "deep"):
+        assert found(ikat.PassageIndex(path).index(CORPUS).path) == ["d1"]
+        assert names(path) == ["bm25-2", "pt_meta.json", "texts.db"]
+
+
+def test_a_folder_of_other_files_is_left_alone(tmp_path):
+    (tmp_path / "a.txt").touch()
+    (tmp_path / "b.txt").touch()
+    with pytest.raises(ikat.UsageError, match=f"{tmp_path} exists already: give a new path"):
+        ikat.PassageIndex(tmp_path).index(CORPUS)
+    assert names(tmp_path) == ["a.txt", "b.txt"]
+
+
+def test_what_a_killed_build_left_is_removed(path):
+    folder = Path(path)
+    shutil.rmtree(folder / "bm25-2")
+    for name in (".bm25.partial", ".bm25.parts"):
+        (folder / name / "deep").mkdir(parents=True)
+    (folder / ".bm25.partial" / "docs.npy").write_text("half")
+    (folder / ".ikat.json.tmp").touch()
+    (folder / "dense-2").mkdir()
+    ikat.PassageIndex(path).index(CORPUS)
+    assert names(path) == ["bm25-2", "dense-2", "pt_meta.json", "texts.db"]
+    assert found(path) == ["d1"]
+
+
+def test_an_index_that_is_there_is_tidied_too(path):
+    folder = Path(path)
+    (folder / "bm25-1").mkdir()
+    (folder / ".bm25.partial").mkdir()
+    (folder / "pt_meta.json").unlink()
+    ikat.PassageIndex(path).index(CORPUS)
+    assert names(path) == ["bm25-2", "pt_meta.json", "texts.db"]
+    about = json.loads((folder / "pt_meta.json").read_text())
+    hint = {"package_hint": "pyterrier_ikat"}
+    assert about == {"type": "sparse_index", "format": "ikat_passages", **hint}
+
+
+def test_the_description_has_parts_settings_and_sizes(path):
+    folder = Path(path) / "bm25-2"
+    described = json.loads((folder / "ikat.json").read_text())
+    sizes = {file.name: file.stat().st_size for file in folder.iterdir()}
+    del sizes["ikat.json"]
+    assert described == {
+        "format": 5,
+        "parts": described["parts"],
+        "stemmer": "porter2",
+        "stops": "lucene",
+        "bm25": [0.9, 0.4],
+        "engine": "eager",
+        "files": sizes,
+    }
+    assert [count for count, _ in described["parts"]] == [2]
+    ikat.PassageIndex(path).add(MORE)
+    again = json.loads((Path(path) / "bm25-3" / "ikat.json").read_text())
+    assert [count for count, _ in again["parts"]] == [2, 1]
+    assert again["parts"][0] == described["parts"][0]
+    assert set(again["files"]) == set(described["files"])
+
+
+def test_other_settings_are_named_before_anything_is_read(path):
+    never = iter([1 / 1, None])
+    with pytest.raises(ikat.UsageError, match=r"an index with stemmer 'porter2', not 'none'"):
+        ikat.PassageIndex(path).index(never, stemmer="none")
+    assert next(never) == 1
+
+
+def test_an_open_index_is_one_object_and_a_copy_opens_anew(path):
+    index = ikat.PassageIndex(path)
+    first = index.opened()
+    assert index.opened() is first
+    copied = pickle.loads(pickle.dumps(index))
+    assert copied == index
+    assert copied.opened() is not first
+    assert index.add(MORE) is index
+    assert len(index) == 3
+    assert index.opened() is not first
+
+
+def test_additions_made_while_it_is_opened_are_seen(path, monkeypatch):
+    index = ikat.PassageIndex(path)
+    whole = ikat.PassageIndex._engine
+    calls = []
+
+    def engine(self, folder, described):
+        calls.append(folder.name)
+        if len(calls) == 1:
+            monkeypatch.setattr(ikat.PassageIndex, "_engine", whole)
+            ikat.PassageIndex(path).add(MORE)
+            monkeypatch.setattr(ikat.PassageIndex, "_engine", engine)
+        return whole(self, folder, described)
+
+    monkeypatch.setattr(ikat.PassageIndex, "_engine", engine)
+    assert len(index) == 3
+    assert calls == ["bm25-2", "bm25-3"]
+
+
+def test_a_missing_file_is_named_with_the_repair(path):
+    (Path(path) / "bm25-2" / "docs.npy").unlink()
+    with pytest.raises(ikat.DataError, match=r"bm25-2 isn't whole .*docs\.npy.*: copy it again"):
+        ikat.PassageIndex(path).opened()
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda folder: None, "there is no such folder"),
+        (lambda folder: folder.mkdir(), "the folder holds no such index"),
+    ],
+)
+def test_what_is_missing_is_made_by_the_named_call(tmp_path, make, reason):
+    make(tmp_path / "i")
+    told = rf"no index at .*i: {reason}; make it with ikat\.PassageIndex\('.*i'\)\.index\(corpus\)"
+    with pytest.raises(ikat.DataError, match=told):
+        ikat.PassageIndex(tmp_path / "i").opened()
+
+
+def test_a_folder_with_another_kind_is_ours(path):
+    with pytest.raises(ikat.DataError, match="the folder holds no such index; make it with"):
+        ikat.DenseIndex(path).opened()
+    (Path(path) / "texts.db").unlink()
+    with pytest.raises(ikat.DataError, match="the folder holds no such index; make it with"):
+        ikat.DenseIndex(path).opened()
+
+
+def test_nothing_is_added_where_no_texts_are(path, tmp_path):
+    (Path(path) / "texts.db").unlink()
+    with pytest.raises(ikat.DataError, match="has no texts, so nothing can be added"):
+        ikat.PassageIndex(path).add(MORE)
+    assert names(path) == ["bm25-2", "pt_meta.json"]
+    for missing in (tmp_path / "none", tmp_path):
+        with pytest.raises(ikat.DataError, match="has no texts, so nothing can be added"):
+            ikat.PassageIndex(missing).add(MORE)
+
+
+def test_an_index_without_texts_has_its_docnos(path):
+    (Path(path) / "texts.db").unlink()
+    index = ikat.PassageIndex(path)
+    assert list(index.docnos(["d2", "x", "d1", "d2"])) == ["d1", "d2"]
+    assert list(index.docnos(["d2", "x"])) == ["d2"]
+    assert not index.has_text
+    with pytest.raises(ikat.DataError, match="has no texts: give ikat.PassageIndex"):
+        index.texts(["d1"])
+    assert index.build_package(verbose=False) == f"{path}.tar.lz4"
+    assert index.bm25().search("tea").columns.tolist() == ["qid", "query", "docno", "score", "rank"]
+    loader = pt.apply.generic(lambda rows: rows.assign(text="own " + rows["docno"]))
+    own = ikat.PassageIndex(path, text=loader)
+    assert own.has_text
+    assert own.bm25().search("tea")["text"].tolist() == ["own d1"]
+
+
+def test_texts_are_added_by_docno_in_any_frame(path):
+    assert ikat.PassageIndex(path).has_text
+    loader = ikat.PassageIndex(path).text_loader(["text"])
+    frame = pd.DataFrame({"docno": ["d2", "d1"], "text": "old", "n": [1, 2]})
+    loaded = loader(frame)
+    assert loaded.to_dict("list") == {
+        "docno": ["d2", "d1"],
+        "text": ["a tram", "green tea"],
+        "n": [1, 2],
+    }
+    assert loader(frame[:0]).columns.tolist() == ["docno", "text", "n"]
+    assert ikat.PassageIndex(path).text_loader("*", verbose=True) == loader
+    assert repr(loader) == f"ikat.PassageIndex({path!r}).text_loader()"
+    with pytest.raises(ikat.UsageError, match="title"):
+        ikat.PassageIndex(path).text_loader("title")
+    with pytest.raises(ikat.DataError, match="docno"):
+        loader(frame.drop(columns="docno"))
+
+
+def test_an_index_is_equal_by_its_arguments(tmp_path):
+    loader = ikat.TextLoader(tmp_path / "p.jsonl")
+    values = [
+        ikat.PassageIndex("i"),
+        ikat.PassageIndex("j"),
+        ikat.PassageIndex("i", text=loader),
+        ikat.DenseIndex("i"),
+        ikat.DenseIndex("i", "m"),
+        ikat.SpladeIndex("i", "m"),
+        ikat.SpladeIndex("i", "m", query_model="q"),
+        ikat.SpladeIndex("i", "m", text=loader),
+    ]
+    assert len(set(values)) == len({hash(value) for value in values}) == len(values)
+    assert [repr(value) for value in values[3:7]] == [
+        "ikat.DenseIndex('i')",
+        "ikat.DenseIndex('i', 'm')",
+        "ikat.SpladeIndex('i', 'm')",
+        "ikat.SpladeIndex('i', 'm', query_model='q')",
+    ]
+    assert repr(values[2]) == f"ikat.PassageIndex('i', text={loader!r})"
+    assert ikat.PassageIndex(Path("i")) == values[0]
+    assert values[0] != "i"
+    assert values[0] != values[3]
+    assert values[3] != ikat.SpladeIndex("i")
+
+
+def test_a_new_engine_is_on_the_disk_before_it_has_its_name(path, monkeypatch):
+    flushed = []
+    rename = artifact.os.replace
+
+    def replace(source, target):
+        flushed.append(("renamed", Path(target).name))
+        rename(source, target)
+
+    monkeypatch.setattr(artifact, "flush", lambda file: flushed.append(file.name))
+    monkeypatch.setattr(artifact.os, "replace", replace)
+    (Path(path) / "pt_meta.json").write_text("of another kind")
+    ikat.PassageIndex(path).add(MORE)
+    files = {file.name for file in (Path(path) / "bm25-3").iterdir()}
+    before = flushed[: flushed.index(("renamed", "bm25-3"))]
+    assert {*files, ".bm25.partial"} <= set(before)
+    assert (Path(path) / "pt_meta.json").read_text() == "of another kind"
+
+
+def test_texts_without_an_engine_are_no_index_to_add_to(path):
+    shutil.rmtree(Path(path) / "bm25-2")
+    with pytest.raises(ikat.DataError, match="nothing can be added"):
+        ikat.PassageIndex(path).add(MORE)
+    with pytest.raises(ikat.DataError, match="the folder holds no such index; make it with"):
+        ikat.PassageIndex(path).opened()
+    assert ikat.PassageIndex(path).index(CORPUS).texts(["d1"]) == ["green tea"]
+
+
+def test_a_package_is_named_after_its_folder(path, monkeypatch):
+    made = ikat.PassageIndex(path).build_package(verbose=False)
+    assert made == f"{path}.tar.lz4"
+    assert Path(made).is_file()
+    ikat.PassageIndex(path).build_package(f"{path}.own", texts=True, verbose=False)
+    assert Path(f"{path}.own").stat().st_size > Path(made).stat().st_size
+    (Path(path) / "texts.db").unlink()
+    with pytest.raises(ikat.DataError, match="has no texts to pack"):
+        ikat.PassageIndex(path).build_package(texts=True)
+
+
+def test_warming_up_opens_the_index(path):
+    index = ikat.PassageIndex(path)
+    index.warm_up()
+    shutil.rmtree(path)
+    assert len(index) == 2
+    with pytest.raises(ikat.DataError, match="no index at"):
+        ikat.PassageIndex(path).warm_up()
+
+
+def test_a_replaced_index_has_another_fingerprint(path):
+    index = ikat.PassageIndex(path)
+    first = index.fingerprint()
+    assert ikat.PassageIndex(path).fingerprint() == first
+    ikat.PassageIndex(path).add(MORE)
+    with pytest.raises(ikat.DataError, match="was replaced since it was opened: open it again"):
+        index.fingerprint()
+    assert ikat.PassageIndex(path).fingerprint() != first
+
+
+def test_json_is_written_in_lines(tmp_path):
+    artifact.write_json(tmp_path / "a.json", {"a": [1]})
+    assert (tmp_path / "a.json").read_text() == '{\n "a": [\n  1\n ]\n}'
