@@ -1,0 +1,284 @@
+"""What of a completion is the answer, and which marks are unknown: worked out by hand."""
+
+import re
+
+import pytest
+
+from pyterrier_ikat.completions.forms import forms, is_mark, pattern_of
+from pyterrier_ikat.completions.reasoning import (
+    is_wrapped,
+    names_in,
+    opening_mark,
+    split_reasoning,
+    unknown_mark,
+    unwrapped,
+)
+from pyterrier_ikat.completions.signs import plain_signs
+
+PONDER = (("<ponder>", "</ponder>"),)
+
+ANSWERS = {
+    " Paris ": "Paris",
+    " <think>hm</think>a<think>b</think>c ": "ac",
+    "a</think>b</think>c": "c",
+    "<think>a<think>b</think>c": "c",
+    "<think>a</thinking>b</think>c": "c",
+    "< THINK >a</ think >b": "b",
+    'Say "<think>" first': 'Say "<think>" first',
+    "`</think>` is it": "`</think>` is it",
+    "<think>`</think>`x</think>y": "y",
+    "<|im_start|>assistant\nParis<|im_end|>\nmore": "Paris",
+    "<|im_end|>Paris": "Paris",
+    "<|im_start|>user\nHi<|im_end|><|im_start|>assistant\nParis": "Paris",
+    "<|user|>Hi<|assistant|>Paris<|user|>More": "Paris",
+    "<|user|>Hi": "",
+    "<|user|>Hi<|end|>Paris": "",
+    "<|user|><think>a</think>Hi": "",
+    "<s>Paris</s>": "Paris",
+    "<s>a</s> b": "a",
+    "Tea is <s>bad</s> good": "Tea is <s>bad</s> good",
+    "Tea <s>bad</s> or <s>hay</s>.": "Tea <s>bad</s> or <s>hay</s>.",
+    "Tea <s>bad</s></s> or": "Tea <s>bad</s>",
+    "Tea </s>more": "Tea",
+    "Tea <s>x": "Tea <s>x",
+    "<|begin_of_box|>Paris<|end_of_box|>": "Paris",
+    "<bos>a<pad>b": "ab",
+    "x<|START_RESPONSE|>Paris<|END_RESPONSE|>more": "Paris",
+    "<|turn>model\nParis<turn|>": "Paris",
+    "<|turn>thinking\nhm<turn|>Paris": "Paris",
+    "Paris<turn|>x": "Paris",
+    "<|content_thinking|>hm<|end_message|><|content_text|>Paris": "Paris",
+    "</details>Paris": "</details>Paris",
+    '<details type="reasoning" done="true">hm</details>Paris': "Paris",
+    "Here is my thought process: hm Here is my response: Paris": "Paris",
+    "Here’s  my thought process: hm Here’s my response: Paris": "Paris",
+    "Here is my thought process: hm": "Here is my thought process: hm",
+    "Well. Here is my response: Paris": "Well. Here is my response: Paris",
+    "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>Paris"
+    "<|return|>more": "Paris",
+    "analysishmassistantfinalParisassistantanalysismore": "Paris",
+    "analysis\nhm\nassistant final Paris": "Paris",
+    "analysis hm": "analysis hm",
+    "assistantfinalParis": "Paris",
+    "Tell the assistant final words": "Tell the assistant final words",
+    "assistant\nParis": "Paris",
+    "assistant Paris": "assistant Paris",
+    "<answer>Paris</answer>": "<answer>Paris</answer>",
+    "<think>a</think><answer>Paris</answer>": "Paris",
+    "<think>a</think><b>Paris</b>": "<b>Paris</b>",
+    "[THINK]hm[/THINK]Paris": "Paris",
+    "<ponder>hm</ponder>Paris": "<ponder>hm</ponder>Paris",
+}
+
+
+@pytest.mark.parametrize("text", ANSWERS)
+def test_the_answer_is_outside_of_reasoning_and_other_turns(text):
+    assert split_reasoning(text) == (ANSWERS[text], False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<think>hm",
+        "Paris <think>hm",
+        "<think>a</think>b<think>c",
+        "<|channel|>analysis<|message|>hm",
+        "analysishm",
+        "thought\nhm",
+    ],
+)
+def test_reasoning_without_an_end_leaves_no_answer(text):
+    assert split_reasoning(text) == ("", True)
+
+
+def test_marks_that_a_user_names_are_reasoning_too():
+    assert split_reasoning("<ponder>hm</ponder>Paris", PONDER) == ("Paris", False)
+    assert split_reasoning("hm</ponder>Paris", PONDER) == ("Paris", False)
+    assert split_reasoning("<ponder>hm", PONDER) == ("", True)
+    assert split_reasoning("<think>a</think><ponder>hm</ponder>Paris", PONDER).text == "Paris"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "mark"),
+    [
+        ("x <think>\n\n", "<think>"),
+        ("x </think><think>", "<think>"),
+        ("[THINK]", "[THINK]"),
+        ("<think></think>", ""),
+        ("<think> x", ""),
+        ("", ""),
+        ("<|START_RESPONSE|>", ""),
+        ("<|assistant|>", ""),
+        ("x <ponder>", ""),
+    ],
+)
+def test_a_prompt_may_end_with_a_mark_of_reasoning(prompt, mark):
+    assert opening_mark(prompt) == mark
+
+
+def test_a_prompt_may_end_with_a_mark_that_a_user_names():
+    assert opening_mark("x <ponder>", PONDER) == "<ponder>"
+
+
+@pytest.mark.parametrize(
+    ("text", "inner"),
+    [
+        (" <answer> a </answer> ", "a"),
+        ("<answer>a", "a"),
+        ("a</answer>", "a"),
+        ("<ANSWER id='1'>a</answer >", "a"),
+        ("<answer>a</b>", "a</b>"),
+        ("<b>a</answer>", "<b>a"),
+        ("<rewrite>a</query>", "a</query>"),
+        ("<b>a</b>", "<b>a</b>"),
+        ("<answer>a</answer> b", "<answer>a</answer> b"),
+        ("<answer>a</answer><answer>b</answer>", "<answer>a</answer><answer>b</answer>"),
+        ("<answer>a<Answer>b</answer>", "<answer>a<Answer>b</answer>"),
+        ("a", "a"),
+    ],
+)
+def test_a_tag_around_the_whole_text_is_removed(text, inner):
+    assert unwrapped(text) == inner
+    assert unwrapped("<b>a</b>", ("b",)) == "a"
+
+
+@pytest.mark.parametrize(
+    ("text", "wrapped"),
+    [
+        ("<verdict x=1>a</Verdict>", True),
+        ("<v>a", False),
+        ("a</v>", False),
+        ("<v>a</v>b", False),
+        ("<v>a</v><v>b</v>", False),
+    ],
+)
+def test_a_text_is_wrapped_by_a_tag_of_any_name(text, wrapped):
+    assert is_wrapped(text) == wrapped
+
+
+def test_the_tags_of_all_messages_have_names():
+    messages = [{"content": "<a>x</b> < C /d> <É1:x.y-z>"}, {"content": "<Why/>"}, {"content": 5}]
+    assert names_in(messages) == {"a", "b", "c", "é1:x.y-z", "why"}
+
+
+ASKED = [{"role": "user", "content": "Write <verdict>..</verdict>, [NOTE] and ◁x▷"}]
+UNKNOWN = {
+    "<ponder>hm</ponder>R": "<ponder>",
+    "hm</ponder>R": "</ponder>",
+    "a</b></ponder>": "</ponder>",
+    "a <ponder>x</ponder>": "<ponder>",
+    "a <Ponder x='1'>x</ponder>": "<Ponder x='1'>",
+    "* <ponder> x": "<ponder>",
+    "[OTHER] x": "[OTHER]",
+    "[NOTE] x\n[OTHER]": "",
+    "x [OTHER] y": "",
+    "[OTHER]": "",
+    "◁y▷ a": "◁y▷",
+    "a ◁y▷": "",
+    "&lt;ponder&gt; a": "&lt;ponder&gt;",
+    "a &lt;ponder&gt;": "",
+    "a &lt;/ponder&gt;": "&lt;/ponder&gt;",
+    "&lt;div&gt; a &lt;/div&gt;": "",
+    "a <|foo|> b": "<|foo|>",
+    "<foo|>a": "<foo|>",
+    "a <unused5>": "<unused5>",
+    "[/bold] x": "[/bold]",
+    "x [bold]y[/bold]": "",
+    "[bold]y[/bold]": "[/bold]",
+    "[/b] x [/quote]": "",
+    "[/b] x [/ponder]": "[/ponder]",
+    "<b>R</b>": "",
+    "<verdict>x</verdict>": "",
+    "[NOTE] x": "",
+    "◁x▷ a": "",
+    "`<ponder>` x": "",
+    '"<ponder>" x': "",
+    "```\n<ponder>\n```": "",
+    "<!-- a --> b": "<!--",
+    "<name>, where": "",
+    "<name> buys": "<name>",
+    "<your name> buys": "",
+    "<your name> buys <b>x</b>": "<your name>",
+    "<https://a.org> x": "",
+    "<a href='x'>x</a>": "",
+    "<1> x": "",
+    "<3 x>": "<3 x>",
+    "a < b > c": "",
+    "plain": "",
+}
+
+
+@pytest.mark.parametrize("text", UNKNOWN)
+def test_an_unknown_mark_is_named(text):
+    assert unknown_mark(text, ASKED) == UNKNOWN[text]
+
+
+def test_a_tag_that_nobody_asked_for_is_unknown():
+    assert unknown_mark("<verdict>x") == "<verdict>"
+    assert unknown_mark("◁x▷ a") == "◁x▷"
+
+
+@pytest.mark.parametrize(
+    ("mark", "written", "not_so"),
+    [
+        ("<think>", "< think mode='deep'>", "<thinking>"),
+        ("</think>", "< / think >", "</think x>"),
+        ("<|im_start|> assistant", "<|im_start|>\nassistant", "<|im_start|>assistants"),
+        ("Here's my response:", "Here’s  my\nresponse:", "Here'smy response:"),
+        ('<details type="reasoning">', "<details open type = reasoning x>", "<details>"),
+        ("[THINK]", "[THINK]", "[THINK ]"),
+        ("<|think|>", "<|think|>", "<|think| >"),
+        ("<<SYS>>", "<<SYS>>", "<SYS>"),
+    ],
+)
+def test_a_mark_is_found_as_models_write_it(mark, written, not_so):
+    pattern = re.compile(pattern_of(mark))
+    assert pattern.fullmatch(written)
+    assert not pattern.match(not_so)
+
+
+def test_a_token_of_a_tokenizer_is_a_mark_or_a_part():
+    tokens = ["[/THINK]", "<|im_middle|>", " <THINK> ", "<|sep|>", "<unk>", "<ponder>", "assistant"]
+    assert [is_mark(token) for token in tokens] == [True, True, True, True, False, False, False]
+    assert is_mark("<ponder>", PONDER)
+
+
+def test_the_forms_have_the_marks_of_a_user_first():
+    own = forms(PONDER)
+    known = forms()
+    assert own.pairs[0][:2] == PONDER[0]
+    assert own.pairs[1:] == known.pairs
+    assert own.reasoning == known.reasoning + 1
+    assert known.ends == {"<|end_message|>", "<turn|>"}
+    assert known.pairs[known.reasoning - 1].closing == "</details>"
+    assert known.pairs[known.reasoning].opening == "<|START_RESPONSE|>"
+    assert known.beginnings == [
+        "here is my thought process:",
+        "here's my thought process:",
+        "analysis",
+        "commentary",
+        "assistant",
+        "thought",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "half"), [('Say "<think>', True), ('Say "<think>"', True), ("Say <think>", False)]
+)
+def test_an_end_may_become_a_mention(text, half):
+    assert (forms().half_a_mention.search(text) is not None) == half
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("é1", "é1"),
+        ("①⑤", " 1  5 "),
+        ("㊿x", " 50 x"),
+        ("x²Ⓐ", "x²Ⓐ"),
+        ("１२٣", "123"),
+        ("【（｛，、،；؛：＃］", "[({,,,;;:#]"),
+    ],
+)
+def test_digits_and_brackets_become_those_of_ascii(text, plain):
+    assert plain_signs(text) == plain
