@@ -221,7 +221,11 @@ def test_a_response_read_for_fewer_or_more_passages():
 @pytest.mark.parametrize(
     ("words", "text", "sentences"),
     [
-        (9, "One two. Three four. Five.", [("One two.", (1,)), ("Three four.", (2,)), ("Five.", ())]),
+        (
+            9,
+            "One two. Three four. Five.",
+            [("One two.", (1,)), ("Three four.", (2,)), ("Five.", ())],
+        ),
         (4, "One two. Three four.", [("One two.", (1,)), ("Three four.", (2,))]),
         (3, "One two.", [("One two.", (1,))]),
         (1, "One", [("One", (1,))]),

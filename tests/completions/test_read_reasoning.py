@@ -67,6 +67,11 @@ ANSWERS = {
     "<think>a</think><answer>Paris</answer>": "Paris",
     "<think>a</think><b>Paris</b>": "<b>Paris</b>",
     "[THINK]hm[/THINK]Paris": "Paris",
+    "◁think▷hm◁/think▷Paris": "Paris",
+    "\n<|im_start|>assistant\nParis": "Paris",
+    '<details type="reasoning">a</think>b</details>c': "c",
+    "<|channel>thought a<|channel>b<channel|>c": "c",
+    "Here is my thought process: a\nb Here is my response: Paris": "Paris",
     "<ponder>hm</ponder>Paris": "<ponder>hm</ponder>Paris",
 }
 
@@ -187,6 +192,14 @@ UNKNOWN = {
     "[bold]y[/bold]": "[/bold]",
     "[/b] x [/quote]": "",
     "[/b] x [/ponder]": "[/ponder]",
+    "\n[bold]y[/bold]": "[/bold]",
+    "x [/bold] [bold]": "[/bold]",
+    "> [OTHER] x": "[OTHER]",
+    "> ◁y▷ a": "◁y▷",
+    "&lt;DIV&gt; a": "",
+    "<B>R</B>": "",
+    "a</B>": "",
+    "x</ponder> <ponder>": "</ponder>",
     "<b>R</b>": "",
     "<verdict>x</verdict>": "",
     "[NOTE] x": "",
@@ -229,6 +242,8 @@ def test_a_tag_that_nobody_asked_for_is_unknown():
         ("[THINK]", "[THINK]", "[THINK ]"),
         ("<|think|>", "<|think|>", "<|think| >"),
         ("<<SYS>>", "<<SYS>>", "<SYS>"),
+        ("<|turn>", "<|turn>", "<|turn x>"),
+        ("<turn|>", "<turn|>", "<turn| x>"),
     ],
 )
 def test_a_mark_is_found_as_models_write_it(mark, written, not_so):
@@ -241,6 +256,7 @@ def test_a_token_of_a_tokenizer_is_a_mark_or_a_part():
     tokens = ["[/THINK]", "<|im_middle|>", " <THINK> ", "<|sep|>", "<unk>", "<ponder>", "assistant"]
     assert [is_mark(token) for token in tokens] == [True, True, True, True, False, False, False]
     assert is_mark("<ponder>", PONDER)
+    assert is_mark("<|Im_Middle|>")
 
 
 def test_the_forms_have_the_marks_of_a_user_first():
@@ -260,6 +276,11 @@ def test_the_forms_have_the_marks_of_a_user_first():
         "assistant",
         "thought",
     ]
+
+
+def test_plain_words_may_begin_reasoning():
+    assert forms().worded_begins.match(" Here’s my thought process: hm")
+    assert not forms().worded_begins.match("So here's my thought process: hm")
 
 
 @pytest.mark.parametrize(
