@@ -69,6 +69,10 @@ def test_the_test_is_described_by_its_turns_and_clusters():
         "two-sided paired t-test, over 2 turns, Bonferroni, p < .05"
     )
     assert "robust to clusters, over 3 turns of 2 topics" in describe_test("topic", 2, 3)
+    users = "two-sided paired t-test robust to clusters, over 3 sessions of 2 users, Bonferroni"
+    assert describe_test("user", 2, 3, "session") == f"{users}, p < .05"
+    alone = "two-sided paired t-test, over 3 sessions, Bonferroni, p < .05"
+    assert describe_test("session", 3, 3, "session") == alone
     assert independent(3).names == ["0", "1", "2"]
     assert independent(3).over() == "3 turns"
 
