@@ -1,0 +1,355 @@
+"""Parts of methods and of their catalogue: stand-ins, replaced resources, files and tables."""
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat import methods
+from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.methods import Method, PublishedTable, find, find_all, methods_of
+from pyterrier_ikat.methods.catalogue import (
+    calls_per_turn,
+    catalogue_position,
+    origin,
+    published_scores,
+)
+from pyterrier_ikat.methods.definition import (
+    StandIn,
+    in_words,
+    model_differences,
+    model_key,
+    passages_at_most,
+)
+
+TURNS = pd.DataFrame({"qid": ["1_1", "1_1", "1_2"], "query": ["a", "b", "c"]})
+LLM = StandIn("llm")
+RETRIEVER = StandIn("retriever")
+
+
+def test_a_stand_in_counts_rows_and_cannot_be_run():
+    stand_in = StandIn("retriever")
+    assert stand_in.plan(TURNS, None) is TURNS
+    stand_in.plan(TURNS.head(1), None)
+    assert stand_in.rows == {"1_1": 3, "1_2": 1}
+    assert repr(stand_in) == "retriever"
+    with pytest.raises(UsageError, match="retriever only stands for a resource"):
+        stand_in.ask(TURNS)
+
+
+def test_only_resources_may_lack_a_default():
+    def odd(llm, colour, size=3):
+        return llm
+
+    with pytest.raises(UsageError, match="'colour' is not a resource: name it one of llm, second"):
+        Method("odd", odd)
+    assert Method("odd", odd, settings={"colour": "red"}).values == {"colour": "red", "size": 3}
+
+
+def of_queries(llm, retriever, *, queries="", question="qutterance", depth=9):
+    """Search for queries.
+
+    Raises:
+        UsageError: never.
+    """
+    return RETRIEVER if queries else ikat.Answer(llm, question=question) >> retriever % depth
+
+
+REPLACED = Method("mine", of_queries, instead={"queries": "llm"})
+
+
+def test_a_resource_is_not_needed_where_an_argument_replaces_it():
+    assert REPLACED.needs == ["llm", "retriever"]
+    given = REPLACED.with_arguments({"queries": "file.tsv"})
+    assert (given.needs, given.resources) == (["retriever"], {"retriever": "retriever"})
+    assert given.build(llm=LLM, retriever=RETRIEVER) is RETRIEVER
+    assert repr(REPLACED.build(llm=LLM, retriever=RETRIEVER)).startswith("(ikat.Answer(llm)")
+    assert (given.of, given.name) == (REPLACED, "mine")
+
+
+def test_a_method_is_described_by_its_docstring_before_its_sections():
+    assert (REPLACED.summary, REPLACED.description) == ("Search for queries.",) * 2
+    undocumented = Method("x", lambda: LLM)
+    assert (undocumented.summary, undocumented.description) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("settings", "uses_gold", "manual"),
+    [
+        ({}, False, False),
+        ({}, True, True),
+        ({"question": "qresolved"}, False, True),
+        ({"question": "query"}, False, False),
+    ],
+)
+def test_a_method_on_manual_rewrites_is_manual(settings, uses_gold, manual):
+    assert Method("m", of_queries, settings=settings, uses_gold=uses_gold).manual is manual
+    assert find("rtg_manual").manual
+    assert not find("rtg").manual
+
+
+def test_statements_are_for_methods_that_ask_a_model():
+    raw = find("raw")
+    assert raw.build(retriever=RETRIEVER, statements="none") == raw.build(retriever=RETRIEVER)
+    assert raw.depth == 1000
+
+
+def test_a_dense_retriever_is_deep_enough_too():
+    def both(retriever, dense, *, depth=5):
+        return retriever % depth
+
+    class Finds(StandIn):
+        def passages_at_most(self):
+            return 4
+
+    entry = Method("both", both)
+    assert entry.arguments == ["retriever", "depth"]
+    with pytest.raises(UsageError, match="the dense retriever returns 4: give it num_results=5"):
+        entry.build(retriever=RETRIEVER, dense=Finds("dense"))
+    with pytest.raises(UsageError, match="the retriever returns 4"):
+        entry.build(retriever=Finds("retriever"), dense=StandIn("dense"))
+    with pytest.raises(UsageError, match="needs dense: give index="):
+        entry.build(retriever=RETRIEVER)
+
+
+def test_expressions_are_without_outer_brackets_and_with_cutoffs_by_percent():
+    assert REPLACED.expression == "ikat.Answer(llm) >> retriever % 9"
+    assert Method("one", lambda retriever: retriever % 5).expression == "retriever % 5"
+    fused = Method("two", lambda retriever: ikat.RRF(retriever % 5, retriever % 7))
+    assert fused.expression == "ikat.RRF(retriever % 5, retriever % 7)"
+
+
+def test_a_recorded_paper_deviates_in_nothing_of_its_model():
+    entry = Method("m", of_queries, models={"llm": "openai:gpt-4o-mini"}, recorded="recorded:own")
+    assert entry.deviations({"llm": "recorded:own cache=none"}) == []
+    told = "llm: the paper has openai:gpt-4o-mini, this run recorded:owner"
+    assert entry.deviations({"llm": "recorded:owner"}) == [told]
+    assert entry.deviations({}) == ["llm: the paper has openai:gpt-4o-mini, this run none"]
+
+
+def test_bm25_is_compared_by_the_papers_parameters():
+    def entry(**bm25):
+        return Method("m", of_queries, models={"retriever": "BM25"}, bm25=bm25)
+
+    assert entry().deviations({"retriever": "BM25 k1=0.9 b=0.4"}) == []
+    assert entry(k1=1.2, b=0.75).deviations({"retriever": "BM25 k1=1.2 b=0.75"}) == []
+    assert entry(k1=1.2, b=0.75).deviations({"retriever": "BM25 k1=0.9 b=0.4"}) == [
+        "retriever: the paper has k1=1.2, this run k1=0.9",
+        "retriever: the paper has b=0.75, this run b=0.4",
+    ]
+    assert entry().deviations({"retriever": "BM25"}) == []
+    assert entry().deviations({"retriever": "SPLADE"}) == [
+        "retriever: the paper has BM25, this run SPLADE"
+    ]
+
+
+def test_depths_are_compared_with_the_papers_below_theirs():
+    entry = Method("m", of_queries, models={"retriever": "BM25"})
+    for depth, lines in [(9, 0), (10, 0), (8, 1)]:
+        given = StandIn("x") >> pt.RankCutoff(depth)
+        told = [line for line in entry.deviations({"retriever": given}) if "passages" in line]
+        assert len(told) == lines, depth
+    assert Method("m", of_queries).deviations({"retriever": StandIn("x") % 2}) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("openai:azure:gpt-4-0613 temperature=0", "gpt-4"),
+        ("gpt-4@2024-08-06", "gpt-4"),
+        ("gpt-4-20240806", "gpt-4"),
+        ("gpt-4-1306", "gpt-4-1306"),
+        ("a T5 rewriter", "t5-rewriter"),
+        ("meta-llama/Meta-Llama-3-8B-Instruct", "llama-3-8b-instruct"),
+        ("Llama-2-7b-hf", "llama-2-7b"),
+        ("A/B/C-D", "c-d"),
+        ("k=1", ""),
+    ],
+)
+def test_a_models_key_is_its_bare_name(text, key):
+    assert model_key(text) == key
+
+
+def test_several_models_are_compared_in_their_order():
+    assert model_differences("reranker", "x/a,bi:b", "A,b") == []
+    assert model_differences("llm", "an LLM, of theirs", "LLM") == []
+    assert model_differences("llm", "a temperature=0", "a temperature=0.5")[0].endswith(
+        "has temperature=0, this run temperature=0.5"
+    )
+
+
+def test_resources_are_spelt_as_on_the_command_line(tmp_path):
+    index = ikat.PassageIndex(tmp_path / "i").index([{"docno": "d1", "text": "tea"}])
+    assert in_words(index.bm25(k1=1.2, b=0.75)) == "BM25 k1=1.2 b=0.75"
+    assert in_words(index.bm25() % 10) == "BM25 k1=0.9 b=0.4"
+    assert in_words(("a", ikat.llm("recorded:sample"))) == "a,recorded:sample"
+    assert in_words(ikat.MonoT5("m")) == "monot5:m"
+    assert in_words(ikat.rank.Ensemble(("a", "b"))) != "ensemble"
+    two = ikat.CrossEncoder("a") >> ikat.CrossEncoder("b")
+    assert in_words(two) == repr(two)
+    long = ikat.generate.AppendQuery(StandIn("x" * 100))
+    assert in_words(long) == repr(long)[:77] + "..."
+    assert len(in_words(long)) == 80
+    identity = pt.Transformer.identity()
+    assert in_words(identity) == " ".join(repr(identity).split())
+    assert passages_at_most(None) is None
+
+
+FILE = """
+import pyterrier as pt
+import pyterrier_ikat as ikat
+from pyterrier_ikat.methods import ad
+from os.path import join
+
+def first(retriever):
+    return ikat.RawUtterance() >> retriever
+
+def _hidden(retriever):
+    return retriever
+
+pipeline = ikat.AllUtterances()
+"""
+
+
+def test_what_a_file_has_is_told_without_private_and_imported_functions(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(FILE)
+    assert find_all(str(path)) == []
+    assert find(f"{path}:first").name == "first"
+    assert find(f"{path}:pipeline").build() == ikat.AllUtterances()
+    with pytest.raises(UsageError, match=f"there is no method 'zzz': {path} has first$"):
+        find(f"{path}:zzz")
+    (tmp_path / "empty.py").write_text("x = 1\n")
+    with pytest.raises(UsageError, match="empty.py has no method$"):
+        find(f"{tmp_path / 'empty.py'}:zzz")
+
+
+def test_names_of_arguments_are_in_order_and_can_be_a_folders():
+    entry = find("ad:style=llama,depth=5")
+    assert (entry.name, entry.values["style"], entry.depth) == (
+        "ad-depth=5,style=llama",
+        "llama",
+        5,
+    )
+    assert find("raw:retriever=my file.py:x y").name == "raw-retriever=my-file.py-x-y"
+    assert find("raw:retriever=a,b").own == {"retriever": "a,b"}
+    with pytest.raises(UsageError, match="did you mean mq4cs"):
+        find("mq4cx:n=3")
+
+
+@pytest.mark.parametrize(
+    ("statements", "calls"),
+    [(0, "1"), (1, "1 + s"), (2, "1 + 2s")],
+)
+def test_calls_are_told_by_the_number_of_statements(statements, calls):
+    def system(llm, retriever):
+        queries = ikat.Rewrite(llm)
+        for _ in range(statements):
+            queries = queries >> PerStatement(llm)
+        return queries >> retriever % 5
+
+    [entry] = methods_of(system)
+    assert calls_per_turn(entry) == (calls, "1")
+
+
+class PerStatement(ikat.Rewrite):
+    """Asks once for each statement of the persona."""
+
+    def requests(self, frame):
+        requests = super().requests(frame)
+        repeated = []
+        for request, persona in zip(requests, frame["qptkb"], strict=True):
+            repeated += [request] * len(persona)
+        return repeated
+
+    def typical(self, frame):
+        return ["x" for persona in frame["qptkb"] for _ in persona]
+
+    def plan(self, frame, plan):
+        plan.ask(self, frame)
+        return frame
+
+
+def test_files_stand_by_year_and_ours_last():
+    names = ["ours", "nii_2024", "baselines", "apcir_2025", "mq4cs_2024", "llm4cs_2023", "chiq_x"]
+    assert sorted(names, key=catalogue_position) == [
+        *("baselines", "chiq_x", "llm4cs_2023", "mq4cs_2024", "nii_2024", "apcir_2025", "ours"),
+    ]
+
+
+TABLE = PublishedTable(
+    key="mine_1",
+    paper="p",
+    year=2024,
+    qrels="q",
+    measures=["nDCG@3", "P@5"],
+    scores="\nad .5a .25\nptkb_str:shots=1 - 1.0a;b\n\n  theirs .125 -\n",
+)
+
+
+def test_a_published_table_has_its_systems_scores_and_letters():
+    assert TABLE.systems == ["ad", "ptkb_str:shots=1"]
+    assert TABLE.only_published == ["theirs"]
+    frame = TABLE.frame()
+    assert frame.index.tolist() == ["ad", "ptkb_str:shots=1", "theirs"]
+    assert frame.columns.tolist() == ["nDCG@3", "P@5"]
+    assert frame.fillna(-1).values.tolist() == [[0.5, 0.25], [-1, 1.0], [0.125, -1]]
+    assert TABLE.letters().values.tolist() == [["a", ""], ["", "a;b"], ["", ""]]
+
+
+def test_the_catalogue_has_a_row_for_each_method():
+    table = methods.catalogue([find("aqd"), find("rtg_manual"), find("ad:depth=7")])
+    rows = table.set_index("name")
+    assert rows.index.tolist() == ["aqd", "rtg_manual", "ad-depth=7"]
+    assert rows["depth"].tolist() == [1000, 50, 7]
+    assert rows["manual"].tolist() == [False, True, False]
+    assert rows["llm_calls"].tolist() == ["2", "3 + s", "1"]
+    assert rows["queries"].tolist() == ["5", "at least s", "1"]
+    tables = rows.loc["aqd", "tables"].split(", ")
+    assert tables == list(published_scores(find("aqd"))) == list(rows.loc["aqd", "turns"])
+    assert rows.loc["ad-depth=7", ["tables", "published"]].tolist() == ["", {}]
+    assert "generate_then_retrieve_1" in tables
+    assert rows.loc["aqd", "models"] == find("aqd").models
+
+
+def test_an_unknown_table_names_the_known_ones():
+    with pytest.raises(UsageError, match="there is no table 'x': choose one of .*nii_I"):
+        methods.published("x")
+
+
+def test_methods_are_functions_of_their_room():
+    assert {"aqd", "raw", "METHODS", "catalogue"} <= set(dir(methods))
+    assert dir(methods) == sorted(dir(methods))
+    with pytest.raises(AttributeError, match="has no aqdd"):
+        _ = methods.aqdd
+    assert origin(find("decide")) == "ours"
+    assert origin(find("organizers_2023_manual")) == "organisers"
+
+
+def test_a_chosen_query_file_needs_no_model(tmp_path):
+    path = tmp_path / "queries.tsv"
+    path.write_text("1_1\ttea\n")
+    entry = find("best_of_n").with_arguments({"queries": str(path)})
+    built = entry.build(retriever=RETRIEVER, reranker=StandIn("reranker"))
+    expected = (
+        f"(ikat.generate.GivenQueries({str(path)!r}) >> retriever >> RankCutoff(100) >> reranker)"
+    )
+    assert repr(built) == expected
+    with pytest.raises(UsageError, match="without an llm needs queries=FILE"):
+        methods.best_of_n(None, RETRIEVER, StandIn("reranker"))
+
+
+def test_a_decorated_function_keeps_its_methods_in_order():
+    @ikat.method("first", paper="ours")
+    @ikat.method("second")
+    @ikat.method
+    def third(retriever):
+        return retriever
+
+    assert [entry.name for entry in methods_of(third)] == ["first", "second", "third"]
+    assert [entry.paper for entry in methods_of(third)] == ["ours", "", ""]
+
+    def plain(retriever):
+        return retriever
+
+    assert [entry.name for entry in methods_of(plain)] == ["plain"]
