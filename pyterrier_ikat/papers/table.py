@@ -216,7 +216,7 @@ class PaperTable:
         elif reason:
             notes.append(f"No published score stands beside ours: {reason}.")
         if self.beside and not self.same_turns:
-            theirs = self.part.turns or "an unknown number of"
+            theirs = self.part.turns or "an unknown number"
             notes.append(
                 f"Ours are means over {counted(self.turns, 'turn')}, the published scores over "
                 f"{theirs}, which are not published: {NOTHING_BESIDE}. {option('turns')} names the "

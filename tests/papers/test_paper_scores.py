@@ -7,12 +7,16 @@ import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.qrels import write_judge
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.evaluation import AnswerEquivalence, Correctness, Groundedness, RougeL
 from pyterrier_ikat.papers import find_table
 from pyterrier_ikat.papers.paper_scores import (
+    MINI,
     Judgements,
     UserJudgements,
+    _kind,
+    _of_collection,
     answers_of,
     our_measures,
     response_judges,
@@ -158,3 +162,129 @@ def test_which_judges_can_be_asked():
     assert asked["BEM"].model == "models/bem"
     assert "R-Nuggets" in response_judges(models, with_nuggets)
     assert list(response_judges({}, with_nuggets)) == ["Rouge-L"]
+
+
+def part_of(**fields):
+    return replace(OF_PASSAGES, **fields)
+
+
+class Statements:
+    """A dataset of statements, with variants of its judgements."""
+
+    name, year = "own", 2024
+    judged = pd.DataFrame({"qid": ["1_1"], "docno": ["1"], "label": [1]})
+
+    def __init__(self, *variants):
+        self.variants, self.asked = variants, []
+
+    def qrels_variants(self):
+        return self.variants
+
+    def get_qrels(self, variant=None):
+        self.asked.append(variant)
+        return self.judged
+
+    def get_topics(self, variant=None):
+        return pd.DataFrame({"qid": ["1_1", "1_2"]})
+
+
+@pytest.mark.parametrize(
+    ("about", "judgements", "variants", "asked"),
+    [
+        ("statements", "NIST's PTKB judgements", ("ptkb_nist", "ptkb"), "ptkb_nist"),
+        ("statements", "NIST's PTKB judgements", ("ptkb",), "ptkb"),
+        ("statements", "the organisers' PTKB judgements", ("ptkb_org",), "ptkb_org"),
+        ("statements", "NIST", ("ptkb_org",), None),
+        ("passages", "NIST's PTKB judgements", ("ptkb_nist",), None),
+    ],
+)
+def test_statements_are_judged_by_the_nearest_variant(about, judgements, variants, asked):
+    data = Statements(*variants)
+    found = UserJudgements().judgements(part_of(about=about, judgements=judgements), data)
+    assert data.asked == [asked]
+    assert found.year == 2024
+    assert len(found.qrels) == 1
+
+
+def test_judgements_of_responses_are_the_turns_that_were_asked():
+    part = part_of(about="responses")
+    found = UserJudgements().judgements(part, SAMPLE, TURNS[:3])
+    assert found.qrels["qid"].tolist() == TURNS[:3]
+    assert (found.kind, found.unjudged) == (None, 0)
+    own = UserJudgements(QRELS[QRELS["qid"].isin(TURNS[1:2])]).judgements(part, SAMPLE, TURNS[:3])
+    assert own.qrels["qid"].tolist() == TURNS[1:2]
+    chosen = UserJudgements(turns=TURNS[2:5]).judgements(part, SAMPLE, TURNS[:3])
+    assert (chosen.qrels["qid"].tolist(), chosen.unjudged) == (TURNS[2:3], 2)
+
+
+def test_who_judged_is_known_by_file_variant_and_dataset(tmp_path):
+    kinds = {
+        ("mtrag:mini", None): "the collection's own judgements",
+        ("ikat:sample", None): "the collection's own judgements",
+        ("ikat:2023-mini", None): "the topics' gold passages",
+        ("ikat:2024", "provenance"): "the topics' gold passages",
+        ("ikat:2024", "ptkb"): "the organisers' PTKB judgements",
+        ("ikat:2023-mini", "ptkb_nist"): "NIST's PTKB judgements",
+    }
+    for (dataset, variant), kind in kinds.items():
+        assert _kind(dataset, variant) == kind
+    labels = tmp_path / "labels.txt"
+    labels.write_text("1-1_1 0 a 2\n")
+    for claimed, kind in ((None, None), ("mine", "mine")):
+        found = UserJudgements(str(labels), claimed).judgements(OF_PASSAGES, SAMPLE)
+        assert (found.kind, found.qrels["docno"].tolist()) == (kind, ["a"])
+    write_judge(labels, "openai:gpt-4o", "one-shot")
+    for claimed in (None, "gpt-4o"):
+        found = UserJudgements(str(labels), claimed).judgements(OF_PASSAGES, SAMPLE)
+        assert "gpt-4o" in found.kind
+    with pytest.raises(
+        UsageError, match="judged_by=... says NIST, but qrels=.*labels.txt is known"
+    ):
+        UserJudgements(str(labels), "NIST").judgements(OF_PASSAGES, SAMPLE)
+
+
+def test_judgements_of_a_mini_collection_are_those_about_its_passages():
+    class Mini:
+        name = MINI
+
+        def get_corpus_iter(self, verbose=True):
+            return iter([{"docno": "a"}, {"docno": "b"}])
+
+        def get_topics(self, variant=None):
+            return pd.DataFrame({"qid": ["1_1", "1_2"]})
+
+    rows = [("1_1", "a", 1), ("1_1", "z", 2), ("1_2", "b", 0), ("9_9", "a", 1), ("9_9", "b", 0)]
+    judged = pd.DataFrame(rows, columns=["qid", "docno", "label"])
+    kept, what = _of_collection(judged, Mini())
+    assert kept.values.tolist() == [["1_1", "a", 1], ["1_2", "b", 0]]
+    assert kept.index.tolist() == [0, 1]
+    assert what == (
+        f"the 2 passages of {MINI}: 2 of the 5 judged pairs, over 2 turns; relevant there (from "
+        "1): 2 pairs, 1 of them in its turns"
+    )
+    for other in (judged[:1], judged[1:2]):
+        found, what = _of_collection(other, Mini())
+        assert found is other
+        assert what == ""
+    whole, what = _of_collection(judged, SAMPLE)
+    assert whole is judged
+    assert what == ""
+
+
+def test_each_response_is_scored_in_the_order_of_its_turns(folder):
+    qids = ["1-1_2", "1-1_1", TURNS[2]]
+    scores = response_scores(folder.path, SAMPLE, qids, {})
+    assert scores.columns.tolist() == [
+        "BEM",
+        "Groundedness",
+        "LLMeval SOLAR",
+        "LLMeval GPT-4o",
+        "R-Nuggets",
+        "Rouge-L",
+    ]
+    assert scores.index.tolist() == [0, 1, 2]
+    gold = SAMPLE.get_answers().set_index("qid")["gold_answer"]
+    answers = ["Milk.", "Tea.", ""]
+    frame = pd.DataFrame({"qanswer": answers, "gold_answer": gold[qids].tolist()})
+    wanted = [judged.value for judged in RougeL().judge(frame)]
+    assert scores["Rouge-L"].tolist() == pytest.approx(wanted)

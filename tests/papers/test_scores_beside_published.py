@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.public_outputs import turn_lists
 from pyterrier_ikat.methods import find
 from pyterrier_ikat.methods.catalogue import NIST, PublishedTable
 from pyterrier_ikat.papers.paper_scores import Judgements, our_measures
@@ -211,3 +212,166 @@ def test_scores_that_stand_alone_are_compared_with_no_published_ones():
         notes = " ".join(table(alone, scores=scored).notes)
         assert "No published score stands beside ours" in notes
         assert compared not in notes
+
+
+def test_a_row_stands_with_ours_deviation_published_and_difference():
+    made = table(
+        judged(),
+        [Row(find("raw"), {}, notes=("note",)), ROWS[1]],
+        scores={"raw": scores(0.6, 0.6, 0.2, 0.2, at_ten=8.0)},
+        deviations={"raw": pd.Series({"nDCG": 0.0125, "Judged@10": 0.5})},
+        repeats=2,
+    )
+    rows = made.frame.astype(object).where(made.frame.notna(), None).values.tolist()
+    assert rows == [
+        ["raw*", "ours", pytest.approx(0.4), 8.0, 4],
+        ["raw", "± of ours", 0.0125, 0.5, None],
+        ["raw", "published", 0.5, 10.0, 4],
+        ["raw", "difference", pytest.approx(-0.1), -2.0, None],
+        ["aqd", "published", 0.25, 5.5, 4],
+    ]
+    shown = made.shown()
+    cells = {column.title: [cell.text for cell in column.cells] for column in shown.columns}
+    assert cells == {
+        "system": ["(a) raw*", "(a) raw", "(a) raw", "(a) raw", "(b) aqd"],
+        "scores": ["ours", "± of ours", "published", "difference", "published"],
+        "nDCG": [".4000", ".0125", ".5000 b", "-.1000", ".2500"],
+        "Judged@10": ["8.00", "0.50", "10.00", "-2.00", "5.50"],
+        "turns": ["4", "", "4", "", "4"],
+    }
+    assert shown.frame["notes"].tolist() == [" ".join(made.notes)] * 5
+    assert shown.title == made.title
+    assert made.written("csv").startswith("system,scores,nDCG")
+    assert made._repr_html_() == shown._repr_html_()
+
+
+LISTED = next(iter(turn_lists()))
+PLAIN = PublishedTable(
+    **{**vars(TABLE), "scores": "raw .5000 10\naqd .2500 5.50\nad - 10\n", "blocks": ()}
+)
+
+
+def test_letters_of_ours_stand_beside_scores_that_differ():
+    low, high = scores(0.1, 0.2, 0.1, 0.2), scores(0.8, 0.9, 0.81, 0.9)
+    ours = {"raw": low, "aqd": high, "ad": low}
+    blocks = PublishedTable(**{**vars(PLAIN), "blocks": (["raw", "aqd"], ["aqd", "ad"])})
+    made = table(judged(), part=blocks, scores=ours)
+    first = [cell.text for cell in made.shown().columns[2].cells]
+    assert first == [
+        ".1500 b",
+        ".5000",
+        "-.3500",
+        ".8525 ac",
+        ".2500",
+        "+.6025",
+        ".1500 b",
+        "-",
+        "-",
+    ]
+    assert [cell.text for cell in made.shown().columns[0].cells][:4] == ["(a) raw"] * 3 + [
+        "(b) aqd"
+    ]
+    plain = table(judged(), part=PLAIN, scores=ours)
+    assert [cell.text for cell in plain.shown().columns[0].cells][0] == "raw"
+    assert "Published letters" not in " ".join(plain.notes)
+    fewer = table(judged(3), part=blocks, scores={"raw": low[:3]})
+    assert [cell.text for cell in fewer.shown().columns[0].cells][0] == "raw"
+
+
+def test_notes_say_what_scores_are_of_and_what_is_missing():
+    rows = [ROWS[0], Row(find("aqd"), {}, notes=("n1", "n2")), Row(find("ad"), {}, notes=("n2",))]
+    made = table(
+        judged(3, unjudged=2, listed=LISTED),
+        rows,
+        part=PublishedTable(**{**vars(PLAIN), "turns": None}),
+        scores={"raw": scores(0.5, None, 0.5)},
+        engine="Lucene",
+    )
+    notes = made.notes
+    assert (
+        "Ours are means over 3 turns, the published scores over an unknown number, which are not "
+        "published: so no differences and no significance are shown. turns=... names the turns."
+    ) in notes
+    [of_list] = [note for note in notes if note.startswith("Turns, as none are given")]
+    assert f": {LISTED}, " in of_list
+    assert f"2 of the turns of {LISTED} are not judged, and left out." in notes
+    assert "raw, nDCG: a mean over 2 turns, the judge gave no value on the others." in notes
+    assert notes[-2:] == ["* n1 (aqd)", "* n2 (aqd, ad)"]
+    assert "aqd: it wrote no passages, or is not run yet." in notes
+    assert not any(note.startswith("raw: ") for note in notes)
+    published = PaperTable(PublishedTable(**{**vars(PLAIN), "turns": None}), ROWS, engine="X")
+    assert published.notes[1].startswith("Means over an unknown number of turns of iKAT 2023")
+    assert len(published.notes) == 2
+    assert made.notes_of_a_figure == ["Ours: 3 turns.", *made._notes_on_scores(made.judgements)]
+
+
+def test_the_unjudged_share_is_of_ours_and_the_papers():
+    part = PublishedTable(**{**vars(PLAIN), "scores": "raw .5 9\naqd .2 5\nad .1 10\n"})
+    both = {"raw": scores(*[0.5] * 4, at_ten=8.0), "aqd": scores(*[0.5] * 4, at_ten=6.0)}
+
+    def share(judgements, ours):
+        notes = table(judgements, part=part, scores=ours).notes
+        return [note for note in notes if note.startswith("Unjudged")]
+
+    rows = "Unjudged in the top 10, over the 2 rows outside the track's pool:"
+    assert share(judged(), both) == [f"{rows} ours 30.00%, published 30.00%."]
+    assert share(judged(), {"ad": scores(*[0.5] * 4)}) == [f"{rows} published 30.00%."]
+    one = "Unjudged in the top 10, over the row outside the track's pool:"
+    assert share(judged(), {"raw": both["raw"]}) == [f"{one} ours 20.00%."]
+    assert share(judged(year=2024), both) == [f"{rows} ours 30.00%."]
+    assert share(judged(year=2024), {}) == []
+
+
+def test_responses_have_notes_on_their_judges():
+    part = PublishedTable(
+        **{
+            **vars(PLAIN),
+            "about": "responses",
+            "measures": ["Groundedness", "BEM"],
+            "scores": "raw .5 .5\naqd .2 .2\n",
+        }
+    )
+    values = pd.DataFrame({"Groundedness": [1.0, 0.0], "BEM": [None, None]}, dtype=float)
+    made = PaperTable(part, ROWS[:2], judged(2), {"raw": values})
+    notes = " ".join(made.notes)
+    assert "LLMeval: the share of responses" in notes
+    assert "Columns that no judge filled: BEM by 'bem'. A resources file" in notes
+    assert "aqd: it wrote no responses, or is not run yet." in notes
+    filled = PaperTable(part, ROWS[:2], judged(2), {"raw": values.fillna(0.5)})
+    assert "Columns that no judge filled" not in " ".join(filled.notes)
+    nothing = PaperTable(part, ROWS[:2], judged(2))
+    assert "Columns that no judge filled" not in " ".join(nothing.notes)
+
+
+def test_the_sample_is_called_no_evidence():
+    made = table(judged(year=None), scores={"raw": scores(1.0)}, sample=True)
+    notes = " ".join(made.notes)
+    assert "is no evidence" in notes
+    assert "No published score stands beside ours" not in notes
+
+
+def test_kinds_of_tables_are_shown_as_they_were_published():
+    [matrix] = published_tables("generate_then_retrieve", "4")
+    assert matrix.title.startswith("Labels of ")
+    assert matrix.frame.columns[0] == "label"
+    assert matrix.frame["notes"][0] == " ".join(matrix.notes)
+    assert [column.numeric for column in matrix.columns[:2]] == [False, True]
+    tables = {
+        (name, number): table
+        for name in ikat.papers.PAPERS
+        for number, table in ikat.papers.PAPERS[name].tables.items()
+    }
+    shown = {}
+    for (name, number), kind in tables.items():
+        shown.setdefault(type(kind).__name__, published_tables(name, number))
+    [listing] = shown["Listing"]
+    assert "ikat methods NAME" in listing.notes[0]
+    assert listing.frame.iloc[0, 0]
+    [prompts] = shown["Prompts"]
+    assert prompts.frame["template"].str.endswith(".jinja").all()
+    titles = [cell.text for cell in prompts.columns[0].cells]
+    assert [title for title in titles if title] == prompts.frame["template"].tolist()
+    assert titles[0] == prompts.frame["template"][0]
+    assert not any(cell.text.strip() == "" for cell in prompts.columns[1].cells)
+    [points] = published_tables("generate_then_retrieve", "figure-2")
+    assert points.notes[1].startswith("From ")

@@ -1,0 +1,207 @@
+"""Papers' tables, figures and matrices as values, and a user's resources for their systems."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.methods import find
+from pyterrier_ikat.methods.catalogue import NIST, PublishedTable
+from pyterrier_ikat.papers import published
+from pyterrier_ikat.papers.published import (
+    GPT_35,
+    STATEMENTS_NIST,
+    STATEMENTS_ORGANISERS,
+    Figure,
+    Listing,
+    Matrix,
+    Prompts,
+    Row,
+    find_paper,
+    find_table,
+    keys_of,
+    known_keys,
+    options_of,
+    read_resources,
+    resource_differences,
+    texts_of,
+)
+
+TABLE = PublishedTable(
+    key="small",
+    paper="A paper, Table 12",
+    year=2023,
+    qrels="of NIST",
+    measures=["nDCG", "Judged@10"],
+    scores="raw .5000 10\naqd .2500 5.50\nad - 9\n",
+    turns=4,
+)
+
+
+def test_a_matrix_has_all_labels_or_two_sides_of_a_threshold():
+    graded = Matrix(2023, "GPT", [[1, 2, 3, 4, 5], *[[0] * 5] * 4], "said")
+    frame = graded.frame()
+    assert frame.columns.tolist() == ["label", "0", "1", "2", "3", "4"]
+    assert frame["label"].tolist() == ["0", "1", "2", "3", "4"]
+    assert frame.iloc[0].tolist() == ["0", 1, 2, 3, 4, 5]
+    assert frame["0"].tolist() == [1, 0, 0, 0, 0]
+    counts = pd.DataFrame([[7, 1], [2, 3]], index=[-1, 2], columns=[-1, 2])
+    other = graded.frame(counts)
+    assert other["label"].tolist() == ["-1", "0", "1", "2", "3", "4"]
+    assert other["-1"].tolist() == [7, 0, 0, 2, 0, 0]
+    assert other["2"].tolist() == [1, 0, 0, 3, 0, 0]
+    binary = Matrix(2023, "GPT", [[5, 1], [2, 3]], "said", 2)
+    assert binary.frame().values.tolist() == [["< 2", 5, 1], [">= 2", 2, 3]]
+    assert binary.frame().columns.tolist() == ["label", "< 2", ">= 2"]
+    both = pd.DataFrame([[9, 8], [7, 6]], index=[False, True], columns=[False, True])
+    assert binary.frame(both).values.tolist() == [["< 2", 9, 8], [">= 2", 7, 6]]
+
+
+def test_a_figure_is_titled_by_paper_and_has_points_where_printed():
+    figure = Figure("judged", TABLE, ["ad", "raw"], "Judged@10", "Figure 3")
+    assert figure.title == (
+        "A paper, Figure 3: Judged@10 by system (the paper: iKAT 2023, passages, judged by NIST)"
+    )
+    assert figure.points == {"ad": 9.0, "raw": 10.0}
+    by_depth = replace(figure, kind="depth", measure="nDCG")
+    assert "Figure 3: nDCG by depth" in by_depth.title
+    assert by_depth.points == {}
+    assert replace(figure, measure="P@5").points == {}
+    untitled = replace(figure, part=replace(TABLE, paper="A paper"))
+    assert untitled.title.startswith("A paper, Figure 3")
+
+
+def test_a_papers_parts_are_its_tables_of_scores_in_order():
+    numbers = list(find_paper("generate_then_retrieve").tables)
+    assert numbers == sorted(numbers, key=int)
+    assert list(find_paper("nii_2024").tables) == ["I", "II", "III", "IV"]
+    paper = find_paper("generate_then_retrieve")
+    parts = paper.parts
+    assert all(isinstance(part, PublishedTable) for part in parts)
+    scored = [table for table in paper.tables.values() if isinstance(table, tuple)]
+    assert parts == [part for table in scored for part in table]
+    kinds = {type(table) for paper in published.PAPERS.values() for table in paper.tables.values()}
+    assert kinds == {tuple, Matrix, Listing, Prompts}
+    names = {name: figure.name for name, figure in paper.figures.items()}
+    assert names["figure-2"] == "Figure 2"
+    assert find_table("nii_2024", "1") is find_table("nii_2024", "I")
+    assert Listing(["a"], ["raw; x", "aqd; y"]).systems == ["raw", "aqd"]
+
+
+def test_keys_are_those_of_the_papers_models():
+    assert keys_of(find("ad")) == {
+        "llm": ("gpt-4",),
+        "retriever": ("bm25",),
+        "reranker": ("ms-marco-minilm-l-6-v2",),
+    }
+    entry = replace(
+        find("ad"),
+        models={"llm": "GPT-4o,GPT-3.5", "retriever": "an unnamed engine", "reranker": "A, B,C"},
+    )
+    assert keys_of(entry) == {
+        "llm": ("gpt-4o", "gpt-3.5"),
+        "retriever": ("bm25",),
+        "reranker": ("a", "c"),
+    }
+    assert keys_of(replace(find("ad"), models={})) == {"retriever": ("bm25",)}
+    known = known_keys()
+    assert known == sorted(set(known))
+    assert "" not in known
+    assert {"splade", "bm25", "bem", "nuggets", "prompts", "gpt-3.5-turbo", "splade-model"} <= set(
+        known
+    )
+
+
+def test_resources_become_options_or_are_missing():
+    ad = find("ad")
+    full = {"gpt-4": "openai:gpt-4", "bm25": "my.index", "ms-marco-minilm-l-6-v2": "bi:x"}
+    assert options_of(ad, full) == (
+        {"llm": "openai:gpt-4", "index": "my.index", "reranker": "bi:x"},
+        [],
+    )
+    assert options_of(ad, {}) == ({}, ["gpt-4", "bm25", "ms-marco-minilm-l-6-v2"])
+    without = {**full, "ms-marco-minilm-l-6-v2": " NONE "}
+    assert options_of(ad, without) == ({"llm": "openai:gpt-4", "index": "my.index"}, [])
+    assert options_of(ad, {**full, "gpt-4": "none"})[1] == ["gpt-4"]
+    assert options_of(ad, {**full, "bm25": "none"})[1] == ["bm25"]
+    several = replace(ad, models={**ad.models, "reranker": "A,B"})
+    both = options_of(several, {**full, "a": "one", "b": "two"})
+    assert both[0]["reranker"] == "one,two"
+    assert options_of(several, {**full, "a": "one"}) == (
+        {"llm": "openai:gpt-4", "index": "my.index"},
+        [],
+    )
+    unnamed = replace(ad, models={**ad.models, "llm": "an unnamed LLM"})
+    assert options_of(unnamed, full) == ({"index": "my.index", "reranker": "bi:x"}, [])
+
+
+def test_a_retriever_is_named_where_an_index_has_several(monkeypatch):
+    monkeypatch.setattr(published, "Index", lambda path: SimpleNamespace(kinds=path.split("+")))
+    ad = find("ad")
+    resources = {"gpt-4": "m", "bm25": "bm25+splade", "ms-marco-minilm-l-6-v2": "r"}
+    resources["splade-model"] = "mine"
+    assert options_of(ad, resources)[0]["retriever"] == "bm25"
+    assert "splade_model" not in options_of(ad, resources)[0]
+    assert "retriever" not in options_of(ad, {**resources, "bm25": "bm25"})[0]
+    splade = replace(ad, models={**ad.models, "retriever": "SPLADE"})
+    found, missing = options_of(splade, {**resources, "splade": "bm25+splade"})
+    assert (found["retriever"], found["splade_model"], missing) == ("splade", "mine", [])
+
+
+def test_differences_from_the_paper_show_no_address_or_key():
+    told = resource_differences(find("ad"), {"llm": "openai:mine base_url=http://x api_key=y a=1"})
+    text = " ".join(told)
+    assert "mine" in text
+    assert "http" not in text
+    assert "api_key" not in text
+    assert "a=1" in text
+
+
+def test_rows_have_the_folders_of_their_repeats():
+    row = Row(find("ad"), {"llm": "m"}, written="ad:x=1")
+    assert (row.name, row.folders(3)) == ("ad:x=1", ["ad", "ad.repeat-2", "ad.repeat-3"])
+    assert Row(find("raw"), {"index": "i"}).folders(3) == ["raw"]
+    for option in ("second_llm", "responders"):
+        assert len(Row(find("raw"), {option: "m"}).folders(2)) == 2
+    assert Row(find("raw"), {}).name == "raw"
+    assert Row(find("ad"), {}).needs == ["'gpt-4'", "'bm25'", "'ms-marco-minilm-l-6-v2'"]
+    assert Row(find("ad"), {}).reason == ""
+    lacking = Row(find("ad"), {}, ("gpt-4", "bm25"))
+    assert lacking.reason == "the resources lack 'gpt-4', 'bm25'"
+
+
+def test_resources_are_read_in_any_letter_case(tmp_path, monkeypatch):
+    path = tmp_path / "mine.toml"
+    path.write_text('"GPT-4" = "openai:gpt-4"\nbm25 = "my.index"\nprompts = "own"\n')
+    wanted = {"gpt-4": "openai:gpt-4", "bm25": "my.index", "prompts": "own"}
+    assert read_resources(path) == wanted
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert read_resources("~/mine.toml") == wanted
+    sample = read_resources("sample")
+    assert set(sample.values()) == {"sample"}
+    assert "bm25" in sample
+    assert "prompts" not in sample
+    with pytest.raises(DataError, match="nowhere.toml is not a TOML file: .*--resources sample"):
+        read_resources(tmp_path / "nowhere.toml")
+    for text, told in (("zzz = 'x'", "has a resource 'zzz': choose one of"), ("bm25 = 1", "is 1")):
+        path.write_text(text)
+        with pytest.raises(UsageError, match=told):
+            read_resources(path)
+
+
+def test_texts_are_those_of_a_given_index():
+    assert texts_of(None) is None
+    index = SimpleNamespace(text_loader=lambda: "loader")
+    assert texts_of(index) == "loader"
+
+
+def test_what_is_missing_is_told_for_each_kind_of_judgement():
+    assert set(published.MISSING) == {
+        NIST,
+        GPT_35,
+        STATEMENTS_NIST,
+        STATEMENTS_ORGANISERS,
+        published.RESPONSES,
+    }
