@@ -40,7 +40,7 @@ from ...runs.answered_turn import (
 )
 from ...runs.log import TOPICS, Log, not_saved, topics_of, write_topics
 from ...store.files import lock_folders
-from ...study.resources import Resources
+from ...study.resources import Resources, unused
 from ...study.systems import System, open_systems, with_limit
 from ..answering import HISTORY_TOKENS, Tell, answer, check_recorded
 from ..persona import known_of, open_memory, user_of
@@ -203,7 +203,9 @@ class Chat:
                 find(system), ledger, live=True, cite=True, connect=True, spare=spare, **resources
             )
         else:
-            Resources.of(resources, (), spare=spare)
+            given = Resources.of(resources, (), spare=spare)
+            if given.prompts is not None and memory is None:
+                raise unused("prompts")  # a pipeline has its own
             opened = System.of(system, method)
         if opened.waits:
             raise UsageError(

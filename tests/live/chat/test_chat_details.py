@@ -2,6 +2,7 @@
 
 import io
 
+import pyterrier as pt
 import pytest
 from fakes import Types, scripted
 from rich.console import Console
@@ -210,6 +211,34 @@ def test_chat_and_memory_share_the_model_and_its_account(tmp_path):
     stages = ["answer", "update_ptkb"]
     assert ledger.frame()["stage"].tolist() == stages
     assert chat.spent.frame()[["stage", "known"]].values.tolist() == [[one, 1] for one in stages]
+
+
+def test_a_memory_takes_the_chats_model_and_prompts(tmp_path):
+    prompts = tmp_path / "prompts"
+    prompts.mkdir()
+    (prompts / "update_ptkb.jinja").write_text("Learn from {{ context }}")
+    model, backend = scripted(LEARNED)
+    chat = Chat(System("Mint."), memory=tmp_path / "me.jsonl", llm=model, prompts=prompts)
+    assert chat.say("Which tea?").response == "Mint."
+    assert "Learn from" in str(backend.asked[0])
+    assert chat.remembered == 1
+    for options in ({"llm": model}, {"prompts": prompts}):
+        with pytest.raises(ikat.UsageError, match=f"uses {next(iter(options))}="):
+            Chat(System("Mint."), **options)
+
+
+def test_a_method_responds_with_marks_of_its_passages(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import pyterrier_ikat as ikat\n\n\ndef mine(llm, retriever):\n"
+        "    return retriever >> ikat.Respond(llm)\n"
+    )
+    model, backend = scripted("Rooibos.")
+    retriever = pt.apply.by_query(
+        lambda frame: frame.assign(docno="d1", score=1.0, rank=0, text="Rooibos is red."),
+        add_ranks=False,
+    )
+    Chat(f"{tmp_path / 'mine.py'}:mine", llm=model, retriever=retriever).say("Which tea?")
+    assert "by their numbers" in str(backend.asked[0])
 
 
 def test_a_model_of_batches_cannot_chat(monkeypatch, tmp_path):
