@@ -1,0 +1,302 @@
+"""Runs in folders: what stops all, what is counted, what identifies a run, and its batches."""
+
+import json
+import shutil
+import warnings
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from fakes import Scripted, scripted
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.generate.respond import ABSTENTION
+from pyterrier_ikat.llms import llm
+from pyterrier_ikat.llms.failures import BatchUnderWay
+from pyterrier_ikat.operator import Operator
+from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.study import AlikeWarning, Study
+from pyterrier_ikat.study.in_folders import (
+    Run,
+    SystemFailed,
+    is_unanswered,
+    note_of_abstention,
+    run_in_folders,
+)
+from pyterrier_ikat.study.systems import System, open_systems
+
+TOPICS = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "query": ["tea", "milk", "ale"]}).assign(
+    qutterance=lambda frame: frame["query"]
+)
+QRELS = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": ["a", "b"], "label": [1, 1]})
+
+
+class Finds(Operator):
+    """Finds one passage; stops with an error in its call of that number."""
+
+    def __init__(self, docno="a", error=None, at=0):
+        super().__init__()
+        self.docno, self.error, self.at, self.seen = docno, error, at, []
+
+    def __repr__(self):
+        return f"Finds({self.docno!r})"
+
+    def transform(self, inp):
+        if len(inp):
+            self.seen.append(inp["qid"].tolist())
+            if self.error is not None and len(self.seen) > self.at:
+                raise self.error
+        return inp.assign(docno=self.docno, score=1.0, rank=0)
+
+
+def run(systems, out, **options):
+    return ikat.run(systems, **({"topics": TOPICS, "qrels": QRELS, "out": out} | options))
+
+
+def test_what_no_other_system_could_do_either_stops_all(tmp_path):
+    second = Finds("b")
+    with pytest.raises(OSError, match="disk"):
+        run({"x": Finds(error=OSError("the disk is full")), "y": second}, tmp_path)
+    assert second.seen == []
+
+
+def test_a_system_that_waits_lets_the_others_finish(tmp_path):
+    waiting = "a batch"
+    error = BatchUnderWay([waiting])
+    with pytest.raises(BatchUnderWay) as told:
+        run({"x": Finds(error=error), "y": Finds("b")}, tmp_path)
+    assert told.value.waiting == [waiting]
+    assert RunFolder(tmp_path / "y").complete
+    assert not RunFolder(tmp_path / "x").complete
+    failed = Finds(error=DataError("no such thing"))
+    systems = {"x": Finds(error=error), "z": failed}
+    with pytest.raises(SystemFailed, match="^z failed: no such thing. What is finished") as told:
+        run(systems, tmp_path / "other")
+    assert list(told.value.failed) == ["z"]
+    assert told.value.__cause__ is failed.error
+
+
+def test_a_stopped_run_keeps_its_batches_and_goes_on_behind_them(tmp_path):
+    with pytest.raises(ZeroDivisionError):
+        run({"x": Finds(error=ZeroDivisionError(), at=1)}, tmp_path, turns_at_once=1)
+    partial = tmp_path / "x.partial"
+    batches = sorted(path.name for path in partial.glob("0*"))
+    kinds = ("ledger.json", "run.trec", "stages.jsonl.gz", "turns.jsonl")
+    assert batches == [f"000000.{kind}" for kind in kinds]
+    begun = json.loads((partial / "run.json").read_text())
+    assert (begun["method"], begun["turns"]) == ("x", 3)
+    assert "pyterrier" in begun["versions"]
+    again = Finds()
+    done = run({"x": again}, tmp_path, turns_at_once=2)
+    assert again.seen == [["1_2", "1_3"]]
+    assert done.folders["x"].results()["qid"].tolist() == ["1_1", "1_2", "1_3"]
+    assert done.runs["x"].answered == {"1_1", "1_2", "1_3"}
+    assert not partial.exists()
+
+
+def test_batches_of_another_system_are_refused(tmp_path):
+    with pytest.raises(ZeroDivisionError):
+        run({"x": Finds(error=ZeroDivisionError(), at=1)}, tmp_path, turns_at_once=1)
+    other = Finds("b")
+    with pytest.raises(UsageError, match="x.partial holds finished batches of a run with differ"):
+        run({"x": other}, tmp_path)
+    assert other.seen == []
+
+
+def test_what_a_kill_left_beside_a_finished_run_goes(tmp_path):
+    run({"x": Finds()}, tmp_path)
+    left = tmp_path / "x.partial"
+    shutil.copytree(tmp_path / "x", left)
+    run({"x": Finds()}, tmp_path)
+    assert not left.exists()
+
+
+def test_calls_count_once_in_call_model_and_folder(tmp_path):
+    model, backend = scripted(*["tea"] * 3)
+    second = llm(Scripted(*["milk"] * 3))
+    systems = {"x": ikat.Rewrite(model) >> Finds(), "y": ikat.Rewrite(second) >> Finds()}
+    done = run(systems, tmp_path)
+    assert len(backend.asked) == 3
+    assert done.ledger.frame()["calls"].sum() == 6
+    for counted in (model.ledger, second.ledger):
+        assert counted.frame()["calls"].sum() == 3
+    for name in ("x", "y"):
+        ledger = pd.read_csv(tmp_path / name / "ledger.csv")
+        assert ledger["calls"].sum() == 3
+
+
+def test_the_identity_of_a_run_has_its_dataset_unless_it_is_a_folder(tmp_path):
+    def identity(dataset, **options):
+        study = Study({"x": Finds()}, dataset, turns=["1-1_1"], **options)
+        return Run(study, study.systems[0], tmp_path), study
+
+    named, study = identity("ikat:sample")
+    assert named.identity["dataset"] == "ikat:sample"
+    assert named.identity["turns"] == 1
+    assert named.identity["method"] == "x"
+    assert {"topics_sha256", "stages", "parts", "prompts", "on_error"} <= named.identity.keys()
+    folder = tmp_path / "copy"
+    shutil.copytree(study.data.folder, folder)
+    placed, _ = identity(str(folder))
+    assert "dataset" not in placed.identity
+    assert placed.about["dataset"] == str(folder)
+
+
+def test_a_run_has_its_parameters_and_notes(tmp_path):
+    model, _ = scripted("Yes.", "No.")
+
+    class Few(Finds):
+        def transform(self, inp):
+            return super().transform(inp[inp["qid"] != "1_2"]).assign(text="x")
+
+    done = run({"x": Few() >> ikat.Respond(model)}, tmp_path)
+    about = done.folders["x"].parameters()
+    assert about["notes"] == [note_of_abstention(["1_2"], ABSTENTION)]
+    assert about["ledger_rows"] == 1
+    assert about["served"]
+    assert about["deviations"] == []
+    assert len(about["qrels_sha256"]) == 64
+    plain = run({"y": Finds()}, tmp_path).folders["y"].parameters()
+    assert "notes" not in plain
+    assert plain["sources"] == []
+
+
+def test_an_abstention_is_a_response_without_passages():
+    assert is_unanswered({"passages": 0, "response": ""})
+    assert not is_unanswered({"passages": 0})
+    assert not is_unanswered({"passages": 1, "response": "Yes."})
+    expected = "2 turns without any passage, answered 'No.': 1_1, 1_2"
+    assert note_of_abstention(["1_1", "1_2"], "No.") == expected
+
+
+def test_what_cannot_be_identified_is_told_on_reuse_alone(tmp_path):
+    finds = pt.apply.generic(lambda turns: turns.assign(docno="a", score=1.0, rank=0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run({"x": finds}, tmp_path)
+    with pytest.warns(
+        AlikeWarning, match=r"results of x are reused from .*x, but its stage "
+    ) as told:
+        run({"x": finds}, tmp_path)
+    assert len(told) == 1
+
+
+def test_judgements_of_no_asked_turn_give_no_scores(tmp_path):
+    study = Study({"x": Finds()}, topics=TOPICS, qrels=QRELS.assign(qid=["8_1", "8_2"]))
+    with pytest.warns(UserWarning, match="none of the turns is judged: there will be no scores"):
+        runs = run_in_folders(study, tmp_path)
+    assert all(scores == [] for scores in runs["x"].scores.values())
+    assert len(runs["x"].folder.measures()) == 0
+
+
+def test_a_run_is_scored_again_by_other_judgements(tmp_path):
+    first = run({"x": Finds()}, tmp_path, measures=["P@1"])
+    before = first.folders["x"].parameters()
+    other = run({"x": Finds()}, tmp_path, measures=["P@1"], qrels=QRELS.assign(docno="a"))
+    assert first.table["P(rel=1)@1"].tolist() == [0.5]
+    assert other.table["P(rel=1)@1"].tolist() == [1.0]
+    after = other.folders["x"].parameters()
+    assert after["qrels_sha256"] != before["qrels_sha256"]
+    assert after["sha256"] == before["sha256"]
+    assert {name: after[name] for name in ("method", "turns", "stages")} == {
+        name: before[name] for name in ("method", "turns", "stages")
+    }
+
+
+def test_stages_before_the_retrieval_get_all_turns_at_once(tmp_path):
+    class Before(Operator):
+        one_row_per_turn = True
+
+        def transform(self, inp):
+            if len(inp):
+                seen.append(len(inp))
+            return inp.assign(query=inp["query"] + "!")
+
+    class Later(Before):
+        def transform(self, inp):
+            if len(inp):
+                later.append(len(inp))
+            return inp
+
+    seen, later = [], []
+    run({"x": Before() >> Finds() >> Later()}, tmp_path, turns_at_once=2)
+    assert (seen, later) == ([3], [2, 1])
+
+
+# Systems
+
+
+def test_a_system_waits_or_replays_if_one_of_its_models_does():
+    plain, _ = scripted()
+    batched = ikat.llm("openai:gpt-4o batch=on")
+    recorded = ikat.llm("recorded:sample")
+    assert System.of(ikat.Rewrite(plain) >> ikat.Answer(batched)).waits
+    assert not System.of(ikat.Rewrite(plain) >> ikat.Answer(recorded)).waits
+    assert System.of(ikat.Rewrite(plain) >> ikat.Answer(recorded)).replays
+
+
+def test_the_abstention_is_that_of_the_last_stage_that_has_one():
+    model, _ = scripted()
+    assert System.of(Finds()).abstention == ABSTENTION
+    own = ikat.Respond(model, abstention="Nothing found.")
+    assert System.of(Finds() >> own).abstention == "Nothing found."
+    assert System.of(Finds() >> own >> Finds()).abstention == "Nothing found."
+    assert System.of(Finds() >> own >> ikat.Respond(model, abstention="No.")).abstention == "No."
+
+
+def test_folders_of_prompts_are_named_by_their_number(tmp_path):
+    folders = []
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "rewrite.jinja").write_text("{{ question }}")
+        (folder / "answer.jinja").write_text("{{ question }}")
+        folders.append(str(folder))
+    model, _ = scripted()
+    first = ikat.Rewrite(model, prompts=folders[0])
+    second = ikat.Answer(model, prompts=folders[1])
+    stages = System.of(first >> second).parameters()["stages"]
+    assert "prompts='own'" in stages["1"]
+    assert "prompts='own 2'" in stages["2"]
+    moved = System.of(ikat.Rewrite(model, prompts=folders[1])).parameters()["stages"]["1"]
+    assert moved == stages["1"]
+
+
+def test_a_system_whose_columns_are_unknown_says_nothing_of_responses():
+    class Silent(pt.Transformer):
+        def transform(self, inp):
+            raise KeyError("x")
+
+    system = System.of(Silent())
+    assert system.columns(TOPICS) is None
+    assert system.writes_response is None
+
+
+def test_the_budget_of_a_model_is_no_part_of_an_identity():
+    cheap = ikat.llm("openai:gpt-4o cache=none price_in=1 price_out=1 budget=1")
+    dear = ikat.llm("openai:gpt-4o cache=none price_in=1 price_out=1 budget=5")
+    other = ikat.llm("openai:gpt-4o cache=none temperature=1")
+    first, second, third = (
+        System.of(ikat.Rewrite(model)).parameters() for model in (cheap, dear, other)
+    )
+    assert first == second
+    assert first != third
+
+
+def test_spare_resources_and_prompts_are_given_to_nobody(tmp_path):
+    (tmp_path / "answer.jinja").write_text("{{ question }}")
+    spare = ("llm", "prompts")
+    given = {"retriever": Finds(), "llm": "recorded:sample", "prompts": str(tmp_path)}
+    [raw] = open_systems("raw", **given, spare=spare)
+    assert raw.models == []
+    with pytest.raises(UsageError, match="no system uses prompts"):
+        open_systems("raw", **given, spare=("llm",))
+    with pytest.raises(UsageError, match="no system uses llm"):
+        open_systems("raw", **given, spare=("prompts",))
+
+
+def test_one_method_with_other_arguments_needs_another_name():
+    systems = ["raw:depth=5", ikat.methods.find("raw").with_arguments({"depth": 7}, "raw-depth=5")]
+    with pytest.raises(UsageError, match="two systems are named 'raw-depth=5'"):
+        open_systems(systems, retriever=Finds())
