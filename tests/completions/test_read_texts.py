@@ -64,6 +64,14 @@ QUERIES = {
     "<think>x</think>```\n1. a\n```": ["a"],
     "1. a\n\n2. Question: x\n3. c": ["a"],
     "1.5 tea\n100. a": ["1.5 tea", "100. a"],
+    "Tea one\ntea one\nTEA o": ["Tea one"],
+    "rye\ntea one\ntea one\ntea o": ["rye", "tea one"],
+    "tea a\ntea one\ntea o": ["tea a", "tea one", "tea o"],
+    "1. a\n   - because": ["a"],
+    'Try ["a", "b"]': ["a", "b"],
+    '-  \n["a"]': ["a"],
+    'Sure:\n["a", ["b"], "c': [],
+    "1. 1. 1. a": ["1. a"],
     "None": [],
 }
 
@@ -172,6 +180,7 @@ def test_a_rewrite_may_have_a_reason_before_it(text, rewrite):
     [
         ("Response: b\nQueries: 1. q\n2. r", ("q r", "b")),
         ("Response: b\nQuery: q", ("q", "b")),
+        ("Response: b\nQueries: q\nReason: x", ("q", "b")),
         ("Response: b\nQueries: q\nQueries: r", ("r", "b Queries: q")),
         ("Answer: b\nResponse: c\nQueries: q", ("q", "b Response: c")),
         ("Queries: q\nResponse: b", None),
@@ -193,7 +202,7 @@ def test_queries_stand_behind_an_answer(text, read):
         ("Provenance: 2\nRewrite: a?\nResponse: b", ("a?", "b", ["2"])),
         ("Statements: 2\nStatement: 3\nRewrite: a?\nResponse: b", ("a?", "b", ["2", "3"])),
         ("Rewrite: a?\nResponse: b\nStatements: 3", ("a?", "b Statements: 3", ["3"])),
-        ("Rewrite: a?\nResponse: b", None),
+        ("Rewrite: a?\nResponse: 3", None),
         ("Statements: x\nRewrite: a?\nResponse: b", None),
         ("Statements: 2\nRewrite: a?", None),
     ],

@@ -55,6 +55,9 @@ SCORES = {
     '{"score": 2, "reason": {"a": 1}}': (2, 'a": 1'),
     "Score: 2 it is good": None,
     '{"inner": {"score": 1}}': (1, ""),
+    "```\n2\n```": (2, ""),
+    "a\n2\nb": None,
+    "x\nScore\n2": (2, "x"),
     "Score: 3\nlast": (3, "last"),
     "first\nScore is bad\n1": None,
 }
@@ -115,6 +118,7 @@ def test_a_choice_is_read_with_its_reason(text):
 
 
 NUMBERS = {
+    '{"nuggets": [0, 2]}': ([0, 2], ""),
     '{"nuggets": [1, 3]}': ([1, 3], ""),
     '{"nuggets": [1, "2", 1]}': ([1, 2], ""),
     '{"nuggets": [1.5]}': None,
@@ -191,6 +195,9 @@ def test_the_only_list_of_claims_is_read(text):
 
 
 LABELS = {
+    "Score: 0": 0,
+    "0 TO 4: 3": 3,
+    "**3**": 3,
     "3": 3,
     "Score: 3/4. two of 5": 3,
     "Score: 3/5": None,
@@ -232,6 +239,9 @@ def test_a_label_from_0_to_4_is_read(text):
 
 
 RANKINGS = {
+    "[1][1][1] is it; [2] > [3]": [2, 3],
+    "[1] is good\n\n[2] is bad": [1, 2],
+    "Passage 3, passage 1 and passage 2; 4, 5": [3, 1, 2],
     "[2] > [3] > [1]": [2, 3, 1],
     "1. Passage 2\n2. Passage 1": [2, 1],
     "Of the 3 passages: 2, 1, 3": [2, 1, 3],
