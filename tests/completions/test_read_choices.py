@@ -26,6 +26,12 @@ AGAIN, ENDLESS = SECOND_CHOICE, ENDLESS_LIST
 
 IDS = {
     # the completion: (numbers, notes, whether it copies statements, numbers on lines)
+    "1. I am vegan.\n2.": (["1", "2"], [], False, set()),
+    "Not relevant: 2\nRelevant: 3": (["3"], [], False, set()),
+    "Statements: 2 (diet)": (["2"], [], False, set()),
+    "Provenance: [2]\nProvenance: [2]": (["2"], [], False, set()),
+    "[] is not relevant": ([], [], False, set()),
+    "Irrelevant are [5]. Relevant are [6].": (["6"], [], False, set()),
     "[1, 5]": (["1", "5"], [], False, set()),
     "1, 4": (["1", "4"], [], False, set()),
     "[4, 1]. Note that [2] is not relevant.": (["4", "1"], [], False, set()),
@@ -153,6 +159,8 @@ def test_copied_statements_are_read_line_by_line(text):
 
 
 SCORES = {
+    '[{"id": 3, "score": 0.5}, {"id"': ([("3", 0.5)], [ENDLESS]),
+    '[1, {"id": 3, "score": 1}]': ([("3", 1)], []),
     '{"3": 0.9, "7": 0.4}': ([("3", 0.9), ("7", 0.4)], []),
     'Sure: {"3": 0.9}': ([("3", 0.9)], []),
     "{}": ([], []),
@@ -278,6 +286,11 @@ LABELS = {
 @pytest.mark.parametrize("label", LABELS)
 def test_a_label_names_a_statement_by_number_or_words(label):
     assert match_label(label, PERSONA) == LABELS[label]
+
+
+def test_an_exact_id_is_named_before_a_number_of_its_value():
+    assert match_label(" (x1) ", {"x1": "I run.", "1": "I swim."}) == "x1"
+    assert match_label("1. I run", {"01": "I run.", "1": "I swim."}) == "1"
 
 
 COPIED = {
