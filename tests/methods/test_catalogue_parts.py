@@ -65,6 +65,9 @@ def test_a_resource_is_not_needed_where_an_argument_replaces_it():
     assert given.build(llm=LLM, retriever=RETRIEVER) is RETRIEVER
     assert repr(REPLACED.build(llm=LLM, retriever=RETRIEVER)).startswith("(ikat.Answer(llm)")
     assert (given.of, given.name) == (REPLACED, "mine")
+    of_paper = Method("mine", of_queries, models={"llm": "gpt-4"}, instead={"queries": "llm"})
+    assert of_paper.deviations({}) == ["llm: the paper has gpt-4, this run none"]
+    assert of_paper.with_arguments({"queries": "file.tsv"}).deviations({}) == []
 
 
 def test_a_method_is_described_by_its_docstring_before_its_sections():

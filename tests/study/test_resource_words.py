@@ -1,0 +1,279 @@
+"""Which resources toy methods take, what an index is asked for, and how a run is described."""
+
+import pyterrier as pt
+import pytest
+from fakes import scripted
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.llms import Ledger
+from pyterrier_ikat.methods import Method
+from pyterrier_ikat.operator import Operator
+from pyterrier_ikat.study import open_systems, resources
+from pyterrier_ikat.study.resources import Resources, deviations, own_stage, taken_by
+
+OF_INDEX = {"index", "splade_model", "splade_query_model", "texts"}
+
+
+class Searches(Operator):
+    """A retriever of an index, drawn by a label."""
+
+    def __init__(self, index=None, num_results=1000, k1=None, b=None):
+        super().__init__()
+        self.index, self.num_results, self.k1, self.b = index, num_results, k1, b
+
+    def name_shown(self):
+        return self.index.shown if self.index else "Searches"
+
+    def transform(self, inp):
+        return inp.assign(docno="a", score=1.0, rank=0)
+
+
+class Index(ikat.retrieve.SearchIndex):
+    path = "here"
+
+    def __init__(self, shown="BM25", query_model=None, makes=Searches):
+        self.shown, self.query_model, self.makes = shown, query_model, makes
+
+    def fingerprint(self):
+        return self.shown
+
+    def docnos(self, among):
+        return list(among)
+
+    def __len__(self):
+        return 1
+
+    def retriever(self, num_results=1000, cache=None, *, k1=0.9, b=0.4):
+        return self.makes(self, num_results, k1, b)
+
+
+def words(retriever, *, depth=7):
+    return ikat.RawUtterance() >> retriever % depth
+
+
+def reranked(llm, retriever, reranker=None, expander=None, *, n=3):
+    return retriever if reranker is None else retriever >> reranker
+
+
+def vectors(dense):
+    return dense
+
+
+def both(retriever, dense):
+    return ikat.RRF(retriever, dense)
+
+
+def free():
+    return Searches()
+
+
+@pytest.mark.parametrize(
+    ("entry", "taken"),
+    [
+        (Method("m", words), OF_INDEX | {"retriever"}),
+        (
+            Method("m", reranked),
+            OF_INDEX | {"retriever", "llm", "reranker", "expander", "statements"},
+        ),
+        (Method("m", vectors), OF_INDEX),
+        (Method("m", free), set()),
+        (Method("m", words, settings={"retriever": "splade"}), OF_INDEX),
+        (
+            Method("m", reranked, settings={"llm": "recorded:sample"}),
+            OF_INDEX | {"retriever", "reranker", "expander"},
+        ),
+    ],
+)
+def test_options_that_a_method_takes(entry, taken):
+    assert taken_by([entry]) == taken
+    assert taken_by([entry, Method("other", words)]) == taken | OF_INDEX | {"retriever"}
+    assert taken_by([]) == set()
+
+
+@pytest.mark.parametrize(
+    ("entry", "needs"),
+    [
+        (Method("m", vectors), True),
+        (Method("m", both), True),
+        (Method("m", words), False),
+        (Method("m", words, settings={"retriever": "dense"}), True),
+        (Method("m", words, settings={"retriever": "hybrid"}), True),
+        (Method("m", words, settings={"retriever": "splade"}), False),
+    ],
+)
+def test_methods_that_need_vectors(entry, needs):
+    assert resources._needs_dense(entry) is needs
+
+
+def test_a_retriever_in_the_place_of_an_index_makes_it_unused():
+    words_method = Method("m", words)
+    for retriever in (Searches(), "http://host", lambda: Searches()):
+        with pytest.raises(UsageError, match="no system uses index="):
+            Resources.of({"retriever": retriever, "index": "here"}, [words_method])
+    kept = Resources.of({"retriever": lambda index: Searches(index), "index": "x"}, [words_method])
+    assert kept.index == "x"
+    for retriever in ("bm25", None):
+        assert Resources.of({"retriever": retriever, "index": "x"}, [words_method]).index == "x"
+    with_vectors = [words_method, Method("v", vectors)]
+    assert Resources.of({"retriever": Searches(), "index": "x"}, with_vectors).index == "x"
+    rerankers = {"retriever": Searches(), "reranker": lambda index: Searches(index), "index": "x"}
+    assert Resources.of(rerankers, [Method("m", reranked)]).index == "x"
+
+
+def test_unknown_options_name_near_ones_and_arguments():
+    with pytest.raises(UsageError, match="there is no option 'rerankr': did you mean reranker"):
+        Resources.of({"rerankr": "x"}, [Method("m", words)])
+    with pytest.raises(UsageError, match="there is no option 'dept': did you mean depth"):
+        Resources.of({"dept": "x"}, [Method("m", words)])
+    with pytest.raises(UsageError, match="no option 'zzz': give one of index, llm, second_llm"):
+        Resources.of({"zzz": "x"}, [Method("m", words)])
+
+
+def test_functions_read_the_index_by_their_only_required_argument():
+    reads = resources._reads_index
+    assert reads(lambda index: index)
+    assert reads([Searches(), lambda index: index])
+    assert reads((lambda index: index,))
+    for value in (lambda: 1, lambda index=None, *more: 1, Searches(), "x", [Searches()], Searches):
+        assert not reads(value)
+    with pytest.raises(UsageError, match="takes index, other"):
+        reads(lambda index, other: 1)
+
+
+def opened(entry, **given):
+    [system] = open_systems({"mine": entry}, **given)
+    return system
+
+
+def test_an_index_gives_the_depth_and_the_papers_bm25():
+    entry = Method("m", words, bm25={"k1": 1.2, "b": 0.75}, models={"retriever": "BM25"})
+    system = opened(entry, index=Index())
+    retriever = system.retriever
+    assert (retriever.num_results, retriever.k1, retriever.b) == (7, 1.2, 0.75)
+    assert system.deviations == []
+    with pytest.raises(UsageError, match=r"Index.retriever\(\) returns int: end it with return"):
+        opened(entry, index=Index(makes=lambda *_: 7))
+
+
+def described(entry, **given):
+    plain = Resources.of(given, [entry])
+    return deviations(entry, plain, plain.opened(Ledger(), {}))
+
+
+@pytest.mark.parametrize(
+    ("index", "line"),
+    [
+        (Index("SPLADE"), "retriever: the paper has BM25, this run SPLADE"),
+        (
+            Index("SPLADE", "mine"),
+            "retriever: the paper has BM25, this run SPLADE query_model=mine",
+        ),
+    ],
+)
+def test_another_retriever_is_a_deviation(index, line):
+    entry = Method("m", words, models={"retriever": "BM25"})
+    assert described(entry, index=index) == [line]
+    assert described(Method("m", words), index=index) == []
+
+
+def test_a_model_is_described_by_its_name():
+    entry = Method("m", reranked, models={"llm": "gpt-4", "reranker": "MiniLM"})
+    model, _ = scripted()
+    lines = described(entry, llm=model, retriever=Searches())
+    assert lines[0].startswith("llm: the paper has gpt-4, this run ")
+    assert lines[1] == "reranker: the paper has MiniLM, this run none"
+    assert described(entry, llm="recorded:sample", retriever=Searches(), reranker="bi:MiniLM") == [
+        "llm: the paper has gpt-4, this run recorded:sample"
+    ]
+
+
+def test_hidden_statements_are_told_of_models_alone():
+    model, _ = scripted()
+    entry = Method("m", reranked)
+    hidden = {"retriever": Searches(), "statements": "none"}
+    [line] = described(entry, llm=model, **hidden)
+    assert line.startswith("statements about the user: none")
+    [recorded] = described(entry, llm="recorded:sample", **hidden)
+    assert recorded.endswith("recorded completions stay what they were for all of them")
+    assert described(entry, llm=model, retriever=Searches()) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"index": 7}, r"index=int\(...\): give the folder of an index"),
+        ({"retriever": Index()}, r"retriever=Index\(...\) is an index"),
+        ({"index": Index(), "retriever": "dense"}, "names what the folder of index=... holds"),
+        ({"index": Index(), "splade_query_model": "x"}, "splade_query_model.* is for an index's"),
+        ({"retriever": "words"}, "retriever='words' is unknown"),
+    ],
+)
+def test_resources_that_do_not_fit_are_refused(given, told):
+    with pytest.raises(UsageError, match=told):
+        Resources(**given).opened(Ledger(), {})
+
+
+def test_an_opened_index_and_retriever_stay_themselves():
+    index, retriever = Index(), Searches()
+    made = Resources(index=index, retriever=retriever).opened(Ledger(), {})
+    assert made.index is index
+    assert made.retriever is retriever
+    assert Resources(retriever="http://host").opened(Ledger(), {}).retriever == "http://host"
+
+
+def test_functions_make_retriever_and_rerankers_of_the_index():
+    index, asked = Index(), []
+
+    def of_index(given):
+        asked.append(given)
+        return Searches(given, 2000)
+
+    entry = Method("m", reranked, several=True)
+    model, _ = scripted()
+    given = {"index": index, "llm": model, "retriever": of_index, "reranker": of_index}
+    system = opened(entry, **given)
+    assert asked == [index, index]
+    assert system.retriever.num_results == 2000
+    with pytest.raises(UsageError, match="returns int: end it with return"):
+        opened(Method("m", words), index=index, retriever=lambda index: 7)
+    with pytest.raises(UsageError, match="the function .* of retriever=... takes an index: give"):
+        opened(Method("m", words), retriever=of_index)
+
+
+def test_a_name_of_several_rerankers_is_split_at_commas():
+    made = Resources(reranker="bi:a , bi:b").opened(Ledger(), {}).reranker
+    assert made == [ikat.BiEncoder("a"), ikat.BiEncoder("b")]
+    single = Resources(reranker="bi:a").opened(Ledger(), {}).reranker
+    assert single == ikat.BiEncoder("a")
+    stage = Searches()
+    assert Resources(reranker=stage).opened(Ledger(), {}).reranker is stage
+    for lacking in ("bi:", "", "bi:a,", "None", "monot5:"):
+        if lacking == "None":
+            assert Resources(reranker=lacking).opened(Ledger(), {}).reranker is None
+            continue
+        with pytest.raises(UsageError, match="lacks a model's name"):
+            Resources(reranker=lacking).opened(Ledger(), {})
+
+
+def test_models_as_texts_count_in_the_given_ledger():
+    ledger, other = Ledger(), ikat.llm("recorded:sample")
+    made = Resources(
+        llm="recorded:sample", second_llm=other, responders="recorded:sample,recorded:sample"
+    ).opened(ledger, {})
+    assert made.llm.ledger is ledger
+    assert made.second_llm is other
+    assert [model.ledger is ledger for model in made.responders] == [True, True]
+
+
+def test_an_own_stage_is_a_transformer_or_function_of_its_file(tmp_path):
+    path = tmp_path / "my.py"
+    path.write_text("import pyterrier as pt\nstage = pt.RankCutoff(3)\nclass Odd: pass\n")
+    assert own_stage(f"{path}:stage").k == 3
+    with pytest.raises(UsageError, match="it has stage$|did you mean"):
+        own_stage(f"{path}:Odd")
+    (tmp_path / "none.py").write_text("x = 1\n")
+    with pytest.raises(UsageError, match="it has no transformer and no function"):
+        own_stage(f"{tmp_path / 'none.py'}:x")
+    transformer = pt.RankCutoff(1)
+    assert own_stage(transformer) is transformer
