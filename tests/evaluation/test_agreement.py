@@ -156,3 +156,47 @@ def test_orders_with_ties_have_tau_b_and_none_where_all_tie():
     rising = table.assign(**{"nDCG@5": [0.1, 0.2, 0.3]})
     assert order_agreement(table, rising, "nDCG@5") == pytest.approx(2 / np.sqrt(2 * 3))
     assert np.isnan(order_agreement(table.assign(**{"nDCG@5": 0.5}), rising, "nDCG@5"))
+
+
+def test_tables_have_their_titles_counts_and_notes():
+    first = qrels(("1_1", "a", 0), ("1_1", "b", 3), ("1_1", "c", 2), ("1_1", "d", 2))
+    second = qrels(("1_1", "a", 0), ("1_1", "b", 2), ("1_1", "c", 0), ("1_2", "d", 2))
+    found = agreement(first, second, 2)
+    graded, binary = found.tables()
+    assert graded.title == "Labels of the first file (rows) and of the second (columns)"
+    assert binary.title == "Relevant, from label 2 on"
+    assert graded.notes == []
+    assert binary.notes == [
+        "3 pairs judged by both: binary agreement 66.67%, kappa .4000; kappa of the graded labels "
+        ".0000"
+    ]
+    assert [column.title for column in graded.columns] == ["label", "0", "1", "2", "3"]
+    cells = [[cell.text for cell in column.cells] for column in graded.columns]
+    assert cells[0] == ["0", "1", "2", "3"]
+    assert cells[1] == ["1", "0", "1", "0"]
+    assert cells[3] == ["0", "0", "0", "1"]
+    same = found.binary_confusion.to_numpy().tolist()
+    assert same == [[1, 0], [1, 1]]
+    with pytest.raises(DataError, match=r"no pair in common \(such as 1_1 a and 1_2 d\)"):
+        agreement(first, second[3:])
+    with pytest.raises(DataError, match="the first qrels judge"):
+        agreement(pd.concat([first, first]), second)
+    with pytest.raises(DataError, match="the second qrels judge"):
+        agreement(first, pd.concat([second, second]))
+
+
+def test_systems_are_ordered_by_both_files_and_all_measures():
+    """By the second file both systems are alike, so there is no order to compare."""
+    first, second = qrels(("1_1", "a", 2)), qrels(("1_1", "a", 2), ("1_1", "b", 2))
+    runs = {"x": run(**{"1_1": "a"}), "y": run(**{"1_1": "b a"})}
+    found = agreement(first, second, runs=runs, measures=["P@1", "AP"])
+    assert found.tau.index.tolist() == ["P(rel=1)@1", "AP(rel=1)"]
+    assert np.isnan(found.tau["P(rel=1)@1"])
+    assert found.tau["AP(rel=1)"] == -1.0
+    turned = agreement(second, first, runs=runs, measures="AP")
+    assert turned.tau["AP(rel=1)"] == -1.0
+    for odd in ({"name": ["x", "x"]}, {"name": ["x", "z"]}):
+        table = pd.DataFrame({**odd, "AP(rel=1)": [0.1, 0.2]})
+        good = pd.DataFrame({"name": ["x", "y"], "AP(rel=1)": [0.1, 0.2]})
+        with pytest.raises((UsageError, pd.errors.MergeError)):
+            order_agreement(table, good, "AP")

@@ -16,7 +16,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations import read_qrels
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.evaluation import FillingJudge, fill_holes, pool_runs
+from pyterrier_ikat.evaluation import FillingJudge, fill_holes, judgements, pool_runs
 from pyterrier_ikat.evaluation.judgements import MOST_CHECKED
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.show.ledgers import asked_by, circular
@@ -336,3 +336,44 @@ def test_holes_need_labels_of_the_scale(labels):
     judged = SmallData.labels[:3].assign(label=labels)
     with pytest.raises(UsageError, match="labels from 0 to 4"):
         fill_holes(small_run(), ikat.dataset(SmallData()), scripted()[0], judged)
+
+
+def test_checked_labels_are_few_and_of_given_judgements_and_texts(monkeypatch):
+    monkeypatch.setattr(judgements, "MOST_CHECKED", 2)
+    own = SmallData.labels.assign(label=[3, 2, 1, 0, 4, 3])
+    asked = []
+
+    def load(rows):
+        asked.extend(rows["docno"])
+        return rows.assign(text="mine " + rows["docno"])
+
+    model = Labels(lambda text: 1)
+    data, llm = ikat.dataset(SmallData()), ikat.llm(model)
+    loader = pt.apply.generic(load)
+    filled = fill_holes(small_run("eb"), data, llm, own, texts=loader, tell=[].append)
+    assert asked == [*"badcab", "e", "e"]
+    texts = [shown(prompt)[-1] for prompt in model.asked]
+    assert texts[2:] == ["mine e", "mine e"]
+    assert len(texts) == 4
+    assert set(texts[:2]) <= {f"mine {docno}" for docno in "abcd"}
+    assert filled.agreement.pairs == 2
+    assert filled.pool == 4
+    assert len(filled.qrels) == 8
+    kept = filled.qrels[["qid", "docno", "label"]].values.tolist()
+    assert ["1_1", "b", 3] in kept
+    assert ["1_1", "e", 1] in kept
+    again = Labels(lambda text: 1)
+    fill_holes(small_run("eb"), data, ikat.llm(again), own, texts=loader, tell=[].append)
+    assert again.asked == model.asked  # the same ones each time
+
+
+def test_only_turns_with_holes_are_labelled_again():
+    model = Labels(lambda text: 1)
+    runs = small_run("ea", ["1_1"])
+    filled = fill_holes(runs, ikat.dataset(SmallData()), ikat.llm(model), tell=[].append)
+    assert len(model.asked) == 4 + 1
+    assert len(filled.qrels) == 7
+    assert str(filled) == (
+        "Labels filled the labels of 1 of the 2 passages at the top of the runs (50.0%); its kappa "
+        "with people is .0000 (.0000 for relevant or not) on 4 left-out labels"
+    )

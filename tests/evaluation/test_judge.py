@@ -286,3 +286,31 @@ def test_a_turn_without_a_gold_answer_is_no_unknown_turn():
     pooled = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": ["d1", "d1"]})
     judged = with_gold(pooled, ikat.dataset(Given()))
     assert judged["gold_answer"].tolist() == ["Rooibos.", ""]
+
+
+def test_answers_by_schema_have_a_label_and_its_reason():
+    kind = UmbrelaJudge(scripted()[0]).kind
+    judged = kind.of_json({"label": 2, "reason": " Süß \n und rot. "})
+    assert judged == (2, "Süß und rot.", '{"label": 2, "reason": " Süß \\n und rot. "}')
+    assert kind.parse("3").label == 3
+    assert kind.parse("4") is None
+    assert Judge(scripted()[0]).kind.parse("4").label == 4
+
+
+def test_gold_columns_stand_beside_the_pool_in_its_order():
+    data, pooled = sample_pool()
+    asked = []
+
+    def load(rows):
+        asked.extend(rows["docno"])
+        return rows.assign(text="mine")
+
+    backwards = pooled.iloc[::-1]
+    frame = with_gold(backwards, data, pt.apply.generic(load))
+    assert frame["docno"].tolist() == asked == backwards["docno"].tolist()
+    assert frame["text"].tolist() == ["mine"] * 3
+    gold = data.get_topics("manual").set_index("qid")
+    assert frame["qresolved"].tolist() == gold.loc[backwards["qid"], "qresolved"].tolist()
+    odd = pooled.assign(qid=["7_1", "7_1", "8_1"])
+    with pytest.raises(DataError, match=r"lacks 2 turns of the pool \(7_1, 8_1\): .* like 1-1_1"):
+        with_gold(odd, data)
