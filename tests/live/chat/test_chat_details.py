@@ -10,6 +10,7 @@ from test_conversation import System, chat_of, saved_turns
 from test_terminal import Terminal, Typed, talked
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import Terminated
 from pyterrier_ikat.live.chat import Chat, Screen, talk
 from pyterrier_ikat.live.chat.conversation import Why
 from pyterrier_ikat.live.chat.terminal import _Activity
@@ -293,3 +294,45 @@ def test_each_turn_is_logged_once_and_a_changed_persona_before_it(tmp_path):
     assert [turn.response for turn in dialogue.turns] == ["Rooibos.", "Mint."]
     events = list(Log(tmp_path / "chat").events())
     assert [event["event"] for event in events[1:]] == ["session", "turn", "session", "turn"]
+
+
+def test_a_terminated_process_learns_nothing_more(tmp_path, monkeypatch):
+    memory = ikat.UserMemory(tmp_path / "me.jsonl", scripted(LEARNED)[0])
+    chat = Chat(System("Rooibos."), memory=memory, out=tmp_path / "chat")
+
+    def ends(*_):
+        raise Terminated
+
+    monkeypatch.setattr(memory, "learn", ends)
+    with pytest.raises(Terminated):
+        chat.say("Which tea?")
+    assert (chat.saved, chat.turns[0].response) == (1, "Rooibos.")
+
+
+def test_why_nothing_was_learned_is_the_models_failure_alone(tmp_path):
+    memory = ikat.UserMemory(tmp_path / "me.jsonl", scripted("hm")[0])
+    with pytest.warns(NothingLearnedWarning) as told:
+        Chat(System("Rooibos."), memory=memory).say("Which tea?")
+    assert str(told[0].message).startswith("nothing was learned from this turn (no JSON list")
+
+
+def test_a_memory_forgets_nothing_of_a_chat_that_it_did_not_hear(path, tmp_path, monkeypatch):
+    memory = ikat.UserMemory(tmp_path / "me.jsonl", scripted(LEARNED)[0])
+    chat = Chat(System(), continue_from=path, memory=memory)
+    forgotten = []
+    monkeypatch.setattr(memory, "undo", lambda *args: forgotten.append(args))
+    chat.undo()
+    assert (forgotten, chat.saved) == ([], 1)
+
+
+def test_an_undo_that_is_interrupted_leaves_the_turn(path, monkeypatch):
+    chat = chat_of(continue_from=path)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pyterrier_ikat.runs.log.append_line", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            chat.undo()
+    assert [turn.utterance for turn in chat.turns] == ["Which tea?", "Or hot?"]
