@@ -21,6 +21,7 @@ from pyterrier_ikat.methods.definition import (
     model_key,
     passages_at_most,
 )
+from pyterrier_ikat.store.models import BUNDLED
 
 TURNS = pd.DataFrame({"qid": ["1_1", "1_1", "1_2"], "query": ["a", "b", "c"]})
 LLM = StandIn("llm")
@@ -356,3 +357,91 @@ def test_a_decorated_function_keeps_its_methods_in_order():
         return retriever
 
     assert [entry.name for entry in methods_of(plain)] == ["plain"]
+
+
+def test_a_text_has_the_type_of_the_value_that_a_method_fixes():
+    def system(retriever, *, many=None):
+        return retriever
+
+    entry = Method("m", system, settings={"many": 5})
+    assert entry.with_arguments({"many": "7"}).values == {"many": 7}
+    with pytest.raises(UsageError, match="many=word is no value .* whose default is 5"):
+        entry.with_arguments({"many": "word"})
+    assert entry.depth == 1000
+
+
+def test_a_variants_depths_are_compared_with_those_of_its_method():
+    entry = Method("m", of_queries, models={"retriever": "SPLADE"}, settings={"depth": 50})
+    assert entry.deviations({"retriever": "SPLADE"}) == []
+    variant = entry.with_arguments({"depth": 7})
+    assert variant.deviations({"retriever": "SPLADE"}) == ["depth: the paper has 50, this run 7"]
+    assert entry.deviations({"retriever": "BM25 k1=0.9 b=0.4"}) == [
+        "retriever: the paper has SPLADE, this run BM25 k1=0.9 b=0.4"
+    ]
+
+
+def test_resources_that_are_not_given_leave_the_functions_defaults():
+    default = StandIn("default")
+
+    def system(retriever, expander=default, reranker=None):
+        return retriever >> expander
+
+    built = Method("m", system).build(retriever=RETRIEVER, expander=None)
+    assert list(built) == [RETRIEVER, default]
+
+
+def test_a_missing_resource_has_the_name_that_a_user_gives():
+    def system(llm, retriever, reranker):
+        return retriever
+
+    entry = Method("m", system, settings={"llm": "second_llm"})
+    with pytest.raises(
+        UsageError, match="m needs second_llm and reranker: give second_llm=... and"
+    ):
+        entry.build(retriever=RETRIEVER)
+
+
+def test_several_rerankers_are_for_methods_that_take_them():
+    def system(retriever, reranker):
+        return retriever if isinstance(reranker, list) else retriever >> reranker
+
+    several = {"retriever": RETRIEVER, "reranker": [StandIn("a"), StandIn("b")]}
+    assert Method("m", system, several=True).build(**several) is RETRIEVER
+    with pytest.raises(UsageError, match="m takes one re-ranker, not 2"):
+        Method("m", system).build(**several)
+
+
+def test_own_prompts_are_those_of_all_operators_of_a_method(tmp_path):
+    (tmp_path / "answer.jinja").write_text("{{ question }}")
+    built = REPLACED.build(llm=LLM, retriever=RETRIEVER, prompts=tmp_path)
+    assert f"prompts={str(tmp_path)!r}" in repr(built)
+    assert "prompts" not in repr(REPLACED.build(llm=LLM, retriever=RETRIEVER))
+
+
+def test_a_callable_that_makes_no_pipeline_is_named_without_a_line():
+    class Makes:
+        __name__ = "makes"
+
+        def __call__(self, retriever):
+            return 7
+
+    with pytest.raises(UsageError, match="the function of method m returns int: end it"):
+        Method("m", Makes()).build(retriever=RETRIEVER)
+
+
+def test_only_our_own_rerankers_are_named_by_their_kind():
+    class Mine(ikat.BiEncoder):
+        pass
+
+    assert in_words(Mine("tiny")) == "tiny"
+    assert in_words(ikat.BiEncoder("tiny")) == "bi:tiny"
+    at_limit = StandIn("x" * 80)
+    assert in_words(at_limit) == "x" * 80
+    assert in_words(StandIn("x" * 81)) == "x" * 77 + "..."
+
+
+def test_a_dense_retriever_in_words_has_no_bm25(tmp_path):
+    path = tmp_path / "i"
+    ikat.DenseIndex(path).index([{"docno": "d1", "text": "tea"}], BUNDLED)
+    dense = ikat.DenseIndex(path).dense()
+    assert in_words(dense) == dense.label
