@@ -377,3 +377,13 @@ def test_only_turns_with_holes_are_labelled_again():
         "Labels filled the labels of 1 of the 2 passages at the top of the runs (50.0%); its kappa "
         "with people is .0000 (.0000 for relevant or not) on 4 left-out labels"
     )
+
+
+def test_two_hundred_labels_are_checked_by_default():
+    model = Labels(lambda text: 1)
+    own = pd.DataFrame({"qid": "1_1", "docno": [f"d{n:03}" for n in range(201)], "label": 2})
+    data = ikat.dataset(SmallData())
+    filled = fill_holes(small_run("e"), data, ikat.llm(model), own, tell=[].append)
+    assert len(model.asked) == 201
+    assert filled.agreement.pairs == 200
+    assert filled.labels["docno"].tolist() == ["e"]

@@ -272,3 +272,17 @@ def test_a_frame_shows_the_sentences_that_say_more_than_its_columns():
     assert told.attrs["mine"] == 1
     with pd.option_context("display.notebook_repr_html", False):
         assert told._repr_html_() is None
+
+
+def test_the_defaults_are_the_tracks_measures_and_the_conversation():
+    judged = qrels(("1_1", "a", 2), ("2_1", "a", 1))
+    runs = {"x": run(**{"1_1": "x a", "2_1": "a"})}
+    names = ["nDCG@3", "nDCG@5", "nDCG", "P(rel=1)@20", "R(rel=1)@20", "R(rel=1)@1000", "AP(rel=1)"]
+    assert evaluate(runs, judged).columns.tolist() == ["name", *names, "turns"]
+    assert per_turn(runs["x"], judged).columns.tolist() == ["qid", *names]
+    found = breakdown(runs, judged)
+    assert found.columns.tolist() == ["conversation", "x", "turns"]
+    assert found.columns.name == "nDCG@5"
+    scores = pd.DataFrame({"qid": TEAS, "nDCG@5": reciprocal(OURS)})
+    worse = scores.assign(**{"nDCG@5": [0.25] * 12})
+    assert differing_pairs({"a": scores, "b": worse}) == [("a", "b")]

@@ -305,3 +305,41 @@ def test_actions_have_the_clusters_of_dataset_frame_or_unit(tmp_path):
     with pytest.warns(UserWarning, match=r"x made no decision for 2 of 6 turns \(b, c\)"):
         row = evaluate_actions({"x": empty}, labels).iloc[0]
     assert (row["chosen"], row["right"]) == (1, 1)
+
+
+def test_tables_of_decisions_have_their_columns_in_order():
+    table = evaluate_ptkb({"x": system(a_1=[("1", 1.0)])}, PTKB)
+    assert table.columns.tolist() == [
+        "name",
+        "nDCG@3",
+        "P(rel=1)@3",
+        "R(rel=1)@3",
+        "R(rel=1)@5",
+        "SetP(rel=1)",
+        "SetR(rel=1)",
+        "SetF(rel=1)",
+        "turns",
+        "relevant_turns",
+    ]
+    labels = pd.DataFrame({"qid": ["a"], "gold_answerability": ["unanswerable"]})
+    actions = evaluate_actions({"x": pd.DataFrame({"qid": ["a"], "qaction": ["abstain"]})}, labels)
+    bounded = [f"{name}{end}" for name in ("precision", "recall", "F1") for end in ENDS]
+    assert actions.columns.tolist() == [
+        *("name", "action", "turns", "labelled", "chosen", "right"),
+        *bounded,
+        *("unit", "clusters", "unit_from"),
+    ]
+    assert actions.loc[0, bounded].tolist() == pytest.approx(
+        [1.0, 0.2065, 1.0] * 2 + [1.0, 2 * 0.2065 / 1.2065, 1.0], abs=1e-3
+    )
+    learned = evaluate_learned(
+        {"x": pd.DataFrame({"qid": ["a"], "qlearned": [[]]})},
+        pd.DataFrame({"qid": ["a"], "known": [{}], "holds": [[]]}),
+    )
+    assert learned.columns.tolist() == [
+        *("name", "added", "replaced", "kept", "wrong"),
+        *("new", "outdated", "still", "learned", "turns"),
+    ]
+
+
+ENDS = ("", "_low", "_high")

@@ -1,5 +1,6 @@
 """Whose judgements may stand beside a paper's scores, and which responses are judged."""
 
+import json
 from dataclasses import replace
 
 import pandas as pd
@@ -7,10 +8,11 @@ import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.public_outputs import turn_lists
 from pyterrier_ikat.conversations.qrels import write_judge
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.evaluation import AnswerEquivalence, Correctness, Groundedness, RougeL
-from pyterrier_ikat.papers import find_table
+from pyterrier_ikat.papers import find_table, paper_scores
 from pyterrier_ikat.papers.paper_scores import (
     MINI,
     Judgements,
@@ -200,8 +202,11 @@ class Statements:
 )
 def test_statements_are_judged_by_the_nearest_variant(about, judgements, variants, asked):
     data = Statements(*variants)
+    data.name = "own" if asked is None else "ikat:2024"
     found = UserJudgements().judgements(part_of(about=about, judgements=judgements), data)
     assert data.asked == [asked]
+    kinds = {None: "the collection's own judgements", "ptkb_nist": "NIST's PTKB judgements"}
+    assert found.kind == kinds.get(asked, "the organisers' PTKB judgements")
     assert found.year == 2024
     assert len(found.qrels) == 1
 
@@ -236,7 +241,7 @@ def test_who_judged_is_known_by_file_variant_and_dataset(tmp_path):
     write_judge(labels, "openai:gpt-4o", "one-shot")
     for claimed in (None, "gpt-4o"):
         found = UserJudgements(str(labels), claimed).judgements(OF_PASSAGES, SAMPLE)
-        assert "gpt-4o" in found.kind
+        assert found.kind == "openai:gpt-4o"
     with pytest.raises(
         UsageError, match="judged_by=... says NIST, but qrels=.*labels.txt is known"
     ):
@@ -262,6 +267,13 @@ def test_judgements_of_a_mini_collection_are_those_about_its_passages():
         f"the 2 passages of {MINI}: 2 of the 5 judged pairs, over 2 turns; relevant there (from "
         "1): 2 pairs, 1 of them in its turns"
     )
+    mini = Mini()
+    mini.qrels_variants = lambda: ()
+    mini.year = 2023
+    of_user = UserJudgements(judged[judged["qid"] != "9_9"], "NIST")
+    given = of_user.judgements(part_of(year=2023), mini)
+    assert given.of_some.startswith(f"the 2 passages of {MINI}: 2 of the 3 judged pairs")
+    assert len(given.qrels) == 2
     for other in (judged[:1], judged[1:2]):
         found, what = _of_collection(other, Mini())
         assert found is other
@@ -288,3 +300,70 @@ def test_each_response_is_scored_in_the_order_of_its_turns(folder):
     frame = pd.DataFrame({"qanswer": answers, "gold_answer": gold[qids].tolist()})
     wanted = [judged.value for judged in RougeL().judge(frame)]
     assert scores["Rouge-L"].tolist() == pytest.approx(wanted)
+
+
+LISTED = "judged-2023"
+
+
+def test_the_papers_own_turns_are_taken_where_the_user_names_none():
+    data = Statements()
+    data.year = 2023
+    in_list = list(turn_lists()[LISTED].turns)
+    every = pd.DataFrame({"qid": [*in_list, "other_1"], "docno": "a", "label": 1})
+    data.get_topics = lambda variant=None: every[["qid"]]
+    twice = pd.concat([every[5:], every[5:].assign(docno="b")], ignore_index=True)
+    data.get_qrels = lambda variant=None: twice
+    part = part_of(year=2023, listed=LISTED)
+    found = UserJudgements().judgements(part, data)
+    assert (found.listed, found.unjudged) == (LISTED, 5)
+    assert found.qrels["qid"].unique().tolist() == in_list[5:]
+    assert found.qrels.index.tolist() == list(range(2 * len(in_list) - 10))
+    chosen = UserJudgements(turns=[in_list[7], in_list[0]]).judgements(part, data)
+    assert (chosen.listed, chosen.unjudged) == ("", 1)
+    assert chosen.qrels["qid"].unique().tolist() == [in_list[7]]
+    given = UserJudgements(twice, "NIST").judgements(part, data)
+    assert (given.listed, len(given.qrels)) == ("", len(twice))
+    data.year = 2024
+    assert UserJudgements().judgements(part, data).listed == ""
+    data.year = 2023
+    assert UserJudgements().judgements(part_of(year=2023, listed=""), data).listed == ""
+    data.get_qrels = lambda variant=None: every[-1:]
+    with pytest.raises(UsageError, match=f"none of {LISTED} is judged: the judged turns are like"):
+        UserJudgements().judgements(part, data)
+
+
+@pytest.mark.parametrize(
+    ("judges", "there", "published", "told"),
+    [
+        ("NIST", True, True, 'qrels="some/file", judged_by="NIST"'),
+        ("NIST", True, False, "put them into the folder that IKAT_DATA names"),
+        ("NIST", False, True, "put them into the folder that IKAT_DATA names"),
+        ("gpt-3.5-turbo", True, True, "GPT-3.5's judgements, which are not published"),
+    ],
+)
+def test_missing_judgements_are_told_with_where_they_are(
+    monkeypatch, judges, there, published, told
+):
+    monkeypatch.setattr(paper_scores, "at_hand", lambda name: "some/file" if there else None)
+    monkeypatch.setattr(paper_scores, "is_published", lambda name: published)
+    part = part_of(year=2024, judgements=judges)
+    assert told in Judgements(QRELS, "mine", 2024).differ_from(part)
+
+
+def test_a_file_that_is_not_the_published_one_is_named(monkeypatch):
+    monkeypatch.setattr(paper_scores, "is_published", lambda name: "2023" in name)
+    assert _kind("ikat:2023", None) == "NIST"
+    assert _kind("ikat:2024", None) == "a file that isn't the published 2024-qrels.txt"
+    assert _kind("ikat:2023", "provenance") == "the topics' gold passages"
+    monkeypatch.setattr(paper_scores, "is_published", lambda name: True)
+    assert _kind("ikat:2023", "ptkb_nist") == "NIST's PTKB judgements"
+    assert _kind("ikat:2023", "ptkb_org") == "the organisers' PTKB judgements"
+
+
+def test_nothing_is_loaded_for_responses_without_passages(folder):
+    lines = [{"qid": "1-1_1", "response": "Tea."}, {"qid": "1-1_2", "response": "No.", "used": []}]
+    (folder.path / "turns.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    asked = []
+    texts = pt.apply.generic(lambda rows: asked.append(rows) or rows)
+    assert answers_of(folder, texts)["qpassages"].tolist() == [[], []]
+    assert asked == []

@@ -375,3 +375,10 @@ def test_kinds_of_tables_are_shown_as_they_were_published():
     assert not any(cell.text.strip() == "" for cell in prompts.columns[1].cells)
     [points] = published_tables("generate_then_retrieve", "figure-2")
     assert points.notes[1].startswith("From ")
+
+
+def test_a_turn_with_several_judged_passages_is_one_turn():
+    twice = judged()
+    twice = Judgements(pd.concat([twice.qrels, twice.qrels.assign(docno="e")]), NIST, 2023)
+    made = table(twice, scores={"raw": scores(0.5, 0.5, 0.5, 0.5)})
+    assert (made.turns, made.same_turns) == (4, True)

@@ -198,3 +198,17 @@ def test_advice_says_what_was_compared_and_how_to_judge():
             ikat.advise(turns, {"a": finds, "b": teas}, **options)
     with pytest.raises(UsageError, match=r"no system uses texts=\.\.\.: omit it"):
         ikat.advise(turns, {"a": finds, "b": teas}, texts="no such")
+
+
+def test_advice_is_by_default_on_ten_passages_and_twenty_turns():
+    turns = pd.DataFrame({"qid": [f"1_{n}" for n in range(22)], "query": "tea"})
+    first = ranking([(qid, f"d{n}", -n) for qid in turns["qid"] for n in range(12)])
+    other = first.assign(docno=[f"x{n}" if n > 9 else f"d{n}" for n in range(12)] * 22)
+    systems = {
+        name: pt.apply.generic(lambda rows, found=found: rows.merge(found, on="qid"))
+        for name, found in (("a", first), ("b", other))
+    }
+    advice = ikat.advise(turns, systems)
+    assert advice.pairs.values.tolist() == [["a", "b", 1.0, 0.0]]
+    assert (advice.depth, len(advice.turns)) == (10, 20)
+    assert ikat.advise(turns, systems, depth=12).pairs["overlap"].item() == pytest.approx(10 / 12)
