@@ -320,10 +320,8 @@ def test_failed_sessions_are_all_named():
     assert str(one).startswith("1 of 4 sessions failed: a with user u1 (gone); there are no")
     assert "cache=none" not in str(one)
     both = SessionsFailed([("a", "u1", usable), ("b", "u2", kept), ("c", "u3", usable)], 3)
-    assert (
-        "3 of 3 sessions failed: a with user u1 (gone); also b with user u2, c with user u3; "
-        in (str(both))
-    )
+    also = "a with user u1 (gone); also b with user u2, c with user u3; "
+    assert f"3 of 3 sessions failed: {also}" in str(both)
     assert "cache=none" in str(both)
     assert len(both.failures) == 3
 
@@ -337,7 +335,7 @@ def test_the_table_has_a_row_per_system_and_says_who_played(tmp_path):
     assert titles.count("satisfied") == 1
     assert "sessions" not in titles
     notes = " ".join(" ".join(shown.notes).split())
-    assert notes.startswith("Means over 2 users") or "2 users" in shown.notes[0]
+    assert shown.notes[0].startswith("Means over users.")
     assert "Without a response, the text is that of the best 2 passages: finds." in notes
     assert "ScriptedPlayer(identity='scripted user') plays the users; " in notes
     assert "significantly lower than mate" in notes
@@ -363,8 +361,8 @@ def test_the_clusters_of_tests_are_persons(tmp_path):
     users = [user("u1", person="p"), user("u2", person="p"), user("u3")]
     done = simulate(tmp_path, {"a": Says("x")}, users)
     clusters = users_of(done.frames)
-    assert (clusters.unit, clusters.of, len(clusters.names)) == ("user", "session", 2)
-    assert clusters.number == 3
+    assert (clusters.unit, clusters.of, clusters.number) == ("user", "session", 2)
+    assert len(clusters.names) == 3
 
 
 def test_users_in_any_order_of_ends_are_compared_in_one_order(tmp_path):
